@@ -1,0 +1,18 @@
+// CASTOR_CHECK: a condition that our own code guarantees. What the environment
+// or a caller can cause is an absl::Status instead.
+#ifndef CASTOR_BASE_CHECK_H_
+#define CASTOR_BASE_CHECK_H_
+
+#include <cstdio>
+#include <cstdlib>
+
+#define CASTOR_CHECK(condition)                                             \
+  do {                                                                      \
+    if (!(condition)) [[unlikely]] {                                        \
+      std::fprintf(stderr, "%s:%d: broken invariant: %s\n", __FILE__,       \
+                   __LINE__, #condition);                                   \
+      std::abort();                                                         \
+    }                                                                       \
+  } while (false)
+
+#endif  // CASTOR_BASE_CHECK_H_
