@@ -1,0 +1,42 @@
+// Vector loops that several CPU kernels share: bf16 <-> fp32 and tiles of
+// matrices. Chosen at run time for the processor (AVX2, AVX-512, ...); the
+// results are the same on all of them and for every alignment.
+#ifndef CASTOR_KERNELS_CPU_CONVERT_H_
+#define CASTOR_KERNELS_CPU_CONVERT_H_
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace castor::kernels::cpu {
+
+// y [size] = x, exact.
+void ToFloat(const BFloat16* x, int64_t size, float* y);
+
+// y [size] = x rounded to nearest even, NaNs quiet: the bits of BFloat16(x[i]).
+void ToBFloat16(const float* x, int64_t size, BFloat16* y);
+
+// y [size] += x.
+void AddInto(const float* x, int64_t size, float* y);
+
+// The matrices below are row-major; `ld*` is the distance of rows in elements.
+
+// y [rows, columns] = x as fp32, from `dtype`.
+void LoadTile(DType dtype, const void* x, int64_t ldx, int64_t rows,
+              int64_t columns, float* y, int64_t ldy);
+
+// y [rows, columns] = x rounded to `dtype`.
+void StoreTile(DType dtype, const float* x, int64_t ldx, int64_t rows,
+               int64_t columns, void* y, int64_t ldy);
+
+// `p` moved by `elements` of `dtype`.
+inline const void* Offset(DType dtype, const void* p, int64_t elements) {
+  return static_cast<const char*>(p) + elements * SizeOf(dtype);
+}
+inline void* Offset(DType dtype, void* p, int64_t elements) {
+  return static_cast<char*>(p) + elements * SizeOf(dtype);
+}
+
+}  // namespace castor::kernels::cpu
+
+#endif  // CASTOR_KERNELS_CPU_CONVERT_H_
