@@ -1,0 +1,102 @@
+#!/bin/bash
+# Runs every test of the repository. See ./test.sh --help.
+set -uo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
+
+usage() {
+  cat <<'END'
+usage: ./test.sh [--quick]
+
+Installs the Debian packages that are missing (tools/packages.txt), then runs
+
+  1. all tests, optimised;
+  2. those of memory/, device/, runtime/ and kernels/ under AddressSanitizer and
+     UndefinedBehaviorSanitizer;
+  3. those of memory/, device/ and runtime/ under ThreadSanitizer.
+
+--quick leaves 2 and 3 out. The last line is "N passed, N failed": test cases, not
+programs, over all runs. A target that does not build counts as one failure. The
+exit status is 0 if nothing failed. Tests that need minutes or several gigabytes
+are tagged "manual" and run only by name.
+END
+}
+
+quick=0
+for argument in "$@"; do
+  case "${argument}" in
+    --quick) quick=1 ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "test: unknown argument '${argument}'; see ./test.sh --help" >&2
+       exit 2 ;;
+  esac
+done
+
+tools/setup.sh || exit $?
+source tools/bazel.sh
+
+events="$(mktemp -d)"
+trap 'rm -rf "${events}"' EXIT
+passed=0
+failed=0
+skipped=0
+failures=""
+
+# A log that is read later wants no moving progress bar.
+show=(--noshow_progress)
+[[ -t 1 ]] && show=()
+
+# run_tests NAME BAZEL_ARGUMENT...: one run, counted.
+run_tests() {
+  local name="$1" status counts started="${SECONDS}"
+  shift
+  echo "test: ${name}"
+  castor_bazel test -c opt --keep_going --test_output=errors \
+    --test_summary=terse "${show[@]}" \
+    --build_event_json_file="${events}/${name}.json" "$@"
+  status=$?
+  counts="$(awk -f tools/count_tests.awk "${events}/${name}.json")" ||
+    counts="0 0 0"
+  local p f s
+  read -r p f s <<<"${counts%%$'\n'*}"
+  # Bazel failed, and no event said why: 8 is an interrupt, 37 a crash.
+  if [[ "${status}" -ne 0 && "${f}" -eq 0 ]]; then
+    f=1
+    counts+=$'\n'"bazel test itself failed with status ${status}"
+  fi
+  if [[ "${f}" -gt 0 ]]; then
+    failures+="$(sed -e 1d -e "s/^/  ${name}: /" <<<"${counts}")"$'\n'
+  fi
+  passed=$((passed + p))
+  failed=$((failed + f))
+  skipped=$((skipped + s))
+  echo "test: ${name}: ${p} passed, ${f} failed, ${s} skipped" \
+    "($((SECONDS - started)) s)"
+}
+
+run_tests optimised //...
+
+if [[ "${quick}" -eq 0 ]]; then
+  # A platform suffix gives each sanitizer an output folder of its own, so that
+  # none of the three builds throws away another's.
+  run_tests asan --config=asan --platform_suffix=-asan \
+    //memory/... //device/... //runtime/... //kernels/...
+
+  # OpenMP's barriers in libgomp are not instrumented: what it orders, the
+  # sanitizer cannot see.
+  tsan=(--test_env=TSAN_OPTIONS="suppressions=${PWD}/tools/tsan.supp")
+  # The sanitizer's shadow memory needs addresses with at most 28 random bits.
+  bits="$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)"
+  if [[ "${bits}" -gt 28 ]] && setarch -R true 2>/dev/null; then
+    tsan+=(--run_under="setarch -R")
+  fi
+  run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
+    //memory/... //device/... //runtime/...
+fi
+
+if [[ "${failed}" -gt 0 ]]; then
+  echo "test: what failed:"
+  printf '%s' "${failures}"
+fi
+[[ "${skipped}" -eq 0 ]] || echo "test: ${skipped} skipped"
+echo "${passed} passed, ${failed} failed"
+[[ "${failed}" -eq 0 && "${passed}" -gt 0 ]]

@@ -1,0 +1,20 @@
+# Sourced by run.sh and test.sh: how they call Bazel.
+#
+#   castor_bazel COMMAND ARGUMENT...
+#
+# CASTOR_BAZEL_OUTPUT_USER_ROOT, if set, is where Bazel keeps what it builds.
+# Without it Bazel's own default serves, unless the home directory cannot be
+# written to (some build machines), where a folder of temporary files does.
+
+castor_bazel_startup=()
+if [[ -n "${CASTOR_BAZEL_OUTPUT_USER_ROOT:-}" ]]; then
+  castor_bazel_startup+=(
+    "--output_user_root=${CASTOR_BAZEL_OUTPUT_USER_ROOT}")
+elif [[ -z "${HOME:-}" || ! -w "${HOME}" ]]; then
+  castor_bazel_startup+=(
+    "--output_user_root=${TMPDIR:-/tmp}/castor-bazel-$(id -u)")
+fi
+
+castor_bazel() {
+  bazel "${castor_bazel_startup[@]}" "$@"
+}
