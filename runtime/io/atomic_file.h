@@ -1,0 +1,78 @@
+// A file that appears under its name whole, or not at all.
+//
+// The bytes go to a temporary name in the same directory, are forced to the
+// disk, and only then take the name; the directory is forced to the disk last.
+// A process killed at any moment leaves the former file under the name
+// untouched, and at worst a temporary, which RemoveStaleTemporaries finds.
+//
+// A live writer holds an advisory lock (flock) on its temporary; the kernel
+// drops it with the process. That is how a stale one is told from one that
+// another process is still writing.
+#ifndef CASTOR_RUNTIME_IO_ATOMIC_FILE_H_
+#define CASTOR_RUNTIME_IO_ATOMIC_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace castor {
+
+// Not thread-safe. Destroyed before Commit succeeded, it removes its temporary.
+class AtomicFile {
+ public:
+  // The directory of `path` must exist. An existing file at `path` stays until
+  // Commit replaces it.
+  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(std::string path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  // Unbuffered: give it large pieces. The first failure (a full disk is
+  // ResourceExhausted) is kept and given again by every later call.
+  absl::Status Append(const void* data, int64_t size_bytes);
+
+  // fsync, rename, fsync of the directory. Returns when all of it is durable.
+  absl::Status Commit();
+
+  int64_t size_bytes() const { return size_bytes_; }
+  const std::string& path() const { return path_; }
+  const std::string& temporary_path() const { return temporary_path_; }
+
+ private:
+  AtomicFile(std::string path, std::string temporary_path, int fd);
+  absl::Status Fail(const char* what, int error);
+
+  const std::string path_;
+  const std::string temporary_path_;
+  int fd_;  // -1 once closed
+  bool renamed_ = false;
+  int64_t size_bytes_ = 0;
+  absl::Status status_;
+};
+
+// The final name that a temporary's name was made for ("a" of "a.tmp-12-0"),
+// or "" when `name` is not a temporary's.
+absl::string_view TemporaryTarget(absl::string_view name);
+
+// Removes the temporaries in `directory` that no live process writes and whose
+// final name `wanted` accepts; returns their names.
+absl::StatusOr<std::vector<std::string>> RemoveStaleTemporaries(
+    const std::string& directory,
+    absl::FunctionRef<bool(absl::string_view target)> wanted);
+
+// Names in `directory`, without "." and "..", sorted.
+absl::StatusOr<std::vector<std::string>> ListDirectory(
+    const std::string& directory);
+
+// Forces a directory's entries to the disk.
+absl::Status SyncDirectory(const std::string& directory);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_IO_ATOMIC_FILE_H_

@@ -1,0 +1,239 @@
+#include "runtime/io/checkpoint_dir.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/io/atomic_file.h"
+#include "runtime/io/checkpoint_file.h"
+#include "runtime/io/test_files.h"
+
+namespace castor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kElements = 5000;
+
+float ValueAt(int64_t step, int64_t i) {
+  return static_cast<float>(step * 31 + i);
+}
+
+absl::Status WriteStep(const CheckpointDir& dir, int64_t step) {
+  auto writer = CheckpointWriter::Create(dir.PathOf(step), 1000);
+  if (!writer.ok()) return writer.status();
+  std::vector<float> values(kElements);
+  for (int64_t i = 0; i < kElements; ++i) values[i] = ValueAt(step, i);
+  absl::Status status =
+      (*writer)->BeginTensor("x", CheckpointKind::kMaster, kElements);
+  for (int64_t at = 0; status.ok() && at < kElements; at += 500) {
+    status = (*writer)->Append({values.data() + at, 500});
+  }
+  if (status.ok()) status = (*writer)->EndTensor();
+  if (!status.ok()) return status;
+  return (*writer)->Commit(absl::StrCat("{\"step\":", step, "}"));
+}
+
+class CheckpointDirTest : public ::testing::Test {
+ protected:
+  CheckpointDirTest() {
+    EXPECT_TRUE(dir_.Make().ok());
+    EXPECT_TRUE(dir_.Make().ok());  // again, where it is already
+  }
+  void Write(std::vector<int64_t> steps) {
+    for (int64_t step : steps) {
+      const absl::Status status = WriteStep(dir_, step);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+  void Damage(int64_t step) {
+    std::string bytes = ReadFile(dir_.PathOf(step));
+    bytes[bytes.size() / 2] ^= 1;
+    WriteFile(dir_.PathOf(step), bytes);
+  }
+  std::vector<int64_t> Steps() {
+    std::vector<int64_t> steps;
+    auto entries = dir_.List();
+    EXPECT_TRUE(entries.ok());
+    for (const CheckpointEntry& entry : *entries) steps.push_back(entry.step);
+    return steps;
+  }
+
+  std::vector<std::string> Names() {
+    auto names = ListDirectory(dir_.directory());
+    EXPECT_TRUE(names.ok()) << names.status();
+    return *names;
+  }
+
+  TemporaryDirectory temporary_;
+  CheckpointDir dir_{temporary_.path() + "/run/out"};
+};
+
+TEST(CheckpointName, IsReadBack) {
+  EXPECT_EQ(CheckpointName(100), "step-00000100.castor");
+  for (int64_t step : {int64_t{0}, int64_t{1}, int64_t{99'999'999},
+                       int64_t{123'456'789'012}}) {
+    EXPECT_EQ(StepOfCheckpointName(CheckpointName(step)), step);
+  }
+  for (const char* name :
+       {"step-100.castor", "step-00000100.castor.tmp-1-0", "step-.castor",
+        "step-0000010x.castor", "step--0000001.castor", "xstep-00000100.castor",
+        "step-000000100.castor", "step-99999999999999999999.castor", "step-"}) {
+    EXPECT_EQ(StepOfCheckpointName(name), -1) << name;
+  }
+}
+
+TEST_F(CheckpointDirTest, FindsTheNewestByStepNotByTime) {
+  Write({30, 100, 20});
+  WriteFile(dir_.directory() + "/notes.txt", "x");
+  EXPECT_THAT(Steps(), ElementsAre(20, 30, 100));
+  std::vector<std::string> skipped;
+  auto latest = dir_.FindLatest(&skipped);
+  ASSERT_TRUE(latest.ok()) << latest.status();
+  EXPECT_EQ(latest->step, 100);
+  EXPECT_EQ(latest->path, dir_.PathOf(100));
+  EXPECT_THAT(skipped, IsEmpty());
+}
+
+TEST_F(CheckpointDirTest, SkipsDamagedFilesAndSaysWhy) {
+  Write({1, 2, 3, 4});
+  Damage(3);
+  WriteFile(dir_.PathOf(4), "");
+  std::vector<std::string> skipped;
+  auto latest = dir_.FindLatest(&skipped);
+  ASSERT_TRUE(latest.ok());
+  EXPECT_EQ(latest->step, 2);
+  ASSERT_EQ(skipped.size(), 2u);
+  EXPECT_THAT(skipped[0], HasSubstr("skipped step 4"));
+  EXPECT_THAT(skipped[0], HasSubstr("only 0 bytes"));
+  EXPECT_THAT(skipped[1], HasSubstr("skipped step 3"));
+  EXPECT_THAT(skipped[1], HasSubstr("checksum"));
+}
+
+TEST_F(CheckpointDirTest, SaysWhenThereIsNone) {
+  auto none = dir_.FindLatest(nullptr);
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kNotFound);
+  Write({5});
+  Damage(5);
+  none = dir_.FindLatest(nullptr);
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("checksum"));
+  CheckpointDir missing(temporary_.path() + "/missing");
+  EXPECT_EQ(missing.FindLatest(nullptr).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(CheckpointDirTest, PruneKeepsTheNewest) {
+  Write({1, 2, 3, 4});
+  ASSERT_TRUE(dir_.Prune(2).ok());
+  EXPECT_THAT(Steps(), ElementsAre(3, 4));
+  ASSERT_TRUE(dir_.Prune(5).ok());
+  EXPECT_THAT(Steps(), ElementsAre(3, 4));
+  ASSERT_TRUE(dir_.Prune(1, 4).ok());
+  EXPECT_THAT(Steps(), ElementsAre(4));
+  EXPECT_EQ(dir_.Prune(0).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CheckpointDirTest, PruneNeverRemovesTheNewestValidOne) {
+  Write({1, 2, 3, 4, 5});
+  Damage(4);
+  Damage(5);
+  ASSERT_TRUE(dir_.Prune(1).ok());
+  EXPECT_THAT(Steps(), ElementsAre(3, 5));
+  Damage(3);
+  ASSERT_TRUE(dir_.Prune(1).ok());
+  EXPECT_THAT(Steps(), ElementsAre(3, 5)) << "nothing valid: nothing removed";
+}
+
+// A child writes checkpoints in a loop and prunes, and is killed somewhere in
+// it. What it said was saved must be there, whole, and nothing else but
+// temporaries.
+TEST_F(CheckpointDirTest, SurvivesKillAtRandomMoments) {
+  constexpr int kMinRounds = 40;
+  const uint32_t seed = 20240117;
+  std::cout << "seed " << seed << "\n";
+  std::mt19937 random(seed);
+  int64_t latest_step = 0;
+  int64_t stale = 0;
+  int round = 0;
+  // Goes on, with longer delays, on a machine so slow that no kill met a write.
+  for (; round < kMinRounds || latest_step == 0 || stale == 0; ++round) {
+    const int64_t delay_us = random() % (12'000 * (1 + round / kMinRounds));
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      for (int64_t step = latest_step + 1;; ++step) {
+        if (!WriteStep(dir_, step).ok() ||
+            write(ends[1], &step, sizeof(step)) != sizeof(step) ||
+            !dir_.Prune(2, step).ok()) {
+          _exit(1);
+        }
+      }
+    }
+    close(ends[1]);
+    usleep(static_cast<useconds_t>(delay_us));
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    int wait_status = 0;
+    ASSERT_EQ(waitpid(child, &wait_status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(wait_status)) << "round " << round;
+    int64_t said_saved = latest_step;
+    for (int64_t step; read(ends[0], &step, sizeof(step)) == sizeof(step);) {
+      said_saved = step;
+    }
+    close(ends[0]);
+
+    for (const std::string& name : Names()) {
+      EXPECT_TRUE(StepOfCheckpointName(name) >= 0 ||
+                  StepOfCheckpointName(TemporaryTarget(name)) >= 0)
+          << name;
+    }
+    std::vector<std::string> skipped;
+    auto latest = dir_.FindLatest(&skipped);
+    EXPECT_THAT(skipped, IsEmpty());
+    if (latest.ok()) {
+      EXPECT_GE(latest->step, said_saved);
+      latest_step = latest->step;
+      auto reader = CheckpointReader::Open(latest->path);
+      ASSERT_TRUE(reader.ok()) << reader.status();
+      EXPECT_EQ((*reader)->metadata(),
+                absl::StrCat("{\"step\":", latest_step, "}"));
+      std::vector<float> values(kElements);
+      ASSERT_TRUE((*reader)
+                      ->Read("x", CheckpointKind::kMaster, 0, kElements,
+                             values.data())
+                      .ok());
+      for (int64_t i = 0; i < kElements; ++i) {
+        ASSERT_EQ(values[i], ValueAt(latest_step, i));
+      }
+    } else {
+      EXPECT_EQ(said_saved, 0) << latest.status();
+    }
+    auto removed = dir_.RemoveStaleTemporaries();
+    ASSERT_TRUE(removed.ok()) << removed.status();
+    EXPECT_LE(removed->size(), 1u);
+    stale += static_cast<int64_t>(removed->size());
+    for (const std::string& name : Names()) {
+      EXPECT_GE(StepOfCheckpointName(name), 0) << name;
+    }
+  }
+  std::cout << round << " kills, " << latest_step << " steps saved, " << stale
+            << " temporaries left behind and removed\n";
+}
+
+}  // namespace
+}  // namespace castor
