@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/spin_wait.h"
 
 namespace castor {
 
@@ -16,7 +17,7 @@ int AvailableProcessors() {
 }
 
 ThreadPool::ThreadPool(int threads) {
-  CASTOR_CHECK(threads >= 1);
+  CASTOR_CHECK(threads >= 1 && static_cast<uint64_t>(threads) <= kInside);
   workers_.reserve(threads - 1);
   for (int thread = 1; thread < threads; ++thread) {
     workers_.emplace_back([this, thread] { WorkerLoop(thread); });
@@ -24,9 +25,9 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
+  stop_.store(true);
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
+    std::lock_guard<std::mutex> lock(sleep_mutex_);
   }
   work_.notify_all();
   for (std::thread& worker : workers_) worker.join();
@@ -40,47 +41,74 @@ void ThreadPool::ParallelFor(int64_t num_tasks,
     for (int64_t task = 0; task < num_tasks; ++task) fn(task, 0);
     return;
   }
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    fn_ = &fn;
-    num_tasks_ = num_tasks;
-    next_task_ = 0;
-    ++generation_;
+  fn_ = &fn;
+  num_tasks_ = num_tasks;
+  next_task_.store(0, std::memory_order_relaxed);
+  // Opens the next loop. Sequentially consistent, as are the sleeper's steps:
+  // either it sees the open loop or we see the sleeper.
+  state_.fetch_add(kGeneration + kOpen);
+  const int sleepers = sleepers_.load();
+  if (sleepers > 0) {
+    {
+      std::lock_guard<std::mutex> lock(sleep_mutex_);
+    }
+    if (num_tasks - 1 < sleepers) {
+      for (int64_t i = 1; i < num_tasks; ++i) work_.notify_one();
+    } else {
+      work_.notify_all();
+    }
   }
-  work_.notify_all();
   RunTasks(0);
-  std::unique_lock<std::mutex> lock(mutex_);
-  done_.wait(lock, [this] { return active_workers_ == 0; });
-  fn_ = nullptr;
+  const uint64_t closed = state_.fetch_sub(kOpen) - kOpen;
+  if ((closed & kInside) == 0) return;
+  const auto all_left = [this] {
+    return (state_.load(std::memory_order_acquire) & kInside) == 0;
+  };
+  if (SpinUntil(all_left)) return;
+  std::unique_lock<std::mutex> lock(sleep_mutex_);
+  state_.fetch_or(kCallerSleeps);
+  done_.wait(lock, all_left);
+  state_.fetch_and(~kCallerSleeps);
 }
 
 void ThreadPool::RunTasks(int thread) {
   while (true) {
-    int64_t task;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (next_task_ >= num_tasks_) return;
-      task = next_task_++;
-    }
+    const int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
+    if (task >= num_tasks_) return;
     (*fn_)(task, thread);
   }
 }
 
+// An open loop that is not the one of generation `seen`, or the end.
+bool ThreadPool::HasNews(uint64_t seen) const {
+  const uint64_t state = state_.load();
+  return ((state & kOpen) != 0 && state / kGeneration != seen) || stop_.load();
+}
+
 void ThreadPool::WorkerLoop(int thread) {
-  int64_t seen = 0;
+  uint64_t seen = 0;
   while (true) {
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      work_.wait(lock, [&] { return stop_ || generation_ != seen; });
-      if (stop_) return;
-      seen = generation_;
-      if (fn_ == nullptr) continue;  // woke after the loop was over
-      ++active_workers_;
+    if (!SpinUntil([&] { return HasNews(seen); })) {
+      std::unique_lock<std::mutex> lock(sleep_mutex_);
+      sleepers_.fetch_add(1);
+      work_.wait(lock, [&] { return HasNews(seen); });
+      sleepers_.fetch_sub(1);
     }
+    if (stop_.load()) return;
+    uint64_t state = state_.load();
+    bool entered = false;
+    while ((state & kOpen) != 0 && !entered) {
+      entered = state_.compare_exchange_weak(state, state + 1);
+    }
+    if (!entered) continue;  // closed meanwhile
+    seen = state / kGeneration;
     RunTasks(thread);
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (--active_workers_ == 0) done_.notify_all();
+    const uint64_t before = state_.fetch_sub(1);
+    if ((before & kInside) == 1 && (before & kCallerSleeps) != 0) {
+      {
+        std::lock_guard<std::mutex> lock(sleep_mutex_);
+      }
+      done_.notify_one();
     }
   }
 }

@@ -6,6 +6,7 @@
 #ifndef CASTOR_BASE_THREAD_POOL_H_
 #define CASTOR_BASE_THREAD_POOL_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -21,6 +22,10 @@ int AvailableProcessors();
 
 // Thread-safe: loops of several callers run one after the other. A task may not
 // start a loop on its own pool.
+//
+// Cost: while workers are awake (they look for a new loop for a short while
+// before they sleep) a loop of empty tasks costs well under a microsecond; a
+// loop that finds them asleep pays for waking them, but does not wait for them.
 class ThreadPool {
  public:
   // `threads` >= 1 counts the caller: ThreadPool(1) starts no worker.
@@ -40,18 +45,38 @@ class ThreadPool {
  private:
   void WorkerLoop(int thread);
   void RunTasks(int thread);
+  bool HasNews(uint64_t seen) const;
+
+  // One word says whether a loop is open, which one, and who is in it:
+  //
+  //   bits 0..15   workers inside the loop
+  //   bit  16      the caller sleeps until the last of them has left
+  //   bit  17      open: workers may enter
+  //   bits 18..63  generation: the number of the loop
+  //
+  // A worker enters by raising the count while the loop is open; the caller
+  // closes the loop once no task is left and waits for the count to fall to 0.
+  // So a worker that comes late costs the caller nothing, and what describes the
+  // loop (fn_, num_tasks_) changes only while nobody is inside.
+  static constexpr uint64_t kInside = (uint64_t{1} << 16) - 1;
+  static constexpr uint64_t kCallerSleeps = uint64_t{1} << 16;
+  static constexpr uint64_t kOpen = uint64_t{1} << 17;
+  static constexpr uint64_t kGeneration = uint64_t{1} << 18;
 
   std::mutex loop_mutex_;  // one loop at a time
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable done_;
+  std::vector<std::thread> workers_;
+
   const absl::FunctionRef<void(int64_t, int)>* fn_ = nullptr;
   int64_t num_tasks_ = 0;
-  int64_t next_task_ = 0;
-  int64_t generation_ = 0;
-  int active_workers_ = 0;
-  bool stop_ = false;
-  std::vector<std::thread> workers_;
+  // Its own cache line: every thread of a loop writes it.
+  alignas(64) std::atomic<int64_t> next_task_{0};
+  alignas(64) std::atomic<uint64_t> state_{0};
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stop_{false};
+
+  std::mutex sleep_mutex_;  // for the two below only
+  std::condition_variable work_;
+  std::condition_variable done_;
 };
 
 }  // namespace castor

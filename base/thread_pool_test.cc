@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -47,6 +48,48 @@ TEST(ThreadPool, SerialisesCallers) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(sum.load(), 4 * 50 * 45);
+}
+
+TEST(ThreadPool, ShortLoopsInARowLoseNoTask) {
+  // Loops shorter than a wake-up: workers come late, or find the loop closed.
+  ThreadPool pool(4);
+  for (int loop = 0; loop < 20000; ++loop) {
+    int64_t seen[3] = {-1, -1, -1};
+    pool.ParallelFor(3, [&](int64_t task, int) { seen[task] = loop; });
+    for (int64_t value : seen) ASSERT_EQ(value, loop);
+  }
+}
+
+TEST(ThreadPool, WorkersComeBackFromSleep) {
+  ThreadPool pool(3);
+  for (int loop = 0; loop < 20; ++loop) {
+    // Longer than the workers look before they sleep.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    // The two tasks wait for each other: one thread alone could not end them.
+    std::atomic<int> arrived{0};
+    pool.ParallelFor(2, [&](int64_t, int) {
+      ++arrived;
+      while (arrived.load() < 2) std::this_thread::yield();
+    });
+    EXPECT_EQ(arrived.load(), 2);
+  }
+}
+
+TEST(ThreadPool, CallerSleepsUntilTheLastTaskIsOver) {
+  ThreadPool pool(2);
+  for (int loop = 0; loop < 20; ++loop) {
+    std::atomic<int> arrived{0};
+    int64_t late = 0;
+    pool.ParallelFor(2, [&](int64_t, int thread) {
+      ++arrived;
+      while (arrived.load() < 2) std::this_thread::yield();
+      if (thread == 0) return;
+      // Longer than the caller looks before it sleeps.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      late = 1;
+    });
+    EXPECT_EQ(late, 1);
+  }
 }
 
 TEST(AvailableProcessors, IsPositive) { EXPECT_GE(AvailableProcessors(), 1); }

@@ -1,0 +1,104 @@
+// What a machine can do: one block of device memory, streams, copies, fences.
+//
+// The code above this interface does not know whether a GPU or the host
+// emulating one stands behind it. One contract suite (device_contract_test)
+// runs against every implementation.
+//
+// Invariants:
+//  1. The device's memory is one block of exactly memory_bytes(); nothing that
+//     an operator reads or writes on the device lies outside it.
+//  2. Work on one stream runs in the order of queueing, and its effects are
+//     visible to work that waited on its fence.
+//  3. A stream keeps its first failure: later work on it is skipped (fences are
+//     still reached, so nobody hangs) and every Synchronize returns the error.
+//
+// Threads: one thread queues work (the trainer's); Synchronize and Reached may
+// be called from it alone. Work runs on threads of the device.
+#ifndef CASTOR_DEVICE_DEVICE_H_
+#define CASTOR_DEVICE_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/thread_pool.h"
+#include "device/fence.h"
+
+namespace castor {
+
+// Handed to a piece of work when its stream reaches it. On the host, `pool` is
+// the stream's own threads.
+struct ExecContext {
+  ThreadPool* pool = nullptr;
+};
+
+// A piece of work. Must not block on other work. An error stops its stream.
+using Work = absl::AnyInvocable<absl::Status(const ExecContext&)>;
+
+// Told of every piece of work and every wait that took time, from the stream's
+// own thread, as they end. `tag` is the caller's own number for it.
+class DeviceObserver {
+ public:
+  virtual ~DeviceObserver() = default;
+  virtual void OnWork(StreamId stream, int64_t tag, int64_t start_ns,
+                      int64_t end_ns) = 0;
+  virtual void OnWait(StreamId stream, int64_t tag, int64_t start_ns,
+                      int64_t end_ns) = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual absl::string_view name() const = 0;
+
+  // The device's memory. Alignment of the base: 4096 bytes.
+  virtual std::byte* memory() = 0;
+  virtual int64_t memory_bytes() const = 0;
+
+  // Queues `work` on `stream` and returns at once. The fence is reached when
+  // the work is over. `tag` goes to the observer.
+  virtual Fence Enqueue(StreamId stream, int64_t tag, Work work) = 0;
+
+  // Queues a copy of `bytes` on `stream` and returns at once; the fence is
+  // reached when the copy is over. Copies on kHostToDevice and kDeviceToHost
+  // cross the bus and take its time; copies on kCompute stay on the device
+  // (source and destination may overlap).
+  virtual Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
+                     int64_t bytes) = 0;
+
+  // What is queued on `stream` from now on starts after `fence` is reached.
+  // Returns at once. Time spent waiting is told to the observer under `tag`.
+  virtual void Wait(StreamId stream, const Fence& fence, int64_t tag) = 0;
+
+  // Everything queued so far on `stream`.
+  virtual Fence Now(StreamId stream) const = 0;
+
+  // Does not block.
+  virtual bool Reached(const Fence& fence) const = 0;
+
+  // Blocks until `fence` is reached. The first failure of any stream that the
+  // fence names.
+  virtual absl::Status Synchronize(const Fence& fence) = 0;
+
+  // A monotonic clock on which the observer's times lie.
+  virtual int64_t NowNs() const = 0;
+
+  // Not owned; null for none. Set while no work is queued.
+  virtual void SetObserver(DeviceObserver* observer) = 0;
+
+  Fence NowAll() const {
+    Fence all;
+    for (int i = 0; i < kNumStreams; ++i) {
+      all.Add(Now(static_cast<StreamId>(i)));
+    }
+    return all;
+  }
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_DEVICE_H_

@@ -1,0 +1,81 @@
+#include "device/host/host_device.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "base/units.h"
+
+namespace castor {
+namespace {
+
+absl::Status CreateStatus(const HostDeviceOptions& options) {
+  return HostDevice::Create(options).status();
+}
+
+TEST(HostDevice, RefusesOptionsThatCannotWork) {
+  const auto refused = [](HostDeviceOptions options) {
+    return absl::IsInvalidArgument(CreateStatus(options));
+  };
+  EXPECT_TRUE(refused({.memory_bytes = -1}));
+  EXPECT_TRUE(refused({.compute_threads = 0}));
+  EXPECT_TRUE(refused({.host_compute_threads = 0}));
+  EXPECT_TRUE(refused({.bus_bytes_per_s = -1}));
+  EXPECT_TRUE(refused({.bus_bytes_per_s = std::nan("")}));
+  EXPECT_TRUE(refused(
+      {.bus_bytes_per_s = std::numeric_limits<double>::infinity()}));
+}
+
+TEST(HostDevice, RefusesUnlimitedMemoryByName) {
+  const absl::Status status = CreateStatus({.memory_bytes = kUnlimitedBytes});
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_TRUE(absl::StrContains(status.message(), "unlimited")) << status;
+}
+
+TEST(HostDevice, SaysWhenTheSystemHasNoRoom) {
+  // More than any address space of today's processors.
+  const absl::Status status = CreateStatus({.memory_bytes = int64_t{1} << 59});
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "device_memory")) << status;
+}
+
+TEST(HostDevice, TakesPagesOnlyAsTheyAreTouched) {
+  // Far more than a small machine has.
+  auto device = HostDevice::Create({.memory_bytes = int64_t{1} << 40});
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ((*device)->memory_bytes(), int64_t{1} << 40);
+  (*device)->memory()[(int64_t{1} << 40) - 1] = std::byte{1};
+}
+
+TEST(HostDevice, MayHaveNoMemory) {
+  auto device = HostDevice::Create({.memory_bytes = 0});
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ((*device)->memory_bytes(), 0);
+}
+
+TEST(HostDevice, GivesEachStreamItsOwnThreads) {
+  auto device =
+      HostDevice::Create({.compute_threads = 3, .host_compute_threads = 2});
+  ASSERT_TRUE(device.ok()) << device.status();
+  const int expected[kNumStreams] = {3, 1, 1, 2};
+  int threads[kNumStreams];
+  const ThreadPool* pools[kNumStreams];
+  for (int i = 0; i < kNumStreams; ++i) {
+    (*device)->Enqueue(static_cast<StreamId>(i), 0,
+                       [&, i](const ExecContext& context) {
+                         threads[i] = context.pool->num_threads();
+                         pools[i] = context.pool;
+                         return absl::OkStatus();
+                       });
+  }
+  ASSERT_TRUE((*device)->Synchronize((*device)->NowAll()).ok());
+  for (int i = 0; i < kNumStreams; ++i) {
+    EXPECT_EQ(threads[i], expected[i]);
+    for (int j = 0; j < i; ++j) EXPECT_NE(pools[i], pools[j]);
+  }
+}
+
+}  // namespace
+}  // namespace castor
