@@ -1,0 +1,105 @@
+#include "memory/plan/eviction.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "base/check.h"
+
+namespace castor {
+namespace {
+
+// One that stays at the moment under consideration. The greatest leaves first.
+struct Candidate {
+  bool clean_first = false;  // of kCleanFirstFarthest
+  int64_t back_at = 0;       // as seen in this lap
+  bool clean = false;
+  int64_t bytes = 0;
+  int64_t until = 0;  // the use at its end, as seen in this lap
+  int64_t gap = 0;
+
+  friend bool operator<(const Candidate& a, const Candidate& b) {
+    return std::tie(a.clean_first, a.back_at, a.clean, a.bytes, a.gap) <
+           std::tie(b.clean_first, b.back_at, b.clean, b.bytes, b.gap);
+  }
+};
+
+}  // namespace
+
+void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
+           const std::vector<int64_t>& back_at, VictimRule rule,
+           Residency& residency) {
+  const int64_t moments = index.moments();
+  const std::vector<Gap>& gaps = index.gaps();
+  std::vector<std::vector<int64_t>> starting(moments);
+  std::vector<int64_t> staying(moments + 1, 0);  // differences of bytes
+  std::priority_queue<Candidate> candidates;
+  const auto add = [&](int64_t g, int64_t lap) {
+    const Gap& gap = gaps[g];
+    candidates.push({rule == VictimRule::kCleanFirstFarthest && !gap.dirty,
+                     back_at[g] - lap, !gap.dirty, gap.bytes, gap.to - lap, g});
+  };
+  for (int64_t g = 0; g < static_cast<int64_t>(gaps.size()); ++g) {
+    if (!residency[g].stays) continue;
+    const Gap& gap = gaps[g];
+    if (gap.from + 1 < moments) {
+      starting[gap.from + 1].push_back(g);
+      staying[gap.from + 1] += gap.bytes;
+      staying[std::min(gap.to, moments)] -= gap.bytes;
+    }
+    // What reaches over from the step before.
+    if (gap.to > moments) {
+      staying[0] += gap.bytes;
+      staying[gap.to - moments] -= gap.bytes;
+      add(g, moments);
+    }
+  }
+
+  int64_t bytes = 0;
+  for (int64_t t = 0; t < moments; ++t) {
+    bytes += staying[t];
+    for (const int64_t g : starting[t]) {
+      if (residency[g].stays) add(g, 0);
+    }
+    while (bytes > free_bytes[t]) {
+      CASTOR_CHECK(!candidates.empty());
+      const Candidate victim = candidates.top();
+      candidates.pop();
+      if (victim.until <= t || !residency[victim.gap].stays) continue;
+      const Gap& gap = gaps[victim.gap];
+      residency[victim.gap] = {false, gap.to, t};
+      bytes -= gap.bytes;
+      // Undo its end, and where it reaches over the end of the step its other
+      // part in this lap.
+      staying[std::min(victim.until, moments)] += gap.bytes;
+      if (victim.until < gap.to && gap.from + 1 < moments) {
+        staying[gap.from + 1] -= gap.bytes;
+        staying[moments] += gap.bytes;
+      }
+    }
+  }
+}
+
+void KeepWhatFits(const UseIndex& index, Room& room, Residency& residency) {
+  std::vector<int64_t> gone;
+  for (size_t g = 0; g < residency.size(); ++g) {
+    if (!residency[g].stays && !index.gaps()[g].forced()) {
+      gone.push_back(static_cast<int64_t>(g));
+    }
+  }
+  const auto cost = [&](int64_t g) {
+    const Gap& gap = index.gaps()[g];
+    return std::make_tuple(!gap.dirty, gap.to - gap.from, g);
+  };
+  std::sort(gone.begin(), gone.end(),
+            [&](int64_t a, int64_t b) { return cost(a) < cost(b); });
+  for (const int64_t g : gone) {
+    const Gap& gap = index.gaps()[g];
+    const int64_t back_at = residency[g].fetch_at;  // has its room from there
+    if (room.Min(gap.from + 1, back_at) < gap.bytes) continue;
+    room.Take(gap.from + 1, back_at, gap.bytes);
+    residency[g] = {true, gap.to, -1};
+  }
+}
+
+}  // namespace castor

@@ -1,0 +1,136 @@
+// The plan of a step: for each moment the chunks to fetch, to copy back and to
+// drop.
+//
+// Words. A chunk's *payload* is its parameters in the compute type, whose place
+// their gradients take over in backward. Its *home* is its payload's block in
+// host memory; every chunk has one. A payload is *resident* when it has a block
+// on the device. Its *side* is where its optimizer states live and its update
+// runs, for the whole step. Frozen chunks have no optimizer states.
+//
+//   one chunk on the host's side, one micro batch, the device's view:
+//
+//   moment    0 .. f ...... b ........ r ........ u ........ T
+//   payload      [parameters ][gradients]           [parameters (next step)
+//   action    Fetch          |          |           Fetch
+//                      operators        CopyBack,
+//                      write            Drop
+//                      gradients
+//   host                                reduce(c)  update(c)
+//
+// A plan is cyclic: what is resident after its last action is what it starts
+// with, so that it can be repeated step after step.
+//
+// Accounting is logical, in the order in which the host thread issues work:
+// Drop makes room for what is issued after it. Whoever takes that room waits, on
+// its own stream, for the fence of the block it takes (memory/exec/arena.h), so
+// the sum of bytes never exceeds the budget at any instant.
+#ifndef CASTOR_MEMORY_PLAN_PLAN_H_
+#define CASTOR_MEMORY_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "base/ids.h"
+#include "base/units.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+enum class PlacementPolicy : uint8_t { kCuda, kCpu, kAuto };
+
+constexpr absl::string_view PolicyName(PlacementPolicy policy) {
+  return policy == PlacementPolicy::kCuda  ? "cuda"
+         : policy == PlacementPolicy::kCpu ? "cpu"
+                                           : "auto";
+}
+
+// Every block of the device's memory is rounded up to this.
+inline constexpr int64_t kBlockAlignment = 256;
+
+enum class ActionKind : uint8_t {
+  // Home -> device. The home must be valid, the payload not resident. After it
+  // the payload is resident and clean.
+  kFetch,
+  // Device -> home. The payload must be resident and dirty. After it the
+  // payload is clean and the home valid. The block stays.
+  kCopyBack,
+  // Frees the payload's block. It must be clean.
+  kDrop,
+};
+
+struct Action {
+  ActionKind kind;
+  ChunkId chunk;
+  // Why, for the viewer: the operator that needs it, or what it makes room for.
+  // The moment of the use (in this step, or minus ops.size() in the next one)
+  // that the decision looked at; invalid where there is none.
+  Moment because;
+
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+enum class Side : uint8_t { kHost, kDevice };
+
+struct ResidentChunk {
+  ChunkId chunk;
+  bool dirty = false;
+  friend bool operator==(const ResidentChunk&, const ResidentChunk&) = default;
+};
+
+// Immutable once the checker has passed it.
+struct Plan {
+  PlacementPolicy policy = PlacementPolicy::kAuto;
+  std::string signature;  // the trace's
+  // Indexed by ChunkId. Frozen chunks: kHost.
+  std::vector<Side> side;
+  // Resident before moment 0 and after the last action, by ascending chunk.
+  std::vector<ResidentChunk> initial;
+  // actions[t], t in [0, T): issued before operator t allocates, in order.
+  // actions[T]: after the last operator. Size T + 1.
+  std::vector<std::vector<Action>> actions;
+};
+
+// Copies run at once in the two directions, each one after the other.
+struct BusModel {
+  double h2d_bytes_per_s = 8e9;
+  double d2h_bytes_per_s = 8e9;
+  int64_t latency_ns = 0;  // per copy
+};
+
+struct PlanRequest {
+  const StepTrace* trace = nullptr;  // not null; outlives the call
+  int64_t device_budget_bytes = kUnlimitedBytes;
+  int64_t host_budget_bytes = kUnlimitedBytes;
+  // Device bytes that are always taken (scalars, staging), not in the trace.
+  int64_t device_reserved_bytes = 0;
+  // Host bytes that are always taken (staging, buffers), not in the trace.
+  int64_t host_reserved_bytes = 0;
+  BusModel bus;
+  bool prefetch = true;
+  // Of the device bytes that no moment needs, the share that may hold optimizer
+  // states, in [0, 1].
+  double gpu_margin_mem_ratio = 1.0;
+  // Empty: the policy chooses. Otherwise the sides to plan with, indexed by
+  // ChunkId: evaluation between training steps keeps those of the training
+  // plan. In an evaluation trace nothing changes a payload, and the payload of
+  // a device-side chunk may differ from its home since its last update, so such
+  // a chunk stays resident and dirty throughout, used or not.
+  std::vector<Side> fixed_side;
+};
+
+// Why a request cannot be planned. Everything a user needs to mend it.
+struct Refusal {
+  std::string tier;  // "device" or "host"
+  std::string op;    // the operator at the worst moment
+  Moment moment;
+  int64_t peak_bytes = 0;      // non-model bytes of that operator
+  int64_t resident_bytes = 0;  // chunks that must be there, and reserved bytes
+  int64_t smallest_device_budget_bytes = 0;  // the least that would do
+  int64_t smallest_host_budget_bytes = 0;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_PLAN_PLAN_H_

@@ -1,0 +1,289 @@
+#include "memory/plan/plan_checker.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+
+namespace castor {
+namespace {
+
+template <typename... Args>
+absl::Status Broken(const Args&... args) {
+  return absl::FailedPreconditionError(absl::StrCat(args...));
+}
+
+// One payload as the replay sees it.
+struct Payload {
+  bool resident = false;
+  bool dirty = false;  // its home is stale
+  bool awaits_update = false;
+
+  friend bool operator==(const Payload&, const Payload&) = default;
+};
+
+class Replay {
+ public:
+  Replay(const Plan& plan, const PlanRequest& request)
+      : plan_(plan),
+        request_(request),
+        trace_(*request.trace),
+        payloads_(trace_.chunks.size()),
+        last_reduce_(trace_.chunks.size(), -1) {
+    resident_bytes_ = request.device_reserved_bytes;
+  }
+
+  absl::Status Run() {
+    CASTOR_RETURN_IF_ERROR(CheckForm());
+    CASTOR_RETURN_IF_ERROR(CheckHostRoom());
+    for (size_t c = 0; c < trace_.chunks.size(); ++c) {
+      if (plan_.side[c] == Side::kDevice) {
+        resident_bytes_ +=
+            RoundUp(trace_.chunks[c].optimizer_bytes, kBlockAlignment);
+      }
+    }
+    for (const ResidentChunk& chunk : plan_.initial) {
+      payloads_[chunk.chunk.value] = {true, chunk.dirty, false};
+      resident_bytes_ += BlockOf(chunk.chunk);
+    }
+    // Without operators the bytes that are always there still count.
+    if (resident_bytes_ > request_.device_budget_bytes) {
+      return Broken("before moment 0: ", FormatBytes(resident_bytes_),
+                    " are resident, the device budget is ",
+                    FormatBytes(request_.device_budget_bytes));
+    }
+    for (int step = 0; step < 2; ++step) {
+      const std::vector<Payload> before = payloads_;
+      CASTOR_RETURN_IF_ERROR(RunStep());
+      for (size_t c = 0; c < payloads_.size(); ++c) {
+        if (payloads_[c] == before[c]) continue;
+        return Broken("chunk ", c, " is ", Describe(payloads_[c]),
+                      " after the step and ", Describe(before[c]),
+                      " before it: the plan is not cyclic");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t moments() const { return static_cast<int64_t>(trace_.ops.size()); }
+  int64_t BlockOf(ChunkId c) const {
+    return RoundUp(trace_.chunks[c.value].payload_bytes, kBlockAlignment);
+  }
+  bool InRange(ChunkId c) const {
+    return c.valid() && c.value < static_cast<int64_t>(trace_.chunks.size());
+  }
+  static std::string Describe(const Payload& payload) {
+    return absl::StrCat(payload.resident ? "resident" : "absent",
+                        payload.dirty ? " and dirty" : "",
+                        payload.awaits_update ? ", awaiting its update" : "");
+  }
+  // "moment 3 (h.0/forward)"; the place after the last operator has no name.
+  std::string At(int64_t t) const {
+    return t < moments()
+               ? absl::StrCat("moment ", t, " (", trace_.ops[t].name, ")")
+               : absl::StrCat("moment ", t, " (end of step)");
+  }
+
+  absl::Status CheckForm() {
+    const size_t chunks = trace_.chunks.size();
+    if (plan_.side.size() != chunks) {
+      return Broken("the plan has ", plan_.side.size(), " sides for ", chunks,
+                    " chunks");
+    }
+    if (plan_.actions.size() != trace_.ops.size() + 1) {
+      return Broken("the plan has actions for ", plan_.actions.size(),
+                    " places, the trace has ", trace_.ops.size() + 1);
+    }
+    if (plan_.signature != trace_.signature) {
+      return Broken("the plan is for trace '", plan_.signature, "', not for '",
+                    trace_.signature, "'");
+    }
+    if (!request_.fixed_side.empty() && plan_.side != request_.fixed_side) {
+      return Broken("the plan's sides are not the fixed ones");
+    }
+    int64_t last = -1;
+    for (const ResidentChunk& chunk : plan_.initial) {
+      if (!InRange(chunk.chunk)) {
+        return Broken("initial: chunk ", chunk.chunk.value, " of ", chunks);
+      }
+      if (chunk.chunk.value <= last) {
+        return Broken("initial: chunk ", chunk.chunk.value, " after chunk ",
+                      last, ", want ascending order");
+      }
+      last = chunk.chunk.value;
+    }
+    for (int64_t t = 0; t <= moments(); ++t) {
+      for (const Action& action : plan_.actions[t]) {
+        if (InRange(action.chunk)) continue;
+        return Broken(At(t), ": action on chunk ", action.chunk.value, " of ",
+                      chunks);
+      }
+    }
+    for (size_t c = 0; c < chunks; ++c) {
+      if (trace_.chunks[c].optimizer_bytes == 0 &&
+          plan_.side[c] != Side::kHost) {
+        return Broken("chunk ", c, " is frozen but on the device's side");
+      }
+    }
+    for (int64_t t = 0; t < moments(); ++t) {
+      const OpRecord& op = trace_.ops[t];
+      for (const ChunkUse& use : op.chunks) {
+        if (!InRange(use.chunk)) {
+          return Broken(At(t), ": uses chunk ", use.chunk.value, " of ",
+                        chunks);
+        }
+      }
+      if (op.kind == OpKind::kCompute) continue;
+      if (op.chunks.size() != 1) {
+        return Broken(At(t), ": reduces or updates ", op.chunks.size(),
+                      " chunks, want 1");
+      }
+      const ChunkId c = op.chunks[0].chunk;
+      if (trace_.chunks[c.value].optimizer_bytes == 0) {
+        return Broken(At(t), ": chunk ", c.value,
+                      " is frozen but reduced or updated");
+      }
+      if (op.kind == OpKind::kReduce) last_reduce_[c.value] = t;
+    }
+    if (!trace_.training) {
+      std::vector<bool> stays(chunks, false);
+      for (const ResidentChunk& chunk : plan_.initial) {
+        stays[chunk.chunk.value] = chunk.dirty;
+      }
+      for (size_t c = 0; c < chunks; ++c) {
+        if (plan_.side[c] == Side::kDevice && !stays[c]) {
+          return Broken("chunk ", c,
+                        " is on the device's side in evaluation, where its "
+                        "home may be stale: it must be resident and dirty");
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckHostRoom() const {
+    int64_t bytes = request_.host_reserved_bytes;
+    for (size_t c = 0; c < trace_.chunks.size(); ++c) {
+      bytes += trace_.chunks[c].payload_bytes;
+      if (plan_.side[c] == Side::kHost) {
+        bytes += trace_.chunks[c].optimizer_bytes;
+      }
+    }
+    if (bytes <= request_.host_budget_bytes) return absl::OkStatus();
+    return Broken("homes and optimizer states take ", FormatBytes(bytes), " (",
+                  bytes, " bytes) of the host, its budget is ",
+                  FormatBytes(request_.host_budget_bytes), " (",
+                  request_.host_budget_bytes, " bytes)");
+  }
+
+  absl::Status RunStep() {
+    for (int64_t t = 0; t <= moments(); ++t) {
+      for (const Action& action : plan_.actions[t]) {
+        CASTOR_RETURN_IF_ERROR(Do(action, t));
+      }
+      if (t < moments()) CASTOR_RETURN_IF_ERROR(RunOperator(t));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Do(const Action& action, int64_t t) {
+    Payload& payload = payloads_[action.chunk.value];
+    const int64_t c = action.chunk.value;
+    switch (action.kind) {
+      case ActionKind::kFetch: {
+        if (payload.resident) {
+          return Broken(At(t), ": fetch of chunk ", c, ", which is resident");
+        }
+        if (payload.awaits_update) {
+          return Broken(At(t), ": fetch of chunk ", c,
+                        ", which awaits its update on the host");
+        }
+        payload = {true, false, false};
+        resident_bytes_ += BlockOf(action.chunk);
+        int64_t peak = 0;
+        if (moments() > 0) {
+          const int64_t before = (t + moments() - 1) % moments();
+          peak = std::min(trace_.ops[before].non_model_peak_bytes,
+                          trace_.ops[t % moments()].non_model_peak_bytes);
+        }
+        return CheckRoom(t, peak, absl::StrCat("after the fetch of chunk ", c));
+      }
+      case ActionKind::kCopyBack:
+        if (!payload.resident) {
+          return Broken(At(t), ": copy back of chunk ", c, ", which is absent");
+        }
+        if (!payload.dirty) {
+          return Broken(At(t), ": copy back of chunk ", c, ", which is clean");
+        }
+        payload.dirty = false;
+        return absl::OkStatus();
+      case ActionKind::kDrop:
+        if (!payload.resident) {
+          return Broken(At(t), ": drop of chunk ", c, ", which is absent");
+        }
+        if (payload.dirty) {
+          return Broken(At(t), ": drop of chunk ", c,
+                        ", which is dirty: its contents would be lost");
+        }
+        payload.resident = false;
+        resident_bytes_ -= BlockOf(action.chunk);
+        return absl::OkStatus();
+    }
+    return Broken(At(t), ": unknown action");
+  }
+
+  absl::Status RunOperator(int64_t t) {
+    const OpRecord& op = trace_.ops[t];
+    CASTOR_RETURN_IF_ERROR(
+        CheckRoom(t, op.non_model_peak_bytes, "while it runs"));
+    for (const ChunkUse& use : op.chunks) {
+      const int64_t c = use.chunk.value;
+      Payload& payload = payloads_[c];
+      if (op.kind == OpKind::kCompute || plan_.side[c] == Side::kDevice) {
+        if (!payload.resident) {
+          return Broken(At(t), ": needs chunk ", c, ", which is absent");
+        }
+        payload.dirty |= use.writes || op.kind != OpKind::kCompute;
+        continue;
+      }
+      if (payload.resident) {
+        return Broken(At(t), ": the host works on chunk ", c,
+                      ", which is resident on the device");
+      }
+      payload.awaits_update =
+          op.kind == OpKind::kReduce && t == last_reduce_[c];
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckRoom(int64_t t, int64_t non_model_bytes,
+                         const std::string& when) const {
+    const int64_t bytes = resident_bytes_ + non_model_bytes;
+    if (bytes <= request_.device_budget_bytes) return absl::OkStatus();
+    return Broken(At(t), ": ", FormatBytes(bytes), " (", bytes, " bytes) ",
+                  when, ", of them ", FormatBytes(non_model_bytes),
+                  " of non-model data; the device budget is ",
+                  FormatBytes(request_.device_budget_bytes), " (",
+                  request_.device_budget_bytes, " bytes)");
+  }
+
+  const Plan& plan_;
+  const PlanRequest& request_;
+  const StepTrace& trace_;
+  std::vector<Payload> payloads_;
+  std::vector<int64_t> last_reduce_;
+  // Reserved bytes, device-side optimizer states and resident payloads.
+  int64_t resident_bytes_ = 0;
+};
+
+}  // namespace
+
+absl::Status CheckPlan(const Plan& plan, const PlanRequest& request) {
+  return Replay(plan, request).Run();
+}
+
+}  // namespace castor

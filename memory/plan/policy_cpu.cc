@@ -1,0 +1,84 @@
+// Only what the operator at hand uses is on the device, and where there is room
+// what the next one needs: two buffers.
+#include <algorithm>
+#include <vector>
+
+#include "memory/plan/policies.h"
+#include "memory/plan/residency.h"
+#include "memory/plan/room.h"
+#include "memory/plan/use_index.h"
+
+namespace castor {
+namespace {
+
+std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,
+                                     const std::vector<Side>& side) {
+  std::vector<int64_t> free_bytes = NeededDeviceBytes(request, side);
+  for (int64_t& bytes : free_bytes) {
+    bytes = request.device_budget_bytes - bytes;
+  }
+  return free_bytes;
+}
+
+}  // namespace
+
+Plan PlanOneOperatorAhead(PlacementPolicy policy, const PlanRequest& request,
+                          const std::vector<Side>& side) {
+  const StepTrace& trace = *request.trace;
+  const UseIndex index(trace, side);
+  Residency residency = StayEverywhere(index);
+  Room room(FreeBesideNeeds(request, side));
+
+  // The next operator on the device after each, unrolled. The host's reduce
+  // and update in between do not count: dropping for them would gain nothing.
+  const int64_t moments = index.moments();
+  std::vector<int64_t> next(moments, 2 * moments);
+  for (int64_t t = 2 * moments - 1, operator_at = 2 * moments; t >= 0; --t) {
+    if (t < moments) next[t] = operator_at;
+    if (RunsOnDevice(trace.ops[t % moments], side)) operator_at = t;
+  }
+
+  std::vector<int64_t> leaving;
+  for (size_t g = 0; g < residency.size(); ++g) {
+    const Gap& gap = index.gaps()[g];
+    if (!gap.forced() && gap.to <= next[gap.from] &&
+        room.Min(gap.from + 1, gap.to) >= gap.bytes) {
+      room.Take(gap.from + 1, gap.to, gap.bytes);
+      continue;
+    }
+    const int64_t because = gap.forced() ? gap.forced_by : next[gap.from];
+    residency[g] = {false, gap.to, because};
+    leaving.push_back(static_cast<int64_t>(g));
+  }
+
+  if (request.prefetch && !leaving.empty()) {
+    std::sort(leaving.begin(), leaving.end(), [&](int64_t a, int64_t b) {
+      return index.gaps()[a].to % moments < index.gaps()[b].to % moments;
+    });
+    // While one arrival is at work the next may come in: not before the last
+    // use that brought in something else.
+    int64_t need = index.gaps()[leaving.back()].to % moments - moments;
+    int64_t before = need;
+    for (const int64_t g : leaving) {
+      const Gap& gap = index.gaps()[g];
+      const int64_t lap = gap.to - gap.to % moments;
+      if (gap.to - lap != need) before = need;
+      need = gap.to - lap;
+      const int64_t earliest = std::max(gap.ready, before + lap);
+      const int64_t at = room.EarliestStart(earliest, gap.to, gap.bytes);
+      room.Take(at, gap.to, gap.bytes);
+      residency[g].fetch_at = at;
+    }
+  }
+  return WritePlan(policy, request, side, index, residency);
+}
+
+Plan PlanCpu(const PlanRequest& request, const Admission& admission) {
+  const std::vector<Side> side =
+      request.fixed_side.empty()
+          ? std::vector<Side>(request.trace->chunks.size(), Side::kHost)
+          : request.fixed_side;
+  return PlanOneOperatorAhead(PlacementPolicy::kCpu, request, side);
+}
+
+}  // namespace castor

@@ -1,0 +1,22 @@
+// Everything on the device, always: no action in the steady state.
+#include "memory/plan/policies.h"
+
+namespace castor {
+
+Plan PlanCuda(const PlanRequest& request, const Admission& admission) {
+  const StepTrace& trace = *request.trace;
+  Plan plan;
+  plan.policy = PlacementPolicy::kCuda;
+  plan.signature = trace.signature;
+  plan.side = request.fixed_side.empty()
+                  ? SidesOf(trace, admission.order, admission.most)
+                  : request.fixed_side;
+  for (int64_t c = 0; c < static_cast<int64_t>(trace.chunks.size()); ++c) {
+    // An update leaves the payload dirty; frozen parameters never change.
+    plan.initial.push_back({ChunkId(c), plan.side[c] == Side::kDevice});
+  }
+  plan.actions.resize(trace.ops.size() + 1);
+  return plan;
+}
+
+}  // namespace castor

@@ -1,0 +1,95 @@
+#include "memory/plan/prefetch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace castor {
+namespace {
+
+int64_t CopyNs(const Gap& gap, const BusModel& bus, double strength) {
+  return static_cast<int64_t>(std::ceil(
+      strength * (static_cast<double>(bus.latency_ns) +
+                  static_cast<double>(gap.bytes) * 1e9 / bus.h2d_bytes_per_s)));
+}
+
+int64_t ClampToGap(const Gap& gap, int64_t moment) {
+  return std::clamp(moment, gap.ready, gap.to);
+}
+
+}  // namespace
+
+std::vector<int64_t> FetchesByNeed(const UseIndex& index,
+                                   const Residency& residency) {
+  std::vector<int64_t> fetches;
+  for (size_t g = 0; g < residency.size(); ++g) {
+    if (!residency[g].stays) fetches.push_back(static_cast<int64_t>(g));
+  }
+  std::sort(fetches.begin(), fetches.end(), [&](int64_t a, int64_t b) {
+    const Gap& x = index.gaps()[a];
+    const Gap& y = index.gaps()[b];
+    return x.to != y.to ? x.to < y.to : a < b;
+  });
+  return fetches;
+}
+
+std::vector<int64_t> DueMoments(const UseIndex& index, const BusModel& bus,
+                                double strength,
+                                const std::vector<int64_t>& fetches) {
+  const int64_t moments = index.moments();
+  const int64_t period = index.StartNs(moments);
+  // In the order of need within one step; the copies of the next step, which is
+  // the same one, press on those at this one's end.
+  std::vector<size_t> order(fetches.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto need = [&](size_t i) {
+    return index.gaps()[fetches[i]].to % moments;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return need(a) < need(b); });
+  std::vector<int64_t> due(fetches.size());
+  int64_t bus_free_ns = std::numeric_limits<int64_t>::max();
+  for (int lap = 1; lap >= 0; --lap) {
+    for (auto i = order.rbegin(); i != order.rend(); ++i) {
+      const Gap& gap = index.gaps()[fetches[*i]];
+      // Times are those of the gap's own step.
+      const int64_t shift = lap * period - (gap.to >= moments ? period : 0);
+      const int64_t end = std::min(index.StartNs(gap.to) + shift, bus_free_ns);
+      int64_t start = end - CopyNs(gap, bus, strength);
+      start = std::max(start, index.StartNs(gap.ready) + shift);
+      bus_free_ns = start;
+      if (lap == 0) {
+        due[*i] = ClampToGap(
+            gap, index.MomentAt(std::max<int64_t>(0, start - shift)));
+      }
+    }
+  }
+  return due;
+}
+
+std::vector<int64_t> LoneDueMoments(const UseIndex& index, const BusModel& bus,
+                                    double strength) {
+  std::vector<int64_t> due;
+  due.reserve(index.gaps().size());
+  for (const Gap& gap : index.gaps()) {
+    const int64_t start = index.StartNs(gap.to) - CopyNs(gap, bus, strength);
+    due.push_back(ClampToGap(gap, index.MomentAt(std::max<int64_t>(0, start))));
+  }
+  return due;
+}
+
+void MoveFetchesUp(const UseIndex& index, const std::vector<int64_t>& fetches,
+                   const std::vector<int64_t>& earliest, Room& room,
+                   Residency& residency) {
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    const Gap& gap = index.gaps()[fetches[i]];
+    GapChoice& choice = residency[fetches[i]];
+    const int64_t to = choice.fetch_at;
+    const int64_t from = std::max(gap.ready, earliest[i]);
+    if (from >= to) continue;
+    choice.fetch_at = room.EarliestStart(from, to, gap.bytes);
+    room.Take(choice.fetch_at, to, gap.bytes);
+  }
+}
+
+}  // namespace castor

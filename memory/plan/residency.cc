@@ -1,0 +1,126 @@
+#include "memory/plan/residency.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace castor {
+namespace {
+
+// What happens to one payload at one place between operators.
+struct Event {
+  enum Order { kDropClean, kCopyBackAndDrop, kFetch };
+  Order order = kDropClean;
+  int64_t need = 0;  // fetches: moments until the use
+  int64_t chunk = 0;
+  int64_t because = -1;
+};
+
+class Writer {
+ public:
+  Writer(const PlanRequest& request, const UseIndex& index)
+      : moments_(index.moments()),
+        // A fetch for the next step's first operator goes out with the last
+        // step's actions, unless it may not be ahead of its operator at all.
+        first_in_own_step_(!request.prefetch),
+        events_(index.moments() + 1) {}
+
+  void Leave(int64_t after, int64_t chunk, bool dirty, int64_t because) {
+    events_[after + 1].push_back(
+        {dirty ? Event::kCopyBackAndDrop : Event::kDropClean, 0, chunk,
+         because});
+  }
+
+  // Returns whether it is resident between the steps.
+  bool Fetch(const Gap& gap, int64_t at) {
+    const bool ahead = at < moments_ || (at == moments_ && !first_in_own_step_);
+    const int64_t place = ahead ? at : at - moments_;
+    events_[place].push_back({Event::kFetch, gap.to - at, gap.chunk, gap.to});
+    return ahead && gap.to >= moments_;
+  }
+
+  std::vector<std::vector<Action>> Actions() && {
+    std::vector<std::vector<Action>> actions(events_.size());
+    for (size_t t = 0; t < events_.size(); ++t) {
+      std::sort(events_[t].begin(), events_[t].end(),
+                [](const Event& a, const Event& b) {
+                  return std::tie(a.order, a.need, a.chunk) <
+                         std::tie(b.order, b.need, b.chunk);
+                });
+      for (const Event& event : events_[t]) {
+        const ChunkId chunk(event.chunk);
+        const Moment because =
+            event.because < 0 ? Moment() : Moment(event.because % moments_);
+        if (event.order == Event::kFetch) {
+          actions[t].push_back({ActionKind::kFetch, chunk, because});
+          continue;
+        }
+        if (event.order == Event::kCopyBackAndDrop) {
+          actions[t].push_back({ActionKind::kCopyBack, chunk, because});
+        }
+        actions[t].push_back({ActionKind::kDrop, chunk, because});
+      }
+    }
+    return actions;
+  }
+
+ private:
+  int64_t moments_;
+  bool first_in_own_step_;
+  std::vector<std::vector<Event>> events_;
+};
+
+}  // namespace
+
+Residency StayEverywhere(const UseIndex& index) {
+  Residency residency(index.gaps().size());
+  for (size_t g = 0; g < residency.size(); ++g) {
+    const Gap& gap = index.gaps()[g];
+    residency[g] = {!gap.forced(), gap.to, gap.forced_by};
+  }
+  return residency;
+}
+
+Plan WritePlan(PlacementPolicy policy, const PlanRequest& request,
+               const std::vector<Side>& side, const UseIndex& index,
+               const Residency& residency) {
+  const StepTrace& trace = *request.trace;
+  Plan plan;
+  plan.policy = policy;
+  plan.signature = trace.signature;
+  plan.side = side;
+  Writer writer(request, index);
+  for (int64_t c = 0; c < static_cast<int64_t>(trace.chunks.size()); ++c) {
+    if (IsPinned(trace, side, c)) {
+      plan.initial.push_back({ChunkId(c), true});
+      continue;
+    }
+    const std::vector<Use>& uses = index.uses(c);
+    if (uses.empty()) continue;
+    // The first lap only finds out what the step ends with: the state after it
+    // does not depend on the one before.
+    bool dirty = false;
+    bool resident_between_steps = true;
+    for (int lap = 0; lap < 2; ++lap) {
+      const bool dirty_at_start = dirty;
+      for (const Use& use : uses) {
+        dirty |= use.writes;
+        if (use.gap < 0 || residency[use.gap].stays) continue;
+        const Gap& gap = index.gaps()[use.gap];
+        const GapChoice& choice = residency[use.gap];
+        if (lap == 1) {
+          writer.Leave(gap.from, c, dirty, choice.because);
+          const bool ahead = writer.Fetch(gap, choice.fetch_at);
+          if (gap.to >= index.moments()) resident_between_steps = ahead;
+        }
+        dirty = false;
+      }
+      if (lap == 1 && resident_between_steps) {
+        plan.initial.push_back({ChunkId(c), dirty_at_start});
+      }
+    }
+  }
+  plan.actions = std::move(writer).Actions();
+  return plan;
+}
+
+}  // namespace castor

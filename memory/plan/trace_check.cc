@@ -1,0 +1,112 @@
+#include "memory/plan/trace_check.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+
+namespace castor {
+namespace {
+
+template <typename... Args>
+absl::Status Bad(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat("trace: ", args...));
+}
+
+// Adds a quantity that must not be negative nor make the sum overflow.
+absl::Status AddTo(int64_t value, const std::string& what, int64_t& sum) {
+  if (value < 0) return Bad(what, " is negative (", value, ")");
+  if (value >= kUnlimitedBytes - sum) return Bad(what, " is too large");
+  sum += value;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckTrace(const StepTrace& trace) {
+  const int64_t chunks = static_cast<int64_t>(trace.chunks.size());
+  int64_t model_bytes = 0;
+  for (int64_t c = 0; c < chunks; ++c) {
+    const ChunkInfo& chunk = trace.chunks[c];
+    const std::string where = absl::StrCat("chunk ", c, ": ");
+    CASTOR_RETURN_IF_ERROR(AddTo(chunk.payload_bytes,
+                                 absl::StrCat(where, "payload_bytes"),
+                                 model_bytes));
+    CASTOR_RETURN_IF_ERROR(AddTo(chunk.optimizer_bytes,
+                                 absl::StrCat(where, "optimizer_bytes"),
+                                 model_bytes));
+  }
+
+  std::vector<bool> reduced(chunks, false);  // and not used since
+  std::vector<bool> used_after_reduce(chunks, false);
+  std::vector<int> updates(chunks, 0);
+  int64_t length_ns = 0;
+  for (size_t t = 0; t < trace.ops.size(); ++t) {
+    const OpRecord& op = trace.ops[t];
+    const std::string where = absl::StrCat("moment ", t, " (", op.name, "): ");
+    int64_t bytes = model_bytes;
+    CASTOR_RETURN_IF_ERROR(AddTo(op.non_model_peak_bytes,
+                                 absl::StrCat(where, "non_model_peak_bytes"),
+                                 bytes));
+    CASTOR_RETURN_IF_ERROR(
+        AddTo(op.duration_ns, absl::StrCat(where, "duration_ns"), length_ns));
+    CASTOR_RETURN_IF_ERROR(AddTo(op.host_duration_ns,
+                                 absl::StrCat(where, "host_duration_ns"),
+                                 length_ns));
+    const bool compute = op.kind == OpKind::kCompute;
+    if (!compute && !trace.training) {
+      return Bad(where, "reduces or updates in an evaluation trace");
+    }
+    if (!compute && op.chunks.size() != 1) {
+      return Bad(where, "has ", op.chunks.size(), " chunks, want 1");
+    }
+    int64_t last = -1;
+    for (const ChunkUse& use : op.chunks) {
+      const int64_t c = use.chunk.value;
+      if (c < 0 || c >= chunks) return Bad(where, "chunk ", c, " of ", chunks);
+      if (c <= last) {
+        return Bad(where, "chunk ", c, " after chunk ", last,
+                   ", want ascending order");
+      }
+      last = c;
+      const bool frozen = trace.chunks[c].optimizer_bytes == 0;
+      if (frozen && (use.writes || !compute)) {
+        return Bad(where, "changes chunk ", c, ", which is frozen");
+      }
+      if (use.writes && !trace.training) {
+        return Bad(where, "writes chunk ", c, " in an evaluation trace");
+      }
+      if (compute) {
+        if (updates[c] > 0) {
+          return Bad(where, "uses chunk ", c, " after its update");
+        }
+        used_after_reduce[c] = true;
+      } else if (op.kind == OpKind::kReduce) {
+        if (updates[c] > 0) {
+          return Bad(where, "reduces chunk ", c, " after its update");
+        }
+        reduced[c] = true;
+        used_after_reduce[c] = false;
+      } else {
+        if (++updates[c] > 1) {
+          return Bad(where, "updates chunk ", c, " for a second time");
+        }
+        if (reduced[c] && used_after_reduce[c]) {
+          return Bad(where, "updates chunk ", c,
+                     ", which was used after its last reduce");
+        }
+      }
+    }
+  }
+  for (int64_t c = 0; c < chunks; ++c) {
+    if (trace.training && trace.chunks[c].optimizer_bytes > 0 &&
+        updates[c] == 0) {
+      return Bad("chunk ", c, " has optimizer states but no update");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace castor

@@ -1,0 +1,56 @@
+// Synthetic traces for tests and benchmarks: GPT-2's shape at any size, and
+// anything at all.
+#ifndef CASTOR_MEMORY_PLAN_TRACE_GENERATOR_H_
+#define CASTOR_MEMORY_PLAN_TRACE_GENERATOR_H_
+
+#include <cstdint>
+
+#include "memory/plan/plan.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+// L layers, C channels, V tokens in the vocabulary, B x T tokens in a micro
+// batch. Block inputs are checkpointed: backward runs each block again.
+struct GptTraceOptions {
+  int64_t layers = 12;            // L
+  int64_t channels = 768;         // C
+  int64_t vocabulary = 50257;     // V
+  int64_t batch = 4;              // B
+  int64_t sequence = 1024;        // T
+  int64_t micro_batches = 1;
+  int64_t bytes_per_element = 2;  // of parameters and activations
+  int64_t chunk_elements = 4 << 20;
+  bool tied_embeddings = true;
+  // Device and host speed. The host's update moves 28 bytes per element.
+  double flops_per_s = 1e14;
+  double device_bytes_per_s = 2e12;
+  double host_bytes_per_s = 1e11;
+};
+
+// Parameters fill chunks in the order of first use; one that is larger than a
+// chunk gets its own.
+StepTrace GptTrace(const GptTraceOptions& options);
+
+// A bus on which the payloads that a step without any cache moves in its busier
+// direction take `share` of the step's compute time.
+BusModel BusForShare(const StepTrace& trace, double share);
+
+struct ArbitraryTraceOptions {
+  int64_t chunks = 5;
+  int64_t operators = 10;  // of forward; backward has as many
+  int64_t micro_batches = 1;
+  bool training = true;
+  bool equal_sizes = false;     // one unit each, non-model bytes in units too
+  int64_t unit_bytes = 1024;    // a multiple of kBlockAlignment
+  double frozen_share = 0.2;
+};
+
+// Chunks used in no order, writes anywhere in backward, reduces anywhere after
+// the last write of a micro batch, updates in any order, operators of length 0.
+// It passes CheckTrace. The same seed gives the same trace.
+StepTrace ArbitraryTrace(const ArbitraryTraceOptions& options, uint64_t seed);
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_PLAN_TRACE_GENERATOR_H_

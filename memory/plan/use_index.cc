@@ -1,0 +1,97 @@
+#include "memory/plan/use_index.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace castor {
+
+int64_t PayloadBlock(const ChunkInfo& chunk) {
+  return RoundUp(chunk.payload_bytes, kBlockAlignment);
+}
+
+int64_t OptimizerBlock(const ChunkInfo& chunk) {
+  return RoundUp(chunk.optimizer_bytes, kBlockAlignment);
+}
+
+bool IsPinned(const StepTrace& trace, const std::vector<Side>& side,
+              int64_t chunk) {
+  return !trace.training && side[chunk] == Side::kDevice;
+}
+
+bool RunsOnDevice(const OpRecord& op, const std::vector<Side>& side) {
+  return op.kind == OpKind::kCompute ||
+         side[op.chunks[0].chunk.value] == Side::kDevice;
+}
+
+UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side)
+    : moments_(static_cast<int64_t>(trace.ops.size())),
+      uses_(trace.chunks.size()),
+      start_ns_(trace.ops.size() + 1) {
+  std::vector<std::vector<int64_t>> host_work(trace.chunks.size());
+  for (int64_t t = 0; t < moments_; ++t) {
+    const OpRecord& op = trace.ops[t];
+    const bool on_device = RunsOnDevice(op, side);
+    start_ns_[t + 1] = start_ns_[t] + (on_device ? op.duration_ns : 0);
+    for (const ChunkUse& use : op.chunks) {
+      const int64_t c = use.chunk.value;
+      if (IsPinned(trace, side, c)) continue;
+      if (on_device) {
+        const bool writes = use.writes || op.kind != OpKind::kCompute;
+        uses_[c].push_back({t, writes});
+      } else {
+        host_work[c].push_back(t);
+      }
+    }
+  }
+
+  for (int64_t c = 0; c < static_cast<int64_t>(uses_.size()); ++c) {
+    std::vector<Use>& uses = uses_[c];
+    const std::vector<int64_t>& work = host_work[c];
+    const int64_t bytes = PayloadBlock(trace.chunks[c]);
+    // Where nobody writes it after its home was made valid, it is clean. A lap
+    // ahead settles what the first use finds.
+    bool dirty = false;
+    for (int lap = 0; lap < 2; ++lap) {
+      for (size_t i = 0; i < uses.size(); ++i) {
+        dirty |= uses[i].writes;
+        const int64_t from = uses[i].moment;
+        const int64_t to = i + 1 < uses.size() ? uses[i + 1].moment
+                                               : uses[0].moment + moments_;
+        Gap gap{c, bytes, from, to, from + 1, -1, dirty};
+        for (const int64_t offset : {int64_t{0}, moments_}) {
+          const auto first =
+              std::upper_bound(work.begin(), work.end(), from - offset);
+          const auto last =
+              std::lower_bound(work.begin(), work.end(), to - offset);
+          if (first >= last) continue;
+          if (!gap.forced()) gap.forced_by = *first + offset;
+          gap.ready = *(last - 1) + offset + 1;
+        }
+        if (gap.forced()) dirty = false;
+        if (lap == 1 && to > from + 1) {
+          uses[i].gap = static_cast<int64_t>(gaps_.size());
+          gaps_.push_back(gap);
+        }
+      }
+    }
+  }
+}
+
+int64_t UseIndex::StartNs(int64_t moment) const {
+  return moment <= moments_
+             ? start_ns_[moment]
+             : start_ns_[moments_] + start_ns_[moment - moments_];
+}
+
+int64_t UseIndex::MomentAt(int64_t time_ns) const {
+  const int64_t period = start_ns_[moments_];
+  const bool next = time_ns >= period;
+  if (next) time_ns -= period;
+  const auto after =
+      std::upper_bound(start_ns_.begin(), start_ns_.end(), time_ns);
+  const int64_t moment = std::max<int64_t>(0, after - start_ns_.begin() - 1);
+  return moment + (next ? moments_ : 0);
+}
+
+}  // namespace castor

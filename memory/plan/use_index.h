@@ -1,0 +1,85 @@
+// When each chunk is needed on the device, seen from the end of each use.
+//
+// A *use* is a moment at which a chunk must be resident. A *gap* lies between
+// two uses of a chunk that follow each other, around the end of the step too.
+// In each gap a chunk either stays, which costs room, or leaves and comes back,
+// which costs copies. That is all a plan decides: the gaps are its variables.
+//
+//   moment       3    4    5    6    7    8
+//   operator    c/fwd  .    .    .   c/bwd reduce(c)
+//   gap of c     from [4    5    6 ]  to
+//
+// A gap in which the host reduces or updates the chunk is *forced*: the chunk
+// must leave, and cannot be fetched before the host is done.
+#ifndef CASTOR_MEMORY_PLAN_USE_INDEX_H_
+#define CASTOR_MEMORY_PLAN_USE_INDEX_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/plan/plan.h"
+
+namespace castor {
+
+// A chunk's payload as it is counted on the device.
+int64_t PayloadBlock(const ChunkInfo& chunk);
+int64_t OptimizerBlock(const ChunkInfo& chunk);
+
+// Whether the chunk stays resident and dirty throughout: evaluation with
+// optimizer states, and so the last update's payload, on the device.
+bool IsPinned(const StepTrace& trace, const std::vector<Side>& side,
+              int64_t chunk);
+
+// Whether operator `op` runs on the device: all but the host's reduce, update.
+bool RunsOnDevice(const OpRecord& op, const std::vector<Side>& side);
+
+struct Gap {
+  int64_t chunk = 0;
+  int64_t bytes = 0;  // of its payload's block
+  // The uses around it, unrolled: 0 <= from < T, from + 1 < to <= from + T.
+  int64_t from = 0;
+  int64_t to = 0;
+  // The first moment in whose actions it may be fetched again.
+  int64_t ready = 0;
+  // The first moment in the gap at which the host works on it, or -1.
+  int64_t forced_by = -1;
+  // Whether leaving takes a copy back, unless one happened since the write.
+  bool dirty = false;
+
+  bool forced() const { return forced_by >= 0; }
+};
+
+struct Use {
+  int64_t moment = 0;
+  bool writes = false;
+  // The gap after it; -1 when the next moment uses the chunk too.
+  int64_t gap = -1;
+};
+
+class UseIndex {
+ public:
+  // O(total uses). The trace must be well formed (memory/plan/trace_check.h).
+  UseIndex(const StepTrace& trace, const std::vector<Side>& side);
+
+  int64_t moments() const { return moments_; }
+  const std::vector<Gap>& gaps() const { return gaps_; }
+  // By ascending moment. Empty for pinned chunks.
+  const std::vector<Use>& uses(int64_t chunk) const { return uses_[chunk]; }
+
+  // When operator t starts if nothing ever waits; [T] is the step's length.
+  const std::vector<int64_t>& start_ns() const { return start_ns_; }
+  // The same for unrolled moments, in [0, 2T].
+  int64_t StartNs(int64_t moment) const;
+  // The last unrolled moment that starts by then, >= 0.
+  int64_t MomentAt(int64_t time_ns) const;
+
+ private:
+  int64_t moments_;
+  std::vector<std::vector<Use>> uses_;
+  std::vector<Gap> gaps_;
+  std::vector<int64_t> start_ns_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_PLAN_USE_INDEX_H_

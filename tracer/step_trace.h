@@ -1,0 +1,95 @@
+// The trace of one training step: what the planner knows of a model.
+//
+// A step is a sequence of operators, all micro batches and the optimizer
+// included. The index of an operator is its *moment*. For each moment the trace
+// has the operator's name, the chunks whose parameters it touches, the peak of
+// non-model bytes (activations, temporaries, workspace) while it runs, and its
+// duration. It is recorded first by a dry pass (shapes only, durations
+// estimated), then completed with measured durations by the warm-up steps.
+//
+//   moment      0        1            ...   b        b+1    ...   u      u+1
+//   phase       forward  forward            backward backward     optimizer
+//   operator    embed    ln_1/forward       head/..  reduce(c)    update(c)
+//
+// Two kinds of operator stand for the optimizer's side of a chunk:
+//   reduce(c)  right after the operator that finished the last gradient of
+//              chunk c in a micro batch: the gradient goes to where the chunk's
+//              optimizer states live and is added to its sum there;
+//   update(c)  at the end of the step: the optimizer's update of chunk c.
+// Where they run is the plan's decision (memory/plan/plan.h), so the trace
+// does not depend on it.
+#ifndef CASTOR_TRACER_STEP_TRACE_H_
+#define CASTOR_TRACER_STEP_TRACE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace castor {
+
+enum class OpKind : uint8_t {
+  kCompute,  // an operator of the model, on the device
+  kReduce,   // chunk's gradients of this micro batch are finished
+  kUpdate,   // optimizer update of one chunk
+};
+
+enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
+
+// How an operator touches a chunk's payload (parameters, later gradients).
+struct ChunkUse {
+  ChunkId chunk;
+  // True when the operator changes the payload (a gradient takes over its
+  // parameter's place): the device copy is dirty afterwards.
+  bool writes = false;
+
+  friend bool operator==(const ChunkUse&, const ChunkUse&) = default;
+};
+
+struct OpRecord {
+  std::string name;  // "transformer.h.0.attn.c_attn/forward"
+  OpKind kind = OpKind::kCompute;
+  Phase phase = Phase::kForward;
+  // kCompute: the chunks that must be on the device, each once, ordered by id.
+  // kReduce, kUpdate: exactly the one chunk concerned.
+  std::vector<ChunkUse> chunks;
+  // Peak of non-model device bytes from the moment at which the operator's
+  // outputs are allocated until it has run: everything live plus outputs and
+  // workspace.
+  int64_t non_model_peak_bytes = 0;
+  // On the device for kCompute; of the device's version for kReduce, kUpdate.
+  int64_t duration_ns = 0;
+  // Of the host's version (kReduce, kUpdate).
+  int64_t host_duration_ns = 0;
+};
+
+// What the planner needs to know of a chunk.
+struct ChunkInfo {
+  // Payload: parameters in the compute type, whose place their gradients take
+  // over. The unit of every copy.
+  int64_t payload_bytes = 0;
+  // fp32 master, m and v, and with gradient accumulation the fp32 sum: 12 or 16
+  // bytes per element. 0 for a chunk of frozen parameters, which has neither
+  // kReduce nor kUpdate.
+  int64_t optimizer_bytes = 0;
+  // Names of its parameters, for messages and the viewer.
+  std::vector<std::string> parameters;
+};
+
+struct StepTrace {
+  // Identifies the sequence of operators and sizes: equal signatures mean equal
+  // traces but for durations.
+  std::string signature;
+  // False for evaluation (forward only, no kReduce or kUpdate).
+  bool training = true;
+  int64_t micro_batches = 1;
+  std::vector<ChunkInfo> chunks;  // indexed by ChunkId
+  std::vector<OpRecord> ops;      // indexed by Moment
+  // Whether durations were measured (warm-up) or estimated (dry pass).
+  bool measured = false;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_TRACER_STEP_TRACE_H_
