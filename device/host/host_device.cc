@@ -42,7 +42,7 @@ void SleepUntilNs(int64_t due_ns) {
   if (sleep_ns > 0) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(sleep_ns));
   }
-  while (SteadyNs() < due_ns) sched_yield();
+  while (SteadyNs() < due_ns) CpuPause();
 }
 
 bool CrossesBus(StreamId stream) {
