@@ -44,7 +44,7 @@ void ToBFloat16Impl(const float* x, int64_t size, BFloat16* y) {
     const auto upper = hn::ShiftRight<16>(u);
     const auto odd = hn::And(upper, one);
     const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(u, half), odd));
-    const auto nan = hn::RebindMask(du, hn::Ne(v, v));
+    const auto nan = hn::RebindMask(du, hn::IsNaN(v));
     const auto result = hn::IfThenElse(nan, hn::Or(upper, quiet), rounded);
     // At most 0xffff, so the saturation of DemoteTo never acts.
     hn::StoreU(hn::DemoteTo(dh, hn::BitCast(di, result)), dh, bits + i);
@@ -114,6 +114,13 @@ void StoreTile(DType dtype, const float* x, int64_t ldx, int64_t rows,
       std::memcpy(row, x + r * ldx, columns * sizeof(float));
     }
   }
+}
+
+FloatView AsFloat(DType dtype, const void* x, int64_t ldx, int64_t rows,
+                  int64_t columns, float* buffer) {
+  if (dtype == DType::kFloat32) return {static_cast<const float*>(x), ldx};
+  LoadTile(dtype, x, ldx, rows, columns, buffer, columns);
+  return {buffer, columns};
 }
 
 }  // namespace castor::kernels::cpu

@@ -29,6 +29,14 @@ void LoadTile(DType dtype, const void* x, int64_t ldx, int64_t rows,
 void StoreTile(DType dtype, const float* x, int64_t ldx, int64_t rows,
                int64_t columns, void* y, int64_t ldy);
 
+// A matrix as fp32: itself where it is, or its copy in `buffer` [rows, columns].
+struct FloatView {
+  const float* data = nullptr;
+  int64_t ld = 0;
+};
+FloatView AsFloat(DType dtype, const void* x, int64_t ldx, int64_t rows,
+                  int64_t columns, float* buffer);
+
 // `p` moved by `elements` of `dtype`.
 inline const void* Offset(DType dtype, const void* p, int64_t elements) {
   return static_cast<const char*>(p) + elements * SizeOf(dtype);

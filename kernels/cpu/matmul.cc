@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/mixed_matmul.h"
 
 namespace castor::kernels {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // its fp32 copies for bf16 fit the scratch of a thread.
 constexpr int64_t kTileRows = 256;
 constexpr int64_t kTileColumns = 384;
-// bf16 only: k is cut into panels of this depth.
+// For bf16 operands k is cut into panels of this depth.
 constexpr int64_t kPanelDepth = 256;
 static_assert(kTileRows * kPanelDepth + kTileColumns * kPanelDepth +
                   kTileRows * kTileColumns <=
@@ -76,86 +77,76 @@ int64_t At(bool transpose, int64_t ld, int64_t row, int64_t column) {
   return transpose ? column * ld + row : row * ld + column;
 }
 
-absl::Status FloatTile(const MatmulArgs& args, int64_t row, int64_t rows,
-                       int64_t column, int64_t columns) {
-  float* c = static_cast<float*>(args.c) + row * args.ldc + column;
-  const absl::Status status = cpu::Gemm(
-      args.transpose_a, args.transpose_b, rows, columns, args.k, 1.0f,
-      static_cast<const float*>(args.a) + At(args.transpose_a, args.lda, row, 0),
-      args.lda,
-      static_cast<const float*>(args.b) +
-          At(args.transpose_b, args.ldb, 0, column),
-      args.ldb, args.accumulate ? 1.0f : 0.0f, c, args.ldc);
-  if (args.bias != nullptr) {
-    const float* bias = static_cast<const float*>(args.bias) + column;
-    for (int64_t r = 0; r < rows; ++r) {
-      cpu::AddInto(bias, columns, c + r * args.ldc);
-    }
-  }
-  return status;
-}
+// Where operands are bf16, panels of k are converted in the thread's scratch.
+absl::Status RunTile(const MatmulArgs& args, const cpu::MatmulTypes& types,
+                     int64_t row, int64_t rows, int64_t column,
+                     int64_t columns) {
+  const bool plain = types.a == DType::kFloat32 && types.b == DType::kFloat32;
+  const int64_t panel = plain ? args.k : kPanelDepth;
+  float* scratch = cpu::Scratch(cpu::kScratchFloats);
+  float* a_panel = scratch;
+  float* b_panel = a_panel + kTileRows * kPanelDepth;
+  float* bias_row = b_panel;  // When the panel is used up.
 
-absl::Status BFloat16Tile(const MatmulArgs& args, int64_t row, int64_t rows,
-                          int64_t column, int64_t columns) {
-  constexpr DType kType = DType::kBFloat16;
-  float* a = cpu::Scratch(cpu::kScratchFloats);
-  float* b = a + kTileRows * kPanelDepth;
-  float* sum = b + kTileColumns * kPanelDepth;
-  void* c = cpu::Offset(kType, args.c, row * args.ldc + column);
-  // With nothing to multiply the sum is still what was there, or zero.
-  if (args.accumulate) {
-    cpu::LoadTile(kType, c, args.ldc, rows, columns, sum, columns);
-  } else {
-    std::fill_n(sum, args.k == 0 ? rows * columns : 0, 0.0f);
+  void* c = cpu::Offset(types.c, args.c, row * args.ldc + column);
+  const bool in_place = types.c == DType::kFloat32;
+  float* sum =
+      in_place ? static_cast<float*>(c) : b_panel + kTileColumns * kPanelDepth;
+  const int64_t ldsum = in_place ? args.ldc : columns;
+  if (!in_place && args.accumulate) {
+    cpu::LoadTile(types.c, c, args.ldc, rows, columns, sum, ldsum);
   }
-  for (int64_t k = 0; k < args.k; k += kPanelDepth) {
-    const int64_t depth = std::min(kPanelDepth, args.k - k);
-    const int64_t lda = args.transpose_a ? rows : depth;
-    const int64_t ldb = args.transpose_b ? depth : columns;
-    cpu::LoadTile(
-        kType,
-        cpu::Offset(kType, args.a, At(args.transpose_a, args.lda, row, k)),
-        args.lda, args.transpose_a ? depth : rows, lda, a, lda);
-    cpu::LoadTile(
-        kType,
-        cpu::Offset(kType, args.b, At(args.transpose_b, args.ldb, k, column)),
-        args.ldb, args.transpose_b ? columns : depth, ldb, b, ldb);
+  int64_t k = 0;
+  do {  // Once even if k is 0.
+    const int64_t depth = std::min(panel, args.k - k);
+    const cpu::FloatView a = cpu::AsFloat(
+        types.a,
+        cpu::Offset(types.a, args.a, At(args.transpose_a, args.lda, row, k)),
+        args.lda, args.transpose_a ? depth : rows,
+        args.transpose_a ? rows : depth, a_panel);
+    const cpu::FloatView b = cpu::AsFloat(
+        types.b,
+        cpu::Offset(types.b, args.b, At(args.transpose_b, args.ldb, k, column)),
+        args.ldb, args.transpose_b ? columns : depth,
+        args.transpose_b ? depth : columns, b_panel);
     const absl::Status status = cpu::Gemm(
-        args.transpose_a, args.transpose_b, rows, columns, depth, 1.0f, a, lda,
-        b, ldb, k > 0 || args.accumulate ? 1.0f : 0.0f, sum, columns);
+        args.transpose_a, args.transpose_b, rows, columns, depth, 1.0f, a.data,
+        a.ld, b.data, b.ld, k > 0 || args.accumulate ? 1.0f : 0.0f, sum, ldsum);
     if (!status.ok()) return status;
-  }
+    k += depth;
+  } while (k < args.k);
   if (args.bias != nullptr) {
-    float* bias = b;  // Its panel is used up.
-    cpu::LoadTile(kType, cpu::Offset(kType, args.bias, column), columns, 1,
-                  columns, bias, columns);
+    const cpu::FloatView bias =
+        cpu::AsFloat(types.c, cpu::Offset(types.c, args.bias, column), columns,
+                     1, columns, bias_row);
     for (int64_t r = 0; r < rows; ++r) {
-      cpu::AddInto(bias, columns, sum + r * columns);
+      cpu::AddInto(bias.data, columns, sum + r * ldsum);
     }
   }
-  cpu::StoreTile(kType, sum, columns, rows, columns, c, args.ldc);
+  if (!in_place) {
+    cpu::StoreTile(types.c, sum, ldsum, rows, columns, c, args.ldc);
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-int64_t MatmulWorkspaceBytes(const MatmulArgs&) { return 0; }
+namespace cpu {
 
-absl::Status Matmul(const ExecContext& context, const MatmulArgs& args) {
+absl::Status MixedMatmul(const ExecContext& context, const MatmulArgs& args,
+                         const MatmulTypes& types) {
   if (absl::Status status = Check(args); !status.ok()) return status;
   if (args.m == 0 || args.n == 0) return absl::OkStatus();
   const Tiling tiling = TilingOf(args.m, args.n, args.k);
-  cpu::FirstError error;
+  FirstError error;
   const auto run = [&](int64_t task, int) {
     // Down first: tiles that run at the same time share columns of b, which is
     // the larger operand of most products.
     const int64_t row = task % tiling.down * tiling.rows;
     const int64_t column = task / tiling.down * tiling.columns;
-    const int64_t rows = std::min(tiling.rows, args.m - row);
-    const int64_t columns = std::min(tiling.columns, args.n - column);
-    error.Update(args.dtype == DType::kFloat32
-                     ? FloatTile(args, row, rows, column, columns)
-                     : BFloat16Tile(args, row, rows, column, columns));
+    error.Update(RunTile(args, types, row,
+                         std::min(tiling.rows, args.m - row), column,
+                         std::min(tiling.columns, args.n - column)));
   };
   const int64_t tasks = tiling.down * tiling.across;
   if (tasks == 1) {
@@ -164,6 +155,14 @@ absl::Status Matmul(const ExecContext& context, const MatmulArgs& args) {
     context.pool->ParallelFor(tasks, run);
   }
   return error.status();
+}
+
+}  // namespace cpu
+
+int64_t MatmulWorkspaceBytes(const MatmulArgs&) { return 0; }
+
+absl::Status Matmul(const ExecContext& context, const MatmulArgs& args) {
+  return cpu::MixedMatmul(context, args, {args.dtype, args.dtype, args.dtype});
 }
 
 }  // namespace castor::kernels

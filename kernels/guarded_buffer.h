@@ -1,0 +1,101 @@
+// For tests: an array of either element type between guard bytes, at any
+// alignment, read and written as doubles.
+#ifndef CASTOR_KERNELS_GUARDED_BUFFER_H_
+#define CASTOR_KERNELS_GUARDED_BUFFER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace castor::kernels {
+
+class GuardedBuffer {
+ public:
+  // Starts `shift` elements behind a 64-byte boundary, filled with NaNs: what
+  // is read before it is written shows.
+  GuardedBuffer(DType dtype, int64_t size, int64_t shift = 0)
+      : dtype_(dtype), size_(size), bytes_(2 * kGuard + 64 +
+                                           (size + shift) * SizeOf(dtype)) {
+    const uintptr_t base = reinterpret_cast<uintptr_t>(bytes_.data()) + kGuard;
+    begin_ = static_cast<int64_t>((base + 63) / 64 * 64 - base) + kGuard +
+             shift * SizeOf(dtype);
+    std::fill(bytes_.begin(), bytes_.end(), kPattern);
+    std::memset(data(), 0xff, size * SizeOf(dtype));
+  }
+  GuardedBuffer(const GuardedBuffer&) = delete;
+  GuardedBuffer& operator=(const GuardedBuffer&) = delete;
+
+  // Room for `bytes`, as fp32.
+  static GuardedBuffer Workspace(int64_t bytes) {
+    return GuardedBuffer(DType::kFloat32, (bytes + 3) / 4);
+  }
+
+  void* data() { return bytes_.data() + begin_; }
+  const void* data() const { return bytes_.data() + begin_; }
+  float* floats() { return static_cast<float*>(data()); }
+  int64_t size() const { return size_; }
+  DType dtype() const { return dtype_; }
+
+  double operator[](int64_t i) const {
+    if (dtype_ == DType::kFloat32) {
+      return static_cast<const float*>(data())[i];
+    }
+    return static_cast<float>(static_cast<const BFloat16*>(data())[i]);
+  }
+  // Rounds to the type.
+  void Set(int64_t i, double value) {
+    const float f = static_cast<float>(value);
+    if (dtype_ == DType::kFloat32) {
+      static_cast<float*>(data())[i] = f;
+    } else {
+      static_cast<BFloat16*>(data())[i] = BFloat16(f);
+    }
+  }
+  void FillNormal(std::mt19937_64& random, double scale = 1) {
+    std::normal_distribution<double> normal(0, scale);
+    for (int64_t i = 0; i < size_; ++i) Set(i, normal(random));
+  }
+  // Rounded to this buffer's type.
+  void CopyFrom(const GuardedBuffer& other) {
+    for (int64_t i = 0; i < size_; ++i) Set(i, other[i]);
+  }
+  std::vector<double> Values() const {
+    std::vector<double> values(size_);
+    for (int64_t i = 0; i < size_; ++i) values[i] = (*this)[i];
+    return values;
+  }
+
+  bool SameBits(const GuardedBuffer& other) const {
+    return dtype_ == other.dtype_ && size_ == other.size_ &&
+           std::memcmp(data(), other.data(), size_ * SizeOf(dtype_)) == 0;
+  }
+  bool GuardsIntact() const {
+    const int64_t end = begin_ + size_ * SizeOf(dtype_);
+    for (int64_t i = 0; i < static_cast<int64_t>(bytes_.size()); ++i) {
+      if ((i < begin_ || i >= end) && bytes_[i] != kPattern) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kGuard = 256;
+  static constexpr unsigned char kPattern = 0xa5;
+
+  DType dtype_;
+  int64_t size_;
+  std::vector<unsigned char> bytes_;
+  int64_t begin_ = 0;
+};
+
+// What one rounding to the type adds to a relative error: 2^-24 or 2^-8.
+inline double UnitRoundoff(DType dtype) {
+  return dtype == DType::kFloat32 ? 0x1p-24 : 0x1p-8;
+}
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_GUARDED_BUFFER_H_
