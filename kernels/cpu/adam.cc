@@ -1,0 +1,305 @@
+// Which operations round, per element, in fp32 (fma: once; every other
+// operation rounds on its own):
+//
+//   g = grad * grad_scale
+//   L2 decay:   g = fma(weight_decay, p, g)
+//   decoupled:  p = p * (1 - lr weight_decay)
+//   m = fma(1 - beta1, g - m, m)               beta1 > 0.5
+//       fma(-beta1, g - m, g)                  otherwise (PyTorch's lerp)
+//   v = fma((1 - beta2) * g, g, v * beta2)
+//   p = p + (-step_size * m) / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+//
+// step_size = lr / (1 - beta1^t). Every coefficient (1 - beta1, -step_size, ...)
+// is formed in double and rounded to fp32, as PyTorch does with the scalars of a
+// float tensor's operation.
+#include "kernels/adam.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/targets.h"
+#include "kernels/cpu/tiles.h"
+
+#ifndef CASTOR_KERNELS_CPU_ADAM_CC_
+#define CASTOR_KERNELS_CPU_ADAM_CC_
+namespace castor::kernels::cpu {
+
+struct AdamScalars {
+  float grad_scale = 1;
+  bool l2 = false;         // weight_decay != 0, not decoupled
+  bool lerp_from_m = true;  // 1 - beta1 < 0.5
+  float weight_decay = 0;
+  float keep = 1;          // 1 - lr * weight_decay if decoupled
+  float lerp_weight = 0;
+  float beta2 = 0;
+  float one_minus_beta2 = 0;
+  float minus_step_size = 0;
+  float correction2_sqrt = 1;
+  float eps = 0;
+};
+
+}  // namespace castor::kernels::cpu
+#endif  // CASTOR_KERNELS_CPU_ADAM_CC_
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/adam.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "kernels/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::kernels::cpu::HWY_NAMESPACE {
+
+template <bool kL2, bool kLerpFromM>
+struct AdamStep {
+  VF32 grad_scale, weight_decay, keep, lerp_weight, beta2, one_minus_beta2,
+      minus_step_size, correction2_sqrt, eps;
+
+  HWY_INLINE explicit AdamStep(const AdamScalars& s) {
+    const F32 d;
+    grad_scale = hn::Set(d, s.grad_scale);
+    weight_decay = hn::Set(d, s.weight_decay);
+    keep = hn::Set(d, s.keep);
+    lerp_weight = hn::Set(d, s.lerp_weight);
+    beta2 = hn::Set(d, s.beta2);
+    one_minus_beta2 = hn::Set(d, s.one_minus_beta2);
+    minus_step_size = hn::Set(d, s.minus_step_size);
+    correction2_sqrt = hn::Set(d, s.correction2_sqrt);
+    eps = hn::Set(d, s.eps);
+  }
+
+  HWY_INLINE void operator()(VF32 grad, VF32& p, VF32& m, VF32& v) const {
+    VF32 g = hn::Mul(grad, grad_scale);
+    if constexpr (kL2) {
+      g = Fma(weight_decay, p, g);
+    } else {
+      p = hn::Mul(p, keep);
+    }
+    m = Fma(lerp_weight, hn::Sub(g, m), kLerpFromM ? m : g);
+    v = Fma(hn::Mul(one_minus_beta2, g), g, hn::Mul(v, beta2));
+    const VF32 denominator =
+        hn::Add(hn::Div(hn::Sqrt(v), correction2_sqrt), eps);
+    p = hn::Add(p, hn::Div(hn::Mul(minus_step_size, m), denominator));
+  }
+};
+
+// One pass: 16 (fp32) or 14 (bf16) bytes in and as many out per element, less
+// where the gradient's own memory is written only.
+template <bool kL2, bool kLerpFromM, class TG, class TP>
+HWY_INLINE void AdamLoop(const AdamScalars& scalars, int64_t size,
+                         const TG* grad, TP* payload, float* master, float* m,
+                         float* v) {
+  const AdamStep<kL2, kLerpFromM> step(scalars);
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    VF32 vp = Load(master + i);
+    VF32 vm = Load(m + i);
+    VF32 vv = Load(v + i);
+    step(Load(grad + i), vp, vm, vv);
+    Store(vm, m + i);
+    Store(vv, v + i);
+    Store(vp, master + i);
+    Store(vp, payload + i);
+  }
+  if (i < size) {
+    const int64_t left = size - i;
+    VF32 vp = LoadPart(master + i, left);
+    VF32 vm = LoadPart(m + i, left);
+    VF32 vv = LoadPart(v + i, left);
+    step(LoadPart(grad + i, left), vp, vm, vv);
+    StorePart(vm, m + i, left);
+    StorePart(vv, v + i, left);
+    StorePart(vp, master + i, left);
+    StorePart(vp, payload + i, left);
+  }
+}
+
+template <class TG, class TP>
+HWY_INLINE void AdamAny(const AdamScalars& s, int64_t size, const TG* grad,
+                        TP* payload, float* master, float* m, float* v) {
+  if (s.l2) {
+    if (s.lerp_from_m) {
+      AdamLoop<true, true>(s, size, grad, payload, master, m, v);
+    } else {
+      AdamLoop<true, false>(s, size, grad, payload, master, m, v);
+    }
+  } else if (s.lerp_from_m) {
+    AdamLoop<false, true>(s, size, grad, payload, master, m, v);
+  } else {
+    AdamLoop<false, false>(s, size, grad, payload, master, m, v);
+  }
+}
+
+// `sum` null: the gradient is in `payload`.
+void AdamF32(const AdamScalars& s, int64_t size, const float* sum,
+             float* payload, float* master, float* m, float* v) {
+  AdamAny(s, size, sum != nullptr ? sum : payload, payload, master, m, v);
+}
+void AdamBf16(const AdamScalars& s, int64_t size, const float* sum,
+              BFloat16* payload, float* master, float* m, float* v) {
+  if (sum != nullptr) {
+    AdamAny(s, size, sum, payload, master, m, v);
+  } else {
+    AdamAny(s, size, payload, payload, master, m, v);
+  }
+}
+
+template <class T>
+HWY_INLINE void Accumulate(int64_t size, T* payload, float* sum,
+                           const float* master, bool assign, bool restore) {
+  for (int64_t i = 0; i < size; i += kLanes) {
+    const int64_t left = size - i;
+    VF32 g = LoadPart(payload + i, left);
+    if (!assign) g = hn::Add(LoadPart(sum + i, left), g);
+    StorePart(g, sum + i, left);
+    if (restore) StorePart(LoadPart(master + i, left), payload + i, left);
+  }
+}
+void AccumulateF32(int64_t size, float* payload, float* sum,
+                   const float* master, bool assign, bool restore) {
+  Accumulate(size, payload, sum, master, assign, restore);
+}
+void AccumulateBf16(int64_t size, BFloat16* payload, float* sum,
+                    const float* master, bool assign, bool restore) {
+  Accumulate(size, payload, sum, master, assign, restore);
+}
+
+}  // namespace castor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace castor::kernels {
+namespace cpu {
+HWY_EXPORT(AdamF32);
+HWY_EXPORT(AdamBf16);
+HWY_EXPORT(AccumulateF32);
+HWY_EXPORT(AccumulateBf16);
+}  // namespace cpu
+
+namespace {
+
+cpu::AdamScalars MakeScalars(const AdamHyper& hyper, float grad_scale) {
+  const double step = static_cast<double>(hyper.step);
+  const double correction1 = 1.0 - std::pow(hyper.beta1, step);
+  const double correction2 = 1.0 - std::pow(hyper.beta2, step);
+  const float weight = static_cast<float>(1.0 - hyper.beta1);
+  cpu::AdamScalars s;
+  s.grad_scale = grad_scale;
+  s.l2 = !hyper.decoupled && hyper.weight_decay != 0;
+  s.lerp_from_m = weight < 0.5f;
+  s.weight_decay = static_cast<float>(hyper.weight_decay);
+  s.keep = hyper.decoupled
+               ? static_cast<float>(1.0 - hyper.lr * hyper.weight_decay)
+               : 1.0f;
+  s.lerp_weight = s.lerp_from_m ? weight : weight - 1.0f;
+  s.beta2 = static_cast<float>(hyper.beta2);
+  s.one_minus_beta2 = static_cast<float>(1.0 - hyper.beta2);
+  s.minus_step_size = static_cast<float>(-(hyper.lr / correction1));
+  s.correction2_sqrt = static_cast<float>(std::sqrt(correction2));
+  s.eps = static_cast<float>(hyper.eps);
+  return s;
+}
+
+// A part of one range, small enough to be one task.
+struct Piece {
+  int64_t begin, end;
+  int64_t range;
+};
+
+absl::Status CheckArgs(const AdamArgs& args) {
+  if (args.payload == nullptr || args.master == nullptr || args.m == nullptr ||
+      args.v == nullptr || args.grad_scale == nullptr) {
+    return absl::InvalidArgumentError(
+        "AdamUpdate: a null pointer among payload, master, m, v, grad_scale; "
+        "only gradient_sum may be null");
+  }
+  for (int64_t r = 0; r < args.num_ranges; ++r) {
+    const AdamRange& range = args.ranges[r];
+    if (range.begin < 0 || range.end < range.begin || range.hyper.step < 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "AdamUpdate: range ", r, " is [", range.begin, ", ", range.end,
+          ") at step ", range.hyper.step,
+          "; give 0 <= begin <= end and a step from 1"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status AdamUpdate(const ExecContext& context, const AdamArgs& args) {
+  if (args.num_ranges == 0) return absl::OkStatus();
+  if (absl::Status s = CheckArgs(args); !s.ok()) return s;
+  std::vector<cpu::AdamScalars> scalars(args.num_ranges);
+  std::vector<Piece> pieces;
+  std::vector<int64_t> first_piece = {0};  // of each task
+  int64_t room = cpu::kElementTile;
+  for (int64_t r = 0; r < args.num_ranges; ++r) {
+    const AdamRange& range = args.ranges[r];
+    scalars[r] = MakeScalars(range.hyper, *args.grad_scale);
+    for (int64_t begin = range.begin; begin < range.end;) {
+      const int64_t size = std::min(room, range.end - begin);
+      pieces.push_back({begin, begin + size, r});
+      begin += size;
+      room -= size;
+      if (room == 0) {
+        first_piece.push_back(static_cast<int64_t>(pieces.size()));
+        room = cpu::kElementTile;
+      }
+    }
+  }
+  const int64_t count = static_cast<int64_t>(pieces.size());
+  if (first_piece.back() != count) first_piece.push_back(count);
+  cpu::ParallelTiles(
+      context, static_cast<int64_t>(first_piece.size()) - 1, 1,
+      [&](int64_t task, int64_t /*end*/) {
+        for (int64_t i = first_piece[task]; i < first_piece[task + 1]; ++i) {
+          const int64_t begin = pieces[i].begin;
+          const int64_t size = pieces[i].end - begin;
+          const cpu::AdamScalars& s = scalars[pieces[i].range];
+          const float* sum = args.gradient_sum == nullptr
+                                 ? nullptr
+                                 : args.gradient_sum + begin;
+          if (args.dtype == DType::kFloat32) {
+            HWY_DYNAMIC_DISPATCH(cpu::AdamF32)
+            (s, size, sum, static_cast<float*>(args.payload) + begin,
+             args.master + begin, args.m + begin, args.v + begin);
+          } else {
+            HWY_DYNAMIC_DISPATCH(cpu::AdamBf16)
+            (s, size, sum, static_cast<BFloat16*>(args.payload) + begin,
+             args.master + begin, args.m + begin, args.v + begin);
+          }
+        }
+      });
+  return absl::OkStatus();
+}
+
+absl::Status AccumulateGradient(const ExecContext& context, int64_t size,
+                                DType dtype, void* payload, float* sum,
+                                const float* master, bool assign,
+                                bool restore) {
+  if (size < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("AccumulateGradient: size is ", size,
+                     "; give 0 or more elements"));
+  }
+  cpu::ParallelTiles(
+      context, size, cpu::kElementTile, [&](int64_t begin, int64_t end) {
+        const float* from = restore ? master + begin : nullptr;
+        if (dtype == DType::kFloat32) {
+          HWY_DYNAMIC_DISPATCH(cpu::AccumulateF32)
+          (end - begin, static_cast<float*>(payload) + begin, sum + begin,
+           from, assign, restore);
+        } else {
+          HWY_DYNAMIC_DISPATCH(cpu::AccumulateBf16)
+          (end - begin, static_cast<BFloat16*>(payload) + begin, sum + begin,
+           from, assign, restore);
+        }
+      });
+  return absl::OkStatus();
+}
+
+}  // namespace castor::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,26 @@
+// Random words and dropout masks, many at a time.
+#ifndef CASTOR_KERNELS_CPU_DROPOUT_MASK_H_
+#define CASTOR_KERNELS_CPU_DROPOUT_MASK_H_
+
+#include <cstdint>
+
+#include "base/philox.h"
+
+namespace castor::kernels::cpu {
+
+// words[i] = RandomWord(key, begin + i) for i in [0, size). `begin` need not be
+// a multiple of anything.
+void RandomWords(RandomKey key, uint64_t begin, int64_t size, uint32_t* words);
+
+// mask[i] = scale if RandomWord(key, begin + i) >= threshold, else 0.
+void DropoutMask(RandomKey key, uint64_t begin, int64_t size,
+                 uint32_t threshold, float scale, float* mask);
+
+// 1 / (1 - p), formed in double.
+inline float DropoutScale(float p) {
+  return static_cast<float>(1.0 / (1.0 - static_cast<double>(p)));
+}
+
+}  // namespace castor::kernels::cpu
+
+#endif  // CASTOR_KERNELS_CPU_DROPOUT_MASK_H_

@@ -1,0 +1,131 @@
+// What the vector loops share, compiled once per instruction set: loads and
+// stores of either element type as fp32, tails, the fused multiply-add.
+//
+// Include kernels/cpu/targets.h first; the guard follows Highway's scheme for
+// headers that are included once per target.
+#if defined(CASTOR_KERNELS_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CASTOR_KERNELS_CPU_SIMD_INL_H_
+#undef CASTOR_KERNELS_CPU_SIMD_INL_H_
+#else
+#define CASTOR_KERNELS_CPU_SIMD_INL_H_
+#endif
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "base/dtype.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::kernels::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// At most 16 lanes: 1 (scalar), 4 (NEON), 8 (AVX2) or 16 (AVX-512).
+using F32 = hn::CappedTag<float, 16>;
+using VF32 = hn::Vec<F32>;
+inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(F32()));
+
+// a b + c, rounded once on every target.
+template <class V>
+HWY_INLINE V Fma(V a, V b, V c) {
+#if HWY_TARGET == HWY_SCALAR
+  return V(std::fma(a.raw, b.raw, c.raw));
+#else
+  return hn::MulAdd(a, b, c);
+#endif
+}
+
+HWY_INLINE VF32 Load(const float* p) { return hn::LoadU(F32(), p); }
+
+// Exact.
+HWY_INLINE VF32 Load(const BFloat16* p) {
+  const F32 d;
+  const hn::Rebind<uint16_t, F32> d16;
+  const hn::RebindToUnsigned<F32> d32;
+  const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
+}
+
+HWY_INLINE void Store(VF32 v, float* p) { hn::StoreU(v, F32(), p); }
+
+// The bits of BFloat16(float): to nearest even, NaNs quiet.
+HWY_INLINE void Store(VF32 v, BFloat16* p) {
+  const hn::Rebind<uint16_t, F32> d16;
+  const hn::RebindToUnsigned<F32> d32;
+  const hn::RebindToSigned<F32> di32;
+  const auto u = hn::BitCast(d32, v);
+  const auto upper = hn::ShiftRight<16>(u);
+  const auto odd = hn::And(upper, hn::Set(d32, 1));
+  const auto rounded =
+      hn::ShiftRight<16>(hn::Add(u, hn::Add(odd, hn::Set(d32, 0x7fff))));
+  const auto nan = hn::RebindMask(d32, hn::IsNaN(v));
+  const auto bits =
+      hn::IfThenElse(nan, hn::Or(upper, hn::Set(d32, 0x0040)), rounded);
+  // At most 0xffff: the saturation never acts.
+  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, bits)), d16,
+             reinterpret_cast<uint16_t*>(p));
+}
+
+// The first `count` lanes from memory, the others `pad`.
+template <class T>
+HWY_INLINE VF32 LoadPart(const T* p, int64_t count, float pad = 0.0f) {
+  if (count >= kLanes) return Load(p);
+  T lanes[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) lanes[i] = i < count ? p[i] : T(pad);
+  return Load(lanes);
+}
+
+template <class T>
+HWY_INLINE void StorePart(VF32 v, T* p, int64_t count) {
+  if (count >= kLanes) return Store(v, p);
+  T lanes[kLanes];
+  Store(v, lanes);
+  if (count > 0) std::memcpy(p, lanes, count * sizeof(T));
+}
+
+// y[i] = op(x[i]...) for i in [0, size). y may be any of x.
+template <class Op, class TY, class... TX>
+HWY_INLINE void Map(const Op& op, int64_t size, TY* y, const TX*... x) {
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= size; i += 2 * kLanes) {
+    const VF32 y0 = op(Load(x + i)...);
+    const VF32 y1 = op(Load(x + i + kLanes)...);
+    Store(y0, y + i);
+    Store(y1, y + i + kLanes);
+  }
+  for (; i < size; i += kLanes) {
+    StorePart(op(LoadPart(x + i, size - i)...), y + i, size - i);
+  }
+}
+
+// A sum over 32 partial sums, element i in partial sum i mod 32, whatever the
+// vectors' length.
+class LaneSum {
+ public:
+  static constexpr int64_t kPartial = 32;
+  static constexpr int64_t kVectors = kPartial / kLanes;
+
+  HWY_INLINE LaneSum() {
+    for (VF32& v : sum_) v = hn::Zero(F32());
+  }
+  // `vector` in [0, kVectors).
+  HWY_INLINE VF32& operator[](int64_t vector) { return sum_[vector]; }
+
+  HWY_INLINE float Total() const {
+    float lanes[kPartial];
+    for (int64_t v = 0; v < kVectors; ++v) Store(sum_[v], lanes + v * kLanes);
+    for (int64_t half = kPartial / 2; half > 0; half /= 2) {
+      for (int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    }
+    return lanes[0];
+  }
+
+ private:
+  VF32 sum_[kVectors];
+};
+
+}  // namespace castor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // CASTOR_KERNELS_CPU_SIMD_INL_H_

@@ -1,0 +1,12 @@
+// Include before any Highway header of a kernel whose bits must not depend on
+// the processor. It leaves the targets with a fused multiply-add and vectors of
+// a known length (AVX2, AVX-512, NEON), and the scalar one, where std::fma
+// serves (slow, but only processors older than 2013 fall back to it).
+#ifndef CASTOR_KERNELS_CPU_TARGETS_H_
+#define CASTOR_KERNELS_CPU_TARGETS_H_
+
+#define HWY_DISABLED_TARGETS                                            \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 |            \
+   HWY_SVE2_128 | HWY_RVV)
+
+#endif  // CASTOR_KERNELS_CPU_TARGETS_H_

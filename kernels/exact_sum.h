@@ -1,0 +1,49 @@
+// A sum of non-negative numbers that has one value whoever adds the parts.
+//
+// The gradient norm must not depend on chunk size, placement or number of ranks
+// (promise P1). A parameter is cut into tiles of kNormTile elements, counted
+// from its start; a tile's sum of squares is one double with one fixed order of
+// additions. Tile sums then go into an ExactSum: an integer accumulator over the
+// whole range of doubles, in which addition is exact and so commutes.
+// Source: Kulisch, Miranker, "The arithmetic of the digital computer", 1986 (the
+// long accumulator).
+#ifndef CASTOR_KERNELS_EXACT_SUM_H_
+#define CASTOR_KERNELS_EXACT_SUM_H_
+
+#include <array>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "base/dtype.h"
+#include "device/device.h"
+
+namespace castor::kernels {
+
+// Plain data: may be copied between host and device as bytes. All zero is the
+// empty sum.
+struct ExactSum {
+  static constexpr int kLimbs = 68;  // 32 bits of weight each, 64 of room
+
+  // limbs[i] weighs 2^(32 i - 1074).
+  std::array<int64_t, kLimbs> limbs{};
+  // How many of the addends were NaN, infinite or negative. If not 0, Value()
+  // is NaN.
+  int64_t invalid = 0;
+
+  // Exact for up to 2^31 addends.
+  void Add(double value);
+  void Add(const ExactSum& other);
+  // The nearest double, ties to even.
+  double Value() const;
+};
+
+// Elements; every parameter starts at a multiple of it within its chunk.
+inline constexpr int64_t kNormTile = 64;
+
+// sum += the squares of x [size], tile by tile. x starts at a tile's start.
+absl::Status AddSquares(const ExecContext& context, int64_t size, DType dtype,
+                        const void* x, ExactSum* sum);
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_EXACT_SUM_H_
