@@ -1,0 +1,368 @@
+#include "runtime/config/config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "runtime/config/config_names.h"
+#include "runtime/config/overrides.h"
+#include "runtime/io/strict_json.h"
+
+namespace castor {
+namespace {
+
+using config_names::kCheckpointings;
+using config_names::kDevices;
+using config_names::kOptimizers;
+using config_names::kPolicies;
+using config_names::kSchedulers;
+using config_names::kTokenTypes;
+using config_names::kWarmups;
+
+constexpr int64_t kMaxConfigBytes = 1 << 20;
+constexpr int64_t kMaxSteps = int64_t{1} << 48;
+constexpr int64_t kMaxBatch = int64_t{1} << 40;
+constexpr int64_t kMaxMicroBatch = 1 << 20;
+constexpr int64_t kMaxThreads = 4096;
+
+template <typename Enum>
+void ReadEnum(JsonReader& reader, absl::string_view key,
+              absl::Span<const absl::string_view> names, Enum* out) {
+  int index = static_cast<int>(*out);
+  reader.Choice(key, names, &index);
+  *out = static_cast<Enum>(index);
+}
+
+void ReadPath(JsonReader& reader, absl::string_view key,
+              const std::string& base_dir, std::string* out) {
+  reader.String(key, out);
+  if (out->find('\0') != std::string::npos) {
+    out->clear();
+    reader.Fail(key, "a path cannot hold a zero byte");
+  }
+  if (!out->empty() && !base_dir.empty()) {
+    *out = (std::filesystem::path(base_dir) / *out).lexically_normal().string();
+  }
+}
+
+void ReadData(JsonReader reader, const std::string& base_dir,
+              DataConfig* data) {
+  reader.Require("train");
+  ReadPath(reader, "train", base_dir, &data->train);
+  if (reader.Has("train") && data->train.empty()) {
+    reader.FailExpected("train", "the name of a file");
+  }
+  ReadPath(reader, "validation", base_dir, &data->validation);
+  reader.Double("validation_fraction", &data->validation_fraction,
+                {.min = 0, .max = 1, .max_open = true});
+  ReadEnum(reader, "token_type", kTokenTypes, &data->token_type);
+  reader.Int("sequence_length", &data->sequence_length,
+             {.min = 1, .max = 1 << 24});
+  reader.Bool("shuffle", &data->shuffle);
+  reader.RefuseUnknownKeys();
+}
+
+void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
+                    CheckpointConfig* checkpoint) {
+  ReadPath(reader, "dir", base_dir, &checkpoint->dir);
+  reader.Int("save_interval", &checkpoint->save_interval,
+             {.min = 0, .max = kMaxSteps});
+  reader.Int("keep", &checkpoint->keep, {.min = 1, .max = 1 << 20});
+  if (checkpoint->save_interval > 0 && checkpoint->dir.empty()) {
+    reader.Fail("save_interval", absl::StrCat("needs ", reader.PathOf("dir")));
+  }
+  reader.RefuseUnknownKeys();
+}
+
+void ReadOptimizer(JsonReader reader, OptimizerConfig* optimizer) {
+  ReadEnum(reader, "type", kOptimizers, &optimizer->type);
+  const bool adam = optimizer->type == OptimizerType::kAdam;
+  if (adam) {
+    optimizer->weight_decay = 0;
+    optimizer->adam_w_mode = false;
+  }
+  JsonReader params = reader.Object("params");
+  params.Double("lr", &optimizer->lr, {.min = 0});
+  params.Doubles("betas", absl::MakeSpan(optimizer->betas),
+                 {.min = 0, .max = 1, .max_open = true});
+  params.Double("eps", &optimizer->eps, {.min = 0, .min_open = true});
+  params.Double("weight_decay", &optimizer->weight_decay, {.min = 0});
+  params.Bool("adam_w_mode", &optimizer->adam_w_mode);
+  if (!adam && !optimizer->adam_w_mode) {
+    params.Fail("adam_w_mode",
+                "AdamW's decay is decoupled: for L2 decay use type \"Adam\"");
+  }
+  params.RefuseUnknownKeys();
+  reader.Strings("no_decay", &optimizer->no_decay);
+  reader.RefuseUnknownKeys();
+}
+
+void ReadScheduler(JsonReader reader, const Config& config,
+                   SchedulerConfig* scheduler) {
+  ReadEnum(reader, "type", kSchedulers, &scheduler->type);
+  const absl::string_view name = kSchedulers[static_cast<int>(scheduler->type)];
+  const bool constant = scheduler->type == SchedulerType::kConstant;
+  const bool cosine = scheduler->type == SchedulerType::kWarmupCosine;
+  const bool total = cosine || scheduler->type == SchedulerType::kWarmupDecay;
+  if (scheduler->type == SchedulerType::kWarmupInverseSqrt) {
+    scheduler->warmup_type = WarmupType::kLinear;
+  }
+  scheduler->warmup_max_lr = config.optimizer.lr;
+
+  JsonReader params = reader.Object("params");
+  const struct {
+    absl::string_view key;
+    bool applies;
+  } kKeys[] = {
+      {"warmup_num_steps", !constant},
+      {"warmup_type", !constant},
+      {"warmup_min_lr", !constant && !cosine},
+      {"warmup_max_lr", !constant && !cosine},
+      {"warmup_min_ratio", cosine},
+      {"cos_min_ratio", cosine},
+      {"total_num_steps", total},
+  };
+  for (const auto& [key, applies] : kKeys) {
+    if (!applies && params.Has(key)) {
+      params.Fail(key, absl::StrCat("has no meaning for scheduler.type \"",
+                                    name, "\""));
+    }
+  }
+  params.Int("warmup_num_steps", &scheduler->warmup_num_steps,
+             {.min = 0, .max = kMaxSteps});
+  ReadEnum(params, "warmup_type", kWarmups, &scheduler->warmup_type);
+  params.Double("warmup_min_lr", &scheduler->warmup_min_lr, {.min = 0});
+  params.Double("warmup_max_lr", &scheduler->warmup_max_lr, {.min = 0});
+  params.Double("warmup_min_ratio", &scheduler->warmup_min_ratio,
+                {.min = 0, .max = 1});
+  params.Double("cos_min_ratio", &scheduler->cos_min_ratio,
+                {.min = 0, .max = 1});
+  params.Int("total_num_steps", &scheduler->total_num_steps,
+             {.min = 1, .max = kMaxSteps});
+  if (total && !params.Has("total_num_steps")) {
+    scheduler->total_num_steps =
+        std::max(config.steps, scheduler->warmup_num_steps);
+  }
+  if (total && scheduler->total_num_steps < scheduler->warmup_num_steps) {
+    params.Fail("total_num_steps",
+                absl::StrCat(scheduler->total_num_steps, " is less than ",
+                             params.PathOf("warmup_num_steps"), " (",
+                             scheduler->warmup_num_steps, ")"));
+  }
+  params.RefuseUnknownKeys();
+  reader.RefuseUnknownKeys();
+}
+
+void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
+  bf16.Bool("enabled", &config->bf16.enabled);
+  bf16.RefuseUnknownKeys();
+  fp16.Bool("enabled", &config->fp16.enabled);
+  fp16.Double("loss_scale", &config->fp16.loss_scale, {.min = 0});
+  fp16.Int("initial_scale_power", &config->fp16.initial_scale_power,
+           {.min = 0, .max = 126});
+  fp16.Int("loss_scale_window", &config->fp16.loss_scale_window,
+           {.min = 1, .max = kMaxSteps});
+  fp16.Int("hysteresis", &config->fp16.hysteresis,
+           {.min = 1, .max = kMaxSteps});
+  fp16.Double("min_loss_scale", &config->fp16.min_loss_scale, {.min = 0});
+  fp16.RefuseUnknownKeys();
+  if (!config->fp16.enabled) return;
+  if (config->bf16.enabled) {
+    fp16.Fail("enabled", "cannot be true beside bf16.enabled: choose one");
+  }
+  fp16.Fail("enabled",
+            "fp16 needs the cuda device and is not available in this build: "
+            "use bf16 (\"bf16\": {\"enabled\": true})");
+}
+
+void ReadDevice(JsonReader reader, DeviceConfig* device) {
+  device->threads = AvailableProcessors();
+  ReadEnum(reader, "type", kDevices, &device->type);
+  reader.Int("threads", &device->threads, {.min = 1, .max = kMaxThreads});
+  reader.Double("bus_gbps", &device->bus_gbps, {.min = 0, .max = 1e6});
+  reader.RefuseUnknownKeys();
+}
+
+void ReadMemory(JsonReader reader, MemoryConfig* memory) {
+  ReadEnum(reader, "placement_policy", kPolicies, &memory->placement_policy);
+  reader.Bytes("device_memory", &memory->device_memory, Unlimited::kAllowed);
+  reader.Bytes("host_memory", &memory->host_memory, Unlimited::kAllowed);
+  reader.Bytes("pinned_memory", &memory->pinned_memory);
+  const Json* chunk_size = reader.Raw("chunk_size");
+  if (chunk_size != nullptr && *chunk_size != "auto") {
+    reader.Bytes("chunk_size", &memory->chunk_size);
+  }
+  reader.Double("gpu_margin_mem_ratio", &memory->gpu_margin_mem_ratio,
+                {.min = 0, .max = 1});
+  reader.Int("warmup_steps", &memory->warmup_steps,
+             {.min = 1, .max = kMaxSteps});
+  reader.Bool("prefetch", &memory->prefetch);
+  ReadEnum(reader, "activation_checkpointing", kCheckpointings,
+           &memory->activation_checkpointing);
+  reader.RefuseUnknownKeys();
+}
+
+void ReadBatch(JsonReader& root, int64_t world_size, Config* config) {
+  int64_t& batch = config->train_batch_size;
+  int64_t& micro = config->train_micro_batch_size_per_gpu;
+  int64_t& accumulation = config->gradient_accumulation_steps;
+  root.Int("train_batch_size", &batch, {.min = 1, .max = kMaxBatch});
+  root.Int("train_micro_batch_size_per_gpu", &micro,
+           {.min = 1, .max = kMaxMicroBatch});
+  root.Int("gradient_accumulation_steps", &accumulation,
+           {.min = 1, .max = kMaxMicroBatch});
+  const auto fail = [&](absl::string_view why) {
+    root.Fail("train_batch_size",
+              absl::StrCat(why,
+                           " (the rule: train_batch_size = "
+                           "train_micro_batch_size_per_gpu x "
+                           "gradient_accumulation_steps x world size ",
+                           world_size, ")"));
+  };
+  if (batch == 0 && micro == 0) {
+    return fail("is required, unless train_micro_batch_size_per_gpu is given");
+  }
+  if (accumulation == 0 && (batch == 0 || micro == 0)) accumulation = 1;
+  const int64_t known = world_size * (micro == 0 ? 1 : micro) *
+                        (accumulation == 0 ? 1 : accumulation);
+  if (batch == 0) batch = known;
+  const int64_t rest = batch / known;
+  const bool divides = rest >= 1 && batch % known == 0;
+  const bool both = micro != 0 && accumulation != 0;
+  if (both ? batch != known : !divides) {
+    return fail(absl::StrCat(
+        batch, both ? " is not " : " is no multiple of ", known, ", which ",
+        micro == 0 ? "" : absl::StrCat("micro batch ", micro, " x "),
+        accumulation == 0 ? ""
+                          : absl::StrCat("accumulation ", accumulation, " x "),
+        "world size ", world_size, " make"));
+  }
+  if (micro == 0) micro = rest;
+  if (accumulation == 0) accumulation = rest;
+  if (micro > kMaxMicroBatch || accumulation > kMaxMicroBatch) {
+    fail(absl::StrCat(batch, " makes micro batches of ", micro, " in ",
+                      accumulation, " accumulation steps: too many"));
+  }
+}
+
+// What spans several sections.
+void CheckTogether(JsonReader& root, Config* config) {
+  DataConfig& data = config->data;
+  const ModelConfig& model = config->model;
+  if (model.pretrained.empty()) {
+    if (data.sequence_length == 0) data.sequence_length = model.n_positions;
+    if (data.sequence_length > model.n_positions) {
+      root.Fail("data.sequence_length",
+                absl::StrCat(data.sequence_length,
+                             " is more than model.n_positions (",
+                             model.n_positions, ")"));
+    }
+    // The largest tensors' elements must be countable with room to spare.
+    const double tokens =
+        static_cast<double>(config->train_micro_batch_size_per_gpu) *
+        static_cast<double>(data.sequence_length);
+    const double width = static_cast<double>(
+        std::max(model.inner(), 3 * model.n_embd) * model.n_layer);
+    if (tokens * width > 0x1p56) {
+      root.Fail("train_micro_batch_size_per_gpu",
+                absl::StrCat(config->train_micro_batch_size_per_gpu,
+                             " samples of ", data.sequence_length,
+                             " tokens are more than can be counted for a "
+                             "model of this size"));
+    }
+  }
+  if (config->eval_interval > 0 && data.validation.empty() &&
+      data.validation_fraction == 0) {
+    root.Fail("eval_interval",
+              "needs data.validation or data.validation_fraction");
+  }
+}
+
+void ReadConfig(JsonReader& root, const std::string& base_dir, int world_size,
+                Config* config) {
+  root.Require("model");
+  JsonReader model = root.Object("model");
+  ReadModelConfig(model, &config->model);
+  if (!config->model.pretrained.empty()) {
+    ReadPath(model, "pretrained", base_dir, &config->model.pretrained);
+  }
+  model.RefuseUnknownKeys();
+  root.Require("data");
+  ReadData(root.Object("data"), base_dir, &config->data);
+  root.Require("steps");
+  root.Int("steps", &config->steps, {.min = 1, .max = kMaxSteps});
+  root.Int("seed", &config->seed, {.min = 0});
+  root.Int("eval_interval", &config->eval_interval,
+           {.min = 0, .max = kMaxSteps});
+  root.Int("eval_batches", &config->eval_batches, {.min = 1, .max = 1 << 20});
+  ReadCheckpoint(root.Object("checkpoint"), base_dir, &config->checkpoint);
+  ReadBatch(root, world_size, config);
+  root.Double("gradient_clipping", &config->gradient_clipping, {.min = 0});
+  ReadOptimizer(root.Object("optimizer"), &config->optimizer);
+  ReadScheduler(root.Object("scheduler"), *config, &config->scheduler);
+  ReadPrecision(root.Object("bf16"), root.Object("fp16"), config);
+  ReadDevice(root.Object("device"), &config->device);
+  ReadMemory(root.Object("memory"), &config->memory);
+  root.Int("steps_per_print", &config->steps_per_print,
+           {.min = 1, .max = kMaxSteps});
+  CheckTogether(root, config);
+  root.RefuseUnknownKeys();
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ParseConfig(absl::string_view text,
+                                   const std::string& base_dir,
+                                   absl::Span<const std::string> overrides,
+                                   int world_size, absl::string_view source) {
+  if (world_size < 1 || world_size > (1 << 20)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("world size ", world_size, " is out of range"));
+  }
+  absl::StatusOr<Json> document = ParseStrictJson(
+      text, {.max_depth = 16, .max_values = 100000, .allow_comments = true});
+  if (!document.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": ", document.status().message()));
+  }
+  JsonReport report{std::string(source)};
+  if (document->is_object()) {
+    CASTOR_RETURN_IF_ERROR(ApplyOverrides(overrides, &*document));
+  }
+  JsonReader root(*document, report);
+  Config config;
+  ReadConfig(root, base_dir, world_size, &config);
+  CASTOR_RETURN_IF_ERROR(report.status());
+  return config;
+}
+
+absl::StatusOr<Config> LoadConfig(const std::string& path,
+                                  absl::Span<const std::string> overrides,
+                                  int world_size) {
+  std::error_code error;
+  const std::filesystem::path absolute =
+      std::filesystem::absolute(std::filesystem::path(path), error);
+  if (error || !std::filesystem::is_regular_file(absolute, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("config file \"", path, "\" does not exist"));
+  }
+  std::ifstream file(absolute, std::ios::binary);
+  std::string text(kMaxConfigBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (!file.eof() && file.fail())) {
+    return absl::NotFoundError(
+        absl::StrCat("config file \"", path, "\" cannot be read"));
+  }
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (static_cast<int64_t>(text.size()) > kMaxConfigBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": larger than ", kMaxConfigBytes, " bytes: no config"));
+  }
+  return ParseConfig(text, absolute.parent_path().string(), overrides,
+                     world_size, path);
+}
+
+}  // namespace castor

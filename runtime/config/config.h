@@ -1,0 +1,206 @@
+// Castor's configuration: one JSON file, comments allowed, checked whole before
+// anything is allocated. Member names are the JSON keys; the comments here are
+// their meaning and the initialisers their defaults. Where DeepSpeed or Hugging
+// Face have a key of that name, its meaning is theirs unless said.
+//
+// Everywhere: a key that is null counts as absent. An unknown key, a key given
+// twice, a wrong type, a value out of range or a rule that does not hold is an
+// InvalidArgument that begins with the file and the key's path.
+#ifndef CASTOR_RUNTIME_CONFIG_CONFIG_H_
+#define CASTOR_RUNTIME_CONFIG_CONFIG_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/dtype.h"
+#include "base/units.h"
+#include "memory/plan/plan.h"
+#include "runtime/config/model_config.h"
+
+namespace castor {
+
+enum class TokenType : uint8_t { kUint16, kUint32 };
+
+struct DataConfig {
+  std::string train;       // required. .txt: bytes are tokens; .bin: token_type
+  std::string validation;  // "": no such file
+  // Without a validation file: the share of the training file, from its end,
+  // that is kept for validation instead. In [0, 1).
+  double validation_fraction = 0;
+  TokenType token_type = TokenType::kUint16;  // of .bin, little-endian
+  // T, tokens per sample; at most n_positions. 0 or absent: n_positions (still
+  // 0 here when that is in a pretrained directory).
+  int64_t sequence_length = 0;
+  bool shuffle = true;
+
+  friend bool operator==(const DataConfig&, const DataConfig&) = default;
+};
+
+struct CheckpointConfig {
+  std::string dir;            // "": no checkpoints
+  int64_t save_interval = 0;  // steps; 0: at the end only
+  int64_t keep = 2;           // the newest ones; older ones are removed
+
+  friend bool operator==(const CheckpointConfig&,
+                         const CheckpointConfig&) = default;
+};
+
+enum class OptimizerType : uint8_t { kAdamW, kAdam };
+
+struct OptimizerConfig {
+  OptimizerType type = OptimizerType::kAdamW;  // also without "optimizer"
+  // optimizer.params:
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0.01;  // of Adam: 0. PyTorch's defaults
+  // Decoupled decay (AdamW) or L2 decay, added to the gradient. AdamW: always
+  // true. Adam: false unless set, as PyTorch's Adam; DeepSpeed's default is
+  // true.
+  bool adam_w_mode = true;
+  // Patterns of names (name_pattern.h) of parameters that do not decay.
+  std::vector<std::string> no_decay;
+
+  friend bool operator==(const OptimizerConfig&,
+                         const OptimizerConfig&) = default;
+};
+
+enum class SchedulerType : uint8_t {
+  kConstant,           // no "scheduler", or type "none"
+  kWarmup,             // "WarmupLR": constant after the warm-up
+  kWarmupDecay,        // "WarmupDecayLR": linear, to 0 at total_num_steps
+  kWarmupCosine,       // "WarmupCosineLR"
+  kWarmupInverseSqrt,  // "WarmupInverseSqrtLR", Castor's own
+};
+enum class WarmupType : uint8_t { kLog, kLinear };
+
+// Formulas in runtime/lr_schedule.h. scheduler.params:
+struct SchedulerConfig {
+  SchedulerType type = SchedulerType::kConstant;
+  int64_t warmup_num_steps = 1000;  // 0: no warm-up
+  // "log" as in DeepSpeed; WarmupInverseSqrtLR: "linear".
+  WarmupType warmup_type = WarmupType::kLog;
+  double warmup_min_lr = 0;  // not WarmupCosineLR
+  // Not WarmupCosineLR. Absent: optimizer.params.lr.
+  double warmup_max_lr = 0;
+  double warmup_min_ratio = 0;    // WarmupCosineLR, of optimizer.params.lr
+  double cos_min_ratio = 0.0001;  // WarmupCosineLR
+  // WarmupDecayLR, WarmupCosineLR; at least warmup_num_steps. Absent: `steps`,
+  // or warmup_num_steps if that is more.
+  int64_t total_num_steps = 0;
+
+  friend bool operator==(const SchedulerConfig&,
+                         const SchedulerConfig&) = default;
+};
+
+struct Bf16Config {
+  bool enabled = false;  // neither bf16 nor fp16: fp32
+  friend bool operator==(const Bf16Config&, const Bf16Config&) = default;
+};
+
+// Read and checked; `enabled` is refused, since no device here computes in
+// fp16.
+struct Fp16Config {
+  bool enabled = false;
+  double loss_scale = 0;  // 0: dynamic
+  int64_t initial_scale_power = 16;
+  int64_t loss_scale_window = 1000;
+  int64_t hysteresis = 2;
+  double min_loss_scale = 1;
+  friend bool operator==(const Fp16Config&, const Fp16Config&) = default;
+};
+
+enum class DeviceType : uint8_t { kHost, kCuda };
+
+struct DeviceConfig {
+  // "cuda" is read here; whether the build and the machine have it is for
+  // whoever opens the device.
+  DeviceType type = DeviceType::kHost;
+  int64_t threads = 0;  // absent: processors this process may run on
+  // Each direction of the emulated bus, in 1e9 bytes per second. 0 or absent:
+  // as fast as memory is.
+  double bus_gbps = 0;
+
+  friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
+};
+
+enum class ActivationCheckpointing : uint8_t { kNone, kBlock };
+
+struct MemoryConfig {
+  PlacementPolicy placement_policy = PlacementPolicy::kAuto;
+  // Hard caps, in bytes; 0 is a budget too (which admits nothing).
+  int64_t device_memory = kUnlimitedBytes;
+  int64_t host_memory = kUnlimitedBytes;
+  int64_t pinned_memory = int64_t{512} << 20;
+  int64_t chunk_size = 0;  // bytes of payload; 0, absent or "auto": searched
+  // Of the device bytes that no moment needs, the share that may hold optimizer
+  // states. In [0, 1]. PatrickStar's and Colossal-AI's key.
+  double gpu_margin_mem_ratio = 1.0;
+  int64_t warmup_steps = 1;  // steps measured before the plan is settled
+  bool prefetch = true;
+  ActivationCheckpointing activation_checkpointing =
+      ActivationCheckpointing::kNone;
+
+  friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
+};
+
+struct Config {
+  ModelConfig model;  // required
+  DataConfig data;    // required
+  int64_t steps = 0;  // required, at least 1
+  int64_t seed = 1234;
+  int64_t eval_interval = 0;  // steps; 0: never. Needs validation data
+  int64_t eval_batches = 8;   // micro batches per evaluation
+  CheckpointConfig checkpoint;
+  // train_batch_size = train_micro_batch_size_per_gpu *
+  // gradient_accumulation_steps * world size, in samples. Any one may be left
+  // out; if two are, the accumulation steps are 1 (as in DeepSpeed). All three
+  // are set here.
+  int64_t train_batch_size = 0;
+  int64_t train_micro_batch_size_per_gpu = 0;
+  int64_t gradient_accumulation_steps = 0;
+  double gradient_clipping = 0;  // largest global norm; 0: none
+  OptimizerConfig optimizer;
+  SchedulerConfig scheduler;
+  Bf16Config bf16;
+  Fp16Config fp16;
+  DeviceConfig device;
+  MemoryConfig memory;
+  int64_t steps_per_print = 1;
+
+  // Of parameters and activations.
+  DType dtype() const {
+    return bf16.enabled ? DType::kBFloat16 : DType::kFloat32;
+  }
+
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+// Reads and checks the file. `overrides` are "a.b=VALUE": VALUE is taken as
+// JSON where it is JSON, else as a string, and replaces or adds the key; lists
+// are set whole. Paths in the file and in overrides are relative to the file's
+// directory. NotFound: no such file. InvalidArgument: see above.
+absl::StatusOr<Config> LoadConfig(const std::string& path,
+                                  absl::Span<const std::string> overrides = {},
+                                  int world_size = 1);
+
+// The same from `text`, whose paths are relative to `base_dir` ("": as they
+// are); `source` names it in messages.
+absl::StatusOr<Config> ParseConfig(absl::string_view text,
+                                   const std::string& base_dir,
+                                   absl::Span<const std::string> overrides = {},
+                                   int world_size = 1,
+                                   absl::string_view source = "config");
+
+// Every effective value, as a config that ParseConfig reads back to the same
+// Config (fields that the type of a scheduler does not use aside).
+std::string ConfigToJson(const Config& config);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_CONFIG_CONFIG_H_

@@ -1,0 +1,370 @@
+#include "runtime/config/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "runtime/io/test_files.h"
+
+namespace castor {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The least that is a config.
+constexpr char kMinimal[] = R"({
+  "model": {"n_layer": 2, "n_head": 2, "n_embd": 8, "n_positions": 16,
+            "vocab_size": 256},
+  "data": {"train": "a.txt"}, "steps": 3, "train_batch_size": 4})";
+
+// Every key of the documentation's example.
+constexpr char kFull[] = R"({
+  // a comment
+  "model": {"type": "gpt2", "n_layer": 6, "n_head": 6, "n_embd": 384,
+            "n_inner": null, "n_positions": 256, "vocab_size": 256,
+            "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
+            "layer_norm_epsilon": 1e-5, "initializer_range": 0.02,
+            "tie_word_embeddings": true, "frozen": ["wte.*"]},
+  "data": {"train": "text.txt", "validation": "val.txt",
+           "validation_fraction": 0.05, "token_type": "uint16",
+           "sequence_length": 128, "shuffle": false},
+  "steps": 200, "seed": 7, "eval_interval": 50, "eval_batches": 4,
+  "checkpoint": {"dir": "out", "save_interval": 100, "keep": 3},
+  "train_batch_size": 16, "train_micro_batch_size_per_gpu": 4,
+  "gradient_accumulation_steps": 4, "gradient_clipping": 1.0,
+  "optimizer": {"type": "AdamW",
+                "params": {"lr": 3e-4, "betas": [0.9, 0.95], "eps": 1e-8,
+                           "weight_decay": 0.1},
+                "no_decay": ["*.bias", "*ln_*"]},
+  "scheduler": {"type": "WarmupCosineLR",
+                "params": {"warmup_num_steps": 20, "total_num_steps": 200,
+                           "cos_min_ratio": 0.1}},
+  "bf16": {"enabled": true},
+  "fp16": {"enabled": false, "loss_scale": 0, "initial_scale_power": 16,
+           "loss_scale_window": 1000, "hysteresis": 2, "min_loss_scale": 1},
+  "device": {"type": "host", "threads": 2, "bus_gbps": 8.0},
+  "memory": {"placement_policy": "cpu", "device_memory": "48MiB",
+             "host_memory": "unlimited", "pinned_memory": "512MiB",
+             "chunk_size": "1MiB", "gpu_margin_mem_ratio": 0.5,
+             "warmup_steps": 2, "prefetch": false,
+             "activation_checkpointing": "block"},  /* the end */
+  "steps_per_print": 5
+})";
+
+absl::StatusOr<Config> Parse(absl::string_view text,
+                             const std::vector<std::string>& overrides = {},
+                             int world_size = 1) {
+  return ParseConfig(text, "/base", overrides, world_size);
+}
+
+std::string Error(const std::vector<std::string>& overrides,
+                  absl::string_view text = kMinimal, int world_size = 1) {
+  const auto config = Parse(text, overrides, world_size);
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument)
+      << testing::PrintToString(overrides);
+  return std::string(config.status().message());
+}
+
+TEST(Config, ReadsEveryKey) {
+  const auto config = Parse(kFull);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model.n_layer, 6);
+  EXPECT_EQ(config->model.inner(), 1536);
+  EXPECT_THAT(config->model.frozen, ElementsAre("wte.*"));
+  EXPECT_EQ(config->data.train, "/base/text.txt");
+  EXPECT_EQ(config->data.validation, "/base/val.txt");
+  EXPECT_EQ(config->data.validation_fraction, 0.05);
+  EXPECT_EQ(config->data.sequence_length, 128);
+  EXPECT_FALSE(config->data.shuffle);
+  EXPECT_EQ(config->steps, 200);
+  EXPECT_EQ(config->seed, 7);
+  EXPECT_EQ(config->eval_interval, 50);
+  EXPECT_EQ(config->eval_batches, 4);
+  EXPECT_EQ(config->checkpoint.dir, "/base/out");
+  EXPECT_EQ(config->checkpoint.save_interval, 100);
+  EXPECT_EQ(config->checkpoint.keep, 3);
+  EXPECT_EQ(config->gradient_accumulation_steps, 4);
+  EXPECT_EQ(config->gradient_clipping, 1);
+  EXPECT_EQ(config->optimizer.lr, 3e-4);
+  EXPECT_THAT(config->optimizer.betas, ElementsAre(0.9, 0.95));
+  EXPECT_EQ(config->optimizer.weight_decay, 0.1);
+  EXPECT_TRUE(config->optimizer.adam_w_mode);
+  EXPECT_THAT(config->optimizer.no_decay, ElementsAre("*.bias", "*ln_*"));
+  EXPECT_EQ(config->scheduler.type, SchedulerType::kWarmupCosine);
+  EXPECT_EQ(config->scheduler.warmup_num_steps, 20);
+  EXPECT_EQ(config->scheduler.total_num_steps, 200);
+  EXPECT_EQ(config->scheduler.cos_min_ratio, 0.1);
+  EXPECT_EQ(config->dtype(), DType::kBFloat16);
+  EXPECT_EQ(config->device.threads, 2);
+  EXPECT_EQ(config->device.bus_gbps, 8);
+  EXPECT_EQ(config->memory.placement_policy, PlacementPolicy::kCpu);
+  EXPECT_EQ(config->memory.device_memory, 48 << 20);
+  EXPECT_EQ(config->memory.host_memory, kUnlimitedBytes);
+  EXPECT_EQ(config->memory.chunk_size, 1 << 20);
+  EXPECT_EQ(config->memory.gpu_margin_mem_ratio, 0.5);
+  EXPECT_EQ(config->memory.warmup_steps, 2);
+  EXPECT_FALSE(config->memory.prefetch);
+  EXPECT_EQ(config->memory.activation_checkpointing,
+            ActivationCheckpointing::kBlock);
+  EXPECT_EQ(config->steps_per_print, 5);
+}
+
+TEST(Config, DefaultsAreThoseOfTheHeader) {
+  const auto config = Parse(kMinimal);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->data.sequence_length, 16);  // n_positions
+  EXPECT_EQ(config->device.threads, AvailableProcessors());
+  EXPECT_EQ(config->train_micro_batch_size_per_gpu, 4);
+  EXPECT_EQ(config->scheduler.type, SchedulerType::kConstant);
+  EXPECT_EQ(config->dtype(), DType::kFloat32);
+  EXPECT_EQ(config->memory, MemoryConfig());
+  EXPECT_EQ(config->optimizer, OptimizerConfig());
+  EXPECT_EQ(config->checkpoint, CheckpointConfig());
+}
+
+TEST(Config, SurvivesItsOwnJson) {
+  for (const std::vector<std::string>& overrides :
+       std::vector<std::vector<std::string>>{
+           {},
+           {"memory.chunk_size=auto", "memory.device_memory=0"},
+           {"scheduler={\"type\":\"WarmupInverseSqrtLR\"}"},
+           {"scheduler=null", "optimizer.type=Adam"},
+           {"scheduler={\"type\":\"WarmupDecayLR\"}", "steps=2000"},
+           {"model={\"pretrained\":\"hf\",\"embd_pdrop\":0}",
+            "data.sequence_length=null"},
+           {"device={\"type\":\"cuda\"}", "bf16=null", "data.validation=null"},
+           {"optimizer.params.lr=0.1", "gradient_clipping=0.3333333333333333"},
+       }) {
+    const auto config = Parse(kFull, overrides);
+    ASSERT_TRUE(config.ok()) << config.status();
+    const std::string json = ConfigToJson(*config);
+    const auto again = ParseConfig(json, "/elsewhere");
+    ASSERT_TRUE(again.ok()) << again.status() << "\n" << json;
+    EXPECT_EQ(*again, *config) << json;
+    EXPECT_EQ(ConfigToJson(*again), json);
+  }
+}
+
+TEST(Config, NamesTheNearestKey) {
+  EXPECT_THAT(Error({"memory.device_memry=1"}),
+              AllOf(HasSubstr("memory.device_memry: unknown key"),
+                    HasSubstr("memory.device_memory")));
+  EXPECT_THAT(Error({"lr=1"}), HasSubstr("optimizer.params.lr"));
+  EXPECT_THAT(Error({"optimiser.type=Adam"}), HasSubstr("is optimizer"));
+}
+
+TEST(Config, NamesThePathOfAWrongValue) {
+  const char* const kCases[][2] = {
+      {"steps=0", "steps: expected an integer of at least 1"},
+      {"steps=many", "steps: expected an integer"},
+      {"seed=-1", "seed: expected"},
+      {"model.n_head=3", "model.n_embd: 8 is not a multiple"},
+      {"data.sequence_length=17", "data.sequence_length: 17 is more than"},
+      {"data.validation_fraction=1", "data.validation_fraction: expected"},
+      {"data.token_type=int8", "data.token_type: expected one of \"uint16\""},
+      {"data.train=3", "data.train: expected a string, found 3"},
+      {"data.train=", "data.train: expected the name of a file"},
+      {"data={}", "data.train: is required"},
+      {"model=null", "model: is required"},
+      {"gradient_clipping=-1", "gradient_clipping: expected"},
+      {"gradient_clipping=nan", "gradient_clipping: expected"},
+      {"optimizer.params.betas=[0.9]", "optimizer.params.betas: expected"},
+      {"optimizer.params.betas=[0.9,1]", "optimizer.params.betas: expected"},
+      {"optimizer.params.lr=-1", "optimizer.params.lr: expected"},
+      {"optimizer.params.eps=0", "optimizer.params.eps: expected"},
+      {"optimizer.params.adam_w_mode=false", "optimizer.params.adam_w_mode"},
+      {"optimizer.type=SGD", "optimizer.type: expected one of \"AdamW\""},
+      {"optimizer.no_decay=bias", "optimizer.no_decay: expected a list"},
+      {"scheduler.type=OneCycle", "scheduler.type: expected one of \"none\""},
+      {"scheduler.params.total_num_steps=3", "has no meaning"},
+      {"memory.device_memory=-4", "memory.device_memory: expected a size"},
+      {"memory.device_memory=4 hogsheads", "memory.device_memory: expected"},
+      {"memory.pinned_memory=unlimited", "memory.pinned_memory: expected"},
+      {"memory.chunk_size=big", "memory.chunk_size: expected a size"},
+      {"memory.placement_policy=gpu", "memory.placement_policy: expected"},
+      {"memory.gpu_margin_mem_ratio=1.1", "memory.gpu_margin_mem_ratio"},
+      {"memory.warmup_steps=0", "memory.warmup_steps: expected"},
+      {"memory.prefetch=1", "memory.prefetch: expected true or false"},
+      {"memory.activation_checkpointing=all", "expected one of \"none\""},
+      {"memory=1", "memory: expected an object"},
+      {"device.threads=0", "device.threads: expected"},
+      {"device.bus_gbps=-1", "device.bus_gbps: expected"},
+      {"device.type=tpu", "device.type: expected one of \"host\""},
+      {"checkpoint.keep=0", "checkpoint.keep: expected"},
+      {"checkpoint.save_interval=5", "needs checkpoint.dir"},
+      {"eval_interval=5", "eval_interval: needs data.validation"},
+      {"train_micro_batch_size_per_gpu=1048577", "expected an integer from"},
+  };
+  for (const auto& [override_text, message] : kCases) {
+    EXPECT_THAT(Error({override_text}), HasSubstr(message));
+  }
+}
+
+TEST(Config, Fp16IsRefusedWithAWayOut) {
+  EXPECT_THAT(Error({"fp16.enabled=true"}),
+              AllOf(HasSubstr("fp16.enabled"), HasSubstr("cuda device"),
+                    HasSubstr("use bf16")));
+  EXPECT_THAT(Error({"fp16.enabled=true", "bf16.enabled=true"}),
+              HasSubstr("fp16.enabled: cannot be true beside bf16.enabled"));
+  EXPECT_TRUE(Parse(kMinimal, {"fp16.enabled=false"}).ok());
+}
+
+struct Batch {
+  int64_t batch, micro, accumulation;
+};
+
+TEST(BatchRule, InfersWhatIsLeftOut) {
+  const struct {
+    std::vector<std::string> keys;
+    int world_size;
+    Batch expected;
+  } kCases[] = {
+      {{"train_batch_size=12"}, 1, {12, 12, 1}},
+      {{"train_batch_size=12"}, 3, {12, 4, 1}},
+      {{"train_batch_size=12", "train_micro_batch_size_per_gpu=2"},
+       1,
+       {12, 2, 6}},
+      {{"train_batch_size=12", "train_micro_batch_size_per_gpu=2"},
+       2,
+       {12, 2, 3}},
+      {{"train_batch_size=12", "gradient_accumulation_steps=3"}, 2, {12, 2, 3}},
+      {{"train_batch_size=null", "train_micro_batch_size_per_gpu=5"},
+       2,
+       {10, 5, 1}},
+      {{"train_batch_size=null", "train_micro_batch_size_per_gpu=5",
+        "gradient_accumulation_steps=3"},
+       2,
+       {30, 5, 3}},
+      {{"train_batch_size=30", "train_micro_batch_size_per_gpu=5",
+        "gradient_accumulation_steps=3"},
+       2,
+       {30, 5, 3}},
+  };
+  for (const auto& test : kCases) {
+    const auto config = Parse(kMinimal, test.keys, test.world_size);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->train_batch_size, test.expected.batch);
+    EXPECT_EQ(config->train_micro_batch_size_per_gpu, test.expected.micro);
+    EXPECT_EQ(config->gradient_accumulation_steps, test.expected.accumulation);
+  }
+}
+
+TEST(BatchRule, RefusesWhatDoesNotHold) {
+  EXPECT_THAT(Error({"train_batch_size=12", "train_micro_batch_size_per_gpu=5",
+                     "gradient_accumulation_steps=3"}),
+              HasSubstr("train_batch_size: 12 is not 15"));
+  EXPECT_THAT(
+      Error({"train_batch_size=12", "train_micro_batch_size_per_gpu=5"}),
+      HasSubstr("12 is no multiple of 5"));
+  EXPECT_THAT(Error({"train_batch_size=12", "gradient_accumulation_steps=24"}),
+              HasSubstr("12 is no multiple of 24"));
+  EXPECT_THAT(Error({"train_batch_size=12"}, kMinimal, 5),
+              HasSubstr("no multiple of 5"));
+  EXPECT_THAT(Error({"train_batch_size=null"}), HasSubstr("is required"));
+  EXPECT_THAT(Error({"train_batch_size=null", "gradient_accumulation_steps=2"}),
+              HasSubstr("is required"));
+  EXPECT_THAT(Error({"train_batch_size=1000000000"}), HasSubstr("too many"));
+}
+
+TEST(Scheduler, DefaultsFollowTypeAndSteps) {
+  auto config = Parse(kMinimal, {"scheduler.type=WarmupDecayLR", "steps=5000",
+                                 "optimizer.params.lr=0.5"});
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->scheduler.total_num_steps, 5000);
+  EXPECT_EQ(config->scheduler.warmup_num_steps, 1000);
+  EXPECT_EQ(config->scheduler.warmup_type, WarmupType::kLog);
+  EXPECT_EQ(config->scheduler.warmup_max_lr, 0.5);
+  config = Parse(kMinimal, {"scheduler.type=WarmupCosineLR"});
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->scheduler.total_num_steps, 1000);  // more than 3 steps
+  config = Parse(kMinimal, {"scheduler.type=WarmupInverseSqrtLR"});
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->scheduler.warmup_type, WarmupType::kLinear);
+  EXPECT_THAT(Error({"scheduler.type=WarmupDecayLR",
+                     "scheduler.params.total_num_steps=999"}),
+              HasSubstr("scheduler.params.total_num_steps: 999 is less than"));
+  EXPECT_THAT(
+      Error({"scheduler.type=WarmupLR", "scheduler.params.cos_min_ratio=0.5"}),
+      HasSubstr("has no meaning for scheduler.type \"WarmupLR\""));
+}
+
+TEST(Optimizer, AdamDecaysByL2UnlessTold) {
+  auto config = Parse(kMinimal, {"optimizer.type=Adam"});
+  ASSERT_TRUE(config.ok());
+  EXPECT_FALSE(config->optimizer.adam_w_mode);
+  EXPECT_EQ(config->optimizer.weight_decay, 0);
+  config = Parse(kMinimal,
+                 {"optimizer.type=Adam", "optimizer.params.adam_w_mode=true"});
+  ASSERT_TRUE(config.ok());
+  EXPECT_TRUE(config->optimizer.adam_w_mode);
+}
+
+TEST(Overrides, ReplaceAddAndTakeStringsAsTheyAre) {
+  const auto config =
+      Parse(kMinimal, {"steps=10", "steps=11", "memory.placement_policy=cpu",
+                       "data.train=sub/b.txt", "device.bus_gbps=2.5",
+                       "optimizer.no_decay=[\"*.bias\"]", "checkpoint.dir=a=b",
+                       "data.validation=\"/abs/v\""});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->steps, 11);
+  EXPECT_EQ(config->memory.placement_policy, PlacementPolicy::kCpu);
+  EXPECT_EQ(config->data.train, "/base/sub/b.txt");
+  EXPECT_EQ(config->data.validation, "/abs/v");
+  EXPECT_EQ(config->device.bus_gbps, 2.5);
+  EXPECT_THAT(config->optimizer.no_decay, ElementsAre("*.bias"));
+  EXPECT_EQ(config->checkpoint.dir, "/base/a=b");
+}
+
+TEST(Overrides, RefuseWhatLeadsNowhere) {
+  EXPECT_THAT(Error({"steps"}), HasSubstr("expected KEY=VALUE"));
+  EXPECT_THAT(Error({"=3"}), HasSubstr("expected KEY=VALUE"));
+  EXPECT_THAT(Error({"memory..x=3"}), HasSubstr("empty part"));
+  EXPECT_THAT(Error({"steps.x=3"}), HasSubstr("steps is 3, which has no keys"));
+  EXPECT_THAT(Error({"model.frozen.0=3"}, kFull),
+              HasSubstr("set the list as a whole"));
+  EXPECT_THAT(Error({"memory.x.y=3"}), HasSubstr("memory.x: unknown key"));
+}
+
+TEST(Config, RefusesTextThatIsNoConfig) {
+  for (const char* text : {"", "[]", "3", "{", "{\"steps\": 1e999}", "nul",
+                           "{\"steps\": NaN}", "{\"steps\": 1} x", "\xff",
+                           "{\"steps\": 1, \"steps\": 2}", "/* open"}) {
+    Error({}, text);
+  }
+  EXPECT_THAT(Error({}, std::string(100000, '[')), HasSubstr("nested deeper"));
+  EXPECT_EQ(Parse(kMinimal, {}, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(LoadConfig, ResolvesPathsAgainstTheFile) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/c.json";
+  WriteFile(path, kFull);
+  const auto config = LoadConfig(path, {"model={\"pretrained\":\"../hf\"}"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->data.train, directory.path() + "/text.txt");
+  EXPECT_EQ(config->model.pretrained,
+            directory.path().substr(0, directory.path().rfind('/')) + "/hf");
+}
+
+TEST(LoadConfig, NamesTheFile) {
+  EXPECT_EQ(LoadConfig("/no/such.json").status().code(),
+            absl::StatusCode::kNotFound);
+  TemporaryDirectory directory;
+  EXPECT_FALSE(LoadConfig(directory.path()).ok());
+  const std::string path = directory.path() + "/c.json";
+  WriteFile(path, "{\"stepz\": 1}");
+  EXPECT_THAT(std::string(LoadConfig(path).status().message()),
+              AllOf(HasSubstr("c.json: stepz"), HasSubstr("steps")));
+  WriteFile(path, std::string((1 << 20) + 1, ' '));
+  EXPECT_THAT(std::string(LoadConfig(path).status().message()),
+              HasSubstr("larger than"));
+}
+
+}  // namespace
+}  // namespace castor

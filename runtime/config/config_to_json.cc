@@ -1,0 +1,141 @@
+#include <string>
+#include <utility>
+
+#include "runtime/config/config.h"
+#include "runtime/config/config_names.h"
+
+namespace castor {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+template <typename Enum, size_t N>
+std::string Name(const absl::string_view (&names)[N], Enum value) {
+  return std::string(names[static_cast<int>(value)]);
+}
+
+Ordered Bytes(int64_t bytes) {
+  return bytes >= kUnlimitedBytes ? Ordered("unlimited") : Ordered(bytes);
+}
+
+Ordered ModelJson(const ModelConfig& model) {
+  Ordered json = {{"type", model.type}};
+  if (model.pretrained.empty()) {
+    json["n_layer"] = model.n_layer;
+    json["n_head"] = model.n_head;
+    json["n_embd"] = model.n_embd;
+    json["n_inner"] = model.n_inner == 0 ? Ordered() : Ordered(model.n_inner);
+    json["n_positions"] = model.n_positions;
+    json["vocab_size"] = model.vocab_size;
+    json["resid_pdrop"] = model.resid_pdrop;
+    json["embd_pdrop"] = model.embd_pdrop;
+    json["attn_pdrop"] = model.attn_pdrop;
+    json["layer_norm_epsilon"] = model.layer_norm_epsilon;
+    json["initializer_range"] = model.initializer_range;
+    json["tie_word_embeddings"] = model.tie_word_embeddings;
+  } else {
+    json["pretrained"] = model.pretrained;
+    for (const std::string& key : model.dropout_overrides) {
+      json[key] = key == "resid_pdrop"  ? model.resid_pdrop
+                  : key == "embd_pdrop" ? model.embd_pdrop
+                                        : model.attn_pdrop;
+    }
+  }
+  json["frozen"] = model.frozen;
+  return json;
+}
+
+Ordered DataJson(const DataConfig& data) {
+  Ordered json = {{"train", data.train}};
+  if (!data.validation.empty()) json["validation"] = data.validation;
+  json["validation_fraction"] = data.validation_fraction;
+  json["token_type"] = Name(config_names::kTokenTypes, data.token_type);
+  if (data.sequence_length > 0) json["sequence_length"] = data.sequence_length;
+  json["shuffle"] = data.shuffle;
+  return json;
+}
+
+Ordered OptimizerJson(const OptimizerConfig& optimizer) {
+  return {{"type", Name(config_names::kOptimizers, optimizer.type)},
+          {"params",
+           {{"lr", optimizer.lr},
+            {"betas", optimizer.betas},
+            {"eps", optimizer.eps},
+            {"weight_decay", optimizer.weight_decay},
+            {"adam_w_mode", optimizer.adam_w_mode}}},
+          {"no_decay", optimizer.no_decay}};
+}
+
+Ordered SchedulerJson(const SchedulerConfig& scheduler) {
+  Ordered params = Ordered::object();
+  const bool cosine = scheduler.type == SchedulerType::kWarmupCosine;
+  if (scheduler.type != SchedulerType::kConstant) {
+    params["warmup_num_steps"] = scheduler.warmup_num_steps;
+    params["warmup_type"] = Name(config_names::kWarmups, scheduler.warmup_type);
+    if (cosine) {
+      params["warmup_min_ratio"] = scheduler.warmup_min_ratio;
+      params["cos_min_ratio"] = scheduler.cos_min_ratio;
+    } else {
+      params["warmup_min_lr"] = scheduler.warmup_min_lr;
+      params["warmup_max_lr"] = scheduler.warmup_max_lr;
+    }
+    if (cosine || scheduler.type == SchedulerType::kWarmupDecay) {
+      params["total_num_steps"] = scheduler.total_num_steps;
+    }
+  }
+  return {{"type", Name(config_names::kSchedulers, scheduler.type)},
+          {"params", std::move(params)}};
+}
+
+Ordered MemoryJson(const MemoryConfig& memory) {
+  return {{"placement_policy",
+           Name(config_names::kPolicies, memory.placement_policy)},
+          {"device_memory", Bytes(memory.device_memory)},
+          {"host_memory", Bytes(memory.host_memory)},
+          {"pinned_memory", memory.pinned_memory},
+          {"chunk_size", memory.chunk_size == 0 ? Ordered("auto")
+                                                : Ordered(memory.chunk_size)},
+          {"gpu_margin_mem_ratio", memory.gpu_margin_mem_ratio},
+          {"warmup_steps", memory.warmup_steps},
+          {"prefetch", memory.prefetch},
+          {"activation_checkpointing", Name(config_names::kCheckpointings,
+                                            memory.activation_checkpointing)}};
+}
+
+}  // namespace
+
+std::string ConfigToJson(const Config& config) {
+  Ordered json;
+  json["model"] = ModelJson(config.model);
+  json["data"] = DataJson(config.data);
+  json["steps"] = config.steps;
+  json["seed"] = config.seed;
+  json["eval_interval"] = config.eval_interval;
+  json["eval_batches"] = config.eval_batches;
+  json["checkpoint"] = {{"dir", config.checkpoint.dir},
+                        {"save_interval", config.checkpoint.save_interval},
+                        {"keep", config.checkpoint.keep}};
+  json["train_batch_size"] = config.train_batch_size;
+  json["train_micro_batch_size_per_gpu"] =
+      config.train_micro_batch_size_per_gpu;
+  json["gradient_accumulation_steps"] = config.gradient_accumulation_steps;
+  json["gradient_clipping"] = config.gradient_clipping;
+  json["optimizer"] = OptimizerJson(config.optimizer);
+  json["scheduler"] = SchedulerJson(config.scheduler);
+  json["bf16"] = {{"enabled", config.bf16.enabled}};
+  json["fp16"] = {{"enabled", config.fp16.enabled},
+                  {"loss_scale", config.fp16.loss_scale},
+                  {"initial_scale_power", config.fp16.initial_scale_power},
+                  {"loss_scale_window", config.fp16.loss_scale_window},
+                  {"hysteresis", config.fp16.hysteresis},
+                  {"min_loss_scale", config.fp16.min_loss_scale}};
+  json["device"] = {{"type", Name(config_names::kDevices, config.device.type)},
+                    {"threads", config.device.threads},
+                    {"bus_gbps", config.device.bus_gbps}};
+  json["memory"] = MemoryJson(config.memory);
+  json["steps_per_print"] = config.steps_per_print;
+  // A path may hold bytes that are no UTF-8; JSON has no way to write them.
+  return json.dump(2, ' ', false, Ordered::error_handler_t::replace);
+}
+
+}  // namespace castor
