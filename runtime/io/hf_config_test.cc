@@ -1,0 +1,149 @@
+#include "runtime/io/hf_config.h"
+
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/io/test_files.h"
+
+namespace castor {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(absl::string_view text) {
+  auto config = ParseHfConfig(text, "a/config.json");
+  EXPECT_FALSE(config.ok()) << text;
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(config.status().message()),
+              HasSubstr("a/config.json"));
+  return std::string(config.status().message());
+}
+
+TEST(HfConfig, ReadsWhatTransformersWrites) {
+  auto c = ReadHfConfig("tests/fixtures/gpt2_c/hf");
+  ASSERT_TRUE(c.ok()) << c.status();
+  ModelConfig expected;
+  expected.n_layer = 3;
+  expected.n_head = 4;
+  expected.n_embd = 48;
+  expected.n_inner = 100;
+  expected.n_positions = 33;
+  expected.vocab_size = 256;
+  expected.resid_pdrop = expected.embd_pdrop = expected.attn_pdrop = 0;
+  EXPECT_EQ(*c, expected);
+
+  auto b = ReadHfConfig("tests/fixtures/gpt2_b/hf");
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_FALSE(b->tie_word_embeddings);
+  EXPECT_EQ(b->n_inner, 0);
+  EXPECT_EQ(b->inner(), 4 * 33);
+}
+
+TEST(HfConfig, TakesTransformersDefaults) {
+  auto config = ParseHfConfig(R"({"model_type":"gpt2"})", "x");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(*config, ModelConfig());
+}
+
+// The config.json that OpenAI's GPT-2 has on the hub: old keys and all.
+TEST(HfConfig, ReadsTheOriginalsConfig) {
+  auto config = ParseHfConfig(R"({
+    "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"],
+    "attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1,
+    "eos_token_id": 50256, "initializer_range": 0.02,
+    "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024,
+    "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024,
+    "resid_pdrop": 0.1, "summary_activation": null,
+    "summary_first_dropout": 0.1, "summary_proj_to_labels": true,
+    "summary_type": "cls_index", "summary_use_proj": true,
+    "task_specific_params": {
+      "text-generation": {"do_sample": true, "max_length": 50}},
+    "vocab_size": 50257})", "x");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(*config, ModelConfig());
+}
+
+TEST(HfConfig, RefusesWhatItCannotDoByName) {
+  const struct {
+    const char* rest;
+    const char* why;
+  } cases[] = {
+      {R"("activation_function":"relu")", "activation_function"},
+      {R"("activation_function":"gelu")", "gelu_pytorch_tanh"},
+      {R"("scale_attn_weights":false)", "scale_attn_weights"},
+      {R"("scale_attn_by_inverse_layer_idx":true)",
+       "scale_attn_by_inverse_layer_idx"},
+      {R"("add_cross_attention":true)", "add_cross_attention"},
+      {R"("is_encoder_decoder":true)", "is_encoder_decoder"},
+      {R"("hidden_size":64)", "n_embd"},
+      {R"("num_hidden_layers":6)", "n_layer"},
+      {R"("n_layer":"12")", "n_layer"},
+      {R"("n_layer":-1)", "n_layer"},
+      {R"("n_embd":100,"n_head":3)", "n_embd"},
+      {R"("attn_pdrop":1.5)", "attn_pdrop"},
+      {R"("n_head":2,"n_head":4)", "\"n_head\" appears twice"},
+  };
+  for (const auto& test : cases) {
+    EXPECT_THAT(
+        ErrorOf(absl::StrCat(R"({"model_type":"gpt2",)", test.rest, "}")),
+        HasSubstr(test.why));
+  }
+  EXPECT_THAT(ErrorOf("{}"), HasSubstr("model_type"));
+  EXPECT_THAT(ErrorOf(R"({"model_type":"bert"})"), HasSubstr("\"bert\""));
+  EXPECT_THAT(ErrorOf("{"), HasSubstr("not valid JSON"));
+  ErrorOf("[]");
+  ErrorOf("3");
+}
+
+TEST(HfConfig, AcceptsNeutralValuesOfUnsupportedOptions) {
+  EXPECT_TRUE(ParseHfConfig(R"({"model_type":"gpt2",
+      "activation_function":"gelu_pytorch_tanh", "scale_attn_weights":true,
+      "scale_attn_by_inverse_layer_idx":false, "add_cross_attention":false,
+      "reorder_and_upcast_attn":true, "hidden_size":768, "n_embd":768})",
+                            "x")
+                  .ok());
+}
+
+TEST(HfConfig, GivesBackWhatItWrites) {
+  const uint32_t seed = 7;
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> unit(0, 1);
+  TemporaryDirectory dir;
+  for (int round = 0; round < 50; ++round) {
+    ModelConfig config;
+    config.n_layer = 1 + random() % 20;
+    config.n_head = 1 + random() % 20;
+    config.n_embd = config.n_head * (1 + random() % 100);
+    config.n_inner = random() % 2 == 0 ? 0 : 1 + random() % 5000;
+    config.n_positions = 1 + random() % 5000;
+    config.vocab_size = 1 + random() % 100000;
+    config.resid_pdrop = unit(random);
+    config.embd_pdrop = unit(random);
+    config.attn_pdrop = unit(random);
+    config.layer_norm_epsilon = 1e-5 * (0.1 + unit(random));
+    config.initializer_range = unit(random);
+    config.tie_word_embeddings = random() % 2 == 0;
+    ASSERT_TRUE(WriteHfConfig(config, dir.path()).ok());
+    auto read = ReadHfConfig(dir.path());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, config) << FormatHfConfig(config);
+  }
+}
+
+TEST(HfConfig, NamesAMissingFile) {
+  TemporaryDirectory dir;
+  const absl::Status missing = ReadHfConfig(dir.path()).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()),
+              HasSubstr(dir.path() + "/config.json"));
+  WriteFile(dir.path() + "/config.json", std::string(2 << 20, ' '));
+  EXPECT_THAT(std::string(ReadHfConfig(dir.path()).status().message()),
+              HasSubstr("more than 1048576 bytes"));
+}
+
+}  // namespace
+}  // namespace castor
