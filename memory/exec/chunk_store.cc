@@ -1,0 +1,306 @@
+#include "memory/exec/chunk_store.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace castor {
+namespace {
+
+std::string ChunkName(ChunkId chunk) {
+  return absl::StrCat("chunk ", chunk.value);
+}
+
+}  // namespace
+
+int64_t OptimizerBytes(const ChunkSpec& chunk, bool accumulate) {
+  if (!chunk.trainable) return 0;
+  return chunk.elements * static_cast<int64_t>(sizeof(float)) *
+         (accumulate ? 4 : 3);
+}
+
+absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
+    Device* device, Arena* arena, HostMemory* host, const ChunkLayout* layout,
+    bool accumulate, std::vector<Side> sides) {
+  CASTOR_CHECK(static_cast<int64_t>(sides.size()) == layout->num_chunks());
+  std::unique_ptr<ChunkStore> store(
+      new ChunkStore(device, arena, host, layout, accumulate));
+  store->chunks_.resize(layout->num_chunks());
+  for (int64_t i = 0; i < layout->num_chunks(); ++i) {
+    const ChunkId id(i);
+    Chunk& chunk = store->chunks_[i];
+    CASTOR_ASSIGN_OR_RETURN(
+        chunk.home,
+        host->Allocate(layout->payload_bytes(id), Category::kParameters));
+    chunk.side = sides[i];
+    const int64_t states = store->states_bytes(id);
+    if (states == 0) continue;
+    if (sides[i] == Side::kHost) {
+      CASTOR_ASSIGN_OR_RETURN(
+          chunk.host_states,
+          host->Allocate(states, Category::kOptimizerStates));
+    } else {
+      CASTOR_ASSIGN_OR_RETURN(
+          chunk.device_states,
+          arena->Allocate(states, Category::kOptimizerStates, End::kLow,
+                          ChunkName(id)));
+    }
+  }
+  return store;
+}
+
+absl::Status ChunkStore::Illegal(ChunkId chunk, absl::string_view what) const {
+  return absl::FailedPreconditionError(absl::StrCat(
+      what, " of ", ChunkName(chunk), ", which is ",
+      !resident(chunk)     ? "not on the device"
+      : at(chunk).dirty ? "dirty on the device"
+                           : "clean on the device",
+      ", its home ", at(chunk).home_valid ? "valid" : "stale"));
+}
+
+absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
+  Chunk& chunk = at(id);
+  if (resident(id) || !chunk.home_valid) return Illegal(id, "fetch");
+  const int64_t bytes = layout_->payload_bytes(id);
+  CASTOR_ASSIGN_OR_RETURN(chunk.block,
+                          arena_->Allocate(bytes, Category::kParameters,
+                                           End::kLow, ChunkName(id)));
+  Fence ready = arena_->WaitToWrite(chunk.block);
+  ready.Add(chunk.home_written);
+  device_->Wait(StreamId::kHostToDevice, ready, tag.Pack());
+  const Fence done =
+      device_->Copy(StreamId::kHostToDevice, tag.Pack(),
+                    arena_->Pointer(chunk.block), chunk.home.data(), bytes);
+  arena_->NoteWrite(chunk.block, done);
+  chunk.home_used.Add(done);
+  chunk.dirty = false;
+  h2d_bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::CopyBack(ChunkId id, WorkTag tag) {
+  Chunk& chunk = at(id);
+  if (!resident(id)) return Illegal(id, "write back");
+  if (!chunk.dirty) return absl::OkStatus();
+  const int64_t bytes = layout_->payload_bytes(id);
+  Fence ready = arena_->WaitToRead(chunk.block);
+  ready.Add(chunk.home_used);
+  device_->Wait(StreamId::kDeviceToHost, ready, tag.Pack());
+  const Fence done =
+      device_->Copy(StreamId::kDeviceToHost, tag.Pack(), chunk.home.data(),
+                    arena_->Pointer(chunk.block), bytes);
+  arena_->NoteRead(chunk.block, done);
+  chunk.home_written = done;
+  chunk.home_used.Add(done);
+  chunk.dirty = false;
+  chunk.home_valid = true;
+  d2h_bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::Drop(ChunkId id) {
+  Chunk& chunk = at(id);
+  if (!resident(id) || chunk.dirty) return Illegal(id, "drop");
+  arena_->Free(chunk.block);
+  chunk.block = BlockId();
+  return absl::OkStatus();
+}
+
+Fence ChunkStore::WaitToUsePayload(ChunkId id, bool writes) const {
+  return writes ? arena_->WaitToWrite(at(id).block)
+                : arena_->WaitToRead(at(id).block);
+}
+
+std::byte* ChunkStore::payload(ChunkId id) const {
+  CASTOR_CHECK(resident(id));
+  return static_cast<std::byte*>(arena_->Pointer(at(id).block));
+}
+
+void ChunkStore::NotePayloadUse(ChunkId id, const Fence& done, bool writes) {
+  Chunk& chunk = at(id);
+  if (writes) {
+    arena_->NoteWrite(chunk.block, done);
+    chunk.dirty = true;
+    chunk.home_valid = false;
+  } else {
+    arena_->NoteRead(chunk.block, done);
+  }
+}
+
+Fence ChunkStore::WaitToUseOptimizer(ChunkId id) const {
+  return arena_->WaitToWrite(at(id).device_states);
+}
+
+OptimizerView ChunkStore::optimizer_on_device(ChunkId id) const {
+  CASTOR_CHECK(side(id) == Side::kDevice);
+  return ViewOf(id, static_cast<std::byte*>(
+                        arena_->Pointer(at(id).device_states)));
+}
+
+void ChunkStore::NoteOptimizerUse(ChunkId id, const Fence& done) {
+  arena_->NoteWrite(at(id).device_states, done);
+}
+
+void ChunkStore::SetGradientBytes(ChunkId id, int64_t bytes) {
+  if (!resident(id)) return;
+  arena_->SetSplit(at(id).block, Category::kParameters, Category::kGradients,
+                   bytes);
+}
+
+OptimizerView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
+  if (base == nullptr) return {};
+  const int64_t n = layout_->chunk(id).elements;
+  float* floats = reinterpret_cast<float*>(base);
+  return {.master = floats,
+          .m = floats + n,
+          .v = floats + 2 * n,
+          .sum = accumulate_ ? floats + 3 * n : nullptr,
+          .elements = n};
+}
+
+absl::StatusOr<Fence> ChunkStore::RunOnHost(ChunkId id, WorkTag tag,
+                                            HostWork work) {
+  Chunk& chunk = at(id);
+  if (resident(id) || !chunk.home_valid || chunk.side != Side::kHost) {
+    return Illegal(id, "host work");
+  }
+  Fence ready = chunk.home_used;
+  ready.Add(chunk.states_used);
+  device_->Wait(StreamId::kHostCompute, ready, tag.Pack());
+  const Fence done = device_->Enqueue(
+      StreamId::kHostCompute, tag.Pack(),
+      [work = std::move(work), home = chunk.home.data(),
+       states = ViewOf(id, chunk.host_states.data())](
+          const ExecContext& context) mutable {
+        return work(home, states, context);
+      });
+  chunk.home_written = done;
+  chunk.home_used.Add(done);
+  chunk.states_used = done;
+  return done;
+}
+
+absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side) {
+  Chunk& chunk = at(id);
+  const int64_t bytes = states_bytes(id);
+  if (chunk.side == side || bytes == 0) return absl::OkStatus();
+  const int64_t tag = WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
+  if (side == Side::kDevice) {
+    CASTOR_ASSIGN_OR_RETURN(
+        chunk.device_states,
+        arena_->Allocate(bytes, Category::kOptimizerStates, End::kLow,
+                         ChunkName(id)));
+    Fence ready = arena_->WaitToWrite(chunk.device_states);
+    ready.Add(chunk.states_used);
+    device_->Wait(StreamId::kHostToDevice, ready, tag);
+    const Fence done = device_->Copy(StreamId::kHostToDevice, tag,
+                                     arena_->Pointer(chunk.device_states),
+                                     chunk.host_states.data(), bytes);
+    arena_->NoteWrite(chunk.device_states, done);
+    h2d_bytes_ += bytes;
+    CASTOR_RETURN_IF_ERROR(device_->Synchronize(done));
+    chunk.host_states = HostBlock();
+  } else {
+    CASTOR_ASSIGN_OR_RETURN(
+        chunk.host_states,
+        host_->Allocate(bytes, Category::kOptimizerStates));
+    device_->Wait(StreamId::kDeviceToHost,
+                  arena_->WaitToRead(chunk.device_states), tag);
+    const Fence done = device_->Copy(StreamId::kDeviceToHost, tag,
+                                     chunk.host_states.data(),
+                                     arena_->Pointer(chunk.device_states),
+                                     bytes);
+    arena_->NoteRead(chunk.device_states, done);
+    d2h_bytes_ += bytes;
+    CASTOR_RETURN_IF_ERROR(device_->Synchronize(done));
+    arena_->Free(chunk.device_states);
+    chunk.device_states = BlockId();
+    chunk.states_used = done;
+  }
+  chunk.side = side;
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::Fill(
+    ChunkId id, absl::FunctionRef<absl::Status(std::byte*,
+                                               const OptimizerView&)>
+                    fill) {
+  Chunk& chunk = at(id);
+  if (resident(id)) return Illegal(id, "filling");
+  Fence idle = chunk.home_used;
+  idle.Add(chunk.states_used);
+  CASTOR_RETURN_IF_ERROR(device_->Synchronize(idle));
+  chunk.home_valid = true;
+  if (chunk.side == Side::kHost || states_bytes(id) == 0) {
+    return fill(chunk.home.data(), ViewOf(id, chunk.host_states.data()));
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      HostBlock staging,
+      host_->Allocate(states_bytes(id), Category::kStaging));
+  CASTOR_RETURN_IF_ERROR(
+      fill(chunk.home.data(), ViewOf(id, staging.data())));
+  const int64_t tag = WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
+  device_->Wait(StreamId::kHostToDevice,
+                arena_->WaitToWrite(chunk.device_states), tag);
+  const Fence done = device_->Copy(
+      StreamId::kHostToDevice, tag, arena_->Pointer(chunk.device_states),
+      staging.data(), states_bytes(id));
+  arena_->NoteWrite(chunk.device_states, done);
+  return device_->Synchronize(done);
+}
+
+absl::Status ChunkStore::ReadOptimizer(ChunkId id, OptimizerPart part,
+                                       int64_t begin, int64_t end,
+                                       float* out) {
+  Chunk& chunk = at(id);
+  CASTOR_CHECK(states_bytes(id) > 0);
+  const int64_t n = layout_->chunk(id).elements;
+  const int64_t from = static_cast<int64_t>(part) * n + begin;
+  const int64_t bytes = (end - begin) * static_cast<int64_t>(sizeof(float));
+  if (chunk.side == Side::kHost) {
+    CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.states_used));
+    std::memcpy(out, reinterpret_cast<float*>(chunk.host_states.data()) + from,
+                bytes);
+    return absl::OkStatus();
+  }
+  const int64_t tag = WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
+  device_->Wait(StreamId::kDeviceToHost,
+                arena_->WaitToRead(chunk.device_states), tag);
+  const Fence done = device_->Copy(
+      StreamId::kDeviceToHost, tag, out,
+      static_cast<float*>(arena_->Pointer(chunk.device_states)) + from, bytes);
+  arena_->NoteRead(chunk.device_states, done);
+  return device_->Synchronize(done);
+}
+
+absl::Status ChunkStore::ReadHome(ChunkId id, int64_t begin, int64_t end,
+                                  void* out) {
+  const Chunk& chunk = at(id);
+  if (!chunk.home_valid) return Illegal(id, "reading the home");
+  CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.home_written));
+  const int64_t size = SizeOf(layout_->dtype);
+  std::memcpy(out, chunk.home.data() + begin * size, (end - begin) * size);
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::CheckConsistency() const {
+  for (int64_t i = 0; i < layout_->num_chunks(); ++i) {
+    const Chunk& chunk = chunks_[i];
+    const bool has_states = states_bytes(ChunkId(i)) > 0;
+    const bool on_host = chunk.host_states.data() != nullptr;
+    const bool on_device = chunk.device_states.valid();
+    if ((!resident(ChunkId(i)) && !chunk.home_valid) ||
+        (!chunk.dirty && !chunk.home_valid) ||
+        (chunk.dirty && !resident(ChunkId(i))) ||
+        on_host != (has_states && chunk.side == Side::kHost) ||
+        on_device != (has_states && chunk.side == Side::kDevice)) {
+      return Illegal(ChunkId(i), "inconsistent bookkeeping");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace castor

@@ -1,0 +1,151 @@
+// Where each chunk's bytes are, and which work must be over before they may be
+// touched.
+//
+// Every chunk has a *home* for its payload in host memory and may have a block
+// on the device. The optimizer states of a trainable chunk (fp32 master, m, v
+// and with gradient accumulation the sum, one after the other) lie on one side:
+// host memory, or a device block.
+//
+// Invariants, checked by CheckConsistency:
+//  1. A payload that is not resident has a valid home.
+//  2. A clean resident payload equals its home.
+//  3. A chunk has optimizer states on exactly its side; a frozen one has none.
+//
+// Every method queues its work and returns at once, unless it says otherwise.
+// Ordering between streams is by fences: of the device blocks (arena.h) and of
+// the host blocks (here).
+#ifndef CASTOR_MEMORY_EXEC_CHUNK_STORE_H_
+#define CASTOR_MEMORY_EXEC_CHUNK_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/device.h"
+#include "memory/exec/arena.h"
+#include "memory/exec/host_memory.h"
+#include "memory/plan/chunk_layout.h"
+#include "memory/plan/plan.h"
+#include "tracer/work_tag.h"
+
+namespace castor {
+
+// The parts of a chunk's optimizer states. Each holds `elements` floats.
+struct OptimizerView {
+  float* master = nullptr;
+  float* m = nullptr;
+  float* v = nullptr;
+  float* sum = nullptr;  // only with gradient accumulation
+  int64_t elements = 0;
+};
+enum class OptimizerPart : uint8_t { kMaster, kM, kV };
+
+// Bytes of one chunk's optimizer states; 0 for a frozen one.
+int64_t OptimizerBytes(const ChunkSpec& chunk, bool accumulate);
+
+class ChunkStore {
+ public:
+  // All arguments outlive the store. Homes and states are allocated, states on
+  // the sides given (indexed by chunk); nothing is initialised.
+  // ResourceExhausted: the host's or the device's budget.
+  static absl::StatusOr<std::unique_ptr<ChunkStore>> Create(
+      Device* device, Arena* arena, HostMemory* host,
+      const ChunkLayout* layout, bool accumulate, std::vector<Side> sides);
+
+  const ChunkLayout& layout() const { return *layout_; }
+  bool resident(ChunkId chunk) const { return at(chunk).block.valid(); }
+  bool dirty(ChunkId chunk) const { return at(chunk).dirty; }
+  Side side(ChunkId chunk) const { return at(chunk).side; }
+
+  // The three actions of a plan. FailedPrecondition where plan.h says illegal.
+  // CopyBack of a clean payload does nothing.
+  absl::Status Fetch(ChunkId chunk, WorkTag tag);
+  absl::Status CopyBack(ChunkId chunk, WorkTag tag);
+  absl::Status Drop(ChunkId chunk);
+
+  // For work on the compute stream: wait for the fence, use the address (valid
+  // until the arena's next Allocate), then note the use.
+  Fence WaitToUsePayload(ChunkId chunk, bool writes) const;
+  std::byte* payload(ChunkId chunk) const;
+  void NotePayloadUse(ChunkId chunk, const Fence& done, bool writes);
+  Fence WaitToUseOptimizer(ChunkId chunk) const;      // device side only
+  OptimizerView optimizer_on_device(ChunkId chunk) const;
+  void NoteOptimizerUse(ChunkId chunk, const Fence& done);
+  // Says how much of a resident payload are gradients, for the statistics.
+  void SetGradientBytes(ChunkId chunk, int64_t bytes);
+
+  // Queues `work` on the host's compute stream, after all that touches the
+  // chunk's home and host-side states. The payload must not be resident.
+  using HostWork = absl::AnyInvocable<absl::Status(
+      std::byte* home, const OptimizerView& states, const ExecContext&)>;
+  absl::StatusOr<Fence> RunOnHost(ChunkId chunk, WorkTag tag, HostWork work);
+
+  // Brings the states to the other side. Blocks until they are there.
+  absl::Status MoveOptimizer(ChunkId chunk, Side side);
+
+  // For initialisation and restoring; both block. Fills home and states (null
+  // view for a frozen chunk) in host memory, then puts the states where they
+  // belong. The payload must not be resident.
+  absl::Status Fill(ChunkId chunk,
+                    absl::FunctionRef<absl::Status(std::byte* home,
+                                                   const OptimizerView& states)>
+                        fill);
+  // For saving; both block. A range of elements of one part of the states, or
+  // of the payload's home (which must be valid), in its own type.
+  absl::Status ReadOptimizer(ChunkId chunk, OptimizerPart part, int64_t begin,
+                             int64_t end, float* out);
+  absl::Status ReadHome(ChunkId chunk, int64_t begin, int64_t end, void* out);
+
+  absl::Status CheckConsistency() const;
+
+  // Since creation, payloads and states.
+  int64_t h2d_bytes() const { return h2d_bytes_; }
+  int64_t d2h_bytes() const { return d2h_bytes_; }
+
+ private:
+  struct Chunk {
+    HostBlock home;
+    BlockId block;  // the payload's, on the device
+    bool dirty = false;
+    bool home_valid = true;
+    Fence home_written;  // after the last write to the home
+    Fence home_used;     // after all work on it
+    Side side = Side::kHost;
+    HostBlock host_states;
+    BlockId device_states;
+    Fence states_used;  // host side: after all work on them
+  };
+
+  ChunkStore(Device* device, Arena* arena, HostMemory* host,
+             const ChunkLayout* layout, bool accumulate)
+      : device_(device),
+        arena_(arena),
+        host_(host),
+        layout_(layout),
+        accumulate_(accumulate) {}
+
+  Chunk& at(ChunkId chunk) { return chunks_[chunk.value]; }
+  const Chunk& at(ChunkId chunk) const { return chunks_[chunk.value]; }
+  int64_t states_bytes(ChunkId chunk) const {
+    return OptimizerBytes(layout_->chunk(chunk), accumulate_);
+  }
+  OptimizerView ViewOf(ChunkId chunk, std::byte* base) const;
+  absl::Status Illegal(ChunkId chunk, absl::string_view what) const;
+
+  Device* const device_;
+  Arena* const arena_;
+  HostMemory* const host_;
+  const ChunkLayout* const layout_;
+  const bool accumulate_;
+  std::vector<Chunk> chunks_;
+  int64_t h2d_bytes_ = 0;
+  int64_t d2h_bytes_ = 0;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_EXEC_CHUNK_STORE_H_

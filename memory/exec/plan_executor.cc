@@ -1,0 +1,73 @@
+#include "memory/exec/plan_executor.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace castor {
+
+absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
+  if (plan == plan_) return absl::OkStatus();
+  const int64_t chunks = store_->layout().num_chunks();
+  CASTOR_CHECK(static_cast<int64_t>(plan->side.size()) == chunks);
+  std::vector<const ResidentChunk*> wanted(chunks, nullptr);
+  for (const ResidentChunk& start : plan->initial) {
+    wanted[start.chunk.value] = &start;
+  }
+  auto tag = [](WorkKind kind, ChunkId chunk) {
+    return WorkTag{.kind = kind, .chunk = chunk.value};
+  };
+
+  for (int64_t i = 0; i < chunks; ++i) {
+    const ChunkId id(i);
+    if (!store_->resident(id)) continue;
+    if (wanted[i] == nullptr || !wanted[i]->dirty) {
+      CASTOR_RETURN_IF_ERROR(
+          store_->CopyBack(id, tag(WorkKind::kCopyBack, id)));
+    }
+    if (wanted[i] == nullptr) CASTOR_RETURN_IF_ERROR(store_->Drop(id));
+  }
+  for (const Side side : {Side::kHost, Side::kDevice}) {
+    for (int64_t i = 0; i < chunks; ++i) {
+      if (plan->side[i] != side || !store_->layout().chunk(ChunkId(i)).trainable)
+        continue;
+      CASTOR_RETURN_IF_ERROR(store_->MoveOptimizer(ChunkId(i), side));
+    }
+  }
+  for (int64_t i = 0; i < chunks; ++i) {
+    const ChunkId id(i);
+    if (wanted[i] != nullptr && !store_->resident(id)) {
+      CASTOR_RETURN_IF_ERROR(store_->Fetch(id, tag(WorkKind::kFetch, id)));
+    }
+  }
+  plan_ = std::move(plan);
+  return absl::OkStatus();
+}
+
+absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
+  CASTOR_CHECK(plan_ != nullptr);
+  CASTOR_CHECK(moment.value < static_cast<int64_t>(plan_->actions.size()));
+  for (const Action& action : plan_->actions[moment.value]) {
+    WorkTag tag = {.step = step,
+                   .moment = moment.value,
+                   .chunk = action.chunk.value};
+    switch (action.kind) {
+      case ActionKind::kFetch:
+        tag.kind = WorkKind::kFetch;
+        CASTOR_RETURN_IF_ERROR(store_->Fetch(action.chunk, tag));
+        break;
+      case ActionKind::kCopyBack:
+        tag.kind = WorkKind::kCopyBack;
+        CASTOR_RETURN_IF_ERROR(store_->CopyBack(action.chunk, tag));
+        break;
+      case ActionKind::kDrop:
+        CASTOR_RETURN_IF_ERROR(store_->Drop(action.chunk));
+        break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace castor

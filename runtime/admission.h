@@ -1,0 +1,77 @@
+// Whether a run fits, before its first step: the memory plan that a user sees,
+// or the refusal and the smallest change that would help.
+#ifndef CASTOR_RUNTIME_ADMISSION_H_
+#define CASTOR_RUNTIME_ADMISSION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "memory/plan/plan.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+struct MemoryOptions {
+  PlacementPolicy policy = PlacementPolicy::kAuto;
+  int64_t device_bytes = kUnlimitedBytes;
+  int64_t host_bytes = kUnlimitedBytes;
+  int64_t pinned_bytes = kUnlimitedBytes;  // the pool takes what homes need
+  int64_t chunk_bytes = 0;                 // 0: searched
+  double gpu_margin_mem_ratio = 1.0;
+  int64_t warmup_steps = 1;
+  bool prefetch = true;
+};
+
+// Bytes of one tier at the moment of its peak.
+struct TierReport {
+  int64_t budget_bytes = 0;  // kUnlimitedBytes where none was given
+  int64_t parameters = 0;    // payloads; gradients take over their places
+  int64_t gradients = 0;     // sums of micro batches, with accumulation
+  int64_t optimizer_states = 0;
+  int64_t activations = 0;
+  int64_t workspace = 0;
+  int64_t staging = 0;
+  int64_t total() const {
+    return parameters + gradients + optimizer_states + activations +
+           workspace + staging;
+  }
+};
+
+struct AdmissionReport {
+  PlacementPolicy policy = PlacementPolicy::kAuto;
+  TierReport device, host;
+  // What the arena has: the budget, or what everything needs when unlimited.
+  int64_t device_arena_bytes = 0;
+  // The least that this policy would have been admitted with.
+  int64_t smallest_device_budget_bytes = 0;
+  // With everything on the device.
+  int64_t unmanaged_device_bytes = 0;
+  int64_t num_chunks = 0;
+  int64_t chunk_bytes = 0;
+  int64_t padding_bytes = 0;
+  int64_t parameter_elements = 0;
+  std::string peak_operator;
+};
+
+// The tiers' bytes under `plan` at the moment of the device's peak.
+void FillTiers(const StepTrace& trace, const Plan& plan,
+               const PlanRequest& request, bool accumulate,
+               AdmissionReport* report);
+
+// The report as the table that `castor train` prints.
+std::string FormatAdmission(const AdmissionReport& report);
+
+// A change that would let a refused run fit.
+struct Remedy {
+  std::string text;  // "activation_checkpointing \"block\" (needs 31.0 MiB)"
+};
+
+// ResourceExhausted: what is too large, where, and what would help.
+absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
+                           const std::vector<Remedy>& remedies);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_ADMISSION_H_

@@ -1,0 +1,102 @@
+// The optimizer's side of the chunks: sums of micro batches' gradients, the
+// global norm, and the update, each where a chunk's optimizer states live.
+//
+// Order of sums (promise P1): micro batches are added in fp32 in the order of
+// their index; the norm is exact over fixed tiles of parameters' elements
+// (kernels/exact_sum.h). So neither depends on which side a chunk is, nor on the
+// chunk's size.
+#ifndef CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
+#define CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/adam.h"
+#include "kernels/exact_sum.h"
+#include "memory/exec/arena.h"
+#include "memory/exec/chunk_store.h"
+#include "runtime/parameter.h"
+
+namespace castor {
+
+struct OptimizerOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  bool decoupled = true;         // AdamW; false: Adam with L2 decay
+  double gradient_clipping = 0;  // largest global norm; 0: none
+  int64_t micro_batches = 1;
+  // Indexed by ParamId.
+  std::vector<double> weight_decay;
+};
+
+class ChunkOptimizer {
+ public:
+  // Device bytes that it holds all the time.
+  static constexpr int64_t kReservedBytes = 1024;
+
+  // `parameters` and all pointers outlive the optimizer.
+  static absl::StatusOr<std::unique_ptr<ChunkOptimizer>> Create(
+      Device* device, Arena* arena, ChunkStore* store,
+      const std::vector<std::unique_ptr<Parameter>>* parameters,
+      OptimizerOptions options);
+
+  // `step` counts from 1. `tag_step` goes into the work's tags.
+  void BeginStep(int64_t step, double lr, uint16_t tag_step);
+
+  // The chunk's gradients of a micro batch are complete, in its payload: on the
+  // device for a chunk of the device's side, at home for one of the host's.
+  absl::Status Reduce(ChunkId chunk, int64_t micro_batch, Moment moment);
+  // After all Reduces of the step.
+  absl::Status Update(ChunkId chunk, Moment moment);
+
+  // The global norm of the last step whose clipping is over; 0 without
+  // clipping. Call after synchronising with the step.
+  double gradient_norm() const { return host_->norm; }
+
+ private:
+  // Lives on the device, in the reserved block.
+  struct DeviceScalars {
+    kernels::ExactSum sum;
+    float gradient_scale;
+  };
+  static_assert(sizeof(DeviceScalars) <= kReservedBytes);
+  // Touched by the host's compute stream and the copy streams alone.
+  struct HostScalars {
+    kernels::ExactSum sum;
+    kernels::ExactSum from_device;
+    kernels::ExactSum zero;
+    float gradient_scale = 1;
+    double norm = 0;
+  };
+
+  ChunkOptimizer() = default;
+
+  // A work on either side: pointers to payload and states are resolved by it.
+  using ChunkWork = absl::AnyInvocable<absl::Status(
+      std::byte* payload, const OptimizerView& states,
+      kernels::ExactSum* sum, const float* gradient_scale,
+      const ExecContext& context)>;
+  absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
+  absl::Status FinishNorm();
+  std::vector<kernels::AdamRange> Ranges(ChunkId chunk) const;
+
+  Device* device_ = nullptr;
+  Arena* arena_ = nullptr;
+  ChunkStore* store_ = nullptr;
+  const std::vector<std::unique_ptr<Parameter>>* parameters_ = nullptr;
+  OptimizerOptions options_;
+  BlockId scalars_;
+  std::unique_ptr<HostScalars> host_;
+  int64_t step_ = 0;
+  double lr_ = 0;
+  uint16_t tag_step_ = 0;
+  bool norm_pending_ = false;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_

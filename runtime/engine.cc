@@ -1,0 +1,398 @@
+#include "runtime/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "kernels/elementwise.h"
+
+namespace castor {
+
+Op::Op(Engine& engine, std::string name)
+    : engine_(engine), name_(std::move(name)) {}
+
+int Op::Read(const Tensor& tensor) {
+  CASTOR_CHECK(static_cast<bool>(tensor));
+  operands_.push_back({.storage_id = tensor.storage_id()});
+  keep_alive_.push_back(tensor);
+  return static_cast<int>(operands_.size()) - 1;
+}
+
+int Op::Write(const Tensor& tensor) {
+  const int slot = Read(tensor);
+  operands_[slot].writes = true;
+  return slot;
+}
+
+int Op::Read(Parameter& parameter) {
+  operands_.push_back(engine_.PlaceOf(parameter, /*writes=*/false));
+  Use(parameter, /*writes=*/false);
+  return static_cast<int>(operands_.size()) - 1;
+}
+
+void Op::Use(Parameter& parameter, bool writes) {
+  engine_.NoteUse(parameter);
+  for (ParameterUse& use : parameters_) {
+    if (use.parameter == &parameter) {
+      use.writes |= writes;
+      return;
+    }
+  }
+  parameters_.push_back({&parameter, writes});
+}
+
+Op::GradientSlot Op::WriteGradient(Parameter& parameter) {
+  if (!parameter.trainable) return {};
+  if (parameter.pending_reads == 0) {
+    operands_.push_back(engine_.PlaceOf(parameter, /*writes=*/true));
+    Use(parameter, /*writes=*/true);
+    contributions_.push_back({.parameter = &parameter, .in_place = true});
+    return {static_cast<int>(operands_.size()) - 1, parameter.holds_gradient};
+  }
+  if (parameter.early_gradient) {
+    contributions_.push_back({.parameter = &parameter});
+    return {Write(parameter.early_gradient), true};
+  }
+  const int slot =
+      Output(parameter.shape, engine_.dtype(), Category::kGradients);
+  contributions_.push_back(
+      {.parameter = &parameter, .early_output = slot - Pointers::kOutputBase});
+  return {slot, false};
+}
+
+Op::GradientSlot Op::ReadAndWriteGradient(Parameter& parameter) {
+  if (!parameter.trainable) {
+    contributions_.push_back(
+        {.parameter = &parameter, .gradient = false, .ends_a_read = true});
+    return {};
+  }
+  const bool in_place =
+      parameter.pending_reads == 1 && !parameter.early_gradient;
+  GradientSlot slot;
+  if (in_place) {
+    operands_.push_back(engine_.PlaceOf(parameter, /*writes=*/true));
+    Use(parameter, /*writes=*/true);
+    contributions_.push_back({.parameter = &parameter, .in_place = true});
+    slot = {static_cast<int>(operands_.size()) - 1, false};
+  } else {
+    CASTOR_CHECK(parameter.pending_reads >= 1);
+    slot = WriteGradient(parameter);
+  }
+  contributions_.back().ends_a_read = true;
+  return slot;
+}
+
+int Op::Output(const Shape& shape, DType dtype, Category category) {
+  output_specs_.push_back({shape, dtype, category});
+  return Pointers::kOutputBase + static_cast<int>(output_specs_.size()) - 1;
+}
+
+int Op::Workspace(int64_t bytes) {
+  if (bytes == 0) return -1;
+  workspace_bytes_ = bytes;
+  return Pointers::kWorkspaceSlot;
+}
+
+absl::Status Op::Run(Kernel kernel) {
+  return engine_.RunOp(*this, std::move(kernel));
+}
+
+Engine::Engine(DType dtype, uint64_t seed) : dtype_(dtype), seed_(seed) {}
+Engine::~Engine() = default;
+
+Parameter& Engine::AddParameter(absl::string_view name, const Shape& shape,
+                                Initializer init) {
+  absl::Status mistake;
+  if (FindParameter(name) != nullptr) {
+    mistake = absl::InvalidArgumentError(
+        absl::StrCat("two parameters are named \"", name,
+                     "\": give each module its own name"));
+  } else if (shape.elements() <= 0) {
+    mistake = absl::InvalidArgumentError(absl::StrCat(
+        "parameter \"", name, "\" has no elements: shape ", shape.ToString()));
+  }
+  construction_status_.Update(mistake);
+  auto parameter = std::make_unique<Parameter>();
+  parameter->id = ParamId(static_cast<int64_t>(parameters_.size()));
+  parameter->name = std::string(name);
+  parameter->shape = shape;
+  parameter->init = init;
+  parameters_.push_back(std::move(parameter));
+  used_.push_back(false);
+  return *parameters_.back();
+}
+
+Parameter* Engine::FindParameter(absl::string_view name) const {
+  for (const auto& parameter : parameters_) {
+    if (parameter->name == name) return parameter.get();
+  }
+  return nullptr;
+}
+
+void Engine::SetLayout(const ChunkLayout* layout) {
+  layout_ = layout;
+  for (auto& parameter : parameters_) {
+    const ChunkLayout::Place place = layout->place(parameter->id);
+    parameter->chunk = place.chunk;
+    parameter->offset = place.offset;
+  }
+}
+
+void Engine::NoteUse(const Parameter& parameter) {
+  if (used_[parameter.id.value]) return;
+  used_[parameter.id.value] = true;
+  first_use_.push_back(parameter.id);
+}
+
+Operand Engine::PlaceOf(const Parameter& parameter, bool writes) const {
+  return {.chunk = parameter.chunk,
+          .byte_offset = parameter.offset * SizeOf(dtype_),
+          .writes = writes};
+}
+
+void Engine::BeginMicroBatch(int64_t index, int64_t count,
+                             int64_t global_index, bool training) {
+  micro_batch_ = index;
+  micro_batches_ = count;
+  global_micro_batch_ = global_index;
+  training_ = training;
+  phase_ = Phase::kForward;
+  grad_mode_ = training ? GradMode::kRecord : GradMode::kOff;
+  chunk_pending_.assign(layout_ == nullptr ? 0 : layout_->num_chunks(), 0);
+  for (auto& parameter : parameters_) {
+    parameter->pending_reads = 0;
+    parameter->pending_gradients = 0;
+    parameter->holds_gradient = false;
+    parameter->early_gradient = Tensor();
+    if (parameter->state == TensorState::kFree) {
+      parameter->state = TensorState::kHold;
+    }
+    if (training && layout_ != nullptr && parameter->trainable) {
+      ++chunk_pending_[parameter->chunk.value];
+    }
+  }
+}
+
+absl::Status Engine::EndMicroBatch() {
+  if (!training_) return absl::OkStatus();
+  for (auto& parameter : parameters_) {
+    if (!parameter->trainable) continue;
+    if (!parameter->holds_gradient &&
+        parameter->state != TensorState::kReadyForReduce &&
+        (layout_ == nullptr || chunk_pending_[parameter->chunk.value] > 0)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "parameter \"", parameter->name,
+          "\" takes no part in the loss, so it has no gradient: use it, remove "
+          "it from the model, or freeze it (model.frozen)"));
+    }
+    if (layout_ == nullptr) parameter->state = TensorState::kHold;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::UpdateParameters() {
+  phase_ = Phase::kOptimizer;
+  CASTOR_CHECK(layout_ != nullptr);
+  for (int64_t i = 0; i < layout_->num_chunks(); ++i) {
+    if (!layout_->chunk(ChunkId(i)).trainable) continue;
+    const std::string name = absl::StrCat("update/chunk ", i);
+    CASTOR_RETURN_IF_ERROR(backend_->Update({ChunkId(i), name}));
+    CASTOR_RETURN_IF_ERROR(PayloadsHoldParameters(ChunkId(i), name));
+  }
+  return absl::OkStatus();
+}
+
+RandomKey Engine::DropoutKey(absl::string_view site) const {
+  return {seed_, MixKey(HashName(site.data(), site.size()),
+                        static_cast<uint64_t>(global_micro_batch_))};
+}
+
+Tensor Engine::NewTensor(int64_t storage_id, const Shape& shape, DType dtype) {
+  return Tensor(std::make_shared<Storage>(backend_, storage_id), shape, dtype,
+                NewTensorId());
+}
+
+absl::StatusOr<Tensor> Engine::Upload(absl::string_view name,
+                                      const Shape& shape,
+                                      std::vector<int32_t> data) {
+  CASTOR_CHECK(static_cast<int64_t>(data.size()) == shape.elements());
+  CASTOR_ASSIGN_OR_RETURN(
+      const int64_t storage,
+      backend_->Upload(std::string(name), std::move(data)));
+  return NewTensor(storage, shape, DType::kFloat32);
+}
+
+void Engine::ExpectBackward(Parameter& parameter, bool reads) {
+  if (grad_mode_ == GradMode::kOff) return;
+  const bool in_checkpoint = grad_mode_ == GradMode::kCheckpoint;
+  // A checkpointed block reads every parameter again when it is recomputed.
+  if (reads || in_checkpoint) {
+    ++parameter.pending_reads;
+    if (in_checkpoint) checkpoint_uses_->reads.push_back(&parameter);
+  }
+  if (parameter.trainable) {
+    ++parameter.pending_gradients;
+    if (in_checkpoint) checkpoint_uses_->gradients.push_back(&parameter);
+  }
+}
+
+absl::Status Engine::DoneReading(Parameter& parameter) {
+  CASTOR_CHECK(parameter.pending_reads > 0);
+  if (--parameter.pending_reads > 0) return absl::OkStatus();
+  if (!parameter.trainable) return absl::OkStatus();
+  if (parameter.state == TensorState::kHold) {
+    CASTOR_RETURN_IF_ERROR(Transition(
+        parameter, TensorState::kHoldAfterBackward, "its last read"));
+  }
+  return parameter.early_gradient ? MoveEarlyGradient(parameter)
+                                  : absl::OkStatus();
+}
+
+// The values are needed no more: what was collected beside them takes over.
+absl::Status Engine::MoveEarlyGradient(Parameter& parameter) {
+  const Tensor early = std::move(parameter.early_gradient);
+  parameter.early_gradient = Tensor();
+  // Not a contribution of its own: balance what Run will count.
+  ++parameter.pending_gradients;
+  Op op(*this, absl::StrCat(parameter.name, "/gradient_in_place"));
+  const int from = op.Read(early);
+  const Op::GradientSlot to = op.WriteGradient(parameter);
+  CASTOR_CHECK(!to.accumulate);
+  const int64_t size = parameter.elements();
+  op.Cost(0, 2.0 * size * SizeOf(dtype_));
+  return op.Run([=, dtype = dtype_](const Pointers& p, const ExecContext& c) {
+    return kernels::Cast(c, size, dtype, p[from], dtype, p[to.slot]);
+  });
+}
+
+Engine::CheckpointUses* Engine::CollectCheckpointUses(CheckpointUses* uses) {
+  return std::exchange(checkpoint_uses_, uses);
+}
+
+absl::Status Engine::ReleaseCheckpointUses(const CheckpointUses& uses) {
+  for (Parameter* parameter : uses.gradients) --parameter->pending_gradients;
+  for (Parameter* parameter : uses.reads) {
+    // The recomputation's own announcements keep parameters whose values
+    // backward still reads.
+    CASTOR_RETURN_IF_ERROR(DoneReading(*parameter));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Transition(Parameter& parameter, TensorState to,
+                                absl::string_view op) {
+  if (parameter.state == to) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(
+      CheckTransition(parameter.name, parameter.state, to, op));
+  parameter.state = to;
+  return absl::OkStatus();
+}
+
+absl::Status Engine::EnterCompute(const Op& op) {
+  for (const Op::ParameterUse& use : op.parameters_) {
+    CASTOR_RETURN_IF_ERROR(
+        Transition(*use.parameter, TensorState::kCompute, op.name_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::LeaveCompute(Op& op) {
+  for (const Op::Contribution& done : op.contributions_) {
+    Parameter& parameter = *done.parameter;
+    if (done.gradient) {
+      CASTOR_CHECK(parameter.pending_gradients > 0);
+      --parameter.pending_gradients;
+    }
+    if (done.in_place) {
+      parameter.holds_gradient = true;
+      if (done.ends_a_read) parameter.pending_reads = 0;
+    } else if (done.early_output >= 0) {
+      parameter.early_gradient = op.outputs_[done.early_output];
+    }
+  }
+  for (const Op::ParameterUse& use : op.parameters_) {
+    Parameter& parameter = *use.parameter;
+    TensorState next = TensorState::kHold;
+    if (parameter.holds_gradient) {
+      next = parameter.pending_gradients == 0 ? TensorState::kReadyForReduce
+                                              : TensorState::kHoldAfterBackward;
+    }
+    CASTOR_RETURN_IF_ERROR(Transition(parameter, next, op.name_));
+  }
+  for (const Op::Contribution& done : op.contributions_) {
+    Parameter& parameter = *done.parameter;
+    if (done.ends_a_read && !done.in_place) {
+      CASTOR_RETURN_IF_ERROR(DoneReading(parameter));
+    }
+    if (done.in_place && layout_ != nullptr &&
+        parameter.state == TensorState::kReadyForReduce) {
+      --chunk_pending_[parameter.chunk.value];
+      CASTOR_RETURN_IF_ERROR(ReduceIfComplete(parameter.chunk));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::ReduceIfComplete(ChunkId chunk) {
+  if (chunk_pending_[chunk.value] > 0) return absl::OkStatus();
+  const std::string name = absl::StrCat("reduce/chunk ", chunk.value);
+  CASTOR_RETURN_IF_ERROR(backend_->Reduce({chunk, name, micro_batch_}));
+  const bool last = micro_batch_ + 1 == micro_batches_;
+  return last ? absl::OkStatus() : PayloadsHoldParameters(chunk, name);
+}
+
+absl::Status Engine::PayloadsHoldParameters(ChunkId chunk,
+                                            absl::string_view op) {
+  for (ParamId id : layout_->chunk(chunk).parameters) {
+    Parameter& parameter = *parameters_[id.value];
+    CASTOR_RETURN_IF_ERROR(Transition(parameter, TensorState::kHold, op));
+    parameter.holds_gradient = false;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::RunOp(Op& op, Kernel kernel) {
+  CASTOR_CHECK(backend_ != nullptr);
+  CASTOR_RETURN_IF_ERROR(EnterCompute(op));
+  BackendOp request;
+  request.name = op.name_;
+  request.phase = phase_;
+  request.flops = op.flops_;
+  request.bytes = op.bytes_;
+  request.operands = op.operands_;
+  request.workspace_bytes = op.workspace_bytes_;
+  for (const Op::OutputSpec& spec : op.output_specs_) {
+    request.outputs.push_back(
+        {spec.shape.elements() * SizeOf(spec.dtype), spec.category});
+  }
+  if (layout_ != nullptr) {
+    for (const Op::ParameterUse& use : op.parameters_) {
+      const ChunkId chunk = use.parameter->chunk;
+      auto at = std::find_if(
+          request.chunks.begin(), request.chunks.end(),
+          [&](const ChunkUse& other) { return other.chunk == chunk; });
+      if (at == request.chunks.end()) {
+        request.chunks.push_back({chunk, use.writes});
+      } else {
+        at->writes |= use.writes;
+      }
+    }
+    std::sort(request.chunks.begin(), request.chunks.end(),
+              [](const ChunkUse& a, const ChunkUse& b) {
+                return a.chunk < b.chunk;
+              });
+  }
+  request.kernel = std::move(kernel);
+  auto storages = backend_->Run(std::move(request));
+  if (!storages.ok()) return storages.status();
+  for (size_t i = 0; i < op.output_specs_.size(); ++i) {
+    op.outputs_.push_back(NewTensor((*storages)[i], op.output_specs_[i].shape,
+                                    op.output_specs_[i].dtype));
+  }
+  op.keep_alive_.clear();
+  return LeaveCompute(op);
+}
+
+}  // namespace castor

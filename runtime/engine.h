@@ -1,0 +1,253 @@
+// Engine: the one door through which every operator goes.
+//
+// It knows the model's parameters, which of them an operator reads, when a
+// parameter's values are needed no more in this backward pass, and when its
+// gradient is complete. It tells the backend what follows from that: chunks in
+// use, chunks ready to be reduced. It knows nothing of budgets and plans.
+//
+// A gradient takes over its parameter's place in the chunk. The rule, for a
+// parameter with any number of uses:
+//   - forward counts the reads (pending_reads) and gradient contributions
+//     (pending_gradients) that backward will make;
+//   - a contribution is written in place when no read is pending, else into a
+//     temporary of the parameter's size, which moves into place with the last
+//     read;
+//   - the last contribution makes the parameter READY_FOR_REDUCE, the last such
+//     parameter of a chunk makes the chunk be reduced at once.
+// All this depends on the model alone, never on placement, so the sums and
+// their order do not either (promise P1).
+//
+// Threads: one.
+#ifndef CASTOR_RUNTIME_ENGINE_H_
+#define CASTOR_RUNTIME_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/philox.h"
+#include "memory/plan/chunk_layout.h"
+#include "runtime/backend.h"
+#include "runtime/parameter.h"
+#include "runtime/tensor.h"
+
+namespace castor {
+
+class Engine;
+class Tape;
+
+// An operator being put together: operands get slots, outputs become tensors.
+//
+//   Op op(engine, "gelu/forward");
+//   const int x_slot = op.Read(x);
+//   const int y_slot = op.Output(x.shape(), x.dtype());
+//   CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p, const ExecContext& c) {
+//     return kernels::GeluForward(c, dtype, size, p[x_slot], p[y_slot]);
+//   }));
+//   return op.output(y_slot);
+class Op {
+ public:
+  Op(Engine& engine, std::string name);
+
+  int Read(const Tensor& tensor);
+  // Overwritten in place: the caller made sure that nobody else needs it.
+  int Write(const Tensor& tensor);
+  int Read(Parameter& parameter);
+
+  struct GradientSlot {
+    int slot = -1;  // -1: frozen, no gradient wanted
+    bool accumulate = false;
+  };
+  // The place for a contribution to the gradient. Call after
+  // Engine::DoneReading for the contribution's own reads.
+  GradientSlot WriteGradient(Parameter& parameter);
+  // The same for an operator that itself makes the last read of the values: in
+  // place only if the kernel may overwrite what it has read, as this overload's
+  // caller promises. Run counts the read as done.
+  GradientSlot ReadAndWriteGradient(Parameter& parameter);
+
+  int Output(const Shape& shape, DType dtype,
+             Category category = Category::kActivations);
+  int Workspace(int64_t bytes);  // -1 for 0 bytes
+  void Cost(double flops, double bytes) {
+    flops_ = flops;
+    bytes_ = bytes;
+  }
+
+  absl::Status Run(Kernel kernel);
+  // After Run.
+  Tensor output(int slot) const {
+    return outputs_[slot - Pointers::kOutputBase];
+  }
+
+ private:
+  friend class Engine;
+  struct OutputSpec {
+    Shape shape;
+    DType dtype;
+    Category category;
+  };
+  // A parameter whose chunk the operator touches.
+  struct ParameterUse {
+    Parameter* parameter;
+    bool writes;
+  };
+  // A contribution that the operator writes, wherever its place is.
+  struct Contribution {
+    Parameter* parameter;
+    int early_output = -1;     // index of the output that holds it, or -1
+    bool in_place = false;
+    bool gradient = true;      // false: frozen, only the read counts
+    bool ends_a_read = false;  // the operator made an announced read
+  };
+
+  void Use(Parameter& parameter, bool writes);
+
+  Engine& engine_;
+  std::string name_;
+  double flops_ = 0;
+  double bytes_ = 0;
+  absl::InlinedVector<Operand, 10> operands_;
+  absl::InlinedVector<OutputSpec, 4> output_specs_;
+  absl::InlinedVector<ParameterUse, 4> parameters_;
+  absl::InlinedVector<Contribution, 2> contributions_;
+  absl::InlinedVector<Tensor, 4> keep_alive_;
+  int64_t workspace_bytes_ = 0;
+  std::vector<Tensor> outputs_;
+};
+
+// How operators treat gradients.
+enum class GradMode {
+  kOff,         // evaluation: nothing is recorded
+  kRecord,      // training: nodes go to the tape
+  kCheckpoint,  // inside a checkpointed block's forward: what will be recorded
+                // when the block is recomputed is only counted
+};
+
+class Engine {
+ public:
+  // `seed` keys initial values and dropout.
+  explicit Engine(DType dtype, uint64_t seed);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  DType dtype() const { return dtype_; }
+  uint64_t seed() const { return seed_; }
+
+  // Registers a parameter. No bytes are allocated. A name that was given
+  // before, or a shape without elements, is a mistake in the model that
+  // construction_status() tells.
+  Parameter& AddParameter(absl::string_view name, const Shape& shape,
+                          Initializer init);
+  // The first mistake made while parameters were added.
+  const absl::Status& construction_status() const {
+    return construction_status_;
+  }
+  const std::vector<std::unique_ptr<Parameter>>& parameters() const {
+    return parameters_;
+  }
+  Parameter* FindParameter(absl::string_view name) const;
+
+  // Parameters in the order in which operators first touched them since the
+  // last BeginMicroBatch with no layout set.
+  const std::vector<ParamId>& first_use_order() const { return first_use_; }
+  // The parameters' places from now on. `layout` outlives the engine's use.
+  void SetLayout(const ChunkLayout* layout);
+  void SetBackend(Backend* backend) { backend_ = backend; }
+  Backend* backend() const { return backend_; }
+
+  // Micro batch `index` of `count` in the step; `global_index` counts micro
+  // batches from the start of the run (it keys dropout).
+  void BeginMicroBatch(int64_t index, int64_t count, int64_t global_index,
+                       bool training);
+  // After backward. FailedPrecondition if a trainable parameter got no
+  // gradient.
+  absl::Status EndMicroBatch();
+  // The optimizer's part of the step: every trainable chunk, in order.
+  absl::Status UpdateParameters();
+
+  bool training() const { return training_; }
+  Phase phase() const { return phase_; }
+  void set_phase(Phase phase) { phase_ = phase; }
+  GradMode grad_mode() const { return grad_mode_; }
+  void set_grad_mode(GradMode mode) { grad_mode_ = mode; }
+  Tape* tape() const { return tape_; }
+  void set_tape(Tape* tape) { tape_ = tape; }
+  bool checkpoint_activations() const { return checkpoint_activations_; }
+  void set_checkpoint_activations(bool on) { checkpoint_activations_ = on; }
+  // d(objective)/d(loss of this micro batch) = 1 / micro batches of the step.
+  float loss_gradient() const {
+    return 1.0f / static_cast<float>(micro_batches_);
+  }
+
+  // Random stream of the dropout at `site` in this micro batch.
+  RandomKey DropoutKey(absl::string_view site) const;
+
+  Tensor NewTensor(int64_t storage_id, const Shape& shape, DType dtype);
+  int64_t NewTensorId() { return next_tensor_id_++; }
+  // int32 data for the model's input.
+  absl::StatusOr<Tensor> Upload(absl::string_view name, const Shape& shape,
+                                std::vector<int32_t> data);
+
+  // Said in forward by an operator whose backward will write `parameter`'s
+  // gradient (if trainable) and, if `reads`, read its values.
+  void ExpectBackward(Parameter& parameter, bool reads);
+  // One read that ExpectBackward announced is issued. With the last one, an
+  // early gradient moves into place.
+  absl::Status DoneReading(Parameter& parameter);
+
+  // What a checkpointed block will use in its recomputation, to be taken back
+  // once the recomputation has counted for itself.
+  struct CheckpointUses {
+    std::vector<Parameter*> reads;
+    std::vector<Parameter*> gradients;
+  };
+  // Collects from now on into `uses` (null: stops). Returns the one before.
+  CheckpointUses* CollectCheckpointUses(CheckpointUses* uses);
+  absl::Status ReleaseCheckpointUses(const CheckpointUses& uses);
+
+ private:
+  friend class Op;
+
+  absl::Status RunOp(Op& op, Kernel kernel);
+  absl::Status EnterCompute(const Op& op);
+  absl::Status LeaveCompute(Op& op);
+  absl::Status MoveEarlyGradient(Parameter& parameter);
+  absl::Status ReduceIfComplete(ChunkId chunk);
+  absl::Status PayloadsHoldParameters(ChunkId chunk, absl::string_view op);
+  absl::Status Transition(Parameter& parameter, TensorState to,
+                          absl::string_view op);
+  Operand PlaceOf(const Parameter& parameter, bool writes) const;
+  void NoteUse(const Parameter& parameter);
+
+  const DType dtype_;
+  const uint64_t seed_;
+  absl::Status construction_status_;
+  std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::vector<ParamId> first_use_;
+  std::vector<bool> used_;
+  const ChunkLayout* layout_ = nullptr;
+  Backend* backend_ = nullptr;
+  // Parameters of each chunk whose gradients are not complete.
+  std::vector<int64_t> chunk_pending_;
+
+  int64_t micro_batch_ = 0;
+  int64_t micro_batches_ = 1;
+  int64_t global_micro_batch_ = 0;
+  bool training_ = false;
+  Phase phase_ = Phase::kForward;
+  GradMode grad_mode_ = GradMode::kOff;
+  Tape* tape_ = nullptr;
+  bool checkpoint_activations_ = false;
+  CheckpointUses* checkpoint_uses_ = nullptr;
+  int64_t next_tensor_id_ = 0;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_ENGINE_H_

@@ -1,0 +1,77 @@
+#include "runtime/ops/embedding.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/embedding.h"
+#include "runtime/tape.h"
+
+namespace castor::ops {
+
+absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
+                                 Parameter& table, Tensor addend) {
+  const DType dtype = engine.dtype();
+  const int64_t rows = indices.shape().elements();
+  const int64_t vocabulary = table.shape[0];
+  const int64_t channels = table.shape[1];
+  // The sum goes into the addend itself when nobody else needs that: an
+  // addend's own gradient never looks at its value.
+  const bool in_place = addend && addend.unique();
+  if (addend && !in_place) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the addend of \"", table.name, "\" is still held elsewhere: move it in"));
+  }
+  Op op(engine, absl::StrCat(table.name, "/forward"));
+  const int in = op.Read(indices);
+  const int in_table = op.Read(table);
+  const int out = in_place
+                      ? op.Write(addend)
+                      : op.Output({indices.shape()[0], indices.shape()[1],
+                                   channels},
+                                  dtype);
+  op.Cost(0, 2.0 * rows * channels * SizeOf(dtype));
+  CASTOR_RETURN_IF_ERROR(
+      op.Run([=](const Pointers& p, const ExecContext& context) {
+        return kernels::EmbeddingForward(
+            context, dtype, rows, channels, vocabulary,
+            p.as<const int32_t>(in), p[in_table], p[out], in_place);
+      }));
+  Tensor y = in_place ? addend.Alias(engine.NewTensorId()) : op.output(out);
+
+  const bool needs_daddend = in_place && addend.requires_grad();
+  const int64_t addend_id = in_place ? addend.id() : -1;
+  addend = Tensor();
+  y.set_requires_grad(false);
+  if (engine.grad_mode() == GradMode::kOff ||
+      !(needs_daddend || table.trainable)) {
+    return y;
+  }
+  y.set_requires_grad(true);
+  engine.ExpectBackward(table, /*reads=*/false);
+  if (engine.grad_mode() != GradMode::kRecord) return y;
+  engine.tape()->Record(
+      y, [&engine, &table, indices, dtype, rows, channels, vocabulary,
+          needs_daddend,
+          addend_id](Tensor dy, GradientSink& sink) -> absl::Status {
+        if (table.trainable) {
+          Op op(engine, absl::StrCat(table.name, "/backward"));
+          const int in = op.Read(indices);
+          const int in_dy = op.Read(dy);
+          const Op::GradientSlot dtable = op.WriteGradient(table);
+          op.Cost(0, (1.0 * rows + vocabulary) * channels * SizeOf(dtype));
+          CASTOR_RETURN_IF_ERROR(
+              op.Run([=](const Pointers& p, const ExecContext& context) {
+                return kernels::EmbeddingBackward(
+                    context, dtype, rows, channels, vocabulary,
+                    p.as<const int32_t>(in), p[in_dy], p[dtable.slot],
+                    dtable.accumulate);
+              }));
+        }
+        if (!needs_daddend) return absl::OkStatus();
+        return sink.Add(engine, addend_id, std::move(dy));
+      });
+  return y;
+}
+
+}  // namespace castor::ops

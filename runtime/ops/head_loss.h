@@ -1,0 +1,18 @@
+// The language-model head with its loss.
+#ifndef CASTOR_RUNTIME_OPS_HEAD_LOSS_H_
+#define CASTOR_RUNTIME_OPS_HEAD_LOSS_H_
+
+#include "absl/status/statusor.h"
+#include "runtime/engine.h"
+
+namespace castor::ops {
+
+// loss [1] (fp32) = mean cross-entropy of x [.., C] w [V, C]^T against targets
+// (int32, one per row; -100 takes no part). Its backward starts from
+// Engine::loss_gradient().
+absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
+                                const Tensor& targets);
+
+}  // namespace castor::ops
+
+#endif  // CASTOR_RUNTIME_OPS_HEAD_LOSS_H_

@@ -1,0 +1,134 @@
+#include "runtime/ops/layer_norm.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/layer_norm.h"
+#include "runtime/tape.h"
+
+namespace castor::ops {
+namespace {
+
+// What backward keeps of forward.
+struct Saved {
+  kernels::LayerNormShape shape;
+  Tensor x, mean, rstd;
+};
+
+double Bytes(const kernels::LayerNormShape& shape, int tensors) {
+  return static_cast<double>(tensors) * shape.rows * shape.channels *
+         SizeOf(shape.dtype);
+}
+
+// The gradient of x, added to what has come for x already (the other branch of
+// a residual connection).
+absl::Status BackwardInput(Engine& engine, const Saved& saved, int64_t x_id,
+                           const Tensor& dy, Parameter& gamma,
+                           GradientSink& sink) {
+  Tensor residual = sink.Take(x_id);
+  const bool in_place = residual && residual.unique();
+  Op op(engine, absl::StrCat(gamma.name, "/backward_input"));
+  const int in_dy = op.Read(dy);
+  const int in_x = op.Read(saved.x);
+  const int in_mean = op.Read(saved.mean);
+  const int in_rstd = op.Read(saved.rstd);
+  const int in_gamma = op.Read(gamma);
+  int in_residual = -1;
+  if (residual) {
+    in_residual = in_place ? op.Write(residual) : op.Read(residual);
+  }
+  const int out = in_place
+                      ? in_residual
+                      : op.Output(saved.x.shape(), saved.shape.dtype);
+  op.Cost(0, Bytes(saved.shape, residual ? 4 : 3));
+  CASTOR_RETURN_IF_ERROR(op.Run(
+      [=, shape = saved.shape](const Pointers& p, const ExecContext& context) {
+        return kernels::LayerNormBackwardInput(
+            context, shape, p[in_dy], p[in_x], p[in_gamma],
+            p.as<const float>(in_mean), p.as<const float>(in_rstd),
+            p[in_residual], p[out]);
+      }));
+  return sink.Add(engine, x_id, in_place ? residual : op.output(out));
+}
+
+absl::Status BackwardParameters(Engine& engine, const Saved& saved,
+                                const Tensor& dy, Parameter& gamma,
+                                Parameter& beta) {
+  // One kernel call writes both when they agree on accumulating, which they do
+  // unless one is shared between modules and the other is not.
+  auto run = [&](Parameter* first, Parameter* second) -> absl::Status {
+    Op op(engine, absl::StrCat(gamma.name, "/backward_weight"));
+    const int in_dy = op.Read(dy);
+    const int in_x = op.Read(saved.x);
+    const int in_mean = op.Read(saved.mean);
+    const int in_rstd = op.Read(saved.rstd);
+    Op::GradientSlot dgamma, dbeta;
+    if (first != nullptr) dgamma = op.WriteGradient(*first);
+    if (second != nullptr) dbeta = op.WriteGradient(*second);
+    const bool accumulate = first ? dgamma.accumulate : dbeta.accumulate;
+    op.Cost(0, Bytes(saved.shape, 2));
+    return op.Run([=, shape = saved.shape](const Pointers& p,
+                                           const ExecContext& context) {
+      return kernels::LayerNormBackwardParameters(
+          context, shape, p[in_dy], p[in_x], p.as<const float>(in_mean),
+          p.as<const float>(in_rstd), p[dgamma.slot], p[dbeta.slot],
+          accumulate);
+    });
+  };
+  auto accumulates = [](const Parameter& parameter) {
+    return parameter.holds_gradient || parameter.early_gradient;
+  };
+  const bool together = gamma.trainable && beta.trainable && &gamma != &beta &&
+                        accumulates(gamma) == accumulates(beta);
+  if (together) return run(&gamma, &beta);
+  if (gamma.trainable) CASTOR_RETURN_IF_ERROR(run(&gamma, nullptr));
+  return beta.trainable ? run(nullptr, &beta) : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> LayerNorm(Engine& engine, const Tensor& x,
+                                 Parameter& gamma, Parameter& beta,
+                                 float epsilon) {
+  const kernels::LayerNormShape shape = {.rows = x.shape().rows(),
+                                         .channels = x.shape().columns(),
+                                         .dtype = x.dtype()};
+  Op op(engine, absl::StrCat(gamma.name, "/forward"));
+  const int in = op.Read(x);
+  const int in_gamma = op.Read(gamma);
+  const int in_beta = op.Read(beta);
+  const int out = op.Output(x.shape(), x.dtype());
+  const int mean = op.Output({shape.rows}, DType::kFloat32);
+  const int rstd = op.Output({shape.rows}, DType::kFloat32);
+  op.Cost(0, Bytes(shape, 2));
+  CASTOR_RETURN_IF_ERROR(
+      op.Run([=](const Pointers& p, const ExecContext& context) {
+        return kernels::LayerNormForward(
+            context, shape, epsilon, p[in], p[in_gamma], p[in_beta], p[out],
+            p.as<float>(mean), p.as<float>(rstd));
+      }));
+  Tensor y = op.output(out);
+
+  const bool needs_dx = x.requires_grad();
+  const bool trains = gamma.trainable || beta.trainable;
+  if (engine.grad_mode() == GradMode::kOff || !(needs_dx || trains)) return y;
+  y.set_requires_grad(true);
+  engine.ExpectBackward(gamma, /*reads=*/needs_dx);
+  engine.ExpectBackward(beta, /*reads=*/false);
+  if (engine.grad_mode() != GradMode::kRecord) return y;
+  engine.tape()->Record(
+      y, [&engine, &gamma, &beta, needs_dx, x_id = x.id(),
+          saved = Saved{shape, x, op.output(mean), op.output(rstd)}](
+             Tensor dy, GradientSink& sink) -> absl::Status {
+        if (needs_dx) {
+          CASTOR_RETURN_IF_ERROR(
+              BackwardInput(engine, saved, x_id, dy, gamma, sink));
+          CASTOR_RETURN_IF_ERROR(engine.DoneReading(gamma));
+        }
+        return BackwardParameters(engine, saved, dy, gamma, beta);
+      });
+  return y;
+}
+
+}  // namespace castor::ops

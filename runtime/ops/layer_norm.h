@@ -1,0 +1,17 @@
+// Layer normalisation.
+#ifndef CASTOR_RUNTIME_OPS_LAYER_NORM_H_
+#define CASTOR_RUNTIME_OPS_LAYER_NORM_H_
+
+#include "absl/status/statusor.h"
+#include "runtime/engine.h"
+
+namespace castor::ops {
+
+// y [.., C] = layer norm of x [.., C]; gamma, beta [C].
+absl::StatusOr<Tensor> LayerNorm(Engine& engine, const Tensor& x,
+                                 Parameter& gamma, Parameter& beta,
+                                 float epsilon);
+
+}  // namespace castor::ops
+
+#endif  // CASTOR_RUNTIME_OPS_LAYER_NORM_H_

@@ -1,0 +1,75 @@
+// From the streams' events to what a step cost.
+#ifndef CASTOR_RUNTIME_STEP_METER_H_
+#define CASTOR_RUNTIME_STEP_METER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "memory/plan/plan.h"
+#include "runtime/timeline.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+struct StepReport {
+  int64_t step = 0;  // from 1
+  double loss = 0;
+  double learning_rate = 0;
+  double seconds = 0;        // from the end of the step before
+  double stall_seconds = 0;  // of the compute stream, waiting
+  int64_t h2d_bytes = 0;
+  int64_t d2h_bytes = 0;
+  int64_t device_peak_bytes = 0;
+  bool warmup = false;
+};
+
+// Work of a step may run while the next one is being issued; a step is
+// finalised once it is known to be over.
+class StepMeter {
+ public:
+  using EventSink = std::function<void(const TimelineEvent&)>;
+
+  explicit StepMeter(Timeline* timeline) : timeline_(timeline) {}
+  void SetEventSink(EventSink sink) { sink_ = std::move(sink); }
+
+  // The clock starts anew: what came before `now_ns` (an evaluation, a
+  // checkpoint) is not the next step's time.
+  void Restart(int64_t now_ns) { last_end_ns_ = now_ns; }
+
+  // A training step whose work has `tag_step` was issued.
+  void Issued(uint16_t tag_step, StepReport report);
+  // All steps issued before `tag_step` are over.
+  void FinaliseBefore(uint16_t tag_step);
+  void FinaliseAll();
+
+  std::vector<StepReport> TakeReports();
+
+  // Durations by moment of the events seen since the last call, the least of
+  // each, into the trace; and the bus's speed into `bus`, where it was used.
+  void Measure(const StepTrace& reference, StepTrace* trace, BusModel* bus);
+
+ private:
+  struct Open {
+    StepReport report;
+    int64_t end_ns = 0;
+    int64_t wait_ns = 0;
+  };
+  void Collect();
+  void Finalise(std::map<uint64_t, Open>::iterator open);
+
+  Timeline* const timeline_;
+  EventSink sink_;
+  uint64_t issued_ = 0;
+  std::map<uint64_t, Open> open_;          // by order of issue
+  std::map<uint16_t, uint64_t> by_tag_;    // open steps
+  std::vector<StepReport> done_;
+  std::vector<TimelineEvent> unmeasured_;  // kept until Measure
+  bool keep_events_ = true;
+  int64_t last_end_ns_ = 0;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_STEP_METER_H_

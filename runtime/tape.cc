@@ -1,0 +1,87 @@
+#include "runtime/tape.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "runtime/ops/add.h"
+
+namespace castor {
+
+absl::Status GradientSink::Add(Engine& engine, int64_t tensor_id,
+                               Tensor gradient) {
+  auto [at, inserted] = gradients_.try_emplace(tensor_id, gradient);
+  if (inserted) return absl::OkStatus();
+  Tensor sum = std::move(at->second);
+  gradients_.erase(at);
+  CASTOR_RETURN_IF_ERROR(ops::AddInto(engine, sum, std::move(gradient)));
+  gradients_.emplace(tensor_id, std::move(sum));
+  return absl::OkStatus();
+}
+
+Tensor GradientSink::Take(int64_t tensor_id) {
+  auto at = gradients_.find(tensor_id);
+  if (at == gradients_.end()) return Tensor();
+  Tensor gradient = std::move(at->second);
+  gradients_.erase(at);
+  return gradient;
+}
+
+absl::Status Tape::RunBackward(Engine& engine, int64_t output_id,
+                               Tensor gradient, GradientSink& sink) {
+  const bool from_loss = !gradient;
+  if (!from_loss) {
+    CASTOR_RETURN_IF_ERROR(sink.Add(engine, output_id, std::move(gradient)));
+  }
+  while (!nodes_.empty()) {
+    Node node = std::move(nodes_.back());
+    nodes_.pop_back();
+    Tensor dy = sink.Take(node.output_id);
+    if (!dy && !(from_loss && node.output_id == output_id)) continue;
+    CASTOR_RETURN_IF_ERROR(node.backward(std::move(dy), sink));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
+                                  Block block) {
+  if (!engine.checkpoint_activations() ||
+      engine.grad_mode() != GradMode::kRecord) {
+    return block(input);
+  }
+  auto uses = std::make_shared<Engine::CheckpointUses>();
+  Engine::CheckpointUses* outer = engine.CollectCheckpointUses(uses.get());
+  engine.set_grad_mode(GradMode::kCheckpoint);
+  auto output = block(input);
+  engine.set_grad_mode(GradMode::kRecord);
+  engine.CollectCheckpointUses(outer);
+  if (!output.ok() || !output->requires_grad()) return output;
+
+  engine.tape()->Record(
+      *output, [&engine, input = input, uses, block = std::move(block)](
+                   Tensor dy, GradientSink& sink) mutable -> absl::Status {
+        Tape inner;
+        Tape* outer_tape = engine.tape();
+        engine.set_tape(&inner);
+        const int64_t input_id = input.id();
+        const Tensor leaf = input.Alias(engine.NewTensorId());
+        input = Tensor();
+        auto again = block(leaf);
+        engine.set_tape(outer_tape);
+        CASTOR_RETURN_IF_ERROR(again.status());
+        CASTOR_RETURN_IF_ERROR(engine.ReleaseCheckpointUses(*uses));
+        const int64_t output_id = again->id();
+        *again = Tensor();  // its value is not needed, only its identity
+        GradientSink inner_sink;
+        const int64_t leaf_id = leaf.id();
+        CASTOR_RETURN_IF_ERROR(inner.RunBackward(engine, output_id,
+                                                 std::move(dy), inner_sink));
+        if (Tensor dx = inner_sink.Take(leaf_id)) {
+          return sink.Add(engine, input_id, std::move(dx));
+        }
+        return absl::OkStatus();
+      });
+  return output;
+}
+
+}  // namespace castor

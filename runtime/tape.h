@@ -1,0 +1,70 @@
+// Reverse-mode differentiation over whole tensors.
+//
+// Operators append a node each; Backward walks the nodes in reverse and drops
+// every node, and with it the activations that it saved, as soon as it has run.
+// Only gradients of tensors pass through here: those of parameters go to their
+// chunks (Op::WriteGradient).
+#ifndef CASTOR_RUNTIME_TAPE_H_
+#define CASTOR_RUNTIME_TAPE_H_
+
+#include <functional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "runtime/engine.h"
+#include "runtime/tensor.h"
+
+namespace castor {
+
+// What a node's backward gives its inputs' gradients to.
+class GradientSink {
+ public:
+  // Adds `gradient` to that of the tensor with identity `tensor_id`.
+  absl::Status Add(Engine& engine, int64_t tensor_id, Tensor gradient);
+  // Takes what has come so far, empty if nothing: for operators that add it
+  // themselves. The result goes back through Add.
+  Tensor Take(int64_t tensor_id);
+
+ private:
+  absl::flat_hash_map<int64_t, Tensor> gradients_;
+};
+
+class Tape {
+ public:
+  // `gradient` is the output's; empty for the loss, whose gradient is
+  // Engine::loss_gradient().
+  using Backward = absl::AnyInvocable<absl::Status(Tensor gradient,
+                                                   GradientSink& sink)>;
+
+  void Record(const Tensor& output, Backward backward) {
+    nodes_.push_back({output.id(), std::move(backward)});
+  }
+
+  // Runs all nodes, last first, starting from the gradient of `output` (empty
+  // when it is the loss). Nodes whose output got no gradient are skipped.
+  // Afterwards the tape is empty and `sink` holds the leaves' gradients.
+  absl::Status RunBackward(Engine& engine, int64_t output_id, Tensor gradient,
+                           GradientSink& sink);
+
+ private:
+  struct Node {
+    int64_t output_id;
+    Backward backward;
+  };
+  std::vector<Node> nodes_;
+};
+
+// Runs `block` without keeping its activations; backward runs it once more.
+// With Engine::checkpoint_activations() off, or outside of training, simply
+// runs it. The same random numbers are drawn both times, since they come from
+// counters. Source: Chen et al., "Training deep nets with sublinear memory
+// cost", 2016.
+using Block = std::function<absl::StatusOr<Tensor>(const Tensor&)>;
+absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
+                                  Block block);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_TAPE_H_

@@ -1,0 +1,390 @@
+#include "runtime/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "memory/plan/planner.h"
+
+namespace castor {
+namespace {
+
+// Speeds assumed until the warm-up has measured them.
+Roofline RooflineOf(int threads) {
+  return {.flops_per_s = 5e10 * threads,
+          .bytes_per_s = 1e10};
+}
+
+StepShape EvaluationShape(const TrainerOptions& options) {
+  return {.batch = options.eval_batch,
+          .length = options.shape.length,
+          .micro_batches = 1,
+          .training = false};
+}
+
+absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes) {
+  std::vector<LayoutParameter> parameters;
+  for (ParamId id : engine.first_use_order()) {
+    const Parameter& parameter = *engine.parameters()[id.value];
+    parameters.push_back({.name = parameter.name,
+                          .elements = parameter.elements(),
+                          .trainable = parameter.trainable,
+                          .id = id});
+  }
+  if (parameters.size() != engine.parameters().size()) {
+    for (const auto& parameter : engine.parameters()) {
+      if (std::find(engine.first_use_order().begin(),
+                    engine.first_use_order().end(),
+                    parameter->id) == engine.first_use_order().end()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("parameter \"", parameter->name,
+                         "\" takes no part in the loss: remove it"));
+      }
+    }
+  }
+  return MakeChunkLayout(parameters, {.dtype = engine.dtype(),
+                                      .chunk_bytes = chunk_bytes});
+}
+
+}  // namespace
+
+Trainer::Trainer(Engine* engine, Model* model, TrainerOptions options)
+    : engine_(engine),
+      model_(model),
+      options_(std::move(options)),
+      meter_(&timeline_) {}
+
+Trainer::~Trainer() {
+  // Work that is still queued uses what is about to go.
+  if (device_ != nullptr) device_->Synchronize(device_->NowAll()).IgnoreError();
+  engine_->SetBackend(nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    Engine* engine, Model* model, TrainerOptions options,
+    std::optional<Refusal>* refusal) {
+  CASTOR_RETURN_IF_ERROR(engine->construction_status());
+  if (engine->parameters().empty()) {
+    return absl::InvalidArgumentError(
+        "the model has no parameters: make its modules inside a ZeroInit scope "
+        "of the trainer's engine");
+  }
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(engine, model, std::move(options)));
+  CASTOR_RETURN_IF_ERROR(trainer->Build(refusal));
+  return trainer;
+}
+
+PlanRequest Trainer::Request(const StepTrace& trace) const {
+  return {.trace = &trace,
+          .device_budget_bytes = options_.memory.device_bytes,
+          .host_budget_bytes = options_.memory.host_bytes,
+          .device_reserved_bytes = ChunkOptimizer::kReservedBytes,
+          .bus = bus_,
+          .prefetch = options_.memory.prefetch,
+          .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio};
+}
+
+absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
+  MemoryOptions& memory = options_.memory;
+  const bool accumulate = options_.shape.micro_batches > 1;
+  if (options_.bus_bytes_per_s > 0) {
+    bus_.h2d_bytes_per_s = bus_.d2h_bytes_per_s = options_.bus_bytes_per_s;
+  }
+  engine_->set_checkpoint_activations(options_.checkpoint_activations);
+  const Roofline roofline = RooflineOf(options_.threads);
+  CASTOR_RETURN_IF_ERROR(
+      DryRun(*engine_, *model_, options_.shape, nullptr, roofline).status());
+  CASTOR_ASSIGN_OR_RETURN(layout_, LayOut(*engine_, memory.chunk_bytes));
+  engine_->SetLayout(&layout_);
+
+  CASTOR_ASSIGN_OR_RETURN(Program* const training,
+                          ProgramFor(options_.shape));
+  Program* evaluation = nullptr;
+  if (options_.eval_batch > 0) {
+    CASTOR_ASSIGN_OR_RETURN(evaluation,
+                            ProgramFor(EvaluationShape(options_)));
+  }
+  auto smallest = [&](PlacementPolicy policy) {
+    int64_t bytes =
+        SmallestDeviceBudget(policy, Request(training->trace));
+    if (evaluation != nullptr) {
+      bytes = std::max(
+          bytes, SmallestDeviceBudget(policy, Request(evaluation->trace)));
+    }
+    return bytes;
+  };
+  admission_.policy = memory.policy;
+  admission_.smallest_device_budget_bytes = smallest(memory.policy);
+  admission_.unmanaged_device_bytes = smallest(PlacementPolicy::kCuda);
+  admission_.num_chunks = layout_.num_chunks();
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    admission_.chunk_bytes =
+        std::max(admission_.chunk_bytes, layout_.payload_bytes(ChunkId(i)));
+  }
+  admission_.padding_bytes =
+      layout_.padding_elements() * SizeOf(layout_.dtype);
+  admission_.parameter_elements = layout_.parameter_elements;
+  admission_.device.budget_bytes = memory.device_bytes;
+  admission_.host.budget_bytes = memory.host_bytes;
+  // "unlimited" is as much as everything takes, and no less than that.
+  if (memory.device_bytes >= kUnlimitedBytes) {
+    memory.device_bytes = admission_.unmanaged_device_bytes;
+  }
+  admission_.device_arena_bytes = memory.device_bytes;
+
+  for (Program* program : {training, evaluation}) {
+    if (program == nullptr) continue;
+    PlanOrRefusal made = MakePlan(memory.policy, Request(program->trace));
+    if (Refusal* why = std::get_if<Refusal>(&made)) {
+      why->smallest_device_budget_bytes =
+          admission_.smallest_device_budget_bytes;
+      if (refusal != nullptr) *refusal = *why;
+      return RefusalStatus(*why, memory, FindRemedies());
+    }
+    if (program == training) {
+      FillTiers(training->trace, std::get<Plan>(made),
+                Request(training->trace), accumulate, &admission_);
+    }
+  }
+
+  CASTOR_ASSIGN_OR_RETURN(
+      device_, HostDevice::Create({.memory_bytes = memory.device_bytes,
+                                   .compute_threads = options_.threads,
+                                   .host_compute_threads = options_.threads,
+                                   .bus_bytes_per_s =
+                                       options_.bus_bytes_per_s}));
+  device_->SetObserver(&timeline_);
+  int64_t homes = 0;
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    homes += RoundUp(layout_.payload_bytes(ChunkId(i)), 4096);
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      host_, HostMemory::Create(
+                 {.budget_bytes = memory.host_bytes,
+                  .pinned_bytes = std::min(memory.pinned_bytes, homes)}));
+  CASTOR_ASSIGN_OR_RETURN(
+      arena_, Arena::Create(device_.get(),
+                            {.scribble_freed = options_.scribble_freed_memory}));
+  // Warm-up: the careful plan, unless everything is on the device anyway.
+  CASTOR_RETURN_IF_ERROR(PlanProgram(
+      *training, memory.policy == PlacementPolicy::kCuda
+                     ? PlacementPolicy::kCuda
+                     : PlacementPolicy::kCpu));
+  CASTOR_ASSIGN_OR_RETURN(
+      store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
+                                 &layout_, accumulate, training->plan->side));
+  OptimizerOptions optimizer = options_.optimizer;
+  optimizer.micro_batches = options_.shape.micro_batches;
+  for (const auto& parameter : engine_->parameters()) {
+    optimizer.weight_decay.push_back(options_.weight_decay(*parameter));
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      optimizer_,
+      ChunkOptimizer::Create(device_.get(), arena_.get(), store_.get(),
+                             &engine_->parameters(), std::move(optimizer)));
+  backend_ = std::make_unique<DeviceBackend>(device_.get(), arena_.get(),
+                                             store_.get(), optimizer_.get());
+  engine_->SetBackend(backend_.get());
+  return absl::OkStatus();
+}
+
+// The smallest single changes of other settings that would make the run fit.
+std::vector<Remedy> Trainer::FindRemedies() {
+  std::vector<Remedy> remedies;
+  const MemoryOptions& memory = options_.memory;
+  auto fits = [&](PlacementPolicy policy, const StepShape& shape) {
+    auto trace = DryRun(*engine_, *model_, shape, &layout_,
+                        RooflineOf(options_.threads));
+    return trace.ok() && std::holds_alternative<Plan>(
+                             MakePlan(policy, Request(*trace)));
+  };
+  if (memory.policy == PlacementPolicy::kCuda &&
+      fits(PlacementPolicy::kAuto, options_.shape)) {
+    remedies.push_back({"memory.placement_policy \"auto\""});
+  }
+  if (!options_.checkpoint_activations) {
+    engine_->set_checkpoint_activations(true);
+    if (fits(memory.policy, options_.shape)) {
+      remedies.push_back({"memory.activation_checkpointing \"block\""});
+    }
+    engine_->set_checkpoint_activations(false);
+  }
+  StepShape smaller = options_.shape;
+  while (smaller.batch > 1) {
+    smaller.micro_batches =
+        options_.shape.micro_batches * options_.shape.batch / --smaller.batch;
+    if (options_.shape.micro_batches * options_.shape.batch !=
+        smaller.micro_batches * smaller.batch) {
+      continue;
+    }
+    if (fits(memory.policy, smaller)) {
+      remedies.push_back({absl::StrCat(
+          "train_micro_batch_size_per_gpu ", smaller.batch,
+          " and gradient_accumulation_steps ", smaller.micro_batches)});
+      break;
+    }
+  }
+  return remedies;
+}
+
+absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
+  std::unique_ptr<Program>& program = programs_[shape];
+  if (program == nullptr) {
+    auto made = std::make_unique<Program>();
+    CASTOR_ASSIGN_OR_RETURN(
+        made->trace, DryRun(*engine_, *model_, shape, &layout_,
+                            RooflineOf(options_.threads)));
+    engine_->SetBackend(backend_.get());
+    program = std::move(made);
+  }
+  return program.get();
+}
+
+absl::Status Trainer::PlanProgram(Program& program, PlacementPolicy policy) {
+  PlanOrRefusal made = MakePlan(policy, Request(program.trace));
+  if (const Refusal* why = std::get_if<Refusal>(&made)) {
+    return RefusalStatus(*why, options_.memory, {});
+  }
+  program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
+  return absl::OkStatus();
+}
+
+// Evaluation works around the optimizer states where they are; only if that
+// leaves too little room do they all move to the host, until training goes on.
+absl::Status Trainer::PlanEvaluation(Program& program) {
+  PlanRequest request = Request(program.trace);
+  request.fixed_side.resize(layout_.num_chunks());
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    request.fixed_side[i] = store_->side(ChunkId(i));
+  }
+  if (program.plan != nullptr && program.plan->side == request.fixed_side) {
+    return absl::OkStatus();
+  }
+  PlanOrRefusal made = MakePlan(options_.memory.policy, request);
+  if (std::holds_alternative<Refusal>(made)) {
+    request.fixed_side.assign(layout_.num_chunks(), Side::kHost);
+    made = MakePlan(PlacementPolicy::kAuto, request);
+  }
+  if (const Refusal* why = std::get_if<Refusal>(&made)) {
+    return RefusalStatus(*why, options_.memory, {});
+  }
+  program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Replan(Program& program) {
+  CASTOR_RETURN_IF_ERROR(Drain());
+  meter_.Measure(program.trace, &program.trace, &bus_);
+  program.measured = true;
+  return PlanProgram(program, options_.memory.policy);
+}
+
+absl::Status Trainer::Initialize(ParameterSource& source, int64_t step) {
+  CASTOR_RETURN_IF_ERROR(FillChunks(engine_->parameters(), *store_, source));
+  step_ = step;
+  meter_.Restart(device_->NowNs());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> Trainer::RunStep(Program& program,
+                                        const StepShape& shape,
+                                        const NextMicroBatch& next) {
+  ++tag_step_;
+  CASTOR_RETURN_IF_ERROR(
+      backend_->BeginStep(&program.trace, program.plan, tag_step_));
+  std::vector<float> losses(shape.micro_batches);
+  Fence arrived;
+  absl::Status status;
+  for (int64_t i = 0; i < shape.micro_batches && status.ok(); ++i) {
+    status = [&]() -> absl::Status {
+      CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, next());
+      CASTOR_ASSIGN_OR_RETURN(
+          const Tensor loss,
+          RunMicroBatch(*engine_, *model_, shape, i,
+                        step_ * shape.micro_batches + i, std::move(batch)));
+      arrived.Add(backend_->Download(loss.storage_id(), &losses[i],
+                                     sizeof(float)));
+      return absl::OkStatus();
+    }();
+  }
+  if (status.ok() && shape.training) status = engine_->UpdateParameters();
+  if (status.ok()) status = backend_->EndStep();
+  // `losses` must outlive the copies, whatever went wrong.
+  const absl::Status arrival = device_->Synchronize(arrived);
+  CASTOR_RETURN_IF_ERROR(status);
+  CASTOR_RETURN_IF_ERROR(arrival);
+  double sum = 0;
+  for (float loss : losses) sum += loss;
+  return sum / static_cast<double>(shape.micro_batches);
+}
+
+absl::StatusOr<double> Trainer::Step(const NextMicroBatch& next) {
+  CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(options_.shape));
+  const MemoryOptions& memory = options_.memory;
+  const bool warmup = program->steps < memory.warmup_steps;
+  if (!warmup && !program->measured) CASTOR_RETURN_IF_ERROR(Replan(*program));
+
+  const double lr = options_.learning_rate(step_ + 1);
+  const int64_t h2d = store_->h2d_bytes(), d2h = store_->d2h_bytes();
+  optimizer_->BeginStep(step_ + 1, lr, static_cast<uint16_t>(tag_step_ + 1));
+  CASTOR_ASSIGN_OR_RETURN(const double loss,
+                          RunStep(*program, options_.shape, next));
+  if (!std::isfinite(loss)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the loss at step ", step_ + 1, " is not finite: lower the learning "
+        "rate, or resume from the last checkpoint with other settings"));
+  }
+  ++step_;
+  ++program->steps;
+  meter_.Issued(tag_step_,
+                {.step = step_,
+                 .loss = loss,
+                 .learning_rate = lr,
+                 .h2d_bytes = store_->h2d_bytes() - h2d,
+                 .d2h_bytes = store_->d2h_bytes() - d2h,
+                 .device_peak_bytes = arena_->stats().peak_bytes,
+                 .warmup = warmup});
+  // This step's loss is there, so the step before is over.
+  meter_.FinaliseBefore(tag_step_);
+  return loss;
+}
+
+absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
+                                         const NextMicroBatch& next) {
+  CASTOR_CHECK(options_.eval_batch > 0 && batches > 0);
+  CASTOR_RETURN_IF_ERROR(Drain());
+  const StepShape shape = EvaluationShape(options_);
+  CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
+  CASTOR_RETURN_IF_ERROR(PlanEvaluation(*program));
+  double sum = 0;
+  for (int64_t i = 0; i < batches; ++i) {
+    CASTOR_ASSIGN_OR_RETURN(const double loss, RunStep(*program, shape, next));
+    sum += loss;
+  }
+  CASTOR_RETURN_IF_ERROR(Drain());
+  meter_.Restart(device_->NowNs());
+  return sum / static_cast<double>(batches);
+}
+
+absl::Status Trainer::Drain() {
+  const absl::Status status = device_->Synchronize(device_->NowAll());
+  meter_.FinaliseAll();
+  return status;
+}
+
+const Plan* Trainer::training_plan() const {
+  const auto at = programs_.find(options_.shape);
+  return at == programs_.end() ? nullptr : at->second->plan.get();
+}
+
+const StepTrace* Trainer::training_trace() const {
+  const auto at = programs_.find(options_.shape);
+  return at == programs_.end() ? nullptr : &at->second->trace;
+}
+
+}  // namespace castor

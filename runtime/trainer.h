@@ -1,0 +1,155 @@
+// Trainer: training steps of a model in managed memory.
+//
+//   castor::Engine engine(castor::DType::kBFloat16, /*seed=*/1);
+//   castor::ZeroInit scope(engine);
+//   MyModel model;
+//   auto trainer = castor::Trainer::Create(&engine, &model, options);
+//   (*trainer)->Initialize(source);
+//   while (...) (*trainer)->Step(next_micro_batch);
+//
+// Create makes a dry pass, cuts the model into chunks, and admits the run or
+// refuses it: after it has succeeded, no step runs out of memory (promise P2).
+// The first steps (warm-up) run on the careful plan of the `cpu` policy while
+// durations are measured; then the policy plans with those.
+//
+// Threads: one. Work is queued ahead of the device; Step returns when the step's
+// loss is known, while its backward pass may still be running.
+#ifndef CASTOR_RUNTIME_TRAINER_H_
+#define CASTOR_RUNTIME_TRAINER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/host/host_device.h"
+#include "memory/exec/arena.h"
+#include "memory/exec/chunk_store.h"
+#include "memory/exec/host_memory.h"
+#include "memory/plan/plan.h"
+#include "memory/plan/simulator.h"
+#include "runtime/admission.h"
+#include "runtime/chunk_optimizer.h"
+#include "runtime/device_backend.h"
+#include "runtime/micro_batch.h"
+#include "runtime/model_state.h"
+#include "runtime/step_meter.h"
+#include "runtime/timeline.h"
+
+namespace castor {
+
+struct TrainerOptions {
+  StepShape shape;  // of a training step; `training` is true
+  // Micro batch size of evaluation; 0: none will be asked for.
+  int64_t eval_batch = 0;
+  // Adam's; its weight_decay is filled in by the trainer from this:
+  OptimizerOptions optimizer;
+  std::function<double(const Parameter&)> weight_decay =
+      [](const Parameter&) { return 0.0; };
+  // Of step 1, 2, ...
+  std::function<double(int64_t step)> learning_rate = [](int64_t) {
+    return 1e-3;
+  };
+  MemoryOptions memory;
+  int threads = 1;
+  double bus_bytes_per_s = 0;  // 0: unlimited
+  bool checkpoint_activations = false;
+  // Fill freed device memory with NaN, so that a use after free shows: tests.
+  bool scribble_freed_memory = false;
+};
+
+class Trainer {
+ public:
+  using NextMicroBatch = std::function<absl::StatusOr<MicroBatch>()>;
+
+  // `engine` and `model` outlive the trainer. ResourceExhausted: refused; the
+  // message says why and what would help, `refusal` (may be null) has the same
+  // as numbers.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(
+      Engine* engine, Model* model, TrainerOptions options,
+      std::optional<Refusal>* refusal = nullptr);
+  ~Trainer();
+
+  // Gives the parameters their values, once, before the first step. `step`
+  // steps are over already (a resumed run).
+  absl::Status Initialize(ParameterSource& source, int64_t step = 0);
+
+  // One step over the micro batches that `next` gives, one after another.
+  // Returns their mean loss. FailedPrecondition if it is not finite.
+  absl::StatusOr<double> Step(const NextMicroBatch& next);
+  // The mean loss over `batches` batches of eval_batch samples, without
+  // dropout. Leaves nothing behind that training could notice.
+  absl::StatusOr<double> Evaluate(int64_t batches, const NextMicroBatch& next);
+
+  // Waits until all work is over.
+  absl::Status Drain();
+
+  int64_t step() const { return step_; }
+  const AdmissionReport& admission() const { return admission_; }
+  const ChunkLayout& layout() const { return layout_; }
+  const Parameters& parameters() const { return engine_->parameters(); }
+  // For VisitModelState and the like; call Drain first.
+  ChunkStore& store() { return *store_; }
+  const ArenaStats& arena_stats() const { return arena_->stats(); }
+  int64_t host_peak_bytes() const { return host_->stats().peak_bytes; }
+  double gradient_norm() const { return optimizer_->gradient_norm(); }
+  // The plan in use for training and the trace it was made from.
+  const Plan* training_plan() const;
+  const StepTrace* training_trace() const;
+  // What happened in the steps that are wholly over, in order; each once.
+  std::vector<StepReport> TakeReports() { return meter_.TakeReports(); }
+  // Every event of the device's streams goes to `sink` too.
+  void SetEventSink(StepMeter::EventSink sink) {
+    meter_.SetEventSink(std::move(sink));
+  }
+
+ private:
+  // A shape of step with its trace and the plan in use for it.
+  struct Program {
+    StepTrace trace;
+    std::shared_ptr<const Plan> plan;
+    int64_t steps = 0;       // run so far
+    bool measured = false;   // the plan was made from measured durations
+  };
+
+  Trainer(Engine* engine, Model* model, TrainerOptions options);
+  absl::Status Build(std::optional<Refusal>* refusal);
+  absl::StatusOr<Program*> ProgramFor(const StepShape& shape);
+  absl::Status PlanProgram(Program& program, PlacementPolicy policy);
+  absl::Status PlanEvaluation(Program& program);
+  absl::Status Replan(Program& program);
+  PlanRequest Request(const StepTrace& trace) const;
+  std::vector<Remedy> FindRemedies();
+  absl::StatusOr<double> RunStep(Program& program, const StepShape& shape,
+                                 const NextMicroBatch& next);
+
+  Engine* const engine_;
+  Model* const model_;
+  TrainerOptions options_;
+  ChunkLayout layout_;
+  AdmissionReport admission_;
+  BusModel bus_;
+
+  // In the order of destruction's reverse: the device outlives what queues
+  // work on it.
+  Timeline timeline_;
+  std::unique_ptr<HostMemory> host_;
+  std::unique_ptr<HostDevice> device_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ChunkStore> store_;
+  std::unique_ptr<ChunkOptimizer> optimizer_;
+  std::unique_ptr<DeviceBackend> backend_;
+  StepMeter meter_;
+  std::map<StepShape, std::unique_ptr<Program>> programs_;
+  int64_t step_ = 0;
+  uint16_t tag_step_ = 0;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_TRAINER_H_

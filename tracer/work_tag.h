@@ -1,0 +1,53 @@
+// What a piece of queued work is, packed into the number that a device hands to
+// its observer.
+#ifndef CASTOR_TRACER_WORK_TAG_H_
+#define CASTOR_TRACER_WORK_TAG_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace castor {
+
+enum class WorkKind : uint8_t {
+  kOther,     // set-up, moves within the arena, small copies
+  kOperator,  // an operator of the trace
+  kFetch,     // payload to the device
+  kCopyBack,  // payload to its home
+  kReduce,    // a chunk's gradients of one micro batch
+  kUpdate,    // optimizer update of a chunk
+  kClip,      // gradient norm and clipping
+  kInput,     // tokens to the device, loss to the host
+  kMove,      // optimizer states to the other side
+};
+
+constexpr absl::string_view WorkKindName(WorkKind kind) {
+  constexpr absl::string_view kNames[] = {
+      "other",  "operator", "fetch", "copy_back", "reduce",
+      "update", "clip",     "input", "move"};
+  return kNames[static_cast<int>(kind)];
+}
+
+// 4 bits of kind, 16 of step (modulo 2^16), 23 of moment, 20 of chunk, each of
+// the last two shifted by one so that 0 means none.
+struct WorkTag {
+  WorkKind kind = WorkKind::kOther;
+  uint16_t step = 0;
+  int64_t moment = -1;
+  int64_t chunk = -1;
+
+  constexpr int64_t Pack() const {
+    return (static_cast<int64_t>(kind) << 59) |
+           (static_cast<int64_t>(step) << 43) |
+           (((moment + 1) & 0x7fffff) << 20) | ((chunk + 1) & 0xfffff);
+  }
+  static constexpr WorkTag Unpack(int64_t packed) {
+    return {static_cast<WorkKind>(packed >> 59),
+            static_cast<uint16_t>(packed >> 43),
+            ((packed >> 20) & 0x7fffff) - 1, (packed & 0xfffff) - 1};
+  }
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_TRACER_WORK_TAG_H_
