@@ -1,0 +1,433 @@
+#include "memory/exec/arena.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/units.h"
+#include "memory/plan/plan.h"
+
+namespace castor {
+namespace {
+
+// A BlockId is a slot and the number of times that it was taken.
+constexpr int64_t kSlotBits = 24;
+constexpr int64_t kMaxSlots = int64_t{1} << kSlotBits;
+
+// More free segments than this are not worth the fences they keep apart.
+constexpr int64_t kManyFreeSegments = 512;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(
+    Device* device, const ArenaOptions& options) {
+  if (device == nullptr) {
+    return absl::InvalidArgumentError("arena: needs a device");
+  }
+  return std::unique_ptr<Arena>(new Arena(device, options));
+}
+
+Arena::Arena(Device* device, const ArenaOptions& options)
+    : device_(device),
+      options_(options),
+      memory_(device->memory()),
+      capacity_bytes_(device->memory_bytes() / kBlockAlignment *
+                      kBlockAlignment) {
+  if (capacity_bytes_ == 0) return;
+  Give(0, capacity_bytes_,
+       options_.scribble_freed ? Scribble(0, capacity_bytes_, Fence())
+                               : Fence());
+}
+
+const Arena::Block& Arena::Get(BlockId block) const {
+  const int64_t slot = block.value & (kMaxSlots - 1);
+  CASTOR_CHECK(block.valid() && slot < static_cast<int64_t>(slots_.size()));
+  const Block& found = slots_[slot];
+  CASTOR_CHECK(found.bytes > 0 &&
+               found.generation == block.value >> kSlotBits);
+  return found;
+}
+
+Arena::Block& Arena::Get(BlockId block) {
+  return const_cast<Block&>(std::as_const(*this).Get(block));
+}
+
+int64_t Arena::TakeSlot() {
+  if (empty_slots_.empty()) {
+    CASTOR_CHECK(static_cast<int64_t>(slots_.size()) < kMaxSlots);
+    slots_.emplace_back();
+    return slots_.size() - 1;
+  }
+  const int64_t slot = empty_slots_.back();
+  empty_slots_.pop_back();
+  return slot;
+}
+
+absl::StatusOr<BlockId> Arena::Allocate(int64_t bytes, Category category,
+                                        End end, absl::string_view owner) {
+  if (bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "arena: ", owner, " asks for ", bytes, " bytes; a size is at least 0"));
+  }
+  // No rounding of what cannot fit: it could overflow.
+  const int64_t wanted =
+      bytes > capacity_bytes_
+          ? bytes
+          : std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
+  if (wanted > free_bytes()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "device memory: ", owner, " (", CategoryName(category), ") wants ",
+        wanted, " bytes (", FormatBytes(wanted), "); free ", free_bytes(),
+        " of ", capacity_bytes_, ", largest hole ", LargestHoleBytes(),
+        "; in use: ", stats_.used.ToString(),
+        "; it takes a memory.device_memory of at least ",
+        std::min(wanted, kUnlimitedBytes) + stats_.used_bytes, " bytes"));
+  }
+  int64_t offset = FindFit(wanted, end, /*only_cheap=*/true);
+  if (offset < 0) offset = FindFit(wanted, end, /*only_cheap=*/false);
+  if (offset < 0) {
+    Compact(wanted);
+    ++stats_.compactions;
+    offset = FindFit(wanted, end, /*only_cheap=*/false);
+    CASTOR_CHECK(offset >= 0);
+  }
+  const int64_t slot = TakeSlot();
+  Block& block = slots_[slot];
+  block.offset = offset;
+  block.bytes = wanted;
+  ++block.generation;
+  block.end = end;
+  block.a = block.b = category;
+  block.bytes_of_b = 0;
+  block.written = false;
+  block.ready = Fence();
+  block.last_use = Take(offset, wanted);
+  block.owner.assign(owner.data(), owner.size());
+  blocks_.emplace(offset, slot);
+  Account(block, 1);
+  UpdatePeaks();
+  return BlockId(block.generation << kSlotBits | slot);
+}
+
+void Arena::Free(BlockId id) {
+  Block& block = Get(id);
+  Account(block, -1);
+  blocks_.erase(block.offset);
+  Give(block.offset, block.bytes,
+       options_.scribble_freed
+           ? Scribble(block.offset, block.bytes, block.last_use)
+           : block.last_use);
+  block.bytes = 0;
+  empty_slots_.push_back(id.value & (kMaxSlots - 1));
+}
+
+Fence Arena::WaitToRead(BlockId id) const {
+  const Block& block = Get(id);
+  return block.written ? block.ready : block.last_use;
+}
+
+void Arena::NoteRead(BlockId id, const Fence& fence) {
+  Get(id).last_use.Add(fence);
+}
+
+void Arena::NoteWrite(BlockId id, const Fence& fence) {
+  Block& block = Get(id);
+  block.written = true;
+  // A union, not a replacement: parts may be written on different streams.
+  block.ready.Add(fence);
+  block.last_use.Add(fence);
+}
+
+void Arena::Retag(BlockId id, Category category) {
+  SetSplit(id, category, category, 0);
+}
+
+void Arena::SetSplit(BlockId id, Category a, Category b, int64_t bytes_of_b) {
+  Block& block = Get(id);
+  CASTOR_CHECK(bytes_of_b >= 0 && bytes_of_b <= block.bytes);
+  Account(block, -1);
+  block.a = a;
+  block.b = b;
+  block.bytes_of_b = bytes_of_b;
+  Account(block, 1);
+  UpdatePeaks();
+}
+
+int64_t Arena::LargestHoleBytes() const {
+  int64_t largest = 0, run = 0, run_end = 0;
+  for (const auto& [offset, segment] : free_) {
+    run = offset == run_end ? run + segment.bytes : segment.bytes;
+    run_end = offset + segment.bytes;
+    largest = std::max(largest, run);
+  }
+  return largest;
+}
+
+bool Arena::CheapToTake(const Fence& fence, End end) const {
+  // What lives at the high end belongs to operators, which run on the compute
+  // stream: its own past costs nothing.
+  for (int i = 0; i < kNumStreams; ++i) {
+    const StreamId stream = static_cast<StreamId>(i);
+    const int64_t count = fence.count(stream);
+    if (count == 0 || (end == End::kHigh && stream == StreamId::kCompute)) {
+      continue;
+    }
+    if (!device_->Reached(Fence(stream, count))) return false;
+  }
+  return true;
+}
+
+int64_t Arena::FindFit(int64_t bytes, End end, bool only_cheap) const {
+  int64_t run_begin = -1, run_end = -1;  // of usable free segments
+  const auto usable = [&](const FreeSegment& segment) {
+    return !only_cheap || CheapToTake(segment.fence, end);
+  };
+  if (end == End::kLow) {
+    for (const auto& [offset, segment] : free_) {
+      if (!usable(segment)) continue;
+      if (offset != run_end) run_begin = offset;
+      run_end = offset + segment.bytes;
+      if (run_end - run_begin >= bytes) return run_begin;
+    }
+    return -1;
+  }
+  for (auto it = free_.rbegin(); it != free_.rend(); ++it) {
+    const auto& [offset, segment] = *it;
+    if (!usable(segment)) continue;
+    if (offset + segment.bytes != run_begin) run_end = offset + segment.bytes;
+    run_begin = offset;
+    if (run_end - run_begin >= bytes) return run_end - bytes;
+  }
+  return -1;
+}
+
+Fence Arena::Take(int64_t offset, int64_t bytes) {
+  Fence fences;
+  const int64_t end = offset + bytes;
+  auto it = free_.upper_bound(offset);
+  CASTOR_CHECK(it != free_.begin());
+  --it;
+  int64_t covered = offset;
+  while (covered < end) {
+    CASTOR_CHECK(it != free_.end() && it->first <= covered);
+    const int64_t begin = it->first;
+    const FreeSegment segment = it->second;
+    const int64_t segment_end = begin + segment.bytes;
+    CASTOR_CHECK(segment_end > covered);
+    fences.Add(segment.fence);
+    covered = segment_end;
+    if (begin < offset) {
+      it->second.bytes = offset - begin;
+      ++it;
+    } else {
+      it = free_.erase(it);
+    }
+    if (segment_end > end) {
+      free_.emplace(end, FreeSegment{segment_end - end, segment.fence});
+      break;
+    }
+  }
+  return fences;
+}
+
+void Arena::Give(int64_t offset, int64_t bytes, const Fence& given) {
+  const bool many =
+      static_cast<int64_t>(free_.size()) > kManyFreeSegments;
+  // Segments become one where that loses nothing: equal fences, or both over.
+  // Where there are very many, also where a later block may wait for more than
+  // it has to.
+  const auto same = [&](const Fence& a, const Fence& b) {
+    return many || a == b || (device_->Reached(a) && device_->Reached(b));
+  };
+  Fence fence = given;
+  auto next = free_.lower_bound(offset);
+  if (next != free_.end() && next->first == offset + bytes &&
+      same(fence, next->second.fence)) {
+    fence.Add(next->second.fence);
+    bytes += next->second.bytes;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    auto before = std::prev(next);
+    if (before->first + before->second.bytes == offset &&
+        same(fence, before->second.fence)) {
+      before->second.fence.Add(fence);
+      before->second.bytes += bytes;
+      return;
+    }
+  }
+  free_.emplace_hint(next, offset, FreeSegment{bytes, fence});
+}
+
+void Arena::Compact(int64_t wanted) {
+  // Holes in the order of addresses, and the blocks between them. Making one
+  // hole of holes i..j moves exactly the blocks between i and j, so the cheapest
+  // way is the window with enough free and the fewest used bytes.
+  struct Hole {
+    int64_t begin, end;
+  };
+  std::vector<Hole> holes;
+  for (const auto& [offset, segment] : free_) {
+    if (holes.empty() || holes.back().end != offset) {
+      holes.push_back({offset, offset});
+    }
+    holes.back().end = offset + segment.bytes;
+  }
+  int64_t best_cost = std::numeric_limits<int64_t>::max();
+  Hole best{0, 0};
+  int64_t free_in_window = 0;
+  size_t first = 0;
+  for (const Hole& last : holes) {
+    free_in_window += last.end - last.begin;
+    // The shortest window that ends here and has enough.
+    while (free_in_window - (holes[first].end - holes[first].begin) >= wanted) {
+      free_in_window -= holes[first].end - holes[first].begin;
+      ++first;
+    }
+    if (free_in_window < wanted) continue;
+    const int64_t cost = last.end - holes[first].begin - free_in_window;
+    if (cost < best_cost) {
+      best_cost = cost;
+      best = {holes[first].begin, last.end};
+    }
+  }
+  CASTOR_CHECK(best_cost < std::numeric_limits<int64_t>::max());
+
+  // Up to the last block that came from the low end blocks slide down, the
+  // others slide up.
+  std::vector<int64_t> inside;  // slots
+  size_t down = 0;
+  for (auto it = blocks_.lower_bound(best.begin);
+       it != blocks_.end() && it->first < best.end; ++it) {
+    inside.push_back(it->second);
+    if (slots_[it->second].end == End::kLow) down = inside.size();
+  }
+  int64_t low = best.begin;
+  for (size_t i = 0; i < down; ++i) {
+    Move(inside[i], low);
+    low += slots_[inside[i]].bytes;
+  }
+  int64_t high = best.end;
+  for (size_t i = inside.size(); i-- > down;) {
+    high -= slots_[inside[i]].bytes;
+    Move(inside[i], high);
+  }
+}
+
+void Arena::Move(int64_t slot, int64_t to) {
+  Block& block = slots_[slot];
+  const int64_t from = block.offset;
+  const int64_t bytes = block.bytes;
+  if (from == to) return;
+  // The parts of the destination that are not the block's own: they are free,
+  // as the block slides within the hole beside it.
+  const int64_t begin = to < from ? to : std::max(to, from + bytes);
+  const int64_t end = to < from ? std::min(to + bytes, from) : to + bytes;
+  const int64_t vacated = to < from ? std::max(from, to + bytes) : from;
+  const int64_t vacated_bytes = end - begin;
+  block.last_use.Add(Take(begin, end - begin));
+  device_->Wait(StreamId::kCompute, block.last_use, options_.tag);
+  // One after the other on one stream: a later move may take what an earlier
+  // one has left.
+  const Fence moved = device_->Copy(StreamId::kCompute, options_.tag,
+                                    memory_ + to, memory_ + from, bytes);
+  blocks_.erase(from);
+  blocks_.emplace(to, slot);
+  block.offset = to;
+  block.ready = block.last_use = moved;
+  block.written = true;
+  Give(vacated, vacated_bytes,
+       options_.scribble_freed ? Scribble(vacated, vacated_bytes, moved)
+                               : moved);
+  stats_.moved_bytes += bytes;
+}
+
+Fence Arena::Scribble(int64_t offset, int64_t bytes, const Fence& fence) {
+  device_->Wait(StreamId::kCompute, fence, options_.tag);
+  std::byte* const begin = memory_ + offset;
+  return device_->Enqueue(StreamId::kCompute, options_.tag,
+                          [begin, bytes](const ExecContext&) {
+                            std::memset(begin, 0xFF, bytes);
+                            return absl::OkStatus();
+                          });
+}
+
+void Arena::Account(const Block& block, int sign) {
+  const int64_t of_a = block.bytes - block.bytes_of_b;
+  stats_.used[block.a] += sign * of_a;
+  stats_.used[block.b] += sign * block.bytes_of_b;
+  stats_.used_bytes += sign * block.bytes;
+  if (IsTransient(block.a)) stats_.transient_bytes += sign * of_a;
+  if (IsTransient(block.b)) stats_.transient_bytes += sign * block.bytes_of_b;
+}
+
+void Arena::UpdatePeaks() {
+  stats_.transient_peak_bytes =
+      std::max(stats_.transient_peak_bytes, stats_.transient_bytes);
+  if (stats_.used_bytes > stats_.peak_bytes) {
+    stats_.peak_bytes = stats_.used_bytes;
+    stats_.used_at_peak = stats_.used;
+  }
+}
+
+absl::Status Arena::CheckConsistency() const {
+  const auto broken = [](auto&&... parts) {
+    return absl::InternalError(absl::StrCat("arena: ", parts...));
+  };
+  // Walk both maps as one sequence of segments.
+  auto block_it = blocks_.begin();
+  auto free_it = free_.begin();
+  int64_t at = 0, used_sum = 0, transient = 0;
+  BytesByCategory used;
+  while (block_it != blocks_.end() || free_it != free_.end()) {
+    if (free_it != free_.end() && free_it->first == at) {
+      if (free_it->second.bytes <= 0 ||
+          free_it->second.bytes % kBlockAlignment != 0) {
+        return broken("free segment at ", at, " of ", free_it->second.bytes);
+      }
+      at += free_it->second.bytes;
+      ++free_it;
+      continue;
+    }
+    if (block_it == blocks_.end() || block_it->first != at) {
+      return broken("no segment starts at ", at);
+    }
+    const Block& block = slots_[block_it->second];
+    if (block.offset != at || block.bytes <= 0 ||
+        block.bytes % kBlockAlignment != 0) {
+      return broken("block of ", block.owner, " at ", at, " has offset ",
+                    block.offset, " and ", block.bytes, " bytes");
+    }
+    const int64_t of_a = block.bytes - block.bytes_of_b;
+    used[block.a] += of_a;
+    used[block.b] += block.bytes_of_b;
+    used_sum += block.bytes;
+    if (IsTransient(block.a)) transient += of_a;
+    if (IsTransient(block.b)) transient += block.bytes_of_b;
+    at += block.bytes;
+    ++block_it;
+  }
+  if (at != capacity_bytes_ || at > device_->memory_bytes()) {
+    return broken("segments end at ", at, " of ", capacity_bytes_);
+  }
+  if (!(used == stats_.used) || used_sum != stats_.used_bytes ||
+      used.Sum() != used_sum || transient != stats_.transient_bytes) {
+    return broken("in use: ", used.ToString(), "; counted: ",
+                  stats_.used.ToString());
+  }
+  if (stats_.peak_bytes < used_sum || stats_.peak_bytes > capacity_bytes_ ||
+      stats_.used_at_peak.Sum() != stats_.peak_bytes) {
+    return broken("peak ", stats_.peak_bytes, " with ", used_sum, " of ",
+                  capacity_bytes_, " in use");
+  }
+  if (slots_.size() - empty_slots_.size() != blocks_.size()) {
+    return broken(slots_.size(), " slots, ", empty_slots_.size(), " empty, ",
+                  blocks_.size(), " blocks");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace castor

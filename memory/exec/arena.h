@@ -1,0 +1,189 @@
+// The device's memory, handed out in blocks.
+//
+// One arena owns a device's one block of memory. Chunk payloads and optimizer
+// chunks grow from the low end, non-model data from the high end:
+//
+//   0                                                     capacity_bytes()
+//   | payload | payload | ~~~ | optimizer |  ...  | ~ | activation | work |
+//     End::kLow ->           a hole                       <- End::kHigh
+//
+// Words. A *segment* is a run of bytes that is either a block or free; a *hole*
+// is a longest run of free segments. Free segments keep the fences of their last
+// use, each its own, so that a block waits only for those whose bytes it takes.
+//
+// Invariants (CheckConsistency):
+//  1. Segments tile [0, capacity) exactly: no gap, no overlap; each is a
+//     multiple of kBlockAlignment. capacity = memory_bytes() rounded down to it.
+//  2. Bytes by category sum to the bytes of all blocks, which never exceed
+//     memory_bytes().
+//  3. Allocate fails with ResourceExhausted if and only if the sum of free bytes
+//     is less than the bytes wanted: where no hole fits, blocks are moved
+//     (device-to-device copies on the compute stream) until one does.
+//
+// Where a block is placed may depend on which fences are reached, so on time;
+// whether it can be placed does not, nor what it holds.
+//
+// Sizes are rounded up to kBlockAlignment. A block of 0 bytes takes one unit, so
+// that every block has a pointer of its own.
+//
+// Order of use. Who queues work on a block:
+//   reads   Wait(stream, WaitToRead(b));   queue;  NoteRead(b, its fence)
+//   writes  Wait(stream, WaitToWrite(b));  queue;  NoteWrite(b, its fence)
+// and takes Pointer(b) after the last Allocate before queueing: Allocate may
+// move blocks. Moves wait for all noted work, later work waits for the move.
+//
+// Threads: one, the one that queues work on the device. Nothing here blocks.
+// Lifetime: the device outlives the arena.
+// Cost: Allocate and Free take well under a microsecond while segments are few;
+// linear in the number of free segments, in all segments where blocks move.
+#ifndef CASTOR_MEMORY_EXEC_ARENA_H_
+#define CASTOR_MEMORY_EXEC_ARENA_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/ids.h"
+#include "device/device.h"
+#include "memory/exec/category.h"
+
+namespace castor {
+
+// A block of an arena. Never given out twice; using one after Free is a bug that
+// is caught.
+using BlockId = Id<struct BlockIdTag>;
+
+enum class End : uint8_t { kLow, kHigh };
+
+struct ArenaOptions {
+  // For tests: all bytes that are free are filled with NaN (0xFF), on the compute
+  // stream, so that what is used after it was freed or moved, or before it was
+  // written, shows.
+  bool scribble_freed = false;
+  // The observer's tag of moves and scribbles and of the waits before them.
+  int64_t tag = -1;
+};
+
+struct ArenaStats {
+  BytesByCategory used;            // now
+  BytesByCategory used_at_peak;    // when peak_bytes was first reached
+  int64_t used_bytes = 0;          // sum of `used`
+  int64_t peak_bytes = 0;          // since the arena was made
+  int64_t transient_bytes = 0;     // of IsTransient categories, now
+  int64_t transient_peak_bytes = 0;  // since the last StartWindow
+  int64_t compactions = 0;         // allocations for which blocks moved
+  int64_t moved_bytes = 0;
+};
+
+class Arena {
+ public:
+  // InvalidArgument: `device` is null.
+  static absl::StatusOr<std::unique_ptr<Arena>> Create(
+      Device* device, const ArenaOptions& options = {});
+
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // `owner` is for messages. InvalidArgument: negative bytes.
+  // ResourceExhausted: see invariant 3; names wanted, free and used bytes.
+  absl::StatusOr<BlockId> Allocate(int64_t bytes, Category category, End end,
+                                   absl::string_view owner);
+  // Returns at once; who takes the bytes next waits for the block's last use.
+  void Free(BlockId block);
+
+  // Valid until the next Allocate.
+  void* Pointer(BlockId block) const { return memory_ + Get(block).offset; }
+  int64_t Bytes(BlockId block) const { return Get(block).bytes; }  // rounded
+  absl::string_view Owner(BlockId block) const { return Get(block).owner; }
+
+  // What a stream waits for before it reads: the last writes or moves.
+  Fence WaitToRead(BlockId block) const;
+  // ... before it writes: all work that touched the block, for a fresh block
+  // what last used the bytes that it took.
+  Fence WaitToWrite(BlockId block) const { return Get(block).last_use; }
+  void NoteRead(BlockId block, const Fence& fence);
+  void NoteWrite(BlockId block, const Fence& fence);
+
+  // The block's bytes count under `category` from now on.
+  void Retag(BlockId block, Category category);
+  // `bytes_of_b` of the block's bytes count under `b`, the rest under `a`: a
+  // payload in which gradients have taken over some parameters' places.
+  // `bytes_of_b` in [0, Bytes(block)].
+  void SetSplit(BlockId block, Category a, Category b, int64_t bytes_of_b);
+
+  // What the arena can hold: the budget, but for less than kBlockAlignment.
+  int64_t capacity_bytes() const { return capacity_bytes_; }
+  int64_t free_bytes() const { return capacity_bytes_ - stats_.used_bytes; }
+  int64_t LargestHoleBytes() const;
+  const ArenaStats& stats() const { return stats_; }
+  // Makes transient_peak_bytes the peak from now on: per operator, for the
+  // tracer.
+  void StartWindow() { stats_.transient_peak_bytes = stats_.transient_bytes; }
+
+  // Internal: which invariant is broken, where.
+  absl::Status CheckConsistency() const;
+
+ private:
+  struct Block {
+    int64_t offset = 0;
+    int64_t bytes = 0;  // 0: the slot is empty
+    int64_t generation = 0;
+    End end = End::kLow;
+    Category a = Category::kParameters, b = Category::kParameters;
+    int64_t bytes_of_b = 0;
+    bool written = false;
+    Fence ready;     // last writes and moves
+    Fence last_use;  // all work
+    std::string owner;
+  };
+  struct FreeSegment {
+    int64_t bytes = 0;
+    Fence fence;
+  };
+  using FreeMap = absl::btree_map<int64_t, FreeSegment>;  // by offset
+
+  Arena(Device* device, const ArenaOptions& options);
+
+  const Block& Get(BlockId block) const;
+  Block& Get(BlockId block);
+  int64_t TakeSlot();
+
+  // Whether a block at `end` that takes the segment has nothing to wait for
+  // that would cost time.
+  bool CheapToTake(const Fence& fence, End end) const;
+  // Offset of the first fit from `end`, or -1.
+  int64_t FindFit(int64_t bytes, End end, bool only_cheap) const;
+  // Removes [offset, offset + bytes) from the free segments; the union of the
+  // fences of those it touches. All of it must be free.
+  Fence Take(int64_t offset, int64_t bytes);
+  void Give(int64_t offset, int64_t bytes, const Fence& fence);
+  // Moves the fewest bytes that make a hole of `bytes`.
+  void Compact(int64_t bytes);
+  void Move(int64_t slot, int64_t to);
+  // Fills free bytes, after `fence`; the fence of the filling.
+  Fence Scribble(int64_t offset, int64_t bytes, const Fence& fence);
+
+  void Account(const Block& block, int sign);
+  void UpdatePeaks();
+
+  Device* const device_;
+  const ArenaOptions options_;
+  std::byte* const memory_;
+  const int64_t capacity_bytes_;
+  ArenaStats stats_;
+  std::vector<Block> slots_;
+  std::vector<int64_t> empty_slots_;
+  absl::btree_map<int64_t, int64_t> blocks_;  // offset -> slot
+  FreeMap free_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_EXEC_ARENA_H_
