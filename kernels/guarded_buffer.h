@@ -24,7 +24,7 @@ class GuardedBuffer {
     begin_ = static_cast<int64_t>((base + 63) / 64 * 64 - base) + kGuard +
              shift * SizeOf(dtype);
     std::fill(bytes_.begin(), bytes_.end(), kPattern);
-    std::memset(data(), 0xff, size * SizeOf(dtype));
+    std::fill_n(bytes_.begin() + begin_, size * SizeOf(dtype), 0xff);
   }
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;

@@ -1,0 +1,64 @@
+// Causal multi-head self-attention, fused: the T x T scores exist only for a few
+// rows of one head at a time.
+//
+//   s = q k^T / sqrt(D), causal; p = softmax(s); o = dropout(p) v
+//
+// Source: Dao et al., "FlashAttention", 2022 (recomputation of p in backward
+// from the row's log-sum-exp). Here rows are tiled but keys are not: a
+// tile's whole rows of s are formed, so the softmax is the plain one.
+#ifndef CASTOR_KERNELS_ATTENTION_H_
+#define CASTOR_KERNELS_ATTENTION_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "base/dtype.h"
+#include "base/philox.h"
+#include "device/device.h"
+
+namespace castor::kernels {
+
+// Shapes: B batch, T positions, H heads, D head size, C = H * D.
+// qkv [B, T, 3C]: for each position q, k, v one after the other, each H heads of
+// D (as GPT-2's c_attn gives them).
+struct AttentionShape {
+  int64_t batch = 0;      // B
+  int64_t positions = 0;  // T
+  int64_t heads = 0;      // H
+  int64_t head_size = 0;  // D
+  DType dtype = DType::kFloat32;
+  bool causal = true;
+  // Probability of dropping an element of p; kept ones are scaled by
+  // 1 / (1 - dropout). Element ((b H + h) T + i) T + j of `key` decides for
+  // p[b, h, i, j] as in kernels/dropout.h. 0: none.
+  float dropout = 0;
+  RandomKey key;
+};
+
+struct AttentionForwardArgs {
+  AttentionShape shape;
+  const void* qkv = nullptr;  // [B, T, 3C]
+  void* out = nullptr;        // [B, T, C]
+  float* lse = nullptr;       // [B, H, T] log-sum-exp of s's rows, always fp32
+  void* workspace = nullptr;
+};
+int64_t AttentionForwardWorkspaceBytes(const AttentionShape& shape);
+absl::Status AttentionForward(const ExecContext& context,
+                              const AttentionForwardArgs& args);
+
+struct AttentionBackwardArgs {
+  AttentionShape shape;
+  const void* qkv = nullptr;   // [B, T, 3C]
+  const void* out = nullptr;   // [B, T, C]
+  const float* lse = nullptr;  // [B, H, T]
+  const void* dout = nullptr;  // [B, T, C]
+  void* dqkv = nullptr;        // [B, T, 3C]
+  void* workspace = nullptr;
+};
+int64_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape);
+absl::Status AttentionBackward(const ExecContext& context,
+                               const AttentionBackwardArgs& args);
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_ATTENTION_H_
