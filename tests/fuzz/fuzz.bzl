@@ -1,0 +1,38 @@
+"""One rule for a fuzz target: a bounded test, or a libFuzzer binary."""
+
+def fuzz_test(name, srcs, deps, corpus, corpus_args, runs = 20000, **kwargs):
+    """A cc_test around LLVMFuzzerTestOneInput.
+
+    By default it is linked with standalone_driver.cc and runs the corpus and
+    `runs` mutations of it. For libFuzzer, with feedback from coverage and no
+    bound (add -max_total_time=60 or the like as --test_arg or by hand):
+
+      CC=clang-14 bazel build --define=fuzzer=libfuzzer \\
+        --copt=-fsanitize=fuzzer-no-link,address \\
+        --linkopt=-fsanitize=address //tests/fuzz:TARGET
+      bazel-bin/tests/fuzz/TARGET NEW_CORPUS_DIR tests/fixtures/...
+
+    Args:
+      name: of the test.
+      srcs: with LLVMFuzzerTestOneInput.
+      deps: what is fuzzed.
+      corpus: labels of the seeds.
+      corpus_args: their paths, files or directories, from the root.
+      runs: mutations in the test.
+      **kwargs: for cc_test.
+    """
+    native.cc_test(
+        name = name,
+        srcs = srcs,
+        data = corpus,
+        args = ["-runs=%d" % runs, "-seed=1"] + corpus_args,
+        linkopts = select({
+            "//tests/fuzz:libfuzzer": ["-fsanitize=fuzzer"],
+            "//conditions:default": [],
+        }),
+        deps = deps + select({
+            "//tests/fuzz:libfuzzer": [],
+            "//conditions:default": ["//tests/fuzz:standalone_driver"],
+        }),
+        **kwargs
+    )
