@@ -6,7 +6,6 @@
 // and speeds. So a few strengths are planned, each is simulated, and the
 // fastest is taken; the cpu policy's own schedule is among them.
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,14 +28,21 @@ struct Tuning {
 struct Candidate {
   Plan plan;
   PlanCost cost;
+  double score = 0;
+  Tuning tuning;
   int64_t spare_bytes = 0;  // that no moment needs, early fetches aside
-
-  int64_t bytes() const { return cost.h2d_bytes + cost.d2h_bytes; }
-  bool BetterThan(const Candidate& other) const {
-    return std::make_pair(cost.step_ns, bytes()) <
-           std::make_pair(other.cost.step_ns, other.bytes());
-  }
 };
+
+// A copy that hides behind an operator is not free: it takes power, and what
+// was estimated may turn out slower. It counts a twentieth of its time.
+constexpr double kHiddenCopyWeight = 0.05;
+
+double Score(const PlanCost& cost, const BusModel& bus) {
+  const double copies_s =
+      static_cast<double>(cost.h2d_bytes) / bus.h2d_bytes_per_s +
+      static_cast<double>(cost.d2h_bytes) / bus.d2h_bytes_per_s;
+  return static_cast<double>(cost.step_ns) + kHiddenCopyWeight * copies_s * 1e9;
+}
 
 // One side per chunk is given: which gaps to stay in, when to fetch.
 class AutoSchedule {
@@ -100,7 +106,9 @@ class AutoSchedule {
     }
     candidate.plan =
         WritePlan(PlacementPolicy::kAuto, request_, side_, index_, residency);
+    candidate.tuning = tuning;
     candidate.cost = SimulatePlan(candidate.plan, request_);
+    candidate.score = Score(candidate.cost, request_.bus);
     return candidate;
   }
 
@@ -109,6 +117,7 @@ class AutoSchedule {
     candidate.plan =
         PlanOneOperatorAhead(PlacementPolicy::kAuto, request_, side_);
     candidate.cost = SimulatePlan(candidate.plan, request_);
+    candidate.score = Score(candidate.cost, request_.bus);
     return candidate;
   }
 
@@ -119,76 +128,131 @@ class AutoSchedule {
   std::vector<int64_t> free_bytes_;
 };
 
-struct Best {
-  Candidate candidate;
-  int64_t spare_bytes = 0;  // of the plan that keeps least room free
-};
+// The best so far, never one that is slower than the cpu policy's.
+class Contest {
+ public:
+  explicit Contest(Candidate cpu)
+      : slowest_ns_(cpu.cost.step_ns), best_(std::move(cpu)) {}
 
-Best BestSchedule(const PlanRequest& request, std::vector<Side> side) {
-  const AutoSchedule schedule(request, std::move(side));
-  Best best;
-  best.candidate = schedule.MakeOneOperatorAhead();
-  std::vector<double> strengths = {0};
-  if (request.prefetch) strengths = {0, 0.5, 1, 1.5, 2, 4};
-  for (const double strength : strengths) {
-    for (const VictimRule rule :
-         {VictimRule::kFarthest, VictimRule::kCleanFirstFarthest}) {
-      Candidate candidate = schedule.Make({strength, rule});
-      best.spare_bytes = std::max(best.spare_bytes, candidate.spare_bytes);
-      if (candidate.BetterThan(best.candidate)) {
-        best.candidate = std::move(candidate);
-      }
+  void Enter(Candidate candidate) {
+    spare_bytes_ = std::max(spare_bytes_, candidate.spare_bytes);
+    if (candidate.cost.step_ns <= slowest_ns_ &&
+        candidate.score < best_.score) {
+      best_ = std::move(candidate);
     }
   }
-  return best;
+
+  Candidate& best() { return best_; }
+  // What the plan that keeps the least room free leaves.
+  int64_t spare_bytes() const { return spare_bytes_; }
+
+ private:
+  int64_t slowest_ns_;
+  Candidate best_;
+  int64_t spare_bytes_ = 0;
+};
+
+std::vector<Tuning> AllTunings(bool prefetch) {
+  std::vector<Tuning> tunings;
+  for (const double strength : {0.0, 0.5, 1.0, 1.5, 2.0, 4.0}) {
+    if (strength > 0 && !prefetch) break;
+    for (const VictimRule rule :
+         {VictimRule::kFarthest, VictimRule::kCleanFirstFarthest}) {
+      tunings.push_back({strength, rule});
+    }
+  }
+  return tunings;
 }
 
-// The most chunks whose optimizer states fit into the share of `spare`.
-int64_t MostWithin(const StepTrace& trace, const Admission& admission,
-                   double share_bytes) {
-  int64_t count = 0;
-  double bytes = 0;
-  for (const int64_t c : admission.order) {
-    bytes += static_cast<double>(OptimizerBlock(trace.chunks[c]));
-    if (bytes > share_bytes) break;
-    ++count;
+// `fewest` chunks of the order, then each one whose optimizer states still fit
+// into `bytes`.
+std::vector<Side> SidesWithin(const StepTrace& trace,
+                              const Admission& admission, double bytes) {
+  std::vector<Side> side = SidesOf(trace, admission.order, admission.fewest);
+  for (size_t i = 0; i < admission.order.size(); ++i) {
+    const int64_t c = admission.order[i];
+    const double block = static_cast<double>(OptimizerBlock(trace.chunks[c]));
+    if (static_cast<int64_t>(i) >= admission.fewest) {
+      if (block > bytes) continue;
+      side[c] = Side::kDevice;
+    }
+    bytes -= block;
   }
-  return std::clamp(count, admission.fewest, admission.most);
+  return side;
+}
+
+// Whether nothing ever has to move, optimizer states within their share.
+bool EverythingFits(const PlanRequest& request, const Admission& admission) {
+  const StepTrace& trace = *request.trace;
+  int64_t peak = 0;
+  for (const OpRecord& op : trace.ops) {
+    peak = std::max(peak, op.non_model_peak_bytes);
+  }
+  int64_t left =
+      request.device_budget_bytes - request.device_reserved_bytes - peak;
+  int64_t optimizer = 0;
+  for (const ChunkInfo& chunk : trace.chunks) {
+    left -= PayloadBlock(chunk);
+    optimizer += OptimizerBlock(chunk);
+  }
+  return left >= 0 &&
+         static_cast<double>(optimizer) <=
+             request.gpu_margin_mem_ratio * static_cast<double>(left);
 }
 
 }  // namespace
 
 Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
   const StepTrace& trace = *request.trace;
-  if (!request.fixed_side.empty()) {
-    return BestSchedule(request, request.fixed_side).candidate.plan;
+  const bool chooses = trace.training && request.fixed_side.empty();
+  if (chooses && EverythingFits(request, admission)) {
+    Plan plan = PlanCuda(request, admission);
+    plan.policy = PlacementPolicy::kAuto;
+    return plan;
   }
-  const int64_t fewest = admission.fewest;
-  Best best = BestSchedule(request, SidesOf(trace, admission.order, fewest));
-  if (admission.most == fewest) return best.candidate.plan;
 
-  int64_t most = MostWithin(
-      trace, admission,
-      request.gpu_margin_mem_ratio * static_cast<double>(best.spare_bytes));
-  // States on the device cost room that chunks could stay in, so fewer can be
-  // better. The most first: often they pay, and when all fit nothing moves.
-  int64_t least = fewest + 1;
-  const Candidate without = best.candidate;
-  const auto pays = [&](const Candidate& with) {
-    return with.cost.step_ns <= without.cost.step_ns &&
-           with.bytes() <= without.bytes();
-  };
-  for (int64_t count = most; least <= most; count = (least + most + 1) / 2) {
-    Best with = BestSchedule(request, SidesOf(trace, admission.order, count));
-    const bool better = pays(with.candidate);
-    if (better && !best.candidate.BetterThan(with.candidate)) best = with;
-    if (better) {
-      least = count + 1;
-    } else {
-      most = count - 1;
+  const std::vector<Side> first_side =
+      chooses || request.fixed_side.empty()
+          ? SidesOf(trace, admission.order, admission.fewest)
+          : request.fixed_side;
+  const AutoSchedule first(request, first_side);
+  Contest contest(first.MakeOneOperatorAhead());
+  for (const Tuning& tuning : AllTunings(request.prefetch)) {
+    contest.Enter(first.Make(tuning));
+  }
+  if (!chooses) return std::move(contest.best().plan);
+
+  // States on the device spare copies and the host's work, but take room all
+  // step long in which chunks could stay. So first what no moment needs for the
+  // best plan without them, then shares of all that no operator needs.
+  const Tuning tuning = contest.best().tuning;
+  const double ratio = request.gpu_margin_mem_ratio;
+  const double margin = static_cast<double>(
+      request.device_budget_bytes -
+      PeakNeededDeviceBytes(request, SidesOf(trace, admission.order, 0)));
+  std::vector<double> shares = {ratio *
+                                static_cast<double>(contest.spare_bytes())};
+  constexpr int kShares = 8;
+  for (int i = 1; i <= kShares; ++i) {
+    shares.push_back(ratio * margin * i / kShares);
+  }
+  std::vector<std::vector<Side>> tried = {first_side};
+  for (const double share : shares) {
+    std::vector<Side> side = SidesWithin(trace, admission, share);
+    if (std::find(tried.begin(), tried.end(), side) != tried.end()) continue;
+    tried.push_back(side);
+    if (PeakNeededDeviceBytes(request, side) > request.device_budget_bytes) {
+      continue;
+    }
+    const AutoSchedule schedule(request, side);
+    contest.Enter(schedule.Make(tuning));
+    for (const double strength : {0.0, 1.0}) {
+      if (strength > 0 && !request.prefetch) break;
+      if (strength == tuning.lead_strength) continue;
+      contest.Enter(schedule.Make({strength, tuning.rule}));
     }
   }
-  return best.candidate.plan;
+  return std::move(contest.best().plan);
 }
 
 }  // namespace castor

@@ -9,7 +9,8 @@ Plan PlanCuda(const PlanRequest& request, const Admission& admission) {
   plan.policy = PlacementPolicy::kCuda;
   plan.signature = trace.signature;
   plan.side = request.fixed_side.empty()
-                  ? SidesOf(trace, admission.order, admission.most)
+                  ? SidesOf(trace, admission.order,
+                            static_cast<int64_t>(admission.order.size()))
                   : request.fixed_side;
   for (int64_t c = 0; c < static_cast<int64_t>(trace.chunks.size()); ++c) {
     // An update leaves the payload dirty; frozen parameters never change.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
+#include <map>
 
 #include "base/check.h"
 #include "base/units.h"
@@ -10,36 +10,32 @@
 namespace castor {
 namespace {
 
-// Free device bytes, each with the time from which it may be overwritten. The
-// bytes that were freed first are taken first: one pool, without addresses, so
-// fragmentation and the choice among equal blocks are left out.
+// Free device bytes, each with the time from which it may be overwritten. Like
+// the arena, whoever takes some takes first what is ready first. There are no
+// addresses, so neither fragmentation nor moves of blocks.
 class FreePool {
  public:
   void Give(int64_t bytes, int64_t from_ns) {
-    if (bytes > 0) blocks_.push_back({bytes, from_ns});
+    if (bytes > 0) bytes_from_[from_ns] += bytes;
   }
 
   // When all of the bytes taken may be overwritten.
   int64_t Take(int64_t bytes) {
     int64_t from_ns = 0;
     while (bytes > 0) {
-      CASTOR_CHECK(!blocks_.empty());
-      Block& oldest = blocks_.front();
-      const int64_t taken = std::min(bytes, oldest.bytes);
-      from_ns = std::max(from_ns, oldest.from_ns);
+      CASTOR_CHECK(!bytes_from_.empty());
+      const auto first = bytes_from_.begin();
+      const int64_t taken = std::min(bytes, first->second);
+      from_ns = first->first;
       bytes -= taken;
-      oldest.bytes -= taken;
-      if (oldest.bytes == 0) blocks_.pop_front();
+      first->second -= taken;
+      if (first->second == 0) bytes_from_.erase(first);
     }
     return from_ns;
   }
 
  private:
-  struct Block {
-    int64_t bytes;
-    int64_t from_ns;
-  };
-  std::deque<Block> blocks_;
+  std::map<int64_t, int64_t> bytes_from_;
 };
 
 struct PayloadTimes {
