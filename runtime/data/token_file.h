@@ -1,0 +1,54 @@
+// A file of tokens, memory-mapped: nothing is read before it is used, and the
+// page cache holds it, not us.
+//
+//   *.txt   each byte is a token, 0 to 255
+//   *.bin   little-endian unsigned integers of 2 or 4 bytes
+#ifndef CASTOR_RUNTIME_DATA_TOKEN_FILE_H_
+#define CASTOR_RUNTIME_DATA_TOKEN_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/config/config.h"
+
+namespace castor {
+
+// Thread-safe: reads only. The file must not shrink while it is open (the
+// system would end the process); it may be renamed or removed.
+class TokenFile {
+ public:
+  // `token_type` is for .bin. NotFound: no such file. InvalidArgument: another
+  // suffix, a directory, an empty file, a size that is no multiple of a
+  // token's.
+  static absl::StatusOr<std::unique_ptr<TokenFile>> Open(
+      const std::string& path, TokenType token_type);
+  ~TokenFile();
+  TokenFile(const TokenFile&) = delete;
+  TokenFile& operator=(const TokenFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }  // tokens
+
+  // out[i] = token `begin` + i, for i in [0, count), which must lie in the
+  // file. InvalidArgument: a token outside [0, vocabulary), with file and
+  // position.
+  absl::Status Read(int64_t begin, int64_t count, int64_t vocabulary,
+                    int32_t* out) const;
+
+ private:
+  TokenFile(std::string path, const void* data, int64_t bytes,
+            int64_t token_bytes);
+
+  const std::string path_;
+  const void* const data_;
+  const int64_t bytes_;
+  const int64_t token_bytes_;
+  const int64_t size_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_DATA_TOKEN_FILE_H_
