@@ -72,11 +72,10 @@ absl::StatusOr<BlockId> Arena::Allocate(int64_t bytes, Category category,
     return absl::InvalidArgumentError(absl::StrCat(
         "arena: ", owner, " asks for ", bytes, " bytes; a size is at least 0"));
   }
-  // No rounding of what cannot fit: it could overflow.
+  // Nothing that is larger fits, and rounding it could overflow.
+  bytes = std::min(bytes, kUnlimitedBytes);
   const int64_t wanted =
-      bytes > capacity_bytes_
-          ? bytes
-          : std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
+      std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
   if (wanted > free_bytes()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "device memory: ", owner, " (", CategoryName(category), ") wants ",
@@ -84,7 +83,7 @@ absl::StatusOr<BlockId> Arena::Allocate(int64_t bytes, Category category,
         " of ", capacity_bytes_, ", largest hole ", LargestHoleBytes(),
         "; in use: ", stats_.used.ToString(),
         "; it takes a memory.device_memory of at least ",
-        std::min(wanted, kUnlimitedBytes) + stats_.used_bytes, " bytes"));
+        wanted + stats_.used_bytes, " bytes"));
   }
   int64_t offset = FindFit(wanted, end, /*only_cheap=*/true);
   if (offset < 0) offset = FindFit(wanted, end, /*only_cheap=*/false);

@@ -1,0 +1,223 @@
+#include "memory/exec/host_memory.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/units.h"
+#include "memory/plan/plan.h"
+
+namespace castor {
+namespace {
+
+int64_t PageBytes() {
+  static const int64_t bytes = sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+// What a block of `bytes` counts for.
+int64_t Counted(int64_t bytes) {
+  return std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
+}
+
+std::byte* MapPages(int64_t bytes) {
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
+}
+
+// Locks pages as they are touched, not before: memory of the pool that no block
+// uses costs nothing.
+bool LockPages(std::byte* data, int64_t bytes) {
+#ifdef MLOCK_ONFAULT
+  return mlock2(data, bytes, MLOCK_ONFAULT) == 0;
+#else
+  return mlock(data, bytes) == 0;
+#endif
+}
+
+}  // namespace
+
+HostBlock& HostBlock::operator=(HostBlock&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  owner_ = std::exchange(other.owner_, nullptr);
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  category_ = other.category_;
+  pinned_ = std::exchange(other.pinned_, false);
+  return *this;
+}
+
+void HostBlock::Release() {
+  if (owner_ != nullptr) owner_->Release(*this);
+  owner_ = nullptr;
+  data_ = nullptr;
+  size_ = 0;
+  pinned_ = false;
+}
+
+absl::StatusOr<std::unique_ptr<HostMemory>> HostMemory::Create(
+    const HostMemoryOptions& options) {
+  if (options.budget_bytes < 0 || options.pinned_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "host memory: a budget of ", options.budget_bytes, " bytes, ",
+        options.pinned_bytes, " of them pinned; sizes are at least 0"));
+  }
+  const int64_t pinned = std::min(options.pinned_bytes, options.budget_bytes);
+  if (pinned >= kUnlimitedBytes) {
+    return absl::InvalidArgumentError(
+        "host memory: the pinned pool is made once, so it needs a size; set "
+        "memory.pinned_memory");
+  }
+  std::unique_ptr<HostMemory> memory(new HostMemory(options));
+  if (pinned > 0) memory->CreatePool(pinned);
+  return memory;
+}
+
+void HostMemory::CreatePool(int64_t bytes) {
+  const int64_t mapped = RoundUp(bytes, PageBytes());
+  std::byte* const pool = MapPages(mapped);
+  if (pool == nullptr || !LockPages(pool, mapped)) {
+    const int error = errno;
+    rlimit limit{};
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    pinned_note_ = absl::StrCat(
+        "no pinned memory: locking ", FormatBytes(mapped), " failed (",
+        std::strerror(error), ", limit ",
+        limit.rlim_cur == RLIM_INFINITY
+            ? "none"
+            : FormatBytes(static_cast<int64_t>(std::min<rlim_t>(
+                  limit.rlim_cur, kUnlimitedBytes))),
+        "); copies use pageable memory. Raise the limit (ulimit -l) or lower "
+        "memory.pinned_memory");
+    if (pool != nullptr) munmap(pool, mapped);
+    return;
+  }
+  pool_ = pool;
+  pool_bytes_ = mapped;
+  pool_free_.emplace(0, mapped);
+  stats_.pinned_capacity_bytes = mapped;
+}
+
+HostMemory::~HostMemory() {
+  CASTOR_CHECK(stats_.used_bytes == 0);
+  if (pool_ != nullptr) munmap(pool_, pool_bytes_);
+}
+
+absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
+                                               Category category,
+                                               absl::string_view owner) {
+  if (bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "host memory: ", owner, " asks for ", bytes,
+        " bytes; a size is at least 0"));
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t free = options_.budget_bytes - stats_.used_bytes;
+  // Nothing that is larger fits, and rounding it could overflow.
+  const int64_t counted = Counted(std::min(bytes, kUnlimitedBytes));
+  if (counted > free) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "host memory: ", owner, " (", CategoryName(category), ") wants ",
+        counted, " bytes (", FormatBytes(counted), "); free ", free, " of ",
+        options_.budget_bytes, ", largest hole ", free,
+        "; in use: ", stats_.used.ToString(),
+        "; it takes a memory.host_memory of at least ",
+        counted + stats_.used_bytes, " bytes"));
+  }
+  HostBlock block;
+  const int64_t mapped = RoundUp(counted, PageBytes());
+  const int64_t offset = TakeFromPool(mapped);
+  if (offset >= 0) {
+    block.data_ = pool_ + offset;
+    block.pinned_ = true;
+  } else {
+    block.data_ = MapPages(mapped);
+    if (block.data_ == nullptr) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "host memory: the system has no room for ", owner, " (",
+          CategoryName(category), "), ", counted, " bytes (",
+          FormatBytes(counted), "): ", std::strerror(errno), "; free ", free,
+          " of the budget"));
+    }
+    // Large streams of optimizer states: fewer TLB misses.
+    madvise(block.data_, mapped, MADV_HUGEPAGE);
+  }
+  block.owner_ = this;
+  block.size_ = bytes;
+  block.category_ = category;
+  stats_.used[category] += counted;
+  stats_.used_bytes += counted;
+  if (block.pinned_) stats_.pinned_used_bytes += counted;
+  if (stats_.used_bytes > stats_.peak_bytes) {
+    stats_.peak_bytes = stats_.used_bytes;
+    stats_.used_at_peak = stats_.used;
+  }
+  return block;
+}
+
+void HostMemory::Release(HostBlock& block) {
+  const int64_t counted = Counted(block.size_);
+  const int64_t mapped = RoundUp(counted, PageBytes());
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (block.pinned_) {
+    GiveToPool(block.data_ - pool_, mapped);
+    stats_.pinned_used_bytes -= counted;
+  } else {
+    CASTOR_CHECK(munmap(block.data_, mapped) == 0);
+  }
+  stats_.used[block.category_] -= counted;
+  stats_.used_bytes -= counted;
+}
+
+int64_t HostMemory::TakeFromPool(int64_t bytes) {
+  for (auto it = pool_free_.begin(); it != pool_free_.end(); ++it) {
+    const auto [offset, hole_bytes] = *it;
+    if (hole_bytes < bytes) continue;
+    pool_free_.erase(it);
+    if (hole_bytes > bytes) {
+      pool_free_.emplace(offset + bytes, hole_bytes - bytes);
+    }
+    return offset;
+  }
+  return -1;
+}
+
+void HostMemory::GiveToPool(int64_t offset, int64_t bytes) {
+  // The pages go back to the system; what is locked cannot be given back, so
+  // they are unlocked for a moment. Should locking them again fail, they are
+  // pageable from here on, which costs time, not correctness.
+  std::byte* const data = pool_ + offset;
+  munlock(data, bytes);
+  if (madvise(data, bytes, MADV_DONTNEED) != 0) std::memset(data, 0, bytes);
+  LockPages(data, bytes);
+
+  auto next = pool_free_.lower_bound(offset);
+  if (next != pool_free_.end() && next->first == offset + bytes) {
+    bytes += next->second;
+    next = pool_free_.erase(next);
+  }
+  if (next != pool_free_.begin()) {
+    auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      before->second += bytes;
+      return;
+    }
+  }
+  pool_free_.emplace(offset, bytes);
+}
+
+HostMemoryStats HostMemory::stats() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return stats_;
+}
+
+}  // namespace castor

@@ -1,0 +1,123 @@
+// The host's memory under a budget: homes of payloads, optimizer states,
+// staging.
+//
+// Invariants:
+//  1. The bytes of all blocks never exceed the budget. Each is rounded up to
+//     kBlockAlignment, as on the device, so that what the planner sums up fits.
+//     Blocks are whole pages of the system: up to one page per block more is
+//     resident than is counted.
+//  2. The *pinned pool* is one page-locked region, made once and never grown. A
+//     block lies in it while it has room (first fit), else in pageable memory.
+//     Its pages, too, are taken only when they are touched, and go back to
+//     the system with the block.
+//
+// Where page-locking fails (RLIMIT_MEMLOCK), there is no pool: all blocks are
+// pageable and pinned_note() says why and what to do.
+//
+// Threads: all methods, and destroying blocks, from any thread.
+// Lifetime: blocks may outlive neither the HostMemory nor their users' work.
+#ifndef CASTOR_MEMORY_EXEC_HOST_MEMORY_H_
+#define CASTOR_MEMORY_EXEC_HOST_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "memory/exec/category.h"
+
+namespace castor {
+
+class HostMemory;
+
+// Bytes of the host, page-aligned, zero at first. Move-only; destroying it
+// gives them back.
+class HostBlock {
+ public:
+  HostBlock() = default;
+  HostBlock(HostBlock&& other) noexcept { *this = std::move(other); }
+  HostBlock& operator=(HostBlock&& other) noexcept;
+  ~HostBlock() { Release(); }
+
+  // Null for the default block and one that was moved from.
+  std::byte* data() const { return data_; }
+  int64_t size() const { return size_; }  // as asked for
+  bool pinned() const { return pinned_; }
+
+ private:
+  friend class HostMemory;
+  void Release();
+
+  HostMemory* owner_ = nullptr;
+  std::byte* data_ = nullptr;
+  int64_t size_ = 0;
+  Category category_ = Category::kStaging;
+  bool pinned_ = false;
+};
+
+struct HostMemoryOptions {
+  int64_t budget_bytes = 0;  // kUnlimitedBytes: no bound but the system's
+  // The pool's size, rounded up to pages; at most the budget. 0: no pool.
+  int64_t pinned_bytes = 0;
+};
+
+struct HostMemoryStats {
+  BytesByCategory used;          // now
+  BytesByCategory used_at_peak;  // when peak_bytes was first reached
+  int64_t used_bytes = 0;        // sum of `used`
+  int64_t peak_bytes = 0;
+  int64_t pinned_used_bytes = 0;      // part of used_bytes
+  int64_t pinned_capacity_bytes = 0;  // 0 where there is no pool
+};
+
+class HostMemory {
+ public:
+  // InvalidArgument: negative sizes; an unlimited pool under an unlimited
+  // budget. That the pool cannot be locked is no error (see pinned_note).
+  static absl::StatusOr<std::unique_ptr<HostMemory>> Create(
+      const HostMemoryOptions& options);
+
+  // All blocks must be gone.
+  ~HostMemory();
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  // 0 bytes count as kBlockAlignment. `owner` is for messages.
+  // InvalidArgument: negative bytes. ResourceExhausted: the budget, or the
+  // system, has no room; names wanted and free bytes.
+  absl::StatusOr<HostBlock> Allocate(int64_t bytes, Category category,
+                                     absl::string_view owner);
+
+  int64_t budget_bytes() const { return options_.budget_bytes; }
+  HostMemoryStats stats() const;
+  // Why there is no pinned pool of the size asked for; empty where there is.
+  const std::string& pinned_note() const { return pinned_note_; }
+
+ private:
+  friend class HostBlock;
+
+  explicit HostMemory(const HostMemoryOptions& options) : options_(options) {}
+  void CreatePool(int64_t bytes);
+  // Offset in the pool, or -1. Rounded to pages.
+  int64_t TakeFromPool(int64_t bytes);
+  void GiveToPool(int64_t offset, int64_t bytes);
+  void Release(HostBlock& block);
+
+  const HostMemoryOptions options_;
+  std::string pinned_note_;
+  std::byte* pool_ = nullptr;
+  int64_t pool_bytes_ = 0;
+
+  mutable std::mutex mutex_;  // guards what follows
+  absl::btree_map<int64_t, int64_t> pool_free_;  // offset -> bytes
+  HostMemoryStats stats_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_EXEC_HOST_MEMORY_H_

@@ -1,0 +1,228 @@
+#include "memory/exec/host_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "base/units.h"
+#include "memory/plan/plan.h"
+
+namespace castor {
+namespace {
+
+std::unique_ptr<HostMemory> Make(int64_t budget_bytes,
+                                 int64_t pinned_bytes = 0) {
+  auto memory = HostMemory::Create(
+      {.budget_bytes = budget_bytes, .pinned_bytes = pinned_bytes});
+  EXPECT_TRUE(memory.ok()) << memory.status();
+  return *std::move(memory);
+}
+
+bool IsZero(const HostBlock& block) {
+  return std::all_of(block.data(), block.data() + block.size(),
+                     [](std::byte b) { return b == std::byte{0}; });
+}
+
+TEST(HostMemory, BlocksArePageAlignedAndZero) {
+  auto memory = Make(1 << 20);
+  for (int64_t bytes : {0, 1, 4096, 5000, 100000}) {
+    auto block = memory->Allocate(bytes, Category::kStaging, "test");
+    ASSERT_TRUE(block.ok()) << block.status();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block->data()) % 4096, 0u);
+    EXPECT_EQ(block->size(), bytes);
+    EXPECT_FALSE(block->pinned());
+    EXPECT_TRUE(IsZero(*block));
+    std::memset(block->data(), 1, bytes);
+  }
+  EXPECT_EQ(memory->stats().used_bytes, 0);
+}
+
+TEST(HostMemory, FillsTheBudgetToTheLastByteAndThenRefuses) {
+  auto memory = Make(10 * 256);
+  auto a = memory->Allocate(7 * 256, Category::kOptimizerStates, "states");
+  ASSERT_TRUE(a.ok());
+  auto refused = memory->Allocate(3 * 256 + 1, Category::kParameters, "home");
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
+  for (const char* part : {"host", "home", "parameters", "wants 1024",
+                           "free 768 of 2560", "optimizer states 1.75 KiB",
+                           "at least 2816 bytes"}) {
+    EXPECT_TRUE(absl::StrContains(refused.status().message(), part))
+        << part << " in: " << refused.status();
+  }
+  auto b = memory->Allocate(3 * 256, Category::kParameters, "home");
+  EXPECT_TRUE(b.ok());
+  EXPECT_FALSE(memory->Allocate(0, Category::kStaging, "zero").ok());
+  EXPECT_FALSE(memory->Allocate(INT64_MAX, Category::kStaging, "all").ok());
+  *a = HostBlock();
+  EXPECT_TRUE(memory->Allocate(7 * 256, Category::kStaging, "again").ok());
+}
+
+TEST(HostMemory, RefusesOptionsThatCannotWork) {
+  const auto create = [](int64_t budget, int64_t pinned) {
+    return HostMemory::Create({.budget_bytes = budget, .pinned_bytes = pinned})
+        .status();
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(create(-1, 0)));
+  EXPECT_TRUE(absl::IsInvalidArgument(create(0, -1)));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(create(kUnlimitedBytes, kUnlimitedBytes)));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Make(100)->Allocate(-1, Category::kStaging, "x").status()));
+}
+
+TEST(HostMemory, UnlimitedBudgetIsBoundedByTheSystemAlone) {
+  auto memory = Make(kUnlimitedBytes);
+  EXPECT_TRUE(memory->Allocate(1 << 20, Category::kStaging, "some").ok());
+  auto refused =
+      memory->Allocate(int64_t{1} << 59, Category::kStaging, "too much");
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
+  EXPECT_TRUE(absl::StrContains(refused.status().message(), "system"))
+      << refused.status();
+  EXPECT_EQ(memory->stats().used_bytes, 0);
+}
+
+TEST(HostMemory, CountsByCategoryAndKeepsThePeak) {
+  auto memory = Make(1 << 20);
+  auto a = memory->Allocate(1000, Category::kParameters, "a");
+  {
+    auto b = memory->Allocate(3000, Category::kOptimizerStates, "b");
+    ASSERT_TRUE(a.ok() && b.ok());
+    EXPECT_EQ(memory->stats().used_bytes, 1024 + 3072);
+  }
+  const HostMemoryStats stats = memory->stats();
+  EXPECT_EQ(stats.used[Category::kParameters], 1024);
+  EXPECT_EQ(stats.used[Category::kOptimizerStates], 0);
+  EXPECT_EQ(stats.used_bytes, 1024);
+  EXPECT_EQ(stats.peak_bytes, 4096);
+  EXPECT_EQ(stats.used_at_peak[Category::kOptimizerStates], 3072);
+}
+
+TEST(HostMemory, BlockMovesWithItsBytes) {
+  auto memory = Make(1 << 20);
+  HostBlock block = *memory->Allocate(100, Category::kStaging, "block");
+  std::byte* const data = block.data();
+  HostBlock other = std::move(block);
+  EXPECT_EQ(other.data(), data);
+  EXPECT_EQ(block.data(), nullptr);  // NOLINT: moved from, on purpose
+  HostBlock third = *memory->Allocate(100, Category::kStaging, "third");
+  third = std::move(other);  // gives back its own first
+  EXPECT_EQ(third.data(), data);
+  EXPECT_EQ(memory->stats().used_bytes, 256);
+  third = HostBlock();
+  EXPECT_EQ(memory->stats().used_bytes, 0);
+}
+
+TEST(HostMemory, PinnedPoolIsFilledFirstAndNeverGrows) {
+  auto memory = Make(1 << 20, 5 * 4096);
+  if (!memory->pinned_note().empty()) {
+    GTEST_SKIP() << memory->pinned_note();
+  }
+  EXPECT_EQ(memory->stats().pinned_capacity_bytes, 5 * 4096);
+  HostBlock a = *memory->Allocate(2 * 4096, Category::kParameters, "a");
+  HostBlock b = *memory->Allocate(4096, Category::kParameters, "b");
+  HostBlock c = *memory->Allocate(3 * 4096, Category::kParameters, "c");
+  HostBlock d = *memory->Allocate(2 * 4096, Category::kParameters, "d");
+  EXPECT_TRUE(a.pinned());
+  EXPECT_TRUE(b.pinned());
+  EXPECT_FALSE(c.pinned());  // no room for it, but for the next
+  EXPECT_TRUE(d.pinned());
+  EXPECT_EQ(memory->stats().pinned_used_bytes, 5 * 4096);
+  EXPECT_EQ(memory->stats().used_bytes, 8 * 4096);
+  // Freed neighbours become one hole, and its bytes are zero again.
+  for (HostBlock* block : {&a, &b, &d}) {
+    std::memset(block->data(), 1, block->size());
+  }
+  d = HostBlock();
+  a = HostBlock();
+  b = HostBlock();
+  HostBlock e = *memory->Allocate(5 * 4096, Category::kParameters, "e");
+  EXPECT_TRUE(e.pinned());
+  EXPECT_TRUE(IsZero(e));
+}
+
+TEST(HostMemory, SaysWhyThereIsNoPinnedPool) {
+  // Not even root, whom no limit binds, has such an address space.
+  auto memory = Make(int64_t{1} << 59, int64_t{1} << 58);
+  EXPECT_TRUE(absl::StrContains(memory->pinned_note(), "pinned_memory"))
+      << memory->pinned_note();
+  EXPECT_EQ(memory->stats().pinned_capacity_bytes, 0);
+  auto block = memory->Allocate(4096, Category::kStaging, "block");
+  ASSERT_TRUE(block.ok());
+  EXPECT_FALSE(block->pinned());
+}
+
+TEST(HostMemory, PoolIsCappedByTheBudget) {
+  auto memory = Make(4096, int64_t{1} << 58);
+  EXPECT_LE(memory->stats().pinned_capacity_bytes, 4096);
+}
+
+TEST(HostMemory, RandomSequencesKeepSumsAndContents) {
+  const uint32_t seed = 7;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  constexpr int64_t kBudget = 250'000;
+  auto memory = Make(kBudget, 128 << 10);
+  std::vector<std::pair<HostBlock, uint8_t>> blocks;
+  int64_t used = 0;
+  const auto counted = [](int64_t bytes) {
+    return std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
+  };
+  int refused = 0;
+  for (int step = 0; step < 4000; ++step) {
+    if (random() % 2 == 0) {
+      const int64_t bytes = random() % 40'000;
+      auto block = memory->Allocate(
+          bytes, static_cast<Category>(random() % kNumCategories), "x");
+      ASSERT_EQ(block.ok(), used + counted(bytes) <= kBudget);
+      if (!block.ok()) {
+        ++refused;
+        continue;
+      }
+      ASSERT_TRUE(IsZero(*block));
+      const uint8_t value = random() % 255 + 1;
+      std::memset(block->data(), value, bytes);
+      used += counted(bytes);
+      blocks.emplace_back(*std::move(block), value);
+    } else if (!blocks.empty()) {
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      const auto& [block, value] = blocks.back();
+      for (int64_t i = 0; i < block.size(); ++i) {
+        ASSERT_EQ(static_cast<uint8_t>(block.data()[i]), value);
+      }
+      used -= counted(block.size());
+      blocks.pop_back();
+    }
+    const HostMemoryStats stats = memory->stats();
+    ASSERT_EQ(stats.used_bytes, used);
+    ASSERT_EQ(stats.used.Sum(), used);
+    ASSERT_LE(stats.pinned_used_bytes, stats.pinned_capacity_bytes);
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST(HostMemory, ThreadsShareOneBudget) {
+  auto memory = Make(64 * 4096, 16 * 4096);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&memory, thread] {
+      for (int i = 0; i < 500; ++i) {
+        auto block = memory->Allocate(4096 * (1 + (i + thread) % 4),
+                                      Category::kStaging, "thread");
+        ASSERT_TRUE(block.ok()) << block.status();
+        std::memset(block->data(), thread, block->size());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(memory->stats().used_bytes, 0);
+  EXPECT_LE(memory->stats().peak_bytes, 16 * 4096);
+}
+
+}  // namespace
+}  // namespace castor
