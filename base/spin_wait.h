@@ -4,11 +4,11 @@
 // both sides; an operator of a small model takes no longer. So a thread that
 // has run out of work looks again for a short while.
 //
-// It does not yield in between: where other threads want the processor, a yield
+// It does not yield in between: where others want the processor, a yield
 // gives away a whole time slice (milliseconds), while a sleeper is put back at
-// once when it is woken. With two busy loops beside it on two processors, a wait
-// across streams took 119 us with 20 us of yields, 76 us with 20 us of looking
-// and 24 us with 5 us (//benchmarks:device_bench).
+// once when it is woken. With two busy loops beside it on two processors, a
+// wait across streams took 119 us with 20 us of yields, 76 us with 20 us of
+// looking and 24 us with 5 us (//benchmarks:device_bench).
 #ifndef CASTOR_BASE_SPIN_WAIT_H_
 #define CASTOR_BASE_SPIN_WAIT_H_
 

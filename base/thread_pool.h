@@ -56,8 +56,8 @@ class ThreadPool {
   //
   // A worker enters by raising the count while the loop is open; the caller
   // closes the loop once no task is left and waits for the count to fall to 0.
-  // So a worker that comes late costs the caller nothing, and what describes the
-  // loop (fn_, num_tasks_) changes only while nobody is inside.
+  // So a worker that comes late costs the caller nothing, and what describes
+  // the loop (fn_, num_tasks_) changes only while nobody is inside.
   static constexpr uint64_t kInside = (uint64_t{1} << 16) - 1;
   static constexpr uint64_t kCallerSleeps = uint64_t{1} << 16;
   static constexpr uint64_t kOpen = uint64_t{1} << 17;

@@ -20,8 +20,8 @@ std::unique_ptr<HostDevice> MakeDevice(int64_t memory_bytes) {
   return *std::move(device);
 }
 
-// An operator's share: an output and a workspace allocated, an input freed, with
-// `live` activations and as many chunks in place.
+// An operator's share: an output and a workspace allocated, an input freed,
+// with `live` activations and as many chunks in place.
 void BM_ArenaPerOperator(benchmark::State& state) {
   const int64_t live = state.range(0);
   auto device = MakeDevice(int64_t{1} << 30);

@@ -263,8 +263,8 @@ void Arena::Give(int64_t offset, int64_t bytes, const Fence& given) {
 
 void Arena::Compact(int64_t wanted) {
   // Holes in the order of addresses, and the blocks between them. Making one
-  // hole of holes i..j moves exactly the blocks between i and j, so the cheapest
-  // way is the window with enough free and the fewest used bytes.
+  // hole of holes i..j moves exactly the blocks between i and j, so the
+  // cheapest way is the window with enough free and the fewest used bytes.
   struct Hole {
     int64_t begin, end;
   };

@@ -8,23 +8,25 @@
 //     End::kLow ->           a hole                       <- End::kHigh
 //
 // Words. A *segment* is a run of bytes that is either a block or free; a *hole*
-// is a longest run of free segments. Free segments keep the fences of their last
-// use, each its own, so that a block waits only for those whose bytes it takes.
+// is a longest run of free segments. Free segments keep the fences of their
+// last use, each its own, so that a block waits only for those whose bytes it
+// takes.
 //
 // Invariants (CheckConsistency):
 //  1. Segments tile [0, capacity) exactly: no gap, no overlap; each is a
-//     multiple of kBlockAlignment. capacity = memory_bytes() rounded down to it.
+//     multiple of kBlockAlignment. capacity = memory_bytes() rounded down to
+//     it.
 //  2. Bytes by category sum to the bytes of all blocks, which never exceed
 //     memory_bytes().
-//  3. Allocate fails with ResourceExhausted if and only if the sum of free bytes
-//     is less than the bytes wanted: where no hole fits, blocks are moved
+//  3. Allocate fails with ResourceExhausted if and only if the sum of free
+//     bytes is less than the bytes wanted: where no hole fits, blocks are moved
 //     (device-to-device copies on the compute stream) until one does.
 //
 // Where a block is placed may depend on which fences are reached, so on time;
 // whether it can be placed does not, nor what it holds.
 //
-// Sizes are rounded up to kBlockAlignment. A block of 0 bytes takes one unit, so
-// that every block has a pointer of its own.
+// Sizes are rounded up to kBlockAlignment. A block of 0 bytes takes one unit,
+// so that every block has a pointer of its own.
 //
 // Order of use. Who queues work on a block:
 //   reads   Wait(stream, WaitToRead(b));   queue;  NoteRead(b, its fence)
@@ -56,16 +58,16 @@
 
 namespace castor {
 
-// A block of an arena. Never given out twice; using one after Free is a bug that
-// is caught.
+// A block of an arena. Never given out twice; using one after Free is a bug
+// that is caught.
 using BlockId = Id<struct BlockIdTag>;
 
 enum class End : uint8_t { kLow, kHigh };
 
 struct ArenaOptions {
-  // For tests: all bytes that are free are filled with NaN (0xFF), on the compute
-  // stream, so that what is used after it was freed or moved, or before it was
-  // written, shows.
+  // For tests: all bytes that are free are filled with NaN (0xFF), on the
+  // compute stream, so that what is used after it was freed or moved, or before
+  // it was written, shows.
   bool scribble_freed = false;
   // The observer's tag of moves and scribbles and of the waits before them.
   int64_t tag = -1;

@@ -1,6 +1,6 @@
-// Long random sequences on an arena against a naive model of it: sums, the exact
-// condition of failure, and what every block holds, written and read by work on
-// several streams that is ordered by the arena's fences alone.
+// Long random sequences on an arena against a naive model of it: sums, the
+// exact condition of failure, and what every block holds, written and read by
+// work on several streams that is ordered by the arena's fences alone.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
