@@ -1,0 +1,192 @@
+// The optimizer's pass against a memory triad, alternating within one run over
+// as many bytes of memory with the same threads.
+//
+// Bytes are what crosses the memory bus, for both alike. The triad a = b + s c
+// on fp32 reads b and c, reads a's lines before it writes them (write-allocate)
+// and writes them: 16 bytes per element. Adam reads gradient, master, m and v
+// and writes the parameter, master, m and v into lines that it has just read:
+// 32 bytes per element with fp32 gradients, 28 with bf16. A second triad writes
+// past the caches: 12 bytes per element. `share` is Adam's rate over that of the
+// better triad, the median over the rounds of one run.
+//
+//   bazel run //benchmarks:adam_bench -- --benchmark_min_time=5
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "base/dtype.h"
+#include "base/thread_pool.h"
+#include "benchmark/benchmark.h"
+#include "device/device.h"
+#include "kernels/adam.h"
+#include "kernels/cpu/targets.h"
+#include "kernels/cpu/tiles.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "benchmarks/adam_bench.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "hwy/cache_control.h"
+#include "kernels/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::kernels::cpu::HWY_NAMESPACE {
+
+void TriadTile(int64_t size, const float* b, const float* c, float* a) {
+  const VF32 s = hn::Set(F32(), 0.5f);
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= size; i += 4 * kLanes) {
+    const VF32 b0 = Load(b + i), c0 = Load(c + i);
+    const VF32 b1 = Load(b + i + kLanes), c1 = Load(c + i + kLanes);
+    const VF32 b2 = Load(b + i + 2 * kLanes), c2 = Load(c + i + 2 * kLanes);
+    const VF32 b3 = Load(b + i + 3 * kLanes), c3 = Load(c + i + 3 * kLanes);
+    Store(Fma(s, c0, b0), a + i);
+    Store(Fma(s, c1, b1), a + i + kLanes);
+    Store(Fma(s, c2, b2), a + i + 2 * kLanes);
+    Store(Fma(s, c3, b3), a + i + 3 * kLanes);
+  }
+  for (; i < size; i += kLanes) {
+    StorePart(Fma(s, LoadPart(c + i, size - i), LoadPart(b + i, size - i)),
+              a + i, size - i);
+  }
+}
+
+// `a` aligned for any vector, `size` a multiple of 16.
+void StreamTriadTile(int64_t size, const float* b, const float* c, float* a) {
+  const VF32 s = hn::Set(F32(), 0.5f);
+  for (int64_t i = 0; i < size; i += kLanes) {
+    hn::Stream(Fma(s, Load(c + i), Load(b + i)), F32(), a + i);
+  }
+  hwy::FlushStream();
+}
+
+}  // namespace castor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace castor::kernels {
+namespace cpu {
+HWY_EXPORT(TriadTile);
+HWY_EXPORT(StreamTriadTile);
+}  // namespace cpu
+
+namespace {
+
+constexpr int64_t kElements = int64_t{32} << 20;
+
+double Seconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+using Floats = std::unique_ptr<float, decltype(&std::free)>;
+
+Floats Allocate(int64_t size) {
+  Floats memory(static_cast<float*>(std::aligned_alloc(4096, size * 4)),
+                &std::free);
+  CASTOR_CHECK(memory != nullptr);
+  std::fill(memory.get(), memory.get() + size, 1e-3f);
+  return memory;
+}
+
+// Per byte.
+double TriadSeconds(ThreadPool& pool, float* memory, int64_t size,
+                    bool stream) {
+  const int64_t n = size / 3 / 16 * 16;
+  const double start = Seconds();
+  cpu::ParallelTiles(
+      ExecContext{&pool}, n, cpu::kElementTile,
+      [&](int64_t begin, int64_t end) {
+        const float* b = memory + n + begin;
+        const float* c = memory + 2 * n + begin;
+        if (stream) {
+          HWY_DYNAMIC_DISPATCH(cpu::StreamTriadTile)
+          (end - begin, b, c, memory + begin);
+        } else {
+          HWY_DYNAMIC_DISPATCH(cpu::TriadTile)
+          (end - begin, b, c, memory + begin);
+        }
+      });
+  return (Seconds() - start) / static_cast<double>(n) / (stream ? 12 : 16);
+}
+
+void BM_AdamAgainstTriad(benchmark::State& state, DType dtype) {
+  const int threads = static_cast<int>(state.range(0));
+  ThreadPool pool(threads);
+  const int64_t payload = kElements * SizeOf(dtype) / 4;  // in floats
+  const int64_t floats = payload + 3 * kElements;
+  const Floats triad_memory = Allocate(floats);
+  const Floats memory = Allocate(floats);
+  if (dtype == DType::kBFloat16) {
+    BFloat16* gradient = reinterpret_cast<BFloat16*>(memory.get());
+    std::fill(gradient, gradient + kElements, BFloat16(1e-3f));
+  }
+  const float scale = 0.5f;
+  AdamHyper hyper;
+  hyper.weight_decay = 0.1;
+  const AdamRange range{0, kElements, hyper};
+  AdamArgs args;
+  args.payload = memory.get();
+  args.dtype = dtype;
+  args.master = memory.get() + payload;
+  args.m = args.master + kElements;
+  args.v = args.m + kElements;
+  args.grad_scale = &scale;
+  args.ranges = &range;
+  args.num_ranges = 1;
+  const double bytes_per_element = 24 + 2.0 * static_cast<double>(SizeOf(dtype));
+
+  std::vector<double> adam, triad, stream, share;
+  // The first pair warms up.
+  TriadSeconds(pool, triad_memory.get(), floats, false);
+  CASTOR_CHECK(AdamUpdate(ExecContext{&pool}, args).ok());
+  for (auto _ : state) {
+    const double t = TriadSeconds(pool, triad_memory.get(), floats, false);
+    const double n = TriadSeconds(pool, triad_memory.get(), floats, true);
+    const double start = Seconds();
+    CASTOR_CHECK(AdamUpdate(ExecContext{&pool}, args).ok());
+    const double elapsed = Seconds() - start;
+    const double a =
+        elapsed / static_cast<double>(kElements) / bytes_per_element;
+    triad.push_back(1e-9 / t);
+    adam.push_back(1e-9 / a);
+    stream.push_back(1e-9 / n);
+    share.push_back(std::min(t, n) / a);
+    state.SetIterationTime(elapsed);
+  }
+  state.counters["adam_GB/s"] = Median(adam);
+  state.counters["triad_GB/s"] = Median(triad);
+  state.counters["stream_triad_GB/s"] = Median(stream);
+  state.counters["share"] = Median(share);
+  state.counters["share_min"] = *std::min_element(share.begin(), share.end());
+  state.counters["share_max"] = *std::max_element(share.begin(), share.end());
+  state.counters["Gelem/s"] = Median(adam) / bytes_per_element;
+}
+
+BENCHMARK_CAPTURE(BM_AdamAgainstTriad, fp32, DType::kFloat32)
+    ->Arg(1)
+    ->Arg(2)
+    ->UseManualTime()
+    ->Iterations(21)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_AdamAgainstTriad, bf16, DType::kBFloat16)
+    ->Arg(1)
+    ->Arg(2)
+    ->UseManualTime()
+    ->Iterations(21)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace castor::kernels
+
+BENCHMARK_MAIN();
+#endif  // HWY_ONCE
