@@ -7,8 +7,8 @@
 // It does not yield in between: where others want the processor, a yield
 // gives away a whole time slice (milliseconds), while a sleeper is put back at
 // once when it is woken. With two busy loops beside it on two processors, a
-// wait across streams took about 120 us with 20 us of yields and 25 us with 5 us
-// of looking (//benchmarks:device_bench; single runs, on a shared machine).
+// wait across streams took about 120 us with 20 us of yields and 25 us with
+// 5 us of looking (//benchmarks:device_bench; single runs, a shared machine).
 #ifndef CASTOR_BASE_SPIN_WAIT_H_
 #define CASTOR_BASE_SPIN_WAIT_H_
 
