@@ -58,6 +58,8 @@ struct OpRecord {
   // outputs are allocated until it has run: everything live plus outputs and
   // workspace.
   int64_t non_model_peak_bytes = 0;
+  // The part of it that is the operator's own workspace.
+  int64_t workspace_bytes = 0;
   // On the device for kCompute; of the device's version for kReduce, kUpdate.
   int64_t duration_ns = 0;
   // Of the host's version (kReduce, kUpdate).
