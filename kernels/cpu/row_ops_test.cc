@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "hwy/targets.h"
 #include "kernels/guarded_buffer.h"
 
 namespace castor::kernels::cpu {
@@ -125,6 +127,37 @@ TEST(RowOps, AttentionGradientFollowsItsFormula) {
         ASSERT_NEAR(dp[i], p * (dp0[i] * f - 0.5) * 0.125,
                     20 * kU * p * (std::abs(dp0[i] * f) + 0.5) * 0.125);
       }
+    }
+  }
+}
+
+// As if this processor had no more than each of its instruction sets. Each is
+// within (size + 30) u of the exact result, as above; exp itself differs in a
+// last bit between AVX2 and AVX-512.
+TEST(RowOps, AgreeOnEveryVectorLength) {
+  const int64_t supported = hwy::SupportedTargets();
+  std::vector<std::unique_ptr<GuardedBuffer>> owned;
+  for (int64_t target : {HWY_AVX2, HWY_AVX3, HWY_AVX3_DL, HWY_NEON}) {
+    if ((supported & target) == 0) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+    std::mt19937_64 random(5);
+    owned.push_back(std::make_unique<GuardedBuffer>(DType::kFloat32, 104));
+    GuardedBuffer& x = *owned.back();
+    x.FillNormal(random, 2);
+    // The row is 101 long; what is returned lies behind it.
+    const float max = MaxOf(x.floats(), 101);
+    x.Set(101, SumExp(x.floats(), 101, max));
+    x.Set(102, Dot(x.floats(), x.floats(), 101));
+    x.Set(103, Softmax(x.floats(), 101));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
+  for (const auto& result : owned) {
+    EXPECT_TRUE(result->GuardsIntact());
+    for (int64_t i = 0; i < result->size(); ++i) {
+      const double expected = (*owned.front())[i];
+      EXPECT_NEAR((*result)[i], expected, 2 * 131 * kU * std::abs(expected));
     }
   }
 }
