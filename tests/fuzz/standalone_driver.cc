@@ -70,7 +70,10 @@ class Mutator {
 
   Input Mutate(const Input& base, const Input& other) {
     Input input = base;
-    for (size_t i = 1 + Below(6); i > 0; --i) MutateOnce(input, other);
+    // Mostly one or two: more, and nothing gets past the first check.
+    do {
+      MutateOnce(input, other);
+    } while (Below(2) == 0);
     if (input.size() > max_len_) input.resize(max_len_);
     return input;
   }
@@ -89,7 +92,7 @@ class Mutator {
   Input PieceOf(const Input& from) {
     const size_t at = Below(from.size() + 1);
     const size_t size =
-        std::min(from.size() - at, Below(Below(2) == 0 ? 16 : 256));
+        std::min(from.size() - at, Below(Below(4) != 0 ? 16 : 256));
     return Input(from.begin() + at, from.begin() + at + size);
   }
 
@@ -134,7 +137,7 @@ class Mutator {
       }
       case 5: {
         const size_t size =
-            std::min(input.size() - at, Below(Below(2) == 0 ? 8 : 256));
+            std::min(input.size() - at, Below(Below(4) != 0 ? 8 : 256));
         input.erase(input.begin() + at, input.begin() + at + size);
         break;
       }
@@ -209,16 +212,17 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(seed));
   std::fflush(stdout);
   for (const Input& input : corpus) Run(input);
-  corpus.emplace_back();  // the empty one
-  Run(corpus.back());
+  Run({});
+  if (corpus.empty()) corpus.emplace_back();
 
-  // Mutations of mutations, so that faults can add up.
+  // Sometimes mutations of mutations, so that faults can add up.
   Mutator mutator(seed, max_len);
   const size_t num_files = corpus.size();
   constexpr size_t kPool = 256;
   for (uint64_t run = 0; run < runs; ++run) {
     // One after the other: the order of arguments is the compiler's choice.
-    const size_t base = mutator.Below(corpus.size());
+    const size_t base =
+        mutator.Below(mutator.Below(4) != 0 ? num_files : corpus.size());
     const size_t other = mutator.Below(corpus.size());
     const Input input = mutator.Mutate(corpus[base], corpus[other]);
     Run(input);
