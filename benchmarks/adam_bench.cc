@@ -6,10 +6,10 @@
 // and writes them: 16 bytes per element. Adam reads gradient, master, m and v
 // and writes the parameter, master, m and v into lines that it has just read:
 // 32 bytes per element with fp32 gradients, 28 with bf16. A second triad writes
-// past the caches: 12 bytes per element. `share` is Adam's rate over that of the
-// better triad, the median over the rounds of one run.
+// past the caches: 12 bytes per element. `share` is Adam's rate over that of
+// the better triad, the median over the rounds of one run.
 //
-//   bazel run //benchmarks:adam_bench -- --benchmark_min_time=5
+//   bazel run //benchmarks:adam_bench
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -103,19 +103,18 @@ double TriadSeconds(ThreadPool& pool, float* memory, int64_t size,
                     bool stream) {
   const int64_t n = size / 3 / 16 * 16;
   const double start = Seconds();
-  cpu::ParallelTiles(
-      ExecContext{&pool}, n, cpu::kElementTile,
-      [&](int64_t begin, int64_t end) {
-        const float* b = memory + n + begin;
-        const float* c = memory + 2 * n + begin;
-        if (stream) {
-          HWY_DYNAMIC_DISPATCH(cpu::StreamTriadTile)
-          (end - begin, b, c, memory + begin);
-        } else {
-          HWY_DYNAMIC_DISPATCH(cpu::TriadTile)
-          (end - begin, b, c, memory + begin);
-        }
-      });
+  cpu::ParallelTiles(ExecContext{&pool}, n, cpu::kElementTile,
+                     [&](int64_t begin, int64_t end) {
+                       const float* b = memory + n + begin;
+                       const float* c = memory + 2 * n + begin;
+                       if (stream) {
+                         HWY_DYNAMIC_DISPATCH(cpu::StreamTriadTile)
+                         (end - begin, b, c, memory + begin);
+                       } else {
+                         HWY_DYNAMIC_DISPATCH(cpu::TriadTile)
+                         (end - begin, b, c, memory + begin);
+                       }
+                     });
   return (Seconds() - start) / static_cast<double>(n) / (stream ? 12 : 16);
 }
 
@@ -143,7 +142,8 @@ void BM_AdamAgainstTriad(benchmark::State& state, DType dtype) {
   args.grad_scale = &scale;
   args.ranges = &range;
   args.num_ranges = 1;
-  const double bytes_per_element = 24 + 2.0 * static_cast<double>(SizeOf(dtype));
+  const double bytes_per_element =
+      24 + 2.0 * static_cast<double>(SizeOf(dtype));
 
   std::vector<double> adam, triad, stream, share;
   // The first pair warms up.

@@ -37,9 +37,8 @@ Element Oracle(const AdamHyper& h, float grad_scale, float grad, Element e) {
   const float scaled = static_cast<float>(1.0 - h.beta2) * g;
   e.v = std::fma(scaled, g, e.v * static_cast<float>(h.beta2));
   const float root = std::sqrt(e.v);
-  const float denominator =
-      root / static_cast<float>(std::sqrt(correction2)) +
-      static_cast<float>(h.eps);
+  const float denominator = root / static_cast<float>(std::sqrt(correction2)) +
+                            static_cast<float>(h.eps);
   const float numerator = static_cast<float>(-(h.lr / correction1)) * e.m;
   e.p = e.p + numerator / denominator;
   return e;
@@ -75,8 +74,9 @@ struct State {
     }
     for (int64_t i = 0; i < size; ++i) v.Set(i, v[i] * v[i]);
     // Extremes among them.
-    const double odd[] = {0.0, -0.0, 1e-38, 1e30, -1e-42,
-                          std::numeric_limits<double>::infinity()};
+    const double odd[] = {0.0,    -0.0,
+                          1e-38,  1e30,
+                          -1e-42, std::numeric_limits<double>::infinity()};
     for (int64_t i = 0; i < 6 && 3 * i + 2 < size; ++i) {
       payload.Set(3 * i, odd[i]);
       m.Set(3 * i + 1, i < 5 ? odd[i] : 0);
@@ -123,12 +123,11 @@ void ExpectOracle(const State& before, const State& after, DType dtype,
               static_cast<float>(before.m[i]), static_cast<float>(before.v[i])};
     float payload = static_cast<float>(before.payload[i]);
     if (i >= begin && i < end) {
-      e = Oracle(hyper, scale,
-                 static_cast<float>(from_sum ? before.sum[i]
-                                             : before.payload[i]),
-                 e);
-      payload = dtype == DType::kFloat32 ? e.p
-                                         : static_cast<float>(BFloat16(e.p));
+      e = Oracle(
+          hyper, scale,
+          static_cast<float>(from_sum ? before.sum[i] : before.payload[i]), e);
+      payload =
+          dtype == DType::kFloat32 ? e.p : static_cast<float>(BFloat16(e.p));
     }
     ASSERT_EQ(Bits(after.master[i]), Bits(e.p)) << i;
     ASSERT_EQ(Bits(after.m[i]), Bits(e.m)) << i;
@@ -190,8 +189,7 @@ TEST(AdamUpdate, DoesNotDependOnSlicingOrThreads) {
     State whole(dtype, size, 0, 21);
     const AdamRange two[] = {{0, 70001, a}, {70001, size, b}};
     ThreadPool one(1);
-    ASSERT_TRUE(
-        AdamUpdate(ExecContext{&one}, whole.Args(two, 2, &scale)).ok());
+    ASSERT_TRUE(AdamUpdate(ExecContext{&one}, whole.Args(two, 2, &scale)).ok());
     ForEachPool([&](const ExecContext& context) {
       for (uint64_t seed = 0; seed < 4; ++seed) {
         std::mt19937_64 random(seed);
@@ -199,17 +197,18 @@ TEST(AdamUpdate, DoesNotDependOnSlicingOrThreads) {
         for (int64_t begin = 0; begin < size;) {
           const int64_t limit = begin < 70001 ? 70001 : size;
           const int64_t end = std::min<int64_t>(
-              limit, begin + 1 + static_cast<int64_t>(
-                                     random() % (seed < 2 ? 500 : 90000)));
+              limit,
+              begin + 1 +
+                  static_cast<int64_t>(random() % (seed < 2 ? 500 : 90000)));
           ranges.push_back({begin, end, begin < 70001 ? a : b});
           begin = end;
         }
         State sliced(dtype, size, seed % 3, 21);
-        ASSERT_TRUE(AdamUpdate(context,
-                               sliced.Args(ranges.data(),
-                                           static_cast<int64_t>(ranges.size()),
-                                           &scale))
-                        .ok());
+        ASSERT_TRUE(
+            AdamUpdate(context,
+                       sliced.Args(ranges.data(),
+                                   static_cast<int64_t>(ranges.size()), &scale))
+                .ok());
         EXPECT_TRUE(sliced.SameBits(whole)) << "seed " << seed;
       }
     });
@@ -281,12 +280,12 @@ TEST(AccumulateGradient, AddsAndRestoresOnEveryTarget) {
             const State before(dtype, size, shift, 9);
             State after(dtype, size, shift, 9);
             ThreadPool pool(1 + static_cast<int>(size % 3));
-            ASSERT_TRUE(AccumulateGradient(
-                            ExecContext{&pool}, size, dtype,
-                            after.payload.data(), after.sum.floats(),
-                            restore ? after.master.floats() : nullptr, assign,
-                            restore)
-                            .ok());
+            ASSERT_TRUE(
+                AccumulateGradient(ExecContext{&pool}, size, dtype,
+                                   after.payload.data(), after.sum.floats(),
+                                   restore ? after.master.floats() : nullptr,
+                                   assign, restore)
+                    .ok());
             ASSERT_TRUE(after.GuardsIntact());
             for (int64_t i = 0; i < size; ++i) {
               const float g = static_cast<float>(before.payload[i]);
@@ -294,11 +293,10 @@ TEST(AccumulateGradient, AddsAndRestoresOnEveryTarget) {
                   assign ? g : static_cast<float>(before.sum[i]) + g;
               ASSERT_EQ(Bits(after.sum[i]), Bits(sum)) << target << " " << i;
               const float p = static_cast<float>(before.master[i]);
-              const float payload =
-                  !restore ? g
-                  : dtype == DType::kFloat32
-                      ? p
-                      : static_cast<float>(BFloat16(p));
+              const float payload = !restore ? g
+                                    : dtype == DType::kFloat32
+                                        ? p
+                                        : static_cast<float>(BFloat16(p));
               ASSERT_EQ(Bits(after.payload[i]), Bits(payload)) << i;
             }
           }

@@ -44,8 +44,8 @@ double GeluTolerance(double x, double scale) {
 // The range in which GELU has a shape, its tails, and numbers beyond them.
 void FillGeluInputs(GuardedBuffer& x, std::mt19937_64& random) {
   x.FillNormal(random, 2.5);
-  const double odd[] = {0.0, -0.0, 5.0, -5.0, -9.0, -12.0, 40.0, -40.0, 1e20,
-                        -1e20, 3e38, -3e38, 1e-40, kInfinity};
+  const double odd[] = {0.0,   -0.0, 5.0,   -5.0, -9.0,  -12.0, 40.0,
+                        -40.0, 1e20, -1e20, 3e38, -3e38, 1e-40, kInfinity};
   for (int64_t i = 0; i < 14 && 2 * i + 1 < x.size(); ++i) {
     x.Set(2 * i + 1, odd[i]);
   }
@@ -59,9 +59,9 @@ TEST(GeluForward, EqualsDoubleOracle) {
       for (int64_t size : kTestSizes) {
         GuardedBuffer x(dtype, size, size % 3), y(dtype, size, size % 5);
         FillGeluInputs(x, random);
-        ASSERT_TRUE(GeluForward(ExecContext{&pool}, dtype, size, x.data(),
-                                y.data())
-                        .ok());
+        ASSERT_TRUE(
+            GeluForward(ExecContext{&pool}, dtype, size, x.data(), y.data())
+                .ok());
         ASSERT_TRUE(y.GuardsIntact());
         for (int64_t i = 0; i < size; ++i) {
           const double expected = Gelu(x[i]);
@@ -83,8 +83,8 @@ TEST(GeluForward, EqualsDoubleOracle) {
 TEST(GeluForward, GivesTheTanhFormulasValues) {
   // From 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), in 6 digits.
   const float x[] = {-3.0f, -1.0f, 0.0f, 0.5f, 1.0f, 2.0f};
-  const double expected[] = {-0.003637, -0.158808, 0, 0.345714, 0.841192,
-                             1.954598};
+  const double expected[] = {-0.003637, -0.158808, 0,
+                             0.345714,  0.841192,  1.954598};
   float y[6];
   ThreadPool pool(1);
   ASSERT_TRUE(GeluForward(ExecContext{&pool}, DType::kFloat32, 6, x, y).ok());
@@ -167,7 +167,8 @@ TEST(Add, RoundsTheSumOnce) {
           ASSERT_TRUE(y.GuardsIntact());
           GuardedBuffer expected(dtype, size);
           for (int64_t i = 0; i < size; ++i) {
-            expected.Set(i, static_cast<float>(a[i]) + static_cast<float>(b[i]));
+            expected.Set(i,
+                         static_cast<float>(a[i]) + static_cast<float>(b[i]));
           }
           ASSERT_TRUE(y.SameBits(expected)) << target << " " << size;
           ASSERT_TRUE(
@@ -244,22 +245,20 @@ TEST(Dropout, EqualsOracleBitForBit) {
           ForEachTarget([&](const char* target) {
             ThreadPool pool(2);
             GuardedBuffer y(dtype, size, size % 5);
-            ASSERT_TRUE(Dropout(ExecContext{&pool}, dtype, size, p, kKey,
-                                x.data(),
-                                with_residual ? residual.data() : nullptr,
-                                y.data())
-                            .ok());
+            ASSERT_TRUE(
+                Dropout(ExecContext{&pool}, dtype, size, p, kKey, x.data(),
+                        with_residual ? residual.data() : nullptr, y.data())
+                    .ok());
             ASSERT_TRUE(y.GuardsIntact());
             ASSERT_TRUE(y.SameBits(expected))
                 << target << " p " << p << " " << DTypeName(dtype) << " "
                 << size << " residual " << with_residual;
           });
           ThreadPool pool(3);
-          ASSERT_TRUE(Dropout(ExecContext{&pool}, dtype, size, p, kKey,
-                              x.data(),
-                              with_residual ? residual.data() : nullptr,
-                              x.data())
-                          .ok());
+          ASSERT_TRUE(
+              Dropout(ExecContext{&pool}, dtype, size, p, kKey, x.data(),
+                      with_residual ? residual.data() : nullptr, x.data())
+                  .ok());
           ASSERT_TRUE(x.SameBits(expected)) << "in place";
         }
       }
@@ -284,10 +283,10 @@ TEST(Dropout, RefusesProbabilitiesOutsideItsRange) {
   ThreadPool pool(1);
   float x[1] = {1};
   for (float p : {-0.1f, 1.0f, static_cast<float>(kNan)}) {
-    EXPECT_EQ(Dropout(ExecContext{&pool}, DType::kFloat32, 1, p, kKey, x,
-                      nullptr, x)
-                  .code(),
-              absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(
+        Dropout(ExecContext{&pool}, DType::kFloat32, 1, p, kKey, x, nullptr, x)
+            .code(),
+        absl::StatusCode::kInvalidArgument);
   }
 }
 
@@ -372,14 +371,14 @@ TEST(Cast, CopiesWhereTypesAreEqual) {
     for (int64_t size : kTestSizes) {
       GuardedBuffer x(dtype, size, 1), y(dtype, size, 2);
       x.FillNormal(random);
-      ASSERT_TRUE(Cast(ExecContext{&pool}, size, dtype, x.data(), dtype,
-                       y.data())
-                      .ok());
+      ASSERT_TRUE(
+          Cast(ExecContext{&pool}, size, dtype, x.data(), dtype, y.data())
+              .ok());
       EXPECT_TRUE(y.SameBits(x));
       EXPECT_TRUE(y.GuardsIntact());
-      ASSERT_TRUE(Cast(ExecContext{&pool}, size, dtype, x.data(), dtype,
-                       x.data())
-                      .ok());
+      ASSERT_TRUE(
+          Cast(ExecContext{&pool}, size, dtype, x.data(), dtype, x.data())
+              .ok());
       EXPECT_TRUE(y.SameBits(x));
     }
   }

@@ -25,7 +25,8 @@ constexpr Case kCases[] = {
 std::vector<int32_t> Indices(const Case& c, std::mt19937_64& random) {
   std::vector<int32_t> indices(c.rows);
   for (int32_t& index : indices) {
-    index = static_cast<int32_t>(random() % static_cast<uint64_t>(c.vocabulary));
+    index =
+        static_cast<int32_t>(random() % static_cast<uint64_t>(c.vocabulary));
     if (c.skewed && random() % 2 == 0) index = 1;
   }
   return indices;
@@ -45,8 +46,8 @@ TEST(EmbeddingForward, CopiesOrAddsRows) {
         for (int64_t i = 0; i < c.rows * c.channels; ++i) {
           const float row = static_cast<float>(
               table[indices[i / c.channels] * c.channels + i % c.channels]);
-          expected.Set(i, accumulate ? static_cast<float>(before[i]) + row
-                                     : row);
+          expected.Set(i,
+                       accumulate ? static_cast<float>(before[i]) + row : row);
         }
         ForEachTarget([&](const char* target) {
           ForEachPool([&](const ExecContext& context) {
@@ -144,9 +145,8 @@ TEST(Embedding, RefusesAnIndexOutsideTheTable) {
   float table[6] = {}, y[4] = {};
   for (int32_t bad : {-1, 3}) {
     const int32_t indices[2] = {0, bad};
-    const absl::Status forward =
-        EmbeddingForward(ExecContext{&pool}, DType::kFloat32, 2, 2, 3, indices,
-                         table, y, false);
+    const absl::Status forward = EmbeddingForward(
+        ExecContext{&pool}, DType::kFloat32, 2, 2, 3, indices, table, y, false);
     EXPECT_EQ(forward.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_NE(forward.message().find("position 1"), absl::string_view::npos);
     EXPECT_EQ(EmbeddingBackward(ExecContext{&pool}, DType::kFloat32, 2, 2, 3,

@@ -87,9 +87,8 @@ TEST(ExactSum, EqualsBigIntegerOracle) {
   for (int round = 0; round < 600; ++round) {
     // Narrow and wide ranges of exponents, at the ends too.
     const int width = 1 + static_cast<int>(random() % 120);
-    const int least = round % 5 == 0
-                          ? 0
-                          : static_cast<int>(random() % (2040 - width));
+    const int least =
+        round % 5 == 0 ? 0 : static_cast<int>(random() % (2040 - width));
     ExactSum sum;
     BitString oracle;
     const int count = 1 + static_cast<int>(random() % 60);
@@ -130,8 +129,8 @@ TEST(ExactSum, CarriesThroughFullLimbs) {
   ExactSum many;
   for (int i = 0; i < 100000; ++i) many.Add(1.0 - 0x1p-53);
   // 100000 - 100000 2^-53: the nearest double to it.
-  EXPECT_EQ(many.Value(), 100000.0 - 0x1p-36 * std::round(0x1p36 * 100000 *
-                                                          0x1p-53));
+  EXPECT_EQ(many.Value(),
+            100000.0 - 0x1p-36 * std::round(0x1p36 * 100000 * 0x1p-53));
   ExactSum full;  // what 2^31 addends may leave in a limb
   full.limbs.fill(std::numeric_limits<int64_t>::max() - (int64_t{1} << 31));
   full.limbs[65] = full.limbs[66] = full.limbs[67] = 0;
@@ -232,7 +231,8 @@ TEST(AddSquares, DoesNotDependOnSlicesAtTileBoundaries) {
   // Against the plain sum: n roundings of 2^-53 each at most.
   double plain = 0;
   for (int64_t i = 0; i < size; ++i) plain += x[i] * x[i];
-  EXPECT_NEAR(whole.Value(), plain, plain * static_cast<double>(size) * 0x1p-53);
+  EXPECT_NEAR(whole.Value(), plain,
+              plain * static_cast<double>(size) * 0x1p-53);
 }
 
 TEST(AddSquares, MarksNanAndInfinity) {

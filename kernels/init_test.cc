@@ -25,8 +25,8 @@ float NormalOracle(RandomKey key, uint64_t i, float mean, float stddev) {
 
 TEST(FillNormal, EqualsOracleForAnySliceAndPool) {
   ForEachPool([&](const ExecContext& context) {
-    for (int64_t begin : {int64_t{0}, int64_t{1}, int64_t{5},
-                          (int64_t{1} << 33) + 3}) {
+    for (int64_t begin :
+         {int64_t{0}, int64_t{1}, int64_t{5}, (int64_t{1} << 33) + 3}) {
       for (int64_t size : {0, 1, 2, 3, 17, 1023, 1024, 1025, 5000}) {
         GuardedBuffer x(DType::kFloat32, size, size % 3);
         ASSERT_TRUE(FillNormal(context, kKey, begin, begin + size, 0.5f, 0.02f,

@@ -17,13 +17,12 @@ namespace castor::kernels {
 inline constexpr DType kBothTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 // Sizes on both sides of vectors, partial sums and tiles of a task.
-inline constexpr int64_t kTestSizes[] = {0,  1,  2,  7,  8,   15,   16,   17,
-                                         31, 32, 33, 63, 64,  65,   127,  129,
-                                         1000, 32767, 32768, 32769, 100003};
+inline constexpr int64_t kTestSizes[] = {
+    0,  1,  2,  7,   8,   15,   16,    17,    31,    32,    33,
+    63, 64, 65, 127, 129, 1000, 32767, 32768, 32769, 100003};
 
 // Runs `body` with pools of 1, 2 and 3 threads.
-inline void ForEachPool(
-    const std::function<void(const ExecContext&)>& body) {
+inline void ForEachPool(const std::function<void(const ExecContext&)>& body) {
   for (int threads : {1, 2, 3}) {
     ThreadPool pool(threads);
     body(ExecContext{&pool});

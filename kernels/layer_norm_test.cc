@@ -76,9 +76,9 @@ struct Norm {
 };
 
 testing::Message Describe(const Case& c) {
-  return testing::Message() << "[" << c.rows << ", " << c.channels << "] "
-                            << DTypeName(c.dtype) << " offset " << c.offset
-                            << " shift " << c.shift;
+  return testing::Message()
+         << "[" << c.rows << ", " << c.channels << "] " << DTypeName(c.dtype)
+         << " offset " << c.offset << " shift " << c.shift;
 }
 
 // Runs `body(context, first)` on every target and pool: `first` is true once.
@@ -126,20 +126,17 @@ TEST(LayerNormForward, EqualsDoubleOracle) {
       // root halves it. The stored mean rounds once more, and x - mean may lose
       // 2^-24 |mean|.
       const double sums = static_cast<double>(c.channels) / 32 + 8;
-      const double mean_error =
-          (std::abs(m.mean) + sums / m.rstd) * 0x1p-24;
+      const double mean_error = (std::abs(m.mean) + sums / m.rstd) * 0x1p-24;
       ASSERT_NEAR(mean[n], m.mean, mean_error);
-      const double relative =
-          (sums + 2 * std::abs(m.mean) * m.rstd) * 0x1p-24;
+      const double relative = (sums + 2 * std::abs(m.mean) * m.rstd) * 0x1p-24;
       ASSERT_NEAR(rstd[n], m.rstd, m.rstd * relative);
       for (int64_t i = 0; i < c.channels; ++i) {
         const double xhat = (row[i] - m.mean) * m.rstd;
         const double expected = xhat * t.gamma[i] + t.beta[i];
         // The stored mean's error shifts every xhat.
         const double tolerance =
-            std::abs(t.gamma[i]) *
-                (std::abs(xhat) * (relative + 4 * 0x1p-24) +
-                 mean_error * m.rstd) +
+            std::abs(t.gamma[i]) * (std::abs(xhat) * (relative + 4 * 0x1p-24) +
+                                    mean_error * m.rstd) +
             std::abs(expected) * UnitRoundoff(c.dtype);
         ASSERT_NEAR(y[n * c.channels + i], expected, tolerance);
       }
@@ -214,8 +211,7 @@ TEST(LayerNormBackward, OracleIsTheDerivativeOfForward) {
 
 // The stored moments, as forward would give them.
 struct StoredMoments {
-  explicit StoredMoments(const Norm& t)
-      : mean(t.of.rows), rstd(t.of.rows) {
+  explicit StoredMoments(const Norm& t) : mean(t.of.rows), rstd(t.of.rows) {
     for (int64_t n = 0; n < t.of.rows; ++n) {
       const Moments m = RowMoments(Row(t.x, n, t.of.channels));
       mean[n] = static_cast<float>(m.mean);
@@ -260,9 +256,8 @@ TEST(LayerNormBackwardInput, EqualsDoubleOracle) {
         }
         // Two means of C terms in 32 partial sums, each term with 4 roundings,
         // multiplied by xhat; xhat is off by the mean's and rstd's rounding.
-        const double units =
-            static_cast<double>(c.channels) / 32 + 5 + 8 +
-            2 * std::abs(m.mean) * m.rstd;
+        const double units = static_cast<double>(c.channels) / 32 + 5 + 8 +
+                             2 * std::abs(m.mean) * m.rstd;
         for (int64_t i = 0; i < c.channels; ++i) {
           double value = expected[i];
           if (with_residual) value += t.residual[n * c.channels + i];
@@ -317,12 +312,12 @@ TEST(LayerNormBackwardParameters, EqualsDoubleOracle) {
         }
         // 32 roundings per tile, one per tile, and three of the terms.
         const double units = 36 + static_cast<double>(c.rows) / 32;
-        ASSERT_NEAR(dgamma[i], g,
-                    g_size * units * 0x1p-24 +
-                        std::abs(g) * UnitRoundoff(c.dtype));
-        ASSERT_NEAR(dbeta[i], b,
-                    b_size * units * 0x1p-24 +
-                        std::abs(b) * UnitRoundoff(c.dtype));
+        ASSERT_NEAR(
+            dgamma[i], g,
+            g_size * units * 0x1p-24 + std::abs(g) * UnitRoundoff(c.dtype));
+        ASSERT_NEAR(
+            dbeta[i], b,
+            b_size * units * 0x1p-24 + std::abs(b) * UnitRoundoff(c.dtype));
       }
     }
   }
@@ -353,11 +348,11 @@ TEST(LayerNorm, RefusesBadShapes) {
                              nullptr, nullptr, nullptr, nullptr, nullptr)
                 .code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(LayerNormBackwardInput(ExecContext{&pool}, {-1, 4}, nullptr,
-                                   nullptr, nullptr, nullptr, nullptr, nullptr,
-                                   nullptr)
-                .code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      LayerNormBackwardInput(ExecContext{&pool}, {-1, 4}, nullptr, nullptr,
+                             nullptr, nullptr, nullptr, nullptr, nullptr)
+          .code(),
+      absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ HWY_INLINE void PhiloxBatch(RandomKey key, uint64_t counter, uint32_t* words) {
 using U64 = hn::ScalableTag<uint64_t>;
 using U32 = hn::Repartition<uint32_t, U64>;
 using VU64 = hn::Vec<U64>;
-inline constexpr int64_t kCounters = static_cast<int64_t>(
-    hn::MaxLanes(U64()));
+inline constexpr int64_t kCounters = static_cast<int64_t>(hn::MaxLanes(U64()));
 // Two vectors at once hide the multiplication's latency.
 inline constexpr int64_t kBatch = 2 * kCounters;
 
@@ -141,8 +140,8 @@ void RandomWords(RandomKey key, uint64_t begin, int64_t size, uint32_t* words) {
 
 void DropoutMask(RandomKey key, uint64_t begin, int64_t size,
                  uint32_t threshold, float scale, float* mask) {
-  HWY_DYNAMIC_DISPATCH(DropoutMaskImpl)(key, begin, size, threshold, scale,
-                                        mask);
+  HWY_DYNAMIC_DISPATCH(DropoutMaskImpl)
+  (key, begin, size, threshold, scale, mask);
 }
 
 }  // namespace castor::kernels::cpu

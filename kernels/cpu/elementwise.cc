@@ -42,8 +42,7 @@ struct GeluGradientOp {
     const VF32 one = hn::Set(d, 1.0f);
     // Beyond 16 the derivative is 0 or 1 to within 1e-37: clamping keeps every
     // intermediate finite.
-    const VF32 c =
-        hn::Max(hn::Min(x, hn::Set(d, 16.0f)), hn::Set(d, -16.0f));
+    const VF32 c = hn::Max(hn::Min(x, hn::Set(d, 16.0f)), hn::Set(d, -16.0f));
     const VF32 c2 = hn::Mul(c, c);
     const VF32 a = hn::Mul(c, Fma(c2, hn::Set(d, kB), hn::Set(d, kA)));
     const VF32 e = hn::Exp(d, hn::Min(a, hn::Set(d, 87.0f)));
@@ -140,8 +139,8 @@ HWY_INLINE void SumColumns(int64_t rows, int64_t stride, int64_t columns,
         }
       } else {
         for (int64_t v = 0; v * kLanes < columns; ++v) {
-          sum[v] = hn::Add(
-              sum[v], LoadPart(row + v * kLanes, columns - v * kLanes));
+          sum[v] =
+              hn::Add(sum[v], LoadPart(row + v * kLanes, columns - v * kLanes));
         }
       }
     }
@@ -306,22 +305,21 @@ absl::Status BiasGradient(const ExecContext& context, DType dtype, int64_t rows,
       !s.ok()) {
     return s;
   }
-  ParallelTiles(
-      context, channels, cpu::ColumnsPerTask(rows),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t c = begin; c < end; c += cpu::kColumnTile) {
-          const int64_t columns = std::min(cpu::kColumnTile, end - c);
-          if (dtype == DType::kFloat32) {
-            HWY_DYNAMIC_DISPATCH(cpu::SumColumnsF32)
-            (rows, channels, columns, In<float>(dy) + c, Out<float>(db) + c,
-             accumulate);
-          } else {
-            HWY_DYNAMIC_DISPATCH(cpu::SumColumnsBf16)
-            (rows, channels, columns, In<BFloat16>(dy) + c,
-             Out<BFloat16>(db) + c, accumulate);
-          }
-        }
-      });
+  ParallelTiles(context, channels, cpu::ColumnsPerTask(rows),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t c = begin; c < end; c += cpu::kColumnTile) {
+                    const int64_t columns = std::min(cpu::kColumnTile, end - c);
+                    if (dtype == DType::kFloat32) {
+                      HWY_DYNAMIC_DISPATCH(cpu::SumColumnsF32)
+                      (rows, channels, columns, In<float>(dy) + c,
+                       Out<float>(db) + c, accumulate);
+                    } else {
+                      HWY_DYNAMIC_DISPATCH(cpu::SumColumnsBf16)
+                      (rows, channels, columns, In<BFloat16>(dy) + c,
+                       Out<BFloat16>(db) + c, accumulate);
+                    }
+                  }
+                });
   return absl::OkStatus();
 }
 
@@ -333,8 +331,8 @@ absl::Status Cast(const ExecContext& context, int64_t size, DType from,
     if (from == to) {
       if (x == y || count == 0) return;
       const int64_t element = SizeOf(to);
-      std::memcpy(Out<char>(y) + begin * element,
-                  In<char>(x) + begin * element, count * element);
+      std::memcpy(Out<char>(y) + begin * element, In<char>(x) + begin * element,
+                  count * element);
     } else if (to == DType::kBFloat16) {
       HWY_DYNAMIC_DISPATCH(cpu::CastToBf16)
       (count, In<float>(x) + begin, Out<BFloat16>(y) + begin);

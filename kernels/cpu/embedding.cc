@@ -47,8 +47,8 @@ HWY_INLINE void SumRows(int64_t count, const int32_t* positions,
       }
     } else {
       for (int64_t v = 0; v * kLanes < columns; ++v) {
-        sum[v] = hn::Add(sum[v],
-                         LoadPart(row + v * kLanes, columns - v * kLanes));
+        sum[v] =
+            hn::Add(sum[v], LoadPart(row + v * kLanes, columns - v * kLanes));
       }
     }
   }
@@ -108,8 +108,8 @@ absl::Status EmbeddingForward(const ExecContext& context, DType dtype,
                               int64_t rows, int64_t channels,
                               int64_t vocabulary, const int32_t* indices,
                               const void* table, void* y, bool accumulate) {
-  if (absl::Status s = CheckIndices("EmbeddingForward", rows, channels,
-                                    vocabulary, indices);
+  if (absl::Status s =
+          CheckIndices("EmbeddingForward", rows, channels, vocabulary, indices);
       !s.ok()) {
     return s;
   }
@@ -147,12 +147,12 @@ absl::Status EmbeddingBackward(const ExecContext& context, DType dtype,
   }
   const int64_t element = SizeOf(dtype);
   if (!accumulate) {
-    cpu::ParallelTiles(context, vocabulary, cpu::RowTile(channels),
-                       [&](int64_t begin, int64_t end) {
-                         std::memset(static_cast<char*>(dtable) +
-                                         begin * channels * element,
-                                     0, (end - begin) * channels * element);
-                       });
+    cpu::ParallelTiles(
+        context, vocabulary, cpu::RowTile(channels),
+        [&](int64_t begin, int64_t end) {
+          std::memset(static_cast<char*>(dtable) + begin * channels * element,
+                      0, (end - begin) * channels * element);
+        });
   }
   // Positions of equal index side by side, in the order of n.
   std::vector<int32_t> order(rows);

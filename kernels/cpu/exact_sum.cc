@@ -32,10 +32,9 @@ HWY_INLINE hn::Vec<F64> LoadDouble(const float* p) {
 HWY_INLINE hn::Vec<F64> LoadDouble(const BFloat16* p) {
   const hn::Rebind<uint16_t, F64> d16;
   const hn::Rebind<uint32_t, F64> d32;
-  const auto bits = hn::PromoteTo(
-      d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p)));
-  return hn::PromoteTo(F64(),
-                       hn::BitCast(HalfF32(), hn::ShiftLeft<16>(bits)));
+  const auto bits =
+      hn::PromoteTo(d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p)));
+  return hn::PromoteTo(F64(), hn::BitCast(HalfF32(), hn::ShiftLeft<16>(bits)));
 }
 
 template <class T>

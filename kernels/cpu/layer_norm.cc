@@ -59,8 +59,7 @@ HWY_INLINE void RowMoments(int64_t channels, const T* x, float* mean,
   const double s1 = first.Total();
   const double s2 = second.Total();
   *mean = static_cast<float>(m + s1 / count);
-  *variance =
-      static_cast<float>(std::max(0.0, (s2 - s1 * s1 / count) / count));
+  *variance = static_cast<float>(std::max(0.0, (s2 - s1 * s1 / count) / count));
 }
 
 template <class T>
@@ -77,11 +76,10 @@ HWY_INLINE void NormRows(int64_t rows, int64_t channels, float epsilon,
     const VF32 scale = hn::Set(d, rstd[n]);
     for (int64_t c = 0; c < channels; c += kLanes) {
       const int64_t count = channels - c;
-      const VF32 xhat =
-          hn::Mul(hn::Sub(LoadPart(x + c, count), center), scale);
-      StorePart(Fma(xhat, LoadPart(gamma + c, count),
-                    LoadPart(beta + c, count)),
-                y + c, count);
+      const VF32 xhat = hn::Mul(hn::Sub(LoadPart(x + c, count), center), scale);
+      StorePart(
+          Fma(xhat, LoadPart(gamma + c, count), LoadPart(beta + c, count)),
+          y + c, count);
     }
   }
 }
@@ -120,10 +118,8 @@ HWY_INLINE void NormRowsBackward(int64_t rows, int64_t channels, const T* dy,
       w_sum[v] = hn::Add(w_sum[v], w);
       wx_sum[v] = Fma(w, xhat, wx_sum[v]);
     }
-    const VF32 w_mean =
-        hn::Set(d, static_cast<float>(w_sum.Total() / count));
-    const VF32 wx_mean =
-        hn::Set(d, static_cast<float>(wx_sum.Total() / count));
+    const VF32 w_mean = hn::Set(d, static_cast<float>(w_sum.Total() / count));
+    const VF32 wx_mean = hn::Set(d, static_cast<float>(wx_sum.Total() / count));
     T* dx_row = dx + n * channels;
     for (c = 0; c < channels; c += kLanes) {
       const int64_t left = channels - c;
@@ -131,12 +127,10 @@ HWY_INLINE void NormRowsBackward(int64_t rows, int64_t channels, const T* dy,
           hn::Mul(LoadPart(dy_row + c, left), LoadPart(gamma + c, left));
       const VF32 xhat =
           hn::Mul(hn::Sub(LoadPart(x_row + c, left), center), scale);
-      const VF32 inner =
-          hn::Sub(hn::Sub(w, w_mean), hn::Mul(xhat, wx_mean));
+      const VF32 inner = hn::Sub(hn::Sub(w, w_mean), hn::Mul(xhat, wx_mean));
       VF32 result = hn::Mul(scale, inner);
       if (residual != nullptr) {
-        result =
-            hn::Add(result, LoadPart(residual + n * channels + c, left));
+        result = hn::Add(result, LoadPart(residual + n * channels + c, left));
       }
       StorePart(result, dx_row + c, left);
     }
@@ -217,8 +211,7 @@ void NormRowsF32(int64_t rows, int64_t channels, float epsilon, const float* x,
 }
 void NormRowsBf16(int64_t rows, int64_t channels, float epsilon,
                   const BFloat16* x, const BFloat16* gamma,
-                  const BFloat16* beta, BFloat16* y, float* mean,
-                  float* rstd) {
+                  const BFloat16* beta, BFloat16* y, float* mean, float* rstd) {
   NormRows(rows, channels, epsilon, x, gamma, beta, y, mean, rstd);
 }
 void NormRowsBackwardF32(int64_t rows, int64_t channels, const float* dy,
@@ -274,9 +267,9 @@ T* Out(void* p, int64_t element) {
 
 absl::Status CheckShape(absl::string_view what, const LayerNormShape& shape) {
   if (shape.rows >= 0 && shape.channels >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      what, ": shape is [", shape.rows, ", ", shape.channels,
-      "]; give at least 0 rows and at least 1 channel"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": shape is [", shape.rows, ", ", shape.channels,
+                   "]; give at least 0 rows and at least 1 channel"));
 }
 
 }  // namespace
@@ -288,31 +281,30 @@ absl::Status LayerNormForward(const ExecContext& context,
                               float* rstd) {
   if (absl::Status s = CheckShape("LayerNormForward", shape); !s.ok()) return s;
   const int64_t channels = shape.channels;
-  cpu::ParallelTiles(
-      context, shape.rows, cpu::RowTile(channels),
-      [&](int64_t begin, int64_t end) {
-        const int64_t first = begin * channels;
-        if (shape.dtype == DType::kFloat32) {
-          HWY_DYNAMIC_DISPATCH(cpu::NormRowsF32)
-          (end - begin, channels, epsilon, In<float>(x, first),
-           In<float>(gamma, 0), In<float>(beta, 0), Out<float>(y, first),
-           mean + begin, rstd + begin);
-        } else {
-          HWY_DYNAMIC_DISPATCH(cpu::NormRowsBf16)
-          (end - begin, channels, epsilon, In<BFloat16>(x, first),
-           In<BFloat16>(gamma, 0), In<BFloat16>(beta, 0),
-           Out<BFloat16>(y, first), mean + begin, rstd + begin);
-        }
-      });
+  cpu::ParallelTiles(context, shape.rows, cpu::RowTile(channels),
+                     [&](int64_t begin, int64_t end) {
+                       const int64_t first = begin * channels;
+                       if (shape.dtype == DType::kFloat32) {
+                         HWY_DYNAMIC_DISPATCH(cpu::NormRowsF32)
+                         (end - begin, channels, epsilon, In<float>(x, first),
+                          In<float>(gamma, 0), In<float>(beta, 0),
+                          Out<float>(y, first), mean + begin, rstd + begin);
+                       } else {
+                         HWY_DYNAMIC_DISPATCH(cpu::NormRowsBf16)
+                         (end - begin, channels, epsilon,
+                          In<BFloat16>(x, first), In<BFloat16>(gamma, 0),
+                          In<BFloat16>(beta, 0), Out<BFloat16>(y, first),
+                          mean + begin, rstd + begin);
+                       }
+                     });
   return absl::OkStatus();
 }
 
 absl::Status LayerNormBackwardInput(const ExecContext& context,
-                                    const LayerNormShape& shape,
-                                    const void* dy, const void* x,
-                                    const void* gamma, const float* mean,
-                                    const float* rstd, const void* residual,
-                                    void* dx) {
+                                    const LayerNormShape& shape, const void* dy,
+                                    const void* x, const void* gamma,
+                                    const float* mean, const float* rstd,
+                                    const void* residual, void* dx) {
   if (absl::Status s = CheckShape("LayerNormBackwardInput", shape); !s.ok()) {
     return s;
   }
@@ -337,10 +329,12 @@ absl::Status LayerNormBackwardInput(const ExecContext& context,
   return absl::OkStatus();
 }
 
-absl::Status LayerNormBackwardParameters(
-    const ExecContext& context, const LayerNormShape& shape, const void* dy,
-    const void* x, const float* mean, const float* rstd, void* dgamma,
-    void* dbeta, bool accumulate) {
+absl::Status LayerNormBackwardParameters(const ExecContext& context,
+                                         const LayerNormShape& shape,
+                                         const void* dy, const void* x,
+                                         const float* mean, const float* rstd,
+                                         void* dgamma, void* dbeta,
+                                         bool accumulate) {
   if (absl::Status s = CheckShape("LayerNormBackwardParameters", shape);
       !s.ok()) {
     return s;

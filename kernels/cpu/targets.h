@@ -5,8 +5,8 @@
 #ifndef CASTOR_KERNELS_CPU_TARGETS_H_
 #define CASTOR_KERNELS_CPU_TARGETS_H_
 
-#define HWY_DISABLED_TARGETS                                            \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 |            \
-   HWY_SVE2_128 | HWY_RVV)
+#define HWY_DISABLED_TARGETS                                                \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | \
+   HWY_RVV)
 
 #endif  // CASTOR_KERNELS_CPU_TARGETS_H_
