@@ -50,6 +50,15 @@ absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes) {
                                       .chunk_bytes = chunk_bytes});
 }
 
+// States on their way to the device pass through the host, a chunk at a time.
+int64_t StagingBytes(const ChunkLayout& layout) {
+  int64_t most = 0;
+  for (const ChunkSpec& chunk : layout.chunks) {
+    most = std::max(most, OptimizerBytes(chunk, /*accumulate=*/true));
+  }
+  return most;
+}
+
 }  // namespace
 
 Trainer::Trainer(Engine* engine, Model* model, TrainerOptions options)
@@ -84,6 +93,7 @@ PlanRequest Trainer::Request(const StepTrace& trace) const {
           .device_budget_bytes = options_.memory.device_bytes,
           .host_budget_bytes = options_.memory.host_bytes,
           .device_reserved_bytes = ChunkOptimizer::kReservedBytes,
+          .host_reserved_bytes = StagingBytes(layout_),
           .bus = bus_,
           .prefetch = options_.memory.prefetch,
           .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio};

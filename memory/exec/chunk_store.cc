@@ -34,14 +34,15 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
     Chunk& chunk = store->chunks_[i];
     CASTOR_ASSIGN_OR_RETURN(
         chunk.home,
-        host->Allocate(layout->payload_bytes(id), Category::kParameters));
+        host->Allocate(layout->payload_bytes(id), Category::kParameters,
+                       ChunkName(id)));
     chunk.side = sides[i];
     const int64_t states = store->states_bytes(id);
     if (states == 0) continue;
     if (sides[i] == Side::kHost) {
       CASTOR_ASSIGN_OR_RETURN(
           chunk.host_states,
-          host->Allocate(states, Category::kOptimizerStates));
+          host->Allocate(states, Category::kOptimizerStates, ChunkName(id)));
     } else {
       CASTOR_ASSIGN_OR_RETURN(
           chunk.device_states,
@@ -206,7 +207,7 @@ absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side) {
   } else {
     CASTOR_ASSIGN_OR_RETURN(
         chunk.host_states,
-        host_->Allocate(bytes, Category::kOptimizerStates));
+        host_->Allocate(bytes, Category::kOptimizerStates, ChunkName(id)));
     device_->Wait(StreamId::kDeviceToHost,
                   arena_->WaitToRead(chunk.device_states), tag);
     const Fence done = device_->Copy(StreamId::kDeviceToHost, tag,
@@ -239,7 +240,7 @@ absl::Status ChunkStore::Fill(
   }
   CASTOR_ASSIGN_OR_RETURN(
       HostBlock staging,
-      host_->Allocate(states_bytes(id), Category::kStaging));
+      host_->Allocate(states_bytes(id), Category::kStaging, ChunkName(id)));
   CASTOR_RETURN_IF_ERROR(
       fill(chunk.home.data(), ViewOf(id, staging.data())));
   const int64_t tag = WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();

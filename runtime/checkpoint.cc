@@ -1,0 +1,145 @@
+#include "runtime/checkpoint.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace castor {
+namespace {
+
+constexpr char kFormat[] = "castor-run";
+
+CheckpointKind KindOf(OptimizerPart part) {
+  switch (part) {
+    case OptimizerPart::kMaster:
+      return CheckpointKind::kMaster;
+    case OptimizerPart::kM:
+      return CheckpointKind::kM;
+    case OptimizerPart::kV:
+      return CheckpointKind::kV;
+  }
+  return CheckpointKind::kMaster;
+}
+
+std::string FormatMetadata(const CheckpointMetadata& metadata) {
+  nlohmann::json json;
+  json["format"] = kFormat;
+  json["step"] = metadata.state.step;
+  json["samples"] = metadata.state.samples;
+  json["seed"] = metadata.state.seed;
+  json["loss_scale"] = metadata.state.loss_scale;
+  json["config"] = nlohmann::json::parse(ConfigToJson(metadata.config));
+  return json.dump();
+}
+
+}  // namespace
+
+absl::Status SaveCheckpoint(const std::string& path,
+                            const Parameters& parameters, ChunkStore& store,
+                            const CheckpointMetadata& metadata) {
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointWriter> writer,
+                          CheckpointWriter::Create(path));
+  CASTOR_RETURN_IF_ERROR(VisitModelState(
+      parameters, store, /*with_states=*/true,
+      [&](const Parameter& parameter, OptimizerPart part, int64_t begin,
+          absl::Span<const float> values) -> absl::Status {
+        if (begin == 0) {
+          CASTOR_RETURN_IF_ERROR(writer->BeginTensor(
+              parameter.name, KindOf(part), parameter.elements()));
+        }
+        CASTOR_RETURN_IF_ERROR(writer->Append(values));
+        const int64_t end = begin + static_cast<int64_t>(values.size());
+        return end == parameter.elements() ? writer->EndTensor()
+                                           : absl::OkStatus();
+      }));
+  return writer->Commit(FormatMetadata(metadata));
+}
+
+absl::StatusOr<CheckpointMetadata> ReadMetadata(
+    const CheckpointReader& reader) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat(reader.path(), ": ", what,
+                                            ": not a checkpoint of a training "
+                                            "run"));
+  };
+  const nlohmann::json json = nlohmann::json::parse(
+      reader.metadata(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("format", nlohmann::json()) != kFormat) {
+    return wrong("its metadata lacks \"format\"");
+  }
+  for (const char* key : {"step", "samples", "seed"}) {
+    if (!json.contains(key) || !json[key].is_number_integer()) {
+      return wrong(absl::StrCat("its metadata lacks \"", key, "\""));
+    }
+  }
+  if (!json.contains("loss_scale") || !json["loss_scale"].is_number() ||
+      !json.contains("config")) {
+    return wrong("its metadata is not whole");
+  }
+  CheckpointMetadata metadata;
+  metadata.state = {.step = json["step"].get<int64_t>(),
+                    .samples = json["samples"].get<int64_t>(),
+                    .seed = json["seed"].get<int64_t>(),
+                    .loss_scale = json["loss_scale"].get<double>()};
+  if (metadata.state.step < 0 || metadata.state.samples < 0) {
+    return wrong("its step or samples are negative");
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      metadata.config,
+      ParseConfig(json["config"].dump(), "", {}, 1, reader.path()));
+  return metadata;
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(
+    std::unique_ptr<CheckpointReader> reader, const Parameters& parameters) {
+  std::vector<std::string> wrong;
+  int64_t masters = 0;
+  for (const CheckpointTensor& tensor : reader->tensors()) {
+    masters += tensor.kind == CheckpointKind::kMaster;
+  }
+  for (const auto& parameter : parameters) {
+    const CheckpointTensor* tensor =
+        reader->Find(parameter->name, CheckpointKind::kMaster);
+    if (tensor == nullptr) {
+      wrong.push_back(absl::StrCat("\"", parameter->name, "\" is missing"));
+    } else if (tensor->elements != parameter->elements()) {
+      wrong.push_back(absl::StrCat("\"", parameter->name, "\" has ",
+                                   tensor->elements, " elements, not ",
+                                   parameter->elements()));
+    }
+  }
+  const int64_t known = static_cast<int64_t>(parameters.size());
+  if (wrong.empty() && masters != known) {
+    wrong.push_back(absl::StrCat("it has ", masters, " parameters, the model ",
+                                 known));
+  }
+  if (!wrong.empty()) {
+    const size_t total = wrong.size();
+    wrong.resize(std::min<size_t>(total, 5));
+    return absl::InvalidArgumentError(absl::StrCat(
+        reader->path(), " is of another model: ", absl::StrJoin(wrong, "; "),
+        total > 5 ? absl::StrCat("; and ", total - 5, " more") : ""));
+  }
+  return std::unique_ptr<CheckpointSource>(
+      new CheckpointSource(std::move(reader)));
+}
+
+absl::Status CheckpointSource::Read(const Parameter& parameter,
+                                    OptimizerPart part, int64_t begin,
+                                    int64_t end, float* out) {
+  const CheckpointKind kind = KindOf(part);
+  if (kind != CheckpointKind::kMaster &&
+      reader_->Find(parameter.name, kind) == nullptr) {
+    std::fill(out, out + (end - begin), 0.0f);
+    return absl::OkStatus();
+  }
+  return reader_->Read(parameter.name, kind, begin, end, out);
+}
+
+}  // namespace castor

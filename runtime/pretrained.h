@@ -1,0 +1,47 @@
+// Values from a Hugging Face directory, and back into one.
+#ifndef CASTOR_RUNTIME_PRETRAINED_H_
+#define CASTOR_RUNTIME_PRETRAINED_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "runtime/config/model_config.h"
+#include "runtime/io/checkpoint_file.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/model_state.h"
+
+namespace castor {
+
+// Parameters from model.safetensors (or its shards), memory-mapped and read
+// range by range; optimizer states are 0.
+class PretrainedSource final : public ParameterSource {
+ public:
+  // InvalidArgument: a parameter is missing or of another shape.
+  static absl::StatusOr<std::unique_ptr<PretrainedSource>> Open(
+      const std::string& directory, const Parameters& parameters);
+
+  absl::Status Read(const Parameter& parameter, OptimizerPart part,
+                    int64_t begin, int64_t end, float* out) override;
+
+ private:
+  explicit PretrainedSource(std::unique_ptr<SafetensorsModel> model)
+      : model_(std::move(model)) {}
+  const std::unique_ptr<SafetensorsModel> model_;
+  absl::flat_hash_map<std::string, std::string> file_names_;  // by ours
+};
+
+// Writes the parameters that `reader` has as a Hugging Face directory:
+// config.json and model.safetensors in fp32. `parameters` are those of the
+// model that `config` describes; they need no bytes. The directory is made
+// where it is missing; each file appears whole or not at all.
+absl::Status ExportCheckpoint(CheckpointReader& reader,
+                              const Parameters& parameters,
+                              const ModelConfig& config,
+                              const std::string& directory);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_PRETRAINED_H_

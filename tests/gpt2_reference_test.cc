@@ -1,0 +1,179 @@
+// GPT-2 against PyTorch and Hugging Face: the fixtures of tests/fixtures/, whose
+// README says how they were made.
+//
+// Tolerances. The fixtures hold float64 results. Both PyTorch's float32 run and
+// ours sum in some order in float32; errors of two orders of summation have the
+// same size. `torch_float32_error` is PyTorch's largest error per tensor; ours
+// may be kErrorRatio times that, plus two units in the last place of the
+// tensor's largest value for roundings where PyTorch's error happens to vanish.
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/philox.h"
+#include "runtime/config/name_pattern.h"
+#include "runtime/io/hf_config.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/pretrained.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+constexpr double kErrorRatio = 8;
+constexpr double kUnit = 1.2e-7;  // 2^-23
+
+std::string Fixture(const std::string& name, const std::string& file) {
+  return "tests/fixtures/" + name + "/" + file;
+}
+
+nlohmann::json Expected(const std::string& name) {
+  std::ifstream in(Fixture(name, "expected.json"));
+  return nlohmann::json::parse(in);
+}
+
+std::vector<uint16_t> Tokens(const std::string& name) {
+  std::ifstream in(Fixture(name, "tokens.bin"), std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  std::vector<uint16_t> tokens(bytes.size() / 2);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<uint16_t>(
+        static_cast<unsigned char>(bytes[2 * i]) |
+        static_cast<unsigned char>(bytes[2 * i + 1]) << 8);
+  }
+  return tokens;
+}
+
+TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
+  TrainingCase c;
+  auto model = ReadHfConfig(Fixture(name, "hf"));
+  EXPECT_TRUE(model.ok()) << model.status();
+  c.model = *model;
+  c.model.resid_pdrop = c.model.embd_pdrop = c.model.attn_pdrop = 0;
+  c.options.shape = {.batch = 2,
+                     .length = expected["sequence_length"].get<int64_t>()};
+  c.options.threads = 2;
+  c.options.optimizer.beta1 = expected["betas"][0];
+  c.options.optimizer.beta2 = expected["betas"][1];
+  c.options.optimizer.eps = expected["eps"];
+  c.options.learning_rate = [lr = expected["lr"].get<double>()](int64_t) {
+    return lr;
+  };
+  c.source = [name](const Parameters& parameters)
+      -> absl::StatusOr<std::unique_ptr<ParameterSource>> {
+    return PretrainedSource::Open(Fixture(name, "hf"), parameters);
+  };
+  c.data = [tokens = Tokens(name), shape = c.options.shape](int64_t index) {
+    MicroBatch batch;
+    for (int64_t b = 0; b < shape.batch; ++b) {
+      const int64_t start = (index * shape.batch + b) * shape.length;
+      for (int64_t t = 0; t < shape.length; ++t) {
+        batch.tokens.push_back(tokens[start + t]);
+        batch.targets.push_back(tokens[start + t + 1]);
+      }
+    }
+    return batch;
+  };
+  return c;
+}
+
+// Largest distance of a part of the trainer's state from a safetensors file,
+// parameter by parameter, held against PyTorch's own.
+void ExpectNear(Trainer& trainer, OptimizerPart part, double scale,
+                const std::string& file,
+                const nlohmann::json& torch_error) {
+  auto reference = SafetensorsFile::Open(file);
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  for (const auto& parameter : trainer.parameters()) {
+    const int64_t n = parameter->elements();
+    std::vector<float> ours(n), theirs(n);
+    ASSERT_TRUE(trainer.store()
+                    .ReadOptimizer(parameter->chunk, part, parameter->offset,
+                                   parameter->offset + n, ours.data())
+                    .ok());
+    ASSERT_TRUE((*reference)
+                    ->ReadFloats(parameter->name, 0, n, theirs.data())
+                    .ok())
+        << parameter->name;
+    double worst = 0, largest = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      largest = std::max<double>(largest, std::abs(theirs[i]));
+      worst = std::max(worst, std::abs(ours[i] * scale - theirs[i]));
+    }
+    const double limit =
+        kErrorRatio * torch_error[parameter->name].get<double>() +
+        2 * kUnit * largest;
+    EXPECT_LE(worst, limit) << parameter->name;
+  }
+}
+
+class Gpt2Reference : public ::testing::TestWithParam<
+                          std::tuple<const char*, bool, PlacementPolicy>> {};
+
+TEST_P(Gpt2Reference, GradientsAreHuggingFaces) {
+  const auto [name, checkpoint, policy] = GetParam();
+  const nlohmann::json expected = Expected(name);
+  TrainingCase c = CaseOf(name, expected);
+  c.options.checkpoint_activations = checkpoint;
+  c.options.memory.policy = policy;
+  c.steps = 1;
+  // One step from m = 0 without clipping leaves m = (1 - beta1) g.
+  c.options.optimizer.beta1 = 0.5;
+  auto result = RunTraining(c, [&](Trainer& trainer) {
+    ExpectNear(trainer, OptimizerPart::kM, 2.0,
+               Fixture(name, "grads.safetensors"),
+               expected["torch_float32_error"]["grads"]);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(result.ok()) << result.status();
+  const double loss = expected["loss"];
+  EXPECT_NEAR(result->losses[0], loss,
+              kErrorRatio *
+                      expected["torch_float32_error"]["loss"].get<double>() +
+                  2 * kUnit * loss);
+}
+
+TEST_P(Gpt2Reference, FiveStepsOfAdamWArePyTorchs) {
+  const auto [name, checkpoint, policy] = GetParam();
+  const nlohmann::json expected = Expected(name);
+  TrainingCase c = CaseOf(name, expected);
+  c.options.checkpoint_activations = checkpoint;
+  c.options.memory.policy = policy;
+  c.options.shape.micro_batches = 2;
+  c.options.optimizer.gradient_clipping = expected["gradient_clipping"];
+  c.options.weight_decay = [&expected](const Parameter& parameter) {
+    const std::vector<std::string> none = expected["no_decay"];
+    return MatchesAnyPattern(none, parameter.name)
+               ? 0.0
+               : expected["weight_decay"].get<double>();
+  };
+  c.steps = 5;
+  auto result = RunTraining(c, [&](Trainer& trainer) {
+    EXPECT_NEAR(trainer.gradient_norm(), expected["grad_norms"][4], 1e-5);
+    ExpectNear(trainer, OptimizerPart::kMaster, 1.0,
+               Fixture(name, "params_after.safetensors"),
+               expected["torch_float32_error"]["params_after"]);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (int step = 0; step < 5; ++step) {
+    const double loss = expected["losses"][step];
+    // Parameters differ by their own errors by then; the loss's slope is the
+    // gradient, whose norm the fixture has.
+    EXPECT_NEAR(result->losses[step], loss, 1e-5 * loss) << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Fixtures, Gpt2Reference,
+    ::testing::Combine(::testing::Values("gpt2_a", "gpt2_b", "gpt2_c"),
+                       ::testing::Bool(),
+                       ::testing::Values(PlacementPolicy::kCuda,
+                                         PlacementPolicy::kCpu)));
+
+}  // namespace
+}  // namespace castor::testing

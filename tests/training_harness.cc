@@ -1,0 +1,82 @@
+#include "tests/training_harness.h"
+
+#include <utility>
+
+#include "base/philox.h"
+#include "base/status_macros.h"
+#include "models/gpt2.h"
+#include "runtime/config/name_pattern.h"
+#include "runtime/nn/zero_init.h"
+
+namespace castor::testing {
+
+MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
+                            const StepShape& shape, int64_t vocabulary) {
+  MicroBatch batch;
+  const int64_t size = shape.batch * shape.length;
+  for (int64_t i = 0; i < size; ++i) {
+    const auto words =
+        Philox4x32({seed, static_cast<uint64_t>(index)},
+                   static_cast<uint64_t>(i));
+    batch.tokens.push_back(static_cast<int32_t>(words[0] % vocabulary));
+    batch.targets.push_back(static_cast<int32_t>(words[1] % vocabulary));
+  }
+  return batch;
+}
+
+absl::StatusOr<TrainingResult> RunTraining(
+    const TrainingCase& c,
+    const std::function<absl::Status(Trainer&)>& inspect) {
+  Engine engine(c.dtype, c.seed);
+  ZeroInit scope(engine);
+  models::Gpt2 model(c.model);
+  for (const auto& parameter : engine.parameters()) {
+    parameter->trainable = !MatchesAnyPattern(c.model.frozen, parameter->name);
+  }
+  TrainingResult result;
+  TrainerOptions options = c.options;
+  if (c.evaluate_after > 0) options.eval_batch = options.shape.batch;
+  auto created = Trainer::Create(&engine, &model, options, &result.refusal);
+  if (result.refusal.has_value()) return result;
+  CASTOR_RETURN_IF_ERROR(created.status());
+  Trainer& trainer = **created;
+  if (c.source) {
+    CASTOR_ASSIGN_OR_RETURN(const auto source, c.source(engine.parameters()));
+    CASTOR_RETURN_IF_ERROR(trainer.Initialize(*source));
+  } else {
+    InitialValues source(c.seed);
+    CASTOR_RETURN_IF_ERROR(trainer.Initialize(source));
+  }
+  int64_t next_index = 0;
+  auto next = [&]() -> absl::StatusOr<MicroBatch> {
+    const int64_t index = next_index++;
+    return c.data ? c.data(index)
+                  : RandomMicroBatch(c.seed, index, options.shape,
+                                     c.model.vocab_size);
+  };
+  for (int64_t step = 1; step <= c.steps; ++step) {
+    CASTOR_ASSIGN_OR_RETURN(const double loss, trainer.Step(next));
+    result.losses.push_back(loss);
+    if (step == c.evaluate_after) {
+      CASTOR_ASSIGN_OR_RETURN(
+          result.evaluation_loss,
+          trainer.Evaluate(1, [&]() -> absl::StatusOr<MicroBatch> {
+            return RandomMicroBatch(c.seed + 1, 0, options.shape,
+                                    c.model.vocab_size);
+          }));
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(trainer.Drain());
+  CASTOR_RETURN_IF_ERROR(trainer.store().CheckConsistency());
+  CASTOR_ASSIGN_OR_RETURN(
+      result.parameters_sha256,
+      ParametersSha256(engine.parameters(), trainer.store()));
+  result.reports = trainer.TakeReports();
+  result.admission = trainer.admission();
+  result.device_peak_bytes = trainer.arena_stats().peak_bytes;
+  result.compactions = trainer.arena_stats().compactions;
+  if (inspect) CASTOR_RETURN_IF_ERROR(inspect(trainer));
+  return result;
+}
+
+}  // namespace castor::testing

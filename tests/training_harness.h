@@ -1,0 +1,57 @@
+// Whole small training runs in one call, for tests.
+#ifndef CASTOR_TESTS_TRAINING_HARNESS_H_
+#define CASTOR_TESTS_TRAINING_HARNESS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/config/model_config.h"
+#include "runtime/trainer.h"
+
+namespace castor::testing {
+
+struct TrainingCase {
+  ModelConfig model;
+  DType dtype = DType::kFloat32;
+  uint64_t seed = 1;
+  TrainerOptions options;
+  int64_t steps = 3;
+  // Evaluate one batch after this step (0: never).
+  int64_t evaluate_after = 0;
+  // Values instead of initial ones; may be null.
+  std::function<absl::StatusOr<std::unique_ptr<ParameterSource>>(
+      const Parameters&)>
+      source;
+  // Micro batch `index` of the run; random tokens if null.
+  std::function<MicroBatch(int64_t index)> data;
+};
+
+struct TrainingResult {
+  std::optional<Refusal> refusal;  // then nothing below but admission
+  std::string parameters_sha256;
+  std::vector<double> losses;
+  std::vector<double> gradient_norms;
+  double evaluation_loss = 0;
+  std::vector<StepReport> reports;
+  AdmissionReport admission;
+  int64_t device_peak_bytes = 0;
+  int64_t compactions = 0;
+};
+
+// Random tokens below `vocabulary`, a function of (seed, index).
+MicroBatch RandomMicroBatch(uint64_t seed, int64_t index, const StepShape& shape,
+                            int64_t vocabulary);
+
+// Trains from first to last step. A refusal is a result; any other failure is
+// an error. `inspect` (may be null) sees the trainer, drained, at the end.
+absl::StatusOr<TrainingResult> RunTraining(
+    const TrainingCase& c,
+    const std::function<absl::Status(Trainer&)>& inspect = nullptr);
+
+}  // namespace castor::testing
+
+#endif  // CASTOR_TESTS_TRAINING_HARNESS_H_
