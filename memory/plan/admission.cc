@@ -166,7 +166,7 @@ Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
   const int64_t floor = chooses ? PeakNeededDeviceBytes(request, sides(0)) : 0;
   const auto least_budget = [&](int64_t count) {
     const std::vector<Side> side = sides(count);
-    int64_t least = request.device_reserved_bytes + OptimizerBytes(trace, side);
+    int64_t least = AlwaysDeviceBytes(request, side);
     for (const int64_t bytes : needed_with(count)) {
       least = std::max(least, bytes);
     }

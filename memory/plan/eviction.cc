@@ -1,6 +1,7 @@
 #include "memory/plan/eviction.h"
 
 #include <algorithm>
+#include <bit>
 #include <queue>
 #include <tuple>
 
@@ -24,6 +25,53 @@ struct Candidate {
   }
 };
 
+// The candidates, in classes of sizes that are within a factor of two where the
+// rule looks at sizes.
+class Candidates {
+ public:
+  explicit Candidates(VictimRule rule) : rule_(rule), classes_(64) {}
+
+  void Add(const Candidate& candidate) {
+    classes_[ClassOf(candidate.bytes)].push(candidate);
+  }
+
+  // Removes the next to leave where `excess` bytes are too many.
+  template <typename StillThere>
+  Candidate Next(int64_t excess, const StillThere& still_there) {
+    const int first = ClassOf(excess);
+    for (int i = first; i < static_cast<int>(classes_.size()); ++i) {
+      if (Clean(i, still_there)) return Pop(i);
+    }
+    for (int i = first - 1; i >= 0; --i) {
+      if (Clean(i, still_there)) return Pop(i);
+    }
+    CASTOR_CHECK(false);
+  }
+
+ private:
+  int ClassOf(int64_t bytes) const {
+    return rule_ == VictimRule::kFittingFarthest
+               ? std::bit_width(static_cast<uint64_t>(bytes)) - 1
+               : 0;
+  }
+  // Forgets those whose gap is over; whether one is left.
+  template <typename StillThere>
+  bool Clean(int i, const StillThere& still_there) {
+    while (!classes_[i].empty() && !still_there(classes_[i].top())) {
+      classes_[i].pop();
+    }
+    return !classes_[i].empty();
+  }
+  Candidate Pop(int i) {
+    const Candidate top = classes_[i].top();
+    classes_[i].pop();
+    return top;
+  }
+
+  VictimRule rule_;
+  std::vector<std::priority_queue<Candidate>> classes_;
+};
+
 }  // namespace
 
 void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
@@ -33,11 +81,11 @@ void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
   const std::vector<Gap>& gaps = index.gaps();
   std::vector<std::vector<int64_t>> starting(moments);
   std::vector<int64_t> staying(moments + 1, 0);  // differences of bytes
-  std::priority_queue<Candidate> candidates;
+  Candidates candidates(rule);
   const auto add = [&](int64_t g, int64_t lap) {
     const Gap& gap = gaps[g];
-    candidates.push({rule == VictimRule::kCleanFirstFarthest && !gap.dirty,
-                     back_at[g] - lap, !gap.dirty, gap.bytes, gap.to - lap, g});
+    candidates.Add({rule == VictimRule::kCleanFirstFarthest && !gap.dirty,
+                    back_at[g] - lap, !gap.dirty, gap.bytes, gap.to - lap, g});
   };
   for (int64_t g = 0; g < static_cast<int64_t>(gaps.size()); ++g) {
     if (!residency[g].stays) continue;
@@ -62,10 +110,10 @@ void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
       if (residency[g].stays) add(g, 0);
     }
     while (bytes > free_bytes[t]) {
-      CASTOR_CHECK(!candidates.empty());
-      const Candidate victim = candidates.top();
-      candidates.pop();
-      if (victim.until <= t || !residency[victim.gap].stays) continue;
+      const Candidate victim =
+          candidates.Next(bytes - free_bytes[t], [&](const Candidate& c) {
+            return c.until > t && residency[c.gap].stays;
+          });
       const Gap& gap = gaps[victim.gap];
       residency[victim.gap] = {false, gap.to, t};
       bytes -= gap.bytes;

@@ -21,10 +21,17 @@
 namespace castor {
 
 enum class VictimRule : uint8_t {
-  kFarthest,            // ties: clean before dirty, large before small
-  kCleanFirstFarthest,  // dirty ones, which cost two copies, only when none
-                        // else
+  // Ties: clean before dirty, large before small.
+  kFarthest,
+  // Dirty ones, which cost two copies, only when there is none else.
+  kCleanFirstFarthest,
+  // Of those about as large as what is too much, so that nothing large leaves
+  // for a few bytes; of larger ones when there are none, then smaller.
+  kFittingFarthest,
 };
+inline constexpr VictimRule kVictimRules[] = {VictimRule::kFarthest,
+                                              VictimRule::kCleanFirstFarthest,
+                                              VictimRule::kFittingFarthest};
 
 // `free_bytes[t]`: room at moment t beside what must be there, >= 0.
 // `back_at[g]`: unrolled moment at which the chunk of gap g would have to take

@@ -92,7 +92,8 @@ struct Plan {
   std::vector<std::vector<Action>> actions;
 };
 
-// Copies run at once in the two directions, each one after the other.
+// Copies run at once in the two directions, each one after the other. Speeds are
+// greater than 0.
 struct BusModel {
   double h2d_bytes_per_s = 8e9;
   double d2h_bytes_per_s = 8e9;
@@ -117,7 +118,7 @@ struct PlanRequest {
   // plan. In an evaluation trace nothing changes a payload, and the payload of
   // a device-side chunk may differ from its home since its last update, so such
   // a chunk stays resident and dirty throughout, used or not.
-  std::vector<Side> fixed_side;
+  std::vector<Side> fixed_side = {};
 };
 
 // Why a request cannot be planned. Everything a user needs to mend it.

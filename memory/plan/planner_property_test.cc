@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/units.h"
+#include "memory/plan/lower_bound.h"
 #include "memory/plan/plan_checker.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
@@ -63,6 +64,134 @@ RC_GTEST_PROP(MakePlan, IsProvenAtAnyBudgetThatIsAdmitted, ()) {
     RC_ASSERT(std::holds_alternative<Plan>(result));
     const absl::Status proof = CheckPlan(std::get<Plan>(result), request);
     if (!proof.ok()) RC_FAIL(proof.ToString());
+  }
+}
+
+int64_t Budget(int64_t least) {
+  return least +
+         *rc::gen::weightedOneOf<int64_t>(
+             {{1, rc::gen::just<int64_t>(0)},
+              {4, rc::gen::resize(rc::kNominalSize,
+                                  rc::gen::inRange<int64_t>(0, 200000))},
+              {4, rc::gen::resize(rc::kNominalSize,
+                                  rc::gen::inRange<int64_t>(0, 20000))}});
+}
+
+RC_GTEST_PROP(SmallestDeviceBudget, IsExact, ()) {
+  Case c = *Cases().as("case");
+  c.request.trace = &c.trace;
+  // Down to where the host cannot hold the optimizer states, or the homes.
+  c.request.host_budget_bytes =
+      *rc::gen::element(int64_t{100000}, int64_t{10000}, kUnlimitedBytes);
+  for (const PlacementPolicy policy : kPolicies) {
+    const int64_t least = SmallestDeviceBudget(policy, c.request);
+    if (least < kUnlimitedBytes) {
+      c.request.device_budget_bytes = least;
+      RC_ASSERT(std::holds_alternative<Plan>(MakePlan(policy, c.request)));
+    }
+    if (least == 0) continue;
+    c.request.device_budget_bytes = least - 1;
+    const PlanOrRefusal result = MakePlan(policy, c.request);
+    RC_ASSERT(std::holds_alternative<Refusal>(result));
+    const Refusal& refusal = std::get<Refusal>(result);
+    if (refusal.tier == "device") {
+      // What it names is the worst moment, and what would do.
+      if (least < kUnlimitedBytes) {
+        RC_ASSERT(refusal.smallest_device_budget_bytes == least);
+      }
+      RC_ASSERT(refusal.peak_bytes + refusal.resident_bytes <=
+                refusal.smallest_device_budget_bytes);
+      if (refusal.moment.valid()) {
+        const OpRecord& op = c.trace.ops[refusal.moment.value];
+        RC_ASSERT(refusal.op == op.name);
+        RC_ASSERT(refusal.peak_bytes == op.non_model_peak_bytes);
+      }
+    } else {
+      RC_ASSERT(refusal.tier == "host");
+      RC_ASSERT(refusal.smallest_host_budget_bytes >
+                c.request.host_budget_bytes);
+      c.request.host_budget_bytes = refusal.smallest_host_budget_bytes;
+      RC_ASSERT(std::holds_alternative<Plan>(MakePlan(policy, c.request)));
+      c.request.host_budget_bytes -= 1;
+      RC_ASSERT(std::holds_alternative<Refusal>(MakePlan(policy, c.request)));
+    }
+  }
+}
+
+RC_GTEST_PROP(AutoPolicy, IsNeverSlowerThanCpuAndFitsWhereverItFits, ()) {
+  Case c = *Cases().as("case");
+  c.request.trace = &c.trace;
+  const int64_t least = SmallestDeviceBudget(PlacementPolicy::kCpu, c.request);
+  RC_ASSERT(SmallestDeviceBudget(PlacementPolicy::kAuto, c.request) == least);
+  c.request.device_budget_bytes = Budget(least);
+  const Plan cpu = std::get<Plan>(MakePlan(PlacementPolicy::kCpu, c.request));
+  const Plan chosen =
+      std::get<Plan>(MakePlan(PlacementPolicy::kAuto, c.request));
+  // Where all fits the plan is to move nothing, even if the host's cores could
+  // have helped with updates.
+  const bool all_fits =
+      c.trace.training &&
+      SmallestDeviceBudget(PlacementPolicy::kCuda, c.request) <=
+          c.request.device_budget_bytes;
+  int64_t actions = 0;
+  for (const auto& at_moment : chosen.actions) {
+    actions += static_cast<int64_t>(at_moment.size());
+  }
+  if (all_fits && c.request.gpu_margin_mem_ratio == 1) RC_ASSERT(actions == 0);
+  if (all_fits && actions == 0) return;
+  RC_ASSERT(SimulatePlan(chosen, c.request).step_ns <=
+            SimulatePlan(cpu, c.request).step_ns);
+}
+
+RC_GTEST_PROP(MakePlan, FetchesNoLessThanTheBoundAndWithinTheBudget, ()) {
+  Case c = *Cases().as("case");
+  c.request.trace = &c.trace;
+  for (const PlacementPolicy policy : kPolicies) {
+    PlanRequest request = c.request;
+    request.device_budget_bytes =
+        Budget(SmallestDeviceBudget(policy, c.request));
+    const Plan plan = std::get<Plan>(MakePlan(policy, request));
+    const PlanCost cost = SimulatePlan(plan, request);
+    if (policy != PlacementPolicy::kCuda) {
+      RC_ASSERT(cost.h2d_bytes >= LeastFetchedBytes(request, plan.side));
+    }
+    RC_ASSERT(cost.device_peak_bytes <= request.device_budget_bytes);
+    RC_ASSERT(cost.stall_ns >= 0);
+    if (policy == PlacementPolicy::kCuda) RC_ASSERT(cost.h2d_bytes == 0);
+  }
+}
+
+RC_GTEST_PROP(MakePlan, GivesTheSamePlanAgain, ()) {
+  Case c = *Cases().as("case");
+  c.request.trace = &c.trace;
+  c.request.device_budget_bytes =
+      Budget(SmallestDeviceBudget(PlacementPolicy::kAuto, c.request));
+  const Plan a = std::get<Plan>(MakePlan(PlacementPolicy::kAuto, c.request));
+  const Plan b = std::get<Plan>(MakePlan(PlacementPolicy::kAuto, c.request));
+  RC_ASSERT(a.side == b.side);
+  RC_ASSERT(a.initial == b.initial);
+  RC_ASSERT(a.actions == b.actions);
+}
+
+// The sides of a training plan, or any others, in evaluation.
+RC_GTEST_PROP(MakePlan, KeepsFixedSides, ()) {
+  Case c = *Cases().as("case");
+  c.request.trace = &c.trace;
+  for (const ChunkInfo& chunk : c.trace.chunks) {
+    const bool device =
+        chunk.optimizer_bytes > 0 && *rc::gen::arbitrary<bool>();
+    c.request.fixed_side.push_back(device ? Side::kDevice : Side::kHost);
+  }
+  for (const PlacementPolicy policy :
+       {PlacementPolicy::kCpu, PlacementPolicy::kAuto}) {
+    const int64_t least = SmallestDeviceBudget(policy, c.request);
+    PlanRequest request = c.request;
+    request.device_budget_bytes = Budget(least);
+    const Plan plan = std::get<Plan>(MakePlan(policy, request));
+    RC_ASSERT(plan.side == request.fixed_side);
+    RC_ASSERT(CheckPlan(plan, request).ok());
+    request.device_budget_bytes = least - 1;
+    RC_ASSERT(std::holds_alternative<Refusal>(MakePlan(policy, request)));
   }
 }
 

@@ -156,8 +156,7 @@ std::vector<Tuning> AllTunings(bool prefetch) {
   std::vector<Tuning> tunings;
   for (const double strength : {0.0, 0.5, 1.0, 1.5, 2.0, 4.0}) {
     if (strength > 0 && !prefetch) break;
-    for (const VictimRule rule :
-         {VictimRule::kFarthest, VictimRule::kCleanFirstFarthest}) {
+    for (const VictimRule rule : kVictimRules) {
       tunings.push_back({strength, rule});
     }
   }

@@ -1,0 +1,127 @@
+#include "memory/plan/lower_bound.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "memory/plan/admission.h"
+#include "memory/plan/use_index.h"
+
+namespace castor {
+namespace {
+
+// Enough that what crosses the ends of the row is a small part of it.
+constexpr int64_t kStepsInRow = 16;
+
+// The bytes of one gap that are still there.
+struct Stay {
+  int64_t to = 0;
+  int64_t gap = 0;
+  int64_t bytes = 0;
+  friend bool operator<(const Stay& a, const Stay& b) {
+    return std::tie(a.to, a.gap) < std::tie(b.to, b.gap);
+  }
+};
+
+}  // namespace
+
+TrafficBound OneMicroBatchBound(const PlanRequest& request) {
+  const StepTrace& trace = *request.trace;
+  TrafficBound bound;
+  if (!trace.training) return bound;
+  std::vector<bool> forward(trace.chunks.size(), false);
+  std::vector<bool> written(trace.chunks.size(), false);
+  int64_t turn_peak = 0;
+  int64_t last_forward_peak = 0;
+  bool in_backward = false;
+  for (const OpRecord& op : trace.ops) {
+    if (op.kind != OpKind::kCompute) continue;
+    if (op.phase == Phase::kForward && !in_backward) {
+      last_forward_peak = op.non_model_peak_bytes;
+    } else if (!in_backward) {
+      in_backward = true;
+      turn_peak = std::max(last_forward_peak, op.non_model_peak_bytes);
+    }
+    for (const ChunkUse& use : op.chunks) {
+      if (!in_backward) forward[use.chunk.value] = true;
+      if (use.writes) written[use.chunk.value] = true;
+    }
+  }
+  int64_t payload = 0;
+  for (size_t c = 0; c < trace.chunks.size(); ++c) {
+    if (forward[c] && written[c]) payload += trace.chunks[c].payload_bytes;
+  }
+  const int64_t stays =
+      std::max<int64_t>(0, request.device_budget_bytes -
+                               request.device_reserved_bytes - turn_peak);
+  bound.h2d_bytes = payload + std::max<int64_t>(0, payload - stays);
+  bound.d2h_bytes = payload;
+  return bound;
+}
+
+int64_t LeastFetchedBytes(const PlanRequest& request,
+                          const std::vector<Side>& side) {
+  const StepTrace& trace = *request.trace;
+  const UseIndex index(trace, side);
+  const int64_t moments = index.moments();
+  std::vector<int64_t> free_bytes = NeededDeviceBytes(request, side);
+  for (int64_t t = 0; t < moments; ++t) {
+    free_bytes[t] = request.device_budget_bytes - free_bytes[t];
+    // What an operator uses takes its exact bytes here, like all else.
+    if (!RunsOnDevice(trace.ops[t], side)) continue;
+    for (const ChunkUse& use : trace.ops[t].chunks) {
+      const ChunkInfo& chunk = trace.chunks[use.chunk.value];
+      free_bytes[t] += PayloadBlock(chunk) - chunk.payload_bytes;
+    }
+  }
+
+  int64_t forced = 0;
+  bool crosses = false;
+  std::vector<std::vector<int64_t>> starting(moments + 1);
+  for (size_t g = 0; g < index.gaps().size(); ++g) {
+    const Gap& gap = index.gaps()[g];
+    if (gap.forced()) {
+      forced += trace.chunks[gap.chunk].payload_bytes;
+    } else {
+      starting[gap.from + 1].push_back(static_cast<int64_t>(g));
+      crosses |= gap.to > moments;
+    }
+  }
+
+  const int64_t steps = crosses ? kStepsInRow : 1;
+  std::priority_queue<Stay> stays;
+  std::vector<int64_t> ending(steps * moments + 1, 0);  // bytes, by moment
+  int64_t bytes = 0;
+  int64_t left = 0;  // taken out
+  for (int64_t row = 0; row < steps * moments; ++row) {
+    bytes -= ending[row];
+    const auto start = [&](int64_t g, int64_t lap) {
+      const Gap& gap = index.gaps()[g];
+      const int64_t to = gap.to + lap * moments;
+      if (to > steps * moments) return;  // reaches out of the row
+      const int64_t payload = trace.chunks[gap.chunk].payload_bytes;
+      stays.push({to, g, payload});
+      ending[to] += payload;
+      bytes += payload;
+    };
+    const int64_t t = row % moments;
+    const int64_t lap = row / moments;
+    for (const int64_t g : starting[t]) start(g, lap);
+    if (t == 0 && lap > 0) {
+      for (const int64_t g : starting[moments]) start(g, lap - 1);
+    }
+    while (bytes > free_bytes[t]) {
+      Stay last = stays.top();
+      stays.pop();
+      const int64_t out = std::min(last.bytes, bytes - free_bytes[t]);
+      bytes -= out;
+      ending[last.to] -= out;
+      left += out;
+      last.bytes -= out;
+      if (last.bytes > 0) stays.push(last);
+    }
+  }
+  return forced + left / steps;
+}
+
+}  // namespace castor

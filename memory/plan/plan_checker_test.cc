@@ -1,0 +1,187 @@
+// One broken plan per rule.
+#include "memory/plan/plan_checker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "memory/plan/trace_builder.h"
+
+namespace castor {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CheckPlanTest : public ::testing::Test {
+ protected:
+  CheckPlanTest() {
+    request_.trace = &trace_;
+    // Moment 1 needs both chunks and 300 bytes: 812.
+    request_.device_budget_bytes = 900;
+    plan_.signature = "by hand";
+    plan_.side = {Side::kHost, Side::kHost};
+    plan_.initial = {{ChunkId(0), false}};
+    plan_.actions.resize(6);
+    plan_.actions[1] = {Fetch(1, 1)};
+    plan_.actions[2] = {Drop(1, 2)};
+    plan_.actions[3] = {CopyBack(0, 3), Drop(0, 3)};
+    plan_.actions[5] = {Fetch(0, 0)};
+  }
+
+  void ExpectBroken(const std::string& message) {
+    const absl::Status status = CheckPlan(plan_, request_);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  }
+
+  // Chunk 1 is frozen.
+  StepTrace trace_ = TraceBuilder()
+                         .Chunk(256, 1536)
+                         .Chunk(256, 0)
+                         .Read({0}, 100)
+                         .Read({1}, 300)
+                         .Write({0}, 100)
+                         .Reduce(0)
+                         .Update(0)
+                         .Build();
+  PlanRequest request_;
+  Plan plan_;
+};
+
+TEST_F(CheckPlanTest, PassesPlanThatHolds) {
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+  request_.device_budget_bytes = 812;
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok());
+}
+
+TEST_F(CheckPlanTest, RefusesOperatorWithoutRoom) {
+  request_.device_budget_bytes = 811;
+  ExpectBroken(
+      "moment 1 (op1): 812 B (812 bytes) while it runs, of them 300 B");
+}
+
+TEST_F(CheckPlanTest, CountsReservedBytesAndOptimizerStates) {
+  request_.device_reserved_bytes = 89;
+  ExpectBroken("moment 1 (op1): 901 B");
+  request_.device_reserved_bytes = 0;
+  plan_.side[0] = Side::kDevice;
+  ExpectBroken("before moment 0: 1.75 KiB are resident");
+}
+
+TEST_F(CheckPlanTest, RefusesFetchWithoutRoomBetweenOperators) {
+  request_.device_budget_bytes = 600;
+  plan_.actions[1] = {Drop(0, 1), Fetch(1, 1)};
+  plan_.actions[2] = {Drop(1, 2), Fetch(0, 2)};
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+  plan_.actions[1] = {Fetch(1, 1), Drop(0, 1)};
+  ExpectBroken("moment 1 (op1): 612 B (612 bytes) after the fetch of chunk 1");
+}
+
+TEST_F(CheckPlanTest, RefusesOperatorWithoutItsChunk) {
+  plan_.actions[1].clear();
+  plan_.actions[2].clear();
+  ExpectBroken("moment 1 (op1): needs chunk 1, which is absent");
+}
+
+TEST_F(CheckPlanTest, RefusesHostWorkOnResidentChunk) {
+  plan_.actions[3].clear();
+  plan_.actions[4] = {CopyBack(0, 4), Drop(0, 4)};
+  ExpectBroken("moment 3 (reduce0): the host works on chunk 0");
+}
+
+TEST_F(CheckPlanTest, RefusesDeviceUpdateOfAbsentChunk) {
+  request_.device_budget_bytes = 5000;
+  plan_.side[0] = Side::kDevice;
+  ExpectBroken("moment 3 (reduce0): needs chunk 0, which is absent");
+}
+
+TEST_F(CheckPlanTest, RefusesDropOfDirtyPayload) {
+  plan_.actions[3] = {Drop(0, 3)};
+  ExpectBroken("moment 3 (reduce0): drop of chunk 0, which is dirty");
+}
+
+TEST_F(CheckPlanTest, RefusesDropOfAbsentPayload) {
+  plan_.actions[4] = {Drop(0, 4)};
+  ExpectBroken("moment 4 (update0): drop of chunk 0, which is absent");
+}
+
+TEST_F(CheckPlanTest, RefusesFetchOfResidentPayload) {
+  plan_.actions[2] = {Fetch(0, 2)};
+  ExpectBroken("moment 2 (op2): fetch of chunk 0, which is resident");
+}
+
+TEST_F(CheckPlanTest, RefusesFetchBeforeTheHostsUpdate) {
+  plan_.actions[4] = {Fetch(0, 4)};
+  ExpectBroken("moment 4 (update0): fetch of chunk 0, which awaits its update");
+}
+
+TEST_F(CheckPlanTest, RefusesNeedlessCopyBack) {
+  plan_.actions[1] = {CopyBack(0, 1), Fetch(1, 1)};
+  ExpectBroken("moment 1 (op1): copy back of chunk 0, which is clean");
+  plan_.actions[1] = {CopyBack(1, 1), Fetch(1, 1)};
+  ExpectBroken("moment 1 (op1): copy back of chunk 1, which is absent");
+}
+
+TEST_F(CheckPlanTest, RefusesPlanThatDoesNotRepeat) {
+  plan_.actions[5].clear();
+  ExpectBroken("chunk 0 is absent after the step and resident before it");
+}
+
+TEST_F(CheckPlanTest, RefusesHostWithoutRoom) {
+  // 512 of homes, 1536 of optimizer states, 100 reserved.
+  request_.host_reserved_bytes = 100;
+  request_.host_budget_bytes = 2148;
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok());
+  request_.host_budget_bytes = 2147;
+  ExpectBroken("(2148 bytes) of the host");
+}
+
+TEST_F(CheckPlanTest, RefusesVectorsOfTheWrongSize) {
+  plan_.actions.pop_back();
+  ExpectBroken("actions for 5 places, the trace has 6");
+  plan_.side.pop_back();
+  ExpectBroken("1 sides for 2 chunks");
+}
+
+TEST_F(CheckPlanTest, RefusesIdsOutOfRange) {
+  plan_.actions[4] = {Fetch(2, 4)};
+  ExpectBroken("moment 4 (update0): action on chunk 2 of 2");
+  plan_.actions[4].clear();
+  plan_.initial = {{ChunkId(-1), false}};
+  ExpectBroken("initial: chunk -1 of 2");
+  plan_.initial = {{ChunkId(0), false}, {ChunkId(0), false}};
+  ExpectBroken("initial: chunk 0 after chunk 0");
+}
+
+TEST_F(CheckPlanTest, RefusesAnotherTracesPlan) {
+  plan_.signature = "another";
+  ExpectBroken("the plan is for trace 'another', not for 'by hand'");
+}
+
+TEST_F(CheckPlanTest, RefusesFrozenChunkWithOptimizer) {
+  plan_.side[1] = Side::kDevice;
+  ExpectBroken("chunk 1 is frozen but on the device's side");
+  plan_.side[1] = Side::kHost;
+  trace_.ops[3].chunks[0].chunk = ChunkId(1);
+  ExpectBroken("moment 3 (reduce0): chunk 1 is frozen but reduced");
+}
+
+TEST_F(CheckPlanTest, RefusesOtherThanFixedSides) {
+  request_.fixed_side = {Side::kDevice, Side::kHost};
+  ExpectBroken("the plan's sides are not the fixed ones");
+}
+
+TEST_F(CheckPlanTest, WantsDeviceSideResidentAndDirtyInEvaluation) {
+  trace_ = TraceBuilder().Evaluation().Chunk(256, 1536).Read({0}).Build();
+  request_.device_budget_bytes = 5000;
+  plan_.side = {Side::kDevice};
+  plan_.actions = {{}, {}};
+  ExpectBroken("it must be resident and dirty");
+  plan_.initial = {{ChunkId(0), true}};
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,88 @@
+// Small traces by hand, for tests. Names are made up where they do not matter.
+#ifndef CASTOR_MEMORY_PLAN_TRACE_BUILDER_H_
+#define CASTOR_MEMORY_PLAN_TRACE_BUILDER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory/plan/plan.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+class TraceBuilder {
+ public:
+  TraceBuilder() { trace_.signature = "by hand"; }
+
+  TraceBuilder& Evaluation() {
+    trace_.training = false;
+    return *this;
+  }
+  TraceBuilder& Chunk(int64_t payload_bytes, int64_t optimizer_bytes) {
+    trace_.chunks.push_back({payload_bytes, optimizer_bytes, {}});
+    return *this;
+  }
+  // An operator that reads chunks, one that writes them, both of `ns`.
+  TraceBuilder& Read(std::vector<int64_t> chunks, int64_t peak = 0,
+                     int64_t ns = 0) {
+    return Compute(Phase::kForward, std::move(chunks), false, peak, ns);
+  }
+  TraceBuilder& Write(std::vector<int64_t> chunks, int64_t peak = 0,
+                      int64_t ns = 0) {
+    return Compute(Phase::kBackward, std::move(chunks), true, peak, ns);
+  }
+  TraceBuilder& Reduce(int64_t chunk, int64_t host_ns = 0, int64_t ns = 0) {
+    return Optimizer(OpKind::kReduce, Phase::kBackward, chunk, host_ns, ns);
+  }
+  TraceBuilder& Update(int64_t chunk, int64_t host_ns = 0, int64_t ns = 0) {
+    return Optimizer(OpKind::kUpdate, Phase::kOptimizer, chunk, host_ns, ns);
+  }
+  StepTrace Build() { return trace_; }
+
+ private:
+  TraceBuilder& Compute(Phase phase, std::vector<int64_t> chunks, bool writes,
+                        int64_t peak, int64_t ns) {
+    OpRecord op;
+    op.name = "op" + std::to_string(trace_.ops.size());
+    op.phase = phase;
+    for (const int64_t c : chunks) op.chunks.push_back({ChunkId(c), writes});
+    op.non_model_peak_bytes = peak;
+    op.duration_ns = ns;
+    trace_.ops.push_back(op);
+    return *this;
+  }
+  TraceBuilder& Optimizer(OpKind kind, Phase phase, int64_t chunk,
+                          int64_t host_ns, int64_t ns) {
+    OpRecord op;
+    op.name =
+        (kind == OpKind::kReduce ? "reduce" : "update") + std::to_string(chunk);
+    op.kind = kind;
+    op.phase = phase;
+    op.chunks.push_back({ChunkId(chunk), false});
+    op.duration_ns = ns;
+    op.host_duration_ns = host_ns;
+    trace_.ops.push_back(op);
+    return *this;
+  }
+
+  StepTrace trace_;
+};
+
+// One byte per nanosecond in both directions.
+inline BusModel ByteBus() { return {1e9, 1e9, 0}; }
+
+inline Action Fetch(int64_t chunk, int64_t because) {
+  return {ActionKind::kFetch, ChunkId(chunk), Moment(because)};
+}
+inline Action CopyBack(int64_t chunk, int64_t because) {
+  return {ActionKind::kCopyBack, ChunkId(chunk), Moment(because)};
+}
+inline Action Drop(int64_t chunk, int64_t because) {
+  return {ActionKind::kDrop, ChunkId(chunk), Moment(because)};
+}
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_PLAN_TRACE_BUILDER_H_

@@ -1,0 +1,78 @@
+#include "memory/plan/use_index.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "memory/plan/trace_builder.h"
+
+namespace castor {
+namespace {
+
+constexpr Side kHost = Side::kHost;
+constexpr Side kDevice = Side::kDevice;
+
+// Chunk 1 is frozen.
+StepTrace Trace() {
+  return TraceBuilder()
+      .Chunk(256, 1536)
+      .Chunk(512, 0)
+      .Read({0}, 0, 10)   // 0
+      .Read({1}, 0, 20)   // 1
+      .Write({0}, 0, 30)  // 2
+      .Reduce(0, 5, 7)    // 3
+      .Update(0, 5, 9)    // 4
+      .Build();
+}
+
+TEST(UseIndex, ForcesOutWhatTheHostWorksOn) {
+  const UseIndex index(Trace(), {kHost, kHost});
+  ASSERT_EQ(index.gaps().size(), 3u);
+  const Gap& forward = index.gaps()[0];  // of chunk 0, until its backward
+  EXPECT_EQ(forward.from, 0);
+  EXPECT_EQ(forward.to, 2);
+  EXPECT_FALSE(forward.forced());
+  EXPECT_FALSE(forward.dirty);
+  const Gap& update = index.gaps()[1];
+  EXPECT_EQ(update.from, 2);
+  EXPECT_EQ(update.to, 5);
+  EXPECT_EQ(update.forced_by, 3);
+  EXPECT_EQ(update.ready, 5);  // after kUpdate at 4
+  EXPECT_TRUE(update.dirty);
+}
+
+TEST(UseIndex, CountsOptimizerAsUseOnTheDevice) {
+  const UseIndex index(Trace(), {kDevice, kHost});
+  // 0 -> 2 and 1 -> 1 in the next step; 2, 3, 4 and 0 follow each other.
+  ASSERT_EQ(index.gaps().size(), 2u);
+  EXPECT_EQ(index.gaps()[0].from, 0);
+  EXPECT_EQ(index.gaps()[0].to, 2);
+  EXPECT_TRUE(index.gaps()[0].dirty);  // since the update of the step before
+  EXPECT_EQ(index.gaps()[1].chunk, 1);
+  EXPECT_EQ(index.gaps()[1].from, 1);
+  EXPECT_EQ(index.gaps()[1].to, 6);
+  EXPECT_FALSE(index.gaps()[1].dirty);
+  ASSERT_EQ(index.uses(0).size(), 4u);
+  EXPECT_EQ(index.uses(0)[3].gap, -1);
+}
+
+TEST(UseIndex, TimesOnlyWhatRunsOnTheDevice) {
+  const UseIndex host(Trace(), {kHost, kHost});
+  EXPECT_EQ(host.start_ns(), (std::vector<int64_t>{0, 10, 30, 60, 60, 60}));
+  const UseIndex device(Trace(), {kDevice, kHost});
+  EXPECT_EQ(device.start_ns(), (std::vector<int64_t>{0, 10, 30, 60, 67, 76}));
+  EXPECT_EQ(device.StartNs(6), 86);
+  EXPECT_EQ(device.MomentAt(29), 1);
+  EXPECT_EQ(device.MomentAt(30), 2);
+  EXPECT_EQ(device.MomentAt(86), 6);
+}
+
+TEST(UseIndex, LeavesOutPinnedChunks) {
+  const StepTrace trace =
+      TraceBuilder().Evaluation().Chunk(256, 1536).Read({0}).Read({}).Build();
+  EXPECT_TRUE(UseIndex(trace, {kDevice}).uses(0).empty());
+  EXPECT_EQ(UseIndex(trace, {kHost}).gaps().size(), 1u);
+}
+
+}  // namespace
+}  // namespace castor
