@@ -146,7 +146,7 @@ Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
                                       : request.fixed_side;
   };
 
-  // How many may be on the device at all, and how many the host cannot hold.
+  // How many may be on the device at all, and how many have to be.
   const bool chooses = policy == PlacementPolicy::kAuto && trace.training &&
                        request.fixed_side.empty();
   int64_t low = policy == PlacementPolicy::kCuda ? all : 0;
@@ -181,18 +181,6 @@ Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
       HostBytes(request, sides(low)) <= request.host_budget_bytes;
   const int64_t least = least_budget(low);
   admission.smallest_device_budget_bytes = host_fits ? least : kUnlimitedBytes;
-
-  // The most that fits; least_budget grows with the count.
-  int64_t most = low;
-  for (int64_t above = high; most < above;) {
-    const int64_t middle = most + (above - most + 1) / 2;
-    if (least_budget(middle) <= request.device_budget_bytes) {
-      most = middle;
-    } else {
-      above = middle - 1;
-    }
-  }
-  admission.most = most;
 
   const bool device_fits = least <= request.device_budget_bytes;
   if (host_fits && device_fits) return admission;

@@ -36,11 +36,9 @@ std::vector<Side> SidesOf(const StepTrace& trace,
 // What a policy may choose from, or why it has no choice.
 struct Admission {
   std::vector<int64_t> order;
-  // How many chunks of `order` have their optimizer states on the device: at
-  // least `fewest` for the host's budget, at most `most` for the device's.
-  // Meaningless with fixed sides.
+  // How many chunks of `order` must have their optimizer states on the device
+  // for the host's budget. Meaningless with fixed sides.
   int64_t fewest = 0;
-  int64_t most = 0;
   // With `refusal` absent there is a plan.
   std::optional<Refusal> refusal;
   // The least device budget with all else as in the request; kUnlimitedBytes

@@ -7,7 +7,7 @@
 // Belady's rule. For chunks of one size that are all clean it moves the fewest
 // bytes (L. Belady, IBM Systems Journal 5(2), 1966). With sizes or dirty
 // payloads the best choice is NP-hard; then what can come back into the room
-// that is left over does, the shortest gap first.
+// that is left over does: dirty ones first, short gaps before long ones.
 #ifndef CASTOR_MEMORY_PLAN_EVICTION_H_
 #define CASTOR_MEMORY_PLAN_EVICTION_H_
 
