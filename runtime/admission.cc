@@ -18,6 +18,8 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
                                      cost.device_bytes.end());
   const OpRecord& op = trace.ops[peak - cost.device_bytes.begin()];
   report->peak_operator = op.name;
+  report->h2d_bytes_per_step = cost.h2d_bytes;
+  report->d2h_bytes_per_step = cost.d2h_bytes;
 
   TierReport& device = report->device;
   TierReport& host = report->host;

@@ -52,6 +52,9 @@ struct AdmissionReport {
   int64_t chunk_bytes = 0;
   int64_t padding_bytes = 0;
   int64_t parameter_elements = 0;
+  // That a step of the plan moves over the bus.
+  int64_t h2d_bytes_per_step = 0;
+  int64_t d2h_bytes_per_step = 0;
   std::string peak_operator;
 };
 

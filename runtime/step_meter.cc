@@ -13,9 +13,11 @@ void StepMeter::Issued(uint16_t tag_step, StepReport report) {
 
 void StepMeter::Collect() {
   for (const TimelineEvent& event : timeline_->Take()) {
-    if (sink_) sink_(event);
-    if (keep_events_) unmeasured_.push_back(event);
     const auto tag = by_tag_.find(event.tag.step);
+    if (sink_) {
+      sink_(event, tag == by_tag_.end() ? 0 : open_[tag->second].report.step);
+    }
+    if (keep_events_) unmeasured_.push_back(event);
     if (tag == by_tag_.end() || event.tag.kind == WorkKind::kOther) continue;
     Open& open = open_[tag->second];
     open.end_ns = std::max(open.end_ns, event.end_ns);

@@ -29,7 +29,8 @@ struct StepReport {
 // finalised once it is known to be over.
 class StepMeter {
  public:
-  using EventSink = std::function<void(const TimelineEvent&)>;
+  // `step` is the training step's number, 0 for other work.
+  using EventSink = std::function<void(const TimelineEvent&, int64_t step)>;
 
   explicit StepMeter(Timeline* timeline) : timeline_(timeline) {}
   void SetEventSink(EventSink sink) { sink_ = std::move(sink); }

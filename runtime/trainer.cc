@@ -71,6 +71,7 @@ Trainer::~Trainer() {
   // Work that is still queued uses what is about to go.
   if (device_ != nullptr) device_->Synchronize(device_->NowAll()).IgnoreError();
   engine_->SetBackend(nullptr);
+  engine_->SetLayout(nullptr);
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
@@ -307,6 +308,8 @@ absl::StatusOr<double> Trainer::RunStep(Program& program,
   ++tag_step_;
   CASTOR_RETURN_IF_ERROR(
       backend_->BeginStep(&program.trace, program.plan, tag_step_));
+  h2d_at_begin_ = store_->h2d_bytes();
+  d2h_at_begin_ = store_->d2h_bytes();
   std::vector<float> losses(shape.micro_batches);
   Fence arrived;
   absl::Status status;
@@ -340,7 +343,6 @@ absl::StatusOr<double> Trainer::Step(const NextMicroBatch& next) {
   if (!warmup && !program->measured) CASTOR_RETURN_IF_ERROR(Replan(*program));
 
   const double lr = options_.learning_rate(step_ + 1);
-  const int64_t h2d = store_->h2d_bytes(), d2h = store_->d2h_bytes();
   optimizer_->BeginStep(step_ + 1, lr, static_cast<uint16_t>(tag_step_ + 1));
   CASTOR_ASSIGN_OR_RETURN(const double loss,
                           RunStep(*program, options_.shape, next));
@@ -355,8 +357,8 @@ absl::StatusOr<double> Trainer::Step(const NextMicroBatch& next) {
                 {.step = step_,
                  .loss = loss,
                  .learning_rate = lr,
-                 .h2d_bytes = store_->h2d_bytes() - h2d,
-                 .d2h_bytes = store_->d2h_bytes() - d2h,
+                 .h2d_bytes = store_->h2d_bytes() - h2d_at_begin_,
+                 .d2h_bytes = store_->d2h_bytes() - d2h_at_begin_,
                  .device_peak_bytes = arena_->stats().peak_bytes,
                  .warmup = warmup});
   // This step's loss is there, so the step before is over.

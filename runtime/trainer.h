@@ -96,8 +96,12 @@ class Trainer {
   // For VisitModelState and the like; call Drain first.
   ChunkStore& store() { return *store_; }
   const ArenaStats& arena_stats() const { return arena_->stats(); }
-  int64_t host_peak_bytes() const { return host_->stats().peak_bytes; }
+  HostMemoryStats host_stats() const { return host_->stats(); }
+  // Why host memory is not pinned, where it is not; else empty.
+  const std::string& pinned_note() const { return host_->pinned_note(); }
   double gradient_norm() const { return optimizer_->gradient_norm(); }
+  // The clock of the events' times.
+  int64_t NowNs() const { return device_->NowNs(); }
   // The plan in use for training and the trace it was made from.
   const Plan* training_plan() const;
   const StepTrace* training_trace() const;
@@ -148,6 +152,9 @@ class Trainer {
   std::map<StepShape, std::unique_ptr<Program>> programs_;
   int64_t step_ = 0;
   uint16_t tag_step_ = 0;
+  // The store's counts when the step at hand began.
+  int64_t h2d_at_begin_ = 0;
+  int64_t d2h_at_begin_ = 0;
 };
 
 }  // namespace castor

@@ -1,0 +1,50 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "cli/command.h"
+#include "cli/session.h"
+#include "runtime/checkpoint.h"
+#include "runtime/io/checkpoint_dir.h"
+#include "runtime/pretrained.h"
+
+namespace castor::cli {
+namespace {
+
+absl::Status ExportTo(std::string checkpoint, const std::string& directory) {
+  if (std::filesystem::is_directory(checkpoint)) {
+    std::vector<std::string> skipped;
+    CASTOR_ASSIGN_OR_RETURN(const CheckpointEntry entry,
+                            CheckpointDir(checkpoint).FindLatest(&skipped));
+    for (const std::string& message : skipped) {
+      std::fprintf(stderr, "castor: skipped a damaged checkpoint: %s\n",
+                   message.c_str());
+    }
+    checkpoint = entry.path;
+  }
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
+                          CheckpointReader::Open(checkpoint));
+  CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
+                          ReadMetadata(*reader));
+  // The model without bytes: its parameters' names and shapes.
+  Engine engine(DType::kFloat32, 0);
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
+                          MakeModel(engine, metadata.config.model));
+  CASTOR_RETURN_IF_ERROR(ExportCheckpoint(*reader, engine.parameters(),
+                                          metadata.config.model, directory));
+  std::printf("exported %s (step %ld) to %s\n", checkpoint.c_str(),
+              static_cast<long>(metadata.state.step), directory.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int Export(const std::string& checkpoint, const std::string& directory) {
+  const absl::Status status = ExportTo(checkpoint, directory);
+  return status.ok() ? kSuccess : Fail(status);
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,37 @@
+#include <cstdio>
+#include <string>
+
+#include "cli/command.h"
+
+namespace castor::cli {
+namespace {
+
+bool IsUsersToMend(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kAlreadyExists:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+int Fail(const absl::Status& status) {
+  std::string line(status.message());
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  std::fflush(stdout);
+  std::fprintf(stderr, "castor: %s\n", line.c_str());
+  return IsUsersToMend(status.code()) ? kUserError : kFailure;
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,80 @@
+// castor: trains transformer models that do not fit in the device's memory.
+#include <cstdio>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "cli/command.h"
+
+namespace castor::cli {
+namespace {
+
+void AddConfig(CLI::App* command, std::string* config,
+               std::vector<std::string>* overrides) {
+  command->add_option("CONFIG", *config, "the run's configuration (JSON)")
+      ->required();
+  command
+      ->add_option("--set", *overrides,
+                   "KEY=VALUE: replaces a key of the configuration, e.g. "
+                   "memory.placement_policy=cpu; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Trains transformer models that do not fit in the device's memory.");
+  app.name("castor");
+  app.require_subcommand(1);
+
+  TrainArguments train;
+  CLI::App* train_command =
+      app.add_subcommand("train", "Trains a model as a configuration says.");
+  AddConfig(train_command, &train.config_path, &train.overrides);
+  train_command->add_option("--resume", train.resume,
+                            "continue from this checkpoint file, or from the "
+                            "\"latest\" valid one in checkpoint.dir");
+  train_command->add_option("--summary", train.summary_path,
+                            "write the run's figures to this JSON file");
+  train_command->add_option("--trace", train.trace_path,
+                            "write a trace to this file "
+                            "(docs/trace-format.md)");
+
+  PlanArguments plan;
+  CLI::App* plan_command = app.add_subcommand(
+      "plan", "Says whether a run fits and what it moves; trains nothing.");
+  AddConfig(plan_command, &plan.config_path, &plan.overrides);
+
+  std::string checkpoint, directory;
+  CLI::App* export_command = app.add_subcommand(
+      "export", "Writes a checkpoint as a Hugging Face directory.");
+  export_command
+      ->add_option("CHECKPOINT", checkpoint,
+                   "a checkpoint file, or a directory of them")
+      ->required();
+  export_command->add_option("DIR", directory, "the directory to write")
+      ->required();
+
+  CLI::App* info_command =
+      app.add_subcommand("info", "Prints what this machine offers.");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat(error.what(), " (see castor --help)")));
+  }
+  if (*train_command) return Train(train);
+  if (*plan_command) return PlanRun(plan);
+  if (*export_command) return Export(checkpoint, directory);
+  if (*info_command) return Info();
+  return kUserError;
+}
+
+}  // namespace
+}  // namespace castor::cli
+
+int main(int argc, char** argv) { return castor::cli::Main(argc, argv); }

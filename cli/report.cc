@@ -1,0 +1,172 @@
+#include "cli/report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/units.h"
+
+namespace castor::cli {
+namespace {
+
+template <typename T>
+T Median(std::vector<T> values) {
+  if (values.empty()) return T();
+  const auto middle = values.begin() + (values.size() - 1) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::string FormatSeconds(double seconds) {
+  if (seconds < 60) return absl::StrFormat("%.0fs", seconds);
+  const int64_t whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 3600) return absl::StrFormat("%dm%02ds", whole / 60, whole % 60);
+  return absl::StrFormat("%dh%02dm", whole / 3600, whole / 60 % 60);
+}
+
+double Percent(double part, double whole) {
+  return whole > 0 ? 100.0 * part / whole : 0;
+}
+
+}  // namespace
+
+int64_t TokensPerStep(const Config& config) {
+  return config.train_batch_size * config.data.sequence_length;
+}
+
+SteadyFigures Steady(const std::vector<StepReport>& steps,
+                     int64_t tokens_per_step) {
+  const bool any_steady =
+      std::any_of(steps.begin(), steps.end(),
+                  [](const StepReport& step) { return !step.warmup; });
+  std::vector<double> seconds, stalls;
+  std::vector<int64_t> h2d, d2h;
+  for (const StepReport& step : steps) {
+    if (any_steady && step.warmup) continue;
+    seconds.push_back(step.seconds);
+    stalls.push_back(step.stall_seconds);
+    h2d.push_back(step.h2d_bytes);
+    d2h.push_back(step.d2h_bytes);
+  }
+  SteadyFigures figures = {.step_seconds = Median(seconds),
+                           .stall_seconds = Median(stalls),
+                           .h2d_bytes = Median(h2d),
+                           .d2h_bytes = Median(d2h)};
+  if (figures.step_seconds > 0) {
+    figures.tokens_per_second =
+        static_cast<double>(tokens_per_step) / figures.step_seconds;
+  }
+  return figures;
+}
+
+std::string ProgressLine(const Config& config, const RunReport& report,
+                         const std::vector<StepReport>& recent) {
+  const StepReport& last = recent.back();
+  const SteadyFigures now = Steady(recent, TokensPerStep(config));
+  return absl::StrFormat(
+      "step %d/%d  loss %.4f  %.0f tokens/s  device %s of %s  "
+      "bus in %s out %s a step  waiting %.1f%%  %s left%s",
+      last.step, config.steps, last.loss, now.tokens_per_second,
+      FormatBytes(report.device_peak_bytes),
+      FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
+      FormatBytes(now.d2h_bytes), Percent(now.stall_seconds, now.step_seconds),
+      FormatSeconds(static_cast<double>(config.steps - last.step) *
+                    now.step_seconds),
+      last.warmup ? "  (warm-up)" : "");
+}
+
+std::string FinalTable(const Config& config, const AdmissionReport& admission,
+                       const RunReport& report) {
+  const SteadyFigures steady = Steady(report.steps, TokensPerStep(config));
+  std::string text;
+  const auto row = [&](absl::string_view name, absl::string_view value) {
+    absl::StrAppend(&text, absl::StrFormat("  %-26s %s\n", name, value));
+  };
+  text = "summary\n";
+  if (!report.steps.empty()) {
+    row("steps", absl::StrFormat("%d of %d", report.steps.back().step,
+                                 config.steps));
+    row("loss, first and last",
+        absl::StrFormat("%.4f  %.4f", report.steps.front().loss,
+                        report.steps.back().loss));
+  }
+  if (!report.evaluations.empty()) {
+    row("validation loss, last",
+        absl::StrFormat("%.4f", report.evaluations.back().second));
+  }
+  row("tokens per second", absl::StrFormat("%.0f", steady.tokens_per_second));
+  row("step, median", absl::StrFormat("%.3f s", steady.step_seconds));
+  row("  of it waiting for the bus",
+      absl::StrFormat("%.3f s (%.1f%%)", steady.stall_seconds,
+                      Percent(steady.stall_seconds, steady.step_seconds)));
+  row("device peak", absl::StrFormat("%s of a budget of %s",
+                                     FormatBytes(report.device_peak_bytes),
+                                     FormatBytes(report.device_budget_bytes)));
+  row("  unmanaged it would take",
+      absl::StrFormat(
+          "%s (budget: %.0f%% of it)",
+          FormatBytes(admission.unmanaged_device_bytes),
+          Percent(static_cast<double>(report.device_budget_bytes),
+                  static_cast<double>(admission.unmanaged_device_bytes))));
+  row("host peak", FormatBytes(report.host_peak_bytes));
+  row("bus per step", absl::StrFormat("%s to the device, %s from it",
+                                      FormatBytes(steady.h2d_bytes),
+                                      FormatBytes(steady.d2h_bytes)));
+  row("parameters' sha256", report.parameters_sha256);
+  return text;
+}
+
+std::string SummaryJson(const Config& config, const AdmissionReport& admission,
+                        const RunReport& report,
+                        const std::optional<Refusal>& refusal) {
+  using nlohmann::json;
+  json summary;
+  summary["policy"] = std::string(PolicyName(config.memory.placement_policy));
+  summary["precision"] = std::string(DTypeName(config.dtype()));
+  summary["device_budget_bytes"] = report.device_budget_bytes;
+  summary["smallest_device_budget_bytes"] =
+      admission.smallest_device_budget_bytes;
+  summary["unmanaged_device_bytes"] = admission.unmanaged_device_bytes;
+  summary["warmup_steps"] = config.memory.warmup_steps;
+  if (refusal.has_value()) {
+    summary["refused"] = {
+        {"operator", refusal->op},
+        {"tier", refusal->tier},
+        {"peak_bytes", refusal->peak_bytes},
+        {"resident_bytes", refusal->resident_bytes},
+        {"smallest_device_budget_bytes",
+         refusal->smallest_device_budget_bytes}};
+    summary["smallest_device_budget_bytes"] =
+        refusal->smallest_device_budget_bytes;
+    summary["steps"] = 0;
+    return summary.dump(2) + "\n";
+  }
+  const SteadyFigures steady = Steady(report.steps, TokensPerStep(config));
+  json losses = json::array();
+  for (const StepReport& step : report.steps) losses.push_back(step.loss);
+  summary["steps"] = report.steps.empty() ? 0 : report.steps.back().step;
+  if (!report.steps.empty()) {
+    summary["first_loss"] = report.steps.front().loss;
+    summary["final_loss"] = report.steps.back().loss;
+  }
+  summary["losses"] = losses;
+  json evaluations = json::array();
+  for (const auto& [step, loss] : report.evaluations) {
+    evaluations.push_back({{"step", step}, {"loss", loss}});
+  }
+  summary["evaluations"] = evaluations;
+  summary["parameters_sha256"] = report.parameters_sha256;
+  summary["device_peak_bytes"] = report.device_peak_bytes;
+  summary["host_peak_bytes"] = report.host_peak_bytes;
+  summary["h2d_bytes_per_step"] = steady.h2d_bytes;
+  summary["d2h_bytes_per_step"] = steady.d2h_bytes;
+  summary["stall_seconds_per_step"] = steady.stall_seconds;
+  summary["step_seconds"] = steady.step_seconds;
+  summary["tokens_per_second"] = steady.tokens_per_second;
+  return summary.dump(2) + "\n";
+}
+
+}  // namespace castor::cli

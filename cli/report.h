@@ -1,0 +1,58 @@
+// What `castor train` shows and writes: progress lines, the final table, the
+// summary file.
+#ifndef CASTOR_CLI_REPORT_H_
+#define CASTOR_CLI_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "memory/plan/plan.h"
+#include "runtime/admission.h"
+#include "runtime/config/config.h"
+#include "runtime/step_meter.h"
+
+namespace castor::cli {
+
+// One run's figures, gathered step by step.
+struct RunReport {
+  std::vector<StepReport> steps;
+  std::vector<std::pair<int64_t, double>> evaluations;  // step, loss
+  int64_t device_budget_bytes = 0;
+  int64_t device_peak_bytes = 0;
+  int64_t host_peak_bytes = 0;
+  std::string parameters_sha256;
+};
+
+// Medians over the steps after warm-up (over all, where there are no others).
+struct SteadyFigures {
+  double step_seconds = 0;
+  double stall_seconds = 0;
+  double tokens_per_second = 0;
+  int64_t h2d_bytes = 0;
+  int64_t d2h_bytes = 0;
+};
+SteadyFigures Steady(const std::vector<StepReport>& steps,
+                     int64_t tokens_per_step);
+
+int64_t TokensPerStep(const Config& config);
+
+// "step 20/300  loss 2.4051  ..."; `recent` are the latest finished steps, of
+// which the last is shown, with medians over all of them.
+std::string ProgressLine(const Config& config, const RunReport& report,
+                         const std::vector<StepReport>& recent);
+
+std::string FinalTable(const Config& config, const AdmissionReport& admission,
+                       const RunReport& report);
+
+// The summary's JSON text. With `refusal`, of a run that was refused.
+std::string SummaryJson(const Config& config, const AdmissionReport& admission,
+                        const RunReport& report,
+                        const std::optional<Refusal>& refusal);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_REPORT_H_

@@ -1,0 +1,223 @@
+#include "cli/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "models/gpt2.h"
+#include "runtime/checkpoint.h"
+#include "runtime/config/name_pattern.h"
+#include "runtime/io/hf_config.h"
+#include "runtime/lr_schedule.h"
+#include "runtime/nn/zero_init.h"
+#include "runtime/pretrained.h"
+
+namespace castor::cli {
+namespace {
+
+absl::Status CheckPatterns(const char* key,
+                           const std::vector<std::string>& patterns,
+                           const Parameters& parameters) {
+  for (const std::string& pattern : patterns) {
+    const bool matches = std::any_of(
+        parameters.begin(), parameters.end(), [&](const auto& parameter) {
+          return MatchesPattern(pattern, parameter->name);
+        });
+    if (!matches) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          key, ": \"", pattern, "\" matches no parameter of the model; their "
+          "names are like \"", parameters.front()->name, "\""));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Micro batch of `batch` samples from `position`.
+absl::StatusOr<MicroBatch> Read(const TokenData& data, int64_t position,
+                                const StepShape& shape) {
+  MicroBatch micro;
+  micro.tokens.resize(shape.batch * shape.length);
+  micro.targets.resize(shape.batch * shape.length);
+  CASTOR_RETURN_IF_ERROR(data.FillBatch(
+      position, shape.batch, micro.tokens.data(), micro.targets.data()));
+  return micro;
+}
+
+StepShape ShapeOf(const Config& config) {
+  return {.batch = config.train_micro_batch_size_per_gpu,
+          .length = config.data.sequence_length,
+          .micro_batches = config.gradient_accumulation_steps};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
+                                                 const ModelConfig& config) {
+  const ZeroInit scope(engine);
+  auto model = std::make_unique<models::Gpt2>(config);
+  CASTOR_RETURN_IF_ERROR(
+      CheckPatterns("model.frozen", config.frozen, engine.parameters()));
+  for (const auto& parameter : engine.parameters()) {
+    parameter->trainable = !MatchesAnyPattern(config.frozen, parameter->name);
+  }
+  return model;
+}
+
+TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
+  TrainerOptions options;
+  options.shape = ShapeOf(config);
+  options.eval_batch = evaluates ? options.shape.batch : 0;
+  const OptimizerConfig& optimizer = config.optimizer;
+  options.optimizer = {.beta1 = optimizer.betas[0],
+                       .beta2 = optimizer.betas[1],
+                       .eps = optimizer.eps,
+                       .decoupled = optimizer.adam_w_mode,
+                       .gradient_clipping = config.gradient_clipping,
+                       .micro_batches = config.gradient_accumulation_steps,
+                       .weight_decay = {}};
+  options.weight_decay = [optimizer](const Parameter& parameter) {
+    return MatchesAnyPattern(optimizer.no_decay, parameter.name)
+               ? 0.0
+               : optimizer.weight_decay;
+  };
+  options.learning_rate = [scheduler = config.scheduler,
+                           lr = optimizer.lr](int64_t step) {
+    return LearningRate(scheduler, lr, step);
+  };
+  const MemoryConfig& memory = config.memory;
+  options.memory = {.policy = memory.placement_policy,
+                    .device_bytes = memory.device_memory,
+                    .host_bytes = memory.host_memory,
+                    .pinned_bytes = memory.pinned_memory,
+                    .chunk_bytes = memory.chunk_size,
+                    .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
+                    .warmup_steps = memory.warmup_steps,
+                    .prefetch = memory.prefetch};
+  options.threads = static_cast<int>(config.device.threads);
+  options.bus_bytes_per_s = config.device.bus_gbps * 1e9;
+  options.checkpoint_activations =
+      memory.activation_checkpointing == ActivationCheckpointing::kBlock;
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(
+    Config config, std::optional<Refusal>* refusal) {
+  if (config.device.type == DeviceType::kCuda) {
+    return absl::InvalidArgumentError(
+        "device.type: \"cuda\" is not in this build; use {\"type\": \"host\"}");
+  }
+  if (!config.model.pretrained.empty()) {
+    CASTOR_ASSIGN_OR_RETURN(ModelConfig loaded,
+                            ReadHfConfig(config.model.pretrained));
+    config.model = MergePretrained(config.model, std::move(loaded));
+    if (config.data.sequence_length == 0) {
+      config.data.sequence_length = config.model.n_positions;
+    }
+    if (config.data.sequence_length > config.model.n_positions) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "data.sequence_length: ", config.data.sequence_length,
+          " is more than the pretrained model's n_positions, ",
+          config.model.n_positions));
+    }
+  }
+  std::unique_ptr<Session> session(new Session());
+  session->config_ = config;
+  session->engine_ = std::make_unique<Engine>(
+      config.dtype(), static_cast<uint64_t>(config.seed));
+  CASTOR_ASSIGN_OR_RETURN(session->model_,
+                          MakeModel(*session->engine_, config.model));
+  CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
+                                       config.optimizer.no_decay,
+                                       session->engine_->parameters()));
+  CASTOR_ASSIGN_OR_RETURN(
+      session->data_, OpenTokenData(config.data, config.model.vocab_size,
+                                    static_cast<uint64_t>(config.seed)));
+  const bool evaluates =
+      session->data_.validation != nullptr && config.eval_interval > 0;
+  if (config.eval_interval > 0 && !evaluates) {
+    return absl::InvalidArgumentError(
+        "eval_interval: there is no validation data; set data.validation or "
+        "data.validation_fraction, or leave eval_interval out");
+  }
+  if (!evaluates) session->data_.validation = nullptr;
+  CASTOR_ASSIGN_OR_RETURN(
+      session->trainer_,
+      Trainer::Create(session->engine_.get(), session->model_.get(),
+                      MakeTrainerOptions(config, evaluates), refusal));
+  return session;
+}
+
+absl::Status Session::Initialize() {
+  if (config_.model.pretrained.empty()) {
+    InitialValues values(static_cast<uint64_t>(config_.seed));
+    return trainer_->Initialize(values);
+  }
+  CASTOR_ASSIGN_OR_RETURN(const auto source,
+                          PretrainedSource::Open(config_.model.pretrained,
+                                                 engine_->parameters()));
+  return trainer_->Initialize(*source);
+}
+
+absl::Status Session::Restore(const std::string& path) {
+  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader,
+                          CheckpointReader::Open(path));
+  CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
+                          ReadMetadata(*reader));
+  const RunState& state = metadata.state;
+  if (state.seed != config_.seed) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is of a run with seed ", state.seed, ", the config has ",
+        config_.seed, ": dropout and data order would change; set seed to ",
+        state.seed));
+  }
+  if (state.samples != state.step * config_.train_batch_size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " has used ", state.samples, " samples in ", state.step,
+        " steps, which train_batch_size ", config_.train_batch_size,
+        " does not give: resume with train_batch_size ",
+        metadata.config.train_batch_size));
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      const auto source,
+      CheckpointSource::Create(std::move(reader), engine_->parameters()));
+  CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.step));
+  samples_ = state.samples;
+  return absl::OkStatus();
+}
+
+absl::Status Session::Save(const std::string& path) {
+  CASTOR_RETURN_IF_ERROR(trainer_->Drain());
+  CheckpointMetadata metadata = {
+      .state = {.step = trainer_->step(),
+                .samples = samples_,
+                .seed = config_.seed},
+      .config = config_};
+  // The checkpoint stands for itself: its values are not the directory's.
+  metadata.config.model.pretrained.clear();
+  metadata.config.model.dropout_overrides.clear();
+  return SaveCheckpoint(path, engine_->parameters(), trainer_->store(),
+                        metadata);
+}
+
+absl::StatusOr<double> Session::Step() {
+  const StepShape shape = ShapeOf(config_);
+  int64_t position = samples_;
+  CASTOR_ASSIGN_OR_RETURN(const double loss, trainer_->Step([&] {
+    const int64_t at = std::exchange(position, position + shape.batch);
+    return Read(*data_.train, at, shape);
+  }));
+  samples_ = position;
+  return loss;
+}
+
+absl::StatusOr<double> Session::Evaluate() {
+  const StepShape shape = ShapeOf(config_);
+  int64_t position = 0;
+  return trainer_->Evaluate(config_.eval_batches, [&] {
+    const int64_t at = std::exchange(position, position + shape.batch);
+    return Read(*data_.validation, at, shape);
+  });
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,64 @@
+// A training session put together from a configuration: engine, model, data,
+// trainer.
+#ifndef CASTOR_CLI_SESSION_H_
+#define CASTOR_CLI_SESSION_H_
+
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/config/config.h"
+#include "runtime/data/token_data.h"
+#include "runtime/engine.h"
+#include "runtime/nn/model.h"
+#include "runtime/trainer.h"
+
+namespace castor::cli {
+
+// The model of a config, made in `engine`'s ZeroInit scope, without bytes; with
+// its frozen parameters marked. InvalidArgument: a pattern that matches none.
+absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
+                                                 const ModelConfig& config);
+
+class Session {
+ public:
+  // Reads, checks and admits; no parameter has a value yet. On a refusal the
+  // status is ResourceExhausted and `refusal` says why.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(
+      Config config, std::optional<Refusal>* refusal);
+
+  // With the sizes of a pretrained model filled in.
+  const Config& config() const { return config_; }
+  Trainer& trainer() { return *trainer_; }
+
+  // Initial or pretrained values, for a run from step 0.
+  absl::Status Initialize();
+  // Values and step of a checkpoint. InvalidArgument: of another run.
+  absl::Status Restore(const std::string& path);
+  // Drains the trainer.
+  absl::Status Save(const std::string& path);
+
+  absl::StatusOr<double> Step();
+  // Over the first eval_batches micro batches of the validation data, the same
+  // ones each time.
+  absl::StatusOr<double> Evaluate();
+  bool evaluates() const { return data_.validation != nullptr; }
+
+ private:
+  Session() = default;
+
+  Config config_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Model> model_;
+  TokenDataSplits data_;
+  std::unique_ptr<Trainer> trainer_;
+  int64_t samples_ = 0;  // of training data consumed
+};
+
+// What the trainer takes of a config.
+TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_SESSION_H_

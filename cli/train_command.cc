@@ -1,0 +1,277 @@
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "cli/command.h"
+#include "cli/report.h"
+#include "cli/run_trace.h"
+#include "cli/session.h"
+#include "runtime/io/atomic_file.h"
+#include "runtime/io/checkpoint_dir.h"
+
+namespace castor::cli {
+namespace {
+
+// How many steps after the warm-up a trace shows in full.
+constexpr int64_t kTracedSteps = 4;
+
+std::atomic<bool> interrupted{false};
+
+// The first signal asks for an orderly end, the second has its usual effect.
+void OnInterrupt(int signal) {
+  interrupted.store(true);
+  std::signal(signal, SIG_DFL);
+}
+
+absl::Status WriteSummary(const std::string& path, const std::string& text) {
+  if (path.empty()) return absl::OkStatus();
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file,
+                          AtomicFile::Create(path));
+  CASTOR_RETURN_IF_ERROR(
+      file->Append(text.data(), static_cast<int64_t>(text.size())));
+  return file->Commit();
+}
+
+// A new run does not mix its checkpoints with an older one's: those move aside.
+absl::Status MoveOldCheckpointsAside(const CheckpointDir& dir) {
+  const auto old = dir.List();
+  if (!old.ok() || old->empty()) return absl::OkStatus();
+  const std::filesystem::path path =
+      std::filesystem::path(dir.directory()).lexically_normal();
+  const std::string base =
+      (path.has_filename() ? path : path.parent_path()).string();
+  for (int64_t i = 1;; ++i) {
+    const std::string aside = absl::StrCat(base, ".", i);
+    std::error_code error;
+    if (std::filesystem::exists(aside, error)) continue;
+    std::filesystem::rename(base, aside, error);
+    if (error) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("checkpoint.dir: ", base, " holds checkpoints of another "
+                       "run and cannot be moved aside: ", error.message()));
+    }
+    std::printf("checkpoints of an earlier run moved to %s\n", aside.c_str());
+    return absl::OkStatus();
+  }
+}
+
+class TrainRun {
+ public:
+  TrainRun(const TrainArguments& arguments, Session& session)
+      : arguments_(arguments),
+        session_(session),
+        config_(session.config()),
+        checkpoints_(config_.checkpoint.dir) {}
+
+  absl::Status Run();
+
+ private:
+  absl::Status Begin();
+  absl::Status Loop();
+  absl::Status End();
+  absl::Status Evaluate();
+  absl::Status SaveCheckpoint();
+  void TakeReports();
+  void PrintProgress(bool all);
+
+  const TrainArguments& arguments_;
+  Session& session_;
+  const Config& config_;
+  const CheckpointDir checkpoints_;
+  std::unique_ptr<RunTrace> trace_;
+  RunReport report_;
+  std::vector<StepReport> unprinted_;
+  int64_t saved_step_ = -1;
+};
+
+absl::Status TrainRun::Run() {
+  CASTOR_RETURN_IF_ERROR(Begin());
+  CASTOR_RETURN_IF_ERROR(Loop());
+  return End();
+}
+
+absl::Status TrainRun::Begin() {
+  const AdmissionReport& admission = session_.trainer().admission();
+  std::fputs(FormatAdmission(admission).c_str(), stdout);
+  if (const std::string note = session_.trainer().pinned_note();
+      !note.empty()) {
+    std::printf("note: %s\n", note.c_str());
+  }
+  report_.device_budget_bytes = admission.device_arena_bytes;
+
+  if (arguments_.resume.empty()) {
+    if (!config_.checkpoint.dir.empty()) {
+      CASTOR_RETURN_IF_ERROR(MoveOldCheckpointsAside(checkpoints_));
+    }
+    CASTOR_RETURN_IF_ERROR(session_.Initialize());
+  } else {
+    std::string path = arguments_.resume;
+    if (path == "latest") {
+      if (config_.checkpoint.dir.empty()) {
+        return absl::InvalidArgumentError(
+            "--resume latest: the config has no checkpoint.dir");
+      }
+      std::vector<std::string> skipped;
+      CASTOR_ASSIGN_OR_RETURN(const CheckpointEntry entry,
+                              checkpoints_.FindLatest(&skipped));
+      for (const std::string& message : skipped) {
+        std::fprintf(stderr, "castor: skipped a damaged checkpoint: %s\n",
+                     message.c_str());
+      }
+      path = entry.path;
+    }
+    CASTOR_RETURN_IF_ERROR(session_.Restore(path));
+    saved_step_ = session_.trainer().step();
+    std::printf("resumed from %s at step %ld\n", path.c_str(),
+                static_cast<long>(saved_step_));
+  }
+  if (!config_.checkpoint.dir.empty()) {
+    CASTOR_RETURN_IF_ERROR(checkpoints_.Make());
+    CASTOR_RETURN_IF_ERROR(checkpoints_.RemoveStaleTemporaries().status());
+  }
+  if (!arguments_.trace_path.empty()) {
+    CASTOR_ASSIGN_OR_RETURN(
+        trace_, RunTrace::Create(arguments_.trace_path, &session_.trainer(),
+                                 session_.trainer().step() +
+                                     config_.memory.warmup_steps +
+                                     kTracedSteps));
+  }
+  std::fflush(stdout);
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::Loop() {
+  Trainer& trainer = session_.trainer();
+  while (trainer.step() < config_.steps && !interrupted.load()) {
+    CASTOR_RETURN_IF_ERROR(session_.Step().status());
+    const int64_t step = trainer.step();
+    if (trace_ != nullptr) CASTOR_RETURN_IF_ERROR(trace_->Update());
+    TakeReports();
+    PrintProgress(/*all=*/false);
+    if (session_.evaluates() && step % config_.eval_interval == 0) {
+      CASTOR_RETURN_IF_ERROR(Evaluate());
+    }
+    if (config_.checkpoint.save_interval > 0 &&
+        step % config_.checkpoint.save_interval == 0) {
+      CASTOR_RETURN_IF_ERROR(SaveCheckpoint());
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(trainer.Drain());
+  TakeReports();
+  PrintProgress(/*all=*/true);
+  return absl::OkStatus();
+}
+
+void TrainRun::TakeReports() {
+  for (const StepReport& step : session_.trainer().TakeReports()) {
+    report_.steps.push_back(step);
+    unprinted_.push_back(step);
+  }
+  report_.device_peak_bytes = session_.trainer().arena_stats().peak_bytes;
+  report_.host_peak_bytes = session_.trainer().host_stats().peak_bytes;
+}
+
+void TrainRun::PrintProgress(bool all) {
+  std::vector<StepReport> line;
+  for (const StepReport& step : std::exchange(unprinted_, {})) {
+    line.push_back(step);
+    if (step.step % config_.steps_per_print == 0 || step.step == 1 ||
+        (all && step.step == report_.steps.back().step)) {
+      std::printf("%s\n", ProgressLine(config_, report_, line).c_str());
+      line.clear();
+    }
+  }
+  unprinted_ = std::move(line);
+  std::fflush(stdout);
+}
+
+absl::Status TrainRun::Evaluate() {
+  CASTOR_ASSIGN_OR_RETURN(const double loss, session_.Evaluate());
+  // Evaluation waited for the step; its line comes first.
+  TakeReports();
+  PrintProgress(/*all=*/true);
+  report_.evaluations.emplace_back(session_.trainer().step(), loss);
+  std::printf("step %ld  validation loss %.4f\n",
+              static_cast<long>(session_.trainer().step()), loss);
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::SaveCheckpoint() {
+  const int64_t step = session_.trainer().step();
+  if (config_.checkpoint.dir.empty() || step == saved_step_) {
+    return absl::OkStatus();
+  }
+  CASTOR_RETURN_IF_ERROR(session_.Save(checkpoints_.PathOf(step)));
+  saved_step_ = step;
+  return checkpoints_.Prune(std::max<int64_t>(1, config_.checkpoint.keep),
+                            step);
+}
+
+absl::Status TrainRun::End() {
+  CASTOR_RETURN_IF_ERROR(SaveCheckpoint());
+  Trainer& trainer = session_.trainer();
+  TakeReports();
+  CASTOR_ASSIGN_OR_RETURN(
+      report_.parameters_sha256,
+      ParametersSha256(trainer.parameters(), trainer.store()));
+  if (interrupted.load()) {
+    std::printf("interrupted after step %ld%s\n",
+                static_cast<long>(trainer.step()),
+                config_.checkpoint.dir.empty()
+                    ? "; no checkpoint.dir, so nothing was saved"
+                    : "; go on with --resume latest");
+  }
+  std::fputs(FinalTable(config_, trainer.admission(), report_).c_str(),
+             stdout);
+  if (saved_step_ >= 0 && !config_.checkpoint.dir.empty()) {
+    std::printf("  %-26s %s\n", "checkpoint",
+                checkpoints_.PathOf(saved_step_).c_str());
+  }
+  if (trace_ != nullptr) {
+    CASTOR_RETURN_IF_ERROR(trace_->status());
+    std::printf("  %-26s %s\n", "trace", arguments_.trace_path.c_str());
+  }
+  CASTOR_RETURN_IF_ERROR(
+      WriteSummary(arguments_.summary_path,
+                   SummaryJson(config_, trainer.admission(), report_, {})));
+  if (!arguments_.summary_path.empty()) {
+    std::printf("  %-26s %s\n", "summary", arguments_.summary_path.c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainOrRefuse(const TrainArguments& arguments) {
+  CASTOR_ASSIGN_OR_RETURN(
+      const Config config,
+      LoadConfig(arguments.config_path, arguments.overrides));
+  std::optional<Refusal> refusal;
+  auto session = Session::Create(config, &refusal);
+  if (refusal.has_value()) {
+    RunReport nothing;
+    nothing.device_budget_bytes = config.memory.device_memory;
+    CASTOR_RETURN_IF_ERROR(WriteSummary(
+        arguments.summary_path, SummaryJson(config, {}, nothing, refusal)));
+  }
+  CASTOR_RETURN_IF_ERROR(session.status());
+  std::signal(SIGINT, OnInterrupt);
+  return TrainRun(arguments, **session).Run();
+}
+
+}  // namespace
+
+int Train(const TrainArguments& arguments) {
+  const absl::Status status = TrainOrRefuse(arguments);
+  return status.ok() ? kSuccess : Fail(status);
+}
+
+}  // namespace castor::cli
