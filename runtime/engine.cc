@@ -134,10 +134,21 @@ Parameter* Engine::FindParameter(absl::string_view name) const {
 void Engine::SetLayout(const ChunkLayout* layout) {
   layout_ = layout;
   for (auto& parameter : parameters_) {
+    parameter->state = TensorState::kFree;
+    if (layout == nullptr) {
+      parameter->chunk = ChunkId();
+      parameter->offset = 0;
+      continue;
+    }
     const ChunkLayout::Place place = layout->place(parameter->id);
     parameter->chunk = place.chunk;
     parameter->offset = place.offset;
   }
+}
+
+void Engine::SetBackend(Backend* backend) {
+  for (auto& parameter : parameters_) parameter->early_gradient = Tensor();
+  backend_ = backend;
 }
 
 void Engine::NoteUse(const Parameter& parameter) {
@@ -157,6 +168,7 @@ void Engine::BeginMicroBatch(int64_t index, int64_t count,
   micro_batch_ = index;
   micro_batches_ = count;
   global_micro_batch_ = global_index;
+  announced_ = {};
   training_ = training;
   phase_ = Phase::kForward;
   grad_mode_ = training ? GradMode::kRecord : GradMode::kOff;
@@ -227,14 +239,15 @@ absl::StatusOr<Tensor> Engine::Upload(absl::string_view name,
 void Engine::ExpectBackward(Parameter& parameter, bool reads) {
   if (grad_mode_ == GradMode::kOff) return;
   const bool in_checkpoint = grad_mode_ == GradMode::kCheckpoint;
+  ExpectedUses& uses = in_checkpoint ? *checkpoint_uses_ : announced_;
   // A checkpointed block reads every parameter again when it is recomputed.
   if (reads || in_checkpoint) {
     ++parameter.pending_reads;
-    if (in_checkpoint) checkpoint_uses_->reads.push_back(&parameter);
+    uses.reads.push_back(&parameter);
   }
   if (parameter.trainable) {
     ++parameter.pending_gradients;
-    if (in_checkpoint) checkpoint_uses_->gradients.push_back(&parameter);
+    uses.gradients.push_back(&parameter);
   }
 }
 
@@ -267,16 +280,24 @@ absl::Status Engine::MoveEarlyGradient(Parameter& parameter) {
   });
 }
 
-Engine::CheckpointUses* Engine::CollectCheckpointUses(CheckpointUses* uses) {
+Engine::ExpectedUses* Engine::CollectCheckpointUses(ExpectedUses* uses) {
   return std::exchange(checkpoint_uses_, uses);
 }
 
-absl::Status Engine::ReleaseCheckpointUses(const CheckpointUses& uses) {
+absl::Status Engine::TakeBack(const ExpectedUses& uses) {
   for (Parameter* parameter : uses.gradients) --parameter->pending_gradients;
   for (Parameter* parameter : uses.reads) {
-    // The recomputation's own announcements keep parameters whose values
-    // backward still reads.
     CASTOR_RETURN_IF_ERROR(DoneReading(*parameter));
+  }
+  // What was taken back may have been all that a gradient still lacked.
+  for (Parameter* parameter : uses.gradients) {
+    if (parameter->pending_gradients > 0 || !parameter->holds_gradient ||
+        parameter->state != TensorState::kHoldAfterBackward) {
+      continue;
+    }
+    CASTOR_RETURN_IF_ERROR(Transition(
+        *parameter, TensorState::kReadyForReduce, "a use without gradient"));
+    CASTOR_RETURN_IF_ERROR(GradientComplete(*parameter));
   }
   return absl::OkStatus();
 }
@@ -326,17 +347,17 @@ absl::Status Engine::LeaveCompute(Op& op) {
     if (done.ends_a_read && !done.in_place) {
       CASTOR_RETURN_IF_ERROR(DoneReading(parameter));
     }
-    if (done.in_place && layout_ != nullptr &&
-        parameter.state == TensorState::kReadyForReduce) {
-      --chunk_pending_[parameter.chunk.value];
-      CASTOR_RETURN_IF_ERROR(ReduceIfComplete(parameter.chunk));
+    if (done.in_place && parameter.state == TensorState::kReadyForReduce) {
+      CASTOR_RETURN_IF_ERROR(GradientComplete(parameter));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Engine::ReduceIfComplete(ChunkId chunk) {
-  if (chunk_pending_[chunk.value] > 0) return absl::OkStatus();
+absl::Status Engine::GradientComplete(const Parameter& parameter) {
+  if (layout_ == nullptr) return absl::OkStatus();
+  const ChunkId chunk = parameter.chunk;
+  if (--chunk_pending_[chunk.value] > 0) return absl::OkStatus();
   const std::string name = absl::StrCat("reduce/chunk ", chunk.value);
   CASTOR_RETURN_IF_ERROR(backend_->Reduce({chunk, name, micro_batch_}));
   const bool last = micro_batch_ + 1 == micro_batches_;

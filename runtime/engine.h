@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -156,9 +157,12 @@ class Engine {
   // Parameters in the order in which operators first touched them since the
   // last BeginMicroBatch with no layout set.
   const std::vector<ParamId>& first_use_order() const { return first_use_; }
-  // The parameters' places from now on. `layout` outlives the engine's use.
+  // The parameters' places from now on; null: none, as at first. `layout`
+  // outlives the engine's use.
   void SetLayout(const ChunkLayout* layout);
-  void SetBackend(Backend* backend) { backend_ = backend; }
+  // Null: none. What a step that failed left behind goes back to the backend
+  // that it came from, which must still be there.
+  void SetBackend(Backend* backend);
   Backend* backend() const { return backend_; }
 
   // Micro batch `index` of `count` in the step; `global_index` counts micro
@@ -201,15 +205,19 @@ class Engine {
   // early gradient moves into place.
   absl::Status DoneReading(Parameter& parameter);
 
-  // What a checkpointed block will use in its recomputation, to be taken back
-  // once the recomputation has counted for itself.
-  struct CheckpointUses {
+  // Announcements of ExpectBackward, each as often as it was made.
+  struct ExpectedUses {
     std::vector<Parameter*> reads;
     std::vector<Parameter*> gradients;
   };
-  // Collects from now on into `uses` (null: stops). Returns the one before.
-  CheckpointUses* CollectCheckpointUses(CheckpointUses* uses);
-  absl::Status ReleaseCheckpointUses(const CheckpointUses& uses);
+  // Those made since the last call, in GradMode::kRecord: of one node.
+  ExpectedUses TakeAnnounced() { return std::exchange(announced_, {}); }
+  // Collects those made in GradMode::kCheckpoint from now on into `uses` (null:
+  // stops). Returns the one before.
+  ExpectedUses* CollectCheckpointUses(ExpectedUses* uses);
+  // They will not happen: their node's output turned out to have no gradient,
+  // or the block's recomputation has announced its own.
+  absl::Status TakeBack(const ExpectedUses& uses);
 
  private:
   friend class Op;
@@ -218,7 +226,8 @@ class Engine {
   absl::Status EnterCompute(const Op& op);
   absl::Status LeaveCompute(Op& op);
   absl::Status MoveEarlyGradient(Parameter& parameter);
-  absl::Status ReduceIfComplete(ChunkId chunk);
+  // The parameter is READY_FOR_REDUCE; reduces its chunk if it was the last.
+  absl::Status GradientComplete(const Parameter& parameter);
   absl::Status PayloadsHoldParameters(ChunkId chunk, absl::string_view op);
   absl::Status Transition(Parameter& parameter, TensorState to,
                           absl::string_view op);
@@ -244,7 +253,8 @@ class Engine {
   GradMode grad_mode_ = GradMode::kOff;
   Tape* tape_ = nullptr;
   bool checkpoint_activations_ = false;
-  CheckpointUses* checkpoint_uses_ = nullptr;
+  ExpectedUses announced_;
+  ExpectedUses* checkpoint_uses_ = nullptr;
   int64_t next_tensor_id_ = 0;
 };
 

@@ -12,7 +12,7 @@ absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
                                      int64_t global_index, MicroBatch batch) {
   engine.BeginMicroBatch(index, shape.micro_batches, global_index,
                          shape.training);
-  Tape tape;
+  Tape tape(&engine);
   engine.set_tape(&tape);
   const Shape sizes = {shape.batch, shape.length};
   Tensor loss;
@@ -32,8 +32,7 @@ absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
     }
     engine.set_phase(Phase::kBackward);
     GradientSink sink;
-    CASTOR_RETURN_IF_ERROR(
-        tape.RunBackward(engine, loss.id(), Tensor(), sink));
+    CASTOR_RETURN_IF_ERROR(tape.RunBackward(loss.id(), Tensor(), sink));
     CASTOR_RETURN_IF_ERROR(engine.EndMicroBatch());
   }
   engine.set_tape(nullptr);
@@ -45,7 +44,14 @@ absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const ChunkLayout* layout,
                                  const Roofline& roofline) {
   DryBackend backend(roofline);
-  engine.SetBackend(&backend);
+  // However the pass ends, the engine must forget a backend that is gone.
+  struct Attached {
+    explicit Attached(Engine& engine, Backend* backend) : engine(engine) {
+      engine.SetBackend(backend);
+    }
+    ~Attached() { engine.SetBackend(nullptr); }
+    Engine& engine;
+  } attached(engine, &backend);
   for (int64_t i = 0; i < shape.micro_batches; ++i) {
     MicroBatch batch;
     batch.tokens.resize(shape.batch * shape.length);
@@ -56,7 +62,6 @@ absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
   if (shape.training && layout != nullptr) {
     CASTOR_RETURN_IF_ERROR(engine.UpdateParameters());
   }
-  engine.SetBackend(nullptr);
   return backend.Finish(layout, shape.micro_batches > 1, shape.training,
                         shape.micro_batches, engine.parameters());
 }

@@ -27,17 +27,20 @@ Tensor GradientSink::Take(int64_t tensor_id) {
   return gradient;
 }
 
-absl::Status Tape::RunBackward(Engine& engine, int64_t output_id,
-                               Tensor gradient, GradientSink& sink) {
+absl::Status Tape::RunBackward(int64_t output_id, Tensor gradient,
+                               GradientSink& sink) {
   const bool from_loss = !gradient;
   if (!from_loss) {
-    CASTOR_RETURN_IF_ERROR(sink.Add(engine, output_id, std::move(gradient)));
+    CASTOR_RETURN_IF_ERROR(sink.Add(*engine_, output_id, std::move(gradient)));
   }
   while (!nodes_.empty()) {
     Node node = std::move(nodes_.back());
     nodes_.pop_back();
     Tensor dy = sink.Take(node.output_id);
-    if (!dy && !(from_loss && node.output_id == output_id)) continue;
+    if (!dy && !(from_loss && node.output_id == output_id)) {
+      CASTOR_RETURN_IF_ERROR(engine_->TakeBack(node.uses));
+      continue;
+    }
     CASTOR_RETURN_IF_ERROR(node.backward(std::move(dy), sink));
   }
   return absl::OkStatus();
@@ -49,18 +52,23 @@ absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
       engine.grad_mode() != GradMode::kRecord) {
     return block(input);
   }
-  auto uses = std::make_shared<Engine::CheckpointUses>();
-  Engine::CheckpointUses* outer = engine.CollectCheckpointUses(uses.get());
+  Engine::ExpectedUses uses;
+  Engine::ExpectedUses* outer = engine.CollectCheckpointUses(&uses);
   engine.set_grad_mode(GradMode::kCheckpoint);
   auto output = block(input);
   engine.set_grad_mode(GradMode::kRecord);
   engine.CollectCheckpointUses(outer);
-  if (!output.ok() || !output->requires_grad()) return output;
+  if (!output.ok()) return output;
+  if (!output->requires_grad()) {
+    CASTOR_RETURN_IF_ERROR(engine.TakeBack(uses));
+    return output;
+  }
 
   engine.tape()->Record(
-      *output, [&engine, input = input, uses, block = std::move(block)](
-                   Tensor dy, GradientSink& sink) mutable -> absl::Status {
-        Tape inner;
+      *output,
+      [&engine, input = input, uses, block = std::move(block)](
+          Tensor dy, GradientSink& sink) mutable -> absl::Status {
+        Tape inner(&engine);
         Tape* outer_tape = engine.tape();
         engine.set_tape(&inner);
         const int64_t input_id = input.id();
@@ -69,18 +77,21 @@ absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
         auto again = block(leaf);
         engine.set_tape(outer_tape);
         CASTOR_RETURN_IF_ERROR(again.status());
-        CASTOR_RETURN_IF_ERROR(engine.ReleaseCheckpointUses(*uses));
+        // The recomputation's own announcements keep parameters whose values
+        // backward still reads.
+        CASTOR_RETURN_IF_ERROR(engine.TakeBack(uses));
         const int64_t output_id = again->id();
         *again = Tensor();  // its value is not needed, only its identity
         GradientSink inner_sink;
         const int64_t leaf_id = leaf.id();
-        CASTOR_RETURN_IF_ERROR(inner.RunBackward(engine, output_id,
-                                                 std::move(dy), inner_sink));
+        CASTOR_RETURN_IF_ERROR(
+            inner.RunBackward(output_id, std::move(dy), inner_sink));
         if (Tensor dx = inner_sink.Take(leaf_id)) {
           return sink.Add(engine, input_id, std::move(dx));
         }
         return absl::OkStatus();
-      });
+      },
+      uses);
   return output;
 }
 

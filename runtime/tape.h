@@ -38,21 +38,32 @@ class Tape {
   using Backward = absl::AnyInvocable<absl::Status(Tensor gradient,
                                                    GradientSink& sink)>;
 
+  // `engine` outlives the tape.
+  explicit Tape(Engine* engine) : engine_(engine) {}
+
+  // With what the operator has announced to the engine (ExpectBackward).
   void Record(const Tensor& output, Backward backward) {
-    nodes_.push_back({output.id(), std::move(backward)});
+    Record(output, std::move(backward), engine_->TakeAnnounced());
+  }
+  void Record(const Tensor& output, Backward backward,
+              Engine::ExpectedUses uses) {
+    nodes_.push_back({output.id(), std::move(backward), std::move(uses)});
   }
 
   // Runs all nodes, last first, starting from the gradient of `output` (empty
-  // when it is the loss). Nodes whose output got no gradient are skipped.
+  // when it is the loss). Nodes whose output got no gradient are skipped, and
+  // what they announced is taken back.
   // Afterwards the tape is empty and `sink` holds the leaves' gradients.
-  absl::Status RunBackward(Engine& engine, int64_t output_id, Tensor gradient,
+  absl::Status RunBackward(int64_t output_id, Tensor gradient,
                            GradientSink& sink);
 
  private:
   struct Node {
     int64_t output_id;
     Backward backward;
+    Engine::ExpectedUses uses;
   };
+  Engine* const engine_;
   std::vector<Node> nodes_;
 };
 

@@ -1,0 +1,99 @@
+#include "runtime/ops/embedding.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "runtime/nn/modules.h"
+#include "runtime/ops/finite_difference.h"
+#include "runtime/ops/head_loss.h"
+
+namespace castor::testing {
+namespace {
+
+absl::StatusOr<Tensor> Positions(Engine& engine, const Shape& shape) {
+  std::vector<int32_t> positions(shape.elements());
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    positions[i] = static_cast<int32_t>(i % shape[1]);
+  }
+  return engine.Upload("positions", shape, std::move(positions));
+}
+
+// wte[tokens] + wpe[positions], then a head of its own or wte itself.
+GradientCase SumCase(bool tied, std::vector<std::string> frozen) {
+  GradientCase c;
+  c.make = [tied]() -> LossFunction {
+    const nn::Embedding wte("wte", 5, 4), wpe("wpe", 3, 4);
+    Parameter& head = tied ? wte.weight() : MakeParameter("head", {5, 4}, {});
+    return [=, &head](Engine& engine, const Tensor& tokens,
+                      const Tensor& targets) -> absl::StatusOr<Tensor> {
+      CASTOR_ASSIGN_OR_RETURN(const Tensor positions,
+                              Positions(engine, tokens.shape()));
+      CASTOR_ASSIGN_OR_RETURN(Tensor x, wte(engine, tokens));
+      CASTOR_ASSIGN_OR_RETURN(x, wpe(engine, positions, std::move(x)));
+      return ops::HeadLoss(engine, x, head, targets);
+    };
+  };
+  c.frozen = std::move(frozen);
+  return c;
+}
+
+TEST(Embedding, GradientsOfASumOfTwoAreTheLosssSlope) {
+  for (const std::vector<std::string>& frozen :
+       {std::vector<std::string>{},
+        {"wte.weight"},
+        {"wpe.weight"},
+        {"head"},
+        {"wte.weight", "wpe.weight"}}) {
+    const absl::Status status = CheckGradients(SumCase(false, frozen));
+    EXPECT_TRUE(status.ok())
+        << frozen.size() << " frozen, first "
+        << (frozen.empty() ? "none" : frozen[0]) << ": " << status;
+  }
+}
+
+TEST(Embedding, TiedToTheHeadCollectsBothGradients) {
+  for (const std::vector<std::string>& frozen :
+       {std::vector<std::string>{}, {"wte.weight"}, {"wpe.weight"}}) {
+    const absl::Status status = CheckGradients(SumCase(true, frozen));
+    EXPECT_TRUE(status.ok()) << frozen.size() << " frozen: " << status;
+  }
+}
+
+TEST(Embedding, TiedToTheHeadCollectsThemForEveryMicroBatch) {
+  GradientCase c = SumCase(true, {});
+  c.shape.micro_batches = 2;
+  const absl::Status status = CheckGradients(c);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(Embedding, RefusesAnAddendThatSomebodyElseHolds) {
+  GradientCase c;
+  c.make = []() -> LossFunction {
+    return [wte = nn::Embedding("wte", 5, 4)](
+               Engine& engine, const Tensor& tokens,
+               const Tensor&) -> absl::StatusOr<Tensor> {
+      CASTOR_ASSIGN_OR_RETURN(const Tensor x, wte(engine, tokens));
+      return wte(engine, tokens, x);
+    };
+  };
+  const absl::Status status = CheckGradients(c);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_NE(status.message().find("\"wte.weight\""), std::string::npos);
+}
+
+TEST(Embedding, IndexOutsideOfTheTableIsAnErrorThatNamesTheOperator) {
+  GradientCase c = SumCase(false, {});
+  c.shape = {.batch = 1, .length = 4};  // positions 0 to 3, wpe has 3 rows
+  const absl::Status status = CheckGradients(c);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_NE(status.message().find("wpe.weight/forward"), std::string::npos)
+      << status;
+}
+
+}  // namespace
+}  // namespace castor::testing

@@ -1,0 +1,75 @@
+#include "runtime/ops/linear.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "runtime/nn/modules.h"
+#include "runtime/nn/zero_init.h"
+#include "runtime/ops/finite_difference.h"
+
+namespace castor::testing {
+namespace {
+
+GradientCase LinearCase(ops::WeightLayout layout, bool bias,
+                        std::vector<std::string> frozen) {
+  GradientCase c;
+  c.make = Between(4, 3, [=]() -> Layer {
+    return [fc = nn::Linear("fc", 4, 3, 0.02f, bias, layout)](
+               Engine& engine, const Tensor& x) { return fc(engine, x); };
+  });
+  c.frozen = std::move(frozen);
+  return c;
+}
+
+class LinearTest : public ::testing::TestWithParam<ops::WeightLayout> {};
+
+TEST_P(LinearTest, GradientsAreTheLosssSlope) {
+  for (bool bias : {false, true}) {
+    const absl::Status status =
+        CheckGradients(LinearCase(GetParam(), bias, {}));
+    EXPECT_TRUE(status.ok()) << "bias " << bias << ": " << status;
+  }
+}
+
+TEST_P(LinearTest, FrozenPartsLetTheOthersLearn) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"fc.weight"},
+      {"fc.bias"},
+      {"fc.weight", "fc.bias"},
+      {"wte.weight"},
+      {"wte.weight", "fc.weight"},
+      {"wte.weight", "fc.bias"},
+      {"wte.weight", "fc.weight", "fc.bias"},
+      {"head.weight"},
+      {"head.weight", "fc.weight"}};
+  for (const auto& frozen : cases) {
+    const absl::Status status =
+        CheckGradients(LinearCase(GetParam(), true, frozen));
+    EXPECT_TRUE(status.ok()) << frozen[0] << " and " << frozen.size() - 1
+                             << " more frozen: " << status;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LinearTest,
+                         ::testing::Values(ops::WeightLayout::kInOut,
+                                           ops::WeightLayout::kOutIn));
+
+TEST(Linear, RefusesAnInputOfAnotherWidth) {
+  GradientCase c;
+  c.make = Between(4, 3, []() -> Layer {
+    return [fc = nn::Linear("fc", 5, 3)](Engine& engine, const Tensor& x) {
+      return fc(engine, x);
+    };
+  });
+  const absl::Status status = CheckGradients(c);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_NE(status.message().find("\"fc.weight\" of shape [3, 5]"),
+            std::string::npos)
+      << status;
+}
+
+}  // namespace
+}  // namespace castor::testing
