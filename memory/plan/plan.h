@@ -46,7 +46,8 @@ constexpr absl::string_view PolicyName(PlacementPolicy policy) {
                                            : "auto";
 }
 
-// Every block of the device's memory is rounded up to this.
+// Every block of the device's and of the host's memory counts as rounded up to
+// this.
 inline constexpr int64_t kBlockAlignment = 256;
 
 enum class ActionKind : uint8_t {

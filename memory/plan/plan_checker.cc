@@ -168,9 +168,9 @@ class Replay {
   absl::Status CheckHostRoom() const {
     int64_t bytes = request_.host_reserved_bytes;
     for (size_t c = 0; c < trace_.chunks.size(); ++c) {
-      bytes += trace_.chunks[c].payload_bytes;
+      bytes += RoundUp(trace_.chunks[c].payload_bytes, kBlockAlignment);
       if (plan_.side[c] == Side::kHost) {
-        bytes += trace_.chunks[c].optimizer_bytes;
+        bytes += RoundUp(trace_.chunks[c].optimizer_bytes, kBlockAlignment);
       }
     }
     if (bytes <= request_.host_budget_bytes) return absl::OkStatus();

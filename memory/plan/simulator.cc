@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "memory/plan/use_index.h"
 
 namespace castor {
 namespace {
@@ -201,8 +202,8 @@ PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request) {
   cost.host_bytes = request.host_reserved_bytes;
   for (size_t c = 0; c < request.trace->chunks.size(); ++c) {
     const ChunkInfo& chunk = request.trace->chunks[c];
-    cost.host_bytes += chunk.payload_bytes;
-    if (plan.side[c] == Side::kHost) cost.host_bytes += chunk.optimizer_bytes;
+    cost.host_bytes += PayloadBlock(chunk);
+    if (plan.side[c] == Side::kHost) cost.host_bytes += OptimizerBlock(chunk);
   }
   return cost;
 }
