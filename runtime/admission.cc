@@ -88,7 +88,11 @@ absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
     absl::StrAppend(&text, "; parameters and optimizer states at home need ",
                     refusal.smallest_host_budget_bytes, " bytes (",
                     FormatBytes(refusal.smallest_host_budget_bytes),
-                    "): raise memory.host_memory");
+                    "): raise memory.host_memory (the device is fullest at "
+                    "operator \"", refusal.op, "\", which needs ",
+                    refusal.peak_bytes, " bytes of activations and workspace "
+                    "beside ", refusal.resident_bytes,
+                    " bytes that must be resident)");
   }
   if (!remedies.empty()) {
     absl::StrAppend(&text, "; within this budget it would fit with ",

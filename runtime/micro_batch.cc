@@ -41,7 +41,7 @@ absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
 
 absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const StepShape& shape,
-                                 const ChunkLayout* layout,
+                                 const ChunkLayout* layout, bool accumulate,
                                  const Roofline& roofline) {
   DryBackend backend(roofline);
   // However the pass ends, the engine must forget a backend that is gone.
@@ -62,7 +62,7 @@ absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
   if (shape.training && layout != nullptr) {
     CASTOR_RETURN_IF_ERROR(engine.UpdateParameters());
   }
-  return backend.Finish(layout, shape.micro_batches > 1, shape.training,
+  return backend.Finish(layout, accumulate, shape.training,
                         shape.micro_batches, engine.parameters());
 }
 

@@ -37,10 +37,11 @@ absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
 
 // The step's trace, from a pass in which nothing is computed. Without `layout`
 // it has no chunks, and the engine's first_use_order() is set. Leaves the
-// engine without a backend.
+// engine without a backend. `accumulate`: whether optimizer states hold sums of
+// micro batches, which an evaluation's shape cannot tell.
 absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const StepShape& shape,
-                                 const ChunkLayout* layout,
+                                 const ChunkLayout* layout, bool accumulate,
                                  const Roofline& roofline);
 
 }  // namespace castor

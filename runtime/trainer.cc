@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "memory/plan/admission.h"
 #include "memory/plan/planner.h"
 
 namespace castor {
@@ -100,6 +101,12 @@ PlanRequest Trainer::Request(const StepTrace& trace) const {
           .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio};
 }
 
+std::vector<Side> Trainer::SafeSides(PlacementPolicy policy,
+                                     const StepTrace& training) const {
+  const Admission admission = Admit(policy, Request(training));
+  return SidesOf(training, admission.order, admission.fewest);
+}
+
 absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
   MemoryOptions& memory = options_.memory;
   const bool accumulate = options_.shape.micro_batches > 1;
@@ -109,7 +116,8 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
   engine_->set_checkpoint_activations(options_.checkpoint_activations);
   const Roofline roofline = RooflineOf(options_.threads);
   CASTOR_RETURN_IF_ERROR(
-      DryRun(*engine_, *model_, options_.shape, nullptr, roofline).status());
+      DryRun(*engine_, *model_, options_.shape, nullptr, accumulate, roofline)
+          .status());
   CASTOR_ASSIGN_OR_RETURN(layout_, LayOut(*engine_, memory.chunk_bytes));
   engine_->SetLayout(&layout_);
 
@@ -124,8 +132,9 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
     int64_t bytes =
         SmallestDeviceBudget(policy, Request(training->trace));
     if (evaluation != nullptr) {
-      bytes = std::max(
-          bytes, SmallestDeviceBudget(policy, Request(evaluation->trace)));
+      PlanRequest request = Request(evaluation->trace);
+      request.fixed_side = SafeSides(policy, training->trace);
+      bytes = std::max(bytes, SmallestDeviceBudget(policy, request));
     }
     return bytes;
   };
@@ -142,24 +151,37 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
   admission_.parameter_elements = layout_.parameter_elements;
   admission_.device.budget_bytes = memory.device_bytes;
   admission_.host.budget_bytes = memory.host_bytes;
-  // "unlimited" is as much as everything takes, and no less than that.
+  // "unlimited" is as much as everything takes, or more where only a part of
+  // it may hold the optimizer states that the host has no room for.
   if (memory.device_bytes >= kUnlimitedBytes) {
     memory.device_bytes = admission_.unmanaged_device_bytes;
+    if (admission_.smallest_device_budget_bytes < kUnlimitedBytes) {
+      memory.device_bytes = std::max(memory.device_bytes,
+                                     admission_.smallest_device_budget_bytes);
+    }
   }
   admission_.device_arena_bytes = memory.device_bytes;
 
   for (Program* program : {training, evaluation}) {
     if (program == nullptr) continue;
-    PlanOrRefusal made = MakePlan(memory.policy, Request(program->trace));
+    PlanRequest request = Request(program->trace);
+    if (program == evaluation) {
+      request.fixed_side = SafeSides(memory.policy, training->trace);
+    }
+    PlanOrRefusal made = MakePlan(memory.policy, request);
     if (Refusal* why = std::get_if<Refusal>(&made)) {
-      why->smallest_device_budget_bytes =
-          admission_.smallest_device_budget_bytes;
+      // Of both shapes of step; unlimited where the host is short too, and no
+      // device budget alone would do.
+      if (admission_.smallest_device_budget_bytes < kUnlimitedBytes) {
+        why->smallest_device_budget_bytes =
+            admission_.smallest_device_budget_bytes;
+      }
       if (refusal != nullptr) *refusal = *why;
       return RefusalStatus(*why, memory, FindRemedies());
     }
     if (program == training) {
-      FillTiers(training->trace, std::get<Plan>(made),
-                Request(training->trace), accumulate, &admission_);
+      FillTiers(training->trace, std::get<Plan>(made), request, accumulate,
+                &admission_);
     }
   }
 
@@ -181,11 +203,14 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
   CASTOR_ASSIGN_OR_RETURN(
       arena_, Arena::Create(device_.get(),
                             {.scribble_freed = options_.scribble_freed_memory}));
-  // Warm-up: the careful plan, unless everything is on the device anyway.
+  // Warm-up: the careful plan, unless everything is on the device anyway, or
+  // the host has no room for all optimizer states.
+  const bool careful =
+      memory.policy != PlacementPolicy::kCuda &&
+      SmallestDeviceBudget(PlacementPolicy::kCpu, Request(training->trace)) <=
+          memory.device_bytes;
   CASTOR_RETURN_IF_ERROR(PlanProgram(
-      *training, memory.policy == PlacementPolicy::kCuda
-                     ? PlacementPolicy::kCuda
-                     : PlacementPolicy::kCpu));
+      *training, careful ? PlacementPolicy::kCpu : memory.policy));
   CASTOR_ASSIGN_OR_RETURN(
       store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
                                  &layout_, accumulate, training->plan->side));
@@ -210,7 +235,7 @@ std::vector<Remedy> Trainer::FindRemedies() {
   const MemoryOptions& memory = options_.memory;
   auto fits = [&](PlacementPolicy policy, const StepShape& shape) {
     auto trace = DryRun(*engine_, *model_, shape, &layout_,
-                        RooflineOf(options_.threads));
+                        shape.micro_batches > 1, RooflineOf(options_.threads));
     return trace.ok() && std::holds_alternative<Plan>(
                              MakePlan(policy, Request(*trace)));
   };
@@ -249,6 +274,7 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
     auto made = std::make_unique<Program>();
     CASTOR_ASSIGN_OR_RETURN(
         made->trace, DryRun(*engine_, *model_, shape, &layout_,
+                            options_.shape.micro_batches > 1,
                             RooflineOf(options_.threads)));
     engine_->SetBackend(backend_.get());
     program = std::move(made);
@@ -266,7 +292,8 @@ absl::Status Trainer::PlanProgram(Program& program, PlacementPolicy policy) {
 }
 
 // Evaluation works around the optimizer states where they are; only if that
-// leaves too little room do they all move to the host, until training goes on.
+// leaves too little room do they move to the host, as far as it has room, until
+// training goes on.
 absl::Status Trainer::PlanEvaluation(Program& program) {
   PlanRequest request = Request(program.trace);
   request.fixed_side.resize(layout_.num_chunks());
@@ -278,8 +305,10 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
   }
   PlanOrRefusal made = MakePlan(options_.memory.policy, request);
   if (std::holds_alternative<Refusal>(made)) {
-    request.fixed_side.assign(layout_.num_chunks(), Side::kHost);
-    made = MakePlan(PlacementPolicy::kAuto, request);
+    CASTOR_ASSIGN_OR_RETURN(const Program* const training,
+                            ProgramFor(options_.shape));
+    request.fixed_side = SafeSides(options_.memory.policy, training->trace);
+    made = MakePlan(options_.memory.policy, request);
   }
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
     return RefusalStatus(*why, options_.memory, {});

@@ -128,6 +128,10 @@ class Trainer {
   absl::Status PlanEvaluation(Program& program);
   absl::Status Replan(Program& program);
   PlanRequest Request(const StepTrace& trace) const;
+  // Where evaluation can always have the optimizer states: on the host, but for
+  // those that the host has no room for.
+  std::vector<Side> SafeSides(PlacementPolicy policy,
+                              const StepTrace& training) const;
   std::vector<Remedy> FindRemedies();
   absl::StatusOr<double> RunStep(Program& program, const StepShape& shape,
                                  const NextMicroBatch& next);
