@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "models/gpt2.h"
 #include "runtime/config/name_pattern.h"
+#include "runtime/io/sha256.h"
 #include "runtime/nn/zero_init.h"
 
 namespace castor::testing {
@@ -24,6 +25,20 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
   return batch;
 }
 
+absl::StatusOr<std::string> StateSha256(Trainer& trainer) {
+  Sha256 sum;
+  CASTOR_RETURN_IF_ERROR(VisitModelState(
+      trainer.parameters(), trainer.store(), /*with_states=*/true,
+      [&](const Parameter& parameter, OptimizerPart, int64_t,
+          absl::Span<const float> values) {
+        sum.Update(parameter.name);
+        sum.Update(values.data(),
+                   static_cast<int64_t>(values.size() * sizeof(float)));
+        return absl::OkStatus();
+      }));
+  return sum.HexDigest();
+}
+
 absl::StatusOr<TrainingResult> RunTraining(
     const TrainingCase& c,
     const std::function<absl::Status(Trainer&)>& inspect) {
@@ -35,9 +50,14 @@ absl::StatusOr<TrainingResult> RunTraining(
   }
   TrainingResult result;
   TrainerOptions options = c.options;
-  if (c.evaluate_after > 0) options.eval_batch = options.shape.batch;
+  if (c.evaluate_after > 0 && options.eval_batch == 0) {
+    options.eval_batch = options.shape.batch;
+  }
   auto created = Trainer::Create(&engine, &model, options, &result.refusal);
-  if (result.refusal.has_value()) return result;
+  if (result.refusal.has_value()) {
+    result.refusal_message = std::string(created.status().message());
+    return result;
+  }
   CASTOR_RETURN_IF_ERROR(created.status());
   Trainer& trainer = **created;
   if (c.source) {
@@ -61,8 +81,9 @@ absl::StatusOr<TrainingResult> RunTraining(
       CASTOR_ASSIGN_OR_RETURN(
           result.evaluation_loss,
           trainer.Evaluate(1, [&]() -> absl::StatusOr<MicroBatch> {
-            return RandomMicroBatch(c.seed + 1, 0, options.shape,
-                                    c.model.vocab_size);
+            StepShape shape = options.shape;
+            shape.batch = options.eval_batch;
+            return RandomMicroBatch(c.seed + 1, 0, shape, c.model.vocab_size);
           }));
     }
   }
@@ -71,6 +92,8 @@ absl::StatusOr<TrainingResult> RunTraining(
   CASTOR_ASSIGN_OR_RETURN(
       result.parameters_sha256,
       ParametersSha256(engine.parameters(), trainer.store()));
+  CASTOR_ASSIGN_OR_RETURN(result.state_sha256, StateSha256(trainer));
+  result.gradient_norm = trainer.gradient_norm();
   result.reports = trainer.TakeReports();
   result.admission = trainer.admission();
   result.device_peak_bytes = trainer.arena_stats().peak_bytes;

@@ -20,7 +20,8 @@ struct TrainingCase {
   uint64_t seed = 1;
   TrainerOptions options;
   int64_t steps = 3;
-  // Evaluate one batch after this step (0: never).
+  // Evaluate one batch after this step (0: never), of options.eval_batch
+  // samples, or as many as training has if that is 0.
   int64_t evaluate_after = 0;
   // Values instead of initial ones; may be null.
   std::function<absl::StatusOr<std::unique_ptr<ParameterSource>>(
@@ -31,10 +32,12 @@ struct TrainingCase {
 };
 
 struct TrainingResult {
-  std::optional<Refusal> refusal;  // then nothing below but admission
+  std::optional<Refusal> refusal;  // then nothing below but its message
+  std::string refusal_message;
   std::string parameters_sha256;
+  std::string state_sha256;  // parameters and optimizer states
   std::vector<double> losses;
-  std::vector<double> gradient_norms;
+  double gradient_norm = 0;  // of the last step, 0 without clipping
   double evaluation_loss = 0;
   std::vector<StepReport> reports;
   AdmissionReport admission;
@@ -45,6 +48,9 @@ struct TrainingResult {
 // Random tokens below `vocabulary`, a function of (seed, index).
 MicroBatch RandomMicroBatch(uint64_t seed, int64_t index, const StepShape& shape,
                             int64_t vocabulary);
+
+// Over all parameters and optimizer states, in the order of names.
+absl::StatusOr<std::string> StateSha256(Trainer& trainer);
 
 // Trains from first to last step. A refusal is a result; any other failure is
 // an error. `inspect` (may be null) sees the trainer, drained, at the end.

@@ -1,0 +1,313 @@
+#include "tests/case_generator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "runtime/config/name_pattern.h"
+
+namespace castor::testing {
+namespace {
+
+std::vector<std::string> RandomFrozen(const ModelConfig& model,
+                                      Random& random) {
+  if (random.Chance(0.5)) return {};
+  switch (random.Uniform(0, 6)) {
+    case 0:
+      return {"*wte.*"};
+    case 1:
+      return {"*ln_*"};
+    case 2:
+      return {"*.bias", "*wpe*"};
+    case 3:
+      return {absl::StrCat("*.h.", random.Uniform(0, model.n_layer - 1),
+                           ".*")};
+    case 4:
+      return {"*attn*"};
+    case 5:  // everything but the head
+      return model.tie_word_embeddings
+                 ? std::vector<std::string>{"*.h.*", "*wpe*", "*ln_*"}
+                 : std::vector<std::string>{"transformer.*"};
+    default:  // everything but the first layer norm: the longest way back
+      return {"*wte*", "*wpe*", "*attn.*", "*mlp*", "*ln_2*", "*ln_f*",
+              "lm_head*"};
+  }
+}
+
+// Admission alone, under other budgets.
+absl::StatusOr<Refusal> RefusalOf(TrainingCase c, int64_t device_bytes,
+                                  int64_t host_bytes) {
+  c.options.memory.device_bytes = device_bytes;
+  c.options.memory.host_bytes = host_bytes;
+  c.steps = 0;
+  CASTOR_ASSIGN_OR_RETURN(const TrainingResult result, RunTraining(c));
+  if (!result.refusal.has_value()) {
+    return absl::InternalError(
+        absl::StrCat("admitted with ", device_bytes, " bytes of device and ",
+                     host_bytes, " bytes of host memory"));
+  }
+  return *result.refusal;
+}
+
+int64_t DeviceBudget(const Needs& needs, Random& random) {
+  const int64_t least = needs.smallest_device;
+  const int64_t most = needs.unmanaged_device;
+  if (least >= kUnlimitedBytes) {
+    return random.Pick({most / 2, most, 2 * most});
+  }
+  switch (random.Uniform(0, 11)) {
+    case 0:
+      return 0;
+    case 1:
+      return random.Uniform(0, least - 1);
+    case 2:
+      return least - 1;
+    case 3:
+    case 4:
+    case 5:
+      return least;
+    case 6:
+    case 7:  // a few blocks more, not always whole ones
+      return least + random.Uniform(1, 12) * 256 - random.Uniform(0, 255);
+    case 8:
+    case 9:
+    case 10:
+      return least + static_cast<int64_t>(random.Real() * random.Real() *
+                                          std::max<int64_t>(0, most - least));
+    default:
+      return random.Pick({most, most + 100000, kUnlimitedBytes});
+  }
+}
+
+int64_t HostBudget(const Needs& needs, Random& random) {
+  const int64_t least = needs.smallest_host, most = needs.largest_host;
+  switch (random.Uniform(0, 9)) {
+    case 0:
+      return random.Pick({least - 1, most - 1});
+    case 1:
+      return random.Pick({least, most});
+    case 2:
+      return random.Uniform(least, std::max(least, most));
+    default:
+      return kUnlimitedBytes;
+  }
+}
+
+std::string Size(int64_t bytes) {
+  return bytes >= kUnlimitedBytes ? "unlimited" : absl::StrCat(bytes);
+}
+
+}  // namespace
+
+int64_t Random::Uniform(int64_t low, int64_t high) {
+  const auto words = Philox4x32(key_, next_++);
+  const uint64_t word = uint64_t{words[0]} << 32 | words[1];
+  return low + static_cast<int64_t>(word % static_cast<uint64_t>(
+                                               high - low + 1));
+}
+
+double Random::Real() {
+  return static_cast<double>(Philox4x32(key_, next_++)[0]) * 0x1p-32;
+}
+
+TrainingCase RandomModel(uint64_t seed) {
+  Random random(seed, HashName("model", 5));
+  TrainingCase c;
+  ModelConfig& model = c.model;
+  model.n_layer = random.Uniform(1, 3);
+  model.n_head = random.Uniform(1, 4);
+  model.n_embd = model.n_head * random.Pick<int64_t>({1, 2, 3, 5, 8, 12});
+  model.n_inner =
+      random.Chance(0.5) ? 0 : random.Uniform(1, 3 * model.n_embd + 1);
+  model.n_positions = random.Uniform(2, 13);
+  model.vocab_size = random.Uniform(2, 70);
+  if (random.Chance(0.1)) model.vocab_size += 500;  // an outsize embedding
+  model.tie_word_embeddings = random.Chance(0.6);
+  model.resid_pdrop = random.Pick({0.0, 0.0, 0.2});
+  model.embd_pdrop = random.Pick({0.0, 0.0, 0.3});
+  model.attn_pdrop = random.Pick({0.0, 0.0, 0.1});
+  model.initializer_range = 0.2;  // so that gradients differ from layer to layer
+  model.frozen = RandomFrozen(model, random);
+
+  c.dtype = random.Chance(0.5) ? DType::kFloat32 : DType::kBFloat16;
+  c.seed = MixKey(seed, 1);
+  c.steps = random.Uniform(2, 4);
+  TrainerOptions& options = c.options;
+  options.shape = {.batch = random.Uniform(1, 3),
+                   .length = random.Uniform(1, model.n_positions),
+                   .micro_batches = random.Pick<int64_t>({1, 1, 2, 3})};
+  options.checkpoint_activations = random.Chance(0.4);
+  if (random.Chance(0.5)) {
+    c.evaluate_after = random.Uniform(1, c.steps);
+    options.eval_batch = random.Uniform(1, 4);
+  }
+  options.optimizer.decoupled = random.Chance(0.7);
+  options.optimizer.beta2 = random.Pick({0.999, 0.95});
+  options.optimizer.gradient_clipping = random.Pick({0.0, 0.05, 1.0, 100.0});
+  const double decay = random.Pick({0.0, 0.1});
+  const bool all_decay = random.Chance(0.5);
+  options.weight_decay = [=](const Parameter& parameter) {
+    const bool exempt =
+        MatchesPattern("*.bias", parameter.name) ||
+        MatchesPattern("*ln_*", parameter.name);
+    return exempt && !all_decay ? 0.0 : decay;
+  };
+  const double lr = random.Pick({1e-3, 1e-2});
+  options.learning_rate = [=](int64_t step) {
+    return lr / std::sqrt(static_cast<double>(step));
+  };
+  options.scribble_freed_memory = true;
+  return ReferenceOf(c);
+}
+
+TrainingCase ReferenceOf(const TrainingCase& c) {
+  TrainingCase reference = c;
+  reference.options.memory = {.policy = PlacementPolicy::kCuda,
+                              .prefetch = false};
+  reference.options.threads = 1;
+  reference.options.bus_bytes_per_s = 0;
+  return reference;
+}
+
+absl::StatusOr<Needs> FindNeeds(const TrainingCase& c) {
+  const int64_t host = c.options.memory.host_bytes;
+  Needs needs;
+  CASTOR_ASSIGN_OR_RETURN(Refusal refusal, RefusalOf(c, 0, host));
+  needs.smallest_device = refusal.smallest_device_budget_bytes;
+  CASTOR_ASSIGN_OR_RETURN(refusal, RefusalOf(c, kUnlimitedBytes, 0));
+  needs.smallest_host = refusal.smallest_host_budget_bytes;
+  TrainingCase other = c;
+  other.options.memory.policy = PlacementPolicy::kCpu;
+  CASTOR_ASSIGN_OR_RETURN(refusal, RefusalOf(other, kUnlimitedBytes, 0));
+  needs.largest_host = refusal.smallest_host_budget_bytes;
+  other.options.memory.policy = PlacementPolicy::kCuda;
+  CASTOR_ASSIGN_OR_RETURN(refusal, RefusalOf(other, 0, kUnlimitedBytes));
+  needs.unmanaged_device = refusal.smallest_device_budget_bytes;
+  return needs;
+}
+
+absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
+                                             Random& random) {
+  TrainingCase c = model;
+  MemoryOptions& memory = c.options.memory;
+  memory.policy =
+      random.Pick({PlacementPolicy::kAuto, PlacementPolicy::kAuto,
+                   PlacementPolicy::kAuto, PlacementPolicy::kCpu,
+                   PlacementPolicy::kCpu, PlacementPolicy::kCuda});
+  const int64_t element = SizeOf(c.dtype);
+  switch (random.Uniform(0, 3)) {
+    case 0:
+      memory.chunk_bytes = 0;
+      break;
+    case 1:  // tiles: nearly a chunk for each parameter
+      memory.chunk_bytes = 64 * element * random.Uniform(1, 8);
+      break;
+    case 2:
+      memory.chunk_bytes = random.Uniform(64 * element, 20000);
+      break;
+    default:
+      memory.chunk_bytes = random.Pick<int64_t>({1 << 16, 1 << 24});
+  }
+  memory.prefetch = random.Chance(0.6);
+  memory.gpu_margin_mem_ratio = random.Pick({0.0, 0.3, 0.7, 1.0, 1.0});
+  memory.warmup_steps = random.Uniform(1, 3);
+  memory.pinned_bytes = random.Pick<int64_t>({0, 4096, kUnlimitedBytes});
+  c.options.threads = static_cast<int>(random.Uniform(1, 2));
+  c.options.bus_bytes_per_s = random.Chance(0.2) ? random.Pick({5e7, 1e9}) : 0;
+  if (random.Chance(0.3)) c.evaluate_after = 0;
+  if (c.evaluate_after == 0) c.options.eval_batch = 0;
+  CASTOR_ASSIGN_OR_RETURN(Needs needs, FindNeeds(c));
+  memory.host_bytes = HostBudget(needs, random);
+  if (memory.host_bytes < kUnlimitedBytes) {
+    CASTOR_ASSIGN_OR_RETURN(needs, FindNeeds(c));
+  }
+  memory.device_bytes = DeviceBudget(needs, random);
+  return c;
+}
+
+std::string Describe(const TrainingCase& c) {
+  const ModelConfig& m = c.model;
+  const TrainerOptions& o = c.options;
+  const MemoryOptions& memory = o.memory;
+  Parameter weight, bias;
+  weight.name = "a.weight";
+  bias.name = "a.bias";
+  std::string text = absl::StrFormat(
+      "model: layers %d, heads %d, width %d, inner %d, positions %d, "
+      "vocabulary %d, %s, dropout %g %g %g, frozen [%s]\n",
+      m.n_layer, m.n_head, m.n_embd, m.inner(), m.n_positions, m.vocab_size,
+      m.tie_word_embeddings ? "tied" : "untied", m.resid_pdrop, m.embd_pdrop,
+      m.attn_pdrop, absl::StrJoin(m.frozen, " "));
+  absl::StrAppend(
+      &text,
+      absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
+                      "checkpointing %d, evaluation after step %d of %d, ",
+                      DTypeName(c.dtype), c.seed, c.steps, o.shape.micro_batches,
+                      o.shape.batch, o.shape.length, o.checkpoint_activations,
+                      c.evaluate_after, o.eval_batch),
+      absl::StrFormat("%s, beta2 %g, clipping %g, decay %g (biases %g), "
+                      "lr %g %g\n",
+                      o.optimizer.decoupled ? "AdamW" : "Adam",
+                      o.optimizer.beta2, o.optimizer.gradient_clipping,
+                      o.weight_decay(weight), o.weight_decay(bias),
+                      o.learning_rate(1), o.learning_rate(2)));
+  absl::StrAppend(
+      &text,
+      absl::StrFormat(
+          "placement: %s, device %s, host %s, pinned %s, chunks of %d, margin "
+          "%g, warm-up %d, prefetch %d, threads %d, bus %g\n",
+          PolicyName(memory.policy), Size(memory.device_bytes),
+          Size(memory.host_bytes), Size(memory.pinned_bytes),
+          memory.chunk_bytes, memory.gpu_margin_mem_ratio, memory.warmup_steps,
+          memory.prefetch, o.threads, o.bus_bytes_per_s));
+  return text;
+}
+
+TrainingCase Shrink(TrainingCase c,
+                    const std::function<bool(const TrainingCase&)>& fails) {
+  using Change = void (*)(TrainingCase&);
+  constexpr Change kChanges[] = {
+      [](TrainingCase& x) { x.steps = std::max<int64_t>(1, x.steps - 1); },
+      [](TrainingCase& x) { x.evaluate_after = x.options.eval_batch = 0; },
+      [](TrainingCase& x) { x.options.threads = 1; },
+      [](TrainingCase& x) { x.options.bus_bytes_per_s = 0; },
+      [](TrainingCase& x) { x.options.memory.prefetch = false; },
+      [](TrainingCase& x) { x.options.memory.warmup_steps = 1; },
+      [](TrainingCase& x) { x.options.memory.gpu_margin_mem_ratio = 1; },
+      [](TrainingCase& x) { x.options.memory.host_bytes = kUnlimitedBytes; },
+      [](TrainingCase& x) { x.options.memory.pinned_bytes = 0; },
+      [](TrainingCase& x) { x.options.memory.device_bytes = kUnlimitedBytes; },
+      [](TrainingCase& x) { x.options.memory.chunk_bytes = 0; },
+      [](TrainingCase& x) { x.options.checkpoint_activations = false; },
+      [](TrainingCase& x) { x.options.shape.micro_batches = 1; },
+      [](TrainingCase& x) { x.options.shape.batch = 1; },
+      [](TrainingCase& x) { x.options.shape.length = 1; },
+      [](TrainingCase& x) { x.options.optimizer.gradient_clipping = 0; },
+      [](TrainingCase& x) { x.dtype = DType::kFloat32; },
+      [](TrainingCase& x) {
+        x.model.resid_pdrop = x.model.embd_pdrop = x.model.attn_pdrop = 0;
+      },
+      [](TrainingCase& x) { x.model.frozen.clear(); },
+      [](TrainingCase& x) { x.model.tie_word_embeddings = false; },
+      [](TrainingCase& x) { x.model.n_layer = 1; },
+      [](TrainingCase& x) { x.model.n_embd = x.model.n_head = 1; },
+      [](TrainingCase& x) { x.model.n_inner = 1; },
+      [](TrainingCase& x) { x.model.vocab_size = 2; },
+  };
+  const std::string before = Describe(c);
+  for (const Change& change : kChanges) {
+    TrainingCase simpler = c;
+    change(simpler);
+    if (Describe(simpler) != Describe(c) && fails(simpler)) {
+      c = std::move(simpler);
+    }
+  }
+  return Describe(c) == before ? c : Shrink(std::move(c), fails);
+}
+
+}  // namespace castor::testing

@@ -1,0 +1,73 @@
+// Random trainings for property tests: a model with what its result may depend
+// on, and placements, on which it may not depend (promise P1).
+//
+// Everything is a function of a seed, so that any case can be made again alone.
+#ifndef CASTOR_TESTS_CASE_GENERATOR_H_
+#define CASTOR_TESTS_CASE_GENERATOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/philox.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+
+// A stream of random numbers, the same on every machine.
+class Random {
+ public:
+  explicit Random(uint64_t seed, uint64_t stream = 0) : key_{seed, stream} {}
+
+  // In [low, high].
+  int64_t Uniform(int64_t low, int64_t high);
+  // In [0, 1).
+  double Real();
+  bool Chance(double probability) { return Real() < probability; }
+  template <typename T>
+  T Pick(std::initializer_list<T> values) {
+    return values.begin()[Uniform(0, static_cast<int64_t>(values.size()) - 1)];
+  }
+
+ private:
+  const RandomKey key_;
+  uint64_t next_ = 0;
+};
+
+// Model, precision, optimizer, data, steps. Placed like ReferenceOf.
+TrainingCase RandomModel(uint64_t seed);
+
+// The same training with everything on the device, nothing fetched ahead, one
+// thread, an unlimited bus: what all placements are held against. It evaluates
+// when `c` does.
+TrainingCase ReferenceOf(const TrainingCase& c);
+
+// What a run needs under its policy and chunk size, found from refusals.
+struct Needs {
+  int64_t smallest_device = 0;  // with the case's host budget
+  int64_t unmanaged_device = 0;
+  int64_t smallest_host = 0;  // under any device budget
+  int64_t largest_host = 0;   // with everything at home
+};
+// Errors: a run that should be refused is not, or not in the way expected.
+absl::StatusOr<Needs> FindNeeds(const TrainingCase& c);
+
+// `model` with random policy, budgets, chunk size and so on, biased to where
+// budgets are just too small or just enough.
+absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
+                                             Random& random);
+
+// All that is needed to write the case down by hand.
+std::string Describe(const TrainingCase& c);
+
+// A case for which `fails` holds, with as much made plain as goes without
+// making it pass. `fails(c)` must hold. Runs it a few dozen times.
+TrainingCase Shrink(TrainingCase c,
+                    const std::function<bool(const TrainingCase&)>& fails);
+
+}  // namespace castor::testing
+
+#endif  // CASTOR_TESTS_CASE_GENERATOR_H_

@@ -1,0 +1,292 @@
+// Promises P1 and P2 over random models and placements: each run is refused
+// before its first step with what a user needs to mend it, or gives the bits of
+// the run that has everything on the device. None fails half-way.
+//
+// CASTOR_CASES=N runs at least N placements (1,200 by default), CASTOR_SEED=S
+// takes others, CASTOR_MODEL=I runs the I-th model of that seed alone.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/philox.h"
+#include "base/units.h"
+#include "tests/case_generator.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+constexpr int kGroups = 8;
+constexpr int64_t kPlacementsPerModel = 6;
+
+int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  int64_t value = otherwise;
+  if (text != nullptr && !absl::SimpleAtoi(text, &value)) {
+    ADD_FAILURE() << name << " is no number: " << text;
+  }
+  return value;
+}
+
+// A broken invariant aborts: the case must be known even then.
+char current_case[4096];
+void PrintCaseAndAbort(int signal) {
+  const ssize_t written =
+      ::write(STDERR_FILENO, current_case, std::strlen(current_case));
+  static_cast<void>(written);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+void SetCurrentCase(const std::string& text) {
+  std::snprintf(current_case, sizeof(current_case), "%s", text.c_str());
+}
+
+struct Tally {
+  int64_t admitted = 0;
+  int64_t refused = 0;
+  int64_t advice_followed = 0;  // refusals whose budgets were tried
+  int64_t evictions = 0;        // admitted runs that moved bytes
+  int64_t compactions = 0;      // admitted runs in which blocks moved
+};
+
+// Everything that may not depend on placement.
+absl::Status CheckSameResults(const TrainingResult& reference,
+                              const TrainingResult& result, bool evaluated) {
+  if (result.losses != reference.losses) {
+    return absl::InternalError(
+        absl::StrCat("losses ", absl::StrJoin(result.losses, " "), " are not ",
+                     absl::StrJoin(reference.losses, " ")));
+  }
+  if (result.parameters_sha256 != reference.parameters_sha256) {
+    return absl::InternalError("parameters differ");
+  }
+  if (result.state_sha256 != reference.state_sha256) {
+    return absl::InternalError("optimizer states differ");
+  }
+  if (result.gradient_norm != reference.gradient_norm) {
+    return absl::InternalError("gradient norms differ");
+  }
+  if (evaluated && result.evaluation_loss != reference.evaluation_loss) {
+    return absl::InternalError(
+        absl::StrCat("evaluation loss ", result.evaluation_loss, " is not ",
+                     reference.evaluation_loss));
+  }
+  return absl::OkStatus();
+}
+
+// Budgets hold, and every byte has a category.
+absl::Status CheckMemory(const TrainingCase& c, Trainer& trainer) {
+  const ArenaStats& stats = trainer.arena_stats();
+  const MemoryOptions& memory = c.options.memory;
+  const AdmissionReport& admission = trainer.admission();
+  if (stats.peak_bytes > memory.device_bytes ||
+      stats.peak_bytes > admission.device_arena_bytes) {
+    return absl::InternalError(absl::StrCat(
+        "device peak ", stats.peak_bytes, " of ", memory.device_bytes));
+  }
+  if (trainer.host_stats().peak_bytes > memory.host_bytes) {
+    return absl::InternalError(absl::StrCat("host peak ",
+                                            trainer.host_stats().peak_bytes, " of ",
+                                            memory.host_bytes));
+  }
+  if (stats.used.Sum() != stats.used_bytes ||
+      stats.used_at_peak.Sum() != stats.peak_bytes) {
+    return absl::InternalError("categories do not add up to the bytes used");
+  }
+  if (stats.transient_bytes != 0) {
+    return absl::InternalError(absl::StrCat(
+        "activations left between steps: ", stats.used.ToString()));
+  }
+  if (admission.smallest_device_budget_bytes > memory.device_bytes ||
+      admission.device.total() > memory.device_bytes) {
+    return absl::InternalError(
+        absl::StrCat("admitted below the smallest budget of ",
+                     admission.smallest_device_budget_bytes, " bytes, or with ",
+                     admission.device.total(), " bytes planned"));
+  }
+  return absl::OkStatus();
+}
+
+// A refusal names the operator and the bytes, in numbers and in its message.
+absl::Status CheckRefusal(const TrainingCase& c, const TrainingResult& result) {
+  const Refusal& refusal = *result.refusal;
+  const MemoryOptions& memory = c.options.memory;
+  const bool device = refusal.tier == "device";
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InternalError(
+        absl::StrCat("refusal ", what, ": ", result.refusal_message));
+  };
+  if (refusal.op.empty()) return wrong("without an operator");
+  if (!device && refusal.tier != "host") return wrong("of no tier");
+  const int64_t smallest = device ? refusal.smallest_device_budget_bytes
+                                  : refusal.smallest_host_budget_bytes;
+  if (smallest <= (device ? memory.device_bytes : memory.host_bytes)) {
+    return wrong("by a budget that is large enough");
+  }
+  if (!absl::StrContains(result.refusal_message, refusal.op) ||
+      !absl::StrContains(result.refusal_message,
+                         absl::StrCat(refusal.peak_bytes, " bytes")) ||
+      !absl::StrContains(result.refusal_message,
+                         absl::StrCat(smallest, " bytes"))) {
+    return wrong("whose message lacks the operator or the bytes");
+  }
+  return absl::OkStatus();
+}
+
+// One run against the reference; counts it.
+absl::Status CheckPlacement(const TrainingCase& c,
+                            const TrainingResult& reference, Tally* tally) {
+  auto result = RunTraining(
+      c, [&](Trainer& trainer) { return CheckMemory(c, trainer); });
+  if (!result.ok()) return result.status();
+  if (result->refusal.has_value()) {
+    ++tally->refused;
+    return CheckRefusal(c, *result);
+  }
+  ++tally->admitted;
+  int64_t moved = 0;
+  for (const StepReport& report : result->reports) moved += report.h2d_bytes;
+  tally->evictions += moved > 0;
+  tally->compactions += result->compactions > 0;
+  return CheckSameResults(reference, *result, c.evaluate_after > 0);
+}
+
+// Does what a refusal says, as often as one comes: one change for each tier
+// must be enough, and one byte less must not be.
+absl::Status FollowAdvice(TrainingCase c, const TrainingResult& reference,
+                          Tally* tally) {
+  std::string advice;
+  for (int change = 0; change < 3; ++change) {
+    TrainingCase admission_only = c;
+    admission_only.steps = 0;
+    auto result = RunTraining(admission_only);
+    if (!result.ok()) return result.status();
+    if (!result->refusal.has_value()) {
+      if (change == 0) return absl::OkStatus();  // there was nothing to mend
+      ++tally->advice_followed;
+      return CheckPlacement(c, reference, tally);
+    }
+    const Refusal& refusal = *result->refusal;
+    MemoryOptions& memory = c.options.memory;
+    int64_t& budget =
+        refusal.tier == "device" ? memory.device_bytes : memory.host_bytes;
+    const int64_t smallest = refusal.tier == "device"
+                                 ? refusal.smallest_device_budget_bytes
+                                 : refusal.smallest_host_budget_bytes;
+    if (smallest >= kUnlimitedBytes) {
+      return absl::InternalError(absl::StrCat("no budget would do: ",
+                                              result->refusal_message));
+    }
+    TrainingCase short_by_one = c;
+    (refusal.tier == "device" ? short_by_one.options.memory.device_bytes
+                              : short_by_one.options.memory.host_bytes) =
+        smallest - 1;
+    short_by_one.steps = 0;
+    auto refused = RunTraining(short_by_one);
+    if (!refused.ok()) return refused.status();
+    if (!refused->refusal.has_value()) {
+      return absl::InternalError(
+          absl::StrCat("less than the smallest budget would do: ",
+                       result->refusal_message));
+    }
+    budget = smallest;
+    absl::StrAppend(&advice, "\n", result->refusal_message);
+  }
+  return absl::InternalError(
+      absl::StrCat("what refusals say does not help:", advice));
+}
+
+// What a failing case is, after making it as plain as possible.
+std::string Explain(const TrainingCase& c, bool follow) {
+  const auto check = [follow](const TrainingCase& x) -> absl::Status {
+    SetCurrentCase(Describe(x));
+    auto reference = RunTraining(ReferenceOf(x));
+    if (!reference.ok()) return reference.status();
+    Tally ignored;
+    return follow ? FollowAdvice(x, *reference, &ignored)
+                  : CheckPlacement(x, *reference, &ignored);
+  };
+  const absl::Status again = check(c);
+  if (again.ok()) {
+    return absl::StrCat("it passes when run again: timing matters\n",
+                        Describe(c));
+  }
+  const TrainingCase plain = Shrink(c, [&](const TrainingCase& x) {
+    return check(x).code() == again.code();
+  });
+  return absl::StrCat(Describe(c), "shrunk to\n", Describe(plain), "with ",
+                      check(plain).ToString());
+}
+
+class Promises : public ::testing::TestWithParam<int> {};
+
+TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
+  const int64_t seed = FromEnvironment("CASTOR_SEED", 20240229);
+  const int64_t cases = FromEnvironment("CASTOR_CASES", 1200);
+  const int64_t only = FromEnvironment("CASTOR_MODEL", -1);
+  const int64_t models = CeilDiv(cases, kPlacementsPerModel);
+  std::printf("CASTOR_SEED=%lld CASTOR_CASES=%lld\n",
+              static_cast<long long>(seed), static_cast<long long>(cases));
+  std::signal(SIGABRT, PrintCaseAndAbort);
+  Tally tally;
+  for (int64_t i = GetParam(); i < models; i += kGroups) {
+    if (only >= 0 && i != only) continue;
+    const uint64_t model_seed = MixKey(seed, i);
+    const std::string name =
+        absl::StrCat("CASTOR_SEED=", seed, " CASTOR_MODEL=", i, "\n");
+    const TrainingCase model = RandomModel(model_seed);
+    SetCurrentCase(name + Describe(model));
+    auto reference = RunTraining(model);
+    ASSERT_TRUE(reference.ok())
+        << reference.status() << "\n" << name << Describe(model);
+    ASSERT_FALSE(reference->refusal.has_value()) << name << Describe(model);
+    for (int64_t p = 0; p < kPlacementsPerModel; ++p) {
+      Random random(model_seed, p);
+      auto c = RandomPlacement(model, random);
+      ASSERT_TRUE(c.ok()) << c.status() << "\n" << name << Describe(model);
+      const std::string placed =
+          absl::StrCat(name, "placement ", p, "\n", Describe(*c));
+      SetCurrentCase(placed);
+      const int64_t refused_before = tally.refused;
+      absl::Status status = CheckPlacement(*c, *reference, &tally);
+      ASSERT_TRUE(status.ok())
+          << status << "\n" << placed << Explain(*c, /*follow=*/false);
+      if (tally.refused == refused_before || random.Chance(0.5)) continue;
+      status = FollowAdvice(*c, *reference, &tally);
+      ASSERT_TRUE(status.ok())
+          << status << "\n" << placed << Explain(*c, /*follow=*/true);
+    }
+  }
+  std::printf(
+      "placements: %lld admitted (%lld moved chunks, %lld moved blocks), %lld "
+      "refused; of these %lld were mended as their refusals said\n",
+      static_cast<long long>(tally.admitted),
+      static_cast<long long>(tally.evictions),
+      static_cast<long long>(tally.compactions),
+      static_cast<long long>(tally.refused),
+      static_cast<long long>(tally.advice_followed));
+  // Both outcomes must be among so many cases.
+  if (only < 0 && models >= 4 * kGroups) {
+    EXPECT_GT(tally.admitted, 0);
+    EXPECT_GT(tally.refused, 0);
+    EXPECT_GT(tally.evictions, 0);
+    EXPECT_GT(tally.advice_followed, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, Promises, ::testing::Range(0, kGroups));
+
+}  // namespace
+}  // namespace castor::testing
