@@ -2,7 +2,7 @@
 // before its first step with what a user needs to mend it, or gives the bits of
 // the run that has everything on the device. None fails half-way.
 //
-// CASTOR_CASES=N runs at least N placements (1,200 by default), CASTOR_SEED=S
+// CASTOR_CASES=N runs at least N placements (2,400 by default), CASTOR_SEED=S
 // takes others, CASTOR_MODEL=I runs the I-th model of that seed alone.
 #include <algorithm>
 #include <csignal>
@@ -234,7 +234,7 @@ class Promises : public ::testing::TestWithParam<int> {};
 
 TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
   const int64_t seed = FromEnvironment("CASTOR_SEED", 20240229);
-  const int64_t cases = FromEnvironment("CASTOR_CASES", 1200);
+  const int64_t cases = FromEnvironment("CASTOR_CASES", 2400);
   const int64_t only = FromEnvironment("CASTOR_MODEL", -1);
   const int64_t models = CeilDiv(cases, kPlacementsPerModel);
   std::printf("CASTOR_SEED=%lld CASTOR_CASES=%lld\n",

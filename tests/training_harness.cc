@@ -62,19 +62,19 @@ absl::StatusOr<TrainingResult> RunTraining(
   Trainer& trainer = **created;
   if (c.source) {
     CASTOR_ASSIGN_OR_RETURN(const auto source, c.source(engine.parameters()));
-    CASTOR_RETURN_IF_ERROR(trainer.Initialize(*source));
+    CASTOR_RETURN_IF_ERROR(trainer.Initialize(*source, c.first_step));
   } else {
     InitialValues source(c.seed);
     CASTOR_RETURN_IF_ERROR(trainer.Initialize(source));
   }
-  int64_t next_index = 0;
+  int64_t next_index = c.first_step * options.shape.micro_batches;
   auto next = [&]() -> absl::StatusOr<MicroBatch> {
     const int64_t index = next_index++;
     return c.data ? c.data(index)
                   : RandomMicroBatch(c.seed, index, options.shape,
                                      c.model.vocab_size);
   };
-  for (int64_t step = 1; step <= c.steps; ++step) {
+  for (int64_t step = c.first_step + 1; step <= c.steps; ++step) {
     CASTOR_ASSIGN_OR_RETURN(const double loss, trainer.Step(next));
     result.losses.push_back(loss);
     if (step == c.evaluate_after) {
@@ -86,6 +86,7 @@ absl::StatusOr<TrainingResult> RunTraining(
             return RandomMicroBatch(c.seed + 1, 0, shape, c.model.vocab_size);
           }));
     }
+    if (c.after_step) CASTOR_RETURN_IF_ERROR(c.after_step(trainer, step));
   }
   CASTOR_RETURN_IF_ERROR(trainer.Drain());
   CASTOR_RETURN_IF_ERROR(trainer.store().CheckConsistency());

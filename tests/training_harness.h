@@ -20,6 +20,8 @@ struct TrainingCase {
   uint64_t seed = 1;
   TrainerOptions options;
   int64_t steps = 3;
+  // A resumed run: so many of the steps are over; `source` has their outcome.
+  int64_t first_step = 0;
   // Evaluate one batch after this step (0: never), of options.eval_batch
   // samples, or as many as training has if that is 0.
   int64_t evaluate_after = 0;
@@ -29,6 +31,8 @@ struct TrainingCase {
       source;
   // Micro batch `index` of the run; random tokens if null.
   std::function<MicroBatch(int64_t index)> data;
+  // Called between steps, and after the last one; may be null.
+  std::function<absl::Status(Trainer&, int64_t step)> after_step;
 };
 
 struct TrainingResult {

@@ -1,0 +1,209 @@
+// Promise P4's second half: a run that is resumed from a checkpoint, under
+// whatever policy, budget and chunk size, gives the bits of one that was never
+// stopped. That files are atomic and checked is runtime/io's to show.
+#include "runtime/checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "base/philox.h"
+#include "runtime/io/checkpoint_file.h"
+#include "runtime/io/test_files.h"
+#include "tests/case_generator.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+constexpr uint64_t kSeed = 20240301;
+constexpr int kModels = 60;
+
+Config ConfigOf(const TrainingCase& c) {
+  Config config;
+  config.model = c.model;
+  config.data.train = "text.txt";
+  config.steps = c.steps;
+  config.train_micro_batch_size_per_gpu = c.options.shape.batch;
+  config.gradient_accumulation_steps = c.options.shape.micro_batches;
+  config.train_batch_size =
+      c.options.shape.batch * c.options.shape.micro_batches;
+  config.data.sequence_length = c.options.shape.length;
+  config.bf16.enabled = c.dtype == DType::kBFloat16;
+  config.device.threads = c.options.threads;
+  return config;
+}
+
+absl::Status Save(const std::string& path, const TrainingCase& c,
+                  Trainer& trainer) {
+  absl::Status drained = trainer.Drain();
+  if (!drained.ok()) return drained;
+  const int64_t samples =
+      trainer.step() * c.options.shape.batch * c.options.shape.micro_batches;
+  return SaveCheckpoint(path, trainer.parameters(), trainer.store(),
+                        {.state = {.step = trainer.step(),
+                                   .samples = samples,
+                                   .seed = static_cast<int64_t>(c.seed >> 1)},
+                         .config = ConfigOf(c)});
+}
+
+// The case, going on after what the file holds.
+TrainingCase ResumedFrom(const std::string& path, int64_t step,
+                         TrainingCase c) {
+  c.first_step = step;
+  c.source = [path](const Parameters& parameters)
+      -> absl::StatusOr<std::unique_ptr<ParameterSource>> {
+    auto reader = CheckpointReader::Open(path);
+    if (!reader.ok()) return reader.status();
+    return CheckpointSource::Create(*std::move(reader), parameters);
+  };
+  return c;
+}
+
+// A placement of the model that is admitted.
+TrainingCase AdmittedPlacement(const TrainingCase& model, Random& random) {
+  for (int i = 0; i < 100; ++i) {
+    auto c = RandomPlacement(model, random);
+    EXPECT_TRUE(c.ok()) << c.status();
+    TrainingCase admission_only = *c;
+    admission_only.steps = 0;
+    auto result = RunTraining(admission_only);
+    EXPECT_TRUE(result.ok()) << result.status() << Describe(*c);
+    if (result.ok() && !result->refusal.has_value()) return *c;
+  }
+  ADD_FAILURE() << "a hundred placements were refused: " << Describe(model);
+  return model;
+}
+
+TEST(Checkpoint, ResumesToTheSameBitsUnderAnyPlacement) {
+  std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
+  TemporaryDirectory directory;
+  for (int i = 0; i < kModels; ++i) {
+    const uint64_t seed = MixKey(kSeed, i);
+    TrainingCase model = RandomModel(seed);
+    Random random(seed, HashName("checkpoint", 10));
+    model.steps = random.Uniform(2, 6);
+    const int64_t saved_after = random.Uniform(1, model.steps - 1);
+    auto undisturbed = RunTraining(model);
+    ASSERT_TRUE(undisturbed.ok()) << undisturbed.status() << Describe(model);
+
+    // Saving does not disturb the run that saves.
+    const std::string path = directory.path() + "/" + std::to_string(i);
+    TrainingCase saving = AdmittedPlacement(model, random);
+    saving.after_step = [&](Trainer& trainer, int64_t step) {
+      return step == saved_after ? Save(path, saving, trainer)
+                                 : absl::OkStatus();
+    };
+    auto saved = RunTraining(saving);
+    ASSERT_TRUE(saved.ok()) << saved.status() << Describe(saving);
+    EXPECT_EQ(saved->state_sha256, undisturbed->state_sha256)
+        << "seed " << seed << "\n" << Describe(saving);
+
+    const TrainingCase resumed = ResumedFrom(
+        path, saved_after, AdmittedPlacement(model, random));
+    auto result = RunTraining(resumed);
+    ASSERT_TRUE(result.ok()) << result.status() << Describe(resumed);
+    EXPECT_EQ(result->state_sha256, undisturbed->state_sha256)
+        << "seed " << seed << ", saved after step " << saved_after << "\n"
+        << Describe(saving) << Describe(resumed);
+    EXPECT_EQ(result->losses,
+              std::vector<double>(undisturbed->losses.begin() + saved_after,
+                                  undisturbed->losses.end()));
+  }
+}
+
+TEST(Checkpoint, TellsWhereTheRunWas) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/run";
+  TrainingCase c = RandomModel(kSeed);
+  c.steps = 2;
+  auto result = RunTraining(
+      c, [&](Trainer& trainer) { return Save(path, c, trainer); });
+  ASSERT_TRUE(result.ok()) << result.status();
+  auto reader = CheckpointReader::Open(path);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  auto metadata = ReadMetadata(**reader);
+  ASSERT_TRUE(metadata.ok()) << metadata.status();
+  EXPECT_EQ(metadata->state.step, 2);
+  EXPECT_EQ(metadata->state.samples,
+            2 * c.options.shape.batch * c.options.shape.micro_batches);
+  EXPECT_EQ(metadata->state.seed, static_cast<int64_t>(c.seed >> 1));
+  EXPECT_EQ(metadata->config.model, c.model);
+}
+
+TEST(Checkpoint, OfAnotherModelIsRefusedByTheNamesThatDiffer) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/run";
+  TrainingCase c = RandomModel(kSeed);
+  c.model.tie_word_embeddings = true;
+  c.model.frozen.clear();
+  c.steps = 1;
+  auto result = RunTraining(
+      c, [&](Trainer& trainer) { return Save(path, c, trainer); });
+  ASSERT_TRUE(result.ok()) << result.status();
+
+  TrainingCase more_layers = ResumedFrom(path, 1, c);
+  ++more_layers.model.n_layer;
+  auto refused = RunTraining(more_layers);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(
+      refused.status().message(),
+      "transformer.h." + std::to_string(c.model.n_layer) + "."))
+      << refused.status();
+
+  TrainingCase wider = ResumedFrom(path, 1, c);
+  ++wider.model.vocab_size;
+  refused = RunTraining(wider);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(refused.status().message(), "wte.weight"))
+      << refused.status();
+}
+
+// What was frozen has no optimizer states to save; thawed, it starts with none.
+TEST(Checkpoint, ThawsParametersThatWereFrozen) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/run";
+  TrainingCase c = RandomModel(kSeed);
+  c.dtype = DType::kFloat32;
+  c.model.tie_word_embeddings = false;
+  c.model.frozen = {"*wpe*"};
+  c.options.learning_rate = [](int64_t) { return 1e-2; };
+  c.steps = 1;
+  auto result = RunTraining(
+      c, [&](Trainer& trainer) { return Save(path, c, trainer); });
+  ASSERT_TRUE(result.ok()) << result.status();
+
+  TrainingCase thawed = ResumedFrom(path, 1, c);
+  thawed.model.frozen.clear();
+  auto largest_m = [&]() {
+    float largest = -1;
+    auto again = RunTraining(thawed, [&](Trainer& trainer) -> absl::Status {
+      for (const auto& parameter : trainer.parameters()) {
+        if (parameter->name != "transformer.wpe.weight") continue;
+        std::vector<float> m(parameter->elements());
+        absl::Status status = trainer.store().ReadOptimizer(
+            parameter->chunk, OptimizerPart::kM, parameter->offset,
+            parameter->offset + parameter->elements(), m.data());
+        if (!status.ok()) return status;
+        for (float value : m) largest = std::max(largest, std::abs(value));
+      }
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(again.ok()) << again.status();
+    return largest;
+  };
+  thawed.steps = 1;  // nothing more
+  EXPECT_EQ(largest_m(), 0);
+  thawed.steps = 2;
+  EXPECT_GT(largest_m(), 0);
+}
+
+}  // namespace
+}  // namespace castor::testing

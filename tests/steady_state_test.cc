@@ -1,0 +1,219 @@
+// What a run does once it is warm: how much it moves, where it keeps what, and
+// that an evaluation in between changes none of it.
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "absl/status/status.h"
+#include "base/philox.h"
+#include "base/units.h"
+#include "memory/exec/chunk_store.h"
+#include "tests/case_generator.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+constexpr uint64_t kSeed = 20240302;
+
+struct Traffic {
+  int64_t h2d = 0, d2h = 0;
+};
+
+// Of the last step. Its plan must have been in use for a whole step before.
+Traffic LastStep(const TrainingCase& c, const TrainingResult& result) {
+  EXPECT_GE(c.steps, c.options.memory.warmup_steps + 2);
+  EXPECT_EQ(static_cast<int64_t>(result.reports.size()), c.steps);
+  const StepReport& last = result.reports.back();
+  return {last.h2d_bytes, last.d2h_bytes};
+}
+
+TEST(SteadyState, AutoMovesNothingWhereEverythingFits) {
+  for (int i = 0; i < 40; ++i) {
+    const uint64_t seed = MixKey(kSeed, i);
+    TrainingCase c = RandomModel(seed);
+    Random random(seed, 1);
+    c.evaluate_after = c.options.eval_batch = 0;
+    MemoryOptions& memory = c.options.memory;
+    memory.policy = PlacementPolicy::kAuto;
+    memory.prefetch = random.Chance(0.5);
+    memory.chunk_bytes = random.Pick<int64_t>({0, 300, 4096, 1 << 20});
+    memory.warmup_steps = random.Uniform(1, 2);
+    c.steps = memory.warmup_steps + 3;
+    auto needs = FindNeeds(c);
+    ASSERT_TRUE(needs.ok()) << needs.status();
+    memory.device_bytes = needs->unmanaged_device;
+    auto result = RunTraining(c);
+    ASSERT_TRUE(result.ok()) << result.status() << Describe(c);
+    ASSERT_FALSE(result->refusal.has_value()) << result->refusal_message;
+    const Traffic traffic = LastStep(c, *result);
+    EXPECT_EQ(traffic.h2d, 0) << Describe(c);
+    EXPECT_EQ(traffic.d2h, 0) << Describe(c);
+  }
+}
+
+// Within each direction too: a byte saved one way pays for none the other way
+// where both are full.
+TEST(SteadyState, AutoNeverMovesMoreThanCpu) {
+  int64_t cpu_bytes = 0, auto_bytes = 0;
+  for (int i = 0; i < 60; ++i) {
+    const uint64_t seed = MixKey(kSeed, 1000 + i);
+    TrainingCase c = RandomModel(seed);
+    Random random(seed, 1);
+    c.evaluate_after = c.options.eval_batch = 0;
+    auto placed = RandomPlacement(c, random);
+    ASSERT_TRUE(placed.ok()) << placed.status();
+    c = *std::move(placed);
+    MemoryOptions& memory = c.options.memory;
+    memory.warmup_steps = 1;
+    memory.host_bytes = kUnlimitedBytes;
+    c.steps = 4;
+    memory.policy = PlacementPolicy::kCpu;
+    auto cpu = RunTraining(c);
+    memory.policy = PlacementPolicy::kAuto;
+    auto automatic = RunTraining(c);
+    ASSERT_TRUE(cpu.ok()) << cpu.status() << Describe(c);
+    ASSERT_TRUE(automatic.ok()) << automatic.status() << Describe(c);
+    // Auto runs wherever cpu runs.
+    ASSERT_EQ(automatic->refusal.has_value(), cpu->refusal.has_value())
+        << Describe(c);
+    if (cpu->refusal.has_value()) continue;
+    const Traffic most = LastStep(c, *cpu);
+    const Traffic traffic = LastStep(c, *automatic);
+    EXPECT_LE(traffic.h2d, most.h2d) << Describe(c);
+    EXPECT_LE(traffic.d2h, most.d2h) << Describe(c);
+    cpu_bytes += most.h2d + most.d2h;
+    auto_bytes += traffic.h2d + traffic.d2h;
+  }
+  std::printf("bytes per step, all cases: cpu %lld, auto %lld\n",
+              static_cast<long long>(cpu_bytes),
+              static_cast<long long>(auto_bytes));
+  EXPECT_LT(auto_bytes, cpu_bytes);
+}
+
+TEST(SteadyState, EvaluationsBetweenStepsLeaveTrainingAsItWas) {
+  for (int i = 0; i < 40; ++i) {
+    const uint64_t seed = MixKey(kSeed, 2000 + i);
+    TrainingCase c = RandomModel(seed);
+    Random random(seed, 1);
+    c.evaluate_after = 1;
+    c.options.eval_batch = random.Uniform(1, 5);
+    c.steps = 5;
+    TrainingCase without = ReferenceOf(c);
+    without.evaluate_after = without.options.eval_batch = 0;
+    auto reference = RunTraining(without);
+    ASSERT_TRUE(reference.ok()) << reference.status();
+
+    c.options.memory.policy =
+        random.Pick({PlacementPolicy::kAuto, PlacementPolicy::kAuto,
+                     PlacementPolicy::kCpu, PlacementPolicy::kCuda});
+    c.options.memory.chunk_bytes = random.Pick<int64_t>({0, 1000, 10000});
+    auto needs = FindNeeds(c);
+    ASSERT_TRUE(needs.ok()) << needs.status();
+    c.options.memory.device_bytes =
+        needs->smallest_device + random.Pick<int64_t>({0, 256, 2560, 25600});
+    // Several batches after every step; the training's plan stays the same one.
+    const Plan* plan = nullptr;
+    std::vector<double> first_losses;
+    c.after_step = [&](Trainer& trainer, int64_t step) -> absl::Status {
+      if (step > c.options.memory.warmup_steps && plan == nullptr) {
+        plan = trainer.training_plan();
+      }
+      int64_t index = 0;
+      StepShape shape = c.options.shape;
+      shape.batch = c.options.eval_batch;
+      auto next = [&]() -> absl::StatusOr<MicroBatch> {
+        return RandomMicroBatch(c.seed + 2, index++, shape,
+                                c.model.vocab_size);
+      };
+      auto once = trainer.Evaluate(3, next);
+      if (!once.ok()) return once.status();
+      index = 0;
+      auto twice = trainer.Evaluate(3, next);
+      if (!twice.ok()) return twice.status();
+      EXPECT_EQ(*once, *twice);
+      if (plan != nullptr) {
+        EXPECT_EQ(trainer.training_plan(), plan);
+      }
+      return absl::OkStatus();
+    };
+    auto result = RunTraining(c);
+    ASSERT_TRUE(result.ok()) << result.status() << Describe(c);
+    ASSERT_FALSE(result->refusal.has_value()) << result->refusal_message;
+    EXPECT_EQ(result->state_sha256, reference->state_sha256) << Describe(c);
+    EXPECT_EQ(result->losses, reference->losses) << Describe(c);
+  }
+}
+
+// Values of all frozen parameters, one after the other.
+absl::StatusOr<std::vector<float>> FrozenValues(Trainer& trainer) {
+  std::vector<float> values;
+  absl::Status status = VisitModelState(
+      trainer.parameters(), trainer.store(), /*with_states=*/true,
+      [&](const Parameter& parameter, OptimizerPart part, int64_t,
+          absl::Span<const float> piece) {
+        if (parameter.trainable) return absl::OkStatus();
+        EXPECT_EQ(part, OptimizerPart::kMaster) << parameter.name;
+        values.insert(values.end(), piece.begin(), piece.end());
+        return absl::OkStatus();
+      });
+  if (!status.ok()) return status;
+  return values;
+}
+
+TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
+  int64_t with_frozen = 0;
+  for (int i = 0; i < 40; ++i) {
+    TrainingCase c = RandomModel(MixKey(kSeed, 3000 + i));
+    if (c.model.frozen.empty()) continue;
+    c.options.memory.policy =
+        i % 2 == 0 ? PlacementPolicy::kCpu : PlacementPolicy::kAuto;
+    std::vector<float> before;
+    TrainingCase untrained = c;
+    untrained.steps = 0;
+    auto initial = RunTraining(untrained, [&](Trainer& trainer) {
+      auto values = FrozenValues(trainer);
+      if (!values.ok()) return values.status();
+      before = *std::move(values);
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(initial.ok()) << initial.status() << Describe(c);
+    auto result = RunTraining(c, [&](Trainer& trainer) -> absl::Status {
+      int64_t trainable = 0, all = 0, states = 0;
+      for (const ChunkSpec& chunk : trainer.layout().chunks) {
+        all += chunk.elements;
+        if (chunk.trainable) trainable += chunk.elements;
+        states += OptimizerBytes(chunk, c.options.shape.micro_batches > 1);
+      }
+      EXPECT_LT(trainable, all);
+      // fp32 master, m and v; the sum of micro batches counts as gradients.
+      const AdmissionReport& report = trainer.admission();
+      EXPECT_EQ(
+          report.device.optimizer_states + report.host.optimizer_states,
+          12 * trainable);
+      EXPECT_EQ(report.device.gradients + report.host.gradients,
+                c.options.shape.micro_batches > 1 ? 4 * trainable : 0);
+      EXPECT_EQ(
+          trainer.arena_stats().used[Category::kOptimizerStates] +
+              trainer.host_stats().used[Category::kOptimizerStates],
+          states);
+      auto values = FrozenValues(trainer);
+      if (!values.ok()) return values.status();
+      EXPECT_EQ(*values, before) << "a frozen parameter changed";
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(result.ok()) << result.status() << Describe(c);
+    ASSERT_FALSE(result->refusal.has_value());
+    EXPECT_NE(result->state_sha256, initial->state_sha256);
+    ++with_frozen;
+  }
+  EXPECT_GT(with_frozen, 10);
+}
+
+}  // namespace
+}  // namespace castor::testing
