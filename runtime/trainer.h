@@ -105,6 +105,8 @@ class Trainer {
   // The plan in use for training and the trace it was made from.
   const Plan* training_plan() const;
   const StepTrace* training_trace() const;
+  // What that plan was asked for, with the bus as measured.
+  PlanRequest training_request() const { return Request(*training_trace()); }
   // What happened in the steps that are wholly over, in order; each once.
   std::vector<StepReport> TakeReports() { return meter_.TakeReports(); }
   // Every event of the device's streams goes to `sink` too.

@@ -1,0 +1,233 @@
+// Step time and bytes moved over the device budget, against the run without a
+// budget, in turns.
+//
+//   bazel run -c opt //benchmarks:budget_curve -- [--bf16] [--layers N]
+//       [--width N] [--vocabulary N] [--batch N] [--length N] [--rounds N]
+//       [--threads N]
+//
+// The bus is set so that the transfers of a step at the smallest budget take, in
+// the busier direction, half of the unlimited run's step. Goals: at most 1.6
+// times the unlimited step at the smallest budget, at most 1.15 times from the
+// smallest budget plus the two largest chunks upwards, no cliff between; bytes
+// at most 1.05 times the lower bound.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "base/units.h"
+#include "memory/plan/lower_bound.h"
+#include "models/gpt2.h"
+#include "runtime/nn/zero_init.h"
+#include "runtime/trainer.h"
+
+namespace castor {
+namespace {
+
+struct Flags {
+  bool bf16 = false;
+  int64_t layers = 8, width = 512, vocabulary = 4096, batch = 4, length = 128;
+  int64_t rounds = 5, threads = AvailableProcessors();
+};
+
+constexpr int kSteps = 6;   // measured, of each run
+constexpr int kSettle = 3;  // before them: warm-up, change of plan, one more
+
+struct Run {
+  double step_seconds = 0;  // median
+  double stall_seconds = 0;
+  int64_t h2d_bytes = 0, d2h_bytes = 0;
+  int64_t device_sides = 0;  // chunks whose optimizer states are on the device
+  TrafficBound bound;        // of a host-side run with one micro batch
+  int64_t least_fetched = 0;  // by any plan with this one's sides
+  AdmissionReport admission;
+  int64_t largest_chunk = 0;
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+Run Train(const Flags& flags, int64_t budget, double bus_bytes_per_s,
+          PlacementPolicy policy) {
+  ModelConfig config;
+  config.n_layer = flags.layers;
+  config.n_head = flags.width / 64;
+  config.n_embd = flags.width;
+  config.n_positions = flags.length;
+  config.vocab_size = flags.vocabulary;
+  config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0;
+  Engine engine(flags.bf16 ? DType::kBFloat16 : DType::kFloat32, 1);
+  const ZeroInit scope(engine);
+  models::Gpt2 model(config);
+  TrainerOptions options;
+  options.shape = {.batch = flags.batch, .length = flags.length};
+  options.threads = static_cast<int>(flags.threads);
+  options.bus_bytes_per_s = bus_bytes_per_s;
+  options.optimizer.gradient_clipping = 1;
+  options.memory.policy = policy;
+  options.memory.device_bytes = budget;
+  auto trainer = Trainer::Create(&engine, &model, std::move(options));
+  if (!trainer.ok()) {
+    std::fprintf(stderr, "%s\n", trainer.status().ToString().c_str());
+    std::exit(1);
+  }
+  InitialValues values(1);
+  CASTOR_CHECK((*trainer)->Initialize(values).ok());
+  int64_t index = 0;
+  for (int i = 0; i < kSettle + kSteps; ++i) {
+    auto loss = (*trainer)->Step([&]() -> absl::StatusOr<MicroBatch> {
+      MicroBatch batch;
+      for (int64_t j = 0; j < flags.batch * flags.length; ++j) {
+        batch.tokens.push_back(
+            static_cast<int32_t>((index * 7919 + j) % flags.vocabulary));
+        batch.targets.push_back(
+            static_cast<int32_t>((index * 6101 + j) % flags.vocabulary));
+      }
+      ++index;
+      return batch;
+    });
+    if (!loss.ok()) {
+      std::fprintf(stderr, "%s\n", loss.status().ToString().c_str());
+      std::exit(1);
+    }
+  }
+  CASTOR_CHECK((*trainer)->Drain().ok());
+  std::vector<double> seconds, stalls;
+  Run run;
+  for (const StepReport& step : (*trainer)->TakeReports()) {
+    if (step.step <= kSettle) continue;
+    seconds.push_back(step.seconds);
+    stalls.push_back(step.stall_seconds);
+    run.h2d_bytes = step.h2d_bytes;
+    run.d2h_bytes = step.d2h_bytes;
+  }
+  run.step_seconds = Median(seconds);
+  run.stall_seconds = Median(stalls);
+  run.admission = (*trainer)->admission();
+  const PlanRequest request = (*trainer)->training_request();
+  const Plan& plan = *(*trainer)->training_plan();
+  run.bound = OneMicroBatchBound(request);
+  run.least_fetched = LeastFetchedBytes(request, plan.side);
+  run.device_sides = std::count(plan.side.begin(), plan.side.end(),
+                                Side::kDevice);
+  std::vector<int64_t> chunks;
+  for (int64_t i = 0; i < (*trainer)->layout().num_chunks(); ++i) {
+    chunks.push_back((*trainer)->layout().payload_bytes(ChunkId(i)));
+  }
+  run.largest_chunk = *std::max_element(chunks.begin(), chunks.end());
+  return run;
+}
+
+struct Row {
+  std::string name;
+  int64_t budget;
+  PlacementPolicy policy = PlacementPolicy::kAuto;
+  std::vector<double> ratios, seconds;
+  Run last;
+};
+
+void Measure(const Flags& flags) {
+  const Run unlimited =
+      Train(flags, kUnlimitedBytes, 0, PlacementPolicy::kAuto);
+  const int64_t least = Train(flags, unlimited.admission.device_arena_bytes, 0,
+                              PlacementPolicy::kAuto)
+                            .admission.smallest_device_budget_bytes;
+  const Run smallest = Train(flags, least, 0, PlacementPolicy::kAuto);
+  const double busier =
+      static_cast<double>(std::max(smallest.h2d_bytes, smallest.d2h_bytes));
+  const double bus = busier / (0.5 * unlimited.step_seconds);
+  const int64_t all = unlimited.admission.unmanaged_device_bytes;
+  std::printf(
+      "GPT-2 %ld x %ld, V %ld, %ld x %ld tokens, %s, %ld threads; %ld "
+      "parameters in %ld chunks\nunlimited step %.1f ms; smallest budget %s, "
+      "everything %s; bus %.2f GB/s each way\n",
+      static_cast<long>(flags.layers), static_cast<long>(flags.width),
+      static_cast<long>(flags.vocabulary), static_cast<long>(flags.batch),
+      static_cast<long>(flags.length), flags.bf16 ? "bf16" : "fp32",
+      static_cast<long>(flags.threads),
+      static_cast<long>(unlimited.admission.parameter_elements),
+      static_cast<long>(unlimited.admission.num_chunks),
+      1e3 * unlimited.step_seconds, FormatBytes(least).c_str(),
+      FormatBytes(all).c_str(), bus * 1e-9);
+  std::vector<Row> rows;
+  rows.push_back({"cpu policy, smallest", least, PlacementPolicy::kCpu, {}, {},
+                  {}});
+  rows.push_back({"smallest", least, PlacementPolicy::kAuto, {}, {}, {}});
+  rows.push_back({"+ 2 largest chunks", least + 2 * unlimited.largest_chunk,
+                  PlacementPolicy::kAuto, {}, {}, {}});
+  for (const double share : {0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0}) {
+    rows.push_back(
+        {"smallest + " + std::to_string(static_cast<int>(share * 100)) + " %",
+         least + static_cast<int64_t>(share * static_cast<double>(all - least)),
+         PlacementPolicy::kAuto, {}, {}, {}});
+  }
+  for (int64_t round = 0; round < flags.rounds; ++round) {
+    for (Row& row : rows) {
+      // The unlimited run beside each: the machine's speed drifts.
+      const double base =
+          Train(flags, kUnlimitedBytes, bus, PlacementPolicy::kAuto)
+              .step_seconds;
+      row.last = Train(flags, row.budget, bus, row.policy);
+      row.seconds.push_back(row.last.step_seconds);
+      row.ratios.push_back(row.last.step_seconds / base);
+    }
+  }
+  std::printf("%-22s %10s %9s %7s %15s %7s %10s %10s %8s %8s %6s\n", "budget",
+              "bytes", "step ms", "ratio", "(min to max)", "stall", "h2d",
+              "d2h", "h2d/bnd", "h2d/lst", "dev.s.");
+  for (const Row& row : rows) {
+    const Run& run = row.last;
+    std::printf(
+        "%-22s %10s %9.1f %7.3f (%6.3f, %6.3f) %6.1f%% %10s %10s %8.3f %8.3f "
+        "%6ld\n",
+        row.name.c_str(), FormatBytes(row.budget).c_str(),
+        1e3 * Median(row.seconds), Median(row.ratios),
+        *std::min_element(row.ratios.begin(), row.ratios.end()),
+        *std::max_element(row.ratios.begin(), row.ratios.end()),
+        100 * run.stall_seconds / run.step_seconds,
+        FormatBytes(run.h2d_bytes).c_str(), FormatBytes(run.d2h_bytes).c_str(),
+        static_cast<double>(run.h2d_bytes) /
+            static_cast<double>(std::max<int64_t>(1, run.bound.h2d_bytes)),
+        static_cast<double>(run.h2d_bytes) /
+            static_cast<double>(std::max<int64_t>(1, run.least_fetched)),
+        static_cast<long>(run.device_sides));
+  }
+  std::printf(
+      "h2d/bnd: over P + max(0, P - K) for updates on the host; h2d/lst: over "
+      "the least that any plan with these sides fetches; dev.s.: chunks whose "
+      "optimizer states the plan keeps on the device\n");
+}
+
+}  // namespace
+}  // namespace castor
+
+int main(int argc, char** argv) {
+  castor::Flags flags;
+  for (int i = 1; i < argc; ++i) {
+    const auto value = [&](const char* name, int64_t* out) {
+      if (std::strcmp(argv[i], name) != 0 || i + 1 >= argc) return false;
+      *out = std::atoll(argv[++i]);
+      return true;
+    };
+    if (std::strcmp(argv[i], "--bf16") == 0) {
+      flags.bf16 = true;
+    } else if (!value("--layers", &flags.layers) &&
+               !value("--width", &flags.width) &&
+               !value("--vocabulary", &flags.vocabulary) &&
+               !value("--batch", &flags.batch) &&
+               !value("--length", &flags.length) &&
+               !value("--rounds", &flags.rounds) &&
+               !value("--threads", &flags.threads)) {
+      std::fprintf(stderr, "budget_curve: unknown argument %s\n", argv[i]);
+      return 2;
+    }
+  }
+  castor::Measure(flags);
+}
