@@ -55,6 +55,8 @@ struct Operand {
   ChunkId chunk = {};
   int64_t byte_offset = 0;
   bool writes = false;
+  // Of the payload's bytes, those that a gradient takes over with this write.
+  int64_t gradient_bytes = 0;
 };
 
 struct OutputRequest {
@@ -81,6 +83,7 @@ struct ReduceOp {
   ChunkId chunk;
   std::string name;
   int64_t micro_batch = 0;
+  bool last = true;  // of the step
 };
 
 struct UpdateOp {

@@ -140,6 +140,9 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
                             absl::StrCat(*name, ": ", status.message()));
       });
   for (const Operand& operand : op.operands) {
+    if (operand.gradient_bytes > 0) {
+      store_->AddGradientBytes(operand.chunk, operand.gradient_bytes);
+    }
     if (operand.storage_id < 0) continue;
     if (operand.writes) {
       arena_->NoteWrite(BlockId(operand.storage_id), done);
@@ -188,12 +191,14 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
 absl::Status DeviceBackend::Reduce(ReduceOp op) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(op.name, OpKind::kReduce));
+  if (!op.last) store_->HoldsParameters(op.chunk);  // put back by the reduce
   return optimizer_->Reduce(op.chunk, op.micro_batch, moment);
 }
 
 absl::Status DeviceBackend::Update(UpdateOp op) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(op.name, OpKind::kUpdate));
+  store_->HoldsParameters(op.chunk);
   return optimizer_->Update(op.chunk, moment);
 }
 

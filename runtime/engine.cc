@@ -27,7 +27,7 @@ int Op::Write(const Tensor& tensor) {
 }
 
 int Op::Read(Parameter& parameter) {
-  operands_.push_back(engine_.PlaceOf(parameter, /*writes=*/false));
+  operands_.push_back(engine_.PlaceOf(parameter, /*writes_gradient=*/false));
   Use(parameter, /*writes=*/false);
   return static_cast<int>(operands_.size()) - 1;
 }
@@ -46,7 +46,7 @@ void Op::Use(Parameter& parameter, bool writes) {
 Op::GradientSlot Op::WriteGradient(Parameter& parameter) {
   if (!parameter.trainable) return {};
   if (parameter.pending_reads == 0) {
-    operands_.push_back(engine_.PlaceOf(parameter, /*writes=*/true));
+    operands_.push_back(engine_.PlaceOf(parameter, /*writes_gradient=*/true));
     Use(parameter, /*writes=*/true);
     contributions_.push_back({.parameter = &parameter, .in_place = true});
     return {static_cast<int>(operands_.size()) - 1, parameter.holds_gradient};
@@ -72,7 +72,7 @@ Op::GradientSlot Op::ReadAndWriteGradient(Parameter& parameter) {
       parameter.pending_reads == 1 && !parameter.early_gradient;
   GradientSlot slot;
   if (in_place) {
-    operands_.push_back(engine_.PlaceOf(parameter, /*writes=*/true));
+    operands_.push_back(engine_.PlaceOf(parameter, /*writes_gradient=*/true));
     Use(parameter, /*writes=*/true);
     contributions_.push_back({.parameter = &parameter, .in_place = true});
     slot = {static_cast<int>(operands_.size()) - 1, false};
@@ -157,10 +157,14 @@ void Engine::NoteUse(const Parameter& parameter) {
   first_use_.push_back(parameter.id);
 }
 
-Operand Engine::PlaceOf(const Parameter& parameter, bool writes) const {
+Operand Engine::PlaceOf(const Parameter& parameter,
+                        bool writes_gradient) const {
+  const bool takes_over = writes_gradient && !parameter.holds_gradient;
   return {.chunk = parameter.chunk,
           .byte_offset = parameter.offset * SizeOf(dtype_),
-          .writes = writes};
+          .writes = writes_gradient,
+          .gradient_bytes =
+              takes_over ? parameter.elements() * SizeOf(dtype_) : 0};
 }
 
 void Engine::BeginMicroBatch(int64_t index, int64_t count,
@@ -313,6 +317,12 @@ absl::Status Engine::Transition(Parameter& parameter, TensorState to,
 
 absl::Status Engine::EnterCompute(const Op& op) {
   for (const Op::ParameterUse& use : op.parameters_) {
+    if (!use.writes && use.parameter->holds_gradient) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "operator \"", op.name_, "\" reads \"", use.parameter->name,
+          "\", whose place holds its gradient already: announce the read in "
+          "forward (Engine::ExpectBackward)"));
+    }
     CASTOR_RETURN_IF_ERROR(
         Transition(*use.parameter, TensorState::kCompute, op.name_));
   }
@@ -359,8 +369,8 @@ absl::Status Engine::GradientComplete(const Parameter& parameter) {
   const ChunkId chunk = parameter.chunk;
   if (--chunk_pending_[chunk.value] > 0) return absl::OkStatus();
   const std::string name = absl::StrCat("reduce/chunk ", chunk.value);
-  CASTOR_RETURN_IF_ERROR(backend_->Reduce({chunk, name, micro_batch_}));
   const bool last = micro_batch_ + 1 == micro_batches_;
+  CASTOR_RETURN_IF_ERROR(backend_->Reduce({chunk, name, micro_batch_, last}));
   return last ? absl::OkStatus() : PayloadsHoldParameters(chunk, name);
 }
 

@@ -231,7 +231,7 @@ class Engine {
   absl::Status PayloadsHoldParameters(ChunkId chunk, absl::string_view op);
   absl::Status Transition(Parameter& parameter, TensorState to,
                           absl::string_view op);
-  Operand PlaceOf(const Parameter& parameter, bool writes) const;
+  Operand PlaceOf(const Parameter& parameter, bool writes_gradient) const;
   void NoteUse(const Parameter& parameter);
 
   const DType dtype_;

@@ -78,6 +78,7 @@ absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
   arena_->NoteWrite(chunk.block, done);
   chunk.home_used.Add(done);
   chunk.dirty = false;
+  TellCategories(id);
   h2d_bytes_ += bytes;
   return absl::OkStatus();
 }
@@ -145,10 +146,20 @@ void ChunkStore::NoteOptimizerUse(ChunkId id, const Fence& done) {
   arena_->NoteWrite(at(id).device_states, done);
 }
 
-void ChunkStore::SetGradientBytes(ChunkId id, int64_t bytes) {
+void ChunkStore::TellCategories(ChunkId id) {
   if (!resident(id)) return;
   arena_->SetSplit(at(id).block, Category::kParameters, Category::kGradients,
-                   bytes);
+                   at(id).gradient_bytes);
+}
+
+void ChunkStore::AddGradientBytes(ChunkId id, int64_t bytes) {
+  at(id).gradient_bytes += bytes;
+  TellCategories(id);
+}
+
+void ChunkStore::HoldsParameters(ChunkId id) {
+  at(id).gradient_bytes = 0;
+  TellCategories(id);
 }
 
 OptimizerView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {

@@ -75,8 +75,10 @@ class ChunkStore {
   Fence WaitToUseOptimizer(ChunkId chunk) const;      // device side only
   OptimizerView optimizer_on_device(ChunkId chunk) const;
   void NoteOptimizerUse(ChunkId chunk, const Fence& done);
-  // Says how much of a resident payload are gradients, for the statistics.
-  void SetGradientBytes(ChunkId chunk, int64_t bytes);
+  // For the statistics: `bytes` more of the payload are gradients; all of it
+  // holds parameters again.
+  void AddGradientBytes(ChunkId chunk, int64_t bytes);
+  void HoldsParameters(ChunkId chunk);
 
   // Queues `work` on the host's compute stream, after all that touches the
   // chunk's home and host-side states. The payload must not be resident.
@@ -112,6 +114,7 @@ class ChunkStore {
     BlockId block;  // the payload's, on the device
     bool dirty = false;
     bool home_valid = true;
+    int64_t gradient_bytes = 0;  // of the payload, wherever it is
     Fence home_written;  // after the last write to the home
     Fence home_used;     // after all work on it
     Side side = Side::kHost;
@@ -134,6 +137,7 @@ class ChunkStore {
     return OptimizerBytes(layout_->chunk(chunk), accumulate_);
   }
   OptimizerView ViewOf(ChunkId chunk, std::byte* base) const;
+  void TellCategories(ChunkId chunk);
   absl::Status Illegal(ChunkId chunk, absl::string_view what) const;
 
   Device* const device_;
