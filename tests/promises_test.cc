@@ -163,12 +163,12 @@ absl::Status CheckPlacement(const TrainingCase& c,
   return CheckSameResults(reference, *result, c.evaluate_after > 0);
 }
 
-// Does what a refusal says, as often as one comes: one change for each tier
-// must be enough, and one byte less must not be.
+// Does what a refusal says, as often as one comes: few changes must be enough
+// (one for each tier and kind of step), and one byte less must not be.
 absl::Status FollowAdvice(TrainingCase c, const TrainingResult& reference,
                           Tally* tally) {
   std::string advice;
-  for (int change = 0; change < 3; ++change) {
+  for (int change = 0; change < 4; ++change) {
     TrainingCase admission_only = c;
     admission_only.steps = 0;
     auto result = RunTraining(admission_only);

@@ -203,10 +203,12 @@ Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
     refusal.smallest_device_budget_bytes =
         admission.smallest_device_budget_bytes;
   } else {
+    // Where no device budget makes up for the host's, both must grow.
+    const bool device_would_do = host_fits && least < kUnlimitedBytes;
     refusal.smallest_device_budget_bytes =
-        host_fits ? least : least_budget(fewest);
+        device_would_do ? least : least_budget(fewest);
     refusal.smallest_host_budget_bytes =
-        HostBytes(request, sides(host_fits ? low : fewest));
+        HostBytes(request, sides(device_would_do ? low : fewest));
   }
   admission.refusal = refusal;
   return admission;

@@ -222,6 +222,30 @@ TEST(MakePlan, RefusesHostThatCannotHoldTheHomes) {
             2058);
 }
 
+TEST(MakePlan, AsksForBothBudgetsWhereNeitherMakesUpForTheOther) {
+  const StepTrace trace = Training();
+  PlanRequest request = RequestFor(trace);
+  request.gpu_margin_mem_ratio = 0;  // no states on the device
+  request.device_budget_bytes = 500;
+  request.host_budget_bytes = 2000;
+  const Refusal refusal = Refused(PlacementPolicy::kAuto, request);
+  request.host_budget_bytes = kUnlimitedBytes;
+  EXPECT_EQ(refusal.tier, "device");
+  EXPECT_EQ(refusal.smallest_device_budget_bytes,
+            SmallestDeviceBudget(PlacementPolicy::kAuto, request));
+  EXPECT_EQ(refusal.smallest_host_budget_bytes, 512 + 1536);
+}
+
+TEST(MakePlan, CountsWholeBlocksOfTheHost) {
+  const StepTrace trace =
+      TraceBuilder().Evaluation().Chunk(100, 0).Chunk(300, 0).Build();
+  PlanRequest request = RequestFor(trace);
+  request.host_budget_bytes = 256 + 512 - 1;
+  EXPECT_EQ(
+      Refused(PlacementPolicy::kCpu, request).smallest_host_budget_bytes,
+      256 + 512);
+}
+
 TEST(MakePlan, KeepsDeviceSidePayloadsThroughEvaluation) {
   const StepTrace trace = TraceBuilder()
                               .Evaluation()
