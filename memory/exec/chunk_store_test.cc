@@ -1,0 +1,343 @@
+#include "memory/exec/chunk_store.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "device/host/host_device.h"
+
+namespace castor {
+namespace {
+
+// Chunks 0 and 1 of 64 and 128 trainable elements, chunk 2 of 64 frozen ones;
+// payloads are fp32. Freed device memory is NaN.
+class ChunkStoreTest : public ::testing::Test {
+ protected:
+  static constexpr ChunkId kA{0}, kB{1}, kFrozen{2};
+
+  void SetUp() override {
+    auto layout =
+        MakeChunkLayout({{.name = "a", .elements = 64},
+                         {.name = "b", .elements = 128},
+                         {.name = "f", .elements = 64, .trainable = false}},
+                        {.chunk_bytes = 256});
+    ASSERT_TRUE(layout.ok()) << layout.status();
+    layout_ = *layout;
+    ASSERT_EQ(layout_.num_chunks(), 3);
+    auto host = HostMemory::Create({.budget_bytes = 1 << 20});
+    ASSERT_TRUE(host.ok());
+    host_ = *std::move(host);
+  }
+  void TearDown() override {
+    if (device_ == nullptr) return;
+    EXPECT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  }
+
+  absl::Status Make(std::vector<Side> sides, bool accumulate = false,
+                    int64_t device_bytes = 1 << 16) {
+    auto device = HostDevice::Create({.memory_bytes = device_bytes});
+    if (!device.ok()) return device.status();
+    device_ = *std::move(device);
+    auto arena = Arena::Create(device_.get(), {.scribble_freed = true});
+    if (!arena.ok()) return arena.status();
+    arena_ = *std::move(arena);
+    auto store = ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
+                                    &layout_, accumulate, std::move(sides));
+    if (!store.ok()) return store.status();
+    store_ = *std::move(store);
+    return absl::OkStatus();
+  }
+  void MakeOnHost() {
+    ASSERT_TRUE(Make({Side::kHost, Side::kHost, Side::kHost}).ok());
+  }
+  // Home: chunk * 100 + i; master, m, v: 1000, 2000, 3000 more.
+  void FillAll() {
+    for (ChunkId id : {kA, kB, kFrozen}) {
+      ASSERT_TRUE(store_
+                      ->Fill(id,
+                             [&](std::byte* home, const OptimizerView& view) {
+                               for (int64_t i = 0; i < Size(id); ++i) {
+                                 const float x = Value(id, i);
+                                 reinterpret_cast<float*>(home)[i] = x;
+                                 if (view.master == nullptr) continue;
+                                 view.master[i] = x + 1000;
+                                 view.m[i] = x + 2000;
+                                 view.v[i] = x + 3000;
+                               }
+                               return absl::OkStatus();
+                             })
+                      .ok());
+    }
+  }
+  static float Value(ChunkId id, int64_t i) {
+    return static_cast<float>(id.value * 100 + i);
+  }
+  int64_t Size(ChunkId id) const { return layout_.chunk(id).elements; }
+
+  absl::Status Fetch(ChunkId id) { return store_->Fetch(id, {}); }
+  absl::Status CopyBack(ChunkId id) { return store_->CopyBack(id, {}); }
+
+  // An operator that adds `x` to a resident payload.
+  void AddOnDevice(ChunkId id, float x) {
+    device_->Wait(StreamId::kCompute, store_->WaitToUsePayload(id, true), 0);
+    float* const data = reinterpret_cast<float*>(store_->payload(id));
+    const Fence done = device_->Enqueue(
+        StreamId::kCompute, 0, [data, x, n = Size(id)](const ExecContext&) {
+          for (int64_t i = 0; i < n; ++i) data[i] += x;
+          return absl::OkStatus();
+        });
+    store_->NotePayloadUse(id, done, /*writes=*/true);
+  }
+  std::vector<float> Payload(ChunkId id) {
+    std::vector<float> values(Size(id));
+    device_->Wait(StreamId::kDeviceToHost, store_->WaitToUsePayload(id, false),
+                  0);
+    const Fence done =
+        device_->Copy(StreamId::kDeviceToHost, 0, values.data(),
+                      store_->payload(id), Size(id) * sizeof(float));
+    store_->NotePayloadUse(id, done, /*writes=*/false);
+    EXPECT_TRUE(device_->Synchronize(done).ok());
+    return values;
+  }
+  std::vector<float> Home(ChunkId id) {
+    std::vector<float> values(Size(id));
+    EXPECT_TRUE(store_->ReadHome(id, 0, Size(id), values.data()).ok());
+    return values;
+  }
+  std::vector<float> Part(ChunkId id, OptimizerPart part) {
+    std::vector<float> values(Size(id));
+    EXPECT_TRUE(
+        store_->ReadOptimizer(id, part, 0, Size(id), values.data()).ok());
+    return values;
+  }
+  std::vector<float> Expected(ChunkId id, float plus) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < Size(id); ++i)
+      values.push_back(Value(id, i) + plus);
+    return values;
+  }
+  void ExpectIllegal(const absl::Status& status, ChunkId id, const char* what) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_TRUE(absl::StrContains(
+        status.message(), absl::StrCat(what, " of chunk ", id.value, ", ")))
+        << status;
+  }
+
+  ChunkLayout layout_;
+  std::unique_ptr<HostMemory> host_;
+  std::unique_ptr<HostDevice> device_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ChunkStore> store_;
+};
+
+TEST_F(ChunkStoreTest, StatesTakeThreeOrFourFloatsPerElementWhereTheyLive) {
+  EXPECT_EQ(OptimizerBytes(layout_.chunk(kA), false), 64 * 12);
+  EXPECT_EQ(OptimizerBytes(layout_.chunk(kA), true), 64 * 16);
+  EXPECT_EQ(OptimizerBytes(layout_.chunk(kFrozen), true), 0);
+  ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}, true).ok());
+  EXPECT_EQ(host_->stats().used[Category::kParameters], 256 * 4);
+  EXPECT_EQ(host_->stats().used[Category::kOptimizerStates], 64 * 16);
+  EXPECT_EQ(arena_->stats().used[Category::kOptimizerStates], 128 * 16);
+  EXPECT_TRUE(store_->CheckConsistency().ok());
+}
+
+TEST_F(ChunkStoreTest, BudgetsThatAreTooSmallAreErrors) {
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      Make({Side::kHost, Side::kDevice, Side::kHost}, false, 128 * 12 - 1)));
+  auto small = HostMemory::Create({.budget_bytes = 1024});
+  ASSERT_TRUE(small.ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      ChunkStore::Create(device_.get(), arena_.get(), small->get(), &layout_,
+                         false, std::vector<Side>(3, Side::kHost))
+          .status()));
+}
+
+// The table of plan.h: states "absent", "clean", "dirty" by action.
+TEST_F(ChunkStoreTest, IllegalActionsAreErrorsThatNameTheChunk) {
+  MakeOnHost();
+  FillAll();
+  // Absent.
+  ExpectIllegal(CopyBack(kA), kA, "write back");
+  ExpectIllegal(store_->Drop(kA), kA, "drop");
+  // Clean.
+  ASSERT_TRUE(Fetch(kA).ok());
+  EXPECT_TRUE(store_->resident(kA));
+  EXPECT_FALSE(store_->dirty(kA));
+  ExpectIllegal(Fetch(kA), kA, "fetch");
+  EXPECT_TRUE(CopyBack(kA).ok());
+  EXPECT_EQ(store_->d2h_bytes(), 0);  // nothing clean is written back
+  // Dirty.
+  AddOnDevice(kA, 1);
+  EXPECT_TRUE(store_->dirty(kA));
+  ExpectIllegal(Fetch(kA), kA, "fetch");
+  ExpectIllegal(store_->Drop(kA), kA, "drop");
+  std::vector<float> unused(64);
+  ExpectIllegal(store_->ReadHome(kA, 0, 64, unused.data()), kA,
+                "reading the home");
+  ExpectIllegal(
+      store_->Fill(kA, [](std::byte*,
+                          const OptimizerView&) { return absl::OkStatus(); }),
+      kA, "filling");
+  EXPECT_TRUE(CopyBack(kA).ok());
+  EXPECT_TRUE(store_->Drop(kA).ok());
+  ExpectIllegal(store_->Drop(kA), kA, "drop");
+  EXPECT_TRUE(store_->CheckConsistency().ok());
+}
+
+TEST_F(ChunkStoreTest, HostWorkIsIllegalWhileThePayloadIsAway) {
+  ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}).ok());
+  FillAll();
+  auto run = [&](ChunkId id) {
+    return store_
+        ->RunOnHost(id, {},
+                    [](std::byte*, const OptimizerView&, const ExecContext&) {
+                      return absl::OkStatus();
+                    })
+        .status();
+  };
+  ExpectIllegal(run(kB), kB, "host work");  // the device's side
+  ASSERT_TRUE(Fetch(kA).ok());
+  ExpectIllegal(run(kA), kA, "host work");
+  ASSERT_TRUE(store_->Drop(kA).ok());
+  EXPECT_TRUE(run(kA).ok());
+}
+
+TEST_F(ChunkStoreTest, ContentsFollowThroughFetchWriteBackAndDrop) {
+  MakeOnHost();
+  FillAll();
+  for (int round = 0; round < 3; ++round) {
+    for (ChunkId id : {kA, kB, kFrozen}) {
+      ASSERT_TRUE(Fetch(id).ok());
+      EXPECT_EQ(Payload(id), Expected(id, id == kFrozen ? 0 : round));
+      if (id != kFrozen) AddOnDevice(id, 1);
+      ASSERT_TRUE(CopyBack(id).ok());
+      EXPECT_FALSE(store_->dirty(id));
+      // Resident and clean: the copy and the home agree.
+      EXPECT_EQ(Payload(id), Home(id));
+      ASSERT_TRUE(store_->Drop(id).ok());
+    }
+    EXPECT_EQ(arena_->stats().used_bytes, 0);
+  }
+  EXPECT_EQ(Home(kA), Expected(kA, 3));
+  EXPECT_EQ(Home(kB), Expected(kB, 3));
+  EXPECT_EQ(Home(kFrozen), Expected(kFrozen, 0));
+  EXPECT_EQ(store_->h2d_bytes(), 3 * (64 + 128 + 64) * 4);
+  EXPECT_EQ(store_->d2h_bytes(), 3 * (64 + 128) * 4);
+  EXPECT_TRUE(store_->CheckConsistency().ok());
+}
+
+// Nothing in between waits on the host: only the fences order the streams.
+TEST_F(ChunkStoreTest, WorkOnFourStreamsIsOrderedByFencesAlone) {
+  MakeOnHost();
+  FillAll();
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(Fetch(kB).ok());
+    AddOnDevice(kB, 1);
+    ASSERT_TRUE(CopyBack(kB).ok());
+    ASSERT_TRUE(store_->Drop(kB).ok());
+    ASSERT_TRUE(store_
+                    ->RunOnHost(kB, {},
+                                [](std::byte* home, const OptimizerView& view,
+                                   const ExecContext&) {
+                                  float* x = reinterpret_cast<float*>(home);
+                                  for (int64_t i = 0; i < view.elements; ++i) {
+                                    view.master[i] += 1;
+                                    x[i] += 1;
+                                  }
+                                  return absl::OkStatus();
+                                })
+                    .ok());
+  }
+  EXPECT_EQ(Home(kB), Expected(kB, 40));
+  EXPECT_EQ(Part(kB, OptimizerPart::kMaster), Expected(kB, 1020));
+}
+
+TEST_F(ChunkStoreTest, StatesKeepTheirContentsOnEitherSide) {
+  ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}).ok());
+  FillAll();
+  auto expect_all = [&] {
+    for (ChunkId id : {kA, kB}) {
+      EXPECT_EQ(Part(id, OptimizerPart::kMaster), Expected(id, 1000));
+      EXPECT_EQ(Part(id, OptimizerPart::kM), Expected(id, 2000));
+      EXPECT_EQ(Part(id, OptimizerPart::kV), Expected(id, 3000));
+    }
+    EXPECT_TRUE(store_->CheckConsistency().ok());
+  };
+  expect_all();
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(store_->MoveOptimizer(kA, Side::kDevice).ok());
+    ASSERT_TRUE(store_->MoveOptimizer(kB, Side::kHost).ok());
+    EXPECT_EQ(store_->side(kA), Side::kDevice);
+    EXPECT_EQ(arena_->stats().used[Category::kOptimizerStates], 64 * 12);
+    EXPECT_EQ(host_->stats().used[Category::kOptimizerStates], 128 * 12);
+    expect_all();
+    ASSERT_TRUE(store_->MoveOptimizer(kA, Side::kHost).ok());
+    ASSERT_TRUE(store_->MoveOptimizer(kA, Side::kHost).ok());
+    ASSERT_TRUE(store_->MoveOptimizer(kB, Side::kDevice).ok());
+    expect_all();
+  }
+  EXPECT_EQ(store_->h2d_bytes(), 3 * (64 + 128) * 12);
+  EXPECT_EQ(store_->d2h_bytes(), 3 * (64 + 128) * 12);
+}
+
+TEST_F(ChunkStoreTest, MoveThatDoesNotFitLeavesTheStatesWhereTheyAre) {
+  ASSERT_TRUE(Make({Side::kHost, Side::kHost, Side::kHost}, false, 1024).ok());
+  FillAll();
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(store_->MoveOptimizer(kB, Side::kDevice)));
+  EXPECT_EQ(store_->side(kB), Side::kHost);
+  EXPECT_EQ(Part(kB, OptimizerPart::kV), Expected(kB, 3000));
+  EXPECT_TRUE(store_->CheckConsistency().ok());
+}
+
+TEST_F(ChunkStoreTest, DeviceStatesAreUsedOnTheComputeStream) {
+  ASSERT_TRUE(Make({Side::kDevice, Side::kHost, Side::kHost}, true).ok());
+  FillAll();
+  device_->Wait(StreamId::kCompute, store_->WaitToUseOptimizer(kA), 0);
+  const OptimizerView view = store_->optimizer_on_device(kA);
+  EXPECT_EQ(view.elements, 64);
+  EXPECT_EQ(view.sum, view.master + 3 * 64);
+  store_->NoteOptimizerUse(
+      kA, device_->Enqueue(StreamId::kCompute, 0, [view](const ExecContext&) {
+        for (int64_t i = 0; i < view.elements; ++i) view.m[i] += 1;
+        return absl::OkStatus();
+      }));
+  EXPECT_EQ(Part(kA, OptimizerPart::kM), Expected(kA, 2001));
+}
+
+TEST_F(ChunkStoreTest, GradientBytesAreCountedWhileThePayloadIsResident) {
+  MakeOnHost();
+  FillAll();
+  const auto used = [&](Category category) {
+    return arena_->stats().used[category];
+  };
+  store_->AddGradientBytes(kB, 128);  // remembered until it is resident
+  EXPECT_EQ(used(Category::kGradients), 0);
+  ASSERT_TRUE(Fetch(kB).ok());
+  EXPECT_EQ(used(Category::kGradients), 128);
+  store_->AddGradientBytes(kB, 128);
+  EXPECT_EQ(used(Category::kGradients), 256);
+  EXPECT_EQ(used(Category::kParameters), 256);
+  store_->HoldsParameters(kB);
+  EXPECT_EQ(used(Category::kGradients), 0);
+  EXPECT_EQ(used(Category::kParameters), 512);
+}
+
+TEST_F(ChunkStoreTest, FailureToFillIsHandedOn) {
+  ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}).ok());
+  for (ChunkId id : {kA, kB}) {
+    const absl::Status status =
+        store_->Fill(id, [](std::byte*, const OptimizerView&) {
+          return absl::DataLossError("no file");
+        });
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  }
+}
+
+}  // namespace
+}  // namespace castor

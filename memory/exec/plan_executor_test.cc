@@ -1,0 +1,183 @@
+#include "memory/exec/plan_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "device/host/host_device.h"
+#include "memory/plan/trace_builder.h"
+
+namespace castor {
+namespace {
+
+// Three trainable chunks of 64 fp32 elements; home i holds 10 i, its states
+// 10 i + 1.
+class PlanExecutorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto layout = MakeChunkLayout({{.name = "a", .elements = 64},
+                                   {.name = "b", .elements = 64},
+                                   {.name = "c", .elements = 64}},
+                                  {.chunk_bytes = 256});
+    ASSERT_TRUE(layout.ok());
+    layout_ = *layout;
+    device_ = *HostDevice::Create({.memory_bytes = 1 << 16});
+    host_ = *HostMemory::Create({.budget_bytes = 1 << 20});
+    arena_ = *Arena::Create(device_.get(), {.scribble_freed = true});
+    store_ =
+        *ChunkStore::Create(device_.get(), arena_.get(), host_.get(), &layout_,
+                            false, std::vector<Side>(3, Side::kHost));
+    executor_ = std::make_unique<PlanExecutor>(store_.get());
+    for (int64_t i = 0; i < 3; ++i) {
+      const float value = static_cast<float>(10 * i);
+      ASSERT_TRUE(store_
+                      ->Fill(ChunkId(i),
+                             [&](std::byte* home, const OptimizerView& view) {
+                               float* x = reinterpret_cast<float*>(home);
+                               std::fill(x, x + 64, value);
+                               std::fill(view.master, view.master + 3 * 64,
+                                         value + 1);
+                               return absl::OkStatus();
+                             })
+                      .ok());
+    }
+  }
+  void TearDown() override {
+    EXPECT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  }
+
+  static std::shared_ptr<const Plan> MakePlan(
+      std::vector<ResidentChunk> initial, std::vector<Side> side,
+      std::vector<std::vector<Action>> actions = {{}}) {
+    Plan plan;
+    plan.initial = std::move(initial);
+    plan.side = std::move(side);
+    plan.actions = std::move(actions);
+    return std::make_shared<const Plan>(std::move(plan));
+  }
+  void MakeDirty(int64_t chunk, float value) {
+    const ChunkId id(chunk);
+    device_->Wait(StreamId::kCompute, store_->WaitToUsePayload(id, true), 0);
+    float* x = reinterpret_cast<float*>(store_->payload(id));
+    store_->NotePayloadUse(id,
+                           device_->Enqueue(StreamId::kCompute, 0,
+                                            [x, value](const ExecContext&) {
+                                              std::fill(x, x + 64, value);
+                                              return absl::OkStatus();
+                                            }),
+                           true);
+  }
+  // "." absent, "c" clean, "d" dirty.
+  std::string Residency() const {
+    std::string text;
+    for (int64_t i = 0; i < 3; ++i) {
+      const ChunkId id(i);
+      text += !store_->resident(id) ? "." : store_->dirty(id) ? "d" : "c";
+    }
+    return text;
+  }
+  float Home(int64_t chunk) {
+    float value = -1;
+    EXPECT_TRUE(store_->ReadHome(ChunkId(chunk), 63, 64, &value).ok());
+    return value;
+  }
+
+  static constexpr Side kH = Side::kHost, kD = Side::kDevice;
+  ChunkLayout layout_;
+  std::unique_ptr<HostDevice> device_;
+  std::unique_ptr<HostMemory> host_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ChunkStore> store_;
+  std::unique_ptr<PlanExecutor> executor_;
+};
+
+TEST_F(PlanExecutorTest, AdoptBringsChunksAndStatesToThePlansStart) {
+  ASSERT_TRUE(
+      executor_->Adopt(MakePlan({{ChunkId(0)}, {ChunkId(2)}}, {kD, kH, kH}))
+          .ok());
+  EXPECT_EQ(Residency(), "c.c");
+  EXPECT_EQ(store_->side(ChunkId(0)), kD);
+  EXPECT_EQ(store_->side(ChunkId(1)), kH);
+  // The next one starts with others: what is dirty is written back first.
+  MakeDirty(2, 99);
+  ASSERT_TRUE(executor_->Adopt(MakePlan({{ChunkId(1)}}, {kH, kD, kH})).ok());
+  EXPECT_EQ(Residency(), ".c.");
+  EXPECT_EQ(Home(2), 99);
+  EXPECT_EQ(store_->side(ChunkId(0)), kH);
+  EXPECT_EQ(store_->side(ChunkId(1)), kD);
+  float master = 0;
+  ASSERT_TRUE(
+      store_->ReadOptimizer(ChunkId(1), OptimizerPart::kV, 63, 64, &master)
+          .ok());
+  EXPECT_EQ(master, 11);
+  EXPECT_TRUE(store_->CheckConsistency().ok());
+}
+
+TEST_F(PlanExecutorTest, AdoptKeepsADirtyChunkWhereThePlanStartsWithOne) {
+  ASSERT_TRUE(
+      executor_->Adopt(MakePlan({{ChunkId(0)}, {ChunkId(1)}}, {kD, kD, kH}))
+          .ok());
+  MakeDirty(0, 5);
+  MakeDirty(1, 6);
+  const int64_t before = store_->d2h_bytes();
+  ASSERT_TRUE(executor_
+                  ->Adopt(MakePlan({{ChunkId(0), true}, {ChunkId(1), false}},
+                                   {kD, kD, kH}))
+                  .ok());
+  EXPECT_EQ(Residency(), "dc.");
+  EXPECT_EQ(store_->d2h_bytes() - before, 256);  // chunk 1 alone
+  EXPECT_EQ(Home(1), 6);
+}
+
+TEST_F(PlanExecutorTest, AdoptOfThePlanInUseDoesNothing) {
+  const auto plan = MakePlan({{ChunkId(0)}}, {kH, kH, kH});
+  ASSERT_TRUE(executor_->Adopt(plan).ok());
+  MakeDirty(0, 5);
+  const int64_t moved = store_->h2d_bytes() + store_->d2h_bytes();
+  ASSERT_TRUE(executor_->Adopt(plan).ok());
+  EXPECT_EQ(store_->h2d_bytes() + store_->d2h_bytes(), moved);
+  EXPECT_EQ(Residency(), "d..");
+  EXPECT_EQ(executor_->plan(), plan.get());
+}
+
+TEST_F(PlanExecutorTest, ActCarriesOutEachMomentsActionsInOrder) {
+  ASSERT_TRUE(executor_
+                  ->Adopt(MakePlan({{ChunkId(0)}}, {kH, kH, kH},
+                                   {{Fetch(1, 0), Drop(0, 1)},
+                                    {},
+                                    {CopyBack(1, 2), Drop(1, 2), Fetch(0, 0)}}))
+                  .ok());
+  EXPECT_EQ(Residency(), "c..");
+  ASSERT_TRUE(executor_->Act(Moment(0), 1).ok());
+  EXPECT_EQ(Residency(), ".c.");
+  ASSERT_TRUE(executor_->Act(Moment(1), 1).ok());
+  MakeDirty(1, 42);
+  EXPECT_EQ(Residency(), ".d.");
+  ASSERT_TRUE(executor_->Act(Moment(2), 1).ok());
+  EXPECT_EQ(Residency(), "c..");
+  EXPECT_EQ(Home(1), 42);
+}
+
+TEST_F(PlanExecutorTest, IllegalActionIsAnErrorThatNamesTheChunk) {
+  ASSERT_TRUE(
+      executor_
+          ->Adopt(MakePlan({{ChunkId(0)}}, {kH, kH, kH},
+                           {{Fetch(0, 0)}, {Drop(1, 0)}, {CopyBack(2, 0)}}))
+          .ok());
+  for (int64_t i = 0; i < 3; ++i) {
+    const absl::Status status = executor_->Act(Moment(i), 1);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_TRUE(
+        absl::StrContains(status.message(), "chunk " + std::to_string(i) + ","))
+        << status;
+  }
+  EXPECT_EQ(Residency(), "c..");
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,330 @@
+#include "runtime/chunk_optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/philox.h"
+#include "device/host/host_device.h"
+
+namespace castor {
+namespace {
+
+constexpr int kSteps = 3;
+constexpr double kLearningRate = 0.01;
+
+// Parameters of 100, 64 and 130 elements in chunks of 256 (the first two) and
+// 192 elements, fp32; the second decays.
+struct Case {
+  std::vector<Side> sides = {Side::kHost, Side::kHost};
+  int64_t micro_batches = 1;
+  double clipping = 0;
+  bool decoupled = true;
+  int64_t chunk_bytes = 1024;
+};
+
+class Rig {
+ public:
+  explicit Rig(const Case& c) : case_(c) {
+    std::vector<LayoutParameter> list;
+    for (int64_t elements : {100, 64, 130}) {
+      auto parameter = std::make_unique<Parameter>();
+      parameter->id = ParamId(static_cast<int64_t>(parameters_.size()));
+      parameter->name = std::string(1, static_cast<char>('a' + list.size()));
+      parameter->shape = {elements};
+      list.push_back({.name = parameter->name, .elements = elements});
+      parameters_.push_back(std::move(parameter));
+    }
+    layout_ = *MakeChunkLayout(list, {.chunk_bytes = c.chunk_bytes});
+    for (auto& parameter : parameters_) {
+      parameter->chunk = layout_.place(parameter->id).chunk;
+      parameter->offset = layout_.place(parameter->id).offset;
+    }
+    device_ = *HostDevice::Create({.memory_bytes = 1 << 16});
+    host_ = *HostMemory::Create({.budget_bytes = 1 << 20});
+    arena_ = *Arena::Create(device_.get(), {.scribble_freed = true});
+    std::vector<Side> sides = c.sides;
+    sides.resize(layout_.num_chunks(), sides[0]);
+    store_ = *ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
+                                 &layout_, c.micro_batches > 1, sides);
+    OptimizerOptions options;
+    options.beta1 = 0.8;
+    options.beta2 = 0.9;
+    options.eps = 1e-6;
+    options.decoupled = c.decoupled;
+    options.gradient_clipping = c.clipping;
+    options.micro_batches = c.micro_batches;
+    options.weight_decay = {0, 0.1, 0};
+    optimizer_ = *ChunkOptimizer::Create(device_.get(), arena_.get(),
+                                         store_.get(), &parameters_, options);
+    for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+      EXPECT_TRUE(store_
+                      ->Fill(ChunkId(i),
+                             [&](std::byte* home, const OptimizerView& view) {
+                               float* x = reinterpret_cast<float*>(home);
+                               std::fill(x, x + view.elements, 0.0f);
+                               std::fill(view.master,
+                                         view.master + 3 * view.elements, 0.0f);
+                               ForEach(
+                                   ChunkId(i), [&](int64_t at, int64_t global) {
+                                     x[at] = view.master[at] = Initial(global);
+                                   });
+                               return absl::OkStatus();
+                             })
+                      .ok());
+      if (store_->side(ChunkId(i)) == Side::kDevice) {
+        EXPECT_TRUE(store_->Fetch(ChunkId(i), {}).ok());
+      }
+    }
+  }
+  ~Rig() { device_->Synchronize(device_->NowAll()).IgnoreError(); }
+
+  // Numbers of the model's elements do not depend on the layout.
+  static float Random(uint64_t stream, int64_t global) {
+    const uint32_t word = RandomWord({11, stream}, global);
+    return static_cast<float>(word) * 0x1p-31f - 1;  // [-1, 1]
+  }
+  static float Initial(int64_t global) { return Random(0, global); }
+  static float Gradient(int step, int64_t micro_batch, int64_t global) {
+    return Random(100 * step + micro_batch, global);
+  }
+
+  absl::Status Step(int step, float poison = 0) {
+    optimizer_->BeginStep(step, kLearningRate, static_cast<uint16_t>(step));
+    for (int64_t m = 0; m < case_.micro_batches; ++m) {
+      for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+        WriteGradients(ChunkId(i), step, m, poison);
+        auto status = optimizer_->Reduce(ChunkId(i), m, Moment(0));
+        if (!status.ok()) return status;
+      }
+    }
+    for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+      auto status = optimizer_->Update(ChunkId(i), Moment(0));
+      if (!status.ok()) return status;
+    }
+    return device_->Synchronize(device_->NowAll());
+  }
+
+  // Of the model, in the order of parameters.
+  std::vector<float> Values(OptimizerPart part) {
+    std::vector<float> all;
+    for (const auto& parameter : parameters_) {
+      std::vector<float> values(parameter->elements());
+      EXPECT_TRUE(store_
+                      ->ReadOptimizer(parameter->chunk, part, parameter->offset,
+                                      parameter->offset + values.size(),
+                                      values.data())
+                      .ok());
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+  std::vector<float> Payload() {
+    std::vector<float> all;
+    for (const auto& parameter : parameters_) {
+      if (store_->resident(parameter->chunk)) {
+        EXPECT_TRUE(store_->CopyBack(parameter->chunk, {}).ok());
+      }
+      std::vector<float> values(parameter->elements());
+      EXPECT_TRUE(store_
+                      ->ReadHome(parameter->chunk, parameter->offset,
+                                 parameter->offset + values.size(),
+                                 values.data())
+                      .ok());
+      all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+  }
+  double norm() const { return optimizer_->gradient_norm(); }
+  ChunkOptimizer& optimizer() { return *optimizer_; }
+  ChunkStore& store() { return *store_; }
+
+ private:
+  template <typename F>
+  void ForEach(ChunkId chunk, F f) const {
+    int64_t global = 0;
+    for (const auto& parameter : parameters_) {
+      for (int64_t i = 0; i < parameter->elements(); ++i, ++global) {
+        if (parameter->chunk == chunk) f(parameter->offset + i, global);
+      }
+    }
+  }
+  void WriteGradients(ChunkId chunk, int step, int64_t micro_batch,
+                      float poison) {
+    auto write = [=, this](float* payload) {
+      ForEach(chunk, [&](int64_t at, int64_t global) {
+        payload[at] = Gradient(step, micro_batch, global) + poison;
+      });
+      return absl::OkStatus();
+    };
+    if (store_->side(chunk) == Side::kHost) {
+      EXPECT_TRUE(store_
+                      ->RunOnHost(chunk, {},
+                                  [write](std::byte* home, const OptimizerView&,
+                                          const ExecContext&) {
+                                    return write(
+                                        reinterpret_cast<float*>(home));
+                                  })
+                      .ok());
+      return;
+    }
+    device_->Wait(StreamId::kCompute, store_->WaitToUsePayload(chunk, true), 0);
+    float* const payload = reinterpret_cast<float*>(store_->payload(chunk));
+    store_->NotePayloadUse(
+        chunk,
+        device_->Enqueue(
+            StreamId::kCompute, 0,
+            [write, payload](const ExecContext&) { return write(payload); }),
+        /*writes=*/true);
+  }
+
+  const Case case_;
+  std::vector<std::unique_ptr<Parameter>> parameters_;
+  ChunkLayout layout_;
+  std::unique_ptr<HostDevice> device_;
+  std::unique_ptr<HostMemory> host_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ChunkStore> store_;
+  std::unique_ptr<ChunkOptimizer> optimizer_;
+};
+
+// AdamW in double, from kernels/adam.h's formulas.
+struct Oracle {
+  explicit Oracle(const Case& c) : c(c), x(294), m(294), v(294) {
+    for (int64_t i = 0; i < 294; ++i) x[i] = Rig::Initial(i);
+  }
+  void Step(int step) {
+    std::vector<double> g(294);
+    double squares = 0;
+    for (int64_t i = 0; i < 294; ++i) {
+      for (int64_t k = 0; k < c.micro_batches; ++k) {
+        g[i] += Rig::Gradient(step, k, i);
+      }
+      squares += g[i] * g[i];
+    }
+    norm = std::sqrt(squares);
+    const double scale =
+        c.clipping > 0 ? std::min(1.0, c.clipping / (norm + 1e-6)) : 1.0;
+    for (int64_t i = 0; i < 294; ++i) {
+      const double decay = i >= 100 && i < 164 ? 0.1 : 0;
+      double gradient = g[i] * scale;
+      if (c.decoupled) {
+        x[i] *= 1 - kLearningRate * decay;
+      } else {
+        gradient += decay * x[i];
+      }
+      m[i] = 0.8 * m[i] + 0.2 * gradient;
+      v[i] = 0.9 * v[i] + 0.1 * gradient * gradient;
+      x[i] -= kLearningRate / (1 - std::pow(0.8, step)) * m[i] /
+              (std::sqrt(v[i] / (1 - std::pow(0.9, step))) + 1e-6);
+    }
+  }
+  const Case c;
+  std::vector<double> x, m, v;
+  double norm = 0;
+};
+
+void ExpectNear(const std::vector<float>& ours,
+                const std::vector<double>& theirs, const char* what) {
+  ASSERT_EQ(ours.size(), theirs.size());
+  for (size_t i = 0; i < ours.size(); ++i) {
+    // Values are of order 1; a step makes some ten roundings of 2^-24.
+    EXPECT_NEAR(ours[i], theirs[i], kSteps * 10 * 0x1p-24) << what << i;
+  }
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (int64_t micro_batches : {1, 3}) {
+    for (double clipping : {0.0, 0.5, 1e6}) {
+      for (bool decoupled : {true, false}) {
+        cases.push_back({.micro_batches = micro_batches,
+                         .clipping = clipping,
+                         .decoupled = decoupled});
+      }
+    }
+  }
+  return cases;
+}
+
+TEST(ChunkOptimizer, FollowsAdamInDouble) {
+  for (const Case& c : Cases()) {
+    Rig rig(c);
+    Oracle oracle(c);
+    for (int step = 1; step <= kSteps; ++step) {
+      ASSERT_TRUE(rig.Step(step).ok());
+      oracle.Step(step);
+      if (c.clipping > 0) {
+        // Sums of micro batches are rounded to fp32 before they are squared.
+        EXPECT_NEAR(rig.norm(), oracle.norm, oracle.norm * 0x1p-23);
+      } else {
+        EXPECT_EQ(rig.norm(), 0);
+      }
+    }
+    ExpectNear(rig.Values(OptimizerPart::kMaster), oracle.x, "master ");
+    ExpectNear(rig.Values(OptimizerPart::kM), oracle.m, "m ");
+    ExpectNear(rig.Values(OptimizerPart::kV), oracle.v, "v ");
+    EXPECT_EQ(rig.Payload(), rig.Values(OptimizerPart::kMaster));
+  }
+}
+
+TEST(ChunkOptimizer, SideAndChunkSizeDoNotChangeABit) {
+  const Side kH = Side::kHost, kD = Side::kDevice;
+  for (Case c : Cases()) {
+    Rig reference(c);
+    std::vector<double> norms;
+    for (int step = 1; step <= kSteps; ++step) {
+      ASSERT_TRUE(reference.Step(step).ok());
+      norms.push_back(reference.norm());
+    }
+    for (int64_t chunk_bytes : {256, 1024, 4096}) {
+      for (const std::vector<Side>& sides :
+           {std::vector<Side>{kH}, {kD}, {kH, kD}, {kD, kH}}) {
+        c.chunk_bytes = chunk_bytes;
+        c.sides = sides;
+        if (chunk_bytes == 4096 && sides.size() > 1) continue;  // one chunk
+        Rig rig(c);
+        for (int step = 1; step <= kSteps; ++step) {
+          ASSERT_TRUE(rig.Step(step).ok());
+          EXPECT_EQ(rig.norm(), norms[step - 1]);
+        }
+        for (OptimizerPart part :
+             {OptimizerPart::kMaster, OptimizerPart::kM, OptimizerPart::kV}) {
+          EXPECT_EQ(rig.Values(part), reference.Values(part));
+        }
+        EXPECT_EQ(rig.Payload(), reference.Payload());
+      }
+    }
+  }
+}
+
+TEST(ChunkOptimizer, NormThatIsNotFiniteStopsTheStepAndNamesIt) {
+  for (Side side : {Side::kHost, Side::kDevice}) {
+    Rig rig({.sides = {side, side}, .clipping = 1});
+    ASSERT_TRUE(rig.Step(1).ok());
+    const absl::Status status =
+        rig.Step(2, std::numeric_limits<float>::infinity());
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_NE(status.message().find("at step 2 is not finite"),
+              std::string::npos)
+        << status;
+  }
+}
+
+TEST(ChunkOptimizer, DeviceSideChunkWhosePayloadIsAwayIsAnErrorThatNamesIt) {
+  Rig rig({.sides = {Side::kDevice, Side::kHost}});
+  ASSERT_TRUE(rig.store().Drop(ChunkId(0)).ok());
+  rig.optimizer().BeginStep(1, kLearningRate, 1);
+  const absl::Status status = rig.optimizer().Reduce(ChunkId(0), 0, Moment(0));
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_NE(status.message().find("chunk 0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace castor
