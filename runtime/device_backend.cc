@@ -209,8 +209,10 @@ Fence DeviceBackend::Download(int64_t storage_id, void* out, int64_t bytes) {
   device_->Wait(StreamId::kDeviceToHost, arena_->WaitToRead(block), tag);
   const Fence done = device_->Copy(StreamId::kDeviceToHost, tag, out,
                                    arena_->Pointer(block), bytes);
+  Fence with_source = arena_->WaitToRead(block);  // whose failures count
   arena_->NoteRead(block, done);
-  return done;
+  with_source.Add(done);
+  return with_source;
 }
 
 }  // namespace castor

@@ -50,7 +50,8 @@ class DeviceBackend final : public Backend {
   void Release(int64_t storage_id) override;
 
   // Queues a copy of a tensor's first bytes to the host; `out` must live until
-  // the fence is reached.
+  // the fence is reached. The fence names the tensor's writers too, so that
+  // synchronising with it tells their failures.
   Fence Download(int64_t storage_id, void* out, int64_t bytes);
 
  private:

@@ -17,7 +17,7 @@ void StepMeter::Collect() {
     if (sink_) {
       sink_(event, tag == by_tag_.end() ? 0 : open_[tag->second].report.step);
     }
-    if (keep_events_) unmeasured_.push_back(event);
+    if (measuring_) unmeasured_.push_back(event);
     if (tag == by_tag_.end() || event.tag.kind == WorkKind::kOther) continue;
     Open& open = open_[tag->second];
     open.end_ns = std::max(open.end_ns, event.end_ns);
@@ -60,13 +60,19 @@ std::vector<StepReport> StepMeter::TakeReports() {
   return std::exchange(done_, {});
 }
 
-void StepMeter::Measure(const StepTrace& reference, StepTrace* trace,
-                        BusModel* bus) {
+void StepMeter::StartMeasuring() {
+  Collect();
+  unmeasured_.clear();
+  measuring_ = true;
+}
+
+void StepMeter::Measure(StepTrace* trace, BusModel* bus) {
+  Collect();
   const size_t ops = trace->ops.size();
   std::vector<int64_t> device(ops, 0), host(ops, 0);
   double ns[2] = {0, 0}, bytes[2] = {0, 0};
   auto take_least = [](int64_t& slot, int64_t value) {
-    slot = slot == 0 ? value : std::min(slot, value);
+    if (value > 0) slot = slot == 0 ? value : std::min(slot, value);
   };
   for (const TimelineEvent& event : unmeasured_) {
     if (event.wait) continue;
@@ -90,7 +96,7 @@ void StepMeter::Measure(const StepTrace& reference, StepTrace* trace,
         const int direction = event.tag.kind == WorkKind::kFetch ? 0 : 1;
         ns[direction] += static_cast<double>(duration);
         bytes[direction] += static_cast<double>(
-            reference.chunks[event.tag.chunk].payload_bytes);
+            trace->chunks[event.tag.chunk].payload_bytes);
         break;
       }
       default:
@@ -99,6 +105,10 @@ void StepMeter::Measure(const StepTrace& reference, StepTrace* trace,
   }
   for (size_t t = 0; t < ops; ++t) {
     OpRecord& op = trace->ops[t];
+    if (trace->measured) {  // by an earlier step
+      take_least(device[t], op.duration_ns);
+      take_least(host[t], op.host_duration_ns);
+    }
     // Measured on one side, an optimizer's operator is taken to last as long on
     // the other.
     const int64_t one = device[t] > 0 ? device[t] : host[t];
@@ -112,7 +122,7 @@ void StepMeter::Measure(const StepTrace& reference, StepTrace* trace,
   if (ns[0] > 0) bus->h2d_bytes_per_s = bytes[0] / ns[0] * 1e9;
   if (ns[1] > 0) bus->d2h_bytes_per_s = bytes[1] / ns[1] * 1e9;
   unmeasured_.clear();
-  keep_events_ = false;
+  measuring_ = false;
 }
 
 }  // namespace castor

@@ -47,9 +47,12 @@ class StepMeter {
 
   std::vector<StepReport> TakeReports();
 
-  // Durations by moment of the events seen since the last call, the least of
-  // each, into the trace; and the bus's speed into `bus`, where it was used.
-  void Measure(const StepTrace& reference, StepTrace* trace, BusModel* bus);
+  // Keeps the events from now on, for Measure.
+  void StartMeasuring();
+  // Durations by moment of the events since StartMeasuring into the trace, or
+  // less than what is there where that was measured too; and the bus's speed
+  // into `bus`, where it was used. Call when the work is over.
+  void Measure(StepTrace* trace, BusModel* bus);
 
  private:
   struct Open {
@@ -67,7 +70,7 @@ class StepMeter {
   std::map<uint16_t, uint64_t> by_tag_;    // open steps
   std::vector<StepReport> done_;
   std::vector<TimelineEvent> unmeasured_;  // kept until Measure
-  bool keep_events_ = true;
+  bool measuring_ = false;
   int64_t last_end_ns_ = 0;
 };
 

@@ -203,14 +203,7 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
   CASTOR_ASSIGN_OR_RETURN(
       arena_, Arena::Create(device_.get(),
                             {.scribble_freed = options_.scribble_freed_memory}));
-  // Warm-up: the careful plan, unless everything is on the device anyway, or
-  // the host has no room for all optimizer states.
-  const bool careful =
-      memory.policy != PlacementPolicy::kCuda &&
-      SmallestDeviceBudget(PlacementPolicy::kCpu, Request(training->trace)) <=
-          memory.device_bytes;
-  CASTOR_RETURN_IF_ERROR(PlanProgram(
-      *training, careful ? PlacementPolicy::kCpu : memory.policy));
+  CASTOR_RETURN_IF_ERROR(PlanProgram(*training, WarmupPolicy(*training)));
   CASTOR_ASSIGN_OR_RETURN(
       store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
                                  &layout_, accumulate, training->plan->side));
@@ -282,6 +275,17 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
   return program.get();
 }
 
+// The careful plan, unless everything is on the device anyway, or the host has no
+// room for all optimizer states.
+PlacementPolicy Trainer::WarmupPolicy(const Program& program) const {
+  const MemoryOptions& memory = options_.memory;
+  const bool careful =
+      memory.policy != PlacementPolicy::kCuda &&
+      SmallestDeviceBudget(PlacementPolicy::kCpu, Request(program.trace)) <=
+          memory.device_bytes;
+  return careful ? PlacementPolicy::kCpu : memory.policy;
+}
+
 absl::Status Trainer::PlanProgram(Program& program, PlacementPolicy policy) {
   PlanOrRefusal made = MakePlan(policy, Request(program.trace));
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
@@ -317,13 +321,6 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Replan(Program& program) {
-  CASTOR_RETURN_IF_ERROR(Drain());
-  meter_.Measure(program.trace, &program.trace, &bus_);
-  program.measured = true;
-  return PlanProgram(program, options_.memory.policy);
-}
-
 absl::Status Trainer::Initialize(ParameterSource& source, int64_t step) {
   CASTOR_RETURN_IF_ERROR(FillChunks(engine_->parameters(), *store_, source));
   step_ = step;
@@ -356,7 +353,10 @@ absl::StatusOr<double> Trainer::RunStep(Program& program,
   }
   if (status.ok() && shape.training) status = engine_->UpdateParameters();
   if (status.ok()) status = backend_->EndStep();
-  // `losses` must outlive the copies, whatever went wrong.
+  // What failed in the step before shows at last here. `losses` must outlive the
+  // copies, whatever went wrong.
+  arrived.Add(previous_step_);
+  previous_step_ = device_->NowAll();
   const absl::Status arrival = device_->Synchronize(arrived);
   CASTOR_RETURN_IF_ERROR(status);
   CASTOR_RETURN_IF_ERROR(arrival);
@@ -365,16 +365,29 @@ absl::StatusOr<double> Trainer::RunStep(Program& program,
   return sum / static_cast<double>(shape.micro_batches);
 }
 
-absl::StatusOr<double> Trainer::Step(const NextMicroBatch& next) {
-  CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(options_.shape));
+absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
+                                     const NextMicroBatch& next) {
+  StepShape shape = options_.shape;
+  shape.batch = batch;
+  shape.length = length;
+  CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
   const MemoryOptions& memory = options_.memory;
   const bool warmup = program->steps < memory.warmup_steps;
-  if (!warmup && !program->measured) CASTOR_RETURN_IF_ERROR(Replan(*program));
+  if (warmup) {
+    // Measured by itself: nothing of another shape's work runs beside it.
+    CASTOR_RETURN_IF_ERROR(Drain());
+    if (program->plan == nullptr) {
+      CASTOR_RETURN_IF_ERROR(PlanProgram(*program, WarmupPolicy(*program)));
+    }
+    meter_.StartMeasuring();
+  } else if (!program->settled) {
+    CASTOR_RETURN_IF_ERROR(PlanProgram(*program, memory.policy));
+    program->settled = true;
+  }
 
   const double lr = options_.learning_rate(step_ + 1);
   optimizer_->BeginStep(step_ + 1, lr, static_cast<uint16_t>(tag_step_ + 1));
-  CASTOR_ASSIGN_OR_RETURN(const double loss,
-                          RunStep(*program, options_.shape, next));
+  CASTOR_ASSIGN_OR_RETURN(const double loss, RunStep(*program, shape, next));
   if (!std::isfinite(loss)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the loss at step ", step_ + 1, " is not finite: lower the learning "
@@ -390,8 +403,13 @@ absl::StatusOr<double> Trainer::Step(const NextMicroBatch& next) {
                  .d2h_bytes = store_->d2h_bytes() - d2h_at_begin_,
                  .device_peak_bytes = arena_->stats().peak_bytes,
                  .warmup = warmup});
-  // This step's loss is there, so the step before is over.
-  meter_.FinaliseBefore(tag_step_);
+  if (warmup) {
+    CASTOR_RETURN_IF_ERROR(Drain());
+    meter_.Measure(&program->trace, &bus_);
+  } else {
+    // This step's loss is there, so the step before is over.
+    meter_.FinaliseBefore(tag_step_);
+  }
   return loss;
 }
 

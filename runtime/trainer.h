@@ -81,7 +81,14 @@ class Trainer {
 
   // One step over the micro batches that `next` gives, one after another.
   // Returns their mean loss. FailedPrecondition if it is not finite.
-  absl::StatusOr<double> Step(const NextMicroBatch& next);
+  absl::StatusOr<double> Step(const NextMicroBatch& next) {
+    return Step(options_.shape.batch, options_.shape.length, next);
+  }
+  // A step of another shape, [batch, length] a micro batch. When a shape first
+  // appears it is traced, and admitted or refused (ResourceExhausted; nothing
+  // has happened then), and it warms up on its own; each shape keeps its plan.
+  absl::StatusOr<double> Step(int64_t batch, int64_t length,
+                              const NextMicroBatch& next);
   // The mean loss over `batches` batches of eval_batch samples, without
   // dropout. Leaves nothing behind that training could notice.
   absl::StatusOr<double> Evaluate(int64_t batches, const NextMicroBatch& next);
@@ -119,16 +126,16 @@ class Trainer {
   struct Program {
     StepTrace trace;
     std::shared_ptr<const Plan> plan;
-    int64_t steps = 0;       // run so far
-    bool measured = false;   // the plan was made from measured durations
+    int64_t steps = 0;      // run so far
+    bool settled = false;  // the plan was made from measured durations
   };
 
   Trainer(Engine* engine, Model* model, TrainerOptions options);
   absl::Status Build(std::optional<Refusal>* refusal);
   absl::StatusOr<Program*> ProgramFor(const StepShape& shape);
+  PlacementPolicy WarmupPolicy(const Program& program) const;
   absl::Status PlanProgram(Program& program, PlacementPolicy policy);
   absl::Status PlanEvaluation(Program& program);
-  absl::Status Replan(Program& program);
   PlanRequest Request(const StepTrace& trace) const;
   // Where evaluation can always have the optimizer states: on the host, but for
   // those that the host has no room for.
@@ -159,6 +166,7 @@ class Trainer {
   int64_t step_ = 0;
   uint16_t tag_step_ = 0;
   // The store's counts when the step at hand began.
+  Fence previous_step_;  // all of its work
   int64_t h2d_at_begin_ = 0;
   int64_t d2h_at_begin_ = 0;
 };

@@ -1,0 +1,129 @@
+// Steps of several shapes in one run: each is traced when it first appears, and
+// none spoils another's plan.
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/status_macros.h"
+#include "models/gpt2.h"
+#include "runtime/nn/zero_init.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+ModelConfig SmallModel() {
+  ModelConfig config;
+  config.n_layer = 2;
+  config.n_head = 2;
+  config.n_embd = 32;
+  config.n_positions = 64;
+  config.vocab_size = 97;
+  return config;
+}
+
+struct Shapes {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // batch, length
+  std::vector<int64_t> h2d_bytes;                  // of each step
+  std::string sha256;
+  int64_t device_peak_bytes = 0;
+};
+
+absl::StatusOr<Shapes> Train(PlacementPolicy policy, int64_t budget,
+                             std::vector<std::pair<int64_t, int64_t>> steps) {
+  Engine engine(DType::kBFloat16, 3);
+  const ZeroInit scope(engine);
+  models::Gpt2 model(SmallModel());
+  TrainerOptions options;
+  options.shape = {.batch = 2, .length = 16};
+  options.threads = 2;
+  options.optimizer.gradient_clipping = 0.5;
+  options.memory.policy = policy;
+  options.memory.device_bytes = budget;
+  options.scribble_freed_memory = true;
+  CASTOR_ASSIGN_OR_RETURN(const auto trainer,
+                          Trainer::Create(&engine, &model, options));
+  InitialValues values(3);
+  CASTOR_RETURN_IF_ERROR(trainer->Initialize(values));
+  Shapes shapes{.steps = steps, .h2d_bytes = {}, .sha256 = {}};
+  int64_t index = 0;
+  for (const auto& [batch, length] : steps) {
+    const StepShape shape = {.batch = batch, .length = length};
+    CASTOR_RETURN_IF_ERROR(
+        trainer
+            ->Step(batch, length,
+                   [&, shape]() -> absl::StatusOr<MicroBatch> {
+                     return RandomMicroBatch(5, index++, shape, 97);
+                   })
+            .status());
+  }
+  CASTOR_RETURN_IF_ERROR(trainer->Drain());
+  for (const StepReport& report : trainer->TakeReports()) {
+    shapes.h2d_bytes.push_back(report.h2d_bytes);
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      shapes.sha256, ParametersSha256(engine.parameters(), trainer->store()));
+  shapes.device_peak_bytes = trainer->arena_stats().peak_bytes;
+  return shapes;
+}
+
+const std::vector<std::pair<int64_t, int64_t>> kMixed = {
+    {2, 16}, {2, 16}, {3, 40}, {2, 16}, {3, 40}, {3, 40},
+    {1, 64}, {2, 16}, {1, 64}, {3, 40}, {1, 64}, {2, 16}};
+
+TEST(StepsOfSeveralShapes, GiveTheSameBitsUnderEveryPolicy) {
+  // Room for the largest shape's activations beside a part of the model: the
+  // optimizer states that the small shape keeps on the device must make way.
+  constexpr int64_t kRoom = 700 << 10;
+  const auto all = Train(PlacementPolicy::kCuda, 8 << 20, kMixed);
+  ASSERT_TRUE(all.ok()) << all.status();
+  for (const PlacementPolicy policy :
+       {PlacementPolicy::kCpu, PlacementPolicy::kAuto}) {
+    const auto tight = Train(policy, kRoom, kMixed);
+    ASSERT_TRUE(tight.ok()) << tight.status();
+    EXPECT_EQ(tight->sha256, all->sha256) << PolicyName(policy);
+    EXPECT_LE(tight->device_peak_bytes, kRoom);
+  }
+}
+
+TEST(StepsOfSeveralShapes, LeaveEachOthersPlansAlone) {
+  // The first shape moves nothing once it is settled, whatever came between.
+  const auto mixed = Train(PlacementPolicy::kAuto, 8 << 20, kMixed);
+  ASSERT_TRUE(mixed.ok()) << mixed.status();
+  EXPECT_GT(mixed->h2d_bytes.front(), 0);  // warm-up
+  EXPECT_EQ(mixed->h2d_bytes.back(), 0);
+}
+
+TEST(StepsOfSeveralShapes, RefuseAShapeThatDoesNotFitAndGoOn) {
+  Engine engine(DType::kFloat32, 3);
+  const ZeroInit scope(engine);
+  models::Gpt2 model(SmallModel());
+  TrainerOptions options;
+  options.shape = {.batch = 1, .length = 8};
+  auto probe = Trainer::Create(&engine, &model, options);
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  options.memory.device_bytes =
+      (*probe)->admission().smallest_device_budget_bytes;
+  probe->reset();
+  auto trainer = Trainer::Create(&engine, &model, options);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  InitialValues values(3);
+  ASSERT_TRUE((*trainer)->Initialize(values).ok());
+  const auto step = [&](int64_t batch, int64_t length) {
+    return (*trainer)
+        ->Step(batch, length, [&]() -> absl::StatusOr<MicroBatch> {
+          return RandomMicroBatch(
+              5, 0, {.batch = batch, .length = length}, 97);
+        })
+        .status();
+  };
+  ASSERT_TRUE(step(1, 8).ok());
+  const absl::Status refused = step(4, 64);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_TRUE(step(1, 8).ok());
+  EXPECT_EQ((*trainer)->step(), 2);
+}
+
+}  // namespace
+}  // namespace castor::testing
