@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/tape.h"
 
@@ -24,6 +25,13 @@ absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
         const Tensor targets,
         engine.Upload("input/targets", sizes, std::move(batch.targets)));
     CASTOR_ASSIGN_OR_RETURN(loss, model.Loss(engine, tokens, targets));
+  }
+  if (!loss || loss.shape() != Shape{1}) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Model::Loss returned ",
+        loss ? absl::StrCat("a tensor of shape ", loss.shape().ToString())
+             : "no tensor",
+        ": it must return the mean loss, of shape [1], as ops::HeadLoss does"));
   }
   if (shape.training) {
     if (!loss.requires_grad()) {
