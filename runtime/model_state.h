@@ -37,7 +37,7 @@ class InitialValues final : public ParameterSource {
 
  private:
   const uint64_t seed_;
-  ThreadPool pool_{1};
+  ThreadPool pool_{AvailableProcessors()};
 };
 
 using Parameters = std::vector<std::unique_ptr<Parameter>>;

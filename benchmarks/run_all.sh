@@ -1,0 +1,45 @@
+#!/bin/bash
+# Every measurement behind docs/measurement.md, one after another. Wants a machine
+# that does nothing else. See --help.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+
+if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
+  cat <<'END'
+usage: benchmarks/run_all.sh [--no-pytorch]
+
+Builds and runs, in this order: the manager's overhead, step time and bytes over
+the budget (fp32 and bf16), CPU Adam against a memory triad, the device's own
+cost, planning, and GPT-2 124M beside PyTorch (benchmarks/compare_pytorch.sh; it
+needs torch). About half an hour.
+END
+  exit 0
+fi
+
+tools/setup.sh
+source tools/bazel.sh
+targets=(manager_overhead budget_curve adam_bench device_bench planner_bench
+         kernels_bench)
+castor_bazel build -c opt "${targets[@]/#///benchmarks:}" >/dev/null 2>&1
+bin="$(castor_bazel info -c opt bazel-bin 2>/dev/null)/benchmarks"
+
+echo "machine:  $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)," \
+  "$(nproc) CPUs, $(awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' \
+    /proc/meminfo)"
+echo "compiler: $(g++ --version | head -n 1)"
+echo "commit:   $(git describe --always --dirty 2>/dev/null || echo unknown)"
+echo "date:     $(date -u +%Y-%m-%d)"
+
+run() {
+  echo
+  echo "\$ benchmarks/$*"
+  "${bin}/$1" "${@:2}"
+}
+run manager_overhead
+run budget_curve
+run budget_curve --bf16
+run adam_bench
+run device_bench
+run planner_bench
+run kernels_bench
+[[ "${1:-}" == --no-pytorch ]] || benchmarks/compare_pytorch.sh --rounds 3
