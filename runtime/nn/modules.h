@@ -3,7 +3,10 @@
 #ifndef CASTOR_RUNTIME_NN_MODULES_H_
 #define CASTOR_RUNTIME_NN_MODULES_H_
 
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -22,8 +25,7 @@ class Linear {
   // `name`.weight and, with `bias`, `name`.bias. Weights are normal with
   // `stddev`, biases 0.
   Linear(absl::string_view name, int64_t in, int64_t out, float stddev = 0.02f,
-         bool bias = true,
-         ops::WeightLayout layout = ops::WeightLayout::kOutIn)
+         bool bias = true, ops::WeightLayout layout = ops::WeightLayout::kOutIn)
       : layout_(layout),
         weight_(MakeParameter(absl::StrCat(name, ".weight"),
                               layout == ops::WeightLayout::kOutIn
@@ -78,6 +80,37 @@ class Embedding {
 
  private:
   Parameter& weight_;
+};
+
+// Learned positions: row t of a table [length, C] is added at position t.
+class PositionEmbedding {
+ public:
+  PositionEmbedding(absl::string_view name, int64_t length, int64_t channels,
+                    float stddev = 0.02f)
+      : table_(name, length, channels, stddev) {}
+
+  // x [B, T, C], T at most the table's length. Moved in, x gives its storage to
+  // the sum.
+  absl::StatusOr<Tensor> operator()(Engine& engine, Tensor x) const {
+    const int64_t batch = x.shape()[0], length = x.shape()[1];
+    if (length > table_.weight().shape[0]) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a sequence of ", length, " is longer than \"", table_.weight().name,
+          "\" of shape ", table_.weight().shape.ToString()));
+    }
+    std::vector<int32_t> positions(batch * length);
+    for (int64_t i = 0; i < batch * length; ++i) {
+      positions[i] = static_cast<int32_t>(i % length);
+    }
+    auto indices = engine.Upload(absl::StrCat(table_.weight().name, "/input"),
+                                 {batch, length}, std::move(positions));
+    if (!indices.ok()) return indices.status();
+    return table_(engine, *indices, std::move(x));
+  }
+  Parameter& weight() const { return table_.weight(); }
+
+ private:
+  Embedding table_;
 };
 
 }  // namespace castor::nn

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "runtime/tape.h"
 
@@ -18,29 +19,30 @@ absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
   // The sum goes into the addend itself when nobody else needs that: an
   // addend's own gradient never looks at its value.
   const bool in_place = addend && addend.unique();
-  if (addend && !in_place) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the addend of \"", table.name, "\" is still held elsewhere: move it in"));
-  }
   Op op(engine, absl::StrCat(table.name, "/forward"));
   const int in = op.Read(indices);
   const int in_table = op.Read(table);
-  const int out = in_place
-                      ? op.Write(addend)
-                      : op.Output({indices.shape()[0], indices.shape()[1],
-                                   channels},
-                                  dtype);
-  op.Cost(0, 2.0 * rows * channels * SizeOf(dtype));
-  CASTOR_RETURN_IF_ERROR(
-      op.Run([=](const Pointers& p, const ExecContext& context) {
+  int in_addend = -1;
+  if (addend) in_addend = in_place ? op.Write(addend) : op.Read(addend);
+  const int out =
+      in_place ? in_addend
+               : op.Output({indices.shape()[0], indices.shape()[1], channels},
+                           dtype);
+  op.Cost(0, (in_addend >= 0 ? 3.0 : 2.0) * rows * channels * SizeOf(dtype));
+  CASTOR_RETURN_IF_ERROR(op.Run(
+      [=](const Pointers& p, const ExecContext& context) -> absl::Status {
+        if (in_addend >= 0 && !in_place) {
+          CASTOR_RETURN_IF_ERROR(kernels::Cast(context, rows * channels, dtype,
+                                               p[in_addend], dtype, p[out]));
+        }
         return kernels::EmbeddingForward(
-            context, dtype, rows, channels, vocabulary,
-            p.as<const int32_t>(in), p[in_table], p[out], in_place);
+            context, dtype, rows, channels, vocabulary, p.as<const int32_t>(in),
+            p[in_table], p[out], /*accumulate=*/in_addend >= 0);
       }));
   Tensor y = in_place ? addend.Alias(engine.NewTensorId()) : op.output(out);
 
-  const bool needs_daddend = in_place && addend.requires_grad();
-  const int64_t addend_id = in_place ? addend.id() : -1;
+  const bool needs_daddend = addend && addend.requires_grad();
+  const int64_t addend_id = addend ? addend.id() : -1;
   addend = Tensor();
   y.set_requires_grad(false);
   if (engine.grad_mode() == GradMode::kOff ||
@@ -51,9 +53,10 @@ absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
   engine.ExpectBackward(table, /*reads=*/false);
   if (engine.grad_mode() != GradMode::kRecord) return y;
   engine.tape()->Record(
-      y, [&engine, &table, indices, dtype, rows, channels, vocabulary,
-          needs_daddend,
-          addend_id](Tensor dy, GradientSink& sink) -> absl::Status {
+      y,
+      [&engine, &table, indices, dtype, rows, channels, vocabulary,
+       needs_daddend,
+       addend_id](Tensor dy, GradientSink& sink) -> absl::Status {
         if (table.trainable) {
           Op op(engine, absl::StrCat(table.name, "/backward"));
           const int in = op.Read(indices);

@@ -8,8 +8,8 @@
 namespace castor::ops {
 
 // y [B, T, C] = table [V, C] at indices [B, T] (int32) + addend (same shape as
-// y; may be empty). The sum is formed in the addend's storage: InvalidArgument
-// if anybody else holds it.
+// y; may be empty). Moved in, an addend that nobody else holds gives its storage
+// to the sum.
 absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
                                  Parameter& table, Tensor addend);
 

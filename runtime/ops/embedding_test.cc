@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "runtime/nn/modules.h"
+#include "runtime/ops/dropout.h"
 #include "runtime/ops/finite_difference.h"
 #include "runtime/ops/head_loss.h"
 
@@ -71,19 +71,71 @@ TEST(Embedding, TiedToTheHeadCollectsThemForEveryMicroBatch) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(Embedding, RefusesAnAddendThatSomebodyElseHolds) {
+GradientCase PositionCase(int64_t length) {
   GradientCase c;
-  c.make = []() -> LossFunction {
-    return [wte = nn::Embedding("wte", 5, 4)](
-               Engine& engine, const Tensor& tokens,
-               const Tensor&) -> absl::StatusOr<Tensor> {
-      CASTOR_ASSIGN_OR_RETURN(const Tensor x, wte(engine, tokens));
-      return wte(engine, tokens, x);
+  c.make = Between(4, 4, []() -> Layer {
+    return [positions = nn::PositionEmbedding("positions", 3, 4)](
+               Engine& engine, Tensor x) {
+      return positions(engine, std::move(x));
     };
-  };
-  const absl::Status status = CheckGradients(c);
+  });
+  c.shape = {.batch = 2, .length = length};
+  return c;
+}
+
+TEST(PositionEmbedding, AddsRowTAtPositionT) {
+  for (int64_t length : {2, 3}) {
+    // Its input copied, by the layer, and moved in.
+    GradientCase c = PositionCase(length);
+    absl::Status status = CheckGradients(c);
+    EXPECT_TRUE(status.ok()) << length << ": " << status;
+    c.make = []() -> LossFunction {
+      return [wte = nn::Embedding("wte", 5, 4),
+              wpe = nn::PositionEmbedding("wpe", 3, 4)](
+                 Engine& engine, const Tensor& tokens,
+                 const Tensor& targets) -> absl::StatusOr<Tensor> {
+        CASTOR_ASSIGN_OR_RETURN(Tensor x, wte(engine, tokens));
+        CASTOR_ASSIGN_OR_RETURN(x, wpe(engine, std::move(x)));
+        return ops::HeadLoss(engine, x, wte.weight(), targets);
+      };
+    };
+    status = CheckGradients(c);
+    EXPECT_TRUE(status.ok()) << length << ": " << status;
+  }
+}
+
+TEST(PositionEmbedding, RefusesASequenceThatIsLongerThanTheTable) {
+  const absl::Status status = CheckGradients(PositionCase(4));
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_NE(status.message().find("\"wte.weight\""), std::string::npos);
+  EXPECT_NE(status.message().find("sequence of 4 is longer than \"positions"),
+            std::string::npos)
+      << status;
+}
+
+TEST(Embedding, AddendThatIsHeldElsewhereStaysAsItIs) {
+  for (const std::vector<std::string>& frozen :
+       {std::vector<std::string>{}, {"a.weight"}, {"b.weight"}}) {
+    GradientCase c;
+    c.make = []() -> LossFunction {
+      return [a = nn::Embedding("a", 5, 4), b = nn::Embedding("b", 5, 4),
+              head = nn::Embedding("head", 5, 4)](
+                 Engine& engine, const Tensor& tokens,
+                 const Tensor& targets) -> absl::StatusOr<Tensor> {
+        CASTOR_ASSIGN_OR_RETURN(const Tensor x, a(engine, tokens));
+        CASTOR_ASSIGN_OR_RETURN(const Tensor y, b(engine, tokens, x));
+        CASTOR_ASSIGN_OR_RETURN(const Tensor z, b(engine, targets, x));
+        // x + y + z, each by itself.
+        CASTOR_ASSIGN_OR_RETURN(const Tensor sum,
+                                ops::Dropout(engine, x, y, 0.0f, "sum"));
+        CASTOR_ASSIGN_OR_RETURN(const Tensor all,
+                                ops::Dropout(engine, sum, z, 0.0f, "all"));
+        return ops::HeadLoss(engine, all, head.weight(), targets);
+      };
+    };
+    c.frozen = frozen;
+    const absl::Status status = CheckGradients(c);
+    EXPECT_TRUE(status.ok()) << frozen.size() << " frozen: " << status;
+  }
 }
 
 TEST(Embedding, IndexOutsideOfTheTableIsAnErrorThatNamesTheOperator) {
