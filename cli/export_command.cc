@@ -20,8 +20,7 @@ absl::Status ExportTo(std::string checkpoint, const std::string& directory) {
     CASTOR_ASSIGN_OR_RETURN(const CheckpointEntry entry,
                             CheckpointDir(checkpoint).FindLatest(&skipped));
     for (const std::string& message : skipped) {
-      std::fprintf(stderr, "castor: skipped a damaged checkpoint: %s\n",
-                   message.c_str());
+      std::fprintf(stderr, "castor: %s\n", message.c_str());
     }
     checkpoint = entry.path;
   }
@@ -29,6 +28,8 @@ absl::Status ExportTo(std::string checkpoint, const std::string& directory) {
                           CheckpointReader::Open(checkpoint));
   CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
                           ReadMetadata(*reader));
+  // All of it, before anything is written.
+  CASTOR_RETURN_IF_ERROR(reader->VerifyAll());
   // The model without bytes: its parameters' names and shapes.
   Engine engine(DType::kFloat32, 0);
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,

@@ -23,6 +23,39 @@ void AddConfig(CLI::App* command, std::string* config,
       ->type_name("KEY=VALUE");
 }
 
+// An empty value is most often a shell variable that was not set: `--resume ""`
+// must not start a new run.
+CLI::Validator NotEmpty() {
+  return CLI::Validator(
+      [](std::string& value) {
+        return value.empty() ? std::string("its value is empty")
+                             : std::string();
+      },
+      "", "not empty");
+}
+
+// What CLI11 found wrong, in our words where its own do not help.
+absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error,
+                        const std::string& first_argument) {
+  const auto commands = app.get_subcommands(nullptr);
+  std::string names;
+  for (const CLI::App* command : commands) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", command->get_name());
+    if (command->get_name() == first_argument) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(error.what(), " (see castor ", first_argument,
+                       " --help)"));
+    }
+  }
+  const bool option = !first_argument.empty() && first_argument[0] == '-';
+  return absl::InvalidArgumentError(absl::StrCat(
+      first_argument.empty()
+          ? "a subcommand is needed"
+          : absl::StrCat(option ? "unknown option \"" : "unknown subcommand \"",
+                         first_argument, "\""),
+      "; there are ", names, " (see castor --help)"));
+}
+
 int Main(int argc, char** argv) {
   CLI::App app(
       "Trains transformer models that do not fit in the device's memory.");
@@ -33,14 +66,22 @@ int Main(int argc, char** argv) {
   CLI::App* train_command =
       app.add_subcommand("train", "Trains a model as a configuration says.");
   AddConfig(train_command, &train.config_path, &train.overrides);
-  train_command->add_option("--resume", train.resume,
-                            "continue from this checkpoint file, or from the "
-                            "\"latest\" valid one in checkpoint.dir");
-  train_command->add_option("--summary", train.summary_path,
-                            "write the run's figures to this JSON file");
-  train_command->add_option("--trace", train.trace_path,
-                            "write a trace to this file "
-                            "(docs/trace-format.md)");
+  train_command
+      ->add_option("--resume", train.resume,
+                   "continue from this checkpoint file, or from the "
+                   "\"latest\" valid one in checkpoint.dir")
+      ->type_name("CHECKPOINT")
+      ->check(NotEmpty());
+  train_command
+      ->add_option("--summary", train.summary_path,
+                   "write the run's figures to this JSON file")
+      ->type_name("FILE")
+      ->check(NotEmpty());
+  train_command
+      ->add_option("--trace", train.trace_path,
+                   "write a trace to this file (docs/trace-format.md)")
+      ->type_name("FILE")
+      ->check(NotEmpty());
 
   PlanArguments plan;
   CLI::App* plan_command = app.add_subcommand(
@@ -64,8 +105,7 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    return Fail(absl::InvalidArgumentError(
-        absl::StrCat(error.what(), " (see castor --help)")));
+    return Fail(UsageError(app, error, argc > 1 ? argv[1] : ""));
   }
   if (*train_command) return Train(train);
   if (*plan_command) return PlanRun(plan);

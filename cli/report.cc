@@ -86,9 +86,8 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
     absl::StrAppend(&text, absl::StrFormat("  %-26s %s\n", name, value));
   };
   text = "summary\n";
+  row("steps", absl::StrFormat("%d of %d", report.last_step, config.steps));
   if (!report.steps.empty()) {
-    row("steps", absl::StrFormat("%d of %d", report.steps.back().step,
-                                 config.steps));
     row("loss, first and last",
         absl::StrFormat("%.4f  %.4f", report.steps.front().loss,
                         report.steps.back().loss));
@@ -99,7 +98,7 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   }
   row("tokens per second", absl::StrFormat("%.0f", steady.tokens_per_second));
   row("step, median", absl::StrFormat("%.3f s", steady.step_seconds));
-  row("  of it waiting for the bus",
+  row("  waiting for the bus",
       absl::StrFormat("%.3f s (%.1f%%)", steady.stall_seconds,
                       Percent(steady.stall_seconds, steady.step_seconds)));
   row("device peak", absl::StrFormat("%s of a budget of %s",
@@ -147,7 +146,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   const SteadyFigures steady = Steady(report.steps, TokensPerStep(config));
   json losses = json::array();
   for (const StepReport& step : report.steps) losses.push_back(step.loss);
-  summary["steps"] = report.steps.empty() ? 0 : report.steps.back().step;
+  summary["steps"] = report.last_step;
   if (!report.steps.empty()) {
     summary["first_loss"] = report.steps.front().loss;
     summary["final_loss"] = report.steps.back().loss;

@@ -19,7 +19,8 @@ namespace castor::cli {
 
 // One run's figures, gathered step by step.
 struct RunReport {
-  std::vector<StepReport> steps;
+  std::vector<StepReport> steps;  // of this process
+  int64_t last_step = 0;          // that is over, in this process or before
   std::vector<std::pair<int64_t, double>> evaluations;  // step, loss
   int64_t device_budget_bytes = 0;
   int64_t device_peak_bytes = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "models/gpt2.h"
 #include "runtime/checkpoint.h"
@@ -15,6 +16,55 @@
 
 namespace castor::cli {
 namespace {
+
+// Tokens up to which a data set is read through before training. What is
+// larger would take too long, and is checked batch by batch.
+constexpr int64_t kMaxTokensChecked = int64_t{1} << 29;
+
+// `status` with the key that it is about.
+absl::Status At(const char* key, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(key, ": ", status.message()));
+}
+
+absl::Status CheckTokens(const char* key, const TokenData* data) {
+  if (data == nullptr || data->num_tokens() > kMaxTokensChecked) {
+    return absl::OkStatus();
+  }
+  return At(key, data->CheckTokens());
+}
+
+// A checkpoint's parameters may have the sizes of another architecture.
+absl::Status CheckArchitecture(const std::string& path, const ModelConfig& was,
+                               const ModelConfig& is) {
+  const auto boolean = [](bool value) {
+    return std::string(value ? "true" : "false");
+  };
+  const struct {
+    const char* key;
+    std::string was, is;
+  } kKeys[] = {
+      {"n_layer", absl::StrCat(was.n_layer), absl::StrCat(is.n_layer)},
+      {"n_head", absl::StrCat(was.n_head), absl::StrCat(is.n_head)},
+      {"n_embd", absl::StrCat(was.n_embd), absl::StrCat(is.n_embd)},
+      {"n_inner", absl::StrCat(was.inner()), absl::StrCat(is.inner())},
+      {"n_positions", absl::StrCat(was.n_positions),
+       absl::StrCat(is.n_positions)},
+      {"vocab_size", absl::StrCat(was.vocab_size),
+       absl::StrCat(is.vocab_size)},
+      {"layer_norm_epsilon", absl::StrFormat("%.17g", was.layer_norm_epsilon),
+       absl::StrFormat("%.17g", is.layer_norm_epsilon)},
+      {"tie_word_embeddings", boolean(was.tie_word_embeddings),
+       boolean(is.tie_word_embeddings)},
+  };
+  for (const auto& key : kKeys) {
+    if (key.was == key.is) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is of another model: its model.", key.key, " is ", key.was,
+        ", the config's is ", key.is));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckPatterns(const char* key,
                            const std::vector<std::string>& patterns,
@@ -108,9 +158,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
         "device.type: \"cuda\" is not in this build; use {\"type\": \"host\"}");
   }
   if (!config.model.pretrained.empty()) {
-    CASTOR_ASSIGN_OR_RETURN(ModelConfig loaded,
-                            ReadHfConfig(config.model.pretrained));
-    config.model = MergePretrained(config.model, std::move(loaded));
+    absl::StatusOr<ModelConfig> loaded = ReadHfConfig(config.model.pretrained);
+    CASTOR_RETURN_IF_ERROR(At("model.pretrained", loaded.status()));
+    config.model = MergePretrained(config.model, *std::move(loaded));
     if (config.data.sequence_length == 0) {
       config.data.sequence_length = config.model.n_positions;
     }
@@ -133,6 +183,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_ASSIGN_OR_RETURN(
       session->data_, OpenTokenData(config.data, config.model.vocab_size,
                                     static_cast<uint64_t>(config.seed)));
+  CASTOR_RETURN_IF_ERROR(
+      CheckTokens("data.train", session->data_.train.get()));
+  CASTOR_RETURN_IF_ERROR(
+      CheckTokens("data.validation", session->data_.validation.get()));
   const bool evaluates =
       session->data_.validation != nullptr && config.eval_interval > 0;
   if (config.eval_interval > 0 && !evaluates) {
@@ -153,10 +207,10 @@ absl::Status Session::Initialize() {
     InitialValues values(static_cast<uint64_t>(config_.seed));
     return trainer_->Initialize(values);
   }
-  CASTOR_ASSIGN_OR_RETURN(const auto source,
-                          PretrainedSource::Open(config_.model.pretrained,
-                                                 engine_->parameters()));
-  return trainer_->Initialize(*source);
+  const auto source = PretrainedSource::Open(config_.model.pretrained,
+                                             engine_->parameters());
+  CASTOR_RETURN_IF_ERROR(At("model.pretrained", source.status()));
+  return At("model.pretrained", trainer_->Initialize(**source));
 }
 
 absl::Status Session::Restore(const std::string& path) {
@@ -164,6 +218,8 @@ absl::Status Session::Restore(const std::string& path) {
                           CheckpointReader::Open(path));
   CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
                           ReadMetadata(*reader));
+  CASTOR_RETURN_IF_ERROR(
+      CheckArchitecture(path, metadata.config.model, config_.model));
   const RunState& state = metadata.state;
   if (state.seed != config_.seed) {
     return absl::InvalidArgumentError(absl::StrCat(

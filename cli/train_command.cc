@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/memory_picture.h"
 #include "cli/report.h"
 #include "cli/run_trace.h"
 #include "cli/session.h"
@@ -33,6 +34,18 @@ void OnInterrupt(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+// `status` with the option or key that it is about.
+absl::Status At(absl::string_view where, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(where, ": ", status.message()));
+}
+
+// Says now what would otherwise be known only when the work is done.
+absl::Status CheckWritable(const std::string& path) {
+  return AtomicFile::Create(path).status();
+}
+
 absl::Status WriteSummary(const std::string& path, const std::string& text) {
   if (path.empty()) return absl::OkStatus();
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file,
@@ -42,27 +55,51 @@ absl::Status WriteSummary(const std::string& path, const std::string& text) {
   return file->Commit();
 }
 
-// A new run does not mix its checkpoints with an older one's: those move aside.
-absl::Status MoveOldCheckpointsAside(const CheckpointDir& dir) {
-  const auto old = dir.List();
-  if (!old.ok() || old->empty()) return absl::OkStatus();
+// DIR.1, DIR.2, ...: the first that is not there.
+std::string FreeNameBeside(const CheckpointDir& dir) {
   const std::filesystem::path path =
       std::filesystem::path(dir.directory()).lexically_normal();
   const std::string base =
       (path.has_filename() ? path : path.parent_path()).string();
   for (int64_t i = 1;; ++i) {
-    const std::string aside = absl::StrCat(base, ".", i);
+    std::string name = absl::StrCat(base, ".", i);
     std::error_code error;
-    if (std::filesystem::exists(aside, error)) continue;
-    std::filesystem::rename(base, aside, error);
-    if (error) {
-      return absl::PermissionDeniedError(
-          absl::StrCat("checkpoint.dir: ", base, " holds checkpoints of another "
-                       "run and cannot be moved aside: ", error.message()));
+    if (!std::filesystem::exists(
+            std::filesystem::symlink_status(name, error))) {
+      return name;
     }
-    std::printf("checkpoints of an earlier run moved to %s\n", aside.c_str());
-    return absl::OkStatus();
   }
+}
+
+// A run does not mix its checkpoints with another's: those of later steps than
+// `step`, which this run has not made, move aside. Else they would pass for the
+// newest, and this run's own would be removed as the oldest.
+absl::Status MoveLaterCheckpointsAside(const CheckpointDir& dir, int64_t step) {
+  const auto old = dir.List();
+  if (!old.ok()) return absl::OkStatus();  // no directory yet
+  std::string aside;
+  for (const CheckpointEntry& entry : *old) {
+    if (entry.step <= step) continue;
+    std::error_code error;
+    if (aside.empty()) {
+      aside = FreeNameBeside(dir);
+      std::filesystem::create_directory(aside, error);
+    }
+    if (!error) {
+      std::filesystem::rename(
+          entry.path, absl::StrCat(aside, "/", CheckpointName(entry.step)),
+          error);
+    }
+    if (error) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "checkpoint.dir: ", entry.path, " is of another run and cannot be "
+          "moved to ", aside, ": ", error.message()));
+    }
+  }
+  if (!aside.empty()) {
+    std::printf("checkpoints of an earlier run moved to %s\n", aside.c_str());
+  }
+  return absl::OkStatus();
 }
 
 class TrainRun {
@@ -77,6 +114,8 @@ class TrainRun {
 
  private:
   absl::Status Begin();
+  absl::Status Resume();
+  absl::Status PrepareDirectory();
   absl::Status Loop();
   absl::Status End();
   absl::Status Evaluate();
@@ -110,44 +149,67 @@ absl::Status TrainRun::Begin() {
   report_.device_budget_bytes = admission.device_arena_bytes;
 
   if (arguments_.resume.empty()) {
-    if (!config_.checkpoint.dir.empty()) {
-      CASTOR_RETURN_IF_ERROR(MoveOldCheckpointsAside(checkpoints_));
-    }
     CASTOR_RETURN_IF_ERROR(session_.Initialize());
   } else {
-    std::string path = arguments_.resume;
-    if (path == "latest") {
-      if (config_.checkpoint.dir.empty()) {
-        return absl::InvalidArgumentError(
-            "--resume latest: the config has no checkpoint.dir");
-      }
-      std::vector<std::string> skipped;
-      CASTOR_ASSIGN_OR_RETURN(const CheckpointEntry entry,
-                              checkpoints_.FindLatest(&skipped));
-      for (const std::string& message : skipped) {
-        std::fprintf(stderr, "castor: skipped a damaged checkpoint: %s\n",
-                     message.c_str());
-      }
-      path = entry.path;
-    }
-    CASTOR_RETURN_IF_ERROR(session_.Restore(path));
-    saved_step_ = session_.trainer().step();
-    std::printf("resumed from %s at step %ld\n", path.c_str(),
-                static_cast<long>(saved_step_));
-  }
-  if (!config_.checkpoint.dir.empty()) {
-    CASTOR_RETURN_IF_ERROR(checkpoints_.Make());
-    CASTOR_RETURN_IF_ERROR(checkpoints_.RemoveStaleTemporaries().status());
+    CASTOR_RETURN_IF_ERROR(Resume());
   }
   if (!arguments_.trace_path.empty()) {
-    CASTOR_ASSIGN_OR_RETURN(
-        trace_, RunTrace::Create(arguments_.trace_path, &session_.trainer(),
-                                 session_.trainer().step() +
-                                     config_.memory.warmup_steps +
-                                     kTracedSteps));
+    absl::StatusOr<std::unique_ptr<RunTrace>> trace = RunTrace::Create(
+        arguments_.trace_path, &session_.trainer(),
+        session_.trainer().step() + config_.memory.warmup_steps +
+            kTracedSteps);
+    if (!trace.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--trace: ", trace.status().message()));
+    }
+    trace_ = *std::move(trace);
+  }
+  if (!config_.checkpoint.dir.empty()) {
+    CASTOR_RETURN_IF_ERROR(At("checkpoint.dir", PrepareDirectory()));
   }
   std::fflush(stdout);
   return absl::OkStatus();
+}
+
+absl::Status TrainRun::Resume() {
+  std::string path = arguments_.resume;
+  if (path == "latest") {
+    if (config_.checkpoint.dir.empty()) {
+      return absl::InvalidArgumentError(
+          "--resume latest: the config has no checkpoint.dir");
+    }
+    std::vector<std::string> skipped;
+    const absl::StatusOr<CheckpointEntry> entry =
+        checkpoints_.FindLatest(&skipped);
+    CASTOR_RETURN_IF_ERROR(At("--resume latest", entry.status()));
+    for (const std::string& message : skipped) {
+      std::fprintf(stderr, "castor: %s\n", message.c_str());
+    }
+    path = entry->path;
+  }
+  CASTOR_RETURN_IF_ERROR(At("--resume", session_.Restore(path)));
+  const int64_t step = session_.trainer().step();
+  std::error_code error;
+  if (!config_.checkpoint.dir.empty() &&
+      std::filesystem::equivalent(path, checkpoints_.PathOf(step), error)) {
+    saved_step_ = step;
+  }
+  std::printf("resumed from %s at step %ld%s\n", path.c_str(),
+              static_cast<long>(step),
+              step >= config_.steps ? "; that is all of them (see steps)" : "");
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::PrepareDirectory() {
+  CASTOR_RETURN_IF_ERROR(checkpoints_.Make());
+  const int64_t step = session_.trainer().step();
+  CASTOR_RETURN_IF_ERROR(CheckWritable(checkpoints_.PathOf(step)));
+  // The newest valid one is there to go on from; what is above it is damaged.
+  if (arguments_.resume != "latest") {
+    CASTOR_RETURN_IF_ERROR(MoveLaterCheckpointsAside(
+        checkpoints_, arguments_.resume.empty() ? -1 : step));
+  }
+  return checkpoints_.RemoveStaleTemporaries().status();
 }
 
 absl::Status TrainRun::Loop() {
@@ -173,6 +235,7 @@ absl::Status TrainRun::Loop() {
 }
 
 void TrainRun::TakeReports() {
+  report_.last_step = session_.trainer().step();
   for (const StepReport& step : session_.trainer().TakeReports()) {
     report_.steps.push_back(step);
     unprinted_.push_back(step);
@@ -231,6 +294,10 @@ absl::Status TrainRun::End() {
                     ? "; no checkpoint.dir, so nothing was saved"
                     : "; go on with --resume latest");
   }
+  std::fputs(MemoryPicture(*trainer.training_plan(),
+                           trainer.training_request())
+                 .c_str(),
+             stdout);
   std::fputs(FinalTable(config_, trainer.admission(), report_).c_str(),
              stdout);
   if (saved_step_ >= 0 && !config_.checkpoint.dir.empty()) {
@@ -254,6 +321,10 @@ absl::Status TrainOrRefuse(const TrainArguments& arguments) {
   CASTOR_ASSIGN_OR_RETURN(
       const Config config,
       LoadConfig(arguments.config_path, arguments.overrides));
+  if (!arguments.summary_path.empty()) {
+    CASTOR_RETURN_IF_ERROR(
+        At("--summary", CheckWritable(arguments.summary_path)));
+  }
   std::optional<Refusal> refusal;
   auto session = Session::Create(config, &refusal);
   if (refusal.has_value()) {
@@ -264,6 +335,7 @@ absl::Status TrainOrRefuse(const TrainArguments& arguments) {
   }
   CASTOR_RETURN_IF_ERROR(session.status());
   std::signal(SIGINT, OnInterrupt);
+  std::signal(SIGTERM, OnInterrupt);
   return TrainRun(arguments, **session).Run();
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,16 @@ absl::Status SaveCheckpoint(const std::string& path,
         if (begin == 0) {
           CASTOR_RETURN_IF_ERROR(writer->BeginTensor(
               parameter.name, KindOf(part), parameter.elements()));
+        }
+        const auto bad =
+            std::find_if_not(values.begin(), values.end(),
+                             [](float value) { return std::isfinite(value); });
+        if (bad != values.end()) {
+          return absl::FailedPreconditionError(absl::StrCat(
+              "after step ", metadata.state.step, ", ", parameter.name, " (",
+              CheckpointKindName(KindOf(part)), ") holds ", *bad, ", so ",
+              path, " is not written: resume from an earlier checkpoint with "
+              "a lower learning rate or stronger clipping"));
         }
         CASTOR_RETURN_IF_ERROR(writer->Append(values));
         const int64_t end = begin + static_cast<int64_t>(values.size());

@@ -346,8 +346,10 @@ absl::StatusOr<Config> LoadConfig(const std::string& path,
   const std::filesystem::path absolute =
       std::filesystem::absolute(std::filesystem::path(path), error);
   if (error || !std::filesystem::is_regular_file(absolute, error)) {
+    const bool exists = std::filesystem::exists(absolute, error);
     return absl::NotFoundError(
-        absl::StrCat("config file \"", path, "\" does not exist"));
+        absl::StrCat("config file \"", path, "\" ",
+                     exists ? "is no regular file" : "does not exist"));
   }
   std::ifstream file(absolute, std::ios::binary);
   std::string text(kMaxConfigBytes + 1, '\0');

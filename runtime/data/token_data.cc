@@ -1,7 +1,9 @@
 #include "runtime/data/token_data.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -13,6 +15,13 @@ namespace castor {
 namespace {
 
 constexpr char kShuffle[] = "data/shuffle";
+
+template <typename T>
+absl::StatusOr<T> Keyed(absl::string_view key, absl::StatusOr<T> result) {
+  if (result.ok()) return result;
+  return absl::Status(result.status().code(),
+                      absl::StrCat(key, ": ", result.status().message()));
+}
 
 }  // namespace
 
@@ -68,11 +77,22 @@ absl::Status TokenData::FillBatch(int64_t first_position, int64_t batch,
   return absl::OkStatus();
 }
 
+absl::Status TokenData::CheckTokens() const {
+  constexpr int64_t kPiece = 1 << 16;
+  std::vector<int32_t> piece(std::min(kPiece, num_tokens()));
+  for (int64_t at = options_.begin; at < options_.end; at += kPiece) {
+    CASTOR_RETURN_IF_ERROR(file_->Read(at, std::min(kPiece, options_.end - at),
+                                       options_.vocabulary, piece.data()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
                                               int64_t vocabulary,
                                               uint64_t seed) {
   CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> train,
-                          TokenFile::Open(data.train, data.token_type));
+                          Keyed("data.train", TokenFile::Open(
+                                                  data.train, data.token_type)));
   TokenData::Options options;
   options.sequence_length = data.sequence_length;
   options.vocabulary = vocabulary;
@@ -85,19 +105,26 @@ absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
   TokenDataSplits splits;
   if (!data.validation.empty()) {
     CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> file,
-                            TokenFile::Open(data.validation, data.token_type));
+                            Keyed("data.validation",
+                                  TokenFile::Open(data.validation,
+                                                  data.token_type)));
     validation.end = file->size();
-    CASTOR_ASSIGN_OR_RETURN(splits.validation,
-                            TokenData::Create(std::move(file), validation));
+    CASTOR_ASSIGN_OR_RETURN(
+        splits.validation,
+        Keyed("data.validation",
+              TokenData::Create(std::move(file), validation)));
   } else if (data.validation_fraction > 0) {
     const int64_t kept = static_cast<int64_t>(std::floor(
         data.validation_fraction * static_cast<double>(train->size())));
     options.end = validation.begin = train->size() - kept;
-    CASTOR_ASSIGN_OR_RETURN(splits.validation,
-                            TokenData::Create(train, validation));
+    CASTOR_ASSIGN_OR_RETURN(
+        splits.validation,
+        Keyed("data.validation_fraction",
+              TokenData::Create(train, validation)));
   }
-  CASTOR_ASSIGN_OR_RETURN(splits.train,
-                          TokenData::Create(std::move(train), options));
+  CASTOR_ASSIGN_OR_RETURN(
+      splits.train,
+      Keyed("data.train", TokenData::Create(std::move(train), options)));
   return splits;
 }
 

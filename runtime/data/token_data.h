@@ -46,6 +46,9 @@ class TokenData {
   absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
                          int32_t* targets) const;
 
+  // Reads every token once. InvalidArgument: one is outside the vocabulary.
+  absl::Status CheckTokens() const;
+
  private:
   TokenData(std::shared_ptr<const TokenFile> file, const Options& options);
 
@@ -61,7 +64,7 @@ struct TokenDataSplits {
 
 // Opens what `data` names; a validation_fraction f takes the last
 // floor(f * N) tokens from training. Uses data.sequence_length, which must be
-// set. Errors as in TokenFile::Open and TokenData::Create.
+// set. Errors as in TokenFile::Open and TokenData::Create, after the key.
 absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
                                               int64_t vocabulary,
                                               uint64_t seed);

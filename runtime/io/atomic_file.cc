@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(
       // Left by a process of the same number, or a second writer in this one.
       if (errno == EEXIST) continue;
       return absl::ErrnoToStatus(
-          errno, absl::StrCat("cannot create ", temporary));
+          errno, absl::StrCat("cannot create a temporary file beside ", path));
     }
     // Without the lock (some network file systems) the file is written all the
     // same: only the clean-up after another process is less careful.

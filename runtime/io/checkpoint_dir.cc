@@ -83,7 +83,13 @@ absl::StatusOr<std::vector<CheckpointEntry>> CheckpointDir::List() const {
 
 absl::StatusOr<CheckpointEntry> CheckpointDir::FindLatest(
     std::vector<std::string>* skipped) const {
-  CASTOR_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, List());
+  absl::StatusOr<std::vector<CheckpointEntry>> listed = List();
+  if (absl::IsNotFound(listed.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        "no checkpoint in ", directory_, ": there is no such directory"));
+  }
+  CASTOR_RETURN_IF_ERROR(listed.status());
+  std::vector<CheckpointEntry>& entries = *listed;
   std::string first_reason;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const absl::Status status = Verify(entry->path);

@@ -8,10 +8,21 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace castor {
 namespace {
+
+// Without the library's own "[json.exception.parse_error.101] ".
+absl::string_view Plain(absl::string_view what) {
+  const size_t end = what.find("] ");
+  return absl::StartsWith(what, "[json.exception.") &&
+                 end != absl::string_view::npos
+             ? what.substr(end + 2)
+             : what;
+}
 
 using Json = nlohmann::json;
 
@@ -46,13 +57,14 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string&,
+  bool parse_error(std::size_t, const std::string&,
                    const nlohmann::detail::exception& error) override {
     // The library's text repeats the token read last, however long it is.
-    std::string what = error.what();
+    std::string what(Plain(error.what()));
     if (what.size() > 300) what = what.substr(0, 300) + "...";
-    return Refuse(absl::StrCat("not valid JSON at byte ", position, ": ",
-                               absl::Utf8SafeCHexEscape(what)));
+    what = absl::StrReplaceAll(absl::Utf8SafeCHexEscape(what),
+                               {{"\\'", "'"}, {"\\\"", "\""}});
+    return Refuse(absl::StrCat("not valid JSON: ", what));
   }
 
   const std::string& error() const { return error_; }
@@ -126,7 +138,7 @@ absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
     }
   } catch (const std::exception& error) {
     return absl::InvalidArgumentError(
-        absl::StrCat("not valid JSON: ", error.what()));
+        absl::StrCat("not valid JSON: ", Plain(error.what())));
   }
   return std::move(builder.root());
 }
