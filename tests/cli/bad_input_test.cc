@@ -1,0 +1,326 @@
+// Everything that a user can get wrong: exit code 2, one line that says what is
+// wrong, where, and what to do, and not a byte changed on disk.
+//
+// SHOW_MESSAGES=1 in the environment prints the lines, to be read.
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/cli_test_base.h"
+
+namespace castor::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BadInput : public CliTest {
+ protected:
+  // Every file and directory but what this fixture itself writes.
+  std::map<std::string, std::string> Snapshot() const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(directory())) {
+      const std::string name = entry.path().filename().string();
+      if (name == "stdout.txt" || name == "stderr.txt" || name == "run.json") {
+        continue;
+      }
+      files[entry.path().string()] =
+          entry.is_regular_file() ? ReadFile(entry.path().string()) : "/";
+    }
+    return files;
+  }
+
+  static std::vector<std::string> Names(
+      const std::map<std::string, std::string>& files) {
+    std::vector<std::string> names;
+    for (const auto& [name, bytes] : files) names.push_back(name);
+    return names;
+  }
+
+  // `run` is refused with all of `parts` in its line, and nothing is changed.
+  template <typename Run>
+  void ExpectRefused(const std::vector<std::string>& parts, Run run) const {
+    const auto before = Snapshot();
+    const ProcessResult result = run();
+    ExpectUserError(result);
+    for (const std::string& part : parts) {
+      EXPECT_THAT(result.err, HasSubstr(part));
+    }
+    EXPECT_EQ(Names(Snapshot()), Names(before)) << result.err;
+    EXPECT_TRUE(Snapshot() == before) << "a file has changed: " << result.err;
+  }
+  void ExpectUsageError(const std::vector<std::string>& args,
+                        const std::vector<std::string>& parts) const {
+    ExpectRefused(parts, [&] { return Castor(args); });
+  }
+  void ExpectTrainRefused(const std::vector<std::string>& args,
+                          const std::vector<std::string>& parts) const {
+    ExpectRefused(parts, [&] { return Train(SmallConfig(), args); });
+  }
+  void ExpectSetRefused(const std::string& set,
+                        const std::vector<std::string>& parts) const {
+    ExpectTrainRefused({"--set", set}, parts);
+  }
+};
+
+TEST_F(BadInput, OnTheCommandLine) {
+  ExpectUsageError({}, {"subcommand", "train", "plan", "export", "info"});
+  ExpectUsageError({"trian"}, {"unknown subcommand \"trian\"", "train"});
+  ExpectUsageError({"--fast"}, {"unknown option \"--fast\""});
+  ExpectUsageError({"train"}, {"CONFIG is required", "castor train --help"});
+  ExpectUsageError({"export", "x"}, {"DIR", "castor export --help"});
+  ExpectUsageError({"plan", "a.json", "b.json"}, {"b.json"});
+  ExpectTrainRefused({"--fast"}, {"--fast", "castor train --help"});
+  ExpectTrainRefused({"--resume", ""}, {"--resume", "empty"});
+  ExpectTrainRefused({"--summary", ""}, {"--summary", "empty"});
+  ExpectTrainRefused({"--trace"}, {"--trace", "FILE"});
+}
+
+TEST_F(BadInput, HelpIsNoError) {
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"train", "--help"},
+                                             {"plan", "--help"},
+                                             {"export", "--help"},
+                                             {"info", "--help"}}) {
+    const ProcessResult result = Castor(args);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.out, HasSubstr("Usage: castor"));
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+TEST_F(BadInput, AsConfigFile) {
+  const auto train = [&](const std::string& name) {
+    return [this, name] { return Castor({"train", name}); };
+  };
+  ExpectRefused({"none.json", "does not exist"}, train("none.json"));
+  ExpectRefused({"\".\"", "no regular file"}, train("."));
+  WriteFile(Path("broken.json"), "{\"steps\": 3,\n \"seed\" 1}");
+  ExpectRefused({"broken.json", "not valid JSON", "line 2"},
+                train("broken.json"));
+  WriteFile(Path("empty.json"), "");
+  ExpectRefused({"empty.json", "not valid JSON"}, train("empty.json"));
+  WriteFile(Path("list.json"), "[1, 2]");
+  ExpectRefused({"list.json", "expected an object"}, train("list.json"));
+  WriteFile(Path("twice.json"), "{\"steps\": 3, \"steps\": 4}");
+  ExpectRefused({"twice.json", "\"steps\" appears twice"}, train("twice.json"));
+  WriteFile(Path("bare.json"), "{}");
+  ExpectRefused({"bare.json", "model", "required"}, train("bare.json"));
+}
+
+TEST_F(BadInput, AsConfigKeyOrValue) {
+  ExpectSetRefused("memory.placment_policy=cpu",
+                   {"run.json: memory.placment_policy", "unknown key",
+                    "memory.placement_policy"});
+  ExpectSetRefused("lr=0.1", {"lr: unknown key", "optimizer.params.lr"});
+  ExpectSetRefused("memory.placement_policy=gpu",
+                   {"\"cuda\", \"cpu\", \"auto\"", "\"gpu\""});
+  ExpectSetRefused("steps=many", {"run.json: steps", "\"many\""});
+  ExpectSetRefused("steps=0", {"steps", "at least 1"});
+  ExpectSetRefused("steps=2.5", {"steps", "2.5"});
+  ExpectSetRefused("memory.device_memory=-1", {"memory.device_memory"});
+  ExpectSetRefused("memory.device_memory=3 bananas",
+                   {"memory.device_memory", "48MiB", "3 bananas"});
+  ExpectSetRefused("data=3", {"data", "expected an object"});
+  ExpectSetRefused("optimizer.params.betas=[0.9]", {"betas", "a list of 2"});
+  ExpectSetRefused("optimizer.type=SGD", {"optimizer.type", "\"AdamW\""});
+  ExpectSetRefused("train_batch_size=5",
+                   {"train_batch_size", "micro batch 2 x accumulation 2"});
+  ExpectSetRefused("model.n_embd=15", {"model.n_embd", "n_head"});
+  ExpectSetRefused("data.sequence_length=17",
+                   {"data.sequence_length", "17", "n_positions (16)"});
+  ExpectSetRefused("eval_interval=2", {"eval_interval", "data.validation"});
+  ExpectSetRefused("fp16.enabled=true", {"fp16", "bf16"});
+  ExpectSetRefused("device.type=cuda", {"device.type", "cuda", "host"});
+  ExpectSetRefused("steps", {"--set \"steps\"", "KEY=VALUE"});
+  ExpectSetRefused("=3", {"--set", "KEY=VALUE"});
+  ExpectSetRefused("steps.more=3", {"--set", "steps is 6"});
+  ExpectSetRefused("checkpoint.dir=", {"save_interval", "checkpoint.dir"});
+}
+
+TEST_F(BadInput, AsPatternThatMatchesNoParameter) {
+  ExpectSetRefused("model.frozen=[\"h.0.*\"]",
+                   {"model.frozen", "\"h.0.*\"", "transformer."});
+  ExpectSetRefused("optimizer.no_decay=[\"*.bais\"]",
+                   {"optimizer.no_decay", "\"*.bais\"", "transformer."});
+}
+
+TEST_F(BadInput, AsData) {
+  WriteFile(Path("empty.txt"), "");
+  WriteFile(Path("short.txt"), "sixteen letters!");
+  WriteFile(Path("odd.bin"), "abc");
+  WriteFile(Path("text.csv"), "a,b\n");
+  WriteFile(Path("high.txt"), SmallText(3000) + "\xc3\xa9");
+  std::filesystem::create_directory(Path("dir.txt"));
+  ExpectSetRefused("data.train=none.txt",
+                   {"data.train", Path("none.txt"), "No such file"});
+  ExpectSetRefused("data.train=dir.txt", {"data.train", "no regular file"});
+  ExpectSetRefused("data.train=empty.txt", {"data.train", "is empty"});
+  ExpectSetRefused("data.train=short.txt",
+                   {"data.train", "16 tokens", "16 + 1"});
+  ExpectSetRefused("data.train=odd.bin", {"data.train", "data.token_type"});
+  ExpectSetRefused("data.train=text.csv", {"data.train", ".txt", ".bin"});
+  // Found before training, not when its turn comes.
+  ExpectSetRefused("data.train=high.txt",
+                   {"data.train", "token 195 at position 3000",
+                    "model.vocab_size is 128"});
+  ExpectTrainRefused({"--set", "data.validation=high.txt", "--set",
+                      "eval_interval=2"},
+                     {"data.validation", "token 195"});
+  ExpectSetRefused("data.validation=none.txt", {"data.validation", "none.txt"});
+  ExpectSetRefused("data.validation_fraction=0.002",
+                   {"data.validation_fraction", "8 tokens"});
+  ExpectSetRefused("data.train=", {"data.train"});
+}
+
+TEST_F(BadInput, AsPretrainedDirectory) {
+  const auto train = [&](const std::string& name) {
+    return [this, name] {
+      Json config = SmallConfig();
+      config["model"] = {{"pretrained", name}};
+      return Train(config);
+    };
+  };
+  std::filesystem::create_directory(Path("hf"));
+  ExpectRefused({"model.pretrained", "none/config.json"}, train("none"));
+  ExpectRefused({"model.pretrained", "hf/config.json"}, train("hf"));
+  WriteFile(Path("hf/config.json"), R"({"model_type": "llama"})");
+  ExpectRefused({"model.pretrained", "llama"}, train("hf"));
+  WriteFile(Path("hf/config.json"),
+            R"({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8,
+                "n_positions": 16, "vocab_size": 128})");
+  ExpectRefused({"model.pretrained", "model.safetensors"}, train("hf"));
+  WriteFile(Path("hf/model.safetensors"), "not one");
+  ExpectRefused({"model.pretrained", "hf/model.safetensors"}, train("hf"));
+  const std::string header = R"({"x":{"dtype":"F32","shape":[1],)"
+                             R"("data_offsets":[0,4]}})";
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  WriteFile(Path("hf/model.safetensors"), file + header + "abcd");
+  ExpectRefused({"model.pretrained", "missing: transformer.wte.weight",
+                 "not known: \"x\""},
+                train("hf"));
+  ExpectSetRefused("model.pretrained=hf", {"model.n_", "model.pretrained"});
+}
+
+TEST_F(BadInput, AsOutput) {
+  ExpectTrainRefused({"--summary", "none/s.json"},
+                     {"--summary", "none/s.json"});
+  ExpectTrainRefused({"--trace", "none/t"}, {"--trace", "none/t"});
+  ExpectSetRefused("checkpoint.dir=text.txt", {"checkpoint.dir", "text.txt"});
+  ExpectSetRefused("checkpoint.dir=text.txt/out",
+                   {"checkpoint.dir", "text.txt/out"});
+}
+
+class BadResume : public BadInput {
+ protected:
+  BadResume() {
+    EXPECT_EQ(Train(SmallConfig()).exit_code, 0);
+    // The newest, which no test below may lose.
+    newest_ = ReadFile(Path("out/step-00000006.castor"));
+  }
+  void ExpectResumeRefused(const std::string& checkpoint,
+                           std::vector<std::string> args,
+                           const std::vector<std::string>& parts) const {
+    args.insert(args.end(), {"--resume", checkpoint});
+    ExpectTrainRefused(args, parts);
+  }
+  std::string newest_;
+};
+
+TEST_F(BadResume, FromNothing) {
+  ExpectResumeRefused("latest", {"--set", "checkpoint.dir=none"},
+                      {"--resume latest", Path("none"), "no such directory"});
+  std::filesystem::create_directory(Path("bare"));
+  ExpectResumeRefused("latest", {"--set", "checkpoint.dir=bare"},
+                      {"--resume latest", "no checkpoint in", "bare"});
+  ExpectResumeRefused("latest", {"--set", "checkpoint={}"},
+                      {"--resume latest", "checkpoint.dir"});
+  ExpectResumeRefused("none.castor", {}, {"--resume", "none.castor"});
+  ExpectResumeRefused("text.txt", {}, {"--resume", "text.txt", "not a whole"});
+  ExpectResumeRefused("out", {}, {"--resume", "out", "regular file"});
+}
+
+TEST_F(BadResume, FromAnotherRun) {
+  ExpectResumeRefused("latest", {"--set", "seed=8"},
+                      {"step-00000006.castor", "seed 7", "has 8"});
+  ExpectResumeRefused("latest", {"--set", "gradient_accumulation_steps=1"},
+                      {"24 samples in 6 steps", "train_batch_size 4"});
+  ExpectResumeRefused("latest", {"--set", "model.n_embd=32"},
+                      {"another model", "model.n_embd is 16", "32"});
+  // The same parameters, and yet another function.
+  ExpectResumeRefused("latest", {"--set", "model.n_head=4"},
+                      {"another model", "model.n_head is 2", "4"});
+  ExpectResumeRefused("latest", {"--set", "model.n_layer=1"},
+                      {"another model", "model.n_layer is 2", "1"});
+  ExpectResumeRefused("latest", {"--set", "model.tie_word_embeddings=false"},
+                      {"another model", "tie_word_embeddings is true"});
+}
+
+TEST_F(BadResume, FromADamagedFile) {
+  const std::string path = Path("out/step-00000006.castor");
+  const auto sha = [&](const std::vector<std::string>& args) {
+    return Summary(SmallConfig(), args)["parameters_sha256"];
+  };
+  const Json whole = sha({"--resume", "latest"});
+  std::vector<std::string> damaged = {"", newest_.substr(0, 10),
+                                      newest_.substr(0, newest_.size() / 2),
+                                      newest_.substr(0, newest_.size() - 1),
+                                      newest_ + "x"};
+  for (size_t at : {size_t{0}, size_t{9}, size_t{30}, newest_.size() / 3,
+                    newest_.size() - 300, newest_.size() - 3}) {
+    damaged.push_back(newest_);
+    damaged.back()[at] ^= 0x10;
+  }
+  for (const std::string& bytes : damaged) {
+    WriteFile(path, bytes);
+    ExpectResumeRefused(path, {}, {"--resume", path, "not a whole"});
+    // The one before it is found, and goes on to the same bits.
+    EXPECT_EQ(sha({"--resume", "latest"}), whole);
+    EXPECT_THAT(ReadFile(Path("stderr.txt")), HasSubstr("skipped step 6: "));
+    EXPECT_EQ(ReadFile(path), newest_);
+  }
+  WriteFile(path, "");
+  WriteFile(Path("out/step-00000004.castor"), "");
+  ExpectResumeRefused("latest", {},
+                      {"--resume latest", "none of the 2 checkpoints"});
+}
+
+TEST_F(BadResume, ThatWouldExportIt) {
+  ExpectUsageError({"export", "none", "hf"}, {"none"});
+  ExpectUsageError({"export", "text.txt", "hf"}, {"text.txt", "not a whole"});
+  ExpectUsageError({"export", "out", "text.txt"}, {"text.txt"});
+  ExpectUsageError({"export", "out", "text.txt/hf"}, {"text.txt/hf"});
+  std::string bytes = newest_;
+  bytes[bytes.size() / 3] ^= 1;
+  WriteFile(Path("bad.castor"), bytes);
+  ExpectUsageError({"export", "bad.castor", "hf"},
+                   {"bad.castor", "not a whole"});
+}
+
+// A run that fails has its last good checkpoint, and never a bad one.
+TEST_F(BadInput, AsLearningRateThatDiverges) {
+  Json config = SmallConfig();
+  config["checkpoint"]["save_interval"] = 1;
+  config["checkpoint"]["keep"] = 1;
+  config["steps"] = 50;
+  config.erase("scheduler");
+  ASSERT_EQ(Train(config, {"--set", "steps=2"}).exit_code, 0);
+  const ProcessResult result = Train(
+      config, {"--resume", "latest", "--set", "optimizer.params.lr=1e38"});
+  ExpectUserError(result);
+  EXPECT_THAT(result.err, HasSubstr("learning rate"));
+  // What is kept has only finite values, so that another rate can go on.
+  const ProcessResult kept = Castor({"export", "out", "hf"});
+  EXPECT_EQ(kept.exit_code, 0) << kept.err;
+  EXPECT_EQ(kept.err, "");
+  EXPECT_EQ(List("out").size(), 1u);
+}
+
+}  // namespace
+}  // namespace castor::testing

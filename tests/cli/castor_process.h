@@ -1,0 +1,48 @@
+// The real program as a child process, as a user runs it.
+#ifndef CASTOR_TESTS_CLI_CASTOR_PROCESS_H_
+#define CASTOR_TESTS_CLI_CASTOR_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace castor::testing {
+
+struct ProcessResult {
+  int exit_code = -1;  // -1: ended by a signal
+  int signal = 0;      // 0: none
+  std::string out;     // all of standard output
+  std::string err;
+};
+
+// Standard output and error go to files beside the test's own, so that nothing
+// blocks and nothing is lost when the child is killed.
+class CastorProcess {
+ public:
+  // Starts `castor ARGS...` in `directory`, which also takes the two files.
+  CastorProcess(const std::vector<std::string>& args,
+                const std::string& directory);
+  ~CastorProcess();  // kills a child that still runs
+  CastorProcess(const CastorProcess&) = delete;
+  CastorProcess& operator=(const CastorProcess&) = delete;
+
+  // Waits until standard output holds `text`. False: it ended without.
+  bool WaitForOutput(const std::string& text);
+  void Signal(int signal) const;
+  ProcessResult Wait();
+
+ private:
+  bool Running();  // and if not, `status_` is known
+  const std::string out_path_, err_path_;
+  pid_t pid_ = -1;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+ProcessResult RunCastor(const std::vector<std::string>& args,
+                        const std::string& directory);
+
+}  // namespace castor::testing
+
+#endif  // CASTOR_TESTS_CLI_CASTOR_PROCESS_H_

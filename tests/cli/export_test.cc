@@ -1,0 +1,161 @@
+// Hugging Face directories in and out: a round trip changes no byte.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/status_macros.h"
+#include "runtime/checkpoint.h"
+#include "runtime/io/hf_config.h"
+#include "runtime/io/safetensors.h"
+#include "runtime/io/safetensors_writer.h"
+#include "runtime/pretrained.h"
+#include "tests/cli/cli_test_base.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+std::string Fixture(const std::string& name) {
+  return "tests/fixtures/" + name + "/hf";
+}
+
+// `directory`'s values into chunks, a checkpoint, and out again to `exported`.
+absl::Status RoundTrip(const std::string& directory, DType dtype,
+                       const std::string& checkpoint,
+                       const std::string& exported) {
+  CASTOR_ASSIGN_OR_RETURN(const ModelConfig model, ReadHfConfig(directory));
+  CASTOR_ASSIGN_OR_RETURN(
+      Config config,
+      ParseConfig(R"({"model": {}, "data": {"train": "a.txt"}, "steps": 1,
+                      "train_batch_size": 1})",
+                  ""));
+  config.model = model;
+  TrainingCase c;
+  c.model = model;
+  c.dtype = dtype;
+  c.options.shape = {.batch = 1, .length = 4};
+  c.steps = 0;
+  c.source = [&](const Parameters& parameters)
+      -> absl::StatusOr<std::unique_ptr<ParameterSource>> {
+    return PretrainedSource::Open(directory, parameters);
+  };
+  return RunTraining(
+             c,
+             [&](Trainer& trainer) -> absl::Status {
+               CASTOR_RETURN_IF_ERROR(SaveCheckpoint(
+                   checkpoint, trainer.parameters(), trainer.store(),
+                   {.state = {}, .config = config}));
+               CASTOR_ASSIGN_OR_RETURN(const auto reader,
+                                       CheckpointReader::Open(checkpoint));
+               return ExportCheckpoint(*reader, trainer.parameters(), model,
+                                       exported);
+             })
+      .status();
+}
+
+class Export : public CliTest,
+               public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(Export, GivesBackTheFileThatHuggingFaceWrote) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const absl::Status status = RoundTrip(
+        Fixture(GetParam()), dtype, Path("a.castor"), Path("exported"));
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(ReadFile(Path("exported/model.safetensors")),
+              ReadFile(Fixture(GetParam()) + "/model.safetensors"));
+  }
+  const auto was = ReadHfConfig(Fixture(GetParam()));
+  const auto is = ReadHfConfig(Path("exported"));
+  ASSERT_TRUE(was.ok() && is.ok()) << was.status() << is.status();
+  EXPECT_EQ(*was, *is);
+}
+
+TEST_P(Export, TakesShardsWithAnIndex) {
+  const auto file =
+      SafetensorsFile::Open(Fixture(GetParam()) + "/model.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::filesystem::create_directory(Path("shards"));
+  std::filesystem::copy(Fixture(GetParam()) + "/config.json",
+                        Path("shards/config.json"));
+  std::vector<SafetensorsEntry> entries[3];
+  Json index = {{"metadata", {{"total_size", 0}}}};
+  int next = 0;
+  for (const SafetensorsTensor& tensor : (*file)->tensors()) {
+    const int shard = next++ % 3;
+    entries[shard].push_back({tensor.name, tensor.dtype, tensor.shape});
+    index["weight_map"][tensor.name] = "m" + std::to_string(shard) +
+                                       ".safetensors";
+  }
+  for (int shard = 0; shard < 3; ++shard) {
+    const auto writer = SafetensorsWriter::Create(
+        Path("shards/m" + std::to_string(shard) + ".safetensors"),
+        entries[shard]);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (const SafetensorsEntry& entry : (*writer)->entries()) {
+      ASSERT_TRUE((*writer)
+                      ->Append(entry.name, (*file)->Find(entry.name)->bytes)
+                      .ok());
+    }
+    ASSERT_TRUE((*writer)->Finish().ok());
+  }
+  WriteFile(Path("shards/model.safetensors.index.json"), index.dump());
+  const absl::Status status = RoundTrip(Path("shards"), DType::kFloat32,
+                                        Path("a.castor"), Path("exported"));
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ReadFile(Path("exported/model.safetensors")),
+            ReadFile(Fixture(GetParam()) + "/model.safetensors"));
+}
+
+// With a learning rate of 0 a step changes nothing, so that the program itself
+// makes the round trip: pretrained, chunks, a step, checkpoint, export.
+TEST_P(Export, RoundTripsThroughTheProgram) {
+  Json config = SmallConfig();
+  // Absolute: the program runs elsewhere.
+  config["model"] = {
+      {"pretrained", std::filesystem::absolute(Fixture(GetParam())).string()}};
+  config["data"] = {{"train", std::filesystem::absolute(
+                                  "tests/fixtures/" + GetParam() +
+                                  "/tokens.bin")
+                                  .string()},
+                    {"sequence_length", 5}};
+  config["steps"] = 1;
+  config["optimizer"]["params"]["lr"] = 0;
+  config.erase("scheduler");
+  const Json first = Summary(config);
+  const ProcessResult result = Castor({"export", "out", "exported"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(ReadFile(Path("exported/model.safetensors")),
+            ReadFile(Fixture(GetParam()) + "/model.safetensors"));
+
+  // What was exported is a pretrained model like any other.
+  config["model"]["pretrained"] = "exported";
+  config["checkpoint"]["dir"] = "again";
+  const Json second = Summary(config);
+  EXPECT_EQ(second["losses"], first["losses"]);
+  EXPECT_EQ(second["parameters_sha256"], first["parameters_sha256"]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, Export,
+                         ::testing::Values("gpt2_a", "gpt2_b", "gpt2_c"),
+                         [](const auto& info) { return info.param; });
+
+TEST_F(CliTest, ExportsWhatWasTrained) {
+  const Json summary = Summary(SmallConfig());
+  ASSERT_EQ(Castor({"export", "out/step-00000006.castor", "hf"}).exit_code, 0);
+  EXPECT_EQ(List("hf"), (std::vector<std::string>{"config.json",
+                                                  "model.safetensors"}));
+  Json config = SmallConfig();
+  config["model"] = {{"pretrained", "hf"}};
+  config["steps"] = 1;
+  config["optimizer"]["params"]["lr"] = 0;
+  config["checkpoint"]["dir"] = "again";
+  EXPECT_EQ(Summary(config)["parameters_sha256"],
+            summary["parameters_sha256"]);
+}
+
+}  // namespace
+}  // namespace castor::testing

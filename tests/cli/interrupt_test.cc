@@ -1,0 +1,78 @@
+// Ctrl-C: the step at hand is finished, saved, and gone on from to the same
+// bits.
+#include <signal.h>
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/cli_test_base.h"
+
+namespace castor::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Interrupted : public CliTest,
+                    public ::testing::WithParamInterface<int> {};
+
+TEST_P(Interrupted, FinishesTheStepSavesAndGoesOnToTheSameBits) {
+  Json config = SmallConfig();
+  config["checkpoint"] = {{"dir", "out"}};  // saves at the end only
+  config["steps"] = 400;
+  const Json whole = Summary(config);
+  std::filesystem::remove_all(Path("out"));
+
+  Json losses = Json::array();
+  int64_t last = 0;
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::string> args = {"train", "run.json", "--summary",
+                                     "summary.json"};
+    if (round > 0) args.insert(args.end(), {"--resume", "latest"});
+    CastorProcess process(args, directory());
+    ASSERT_TRUE(process.WaitForOutput(
+        "\nstep " + std::to_string(last + 1 + 5 * round) + "/"));
+    process.Signal(GetParam());
+    const ProcessResult result = process.Wait();
+    ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+    EXPECT_EQ(result.err, "");
+    const Json summary = Json::parse(ReadFile(Path("summary.json")));
+    const int64_t step = summary["steps"];
+    ASSERT_GT(step, last);
+    ASSERT_LT(step, 400);
+    EXPECT_EQ(static_cast<int64_t>(summary["losses"].size()), step - last);
+    EXPECT_THAT(result.out, HasSubstr("interrupted after step " +
+                                      std::to_string(step)));
+    EXPECT_THAT(result.out, HasSubstr("--resume latest"));
+    for (const Json& loss : summary["losses"]) losses.push_back(loss);
+    last = step;
+  }
+  const Json end = Summary(config, {"--resume", "latest"});
+  for (const Json& loss : end["losses"]) losses.push_back(loss);
+  EXPECT_EQ(losses, whole["losses"]);
+  EXPECT_EQ(end["parameters_sha256"], whole["parameters_sha256"]);
+  EXPECT_EQ(end["steps"], 400);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Interrupted,
+                         ::testing::Values(SIGINT, SIGTERM),
+                         [](const auto& info) {
+                           return info.param == SIGINT ? "Int" : "Term";
+                         });
+
+TEST_F(CliTest, InterruptedWithoutADirectorySaysThatNothingIsSaved) {
+  Json config = SmallConfig();
+  config.erase("checkpoint");
+  config["steps"] = 100000;
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json"}, directory());
+  ASSERT_TRUE(process.WaitForOutput("\nstep 2/"));
+  process.Signal(SIGINT);
+  const ProcessResult result = process.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("nothing was saved"));
+}
+
+}  // namespace
+}  // namespace castor::testing

@@ -1,0 +1,154 @@
+// kill -9 at random instants of training and of saving: whatever happened, a
+// resumed run ends with the bits of one that was left alone. Each resumption
+// has another policy, budget, chunk size and number of threads.
+//
+// CASTOR_KILLS: how many (24), CASTOR_KILL_SEED: of the random numbers (1).
+#include <signal.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/io/checkpoint_dir.h"
+#include "tests/cli/cli_test_base.h"
+
+namespace castor::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoll(text);
+}
+
+class KilledRun : public CliTest {
+ protected:
+  KilledRun()
+      : seed_(FromEnvironment("CASTOR_KILL_SEED", 1)), random_(seed_) {
+    config_ = SmallConfig();
+    config_["steps"] = 16;
+    // A file to be written, forced to disk and renamed after every step.
+    config_["checkpoint"] = {{"dir", "out"},
+                             {"save_interval", 1},
+                             {"keep", 2}};
+  }
+
+  int64_t Below(int64_t n) { return static_cast<int64_t>(random_() % n); }
+
+  // Placement at random, within what is admitted.
+  Json Placed() {
+    Json config = config_;
+    const char* const chunks[] = {"auto", "2KiB", "4KiB", "64KiB"};
+    const char* const chunk = chunks[Below(4)];
+    const char* const policies[] = {"cuda", "cpu", "auto"};
+    const char* const policy = policies[Below(3)];
+    config["memory"] = {{"placement_policy", policy},
+                        {"chunk_size", chunk},
+                        {"prefetch", Below(2) == 0}};
+    config["device"]["threads"] = 1 + Below(2);
+    const std::string key = std::string(policy) + chunk;
+    if (smallest_.count(key) == 0) {
+      Json once = config;
+      once["steps"] = 1;
+      once.erase("checkpoint");
+      smallest_[key] = Summary(once)["smallest_device_budget_bytes"];
+    }
+    config["memory"]["device_memory"] = smallest_[key] + 4096 * Below(30);
+    return config;
+  }
+
+  // All files that bear a checkpoint's name are whole, at every instant.
+  void ExpectWholeCheckpoints() const {
+    if (!Exists("out")) return;
+    const CheckpointDir dir(Path("out"));
+    const auto entries = dir.List();
+    ASSERT_TRUE(entries.ok()) << entries.status();
+    EXPECT_LE(entries->size(), 3u) << "2 kept, and one not yet removed";
+    std::vector<std::string> skipped;
+    if (!entries->empty()) {
+      const auto latest = dir.FindLatest(&skipped);
+      EXPECT_TRUE(latest.ok()) << latest.status();
+    }
+    EXPECT_THAT(skipped, IsEmpty());
+  }
+
+  int64_t Temporaries() const {
+    int64_t count = 0;
+    for (const std::string& name : List("out")) {
+      count += name.find(".tmp-") != std::string::npos;
+    }
+    return count;
+  }
+
+  bool HasCheckpoint() const {
+    for (const std::string& name : List("out")) {
+      if (StepOfCheckpointName(name) >= 0) return true;
+    }
+    return false;
+  }
+
+  const int64_t seed_;
+  std::mt19937_64 random_;
+  Json config_;
+  std::map<std::string, int64_t> smallest_;
+};
+
+TEST_F(KilledRun, GoesOnToTheBitsOfAnUndisturbedOne) {
+  const int64_t kills = FromEnvironment("CASTOR_KILLS", 24);
+  const auto start = std::chrono::steady_clock::now();
+  const Json whole = Summary(config_);
+  const int64_t whole_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::steady_clock::now() - start)
+          .count();
+  const std::string expected = whole["parameters_sha256"];
+  std::filesystem::remove_all(Path("out"));
+
+  int64_t killed = 0, while_saving = 0, before_any = 0, ended = 0;
+  while (killed < kills) {
+    const bool resume = HasCheckpoint();
+    before_any += !resume;
+    WriteConfig(Placed());
+    std::vector<std::string> args = {"train", "run.json", "--summary",
+                                     "summary.json"};
+    if (resume) args.insert(args.end(), {"--resume", "latest"});
+    CastorProcess process(args, directory());
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(Below(whole_us * 11 / 10)));
+    process.Signal(SIGKILL);
+    const ProcessResult result = process.Wait();
+    ExpectWholeCheckpoints();
+    if (result.signal == SIGKILL) {
+      ++killed;
+      while_saving += Temporaries() > 0;
+      continue;
+    }
+    ++ended;
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(Json::parse(ReadFile(Path("summary.json")))["parameters_sha256"],
+              expected)
+        << "seed " << seed_ << ", kill " << killed;
+    std::filesystem::remove_all(Path("out"));
+  }
+  std::printf("seed %ld: %ld kills, %ld of them while saving, %ld runs from "
+              "the start, %ld reached the end\n",
+              seed_, killed, while_saving, before_any, ended);
+
+  std::vector<std::string> args;
+  if (HasCheckpoint()) args = {"--resume", "latest"};
+  EXPECT_EQ(Summary(Placed(), args)["parameters_sha256"], expected)
+      << "seed " << seed_;
+  EXPECT_EQ(Temporaries(), 0);
+  EXPECT_EQ(List("out").size(), 2u);
+}
+
+}  // namespace
+}  // namespace castor::testing

@@ -1,0 +1,312 @@
+// castor train, end to end: what it prints, what it writes, and that the bits
+// do not depend on how memory is managed.
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "memory/exec/category.h"
+#include "tests/cli/cli_test_base.h"
+#include "tracer/trace_file.h"
+
+namespace castor::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class TrainCommand : public CliTest {};
+
+int64_t CountOf(const std::string& text, const std::string& part) {
+  int64_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST_F(TrainCommand, WritesEveryKeyOfTheSummary) {
+  Json config = SmallConfig();
+  config["memory"] = {{"placement_policy", "cpu"},
+                      {"device_memory", "160KiB"},
+                      {"host_memory", "1MiB"},
+                      {"warmup_steps", 2}};
+  const Json summary = Summary(config);
+  ASSERT_TRUE(summary["losses"].is_array());
+  EXPECT_EQ(summary["losses"].size(), 6u);
+  for (const Json& loss : summary["losses"]) {
+    // A loss is a float's mean, so a double in JSON says it exactly.
+    EXPECT_TRUE(loss.is_number_float()) << loss;
+    EXPECT_GT(loss.get<double>(), 0);
+  }
+  EXPECT_EQ(summary["steps"], 6);
+  EXPECT_EQ(summary["first_loss"], summary["losses"].front());
+  EXPECT_EQ(summary["final_loss"], summary["losses"].back());
+  EXPECT_EQ(summary["policy"], "cpu");
+  EXPECT_EQ(summary["warmup_steps"], 2);
+  EXPECT_EQ(summary["device_budget_bytes"], 160 * 1024);
+  for (const char* key :
+       {"device_peak_bytes", "host_peak_bytes", "h2d_bytes_per_step",
+        "d2h_bytes_per_step", "smallest_device_budget_bytes"}) {
+    ASSERT_TRUE(summary[key].is_number_integer()) << key;
+    EXPECT_GT(summary[key].get<int64_t>(), 0) << key;
+  }
+  EXPECT_LE(summary["device_peak_bytes"], summary["device_budget_bytes"]);
+  EXPECT_LE(summary["smallest_device_budget_bytes"],
+            summary["device_budget_bytes"]);
+  EXPECT_LE(summary["host_peak_bytes"], 1 << 20);
+  // Parameters come down at least once and gradients go up once.
+  const int64_t model_bytes = 4 * 8896;
+  EXPECT_GE(summary["h2d_bytes_per_step"], model_bytes);
+  EXPECT_GE(summary["d2h_bytes_per_step"], model_bytes);
+  for (const char* key :
+       {"stall_seconds_per_step", "step_seconds", "tokens_per_second"}) {
+    ASSERT_TRUE(summary[key].is_number()) << key;
+    EXPECT_GE(summary[key].get<double>(), 0) << key;
+  }
+  EXPECT_NEAR(summary["tokens_per_second"].get<double>() *
+                  summary["step_seconds"].get<double>(),
+              2 * 2 * 16, 1e-6);
+  const std::string sha = summary["parameters_sha256"];
+  EXPECT_EQ(sha.size(), 64u);
+  EXPECT_TRUE(std::all_of(sha.begin(), sha.end(), [](char c) {
+    return std::isdigit(c) || (c >= 'a' && c <= 'f');
+  })) << sha;
+  EXPECT_FALSE(summary.contains("refused"));
+}
+
+TEST_F(TrainCommand, GivesTheSameBitsUnderEveryPolicyAndBudget) {
+  const Json whole = Summary(SmallConfig(), {"--set", "checkpoint={}"});
+  const int64_t smallest = whole["smallest_device_budget_bytes"];
+  for (const char* policy : {"cuda", "cpu", "auto"}) {
+    for (const char* chunk : {"auto", "2KiB", "64KiB"}) {
+      Json config = SmallConfig();
+      config.erase("checkpoint");
+      config["memory"]["placement_policy"] = policy;
+      config["memory"]["chunk_size"] = chunk;
+      const Json wide = Summary(config);
+      EXPECT_EQ(wide["parameters_sha256"], whole["parameters_sha256"]);
+      EXPECT_EQ(wide["losses"], whole["losses"]);
+      config["memory"]["device_memory"] = wide["smallest_device_budget_bytes"];
+      const Json narrow = Summary(config);
+      EXPECT_EQ(narrow["parameters_sha256"], whole["parameters_sha256"])
+          << policy << " " << chunk;
+      EXPECT_EQ(narrow["losses"], whole["losses"]);
+    }
+  }
+  EXPECT_LT(smallest, whole["unmanaged_device_bytes"].get<int64_t>() / 2);
+}
+
+TEST_F(TrainCommand, PrintsThePlanBeforeTheFirstStepAndALinePerStep) {
+  const ProcessResult result = Train(SmallConfig());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const size_t plan = result.out.find("memory plan: policy auto");
+  const size_t first = result.out.find("\nstep 1/6  loss ");
+  ASSERT_NE(plan, std::string::npos) << result.out;
+  ASSERT_NE(first, std::string::npos) << result.out;
+  EXPECT_LT(plan, first);
+  for (const char* row : {"parameters", "gradients", "optimizer states",
+                          "activations", "workspace", "staging", "budget"}) {
+    EXPECT_LT(result.out.find(std::string("\n  ") + row), first) << row;
+  }
+  EXPECT_EQ(CountOf(result.out, "\nstep "), 6);
+  for (int step = 1; step <= 6; ++step) {
+    const size_t begin =
+        result.out.find("\nstep " + std::to_string(step) + "/6  loss ");
+    ASSERT_NE(begin, std::string::npos) << step;
+    const std::string line =
+        result.out.substr(begin + 1, result.out.find('\n', begin + 1) - begin);
+    for (const char* part : {"tokens/s", "device ", " of ", "bus in ", " out ",
+                             "waiting ", "% ", " left"}) {
+      EXPECT_THAT(line, HasSubstr(part));
+    }
+  }
+  EXPECT_THAT(result.out, HasSubstr("out/step-00000006.castor"));
+}
+
+TEST_F(TrainCommand, PrintsAsOftenAsAsked) {
+  Json config = SmallConfig();
+  config["steps_per_print"] = 4;
+  const ProcessResult result = Train(config);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(CountOf(result.out, "\nstep "), 3) << result.out;  // 1, 4, 6
+}
+
+TEST_F(TrainCommand, WritesATraceThatReadsBack) {
+  Json config = SmallConfig();
+  config["memory"] = {{"placement_policy", "cpu"}};
+  const Json summary = Summary(config, {"--trace", "run.trace"});
+  const auto trace = ReadTraceFile(Path("run.trace"));
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_FALSE(trace->truncated);
+
+  // The dry pass's, then the measured one of the same step.
+  ASSERT_EQ(trace->step_traces.size(), 2u);
+  EXPECT_FALSE(trace->step_traces[0].measured);
+  EXPECT_TRUE(trace->step_traces[1].measured);
+  EXPECT_EQ(trace->step_traces[0].ops.size(), trace->step_traces[1].ops.size());
+  // What computes has its operator's name, what moves its chunk's.
+  std::set<std::string> operators;
+  for (const OpRecord& op : trace->step_traces[1].ops) {
+    const bool input = op.name.rfind("input/", 0) == 0;
+    if (op.kind == OpKind::kCompute && !input) operators.insert(op.name);
+  }
+  ASSERT_GT(operators.size(), 50u);
+
+  std::map<int64_t, std::set<std::string>> ran;
+  std::set<std::string> streams;
+  for (const SpanRecord& span : trace->spans) {
+    streams.insert(span.stream);
+    EXPECT_GE(span.step, 1);
+    if (operators.count(span.name) > 0) ran[span.step].insert(span.name);
+  }
+  EXPECT_THAT(streams, ::testing::IsSupersetOf(
+                           {"compute", "host_to_device", "device_to_host"}));
+  ASSERT_FALSE(ran.empty());
+  for (const auto& [step, names] : ran) {
+    EXPECT_EQ(names.size(), operators.size()) << "of step " << step;
+  }
+
+  // P5: on each tier the categories sum to no more than the reported peak.
+  const std::map<std::string, int64_t> peaks = {
+      {"device", summary["device_peak_bytes"]},
+      {"host", summary["host_peak_bytes"]}};
+  std::set<std::string> tiers;
+  for (const MemoryRecord& memory : trace->memory) {
+    tiers.insert(memory.tier);
+    EXPECT_EQ(static_cast<int>(memory.bytes.size()), kNumCategories);
+    int64_t sum = 0;
+    for (const auto& [category, bytes] : memory.bytes) sum += bytes;
+    EXPECT_LE(sum, peaks.at(memory.tier));
+  }
+  EXPECT_THAT(tiers, ElementsAre("device", "host"));
+  // Tracing changes nothing.
+  EXPECT_EQ(Summary(config)["parameters_sha256"], summary["parameters_sha256"]);
+}
+
+TEST_F(TrainCommand, ReadsTokensOf16And32Bits) {
+  const std::string text = ReadFile(Path("text.txt"));
+  std::string narrow, wide;
+  for (char c : text) {
+    narrow += {c, '\0'};
+    wide += {c, '\0', '\0', '\0'};
+  }
+  WriteFile(Path("narrow.bin"), narrow);
+  WriteFile(Path("wide.bin"), wide);
+  const Json expected = Summary(SmallConfig());
+  Json config = SmallConfig();
+  config["data"]["train"] = "narrow.bin";
+  EXPECT_EQ(Summary(config)["parameters_sha256"],
+            expected["parameters_sha256"]);
+  config["data"]["train"] = "wide.bin";
+  config["data"]["token_type"] = "uint32";
+  EXPECT_EQ(Summary(config)["parameters_sha256"],
+            expected["parameters_sha256"]);
+}
+
+TEST_F(TrainCommand, EvaluatesWithoutDisturbingTraining) {
+  WriteFile(Path("val.txt"), SmallText(3000).substr(1000));
+  Json config = SmallConfig();
+  const Json plain = Summary(config);
+  config["data"]["validation"] = "val.txt";
+  config["eval_interval"] = 2;
+  config["eval_batches"] = 3;
+  const Json evaluated = Summary(config);
+  EXPECT_EQ(evaluated["parameters_sha256"], plain["parameters_sha256"]);
+  EXPECT_EQ(evaluated["losses"], plain["losses"]);
+  ASSERT_EQ(evaluated["evaluations"].size(), 3u);
+  EXPECT_EQ(evaluated["evaluations"][0]["step"], 2);
+  EXPECT_EQ(evaluated["evaluations"][2]["step"], 6);
+  EXPECT_LT(evaluated["evaluations"][2]["loss"],
+            evaluated["evaluations"][0]["loss"]);
+  EXPECT_THAT(evaluated["evaluations"][0]["loss"].get<double>(),
+              ::testing::AllOf(::testing::Gt(3.0), ::testing::Lt(6.0)));
+}
+
+TEST_F(TrainCommand, TakesOverridesOfAnyKey) {
+  Json config = SmallConfig();
+  config["steps"] = 3;
+  config["optimizer"]["params"]["lr"] = 0.01;
+  config["optimizer"]["params"]["betas"] = {0.8, 0.9};
+  const Json expected = Summary(config);
+  const Json overridden =
+      Summary(SmallConfig(), {"--set", "steps=3", "--set",
+                              "optimizer.params.lr=0.01", "--set",
+                              "optimizer.params.betas=[0.8, 0.9]"});
+  EXPECT_EQ(overridden["parameters_sha256"], expected["parameters_sha256"]);
+  EXPECT_EQ(overridden["steps"], 3);
+}
+
+TEST_F(TrainCommand, TakesPathsRelativeToTheConfig) {
+  std::filesystem::create_directory(Path("sub"));
+  std::filesystem::rename(Path("text.txt"), Path("sub/text.txt"));
+  WriteFile(Path("sub/run.json"),
+            "// a comment\n" + SmallConfig().dump() + " /* another */");
+  const ProcessResult result = Castor({"train", "sub/run.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(List("sub/out"), ElementsAre("step-00000004.castor",
+                                           "step-00000006.castor"));
+  EXPECT_FALSE(Exists("out"));
+}
+
+TEST_F(TrainCommand, KeepsAnEarlierRunsCheckpoints) {
+  Json config = SmallConfig();
+  ASSERT_EQ(Train(config).exit_code, 0);
+  const std::string old = ReadFile(Path("out/step-00000006.castor"));
+  config["seed"] = 8;
+  config["steps"] = 4;
+  const ProcessResult result = Train(config);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("earlier run moved to " + Path("out.1")));
+  EXPECT_EQ(ReadFile(Path("out.1/step-00000006.castor")), old);
+  EXPECT_THAT(List("out"), ElementsAre("step-00000002.castor",
+                                       "step-00000004.castor"));
+}
+
+TEST_F(TrainCommand, GoesBackToAnOlderCheckpointWithoutLosingTheNewer) {
+  Json config = SmallConfig();
+  config["checkpoint"]["keep"] = 3;
+  const Json whole = Summary(config);
+  const std::string newest = ReadFile(Path("out/step-00000006.castor"));
+  // Other settings from step 2 on: steps 4 and 6 are now another run's.
+  const std::vector<std::string> from_2 = {
+      "--resume", "out/step-00000002.castor", "--set", "steps=5", "--set",
+      "optimizer.params.lr=0.1"};
+  const Json other = Summary(config, from_2);
+  EXPECT_THAT(List("out"),
+              ElementsAre("step-00000002.castor", "step-00000004.castor",
+                          "step-00000005.castor"));
+  EXPECT_THAT(List("out.1"),
+              ElementsAre("step-00000004.castor", "step-00000006.castor"));
+  EXPECT_EQ(ReadFile(Path("out.1/step-00000006.castor")), newest);
+  EXPECT_NE(other["losses"][1], whole["losses"][3]);
+  EXPECT_EQ(other["losses"].size(), 3u);
+  EXPECT_EQ(other["losses"][0], whole["losses"][2]);
+}
+
+TEST_F(TrainCommand, SaysWhenNothingIsLeftToTrain) {
+  const Json whole = Summary(SmallConfig());
+  const Json again = Summary(SmallConfig(), {"--resume", "latest"});
+  EXPECT_EQ(again["steps"], 6);
+  EXPECT_EQ(again["parameters_sha256"], whole["parameters_sha256"]);
+  EXPECT_THAT(again["losses"], IsEmpty());
+  EXPECT_THAT(ReadFile(Path("stdout.txt")), HasSubstr("that is all of them"));
+}
+
+TEST_F(TrainCommand, SavesNothingWithoutADirectory) {
+  Json config = SmallConfig();
+  config.erase("checkpoint");
+  ASSERT_EQ(Train(config).exit_code, 0);
+  EXPECT_THAT(List("."), ElementsAre("run.json", "stderr.txt", "stdout.txt",
+                                     "text.txt"));
+}
+
+}  // namespace
+}  // namespace castor::testing
