@@ -1,6 +1,4 @@
 #include <hwloc.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +10,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "device/host/host_device.h"
+#include "memory/exec/host_memory.h"
 
 namespace castor::cli {
 namespace {
@@ -47,9 +46,7 @@ absl::StatusOr<double> Bandwidth(Device& device, std::byte* host,
 absl::Status PrintInfo() {
   std::printf("host device\n  processors  %d\n  memory      %s\n",
               AvailableProcessors(),
-              FormatBytes(static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
-                          sysconf(_SC_PAGESIZE))
-                  .c_str());
+              FormatBytes(PhysicalMemoryBytes()).c_str());
   hwloc_topology_t topology;
   if (hwloc_topology_init(&topology) == 0) {
     if (hwloc_topology_load(topology) == 0) {

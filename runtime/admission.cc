@@ -33,6 +33,7 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
   }
   device.workspace = op.workspace_bytes;
   device.staging = request.device_reserved_bytes;
+  host.staging = request.host_reserved_bytes;
   device.activations = op.non_model_peak_bytes - op.workspace_bytes;
   device.parameters =
       *peak - (device.total() - device.parameters);

@@ -1,5 +1,6 @@
 #include "runtime/device_backend.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@ absl::Status DeviceBackend::BeginStep(const StepTrace* trace,
   trace_ = trace;
   next_moment_ = 0;
   tag_step_ = tag_step;
+  arena_->set_tag(WorkTag{.step = tag_step}.Pack());
   return executor_.Adopt(std::move(plan));
 }
 
@@ -52,7 +54,7 @@ absl::StatusOr<int64_t> DeviceBackend::Allocate(int64_t bytes,
                                                 const std::string& owner) {
   CASTOR_ASSIGN_OR_RETURN(const BlockId block,
                           arena_->Allocate(bytes, category, End::kHigh, owner));
-  non_model_bytes_ += RoundUp(bytes, kBlockAlignment);
+  non_model_bytes_ += arena_->Bytes(block);  // a unit at least
   return block.value;
 }
 
@@ -76,6 +78,12 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(op.name, OpKind::kCompute));
   const OpRecord& record = trace_->ops[moment.value];
+  if (!std::equal(op.chunks.begin(), op.chunks.end(), record.chunks.begin(),
+                  record.chunks.end())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "operator \"", record.name, "\" uses other parameters than in its "
+        "trace: a model's operators may depend on shapes alone"));
+  }
   absl::InlinedVector<int64_t, 4> outputs;
   for (const OutputRequest& output : op.outputs) {
     CASTOR_ASSIGN_OR_RETURN(

@@ -208,6 +208,17 @@ absl::Status Engine::EndMicroBatch() {
   return absl::OkStatus();
 }
 
+void Engine::AbandonMicroBatch() {
+  tape_ = nullptr;
+  checkpoint_uses_ = nullptr;
+  grad_mode_ = GradMode::kOff;
+  for (auto& parameter : parameters_) {
+    parameter->early_gradient = Tensor();
+    parameter->holds_gradient = false;
+    parameter->state = TensorState::kHold;
+  }
+}
+
 absl::Status Engine::UpdateParameters() {
   phase_ = Phase::kOptimizer;
   CASTOR_CHECK(layout_ != nullptr);

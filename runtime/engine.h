@@ -172,6 +172,8 @@ class Engine {
   // After backward. FailedPrecondition if a trainable parameter got no
   // gradient.
   absl::Status EndMicroBatch();
+  // Forgets what a micro batch left behind that was not brought to its end.
+  void AbandonMicroBatch();
   // The optimizer's part of the step: every trainable chunk, in order.
   absl::Status UpdateParameters();
 

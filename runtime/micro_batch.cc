@@ -5,12 +5,51 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/tape.h"
+#include "tracer/work_tag.h"
 
 namespace castor {
+namespace {
+
+absl::Status CheckChunks(const ChunkLayout& layout) {
+  if (layout.num_chunks() - 1 <= WorkTag::kMaxChunk) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      layout.num_chunks(), " chunks are more than the ",
+      WorkTag::kMaxChunk + 1,
+      " that a model can have: raise memory.chunk_size"));
+}
+
+// From the first micro batch, so that a step of far too many is not walked
+// through. A step of n operators has moments 0 to n.
+absl::Status CheckOperators(int64_t operators, const StepShape& shape,
+                            const ChunkLayout* layout) {
+  int64_t updates = 0;
+  if (shape.training && layout != nullptr) {
+    for (const ChunkSpec& chunk : layout->chunks) updates += chunk.trainable;
+  }
+  const int64_t most = WorkTag::kMaxMoment - updates;
+  if (operators <= most / shape.micro_batches) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      operators, " operators in each of ", shape.micro_batches,
+      " micro batches and ", updates, " updates are more than the ",
+      WorkTag::kMaxMoment,
+      " operators that a step can have: lower gradient_accumulation_steps to "
+      "at most ",
+      most / operators));
+}
+
+}  // namespace
 
 absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
                                      const StepShape& shape, int64_t index,
                                      int64_t global_index, MicroBatch batch) {
+  for (const auto* data : {&batch.tokens, &batch.targets}) {
+    if (static_cast<int64_t>(data->size()) != shape.batch * shape.length) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a micro batch of ", shape.batch, " samples of ", shape.length,
+          " tokens needs ", shape.batch * shape.length,
+          " tokens and as many targets; one of them has ", data->size()));
+    }
+  }
   engine.BeginMicroBatch(index, shape.micro_batches, global_index,
                          shape.training);
   Tape tape(&engine);
@@ -51,14 +90,20 @@ absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const StepShape& shape,
                                  const ChunkLayout* layout, bool accumulate,
                                  const Roofline& roofline) {
+  if (layout != nullptr) CASTOR_RETURN_IF_ERROR(CheckChunks(*layout));
   DryBackend backend(roofline);
   // However the pass ends, the engine must forget a backend that is gone.
   struct Attached {
-    explicit Attached(Engine& engine, Backend* backend) : engine(engine) {
+    Attached(Engine& engine, Backend* backend)
+        : engine(engine), before(engine.backend()) {
       engine.SetBackend(backend);
     }
-    ~Attached() { engine.SetBackend(nullptr); }
+    ~Attached() {
+      engine.AbandonMicroBatch();
+      engine.SetBackend(before);
+    }
     Engine& engine;
+    Backend* const before;
   } attached(engine, &backend);
   for (int64_t i = 0; i < shape.micro_batches; ++i) {
     MicroBatch batch;
@@ -66,6 +111,9 @@ absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
     batch.targets.resize(shape.batch * shape.length);
     auto loss = RunMicroBatch(engine, model, shape, i, i, std::move(batch));
     if (!loss.ok()) return loss.status();
+    if (i > 0) continue;
+    CASTOR_RETURN_IF_ERROR(
+        CheckOperators(backend.operators(), shape, layout));
   }
   if (shape.training && layout != nullptr) {
     CASTOR_RETURN_IF_ERROR(engine.UpdateParameters());

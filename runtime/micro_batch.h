@@ -39,6 +39,7 @@ absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
 // it has no chunks, and the engine's first_use_order() is set. Leaves the
 // engine without a backend. `accumulate`: whether optimizer states hold sums of
 // micro batches, which an evaluation's shape cannot tell.
+// InvalidArgument: more operators or chunks than tracer/work_tag.h can number.
 absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const StepShape& shape,
                                  const ChunkLayout* layout, bool accumulate,

@@ -18,7 +18,7 @@ void StepMeter::Collect() {
       sink_(event, tag == by_tag_.end() ? 0 : open_[tag->second].report.step);
     }
     if (measuring_) unmeasured_.push_back(event);
-    if (tag == by_tag_.end() || event.tag.kind == WorkKind::kOther) continue;
+    if (tag == by_tag_.end()) continue;
     Open& open = open_[tag->second];
     open.end_ns = std::max(open.end_ns, event.end_ns);
     if (event.wait && event.stream == StreamId::kCompute) {

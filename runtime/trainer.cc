@@ -154,6 +154,7 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
   // "unlimited" is as much as everything takes, or more where only a part of
   // it may hold the optimizer states that the host has no room for.
   if (memory.device_bytes >= kUnlimitedBytes) {
+    memory.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
     memory.device_bytes = admission_.unmanaged_device_bytes;
     if (admission_.smallest_device_budget_bytes < kUnlimitedBytes) {
       memory.device_bytes = std::max(memory.device_bytes,
@@ -184,6 +185,8 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
                 &admission_);
     }
   }
+
+  CASTOR_RETURN_IF_ERROR(CheckMachine());
 
   CASTOR_ASSIGN_OR_RETURN(
       device_, HostDevice::Create({.memory_bytes = memory.device_bytes,
@@ -222,17 +225,46 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
   return absl::OkStatus();
 }
 
+// Device and host are the same machine's memory here: a run that fits both
+// budgets but not the machine would be ended by the system in mid-step.
+absl::Status Trainer::CheckMachine() const {
+  const int64_t device = admission_.device.total();
+  const int64_t host = admission_.host.total();
+  const int64_t machine = PhysicalMemoryBytes();
+  if (device + host <= machine) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "this run does not fit the machine: at the peak, in operator \"",
+      admission_.peak_operator, "\", it needs ",
+      FormatBytes(device), " of device memory and ", FormatBytes(host),
+      " of host memory, and this machine, which emulates the device, has ",
+      FormatBytes(machine), " in all: lower memory.device_memory, or train a "
+      "smaller model"));
+}
+
 // The smallest single changes of other settings that would make the run fit.
 std::vector<Remedy> Trainer::FindRemedies() {
   std::vector<Remedy> remedies;
   const MemoryOptions& memory = options_.memory;
   auto fits = [&](PlacementPolicy policy, const StepShape& shape) {
-    auto trace = DryRun(*engine_, *model_, shape, &layout_,
-                        shape.micro_batches > 1, RooflineOf(options_.threads));
-    return trace.ok() && std::holds_alternative<Plan>(
-                             MakePlan(policy, Request(*trace)));
+    const bool accumulate = shape.micro_batches > 1;
+    const Roofline roofline = RooflineOf(options_.threads);
+    auto training =
+        DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline);
+    if (!training.ok() || !std::holds_alternative<Plan>(
+                              MakePlan(policy, Request(*training)))) {
+      return false;
+    }
+    if (options_.eval_batch == 0) return true;
+    StepShape evaluation = EvaluationShape(options_);
+    evaluation.batch = std::min(evaluation.batch, shape.batch);
+    auto trace =
+        DryRun(*engine_, *model_, evaluation, &layout_, accumulate, roofline);
+    if (!trace.ok()) return false;
+    PlanRequest request = Request(*trace);
+    request.fixed_side = SafeSides(policy, *training);
+    return std::holds_alternative<Plan>(MakePlan(policy, request));
   };
-  if (memory.policy == PlacementPolicy::kCuda &&
+  if (memory.policy != PlacementPolicy::kAuto &&
       fits(PlacementPolicy::kAuto, options_.shape)) {
     remedies.push_back({"memory.placement_policy \"auto\""});
   }
@@ -324,11 +356,10 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
 absl::Status Trainer::Initialize(ParameterSource& source, int64_t step) {
   CASTOR_RETURN_IF_ERROR(FillChunks(engine_->parameters(), *store_, source));
   step_ = step;
-  meter_.Restart(device_->NowNs());
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> Trainer::RunStep(Program& program,
+absl::StatusOr<double> Trainer::TryStep(Program& program,
                                         const StepShape& shape,
                                         const NextMicroBatch& next) {
   ++tag_step_;
@@ -365,8 +396,19 @@ absl::StatusOr<double> Trainer::RunStep(Program& program,
   return sum / static_cast<double>(shape.micro_batches);
 }
 
+absl::StatusOr<double> Trainer::RunStep(Program& program,
+                                        const StepShape& shape,
+                                        const NextMicroBatch& next) {
+  if (idle_) meter_.Restart(device_->NowNs());
+  idle_ = false;
+  auto loss = TryStep(program, shape, next);
+  if (!loss.ok()) failure_.Update(loss.status());
+  return loss;
+}
+
 absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                                      const NextMicroBatch& next) {
+  CASTOR_RETURN_IF_ERROR(failure_);
   StepShape shape = options_.shape;
   shape.batch = batch;
   shape.length = length;
@@ -389,9 +431,10 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   optimizer_->BeginStep(step_ + 1, lr, static_cast<uint16_t>(tag_step_ + 1));
   CASTOR_ASSIGN_OR_RETURN(const double loss, RunStep(*program, shape, next));
   if (!std::isfinite(loss)) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    failure_.Update(absl::FailedPreconditionError(absl::StrCat(
         "the loss at step ", step_ + 1, " is not finite: lower the learning "
-        "rate, or resume from the last checkpoint with other settings"));
+        "rate, or resume from the last checkpoint with other settings")));
+    return failure_;
   }
   ++step_;
   ++program->steps;
@@ -415,7 +458,11 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
 
 absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
                                          const NextMicroBatch& next) {
-  CASTOR_CHECK(options_.eval_batch > 0 && batches > 0);
+  if (options_.eval_batch <= 0 || batches <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an evaluation of ", batches, " batches of ", options_.eval_batch,
+        " samples: set TrainerOptions::eval_batch and ask for at least one"));
+  }
   CASTOR_RETURN_IF_ERROR(Drain());
   const StepShape shape = EvaluationShape(options_);
   CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
@@ -426,14 +473,14 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
     sum += loss;
   }
   CASTOR_RETURN_IF_ERROR(Drain());
-  meter_.Restart(device_->NowNs());
   return sum / static_cast<double>(batches);
 }
 
 absl::Status Trainer::Drain() {
-  const absl::Status status = device_->Synchronize(device_->NowAll());
+  failure_.Update(device_->Synchronize(device_->NowAll()));
   meter_.FinaliseAll();
-  return status;
+  idle_ = true;
+  return failure_;
 }
 
 const Plan* Trainer::training_plan() const {

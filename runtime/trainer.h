@@ -93,7 +93,9 @@ class Trainer {
   // dropout. Leaves nothing behind that training could notice.
   absl::StatusOr<double> Evaluate(int64_t batches, const NextMicroBatch& next);
 
-  // Waits until all work is over.
+  // Waits until all work is over. Once a step has failed midway, this and every
+  // later call return that failure: what it left behind is neither trained on
+  // nor saved.
   absl::Status Drain();
 
   int64_t step() const { return step_; }
@@ -142,8 +144,12 @@ class Trainer {
   std::vector<Side> SafeSides(PlacementPolicy policy,
                               const StepTrace& training) const;
   std::vector<Remedy> FindRemedies();
+  absl::StatusOr<double> TryStep(Program& program, const StepShape& shape,
+                                 const NextMicroBatch& next);
+  // TryStep, keeping its failure.
   absl::StatusOr<double> RunStep(Program& program, const StepShape& shape,
                                  const NextMicroBatch& next);
+  absl::Status CheckMachine() const;
 
   Engine* const engine_;
   Model* const model_;
@@ -165,8 +171,10 @@ class Trainer {
   std::map<StepShape, std::unique_ptr<Program>> programs_;
   int64_t step_ = 0;
   uint16_t tag_step_ = 0;
+  absl::Status failure_;  // the first of a step
+  bool idle_ = true;      // nothing queued since the last Drain
+  Fence previous_step_;   // all of its work
   // The store's counts when the step at hand began.
-  Fence previous_step_;  // all of its work
   int64_t h2d_at_begin_ = 0;
   int64_t d2h_at_begin_ = 0;
 };

@@ -125,5 +125,50 @@ TEST(StepsOfSeveralShapes, RefuseAShapeThatDoesNotFitAndGoOn) {
   EXPECT_EQ((*trainer)->step(), 2);
 }
 
+TEST(StepsOfSeveralShapes, RefuseAShapeThatTheModelDoesNotTakeAndGoOn) {
+  Engine engine(DType::kFloat32, 3);
+  const ZeroInit scope(engine);
+  models::Gpt2 model(SmallModel());
+  TrainerOptions options;
+  options.shape = {.batch = 1, .length = 8};
+  auto trainer = Trainer::Create(&engine, &model, options);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  InitialValues values(3);
+  ASSERT_TRUE((*trainer)->Initialize(values).ok());
+  const auto batch = [](int64_t length) {
+    return [length]() -> absl::StatusOr<MicroBatch> {
+      return RandomMicroBatch(5, 0, {.batch = 1, .length = length}, 97);
+    };
+  };
+  ASSERT_TRUE((*trainer)->Step(batch(8)).ok());
+  const absl::Status refused = (*trainer)->Step(1, 65, batch(65)).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;  // n_positions 64
+  EXPECT_TRUE((*trainer)->Step(batch(8)).ok());
+}
+
+TEST(FailedStep, IsTheLastOne) {
+  Engine engine(DType::kFloat32, 3);
+  const ZeroInit scope(engine);
+  models::Gpt2 model(SmallModel());
+  TrainerOptions options;
+  options.shape = {.batch = 1, .length = 8, .micro_batches = 2};
+  options.eval_batch = 1;
+  auto trainer = Trainer::Create(&engine, &model, options);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  InitialValues values(3);
+  ASSERT_TRUE((*trainer)->Initialize(values).ok());
+  // The second micro batch is of the wrong size: the first has left gradients.
+  int64_t length = 8;
+  const auto next = [&]() -> absl::StatusOr<MicroBatch> {
+    return RandomMicroBatch(5, 0, {.batch = 1, .length = length++}, 97);
+  };
+  const absl::Status failed = (*trainer)->Step(next).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(failed)) << failed;
+  length = 8;
+  EXPECT_EQ((*trainer)->Step(next).status(), failed);
+  EXPECT_EQ((*trainer)->Evaluate(1, next).status(), failed);
+  EXPECT_EQ((*trainer)->Drain(), failed);
+}
+
 }  // namespace
 }  // namespace castor::testing

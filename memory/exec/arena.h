@@ -70,7 +70,7 @@ struct ArenaOptions {
   // it was written, shows.
   bool scribble_freed = false;
   // The observer's tag of moves and scribbles and of the waits before them.
-  int64_t tag = -1;
+  int64_t tag = 0;
 };
 
 struct ArenaStats {
@@ -121,6 +121,8 @@ class Arena {
   void SetSplit(BlockId block, Category a, Category b, int64_t bytes_of_b);
 
   // What the arena can hold: the budget, but for less than kBlockAlignment.
+  // The observer's tag from now on.
+  void set_tag(int64_t tag) { options_.tag = tag; }
   int64_t capacity_bytes() const { return capacity_bytes_; }
   int64_t free_bytes() const { return capacity_bytes_ - stats_.used_bytes; }
   int64_t LargestHoleBytes() const;
@@ -176,7 +178,7 @@ class Arena {
   void UpdatePeaks();
 
   Device* const device_;
-  const ArenaOptions options_;
+  ArenaOptions options_;
   std::byte* const memory_;
   const int64_t capacity_bytes_;
   ArenaStats stats_;

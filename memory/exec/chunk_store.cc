@@ -29,13 +29,18 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
   std::unique_ptr<ChunkStore> store(
       new ChunkStore(device, arena, host, layout, accumulate));
   store->chunks_.resize(layout->num_chunks());
+  // All homes first: they are what crosses the bus, so theirs is the pinned
+  // memory.
+  for (int64_t i = 0; i < layout->num_chunks(); ++i) {
+    const ChunkId id(i);
+    CASTOR_ASSIGN_OR_RETURN(
+        store->chunks_[i].home,
+        host->Allocate(layout->payload_bytes(id), Category::kParameters,
+                       ChunkName(id)));
+  }
   for (int64_t i = 0; i < layout->num_chunks(); ++i) {
     const ChunkId id(i);
     Chunk& chunk = store->chunks_[i];
-    CASTOR_ASSIGN_OR_RETURN(
-        chunk.home,
-        host->Allocate(layout->payload_bytes(id), Category::kParameters,
-                       ChunkName(id)));
     chunk.side = sides[i];
     const int64_t states = store->states_bytes(id);
     if (states == 0) continue;
