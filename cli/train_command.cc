@@ -41,8 +41,15 @@ absl::Status At(absl::string_view where, const absl::Status& status) {
                       absl::StrCat(where, ": ", status.message()));
 }
 
-// Says now what would otherwise be known only when the work is done.
+// Says now what would otherwise be known only when the work is done. What
+// takes its name by a rename must not take that of a directory or device.
 absl::Status CheckWritable(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) &&
+      !std::filesystem::is_regular_file(path, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is no regular file"));
+  }
   return AtomicFile::Create(path).status();
 }
 
@@ -317,11 +324,16 @@ absl::Status TrainRun::End() {
   return absl::OkStatus();
 }
 
-absl::Status TrainOrRefuse(const TrainArguments& arguments) {
+absl::Status TrainOrRefuse(TrainArguments arguments) {
   CASTOR_ASSIGN_OR_RETURN(
       const Config config,
       LoadConfig(arguments.config_path, arguments.overrides));
   if (!arguments.summary_path.empty()) {
+    // A rename would put the file in a link's place, not in its target's.
+    std::error_code error;
+    const auto target =
+        std::filesystem::canonical(arguments.summary_path, error);
+    if (!error) arguments.summary_path = target.string();
     CASTOR_RETURN_IF_ERROR(
         At("--summary", CheckWritable(arguments.summary_path)));
   }

@@ -90,9 +90,9 @@ absl::Status TokenData::CheckTokens() const {
 absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
                                               int64_t vocabulary,
                                               uint64_t seed) {
-  CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> train,
-                          Keyed("data.train", TokenFile::Open(
-                                                  data.train, data.token_type)));
+  CASTOR_ASSIGN_OR_RETURN(
+      std::shared_ptr<const TokenFile> train,
+      Keyed("data.train", TokenFile::Open(data.train, data.token_type)));
   TokenData::Options options;
   options.sequence_length = data.sequence_length;
   options.vocabulary = vocabulary;

@@ -212,6 +212,11 @@ TEST_F(BadInput, AsOutput) {
   ExpectTrainRefused({"--summary", "none/s.json"},
                      {"--summary", "none/s.json"});
   ExpectTrainRefused({"--trace", "none/t"}, {"--trace", "none/t"});
+  std::filesystem::create_directory(Path("there"));
+  ExpectTrainRefused({"--summary", "there"}, {"--summary", "no regular file"});
+  ExpectTrainRefused({"--summary", "/dev/null"},
+                     {"--summary", "/dev/null is no regular file"});
+  ExpectTrainRefused({"--trace", "there"}, {"--trace", "there"});
   ExpectSetRefused("checkpoint.dir=text.txt", {"checkpoint.dir", "text.txt"});
   ExpectSetRefused("checkpoint.dir=text.txt/out",
                    {"checkpoint.dir", "text.txt/out"});

@@ -34,7 +34,7 @@ class KilledRun : public CliTest {
   KilledRun()
       : seed_(FromEnvironment("CASTOR_KILL_SEED", 1)), random_(seed_) {
     config_ = SmallConfig();
-    config_["steps"] = 16;
+    config_["steps"] = 12;
     // A file to be written, forced to disk and renamed after every step.
     config_["checkpoint"] = {{"dir", "out"},
                              {"save_interval", 1},
@@ -71,7 +71,6 @@ class KilledRun : public CliTest {
     const CheckpointDir dir(Path("out"));
     const auto entries = dir.List();
     ASSERT_TRUE(entries.ok()) << entries.status();
-    EXPECT_LE(entries->size(), 3u) << "2 kept, and one not yet removed";
     std::vector<std::string> skipped;
     if (!entries->empty()) {
       const auto latest = dir.FindLatest(&skipped);
@@ -105,7 +104,8 @@ TEST_F(KilledRun, GoesOnToTheBitsOfAnUndisturbedOne) {
   const int64_t kills = FromEnvironment("CASTOR_KILLS", 24);
   const auto start = std::chrono::steady_clock::now();
   const Json whole = Summary(config_);
-  const int64_t whole_us =
+  // Follows the machine's load, so that most runs are killed before their end.
+  int64_t window_us =
       std::chrono::duration_cast<std::chrono::microseconds>(
           std::chrono::steady_clock::now() - start)
           .count();
@@ -122,16 +122,24 @@ TEST_F(KilledRun, GoesOnToTheBitsOfAnUndisturbedOne) {
     if (resume) args.insert(args.end(), {"--resume", "latest"});
     CastorProcess process(args, directory());
     std::this_thread::sleep_for(
-        std::chrono::microseconds(Below(whole_us * 11 / 10)));
+        std::chrono::microseconds(Below(window_us)));
+    // Half of them wait for the next checkpoint that is being written.
+    if (Below(2) == 0) {
+      for (int poll = 0; poll < 500 && Temporaries() == 0; ++poll) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
     process.Signal(SIGKILL);
     const ProcessResult result = process.Wait();
     ExpectWholeCheckpoints();
     if (result.signal == SIGKILL) {
       ++killed;
+      window_us += window_us / 16;
       while_saving += Temporaries() > 0;
       continue;
     }
     ++ended;
+    window_us -= window_us / 4;
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_EQ(Json::parse(ReadFile(Path("summary.json")))["parameters_sha256"],
               expected)
@@ -147,7 +155,6 @@ TEST_F(KilledRun, GoesOnToTheBitsOfAnUndisturbedOne) {
   EXPECT_EQ(Summary(Placed(), args)["parameters_sha256"], expected)
       << "seed " << seed_;
   EXPECT_EQ(Temporaries(), 0);
-  EXPECT_EQ(List("out").size(), 2u);
 }
 
 }  // namespace

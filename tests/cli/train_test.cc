@@ -2,6 +2,7 @@
 // do not depend on how memory is managed.
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -101,6 +102,16 @@ TEST_F(TrainCommand, GivesTheSameBitsUnderEveryPolicyAndBudget) {
     }
   }
   EXPECT_LT(smallest, whole["unmanaged_device_bytes"].get<int64_t>() / 2);
+}
+
+TEST_F(TrainCommand, WritesTheSummaryWhereALinkLeads) {
+  std::filesystem::create_directory(Path("figures"));
+  WriteFile(Path("figures/target.json"), "old");
+  std::filesystem::create_symlink("figures/target.json",
+                                  Path("summary.json"));
+  EXPECT_EQ(Summary(SmallConfig())["steps"], 6);
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("summary.json")));
+  EXPECT_THAT(List("figures"), ElementsAre("target.json"));
 }
 
 TEST_F(TrainCommand, PrintsThePlanBeforeTheFirstStepAndALinePerStep) {
