@@ -35,6 +35,11 @@ struct AttentionShape {
   RandomKey key;
 };
 
+// InvalidArgument: a negative size, no head size, a dropout outside of [0, 1),
+// more positions or a larger head size than the kernels' scratch has room for.
+// They check it too; who asks here knows before anything is computed.
+absl::Status CheckAttentionShape(const AttentionShape& shape);
+
 struct AttentionForwardArgs {
   AttentionShape shape;
   const void* qkv = nullptr;  // [B, T, 3C]

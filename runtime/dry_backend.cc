@@ -44,7 +44,9 @@ int64_t Roofline::Duration(double flops, double bytes) const {
 }
 
 int64_t DryBackend::Allocate(int64_t bytes) {
-  const int64_t rounded = RoundUp(bytes, kBlockAlignment);
+  // The arena gives a block of no bytes a whole unit too.
+  const int64_t rounded =
+      std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
   live_bytes_ += rounded;
   bytes_.push_back(rounded);
   return static_cast<int64_t>(bytes_.size()) - 1;

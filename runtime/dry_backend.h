@@ -32,6 +32,7 @@ class DryBackend final : public Backend {
   absl::Status Update(UpdateOp op) override;
   void Release(int64_t storage_id) override;
 
+  int64_t operators() const { return static_cast<int64_t>(ops_.size()); }
   // The trace so far, with a signature over all of it and the chunks of
   // `layout` (may be null: no chunks). The trace's durations are estimates.
   StepTrace Finish(const ChunkLayout* layout, bool accumulate, bool training,

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/modules.h"
@@ -13,6 +15,7 @@
 #include "runtime/ops/head_loss.h"
 #include "runtime/tape.h"
 #include "runtime/trainer.h"
+#include "tracer/work_tag.h"
 
 namespace castor {
 namespace {
@@ -21,13 +24,28 @@ namespace {
 // beside its values when the block is recomputed.
 class SharedModel final : public Model {
  public:
-  enum class Fault { kNone, kNoLoss, kWideLoss, kInRecomputation };
+  enum class Fault {
+    kNone,
+    kNoLoss,
+    kWideLoss,
+    kInRecomputation,
+    kEmptyTensor
+  };
 
   absl::StatusOr<Tensor> Loss(Engine& engine, const Tensor& tokens,
                               const Tensor& targets) override {
     if (fault == Fault::kNoLoss) return Tensor();
     CASTOR_ASSIGN_OR_RETURN(Tensor x, wte_(engine, tokens));
     if (fault == Fault::kWideLoss) return x;
+    Tensor empty;
+    if (fault == Fault::kEmptyTensor) {
+      Op op(engine, "empty");
+      const int out = op.Output({0}, DType::kFloat32);
+      CASTOR_RETURN_IF_ERROR(op.Run([](const Pointers&, const ExecContext&) {
+        return absl::OkStatus();
+      }));
+      empty = op.output(out);
+    }
     CASTOR_ASSIGN_OR_RETURN(
         x,
         Checkpoint(engine, x,
@@ -56,6 +74,12 @@ class MicroBatchTest : public ::testing::Test {
     return DryRun(engine_, model_, {.batch = 1, .length = 4}, nullptr,
                   /*accumulate=*/false, {})
         .status();
+  }
+  absl::StatusOr<StepTrace> TraceOf(int64_t micro_batches,
+                                    const ChunkLayout* layout) {
+    return DryRun(engine_, model_,
+                  {.batch = 1, .length = 4, .micro_batches = micro_batches},
+                  layout, micro_batches > 1, {});
   }
   absl::StatusOr<double> TrainOneStep(int64_t device_bytes) {
     TrainerOptions options;
@@ -97,6 +121,44 @@ TEST_F(MicroBatchTest, DryPassThatFailedLeavesNothingBehind) {
   }
   model_.fault = Fault::kNone;
   EXPECT_TRUE(Dry().ok()) << Dry();
+}
+
+TEST_F(MicroBatchTest, MoreOperatorsThanAStepCanHaveAreRefusedAtOnce) {
+  const auto one = TraceOf(1, nullptr);
+  ASSERT_TRUE(one.ok()) << one.status();
+  const int64_t operators = static_cast<int64_t>(one->ops.size());
+  const int64_t most = WorkTag::kMaxMoment / operators;
+  const auto refused = TraceOf(most + 1, nullptr);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
+  EXPECT_NE(refused.status().message().find(absl::StrCat(
+                "lower gradient_accumulation_steps to at most ", most)),
+            std::string::npos)
+      << refused.status();
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      TraceOf(std::numeric_limits<int64_t>::max(), nullptr).status()));
+  EXPECT_TRUE(Dry().ok()) << Dry();
+}
+
+TEST_F(MicroBatchTest, MoreChunksThanAModelCanHaveAreRefused) {
+  ChunkLayout layout;
+  layout.chunks.resize(WorkTag::kMaxChunk + 2);
+  const auto refused = TraceOf(1, &layout);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
+  EXPECT_NE(refused.status().message().find("1048576 chunks"),
+            std::string::npos)
+      << refused.status();
+  EXPECT_NE(refused.status().message().find("memory.chunk_size"),
+            std::string::npos)
+      << refused.status();
+}
+
+TEST_F(MicroBatchTest, TensorWithoutElementsTakesWhatTheDryPassSays) {
+  const auto expected = TrainOneStep(kUnlimitedBytes);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  model_.fault = Fault::kEmptyTensor;
+  const auto loss = TrainOneStep(kUnlimitedBytes);
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  EXPECT_EQ(*loss, *expected);
 }
 
 TEST_F(MicroBatchTest, RefusalAndFailureLeaveTheEngineToTheNextTrainer) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/ops/add.h"
 
@@ -12,6 +13,11 @@ absl::Status GradientSink::Add(Engine& engine, int64_t tensor_id,
                                Tensor gradient) {
   auto [at, inserted] = gradients_.try_emplace(tensor_id, gradient);
   if (inserted) return absl::OkStatus();
+  if (at->second.shape().elements() != gradient.shape().elements()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a tensor's gradients of shapes ", at->second.shape().ToString(),
+        " and ", gradient.shape().ToString(), " cannot be added"));
+  }
   Tensor sum = std::move(at->second);
   gradients_.erase(at);
   CASTOR_RETURN_IF_ERROR(ops::AddInto(engine, sum, std::move(gradient)));
@@ -40,6 +46,12 @@ absl::Status Tape::RunBackward(int64_t output_id, Tensor gradient,
     if (!dy && !(from_loss && node.output_id == output_id)) {
       CASTOR_RETURN_IF_ERROR(engine_->TakeBack(node.uses));
       continue;
+    }
+    if (dy && dy.shape().elements() != node.output_shape.elements()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "an operator's backward gave a gradient of shape ",
+          dy.shape().ToString(), " for a tensor of shape ",
+          node.output_shape.ToString()));
     }
     CASTOR_RETURN_IF_ERROR(node.backward(std::move(dy), sink));
   }

@@ -22,6 +22,7 @@ namespace castor {
 class GradientSink {
  public:
   // Adds `gradient` to that of the tensor with identity `tensor_id`.
+  // InvalidArgument: what has come before is of another size.
   absl::Status Add(Engine& engine, int64_t tensor_id, Tensor gradient);
   // Takes what has come so far, empty if nothing: for operators that add it
   // themselves. The result goes back through Add.
@@ -47,19 +48,22 @@ class Tape {
   }
   void Record(const Tensor& output, Backward backward,
               Engine::ExpectedUses uses) {
-    nodes_.push_back({output.id(), std::move(backward), std::move(uses)});
+    nodes_.push_back(
+        {output.id(), output.shape(), std::move(backward), std::move(uses)});
   }
 
   // Runs all nodes, last first, starting from the gradient of `output` (empty
   // when it is the loss). Nodes whose output got no gradient are skipped, and
   // what they announced is taken back.
   // Afterwards the tape is empty and `sink` holds the leaves' gradients.
+  // InvalidArgument: a node gave a gradient of another size than its tensor's.
   absl::Status RunBackward(int64_t output_id, Tensor gradient,
                            GradientSink& sink);
 
  private:
   struct Node {
     int64_t output_id;
+    Shape output_shape;
     Backward backward;
     Engine::ExpectedUses uses;
   };

@@ -80,6 +80,38 @@ TEST_F(TapeTest, SinkSumsTensorsThatAreAllHeldIntoANewOne) {
   EXPECT_EQ(Values(kept), std::vector<float>(4, 3));
 }
 
+// Both shapes are told.
+bool Refuses(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) &&
+         status.message().find("[4]") != absl::string_view::npos &&
+         status.message().find("[2]") != absl::string_view::npos;
+}
+
+TEST_F(TapeTest, SinkRefusesAGradientOfAnotherSize) {
+  GradientSink sink;
+  ASSERT_TRUE(sink.Add(engine_, 7, Make(1)).ok());
+  const auto other = engine_.Upload("other", {2}, {0, 0});
+  ASSERT_TRUE(other.ok());
+  const absl::Status status = sink.Add(engine_, 7, *other);
+  EXPECT_TRUE(Refuses(status)) << status;
+}
+
+TEST_F(TapeTest, NodeOfAnotherSizeThanItsGradientEndsTheWalk) {
+  Tape tape(&engine_);
+  const Tensor leaf = Make(0), middle = Make(0), loss = Make(0);
+  tape.Record(middle, Pass("middle", leaf.id()));
+  tape.Record(loss,
+              [&, this](Tensor, GradientSink& sink) -> absl::Status {
+                CASTOR_ASSIGN_OR_RETURN(const Tensor other,
+                                        engine_.Upload("other", {2}, {0, 0}));
+                return sink.Add(engine_, middle.id(), other);
+              });
+  GradientSink sink;
+  const absl::Status status = tape.RunBackward(loss.id(), Tensor(), sink);
+  EXPECT_TRUE(Refuses(status)) << status;
+  EXPECT_TRUE(ran_.empty());
+}
+
 TEST_F(TapeTest, NodesRunLastFirstAndGradientsReachTheLeaves) {
   Tape tape(&engine_);
   const Tensor leaf = Make(0), middle = Make(0), loss = Make(0);

@@ -31,6 +31,10 @@ constexpr absl::string_view WorkKindName(WorkKind kind) {
 // 4 bits of kind, 16 of step (modulo 2^16), 23 of moment, 20 of chunk, each of
 // the last two shifted by one so that 0 means none.
 struct WorkTag {
+  // The largest that fit.
+  static constexpr int64_t kMaxMoment = (int64_t{1} << 23) - 2;
+  static constexpr int64_t kMaxChunk = (int64_t{1} << 20) - 2;
+
   WorkKind kind = WorkKind::kOther;
   uint16_t step = 0;
   int64_t moment = -1;

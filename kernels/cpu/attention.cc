@@ -317,6 +317,10 @@ class BackwardHead {
 
 }  // namespace
 
+absl::Status CheckAttentionShape(const AttentionShape& shape) {
+  return Check(shape);
+}
+
 int64_t AttentionForwardWorkspaceBytes(const AttentionShape&) { return 0; }
 
 absl::Status AttentionForward(const ExecContext& context,

@@ -48,6 +48,14 @@ absl::Status Backward(Engine& engine, const kernels::AttentionShape& shape,
 absl::StatusOr<Tensor> CausalAttention(Engine& engine, const Tensor& qkv,
                                        int64_t heads, float dropout,
                                        absl::string_view site) {
+  if (qkv.shape().rank() != 3 || heads < 1 || heads > qkv.shape()[2] / 3 ||
+      qkv.shape()[2] % (3 * heads) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", site, "\" of ", heads,
+        " heads takes a qkv of shape [B, T, 3C], C a multiple of the heads, "
+        "not one of shape ",
+        qkv.shape().ToString()));
+  }
   const int64_t channels = qkv.shape()[2] / 3;
   const kernels::AttentionShape shape = {
       .batch = qkv.shape()[0],
@@ -57,6 +65,14 @@ absl::StatusOr<Tensor> CausalAttention(Engine& engine, const Tensor& qkv,
       .dtype = qkv.dtype(),
       .dropout = engine.training() ? dropout : 0.0f,
       .key = engine.DropoutKey(site)};
+  // Else the kernel would say it at step 1, long after the dry pass.
+  if (const absl::Status status = kernels::CheckAttentionShape(shape);
+      !status.ok()) {
+    return absl::Status(
+        status.code(),
+        absl::StrCat("\"", site, "\" with a qkv of shape ",
+                     qkv.shape().ToString(), ": ", status.message()));
+  }
   Op op(engine, absl::StrCat(site, "/forward"));
   const int in = op.Read(qkv);
   const int out =

@@ -12,6 +12,12 @@ namespace castor::ops {
 absl::StatusOr<Tensor> Dropout(Engine& engine, const Tensor& x,
                                const Tensor& residual, float probability,
                                absl::string_view site) {
+  if (residual && residual.shape().elements() != x.shape().elements()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", site, "\" cannot add a residual of shape ",
+        residual.shape().ToString(), " to an input of shape ",
+        x.shape().ToString()));
+  }
   const float p_drop = engine.training() ? probability : 0.0f;
   if (p_drop == 0.0f && !residual) return x;
   const DType dtype = x.dtype();

@@ -10,7 +10,7 @@ namespace castor::ops {
 
 // y = dropout(x) + residual; `residual` may be empty. The mask is keyed by
 // `site`, which must be unique in the model, and the micro batch. Outside of
-// training p counts as 0.
+// training p counts as 0. InvalidArgument: the residual is of another size.
 absl::StatusOr<Tensor> Dropout(Engine& engine, const Tensor& x,
                                const Tensor& residual, float p,
                                absl::string_view site);

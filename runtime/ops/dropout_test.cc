@@ -78,5 +78,25 @@ TEST(Dropout, PassesGradientToTheSummandThatNeedsOneAlone) {
   }
 }
 
+TEST(Dropout, RefusesAResidualOfAnotherSize) {
+  for (float p : {0.0f, 0.25f}) {
+    GradientCase c;
+    c.make = [p]() -> LossFunction {
+      return [p, a = nn::Embedding("a", 5, 4), b = nn::Embedding("b", 5, 3)](
+                 Engine& engine, const Tensor& tokens,
+                 const Tensor& targets) -> absl::StatusOr<Tensor> {
+        CASTOR_ASSIGN_OR_RETURN(const Tensor x, a(engine, tokens));
+        CASTOR_ASSIGN_OR_RETURN(const Tensor y, b(engine, tokens));
+        CASTOR_ASSIGN_OR_RETURN(const Tensor z,
+                                ops::Dropout(engine, x, y, p, "drop"));
+        return ops::HeadLoss(engine, z, a.weight(), targets);
+      };
+    };
+    const absl::Status status =
+        CheckRefusal(c, {"\"drop\"", "[2, 3, 4]", "[2, 3, 3]"});
+    EXPECT_TRUE(status.ok()) << "p " << p << ": " << status;
+  }
+}
+
 }  // namespace
 }  // namespace castor::testing

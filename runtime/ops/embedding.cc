@@ -12,6 +12,18 @@ namespace castor::ops {
 
 absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
                                  Parameter& table, Tensor addend) {
+  if (table.shape.rank() != 2 || indices.shape().rank() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", table.name, "\" of shape ", table.shape.ToString(),
+        " is no table [V, C] for indices [B, T] of shape ",
+        indices.shape().ToString()));
+  }
+  const Shape shape = {indices.shape()[0], indices.shape()[1], table.shape[1]};
+  if (addend && addend.shape() != shape) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", table.name, "\" gives a tensor of shape ", shape.ToString(),
+        " and cannot add it to one of shape ", addend.shape().ToString()));
+  }
   const DType dtype = engine.dtype();
   const int64_t rows = indices.shape().elements();
   const int64_t vocabulary = table.shape[0];
@@ -24,10 +36,7 @@ absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
   const int in_table = op.Read(table);
   int in_addend = -1;
   if (addend) in_addend = in_place ? op.Write(addend) : op.Read(addend);
-  const int out =
-      in_place ? in_addend
-               : op.Output({indices.shape()[0], indices.shape()[1], channels},
-                           dtype);
+  const int out = in_place ? in_addend : op.Output(shape, dtype);
   op.Cost(0, (in_addend >= 0 ? 3.0 : 2.0) * rows * channels * SizeOf(dtype));
   CASTOR_RETURN_IF_ERROR(op.Run(
       [=](const Pointers& p, const ExecContext& context) -> absl::Status {

@@ -147,5 +147,42 @@ TEST(Embedding, IndexOutsideOfTheTableIsAnErrorThatNamesTheOperator) {
       << status;
 }
 
+TEST(Embedding, RefusesATableThatIsNoMatrix) {
+  for (const Shape& shape : {Shape{20}, Shape{5, 2, 2}}) {
+    GradientCase c;
+    c.make = [shape]() -> LossFunction {
+      Parameter& table = MakeParameter("table", shape, {});
+      return [&table](Engine& engine, const Tensor& tokens, const Tensor&) {
+        return ops::Embedding(engine, tokens, table, Tensor());
+      };
+    };
+    const absl::Status status =
+        CheckRefusal(c, {"\"table\" of shape " + shape.ToString(), "[2, 3]"});
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(Embedding, RefusesIndicesAndAddendsOfAnotherShape) {
+  GradientCase c;
+  c.make = Between(4, 4, []() -> Layer {
+    return [table = nn::Embedding("b", 5, 4)](
+               Engine& engine, const Tensor& x) { return table(engine, x); };
+  });
+  absl::Status status =
+      CheckRefusal(c, {"\"b.weight\" of shape [5, 4]", "[2, 3, 4]"});
+  EXPECT_TRUE(status.ok()) << status;
+
+  c.make = []() -> LossFunction {
+    return [a = nn::Embedding("a", 5, 3), b = nn::Embedding("b", 5, 4)](
+               Engine& engine, const Tensor& tokens,
+               const Tensor&) -> absl::StatusOr<Tensor> {
+      CASTOR_ASSIGN_OR_RETURN(Tensor x, a(engine, tokens));
+      return b(engine, tokens, std::move(x));
+    };
+  };
+  status = CheckRefusal(c, {"\"b.weight\"", "[2, 3, 4]", "[2, 3, 3]"});
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 }  // namespace
 }  // namespace castor::testing

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/status_macros.h"
+#include "runtime/micro_batch.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/modules.h"
 #include "runtime/nn/zero_init.h"
@@ -268,6 +269,31 @@ absl::Status CheckGradients(const GradientCase& c) {
     }
   }
   return CompareWithTrainer(c, engine, model, gradients);
+}
+
+absl::Status DryPass(const GradientCase& c) {
+  Engine engine(DType::kFloat32, c.seed);
+  ZeroInit scope(engine);
+  FunctionModel model(c.make());
+  CASTOR_RETURN_IF_ERROR(engine.construction_status());
+  engine.set_checkpoint_activations(c.checkpoint_activations);
+  return DryRun(engine, model, c.shape, nullptr, c.shape.micro_batches > 1, {})
+      .status();
+}
+
+absl::Status CheckRefusal(const GradientCase& c,
+                          const std::vector<std::string>& parts) {
+  const absl::Status status = DryPass(c);
+  if (!absl::IsInvalidArgument(status)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("not refused as a bad request: ", status.ToString()));
+  }
+  for (const std::string& part : parts) {
+    if (status.message().find(part) != absl::string_view::npos) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("no ", part, " in: ", status.message()));
+  }
+  return absl::OkStatus();
 }
 
 std::function<LossFunction()> Between(int64_t in, int64_t out,

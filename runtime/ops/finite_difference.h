@@ -58,6 +58,14 @@ struct GradientCase {
 // and both numbers. Any other error is the model's own.
 absl::Status CheckGradients(const GradientCase& c);
 
+// What the dry pass says of the case.
+absl::Status DryPass(const GradientCase& c);
+
+// FailedPrecondition unless the dry pass refuses the case as InvalidArgument,
+// in a message that has each of `parts`.
+absl::Status CheckRefusal(const GradientCase& c,
+                          const std::vector<std::string>& parts);
+
 // embedding ("wte") -> layer -> head ("head.weight") with `c`'s vocabulary.
 std::function<LossFunction()> Between(int64_t in, int64_t out,
                                       std::function<Layer()> make,

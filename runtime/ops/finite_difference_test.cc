@@ -71,5 +71,19 @@ TEST(FiniteDifference, NamesAParameterThatTakesNoPart) {
       << status;
 }
 
+TEST(CheckRefusal, WantsARefusalThatSaysEveryPart) {
+  GradientCase c = IdentityCase(1);
+  EXPECT_TRUE(DryPass(c).ok()) << DryPass(c);
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckRefusal(c, {})));
+  c.make = Between(4, 3, []() -> Layer {
+    return [](Engine&, const Tensor& x) -> absl::StatusOr<Tensor> {
+      return x;
+    };
+  });
+  EXPECT_TRUE(CheckRefusal(c, {"\"head.weight\"", "[5, 3]"}).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      CheckRefusal(c, {"\"head.weight\"", "[5, 4]"})));
+}
+
 }  // namespace
 }  // namespace castor::testing

@@ -47,6 +47,16 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
 
 absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
                                 const Tensor& targets) {
+  if (w.shape.rank() != 2 || w.shape[1] != x.shape().columns()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", w.name, "\" of shape ", w.shape.ToString(),
+        " is no head for an input of shape ", x.shape().ToString()));
+  }
+  if (targets.shape().elements() != x.shape().rows()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", w.name, "\" got targets of shape ", targets.shape().ToString(),
+        " for an input of shape ", x.shape().ToString(), ": one a row"));
+  }
   const kernels::HeadLossShape shape = {.rows = x.shape().rows(),
                                         .channels = x.shape().columns(),
                                         .vocabulary = w.shape[0],

@@ -9,7 +9,7 @@ namespace castor::ops {
 
 // loss [1] (fp32) = mean cross-entropy of x [.., C] w [V, C]^T against targets
 // (int32, one per row; -100 takes no part). Its backward starts from
-// Engine::loss_gradient().
+// Engine::loss_gradient(). InvalidArgument: w or targets of another shape.
 absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
                                 const Tensor& targets);
 

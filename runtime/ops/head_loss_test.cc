@@ -74,5 +74,44 @@ TEST(HeadLoss, NothingToTrainIsAnError) {
       << status;
 }
 
+TEST(HeadLoss, RefusesAHeadOfAnotherShape) {
+  for (const Shape& shape : {Shape{5, 3}, Shape{20}, Shape{5, 4, 2}}) {
+    GradientCase c;
+    c.make = [shape]() -> LossFunction {
+      Parameter& head = MakeParameter("head", shape, {});
+      return [wte = nn::Embedding("wte", 5, 4), &head](
+                 Engine& engine, const Tensor& tokens,
+                 const Tensor& targets) -> absl::StatusOr<Tensor> {
+        CASTOR_ASSIGN_OR_RETURN(const Tensor x, wte(engine, tokens));
+        return ops::HeadLoss(engine, x, head, targets);
+      };
+    };
+    const absl::Status status = CheckRefusal(
+        c, {"\"head\" of shape " + shape.ToString(), "[2, 3, 4]"});
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(HeadLoss, RefusesMoreOrFewerTargetsThanRows) {
+  for (int64_t length : {2, 4}) {
+    GradientCase c;
+    c.make = [length]() -> LossFunction {
+      return [wte = nn::Embedding("wte", 5, 4), length](
+                 Engine& engine, const Tensor& tokens,
+                 const Tensor&) -> absl::StatusOr<Tensor> {
+        CASTOR_ASSIGN_OR_RETURN(const Tensor x, wte(engine, tokens));
+        CASTOR_ASSIGN_OR_RETURN(
+            const Tensor targets,
+            engine.Upload("other", {2, length},
+                          std::vector<int32_t>(2 * length)));
+        return ops::HeadLoss(engine, x, wte.weight(), targets);
+      };
+    };
+    const absl::Status status = CheckRefusal(
+        c, {"\"wte.weight\"", Shape{2, length}.ToString(), "[2, 3, 4]"});
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
 }  // namespace
 }  // namespace castor::testing

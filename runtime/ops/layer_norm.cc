@@ -10,6 +10,13 @@
 namespace castor::ops {
 namespace {
 
+absl::Status CheckSize(const Parameter& parameter, const Tensor& x) {
+  if (parameter.elements() == x.shape().columns()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", parameter.name, "\" of shape ", parameter.shape.ToString(),
+      " does not normalise an input of shape ", x.shape().ToString()));
+}
+
 // What backward keeps of forward.
 struct Saved {
   kernels::LayerNormShape shape;
@@ -27,6 +34,13 @@ absl::Status BackwardInput(Engine& engine, const Saved& saved, int64_t x_id,
                            const Tensor& dy, Parameter& gamma,
                            GradientSink& sink) {
   Tensor residual = sink.Take(x_id);
+  if (residual &&
+      residual.shape().elements() != saved.x.shape().elements()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", gamma.name, "\" cannot add the gradient of its input of shape ",
+        saved.x.shape().ToString(), " to one of shape ",
+        residual.shape().ToString()));
+  }
   const bool in_place = residual && residual.unique();
   Op op(engine, absl::StrCat(gamma.name, "/backward_input"));
   const int in_dy = op.Read(dy);
@@ -91,6 +105,8 @@ absl::Status BackwardParameters(Engine& engine, const Saved& saved,
 absl::StatusOr<Tensor> LayerNorm(Engine& engine, const Tensor& x,
                                  Parameter& gamma, Parameter& beta,
                                  float epsilon) {
+  CASTOR_RETURN_IF_ERROR(CheckSize(gamma, x));
+  CASTOR_RETURN_IF_ERROR(CheckSize(beta, x));
   const kernels::LayerNormShape shape = {.rows = x.shape().rows(),
                                          .channels = x.shape().columns(),
                                          .dtype = x.dtype()};

@@ -8,6 +8,7 @@
 namespace castor::ops {
 
 // y [.., C] = layer norm of x [.., C]; gamma, beta [C].
+// InvalidArgument: either is of another size.
 absl::StatusOr<Tensor> LayerNorm(Engine& engine, const Tensor& x,
                                  Parameter& gamma, Parameter& beta,
                                  float epsilon);

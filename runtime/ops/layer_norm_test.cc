@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "runtime/nn/modules.h"
+#include "runtime/ops/dropout.h"
 #include "runtime/ops/finite_difference.h"
+#include "runtime/tape.h"
 
 namespace castor::testing {
 namespace {
@@ -51,6 +54,49 @@ TEST(LayerNorm, OneParameterForBothGainAndShiftGetsBothGradients) {
     };
   });
   const absl::Status status = CheckGradients(c);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(LayerNorm, RefusesAGainOrAShiftOfAnotherSize) {
+  struct Case {
+    int64_t gamma, beta;
+    std::string says;
+  };
+  for (const Case& sizes : {Case{5, 6, "\"gamma\" of shape [5]"},
+                            Case{6, 7, "\"beta\" of shape [7]"}}) {
+    GradientCase c;
+    c.make = Between(6, 6, [&sizes]() -> Layer {
+      Parameter& gamma = MakeParameter("gamma", {sizes.gamma}, {.mean = 1});
+      Parameter& beta = MakeParameter("beta", {sizes.beta}, {});
+      return [&gamma, &beta](Engine& engine, const Tensor& x) {
+        return ops::LayerNorm(engine, x, gamma, beta, 0.1f);
+      };
+    });
+    const absl::Status status = CheckRefusal(c, {sizes.says, "[2, 3, 6]"});
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// The sum of norm(x) and x, by an operator whose gradient of x is of shape [2].
+TEST(LayerNorm, RefusesToAddAGradientOfAnotherSize) {
+  GradientCase c;
+  c.make = Between(6, 6, []() -> Layer {
+    return [norm = nn::LayerNorm("norm", 6)](
+               Engine& engine, const Tensor& x) -> absl::StatusOr<Tensor> {
+      CASTOR_ASSIGN_OR_RETURN(const Tensor y, norm(engine, x));
+      const Tensor wrong = x.Alias(engine.NewTensorId());
+      engine.tape()->Record(
+          wrong,
+          [&engine, id = x.id()](Tensor, GradientSink& sink) -> absl::Status {
+            CASTOR_ASSIGN_OR_RETURN(Tensor dx,
+                                    engine.Upload("wrong", {2}, {0, 0}));
+            return sink.Add(engine, id, std::move(dx));
+          });
+      return ops::Dropout(engine, y, wrong, 0.0f, "sum");
+    };
+  });
+  const absl::Status status =
+      CheckRefusal(c, {"\"norm.weight\"", "[2, 3, 6]", "[2]"});
   EXPECT_TRUE(status.ok()) << status;
 }
 

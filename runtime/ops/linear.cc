@@ -127,11 +127,17 @@ absl::StatusOr<Tensor> Linear(Engine& engine, const Tensor& x, Parameter& w,
                    .o = w.shape[out_in ? 0 : 1],
                    .dtype = x.dtype(),
                    .out_in = out_in};
-  if (w.shape[out_in ? 1 : 0] != s.i) {
+  if (w.shape.rank() != 2 || w.shape[out_in ? 1 : 0] != s.i) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", w.name, "\" of shape ", w.shape.ToString(),
                      " does not take an input of shape ",
                      x.shape().ToString()));
+  }
+  if (bias != nullptr && bias->elements() != s.o) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", bias->name, "\" of shape ", bias->shape.ToString(),
+                     " is no bias for \"", w.name, "\" of shape ",
+                     w.shape.ToString()));
   }
   kernels::MatmulArgs args = ForwardArgs(s);
   Op op(engine, absl::StrCat(SiteOf(w), "/forward"));

@@ -13,6 +13,7 @@ enum class WeightLayout {
 };
 
 // y [.., O] = x [.., I] w (+ bias [O]). `bias` may be null.
+// InvalidArgument: w or bias of another shape.
 absl::StatusOr<Tensor> Linear(Engine& engine, const Tensor& x, Parameter& w,
                               Parameter* bias, WeightLayout layout);
 

@@ -71,5 +71,39 @@ TEST(Linear, RefusesAnInputOfAnotherWidth) {
       << status;
 }
 
+GradientCase ShapesCase(const Shape& weight, const Shape& bias,
+                        ops::WeightLayout layout) {
+  GradientCase c;
+  c.make = Between(4, 3, [=]() -> Layer {
+    Parameter& w = MakeParameter("w", weight, {});
+    Parameter& b = MakeParameter("b", bias, {});
+    return [&w, &b, layout](Engine& engine, const Tensor& x) {
+      return ops::Linear(engine, x, w, &b, layout);
+    };
+  });
+  return c;
+}
+
+TEST_P(LinearTest, RefusesABiasOfAnotherSize) {
+  const Shape w = GetParam() == ops::WeightLayout::kOutIn ? Shape{3, 4}
+                                                          : Shape{4, 3};
+  for (int64_t size : {2, 4}) {
+    const absl::Status status =
+        CheckRefusal(ShapesCase(w, {size}, GetParam()),
+                     {"\"b\" of shape " + Shape{size}.ToString(),
+                      "\"w\" of shape " + w.ToString()});
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST_P(LinearTest, RefusesAWeightThatIsNoMatrix) {
+  for (const Shape& w : {Shape{12}, Shape{4}, Shape{4, 4, 2}}) {
+    const absl::Status status =
+        CheckRefusal(ShapesCase(w, {3}, GetParam()),
+                     {"\"w\" of shape " + w.ToString(), "[2, 3, 4]"});
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
 }  // namespace
 }  // namespace castor::testing
