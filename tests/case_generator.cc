@@ -131,7 +131,8 @@ TrainingCase RandomModel(uint64_t seed) {
   model.resid_pdrop = random.Pick({0.0, 0.0, 0.2});
   model.embd_pdrop = random.Pick({0.0, 0.0, 0.3});
   model.attn_pdrop = random.Pick({0.0, 0.0, 0.1});
-  model.initializer_range = 0.2;  // so that gradients differ from layer to layer
+  // Large enough for gradients to differ from layer to layer.
+  model.initializer_range = 0.2;
   model.frozen = RandomFrozen(model, random);
 
   c.dtype = random.Chance(0.5) ? DType::kFloat32 : DType::kBFloat16;
@@ -247,8 +248,8 @@ std::string Describe(const TrainingCase& c) {
       &text,
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
                       "checkpointing %d, evaluation after step %d of %d, ",
-                      DTypeName(c.dtype), c.seed, c.steps, o.shape.micro_batches,
-                      o.shape.batch, o.shape.length, o.checkpoint_activations,
+                      DTypeName(c.dtype), c.seed, c.steps,
+                      o.shape.micro_batches, o.shape.batch, o.shape.length, o.checkpoint_activations,
                       c.evaluate_after, o.eval_batch),
       absl::StrFormat("%s, beta2 %g, clipping %g, decay %g (biases %g), "
                       "lr %g %g\n",

@@ -97,9 +97,9 @@ absl::Status CheckMemory(const TrainingCase& c, Trainer& trainer) {
         "device peak ", stats.peak_bytes, " of ", memory.device_bytes));
   }
   if (trainer.host_stats().peak_bytes > memory.host_bytes) {
-    return absl::InternalError(absl::StrCat("host peak ",
-                                            trainer.host_stats().peak_bytes, " of ",
-                                            memory.host_bytes));
+    return absl::InternalError(
+        absl::StrCat("host peak ", trainer.host_stats().peak_bytes, " of ",
+                     memory.host_bytes));
   }
   if (stats.used.Sum() != stats.used_bytes ||
       stats.used_at_peak.Sum() != stats.peak_bytes) {

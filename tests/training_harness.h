@@ -50,8 +50,8 @@ struct TrainingResult {
 };
 
 // Random tokens below `vocabulary`, a function of (seed, index).
-MicroBatch RandomMicroBatch(uint64_t seed, int64_t index, const StepShape& shape,
-                            int64_t vocabulary);
+MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
+                            const StepShape& shape, int64_t vocabulary);
 
 // Over all parameters and optimizer states, in the order of names.
 absl::StatusOr<std::string> StateSha256(Trainer& trainer);
