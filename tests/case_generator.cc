@@ -249,7 +249,8 @@ std::string Describe(const TrainingCase& c) {
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
                       "checkpointing %d, evaluation after step %d of %d, ",
                       DTypeName(c.dtype), c.seed, c.steps,
-                      o.shape.micro_batches, o.shape.batch, o.shape.length, o.checkpoint_activations,
+                      o.shape.micro_batches, o.shape.batch, o.shape.length,
+                      o.checkpoint_activations,
                       c.evaluate_after, o.eval_batch),
       absl::StrFormat("%s, beta2 %g, clipping %g, decay %g (biases %g), "
                       "lr %g %g\n",
