@@ -10,9 +10,10 @@ usage: ./test.sh [--quick]
 Installs the Debian packages that are missing (tools/packages.txt), then runs
 
   1. all tests, optimised;
-  2. those of memory/, device/, runtime/ and kernels/ under AddressSanitizer and
-     UndefinedBehaviorSanitizer;
-  3. those of memory/, device/ and runtime/ under ThreadSanitizer.
+  2. those of base/, memory/, device/, runtime/ and kernels/, and a share of the
+     property tests, under AddressSanitizer and UndefinedBehaviorSanitizer;
+  3. those of base/, memory/, device/ and runtime/, and the same share, under
+     ThreadSanitizer.
 
 --quick leaves 2 and 3 out. The last line is "N passed, N failed": test cases, not
 programs, over all runs. A target that does not build counts as one failure. The
@@ -78,8 +79,12 @@ run_tests optimised //...
 if [[ "${quick}" -eq 0 ]]; then
   # A platform suffix gives each sanitizer an output folder of its own, so that
   # none of the three builds throws away another's.
+  # Of the property tests, whole training runs with every stream at work, a
+  # share: sanitized, a case takes ten times as long.
+  runs=(--test_env=CASTOR_CASES=240 //tests:promises_test //tests:shapes_test)
   run_tests asan --config=asan --platform_suffix=-asan \
-    //memory/... //device/... //runtime/... //kernels/...
+    //base/... //memory/... //device/... //runtime/... //kernels/... \
+    "${runs[@]}"
 
   # OpenMP's barriers in libgomp are not instrumented: what it orders, the
   # sanitizer cannot see.
@@ -90,7 +95,7 @@ if [[ "${quick}" -eq 0 ]]; then
     tsan+=(--run_under="setarch -R")
   fi
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
-    //memory/... //device/... //runtime/...
+    //base/... //memory/... //device/... //runtime/... "${runs[@]}"
 fi
 
 if [[ "${failed}" -gt 0 ]]; then
