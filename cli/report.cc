@@ -27,6 +27,12 @@ std::string FormatSeconds(double seconds) {
   return absl::StrFormat("%dh%02dm", whole / 3600, whole / 60 % 60);
 }
 
+// A budget's bytes; null where no budget would do, or none is set.
+nlohmann::json Budget(int64_t bytes) {
+  if (bytes >= kUnlimitedBytes) return nullptr;
+  return bytes;
+}
+
 double Percent(double part, double whole) {
   return whole > 0 ? 100.0 * part / whole : 0;
 }
@@ -125,7 +131,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   json summary;
   summary["policy"] = std::string(PolicyName(config.memory.placement_policy));
   summary["precision"] = std::string(DTypeName(config.dtype()));
-  summary["device_budget_bytes"] = report.device_budget_bytes;
+  summary["device_budget_bytes"] = Budget(report.device_budget_bytes);
   summary["smallest_device_budget_bytes"] =
       admission.smallest_device_budget_bytes;
   summary["unmanaged_device_bytes"] = admission.unmanaged_device_bytes;
@@ -137,9 +143,11 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
         {"peak_bytes", refusal->peak_bytes},
         {"resident_bytes", refusal->resident_bytes},
         {"smallest_device_budget_bytes",
-         refusal->smallest_device_budget_bytes}};
+         Budget(refusal->smallest_device_budget_bytes)},
+        {"smallest_host_budget_bytes",
+         Budget(refusal->smallest_host_budget_bytes)}};
     summary["smallest_device_budget_bytes"] =
-        refusal->smallest_device_budget_bytes;
+        Budget(refusal->smallest_device_budget_bytes);
     summary["steps"] = 0;
     return summary.dump(2) + "\n";
   }
@@ -152,6 +160,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     summary["final_loss"] = report.steps.back().loss;
   }
   summary["losses"] = losses;
+  if (!report.error.empty()) summary["error"] = report.error;
   json evaluations = json::array();
   for (const auto& [step, loss] : report.evaluations) {
     evaluations.push_back({{"step", step}, {"loss", loss}});

@@ -26,6 +26,7 @@ struct RunReport {
   int64_t device_peak_bytes = 0;
   int64_t host_peak_bytes = 0;
   std::string parameters_sha256;
+  std::string error;  // why the run ended before its last step; else empty
 };
 
 // Medians over the steps after warm-up (over all, where there are no others).

@@ -53,7 +53,9 @@ void RunTrace::OnEvent(const TimelineEvent& event, int64_t step) {
   const bool has_op =
       event.tag.moment >= 0 &&
       event.tag.moment < static_cast<int64_t>(trace->ops.size());
-  if (event.tag.kind == WorkKind::kOperator && has_op) {
+  if ((event.tag.kind == WorkKind::kOperator ||
+       event.tag.kind == WorkKind::kInput) &&
+      has_op) {
     absl::StrAppend(&name, trace->ops[event.tag.moment].name);
     if (event.wait && event.tag.chunk >= 0) {
       absl::StrAppend(&name, " needs chunk ", event.tag.chunk);
@@ -83,7 +85,14 @@ absl::Status RunTrace::Update() {
   const int64_t now = trainer_->NowNs() - origin_ns_;
   CASTOR_RETURN_IF_ERROR(writer_->Append(
       MemoryOf("device", now, trainer_->arena_stats().used)));
-  return writer_->Append(MemoryOf("host", now, trainer_->host_stats().used));
+  CASTOR_RETURN_IF_ERROR(
+      writer_->Append(MemoryOf("host", now, trainer_->host_stats().used)));
+  if (trainer_->arena_stats().peak_bytes == peak_bytes_) {
+    return absl::OkStatus();
+  }
+  peak_bytes_ = trainer_->arena_stats().peak_bytes;
+  return writer_->Append(MemoryOf("device_peak", now,
+                                  trainer_->arena_stats().used_at_peak));
 }
 
 }  // namespace castor::cli

@@ -37,6 +37,7 @@ class RunTrace {
   Trainer* const trainer_;
   const int64_t last_step_;
   const int64_t origin_ns_;
+  int64_t peak_bytes_ = 0;  // of the last record of a peak
   bool wrote_estimated_ = false;
   bool wrote_measured_ = false;
   absl::Status status_;

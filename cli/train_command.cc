@@ -142,8 +142,18 @@ class TrainRun {
 
 absl::Status TrainRun::Run() {
   CASTOR_RETURN_IF_ERROR(Begin());
-  CASTOR_RETURN_IF_ERROR(Loop());
-  return End();
+  absl::Status status = Loop();
+  if (status.ok()) status = End();
+  if (!status.ok()) {
+    // What was reached is worth having; the failure itself is what is told.
+    TakeReports();
+    report_.error = std::string(status.message());
+    WriteSummary(arguments_.summary_path,
+                 SummaryJson(config_, session_.trainer().admission(), report_,
+                             {}))
+        .IgnoreError();
+  }
+  return status;
 }
 
 absl::Status TrainRun::Begin() {

@@ -1,7 +1,6 @@
 #include "models/gpt2.h"
 
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -92,23 +91,8 @@ Gpt2::Gpt2(const ModelConfig& config)
 }
 
 absl::StatusOr<Tensor> Gpt2::Hidden(Engine& engine, const Tensor& tokens) {
-  const int64_t batch = tokens.shape()[0];
-  const int64_t length = tokens.shape()[1];
-  if (length > config_.n_positions) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a sequence of ", length, " tokens is longer than the "
-                     "model's n_positions ", config_.n_positions));
-  }
-  std::vector<int32_t> positions(batch * length);
-  for (int64_t b = 0; b < batch; ++b) {
-    std::iota(positions.begin() + b * length,
-              positions.begin() + (b + 1) * length, 0);
-  }
-  CASTOR_ASSIGN_OR_RETURN(
-      const Tensor position_ids,
-      engine.Upload("input/positions", {batch, length}, std::move(positions)));
   CASTOR_ASSIGN_OR_RETURN(Tensor x, wte_(engine, tokens));
-  CASTOR_ASSIGN_OR_RETURN(x, wpe_(engine, position_ids, std::move(x)));
+  CASTOR_ASSIGN_OR_RETURN(x, wpe_(engine, std::move(x)));
   CASTOR_ASSIGN_OR_RETURN(
       x, ops::Dropout(engine, x, Tensor(),
                       static_cast<float>(config_.embd_pdrop),

@@ -25,9 +25,6 @@ class Gpt2 final : public Model {
   absl::StatusOr<Tensor> Loss(Engine& engine, const Tensor& tokens,
                               const Tensor& targets) override;
 
-  // What the head is applied to, [B, T, C], and its weight [V, C].
-  absl::StatusOr<Tensor> Hidden(Engine& engine, const Tensor& tokens);
-  Parameter& head_weight() const { return *head_weight_; }
 
  private:
   // x [B, T, C] -> [B, T, C].
@@ -46,8 +43,12 @@ class Gpt2 final : public Model {
     nn::Linear c_fc_, mlp_c_proj_;
   };
 
+  // What the head is applied to, [B, T, C].
+  absl::StatusOr<Tensor> Hidden(Engine& engine, const Tensor& tokens);
+
   ModelConfig config_;
-  nn::Embedding wte_, wpe_;
+  nn::Embedding wte_;
+  nn::PositionEmbedding wpe_;
   std::vector<Block> blocks_;
   nn::LayerNorm ln_f_;
   Parameter* head_weight_;
