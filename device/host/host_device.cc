@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -138,6 +139,7 @@ HostDevice::HostDevice(const HostDeviceOptions& options, std::byte* memory,
                             ? options_.host_compute_threads
                             : 1;
     streams_[i] = std::make_unique<Stream>(threads);
+    next_wanted_[i].store(std::numeric_limits<int64_t>::max());
   }
   // Only now: a worker may look at any stream's counter.
   for (int i = 0; i < kNumStreams; ++i) {
@@ -253,13 +255,27 @@ int64_t HostDevice::NowNs() const { return SteadyNs(); }
 bool HostDevice::BlockUntilReached(const Fence& fence) {
   if (Reached(fence)) return false;
   if (SpinUntil([&] { return Reached(fence); })) return true;
-  std::unique_lock<std::mutex> lock(fence_mutex_);
-  // Sequentially consistent, as is the worker's pair (counter, then sleepers):
-  // either we see the counter or the worker sees us.
-  fence_sleepers_.fetch_add(1);
-  fence_moved_.wait(lock, [&] { return Reached(fence); });
-  fence_sleepers_.fetch_sub(1);
+  Sleeper self = {.fence = &fence, .reached = {}};
+  std::unique_lock<std::mutex> lock(sleepers_mutex_);
+  sleepers_.push_back(&self);
+  // Sequentially consistent, as is the worker's pair (counter, then
+  // next_wanted_): either we see the counter or the worker sees us.
+  UpdateNextWanted();
+  self.reached.wait(lock, [&] { return Reached(fence); });
+  sleepers_.erase(std::find(sleepers_.begin(), sleepers_.end(), &self));
   return true;
+}
+
+void HostDevice::UpdateNextWanted() {
+  for (int i = 0; i < kNumStreams; ++i) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    const int64_t completed = streams_[i]->completed.load();
+    for (const Sleeper* sleeper : sleepers_) {
+      const int64_t count = sleeper->fence->count(static_cast<StreamId>(i));
+      if (count > completed) least = std::min(least, count);
+    }
+    next_wanted_[i].store(least);
+  }
 }
 
 void HostDevice::CopyOverBus(Stream& stream, const Item& item) {
@@ -350,11 +366,12 @@ void HostDevice::WorkerLoop(StreamId id) {
       item.work = nullptr;
       // Sequentially consistent, see BlockUntilReached.
       stream.completed.store(++completed);
-      if (fence_sleepers_.load() > 0) {
-        {
-          std::lock_guard<std::mutex> lock(fence_mutex_);
+      if (completed >= next_wanted_[static_cast<int>(id)].load()) {
+        std::lock_guard<std::mutex> lock(sleepers_mutex_);
+        UpdateNextWanted();
+        for (Sleeper* sleeper : sleepers_) {
+          if (Reached(*sleeper->fence)) sleeper->reached.notify_one();
         }
-        fence_moved_.notify_all();
       }
     }
   }

@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "device/device.h"
@@ -92,10 +93,19 @@ class HostDevice final : public Device {
   std::atomic<DeviceObserver*> observer_{nullptr};
   std::array<std::unique_ptr<Stream>, kNumStreams> streams_;
 
-  // Threads that sleep until some stream's counter moves.
-  std::atomic<int> fence_sleepers_{0};
-  std::mutex fence_mutex_;
-  std::condition_variable fence_moved_;
+  // Threads that sleep until a fence is reached. Each is woken once, when it is:
+  // a wake-up per piece of work would take the processors from the work itself.
+  struct Sleeper {
+    const Fence* fence;
+    std::condition_variable reached;
+  };
+  // With sleepers_mutex_ held: next_wanted_ from sleepers_.
+  void UpdateNextWanted();
+  std::mutex sleepers_mutex_;
+  std::vector<Sleeper*> sleepers_;
+  // By stream: the least count that a sleeper waits for and that was not there
+  // when it was last looked at.
+  std::array<std::atomic<int64_t>, kNumStreams> next_wanted_;
 };
 
 }  // namespace castor
