@@ -5,8 +5,8 @@
 //       [--width N] [--vocabulary N] [--batch N] [--length N] [--rounds N]
 //       [--threads N]
 //
-// The bus is set so that the transfers of a step at the smallest budget take, in
-// the busier direction, half of the unlimited run's step. Goals: at most 1.6
+// The bus is set so that the transfers of a step at the smallest budget take,
+// in the busier direction, half of the unlimited run's step. Goals: at most 1.6
 // times the unlimited step at the smallest budget, at most 1.15 times from the
 // smallest budget plus the two largest chunks upwards, no cliff between; bytes
 // at most 1.05 times the lower bound.

@@ -62,7 +62,8 @@ void RunTrace::OnEvent(const TimelineEvent& event, int64_t step) {
     }
   } else {
     absl::StrAppend(&name, WorkKindName(event.tag.kind));
-    if (event.tag.chunk >= 0) absl::StrAppend(&name, " chunk ", event.tag.chunk);
+    if (event.tag.chunk >= 0)
+      absl::StrAppend(&name, " chunk ", event.tag.chunk);
   }
   const int64_t start = std::max<int64_t>(0, event.start_ns - origin_ns_);
   status_ = writer_->Append(

@@ -7,8 +7,8 @@
 //   decoupled (AdamW):      master *= 1 - lr * weight_decay
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   master -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
-// Sources: Kingma, Ba, "Adam", 2015; Loshchilov, Hutter, "Decoupled weight decay
-// regularization", 2019; in PyTorch's order of operations
+// Sources: Kingma, Ba, "Adam", 2015; Loshchilov, Hutter, "Decoupled weight
+// decay regularization", 2019; in PyTorch's order of operations
 // (torch.optim.AdamW, single tensor).
 //
 // Elementwise, with explicit fused multiply-adds and correctly rounded division

@@ -1,5 +1,5 @@
-// Causal multi-head self-attention, fused: the T x T scores exist only for a few
-// rows of one head at a time.
+// Causal multi-head self-attention, fused: the T x T scores exist only for a
+// few rows of one head at a time.
 //
 //   s = q k^T / sqrt(D), causal; p = softmax(s); o = dropout(p) v
 //
@@ -19,8 +19,8 @@
 namespace castor::kernels {
 
 // Shapes: B batch, T positions, H heads, D head size, C = H * D.
-// qkv [B, T, 3C]: for each position q, k, v one after the other, each H heads of
-// D (as GPT-2's c_attn gives them).
+// qkv [B, T, 3C]: for each position q, k, v one after the other, each H heads
+// of D (as GPT-2's c_attn gives them).
 struct AttentionShape {
   int64_t batch = 0;      // B
   int64_t positions = 0;  // T

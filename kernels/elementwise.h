@@ -24,9 +24,9 @@ absl::Status Add(const ExecContext& context, DType dtype, int64_t size,
                  const void* a, const void* b, void* y);
 
 // Dropout (Srivastava et al., 2014), inverted: element i is kept when
-// RandomWord(key, i) >= DropoutThreshold(p), and scaled by 1 / (1 - p). The mask
-// is never stored: backward draws it again.
-// Returns p * 2^32, rounded; p in [0, 1).
+// RandomWord(key, i) >= DropoutThreshold(p), and scaled by 1 / (1 - p). The
+// mask is never stored: backward draws it again. Returns p * 2^32, rounded; p
+// in [0, 1).
 uint32_t DropoutThreshold(float p);
 
 // y = dropout(x) (+ residual, unless null). y may equal x or residual.
@@ -35,8 +35,8 @@ absl::Status Dropout(const ExecContext& context, DType dtype, int64_t size,
                      float p, RandomKey key, const void* x,
                      const void* residual, void* y);
 
-// db [C] = sum over rows of dy [N, C], in fixed tiles of rows. accumulate: added
-// to what is there.
+// db [C] = sum over rows of dy [N, C], in fixed tiles of rows. accumulate:
+// added to what is there.
 absl::Status BiasGradient(const ExecContext& context, DType dtype, int64_t rows,
                           int64_t channels, const void* dy, void* db,
                           bool accumulate);

@@ -3,10 +3,10 @@
 // The gradient norm must not depend on chunk size, placement or number of ranks
 // (promise P1). A parameter is cut into tiles of kNormTile elements, counted
 // from its start; a tile's sum of squares is one double with one fixed order of
-// additions. Tile sums then go into an ExactSum: an integer accumulator over the
-// whole range of doubles, in which addition is exact and so commutes.
-// Source: Kulisch, Miranker, "The arithmetic of the digital computer", 1986 (the
-// long accumulator).
+// additions. Tile sums then go into an ExactSum: an integer accumulator over
+// the whole range of doubles, in which addition is exact and so commutes.
+// Source: Kulisch, Miranker, "The arithmetic of the digital computer", 1986
+// (the long accumulator).
 #ifndef CASTOR_KERNELS_EXACT_SUM_H_
 #define CASTOR_KERNELS_EXACT_SUM_H_
 

@@ -62,9 +62,10 @@ struct Trial {
     w.FillNormal(random, 0.3);
     for (int64_t n = 0; n < s.rows; ++n) {
       const bool ignored = n % 7 == 3;
-      targets[n] = ignored ? -100
-                           : static_cast<int32_t>(
-                                 random() % static_cast<uint64_t>(s.vocabulary));
+      targets[n] = ignored
+                       ? -100
+                       : static_cast<int32_t>(
+                             random() % static_cast<uint64_t>(s.vocabulary));
     }
     // The ends of the vocabulary.
     targets[0] = static_cast<int32_t>(s.vocabulary - 1);

@@ -1,8 +1,8 @@
 // Matrix products.
 //
 // Arithmetic: fp32, also for bf16 operands, whose result is rounded once to
-// nearest even. The work is cut into tiles by the shapes alone, so the bits of a
-// result do not depend on the number of threads.
+// nearest even. The work is cut into tiles by the shapes alone, so the bits of
+// a result do not depend on the number of threads.
 #ifndef CASTOR_KERNELS_MATMUL_H_
 #define CASTOR_KERNELS_MATMUL_H_
 

@@ -2,9 +2,10 @@
 // positions, tanh-GELU, causal attention, the head tied to the token embedding
 // unless the config says otherwise.
 //
-// Source: Radford et al., "Language models are unsupervised multitask learners",
-// 2019; transformers' modeling_gpt2.py for names, weight layout ([in, out]) and
-// initial values (residual projections scaled by 1 / sqrt(2 n_layer)).
+// Source: Radford et al., "Language models are unsupervised multitask
+// learners", 2019; transformers' modeling_gpt2.py for names, weight layout
+// ([in, out]) and initial values (residual projections scaled by 1 / sqrt(2
+// n_layer)).
 #ifndef CASTOR_MODELS_GPT2_H_
 #define CASTOR_MODELS_GPT2_H_
 

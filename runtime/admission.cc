@@ -62,10 +62,15 @@ std::string FormatAdmission(const AdmissionReport& report) {
       row("peak", d.total(), h.total()),
       row("budget", d.budget_bytes, h.budget_bytes));
   absl::StrAppend(
-      &text, "  gradients of a micro batch take over their parameters' places; "
-      "peak at ", report.peak_operator, "\n  smallest device budget that would "
-      "do: ", FormatBytes(report.smallest_device_budget_bytes), " (",
-      report.smallest_device_budget_bytes, " bytes); everything on the device: ",
+      &text,
+      "  gradients of a micro batch take over their parameters' places; "
+      "peak at ",
+      report.peak_operator,
+      "\n  smallest device budget that would "
+      "do: ",
+      FormatBytes(report.smallest_device_budget_bytes), " (",
+      report.smallest_device_budget_bytes,
+      " bytes); everything on the device: ",
       FormatBytes(report.unmanaged_device_bytes), "\n");
   return text;
 }
@@ -74,9 +79,10 @@ absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
                            const std::vector<Remedy>& remedies) {
   const bool device = refusal.tier == "device";
   const int64_t budget = device ? memory.device_bytes : memory.host_bytes;
-  std::string text = absl::StrCat(
-      "this run does not fit: policy ", PolicyName(memory.policy), " with memory.",
-      refusal.tier, "_memory ", FormatBytes(budget), " (", budget, " bytes)");
+  std::string text =
+      absl::StrCat("this run does not fit: policy ", PolicyName(memory.policy),
+                   " with memory.", refusal.tier, "_memory ",
+                   FormatBytes(budget), " (", budget, " bytes)");
   if (device) {
     absl::StrAppend(&text, "; operator \"", refusal.op, "\" needs ",
                     refusal.peak_bytes, " bytes of activations and workspace "

@@ -3,8 +3,8 @@
 //
 // Order of sums (promise P1): micro batches are added in fp32 in the order of
 // their index; the norm is exact over fixed tiles of parameters' elements
-// (kernels/exact_sum.h). So neither depends on which side a chunk is, nor on the
-// chunk's size.
+// (kernels/exact_sum.h). So neither depends on which side a chunk is, nor on
+// the chunk's size.
 #ifndef CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
 #define CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
 

@@ -46,7 +46,8 @@ class Tape;
 //   Op op(engine, "gelu/forward");
 //   const int x_slot = op.Read(x);
 //   const int y_slot = op.Output(x.shape(), x.dtype());
-//   CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p, const ExecContext& c) {
+//   CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p, const ExecContext& c)
+//   {
 //     return kernels::GeluForward(c, dtype, size, p[x_slot], p[y_slot]);
 //   }));
 //   return op.output(y_slot);

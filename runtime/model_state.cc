@@ -15,7 +15,8 @@ namespace {
 // Elements handled at a time: 1 MiB of floats.
 constexpr int64_t kPiece = 1 << 18;
 
-// One trainable or frozen parameter's elements within a chunk's home and states.
+// One trainable or frozen parameter's elements within a chunk's home and
+// states.
 absl::Status FillParameter(const Parameter& parameter, DType dtype,
                            ParameterSource& source, std::byte* home,
                            const OptimizerView& states,

@@ -1,6 +1,6 @@
-// The values of a model's parameters and optimizer states: where they come from,
-// and how they leave. Everything goes piece by piece, chunk by chunk; a whole
-// model never exists in one place.
+// The values of a model's parameters and optimizer states: where they come
+// from, and how they leave. Everything goes piece by piece, chunk by chunk; a
+// whole model never exists in one place.
 #ifndef CASTOR_RUNTIME_MODEL_STATE_H_
 #define CASTOR_RUNTIME_MODEL_STATE_H_
 

@@ -1,5 +1,5 @@
-// A parameter of the model: a name, a shape, and how its values begin. Its bytes
-// lie in a chunk (memory/), never in the parameter itself.
+// A parameter of the model: a name, a shape, and how its values begin. Its
+// bytes lie in a chunk (memory/), never in the parameter itself.
 #ifndef CASTOR_RUNTIME_PARAMETER_H_
 #define CASTOR_RUNTIME_PARAMETER_H_
 

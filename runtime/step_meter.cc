@@ -76,7 +76,8 @@ void StepMeter::Measure(StepTrace* trace, BusModel* bus) {
   };
   for (const TimelineEvent& event : unmeasured_) {
     if (event.wait) continue;
-    const int64_t duration = std::max<int64_t>(1, event.end_ns - event.start_ns);
+    const int64_t duration =
+        std::max<int64_t>(1, event.end_ns - event.start_ns);
     switch (event.tag.kind) {
       case WorkKind::kOperator:
       case WorkKind::kReduce:

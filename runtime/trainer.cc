@@ -204,8 +204,9 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
                  {.budget_bytes = memory.host_bytes,
                   .pinned_bytes = std::min(memory.pinned_bytes, homes)}));
   CASTOR_ASSIGN_OR_RETURN(
-      arena_, Arena::Create(device_.get(),
-                            {.scribble_freed = options_.scribble_freed_memory}));
+      arena_,
+      Arena::Create(device_.get(),
+                    {.scribble_freed = options_.scribble_freed_memory}));
   CASTOR_RETURN_IF_ERROR(PlanProgram(*training, WarmupPolicy(*training)));
   CASTOR_ASSIGN_OR_RETURN(
       store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
@@ -307,8 +308,8 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
   return program.get();
 }
 
-// The careful plan, unless everything is on the device anyway, or the host has no
-// room for all optimizer states.
+// The careful plan, unless everything is on the device anyway, or the host has
+// no room for all optimizer states.
 PlacementPolicy Trainer::WarmupPolicy(const Program& program) const {
   const MemoryOptions& memory = options_.memory;
   const bool careful =
@@ -384,8 +385,8 @@ absl::StatusOr<double> Trainer::TryStep(Program& program,
   }
   if (status.ok() && shape.training) status = engine_->UpdateParameters();
   if (status.ok()) status = backend_->EndStep();
-  // What failed in the step before shows at last here. `losses` must outlive the
-  // copies, whatever went wrong.
+  // What failed in the step before shows at last here. `losses` must outlive
+  // the copies, whatever went wrong.
   arrived.Add(previous_step_);
   previous_step_ = device_->NowAll();
   const absl::Status arrival = device_->Synchronize(arrived);

@@ -12,8 +12,8 @@
 // The first steps (warm-up) run on the careful plan of the `cpu` policy while
 // durations are measured; then the policy plans with those.
 //
-// Threads: one. Work is queued ahead of the device; Step returns when the step's
-// loss is known, while its backward pass may still be running.
+// Threads: one. Work is queued ahead of the device; Step returns when the
+// step's loss is known, while its backward pass may still be running.
 #ifndef CASTOR_RUNTIME_TRAINER_H_
 #define CASTOR_RUNTIME_TRAINER_H_
 

@@ -1,5 +1,5 @@
-// GPT-2 against PyTorch and Hugging Face: the fixtures of tests/fixtures/, whose
-// README says how they were made.
+// GPT-2 against PyTorch and Hugging Face: the fixtures of tests/fixtures/,
+// whose README says how they were made.
 //
 // Tolerances. The fixtures hold float64 results. Both PyTorch's float32 run and
 // ours sum in some order in float32; errors of two orders of summation have the

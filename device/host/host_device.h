@@ -93,8 +93,9 @@ class HostDevice final : public Device {
   std::atomic<DeviceObserver*> observer_{nullptr};
   std::array<std::unique_ptr<Stream>, kNumStreams> streams_;
 
-  // Threads that sleep until a fence is reached. Each is woken once, when it is:
-  // a wake-up per piece of work would take the processors from the work itself.
+  // Threads that sleep until a fence is reached. Each is woken once, when it
+  // is: a wake-up per piece of work would take the processors from the work
+  // itself.
   struct Sleeper {
     const Fence* fence;
     std::condition_variable reached;

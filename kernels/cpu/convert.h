@@ -29,7 +29,8 @@ void LoadTile(DType dtype, const void* x, int64_t ldx, int64_t rows,
 void StoreTile(DType dtype, const float* x, int64_t ldx, int64_t rows,
                int64_t columns, void* y, int64_t ldy);
 
-// A matrix as fp32: itself where it is, or its copy in `buffer` [rows, columns].
+// A matrix as fp32: itself where it is, or its copy in `buffer` [rows,
+// columns].
 struct FloatView {
   const float* data = nullptr;
   int64_t ld = 0;

@@ -204,7 +204,8 @@ absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side) {
   Chunk& chunk = at(id);
   const int64_t bytes = states_bytes(id);
   if (chunk.side == side || bytes == 0) return absl::OkStatus();
-  const int64_t tag = WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
+  const int64_t tag =
+      WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
   if (side == Side::kDevice) {
     CASTOR_ASSIGN_OR_RETURN(
         chunk.device_states,
@@ -259,7 +260,8 @@ absl::Status ChunkStore::Fill(
       host_->Allocate(states_bytes(id), Category::kStaging, ChunkName(id)));
   CASTOR_RETURN_IF_ERROR(
       fill(chunk.home.data(), ViewOf(id, staging.data())));
-  const int64_t tag = WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
+  const int64_t tag =
+      WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
   device_->Wait(StreamId::kHostToDevice,
                 arena_->WaitToWrite(chunk.device_states), tag);
   const Fence done = device_->Copy(
@@ -283,7 +285,8 @@ absl::Status ChunkStore::ReadOptimizer(ChunkId id, OptimizerPart part,
                 bytes);
     return absl::OkStatus();
   }
-  const int64_t tag = WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
+  const int64_t tag =
+      WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
   device_->Wait(StreamId::kDeviceToHost,
                 arena_->WaitToRead(chunk.device_states), tag);
   const Fence done = device_->Copy(

@@ -31,7 +31,8 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
   }
   for (const Side side : {Side::kHost, Side::kDevice}) {
     for (int64_t i = 0; i < chunks; ++i) {
-      if (plan->side[i] != side || !store_->layout().chunk(ChunkId(i)).trainable)
+      if (plan->side[i] != side ||
+          !store_->layout().chunk(ChunkId(i)).trainable)
         continue;
       CASTOR_RETURN_IF_ERROR(store_->MoveOptimizer(ChunkId(i), side));
     }

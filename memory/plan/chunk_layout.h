@@ -20,9 +20,9 @@
 //  5. Normal chunks all have chunk_elements (S) elements. A parameter that is
 //     larger has a chunk of its own, exactly its size rounded up to rule 3.
 //  6. Within a chunk the order of first use is kept; chunks are numbered in the
-//     order of their first parameters. A normal chunk is closed by the first parameter of its kind
-//     (trainable or frozen) that does not fit, and never opened again; an
-//     outsize one does not close it.
+//     order of their first parameters. A normal chunk is closed by the first
+//     parameter of its kind (trainable or frozen) that does not fit, and never
+//     opened again; an outsize one does not close it.
 #ifndef CASTOR_MEMORY_PLAN_CHUNK_LAYOUT_H_
 #define CASTOR_MEMORY_PLAN_CHUNK_LAYOUT_H_
 
@@ -95,12 +95,12 @@ struct ChunkLayout {
 // The layout of `parameters`, given in order of first use. Tied parameters
 // appear once.
 //
-// S is at most what the larger kind (trainable or frozen) needs in one chunk. In
-// the search (chunk_bytes 0), up to 96 sizes are tried that cut the model into 8
-// to 64 parts, from 256 KiB (below that a copy's fixed cost shows; a model of
-// less than 2 MiB ignores it) to 64 MiB. Each is cut to what its fullest chunk
-// takes, which keeps the packing; the least total padding wins, then the
-// smaller S.
+// S is at most what the larger kind (trainable or frozen) needs in one chunk.
+// In the search (chunk_bytes 0), up to 96 sizes are tried that cut the model
+// into 8 to 64 parts, from 256 KiB (below that a copy's fixed cost shows; a
+// model of less than 2 MiB ignores it) to 64 MiB. Each is cut to what its
+// fullest chunk takes, which keeps the packing; the least total padding wins,
+// then the smaller S.
 //
 // InvalidArgument: no parameter, one without elements, ids that are no
 // permutation, more than 2^56 elements in all, a chunk smaller than a tile, a

@@ -74,9 +74,10 @@ TEST(ChunkLayout, GivesEachRankATileAtLeast) {
 }
 
 TEST(ChunkLayout, IsNoLargerThanTheModel) {
-  const auto layout = MakeChunkLayout(
-      Sizes({100, 100}),
-      {.dtype = DType::kFloat32, .chunk_bytes = int64_t{1} << 40, .world_size = 1});
+  const auto layout =
+      MakeChunkLayout(Sizes({100, 100}), {.dtype = DType::kFloat32,
+                                          .chunk_bytes = int64_t{1} << 40,
+                                          .world_size = 1});
   ASSERT_TRUE(layout.ok());
   EXPECT_EQ(layout->chunk_elements, 256);
 }

@@ -21,9 +21,9 @@
 // with, so that it can be repeated step after step.
 //
 // Accounting is logical, in the order in which the host thread issues work:
-// Drop makes room for what is issued after it. Whoever takes that room waits, on
-// its own stream, for the fence of the block it takes (memory/exec/arena.h), so
-// the sum of bytes never exceeds the budget at any instant.
+// Drop makes room for what is issued after it. Whoever takes that room waits,
+// on its own stream, for the fence of the block it takes (memory/exec/arena.h),
+// so the sum of bytes never exceeds the budget at any instant.
 #ifndef CASTOR_MEMORY_PLAN_PLAN_H_
 #define CASTOR_MEMORY_PLAN_PLAN_H_
 
@@ -93,8 +93,8 @@ struct Plan {
   std::vector<std::vector<Action>> actions;
 };
 
-// Copies run at once in the two directions, each one after the other. Speeds are
-// greater than 0.
+// Copies run at once in the two directions, each one after the other. Speeds
+// are greater than 0.
 struct BusModel {
   double h2d_bytes_per_s = 8e9;
   double d2h_bytes_per_s = 8e9;

@@ -5,13 +5,14 @@
 //
 //  1. Room: at every moment reserved bytes + device-side optimizer states +
 //     resident payloads + the operator's non-model peak <= the device budget.
-//     After every fetch in actions[t] likewise, with the smaller of the peaks of
-//     the operators before and after it (t - 1 and t, cyclically), which bounds
-//     what lives between them.
+//     After every fetch in actions[t] likewise, with the smaller of the peaks
+//     of the operators before and after it (t - 1 and t, cyclically), which
+//     bounds what lives between them.
 //  2. Presence: every chunk of an operator is resident when it runs; kReduce
 //     and kUpdate of device-side chunks need their chunk resident, kReduce
 //     and kUpdate of host-side chunks need it absent and its home valid.
-//  3. Nothing lost: no Drop of a dirty payload, no Fetch of a payload whose home
+//  3. Nothing lost: no Drop of a dirty payload, no Fetch of a payload whose
+//  home
 //     is stale, is resident already, or is waiting for its update on the host
 //     (between the last kReduce and kUpdate); no CopyBack of a clean one.
 //  4. Cyclic: the state after the step is the state before it.

@@ -3,7 +3,8 @@
 // Policies are pure functions: the same request gives the same plan.
 //
 //   cuda   everything on the device, always. No action in the steady state.
-//   cpu    payloads and optimizer states at home on the host; on the device only
+//   cpu    payloads and optimizer states at home on the host; on the device
+//   only
 //          what the operator at hand uses, and with `prefetch` what the
 //          next one needs, where there is room.
 //   auto   farthest next use decides what leaves; fetches are issued as early

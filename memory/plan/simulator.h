@@ -1,10 +1,10 @@
 // What a plan will cost: the steps laid out on a discrete clock.
 //
-// Three resources run side by side, each one after the other in itself: compute,
-// the two directions of the bus, and the host's compute (reduce, update).
-// An operator starts when the one before it is over and its chunks have
-// arrived; a fetch when the bus is free, its home is valid and the room it takes
-// is free; and so on: the same rules by which the executor's fences work.
+// Three resources run side by side, each one after the other in itself:
+// compute, the two directions of the bus, and the host's compute (reduce,
+// update). An operator starts when the one before it is over and its chunks
+// have arrived; a fetch when the bus is free, its home is valid and the room it
+// takes is free; and so on: the same rules by which the executor's fences work.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATOR_H_
 #define CASTOR_MEMORY_PLAN_SIMULATOR_H_
 

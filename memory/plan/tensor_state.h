@@ -35,7 +35,8 @@
 //   i  its gradient was finished elsewhere and put in place without an operator
 //      of its own: what came while the parameter was still read
 //   j  tear-down
-//   k  the gradient has been reduced into its sum and the parameter put back, by
+//   k  the gradient has been reduced into its sum and the parameter put back,
+//   by
 //      the side where the chunk's optimizer states live
 //   l  the optimizer's pass on the device takes it: accumulate, or update (then
 //      d, which ends it)

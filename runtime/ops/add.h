@@ -7,8 +7,8 @@
 
 namespace castor::ops {
 
-// sum += addend, in place when nobody else holds sum's or addend's storage, else
-// into a new tensor, which sum then is.
+// sum += addend, in place when nobody else holds sum's or addend's storage,
+// else into a new tensor, which sum then is.
 absl::Status AddInto(Engine& engine, Tensor& sum, Tensor addend);
 
 }  // namespace castor::ops

@@ -8,8 +8,8 @@
 namespace castor::ops {
 
 // y [B, T, C] = table [V, C] at indices [B, T] (int32) + addend (same shape as
-// y; may be empty). Moved in, an addend that nobody else holds gives its storage
-// to the sum. InvalidArgument: a shape that is none of these.
+// y; may be empty). Moved in, an addend that nobody else holds gives its
+// storage to the sum. InvalidArgument: a shape that is none of these.
 absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
                                  Parameter& table, Tensor addend);
 
