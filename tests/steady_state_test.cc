@@ -59,7 +59,9 @@ TEST(SteadyState, AutoMovesNothingWhereEverythingFits) {
 
 // Within each direction too: a byte saved one way pays for none the other way
 // where both are full.
-TEST(SteadyState, AutoNeverMovesMoreThanCpu) {
+// Over all cases, not in each: auto plans for the least time with the durations
+// that it measured, so a single plan may spend bytes where time is noisy.
+TEST(SteadyState, AutoMovesLessThanHalfOfWhatCpuDoes) {
   int64_t cpu_bytes = 0, auto_bytes = 0;
   for (int i = 0; i < 60; ++i) {
     const uint64_t seed = MixKey(kSeed, 1000 + i);
@@ -85,15 +87,13 @@ TEST(SteadyState, AutoNeverMovesMoreThanCpu) {
     if (cpu->refusal.has_value()) continue;
     const Traffic most = LastStep(c, *cpu);
     const Traffic traffic = LastStep(c, *automatic);
-    EXPECT_LE(traffic.h2d, most.h2d) << Describe(c);
-    EXPECT_LE(traffic.d2h, most.d2h) << Describe(c);
     cpu_bytes += most.h2d + most.d2h;
     auto_bytes += traffic.h2d + traffic.d2h;
   }
   std::printf("bytes per step, all cases: cpu %lld, auto %lld\n",
               static_cast<long long>(cpu_bytes),
               static_cast<long long>(auto_bytes));
-  EXPECT_LT(auto_bytes, cpu_bytes);
+  EXPECT_LT(2 * auto_bytes, cpu_bytes);
 }
 
 TEST(SteadyState, EvaluationsBetweenStepsLeaveTrainingAsItWas) {
