@@ -260,13 +260,13 @@ bool HostDevice::BlockUntilReached(const Fence& fence) {
   sleepers_.push_back(&self);
   // Sequentially consistent, as is the worker's pair (counter, then
   // next_wanted_): either we see the counter or the worker sees us.
-  UpdateNextWanted();
+  WakeReached();
   self.reached.wait(lock, [&] { return Reached(fence); });
   sleepers_.erase(std::find(sleepers_.begin(), sleepers_.end(), &self));
   return true;
 }
 
-void HostDevice::UpdateNextWanted() {
+void HostDevice::WakeReached() {
   for (int i = 0; i < kNumStreams; ++i) {
     int64_t least = std::numeric_limits<int64_t>::max();
     const int64_t completed = streams_[i]->completed.load();
@@ -275,6 +275,9 @@ void HostDevice::UpdateNextWanted() {
       if (count > completed) least = std::min(least, count);
     }
     next_wanted_[i].store(least);
+  }
+  for (Sleeper* sleeper : sleepers_) {
+    if (Reached(*sleeper->fence)) sleeper->reached.notify_one();
   }
 }
 
@@ -368,10 +371,7 @@ void HostDevice::WorkerLoop(StreamId id) {
       stream.completed.store(++completed);
       if (completed >= next_wanted_[static_cast<int>(id)].load()) {
         std::lock_guard<std::mutex> lock(sleepers_mutex_);
-        UpdateNextWanted();
-        for (Sleeper* sleeper : sleepers_) {
-          if (Reached(*sleeper->fence)) sleeper->reached.notify_one();
-        }
+        WakeReached();
       }
     }
   }

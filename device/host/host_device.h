@@ -100,8 +100,10 @@ class HostDevice final : public Device {
     const Fence* fence;
     std::condition_variable reached;
   };
-  // With sleepers_mutex_ held: next_wanted_ from sleepers_.
-  void UpdateNextWanted();
+  // With sleepers_mutex_ held: next_wanted_ from sleepers_, and wakes those whose
+  // fence is reached. Both at once: a count that is found reached here is no
+  // longer wanted, so the worker that reached it may wake nobody.
+  void WakeReached();
   std::mutex sleepers_mutex_;
   std::vector<Sleeper*> sleepers_;
   // By stream: the least count that a sleeper waits for and that was not there
