@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
 #include "models/gpt2.h"
 #include "runtime/checkpoint.h"
@@ -22,16 +23,11 @@ namespace {
 constexpr int64_t kMaxTokensChecked = int64_t{1} << 29;
 
 // `status` with the key that it is about.
-absl::Status At(const char* key, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(key, ": ", status.message()));
-}
-
 absl::Status CheckTokens(const char* key, const TokenData* data) {
   if (data == nullptr || data->num_tokens() > kMaxTokensChecked) {
     return absl::OkStatus();
   }
-  return At(key, data->CheckTokens());
+  return Annotate(key, data->CheckTokens());
 }
 
 // A checkpoint's parameters may have the sizes of another architecture.
@@ -159,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   }
   if (!config.model.pretrained.empty()) {
     absl::StatusOr<ModelConfig> loaded = ReadHfConfig(config.model.pretrained);
-    CASTOR_RETURN_IF_ERROR(At("model.pretrained", loaded.status()));
+    CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", loaded.status()));
     config.model = MergePretrained(config.model, *std::move(loaded));
     if (config.data.sequence_length == 0) {
       config.data.sequence_length = config.model.n_positions;
@@ -209,8 +205,8 @@ absl::Status Session::Initialize() {
   }
   const auto source = PretrainedSource::Open(config_.model.pretrained,
                                              engine_->parameters());
-  CASTOR_RETURN_IF_ERROR(At("model.pretrained", source.status()));
-  return At("model.pretrained", trainer_->Initialize(**source));
+  CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", source.status()));
+  return Annotate("model.pretrained", trainer_->Initialize(**source));
 }
 
 absl::Status Session::Restore(const std::string& path) {

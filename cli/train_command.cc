@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/memory_picture.h"
@@ -32,13 +33,6 @@ std::atomic<bool> interrupted{false};
 void OnInterrupt(int signal) {
   interrupted.store(true);
   std::signal(signal, SIG_DFL);
-}
-
-// `status` with the option or key that it is about.
-absl::Status At(absl::string_view where, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(where, ": ", status.message()));
 }
 
 // Says now what would otherwise be known only when the work is done. What
@@ -182,7 +176,7 @@ absl::Status TrainRun::Begin() {
     trace_ = *std::move(trace);
   }
   if (!config_.checkpoint.dir.empty()) {
-    CASTOR_RETURN_IF_ERROR(At("checkpoint.dir", PrepareDirectory()));
+    CASTOR_RETURN_IF_ERROR(Annotate("checkpoint.dir", PrepareDirectory()));
   }
   std::fflush(stdout);
   return absl::OkStatus();
@@ -198,13 +192,13 @@ absl::Status TrainRun::Resume() {
     std::vector<std::string> skipped;
     const absl::StatusOr<CheckpointEntry> entry =
         checkpoints_.FindLatest(&skipped);
-    CASTOR_RETURN_IF_ERROR(At("--resume latest", entry.status()));
+    CASTOR_RETURN_IF_ERROR(Annotate("--resume latest", entry.status()));
     for (const std::string& message : skipped) {
       std::fprintf(stderr, "castor: %s\n", message.c_str());
     }
     path = entry->path;
   }
-  CASTOR_RETURN_IF_ERROR(At("--resume", session_.Restore(path)));
+  CASTOR_RETURN_IF_ERROR(Annotate("--resume", session_.Restore(path)));
   const int64_t step = session_.trainer().step();
   std::error_code error;
   if (!config_.checkpoint.dir.empty() &&
@@ -345,7 +339,7 @@ absl::Status TrainOrRefuse(TrainArguments arguments) {
         std::filesystem::canonical(arguments.summary_path, error);
     if (!error) arguments.summary_path = target.string();
     CASTOR_RETURN_IF_ERROR(
-        At("--summary", CheckWritable(arguments.summary_path)));
+        Annotate("--summary", CheckWritable(arguments.summary_path)));
   }
   std::optional<Refusal> refusal;
   auto session = Session::Create(config, &refusal);

@@ -76,7 +76,7 @@ std::string FormatAdmission(const AdmissionReport& report) {
 }
 
 absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
-                           const std::vector<Remedy>& remedies) {
+                           const std::vector<std::string>& remedies) {
   const bool device = refusal.tier == "device";
   const int64_t budget = device ? memory.device_bytes : memory.host_bytes;
   std::string text =
@@ -103,10 +103,7 @@ absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
   }
   if (!remedies.empty()) {
     absl::StrAppend(&text, "; within this budget it would fit with ",
-                    absl::StrJoin(remedies, ", or with ",
-                                  [](std::string* out, const Remedy& remedy) {
-                                    absl::StrAppend(out, remedy.text);
-                                  }));
+                    absl::StrJoin(remedies, ", or with "));
   }
   return absl::ResourceExhaustedError(text);
 }

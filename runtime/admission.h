@@ -66,14 +66,10 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
 // The report as the table that `castor train` prints.
 std::string FormatAdmission(const AdmissionReport& report);
 
-// A change that would let a refused run fit.
-struct Remedy {
-  std::string text;  // "activation_checkpointing \"block\" (needs 31.0 MiB)"
-};
-
-// ResourceExhausted: what is too large, where, and what would help.
+// ResourceExhausted: what is too large, where, and what would help: `remedies`
+// are settings that would let the run fit, as "memory.placement_policy \"auto\"".
 absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
-                           const std::vector<Remedy>& remedies);
+                           const std::vector<std::string>& remedies);
 
 }  // namespace castor
 

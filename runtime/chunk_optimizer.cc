@@ -46,15 +46,14 @@ void ChunkOptimizer::BeginStep(int64_t step, double lr, uint16_t tag_step) {
 absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
   if (store_->side(chunk) == Side::kHost) {
     HostScalars* host = host_.get();
-    return store_
-        ->RunOnHost(chunk, tag,
-                    [work = std::move(work), host](
-                        std::byte* home, const OptimizerView& states,
-                        const ExecContext& context) mutable {
-                      return work(home, states, &host->sum,
-                                  &host->gradient_scale, context);
-                    })
-        .status();
+    return store_->RunOnHost(
+        chunk, tag,
+        [work = std::move(work), host](std::byte* home,
+                                       const OptimizerView& states,
+                                       const ExecContext& context) mutable {
+          return work(home, states, &host->sum, &host->gradient_scale,
+                      context);
+        });
   }
   if (!store_->resident(chunk)) {
     return absl::InternalError(absl::StrCat(

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 
@@ -142,10 +143,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
       StreamId::kCompute, tag.Pack(),
       [kernel = std::move(op.kernel), pointers = std::move(pointers),
        name = &record.name](const ExecContext& context) mutable {
-        absl::Status status = kernel(pointers, context);
-        if (status.ok()) return status;
-        return absl::Status(status.code(),
-                            absl::StrCat(*name, ": ", status.message()));
+        return Annotate(*name, kernel(pointers, context));
       });
   for (const Operand& operand : op.operands) {
     if (operand.gradient_bytes > 0) {

@@ -27,7 +27,7 @@ namespace castor {
 
 class DeviceBackend final : public Backend {
  public:
-  // All pointers outlive the backend. `optimizer` may be null: evaluation only.
+  // All pointers outlive the backend.
   DeviceBackend(Device* device, Arena* arena, ChunkStore* store,
                 ChunkOptimizer* optimizer)
       : device_(device),

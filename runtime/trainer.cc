@@ -243,8 +243,8 @@ absl::Status Trainer::CheckMachine() const {
 }
 
 // The smallest single changes of other settings that would make the run fit.
-std::vector<Remedy> Trainer::FindRemedies() {
-  std::vector<Remedy> remedies;
+std::vector<std::string> Trainer::FindRemedies() {
+  std::vector<std::string> remedies;
   const MemoryOptions& memory = options_.memory;
   auto fits = [&](PlacementPolicy policy, const StepShape& shape) {
     const bool accumulate = shape.micro_batches > 1;
@@ -267,12 +267,12 @@ std::vector<Remedy> Trainer::FindRemedies() {
   };
   if (memory.policy != PlacementPolicy::kAuto &&
       fits(PlacementPolicy::kAuto, options_.shape)) {
-    remedies.push_back({"memory.placement_policy \"auto\""});
+    remedies.push_back("memory.placement_policy \"auto\"");
   }
   if (!options_.checkpoint_activations) {
     engine_->set_checkpoint_activations(true);
     if (fits(memory.policy, options_.shape)) {
-      remedies.push_back({"memory.activation_checkpointing \"block\""});
+      remedies.push_back("memory.activation_checkpointing \"block\"");
     }
     engine_->set_checkpoint_activations(false);
   }
@@ -285,9 +285,9 @@ std::vector<Remedy> Trainer::FindRemedies() {
       continue;
     }
     if (fits(memory.policy, smaller)) {
-      remedies.push_back({absl::StrCat(
+      remedies.push_back(absl::StrCat(
           "train_micro_batch_size_per_gpu ", smaller.batch,
-          " and gradient_accumulation_steps ", smaller.micro_batches)});
+          " and gradient_accumulation_steps ", smaller.micro_batches));
       break;
     }
   }

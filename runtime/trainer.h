@@ -143,7 +143,7 @@ class Trainer {
   // those that the host has no room for.
   std::vector<Side> SafeSides(PlacementPolicy policy,
                               const StepTrace& training) const;
-  std::vector<Remedy> FindRemedies();
+  std::vector<std::string> FindRemedies();
   absl::StatusOr<double> TryStep(Program& program, const StepShape& shape,
                                  const NextMicroBatch& next);
   // TryStep, keeping its failure.

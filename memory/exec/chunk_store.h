@@ -84,7 +84,7 @@ class ChunkStore {
   // chunk's home and host-side states. The payload must not be resident.
   using HostWork = absl::AnyInvocable<absl::Status(
       std::byte* home, const OptimizerView& states, const ExecContext&)>;
-  absl::StatusOr<Fence> RunOnHost(ChunkId chunk, WorkTag tag, HostWork work);
+  absl::Status RunOnHost(ChunkId chunk, WorkTag tag, HostWork work);
 
   // Brings the states to the other side. Blocks until they are there.
   absl::Status MoveOptimizer(ChunkId chunk, Side side);
