@@ -8,8 +8,8 @@ usage() {
   cat <<'END'
 usage: ./run.sh [ARGUMENT]...
 
-Installs the Debian packages that are missing (tools/packages.txt; it says which,
-and needs root or sudo for it), builds an optimised castor, prepares the King
+Installs the packages that are missing (tools/setup.sh; it says which, and needs
+root or sudo for Debian's), builds an optimised castor, prepares the King
 James Bible as text, and runs
 
   castor train examples/gpt2_kjv.json

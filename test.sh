@@ -7,7 +7,7 @@ usage() {
   cat <<'END'
 usage: ./test.sh [--quick]
 
-Installs the Debian packages that are missing (tools/packages.txt), then runs
+Installs the packages that are missing (tools/setup.sh --tests), then runs
 
   1. all tests, optimised;
   2. those of base/, memory/, device/, runtime/ and kernels/, and a share of the
@@ -32,7 +32,7 @@ for argument in "$@"; do
   esac
 done
 
-tools/setup.sh || exit $?
+tools/setup.sh --tests || exit $?
 source tools/bazel.sh
 
 events="$(mktemp -d)"

@@ -12,7 +12,8 @@ readonly kPattern='(^|[^A-Za-z0-9_.)}/-])/((work|home|root|Users)/[A-Za-z0-9_.]|
 
 # Prints the lines of text files that match; fails if there is none.
 offenders() {
-  find "$1" \( -name .git -o -path "$1/out" -o -path "$1/examples/data" \) \
+  find "$1" \( -name .git -o -name node_modules -o -path "$1/out" -o \
+    -path "$1/examples/data" \) \
     -prune -o -type f -print0 | xargs -0 -r grep -InE "${kPattern}" /dev/null
 }
 

@@ -1,16 +1,26 @@
 #!/bin/bash
-# Installs those packages of tools/packages.txt that are missing. Says what it
-# will install; installs nothing when nothing is missing.
+# Installs those packages of tools/packages.txt that are missing, and the npm
+# packages that the trace viewer is built with. Says what it will install;
+# installs nothing when nothing is missing. --tests: also what only tests need.
 #
 # Exit status: 0 ready, 1 the installation failed, 2 it cannot be tried here.
 set -u
 
-readonly kList="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/packages.txt"
+readonly kTools="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
+readonly kList="${kTools}/packages.txt"
+tests=0
 
-# Prints the listed packages that are not installed.
+# Prints the listed packages that are wanted and not installed.
 missing_packages() {
-  sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "${kList}" |
-    while read -r name; do
+  sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "${kList}" |
+    while read -r name conditions; do
+      if [[ " ${conditions} " == *" tests "* && "${tests}" -eq 0 ]]; then
+        continue
+      fi
+      if [[ " ${conditions} " =~ \ unless=([^ ]+)\  ]] &&
+        command -v "${BASH_REMATCH[1]}" >/dev/null; then
+        continue
+      fi
       status="$(dpkg-query -W -f '${db:Status-Status}\n' "${name}" \
         2>/dev/null)"
       grep -qx installed <<<"${status}" || echo "${name}"
@@ -22,15 +32,42 @@ die() {
   exit "$1"
 }
 
-case "${1:-}" in
-  "") ;;
-  -h | --help)
-    echo "usage: tools/setup.sh"
-    echo "Installs the Debian packages of tools/packages.txt that are missing."
-    exit 0
-    ;;
-  *) die 2 "unknown argument '$1' (there are none but --help)" ;;
-esac
+# Installs the npm packages of the trace viewer where they are missing, or are
+# not those of the lock file. They run no scripts, here or while installed.
+install_npm_packages() {
+  local folder="${kTools}/../tracer/viewer" major cache=()
+  # A copy of the lock file, written when all of it was there.
+  local done="${folder}/node_modules/.installed-lock"
+  cmp -s "${folder}/package-lock.json" "${done}" && return 0
+  major="$(node -p 'process.versions.node.split(".")[0]')" ||
+    die 1 "node does not run"
+  [[ "${major}" -ge 18 ]] ||
+    die 2 "node is $(node --version); the trace viewer is built with 18 or \
+later"
+  if [[ -z "${HOME:-}" || ! -w "${HOME}" ]]; then
+    cache=(--cache "${TMPDIR:-/tmp}/castor-npm-$(id -u)")
+  fi
+  echo "setup: installing the npm packages of tracer/viewer/package-lock.json"
+  (cd "${folder}" && npm ci --ignore-scripts --no-audit --no-fund \
+    --no-update-notifier --loglevel=error "${cache[@]}" </dev/null) ||
+    die 1 "npm could not install the packages of \
+tracer/viewer/package-lock.json"
+  cp "${folder}/package-lock.json" "${done}"
+}
+
+for argument in "$@"; do
+  case "${argument}" in
+    --tests) tests=1 ;;
+    -h | --help)
+      echo "usage: tools/setup.sh [--tests]"
+      echo "Installs the Debian packages of tools/packages.txt that are missing,"
+      echo "and the npm packages of tracer/viewer/package-lock.json. --tests:"
+      echo "also those that only tests need."
+      exit 0
+      ;;
+    *) die 2 "unknown argument '${argument}'; see tools/setup.sh --help" ;;
+  esac
+done
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
   die 2 "this is not Debian: apt-get and dpkg-query are needed to install the \
@@ -38,6 +75,7 @@ packages of ${kList}. On another system, install their counterparts by hand."
 
 mapfile -t missing < <(missing_packages)
 if [[ ${#missing[@]} -eq 0 ]]; then
+  install_npm_packages
   exit 0
 fi
 
@@ -72,4 +110,5 @@ as_root+=(env DEBIAN_FRONTEND=noninteractive)
 
 mapfile -t missing < <(missing_packages)
 [[ ${#missing[@]} -eq 0 ]] || die 1 "still missing: ${missing[*]}"
+install_npm_packages
 echo "setup: done"
