@@ -64,6 +64,8 @@ struct OpRecord {
   int64_t duration_ns = 0;
   // Of the host's version (kReduce, kUpdate).
   int64_t host_duration_ns = 0;
+  // Shapes of operands and outputs, for people: "[4, 64, 8] -> [4, 64, 32]".
+  std::string shapes = {};
 };
 
 // What the planner needs to know of a chunk.
@@ -90,6 +92,9 @@ struct StepTrace {
   std::vector<OpRecord> ops;      // indexed by Moment
   // Whether durations were measured (warm-up) or estimated (dry pass).
   bool measured = false;
+  // Gradients are clipped by their global norm: no update starts before every
+  // reduce of the step is over.
+  bool global_norm = false;
 };
 
 }  // namespace castor

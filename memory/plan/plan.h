@@ -34,6 +34,7 @@
 #include "absl/strings/string_view.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "tracer/plan_record.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
@@ -50,19 +51,8 @@ constexpr absl::string_view PolicyName(PlacementPolicy policy) {
 // this.
 inline constexpr int64_t kBlockAlignment = 256;
 
-enum class ActionKind : uint8_t {
-  // Home -> device. The home must be valid, the payload not resident. After it
-  // the payload is resident and clean.
-  kFetch,
-  // Device -> home. The payload must be resident and dirty. After it the
-  // payload is clean and the home valid. The block stays.
-  kCopyBack,
-  // Frees the payload's block. It must be clean.
-  kDrop,
-};
-
 struct Action {
-  ActionKind kind;
+  ActionKind kind;  // tracer/plan_record.h says what each needs and leaves
   ChunkId chunk;
   // Why, for the viewer: the operator that needs it, or what it makes room for.
   // The moment of the use (in this step, or minus ops.size() in the next one)

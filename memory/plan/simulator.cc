@@ -69,6 +69,7 @@ class Clock {
     }
     pool_.Give(request.device_budget_bytes - resident_bytes_ - non_model_bytes_,
                0);
+    cost_.op_start_ns.resize(trace_.ops.size());
     cost_.device_bytes.resize(trace_.ops.size());
   }
 
@@ -150,11 +151,13 @@ class Clock {
       PayloadTimes& home = times_[op.chunks[0].chunk.value];
       host_ns_ = std::max(host_ns_, home.home_ns) + op.host_duration_ns;
       home.home_ns = host_ns_;
+      cost_.op_start_ns[t] = compute_ns_;
       return;
     }
     for (const ChunkUse& use : op.chunks) {
       start = std::max(start, times_[use.chunk.value].arrived_ns);
     }
+    cost_.op_start_ns[t] = start;
     cost_.stall_ns += start - compute_ns_;
     compute_ns_ = start + op.duration_ns;
     for (const ChunkUse& use : op.chunks) {
@@ -195,6 +198,10 @@ PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request) {
   }
   PlanCost cost = clock.cost();
   cost.step_ns = length;
+  if (!cost.op_start_ns.empty()) {
+    const int64_t first_ns = cost.op_start_ns.front();
+    for (int64_t& start_ns : cost.op_start_ns) start_ns -= first_ns;
+  }
   cost.device_peak_bytes = request.device_reserved_bytes;
   for (const int64_t bytes : cost.device_bytes) {
     cost.device_peak_bytes = std::max(cost.device_peak_bytes, bytes);

@@ -22,7 +22,10 @@ struct PlanCost {
   int64_t d2h_bytes = 0;
   int64_t device_peak_bytes = 0;
   int64_t host_bytes = 0;
-  // Device bytes in use while each operator runs, indexed by Moment.
+  // Indexed by Moment, in the steady state: when each operator starts, from the
+  // start of the first one, never falling (of what the host runs: when the
+  // device has come to it), and the device bytes in use while it runs.
+  std::vector<int64_t> op_start_ns;
   std::vector<int64_t> device_bytes;
 };
 

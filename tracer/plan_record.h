@@ -1,0 +1,90 @@
+// A plan as the trace keeps it: what was asked, decided and predicted. The
+// words are memory/plan/plan.h's, which makes and reads these records
+// (memory/plan/plan_record.h).
+#ifndef CASTOR_TRACER_PLAN_RECORD_H_
+#define CASTOR_TRACER_PLAN_RECORD_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/units.h"
+
+namespace castor {
+
+enum class ActionKind : uint8_t {
+  // Home -> device. The home must be valid, the payload not resident. After it
+  // the payload is resident and clean.
+  kFetch,
+  // Device -> home. The payload must be resident and dirty. After it the
+  // payload is clean and the home valid. The block stays.
+  kCopyBack,
+  // Frees the payload's block. It must be clean.
+  kDrop,
+};
+
+struct ActionRecord {
+  Moment moment;  // in [0, T]; T: after the last operator
+  ActionKind kind = ActionKind::kFetch;
+  ChunkId chunk;
+  // The operator that the decision looked at: the one that needs the chunk, or
+  // that the room is made for. Where it is before `moment`, the next step's.
+  // Invalid where there is none.
+  Moment because;
+
+  friend bool operator==(const ActionRecord&, const ActionRecord&) = default;
+};
+
+// What the simulator expects of a step in the steady state.
+struct Prediction {
+  int64_t step_ns = 0;
+  int64_t stall_ns = 0;  // compute waiting for copies or for the host
+  int64_t h2d_bytes = 0;
+  int64_t d2h_bytes = 0;
+  int64_t device_peak_bytes = 0;
+  int64_t host_bytes = 0;
+  // Bytes to the device that no plan with the same sides can do without.
+  int64_t least_h2d_bytes = 0;
+  // Indexed by moment: when the operator starts, from the start of the step's
+  // first one, never falling (of what the host runs: when the device has come
+  // to it), and the device bytes in use while it runs.
+  std::vector<int64_t> op_start_ns;
+  std::vector<int64_t> device_bytes;
+
+  friend bool operator==(const Prediction&, const Prediction&) = default;
+};
+
+struct PlanRecord {
+  int64_t trace = 0;    // the step trace that it is for: its index in the file
+  std::string policy;   // "cuda", "cpu", "auto"
+  bool warmup = false;  // the careful plan that warm-up steps follow
+
+  // Asked.
+  int64_t device_budget_bytes = kUnlimitedBytes;
+  int64_t host_budget_bytes = kUnlimitedBytes;
+  int64_t device_reserved_bytes = 0;
+  int64_t host_reserved_bytes = 0;
+  double h2d_bytes_per_s = 0;
+  double d2h_bytes_per_s = 0;
+  int64_t latency_ns = 0;
+  bool prefetch = true;
+  double gpu_margin_mem_ratio = 1;
+  bool fixed_sides = false;  // the sides were given, not chosen
+
+  // Decided.
+  // Chunks whose optimizer states are on the device, ascending.
+  std::vector<ChunkId> device_side;
+  // Resident before moment 0, ascending, and those of them that are dirty.
+  std::vector<ChunkId> initial;
+  std::vector<ChunkId> initial_dirty;
+  std::vector<ActionRecord> actions;  // in the order in which they are issued
+
+  Prediction predicted;
+
+  friend bool operator==(const PlanRecord&, const PlanRecord&) = default;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_TRACER_PLAN_RECORD_H_
