@@ -1,0 +1,47 @@
+// The other end of a loopback connection, for tests: sends the very bytes that
+// a test wants sent. Fails the test where it cannot connect.
+#ifndef CASTOR_CLI_SERVE_TEST_CLIENT_H_
+#define CASTOR_CLI_SERVE_TEST_CLIENT_H_
+
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace castor::testing {
+
+struct HttpAnswer {
+  int status = 0;  // 0: the connection was closed without an answer
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;
+};
+
+class TestConnection {
+ public:
+  // To `address`, which is numeric. `connected()` is false where it is refused.
+  explicit TestConnection(int port, const std::string& address = "127.0.0.1");
+  ~TestConnection();
+  TestConnection(const TestConnection&) = delete;
+  TestConnection& operator=(const TestConnection&) = delete;
+
+  bool connected() const { return connected_; }
+  void Send(absl::string_view bytes) const;
+  // All that comes until the other end closes.
+  HttpAnswer Receive() const;
+
+ private:
+  int socket_ = -1;
+  bool connected_ = false;
+};
+
+// "GET PATH" as a browser asks.
+HttpAnswer HttpGet(int port, const std::string& path);
+// A whole request of one's own.
+HttpAnswer HttpSend(int port, absl::string_view request);
+
+// The port in "http://127.0.0.1:PORT/", the first one in `text`; 0: none.
+int PortIn(absl::string_view text);
+
+}  // namespace castor::testing
+
+#endif  // CASTOR_CLI_SERVE_TEST_CLIENT_H_
