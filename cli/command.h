@@ -22,6 +22,7 @@ struct TrainArguments {
   std::string resume;                  // "", "latest" or a file
   std::string summary_path;
   std::string trace_path;
+  std::string trace_steps;  // "", "FIRST:LAST" or "LAST"
 };
 int Train(const TrainArguments& arguments);
 

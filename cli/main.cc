@@ -82,6 +82,12 @@ int Main(int argc, char** argv) {
                    "write a trace to this file (docs/trace-format.md)")
       ->type_name("FILE")
       ->check(NotEmpty());
+  train_command
+      ->add_option("--trace-steps", train.trace_steps,
+                   "the steps to trace in full; without it the warm-up and "
+                   "the 4 steps after it")
+      ->type_name("FIRST:LAST")
+      ->check(NotEmpty());
 
   PlanArguments plan;
   CLI::App* plan_command = app.add_subcommand(

@@ -1,99 +1,193 @@
 #include "cli/run_trace.h"
 
-#include <algorithm>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/container/inlined_vector.h"
 #include "base/status_macros.h"
+#include "memory/plan/plan_record.h"
+#include "memory/plan/simulator.h"
 
 namespace castor::cli {
 namespace {
 
-MemoryRecord MemoryOf(absl::string_view tier, int64_t time_ns,
-                      const BytesByCategory& bytes) {
-  MemoryRecord record = {
-      .tier = std::string(tier), .time_ns = time_ns, .bytes = {}};
+// What is recorded as numbers has its names here.
+void NameParts(RunRecord* run) {
   for (int i = 0; i < kNumCategories; ++i) {
-    const Category category = static_cast<Category>(i);
-    record.bytes[std::string(CategoryName(category))] = bytes[category];
+    run->categories.emplace_back(CategoryName(static_cast<Category>(i)));
   }
-  return record;
+  for (int i = 0; i < kNumStreams; ++i) {
+    run->streams.emplace_back(StreamName(static_cast<StreamId>(i)));
+  }
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunTrace>> RunTrace::Create(
-    const std::string& path, Trainer* trainer, int64_t last_step) {
+    const std::string& path, RunRecord run, TraceWindow window,
+    Trainer* trainer) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
                           TraceWriter::Create(path));
+  NameParts(&run);
+  writer->Append(run);
   std::unique_ptr<RunTrace> trace(
-      new RunTrace(std::move(writer), trainer, last_step));
-  CASTOR_RETURN_IF_ERROR(trace->Update());
+      new RunTrace(std::move(writer), window, trainer));
+  trainer->SetObserver(trace.get());
   return trace;
 }
 
-RunTrace::RunTrace(std::unique_ptr<TraceWriter> writer, Trainer* trainer,
-                   int64_t last_step)
+RunTrace::RunTrace(std::unique_ptr<TraceWriter> writer, TraceWindow window,
+                   Trainer* trainer)
     : writer_(std::move(writer)),
+      window_(window),
       trainer_(trainer),
-      last_step_(last_step),
-      origin_ns_(trainer->NowNs()) {
-  trainer_->SetEventSink([this](const TimelineEvent& event, int64_t step) {
-    OnEvent(event, step);
-  });
+      origin_ns_(trainer->NowNs()) {}
+
+RunTrace::~RunTrace() { trainer_->SetObserver(nullptr); }
+
+absl::Status RunTrace::WriteRefused(const std::string& path, RunRecord run,
+                                    const RefusedRun& refused,
+                                    const std::string& message) {
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<TraceWriter> writer,
+                          TraceWriter::Create(path));
+  NameParts(&run);
+  writer->Append(run);
+  PlanRequest request = refused.request;
+  request.trace = &refused.trace;
+  CASTOR_ASSIGN_OR_RETURN(const PlacementPolicy policy,
+                          PolicyNamed(run.policy));
+  writer->Append(RecordRequest(policy, request, writer->Append(refused.trace)));
+  const Refusal& why = refused.refusal;
+  writer->Append(RefusalRecord{
+      .message = message,
+      .tier = why.tier,
+      .op = why.op,
+      .peak_bytes = why.peak_bytes,
+      .resident_bytes = why.resident_bytes,
+      .smallest_device_budget_bytes = why.smallest_device_budget_bytes,
+      .smallest_host_budget_bytes = why.smallest_host_budget_bytes});
+  return writer->status();
 }
 
-RunTrace::~RunTrace() { trainer_->SetEventSink(nullptr); }
-
-void RunTrace::OnEvent(const TimelineEvent& event, int64_t step) {
-  if (step == 0 || step > last_step_ || !status_.ok()) return;
-  const StepTrace* trace = trainer_->training_trace();
-  std::string name;
-  if (event.wait) name = "wait: ";
-  const bool has_op =
-      event.tag.moment >= 0 &&
-      event.tag.moment < static_cast<int64_t>(trace->ops.size());
-  if ((event.tag.kind == WorkKind::kOperator ||
-       event.tag.kind == WorkKind::kInput) &&
-      has_op) {
-    absl::StrAppend(&name, trace->ops[event.tag.moment].name);
-    if (event.wait && event.tag.chunk >= 0) {
-      absl::StrAppend(&name, " needs chunk ", event.tag.chunk);
-    }
-  } else {
-    absl::StrAppend(&name, WorkKindName(event.tag.kind));
-    if (event.tag.chunk >= 0)
-      absl::StrAppend(&name, " chunk ", event.tag.chunk);
+int64_t RunTrace::RecordOf(const StepStart& start) {
+  const auto known = plans_.find(start.plan);
+  if (known != plans_.end()) return known->second;
+  const StepTrace& trace = *start.request->trace;
+  auto [written, is_new] = traces_.try_emplace(trace.signature);
+  if (is_new || trace.measured != written->second.second) {
+    written->second = {writer_->Append(trace), trace.measured};
   }
-  const int64_t start = std::max<int64_t>(0, event.start_ns - origin_ns_);
-  status_ = writer_->Append(
-      SpanRecord{.stream = std::string(StreamName(event.stream)),
-                 .name = std::move(name),
-                 .start_ns = start,
-                 .end_ns = std::max(start, event.end_ns - origin_ns_),
-                 .step = step});
+  const int64_t index = writer_->Append(RecordPlan(
+      *start.plan, *start.request, SimulatePlan(*start.plan, *start.request),
+      written->second.first, start.warmup));
+  plans_[start.plan] = index;
+  return index;
 }
 
-absl::Status RunTrace::Update() {
-  CASTOR_RETURN_IF_ERROR(status_);
-  const StepTrace* trace = trainer_->training_trace();
-  bool& wrote = trace->measured ? wrote_measured_ : wrote_estimated_;
-  if (!wrote) {
-    wrote = true;
-    CASTOR_RETURN_IF_ERROR(writer_->Append(*trace));
+void RunTrace::OnStep(const StepStart& start) {
+  const bool training = start.step > 0;
+  if (training) {
+    open_ = start.step >= window_.first && start.step <= window_.last;
+  } else if (trainer_->step() >= window_.last) {
+    open_ = false;  // an evaluation after the last step
   }
-  if (trainer_->step() > last_step_) return absl::OkStatus();
-  const int64_t now = trainer_->NowNs() - origin_ns_;
-  CASTOR_RETURN_IF_ERROR(writer_->Append(
-      MemoryOf("device", now, trainer_->arena_stats().used)));
-  CASTOR_RETURN_IF_ERROR(
-      writer_->Append(MemoryOf("host", now, trainer_->host_stats().used)));
-  if (trainer_->arena_stats().peak_bytes == peak_bytes_) {
-    return absl::OkStatus();
+  marks_[0].store(open_ ? kTraced : kIgnored);
+  if (!open_) return;
+  const int64_t plan = RecordOf(start);
+  const BytesByCategory host = trainer_->host_stats().used;
+  const int64_t now = FromOrigin(trainer_->NowNs());
+  if (host != host_) {
+    host_ = host;
+    writer_->Append(HostRecord{
+        .time_ns = now, .bytes = {host.bytes.begin(), host.bytes.end()}});
   }
-  peak_bytes_ = trainer_->arena_stats().peak_bytes;
-  return writer_->Append(MemoryOf("device_peak", now,
-                                  trainer_->arena_stats().used_at_peak));
+  writer_->Append(StepRecord{
+      .tag = start.tag, .step = start.step, .plan = plan, .time_ns = now});
+  const bool measured =
+      training && !start.warmup &&
+      (measured_plan_ == nullptr || measured_plan_ == start.plan);
+  if (measured) {
+    measured_plan_ = start.plan;
+    measured_request_ = *start.request;
+  }
+  marks_[start.tag].store(measured ? kMeasured : kTraced);
+}
+
+void RunTrace::OnOperator(uint16_t tag, Moment moment,
+                          const BytesByCategory& device, int64_t used_bytes) {
+  if (marks_[tag].load() == kIgnored) return;
+  writer_->AppendOp(tag, moment, FromOrigin(trainer_->NowNs()), used_bytes,
+                    device.bytes);
+}
+
+void RunTrace::OnWork(StreamId stream, int64_t count, int64_t tag,
+                      int64_t start_ns, int64_t end_ns) {
+  const WorkTag work = WorkTag::Unpack(tag);
+  const Mark mark = marks_[work.step].load();
+  if (mark == kIgnored) return;
+  writer_->AppendWork(static_cast<int64_t>(stream), count, work,
+                      FromOrigin(start_ns), FromOrigin(end_ns));
+  if (mark != kMeasured) return;
+  const std::lock_guard<std::mutex> lock(meter_mutex_);
+  meter_.Add(stream, work, start_ns, end_ns);
+}
+
+void RunTrace::OnWait(StreamId stream, int64_t count, int64_t tag,
+                      const Fence& until, int64_t start_ns, int64_t end_ns) {
+  const WorkTag work = WorkTag::Unpack(tag);
+  if (marks_[work.step].load() == kIgnored) return;
+  absl::InlinedVector<WaitRecord::Until, kNumStreams> parts;
+  for (int i = 0; i < kNumStreams; ++i) {
+    const int64_t part = until.count(static_cast<StreamId>(i));
+    if (part > 0) parts.push_back({i, part});
+  }
+  writer_->AppendWait(static_cast<int64_t>(stream), count, work,
+                      FromOrigin(start_ns), FromOrigin(end_ns), parts);
+}
+
+// What the planner is asked with, had it known how long operators and copies
+// take under this plan: for replaying the run.
+void RunTrace::WriteMeasured() {
+  if (wrote_measured_ || measured_plan_ == nullptr) return;
+  wrote_measured_ = true;
+  StepTrace trace = *measured_request_.trace;
+  PlanRequest request = measured_request_;
+  {
+    const std::lock_guard<std::mutex> lock(meter_mutex_);
+    meter_.Fill(DurationMeter::Statistic::kMedian, &trace, &request.bus);
+  }
+  request.trace = &trace;
+  const int64_t index = writer_->Append(trace);
+  writer_->Append(RecordPlan(*measured_plan_, request,
+                             SimulatePlan(*measured_plan_, request), index,
+                             /*warmup=*/false));
+}
+
+// Tags come again after 2^16 steps.
+void RunTrace::Close() {
+  WriteMeasured();
+  for (std::atomic<Mark>& mark : marks_) mark.store(kIgnored);
+}
+
+void RunTrace::OnResult(const StepReport& report) {
+  writer_->Append(
+      ResultRecord{.step = report.step,
+                   .end_ns = FromOrigin(report.end_ns),
+                   .duration_ns = static_cast<int64_t>(report.seconds * 1e9),
+                   .stall_ns = static_cast<int64_t>(report.stall_seconds * 1e9),
+                   .h2d_bytes = report.h2d_bytes,
+                   .d2h_bytes = report.d2h_bytes,
+                   .device_peak_bytes = report.device_peak_bytes,
+                   .loss = report.loss});
+  // All of its work is over, so the window is complete.
+  if (report.step == window_.last) Close();
+}
+
+void RunTrace::Finish(const std::string& status, const std::string& message) {
+  Close();
+  writer_->Append(EndRecord{.status = status,
+                            .message = message,
+                            .time_ns = FromOrigin(trainer_->NowNs())});
 }
 
 }  // namespace castor::cli

@@ -1,46 +1,102 @@
-// The trace file of a run: the step's traces, and what happened in a window of
-// steps after the warm-up.
+// The trace file of a run: what was planned, all that happens in a window of
+// its steps, and the result of each step.
 #ifndef CASTOR_CLI_RUN_TRACE_H_
 #define CASTOR_CLI_RUN_TRACE_H_
 
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/duration_meter.h"
+#include "runtime/run_observer.h"
 #include "runtime/trainer.h"
-#include "tracer/trace_file.h"
+#include "tracer/trace_writer.h"
 
 namespace castor::cli {
 
-class RunTrace {
- public:
-  // Writes to `path` from now on. `trainer` outlives the trace; its events go
-  // here. Spans are written for training steps up to `last_step`.
-  static absl::StatusOr<std::unique_ptr<RunTrace>> Create(
-      const std::string& path, Trainer* trainer, int64_t last_step);
-  ~RunTrace();
+// The training steps from `first` to `last`, and what lies between them, are
+// traced in full.
+struct TraceWindow {
+  int64_t first = 1;
+  int64_t last = 0;
+};
 
-  // After a step: the traces that are new or newly measured, and the memory.
-  absl::Status Update();
-  // The first failure to write, of spans too.
-  const absl::Status& status() const { return status_; }
+// A failure to write does not stop the run that is traced: the file ends there,
+// and status() says why.
+class RunTrace final : public RunObserver {
+ public:
+  // Replaces `path`. `trainer` outlives the trace, which observes it.
+  static absl::StatusOr<std::unique_ptr<RunTrace>> Create(
+      const std::string& path, RunRecord run, TraceWindow window,
+      Trainer* trainer);
+  ~RunTrace() override;
+
+  // Of a run that was not admitted: what was asked, and `message`, which the
+  // user was told.
+  static absl::Status WriteRefused(const std::string& path, RunRecord run,
+                                   const RefusedRun& refused,
+                                   const std::string& message);
+
+  void OnStep(const StepStart& start) override;
+  void OnOperator(uint16_t tag, Moment moment, const BytesByCategory& device,
+                  int64_t used_bytes) override;
+  void OnWork(StreamId stream, int64_t count, int64_t tag, int64_t start_ns,
+              int64_t end_ns) override;
+  void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
+              int64_t start_ns, int64_t end_ns) override;
+
+  // A training step is wholly over.
+  void OnResult(const StepReport& report);
+  // The run is over and drained. `status`: "finished", "interrupted", "failed".
+  void Finish(const std::string& status, const std::string& message);
+
+  // The first record that could not be written.
+  absl::Status status() const { return writer_->status(); }
 
  private:
-  RunTrace(std::unique_ptr<TraceWriter> writer, Trainer* trainer,
-           int64_t last_step);
-  void OnEvent(const TimelineEvent& event, int64_t step);
+  RunTrace(std::unique_ptr<TraceWriter> writer, TraceWindow window,
+           Trainer* trainer);
+  int64_t FromOrigin(int64_t time_ns) const {
+    return time_ns > origin_ns_ ? time_ns - origin_ns_ : 0;
+  }
+  // Index of the plan's record, written if it is new.
+  int64_t RecordOf(const StepStart& start);
+  void WriteMeasured();
+  void Close();
 
   const std::unique_ptr<TraceWriter> writer_;
+  const TraceWindow window_;
   Trainer* const trainer_;
-  const int64_t last_step_;
   const int64_t origin_ns_;
-  int64_t peak_bytes_ = 0;  // of the last record of a peak
-  bool wrote_estimated_ = false;
+
+  // What to do with work of each tag; read by the streams' threads.
+  enum Mark : uint8_t {
+    kIgnored,
+    kTraced,
+    kMeasured,  // traced, and its durations are kept
+  };
+  std::array<std::atomic<Mark>, 1 << 16> marks_{};
+  bool open_ = false;  // the step at hand is in the window
+
+  std::map<std::shared_ptr<const Plan>, int64_t> plans_;  // record's index
+  // Of the last step trace written of a signature; whether measured.
+  std::map<std::string, std::pair<int64_t, bool>> traces_;
+  BytesByCategory host_;  // last written
+
+  // The steps of the window that follow the settled training plan, for the
+  // durations that operators have beside all else that runs.
+  std::mutex meter_mutex_;
+  DurationMeter meter_;
+  std::shared_ptr<const Plan> measured_plan_;
+  PlanRequest measured_request_;
   bool wrote_measured_ = false;
-  absl::Status status_;
 };
 
 }  // namespace castor::cli

@@ -148,7 +148,7 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(
-    Config config, std::optional<Refusal>* refusal) {
+    Config config, std::optional<RefusedRun>* refused) {
   if (config.device.type == DeviceType::kCuda) {
     return absl::InvalidArgumentError(
         "device.type: \"cuda\" is not in this build; use {\"type\": \"host\"}");
@@ -194,7 +194,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_ASSIGN_OR_RETURN(
       session->trainer_,
       Trainer::Create(session->engine_.get(), session->model_.get(),
-                      MakeTrainerOptions(config, evaluates), refusal));
+                      MakeTrainerOptions(config, evaluates), refused));
   return session;
 }
 

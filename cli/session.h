@@ -24,9 +24,9 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
 class Session {
  public:
   // Reads, checks and admits; no parameter has a value yet. On a refusal the
-  // status is ResourceExhausted and `refusal` says why.
+  // status is ResourceExhausted and `refused` (may be null) says why.
   static absl::StatusOr<std::unique_ptr<Session>> Create(
-      Config config, std::optional<Refusal>* refusal);
+      Config config, std::optional<RefusedRun>* refused);
 
   // With the sizes of a pretrained model filled in.
   const Config& config() const { return config_; }

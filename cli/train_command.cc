@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
@@ -103,6 +105,53 @@ absl::Status MoveLaterCheckpointsAside(const CheckpointDir& dir, int64_t step) {
   return absl::OkStatus();
 }
 
+// Of `--trace-steps`, or from step `first` over the warm-up to some steps after
+// it.
+absl::StatusOr<TraceWindow> Window(const TrainArguments& arguments,
+                                   int64_t first, int64_t warmup_steps) {
+  const std::string& text = arguments.trace_steps;
+  if (text.empty()) {
+    return TraceWindow{first, first - 1 + warmup_steps + kTracedSteps};
+  }
+  if (arguments.trace_path.empty()) {
+    return absl::InvalidArgumentError("--trace-steps: needs --trace FILE");
+  }
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  TraceWindow window = {first, 0};
+  const bool numbers =
+      parts.size() <= 2 && absl::SimpleAtoi(parts.back(), &window.last) &&
+      (parts.size() == 1 || absl::SimpleAtoi(parts[0], &window.first));
+  if (!numbers || window.first < 1 || window.last < window.first) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--trace-steps: \"", text, "\" is not FIRST:LAST, two steps from 1, "
+        "such as 100:104"));
+  }
+  return window;
+}
+
+// What a trace says of the run.
+RunRecord DescribeRun(const Config& config) {
+  RunRecord run;
+  run.title = absl::StrCat(config.model.type, ", ", config.model.n_layer,
+                           " layers of ", config.model.n_embd, ", ",
+                           DTypeName(config.dtype()));
+  run.device = config.device.type == DeviceType::kCuda ? "cuda" : "host";
+  run.policy = std::string(PolicyName(config.memory.placement_policy));
+  run.device_budget_bytes = config.memory.device_memory;
+  run.host_budget_bytes = config.memory.host_memory;
+  run.steps = config.steps;
+  run.tokens_per_step = TokensPerStep(config);
+  run.threads = config.device.threads;
+  return run;
+}
+
+absl::Status AsUsersError(absl::string_view option,
+                          const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": ", status.message()));
+}
+
 class TrainRun {
  public:
   TrainRun(const TrainArguments& arguments, Session& session)
@@ -142,6 +191,7 @@ absl::Status TrainRun::Run() {
     // What was reached is worth having; the failure itself is what is told.
     TakeReports();
     report_.error = std::string(status.message());
+    if (trace_ != nullptr) trace_->Finish("failed", report_.error);
     WriteSummary(arguments_.summary_path,
                  SummaryJson(config_, session_.trainer().admission(), report_,
                              {}))
@@ -165,14 +215,14 @@ absl::Status TrainRun::Begin() {
     CASTOR_RETURN_IF_ERROR(Resume());
   }
   if (!arguments_.trace_path.empty()) {
-    absl::StatusOr<std::unique_ptr<RunTrace>> trace = RunTrace::Create(
-        arguments_.trace_path, &session_.trainer(),
-        session_.trainer().step() + config_.memory.warmup_steps +
-            kTracedSteps);
-    if (!trace.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--trace: ", trace.status().message()));
-    }
+    CASTOR_ASSIGN_OR_RETURN(
+        const TraceWindow window,
+        Window(arguments_, session_.trainer().step() + 1,
+               config_.memory.warmup_steps));
+    auto trace =
+        RunTrace::Create(arguments_.trace_path, DescribeRun(config_),
+                         window, &session_.trainer());
+    CASTOR_RETURN_IF_ERROR(AsUsersError("--trace", trace.status()));
     trace_ = *std::move(trace);
   }
   if (!config_.checkpoint.dir.empty()) {
@@ -228,7 +278,6 @@ absl::Status TrainRun::Loop() {
   while (trainer.step() < config_.steps && !interrupted.load()) {
     CASTOR_RETURN_IF_ERROR(session_.Step().status());
     const int64_t step = trainer.step();
-    if (trace_ != nullptr) CASTOR_RETURN_IF_ERROR(trace_->Update());
     TakeReports();
     PrintProgress(/*all=*/false);
     if (session_.evaluates() && step % config_.eval_interval == 0) {
@@ -248,6 +297,7 @@ absl::Status TrainRun::Loop() {
 void TrainRun::TakeReports() {
   report_.last_step = session_.trainer().step();
   for (const StepReport& step : session_.trainer().TakeReports()) {
+    if (trace_ != nullptr) trace_->OnResult(step);
     report_.steps.push_back(step);
     unprinted_.push_back(step);
   }
@@ -316,8 +366,13 @@ absl::Status TrainRun::End() {
                 checkpoints_.PathOf(saved_step_).c_str());
   }
   if (trace_ != nullptr) {
-    CASTOR_RETURN_IF_ERROR(trace_->status());
+    trace_->Finish(interrupted.load() ? "interrupted" : "finished", "");
     std::printf("  %-26s %s\n", "trace", arguments_.trace_path.c_str());
+    // The model is trained all the same.
+    if (!trace_->status().ok()) {
+      std::fprintf(stderr, "castor: the trace is not complete: %s\n",
+                   std::string(trace_->status().message()).c_str());
+    }
   }
   CASTOR_RETURN_IF_ERROR(
       WriteSummary(arguments_.summary_path,
@@ -341,13 +396,22 @@ absl::Status TrainOrRefuse(TrainArguments arguments) {
     CASTOR_RETURN_IF_ERROR(
         Annotate("--summary", CheckWritable(arguments.summary_path)));
   }
-  std::optional<Refusal> refusal;
-  auto session = Session::Create(config, &refusal);
-  if (refusal.has_value()) {
+  CASTOR_RETURN_IF_ERROR(
+      Window(arguments, /*first=*/1, config.memory.warmup_steps).status());
+  std::optional<RefusedRun> refused;
+  auto session = Session::Create(config, &refused);
+  if (refused.has_value()) {
     RunReport nothing;
     nothing.device_budget_bytes = config.memory.device_memory;
-    CASTOR_RETURN_IF_ERROR(WriteSummary(
-        arguments.summary_path, SummaryJson(config, {}, nothing, refusal)));
+    CASTOR_RETURN_IF_ERROR(
+        WriteSummary(arguments.summary_path,
+                     SummaryJson(config, {}, nothing, refused->refusal)));
+    if (!arguments.trace_path.empty()) {
+      CASTOR_RETURN_IF_ERROR(AsUsersError(
+          "--trace", RunTrace::WriteRefused(
+                         arguments.trace_path, DescribeRun(config), *refused,
+                         std::string(session.status().message()))));
+    }
   }
   CASTOR_RETURN_IF_ERROR(session.status());
   std::signal(SIGINT, OnInterrupt);

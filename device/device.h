@@ -39,13 +39,16 @@ struct ExecContext {
 using Work = absl::AnyInvocable<absl::Status(const ExecContext&)>;
 
 // Told of every piece of work and every wait that took time, from the stream's
-// own thread, as they end. `tag` is the caller's own number for it.
+// own thread, as they end. `tag` is the caller's own number for it, `count` its
+// number on the stream: what a fence names it by. A wait lasted until the last
+// part of `until` was reached.
 class DeviceObserver {
  public:
   virtual ~DeviceObserver() = default;
-  virtual void OnWork(StreamId stream, int64_t tag, int64_t start_ns,
-                      int64_t end_ns) = 0;
-  virtual void OnWait(StreamId stream, int64_t tag, int64_t start_ns,
+  virtual void OnWork(StreamId stream, int64_t count, int64_t tag,
+                      int64_t start_ns, int64_t end_ns) = 0;
+  virtual void OnWait(StreamId stream, int64_t count, int64_t tag,
+                      const Fence& until, int64_t start_ns,
                       int64_t end_ns) = 0;
 };
 

@@ -54,20 +54,22 @@ class Gate {
 struct Event {
   bool wait;
   StreamId stream;
-  int64_t tag, start_ns, end_ns;
+  int64_t count, tag;
+  Fence until;
+  int64_t start_ns, end_ns;
 };
 
 class Recorder : public DeviceObserver {
  public:
-  void OnWork(StreamId stream, int64_t tag, int64_t start_ns,
+  void OnWork(StreamId stream, int64_t count, int64_t tag, int64_t start_ns,
               int64_t end_ns) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    events_.push_back({false, stream, tag, start_ns, end_ns});
+    events_.push_back({false, stream, count, tag, {}, start_ns, end_ns});
   }
-  void OnWait(StreamId stream, int64_t tag, int64_t start_ns,
-              int64_t end_ns) override {
+  void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
+              int64_t start_ns, int64_t end_ns) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    events_.push_back({true, stream, tag, start_ns, end_ns});
+    events_.push_back({true, stream, count, tag, until, start_ns, end_ns});
   }
   std::vector<Event> Take() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -382,6 +384,7 @@ TEST_P(DeviceContract, ObserverHearsOfAllWorkInOrder) {
   device_->SetObserver(&recorder);
   const int64_t start_ns = device_->NowNs();
   char a = 'a', b = 'b';
+  const Fence first = device_->NowAll();
   for (int i = 0; i < 100; ++i) {
     for (StreamId stream : kStreams) {
       if (stream != StreamId::kHostCompute && i % 2 == 0) {
@@ -404,6 +407,7 @@ TEST_P(DeviceContract, ObserverHearsOfAllWorkInOrder) {
       if (event.stream != stream) continue;
       EXPECT_FALSE(event.wait);
       EXPECT_EQ(event.tag, tag++);
+      EXPECT_EQ(event.count, first.count(stream) + tag);
       EXPECT_LE(last_ns, event.start_ns);
       EXPECT_LE(event.start_ns, event.end_ns);
       last_ns = event.end_ns;
@@ -423,6 +427,7 @@ TEST_P(DeviceContract, ObserverHearsOfARealWait) {
     Gate gate;
     const Fence held = device_->Enqueue(StreamId::kCompute, 1, gate.Hold());
     device_->Wait(StreamId::kDeviceToHost, held, 77);
+    const Fence waited = device_->Now(StreamId::kDeviceToHost);
     std::this_thread::sleep_for(std::chrono::microseconds(hold_us));
     gate.Open();
     ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
@@ -431,6 +436,8 @@ TEST_P(DeviceContract, ObserverHearsOfARealWait) {
       heard = true;
       EXPECT_EQ(event.stream, StreamId::kDeviceToHost);
       EXPECT_EQ(event.tag, 77);
+      EXPECT_EQ(Fence(event.stream, event.count), waited);
+      EXPECT_EQ(event.until, held);
       EXPECT_LT(event.start_ns, event.end_ns);
     }
   }

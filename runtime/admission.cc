@@ -75,8 +75,41 @@ std::string FormatAdmission(const AdmissionReport& report) {
   return text;
 }
 
+void FillLayout(const ChunkLayout& layout, AdmissionReport* report) {
+  report->num_chunks = layout.num_chunks();
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    report->chunk_bytes =
+        std::max(report->chunk_bytes, layout.payload_bytes(ChunkId(i)));
+  }
+  report->padding_bytes = layout.padding_elements() * SizeOf(layout.dtype);
+  report->parameter_elements = layout.parameter_elements;
+}
+
+std::optional<Refusal> MachineRefusal(const AdmissionReport& report,
+                                      int64_t machine_bytes) {
+  const int64_t total = report.device.total() + report.host.total();
+  if (total <= machine_bytes) return std::nullopt;
+  const int64_t peak = report.device.activations + report.device.workspace;
+  return Refusal{.tier = "machine",
+                 .op = report.peak_operator,
+                 .moment = {},
+                 .peak_bytes = peak,
+                 .resident_bytes = total - peak,
+                 .smallest_device_budget_bytes = kUnlimitedBytes,
+                 .smallest_host_budget_bytes = kUnlimitedBytes};
+}
+
 absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
                            const std::vector<std::string>& remedies) {
+  if (refusal.tier == "machine") {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "this run does not fit the machine, which emulates the device: at its "
+        "peak, in operator \"", refusal.op, "\", it needs ",
+        FormatBytes(refusal.peak_bytes), " of activations and workspace beside ",
+        FormatBytes(refusal.resident_bytes), " of parameters, gradients and "
+        "optimizer states in device and host memory together; train a smaller "
+        "model, or on a machine with more memory"));
+  }
   const bool device = refusal.tier == "device";
   const int64_t budget = device ? memory.device_bytes : memory.host_bytes;
   std::string text =

@@ -4,10 +4,12 @@
 #define CASTOR_RUNTIME_ADMISSION_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "memory/plan/chunk_layout.h"
 #include "memory/plan/plan.h"
 #include "tracer/step_trace.h"
 
@@ -58,10 +60,19 @@ struct AdmissionReport {
   std::string peak_operator;
 };
 
+// Sizes of the chunks and of what is in them.
+void FillLayout(const ChunkLayout& layout, AdmissionReport* report);
+
 // The tiers' bytes under `plan` at the moment of the device's peak.
 void FillTiers(const StepTrace& trace, const Plan& plan,
                const PlanRequest& request, bool accumulate,
                AdmissionReport* report);
+
+// Device and host are the same machine's memory where the host emulates the
+// device: a run that fits both budgets, but together with the host's bytes not
+// `machine_bytes`, would be ended by the system in mid-step.
+std::optional<Refusal> MachineRefusal(const AdmissionReport& report,
+                                      int64_t machine_bytes);
 
 // The report as the table that `castor train` prints.
 std::string FormatAdmission(const AdmissionReport& report);

@@ -75,6 +75,9 @@ struct BackendOp {
   absl::InlinedVector<OutputRequest, 4> outputs;
   int64_t workspace_bytes = 0;
   absl::InlinedVector<ChunkUse, 4> chunks;  // ascending, each once
+  // Of operands and outputs in turn, for the trace.
+  absl::InlinedVector<Shape, 10> operand_shapes;
+  absl::InlinedVector<Shape, 4> output_shapes;
   Kernel kernel;
 };
 

@@ -65,8 +65,11 @@ void DeviceBackend::Release(int64_t storage_id) {
   arena_->Free(block);
 }
 
-// The trace's peak is what the plan was proven with.
-absl::Status DeviceBackend::CheckBytes(Moment moment) const {
+absl::Status DeviceBackend::HasBlocks(Moment moment) const {
+  if (observer_ != nullptr) {
+    const ArenaStats& stats = arena_->stats();
+    observer_->OnOperator(tag_step_, moment, stats.used, stats.used_bytes);
+  }
   const OpRecord& op = trace_->ops[moment.value];
   if (non_model_bytes_ <= op.non_model_peak_bytes) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(
@@ -98,7 +101,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
         workspace,
         Allocate(op.workspace_bytes, Category::kWorkspace, record.name));
   }
-  CASTOR_RETURN_IF_ERROR(CheckBytes(moment));
+  CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
 
   // From here on nothing moves.
   const WorkTag tag = {.kind = WorkKind::kOperator,
@@ -174,7 +177,7 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
   const int64_t bytes = static_cast<int64_t>(data.size() * sizeof(int32_t));
   CASTOR_ASSIGN_OR_RETURN(const int64_t storage,
                           Allocate(bytes, Category::kActivations, name));
-  CASTOR_RETURN_IF_ERROR(CheckBytes(moment));
+  CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
   while (!in_flight_.empty() && device_->Reached(in_flight_.front().done)) {
     in_flight_.pop_front();
   }
@@ -197,6 +200,7 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
 absl::Status DeviceBackend::Reduce(ReduceOp op) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(op.name, OpKind::kReduce));
+  CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
   if (!op.last) store_->HoldsParameters(op.chunk);  // put back by the reduce
   return optimizer_->Reduce(op.chunk, op.micro_batch, moment);
 }
@@ -204,6 +208,7 @@ absl::Status DeviceBackend::Reduce(ReduceOp op) {
 absl::Status DeviceBackend::Update(UpdateOp op) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(op.name, OpKind::kUpdate));
+  CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
   store_->HoldsParameters(op.chunk);
   return optimizer_->Update(op.chunk, moment);
 }

@@ -21,6 +21,7 @@
 #include "memory/exec/plan_executor.h"
 #include "runtime/backend.h"
 #include "runtime/chunk_optimizer.h"
+#include "runtime/run_observer.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
@@ -39,6 +40,8 @@ class DeviceBackend final : public Backend {
   // `trace` outlives the step. `tag_step` marks the step's work.
   absl::Status BeginStep(const StepTrace* trace,
                          std::shared_ptr<const Plan> plan, uint16_t tag_step);
+  // Told of each operator; null for none. Outlives its use here.
+  void SetObserver(RunObserver* observer) { observer_ = observer; }
   // The plan's last actions. FailedPrecondition if operators are missing.
   absl::Status EndStep();
 
@@ -56,7 +59,9 @@ class DeviceBackend final : public Backend {
 
  private:
   absl::StatusOr<Moment> NextMoment(const std::string& name, OpKind kind);
-  absl::Status CheckBytes(Moment moment) const;
+  // Its blocks are there: tells the observer, and checks the trace's peak,
+  // which is what the plan was proven with.
+  absl::Status HasBlocks(Moment moment) const;
   absl::StatusOr<int64_t> Allocate(int64_t bytes, Category category,
                                    const std::string& owner);
 
@@ -65,6 +70,7 @@ class DeviceBackend final : public Backend {
   ChunkStore* const store_;
   ChunkOptimizer* const optimizer_;
   PlanExecutor executor_;
+  RunObserver* observer_ = nullptr;
 
   const StepTrace* trace_ = nullptr;
   int64_t next_moment_ = 0;

@@ -13,6 +13,19 @@
 namespace castor {
 namespace {
 
+std::string ShapesOf(const BackendOp& op) {
+  std::string text;
+  for (const Shape& shape : op.operand_shapes) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", shape.ToString());
+  }
+  absl::StrAppend(&text, " ->");
+  for (size_t i = 0; i < op.output_shapes.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? " " : ", ",
+                    op.output_shapes[i].ToString());
+  }
+  return text;
+}
+
 uint64_t Mix(uint64_t hash, const std::string& text) {
   return MixKey(hash, HashName(text.data(), text.size()));
 }
@@ -62,6 +75,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
     storages.push_back(Allocate(output.bytes));
   }
   OpRecord record;
+  record.shapes = ShapesOf(op);
   record.name = std::move(op.name);
   record.phase = op.phase;
   record.chunks.assign(op.chunks.begin(), op.chunks.end());
@@ -77,6 +91,7 @@ absl::StatusOr<int64_t> DryBackend::Upload(std::string name,
   const int64_t bytes = static_cast<int64_t>(data.size() * sizeof(int32_t));
   const int64_t storage = Allocate(bytes);
   OpRecord record;
+  record.shapes = absl::StrCat("-> [", data.size(), "]");
   record.name = std::move(name);
   record.non_model_peak_bytes = live_bytes_;
   record.duration_ns = roofline_.Duration(0, static_cast<double>(bytes));

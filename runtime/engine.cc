@@ -13,11 +13,16 @@ namespace castor {
 Op::Op(Engine& engine, std::string name)
     : engine_(engine), name_(std::move(name)) {}
 
+int Op::AddOperand(const Operand& operand, const Shape& shape) {
+  operands_.push_back(operand);
+  operand_shapes_.push_back(shape);
+  return static_cast<int>(operands_.size()) - 1;
+}
+
 int Op::Read(const Tensor& tensor) {
   CASTOR_CHECK(static_cast<bool>(tensor));
-  operands_.push_back({.storage_id = tensor.storage_id()});
   keep_alive_.push_back(tensor);
-  return static_cast<int>(operands_.size()) - 1;
+  return AddOperand({.storage_id = tensor.storage_id()}, tensor.shape());
 }
 
 int Op::Write(const Tensor& tensor) {
@@ -27,9 +32,9 @@ int Op::Write(const Tensor& tensor) {
 }
 
 int Op::Read(Parameter& parameter) {
-  operands_.push_back(engine_.PlaceOf(parameter, /*writes_gradient=*/false));
   Use(parameter, /*writes=*/false);
-  return static_cast<int>(operands_.size()) - 1;
+  return AddOperand(engine_.PlaceOf(parameter, /*writes_gradient=*/false),
+                    parameter.shape);
 }
 
 void Op::Use(Parameter& parameter, bool writes) {
@@ -46,10 +51,11 @@ void Op::Use(Parameter& parameter, bool writes) {
 Op::GradientSlot Op::WriteGradient(Parameter& parameter) {
   if (!parameter.trainable) return {};
   if (parameter.pending_reads == 0) {
-    operands_.push_back(engine_.PlaceOf(parameter, /*writes_gradient=*/true));
+    const int slot = AddOperand(
+        engine_.PlaceOf(parameter, /*writes_gradient=*/true), parameter.shape);
     Use(parameter, /*writes=*/true);
     contributions_.push_back({.parameter = &parameter, .in_place = true});
-    return {static_cast<int>(operands_.size()) - 1, parameter.holds_gradient};
+    return {slot, parameter.holds_gradient};
   }
   if (parameter.early_gradient) {
     contributions_.push_back({.parameter = &parameter});
@@ -72,10 +78,10 @@ Op::GradientSlot Op::ReadAndWriteGradient(Parameter& parameter) {
       parameter.pending_reads == 1 && !parameter.early_gradient;
   GradientSlot slot;
   if (in_place) {
-    operands_.push_back(engine_.PlaceOf(parameter, /*writes_gradient=*/true));
+    slot.slot = AddOperand(
+        engine_.PlaceOf(parameter, /*writes_gradient=*/true), parameter.shape);
     Use(parameter, /*writes=*/true);
     contributions_.push_back({.parameter = &parameter, .in_place = true});
-    slot = {static_cast<int>(operands_.size()) - 1, false};
   } else {
     CASTOR_CHECK(parameter.pending_reads >= 1);
     slot = WriteGradient(parameter);
@@ -404,8 +410,10 @@ absl::Status Engine::RunOp(Op& op, Kernel kernel) {
   request.flops = op.flops_;
   request.bytes = op.bytes_;
   request.operands = op.operands_;
+  request.operand_shapes = op.operand_shapes_;
   request.workspace_bytes = op.workspace_bytes_;
   for (const Op::OutputSpec& spec : op.output_specs_) {
+    request.output_shapes.push_back(spec.shape);
     request.outputs.push_back(
         {spec.shape.elements() * SizeOf(spec.dtype), spec.category});
   }

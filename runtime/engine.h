@@ -107,6 +107,7 @@ class Op {
     bool ends_a_read = false;  // the operator made an announced read
   };
 
+  int AddOperand(const Operand& operand, const Shape& shape);
   void Use(Parameter& parameter, bool writes);
 
   Engine& engine_;
@@ -114,6 +115,7 @@ class Op {
   double flops_ = 0;
   double bytes_ = 0;
   absl::InlinedVector<Operand, 10> operands_;
+  absl::InlinedVector<Shape, 10> operand_shapes_;
   absl::InlinedVector<OutputSpec, 4> output_specs_;
   absl::InlinedVector<ParameterUse, 4> parameters_;
   absl::InlinedVector<Contribution, 2> contributions_;

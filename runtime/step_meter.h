@@ -3,11 +3,12 @@
 #define CASTOR_RUNTIME_STEP_METER_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "memory/plan/plan.h"
+#include "runtime/duration_meter.h"
 #include "runtime/timeline.h"
 #include "tracer/step_trace.h"
 
@@ -18,6 +19,7 @@ struct StepReport {
   double loss = 0;
   double learning_rate = 0;
   double seconds = 0;        // from the end of the step before
+  int64_t end_ns = 0;        // when its last work was over, device's clock
   double stall_seconds = 0;  // of the compute stream, waiting
   int64_t h2d_bytes = 0;
   int64_t d2h_bytes = 0;
@@ -29,11 +31,7 @@ struct StepReport {
 // finalised once it is known to be over.
 class StepMeter {
  public:
-  // `step` is the training step's number, 0 for other work.
-  using EventSink = std::function<void(const TimelineEvent&, int64_t step)>;
-
   explicit StepMeter(Timeline* timeline) : timeline_(timeline) {}
-  void SetEventSink(EventSink sink) { sink_ = std::move(sink); }
 
   // The clock starts anew: what came before `now_ns` (an evaluation, a
   // checkpoint) is not the next step's time.
@@ -47,11 +45,10 @@ class StepMeter {
 
   std::vector<StepReport> TakeReports();
 
-  // Keeps the events from now on, for Measure.
+  // From now on work is measured, for Measure.
   void StartMeasuring();
-  // Durations by moment of the events since StartMeasuring into the trace, or
-  // less than what is there where that was measured too; and the bus's speed
-  // into `bus`, where it was used. Call when the work is over.
+  // The least duration of each operator since StartMeasuring into the trace,
+  // and the bus's speed into `bus`. Call when the work is over.
   void Measure(StepTrace* trace, BusModel* bus);
 
  private:
@@ -64,13 +61,11 @@ class StepMeter {
   void Finalise(std::map<uint64_t, Open>::iterator open);
 
   Timeline* const timeline_;
-  EventSink sink_;
   uint64_t issued_ = 0;
   std::map<uint64_t, Open> open_;          // by order of issue
   std::map<uint16_t, uint64_t> by_tag_;    // open steps
   std::vector<StepReport> done_;
-  std::vector<TimelineEvent> unmeasured_;  // kept until Measure
-  bool measuring_ = false;
+  std::optional<DurationMeter> durations_;  // while measuring
   int64_t last_end_ns_ = 0;
 };
 

@@ -77,7 +77,7 @@ Trainer::~Trainer() {
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
     Engine* engine, Model* model, TrainerOptions options,
-    std::optional<Refusal>* refusal) {
+    std::optional<RefusedRun>* refused) {
   CASTOR_RETURN_IF_ERROR(engine->construction_status());
   if (engine->parameters().empty()) {
     return absl::InvalidArgumentError(
@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   }
   std::unique_ptr<Trainer> trainer(
       new Trainer(engine, model, std::move(options)));
-  CASTOR_RETURN_IF_ERROR(trainer->Build(refusal));
+  CASTOR_RETURN_IF_ERROR(trainer->Build(refused));
   return trainer;
 }
 
@@ -107,20 +107,25 @@ std::vector<Side> Trainer::SafeSides(PlacementPolicy policy,
   return SidesOf(training, admission.order, admission.fewest);
 }
 
-absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
-  MemoryOptions& memory = options_.memory;
-  const bool accumulate = options_.shape.micro_batches > 1;
+absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   if (options_.bus_bytes_per_s > 0) {
     bus_.h2d_bytes_per_s = bus_.d2h_bytes_per_s = options_.bus_bytes_per_s;
   }
   engine_->set_checkpoint_activations(options_.checkpoint_activations);
-  const Roofline roofline = RooflineOf(options_.threads);
-  CASTOR_RETURN_IF_ERROR(
-      DryRun(*engine_, *model_, options_.shape, nullptr, accumulate, roofline)
-          .status());
-  CASTOR_ASSIGN_OR_RETURN(layout_, LayOut(*engine_, memory.chunk_bytes));
+  CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
+                                options_.shape.micro_batches > 1,
+                                RooflineOf(options_.threads))
+                             .status());
+  CASTOR_ASSIGN_OR_RETURN(layout_,
+                          LayOut(*engine_, options_.memory.chunk_bytes));
   engine_->SetLayout(&layout_);
+  CASTOR_RETURN_IF_ERROR(AdmitRun(refused));
+  return OpenDevice();
+}
 
+// Whether training and evaluation fit, before there is a device.
+absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
+  MemoryOptions& memory = options_.memory;
   CASTOR_ASSIGN_OR_RETURN(Program* const training,
                           ProgramFor(options_.shape));
   Program* evaluation = nullptr;
@@ -128,27 +133,25 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
     CASTOR_ASSIGN_OR_RETURN(evaluation,
                             ProgramFor(EvaluationShape(options_)));
   }
-  auto smallest = [&](PlacementPolicy policy) {
-    int64_t bytes =
-        SmallestDeviceBudget(policy, Request(training->trace));
-    if (evaluation != nullptr) {
-      PlanRequest request = Request(evaluation->trace);
+  const auto request = [&](const Program& program, PlacementPolicy policy) {
+    PlanRequest request = Request(program.trace);
+    if (&program == evaluation) {
       request.fixed_side = SafeSides(policy, training->trace);
-      bytes = std::max(bytes, SmallestDeviceBudget(policy, request));
+    }
+    return request;
+  };
+  const auto smallest = [&](PlacementPolicy policy) {
+    int64_t bytes = SmallestDeviceBudget(policy, request(*training, policy));
+    if (evaluation != nullptr) {
+      bytes = std::max(bytes, SmallestDeviceBudget(
+                                  policy, request(*evaluation, policy)));
     }
     return bytes;
   };
+  FillLayout(layout_, &admission_);
   admission_.policy = memory.policy;
   admission_.smallest_device_budget_bytes = smallest(memory.policy);
   admission_.unmanaged_device_bytes = smallest(PlacementPolicy::kCuda);
-  admission_.num_chunks = layout_.num_chunks();
-  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-    admission_.chunk_bytes =
-        std::max(admission_.chunk_bytes, layout_.payload_bytes(ChunkId(i)));
-  }
-  admission_.padding_bytes =
-      layout_.padding_elements() * SizeOf(layout_.dtype);
-  admission_.parameter_elements = layout_.parameter_elements;
   admission_.device.budget_bytes = memory.device_bytes;
   admission_.host.budget_bytes = memory.host_bytes;
   // "unlimited" is as much as everything takes, or more where only a part of
@@ -163,13 +166,15 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
   }
   admission_.device_arena_bytes = memory.device_bytes;
 
-  for (Program* program : {training, evaluation}) {
+  const auto refuse = [&](const Program& program, const Refusal& why) {
+    if (refused == nullptr) return;
+    *refused = {why, program.trace, request(program, memory.policy)};
+    (*refused)->request.trace = nullptr;
+  };
+  for (const Program* program : {training, evaluation}) {
     if (program == nullptr) continue;
-    PlanRequest request = Request(program->trace);
-    if (program == evaluation) {
-      request.fixed_side = SafeSides(memory.policy, training->trace);
-    }
-    PlanOrRefusal made = MakePlan(memory.policy, request);
+    PlanOrRefusal made =
+        MakePlan(memory.policy, request(*program, memory.policy));
     if (Refusal* why = std::get_if<Refusal>(&made)) {
       // Of both shapes of step; unlimited where the host is short too, and no
       // device budget alone would do.
@@ -177,17 +182,26 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
         why->smallest_device_budget_bytes =
             admission_.smallest_device_budget_bytes;
       }
-      if (refusal != nullptr) *refusal = *why;
+      refuse(*program, *why);
       return RefusalStatus(*why, memory, FindRemedies());
     }
     if (program == training) {
-      FillTiers(training->trace, std::get<Plan>(made), request, accumulate,
-                &admission_);
+      FillTiers(training->trace, std::get<Plan>(made),
+                request(*training, memory.policy),
+                options_.shape.micro_batches > 1, &admission_);
     }
   }
+  if (const auto why = MachineRefusal(admission_, PhysicalMemoryBytes());
+      why.has_value()) {
+    refuse(*training, *why);
+    return RefusalStatus(*why, memory, {});
+  }
+  return absl::OkStatus();
+}
 
-  CASTOR_RETURN_IF_ERROR(CheckMachine());
-
+absl::Status Trainer::OpenDevice() {
+  const MemoryOptions& memory = options_.memory;
+  const bool accumulate = options_.shape.micro_batches > 1;
   CASTOR_ASSIGN_OR_RETURN(
       device_, HostDevice::Create({.memory_bytes = memory.device_bytes,
                                    .compute_threads = options_.threads,
@@ -207,6 +221,8 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
       arena_,
       Arena::Create(device_.get(),
                     {.scribble_freed = options_.scribble_freed_memory}));
+  CASTOR_ASSIGN_OR_RETURN(Program* const training,
+                          ProgramFor(options_.shape));
   CASTOR_RETURN_IF_ERROR(PlanProgram(*training, WarmupPolicy(*training)));
   CASTOR_ASSIGN_OR_RETURN(
       store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
@@ -224,22 +240,6 @@ absl::Status Trainer::Build(std::optional<Refusal>* refusal) {
                                              store_.get(), optimizer_.get());
   engine_->SetBackend(backend_.get());
   return absl::OkStatus();
-}
-
-// Device and host are the same machine's memory here: a run that fits both
-// budgets but not the machine would be ended by the system in mid-step.
-absl::Status Trainer::CheckMachine() const {
-  const int64_t device = admission_.device.total();
-  const int64_t host = admission_.host.total();
-  const int64_t machine = PhysicalMemoryBytes();
-  if (device + host <= machine) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "this run does not fit the machine: at the peak, in operator \"",
-      admission_.peak_operator, "\", it needs ",
-      FormatBytes(device), " of device memory and ", FormatBytes(host),
-      " of host memory, and this machine, which emulates the device, has ",
-      FormatBytes(machine), " in all: lower memory.device_memory, or train a "
-      "smaller model"));
 }
 
 // The smallest single changes of other settings that would make the run fit.
@@ -303,6 +303,8 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
                             options_.shape.micro_batches > 1,
                             RooflineOf(options_.threads)));
     engine_->SetBackend(backend_.get());
+    made->trace.global_norm =
+        shape.training && options_.optimizer.gradient_clipping > 0;
     program = std::move(made);
   }
   return program.get();
@@ -320,7 +322,8 @@ PlacementPolicy Trainer::WarmupPolicy(const Program& program) const {
 }
 
 absl::Status Trainer::PlanProgram(Program& program, PlacementPolicy policy) {
-  PlanOrRefusal made = MakePlan(policy, Request(program.trace));
+  program.request = Request(program.trace);
+  PlanOrRefusal made = MakePlan(policy, program.request);
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
     return RefusalStatus(*why, options_.memory, {});
   }
@@ -351,6 +354,7 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
     return RefusalStatus(*why, options_.memory, {});
   }
   program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
+  program.request = std::move(request);
   return absl::OkStatus();
 }
 
@@ -363,7 +367,14 @@ absl::Status Trainer::Initialize(ParameterSource& source, int64_t step) {
 absl::StatusOr<double> Trainer::TryStep(Program& program,
                                         const StepShape& shape,
                                         const NextMicroBatch& next) {
-  ++tag_step_;
+  tag_step_ = NextTag();
+  if (observer_ != nullptr) {
+    observer_->OnStep({.step = shape.training ? step_ + 1 : 0,
+                       .tag = tag_step_,
+                       .warmup = program.warmup,
+                       .plan = program.plan,
+                       .request = &program.request});
+  }
   CASTOR_RETURN_IF_ERROR(
       backend_->BeginStep(&program.trace, program.plan, tag_step_));
   h2d_at_begin_ = store_->h2d_bytes();
@@ -427,9 +438,10 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     CASTOR_RETURN_IF_ERROR(PlanProgram(*program, memory.policy));
     program->settled = true;
   }
+  program->warmup = warmup;
 
   const double lr = options_.learning_rate(step_ + 1);
-  optimizer_->BeginStep(step_ + 1, lr, static_cast<uint16_t>(tag_step_ + 1));
+  optimizer_->BeginStep(step_ + 1, lr, NextTag());
   CASTOR_ASSIGN_OR_RETURN(const double loss, RunStep(*program, shape, next));
   if (!std::isfinite(loss)) {
     failure_.Update(absl::FailedPreconditionError(absl::StrCat(
@@ -482,6 +494,13 @@ absl::Status Trainer::Drain() {
   meter_.FinaliseAll();
   idle_ = true;
   return failure_;
+}
+
+void Trainer::SetObserver(RunObserver* observer) {
+  device_->Synchronize(device_->NowAll()).IgnoreError();
+  observer_ = observer;
+  backend_->SetObserver(observer);
+  timeline_.SetNext(observer);
 }
 
 const Plan* Trainer::training_plan() const {

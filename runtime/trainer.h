@@ -38,6 +38,7 @@
 #include "runtime/device_backend.h"
 #include "runtime/micro_batch.h"
 #include "runtime/model_state.h"
+#include "runtime/run_observer.h"
 #include "runtime/step_meter.h"
 #include "runtime/timeline.h"
 
@@ -63,16 +64,24 @@ struct TrainerOptions {
   bool scribble_freed_memory = false;
 };
 
+// A run that was not admitted.
+struct RefusedRun {
+  Refusal refusal;
+  // What was asked: of training or of evaluation, whichever does not fit.
+  StepTrace trace;
+  PlanRequest request;  // for `trace`; its pointer to it is null
+};
+
 class Trainer {
  public:
   using NextMicroBatch = std::function<absl::StatusOr<MicroBatch>()>;
 
   // `engine` and `model` outlive the trainer. ResourceExhausted: refused; the
-  // message says why and what would help, `refusal` (may be null) has the same
+  // message says why and what would help, `refused` (may be null) has the same
   // as numbers.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
       Engine* engine, Model* model, TrainerOptions options,
-      std::optional<Refusal>* refusal = nullptr);
+      std::optional<RefusedRun>* refused = nullptr);
   ~Trainer();
 
   // Gives the parameters their values, once, before the first step. `step`
@@ -118,22 +127,25 @@ class Trainer {
   PlanRequest training_request() const { return Request(*training_trace()); }
   // What happened in the steps that are wholly over, in order; each once.
   std::vector<StepReport> TakeReports() { return meter_.TakeReports(); }
-  // Every event of the device's streams goes to `sink` too.
-  void SetEventSink(StepMeter::EventSink sink) {
-    meter_.SetEventSink(std::move(sink));
-  }
+  // Told of all that happens from now on; null for nobody. Waits until all
+  // work is over, so that the observer before is told of nothing more.
+  void SetObserver(RunObserver* observer);
 
  private:
   // A shape of step with its trace and the plan in use for it.
   struct Program {
     StepTrace trace;
     std::shared_ptr<const Plan> plan;
+    PlanRequest request;  // what the plan was asked for
     int64_t steps = 0;      // run so far
+    bool warmup = false;   // its step at hand is one of the warm-up
     bool settled = false;  // the plan was made from measured durations
   };
 
   Trainer(Engine* engine, Model* model, TrainerOptions options);
-  absl::Status Build(std::optional<Refusal>* refusal);
+  absl::Status Build(std::optional<RefusedRun>* refused);
+  absl::Status AdmitRun(std::optional<RefusedRun>* refused);
+  absl::Status OpenDevice();
   absl::StatusOr<Program*> ProgramFor(const StepShape& shape);
   PlacementPolicy WarmupPolicy(const Program& program) const;
   absl::Status PlanProgram(Program& program, PlacementPolicy policy);
@@ -144,12 +156,17 @@ class Trainer {
   std::vector<Side> SafeSides(PlacementPolicy policy,
                               const StepTrace& training) const;
   std::vector<std::string> FindRemedies();
+  // Of the next step's work. 0 is work of no step.
+  uint16_t NextTag() const {
+    return tag_step_ == 0xffff ? uint16_t{1}
+                               : static_cast<uint16_t>(tag_step_ + 1);
+  }
   absl::StatusOr<double> TryStep(Program& program, const StepShape& shape,
                                  const NextMicroBatch& next);
   // TryStep, keeping its failure.
   absl::StatusOr<double> RunStep(Program& program, const StepShape& shape,
                                  const NextMicroBatch& next);
-  absl::Status CheckMachine() const;
+
 
   Engine* const engine_;
   Model* const model_;
@@ -174,6 +191,7 @@ class Trainer {
   absl::Status failure_;  // the first of a step
   bool idle_ = true;      // nothing queued since the last Drain
   Fence previous_step_;   // all of its work
+  RunObserver* observer_ = nullptr;
   // The store's counts when the step at hand began.
   int64_t h2d_at_begin_ = 0;
   int64_t d2h_at_begin_ = 0;

@@ -53,8 +53,10 @@ absl::StatusOr<TrainingResult> RunTraining(
   if (c.evaluate_after > 0 && options.eval_batch == 0) {
     options.eval_batch = options.shape.batch;
   }
-  auto created = Trainer::Create(&engine, &model, options, &result.refusal);
-  if (result.refusal.has_value()) {
+  std::optional<RefusedRun> refused;
+  auto created = Trainer::Create(&engine, &model, options, &refused);
+  if (refused.has_value()) {
+    result.refusal = refused->refusal;
     result.refusal_message = std::string(created.status().message());
     return result;
   }

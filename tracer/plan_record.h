@@ -59,6 +59,8 @@ struct PlanRecord {
   int64_t trace = 0;    // the step trace that it is for: its index in the file
   std::string policy;   // "cuda", "cpu", "auto"
   bool warmup = false;  // the careful plan that warm-up steps follow
+  // There is no such plan: nothing below "Asked" has a meaning.
+  bool refused = false;
 
   // Asked.
   int64_t device_budget_bytes = kUnlimitedBytes;

@@ -66,6 +66,8 @@ struct OpRecord {
   int64_t host_duration_ns = 0;
   // Shapes of operands and outputs, for people: "[4, 64, 8] -> [4, 64, 32]".
   std::string shapes = {};
+
+  friend bool operator==(const OpRecord&, const OpRecord&) = default;
 };
 
 // What the planner needs to know of a chunk.
@@ -79,6 +81,8 @@ struct ChunkInfo {
   int64_t optimizer_bytes = 0;
   // Names of its parameters, for messages and the viewer.
   std::vector<std::string> parameters;
+
+  friend bool operator==(const ChunkInfo&, const ChunkInfo&) = default;
 };
 
 struct StepTrace {
@@ -95,6 +99,9 @@ struct StepTrace {
   // Gradients are clipped by their global norm: no update starts before every
   // reduce of the step is over.
   bool global_norm = false;
+
+  // Durations too; equal signatures are what plans ask for.
+  friend bool operator==(const StepTrace&, const StepTrace&) = default;
 };
 
 }  // namespace castor

@@ -1,92 +1,174 @@
-// The trace's file: JSON lines, complete up to the instant of a crash.
+// The trace's file: what a run was asked, what it planned, and what happened in
+// a window of its steps; complete up to the instant of a crash.
 // docs/trace-format.md describes every record; this header is its C++ side.
 //
-// The first line names format and version; each further line is one record:
-//   step_trace  a StepTrace (tracer/step_trace.h): what the planner needs
-//   span        something that took time on one stream
-//   memory      bytes in use on one tier at one instant, by category
+//   run        what was asked of the run; names of categories and streams
+//   step_trace the operators and chunks of one shape of step (step_trace.h)
+//   plan       what was decided and predicted for it (plan_record.h)
+//   step       a step of the window begins, on a plan
+//   op         the host thread issues an operator; device bytes by category
+//   work       a stream did a piece of work
+//   wait       a stream stood still, until other streams' work was over
+//   host       host bytes by category, when they change
+//   result     a training step is over (all steps, not those of the window)
+//   refusal    the run was refused before its first step
+//   end        the run ended; a file without it is of a run that was stopped
+//
 // A writer hands each record to the system in one piece before it returns, so a
 // killed process leaves whole lines, but for at most a last one, which the
 // reader leaves out and reports.
+//
+// Times are in nanoseconds from one origin per file, the start of the run.
+// Tags number steps as the queued work does: modulo 2^16, see work_tag.h. 0 is
+// work of no step: setting up, moves between two plans.
 #ifndef CASTOR_TRACER_TRACE_FILE_H_
 #define CASTOR_TRACER_TRACE_FILE_H_
 
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/ids.h"
+#include "base/units.h"
+#include "tracer/plan_record.h"
 #include "tracer/step_trace.h"
+#include "tracer/work_tag.h"
 
 namespace castor {
 
-inline constexpr int64_t kTraceFormatVersion = 1;
+inline constexpr int64_t kTraceFormatVersion = 2;
 
-// Times are in nanoseconds from one origin per file, the start of the run.
-struct SpanRecord {
-  std::string stream;  // "compute", "h2d", "d2h", "host", ...
-  std::string name;    // an operator, a copy, or the cause of a wait
+struct RunRecord {
+  std::string title = {};   // "gpt2, 10.8 M parameters, fp32"
+  std::string device = {};  // "host", "cuda"
+  std::string policy = {};  // asked: "cuda", "cpu", "auto"
+  int64_t device_budget_bytes = kUnlimitedBytes;
+  int64_t host_budget_bytes = kUnlimitedBytes;
+  int64_t steps = 0;
+  int64_t tokens_per_step = 0;
+  int64_t threads = 1;
+  // What numbers in `op`, `host`, `work` and `wait` records stand for.
+  std::vector<std::string> categories = {};
+  std::vector<std::string> streams = {};
+
+  friend bool operator==(const RunRecord&, const RunRecord&) = default;
+};
+
+struct StepRecord {
+  int64_t tag = 0;
+  int64_t step = 0;  // training step, from 1; 0: evaluation
+  int64_t plan = 0;  // its index in the file
+  int64_t time_ns = 0;
+
+  friend bool operator==(const StepRecord&, const StepRecord&) = default;
+};
+
+// The device's bytes when an operator has its outputs and its workspace: the
+// most while it runs, as the arena counts them. Host time, not the device's:
+// the operator runs later, see its work record.
+struct IssueRecord {
+  int64_t step = -1;  // index of its StepRecord
+  Moment moment = {};
+  int64_t time_ns = 0;
+  int64_t used_bytes = 0;           // the arena's own count
+  std::vector<int64_t> bytes = {};  // by category; their sum is used_bytes
+
+  friend bool operator==(const IssueRecord&, const IssueRecord&) = default;
+};
+
+struct WorkRecord {
+  int64_t stream = 0;
+  int64_t count = 0;  // the stream's items up to this one: what fences name
+  WorkKind kind = WorkKind::kOther;
+  int64_t step = -1;   // index of its StepRecord; -1: of no step in the window
+  Moment moment = {};  // of the operator, or for whose actions it was queued
+  ChunkId chunk = {};
   int64_t start_ns = 0;
   int64_t end_ns = 0;  // >= start_ns
-  int64_t step = 0;    // from 1; 0: before the first step
 
-  friend bool operator==(const SpanRecord&, const SpanRecord&) = default;
+  friend bool operator==(const WorkRecord&, const WorkRecord&) = default;
 };
 
-struct MemoryRecord {
-  std::string tier;  // "device", "host", ...
+struct WaitRecord {
+  // Who waits: the stream, and the work that is next on it.
+  WorkRecord waiter;
+  // For what: of each stream named, all items up to a count.
+  struct Until {
+    int64_t stream = 0;
+    int64_t count = 0;
+    friend bool operator==(const Until&, const Until&) = default;
+  };
+  std::vector<Until> until = {};
+
+  friend bool operator==(const WaitRecord&, const WaitRecord&) = default;
+};
+
+struct HostRecord {
   int64_t time_ns = 0;
-  std::map<std::string, int64_t> bytes;  // by category
+  std::vector<int64_t> bytes = {};  // by category
 
-  friend bool operator==(const MemoryRecord&, const MemoryRecord&) = default;
+  friend bool operator==(const HostRecord&, const HostRecord&) = default;
 };
 
-// Thread-safe: records of several threads follow each other whole.
-class TraceWriter {
- public:
-  // Replaces what is at `path`. Unavailable: the file cannot be written.
-  static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(
-      const std::string& path);
-  ~TraceWriter();
-  TraceWriter(const TraceWriter&) = delete;
-  TraceWriter& operator=(const TraceWriter&) = delete;
+struct ResultRecord {
+  int64_t step = 0;
+  int64_t end_ns = 0;       // the step's last work was over
+  int64_t duration_ns = 0;  // from the end of the step before
+  int64_t stall_ns = 0;     // of the compute stream
+  int64_t h2d_bytes = 0;
+  int64_t d2h_bytes = 0;
+  int64_t device_peak_bytes = 0;  // since the start of the run
+  double loss = 0;
 
-  // Each returns when the system has the record. Names should be UTF-8: bytes
-  // that are not are replaced. Unavailable: not written, for example because
-  // the disk is full; what was written before stays readable.
-  // InvalidArgument: a record that the reader would refuse for its size.
-  absl::Status Append(const StepTrace& trace);
-  absl::Status Append(const SpanRecord& span);
-  absl::Status Append(const MemoryRecord& memory);
+  friend bool operator==(const ResultRecord&, const ResultRecord&) = default;
+};
 
-  const std::string& path() const { return path_; }
+struct RefusalRecord {
+  std::string message = {};  // what the user was told
+  std::string tier = {};     // "device", "host", "machine"
+  std::string op = {};
+  int64_t peak_bytes = 0;
+  int64_t resident_bytes = 0;
+  int64_t smallest_device_budget_bytes = 0;  // kUnlimitedBytes: none would do
+  int64_t smallest_host_budget_bytes = 0;
 
- private:
-  TraceWriter(std::string path, int fd);
-  absl::Status WriteLine(std::string line);
+  friend bool operator==(const RefusalRecord&, const RefusalRecord&) = default;
+};
 
-  const std::string path_;
-  std::mutex mutex_;
-  const int fd_;
-  absl::Status failure_;  // the first; later records are not tried
+struct EndRecord {
+  std::string status = {};   // "finished", "interrupted", "failed"
+  std::string message = {};  // why it failed
+  int64_t time_ns = 0;
+
+  friend bool operator==(const EndRecord&, const EndRecord&) = default;
 };
 
 struct TraceContents {
+  std::optional<RunRecord> run;  // absent where the writer was stopped early
   std::vector<StepTrace> step_traces;
-  std::vector<SpanRecord> spans;
-  std::vector<MemoryRecord> memory;
+  std::vector<PlanRecord> plans;
+  std::vector<StepRecord> steps;  // of the window
+  std::vector<IssueRecord> issues;
+  std::vector<WorkRecord> works;
+  std::vector<WaitRecord> waits;
+  std::vector<HostRecord> hosts;
+  std::vector<ResultRecord> results;
+  std::optional<RefusalRecord> refusal;
+  std::optional<EndRecord> end;
   // The file ends within a line, which is left out: its writer was stopped.
   bool truncated = false;
 };
 
-// Reads and checks the whole file: types, ranges, chunk ids, limits on counts
-// and sizes. Every error names the file and the line. NotFound: no such file.
-// InvalidArgument: not a trace, another version, or anything out of order.
+// Reads and checks the whole file: types, ranges, that every number of a chunk,
+// moment, plan, stream stands for something that came before, limits on counts
+// and sizes, and that categories sum to the arena's own count. Every error
+// names the file and the line. NotFound: no such file. InvalidArgument: not a
+// trace, another version, or anything out of order.
 absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path);
 
 // The same from memory; `source` names it in messages.
@@ -99,6 +181,8 @@ inline constexpr int64_t kMaxTraceLineBytes = 64 << 20;
 inline constexpr int64_t kMaxTraceNameBytes = 4096;
 inline constexpr int64_t kMaxTraceItems = 1'000'000;          // of one list
 inline constexpr int64_t kMaxTraceNumber = int64_t{1} << 60;  // bytes, ns
+inline constexpr int64_t kMaxTraceCategories = 64;
+inline constexpr int64_t kMaxTraceStreams = 16;
 
 }  // namespace castor
 

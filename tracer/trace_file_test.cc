@@ -6,103 +6,178 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tracer/trace_writer.h"
 
 namespace castor {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kHeader[] = "{\"format\":\"castor-trace\",\"version\":1}\n";
-constexpr char kSpan[] =
-    "{\"type\":\"span\",\"stream\":\"h2d\",\"name\":\"fetch\",\"start_ns\":5,"
-    "\"end_ns\":7,\"step\":1}\n";
-constexpr char kMemory[] =
-    "{\"type\":\"memory\",\"tier\":\"device\",\"time_ns\":3,"
-    "\"bytes\":{\"payload\":4096}}\n";
+constexpr char kHeader[] = "{\"format\":\"castor-trace\",\"version\":2}\n";
+constexpr char kRun[] =
+    R"({"type":"run","title":"gpt2","device":"host","policy":"auto",)"
+    R"("device_budget_bytes":4096,"host_budget_bytes":null,"steps":9,)"
+    R"("tokens_per_step":8,"threads":2,"categories":["parameters","gradients"],)"
+    R"("streams":["compute","h2d"]})"
+    "\n";
+constexpr char kStepTrace[] =
+    R"({"type":"step_trace","signature":"s","training":true,)"
+    R"("micro_batches":1,"measured":false,"global_norm":true,)"
+    R"("chunks":[{"payload_bytes":256,"optimizer_bytes":768,)"
+    R"("parameters":["wte"]},{"payload_bytes":256,"optimizer_bytes":0,)"
+    R"("parameters":[]}],"ops":[{"name":"embed","kind":"compute",)"
+    R"("phase":"forward","shapes":"[2] -> [2, 8]","chunks":[0,1],"writes":[1],)"
+    R"("non_model_peak_bytes":64,"workspace_bytes":8,"duration_ns":10,)"
+    R"("host_duration_ns":0},{"name":"reduce","kind":"reduce",)"
+    R"("phase":"backward","shapes":"","chunks":[0],"writes":[],)"
+    R"("non_model_peak_bytes":0,"workspace_bytes":0,"duration_ns":1,)"
+    R"("host_duration_ns":2}]})"
+    "\n";
+constexpr char kPlan[] =
+    R"({"type":"plan","trace":0,"policy":"cpu","warmup":true,"refused":false,)"
+    R"("device_budget_bytes":4096,"host_budget_bytes":null,)"
+    R"("device_reserved_bytes":512,"host_reserved_bytes":0,)"
+    R"("h2d_bytes_per_s":8e9,"d2h_bytes_per_s":4e9,"latency_ns":3,)"
+    R"("prefetch":true,"gpu_margin_mem_ratio":0.5,"fixed_sides":false,)"
+    R"("device_side":[],"initial":[1],"initial_dirty":[],)"
+    R"("actions":[[0,0,0,0],[2,2,0,-1]],"predicted":{"step_ns":100,)"
+    R"("stall_ns":5,"h2d_bytes":256,"d2h_bytes":0,"device_peak_bytes":1088,)"
+    R"("host_bytes":1280,"least_h2d_bytes":256,"op_start_ns":[7,20],)"
+    R"("device_bytes":[1088,1024]}})"
+    "\n";
 constexpr char kStep[] =
-    "{\"type\":\"step_trace\",\"signature\":\"s\",\"training\":true,"
-    "\"micro_batches\":1,\"measured\":false,\"chunks\":[{\"payload_bytes\":256,"
-    "\"optimizer_bytes\":768,\"parameters\":[\"wte\"]},{\"payload_bytes\":256,"
-    "\"optimizer_bytes\":0,\"parameters\":[]}],\"ops\":[{\"name\":\"embed\","
-    "\"kind\":\"compute\",\"phase\":\"forward\",\"chunks\":[0,1],"
-    "\"writes\":[1],\"non_model_peak_bytes\":64,\"workspace_bytes\":8,"
-    "\"duration_ns\":10,"
-    "\"host_duration_ns\":0},{\"name\":\"reduce\",\"kind\":\"reduce\","
-    "\"phase\":\"backward\",\"chunks\":[0],\"writes\":[],"
-    "\"non_model_peak_bytes\":0,\"workspace_bytes\":0,\"duration_ns\":1,\"host_"
-    "duration_ns\":2}]}\n";
+    R"({"type":"step","tag":5,"step":3,"plan":0,"time_ns":1000})"
+    "\n";
+constexpr char kEvents[] =
+    "[\"host\",1000,1536,0]\n"
+    "[\"op\",5,0,1001,768,512,256]\n"
+    "[\"work\",1,4,2,5,0,0,1002,1050]\n"
+    "[\"wait\",0,9,1,5,0,0,1010,1050,1,4]\n"
+    "[\"work\",0,10,1,5,0,-1,1050,1060]\n";
+constexpr char kResult[] =
+    R"({"type":"result","step":3,"end_ns":1100,"duration_ns":100,)"
+    R"("stall_ns":40,"h2d_bytes":256,"d2h_bytes":0,"device_peak_bytes":1088,)"
+    R"("loss":-2.5})"
+    "\n";
+constexpr char kRefusal[] =
+    R"({"type":"refusal","message":"no","tier":"device","op":"embed",)"
+    R"("peak_bytes":64,"resident_bytes":512,)"
+    R"("smallest_device_budget_bytes":1088,)"
+    R"("smallest_host_budget_bytes":null})"
+    "\n";
+constexpr char kEnd[] =
+    R"({"type":"end","status":"failed","message":"disk","time_ns":1200})"
+    "\n";
+
+std::string All() {
+  return absl::StrCat(kHeader, kRun, kStepTrace, kPlan, kStep, kEvents, kResult,
+                      kRefusal, kEnd);
+}
 
 std::string TemporaryPath(const char* name) {
   const char* base = std::getenv("TEST_TMPDIR");
   return absl::StrCat(base == nullptr ? "/tmp" : base, "/", getpid(), name);
 }
 
-// StepTrace has no ==, since equal signatures are what matters elsewhere.
-bool Same(const StepTrace& a, const StepTrace& b) {
-  if (a.signature != b.signature || a.training != b.training ||
-      a.micro_batches != b.micro_batches || a.measured != b.measured ||
-      a.chunks.size() != b.chunks.size() || a.ops.size() != b.ops.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < a.chunks.size(); ++i) {
-    if (a.chunks[i].payload_bytes != b.chunks[i].payload_bytes ||
-        a.chunks[i].optimizer_bytes != b.chunks[i].optimizer_bytes ||
-        a.chunks[i].parameters != b.chunks[i].parameters) {
-      return false;
-    }
-  }
-  for (size_t i = 0; i < a.ops.size(); ++i) {
-    const OpRecord &x = a.ops[i], &y = b.ops[i];
-    if (x.name != y.name || x.kind != y.kind || x.phase != y.phase ||
-        x.chunks != y.chunks ||
-        x.non_model_peak_bytes != y.non_model_peak_bytes ||
-        x.workspace_bytes != y.workspace_bytes ||
-        x.duration_ns != y.duration_ns ||
-        x.host_duration_ns != y.host_duration_ns) {
-      return false;
-    }
-  }
-  return true;
-}
-
 TEST(TraceFile, ReadsTheDocumentedRecords) {
-  const auto contents =
-      ParseTrace(absl::StrCat(kHeader, kStep, kSpan, kMemory));
+  const auto contents = ParseTrace(All());
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_FALSE(contents->truncated);
+  EXPECT_EQ(contents->run->device_budget_bytes, 4096);
+  EXPECT_EQ(contents->run->host_budget_bytes, kUnlimitedBytes);
+  EXPECT_EQ(contents->run->streams,
+            (std::vector<std::string>{"compute", "h2d"}));
   ASSERT_EQ(contents->step_traces.size(), 1u);
   const StepTrace& trace = contents->step_traces[0];
+  EXPECT_TRUE(trace.global_norm);
   ASSERT_EQ(trace.chunks.size(), 2u);
   EXPECT_EQ(trace.chunks[0].parameters, std::vector<std::string>{"wte"});
   ASSERT_EQ(trace.ops.size(), 2u);
   EXPECT_EQ(trace.ops[0].chunks,
             (std::vector<ChunkUse>{{ChunkId(0), false}, {ChunkId(1), true}}));
-  EXPECT_EQ(trace.ops[0].workspace_bytes, 8);
+  EXPECT_EQ(trace.ops[0].shapes, "[2] -> [2, 8]");
   EXPECT_EQ(trace.ops[1].kind, OpKind::kReduce);
-  EXPECT_EQ(trace.ops[1].phase, Phase::kBackward);
   EXPECT_EQ(trace.ops[1].host_duration_ns, 2);
-  ASSERT_EQ(contents->spans.size(), 1u);
-  EXPECT_EQ(contents->spans[0], (SpanRecord{"h2d", "fetch", 5, 7, 1}));
-  ASSERT_EQ(contents->memory.size(), 1u);
-  EXPECT_EQ(contents->memory[0],
-            (MemoryRecord{"device", 3, {{"payload", 4096}}}));
+  ASSERT_EQ(contents->plans.size(), 1u);
+  const PlanRecord& plan = contents->plans[0];
+  EXPECT_EQ(plan.d2h_bytes_per_s, 4e9);
+  EXPECT_EQ(plan.initial, std::vector<ChunkId>{ChunkId(1)});
+  EXPECT_EQ(plan.actions,
+            (std::vector<ActionRecord>{
+                {Moment(0), ActionKind::kFetch, ChunkId(0), Moment(0)},
+                {Moment(2), ActionKind::kDrop, ChunkId(0), Moment()}}));
+  EXPECT_EQ(plan.predicted.op_start_ns, (std::vector<int64_t>{7, 20}));
+  EXPECT_EQ(contents->steps, (std::vector<StepRecord>{{5, 3, 0, 1000}}));
+  EXPECT_EQ(contents->hosts, (std::vector<HostRecord>{{1000, {1536, 0}}}));
+  EXPECT_EQ(contents->issues,
+            (std::vector<IssueRecord>{{0, Moment(0), 1001, 768, {512, 256}}}));
+  const WorkRecord fetch = {
+      1, 4, WorkKind::kFetch, 0, Moment(0), ChunkId(0), 1002, 1050};
+  const WorkRecord run = {
+      0, 10, WorkKind::kOperator, 0, Moment(0), ChunkId(), 1050, 1060};
+  EXPECT_EQ(contents->works, (std::vector<WorkRecord>{fetch, run}));
+  ASSERT_EQ(contents->waits.size(), 1u);
+  EXPECT_EQ(contents->waits[0].waiter.start_ns, 1010);
+  EXPECT_EQ(contents->waits[0].until, (std::vector<WaitRecord::Until>{{1, 4}}));
+  EXPECT_EQ(
+      contents->results,
+      (std::vector<ResultRecord>{{3, 1100, 100, 40, 256, 0, 1088, -2.5}}));
+  EXPECT_EQ(contents->refusal->smallest_host_budget_bytes, kUnlimitedBytes);
+  EXPECT_EQ(contents->end, (EndRecord{"failed", "disk", 1200}));
+}
+
+// So that the description stays true.
+TEST(TraceFile, ReadsTheExampleOfItsDescription) {
+  std::ifstream file("docs/trace-format.md");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const size_t begin = text.find("```json\n") + 8;
+  ASSERT_NE(begin, std::string::npos + 8);
+  const auto contents =
+      ParseTrace(text.substr(begin, text.find("```", begin) - begin));
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_TRUE(contents->run.has_value());
+  EXPECT_EQ(contents->step_traces.size(), 1u);
+  EXPECT_EQ(contents->plans.size(), 1u);
+  EXPECT_EQ(contents->issues.size(), 1u);
+  EXPECT_EQ(contents->waits.size(), 1u);
+  EXPECT_TRUE(contents->end.has_value());
+}
+
+TEST(TraceFile, WorkOfNoStepHasNoOperator) {
+  const auto contents = ParseTrace(
+      absl::StrCat(kHeader, kRun, kStepTrace, "[\"work\",1,1,2,0,-1,1,5,9]\n"));
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_EQ(contents->works[0].step, -1);
+  EXPECT_EQ(contents->works[0].chunk, ChunkId(1));
+}
+
+TEST(TraceFile, ATagIsTheLatestStepThatBeganWithIt) {
+  const std::string again = absl::StrReplaceAll(kStep, {{":3,", ":70000,"}});
+  const auto contents = ParseTrace(absl::StrCat(
+      kHeader, kRun, kStepTrace, kPlan, kStep, kEvents, again, kEvents));
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  ASSERT_EQ(contents->issues.size(), 2u);
+  EXPECT_EQ(contents->issues[0].step, 0);
+  EXPECT_EQ(contents->issues[1].step, 1);
+  EXPECT_EQ(contents->steps[1].step, 70000);
 }
 
 TEST(TraceFile, LeavesOutATruncatedLineAndSaysSo) {
-  const std::string whole = absl::StrCat(kHeader, kSpan);
-  const std::string text = absl::StrCat(whole, kStep);
-  for (size_t size = whole.size(); size < text.size(); ++size) {
+  const std::string text = All();
+  size_t whole = sizeof(kHeader) - 1;
+  for (size_t size = whole; size < text.size(); ++size) {
+    if (text[size - 1] == '\n') whole = size;
     const auto contents = ParseTrace(text.substr(0, size));
     ASSERT_TRUE(contents.ok()) << contents.status();
-    EXPECT_EQ(contents->truncated, size != whole.size());
-    EXPECT_EQ(contents->spans.size(), 1u);
-    EXPECT_TRUE(contents->step_traces.empty());
+    EXPECT_EQ(contents->truncated, size != whole);
   }
   // Without its first line it is no trace.
   for (size_t size = 0; size < sizeof(kHeader) - 1; ++size) {
@@ -122,30 +197,27 @@ TEST(TraceFile, RefusesWhatIsNoTrace) {
   EXPECT_THAT(Error("hello\n"), HasSubstr("file, line 1: is no JSON"));
   EXPECT_THAT(Error("{}\n"), HasSubstr("line 1: format is missing"));
   EXPECT_THAT(Error("[]\n"), HasSubstr("line 1: the record is no object"));
-  EXPECT_THAT(Error("{\"format\":\"other\",\"version\":1}\n"),
+  EXPECT_THAT(Error("{\"format\":\"other\",\"version\":2}\n"),
               HasSubstr("this is no Castor trace"));
-  EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":2}\n"),
-              HasSubstr("version is 2, and this program reads 1"));
+  EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":1}\n"),
+              HasSubstr("version is 1, and this program reads 2"));
 }
 
 TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {
   const struct {
-    const char* from;  // a piece of kStep, kSpan or kMemory
+    const char* from;  // a piece of All()
     const char* to;
     const char* message;
   } kCases[] = {
-      {"\"type\":\"span\"", "\"type\":\"spam\"", "line 3: type is \"spam\""},
-      {"\"step\":1", "\"step\":-1", "line 3: step must be an integer from 0"},
-      {"\"step\":1", "\"step\":1.5", "line 3: step must be an integer"},
-      {"\"step\":1", "\"step\":1,\"x\":2",
-       "line 3: the record has the unknown"},
-      {"\"end_ns\":7", "\"end_ns\":4",
-       "line 3: end_ns must be an integer from"},
-      {"\"stream\":\"h2d\",", "", "line 3: stream is missing"},
-      {"\"stream\":\"h2d\"", "\"stream\":3", "line 3: stream must be a string"},
-      {"\"start_ns\":5", "\"start_ns\":18446744073709551615", "start_ns must"},
-      {"4096", "-1", "line 4: bytes must hold named integers"},
-      {"{\"payload\":4096}", "[1]", "line 4: bytes must be an object"},
+      {"\"type\":\"run\"", "\"type\":\"rum\"", "line 2: type is \"rum\""},
+      {"\"steps\":9", "\"steps\":-1", "line 2: steps must be an integer from"},
+      {"\"steps\":9", "\"steps\":1.5", "line 2: steps must be an integer"},
+      {"\"steps\":9", "\"steps\":1,\"x\":2",
+       "line 2: the record has the unknown"},
+      {"\"title\":\"gpt2\",", "", "line 2: title is missing"},
+      {"\"title\":\"gpt2\"", "\"title\":3", "line 2: title must be a string"},
+      {"\"threads\":2", "\"threads\":18446744073709551615", "threads must"},
+      {"\"streams\":[\"compute\"", "\"streams\":[1", "streams must hold str"},
       {"\"micro_batches\":1", "\"micro_batches\":0", "micro_batches must be"},
       {"\"training\":true", "\"training\":1", "training must be true or false"},
       {"\"training\":true", "\"training\":false",
@@ -170,10 +242,40 @@ TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {
        "chunks[0] makes the model larger"},
       {"\"duration_ns\":10", "\"duration_ns\":1152921504606846976",
        "ops take longer"},
-      {"[\"wte\"]", "[[[[[[]]]]]]", "line 2: is nested deeper"},
+      {"[\"wte\"]", "[[[[[[]]]]]]", "line 3: is nested deeper"},
       {"[\"wte\"]", "{}", "chunks[0].parameters must be a list"},
+      {"\"trace\":0", "\"trace\":1", "line 4: trace must be an integer from 0"},
+      {"\"h2d_bytes_per_s\":8e9", "\"h2d_bytes_per_s\":0", "must be a number"},
+      {"\"initial\":[1]", "\"initial\":[2]", "initial must hold ascending"},
+      {"[0,0,0,0]", "[0,3,0,0]", "line 4: actions must hold lists"},
+      {"[0,0,0,0]", "[3,0,0,0]", "line 4: actions must hold lists"},
+      {"[0,0,0,0]", "[0,0,2,0]", "line 4: actions must hold lists"},
+      {"[0,0,0,0]", "[0,0,0]", "line 4: actions must hold lists"},
+      {"[2,2,0,-1]", "[2,2,0,2]", "line 4: actions must hold lists"},
+      {"[7,20]", "[7]", "predicted.op_start_ns must hold 2 integers"},
+      {"[1088,1024]", "[1088,-1]", "predicted.device_bytes must hold 2"},
+      {"\"tag\":5", "\"tag\":0", "line 5: tag must be an integer from 1"},
+      {"\"plan\":0", "\"plan\":1", "line 5: plan must be an integer from 0"},
+      {"\"refused\":false,", "\"refused\":true,", "op_start_ns must hold 0"},
+      {"[\"host\",1000,1536,0]", "[\"host\",1000,1536]",
+       "line 6: has 1 numbers, not 2"},
+      {"\"host\",1000", "\"hose\",1000", "line 6: is a list of type \"hose\""},
+      {"[\"host\",1000", "[\"host\",1e3", "line 6: is no list of a type and"},
+      {"[\"host\",1000", "[[],1000", "line 6: is no list of a type and"},
+      {"\"op\",5,0", "\"op\",6,0", "operator of a step that did not begin"},
+      {"\"op\",5,0", "\"op\",5,2", "the moment is 2, not from 0 to 1"},
+      {"768,512,256", "767,512,256", "categories of 768 bytes in all, where"},
+      {"768,512,256", "0,512,-512", "a category's bytes is -512"},
+      {"\"work\",1,4", "\"work\",2,4", "line 8: the stream is 2, not from 0"},
+      {"1002,1050]", "1002,1001]", "line 8: the end is 1001, not from 1002"},
+      {",0,0,1002", ",0,2,1002", "line 8: the chunk is 2, not from -1 to 1"},
+      {",0,0,1002", ",3,0,1002", "line 8: the moment is 3, not from -1 to 2"},
+      {"\"work\",1,4,2", "\"work\",1,4,9", "the kind of work is 9"},
+      {"1050,1,4]", "1050,1]", "line 9: has not 8 numbers and pairs"},
+      {"1050,1,4]", "1050,2,4]", "line 9: the stream waited for is 2"},
+      {"\"loss\":-2.5", "\"loss\":null", "line 11: loss must be a number"},
   };
-  const std::string good = absl::StrCat(kHeader, kStep, kSpan, kMemory);
+  const std::string good = All();
   for (const auto& [from, to, message] : kCases) {
     const size_t at = good.find(from);
     ASSERT_NE(at, std::string::npos) << from;
@@ -182,10 +284,14 @@ TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {
     EXPECT_THAT(Error(bad), HasSubstr(message));
   }
   EXPECT_THAT(Error(absl::StrCat(kHeader, "\n")), HasSubstr("line 2"));
+  EXPECT_THAT(Error(absl::StrCat(kHeader, "[\"host\",1]\n")),
+              HasSubstr("comes before the run record"));
+  EXPECT_THAT(Error(absl::StrCat(kHeader, kRun, kRun)),
+              HasSubstr("second run"));
   EXPECT_THAT(Error(absl::StrCat(
                   kHeader, absl::StrReplaceAll(
-                               kSpan, {{"fetch", std::string(5000, 'a')}}))),
-              HasSubstr("name must be a string of at most 4096 bytes"));
+                               kRun, {{"gpt2", std::string(5000, 'a')}}))),
+              HasSubstr("title must be a string of at most 4096 bytes"));
 }
 
 // What JSON must escape, and text of more than one byte per character.
@@ -206,6 +312,7 @@ StepTrace DrawStepTrace() {
   trace.signature = DrawName();
   trace.training = *rc::gen::arbitrary<bool>();
   trace.measured = *rc::gen::arbitrary<bool>();
+  trace.global_norm = *rc::gen::arbitrary<bool>();
   trace.micro_batches = *rc::gen::inRange<int64_t>(1, 1000);
   const int chunks = *rc::gen::inRange(1, 8);
   for (int i = 0; i < chunks; ++i) {
@@ -219,6 +326,7 @@ StepTrace DrawStepTrace() {
   for (int i = 0; i < ops; ++i) {
     OpRecord op;
     op.name = DrawName();
+    op.shapes = DrawName();
     op.phase =
         *rc::gen::element(Phase::kForward, Phase::kBackward, Phase::kOptimizer);
     if (trace.training) {
@@ -244,32 +352,95 @@ StepTrace DrawStepTrace() {
   return trace;
 }
 
+std::vector<ChunkId> DrawChunks(const StepTrace& trace) {
+  std::vector<ChunkId> chunks;
+  for (size_t c = 0; c < trace.chunks.size(); ++c) {
+    if (*rc::gen::arbitrary<bool>()) {
+      chunks.push_back(ChunkId(static_cast<int64_t>(c)));
+    }
+  }
+  return chunks;
+}
+
+PlanRecord DrawPlan(int64_t index, const StepTrace& trace) {
+  const auto amount = rc::gen::inRange<int64_t>(0, int64_t{1} << 40);
+  PlanRecord plan;
+  plan.trace = index;
+  plan.policy = DrawName();
+  plan.warmup = *rc::gen::arbitrary<bool>();
+  plan.refused = *rc::gen::arbitrary<bool>();
+  if (*rc::gen::arbitrary<bool>()) plan.device_budget_bytes = *amount;
+  plan.host_reserved_bytes = *amount;
+  plan.h2d_bytes_per_s = 1.0 / 3 + static_cast<double>(*amount) + 1;
+  plan.d2h_bytes_per_s = 1e9;
+  plan.gpu_margin_mem_ratio = 0.1;
+  plan.device_side = DrawChunks(trace);
+  plan.initial = DrawChunks(trace);
+  plan.initial_dirty = plan.initial;
+  for (size_t t = 0; t <= trace.ops.size(); ++t) {
+    for (const ChunkId chunk : DrawChunks(trace)) {
+      plan.actions.push_back(
+          {Moment(static_cast<int64_t>(t)),
+           *rc::gen::element(ActionKind::kFetch, ActionKind::kCopyBack,
+                             ActionKind::kDrop),
+           chunk,
+           Moment(*rc::gen::inRange<int64_t>(
+               -1, static_cast<int64_t>(trace.ops.size())))});
+    }
+  }
+  plan.predicted.step_ns = *amount;
+  if (!plan.refused) {
+    plan.predicted.op_start_ns.assign(trace.ops.size(), *amount);
+    plan.predicted.device_bytes.assign(trace.ops.size(), *amount);
+  }
+  return plan;
+}
+
 TEST(TraceFileProperty, SurvivesARoundTrip) {
   const std::string path = TemporaryPath("round_trip.jsonl");
   EXPECT_TRUE(rc::check([&] {
-    std::vector<StepTrace> traces;
-    std::vector<SpanRecord> spans;
-    std::vector<MemoryRecord> memory;
     auto writer = TraceWriter::Create(path);
     RC_ASSERT(writer.ok());
-    const int records = *rc::gen::inRange(0, 6);
+    TraceContents sent;
+    sent.run = RunRecord{.title = DrawName(),
+                         .device = "host",
+                         .policy = "cpu",
+                         .categories = {"a", DrawName()},
+                         .streams = {"compute"}};
+    (*writer)->Append(*sent.run);
+    const int records = *rc::gen::inRange(0, 8);
     for (int i = 0; i < records; ++i) {
-      switch (*rc::gen::inRange(0, 3)) {
+      switch (*rc::gen::inRange(0, 4)) {
         case 0:
-          traces.push_back(DrawStepTrace());
-          RC_ASSERT((*writer)->Append(traces.back()).ok());
+          sent.step_traces.push_back(DrawStepTrace());
+          RC_ASSERT((*writer)->Append(sent.step_traces.back()) ==
+                    static_cast<int64_t>(sent.step_traces.size()) - 1);
           break;
         case 1: {
+          if (sent.step_traces.empty()) break;
+          const int64_t trace =
+              static_cast<int64_t>(sent.step_traces.size()) - 1;
+          sent.plans.push_back(DrawPlan(trace, sent.step_traces.back()));
+          RC_ASSERT((*writer)->Append(sent.plans.back()) ==
+                    static_cast<int64_t>(sent.plans.size()) - 1);
+          break;
+        }
+        case 2: {
           const auto start = *rc::gen::inRange<int64_t>(0, 1'000'000'000);
-          spans.push_back({"compute", DrawName(), start,
-                           start + *rc::gen::inRange<int64_t>(0, 1000), i});
-          RC_ASSERT((*writer)->Append(spans.back()).ok());
+          sent.works.push_back({.stream = 0,
+                                .count = i + 1,
+                                .kind = WorkKind::kMove,
+                                .start_ns = start,
+                                .end_ns = start + i});
+          (*writer)->AppendWork(0, i + 1, WorkTag{.kind = WorkKind::kMove},
+                                start, start + i);
           break;
         }
         default:
-          memory.push_back({"host", i, {{"master", 3 * i}, {"m \"", i}}});
-          RC_ASSERT((*writer)->Append(memory.back()).ok());
+          sent.results.push_back({.step = i + 1, .loss = i / 3.0});
+          (*writer)->Append(sent.results.back());
       }
+      RC_ASSERT((*writer)->status().ok());
       // Whole after each record, without closing.
       const auto contents = ReadTraceFile(path);
       RC_ASSERT(contents.ok());
@@ -277,12 +448,11 @@ TEST(TraceFileProperty, SurvivesARoundTrip) {
     }
     const auto contents = ReadTraceFile(path);
     RC_ASSERT(contents.ok());
-    RC_ASSERT(contents->step_traces.size() == traces.size());
-    for (size_t i = 0; i < traces.size(); ++i) {
-      RC_ASSERT(Same(contents->step_traces[i], traces[i]));
-    }
-    RC_ASSERT(contents->spans == spans);
-    RC_ASSERT(contents->memory == memory);
+    RC_ASSERT(contents->run == sent.run);
+    RC_ASSERT(contents->step_traces == sent.step_traces);
+    RC_ASSERT(contents->plans == sent.plans);
+    RC_ASSERT(contents->works == sent.works);
+    RC_ASSERT(contents->results == sent.results);
   }));
   unlink(path.c_str());
 }
@@ -291,21 +461,22 @@ TEST(TraceWriter, KeepsRecordsOfSeveralThreadsWhole) {
   const std::string path = TemporaryPath("threads.jsonl");
   auto writer = TraceWriter::Create(path);
   ASSERT_TRUE(writer.ok());
+  (*writer)->Append(RunRecord{.streams = {"a", "b", "c", "d"}});
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 100; ++i) {
-        EXPECT_TRUE((*writer)
-                        ->Append(SpanRecord{absl::StrCat("stream ", t),
-                                            std::string(t * 500, 'x'), i, i, i})
-                        .ok());
+      for (int i = 1; i <= 100; ++i) {
+        (*writer)->AppendWork(t, i, WorkTag{}, i, i + 1);
+        (*writer)->AppendWait(t, i, WorkTag{}, i, i + 1, {{0, i}, {3, i}});
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE((*writer)->status().ok());
   const auto contents = ReadTraceFile(path);
   ASSERT_TRUE(contents.ok()) << contents.status();
-  EXPECT_EQ(contents->spans.size(), 400u);
+  EXPECT_EQ(contents->works.size(), 400u);
+  EXPECT_EQ(contents->waits.size(), 400u);
   unlink(path.c_str());
 }
 
@@ -313,10 +484,10 @@ TEST(TraceWriter, ReplacesBytesThatAreNoUtf8) {
   const std::string path = TemporaryPath("utf8.jsonl");
   auto writer = TraceWriter::Create(path);
   ASSERT_TRUE(writer.ok());
-  ASSERT_TRUE((*writer)->Append(SpanRecord{"s", "a\xff", 0, 0, 0}).ok());
+  (*writer)->Append(RunRecord{.title = "a\xff"});
   const auto contents = ReadTraceFile(path);
   ASSERT_TRUE(contents.ok()) << contents.status();
-  EXPECT_EQ(contents->spans.at(0).name, "a\xef\xbf\xbd");
+  EXPECT_EQ(contents->run->title, "a\xef\xbf\xbd");
   unlink(path.c_str());
 }
 

@@ -1,287 +1,25 @@
+#include <array>
+#include <charconv>
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <limits>
-#include <set>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "base/status_macros.h"
-#include "nlohmann/json.hpp"
+#include "tracer/json_fields.h"
 #include "tracer/trace_file.h"
 #include "tracer/trace_names.h"
+#include "tracer/trace_records.h"
 
 namespace castor {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr int kMaxDepth = 6;
-
-std::string Printable(absl::string_view text) {
-  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(text.substr(0, 80)),
-                      text.size() > 80 ? "...\"" : "\"");
-}
-
-// Reads the keys of one object; the first thing that is wrong stays in
-// `error`, after which the values are without meaning.
-class Fields {
- public:
-  Fields(const Json& object, std::string where, std::string* error)
-      : object_(object), where_(std::move(where)), error_(error) {
-    if (!object.is_object()) Fail("", "is no object");
-  }
-
-  bool ok() const { return error_->empty(); }
-
-  void Fail(absl::string_view key, absl::string_view why) {
-    if (!ok()) return;
-    *error_ =
-        absl::StrCat(where_, key.empty() || where_.empty() ? "" : ".", key,
-                     where_.empty() && key.empty() ? "the record " : " ", why);
-  }
-
-  int64_t Int(absl::string_view key, int64_t min = 0,
-              int64_t max = kMaxTraceNumber) {
-    const Json* value = Get(key);
-    if (value == nullptr) return 0;
-    int64_t number = 0;
-    if (!AsInt(*value, &number) || number < min || number > max) {
-      Fail(key, absl::StrCat("must be an integer from ", min, " to ", max));
-    }
-    return number;
-  }
-
-  bool Bool(absl::string_view key) {
-    const Json* value = Get(key);
-    if (value == nullptr) return false;
-    if (value->is_boolean()) return value->get<bool>();
-    Fail(key, "must be true or false");
-    return false;
-  }
-
-  std::string String(absl::string_view key) {
-    const Json* value = Get(key);
-    if (value == nullptr) return "";
-    if (IsName(*value)) return value->get<std::string>();
-    Fail(key, absl::StrCat("must be a string of at most ", kMaxTraceNameBytes,
-                           " bytes"));
-    return "";
-  }
-
-  template <typename Enum>
-  Enum OneOf(absl::string_view key, absl::Span<const absl::string_view> names) {
-    const std::string name = String(key);
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (name == names[i]) return static_cast<Enum>(i);
-    }
-    Fail(key, absl::StrCat("is ", Printable(name), ", not one of ",
-                           absl::StrJoin(names, ", ")));
-    return Enum();
-  }
-
-  const Json& List(absl::string_view key) {
-    static const Json& none = *new Json(Json::array());
-    const Json* value = Get(key);
-    if (value == nullptr) return none;
-    if (value->is_array() &&
-        static_cast<int64_t>(value->size()) <= kMaxTraceItems) {
-      return *value;
-    }
-    Fail(key, absl::StrCat("must be a list of at most ", kMaxTraceItems));
-    return none;
-  }
-
-  const Json& Object(absl::string_view key) {
-    static const Json& none = *new Json(Json::object());
-    const Json* value = Get(key);
-    if (value == nullptr) return none;
-    if (value->is_object()) return *value;
-    Fail(key, "must be an object");
-    return none;
-  }
-
-  // To be called last: a key that was not asked for is an error.
-  void Done() {
-    if (ok() && object_.size() != used_.size()) {
-      for (const auto& [key, value] : object_.items()) {
-        if (!used_.contains(key)) {
-          return Fail("", absl::StrCat("has the unknown key ", Printable(key)));
-        }
-      }
-    }
-  }
-
-  static bool AsInt(const Json& value, int64_t* number) {
-    if (!value.is_number_integer()) return false;  // unsigned included
-    if (value.is_number_unsigned() &&
-        value.get<uint64_t>() >
-            static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      return false;
-    }
-    *number = value.get<int64_t>();
-    return true;
-  }
-
-  static bool IsName(const Json& value) {
-    return value.is_string() &&
-           static_cast<int64_t>(value.get_ref<const std::string&>().size()) <=
-               kMaxTraceNameBytes;
-  }
-
- private:
-  const Json* Get(absl::string_view key) {
-    if (!ok()) return nullptr;
-    const std::string name(key);
-    const auto found = object_.find(name);
-    if (found == object_.end()) {
-      Fail(key, "is missing");
-      return nullptr;
-    }
-    used_.insert(name);
-    return &*found;
-  }
-
-  const Json& object_;
-  const std::string where_;
-  std::string* const error_;
-  std::set<std::string> used_;
-};
-
-std::vector<std::string> Names(Fields& fields, absl::string_view key) {
-  std::vector<std::string> names;
-  for (const Json& name : fields.List(key)) {
-    if (!Fields::IsName(name)) {
-      fields.Fail(key, "must hold strings");
-      return {};
-    }
-    names.push_back(name.get<std::string>());
-  }
-  return names;
-}
-
-// Ascending chunk numbers below `end`.
-std::vector<int64_t> ChunkIds(Fields& fields, absl::string_view key,
-                              int64_t end) {
-  std::vector<int64_t> ids;
-  for (const Json& item : fields.List(key)) {
-    int64_t id = 0;
-    const int64_t least = ids.empty() ? 0 : ids.back() + 1;
-    if (!Fields::AsInt(item, &id) || id < least || id >= end) {
-      fields.Fail(
-          key, absl::StrCat("must hold ascending chunk numbers below ", end));
-      return {};
-    }
-    ids.push_back(id);
-  }
-  return ids;
-}
-
-OpRecord ReadOp(const Json& json, size_t moment, const StepTrace& trace,
-                std::string* error) {
-  Fields fields(json, absl::StrCat("ops[", moment, "]"), error);
-  OpRecord op;
-  op.name = fields.String("name");
-  op.kind = fields.OneOf<OpKind>("kind", trace_names::kKinds);
-  op.phase = fields.OneOf<Phase>("phase", trace_names::kPhases);
-  const int64_t num_chunks = static_cast<int64_t>(trace.chunks.size());
-  const std::vector<int64_t> chunks = ChunkIds(fields, "chunks", num_chunks);
-  const std::vector<int64_t> writes = ChunkIds(fields, "writes", num_chunks);
-  size_t next_write = 0;
-  for (const int64_t id : chunks) {
-    const bool writes_it =
-        next_write < writes.size() && writes[next_write] == id;
-    if (writes_it) ++next_write;
-    op.chunks.push_back({ChunkId(id), writes_it});
-  }
-  if (next_write < writes.size()) {
-    fields.Fail("writes", "must be among its chunks");
-  }
-  op.non_model_peak_bytes = fields.Int("non_model_peak_bytes");
-  op.workspace_bytes =
-      fields.Int("workspace_bytes", 0, op.non_model_peak_bytes);
-  op.duration_ns = fields.Int("duration_ns");
-  op.host_duration_ns = fields.Int("host_duration_ns");
-  fields.Done();
-  if (fields.ok() && op.kind != OpKind::kCompute) {
-    if (!trace.training) {
-      fields.Fail("kind", "must be compute in a trace without training");
-    } else if (op.chunks.size() != 1) {
-      fields.Fail("chunks", "must hold one chunk for this kind");
-    } else if (trace.chunks[op.chunks[0].chunk.value].optimizer_bytes == 0) {
-      fields.Fail("chunks", "names a chunk without optimizer states");
-    }
-  }
-  return op;
-}
-
-void ReadStepTrace(Fields& fields, StepTrace* trace, std::string* error) {
-  trace->signature = fields.String("signature");
-  trace->training = fields.Bool("training");
-  trace->micro_batches = fields.Int("micro_batches", 1);
-  trace->measured = fields.Bool("measured");
-  const Json& chunks = fields.List("chunks");
-  const Json& ops = fields.List("ops");
-  fields.Done();
-  // Sums of any number of them stay within int64_t.
-  int64_t total_bytes = 0;
-  for (size_t i = 0; i < chunks.size() && fields.ok(); ++i) {
-    Fields item(chunks[i], absl::StrCat("chunks[", i, "]"), error);
-    ChunkInfo& chunk = trace->chunks.emplace_back();
-    chunk.payload_bytes = item.Int("payload_bytes");
-    chunk.optimizer_bytes = item.Int("optimizer_bytes");
-    chunk.parameters = Names(item, "parameters");
-    item.Done();
-    total_bytes += chunk.payload_bytes + chunk.optimizer_bytes;
-    if (total_bytes > kMaxTraceNumber) {
-      item.Fail("", "makes the model larger than 2^60 bytes");
-    }
-  }
-  int64_t total_ns = 0;
-  for (size_t i = 0; i < ops.size() && fields.ok(); ++i) {
-    trace->ops.push_back(ReadOp(ops[i], i, *trace, error));
-    total_ns += trace->ops.back().duration_ns;
-    total_ns += trace->ops.back().host_duration_ns;
-    if (total_ns > kMaxTraceNumber) {
-      fields.Fail("ops", "take longer than 2^60 ns together");
-    }
-  }
-}
-
-void ReadSpan(Fields& fields, SpanRecord* span) {
-  span->stream = fields.String("stream");
-  span->name = fields.String("name");
-  span->start_ns = fields.Int("start_ns");
-  span->end_ns = fields.Int("end_ns", span->start_ns);
-  span->step = fields.Int("step");
-  fields.Done();
-}
-
-void ReadMemory(Fields& fields, MemoryRecord* memory) {
-  memory->tier = fields.String("tier");
-  memory->time_ns = fields.Int("time_ns");
-  const Json& bytes = fields.Object("bytes");
-  fields.Done();
-  if (static_cast<int64_t>(bytes.size()) > 1000) {
-    return fields.Fail("bytes", "must hold at most 1000 categories");
-  }
-  int64_t total = 0;
-  for (const auto& [category, value] : bytes.items()) {
-    int64_t size = 0;
-    if (!Fields::AsInt(value, &size) || size < 0 || size > kMaxTraceNumber ||
-        (total += size) > kMaxTraceNumber ||
-        static_cast<int64_t>(category.size()) > kMaxTraceNameBytes) {
-      return fields.Fail("bytes",
-                         absl::StrCat("must hold named integers that sum up to "
-                                      "at most ",
-                                      kMaxTraceNumber));
-    }
-    memory->bytes[category] = size;
-  }
-}
 
 // `error` stays empty if all is well.
 Json ParseLine(absl::string_view line, std::string* error) {
@@ -305,23 +43,101 @@ Json ParseLine(absl::string_view line, std::string* error) {
   return Json();
 }
 
-void ReadRecord(const Json& json, TraceContents* contents, std::string* error) {
-  Fields fields(json, "", error);
-  const std::string type = fields.String("type");
-  if (type == "step_trace") {
-    ReadStepTrace(fields, &contents->step_traces.emplace_back(), error);
-  } else if (type == "span") {
-    ReadSpan(fields, &contents->spans.emplace_back());
-  } else if (type == "memory") {
-    ReadMemory(fields, &contents->memory.emplace_back());
-  } else {
-    fields.Fail("type", absl::StrCat("is ", Printable(type),
-                                     ", not one of step_trace, span, memory"));
+// A record of numbers: ["type",1,2,...]. They are most of a file, so they are
+// read without a tree in between.
+bool ParseArray(absl::string_view line, absl::string_view* type,
+                std::vector<int64_t>* numbers) {
+  const auto skip_spaces = [&] {
+    while (!line.empty() && (line[0] == ' ' || line[0] == '\t')) {
+      line.remove_prefix(1);
+    }
+  };
+  const auto take = [&](char c) {
+    skip_spaces();
+    if (line.empty() || line[0] != c) return false;
+    line.remove_prefix(1);
+    return true;
+  };
+  if (!take('[') || !take('"')) return false;
+  const size_t quote = line.find('"');
+  if (quote == absl::string_view::npos) return false;
+  *type = line.substr(0, quote);
+  line.remove_prefix(quote + 1);
+  numbers->clear();
+  while (take(',')) {
+    skip_spaces();
+    int64_t value = 0;
+    const auto [end, error] =
+        std::from_chars(line.data(), line.data() + line.size(), value);
+    if (error != std::errc()) return false;
+    line.remove_prefix(static_cast<size_t>(end - line.data()));
+    numbers->push_back(value);
   }
+  if (!take(']')) return false;
+  skip_spaces();
+  return line.empty();
 }
 
-void ReadHeader(const Json& json, std::string* error) {
-  Fields fields(json, "", error);
+class Reader {
+ public:
+  Reader() { step_of_tag_.fill(-1); }
+
+  // The first thing that is wrong with the line, or nothing.
+  std::string Read(absl::string_view line, bool first) {
+    error_.clear();
+    if (!first && !line.empty() && line[0] == '[') {
+      ReadArray(line);
+    } else {
+      const Json json = ParseLine(line, &error_);
+      if (error_.empty()) first ? ReadHeader(json) : ReadObject(json);
+    }
+    return error_;
+  }
+  TraceContents& contents() { return contents_; }
+
+ private:
+  void Fail(absl::string_view why) {
+    if (error_.empty()) error_ = std::string(why);
+  }
+  void ReadHeader(const Json& json);
+  void ReadObject(const Json& json);
+  void ReadRun(JsonFields& fields);
+  void ReadStep(JsonFields& fields);
+  void ReadResult(JsonFields& fields);
+  void ReadRefusal(JsonFields& fields);
+  void ReadEnd(JsonFields& fields);
+
+  void ReadArray(absl::string_view line);
+  void ReadOp(absl::Span<const int64_t> numbers);
+  void ReadHost(absl::Span<const int64_t> numbers);
+  void ReadWork(absl::Span<const int64_t> numbers, WorkRecord* work);
+  void ReadWait(absl::Span<const int64_t> numbers);
+  // From `numbers`, which must be of this size.
+  bool HaveSize(absl::Span<const int64_t> numbers, size_t size) {
+    if (numbers.size() == size) return true;
+    Fail(absl::StrCat("has ", numbers.size(), " numbers, not ", size));
+    return false;
+  }
+  bool InRange(int64_t value, int64_t min, int64_t max,
+               absl::string_view what) {
+    if (value >= min && value <= max) return true;
+    Fail(absl::StrCat(what, " is ", value, ", not from ", min, " to ", max));
+    return false;
+  }
+  std::vector<int64_t> Bytes(absl::Span<const int64_t> numbers);
+  const StepTrace& TraceOfStep(int64_t step) const {
+    const PlanRecord& plan = contents_.plans[contents_.steps[step].plan];
+    return contents_.step_traces[plan.trace];
+  }
+
+  TraceContents contents_;
+  std::string error_;
+  std::array<int64_t, 1 << 16> step_of_tag_;
+  std::vector<int64_t> numbers_;
+};
+
+void Reader::ReadHeader(const Json& json) {
+  JsonFields fields(json, "", &error_);
   const std::string format = fields.String("format");
   if (format != trace_names::kFormat) {
     fields.Fail("format", absl::StrCat("must be \"", trace_names::kFormat,
@@ -337,11 +153,234 @@ void ReadHeader(const Json& json, std::string* error) {
   fields.Done();
 }
 
+void Reader::ReadObject(const Json& json) {
+  JsonFields fields(json, "", &error_);
+  const std::string type = fields.String("type");
+  if (type == "run") {
+    ReadRun(fields);
+  } else if (type == "step_trace") {
+    ReadStepTrace(fields, &contents_.step_traces.emplace_back(), &error_);
+  } else if (type == "plan") {
+    ReadPlan(fields, contents_.step_traces, &contents_.plans.emplace_back(),
+             &error_);
+  } else if (type == "step") {
+    ReadStep(fields);
+  } else if (type == "result") {
+    ReadResult(fields);
+  } else if (type == "refusal") {
+    ReadRefusal(fields);
+  } else if (type == "end") {
+    ReadEnd(fields);
+  } else {
+    fields.Fail("type",
+                absl::StrCat("is ", Printable(type),
+                             ", not one of run, step_trace, plan, step, "
+                             "result, refusal, end"));
+  }
+}
+
+void Reader::ReadRun(JsonFields& fields) {
+  if (contents_.run.has_value()) return Fail("is a second run in one file");
+  RunRecord& run = contents_.run.emplace();
+  run.title = fields.String("title");
+  run.device = fields.String("device");
+  run.policy = fields.String("policy");
+  run.device_budget_bytes = fields.Budget("device_budget_bytes");
+  run.host_budget_bytes = fields.Budget("host_budget_bytes");
+  run.steps = fields.Int("steps");
+  run.tokens_per_step = fields.Int("tokens_per_step");
+  run.threads = fields.Int("threads");
+  run.categories = fields.Names("categories");
+  run.streams = fields.Names("streams");
+  fields.Done();
+  if (static_cast<int64_t>(run.categories.size()) > kMaxTraceCategories) {
+    fields.Fail("categories",
+                absl::StrCat("must hold at most ", kMaxTraceCategories));
+  }
+  if (static_cast<int64_t>(run.streams.size()) > kMaxTraceStreams) {
+    fields.Fail("streams",
+                absl::StrCat("must hold at most ", kMaxTraceStreams));
+  }
+}
+
+void Reader::ReadStep(JsonFields& fields) {
+  StepRecord step;
+  step.tag = fields.Int("tag", 1, (1 << 16) - 1);
+  step.step = fields.Int("step");
+  step.plan =
+      fields.Int("plan", 0, static_cast<int64_t>(contents_.plans.size()) - 1);
+  step.time_ns = fields.Int("time_ns");
+  fields.Done();
+  if (fields.ok() && contents_.plans[step.plan].refused) {
+    fields.Fail("plan", "is one that was refused");
+  }
+  if (!fields.ok()) return;
+  step_of_tag_[step.tag] = static_cast<int64_t>(contents_.steps.size());
+  contents_.steps.push_back(step);
+}
+
+void Reader::ReadResult(JsonFields& fields) {
+  ResultRecord result;
+  result.step = fields.Int("step", 1);
+  result.end_ns = fields.Int("end_ns");
+  result.duration_ns = fields.Int("duration_ns");
+  result.stall_ns = fields.Int("stall_ns");
+  result.h2d_bytes = fields.Int("h2d_bytes");
+  result.d2h_bytes = fields.Int("d2h_bytes");
+  result.device_peak_bytes = fields.Int("device_peak_bytes");
+  result.loss = fields.Double("loss", -std::numeric_limits<double>::max());
+  fields.Done();
+  contents_.results.push_back(result);
+}
+
+void Reader::ReadRefusal(JsonFields& fields) {
+  RefusalRecord& refusal = contents_.refusal.emplace();
+  refusal.message = fields.String("message");
+  refusal.tier = fields.String("tier");
+  refusal.op = fields.String("op");
+  refusal.peak_bytes = fields.Int("peak_bytes");
+  refusal.resident_bytes = fields.Int("resident_bytes");
+  refusal.smallest_device_budget_bytes =
+      fields.Budget("smallest_device_budget_bytes");
+  refusal.smallest_host_budget_bytes =
+      fields.Budget("smallest_host_budget_bytes");
+  fields.Done();
+}
+
+void Reader::ReadEnd(JsonFields& fields) {
+  EndRecord& end = contents_.end.emplace();
+  end.status = fields.String("status");
+  end.message = fields.String("message");
+  end.time_ns = fields.Int("time_ns");
+  fields.Done();
+}
+
+void Reader::ReadArray(absl::string_view line) {
+  absl::string_view type;
+  if (!ParseArray(line, &type, &numbers_)) {
+    return Fail("is no list of a type and numbers");
+  }
+  if (!contents_.run.has_value()) {
+    return Fail("comes before the run record, which names its parts");
+  }
+  if (type == "op") {
+    ReadOp(numbers_);
+  } else if (type == "work") {
+    if (!HaveSize(numbers_, 8)) return;
+    ReadWork(numbers_, &contents_.works.emplace_back());
+  } else if (type == "wait") {
+    ReadWait(numbers_);
+  } else if (type == "host") {
+    ReadHost(numbers_);
+  } else {
+    Fail(absl::StrCat("is a list of type ", Printable(type),
+                      ", not one of op, work, wait, host"));
+  }
+}
+
+std::vector<int64_t> Reader::Bytes(absl::Span<const int64_t> numbers) {
+  if (!HaveSize(numbers, contents_.run->categories.size())) return {};
+  int64_t total = 0;
+  for (const int64_t bytes : numbers) {
+    if (!InRange(bytes, 0, kMaxTraceNumber - total, "a category's bytes")) {
+      return {};
+    }
+    total += bytes;
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+void Reader::ReadOp(absl::Span<const int64_t> numbers) {
+  if (numbers.size() < 4) return Fail("has fewer than 4 numbers");
+  IssueRecord& issue = contents_.issues.emplace_back();
+  if (!InRange(numbers[0], 1, (1 << 16) - 1, "the tag")) return;
+  issue.step = step_of_tag_[numbers[0]];
+  if (issue.step < 0)
+    return Fail("is an operator of a step that did not begin");
+  issue.moment = Moment(numbers[1]);
+  issue.time_ns = numbers[2];
+  issue.used_bytes = numbers[3];
+  const int64_t ops = static_cast<int64_t>(TraceOfStep(issue.step).ops.size());
+  if (!InRange(numbers[1], 0, ops - 1, "the moment") ||
+      !InRange(numbers[2], 0, kMaxTraceNumber, "the time")) {
+    return;
+  }
+  issue.bytes = Bytes(numbers.subspan(4));
+  int64_t sum = 0;
+  for (const int64_t bytes : issue.bytes) sum += bytes;
+  if (sum != issue.used_bytes) {
+    Fail(absl::StrCat("has categories of ", sum, " bytes in all, where ",
+                      issue.used_bytes, " are in use"));
+  }
+}
+
+void Reader::ReadHost(absl::Span<const int64_t> numbers) {
+  if (numbers.empty()) return Fail("has no numbers");
+  HostRecord& host = contents_.hosts.emplace_back();
+  host.time_ns = numbers[0];
+  if (!InRange(numbers[0], 0, kMaxTraceNumber, "the time")) return;
+  host.bytes = Bytes(numbers.subspan(1));
+}
+
+void Reader::ReadWork(absl::Span<const int64_t> numbers, WorkRecord* work) {
+  const int64_t streams = static_cast<int64_t>(contents_.run->streams.size());
+  if (!InRange(numbers[0], 0, streams - 1, "the stream") ||
+      !InRange(numbers[1], 1, kMaxTraceNumber, "the count") ||
+      !InRange(numbers[2], 0, kNumWorkKinds - 1, "the kind of work") ||
+      !InRange(numbers[3], 0, (1 << 16) - 1, "the tag") ||
+      !InRange(numbers[4], -1, WorkTag::kMaxMoment, "the moment") ||
+      !InRange(numbers[5], -1, WorkTag::kMaxChunk, "the chunk") ||
+      !InRange(numbers[6], 0, kMaxTraceNumber, "the start") ||
+      !InRange(numbers[7], numbers[6], kMaxTraceNumber, "the end")) {
+    return;
+  }
+  work->stream = numbers[0];
+  work->count = numbers[1];
+  work->kind = static_cast<WorkKind>(numbers[2]);
+  work->step = step_of_tag_[numbers[3]];
+  work->moment = Moment(numbers[4]);
+  work->chunk = ChunkId(numbers[5]);
+  work->start_ns = numbers[6];
+  work->end_ns = numbers[7];
+  if (work->step < 0) {
+    // Of no step: setting up, or a move between two plans.
+    work->moment = Moment();
+    const int64_t chunks =
+        contents_.step_traces.empty()
+            ? 0
+            : static_cast<int64_t>(contents_.step_traces[0].chunks.size());
+    InRange(numbers[5], -1, chunks - 1, "the chunk");
+    return;
+  }
+  const StepTrace& trace = TraceOfStep(work->step);
+  InRange(numbers[4], -1, static_cast<int64_t>(trace.ops.size()), "the moment");
+  InRange(numbers[5], -1, static_cast<int64_t>(trace.chunks.size()) - 1,
+          "the chunk");
+}
+
+void Reader::ReadWait(absl::Span<const int64_t> numbers) {
+  if (numbers.size() < 10 || numbers.size() % 2 != 0) {
+    return Fail(
+        "has not 8 numbers and pairs of a stream and a count after them");
+  }
+  WaitRecord& wait = contents_.waits.emplace_back();
+  ReadWork(numbers.subspan(0, 8), &wait.waiter);
+  const int64_t streams = static_cast<int64_t>(contents_.run->streams.size());
+  for (size_t i = 8; i + 1 < numbers.size(); i += 2) {
+    if (!InRange(numbers[i], 0, streams - 1, "the stream waited for") ||
+        !InRange(numbers[i + 1], 1, kMaxTraceNumber, "the count waited for")) {
+      return;
+    }
+    wait.until.push_back({numbers[i], numbers[i + 1]});
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
                                          absl::string_view source) {
-  TraceContents contents;
+  auto reader = std::make_unique<Reader>();  // large
+  TraceContents& contents = reader->contents();
   int64_t number = 0;
   while (!text.empty()) {
     const size_t end = text.find('\n');
@@ -356,11 +395,7 @@ absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
     if (static_cast<int64_t>(line.size()) > kMaxTraceLineBytes) {
       error = absl::StrCat("is longer than ", kMaxTraceLineBytes, " bytes");
     }
-    const Json json = error.empty() ? ParseLine(line, &error) : Json();
-    if (error.empty()) {
-      number == 1 ? ReadHeader(json, &error)
-                  : ReadRecord(json, &contents, &error);
-    }
+    if (error.empty()) error = reader->Read(line, /*first=*/number == 1);
     if (!error.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat(source, ", line ", number, ": ", error));
@@ -370,7 +405,7 @@ absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
     return absl::InvalidArgumentError(
         absl::StrCat(source, ": has no complete first line: no Castor trace"));
   }
-  return contents;
+  return std::move(contents);
 }
 
 absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path) {

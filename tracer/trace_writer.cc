@@ -1,14 +1,17 @@
+#include "tracer/trace_writer.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
+#include "base/check.h"
 #include "nlohmann/json.hpp"
-#include "tracer/trace_file.h"
 #include "tracer/trace_names.h"
 
 namespace castor {
@@ -21,6 +24,17 @@ absl::Status Failure(const std::string& path, absl::string_view what,
                      int error) {
   return absl::UnavailableError(absl::StrCat("trace file \"", path, "\" ", what,
                                              ": ", std::strerror(error)));
+}
+
+Json Budget(int64_t bytes) {
+  if (bytes >= kUnlimitedBytes) return nullptr;
+  return bytes;
+}
+
+Json Numbers(const std::vector<ChunkId>& ids) {
+  Json list = Json::array();
+  for (const ChunkId id : ids) list.push_back(id.value);
+  return list;
 }
 
 Json ChunkJson(const ChunkInfo& chunk) {
@@ -38,6 +52,7 @@ Json OpJson(const OpRecord& op) {
   return {{"name", op.name},
           {"kind", trace_names::kKinds[static_cast<int>(op.kind)].data()},
           {"phase", trace_names::kPhases[static_cast<int>(op.phase)].data()},
+          {"shapes", op.shapes},
           {"chunks", std::move(chunks)},
           {"writes", std::move(writes)},
           {"non_model_peak_bytes", op.non_model_peak_bytes},
@@ -46,9 +61,77 @@ Json OpJson(const OpRecord& op) {
           {"host_duration_ns", op.host_duration_ns}};
 }
 
+Json PlanJson(const PlanRecord& plan) {
+  Json actions = Json::array();
+  for (const ActionRecord& action : plan.actions) {
+    actions.push_back({action.moment.value, static_cast<int>(action.kind),
+                       action.chunk.value, action.because.value});
+  }
+  const Prediction& predicted = plan.predicted;
+  return {{"type", "plan"},
+          {"trace", plan.trace},
+          {"policy", plan.policy},
+          {"warmup", plan.warmup},
+          {"refused", plan.refused},
+          {"device_budget_bytes", Budget(plan.device_budget_bytes)},
+          {"host_budget_bytes", Budget(plan.host_budget_bytes)},
+          {"device_reserved_bytes", plan.device_reserved_bytes},
+          {"host_reserved_bytes", plan.host_reserved_bytes},
+          {"h2d_bytes_per_s", plan.h2d_bytes_per_s},
+          {"d2h_bytes_per_s", plan.d2h_bytes_per_s},
+          {"latency_ns", plan.latency_ns},
+          {"prefetch", plan.prefetch},
+          {"gpu_margin_mem_ratio", plan.gpu_margin_mem_ratio},
+          {"fixed_sides", plan.fixed_sides},
+          {"device_side", Numbers(plan.device_side)},
+          {"initial", Numbers(plan.initial)},
+          {"initial_dirty", Numbers(plan.initial_dirty)},
+          {"actions", std::move(actions)},
+          {"predicted",
+           {{"step_ns", predicted.step_ns},
+            {"stall_ns", predicted.stall_ns},
+            {"h2d_bytes", predicted.h2d_bytes},
+            {"d2h_bytes", predicted.d2h_bytes},
+            {"device_peak_bytes", predicted.device_peak_bytes},
+            {"host_bytes", predicted.host_bytes},
+            {"least_h2d_bytes", predicted.least_h2d_bytes},
+            {"op_start_ns", predicted.op_start_ns},
+            {"device_bytes", predicted.device_bytes}}}};
+}
+
 std::string Line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
+
+// One array of numbers on a line, put together without touching the heap.
+class ArrayLine {
+ public:
+  explicit ArrayLine(absl::string_view type) {
+    Put("[\"");
+    Put(type);
+    Put("\"");
+  }
+  void Add(int64_t value) {
+    CASTOR_CHECK(text_.data() + text_.size() - end_ > 32);
+    Put(",");
+    end_ = std::to_chars(end_, text_.data() + text_.size(), value).ptr;
+  }
+  absl::string_view Finish() {
+    Put("]\n");
+    return {text_.data(), static_cast<size_t>(end_ - text_.data())};
+  }
+
+ private:
+  void Put(absl::string_view text) {
+    std::memcpy(end_, text.data(), text.size());
+    end_ += text.size();
+  }
+
+  // The longest: a type, 8 numbers and the categories or streams, of 21 bytes
+  // each.
+  std::array<char, 64 + 21 * (8 + kMaxTraceCategories)> text_;
+  char* end_ = text_.data();
+};
 
 }  // namespace
 
@@ -58,8 +141,9 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return Failure(path, "cannot be created", errno);
   std::unique_ptr<TraceWriter> writer(new TraceWriter(path, fd));
-  CASTOR_RETURN_IF_ERROR(writer->WriteLine(Line(
-      {{"format", trace_names::kFormat}, {"version", kTraceFormatVersion}})));
+  writer->Write(Line(
+      {{"format", trace_names::kFormat}, {"version", kTraceFormatVersion}}));
+  if (!writer->failure_.ok()) return writer->failure_;
   return writer;
 }
 
@@ -68,57 +152,153 @@ TraceWriter::TraceWriter(std::string path, int fd)
 
 TraceWriter::~TraceWriter() { close(fd_); }
 
-absl::Status TraceWriter::Append(const StepTrace& trace) {
+void TraceWriter::Append(const RunRecord& run) {
+  CASTOR_CHECK(static_cast<int64_t>(run.categories.size()) <=
+               kMaxTraceCategories);
+  CASTOR_CHECK(static_cast<int64_t>(run.streams.size()) <= kMaxTraceStreams);
+  Write(Line({{"type", "run"},
+              {"title", run.title},
+              {"device", run.device},
+              {"policy", run.policy},
+              {"device_budget_bytes", Budget(run.device_budget_bytes)},
+              {"host_budget_bytes", Budget(run.host_budget_bytes)},
+              {"steps", run.steps},
+              {"tokens_per_step", run.tokens_per_step},
+              {"threads", run.threads},
+              {"categories", run.categories},
+              {"streams", run.streams}}));
+}
+
+int64_t TraceWriter::Append(const StepTrace& trace) {
   Json chunks = Json::array(), ops = Json::array();
   for (const ChunkInfo& chunk : trace.chunks) {
     chunks.push_back(ChunkJson(chunk));
   }
   for (const OpRecord& op : trace.ops) ops.push_back(OpJson(op));
-  return WriteLine(Line({{"type", "step_trace"},
-                         {"signature", trace.signature},
-                         {"training", trace.training},
-                         {"micro_batches", trace.micro_batches},
-                         {"measured", trace.measured},
-                         {"chunks", std::move(chunks)},
-                         {"ops", std::move(ops)}}));
+  Write(Line({{"type", "step_trace"},
+              {"signature", trace.signature},
+              {"training", trace.training},
+              {"micro_batches", trace.micro_batches},
+              {"measured", trace.measured},
+              {"global_norm", trace.global_norm},
+              {"chunks", std::move(chunks)},
+              {"ops", std::move(ops)}}));
+  return step_traces_++;
 }
 
-absl::Status TraceWriter::Append(const SpanRecord& span) {
-  return WriteLine(Line({{"type", "span"},
-                         {"stream", span.stream},
-                         {"name", span.name},
-                         {"start_ns", span.start_ns},
-                         {"end_ns", span.end_ns},
-                         {"step", span.step}}));
+int64_t TraceWriter::Append(const PlanRecord& plan) {
+  Write(Line(PlanJson(plan)));
+  return plans_++;
 }
 
-absl::Status TraceWriter::Append(const MemoryRecord& memory) {
-  Json bytes = Json::object();
-  for (const auto& [category, size] : memory.bytes) bytes[category] = size;
-  return WriteLine(Line({{"type", "memory"},
-                         {"tier", memory.tier},
-                         {"time_ns", memory.time_ns},
-                         {"bytes", std::move(bytes)}}));
+void TraceWriter::Append(const StepRecord& step) {
+  Write(Line({{"type", "step"},
+              {"tag", step.tag},
+              {"step", step.step},
+              {"plan", step.plan},
+              {"time_ns", step.time_ns}}));
 }
 
-absl::Status TraceWriter::WriteLine(std::string line) {
+void TraceWriter::Append(const HostRecord& host) {
+  ArrayLine line("host");
+  line.Add(host.time_ns);
+  for (const int64_t bytes : host.bytes) line.Add(bytes);
+  Write(line.Finish());
+}
+
+void TraceWriter::Append(const ResultRecord& result) {
+  Write(Line({{"type", "result"},
+              {"step", result.step},
+              {"end_ns", result.end_ns},
+              {"duration_ns", result.duration_ns},
+              {"stall_ns", result.stall_ns},
+              {"h2d_bytes", result.h2d_bytes},
+              {"d2h_bytes", result.d2h_bytes},
+              {"device_peak_bytes", result.device_peak_bytes},
+              {"loss", result.loss}}));
+}
+
+void TraceWriter::Append(const RefusalRecord& refusal) {
+  Write(Line({{"type", "refusal"},
+              {"message", refusal.message},
+              {"tier", refusal.tier},
+              {"op", refusal.op},
+              {"peak_bytes", refusal.peak_bytes},
+              {"resident_bytes", refusal.resident_bytes},
+              {"smallest_device_budget_bytes",
+               Budget(refusal.smallest_device_budget_bytes)},
+              {"smallest_host_budget_bytes",
+               Budget(refusal.smallest_host_budget_bytes)}}));
+}
+
+void TraceWriter::Append(const EndRecord& end) {
+  Write(Line({{"type", "end"},
+              {"status", end.status},
+              {"message", end.message},
+              {"time_ns", end.time_ns}}));
+}
+
+void TraceWriter::AppendOp(int64_t tag, Moment moment, int64_t time_ns,
+                           int64_t used_bytes,
+                           absl::Span<const int64_t> bytes) {
+  ArrayLine line("op");
+  for (const int64_t value : {tag, moment.value, time_ns, used_bytes}) {
+    line.Add(value);
+  }
+  for (const int64_t value : bytes) line.Add(value);
+  Write(line.Finish());
+}
+
+void TraceWriter::AppendWork(int64_t stream, int64_t count, WorkTag tag,
+                             int64_t start_ns, int64_t end_ns) {
+  ArrayLine line("work");
+  for (const int64_t value :
+       {stream, count, static_cast<int64_t>(tag.kind), int64_t{tag.step},
+        tag.moment, tag.chunk, start_ns, end_ns}) {
+    line.Add(value);
+  }
+  Write(line.Finish());
+}
+
+void TraceWriter::AppendWait(int64_t stream, int64_t count, WorkTag tag,
+                             int64_t start_ns, int64_t end_ns,
+                             absl::Span<const WaitRecord::Until> until) {
+  ArrayLine line("wait");
+  for (const int64_t value :
+       {stream, count, static_cast<int64_t>(tag.kind), int64_t{tag.step},
+        tag.moment, tag.chunk, start_ns, end_ns}) {
+    line.Add(value);
+  }
+  for (const WaitRecord::Until& one : until) {
+    line.Add(one.stream);
+    line.Add(one.count);
+  }
+  Write(line.Finish());
+}
+
+absl::Status TraceWriter::status() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return failure_;
+}
+
+void TraceWriter::Write(absl::string_view line) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return;
   if (static_cast<int64_t>(line.size()) > kMaxTraceLineBytes) {
-    return absl::InvalidArgumentError(
+    failure_ = absl::InvalidArgumentError(
         absl::StrCat("a trace record of ", line.size(),
                      " bytes is larger than a trace file may hold"));
+    return;
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!failure_.ok()) return failure_;
   for (size_t done = 0; done < line.size();) {
     const ssize_t wrote = write(fd_, line.data() + done, line.size() - done);
     if (wrote < 0) {
       if (errno == EINTR) continue;
       failure_ = Failure(path_, "cannot be written", errno);
-      return failure_;
+      return;
     }
     done += static_cast<size_t>(wrote);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace castor

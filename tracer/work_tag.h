@@ -21,8 +21,10 @@ enum class WorkKind : uint8_t {
   kMove,      // optimizer states to the other side
 };
 
+inline constexpr int kNumWorkKinds = 9;
+
 constexpr absl::string_view WorkKindName(WorkKind kind) {
-  constexpr absl::string_view kNames[] = {
+  constexpr absl::string_view kNames[kNumWorkKinds] = {
       "other",  "operator", "fetch", "copy_back", "reduce",
       "update", "clip",     "input", "move"};
   return kNames[static_cast<int>(kind)];

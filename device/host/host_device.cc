@@ -351,13 +351,14 @@ void HostDevice::WorkerLoop(StreamId id) {
         const bool waited = BlockUntilReached(item.fence);
         if (waited) stream.bus_due_ns = 0;  // the bus was idle meanwhile
         if (waited && observer != nullptr) {
-          observer->OnWait(id, item.tag, start_ns, SteadyNs());
+          observer->OnWait(id, completed + 1, item.tag, item.fence, start_ns,
+                           SteadyNs());
         }
       } else if (!stream.failed) {
         const int64_t start_ns = observer == nullptr ? 0 : SteadyNs();
         absl::Status status = RunItem(id, item);
         if (observer != nullptr) {
-          observer->OnWork(id, item.tag, start_ns, SteadyNs());
+          observer->OnWork(id, completed + 1, item.tag, start_ns, SteadyNs());
         }
         if (!status.ok()) {
           stream.failed = true;

@@ -114,7 +114,7 @@ struct PlanRequest {
 
 // Why a request cannot be planned. Everything a user needs to mend it.
 struct Refusal {
-  std::string tier;  // "device" or "host"
+  std::string tier;  // "device", "host", or "machine": both in one memory
   std::string op;    // the operator at the worst moment
   Moment moment;
   int64_t peak_bytes = 0;      // non-model bytes of that operator

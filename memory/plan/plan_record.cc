@@ -40,35 +40,45 @@ absl::StatusOr<PlacementPolicy> PolicyNamed(absl::string_view name) {
       "no placement policy \"", name, "\"; there are cuda, cpu and auto"));
 }
 
+PlanRecord RecordRequest(PlacementPolicy policy, const PlanRequest& request,
+                         int64_t trace_index) {
+  PlanRecord record;
+  record.trace = trace_index;
+  record.policy = std::string(PolicyName(policy));
+  record.refused = true;
+  record.device_budget_bytes = request.device_budget_bytes;
+  record.host_budget_bytes = request.host_budget_bytes;
+  record.device_reserved_bytes = request.device_reserved_bytes;
+  record.host_reserved_bytes = request.host_reserved_bytes;
+  record.h2d_bytes_per_s = request.bus.h2d_bytes_per_s;
+  record.d2h_bytes_per_s = request.bus.d2h_bytes_per_s;
+  record.latency_ns = request.bus.latency_ns;
+  record.prefetch = request.prefetch;
+  record.gpu_margin_mem_ratio = request.gpu_margin_mem_ratio;
+  record.fixed_sides = !request.fixed_side.empty();
+  for (size_t c = 0; c < request.fixed_side.size(); ++c) {
+    if (request.fixed_side[c] == Side::kDevice) {
+      record.device_side.push_back(ChunkId(static_cast<int64_t>(c)));
+    }
+  }
+  return record;
+}
+
 PlanRecord RecordPlan(const Plan& plan, const PlanRequest& request,
                       const PlanCost& cost, int64_t trace_index, bool warmup) {
-  PlanRecord record{
-      .trace = trace_index,
-      .policy = std::string(PolicyName(plan.policy)),
-      .warmup = warmup,
-      .device_budget_bytes = request.device_budget_bytes,
-      .host_budget_bytes = request.host_budget_bytes,
-      .device_reserved_bytes = request.device_reserved_bytes,
-      .host_reserved_bytes = request.host_reserved_bytes,
-      .h2d_bytes_per_s = request.bus.h2d_bytes_per_s,
-      .d2h_bytes_per_s = request.bus.d2h_bytes_per_s,
-      .latency_ns = request.bus.latency_ns,
-      .prefetch = request.prefetch,
-      .gpu_margin_mem_ratio = request.gpu_margin_mem_ratio,
-      .fixed_sides = !request.fixed_side.empty(),
-      .device_side = {},
-      .initial = {},
-      .initial_dirty = {},
-      .actions = {},
-      .predicted = {.step_ns = cost.step_ns,
-                    .stall_ns = cost.stall_ns,
-                    .h2d_bytes = cost.h2d_bytes,
-                    .d2h_bytes = cost.d2h_bytes,
-                    .device_peak_bytes = cost.device_peak_bytes,
-                    .host_bytes = cost.host_bytes,
-                    .least_h2d_bytes = LeastFetchedBytes(request, plan.side),
-                    .op_start_ns = cost.op_start_ns,
-                    .device_bytes = cost.device_bytes}};
+  PlanRecord record = RecordRequest(plan.policy, request, trace_index);
+  record.refused = false;
+  record.warmup = warmup;
+  record.predicted = {.step_ns = cost.step_ns,
+                      .stall_ns = cost.stall_ns,
+                      .h2d_bytes = cost.h2d_bytes,
+                      .d2h_bytes = cost.d2h_bytes,
+                      .device_peak_bytes = cost.device_peak_bytes,
+                      .host_bytes = cost.host_bytes,
+                      .least_h2d_bytes = LeastFetchedBytes(request, plan.side),
+                      .op_start_ns = cost.op_start_ns,
+                      .device_bytes = cost.device_bytes};
+  record.device_side.clear();
   for (size_t c = 0; c < plan.side.size(); ++c) {
     if (plan.side[c] == Side::kDevice) {
       record.device_side.push_back(ChunkId(static_cast<int64_t>(c)));

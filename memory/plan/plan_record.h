@@ -18,6 +18,10 @@ namespace castor {
 PlanRecord RecordPlan(const Plan& plan, const PlanRequest& request,
                       const PlanCost& cost, int64_t trace_index, bool warmup);
 
+// Of a request that was refused: what was asked, and nothing decided.
+PlanRecord RecordRequest(PlacementPolicy policy, const PlanRequest& request,
+                         int64_t trace_index);
+
 // What was asked for, of `trace` (not null, outlives the request): equal to the
 // request that was recorded, so that planning it again gives the same plan.
 PlanRequest RequestOf(const PlanRecord& record, const StepTrace* trace);

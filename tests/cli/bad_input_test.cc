@@ -2,13 +2,13 @@
 // wrong, where, and what to do, and not a byte changed on disk.
 //
 // SHOW_MESSAGES=1 in the environment prints the lines, to be read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/cli/cli_test_base.h"
 
@@ -166,12 +166,12 @@ TEST_F(BadInput, AsData) {
   ExpectSetRefused("data.train=odd.bin", {"data.train", "data.token_type"});
   ExpectSetRefused("data.train=text.csv", {"data.train", ".txt", ".bin"});
   // Found before training, not when its turn comes.
-  ExpectSetRefused("data.train=high.txt",
-                   {"data.train", "token 195 at position 3000",
-                    "model.vocab_size is 128"});
-  ExpectTrainRefused({"--set", "data.validation=high.txt", "--set",
-                      "eval_interval=2"},
-                     {"data.validation", "token 195"});
+  ExpectSetRefused(
+      "data.train=high.txt",
+      {"data.train", "token 195 at position 3000", "model.vocab_size is 128"});
+  ExpectTrainRefused(
+      {"--set", "data.validation=high.txt", "--set", "eval_interval=2"},
+      {"data.validation", "token 195"});
   ExpectSetRefused("data.validation=none.txt", {"data.validation", "none.txt"});
   ExpectSetRefused("data.validation_fraction=0.002",
                    {"data.validation_fraction", "8 tokens"});
@@ -212,6 +212,11 @@ TEST_F(BadInput, AsOutput) {
   ExpectTrainRefused({"--summary", "none/s.json"},
                      {"--summary", "none/s.json"});
   ExpectTrainRefused({"--trace", "none/t"}, {"--trace", "none/t"});
+  ExpectTrainRefused({"--trace-steps", "1:2"}, {"--trace-steps", "--trace"});
+  for (const char* steps : {"0:3", "3:2", "x", "1:2:3", "1:", ":2", "0"}) {
+    ExpectTrainRefused({"--trace", "t", "--trace-steps", steps},
+                       {"--trace-steps", "FIRST:LAST"});
+  }
   std::filesystem::create_directory(Path("there"));
   ExpectTrainRefused({"--summary", "there"}, {"--summary", "no regular file"});
   ExpectTrainRefused({"--summary", "/dev/null"},
@@ -273,10 +278,9 @@ TEST_F(BadResume, FromADamagedFile) {
     return Summary(SmallConfig(), args)["parameters_sha256"];
   };
   const Json whole = sha({"--resume", "latest"});
-  std::vector<std::string> damaged = {"", newest_.substr(0, 10),
-                                      newest_.substr(0, newest_.size() / 2),
-                                      newest_.substr(0, newest_.size() - 1),
-                                      newest_ + "x"};
+  std::vector<std::string> damaged = {
+      "", newest_.substr(0, 10), newest_.substr(0, newest_.size() / 2),
+      newest_.substr(0, newest_.size() - 1), newest_ + "x"};
   for (size_t at : {size_t{0}, size_t{9}, size_t{30}, newest_.size() / 3,
                     newest_.size() - 300, newest_.size() - 3}) {
     damaged.push_back(newest_);

@@ -1,14 +1,14 @@
 // castor train, end to end: what it prints, what it writes, and that the bits
 // do not depend on how memory is managed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <string>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "memory/exec/category.h"
 #include "tests/cli/cli_test_base.h"
@@ -107,8 +107,7 @@ TEST_F(TrainCommand, GivesTheSameBitsUnderEveryPolicyAndBudget) {
 TEST_F(TrainCommand, WritesTheSummaryWhereALinkLeads) {
   std::filesystem::create_directory(Path("figures"));
   WriteFile(Path("figures/target.json"), "old");
-  std::filesystem::create_symlink("figures/target.json",
-                                  Path("summary.json"));
+  std::filesystem::create_symlink("figures/target.json", Path("summary.json"));
   EXPECT_EQ(Summary(SmallConfig())["steps"], 6);
   EXPECT_TRUE(std::filesystem::is_symlink(Path("summary.json")));
   EXPECT_THAT(List("figures"), ElementsAre("target.json"));
@@ -157,56 +156,91 @@ TEST_F(TrainCommand, WritesATraceThatReadsBack) {
   const auto trace = ReadTraceFile(Path("run.trace"));
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_FALSE(trace->truncated);
+  EXPECT_EQ(trace->end->status, "finished");
 
-  // The dry pass's, then the measured one of the same step.
-  ASSERT_EQ(trace->step_traces.size(), 2u);
+  // The dry pass's, the warm-up's, and the one of the window of the same step.
+  ASSERT_EQ(trace->step_traces.size(), 3u);
   EXPECT_FALSE(trace->step_traces[0].measured);
   EXPECT_TRUE(trace->step_traces[1].measured);
-  EXPECT_EQ(trace->step_traces[0].ops.size(), trace->step_traces[1].ops.size());
-  // What computes has its operator's name, what moves its chunk's.
-  std::set<std::string> operators;
-  for (const OpRecord& op : trace->step_traces[1].ops) {
-    if (op.kind == OpKind::kCompute) operators.insert(op.name);
+  EXPECT_TRUE(trace->step_traces[2].measured);
+  for (const StepTrace& other : trace->step_traces) {
+    EXPECT_EQ(other.signature, trace->step_traces[0].signature);
   }
-  ASSERT_GT(operators.size(), 50u);
+  // The warm-up's plan, the settled one, and this as measured in the window.
+  ASSERT_EQ(trace->plans.size(), 3u);
+  EXPECT_TRUE(trace->plans[0].warmup);
+  EXPECT_EQ(trace->plans[1].actions, trace->plans[2].actions);
+  EXPECT_EQ(trace->plans[1].predicted.device_peak_bytes,
+            summary["device_peak_bytes"]);
+  EXPECT_EQ(trace->plans[1].predicted.h2d_bytes, summary["h2d_bytes_per_step"]);
 
-  std::map<int64_t, std::set<std::string>> ran;
-  std::set<std::string> streams;
-  for (const SpanRecord& span : trace->spans) {
-    streams.insert(span.stream);
-    EXPECT_GE(span.step, 1);
-    if (operators.count(span.name) > 0) ran[span.step].insert(span.name);
+  // Steps 1 to 5 of 6, each operator of each.
+  const StepTrace& step = trace->step_traces[0];
+  ASSERT_GT(step.ops.size(), 50u);
+  ASSERT_EQ(trace->steps.size(), 5u);
+  std::vector<std::set<int64_t>> issued(5), ran(5);
+  int64_t highest = 0;
+  for (const IssueRecord& issue : trace->issues) {
+    issued[issue.step].insert(issue.moment.value);
+    // P5: the reader has compared the sum of the categories with this.
+    EXPECT_EQ(static_cast<int>(issue.bytes.size()), kNumCategories);
+    highest = std::max(highest, issue.used_bytes);
+    EXPECT_LE(issue.used_bytes,
+              trace->plans[trace->steps[issue.step].plan]
+                  .predicted.device_bytes[issue.moment.value]);
   }
-  EXPECT_THAT(streams, ::testing::IsSupersetOf(
-                           {"compute", "host_to_device", "device_to_host"}));
-  ASSERT_FALSE(ran.empty());
-  for (const auto& [step, names] : ran) {
-    EXPECT_EQ(names.size(), operators.size()) << "of step " << step;
-  }
-
-  // P5: on each tier the categories sum to no more than the reported peak.
-  const std::map<std::string, int64_t> peaks = {
-      {"device", summary["device_peak_bytes"]},
-      {"device_peak", summary["device_peak_bytes"]},
-      {"host", summary["host_peak_bytes"]}};
-  std::set<std::string> tiers;
-  int64_t highest = 0, activations_at_peak = 0;
-  for (const MemoryRecord& memory : trace->memory) {
-    tiers.insert(memory.tier);
-    EXPECT_EQ(static_cast<int>(memory.bytes.size()), kNumCategories);
-    int64_t sum = 0;
-    for (const auto& [category, bytes] : memory.bytes) sum += bytes;
-    EXPECT_LE(sum, peaks.at(memory.tier));
-    if (memory.tier == "device_peak" && sum > highest) {
-      highest = sum;
-      activations_at_peak = memory.bytes.at("activations");
-    }
-  }
-  EXPECT_THAT(tiers, ElementsAre("device", "device_peak", "host"));
   EXPECT_EQ(highest, summary["device_peak_bytes"]);
-  EXPECT_GT(activations_at_peak, 0);
+  std::set<int64_t> streams;
+  for (const WorkRecord& work : trace->works) {
+    streams.insert(work.stream);
+    if (work.step >= 0) ran[work.step].insert(work.moment.value);
+  }
+  EXPECT_EQ(streams.size(), trace->run->streams.size());
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(issued[i].size(), step.ops.size()) << "of step " << i + 1;
+    ran[i].erase(-1);
+    EXPECT_EQ(ran[i].size(), step.ops.size()) << "of step " << i + 1;
+  }
+  EXPECT_FALSE(trace->waits.empty());
+
+  // Every step has a result, also outside the window.
+  ASSERT_EQ(trace->results.size(), 6u);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(trace->results[i].step, i + 1);
+    EXPECT_EQ(trace->results[i].loss, summary["losses"][i]);
+  }
+  ASSERT_FALSE(trace->hosts.empty());
+  int64_t host = 0;
+  for (const int64_t bytes : trace->hosts.back().bytes) host += bytes;
+  EXPECT_EQ(host, summary["host_peak_bytes"]);
   // Tracing changes nothing.
   EXPECT_EQ(Summary(config)["parameters_sha256"], summary["parameters_sha256"]);
+}
+
+TEST_F(TrainCommand, TracesTheStepsThatAreAskedFor) {
+  const Json config = SmallConfig();
+  Summary(config, {"--trace", "run.trace", "--trace-steps", "3:4"});
+  const auto trace = ReadTraceFile(Path("run.trace"));
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  ASSERT_EQ(trace->steps.size(), 2u);
+  EXPECT_EQ(trace->steps[0].step, 3);
+  EXPECT_EQ(trace->steps[1].step, 4);
+  EXPECT_EQ(trace->results.size(), 6u);
+}
+
+TEST_F(TrainCommand, TracesARefusal) {
+  Json config = SmallConfig();
+  config["memory"] = {{"device_memory", 1000}};
+  const ProcessResult result = Train(config, {"--trace", "run.trace"});
+  EXPECT_EQ(result.exit_code, 2);
+  const auto trace = ReadTraceFile(Path("run.trace"));
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  ASSERT_TRUE(trace->refusal.has_value());
+  EXPECT_THAT(result.err, HasSubstr(trace->refusal->message));
+  ASSERT_EQ(trace->plans.size(), 1u);
+  EXPECT_TRUE(trace->plans[0].refused);
+  EXPECT_EQ(trace->plans[0].device_budget_bytes, 1000);
+  EXPECT_EQ(trace->step_traces.size(), 1u);
 }
 
 TEST_F(TrainCommand, ReadsTokensOf16And32Bits) {
@@ -254,10 +288,9 @@ TEST_F(TrainCommand, TakesOverridesOfAnyKey) {
   config["optimizer"]["params"]["lr"] = 0.01;
   config["optimizer"]["params"]["betas"] = {0.8, 0.9};
   const Json expected = Summary(config);
-  const Json overridden =
-      Summary(SmallConfig(), {"--set", "steps=3", "--set",
-                              "optimizer.params.lr=0.01", "--set",
-                              "optimizer.params.betas=[0.8, 0.9]"});
+  const Json overridden = Summary(
+      SmallConfig(), {"--set", "steps=3", "--set", "optimizer.params.lr=0.01",
+                      "--set", "optimizer.params.betas=[0.8, 0.9]"});
   EXPECT_EQ(overridden["parameters_sha256"], expected["parameters_sha256"]);
   EXPECT_EQ(overridden["steps"], 3);
 }
@@ -269,8 +302,8 @@ TEST_F(TrainCommand, TakesPathsRelativeToTheConfig) {
             "// a comment\n" + SmallConfig().dump() + " /* another */");
   const ProcessResult result = Castor({"train", "sub/run.json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(List("sub/out"), ElementsAre("step-00000004.castor",
-                                           "step-00000006.castor"));
+  EXPECT_THAT(List("sub/out"),
+              ElementsAre("step-00000004.castor", "step-00000006.castor"));
   EXPECT_FALSE(Exists("out"));
 }
 
@@ -284,8 +317,8 @@ TEST_F(TrainCommand, KeepsAnEarlierRunsCheckpoints) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("earlier run moved to " + Path("out.1")));
   EXPECT_EQ(ReadFile(Path("out.1/step-00000006.castor")), old);
-  EXPECT_THAT(List("out"), ElementsAre("step-00000002.castor",
-                                       "step-00000004.castor"));
+  EXPECT_THAT(List("out"),
+              ElementsAre("step-00000002.castor", "step-00000004.castor"));
 }
 
 TEST_F(TrainCommand, GoesBackToAnOlderCheckpointWithoutLosingTheNewer) {
@@ -295,8 +328,8 @@ TEST_F(TrainCommand, GoesBackToAnOlderCheckpointWithoutLosingTheNewer) {
   const std::string newest = ReadFile(Path("out/step-00000006.castor"));
   // Other settings from step 2 on: steps 4 and 6 are now another run's.
   const std::vector<std::string> from_2 = {
-      "--resume", "out/step-00000002.castor", "--set", "steps=5", "--set",
-      "optimizer.params.lr=0.1"};
+      "--resume", "out/step-00000002.castor", "--set", "steps=5",
+      "--set",    "optimizer.params.lr=0.1"};
   const Json other = Summary(config, from_2);
   EXPECT_THAT(List("out"),
               ElementsAre("step-00000002.castor", "step-00000004.castor",
@@ -322,8 +355,8 @@ TEST_F(TrainCommand, SavesNothingWithoutADirectory) {
   Json config = SmallConfig();
   config.erase("checkpoint");
   ASSERT_EQ(Train(config).exit_code, 0);
-  EXPECT_THAT(List("."), ElementsAre("run.json", "stderr.txt", "stdout.txt",
-                                     "text.txt"));
+  EXPECT_THAT(List("."),
+              ElementsAre("run.json", "stderr.txt", "stdout.txt", "text.txt"));
 }
 
 }  // namespace

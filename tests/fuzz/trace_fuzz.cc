@@ -30,8 +30,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                    (trace.training && op.chunks.size() == 1));
     }
   }
-  for (const castor::SpanRecord& span : contents->spans) {
-    CASTOR_CHECK(span.start_ns >= 0 && span.end_ns >= span.start_ns);
+  const auto check_work = [&](const castor::WorkRecord& work) {
+    CASTOR_CHECK(work.start_ns >= 0 && work.end_ns >= work.start_ns);
+    CASTOR_CHECK(work.stream >= 0 &&
+                 work.stream <
+                     static_cast<int64_t>(contents->run->streams.size()));
+    CASTOR_CHECK(work.step < static_cast<int64_t>(contents->steps.size()));
+  };
+  for (const castor::WorkRecord& work : contents->works) check_work(work);
+  for (const castor::WaitRecord& wait : contents->waits) {
+    check_work(wait.waiter);
+    CASTOR_CHECK(!wait.until.empty());
+  }
+  for (const castor::IssueRecord& issue : contents->issues) {
+    const castor::StepRecord& step = contents->steps.at(issue.step);
+    const castor::PlanRecord& plan = contents->plans.at(step.plan);
+    CASTOR_CHECK(issue.moment.value <
+                 static_cast<int64_t>(
+                     contents->step_traces.at(plan.trace).ops.size()));
   }
   return 0;
 }

@@ -1,0 +1,20 @@
+// The reader's parts: each reads the keys of one kind of record. What is wrong
+// goes to the fields' error; the record is without meaning then.
+#ifndef CASTOR_TRACER_TRACE_RECORDS_H_
+#define CASTOR_TRACER_TRACE_RECORDS_H_
+
+#include <string>
+#include <vector>
+
+#include "tracer/json_fields.h"
+#include "tracer/trace_file.h"
+
+namespace castor {
+
+void ReadStepTrace(JsonFields& fields, StepTrace* trace, std::string* error);
+void ReadPlan(JsonFields& fields, const std::vector<StepTrace>& traces,
+              PlanRecord* plan, std::string* error);
+
+}  // namespace castor
+
+#endif  // CASTOR_TRACER_TRACE_RECORDS_H_

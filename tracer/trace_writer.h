@@ -1,0 +1,73 @@
+// Writes a trace's file (trace_file.h, docs/trace-format.md), record by record.
+#ifndef CASTOR_TRACER_TRACE_WRITER_H_
+#define CASTOR_TRACER_TRACE_WRITER_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tracer/trace_file.h"
+
+namespace castor {
+
+// Thread-safe: records of several threads follow each other whole.
+//
+// Each call returns when the system has the record. A failure to write (a full
+// disk) is kept: later records are not tried, what was written stays readable.
+// Strings should be UTF-8: bytes that are not are replaced.
+//
+// Cost: the records of single events (op, work, wait) take about a microsecond,
+// one call of the system; they take no memory.
+class TraceWriter {
+ public:
+  // Replaces what is at `path`. Unavailable: the file cannot be written.
+  static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(
+      const std::string& path);
+  ~TraceWriter();
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  void Append(const RunRecord& run);
+  // The index in the file of what was appended.
+  int64_t Append(const StepTrace& trace);
+  int64_t Append(const PlanRecord& plan);
+  void Append(const StepRecord& step);
+  void Append(const HostRecord& host);
+  void Append(const ResultRecord& result);
+  void Append(const RefusalRecord& refusal);
+  void Append(const EndRecord& end);
+
+  // The frequent ones. In place of the index of a step record they take the
+  // step's tag, which the reader resolves.
+  void AppendOp(int64_t tag, Moment moment, int64_t time_ns, int64_t used_bytes,
+                absl::Span<const int64_t> bytes);
+  void AppendWork(int64_t stream, int64_t count, WorkTag tag, int64_t start_ns,
+                  int64_t end_ns);
+  void AppendWait(int64_t stream, int64_t count, WorkTag tag, int64_t start_ns,
+                  int64_t end_ns, absl::Span<const WaitRecord::Until> until);
+
+  // Unavailable: the first record that was not written, and why.
+  // InvalidArgument: a record that the reader would refuse for its size.
+  absl::Status status() const;
+  const std::string& path() const { return path_; }
+
+ private:
+  TraceWriter(std::string path, int fd);
+  void Write(absl::string_view line);
+
+  const std::string path_;
+  mutable std::mutex mutex_;
+  const int fd_;
+  int64_t step_traces_ = 0;
+  int64_t plans_ = 0;
+  absl::Status failure_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_TRACER_TRACE_WRITER_H_
