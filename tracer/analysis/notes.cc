@@ -1,0 +1,464 @@
+#include "tracer/analysis/notes.h"
+
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/units.h"
+
+namespace castor {
+namespace {
+
+class Writer {
+ public:
+  Writer(const TraceIndex& index, const WaitCauses& causes, SpanList& list,
+         StringTable& strings)
+      : index_(index), causes_(causes), list_(list), strings_(strings) {}
+
+  void Write() {
+    const int64_t before = strings_.bytes();
+    for (int64_t i = 0; i < static_cast<int64_t>(list_.spans.size()); ++i) {
+      const bool full = strings_.bytes() - before > kMostNoteBytes;
+      if (list_.spans[i].kind < 0) {
+        WriteWait(i, full);
+      } else if (!full) {
+        WriteCopy(i);
+      }
+    }
+  }
+
+ private:
+  const TraceView::Span& span(int64_t i) const { return list_.spans[i]; }
+
+  void WriteCopy(int64_t i) {
+    TraceView::Span& copy = list_.spans[i];
+    const WorkKind kind = list_.links.kind[i];
+    if (kind != WorkKind::kFetch && kind != WorkKind::kCopyBack) return;
+    const int64_t plan = index_.PlanOfStep(copy.step);
+    const auto [note, is_new] = copy_notes_.try_emplace(
+        std::make_tuple(plan, static_cast<int64_t>(kind), copy.moment,
+                        copy.chunk),
+        0);
+    if (is_new) {
+      note->second = strings_.Add(kind == WorkKind::kFetch
+                                      ? FetchNote(plan, i)
+                                      : CopyBackNote(plan, i));
+    }
+    copy.note = note->second;
+  }
+
+  // "for operator X, 3 operators ahead"
+  std::string FetchNote(int64_t plan, int64_t i) const {
+    const TraceView::Span& fetch = span(i);
+    const int64_t program = list_.links.program[i];
+    std::string text =
+        absl::StrCat("Brings ", ChunkText(index_, program, fetch.chunk),
+                     " to the device");
+    if (plan < 0) {
+      return absl::StrCat(text, ", before the step, as the plan starts with it "
+                          "there.");
+    }
+    if (fetch.because >= 0) {
+      absl::StrAppend(&text, " for ",
+                      OperatorText(index_, program, fetch.because),
+                      Ahead(program, fetch.moment, fetch.because));
+    }
+    return absl::StrCat(text, ".", LeftText(plan, program, fetch));
+  }
+
+  std::string Ahead(int64_t program, int64_t moment, int64_t because) const {
+    const StepTrace* const trace = index_.Trace(program);
+    const bool next_step = because < moment;
+    const int64_t moments =
+        trace == nullptr ? 0 : static_cast<int64_t>(trace->ops.size());
+    const int64_t ahead = because - moment + (next_step ? moments : 0);
+    if (ahead < 0) return "";
+    return absl::StrCat(next_step ? " of the next step, " : ", ",
+                        ahead == 0   ? "only when it comes up"
+                        : ahead == 1 ? "1 operator ahead"
+                                     : absl::StrCat(ahead, " operators ahead"));
+  }
+
+  // Why the chunk was not there.
+  std::string LeftText(int64_t plan, int64_t program,
+                       const TraceView::Span& fetch) const {
+    const ActionRecord* const drop =
+        index_.DropBefore(plan, fetch.chunk, fetch.moment);
+    if (drop == nullptr) return "";
+    const OpRecord* const op = index_.Op(program, drop->because.value);
+    if (op == nullptr) {
+      return absl::StrCat(" It had left before ",
+                          OperatorText(index_, program, drop->moment.value),
+                          ", after its last use until then.");
+    }
+    if (op->kind != OpKind::kCompute && op->chunks.size() == 1 &&
+        op->chunks[0].chunk.value == fetch.chunk) {
+      return absl::StrCat(" It had left because the CPU ",
+                          op->kind == OpKind::kReduce ? "adds up its gradients"
+                                                      : "updates it",
+                          ".");
+    }
+    return absl::StrCat(" It had left to make room for ",
+                        OperatorText(index_, program, drop->because.value),
+                        ".");
+  }
+
+  std::string CopyBackNote(int64_t plan, int64_t i) const {
+    const TraceView::Span& copy = span(i);
+    const int64_t program = list_.links.program[i];
+    const std::string chunk = ChunkText(index_, program, copy.chunk);
+    if (plan < 0) {
+      return absl::StrCat("Copies ", chunk, " to its home: the next plan does "
+                          "not start with it on the device.");
+    }
+    const OpRecord* const op = index_.Op(program, copy.because);
+    std::string text =
+        absl::StrCat("Copies what operators wrote into ", chunk, " to the host");
+    if (op == nullptr) return absl::StrCat(text, ".");
+    if (op->kind == OpKind::kReduce) {
+      return absl::StrCat(text, ": the CPU adds up its gradients.");
+    }
+    if (op->kind == OpKind::kUpdate) {
+      return absl::StrCat(text, ": the CPU updates it.");
+    }
+    return absl::StrCat(text, ", to make room for ",
+                        OperatorText(index_, program, copy.because), ".");
+  }
+
+  void WriteWait(int64_t i, bool full) {
+    TraceView::Span& wait = list_.spans[i];
+    const WaitFinding& finding = causes_.findings[i];
+    const int64_t plan = index_.PlanOfStep(wait.step);
+    const int64_t awaited = wait.cause;
+    const auto [note, is_new] = wait_notes_.try_emplace(
+        std::make_tuple(static_cast<int64_t>(finding.cause), wait.stream,
+                        full ? -1 : plan, full ? -1 : wait.moment,
+                        full ? -1 : wait.chunk,
+                        full || awaited < 0 ? -1 : span(awaited).label,
+                        full || finding.root < 0 ? -1
+                                                 : span(finding.root).label),
+        0);
+    if (is_new) {
+      const int64_t program = list_.links.program[i];
+      const ChunkInfo* const chunk =
+          index_.Chunk(program, AwaitedChunk(i));
+      const std::string what =
+          full ? absl::StrCat(CauseText(finding.cause), ".") : WaitText(i);
+      note->second = strings_.Add(absl::StrCat(
+          what, " ",
+          RemedyText(index_, finding.cause, wait.stream,
+                     index_.PlanRecordOfStep(wait.step), program,
+                     chunk == nullptr ? 0 : chunk->payload_bytes)));
+    }
+    wait.note = note->second;
+  }
+
+  int64_t AwaitedChunk(int64_t i) const {
+    const TraceView::Span& wait = span(i);
+    if (wait.chunk >= 0) return wait.chunk;
+    return wait.cause < 0 ? -1 : span(wait.cause).chunk;
+  }
+
+  std::string Named(int64_t i) const {
+    const TraceView::Span& work = span(i);
+    const int64_t program = list_.links.program[i];
+    switch (list_.links.kind[i]) {
+      case WorkKind::kOperator:
+        return OperatorText(index_, program, work.moment);
+      case WorkKind::kFetch:
+        return absl::StrCat("the fetch of ",
+                            ChunkText(index_, program, work.chunk));
+      case WorkKind::kCopyBack:
+        return absl::StrCat("the copy back of ",
+                            ChunkText(index_, program, work.chunk));
+      case WorkKind::kReduce:
+        return absl::StrCat("the sum of the gradients of ",
+                            ChunkText(index_, program, work.chunk));
+      case WorkKind::kUpdate:
+        return absl::StrCat("the update of ",
+                            ChunkText(index_, program, work.chunk));
+      case WorkKind::kClip:
+        return "the gradient norm";
+      case WorkKind::kInput:
+        return "an input or the loss";
+      case WorkKind::kMove:
+        return "optimizer states that change sides";
+      case WorkKind::kOther:
+        break;
+    }
+    return "work within the device's memory";
+  }
+
+  // Who waits, and for what.
+  std::string WaiterText(int64_t i) const {
+    const TraceView::Span& wait = span(i);
+    const int64_t program = list_.links.program[i];
+    if (wait.stream == index_.compute()) {
+      const WorkKind kind = list_.links.kind[i];
+      const bool of_chunk =
+          kind == WorkKind::kReduce || kind == WorkKind::kUpdate;
+      return of_chunk ? Upper(Named(i))
+                      : Upper(OperatorText(index_, program, wait.moment));
+    }
+    return Upper(Named(i));
+  }
+
+  static std::string Upper(std::string text) {
+    if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] -= 'a' - 'A';
+    return text;
+  }
+
+  std::string WaitText(int64_t i) const {
+    const TraceView::Span& wait = span(i);
+    const WaitFinding& finding = causes_.findings[i];
+    const std::string who = WaiterText(i);
+    if (wait.cause < 0 || finding.root < 0) {
+      return absl::StrCat(who, " waited for work that the trace does not hold: "
+                          "it was queued before the window.");
+    }
+    const std::string root = Named(finding.root);
+    // A fetch that compute waited for, held up by something further back.
+    const bool indirect =
+        wait.stream == index_.compute() && finding.root != wait.cause;
+    const int64_t program = list_.links.program[i];
+    const std::string needs =
+        absl::StrCat(who, " needs ",
+                     ChunkText(index_, program, AwaitedChunk(i)));
+    switch (finding.cause) {
+      case WaitCause::kBus:
+        return absl::StrCat(
+            needs, ", which was still on its way: the copies before it and its "
+            "own kept the bus busy longer than the operators beside them ran.",
+            Decision(wait.cause));
+      case WaitCause::kIssuedLate:
+        return absl::StrCat(needs, ", whose copy the host thread queued late: "
+                            "it was still waiting for the step before.",
+                            Decision(wait.cause));
+      case WaitCause::kRoomOperator:
+        return indirect
+                   ? absl::StrCat(needs, ", whose fetch could start only when ",
+                                  root, " was over: it takes bytes that the "
+                                  "operator still used.",
+                                  Decision(wait.cause))
+                   : absl::StrCat(who, " could start only when ", root,
+                                  " was over: it takes bytes that the operator "
+                                  "still used.");
+      case WaitCause::kRoomCopyBack:
+        return absl::StrCat(indirect ? absl::StrCat(needs, ", whose fetch") : who,
+                            " could start only when ", root,
+                            " was over, whose bytes on the device it takes.",
+                            indirect ? Decision(wait.cause) : "");
+      case WaitCause::kOperatorRoom:
+        return absl::StrCat(who, " needs bytes of device memory that ", root,
+                            " still used.");
+      case WaitCause::kHostUpdate:
+      case WaitCause::kHostReduce:
+        return absl::StrCat(
+            indirect ? absl::StrCat(needs, ", whose fetch") : who,
+            " had to wait until the CPU had done ", root, ".",
+            indirect ? Decision(wait.cause) : "");
+      case WaitCause::kGradientNorm:
+        return absl::StrCat(who, " had to wait for the norm of all gradients, "
+                            "by which they are clipped: it is known when the "
+                            "last gradient is.");
+      case WaitCause::kGradientsCopied:
+        return absl::StrCat(indirect ? absl::StrCat(needs, ", whose fetch") : who,
+                            " had to wait until ", root, " had brought its "
+                            "gradients to the host.");
+      case WaitCause::kEarlierCopy:
+        return absl::StrCat(who, " had to wait for ", root, ".");
+      case WaitCause::kOperator:
+        return absl::StrCat(who, " had to wait for ", root,
+                            ", which makes what it works on.");
+      case WaitCause::kInput:
+        return absl::StrCat(who, " takes bytes that the copy of the loss to "
+                            "the host still read.");
+      case WaitCause::kPlanChange:
+        return absl::StrCat(who, " had to wait for ", root,
+                            ", as the plan changed.");
+      case WaitCause::kDeviceOrder:
+      case WaitCause::kUnknown:
+        break;
+    }
+    return absl::StrCat(who, " had to wait for ", root, ".");
+  }
+
+  // What the plan decided about the fetch that was waited for.
+  std::string Decision(int64_t fetch) const {
+    const TraceView::Span& copy = span(fetch);
+    const int64_t plan = index_.PlanOfStep(copy.step);
+    if (copy.kind != static_cast<int64_t>(WorkKind::kFetch) || plan < 0) {
+      return "";
+    }
+    const int64_t program = list_.links.program[fetch];
+    std::string text;
+    if (copy.because >= 0) {
+      const std::string ahead = Ahead(program, copy.moment, copy.because);
+      text = absl::StrCat(" The plan fetches it for ",
+                          OperatorText(index_, program, copy.because), ahead,
+                          ".");
+    }
+    return absl::StrCat(text, LeftText(plan, program, copy));
+  }
+
+  const TraceIndex& index_;
+  const WaitCauses& causes_;
+  SpanList& list_;
+  StringTable& strings_;
+  absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t>
+      copy_notes_;
+  absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t,
+                                 int64_t, int64_t>,
+                      int64_t>
+      wait_notes_;
+};
+
+}  // namespace
+
+std::string CauseText(WaitCause cause) {
+  switch (cause) {
+    case WaitCause::kUnknown:
+      return "Work from before the trace's window";
+    case WaitCause::kBus:
+      return "The bus to the device: a chunk was still on its way";
+    case WaitCause::kIssuedLate:
+      return "A fetch was queued late: the host thread waited for the step "
+             "before";
+    case WaitCause::kRoomOperator:
+      return "Room on the device: a fetch takes bytes that an operator still "
+             "used";
+    case WaitCause::kRoomCopyBack:
+      return "Room on the device: a fetch takes bytes that were still being "
+             "copied back";
+    case WaitCause::kOperatorRoom:
+      return "Room on the device: an operator takes bytes that a copy still "
+             "used";
+    case WaitCause::kHostUpdate:
+      return "The CPU optimizer: a chunk was not updated yet";
+    case WaitCause::kHostReduce:
+      return "The CPU optimizer: a chunk's gradients were not added up yet";
+    case WaitCause::kGradientNorm:
+      return "Gradient clipping: updates wait for the norm of all gradients";
+    case WaitCause::kGradientsCopied:
+      return "Gradients were still on their way to the host";
+    case WaitCause::kEarlierCopy:
+      return "An earlier copy of the same chunk";
+    case WaitCause::kOperator:
+      return "The operator that makes what is copied or reduced";
+    case WaitCause::kInput:
+      return "The copy of the loss to the host";
+    case WaitCause::kPlanChange:
+      return "Optimizer states change sides for a new plan";
+    case WaitCause::kDeviceOrder:
+      return "Blocks that move within the device's memory";
+  }
+  return "Unknown";
+}
+
+bool CostsTime(const TraceIndex& index, WaitCause cause, int64_t stream) {
+  return stream == index.compute() || (cause != WaitCause::kOperator &&
+                                       cause != WaitCause::kGradientsCopied &&
+                                       cause != WaitCause::kGradientNorm &&
+                                       cause != WaitCause::kUnknown);
+}
+
+std::string RemedyText(const TraceIndex& index, WaitCause cause,
+                       int64_t stream, const PlanRecord* plan,
+                       int64_t program, int64_t bytes) {
+  const bool exposed = stream == index.compute();
+  if (!CostsTime(index, cause, stream)) {
+    return "Nothing was lost by it: there was nothing to work on earlier.";
+  }
+  if (plan != nullptr && plan->warmup) {
+    return "Nothing to do: this is a warm-up step, on the careful plan that "
+           "comes before the one made from its measurements.";
+  }
+  const StepTrace* const trace = index.Trace(program);
+  const bool is_cpu = plan != nullptr && plan->policy == "cpu";
+  const bool no_prefetch = plan != nullptr && !plan->prefetch;
+  const std::string more = bytes > 0 ? absl::StrCat(FormatBytes(bytes), " more")
+                                     : std::string("more");
+  std::string memory =
+      is_cpu ? "memory.placement_policy \"auto\", which lets chunks stay on the "
+               "device and fetches them earlier, as far as memory.device_memory "
+               "has room"
+             : absl::StrCat(more, " of memory.device_memory, so that the chunk "
+                            "can stay or come earlier");
+  if (no_prefetch) {
+    memory = absl::StrCat("memory.prefetch true, which fetches ahead; ", memory);
+  }
+  const bool accumulates = trace != nullptr && trace->micro_batches > 1;
+  const std::string batch =
+      accumulates ? "fewer and larger micro batches, each of which needs all "
+                    "chunks again"
+                  : "a larger batch, which gives the device more to do per "
+                    "byte moved";
+  const std::string threads = absl::StrCat(
+      "more CPU threads (device.threads",
+      index.contents().run.has_value()
+          ? absl::StrCat(" is ", index.contents().run->threads)
+          : "",
+      ")");
+  const std::string states =
+      is_cpu ? "memory.placement_policy \"auto\", which keeps optimizer states "
+               "on the device where there is room"
+             : "more memory.device_memory, so that more optimizer states find "
+               "room on the device";
+  const std::string lead = exposed ? "Would have helped: " : "Would help: ";
+  switch (cause) {
+    case WaitCause::kBus:
+      return absl::StrCat(
+          lead, memory, "; a faster bus",
+          plan != nullptr && plan->h2d_bytes_per_s > 0
+              ? absl::StrCat(" (the plan counts on ",
+                             FormatBytes(static_cast<int64_t>(
+                                 plan->h2d_bytes_per_s)),
+                             "/s)")
+              : "",
+          "; ", batch, ".");
+    case WaitCause::kRoomOperator:
+    case WaitCause::kRoomCopyBack:
+      return absl::StrCat(lead, memory, "; ", batch, ".");
+    case WaitCause::kOperatorRoom:
+      return absl::StrCat(lead,
+                          is_cpu ? "more memory.device_memory"
+                                 : absl::StrCat(more,
+                                                " of memory.device_memory"),
+                          "; a smaller micro batch, whose operators take less "
+                          "room.");
+    case WaitCause::kHostUpdate:
+      return absl::StrCat(lead, threads, "; ", states,
+                          "; more tokens per step, so that updates are rarer.");
+    case WaitCause::kHostReduce:
+      return absl::StrCat(lead, threads, "; ", states, "; ", batch, ".");
+    case WaitCause::kGradientNorm:
+      return absl::StrCat(lead, states, "; gradient_clipping 0, if training is "
+                          "stable without it.");
+    case WaitCause::kGradientsCopied:
+      return absl::StrCat(lead, "a faster bus; ", states, "; ", batch, ".");
+    case WaitCause::kIssuedLate:
+      return absl::StrCat(lead, "more work per step (a larger "
+                          "train_batch_size), so that the pause between steps "
+                          "weighs less.");
+    case WaitCause::kEarlierCopy:
+      return absl::StrCat(lead, "a faster bus; ", memory, ".");
+    case WaitCause::kPlanChange:
+      return "Nothing to do: it happens once for each new plan.";
+    case WaitCause::kInput:
+    case WaitCause::kDeviceOrder:
+      return absl::StrCat(lead, "a little more memory.device_memory, so that "
+                          "bytes are not taken again at once.");
+    case WaitCause::kOperator:
+    case WaitCause::kUnknown:
+      break;
+  }
+  return "Nothing that this trace shows would have avoided it.";
+}
+
+void WriteNotes(const TraceIndex& index, const WaitCauses& causes,
+                SpanList& list, StringTable& strings) {
+  Writer(index, causes, list, strings).Write();
+}
+
+}  // namespace castor

@@ -1,0 +1,35 @@
+// The viewer's tables: operators, chunks, waits.
+#ifndef CASTOR_TRACER_ANALYSIS_TABLES_H_
+#define CASTOR_TRACER_ANALYSIS_TABLES_H_
+
+#include <vector>
+
+#include "tracer/analysis/chunk_residency.h"
+#include "tracer/analysis/spans.h"
+#include "tracer/analysis/trace_view.h"
+#include "tracer/analysis/wait_causes.h"
+
+namespace castor {
+
+// One row per operator of each program, by program and moment; an operator that
+// never ran in the window has a count of 0. Its time is where it ran, device or
+// host; its wait the compute stream's just before it.
+std::vector<TraceView::OperatorRow> OperatorTable(const TraceIndex& index,
+                                                  const SpanList& list);
+
+// One row per chunk. Of chunks in several programs, sizes and parameters are
+// the main program's. `settled_plan` tells the side. A wait counts for the
+// chunk that it names, else for that of the copy that it waited for.
+std::vector<TraceView::ChunkRow> ChunkTable(
+    const TraceIndex& index, const SpanList& list,
+    const std::vector<TraceView::Residency>& residency, TimeWindow window,
+    int64_t settled_plan);
+
+// One row per cause, stream and kind of plan, the longest in all first.
+std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
+                                          const SpanList& list,
+                                          const WaitCauses& causes);
+
+}  // namespace castor
+
+#endif  // CASTOR_TRACER_ANALYSIS_TABLES_H_

@@ -1,0 +1,26 @@
+// A view as the JSON object that the page draws, docs/view-format.md; what the
+// page is given is an object with one or two of them and their comparison.
+#ifndef CASTOR_TRACER_ANALYSIS_VIEW_JSON_H_
+#define CASTOR_TRACER_ANALYSIS_VIEW_JSON_H_
+
+#include <string>
+
+#include "tracer/analysis/compare.h"
+#include "tracer/analysis/json_writer.h"
+#include "tracer/analysis/trace_view.h"
+
+namespace castor {
+
+inline constexpr int64_t kViewVersion = 1;
+
+// One object, without line breaks. Safe inside an HTML <script>.
+std::string ViewJson(const TraceView& view);
+void WriteView(const TraceView& view, JsonWriter& json);
+
+// {"views":[...]}, with two views {"views":[...],"comparison":{...}}.
+std::string PageJson(const TraceView& view);
+std::string PageJson(const TraceView& a, const TraceView& b);
+
+}  // namespace castor
+
+#endif  // CASTOR_TRACER_ANALYSIS_VIEW_JSON_H_

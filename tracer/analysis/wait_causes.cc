@@ -1,0 +1,203 @@
+#include "tracer/analysis/wait_causes.h"
+
+#include <algorithm>
+
+namespace castor {
+namespace {
+
+// Bounds on following a chain back. Beyond the first the bus was busy for long
+// enough; the others hold for traces that make no sense.
+constexpr int kMostCopies = 64;
+constexpr int kMostWaitsInRow = 8;
+constexpr int64_t kMostHopsPerSpan = 8;
+
+class Finder {
+ public:
+  Finder(const TraceIndex& index, const SpanList& list)
+      : index_(index),
+        spans_(list.spans),
+        links_(list.links),
+        hops_left_(kMostHopsPerSpan *
+                   (static_cast<int64_t>(spans_.size()) + 1'000)) {
+    causes_.findings.resize(spans_.size());
+  }
+
+  WaitCauses Find() {
+    for (int64_t i = 0; i < static_cast<int64_t>(spans_.size()); ++i) {
+      if (spans_[i].kind >= 0) continue;
+      causes_.findings[i] = Explain(i);
+      if (spans_[i].stream == index_.compute()) Divide(i);
+    }
+    return std::move(causes_);
+  }
+
+ private:
+  // The work behind a wait: waits that are waited for stand for what they
+  // waited for.
+  int64_t WorkBehind(int64_t span) const {
+    for (int i = 0; i < kMostWaitsInRow && span >= 0; ++i) {
+      if (spans_[span].kind >= 0) return span;
+      span = spans_[span].cause;
+    }
+    return -1;
+  }
+
+  // What a span of work stands for where another stream waits for it on behalf
+  // of `chunk`.
+  WaitFinding Direct(int64_t waiter, int64_t work) const {
+    const TraceView::Span& wait = spans_[waiter];
+    const TraceView::Span& span = spans_[work];
+    const bool same_chunk = wait.chunk >= 0 && wait.chunk == span.chunk;
+    const bool for_compute = wait.stream == index_.compute();
+    if (links_.kind[waiter] == WorkKind::kClip) {
+      return {WaitCause::kGradientNorm, work};
+    }
+    switch (links_.kind[work]) {
+      case WorkKind::kOperator:
+        return {wait.stream == index_.to_device() ? WaitCause::kRoomOperator
+                                                  : WaitCause::kOperator,
+                work};
+      case WorkKind::kFetch:
+        if (same_chunk) return {WaitCause::kEarlierCopy, work};
+        return {for_compute ? WaitCause::kOperatorRoom
+                            : WaitCause::kEarlierCopy,
+                work};
+      case WorkKind::kCopyBack:
+        if (for_compute) {
+          return {same_chunk ? WaitCause::kEarlierCopy
+                             : WaitCause::kOperatorRoom,
+                  work};
+        }
+        return {same_chunk || wait.stream == index_.host_compute()
+                    ? WaitCause::kGradientsCopied
+                    : WaitCause::kRoomCopyBack,
+                work};
+      case WorkKind::kReduce:
+      case WorkKind::kUpdate: {
+        if (span.stream == index_.compute()) {
+          return {wait.stream == index_.to_device() && !same_chunk
+                      ? WaitCause::kRoomOperator
+                      : WaitCause::kOperator,
+                  work};
+        }
+        return {links_.kind[work] == WorkKind::kReduce
+                    ? WaitCause::kHostReduce
+                    : WaitCause::kHostUpdate,
+                work};
+      }
+      case WorkKind::kClip:
+        return {WaitCause::kGradientNorm, work};
+      case WorkKind::kInput:
+        return {span.stream == index_.compute() ? WaitCause::kOperator
+                                                : WaitCause::kInput,
+                work};
+      case WorkKind::kMove:
+        return {WaitCause::kPlanChange, work};
+      case WorkKind::kOther:
+        break;
+    }
+    return {WaitCause::kDeviceOrder, work};
+  }
+
+  WaitFinding Explain(int64_t waiter) const {
+    const TraceView::Span& wait = spans_[waiter];
+    const int64_t work = WorkBehind(wait.cause);
+    if (work < 0) return {};
+    const bool for_its_fetch =
+        wait.stream == index_.compute() &&
+        links_.kind[work] == WorkKind::kFetch &&
+        (wait.chunk < 0 || wait.chunk == spans_[work].chunk);
+    return for_its_fetch ? ExplainFetch(wait, work) : Direct(waiter, work);
+  }
+
+  WaitFinding ExplainFetch(const TraceView::Span& wait, int64_t fetch) const {
+    const int64_t wait_ns = wait.end_ns - wait.start_ns;
+    const WaitFinding bus = {WaitCause::kBus, fetch};
+    int64_t first = fetch;
+    WaitFinding held = bus;
+    for (int copies = 1;; ++copies) {
+      if (copies > kMostCopies) return bus;
+      const int64_t before = links_.before[first];
+      if (before < 0) break;
+      const TraceView::Span& span = spans_[before];
+      if (spans_[first].start_ns - span.end_ns > kBackToBackNs) {
+        if (WasIssuedAfter(first, span.end_ns)) {
+          held = {WaitCause::kIssuedLate, first};
+        }
+        break;
+      }
+      if (span.kind < 0) {
+        const int64_t work = WorkBehind(span.cause);
+        if (work >= 0) held = Direct(before, work);
+        break;
+      }
+      first = before;
+    }
+    const int64_t chain_ns = wait.end_ns - spans_[first].start_ns;
+    return chain_ns / kBusShare >= wait_ns ? bus : held;
+  }
+
+  // Whether the host thread queued the copy after that time: the operator
+  // before it in the step was issued later still.
+  bool WasIssuedAfter(int64_t copy, int64_t time_ns) const {
+    const TraceView::Span& span = spans_[copy];
+    const int64_t issued_ns = index_.IssuedNs(span.step, span.moment - 1);
+    if (issued_ns >= 0) return issued_ns >= time_ns;
+    // The step's first: with the step.
+    if (span.step < 0) return false;
+    return index_.contents().steps[span.step].time_ns >= time_ns;
+  }
+
+  void Add(int64_t start, int64_t end, bool optimizer) {
+    if (start < end) causes_.pieces.push_back({start, end, optimizer});
+  }
+
+  bool IsOptimizer(int64_t span) const {
+    const WorkKind kind = links_.kind[span];
+    return spans_[span].stream == index_.host_compute() ||
+           kind == WorkKind::kClip;
+  }
+
+  void Divide(int64_t waiter) {
+    const int64_t start = spans_[waiter].start_ns;
+    int64_t end = spans_[waiter].end_ns;  // what is not divided yet
+    int64_t at = spans_[waiter].cause;
+    bool optimizer = false;
+    int waits_in_row = 0;
+    while (end > start && at >= 0 && --hops_left_ > 0) {
+      const TraceView::Span& span = spans_[at];
+      if (span.kind < 0) {
+        if (++waits_in_row > kMostWaitsInRow) break;
+        at = span.cause;
+        continue;
+      }
+      waits_in_row = 0;
+      optimizer = IsOptimizer(at);
+      const int64_t from = std::clamp(span.start_ns, start, end);
+      Add(from, end, optimizer);
+      end = from;
+      // The stream's own past; a pause before it goes with what came after.
+      at = links_.before[at];
+      if (at >= 0 && spans_[at].kind >= 0 && spans_[at].end_ns < end) {
+        const int64_t until = std::max(start, spans_[at].end_ns);
+        Add(until, end, optimizer);
+        end = until;
+      }
+    }
+    Add(start, end, optimizer);
+  }
+
+  const TraceIndex& index_;
+  const std::vector<TraceView::Span>& spans_;
+  const SpanLinks& links_;
+  int64_t hops_left_;
+  WaitCauses causes_;
+};
+
+}  // namespace
+
+WaitCauses FindWaitCauses(const TraceIndex& index, const SpanList& list) {
+  return Finder(index, list).Find();
+}
+
+}  // namespace castor
