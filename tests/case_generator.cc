@@ -147,6 +147,11 @@ TrainingCase RandomModel(uint64_t seed) {
     c.evaluate_after = random.Uniform(1, c.steps);
     options.eval_batch = random.Uniform(1, 4);
   }
+  if (random.Chance(0.3)) {
+    c.other_batch = random.Uniform(1, options.shape.batch);
+    c.other_length = random.Uniform(1, options.shape.length);
+    c.steps += 2;  // so that the other shape gets past its warm-up too
+  }
   options.optimizer.decoupled = random.Chance(0.7);
   options.optimizer.beta2 = random.Pick({0.999, 0.95});
   options.optimizer.gradient_clipping = random.Pick({0.0, 0.05, 1.0, 100.0});
@@ -168,6 +173,7 @@ TrainingCase RandomModel(uint64_t seed) {
 
 TrainingCase ReferenceOf(const TrainingCase& c) {
   TrainingCase reference = c;
+  reference.watched = false;
   reference.options.memory = {.policy = PlacementPolicy::kCuda,
                               .prefetch = false};
   reference.options.threads = 1;
@@ -220,6 +226,7 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
   memory.pinned_bytes = random.Pick<int64_t>({0, 4096, kUnlimitedBytes});
   c.options.threads = static_cast<int>(random.Uniform(1, 2));
   c.options.bus_bytes_per_s = random.Chance(0.2) ? random.Pick({5e7, 1e9}) : 0;
+  c.watched = random.Chance(0.7);
   if (random.Chance(0.3)) c.evaluate_after = 0;
   if (c.evaluate_after == 0) c.options.eval_batch = 0;
   CASTOR_ASSIGN_OR_RETURN(Needs needs, FindNeeds(c));
@@ -247,11 +254,12 @@ std::string Describe(const TrainingCase& c) {
   absl::StrAppend(
       &text,
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
+                      "every second [%d, %d], "
                       "checkpointing %d, evaluation after step %d of %d, ",
                       DTypeName(c.dtype), c.seed, c.steps,
                       o.shape.micro_batches, o.shape.batch, o.shape.length,
-                      o.checkpoint_activations,
-                      c.evaluate_after, o.eval_batch),
+                      c.other_batch, c.other_length,
+                      o.checkpoint_activations, c.evaluate_after, o.eval_batch),
       absl::StrFormat("%s, beta2 %g, clipping %g, decay %g (biases %g), "
                       "lr %g %g\n",
                       o.optimizer.decoupled ? "AdamW" : "Adam",
@@ -262,11 +270,11 @@ std::string Describe(const TrainingCase& c) {
       &text,
       absl::StrFormat(
           "placement: %s, device %s, host %s, pinned %s, chunks of %d, margin "
-          "%g, warm-up %d, prefetch %d, threads %d, bus %g\n",
+          "%g, warm-up %d, prefetch %d, threads %d, bus %g, watched %d\n",
           PolicyName(memory.policy), Size(memory.device_bytes),
           Size(memory.host_bytes), Size(memory.pinned_bytes),
           memory.chunk_bytes, memory.gpu_margin_mem_ratio, memory.warmup_steps,
-          memory.prefetch, o.threads, o.bus_bytes_per_s));
+          memory.prefetch, o.threads, o.bus_bytes_per_s, c.watched));
   return text;
 }
 
@@ -276,6 +284,7 @@ TrainingCase Shrink(TrainingCase c,
   constexpr Change kChanges[] = {
       [](TrainingCase& x) { x.steps = std::max<int64_t>(1, x.steps - 1); },
       [](TrainingCase& x) { x.evaluate_after = x.options.eval_batch = 0; },
+      [](TrainingCase& x) { x.other_batch = x.other_length = 0; },
       [](TrainingCase& x) { x.options.threads = 1; },
       [](TrainingCase& x) { x.options.bus_bytes_per_s = 0; },
       [](TrainingCase& x) { x.options.memory.prefetch = false; },
@@ -287,8 +296,14 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.options.memory.chunk_bytes = 0; },
       [](TrainingCase& x) { x.options.checkpoint_activations = false; },
       [](TrainingCase& x) { x.options.shape.micro_batches = 1; },
-      [](TrainingCase& x) { x.options.shape.batch = 1; },
-      [](TrainingCase& x) { x.options.shape.length = 1; },
+      [](TrainingCase& x) {
+        x.options.shape.batch = 1;
+        x.other_batch = std::min<int64_t>(x.other_batch, 1);
+      },
+      [](TrainingCase& x) {
+        x.options.shape.length = 1;
+        x.other_length = std::min<int64_t>(x.other_length, 1);
+      },
       [](TrainingCase& x) { x.options.optimizer.gradient_clipping = 0; },
       [](TrainingCase& x) { x.dtype = DType::kFloat32; },
       [](TrainingCase& x) {

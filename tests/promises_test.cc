@@ -1,4 +1,4 @@
-// Promises P1 and P2 over random models and placements: each run is refused
+// Promises P1, P2 and P5 over random models and placements: each run is refused
 // before its first step with what a user needs to mend it, or gives the bits of
 // the run that has everything on the device. None fails half-way.
 //
@@ -59,6 +59,7 @@ struct Tally {
   int64_t advice_followed = 0;  // refusals whose budgets were tried
   int64_t evictions = 0;        // admitted runs that moved bytes
   int64_t compactions = 0;      // admitted runs in which blocks moved
+  int64_t operators = 0;        // whose bytes were accounted for
 };
 
 // Everything that may not depend on placement.
@@ -160,6 +161,7 @@ absl::Status CheckPlacement(const TrainingCase& c,
   for (const StepReport& report : result->reports) moved += report.h2d_bytes;
   tally->evictions += moved > 0;
   tally->compactions += result->compactions > 0;
+  tally->operators += result->operators_watched;
   return CheckSameResults(reference, *result, c.evaluate_after > 0);
 }
 
@@ -271,18 +273,21 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
   }
   std::printf(
       "placements: %lld admitted (%lld moved chunks, %lld moved blocks), %lld "
-      "refused; of these %lld were mended as their refusals said\n",
+      "refused; of these %lld were mended as their refusals said; the bytes of "
+      "%lld operators were accounted for\n",
       static_cast<long long>(tally.admitted),
       static_cast<long long>(tally.evictions),
       static_cast<long long>(tally.compactions),
       static_cast<long long>(tally.refused),
-      static_cast<long long>(tally.advice_followed));
+      static_cast<long long>(tally.advice_followed),
+      static_cast<long long>(tally.operators));
   // Both outcomes must be among so many cases.
   if (only < 0 && models >= 4 * kGroups) {
     EXPECT_GT(tally.admitted, 0);
     EXPECT_GT(tally.refused, 0);
     EXPECT_GT(tally.evictions, 0);
     EXPECT_GT(tally.advice_followed, 0);
+    EXPECT_GT(tally.operators, 0);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/config/name_pattern.h"
 #include "runtime/io/sha256.h"
 #include "runtime/nn/zero_init.h"
+#include "tests/byte_accountant.h"
 
 namespace castor::testing {
 
@@ -62,6 +63,8 @@ absl::StatusOr<TrainingResult> RunTraining(
   }
   CASTOR_RETURN_IF_ERROR(created.status());
   Trainer& trainer = **created;
+  ByteAccountant accountant;
+  if (c.watched) trainer.SetObserver(&accountant);
   if (c.source) {
     CASTOR_ASSIGN_OR_RETURN(const auto source, c.source(engine.parameters()));
     CASTOR_RETURN_IF_ERROR(trainer.Initialize(*source, c.first_step));
@@ -70,27 +73,38 @@ absl::StatusOr<TrainingResult> RunTraining(
     CASTOR_RETURN_IF_ERROR(trainer.Initialize(source));
   }
   int64_t next_index = c.first_step * options.shape.micro_batches;
+  StepShape shape = options.shape;
   auto next = [&]() -> absl::StatusOr<MicroBatch> {
     const int64_t index = next_index++;
-    return c.data ? c.data(index)
-                  : RandomMicroBatch(c.seed, index, options.shape,
-                                     c.model.vocab_size);
+    return c.data
+               ? c.data(index)
+               : RandomMicroBatch(c.seed, index, shape, c.model.vocab_size);
   };
   for (int64_t step = c.first_step + 1; step <= c.steps; ++step) {
-    CASTOR_ASSIGN_OR_RETURN(const double loss, trainer.Step(next));
+    const bool other = c.other_batch > 0 && step % 2 == 0;
+    shape.batch = other ? c.other_batch : options.shape.batch;
+    shape.length = other ? c.other_length : options.shape.length;
+    CASTOR_ASSIGN_OR_RETURN(const double loss,
+                            trainer.Step(shape.batch, shape.length, next));
     result.losses.push_back(loss);
     if (step == c.evaluate_after) {
       CASTOR_ASSIGN_OR_RETURN(
           result.evaluation_loss,
           trainer.Evaluate(1, [&]() -> absl::StatusOr<MicroBatch> {
-            StepShape shape = options.shape;
-            shape.batch = options.eval_batch;
-            return RandomMicroBatch(c.seed + 1, 0, shape, c.model.vocab_size);
+            StepShape evaluated = options.shape;
+            evaluated.batch = options.eval_batch;
+            return RandomMicroBatch(c.seed + 1, 0, evaluated,
+                                    c.model.vocab_size);
           }));
     }
     if (c.after_step) CASTOR_RETURN_IF_ERROR(c.after_step(trainer, step));
   }
   CASTOR_RETURN_IF_ERROR(trainer.Drain());
+  if (c.watched) {
+    trainer.SetObserver(nullptr);
+    CASTOR_RETURN_IF_ERROR(accountant.status());
+    result.operators_watched = accountant.operators();
+  }
   CASTOR_RETURN_IF_ERROR(trainer.store().CheckConsistency());
   CASTOR_ASSIGN_OR_RETURN(
       result.parameters_sha256,

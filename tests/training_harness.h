@@ -22,6 +22,12 @@ struct TrainingCase {
   int64_t steps = 3;
   // A resumed run: so many of the steps are over; `source` has their outcome.
   int64_t first_step = 0;
+  // Every second step has this shape instead, [batch, length] a micro batch; 0:
+  // all have that of the options. No larger than that, so that both fit.
+  int64_t other_batch = 0;
+  int64_t other_length = 0;
+  // Watched by a ByteAccountant, whose complaint is an error of the run.
+  bool watched = false;
   // Evaluate one batch after this step (0: never), of options.eval_batch
   // samples, or as many as training has if that is 0.
   int64_t evaluate_after = 0;
@@ -29,7 +35,8 @@ struct TrainingCase {
   std::function<absl::StatusOr<std::unique_ptr<ParameterSource>>(
       const Parameters&)>
       source;
-  // Micro batch `index` of the run; random tokens if null.
+  // Micro batch `index` of the run, of the options' shape; random tokens if
+  // null.
   std::function<MicroBatch(int64_t index)> data;
   // Called between steps, and after the last one; may be null.
   std::function<absl::Status(Trainer&, int64_t step)> after_step;
@@ -47,6 +54,7 @@ struct TrainingResult {
   AdmissionReport admission;
   int64_t device_peak_bytes = 0;
   int64_t compactions = 0;
+  int64_t operators_watched = 0;
 };
 
 // Random tokens below `vocabulary`, a function of (seed, index).

@@ -1,0 +1,49 @@
+// Promise P5, and what plans predict, held against a run as it goes: at every
+// operator the device's bytes by category sum to the arena's own count, which
+// is to the byte what the plan said; every wait names what it waits for.
+#ifndef CASTOR_TESTS_BYTE_ACCOUNTANT_H_
+#define CASTOR_TESTS_BYTE_ACCOUNTANT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/run_observer.h"
+
+namespace castor::testing {
+
+class ByteAccountant final : public RunObserver {
+ public:
+  void OnStep(const StepStart& start) override;
+  void OnOperator(uint16_t tag, Moment moment, const BytesByCategory& device,
+                  int64_t used_bytes) override;
+  void OnWork(StreamId stream, int64_t count, int64_t tag, int64_t start_ns,
+              int64_t end_ns) override;
+  void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
+              int64_t start_ns, int64_t end_ns) override;
+
+  // The first thing that did not add up. Call when the work is over.
+  absl::Status status() const;
+  // So that a test knows that something was checked.
+  int64_t operators() const { return operators_; }
+
+ private:
+  void Wrong(const std::string& what);
+
+  std::map<std::shared_ptr<const Plan>, std::vector<int64_t>> predicted_;
+  const std::vector<int64_t>* step_ = nullptr;  // predicted for it, by moment
+  uint16_t tag_ = 0;
+  int64_t operators_ = 0;
+
+  mutable std::mutex mutex_;  // of what streams' threads touch
+  int64_t last_count_[kNumStreams] = {};
+  int64_t last_end_ns_[kNumStreams] = {};
+  absl::Status status_;
+};
+
+}  // namespace castor::testing
+
+#endif  // CASTOR_TESTS_BYTE_ACCOUNTANT_H_
