@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <map>
+#include <vector>
 
 #include "base/check.h"
 #include "base/units.h"
@@ -11,48 +14,139 @@
 namespace castor {
 namespace {
 
-// Free device bytes, each with the time from which it may be overwritten. Like
-// the arena, whoever takes some takes first what is ready first. There are no
-// addresses, so neither fragmentation nor moves of blocks.
-class FreePool {
+// Free device memory by address, each segment with the time from which it may
+// be overwritten. Like the arena, payloads take room from the low end and
+// non-model bytes from the high end, each first what is free without waiting.
+// There are no single activations here: their bytes come and go as one, so the
+// arena's holes, and its moves of blocks, are not foreseen.
+class FreeMemory {
  public:
-  void Give(int64_t bytes, int64_t from_ns) {
-    if (bytes > 0) bytes_from_[from_ns] += bytes;
+  explicit FreeMemory(int64_t bytes) { Give({0, bytes}, 0); }
+
+  struct Span {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+  };
+
+  void Give(Span span, int64_t from_ns) {
+    if (span.bytes == 0) return;
+    auto next = free_.lower_bound(span.offset);
+    if (next != free_.end() && next->first == span.offset + span.bytes &&
+        next->second.from_ns == from_ns) {
+      span.bytes += next->second.bytes;
+      next = free_.erase(next);
+    }
+    if (next != free_.begin()) {
+      auto before = std::prev(next);
+      if (before->first + before->second.bytes == span.offset &&
+          before->second.from_ns == from_ns) {
+        before->second.bytes += span.bytes;
+        return;
+      }
+    }
+    free_.emplace_hint(next, span.offset, Segment{span.bytes, from_ns});
   }
 
-  // When all of the bytes taken may be overwritten.
-  int64_t Take(int64_t bytes) {
-    int64_t from_ns = 0;
-    while (bytes > 0) {
-      CASTOR_CHECK(!bytes_from_.empty());
-      const auto first = bytes_from_.begin();
-      const int64_t taken = std::min(bytes, first->second);
-      from_ns = first->first;
-      bytes -= taken;
-      first->second -= taken;
-      if (first->second == 0) bytes_from_.erase(first);
+  // For one payload, the lowest hole that is over by `ready_ns`, or else the
+  // lowest; in pieces where none is large enough. The time when it may be
+  // written is never before `*from_ns`.
+  std::vector<Span> TakeLow(int64_t bytes, int64_t ready_ns,
+                            int64_t* from_ns) {
+    for (const int64_t limit_ns :
+         {ready_ns, std::numeric_limits<int64_t>::max()}) {
+      Span run;
+      for (const auto& [offset, segment] : free_) {
+        if (segment.from_ns > limit_ns) continue;
+        if (offset != run.offset + run.bytes) run = {offset, 0};
+        run.bytes += segment.bytes;
+        if (run.bytes >= bytes) {
+          run.bytes = bytes;
+          Cut(run, from_ns);
+          return {run};
+        }
+      }
     }
-    return from_ns;
+    std::vector<Span> pieces;
+    while (bytes > 0) {
+      CASTOR_CHECK(!free_.empty());
+      const auto first = free_.begin();
+      const Span piece = {first->first,
+                          std::min(bytes, first->second.bytes)};
+      Cut(piece, from_ns);
+      pieces.push_back(piece);
+      bytes -= piece.bytes;
+    }
+    return pieces;
+  }
+
+  // The highest bytes that are over by `ready_ns`, then the highest.
+  void TakeHigh(int64_t bytes, int64_t ready_ns, int64_t* from_ns,
+                std::vector<Span>* taken) {
+    for (const int64_t limit_ns :
+         {ready_ns, std::numeric_limits<int64_t>::max()}) {
+      for (auto it = free_.end(); bytes > 0 && it != free_.begin();) {
+        --it;
+        if (it->second.from_ns > limit_ns) continue;
+        const int64_t part = std::min(bytes, it->second.bytes);
+        taken->push_back({it->first + it->second.bytes - part, part});
+        *from_ns = std::max(*from_ns, it->second.from_ns);
+        bytes -= part;
+        it->second.bytes -= part;
+        if (it->second.bytes == 0) it = free_.erase(it);
+      }
+    }
+    CASTOR_CHECK(bytes == 0);
   }
 
  private:
-  std::map<int64_t, int64_t> bytes_from_;
+  struct Segment {
+    int64_t bytes = 0;
+    int64_t from_ns = 0;
+  };
+
+  void Cut(Span span, int64_t* from_ns) {
+    auto it = std::prev(free_.upper_bound(span.offset));
+    while (span.bytes > 0) {
+      const int64_t offset = it->first;
+      const Segment segment = it->second;
+      const int64_t before = span.offset - offset;
+      const int64_t part = std::min(span.bytes, segment.bytes - before);
+      *from_ns = std::max(*from_ns, segment.from_ns);
+      if (before > 0) {
+        it->second.bytes = before;
+        ++it;
+      } else {
+        it = free_.erase(it);
+      }
+      if (before + part < segment.bytes) {
+        free_.emplace_hint(it, offset + before + part,
+                           Segment{segment.bytes - before - part,
+                                   segment.from_ns});
+      }
+      span = {span.offset + part, span.bytes - part};
+    }
+  }
+
+  std::map<int64_t, Segment> free_;  // by offset
 };
 
-struct PayloadTimes {
+struct Payload {
+  std::vector<FreeMemory::Span> block;
   int64_t arrived_ns = 0;  // the last fetch
   int64_t used_ns = 0;     // the last operator that used it
+  int64_t written_ns = 0;  // the last one that changed it
   int64_t copied_ns = 0;   // the last copy back
   int64_t home_ns = 0;     // its home is valid for the device: copied, updated
 };
 
 class Clock {
  public:
-  Clock(const Plan& plan, const PlanRequest& request)
+  Clock(const Plan& plan, const PlanRequest& request, const BlockMoves& moves)
       : plan_(plan),
         request_(request),
+        moves_(moves),
         trace_(*request.trace),
-        times_(trace_.chunks.size()) {
+        payloads_(trace_.chunks.size()) {
     resident_bytes_ = request.device_reserved_bytes;
     for (size_t c = 0; c < trace_.chunks.size(); ++c) {
       if (plan.side[c] == Side::kDevice) {
@@ -60,20 +154,28 @@ class Clock {
             RoundUp(trace_.chunks[c].optimizer_bytes, kBlockAlignment);
       }
     }
+    memory_ = FreeMemory(request.device_budget_bytes - resident_bytes_);
+    int64_t none = 0;
     for (const ResidentChunk& chunk : plan.initial) {
-      resident_bytes_ += BlockOf(chunk.chunk.value);
+      const int64_t bytes = BlockOf(chunk.chunk.value);
+      payloads_[chunk.chunk.value].block = memory_.TakeLow(bytes, 0, &none);
+      resident_bytes_ += bytes;
     }
-    // Between the steps the last operator's non-model bytes are still counted.
+    // Between two operators lives what both count.
     if (!trace_.ops.empty()) {
-      non_model_bytes_ = trace_.ops.back().non_model_peak_bytes;
+      SetNonModel(std::min(trace_.ops.back().non_model_peak_bytes,
+                           trace_.ops.front().non_model_peak_bytes));
     }
-    pool_.Give(request.device_budget_bytes - resident_bytes_ - non_model_bytes_,
-               0);
     cost_.op_start_ns.resize(trace_.ops.size());
     cost_.device_bytes.resize(trace_.ops.size());
   }
 
   void RunStep() {
+    norm_pending_ = trace_.global_norm &&
+                    std::find(plan_.side.begin(), plan_.side.end(),
+                              Side::kDevice) != plan_.side.end();
+    loss_pending_ = true;
+    const int64_t before_ns = end_ns();
     cost_.stall_ns = cost_.h2d_bytes = cost_.d2h_bytes = 0;
     const int64_t moments = static_cast<int64_t>(trace_.ops.size());
     for (int64_t t = 0; t <= moments; ++t) {
@@ -81,13 +183,12 @@ class Clock {
       // actions in between; what this one holds beyond it is taken after them.
       const int64_t peak =
           trace_.ops.empty() ? 0 : trace_.ops[t % moments].non_model_peak_bytes;
-      if (peak < non_model_bytes_) {
-        pool_.Give(non_model_bytes_ - peak, compute_ns_);
-        non_model_bytes_ = peak;
-      }
+      if (peak < non_model_bytes_) SetNonModel(peak);
       for (const Action& action : plan_.actions[t]) Do(action);
       if (t < moments) RunOperator(t);
     }
+    if (loss_pending_) DownloadLoss();
+    issue_ns_ = std::max(loss_arrived_ns_, before_ns);
   }
 
   // When the last of the resources is done.
@@ -100,19 +201,41 @@ class Clock {
   int64_t BlockOf(int64_t c) const {
     return RoundUp(trace_.chunks[c].payload_bytes, kBlockAlignment);
   }
+  int64_t LatencyNs() const { return request_.bus.latency_ns; }
   int64_t CopyNs(int64_t c, double bytes_per_s) const {
     const double ns =
         static_cast<double>(trace_.chunks[c].payload_bytes) * 1e9 / bytes_per_s;
-    return request_.bus.latency_ns + static_cast<int64_t>(std::ceil(ns));
+    return LatencyNs() + static_cast<int64_t>(std::ceil(ns));
+  }
+
+  // What goes was used by operators before, what comes is the time from which
+  // it may be used.
+  int64_t SetNonModel(int64_t bytes) {
+    int64_t from_ns = 0;
+    if (bytes > non_model_bytes_) {
+      memory_.TakeHigh(bytes - non_model_bytes_,
+                       std::max(compute_ns_, issue_ns_), &from_ns,
+                       &non_model_);
+    }
+    for (int64_t left = non_model_bytes_ - bytes; left > 0;) {
+      FreeMemory::Span& last = non_model_.back();
+      const int64_t part = std::min(left, last.bytes);
+      memory_.Give({last.offset, part}, compute_ns_);
+      last = {last.offset + part, last.bytes - part};
+      left -= part;
+      if (last.bytes == 0) non_model_.pop_back();
+    }
+    non_model_bytes_ = bytes;
+    return from_ns;
   }
 
   void Do(const Action& action) {
     const int64_t c = action.chunk.value;
-    PayloadTimes& payload = times_[c];
+    Payload& payload = payloads_[c];
     switch (action.kind) {
       case ActionKind::kFetch: {
-        const int64_t room_ns = pool_.Take(BlockOf(c));
-        const int64_t start = std::max({h2d_ns_, payload.home_ns, room_ns});
+        int64_t start = std::max({h2d_ns_, payload.home_ns, issue_ns_});
+        payload.block = memory_.TakeLow(BlockOf(c), issue_ns_, &start);
         h2d_ns_ = start + CopyNs(c, request_.bus.h2d_bytes_per_s);
         payload.arrived_ns = h2d_ns_;
         cost_.h2d_bytes += trace_.chunks[c].payload_bytes;
@@ -121,55 +244,98 @@ class Clock {
       }
       case ActionKind::kCopyBack: {
         const int64_t start =
-            std::max({d2h_ns_, payload.used_ns, payload.arrived_ns});
+            std::max({d2h_ns_, payload.written_ns, payload.arrived_ns,
+                      issue_ns_});
         d2h_ns_ = start + CopyNs(c, request_.bus.d2h_bytes_per_s);
         payload.copied_ns = payload.home_ns = d2h_ns_;
         cost_.d2h_bytes += trace_.chunks[c].payload_bytes;
         break;
       }
       case ActionKind::kDrop:
-        pool_.Give(BlockOf(c), std::max({payload.used_ns, payload.copied_ns,
-                                         payload.arrived_ns}));
+        for (const FreeMemory::Span& span : payload.block) {
+          memory_.Give(span, std::max({payload.used_ns, payload.copied_ns,
+                                       payload.arrived_ns}));
+        }
         resident_bytes_ -= BlockOf(c);
         break;
     }
   }
 
+  // Its copy is queued behind the copies back of the last backward.
+  void DownloadLoss() {
+    d2h_ns_ = std::max({d2h_ns_, loss_ns_, issue_ns_}) + LatencyNs();
+    loss_arrived_ns_ = d2h_ns_;
+    loss_pending_ = false;
+  }
+
+  // The device's sum goes to the host, which has all of its own then; the
+  // scale comes back. What is queued on the bus later waits behind them.
+  void GatherNorm() {
+    d2h_ns_ = std::max({d2h_ns_, scalars_ns_, host_ns_}) + LatencyNs();
+    host_ns_ = d2h_ns_;
+    h2d_ns_ = std::max(h2d_ns_, host_ns_) + 2 * LatencyNs();
+    host_ns_ = scalars_ns_ = h2d_ns_;
+    norm_pending_ = false;
+  }
+
+  int64_t MoveBlocks(int64_t t, int64_t start) const {
+    if (moves_.duration_ns.empty() || moves_.duration_ns[t] == 0) return start;
+    if (moves_.after_copies[t]) start = std::max({start, h2d_ns_, d2h_ns_});
+    return start + moves_.duration_ns[t];
+  }
+
+  void RunOnHost(const OpRecord& op) {
+    Payload& home = payloads_[op.chunks[0].chunk.value];
+    host_ns_ =
+        std::max({host_ns_, home.home_ns, issue_ns_}) + op.host_duration_ns;
+    home.home_ns = host_ns_;
+  }
+
   void RunOperator(int64_t t) {
     const OpRecord& op = trace_.ops[t];
-    int64_t start = compute_ns_;
+    const bool optimizer = op.kind != OpKind::kCompute;
+    if (op.kind == OpKind::kUpdate) {
+      if (loss_pending_) DownloadLoss();
+      if (norm_pending_) GatherNorm();
+    }
+    int64_t start = std::max(compute_ns_, issue_ns_);
+    cost_.op_start_ns[t] = start;
     if (op.non_model_peak_bytes > non_model_bytes_) {
-      const int64_t growth = op.non_model_peak_bytes - non_model_bytes_;
-      start = std::max(start, pool_.Take(growth));
-      non_model_bytes_ = op.non_model_peak_bytes;
+      start = std::max(start, SetNonModel(op.non_model_peak_bytes));
     }
     cost_.device_bytes[t] = resident_bytes_ + non_model_bytes_;
-
-    if (op.kind != OpKind::kCompute &&
-        plan_.side[op.chunks[0].chunk.value] == Side::kHost) {
-      // On the host's own queue; the device goes on.
-      PayloadTimes& home = times_[op.chunks[0].chunk.value];
-      host_ns_ = std::max(host_ns_, home.home_ns) + op.host_duration_ns;
-      home.home_ns = host_ns_;
-      cost_.op_start_ns[t] = compute_ns_;
+    if (optimizer && plan_.side[op.chunks[0].chunk.value] == Side::kHost) {
+      RunOnHost(op);  // the device goes on
       return;
     }
+
+    const int64_t moved_ns = MoveBlocks(t, start) - start;
+    start += moved_ns;
     for (const ChunkUse& use : op.chunks) {
-      start = std::max(start, times_[use.chunk.value].arrived_ns);
+      const Payload& payload = payloads_[use.chunk.value];
+      start = std::max(start, payload.arrived_ns);
+      if (use.writes || optimizer) start = std::max(start, payload.copied_ns);
     }
+    if (optimizer) start = std::max(start, scalars_ns_);
     cost_.op_start_ns[t] = start;
     cost_.stall_ns += start - compute_ns_;
     compute_ns_ = start + op.duration_ns;
     for (const ChunkUse& use : op.chunks) {
-      times_[use.chunk.value].used_ns = compute_ns_;
+      Payload& payload = payloads_[use.chunk.value];
+      payload.used_ns = compute_ns_;
+      if (use.writes || optimizer) payload.written_ns = compute_ns_;
     }
+    if (optimizer) scalars_ns_ = compute_ns_;
+    if (op.phase == Phase::kForward) loss_ns_ = compute_ns_;
   }
 
   const Plan& plan_;
   const PlanRequest& request_;
+  const BlockMoves& moves_;
   const StepTrace& trace_;
-  std::vector<PayloadTimes> times_;
-  FreePool pool_;
+  std::vector<Payload> payloads_;
+  FreeMemory memory_{0};
+  std::vector<FreeMemory::Span> non_model_;  // in the order of taking
   int64_t resident_bytes_ = 0;
   int64_t non_model_bytes_ = 0;
   // Until when each resource is busy.
@@ -177,13 +343,23 @@ class Clock {
   int64_t h2d_ns_ = 0;
   int64_t d2h_ns_ = 0;
   int64_t host_ns_ = 0;
+  // From when the step's work may be queued.
+  int64_t issue_ns_ = 0;
+  // The loss of the last micro batch: computed, and on the host.
+  bool loss_pending_ = false;
+  int64_t loss_ns_ = 0;
+  int64_t loss_arrived_ns_ = 0;
+  // The sums and the scale of the gradients' norm on the device.
+  bool norm_pending_ = false;
+  int64_t scalars_ns_ = 0;
   PlanCost cost_;
 };
 
 }  // namespace
 
-PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request) {
-  Clock clock(plan, request);
+PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
+                      const BlockMoves& moves) {
+  Clock clock(plan, request, moves);
   // The first step starts with idle queues; a later one with what the step
   // before left. Equal lengths twice are taken for the steady state.
   constexpr int kMostSteps = 6;

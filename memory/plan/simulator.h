@@ -1,10 +1,18 @@
 // What a plan will cost: the steps laid out on a discrete clock.
 //
-// Three resources run side by side, each one after the other in itself:
-// compute, the two directions of the bus, and the host's compute (reduce,
-// update). An operator starts when the one before it is over and its chunks
-// have arrived; a fetch when the bus is free, its home is valid and the room it
-// takes is free; and so on: the same rules by which the executor's fences work.
+// Four resources run side by side, each one after the other in itself: compute,
+// the two directions of the bus, and the host's compute (reduce, update). An
+// operator starts when the one before it is over and its chunks have arrived; a
+// fetch when the bus is free, its home is valid and the room it takes is free;
+// and so on: the same rules by which the executor's fences work. Beside them:
+//
+//   norm   where gradients are clipped and a chunk is on the device's side, the
+//          first update's turn gathers the sums of both sides: through the
+//          queues of both directions of the bus and of the host, behind all
+//          that is in them.
+//   issue  a step is queued when the loss of the one before has come down the
+//          bus, behind the copies back of its backward, and when all work of
+//          the one before that is over.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATOR_H_
 #define CASTOR_MEMORY_PLAN_SIMULATOR_H_
 
@@ -29,8 +37,18 @@ struct PlanCost {
   std::vector<int64_t> device_bytes;
 };
 
+// What no plan says, known only of steps that ran: where the holes between the
+// blocks were too small, blocks moved together on the compute stream.
+struct BlockMoves {
+  // Before the operator at this index; empty: none anywhere.
+  std::vector<int64_t> duration_ns = {};
+  // Whether they waited for copies that were under way.
+  std::vector<bool> after_copies = {};
+};
+
 // `plan` must have passed CheckPlan.
-PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request);
+PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
+                      const BlockMoves& moves = {});
 
 }  // namespace castor
 

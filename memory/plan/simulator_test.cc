@@ -13,7 +13,9 @@ namespace {
 
 PlanCost Simulate(const StepTrace& trace, int64_t budget,
                   std::vector<ResidentChunk> initial,
-                  std::vector<std::vector<Action>> actions) {
+                  std::vector<std::vector<Action>> actions,
+                  std::vector<int64_t> on_device = {},
+                  const BlockMoves& moves = {}) {
   PlanRequest request;
   request.trace = &trace;
   request.device_budget_bytes = budget;
@@ -21,10 +23,11 @@ PlanCost Simulate(const StepTrace& trace, int64_t budget,
   Plan plan;
   plan.signature = trace.signature;
   plan.side.assign(trace.chunks.size(), Side::kHost);
+  for (const int64_t c : on_device) plan.side[c] = Side::kDevice;
   plan.initial = std::move(initial);
   plan.actions = std::move(actions);
   EXPECT_TRUE(CheckPlan(plan, request).ok()) << CheckPlan(plan, request);
-  return SimulatePlan(plan, request);
+  return SimulatePlan(plan, request, moves);
 }
 
 // Two frozen chunks, one operator of 1000 ns each.
@@ -144,6 +147,125 @@ TEST(SimulatePlan, LetsActivationsWaitForRoomToo) {
   EXPECT_EQ(cost.step_ns, 4000);
   EXPECT_EQ(cost.stall_ns, 2000);
   EXPECT_EQ(cost.device_bytes, (std::vector<int64_t>{1024, 1024, 0, 0}));
+}
+
+// Chunk 0 on the host's side, chunk 1 on the device's.
+StepTrace UpdatesOnBothSides() {
+  return TraceBuilder()
+      .Chunk(1024, 4096)
+      .Chunk(1024, 4096)
+      .Write({0}, 0, 1000)
+      .Reduce(0, /*host_ns=*/5000)
+      .Write({1}, 0, 1000)
+      .Reduce(1, /*host_ns=*/0, /*ns=*/100)
+      .Update(0, /*host_ns=*/700)
+      .Update(1, /*host_ns=*/0, /*ns=*/50)
+      .Build();
+}
+
+PlanCost SimulateUpdatesOnBothSides(bool global_norm) {
+  StepTrace trace = UpdatesOnBothSides();
+  trace.global_norm = global_norm;
+  return Simulate(
+      trace, 8192, {{ChunkId(0), false}, {ChunkId(1), true}},
+      {{}, {CopyBack(0, 1), Drop(0, 1)}, {}, {}, {}, {Fetch(0, 0)}, {}},
+      /*on_device=*/{1});
+}
+
+TEST(SimulatePlan, UpdatesEachSideByItselfWithoutANorm) {
+  // op0 0-1000, op2 1000-2000, device's reduce until 2100 and update until
+  // 2150; copy back 1000-2000, host's reduce until 7000 and update until 7700,
+  // fetch 7700-8700.
+  const PlanCost cost = SimulateUpdatesOnBothSides(/*global_norm=*/false);
+  EXPECT_EQ(cost.op_start_ns,
+            (std::vector<int64_t>{0, 1000, 1000, 2000, 2100, 2100}));
+  EXPECT_EQ(cost.step_ns, 8700);
+  EXPECT_EQ(cost.stall_ns, 6550);
+}
+
+TEST(SimulatePlan, UpdatesNothingBeforeTheNormOfBothSides) {
+  // As above, but the device's update waits for the host's reduce.
+  const PlanCost cost = SimulateUpdatesOnBothSides(/*global_norm=*/true);
+  EXPECT_EQ(cost.op_start_ns,
+            (std::vector<int64_t>{0, 1000, 1000, 2000, 2100, 7000}));
+  EXPECT_EQ(cost.step_ns, 8700);
+  EXPECT_EQ(cost.stall_ns, 6550);
+}
+
+TEST(SimulatePlan, LetsTheNormWaitForTheDevicesReduceToo) {
+  // Both sides' work on the host is short: update(0) after the device's reduce
+  // at 4000, not at 2000 when its own is over.
+  StepTrace trace = UpdatesOnBothSides();
+  trace.global_norm = true;
+  trace.ops[1].host_duration_ns = 0;
+  trace.ops[2].duration_ns = 2900;
+  const PlanCost cost = Simulate(
+      trace, 8192, {{ChunkId(0), false}, {ChunkId(1), true}},
+      {{}, {CopyBack(0, 1), Drop(0, 1)}, {}, {}, {}, {Fetch(0, 0)}, {}},
+      /*on_device=*/{1});
+  // Update 4000-4700, fetch 4700-5700.
+  EXPECT_EQ(cost.op_start_ns.back(), 4000);
+  EXPECT_EQ(cost.step_ns, 5700);
+}
+
+TEST(SimulatePlan, QueuesAStepWhenTheLastLossHasComeDownTheBus) {
+  const StepTrace trace = TraceBuilder()
+                              .Chunk(10240, 4096)
+                              .Chunk(1024, 0)
+                              .Read({1}, 0, 1000)
+                              .Write({0}, 0, 1000)
+                              .Reduce(0)
+                              .Update(0)
+                              .Build();
+  // op0 0-1000, fetch 0 0-10000, op1 10000-11000, copy back 11000-21000, and
+  // behind it the loss: op0 of the next step at 21000, not at 11000.
+  const PlanCost cost =
+      Simulate(trace, 16384, {{ChunkId(1), false}},
+               {{}, {Fetch(0, 1)}, {CopyBack(0, 2), Drop(0, 2)}, {}, {}});
+  EXPECT_EQ(cost.op_start_ns,
+            (std::vector<int64_t>{0, 10000, 11000, 11000}));
+  EXPECT_EQ(cost.step_ns, 21000);
+}
+
+TEST(SimulatePlan, TakesTheLowestRoomWhereAllOfItHasToBeWaitedFor) {
+  // A step is queued as a whole: when chunk 2 takes room, that of chunk 0, free
+  // from 2000, is the lower one, though that of chunk 1 is free from 1000.
+  const StepTrace trace = TraceBuilder()
+                              .Evaluation()
+                              .Chunk(1024, 0)
+                              .Chunk(1024, 0)
+                              .Chunk(1024, 0)
+                              .Read({1}, 0, 1000)
+                              .Read({0}, 0, 1000)
+                              .Read({2}, 0, 1000)
+                              .Build();
+  // op0 0-1000, op1 1000-2000, fetch 2 2000-3000, op2 3000-4000, fetch 0
+  // 4000-5000, fetch 1 5000-6000.
+  const PlanCost cost = Simulate(
+      trace, 2048, {{ChunkId(0), false}, {ChunkId(1), false}},
+      {{},
+       {Drop(1, 2)},
+       {Drop(0, 2), Fetch(2, 2)},
+       {Drop(2, 0), Fetch(0, 1), Fetch(1, 0)}});
+  EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 1000, 3000}));
+  EXPECT_EQ(cost.step_ns, 6000);
+}
+
+TEST(SimulatePlan, AddsTheMovesOfBlocksThatWereMeasured) {
+  const std::vector<ResidentChunk> both = {{ChunkId(0), false},
+                                           {ChunkId(1), false}};
+  const PlanCost cost = Simulate(TwoReads(), 4096, both, {{}, {}, {}}, {},
+                                 {.duration_ns = {0, 300},
+                                  .after_copies = {false, false}});
+  EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 1300}));
+  EXPECT_EQ(cost.step_ns, 2300);
+  // Behind fetch 1, 0-1000, and fetch 0, 1000-2000: moves until 2300, op1 until
+  // 3300.
+  const PlanCost after = Simulate(
+      TwoReads(), 4096, {},
+      {{Fetch(0, 0), Fetch(1, 1)}, {}, {Drop(0, 0), Drop(1, 1)}}, {},
+      {.duration_ns = {0, 300}, .after_copies = {false, true}});
+  EXPECT_EQ(after.op_start_ns, (std::vector<int64_t>{0, 1300}));
 }
 
 }  // namespace
