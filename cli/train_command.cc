@@ -14,13 +14,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/annotate.h"
+#include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/memory_picture.h"
 #include "cli/report.h"
 #include "cli/run_trace.h"
 #include "cli/session.h"
-#include "runtime/io/atomic_file.h"
 #include "runtime/io/checkpoint_dir.h"
 
 namespace castor::cli {

@@ -15,8 +15,8 @@
 
 #include "absl/strings/match.h"
 #include "base/philox.h"
+#include "base/test_files.h"
 #include "runtime/io/checkpoint_file.h"
-#include "runtime/io/test_files.h"
 #include "tests/case_generator.h"
 #include "tests/training_harness.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/test_files.h"
 #include "cli/live/tensorboard_decoder.h"
-#include "runtime/io/test_files.h"
 
 namespace castor::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/test_files.h"
 #include "base/thread_pool.h"
-#include "runtime/io/test_files.h"
 
 namespace castor {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/io/test_files.h"
+#include "base/test_files.h"
 
 namespace castor {
 namespace {

@@ -14,8 +14,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
 #include "base/status_macros.h"
-#include "runtime/io/atomic_file.h"
 #include "runtime/io/checkpoint_file.h"
 
 namespace castor {

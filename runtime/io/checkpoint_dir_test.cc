@@ -13,11 +13,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
+#include "base/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/io/atomic_file.h"
 #include "runtime/io/checkpoint_file.h"
-#include "runtime/io/test_files.h"
 
 namespace castor {
 namespace {

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "base/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/io/checkpoint_format.h"
 #include "runtime/io/checkpoint_reseal.h"
-#include "runtime/io/test_files.h"
 
 namespace castor {
 namespace {

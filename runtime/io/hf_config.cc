@@ -4,10 +4,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "runtime/config/json_reader.h"
-#include "runtime/io/atomic_file.h"
 #include "runtime/io/small_file.h"
 #include "runtime/io/strict_json.h"
 

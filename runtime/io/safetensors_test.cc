@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/io/test_files.h"
 
 namespace castor {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "runtime/io/atomic_file.h"
+#include "base/atomic_file.h"
 #include "runtime/io/safetensors.h"
 
 namespace castor {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/check.h"
-#include "runtime/io/test_files.h"
+#include "base/test_files.h"
 
 namespace castor::testing {
 namespace {

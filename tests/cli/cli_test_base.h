@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/io/test_files.h"
+#include "base/test_files.h"
 #include "tests/cli/castor_process.h"
 
 namespace castor::testing {

@@ -1,4 +1,4 @@
-#include "runtime/io/atomic_file.h"
+#include "base/atomic_file.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/io/test_files.h"
 
 namespace castor {
 namespace {

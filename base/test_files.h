@@ -1,7 +1,7 @@
 // Files for tests: a directory that goes with the test, whole-file reads and
 // writes that fail the test.
-#ifndef CASTOR_RUNTIME_IO_TEST_FILES_H_
-#define CASTOR_RUNTIME_IO_TEST_FILES_H_
+#ifndef CASTOR_BASE_TEST_FILES_H_
+#define CASTOR_BASE_TEST_FILES_H_
 
 #include <stdlib.h>
 
@@ -50,4 +50,4 @@ inline void WriteFile(const std::string& path, absl::string_view bytes) {
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_IO_TEST_FILES_H_
+#endif  // CASTOR_BASE_TEST_FILES_H_

@@ -8,8 +8,8 @@
 // A live writer holds an advisory lock (flock) on its temporary; the kernel
 // drops it with the process. That is how a stale one is told from one that
 // another process is still writing.
-#ifndef CASTOR_RUNTIME_IO_ATOMIC_FILE_H_
-#define CASTOR_RUNTIME_IO_ATOMIC_FILE_H_
+#ifndef CASTOR_BASE_ATOMIC_FILE_H_
+#define CASTOR_BASE_ATOMIC_FILE_H_
 
 #include <cstdint>
 #include <memory>
@@ -75,4 +75,4 @@ absl::Status SyncDirectory(const std::string& directory);
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_IO_ATOMIC_FILE_H_
+#endif  // CASTOR_BASE_ATOMIC_FILE_H_
