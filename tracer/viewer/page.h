@@ -18,6 +18,11 @@ namespace castor {
 // Without data it fetches "view.json" from beside itself.
 absl::string_view ViewerPage();
 
+// The dashboard of a run that goes on. It has no data of its own: it asks the
+// server that it came from for "live.json", again and again
+// (cli/live/dashboard.h).
+absl::string_view DashboardPage();
+
 // `page` with `json` as its data. `json` is one JSON value in UTF-8; "<" in it
 // is written as an escape, so that no name in a trace can end the element or
 // open another. `page` is one of the above.

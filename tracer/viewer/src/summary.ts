@@ -1,0 +1,125 @@
+// The summary: where a step's time went, bytes against their bound, the peak
+// against its prediction, and what would help.
+import {h, swatch} from './dom';
+import type {Refusal, Run, Summary} from './data';
+import {
+  formatAs, formatBytes, formatChange, formatCount, formatShare, formatTime,
+} from './format';
+
+const kParts = [
+  {name: 'compute', color: 'backward', key: 'computeNs', help: ''},
+  {
+    name: 'exposed copies', color: 'fetch', key: 'copyNs',
+    help: 'compute stood still until a copy was over',
+  },
+  {
+    name: 'optimizer', color: 'update', key: 'optimizerNs',
+    help: 'compute stood still while the host reduced or updated',
+  },
+  {name: 'idle', color: 'other', key: 'idleNs', help: 'none of these'},
+] as const;
+
+function bar(value: number, whole: number, color: string): HTMLElement {
+  const part = h('span', {class: 'part'});
+  const share = whole > 0 ? Math.max(0, Math.min(1, value / whole)) : 0;
+  part.style.width = `${100 * share}%`;
+  part.style.backgroundColor = `var(--${color})`;
+  return part;
+}
+
+/** A line of the panel: what, how much, and beside what. */
+function line(
+    name: string, value: string, note = '', color = '',
+    title = ''): HTMLElement {
+  return h(
+      'div', {class: 'line', title: title || undefined},
+      h('span', {class: 'name'}, color ? swatch(color) : null, name),
+      h('span', {class: 'value'}, value), h('span', {class: 'note'}, note));
+}
+
+export function summaryPanel(
+    summary: Summary, run: Run|null, heading = 'Summary'): HTMLElement {
+  const split = h('div', {class: 'split', 'aria-hidden': 'true'});
+  const lines: HTMLElement[] = [];
+  for (const {name, color, key, help} of kParts) {
+    const value = summary[key];
+    split.append(bar(value, summary.stepNs, color));
+    lines.push(line(
+        name, formatTime(value), formatShare(value, summary.stepNs), color,
+        help));
+  }
+  const {h2dBytes, leastH2dBytes, deviceBudgetBytes} = summary;
+  const moved = leastH2dBytes > 0 ?
+      `${(h2dBytes / leastH2dBytes).toFixed(2)} × the least` :
+      'a step';
+  const most = deviceBudgetBytes ??
+      Math.max(summary.devicePeakBytes, summary.predictedPeakBytes);
+  const memory = h('div', {class: 'split', 'aria-hidden': 'true'},
+                   bar(summary.devicePeakBytes, most, 'category-0'));
+  return h(
+      'section', {class: 'summary', 'aria-label': heading},
+      h('h2', {}, heading,
+        h('small', {}, summary.steps > 0 ?
+              `median of ${formatCount(summary.steps)} steps` :
+              'no whole step')),
+      h('div', {class: 'headline'},
+        h('b', {}, formatTime(summary.stepNs)), ' a step',
+        h('span', {class: 'note'}, formatAs(
+            summary.tokensPerSecond, 'tokens_per_s'))),
+      split, ...lines,
+      line('plan foresaw', formatTime(summary.predictedStepNs),
+           `actual ${formatChange(summary.stepNs, summary.predictedStepNs)}`),
+      h('div', {class: 'gap'}),
+      line('to the device', formatBytes(h2dBytes), moved),
+      line('the least', formatBytes(leastH2dBytes), 'that any plan moves'),
+      line('from it', formatBytes(summary.d2hBytes), 'a step'),
+      h('div', {class: 'gap'}),
+      line('device peak', formatBytes(summary.devicePeakBytes),
+           deviceBudgetBytes === null ? 'no budget' :
+               `of ${formatBytes(deviceBudgetBytes)}`),
+      memory,
+      line('plan foresaw', formatBytes(summary.predictedPeakBytes),
+           `actual ${formatChange(summary.devicePeakBytes,
+                                  summary.predictedPeakBytes)}`),
+      line('host peak', formatBytes(summary.hostPeakBytes),
+           run?.hostBudgetBytes ? `of ${formatBytes(run.hostBudgetBytes)}` :
+                                  ''),
+      summary.advice.length > 0 ?
+          h('ul', {class: 'advice'},
+            ...summary.advice.map((text) => h('li', {}, text))) :
+          null);
+}
+
+/** What a run that was refused needed, and what would help. */
+export function refusalPanel(refusal: Refusal, run: Run|null): HTMLElement {
+  const needed = refusal.peakBytes + refusal.residentBytes;
+  const budget = refusal.tier === 'host' ? run?.hostBudgetBytes :
+                                           run?.deviceBudgetBytes;
+  const whole = Math.max(needed, budget ?? 0);
+  const picture = h(
+      'div', {class: 'split tall', 'aria-hidden': 'true'},
+      bar(refusal.residentBytes, whole, 'category-0'),
+      bar(refusal.peakBytes, whole, 'category-3'));
+  if (budget && whole > 0) {
+    const mark = h('span', {class: 'mark'});
+    mark.style.left = `${100 * budget / whole}%`;
+    picture.append(mark);
+  }
+  const remedy = (name: string, bytes: number|null) => bytes === null ?
+      line(name, 'none would do', 'with the other budget as it is') :
+      line(name, formatBytes(bytes), `${formatCount(bytes)} bytes`);
+  return h(
+      'section', {class: 'refusal', 'aria-label': 'Refusal'},
+      h('h2', {}, 'This run was refused before its first step'),
+      h('p', {class: 'message'}, refusal.message), picture,
+      line('must be there', formatBytes(refusal.residentBytes),
+           'chunks in use, and reserved', 'category-0'),
+      line('the operator needs', formatBytes(refusal.peakBytes), refusal.op,
+           'category-3'),
+      line('together', formatBytes(needed)),
+      budget ? line('budget', formatBytes(budget), refusal.tier, 'budget') :
+               null,
+      h('h3', {}, 'What would do'),
+      remedy('device budget', refusal.smallestDeviceBudgetBytes),
+      remedy('host budget', refusal.smallestHostBudgetBytes));
+}
