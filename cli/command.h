@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/live/live_options.h"
 
 namespace castor::cli {
 
@@ -23,6 +24,7 @@ struct TrainArguments {
   std::string summary_path;
   std::string trace_path;
   std::string trace_steps;  // "", "FIRST:LAST" or "LAST"
+  LiveOptions live;
 };
 int Train(const TrainArguments& arguments);
 

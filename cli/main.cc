@@ -88,6 +88,17 @@ int Main(int argc, char** argv) {
                    "the 4 steps after it")
       ->type_name("FIRST:LAST")
       ->check(NotEmpty());
+  train_command
+      ->add_option("--dashboard", train.live.dashboard,
+                   "show the run in a browser, at this port of this machine; "
+                   "0: any free one")
+      ->type_name("PORT")
+      ->check(NotEmpty());
+  train_command
+      ->add_option("--tensorboard", train.live.tensorboard,
+                   "write TensorBoard's event files to this directory")
+      ->type_name("DIR")
+      ->check(NotEmpty());
 
   PlanArguments plan;
   CLI::App* plan_command = app.add_subcommand(

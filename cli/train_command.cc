@@ -17,6 +17,7 @@
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/live/live_run.h"
 #include "cli/memory_picture.h"
 #include "cli/report.h"
 #include "cli/run_trace.h"
@@ -178,6 +179,7 @@ class TrainRun {
   const Config& config_;
   const CheckpointDir checkpoints_;
   std::unique_ptr<RunTrace> trace_;
+  std::unique_ptr<LiveRun> live_;
   RunReport report_;
   std::vector<StepReport> unprinted_;
   int64_t saved_step_ = -1;
@@ -192,6 +194,7 @@ absl::Status TrainRun::Run() {
     TakeReports();
     report_.error = std::string(status.message());
     if (trace_ != nullptr) trace_->Finish("failed", report_.error);
+    if (live_ != nullptr) live_->End("failed", report_.error);
     WriteSummary(arguments_.summary_path,
                  SummaryJson(config_, session_.trainer().admission(), report_,
                              {}))
@@ -213,6 +216,12 @@ absl::Status TrainRun::Begin() {
     CASTOR_RETURN_IF_ERROR(session_.Initialize());
   } else {
     CASTOR_RETURN_IF_ERROR(Resume());
+  }
+  if (arguments_.live.any()) {
+    CASTOR_ASSIGN_OR_RETURN(live_,
+                            LiveRun::Create(arguments_.live,
+                                            DescribeRun(config_),
+                                            &session_.trainer()));
   }
   if (!arguments_.trace_path.empty()) {
     CASTOR_ASSIGN_OR_RETURN(
@@ -298,6 +307,7 @@ void TrainRun::TakeReports() {
   report_.last_step = session_.trainer().step();
   for (const StepReport& step : session_.trainer().TakeReports()) {
     if (trace_ != nullptr) trace_->OnResult(step);
+    if (live_ != nullptr) live_->AddStep(step);
     report_.steps.push_back(step);
     unprinted_.push_back(step);
   }
@@ -325,6 +335,7 @@ absl::Status TrainRun::Evaluate() {
   TakeReports();
   PrintProgress(/*all=*/true);
   report_.evaluations.emplace_back(session_.trainer().step(), loss);
+  if (live_ != nullptr) live_->AddValidation(session_.trainer().step(), loss);
   std::printf("step %ld  validation loss %.4f\n",
               static_cast<long>(session_.trainer().step()), loss);
   return absl::OkStatus();
@@ -380,6 +391,10 @@ absl::Status TrainRun::End() {
   if (!arguments_.summary_path.empty()) {
     std::printf("  %-26s %s\n", "summary", arguments_.summary_path.c_str());
   }
+  if (live_ != nullptr) {
+    std::fflush(stdout);
+    live_->End(interrupted.load() ? "interrupted" : "finished", "");
+  }
   return absl::OkStatus();
 }
 
@@ -398,6 +413,7 @@ absl::Status TrainOrRefuse(TrainArguments arguments) {
   }
   CASTOR_RETURN_IF_ERROR(
       Window(arguments, /*first=*/1, config.memory.warmup_steps).status());
+  CASTOR_RETURN_IF_ERROR(CheckLiveOptions(arguments.live));
   std::optional<RefusedRun> refused;
   auto session = Session::Create(config, &refused);
   if (refused.has_value()) {

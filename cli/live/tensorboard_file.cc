@@ -133,7 +133,7 @@ uint32_t Crc32c(absl::string_view bytes) {
 absl::StatusOr<std::unique_ptr<TensorBoardFile>> TensorBoardFile::Create(
     const std::string& directory, int64_t step) {
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
+  const bool made = std::filesystem::create_directories(directory, error);
   if (!std::filesystem::is_directory(directory)) {
     return absl::InvalidArgumentError(
         absl::StrCat(directory, " is no directory and cannot be made one",
@@ -152,7 +152,8 @@ absl::StatusOr<std::unique_ptr<TensorBoardFile>> TensorBoardFile::Create(
       return absl::PermissionDeniedError(
           absl::StrCat(path, " cannot be written: ", std::strerror(errno)));
     }
-    std::unique_ptr<TensorBoardFile> file(new TensorBoardFile(path, fd));
+    std::unique_ptr<TensorBoardFile> file(
+        new TensorBoardFile(path, fd, made ? directory : ""));
     std::string first = Event(SecondsSince1970(), 0);
     AppendBytes(kFileVersion, "brain.Event:2", &first);
     CASTOR_RETURN_IF_ERROR(file->Write(first));
@@ -170,7 +171,12 @@ absl::StatusOr<std::unique_ptr<TensorBoardFile>> TensorBoardFile::Create(
       absl::StrCat("no free name for a file in ", directory));
 }
 
-TensorBoardFile::~TensorBoardFile() { close(fd_); }
+TensorBoardFile::~TensorBoardFile() {
+  close(fd_);
+  if (used_) return;
+  unlink(path_.c_str());
+  if (!made_.empty()) rmdir(made_.c_str());
+}
 
 absl::Status TensorBoardFile::Append(double wall_time, int64_t step,
                                      absl::Span<const Scalar> scalars) {
@@ -185,6 +191,7 @@ absl::Status TensorBoardFile::Append(double wall_time, int64_t step,
   }
   std::string event = Event(wall_time, step);
   AppendBytes(kSummary, summary, &event);
+  used_ = true;
   return Write(event);
 }
 

@@ -38,6 +38,8 @@ class TensorBoardFile {
   // tells the reader. PermissionDenied, InvalidArgument: it cannot be written.
   static absl::StatusOr<std::unique_ptr<TensorBoardFile>> Create(
       const std::string& directory, int64_t step);
+  // Removes a file of a run that never took a step, and with it the directory
+  // that was made for it.
   ~TensorBoardFile();
   TensorBoardFile(const TensorBoardFile&) = delete;
   TensorBoardFile& operator=(const TensorBoardFile&) = delete;
@@ -51,11 +53,14 @@ class TensorBoardFile {
   const std::string& path() const { return path_; }
 
  private:
-  TensorBoardFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  TensorBoardFile(std::string path, int fd, std::string made)
+      : path_(std::move(path)), fd_(fd), made_(std::move(made)) {}
   absl::Status Write(const std::string& event);
 
   const std::string path_;
   const int fd_;
+  const std::string made_;  // the directory, if it was not there
+  bool used_ = false;
   absl::Status status_;
 };
 

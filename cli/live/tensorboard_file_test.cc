@@ -89,12 +89,13 @@ TEST_F(TensorBoard, ResumesInAFileThatIsReadLaterAndVoidsWhatIsRedone) {
   std::vector<std::string> paths;
   for (const int64_t step : {0, 7, 0, 3}) {
     const auto file = Create(step);
+    ASSERT_TRUE(file->Append(1e9, step + 1, {}).ok());
     paths.push_back(file->path());
     const auto events = Decode(file->path());
     if (step == 0) {
-      EXPECT_EQ(events.size(), 1u);
+      EXPECT_EQ(events.size(), 2u);
     } else {
-      ASSERT_EQ(events.size(), 2u);
+      ASSERT_EQ(events.size(), 3u);
       EXPECT_TRUE(events[1].session_start);
       EXPECT_EQ(events[1].step, step + 1);
     }
@@ -105,6 +106,18 @@ TEST_F(TensorBoard, ResumesInAFileThatIsReadLaterAndVoidsWhatIsRedone) {
   for (const std::string& path : paths) {
     EXPECT_THAT(path, HasSubstr("/events.out.tfevents."));
   }
+}
+
+TEST_F(TensorBoard, LeavesNothingOfARunThatNeverTookAStep) {
+  Create();
+  EXPECT_FALSE(std::filesystem::exists(directory()));
+  std::filesystem::create_directories(directory());
+  WriteFile(directory() + "/mine", "");
+  Create(3);
+  EXPECT_TRUE(std::filesystem::exists(directory() + "/mine"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory()),
+                          std::filesystem::directory_iterator()),
+            1);
 }
 
 TEST_F(TensorBoard, RefusesWhatIsNoDirectory) {

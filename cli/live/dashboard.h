@@ -1,0 +1,84 @@
+// `castor train --dashboard PORT`: what a run does, in a browser, while it
+// runs.
+//
+//   GET /           the page (tracer/viewer/src/dashboard.ts)
+//   GET /live.json  the run as JSON: its description, its state, its steps, its
+//                   memory now. ?since=STEP: only the points after that step;
+//                   ?validated=STEP: only the evaluations after that one. When
+//                   "every" differs from the answer before, the points have
+//                   been merged: ask again from 0 (live_history.h).
+//
+// The run hands over numbers, under a lock held for microseconds; answers are
+// made from a copy by the server's threads, so that no client holds up a step.
+#ifndef CASTOR_CLI_LIVE_DASHBOARD_H_
+#define CASTOR_CLI_LIVE_DASHBOARD_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/live/live_history.h"
+#include "cli/serve/loopback_server.h"
+#include "memory/exec/category.h"
+#include "runtime/step_meter.h"
+#include "tracer/trace_file.h"
+
+namespace castor::cli {
+
+// The bytes in use when a step was issued, and the most since the run began.
+struct LiveMemory {
+  BytesByCategory device, host;
+  BytesByCategory device_at_peak, host_at_peak;
+  int64_t device_peak_bytes = 0;
+  int64_t host_peak_bytes = 0;
+};
+
+class Dashboard {
+ public:
+  // Points of a history; see LiveHistory.
+  static constexpr int64_t kMaxPoints = 4096;
+  // A page asks every second. When the run ends, one that has asked of late is
+  // given the time to hear of it.
+  static constexpr std::chrono::milliseconds kLastWords{1500};
+
+  // `step` steps are over already. InvalidArgument: see LoopbackServer::Start.
+  static absl::StatusOr<std::unique_ptr<Dashboard>> Start(int port,
+                                                          const RunRecord& run,
+                                                          int64_t step);
+  ~Dashboard();
+
+  std::string url() const { return server_->url(); }
+
+  void AddStep(const StepReport& step, const LiveMemory& memory);
+  void AddValidation(int64_t step, double loss);
+  // "finished", "interrupted" or "failed", and why. Returns when those who
+  // watch had time to ask once more.
+  void End(const std::string& state, const std::string& message);
+
+ private:
+  Dashboard(const RunRecord& run, int64_t step);
+  HttpReply Answer(const HttpQuery& query);
+
+  const RunRecord run_;
+  const int64_t first_step_;
+  const std::string id_;  // of this run among those served at one address
+  // Guards all that follows but the server.
+  std::mutex mutex_;
+  LiveHistory history_{kMaxPoints};
+  LiveMemory memory_;
+  std::vector<std::pair<int64_t, double>> validations_;
+  std::string state_ = "running";
+  std::string message_;
+  std::chrono::steady_clock::time_point asked_{};  // last
+
+  std::unique_ptr<LoopbackServer> server_;  // gone before all it asks
+};
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_LIVE_DASHBOARD_H_
