@@ -427,8 +427,10 @@ absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path) {
     return absl::UnavailableError(
         absl::StrCat("trace file \"", path, "\" cannot be read"));
   }
-  // It may have been cut since its size was asked for.
+  // It may have been cut since its size was asked for; and one whose writer is
+  // at work, or was killed, ends in zeros (append_file.h).
   text.resize(static_cast<size_t>(file.gcount()));
+  text.resize(text.find_last_not_of('\0') + 1);
   return ParseTrace(text, path);
 }
 

@@ -1,16 +1,13 @@
 #include "tracer/trace_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tracer/trace_names.h"
 
@@ -19,12 +16,6 @@ namespace {
 
 // Keys in the order in which they are set, for people who read the file.
 using Json = nlohmann::ordered_json;
-
-absl::Status Failure(const std::string& path, absl::string_view what,
-                     int error) {
-  return absl::UnavailableError(absl::StrCat("trace file \"", path, "\" ", what,
-                                             ": ", std::strerror(error)));
-}
 
 Json Budget(int64_t bytes) {
   if (bytes >= kUnlimitedBytes) return nullptr;
@@ -137,20 +128,14 @@ class ArrayLine {
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
     const std::string& path) {
-  const int fd =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return Failure(path, "cannot be created", errno);
-  std::unique_ptr<TraceWriter> writer(new TraceWriter(path, fd));
+  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file,
+                          AppendFile::Create(path));
+  std::unique_ptr<TraceWriter> writer(new TraceWriter(std::move(file)));
   writer->Write(Line(
       {{"format", trace_names::kFormat}, {"version", kTraceFormatVersion}}));
   if (!writer->failure_.ok()) return writer->failure_;
   return writer;
 }
-
-TraceWriter::TraceWriter(std::string path, int fd)
-    : path_(std::move(path)), fd_(fd) {}
-
-TraceWriter::~TraceWriter() { close(fd_); }
 
 void TraceWriter::Append(const RunRecord& run) {
   CASTOR_CHECK(static_cast<int64_t>(run.categories.size()) <=
@@ -290,15 +275,7 @@ void TraceWriter::Write(absl::string_view line) {
                      " bytes is larger than a trace file may hold"));
     return;
   }
-  for (size_t done = 0; done < line.size();) {
-    const ssize_t wrote = write(fd_, line.data() + done, line.size() - done);
-    if (wrote < 0) {
-      if (errno == EINTR) continue;
-      failure_ = Failure(path_, "cannot be written", errno);
-      return;
-    }
-    done += static_cast<size_t>(wrote);
-  }
+  failure_ = file_->Append(line);
 }
 
 }  // namespace castor
