@@ -1,0 +1,222 @@
+#include "cli/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "memory/plan/admission.h"
+#include "memory/plan/lower_bound.h"
+#include "memory/plan/plan_checker.h"
+#include "memory/plan/planner.h"
+#include "runtime/admission.h"
+
+namespace castor::cli {
+namespace {
+
+PlanRequest Changed(PlanRequest request, const Conditions& conditions) {
+  request.device_budget_bytes =
+      conditions.device_bytes.value_or(request.device_budget_bytes);
+  request.host_budget_bytes =
+      conditions.host_bytes.value_or(request.host_budget_bytes);
+  request.prefetch = conditions.prefetch.value_or(request.prefetch);
+  if (conditions.bus_bytes_per_s.has_value()) {
+    request.bus.h2d_bytes_per_s = *conditions.bus_bytes_per_s;
+    request.bus.d2h_bytes_per_s = *conditions.bus_bytes_per_s;
+  }
+  return request;
+}
+
+// As Trainer::SafeSides: evaluation can always have the optimizer states on the
+// host, but for those that the host has no room for.
+PlanRequest EvaluationRequest(const AskedStep& evaluation,
+                              const Conditions& conditions,
+                              PlacementPolicy policy,
+                              const PlanRequest& training) {
+  PlanRequest request = Changed(RequestFor(evaluation), conditions);
+  request.device_budget_bytes = training.device_budget_bytes;
+  const Admission admission = Admit(policy, training);
+  request.fixed_side =
+      SidesOf(*training.trace, admission.order, admission.fewest);
+  return request;
+}
+
+int64_t Smallest(const RecordedRun& run, const Conditions& conditions,
+                 PlacementPolicy policy) {
+  const PlanRequest training = Changed(RequestFor(run.training), conditions);
+  int64_t bytes = SmallestDeviceBudget(policy, training);
+  for (const AskedStep& evaluation : run.evaluations) {
+    bytes = std::max(
+        bytes, SmallestDeviceBudget(policy,
+                                    EvaluationRequest(evaluation, conditions,
+                                                      policy, training)));
+  }
+  return bytes;
+}
+
+// A bus that is given as it was asked for is the one that was measured.
+bool SameSpeed(double a, double b) {
+  constexpr double kShare = 0.02;
+  return std::abs(a - b) <= kShare * std::max(a, b);
+}
+
+bool SameAsked(const PlanRequest& a, const PlanRequest& b) {
+  return a.device_budget_bytes == b.device_budget_bytes &&
+         a.host_budget_bytes == b.host_budget_bytes &&
+         a.prefetch == b.prefetch &&
+         SameSpeed(a.bus.h2d_bytes_per_s, b.bus.h2d_bytes_per_s) &&
+         SameSpeed(a.bus.d2h_bytes_per_s, b.bus.d2h_bytes_per_s);
+}
+
+absl::Status Refused(Refusal refusal, PlacementPolicy policy,
+                     const RecordedRun& run, const Conditions& conditions,
+                     const PlanRequest& request) {
+  const int64_t smallest = Smallest(run, conditions, policy);
+  if (smallest < kUnlimitedBytes) {
+    refusal.smallest_device_budget_bytes = smallest;
+  }
+  std::vector<std::string> remedies;
+  if (policy != PlacementPolicy::kAuto &&
+      Smallest(run, conditions, PlacementPolicy::kAuto) <=
+          request.device_budget_bytes) {
+    remedies.push_back("memory.placement_policy \"auto\"");
+  }
+  return RefusalStatus(refusal,
+                       {.policy = policy,
+                        .device_bytes = request.device_budget_bytes,
+                        .host_bytes = request.host_budget_bytes},
+                       remedies);
+}
+
+ReplayResult Timed(PlacementPolicy policy, const PlanRequest& request,
+                   Plan plan, const BlockMoves& moves) {
+  ReplayResult result;
+  result.policy = policy;
+  result.request = request;
+  result.plan = std::move(plan);
+  result.cost = SimulatePlan(result.plan, request, moves);
+  const std::vector<int64_t>& bytes = result.cost.device_bytes;
+  if (!bytes.empty()) {
+    const auto peak = std::max_element(bytes.begin(), bytes.end());
+    result.peak_operator = request.trace->ops[peak - bytes.begin()].name;
+  }
+  result.least_h2d_bytes = LeastFetchedBytes(request, result.plan.side);
+  result.device_sides = std::count(result.plan.side.begin(),
+                                   result.plan.side.end(), Side::kDevice);
+  return result;
+}
+
+}  // namespace
+
+int64_t SmallestBudget(const RecordedRun& run, const Conditions& conditions) {
+  return Smallest(run, conditions, conditions.policy.value_or(run.policy));
+}
+
+absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
+                                    const Conditions& conditions) {
+  const PlacementPolicy policy = conditions.policy.value_or(run.policy);
+  PlanRequest request = Changed(RequestFor(run.training), conditions);
+  // As Trainer: as much as everything takes, or more where only a part of it
+  // may hold the optimizer states that the host has no room for.
+  if (request.device_budget_bytes >= kUnlimitedBytes) {
+    request.gpu_margin_mem_ratio = 1;
+    const int64_t smallest = Smallest(run, conditions, policy);
+    request.device_budget_bytes =
+        Smallest(run, conditions, PlacementPolicy::kCuda);
+    if (smallest < kUnlimitedBytes) {
+      request.device_budget_bytes =
+          std::max(request.device_budget_bytes, smallest);
+    }
+  }
+  if (run.plan.has_value() && policy == run.policy &&
+      SameAsked(request, run.training.request)) {
+    const absl::Status proof = CheckPlan(*run.plan, request);
+    if (!proof.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the plan that it records does not work: ", proof.message()));
+    }
+    ReplayResult result = Timed(policy, request, *run.plan, run.moves);
+    result.own = true;
+    return result;
+  }
+  PlanOrRefusal made = MakePlan(policy, request);
+  if (const Refusal* why = std::get_if<Refusal>(&made)) {
+    return Refused(*why, policy, run, conditions, request);
+  }
+  for (const AskedStep& evaluation : run.evaluations) {
+    const Admission admission =
+        Admit(policy,
+              EvaluationRequest(evaluation, conditions, policy, request));
+    if (admission.refusal.has_value()) {
+      return Refused(*admission.refusal, policy, run, conditions, request);
+    }
+  }
+  return Timed(policy, request, std::get<Plan>(std::move(made)), {});
+}
+
+std::vector<int64_t> SweepBudgets(const RecordedRun& run,
+                                  const Conditions& conditions,
+                                  const std::vector<PlacementPolicy>& policies,
+                                  int64_t points) {
+  std::set<int64_t> budgets;
+  for (const PlacementPolicy policy : policies) {
+    const int64_t bytes = Smallest(run, conditions, policy);
+    if (bytes < kUnlimitedBytes) budgets.insert(bytes);
+  }
+  if (budgets.empty()) return {};
+  const int64_t all = Smallest(run, conditions, PlacementPolicy::kCuda);
+  if (all < kUnlimitedBytes) budgets.insert(all);
+  const double low = static_cast<double>(*budgets.begin());
+  const double high = static_cast<double>(*budgets.rbegin());
+  for (int64_t i = 1; i + 1 < points && low > 0; ++i) {
+    const double share =
+        static_cast<double>(i) / static_cast<double>(points - 1);
+    budgets.insert(RoundUp(
+        static_cast<int64_t>(low * std::pow(high / low, share)),
+        kBlockAlignment));
+  }
+  const int64_t own = run.training.request.device_budget_bytes;
+  if (own > *budgets.begin() && own < *budgets.rbegin()) budgets.insert(own);
+  return {budgets.begin(), budgets.end()};
+}
+
+absl::StatusOr<std::vector<SweepPoint>> Sweep(
+    const RecordedRun& run, const Conditions& conditions,
+    const std::vector<PlacementPolicy>& policies, int64_t points,
+    const std::function<void(int64_t, int64_t)>& progress) {
+  std::vector<SweepPoint> sweep;
+  const std::vector<int64_t> budgets =
+      SweepBudgets(run, conditions, policies, points);
+  absl::Status refused;
+  int64_t done = 0;
+  for (const int64_t budget : budgets) {
+    for (const PlacementPolicy policy : policies) {
+      Conditions at = conditions;
+      at.device_bytes = budget;
+      at.policy = policy;
+      absl::StatusOr<ReplayResult> result = Replay(run, at);
+      if (result.ok()) {
+        sweep.push_back({budget, policy, *std::move(result)});
+      } else if (result.status().code() !=
+                 absl::StatusCode::kResourceExhausted) {
+        return result.status();
+      }
+      if (progress) {
+        progress(++done,
+                 static_cast<int64_t>(budgets.size() * policies.size()));
+      }
+    }
+  }
+  if (!sweep.empty()) return sweep;
+  Conditions at = conditions;
+  at.policy = policies.front();
+  at.device_bytes = kUnlimitedBytes;
+  CASTOR_RETURN_IF_ERROR(Replay(run, at).status());
+  return absl::InternalError("nothing fits, yet nothing is refused");
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,342 @@
+#include "memory/plan/recorded_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "memory/plan/plan_record.h"
+#include "memory/plan/trace_check.h"
+
+namespace castor {
+namespace {
+
+// Moves that waited for less are taken not to have waited for a copy.
+constexpr double kWaitsFromNs = 10'000;
+
+template <typename T>
+T Median(std::vector<T> values) {
+  if (values.empty()) return T();
+  const auto middle = values.begin() + (values.size() - 1) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Plans are written again when durations were measured under them.
+bool SameDecisions(const PlanRecord& a, const PlanRecord& b) {
+  return a.policy == b.policy && a.warmup == b.warmup &&
+         a.refused == b.refused && a.device_side == b.device_side &&
+         a.initial == b.initial && a.actions == b.actions;
+}
+
+// What nothing can be planned or timed with, though each number is a number.
+absl::Status CheckAsked(const StepTrace& trace, const PlanRequest& request) {
+  CASTOR_RETURN_IF_ERROR(CheckTrace(trace));
+  const BusModel& bus = request.bus;
+  for (const double speed : {bus.h2d_bytes_per_s, bus.d2h_bytes_per_s}) {
+    if (!std::isfinite(speed) || speed <= 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "plan record: a bus of ", speed, " bytes/s; must be above 0"));
+    }
+  }
+  if (!(request.gpu_margin_mem_ratio >= 0 &&
+        request.gpu_margin_mem_ratio <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan record: a gpu_margin_mem_ratio of ",
+                     request.gpu_margin_mem_ratio, "; must be from 0 to 1"));
+  }
+  // Each use may take a copy to the device and one from it.
+  double copies_ns = 0;
+  for (const OpRecord& op : trace.ops) {
+    for (const ChunkUse& use : op.chunks) {
+      const double bytes =
+          static_cast<double>(trace.chunks[use.chunk.value].payload_bytes);
+      copies_ns += bytes * 1e9 / bus.h2d_bytes_per_s +
+                   bytes * 1e9 / bus.d2h_bytes_per_s +
+                   2.0 * static_cast<double>(bus.latency_ns);
+    }
+  }
+  if (bus.latency_ns < 0 || copies_ns > 1e17) {
+    return absl::InvalidArgumentError(
+        "plan record: the bus would take years for these sizes");
+  }
+  return absl::OkStatus();
+}
+
+// The index of the plan record to replay, or -1.
+int64_t PlanToReplay(const TraceContents& contents) {
+  int64_t settled = -1, refused = -1, warmup = -1;
+  for (size_t i = 0; i < contents.plans.size(); ++i) {
+    const PlanRecord& plan = contents.plans[i];
+    const int64_t index = static_cast<int64_t>(i);
+    if (plan.refused) {
+      refused = index;
+    } else if (contents.step_traces[plan.trace].training) {
+      (plan.warmup ? warmup : settled) = index;
+    }
+  }
+  return settled >= 0 ? settled : refused >= 0 ? refused : warmup;
+}
+
+struct Step {
+  int64_t index = 0;  // of its StepRecord
+  const ResultRecord* result = nullptr;
+};
+
+// The steps on the plan that are wholly over. The first one after another plan
+// or after an evaluation is left out where there are others: it begins with
+// moves between the two, or on an idle device.
+std::vector<Step> StepsOn(const TraceContents& contents,
+                          const PlanRecord& plan) {
+  const std::string& signature = contents.step_traces[plan.trace].signature;
+  std::map<int64_t, const ResultRecord*> results;
+  for (const ResultRecord& result : contents.results) {
+    results[result.step] = &result;
+  }
+  std::vector<Step> first, later;
+  bool on_plan = false;
+  for (size_t i = 0; i < contents.steps.size(); ++i) {
+    const StepRecord& step = contents.steps[i];
+    const PlanRecord& followed = contents.plans[step.plan];
+    const bool was_on_plan =
+        i == 0 ? step.step > 1 : std::exchange(on_plan, false);
+    on_plan = step.step > 0 && SameDecisions(followed, plan) &&
+              contents.step_traces[followed.trace].signature == signature;
+    if (!on_plan) continue;
+    const auto result = results.find(step.step);
+    if (result == results.end()) continue;
+    (was_on_plan ? later : first)
+        .push_back({static_cast<int64_t>(i), result->second});
+  }
+  return later.empty() ? first : later;
+}
+
+MeasuredSteps Measure(const TraceContents& contents,
+                      const std::vector<Step>& steps) {
+  std::vector<int64_t> length, stall, h2d, d2h;
+  std::set<int64_t> indices;
+  for (const Step& step : steps) {
+    indices.insert(step.index);
+    length.push_back(step.result->duration_ns);
+    stall.push_back(step.result->stall_ns);
+    h2d.push_back(step.result->h2d_bytes);
+    d2h.push_back(step.result->d2h_bytes);
+  }
+  MeasuredSteps measured = {.steps = static_cast<int64_t>(steps.size()),
+                            .step_ns = Median(length),
+                            .stall_ns = Median(stall),
+                            .h2d_bytes = Median(h2d),
+                            .d2h_bytes = Median(d2h)};
+  for (const IssueRecord& issue : contents.issues) {
+    if (indices.count(issue.step) == 0) continue;
+    measured.device_peak_bytes =
+        std::max(measured.device_peak_bytes, issue.used_bytes);
+  }
+  return measured;
+}
+
+std::set<int64_t> TypicalSteps(std::vector<Step> steps) {
+  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
+    return a.result->duration_ns < b.result->duration_ns;
+  });
+  const size_t n = steps.size();
+  std::set<int64_t> typical;
+  for (size_t i = n / 4; i < n - n / 4; ++i) typical.insert(steps[i].index);
+  return typical;
+}
+
+// Sums over the typical steps, indexed by moment.
+class Durations {
+ public:
+  Durations(const TraceContents& contents, std::set<int64_t> steps,
+            int64_t moments)
+      : contents_(contents),
+        steps_(std::move(steps)),
+        device_(moments, 0),
+        host_(moments, 0),
+        moved_(moments, 0),
+        waited_(moments, 0) {
+    AddCompute(Stream("compute"));
+    AddRest(Stream("host_compute"));
+  }
+
+  void Fill(StepTrace* trace, BusModel* bus, BlockMoves* moves) const {
+    if (steps_.empty()) return;
+    const double n = static_cast<double>(steps_.size());
+    for (size_t t = 0; t < trace->ops.size(); ++t) {
+      OpRecord& op = trace->ops[t];
+      if (device_[t] > 0) op.duration_ns = std::llround(device_[t] / n);
+      if (host_[t] > 0) op.host_duration_ns = std::llround(host_[t] / n);
+      moves->duration_ns.push_back(std::llround(moved_[t] / n));
+      moves->after_copies.push_back(waited_[t] / n >= kWaitsFromNs);
+    }
+    double* const speeds[2] = {&bus->h2d_bytes_per_s, &bus->d2h_bytes_per_s};
+    for (int direction = 0; direction < 2; ++direction) {
+      double bytes = 0;
+      for (const auto& [chunk, copies] : copies_[direction]) {
+        if (chunk >= static_cast<int64_t>(trace->chunks.size())) continue;
+        bytes += static_cast<double>(copies) *
+                 static_cast<double>(trace->chunks[chunk].payload_bytes);
+      }
+      if (bytes > 0 && copy_ns_[direction] > 0) {
+        *speeds[direction] = bytes * 1e9 / copy_ns_[direction];
+      }
+    }
+  }
+
+ private:
+  int64_t Stream(absl::string_view name) const {
+    if (!contents_.run.has_value()) return -1;
+    const std::vector<std::string>& names = contents_.run->streams;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i] == name) return static_cast<int64_t>(i);
+    }
+    return -1;
+  }
+
+  bool Counts(const WorkRecord& work) const {
+    return steps_.count(work.step) > 0;
+  }
+  bool AtMoment(const WorkRecord& work) const {
+    return work.moment.value >= 0 &&
+           work.moment.value < static_cast<int64_t>(device_.size());
+  }
+
+  // Work and waits of the compute stream one after another: what is of no
+  // operator (blocks that move) belongs to the operator after it.
+  void AddCompute(int64_t stream) {
+    struct Item {
+      const WorkRecord* work;
+      bool wait;
+    };
+    std::vector<Item> items;
+    for (const WorkRecord& work : contents_.works) {
+      if (work.stream == stream) items.push_back({&work, false});
+    }
+    for (const WaitRecord& wait : contents_.waits) {
+      if (wait.waiter.stream == stream) items.push_back({&wait.waiter, true});
+    }
+    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+      return std::pair(a.work->start_ns, a.work->count) <
+             std::pair(b.work->start_ns, b.work->count);
+    });
+    double moved = 0, waited = 0;
+    const WorkRecord* before = nullptr;
+    for (const auto& [work, wait] : items) {
+      double pause = 0;
+      if (before != nullptr && before->step == work->step) {
+        pause = static_cast<double>(
+            std::max<int64_t>(0, work->start_ns - before->end_ns));
+      } else {
+        moved = waited = 0;
+      }
+      before = work;
+      if (!Counts(*work)) continue;
+      const double length =
+          static_cast<double>(work->end_ns - work->start_ns);
+      if (work->kind == WorkKind::kOther) {
+        (wait ? waited : moved) += length;
+        moved += pause;
+      } else if (wait) {
+        moved += pause;
+      } else if (AtMoment(*work)) {
+        const int64_t t = work->moment.value;
+        device_[t] += length + pause;
+        moved_[t] += std::exchange(moved, 0);
+        waited_[t] += std::exchange(waited, 0);
+      }
+    }
+  }
+
+  void AddRest(int64_t host_stream) {
+    for (const WorkRecord& work : contents_.works) {
+      if (!Counts(work)) continue;
+      const double length = static_cast<double>(work.end_ns - work.start_ns);
+      if (work.kind == WorkKind::kFetch || work.kind == WorkKind::kCopyBack) {
+        const int direction = work.kind == WorkKind::kFetch ? 0 : 1;
+        copy_ns_[direction] += length;
+        ++copies_[direction][work.chunk.value];
+      } else if (work.stream == host_stream && AtMoment(work) &&
+                 (work.kind == WorkKind::kReduce ||
+                  work.kind == WorkKind::kUpdate)) {
+        host_[work.moment.value] += length;
+      }
+    }
+  }
+
+  const TraceContents& contents_;
+  const std::set<int64_t> steps_;
+  std::vector<double> device_, host_, moved_, waited_;  // by moment
+  double copy_ns_[2] = {0, 0};
+  std::map<int64_t, int64_t> copies_[2];  // of each chunk
+};
+
+absl::StatusOr<AskedStep> AskedOf(const TraceContents& contents,
+                                  const PlanRecord& plan) {
+  AskedStep asked;
+  asked.trace = contents.step_traces[plan.trace];
+  asked.request = RequestOf(plan, &asked.trace);
+  CASTOR_RETURN_IF_ERROR(CheckAsked(asked.trace, asked.request));
+  asked.request.trace = nullptr;
+  return asked;
+}
+
+}  // namespace
+
+PlanRequest RequestFor(const AskedStep& asked) {
+  PlanRequest request = asked.request;
+  request.trace = &asked.trace;
+  return request;
+}
+
+absl::StatusOr<RecordedRun> ReadRecordedRun(const TraceContents& contents) {
+  const int64_t index = PlanToReplay(contents);
+  if (index < 0) {
+    return absl::FailedPreconditionError(
+        "it has no plan of a training step to replay: the run was stopped "
+        "before its first step, or no training step was in the traced window");
+  }
+  const PlanRecord& record = contents.plans[index];
+  RecordedRun run;
+  CASTOR_ASSIGN_OR_RETURN(run.training, AskedOf(contents, record));
+  CASTOR_ASSIGN_OR_RETURN(run.policy, PolicyNamed(record.policy));
+  if (contents.run.has_value()) {
+    run.tokens_per_step = contents.run->tokens_per_step;
+    // The careful plan of the warm-up has a policy of its own.
+    if (record.warmup) {
+      CASTOR_ASSIGN_OR_RETURN(run.policy, PolicyNamed(contents.run->policy));
+    }
+  }
+  if (!record.refused && !record.warmup) {
+    CASTOR_ASSIGN_OR_RETURN(run.plan, PlanOf(record, run.training.trace));
+    const std::vector<Step> steps = StepsOn(contents, record);
+    run.measured = Measure(contents, steps);
+    const Durations durations(
+        contents, TypicalSteps(steps),
+        static_cast<int64_t>(run.training.trace.ops.size()));
+    durations.Fill(&run.training.trace, &run.training.request.bus, &run.moves);
+    CASTOR_RETURN_IF_ERROR(
+        CheckAsked(run.training.trace, run.training.request));
+  }
+  std::set<std::string> seen;
+  for (auto plan = contents.plans.rbegin(); plan != contents.plans.rend();
+       ++plan) {
+    const StepTrace& trace = contents.step_traces[plan->trace];
+    if (trace.training || plan->refused ||
+        !seen.insert(trace.signature).second ||
+        trace.chunks.size() != run.training.trace.chunks.size()) {
+      continue;
+    }
+    CASTOR_ASSIGN_OR_RETURN(AskedStep asked, AskedOf(contents, *plan));
+    run.evaluations.push_back(std::move(asked));
+  }
+  return run;
+}
+
+}  // namespace castor
