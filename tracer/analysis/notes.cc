@@ -1,5 +1,6 @@
 #include "tracer/analysis/notes.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 
@@ -92,8 +93,7 @@ class Writer {
                           OperatorText(index_, program, drop->moment.value),
                           ", after its last use until then.");
     }
-    if (op->kind != OpKind::kCompute && op->chunks.size() == 1 &&
-        op->chunks[0].chunk.value == fetch.chunk) {
+    if (IsForThe(*op, fetch.chunk)) {
       return absl::StrCat(" It had left because the CPU ",
                           op->kind == OpKind::kReduce ? "adds up its gradients"
                                                       : "updates it",
@@ -102,6 +102,24 @@ class Writer {
     return absl::StrCat(" It had left to make room for ",
                         OperatorText(index_, program, drop->because.value),
                         ".");
+  }
+
+  // Whether the operator is the chunk's reduce or update.
+  static bool IsForThe(const OpRecord& op, int64_t chunk) {
+    return op.kind != OpKind::kCompute && op.chunks.size() == 1 &&
+           op.chunks[0].chunk.value == chunk;
+  }
+
+  // Whether the fetch brings back what the CPU had to work on.
+  bool ComesFromTheCpu(int64_t i) const {
+    if (i < 0 || list_.links.kind[i] != WorkKind::kFetch) return false;
+    const ActionRecord* const drop = index_.DropBefore(
+        index_.PlanOfStep(span(i).step), span(i).chunk, span(i).moment);
+    const OpRecord* const op =
+        drop == nullptr
+            ? nullptr
+            : index_.Op(list_.links.program[i], drop->because.value);
+    return op != nullptr && IsForThe(*op, span(i).chunk);
   }
 
   std::string CopyBackNote(int64_t plan, int64_t i) const {
@@ -132,7 +150,9 @@ class Writer {
     const int64_t plan = index_.PlanOfStep(wait.step);
     const int64_t awaited = wait.cause;
     const auto [note, is_new] = wait_notes_.try_emplace(
-        std::make_tuple(static_cast<int64_t>(finding.cause), wait.stream,
+        std::make_tuple(static_cast<int64_t>(finding.cause) * 2 +
+                            finding.back_to_back,
+                        static_cast<int64_t>(finding.exposure), wait.stream,
                         full ? -1 : plan, full ? -1 : wait.moment,
                         full ? -1 : wait.chunk,
                         full || awaited < 0 ? -1 : span(awaited).label,
@@ -141,15 +161,12 @@ class Writer {
         0);
     if (is_new) {
       const int64_t program = list_.links.program[i];
-      const ChunkInfo* const chunk =
-          index_.Chunk(program, AwaitedChunk(i));
-      const std::string what =
-          full ? absl::StrCat(CauseText(finding.cause), ".") : WaitText(i);
       note->second = strings_.Add(absl::StrCat(
-          what, " ",
-          RemedyText(index_, finding.cause, wait.stream,
-                     index_.PlanRecordOfStep(wait.step), program,
-                     chunk == nullptr ? 0 : chunk->payload_bytes)));
+          full ? absl::StrCat(CauseText(finding.cause), ".") : WaitText(i), " ",
+          RemedyText(index_, finding, index_.PlanRecordOfStep(wait.step),
+                     program,
+                     full ? nullptr : index_.Chunk(program, AwaitedChunk(i)),
+                     !full && ComesFromTheCpu(awaited))));
     }
     wait.note = note->second;
   }
@@ -187,7 +204,7 @@ class Writer {
       case WorkKind::kOther:
         break;
     }
-    return "work within the device's memory";
+    return "moves of blocks within the device's memory";
   }
 
   // Who waits, and for what.
@@ -196,6 +213,9 @@ class Writer {
     const int64_t program = list_.links.program[i];
     if (wait.stream == index_.compute()) {
       const WorkKind kind = list_.links.kind[i];
+      if (kind == WorkKind::kOther) {
+        return "A move of blocks, to make one hole of several,";
+      }
       const bool of_chunk =
           kind == WorkKind::kReduce || kind == WorkKind::kUpdate;
       return of_chunk ? Upper(Named(i))
@@ -228,8 +248,11 @@ class Writer {
     switch (finding.cause) {
       case WaitCause::kBus:
         return absl::StrCat(
-            needs, ", which was still on its way: the copies before it and its "
-            "own kept the bus busy longer than the operators beside them ran.",
+            needs, ", which was still on its way: ",
+            finding.back_to_back
+                ? "the copies before it and its own kept the bus busy longer "
+                  "than the operators beside them ran."
+                : "its copy takes longer than the operators beside it ran.",
             Decision(wait.cause));
       case WaitCause::kIssuedLate:
         return absl::StrCat(needs, ", whose copy the host thread queued late: "
@@ -259,9 +282,12 @@ class Writer {
             " had to wait until the CPU had done ", root, ".",
             indirect ? Decision(wait.cause) : "");
       case WaitCause::kGradientNorm:
-        return absl::StrCat(who, " had to wait for the norm of all gradients, "
-                            "by which they are clipped: it is known when the "
-                            "last gradient is.");
+        return absl::StrCat(
+            who, " had to wait for the norm of all gradients, by which they "
+            "are clipped: it is known when the last gradient is",
+            list_.links.kind[finding.root] == WorkKind::kClip
+                ? "."
+                : absl::StrCat(", here with ", root, "."));
       case WaitCause::kGradientsCopied:
         return absl::StrCat(indirect ? absl::StrCat(needs, ", whose fetch") : who,
                             " had to wait until ", root, " had brought its "
@@ -277,7 +303,8 @@ class Writer {
       case WaitCause::kPlanChange:
         return absl::StrCat(who, " had to wait for ", root,
                             ", as the plan changed.");
-      case WaitCause::kDeviceOrder:
+      case WaitCause::kBlocksMove:
+      case WaitCause::kOther:
       case WaitCause::kUnknown:
         break;
     }
@@ -309,7 +336,7 @@ class Writer {
   absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t>
       copy_notes_;
   absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t,
-                                 int64_t, int64_t>,
+                                 int64_t, int64_t, int64_t>,
                       int64_t>
       wait_notes_;
 };
@@ -350,106 +377,121 @@ std::string CauseText(WaitCause cause) {
       return "The copy of the loss to the host";
     case WaitCause::kPlanChange:
       return "Optimizer states change sides for a new plan";
-    case WaitCause::kDeviceOrder:
+    case WaitCause::kBlocksMove:
       return "Blocks that move within the device's memory";
+    case WaitCause::kOther:
+      return "Other work";
   }
   return "Unknown";
 }
 
-bool CostsTime(const TraceIndex& index, WaitCause cause, int64_t stream) {
-  return stream == index.compute() || (cause != WaitCause::kOperator &&
-                                       cause != WaitCause::kGradientsCopied &&
-                                       cause != WaitCause::kGradientNorm &&
-                                       cause != WaitCause::kUnknown);
+namespace {
+
+// Whether all chunks that have optimizer states have them on the device.
+bool AllStatesOnDevice(const TraceIndex& index, const PlanRecord& plan,
+                       int64_t program) {
+  const StepTrace* const trace = index.Trace(program);
+  if (trace == nullptr) return false;
+  size_t with_states = 0;
+  for (const ChunkInfo& chunk : trace->chunks) {
+    with_states += chunk.optimizer_bytes > 0;
+  }
+  return plan.device_side.size() >= with_states;
 }
 
-std::string RemedyText(const TraceIndex& index, WaitCause cause,
-                       int64_t stream, const PlanRecord* plan,
-                       int64_t program, int64_t bytes) {
-  const bool exposed = stream == index.compute();
-  if (!CostsTime(index, cause, stream)) {
-    return "Nothing was lost by it: there was nothing to work on earlier.";
+}  // namespace
+
+std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
+                       const PlanRecord* plan, int64_t program,
+                       const ChunkInfo* chunk, bool at_the_cpu) {
+  if (finding.exposure == Exposure::kNone) {
+    return "It cost no time: no operator waited for what came of it.";
+  }
+  if (finding.exposure == Exposure::kPassedOn) {
+    return "A part of it was passed on to an operator: see compute's waits.";
   }
   if (plan != nullptr && plan->warmup) {
     return "Nothing to do: this is a warm-up step, on the careful plan that "
            "comes before the one made from its measurements.";
   }
-  const StepTrace* const trace = index.Trace(program);
   const bool is_cpu = plan != nullptr && plan->policy == "cpu";
-  const bool no_prefetch = plan != nullptr && !plan->prefetch;
-  const std::string more = bytes > 0 ? absl::StrCat(FormatBytes(bytes), " more")
-                                     : std::string("more");
+  const auto more = [](int64_t bytes) {
+    return bytes > 0 ? absl::StrCat(FormatBytes(bytes), " more of") : "more";
+  };
+  const std::string states =
+      plan != nullptr && AllStatesOnDevice(index, *plan, program) ? ""
+      : is_cpu
+          ? "memory.placement_policy \"auto\", which keeps optimizer states on "
+            "the device where there is room; "
+          : absl::StrCat(more(chunk == nullptr ? 0 : chunk->optimizer_bytes),
+                         " memory.device_memory, so that optimizer states",
+                         chunk == nullptr ? "" : " of the chunk",
+                         " find room on the device; ");
   std::string memory =
-      is_cpu ? "memory.placement_policy \"auto\", which lets chunks stay on the "
-               "device and fetches them earlier, as far as memory.device_memory "
-               "has room"
-             : absl::StrCat(more, " of memory.device_memory, so that the chunk "
-                            "can stay or come earlier");
-  if (no_prefetch) {
+      at_the_cpu && !states.empty() ? states
+      : is_cpu
+          ? "memory.placement_policy \"auto\", which lets chunks stay on the "
+            "device and fetches them earlier, as far as memory.device_memory "
+            "has room; "
+          : absl::StrCat(more(chunk == nullptr ? 0 : chunk->payload_bytes),
+                         " memory.device_memory, so that the chunk can stay or "
+                         "come earlier; ");
+  if (plan != nullptr && !plan->prefetch) {
     memory = absl::StrCat("memory.prefetch true, which fetches ahead; ", memory);
   }
-  const bool accumulates = trace != nullptr && trace->micro_batches > 1;
+  const StepTrace* const trace = index.Trace(program);
   const std::string batch =
-      accumulates ? "fewer and larger micro batches, each of which needs all "
-                    "chunks again"
-                  : "a larger batch, which gives the device more to do per "
-                    "byte moved";
+      trace != nullptr && trace->micro_batches > 1
+          ? "fewer and larger micro batches, each of which needs all chunks "
+            "again."
+          : "a larger batch, which gives the device more to do per byte moved.";
   const std::string threads = absl::StrCat(
       "more CPU threads (device.threads",
       index.contents().run.has_value()
           ? absl::StrCat(" is ", index.contents().run->threads)
           : "",
-      ")");
-  const std::string states =
-      is_cpu ? "memory.placement_policy \"auto\", which keeps optimizer states "
-               "on the device where there is room"
-             : "more memory.device_memory, so that more optimizer states find "
-               "room on the device";
-  const std::string lead = exposed ? "Would have helped: " : "Would help: ";
-  switch (cause) {
+      "); ");
+  const std::string bus = absl::StrCat(
+      "a faster bus",
+      plan != nullptr && plan->h2d_bytes_per_s >= 1
+          ? absl::StrCat(" (the plan counts on ",
+                         FormatBytes(static_cast<int64_t>(std::min(
+                             plan->h2d_bytes_per_s, 1e18))),
+                         "/s)")
+          : "",
+      "; ");
+  switch (finding.cause) {
     case WaitCause::kBus:
-      return absl::StrCat(
-          lead, memory, "; a faster bus",
-          plan != nullptr && plan->h2d_bytes_per_s > 0
-              ? absl::StrCat(" (the plan counts on ",
-                             FormatBytes(static_cast<int64_t>(
-                                 plan->h2d_bytes_per_s)),
-                             "/s)")
-              : "",
-          "; ", batch, ".");
-    case WaitCause::kRoomOperator:
-    case WaitCause::kRoomCopyBack:
-      return absl::StrCat(lead, memory, "; ", batch, ".");
-    case WaitCause::kOperatorRoom:
-      return absl::StrCat(lead,
-                          is_cpu ? "more memory.device_memory"
-                                 : absl::StrCat(more,
-                                                " of memory.device_memory"),
-                          "; a smaller micro batch, whose operators take less "
-                          "room.");
-    case WaitCause::kHostUpdate:
-      return absl::StrCat(lead, threads, "; ", states,
-                          "; more tokens per step, so that updates are rarer.");
-    case WaitCause::kHostReduce:
-      return absl::StrCat(lead, threads, "; ", states, "; ", batch, ".");
-    case WaitCause::kGradientNorm:
-      return absl::StrCat(lead, states, "; gradient_clipping 0, if training is "
-                          "stable without it.");
-    case WaitCause::kGradientsCopied:
-      return absl::StrCat(lead, "a faster bus; ", states, "; ", batch, ".");
-    case WaitCause::kIssuedLate:
-      return absl::StrCat(lead, "more work per step (a larger "
-                          "train_batch_size), so that the pause between steps "
-                          "weighs less.");
     case WaitCause::kEarlierCopy:
-      return absl::StrCat(lead, "a faster bus; ", memory, ".");
+    case WaitCause::kRoomCopyBack:
+      return absl::StrCat("Would have helped: ", memory, bus, batch);
+    case WaitCause::kRoomOperator:
+      return absl::StrCat("Would have helped: ", memory, batch);
+    case WaitCause::kOperatorRoom:
+      return "Would have helped: more memory.device_memory; a smaller micro "
+             "batch, whose operators take less room.";
+    case WaitCause::kHostUpdate:
+      return absl::StrCat("Would have helped: ", threads, states,
+                          "more tokens per step, so that updates are rarer.");
+    case WaitCause::kHostReduce:
+      return absl::StrCat("Would have helped: ", threads, states, batch);
+    case WaitCause::kGradientNorm:
+      return absl::StrCat("Would have helped: ", states,
+                          "gradient_clipping 0, if training is stable without "
+                          "it.");
+    case WaitCause::kGradientsCopied:
+      return absl::StrCat("Would have helped: ", states, bus, batch);
+    case WaitCause::kIssuedLate:
+      return "Would have helped: more work per step (a larger "
+             "train_batch_size), so that the pause between steps weighs less.";
     case WaitCause::kPlanChange:
       return "Nothing to do: it happens once for each new plan.";
     case WaitCause::kInput:
-    case WaitCause::kDeviceOrder:
-      return absl::StrCat(lead, "a little more memory.device_memory, so that "
-                          "bytes are not taken again at once.");
+    case WaitCause::kBlocksMove:
+      return "Would have helped: a little more memory.device_memory, so that "
+             "bytes need not be taken again at once.";
     case WaitCause::kOperator:
+    case WaitCause::kOther:
     case WaitCause::kUnknown:
       break;
   }

@@ -14,15 +14,12 @@ namespace castor {
 // One line for all waits of a cause, for tables.
 std::string CauseText(WaitCause cause);
 
-// Whether such a wait on that stream costs time: where a stream of copies or
-// the host waits for what it is to work on, nothing was lost.
-bool CostsTime(const TraceIndex& index, WaitCause cause, int64_t stream);
-
-// What would have avoided waits of the cause under the plan (null: unknown);
-// `bytes`: of the chunk that was waited for, 0 where there is none.
-std::string RemedyText(const TraceIndex& index, WaitCause cause,
-                       int64_t stream, const PlanRecord* plan,
-                       int64_t program, int64_t bytes);
+// What would have avoided a wait of that finding under the plan (null: not
+// known). `chunk`: the one that was waited for; null: any. `at_the_cpu`: it had
+// left the device because its optimizer states are on the host.
+std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
+                       const PlanRecord* plan, int64_t program,
+                       const ChunkInfo* chunk, bool at_the_cpu);
 
 // Sets the notes of all waits and copies. Equal notes are one string; beyond
 // kMostNoteBytes of them, waits get the table's line alone, copies none.

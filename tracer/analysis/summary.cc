@@ -65,26 +65,30 @@ class Adviser {
   void SayWhereTimeGoes() {
     const int64_t step = summary_.step_ns;
     const double lost =
-        Share(summary_.copy_ns, step) + Share(summary_.optimizer_ns, step);
-    if (Share(summary_.compute_ns, step) >= 1 - kWorthSaying) {
-      Say(absl::StrCat(
-          "The device computes ", Percent(Share(summary_.compute_ns, step)),
-          " of a step of ", FormatNs(step),
-          ": copies and optimizer are hidden behind it. Only faster or fewer "
-          "operators would make it quicker."));
+        Share(AddUpTo(summary_.copy_ns, summary_.optimizer_ns), step);
+    const double idle = Share(summary_.idle_ns, step);
+    const std::string computes =
+        absl::StrCat("Of a step of ", FormatNs(step), " the device computes ",
+                     Percent(Share(summary_.compute_ns, step)));
+    if (lost >= kWorthSaying) {
+      Say(absl::StrCat(computes, "; it stands still ",
+                       Percent(Share(summary_.copy_ns, step)),
+                       " for copies and ",
+                       Percent(Share(summary_.optimizer_ns, step)),
+                       " for the CPU optimizer, and has nothing to do ",
+                       Percent(idle), "."));
       return;
     }
-    Say(absl::StrCat(
-        "Of a step of ", FormatNs(step), " the device computes ",
-        Percent(Share(summary_.compute_ns, step)),
-        "; it stands still ", Percent(Share(summary_.copy_ns, step)),
-        " for copies and ", Percent(Share(summary_.optimizer_ns, step)),
-        " for the CPU optimizer, and has nothing to do ",
-        Percent(Share(summary_.idle_ns, step)), "."));
-    if (lost < kWorthSaying) {
-      Say("No wait has a cause in memory or on the bus: the pauses are the "
-          "host's, between operators and between steps.");
-    }
+    Say(absl::StrCat(computes,
+                     ": copies and the CPU optimizer are hidden behind "
+                     "operators but for ",
+                     Percent(lost), ". ",
+                     idle < kWorthSaying
+                         ? "Only faster or fewer operators would make it much "
+                           "quicker."
+                         : absl::StrCat(Percent(idle), " of it the device has "
+                                        "nothing to do: pauses between "
+                                        "operators, and between steps.")));
   }
 
   // The cause that the compute stream waited for longest, over all steps of
@@ -119,19 +123,18 @@ class Adviser {
         span.chunk >= 0 || span.cause < 0 ? span.chunk
                                           : list_.spans[span.cause].chunk;
     const int64_t program = list_.links.program[longest_span[most]];
-    const ChunkInfo* const info = index_.Chunk(program, chunk);
     Say(absl::StrCat(
-        Percent(Share(total[most], all)), " of the waits (",
-        FormatNs(per_step), " a step) have one cause. ",
+        total[most] == all ? "All" : Percent(Share(total[most], all)),
+        " of the waits (", FormatNs(per_step), " a step) have one cause. ",
         CauseText(static_cast<WaitCause>(most)), "; the longest, ",
         FormatNs(longest[most]), ", came before ",
         OperatorText(index_, program, span.moment),
         chunk >= 0 ? absl::StrCat(" for ", ChunkText(index_, program, chunk))
                    : "",
         ". ",
-        RemedyText(index_, static_cast<WaitCause>(most), index_.compute(),
-                   index_.Plan(plan_), program,
-                   info == nullptr ? 0 : info->payload_bytes)));
+        RemedyText(index_, causes_.findings[longest_span[most]],
+                   index_.Plan(plan_), program, index_.Chunk(program, chunk),
+                   /*at_the_cpu=*/false)));
   }
 
   void SayTraffic() {

@@ -121,21 +121,22 @@ std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
   // Cause, stream, remedy without a chunk's size.
   std::map<std::tuple<int64_t, int64_t, std::string>, TraceView::WaitRow> rows;
   // The same for the same plan.
-  std::map<std::tuple<int64_t, int64_t, int64_t>, TraceView::WaitRow*> known;
+  std::map<std::tuple<int64_t, int64_t, int64_t, Exposure>,
+           TraceView::WaitRow*>
+      known;
   for (size_t i = 0; i < list.spans.size(); ++i) {
     const TraceView::Span& span = list.spans[i];
     if (span.kind >= 0) continue;
-    const WaitCause cause = causes.findings[i].cause;
-    const int64_t number = static_cast<int64_t>(cause);
-    TraceView::WaitRow*& row =
-        known[{number, span.stream, index.PlanOfStep(span.step)}];
+    const WaitFinding& finding = causes.findings[i];
+    const int64_t number = static_cast<int64_t>(finding.cause);
+    TraceView::WaitRow*& row = known[{
+        number, span.stream, index.PlanOfStep(span.step), finding.exposure}];
     if (row == nullptr) {
-      std::string remedy =
-          RemedyText(index, cause, span.stream,
-                     index.PlanRecordOfStep(span.step),
-                     list.links.program[i], 0);
+      std::string remedy = RemedyText(
+          index, finding, index.PlanRecordOfStep(span.step),
+          index.main_program(), nullptr, /*at_the_cpu=*/false);
       row = &rows[{number, span.stream, remedy}];
-      row->cause = CauseText(cause);
+      row->cause = CauseText(finding.cause);
       row->remedy = std::move(remedy);
       row->stream = span.stream;
     }
@@ -150,8 +151,11 @@ std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
   std::vector<TraceView::WaitRow> table;
   for (auto& [key, row] : rows) table.push_back(std::move(row));
   std::stable_sort(table.begin(), table.end(),
-                   [](const auto& a, const auto& b) {
-                     return a.total_ns > b.total_ns;
+                   [&](const auto& a, const auto& b) {
+                     const bool exposed_a = a.stream == index.compute();
+                     const bool exposed_b = b.stream == index.compute();
+                     return std::make_tuple(!exposed_a, -a.total_ns) <
+                            std::make_tuple(!exposed_b, -b.total_ns);
                    });
   return table;
 }

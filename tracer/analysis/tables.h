@@ -25,7 +25,8 @@ std::vector<TraceView::ChunkRow> ChunkTable(
     const std::vector<TraceView::Residency>& residency, TimeWindow window,
     int64_t settled_plan);
 
-// One row per cause, stream and kind of plan, the longest in all first.
+// One row per cause, stream and remedy: the compute stream's first, of each the
+// longest in all first. What would have helped is said without sizes.
 std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
                                           const SpanList& list,
                                           const WaitCauses& causes);

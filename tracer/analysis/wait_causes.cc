@@ -25,8 +25,13 @@ class Finder {
   WaitCauses Find() {
     for (int64_t i = 0; i < static_cast<int64_t>(spans_.size()); ++i) {
       if (spans_[i].kind >= 0) continue;
+      // An earlier wait may have come by here.
+      const Exposure exposure = causes_.findings[i].exposure;
       causes_.findings[i] = Explain(i);
-      if (spans_[i].stream == index_.compute()) Divide(i);
+      causes_.findings[i].exposure = exposure;
+      if (spans_[i].stream != index_.compute()) continue;
+      causes_.findings[i].exposure = Exposure::kCompute;
+      Divide(i);
     }
     return std::move(causes_);
   }
@@ -50,7 +55,10 @@ class Finder {
     const bool same_chunk = wait.chunk >= 0 && wait.chunk == span.chunk;
     const bool for_compute = wait.stream == index_.compute();
     if (links_.kind[waiter] == WorkKind::kClip) {
-      return {WaitCause::kGradientNorm, work};
+      return {WaitCause::kGradientNorm, BehindClip(work)};
+    }
+    if (for_compute && links_.kind[waiter] == WorkKind::kOther) {
+      return {WaitCause::kBlocksMove, work};
     }
     switch (links_.kind[work]) {
       case WorkKind::kOperator:
@@ -86,7 +94,7 @@ class Finder {
                 work};
       }
       case WorkKind::kClip:
-        return {WaitCause::kGradientNorm, work};
+        return {WaitCause::kGradientNorm, BehindClip(work)};
       case WorkKind::kInput:
         return {span.stream == index_.compute() ? WaitCause::kOperator
                                                 : WaitCause::kInput,
@@ -96,26 +104,51 @@ class Finder {
       case WorkKind::kOther:
         break;
     }
-    return {WaitCause::kDeviceOrder, work};
+    return {span.stream == index_.compute() ? WaitCause::kBlocksMove
+                                            : WaitCause::kOther,
+            work};
   }
 
-  WaitFinding Explain(int64_t waiter) const {
+  // The norm passes from the device to the host and back in small pieces of
+  // work: what the first of them waited for.
+  int64_t BehindClip(int64_t work) const {
+    for (int i = 0; i < kMostWaitsInRow; ++i) {
+      if (links_.kind[work] != WorkKind::kClip) break;
+      int64_t before = links_.before[work];
+      if (before >= 0 && spans_[before].kind < 0) {
+        before = WorkBehind(spans_[before].cause);
+      }
+      if (before < 0) break;
+      const WorkKind kind = links_.kind[before];
+      if (kind != WorkKind::kClip && kind != WorkKind::kReduce &&
+          kind != WorkKind::kOperator && kind != WorkKind::kCopyBack) {
+        break;  // it only came before on the same stream
+      }
+      work = before;
+    }
+    return work;
+  }
+
+  WaitFinding Explain(int64_t waiter) {
     const TraceView::Span& wait = spans_[waiter];
     const int64_t work = WorkBehind(wait.cause);
     if (work < 0) return {};
     const bool for_its_fetch =
         wait.stream == index_.compute() &&
         links_.kind[work] == WorkKind::kFetch &&
+        links_.kind[waiter] != WorkKind::kOther &&
         (wait.chunk < 0 || wait.chunk == spans_[work].chunk);
     return for_its_fetch ? ExplainFetch(wait, work) : Direct(waiter, work);
   }
 
-  WaitFinding ExplainFetch(const TraceView::Span& wait, int64_t fetch) const {
+  WaitFinding ExplainFetch(const TraceView::Span& wait, int64_t fetch) {
     const int64_t wait_ns = wait.end_ns - wait.start_ns;
-    const WaitFinding bus = {WaitCause::kBus, fetch};
+    WaitFinding bus = {WaitCause::kBus, fetch};
     int64_t first = fetch;
     WaitFinding held = bus;
+    int64_t held_by = -1;  // the wait of the first copy
     for (int copies = 1;; ++copies) {
+      bus.back_to_back = copies > 1;
       if (copies > kMostCopies) return bus;
       const int64_t before = links_.before[first];
       if (before < 0) break;
@@ -129,12 +162,17 @@ class Finder {
       if (span.kind < 0) {
         const int64_t work = WorkBehind(span.cause);
         if (work >= 0) held = Direct(before, work);
+        held_by = before;
         break;
       }
       first = before;
     }
     const int64_t chain_ns = wait.end_ns - spans_[first].start_ns;
-    return chain_ns / kBusShare >= wait_ns ? bus : held;
+    if (chain_ns / kBusShare >= wait_ns || held.cause == WaitCause::kBus) {
+      return bus;
+    }
+    if (held_by >= 0) PassOn(held_by);
+    return held;
   }
 
   // Whether the host thread queued the copy after that time: the operator
@@ -146,6 +184,11 @@ class Finder {
     // The step's first: with the step.
     if (span.step < 0) return false;
     return index_.contents().steps[span.step].time_ns >= time_ns;
+  }
+
+  void PassOn(int64_t wait) {
+    Exposure& exposure = causes_.findings[wait].exposure;
+    exposure = std::max(exposure, Exposure::kPassedOn);
   }
 
   void Add(int64_t start, int64_t end, bool optimizer) {
@@ -168,6 +211,7 @@ class Finder {
       const TraceView::Span& span = spans_[at];
       if (span.kind < 0) {
         if (++waits_in_row > kMostWaitsInRow) break;
+        PassOn(at);
         at = span.cause;
         continue;
       }

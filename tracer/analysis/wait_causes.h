@@ -42,13 +42,24 @@ enum class WaitCause : uint8_t {
   kEarlierCopy,      // another copy of the same chunk
   kInput,            // the loss's copy
   kPlanChange,       // what moves between two plans
-  kDeviceOrder,      // moves within the device, other work
+  kBlocksMove,       // the arena moves blocks to make one hole of several
+  kOther,            // none of these
 };
-inline constexpr int kNumWaitCauses = 15;
+inline constexpr int kNumWaitCauses = 16;
+
+// What a wait cost.
+enum class Exposure : uint8_t {
+  kNone,      // no operator waited for what came of it
+  kPassedOn,  // it lies on the way back from a wait of compute's to its root
+  kCompute,   // the compute stream itself stood still
+};
 
 struct WaitFinding {
   WaitCause cause = WaitCause::kUnknown;
   int64_t root = -1;  // the span that decided, if there is one
+  // kBus: whether other copies held up the one that was waited for.
+  bool back_to_back = false;
+  Exposure exposure = Exposure::kNone;
 };
 
 // A part of the compute stream's waits, by what was under way meanwhile: the
