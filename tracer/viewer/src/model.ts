@@ -10,7 +10,7 @@ const kMaxChunks = 200_000;
 export interface NextUse {
   moment: number;
   op: Op;
-  /** The operators from now on, until it runs. */
+  /** The operators that start from now on, with it. */
   ahead: number;
   /** Its span, if it is in the trace; -1 otherwise. */
   span: number;
@@ -176,8 +176,11 @@ export class Model {
     const now = current >= 0 ? spans.moment[current]! : -1;
     const inStep = uses.find((moment) => moment > now);
     const moment = inStep ?? uses[0]!;
-    const ahead =
-        inStep === undefined ? moment - now + program.ops.length : moment - now;
+    // In the next step: all that is left of this one comes before.
+    const left = inStep === undefined ?
+        program.ops.slice(now + 1).concat(program.ops.slice(0, moment + 1)) :
+        program.ops.slice(now + 1, moment + 1);
+    const ahead = left.filter((op) => op.kind === 'compute').length;
     const all = this.spansOfOp(
         this.plan(steps[step] ? step : 0)?.program ?? -1, moment);
     const span = all.find((i) => spans.start[i]! > time) ?? -1;

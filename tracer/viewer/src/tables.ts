@@ -53,7 +53,6 @@ export class Tables {
     this.body = h('div', {
       class: 'body', tabindex: 0, role: 'rowgroup', scroll: () => this.fill(),
       keydown: (event: KeyboardEvent) => this.key(event),
-      focus: () => this.fill(), blur: () => this.fill(),
     }, this.spacer);
     this.element = h(
         'section', {class: 'tables', 'aria-label': 'Tables'},
@@ -166,7 +165,6 @@ export class Tables {
         order.length,
         Math.ceil((this.body.scrollTop + this.body.clientHeight) / kRowHeight) +
             2);
-    const focused = document.activeElement === this.body;
     const shown: HTMLElement[] = [];
     for (let at = first; at < last; at++) {
       const row = order[at]!;
@@ -180,7 +178,7 @@ export class Tables {
         }, text);
       });
       const element = h('div', {
-        class: at === this.current && focused ? 'row current' : 'row',
+        class: at === this.current ? 'row current' : 'row',
         role: 'row', 'data-row': row, 'aria-rowindex': at + 1,
         click: () => {
           this.current = at;
