@@ -84,8 +84,8 @@ class Picture {
     Line(kLeft, bottom, kLeft + kPlotWidth, bottom, "axis");
     Text(kLeft, top - 8, name, "start");
     for (const PlacementPolicy policy :
-         {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
-          PlacementPolicy::kAuto}) {
+         {PlacementPolicy::kCpu, PlacementPolicy::kAuto,
+          PlacementPolicy::kCuda}) {
       std::string points, least_points;
       for (const SweepPoint& point : sweep_) {
         if (point.policy != policy) continue;
