@@ -5,40 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tracer/analysis/utf8.h"
 
 namespace castor {
-namespace {
-
-// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none
-// (Unicode 15, table 3-7: no surrogates, nothing longer than it need be).
-size_t CharacterBytes(absl::string_view text) {
-  const auto byte = [&](size_t i) {
-    return static_cast<unsigned char>(text[i]);
-  };
-  const auto continues = [&](size_t i, int low, int high) {
-    return i < text.size() && byte(i) >= low && byte(i) <= high;
-  };
-  const int lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return continues(1, 0x80, 0xBF) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    const int low = lead == 0xE0 ? 0xA0 : 0x80;
-    const int high = lead == 0xED ? 0x9F : 0xBF;
-    return continues(1, low, high) && continues(2, 0x80, 0xBF) ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    const int low = lead == 0xF0 ? 0x90 : 0x80;
-    const int high = lead == 0xF4 ? 0x8F : 0xBF;
-    return continues(1, low, high) && continues(2, 0x80, 0xBF) &&
-                   continues(3, 0x80, 0xBF)
-               ? 4
-               : 0;
-  }
-  return 0;
-}
-
-}  // namespace
-
 void JsonWriter::Separate() {
   if (needs_comma_) out_->push_back(',');
   needs_comma_ = true;
@@ -102,7 +71,7 @@ void JsonWriter::AppendEscaped(absl::string_view text) {
     }
     flush();
     if (bytes == 0) {
-      out_->append("\xEF\xBF\xBD");
+      absl::StrAppend(out_, kReplacementCharacter);
     } else if (c == '"' || c == '\\') {
       out_->push_back('\\');
       out_->push_back(static_cast<char>(c));
