@@ -228,13 +228,18 @@ void Engine::AbandonMicroBatch() {
 absl::Status Engine::UpdateParameters() {
   phase_ = Phase::kOptimizer;
   CASTOR_CHECK(layout_ != nullptr);
+  if (update_at_once_) return absl::OkStatus();
   for (int64_t i = 0; i < layout_->num_chunks(); ++i) {
     if (!layout_->chunk(ChunkId(i)).trainable) continue;
-    const std::string name = absl::StrCat("update/chunk ", i);
-    CASTOR_RETURN_IF_ERROR(backend_->Update({ChunkId(i), name}));
-    CASTOR_RETURN_IF_ERROR(PayloadsHoldParameters(ChunkId(i), name));
+    CASTOR_RETURN_IF_ERROR(UpdateChunk(ChunkId(i)));
   }
   return absl::OkStatus();
+}
+
+absl::Status Engine::UpdateChunk(ChunkId chunk) {
+  const std::string name = absl::StrCat("update/chunk ", chunk.value);
+  CASTOR_RETURN_IF_ERROR(backend_->Update({chunk, name}));
+  return PayloadsHoldParameters(chunk, name);
 }
 
 RandomKey Engine::DropoutKey(absl::string_view site) const {
@@ -388,7 +393,8 @@ absl::Status Engine::GradientComplete(const Parameter& parameter) {
   const std::string name = absl::StrCat("reduce/chunk ", chunk.value);
   const bool last = micro_batch_ + 1 == micro_batches_;
   CASTOR_RETURN_IF_ERROR(backend_->Reduce({chunk, name, micro_batch_, last}));
-  return last ? absl::OkStatus() : PayloadsHoldParameters(chunk, name);
+  if (!last) return PayloadsHoldParameters(chunk, name);
+  return update_at_once_ ? UpdateChunk(chunk) : absl::OkStatus();
 }
 
 absl::Status Engine::PayloadsHoldParameters(ChunkId chunk,

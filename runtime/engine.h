@@ -177,7 +177,8 @@ class Engine {
   absl::Status EndMicroBatch();
   // Forgets what a micro batch left behind that was not brought to its end.
   void AbandonMicroBatch();
-  // The optimizer's part of the step: every trainable chunk, in order.
+  // The optimizer's part of the step: every trainable chunk, in order, that was
+  // not updated at once.
   absl::Status UpdateParameters();
 
   bool training() const { return training_; }
@@ -187,6 +188,10 @@ class Engine {
   void set_grad_mode(GradMode mode) { grad_mode_ = mode; }
   Tape* tape() const { return tape_; }
   void set_tape(Tape* tape) { tape_ = tape; }
+  // Whether a chunk is updated as soon as its gradients of the step are
+  // complete, under the rest of backward: where no update waits for all
+  // gradients' norm.
+  void set_update_at_once(bool on) { update_at_once_ = on; }
   bool checkpoint_activations() const { return checkpoint_activations_; }
   void set_checkpoint_activations(bool on) { checkpoint_activations_ = on; }
   // d(objective)/d(loss of this micro batch) = 1 / micro batches of the step.
@@ -233,6 +238,7 @@ class Engine {
   absl::Status MoveEarlyGradient(Parameter& parameter);
   // The parameter is READY_FOR_REDUCE; reduces its chunk if it was the last.
   absl::Status GradientComplete(const Parameter& parameter);
+  absl::Status UpdateChunk(ChunkId chunk);
   absl::Status PayloadsHoldParameters(ChunkId chunk, absl::string_view op);
   absl::Status Transition(Parameter& parameter, TensorState to,
                           absl::string_view op);
@@ -258,6 +264,7 @@ class Engine {
   GradMode grad_mode_ = GradMode::kOff;
   Tape* tape_ = nullptr;
   bool checkpoint_activations_ = false;
+  bool update_at_once_ = false;
   ExpectedUses announced_;
   ExpectedUses* checkpoint_uses_ = nullptr;
   int64_t next_tensor_id_ = 0;

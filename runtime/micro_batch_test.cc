@@ -161,6 +161,35 @@ TEST_F(MicroBatchTest, TensorWithoutElementsTakesWhatTheDryPassSays) {
   EXPECT_EQ(*loss, *expected);
 }
 
+// The operators of a step that are the optimizer's: "r3" for reduce(3), "u3".
+std::string OptimizerOps(const StepTrace& trace) {
+  std::string text;
+  for (const OpRecord& op : trace.ops) {
+    if (op.kind == OpKind::kCompute) continue;
+    absl::StrAppend(&text, text.empty() ? "" : " ",
+                    op.kind == OpKind::kReduce ? "r" : "u",
+                    op.chunks[0].chunk.value);
+  }
+  return text;
+}
+
+TEST_F(MicroBatchTest,
+       ChunksAreUpdatedAsTheirGradientsLandUnlessTheyAreClipped) {
+  for (const bool clipped : {false, true}) {
+    TrainerOptions options;
+    options.shape = {.batch = 1, .length = 4, .micro_batches = 2};
+    options.memory.chunk_bytes = 256;  // a chunk for each parameter
+    options.optimizer.gradient_clipping = clipped ? 1 : 0;
+    const auto trainer = Trainer::Create(&engine_, &model_, options);
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    const StepTrace& trace = *(*trainer)->training_trace();
+    EXPECT_EQ(trace.global_norm, clipped);
+    ASSERT_EQ(trace.chunks.size(), 3u);  // wte, fc.weight, fc.bias
+    EXPECT_EQ(OptimizerOps(trace), clipped ? "r1 r2 r0 r1 r2 r0 u0 u1 u2"
+                                           : "r1 r2 r0 r1 u1 r2 u2 r0 u0");
+  }
+}
+
 TEST_F(MicroBatchTest, RefusalAndFailureLeaveTheEngineToTheNextTrainer) {
   const auto expected = TrainOneStep(kUnlimitedBytes);
   ASSERT_TRUE(expected.ok()) << expected.status();

@@ -112,6 +112,7 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
     bus_.h2d_bytes_per_s = bus_.d2h_bytes_per_s = options_.bus_bytes_per_s;
   }
   engine_->set_checkpoint_activations(options_.checkpoint_activations);
+  engine_->set_update_at_once(options_.optimizer.gradient_clipping == 0);
   CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
                                 options_.shape.micro_batches > 1,
                                 RooflineOf(options_.threads))

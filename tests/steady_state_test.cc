@@ -101,6 +101,7 @@ TEST(SteadyState, EvaluationsBetweenStepsLeaveTrainingAsItWas) {
     const uint64_t seed = MixKey(kSeed, 2000 + i);
     TrainingCase c = RandomModel(seed);
     Random random(seed, 1);
+    c.other_batch = 0;  // one plan of training to compare
     c.evaluate_after = 1;
     c.options.eval_batch = random.Uniform(1, 5);
     c.steps = 5;
