@@ -2,6 +2,7 @@
 #ifndef CASTOR_CLI_COMMAND_H_
 #define CASTOR_CLI_COMMAND_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,32 @@ struct PlanArguments {
   std::vector<std::string> overrides;
 };
 int PlanRun(const PlanArguments& arguments);
+
+struct TraceViewArguments {
+  std::string trace_path;
+  std::string compare_path;  // "": none
+  std::optional<int> port;   // 0: any free one
+};
+int ViewTrace(const TraceViewArguments& arguments);
+
+struct TraceExportArguments {
+  std::string trace_path;
+  std::string out_path;
+  std::string format;        // "": as out_path tells
+  std::string compare_path;  // "": none
+};
+int ExportTrace(const TraceExportArguments& arguments);
+
+// An empty string: as the run had it, or no file.
+struct ReplayArguments {
+  std::string trace_path;
+  std::string device_memory, host_memory;  // sizes
+  std::string policy, bus_gbps, prefetch;
+  bool sweep = false;
+  std::string csv_path;
+  std::string picture_path;
+};
+int ReplayTrace(const ReplayArguments& arguments);
 
 // checkpoint: a file, or a directory of which the newest valid one is taken.
 int Export(const std::string& checkpoint, const std::string& directory);

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "cli/command.h"
 
 namespace castor::cli {
@@ -35,25 +36,71 @@ CLI::Validator NotEmpty() {
 }
 
 // What CLI11 found wrong, in our words where its own do not help.
+// `path` leads to `app`, of which `arguments` are.
 absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error,
-                        const std::string& first_argument) {
+                        const std::string& path,
+                        absl::Span<char* const> arguments) {
   const auto commands = app.get_subcommands(nullptr);
+  if (commands.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(error.what(), " (see ", path, " --help)"));
+  }
+  const std::string first = arguments.empty() ? "" : arguments[0];
   std::string names;
   for (const CLI::App* command : commands) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", command->get_name());
-    if (command->get_name() == first_argument) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(error.what(), " (see castor ", first_argument,
-                       " --help)"));
+    const std::string name = command->get_name();
+    absl::StrAppend(&names, names.empty() ? "" : ", ", name);
+    if (name == first) {
+      return UsageError(*command, error, absl::StrCat(path, " ", name),
+                        arguments.subspan(1));
     }
   }
-  const bool option = !first_argument.empty() && first_argument[0] == '-';
+  const bool option = !first.empty() && first[0] == '-';
   return absl::InvalidArgumentError(absl::StrCat(
-      first_argument.empty()
+      first.empty()
           ? "a subcommand is needed"
           : absl::StrCat(option ? "unknown option \"" : "unknown subcommand \"",
-                         first_argument, "\""),
-      "; there are ", names, " (see castor --help)"));
+                         first, "\""),
+      "; there are ", names, " (see ", path, " --help)"));
+}
+
+// Both `castor trace` commands take one trace, or two.
+void AddTraces(CLI::App* command, std::string* trace, std::string* compare) {
+  command
+      ->add_option("TRACE", *trace,
+                   "the file that castor train --trace wrote; its run may "
+                   "still go on")
+      ->required()
+      ->check(NotEmpty());
+  command
+      ->add_option("--compare", *compare,
+                   "show this one beside it, on one scale, and what changed")
+      ->type_name("TRACE")
+      ->check(NotEmpty());
+}
+
+void AddReplay(CLI::App* command, ReplayArguments* replay) {
+  command->add_option("TRACE", replay->trace_path, "a trace of a run")
+      ->required();
+  const auto add = [&](const char* option, std::string* value,
+                       const char* type, const char* text) {
+    command->add_option(option, *value, text)
+        ->type_name(type)
+        ->check(NotEmpty());
+  };
+  add("--device-memory", &replay->device_memory, "SIZE",
+      "the device's budget, as in a configuration: 8GiB, unlimited");
+  add("--host-memory", &replay->host_memory, "SIZE", "the host's budget");
+  add("--policy", &replay->policy, "POLICY", "cuda, cpu or auto");
+  add("--bus-gbps", &replay->bus_gbps, "GB/s",
+      "the bus's speed in each direction");
+  add("--prefetch", &replay->prefetch, "BOOL", "true or false");
+  command->add_flag("--sweep", replay->sweep,
+                    "over the budgets from the smallest that fits to what "
+                    "everything takes, and over every policy without --policy");
+  add("--csv", &replay->csv_path, "FILE", "write the table to this file");
+  add("--picture", &replay->picture_path, "FILE",
+      "draw the sweep into this SVG file");
 }
 
 int Main(int argc, char** argv) {
@@ -105,6 +152,11 @@ int Main(int argc, char** argv) {
       "plan", "Says whether a run fits and what it moves; trains nothing.");
   AddConfig(plan_command, &plan.config_path, &plan.overrides);
 
+  ReplayArguments replay;
+  AddReplay(app.add_subcommand("replay",
+                               "Plans a recorded run under other conditions."),
+            &replay);
+
   std::string checkpoint, directory;
   CLI::App* export_command = app.add_subcommand(
       "export", "Writes a checkpoint as a Hugging Face directory.");
@@ -115,6 +167,37 @@ int Main(int argc, char** argv) {
   export_command->add_option("DIR", directory, "the directory to write")
       ->required();
 
+  CLI::App* trace_command =
+      app.add_subcommand("trace", "Shows or exports the trace of a run.");
+  trace_command->require_subcommand(1);
+  TraceViewArguments view;
+  CLI::App* view_command = trace_command->add_subcommand(
+      "view", "Shows a trace in a browser on this machine.");
+  AddTraces(view_command, &view.trace_path, &view.compare_path);
+  view_command
+      ->add_option("--port", view.port,
+                   "serve at this port of 127.0.0.1; 0: any free one")
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535));
+  TraceExportArguments trace_export;
+  CLI::App* trace_export_command = trace_command->add_subcommand(
+      "export", "Writes a trace as a page, for Perfetto, or as tables.");
+  AddTraces(trace_export_command, &trace_export.trace_path,
+            &trace_export.compare_path);
+  trace_export_command
+      ->add_option("OUT", trace_export.out_path,
+                   "the file to write; of csv the directory")
+      ->required()
+      ->check(NotEmpty());
+  trace_export_command
+      ->add_option("--format", trace_export.format,
+                   "html: the viewer with the trace, one file; perfetto: a "
+                   "file for ui.perfetto.dev; csv: tables. Without it, as "
+                   "OUT's name tells: perfetto for .json, csv for .csv and "
+                   "directories, else html")
+      ->type_name("html|perfetto|csv")
+      ->check(CLI::IsMember({"html", "perfetto", "csv"}));
+
   CLI::App* info_command =
       app.add_subcommand("info", "Prints what this machine offers.");
 
@@ -122,11 +205,15 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    return Fail(UsageError(app, error, argc > 1 ? argv[1] : ""));
+    return Fail(UsageError(app, error, "castor",
+                           absl::MakeSpan(argv, argc).subspan(argc > 0)));
   }
   if (*train_command) return Train(train);
   if (*plan_command) return PlanRun(plan);
+  if (app.got_subcommand("replay")) return ReplayTrace(replay);
   if (*export_command) return Export(checkpoint, directory);
+  if (*view_command) return ViewTrace(view);
+  if (*trace_export_command) return ExportTrace(trace_export);
   if (*info_command) return Info();
   return kUserError;
 }

@@ -14,11 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/annotate.h"
-#include "base/atomic_file.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/live/live_run.h"
 #include "cli/memory_picture.h"
+#include "cli/output_file.h"
 #include "cli/report.h"
 #include "cli/run_trace.h"
 #include "cli/session.h"
@@ -38,25 +38,8 @@ void OnInterrupt(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
-// Says now what would otherwise be known only when the work is done. What
-// takes its name by a rename must not take that of a directory or device.
-absl::Status CheckWritable(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::exists(path, error) &&
-      !std::filesystem::is_regular_file(path, error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is no regular file"));
-  }
-  return AtomicFile::Create(path).status();
-}
-
 absl::Status WriteSummary(const std::string& path, const std::string& text) {
-  if (path.empty()) return absl::OkStatus();
-  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file,
-                          AtomicFile::Create(path));
-  CASTOR_RETURN_IF_ERROR(
-      file->Append(text.data(), static_cast<int64_t>(text.size())));
-  return file->Commit();
+  return path.empty() ? absl::OkStatus() : WriteWhole(path, text);
 }
 
 // DIR.1, DIR.2, ...: the first that is not there.
@@ -403,11 +386,7 @@ absl::Status TrainOrRefuse(TrainArguments arguments) {
       const Config config,
       LoadConfig(arguments.config_path, arguments.overrides));
   if (!arguments.summary_path.empty()) {
-    // A rename would put the file in a link's place, not in its target's.
-    std::error_code error;
-    const auto target =
-        std::filesystem::canonical(arguments.summary_path, error);
-    if (!error) arguments.summary_path = target.string();
+    arguments.summary_path = LinkTarget(arguments.summary_path);
     CASTOR_RETURN_IF_ERROR(
         Annotate("--summary", CheckWritable(arguments.summary_path)));
   }

@@ -1,0 +1,60 @@
+#include "cli/trace_source.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tracer/analysis/view_json.h"
+#include "tracer/trace_file.h"
+
+namespace castor::cli {
+
+absl::StatusOr<TraceView> LoadTrace(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("trace file \"", path, "\": ", std::strerror(errno)));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("trace file \"", path, "\" is no regular file"));
+  }
+  CASTOR_ASSIGN_OR_RETURN(const TraceContents contents, ReadTraceFile(path));
+  return BuildTraceView(contents,
+                        std::filesystem::path(path).filename().string());
+}
+
+TraceSource::Stamp TraceSource::StampOf(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return {-1, -1, -1, -1};
+  return {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
+          info.st_size,
+          info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec};
+}
+
+absl::StatusOr<std::shared_ptr<const std::string>> TraceSource::Json() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  // Taken before reading: what changes meanwhile is read next time.
+  std::vector<Stamp> stamps;
+  for (const std::string& path : paths_) stamps.push_back(StampOf(path));
+  if (json_ != nullptr && stamps == stamps_) return json_;
+  json_ = nullptr;
+  std::vector<TraceView> views;
+  for (const std::string& path : paths_) {
+    CASTOR_ASSIGN_OR_RETURN(TraceView view, LoadTrace(path));
+    views.push_back(std::move(view));
+  }
+  json_ = std::make_shared<const std::string>(
+      views.size() == 1 ? PageJson(views[0]) : PageJson(views[0], views[1]));
+  stamps_ = std::move(stamps);
+  return json_;
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,45 @@
+// One or two trace files, as the viewer shows them.
+#ifndef CASTOR_CLI_TRACE_SOURCE_H_
+#define CASTOR_CLI_TRACE_SOURCE_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tracer/analysis/trace_view.h"
+
+namespace castor::cli {
+
+// Reads `path` and derives its view. InvalidArgument, NotFound: it is no trace,
+// or cannot be read, and why.
+absl::StatusOr<TraceView> LoadTrace(const std::string& path);
+
+class TraceSource {
+ public:
+  // `paths`: one trace, or two to compare.
+  explicit TraceSource(std::vector<std::string> paths)
+      : paths_(std::move(paths)) {}
+
+  // The page's data, PageJson of the traces' views. Read anew when a file has
+  // changed since the last call: the trace of a run that goes on. Thread-safe;
+  // one thread reads, the others wait for what it has read.
+  absl::StatusOr<std::shared_ptr<const std::string>> Json();
+
+ private:
+  // Of a file: device, inode, bytes, time of the last change in ns.
+  using Stamp = std::array<int64_t, 4>;
+  static Stamp StampOf(const std::string& path);
+
+  const std::vector<std::string> paths_;
+  std::mutex mutex_;
+  std::vector<Stamp> stamps_;                // of what json_ was made from
+  std::shared_ptr<const std::string> json_;  // null: not read
+};
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_TRACE_SOURCE_H_
