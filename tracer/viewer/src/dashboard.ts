@@ -57,6 +57,7 @@ const charts = {
   bus: new LiveChart({
     title: 'Bus, bytes a step',
     format: formatBytes,
+    binary: true,
     curves: [
       {label: 'to the device', color: 'fetch'},
       {label: 'to the host', color: 'copy_back'},
@@ -66,6 +67,7 @@ const charts = {
   device: new LiveChart({
     title: 'Device memory',
     format: formatBytes,
+    binary: true,
     curves: [
       {label: 'in use', color: 'accent'},
       {label: 'peak', color: 'category-2'},
@@ -76,6 +78,7 @@ const charts = {
   host: new LiveChart({
     title: 'Host memory',
     format: formatBytes,
+    binary: true,
     curves: [
       {label: 'in use', color: 'accent'},
       {label: 'budget', color: 'budget', dashed: true},
@@ -166,17 +169,16 @@ function showMemory(): void {
   if (!now || !run) return;
   const sum = (list: number[]) => list.reduce((a, b) => a + b, 0);
   const budget = (bytes: number|null) =>
-      bytes === null ? 'unlimited' : formatBytes(bytes);
+      bytes === null ? ', without a budget' : ` of ${formatBytes(bytes)}`;
   const row = (cells: string[], head: Node|string) =>
       h('tr', {}, h('th', {scope: 'row'}, head),
         ...cells.map((cell) => h('td', {}, cell)));
   replace(
       memory, h('h2', {}, 'Memory now, by category'),
-      `device, ${formatBytes(sum(now.device))} of ${
+      `device: ${formatBytes(sum(now.device))}${
           budget(run.device_budget_bytes)}`,
       bar(now.device, run.device_budget_bytes),
-      `host, ${formatBytes(sum(now.host))} of ${
-          budget(run.host_budget_bytes)}`,
+      `host: ${formatBytes(sum(now.host))}${budget(run.host_budget_bytes)}`,
       bar(now.host, run.host_budget_bytes),
       h('table', {},
         h('thead', {}, row(['device', 'at its peak', 'host', 'at its peak'],

@@ -2,6 +2,7 @@
 import uPlot from 'uplot';
 
 import {h} from './dom';
+import {formatCount} from './format';
 import type {Palette} from './palette';
 
 export interface Curve {
@@ -20,9 +21,16 @@ export interface ChartOptions {
   curves: Curve[];
   /** The scale begins at 0, whatever the values. */
   fromZero?: boolean;
+  /** Ticks at powers of two and their multiples: bytes. */
+  binary?: boolean;
 }
 
 const kHeight = 180;
+
+// Steps between ticks: 1, 2, 5, 10, ... and 1, 2, 4, 8, ...
+const kWhole = [0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap(
+    (n) => [1, 2, 5].map((digit) => digit * 10 ** n));
+const kBinary = Array.from({length: 53}, (_, n) => 2 ** n);
 
 export class LiveChart {
   readonly element: HTMLElement;
@@ -50,11 +58,20 @@ export class LiveChart {
             y: {range: (_, least, most) => this.range(least, most)},
           },
           axes: [
-            {...axis, incrs: [1, 2, 5].flatMap(
-                (n) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((p) => n * p))
-                .sort((a, b) => a - b)},
-            {...axis, size: 72, values: (_, at) => at.map(options.format)},
+            {...axis, incrs: kWhole, values: (_, at) => at.map(formatCount)},
+            {
+              ...axis,
+              size: 72,
+              values: (_, at) => at.map(options.format),
+              ...(options.binary ? {incrs: kBinary} : {}),
+            },
           ],
+          legend: {
+            markers: {
+              width: 2,
+              stroke: (_, i) => `var(--${options.curves[i - 1]?.color})`,
+            },
+          },
           series: [
             {label: 'step'},
             ...options.curves.map((curve): uPlot.Series => ({
@@ -64,7 +81,7 @@ export class LiveChart {
               ...(curve.dashed ? {dash: [6, 4]} : {}),
               ...(curve.dots ? {
                 paths: () => null,
-                points: {show: true, size: 7, fill: color(curve.color)},
+                points: {show: true, size: 5, fill: color(curve.color)},
               } : {}),
               spanGaps: true,
               value: (_, v) => value(v),
