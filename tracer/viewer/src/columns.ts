@@ -63,11 +63,11 @@ export const kColumns: Record<Tab, Column[]> = {
   waits: [
     column('cause', 'cause', 0, asText, '', true),
     column('remedy', 'what would have avoided it', 0, asText, '', true),
-    column('stream', 'stream', 110,
+    column('stream', 'stream', 92,
            (value, model) => model.laneName(value as number), 'who waited'),
-    column('count', 'waits', 60, asCount),
-    column('total_ns', 'total', 80, asTime),
-    column('max_ns', 'longest', 80, asTime),
+    column('count', 'waits', 50, asCount),
+    column('total_ns', 'total', 68, asTime),
+    column('max_ns', 'longest', 68, asTime),
   ],
   steps: [
     column('step', 'step', 70,

@@ -4,10 +4,16 @@ import {h} from './dom';
 import {formatAs, formatChange, formatCount} from './format';
 
 /** Room that is there to be used: neither good nor bad. */
-const kNeutral = /peak|budget|memory|host bytes/i;
+const kNeutral = /peak|budget|memory|predicted|least/i;
 
 /** More is better; of all other quantities, less. */
 const kMoreIsBetter = new Set(['tokens_per_s', 'bytes_per_s']);
+
+function change(a: number, b: number, unit: string): string {
+  if (!Number.isFinite(a) || !Number.isFinite(b)) return '–';
+  // Nothing has no share.
+  return a === 0 && b > 0 ? `+${formatAs(b, unit)}` : formatChange(b, a);
+}
 
 export function comparisonPanel(
     comparison: Comparison, views: ViewData[]): HTMLElement {
@@ -24,7 +30,7 @@ export function comparisonPanel(
         'tr', {}, h('th', {scope: 'row'}, name), h('td', {}, value(a, unit)),
         h('td', {}, value(b, unit)),
         h('td', {class: gain > 0 ? 'good' : gain < 0 ? 'bad' : ''},
-          known ? formatChange(b, a) : '–'));
+          change(a, b, unit)));
   });
   return h(
       'section', {class: 'comparison', 'aria-label': 'Comparison'},
@@ -32,12 +38,12 @@ export function comparisonPanel(
       h('div', {class: 'pair'},
         h('b', {}, 'A'), h('span', {}, views[0]!.source),
         h('b', {}, 'B'), h('span', {}, views[1]!.source)),
-      comparison.notes.length > 0 ?
-          h('ul', {class: 'advice'},
-            ...comparison.notes.map((note) => h('li', {}, note))) :
-          null,
       h('table', {},
         h('thead', {}, h('tr', {}, h('th', {}, ''), h('th', {}, 'A'),
                          h('th', {}, 'B'), h('th', {}, 'change'))),
-        h('tbody', {}, ...rows)));
+        h('tbody', {}, ...rows)),
+      comparison.notes.length > 0 ?
+          h('ul', {class: 'changes'},
+            ...comparison.notes.map((note) => h('li', {}, note))) :
+          null);
 }

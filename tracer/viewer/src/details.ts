@@ -1,7 +1,7 @@
 // What is known of the thing under the pointer or selected: an operator, a copy,
 // a wait, a chunk, a point of the memory's curve.
 import type {Table} from './data';
-import {h, swatch} from './dom';
+import {breakable, h, swatch} from './dom';
 import {
   clip, formatBytes, formatCount, formatShare, formatTime,
 } from './format';
@@ -24,14 +24,17 @@ class Card {
     const shown = value.filter((part): part is Node|string => part !== null &&
         part !== '');
     if (shown.length === 0) return;
-    this.rows.push(h('dt', {}, name), h('dd', {}, ...shown));
+    this.rows.push(h('dt', {}, name), h('dd', {}, ...shown.map(
+                                  (part) => typeof part === 'string' ?
+                                      breakable(part) :
+                                      part)));
   }
 
   link(text: string, to: Selection, title = ''): HTMLElement {
     return h('button', {
       class: 'link', type: 'button', title: title || undefined,
       click: () => this.select(to),
-    }, clip(text, 120));
+    }, breakable(clip(text, 120)));
   }
 
   done(kind: string, title: string, color: string, ...more: HTMLElement[]):
@@ -39,7 +42,7 @@ class Card {
     return h(
         'div', {class: 'card'},
         h('div', {class: 'kind'}, swatch(color, kind === 'wait'), kind),
-        h('h3', {title: clip(title, 500)}, title), ...more,
+        h('h3', {title: clip(title, 500)}, breakable(title)), ...more,
         h('dl', {}, ...this.rows));
   }
 }
@@ -303,6 +306,12 @@ function memoryDetails(
   if (budget) {
     card.row('free of the budget', `${formatBytes(budget - total)} of ${
         formatBytes(budget)}`);
+  }
+  const {hostMemory} = model.data;
+  const host = pointAt(hostMemory, time);
+  if (host >= 0) {
+    card.row('host in use', `${formatBytes(hostMemory.total[host]!)}${
+        run?.hostBudgetBytes ? ` of ${formatBytes(run.hostBudgetBytes)}` : ''}`);
   }
   return card.done(
       'device memory', formatBytes(total), 'category-0');

@@ -31,6 +31,18 @@ function present(children: Child[]): (Node|string)[] {
           child !== false);
 }
 
+/** A name that may be broken after its dots and slashes. */
+export function breakable(name: string): Node {
+  const result = document.createDocumentFragment();
+  for (const part of name.split(/(?<=[./])(?=.)/)) {
+    if (result.childNodes.length > 0) {
+      result.append(document.createElement('wbr'));
+    }
+    result.append(part);
+  }
+  return result;
+}
+
 /** A square of a colour of palette.css. */
 export function swatch(color: string, striped = false): HTMLElement {
   const element = h('span', {

@@ -1,6 +1,6 @@
 // A lane per stream: what it did, and in stripes where it stood still. Only the
 // first, of compute, is full height then: where the others wait for their turn,
-// nothing is lost.
+// nothing is lost, and a thin line says so.
 import {fitting, haloText} from './canvas';
 import {clip, clipName} from './format';
 import {workColorName} from './palette';
@@ -52,8 +52,12 @@ export function drawLanes(frame: Frame, box: Box): void {
         context.fillStyle = name === 'wait' && right - x > 3 ?
             striped :
             palette.color(name);
-        const thin = name === 'wait' && lane > 0;
-        const height = thin ? Math.max(3, place.height >> 2) : place.height;
+        const quiet = name === 'wait' && lane > 0;
+        if (quiet) {
+          context.globalAlpha *= 0.6;
+          context.fillStyle = palette.color(name);
+        }
+        const height = quiet ? 2 : place.height;
         context.fillRect(
             x, place.y + (place.height - height >> 1), right - x, height);
         context.globalAlpha = 1;

@@ -8,9 +8,12 @@ import {lowerBound} from './runs';
 import {byteTicks} from './scale';
 import {type Box, type Frame, drawSteps, kFont, kGutter, within} from './track';
 
-/** Points of a curve to draw: of those within one pixel the highest. */
+/**
+ * Points of a curve to draw: of those within one pixel the highest. The last one
+ * holds until `end`.
+ */
 export function columns(
-    curve: Curve, axis: Axis, width: number,
+    curve: Curve, axis: Axis, width: number, end: number,
     draw: (point: number, x: number, right: number) => void): void {
   const {time, total} = curve;
   const count = time.length;
@@ -25,7 +28,8 @@ export function columns(
       if (total[next]! > total[best]!) best = next;
       next++;
     }
-    const until = next < count ? time[next]! : axis.end;
+    const until = next < count ? time[next]! :
+                                 Math.max(time[count - 1]!, end);
     const right =
         Math.min(width, Math.round((until - axis.start) * scale));
     draw(best, x, Math.max(x + 1, right));
@@ -82,7 +86,7 @@ export function drawMemory(frame: Frame, box: Box, scale: MemoryScale): void {
     drawSteps(frame, box);
     // From the whole stack down to its lowest part, each over the last.
     const places: number[] = [];
-    columns(memory, axis, width, (point, x, right) => {
+    columns(memory, axis, width, model.extent.end, (point, x, right) => {
       places.push(point, x, right);
     });
     const n = categories.length;
@@ -140,7 +144,7 @@ function drawPredicted(
     context.lineWidth = thickness;
     context.beginPath();
     let first = true;
-    columns(curve, axis, width, (point, x, right) => {
+    columns(curve, axis, width, frame.model.extent.end, (point, x, right) => {
       const y = level(curve.total[point]!) + 0.5;
       if (first || dense) context.moveTo(x, y);
       else context.lineTo(x, y);

@@ -221,15 +221,15 @@ function parseMemory(from: Reader, categories: number): Memory {
   const time = from.column('time', count);
   if (ascending(time)) throw new DataError(`${from.path}.time goes back`);
   if (count > 0) {
-    const points = from.at('bytes').list();
-    if (points.length !== count) {
-      throw new DataError(`${from.path}.bytes has ${points.length} entries, not ${
-          count}`);
-    }
-    points.forEach((point, i) => {
-      const list = new Reader(point, `${from.path}.bytes[${i}]`).numbers();
-      for (let c = 0; c < categories; c++) {
-        const value = Math.max(0, list[c] ?? 0);
+    // A list of points for each category.
+    const lists = from.at('bytes').each((list) => list.numbers());
+    lists.slice(0, categories).forEach((list, c) => {
+      if (list.length !== count) {
+        throw new DataError(`${from.path}.bytes[${c}] has ${
+            list.length} entries, not ${count}`);
+      }
+      for (let i = 0; i < count; i++) {
+        const value = Math.max(0, list[i]!);
         bytes[i * categories + c] = value;
         total[i]! += value;
       }

@@ -5,7 +5,7 @@ import {fitting} from './canvas';
 import {clipName} from './format';
 import {type Box, type Frame, drawSteps, kFont, kGutter, within} from './track';
 
-const kLeastRow = 5;
+const kLeastRow = 3;
 const kMostRow = 22;
 
 /** The height that rows can make use of. */
@@ -87,12 +87,15 @@ export function drawResidency(frame: Frame, box: Box, scroll: number): void {
   for (let chunk = first; chunk < last; chunk++) {
     const selected = chunk === frame.selectedChunk;
     const hit = hits?.chunks.has(chunk) ?? false;
-    if (chunk % every !== 0 && !selected) continue;
+    // Where numbers are close, the selected one takes its neighbours' room.
+    const covered = !selected && frame.selectedChunk >= 0 &&
+        Math.abs(chunk - frame.selectedChunk) * height < kFont;
+    if (chunk % every !== 0 && !selected || covered) continue;
     const y = box.y + chunk * height - scroll + bar / 2 + 0.5;
     if (selected || hit) {
+      const tall = Math.max(bar + 1, selected ? kFont : 1);
       context.fillStyle = palette.color(selected ? 'accent' : 'hover');
-      context.fillRect(
-          0, y - bar / 2 - 1, kGutter - 3, Math.max(bar + 1, kFont));
+      context.fillRect(0, y - tall / 2, kGutter - 3, tall);
     }
     context.fillStyle =
         palette.color(selected ? 'on-accent' : hit ? 'text' : 'soft');

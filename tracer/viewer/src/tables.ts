@@ -8,6 +8,8 @@ import type {Model} from './model';
 import {sortRows} from './order';
 
 const kRowHeight = 22;
+/** Causes and remedies are sentences: two lines of them. */
+const kTallRowHeight = 38;
 
 export interface TableEvents {
   tab: (tab: Tab) => void;
@@ -41,6 +43,7 @@ export class Tables {
   private readonly switcher: HTMLElement;
   private state: TableState|null = null;
   private current = 0;
+  private rowHeight = kRowHeight;
 
   constructor(private readonly events: TableEvents) {
     this.tabs = h('div', {class: 'tabs', role: 'tablist', keydown:
@@ -67,6 +70,8 @@ export class Tables {
     this.state = state;
     const {tab, sort, model} = state;
     const table = model.data.tables[tab];
+    this.rowHeight = tab === 'waits' ? kTallRowHeight : kRowHeight;
+    this.rows.classList.toggle('tall', tab === 'waits');
     this.order = sortRows(
         table, sort?.column ?? null, sort?.descending ?? false,
         state.keep ?? undefined);
@@ -80,7 +85,7 @@ export class Tables {
     this.count.textContent = this.order.length === table.rows ?
         `${formatCount(table.rows)} rows` :
         `${formatCount(this.order.length)} of ${formatCount(table.rows)} rows`;
-    this.spacer.style.height = `${this.order.length * kRowHeight}px`;
+    this.spacer.style.height = `${this.order.length * this.rowHeight}px`;
     this.fill();
   }
 
@@ -160,10 +165,11 @@ export class Tables {
     const template = this.template(columns);
     // Even, for the stripes of even rows.
     const first = Math.max(
-        0, Math.floor(this.body.scrollTop / kRowHeight / 2) * 2 - 2);
+        0, Math.floor(this.body.scrollTop / this.rowHeight / 2) * 2 - 2);
     const last = Math.min(
         order.length,
-        Math.ceil((this.body.scrollTop + this.body.clientHeight) / kRowHeight) +
+        Math.ceil((this.body.scrollTop + this.body.clientHeight) /
+                  this.rowHeight) +
             2);
     const shown: HTMLElement[] = [];
     for (let at = first; at < last; at++) {
@@ -189,12 +195,12 @@ export class Tables {
       element.style.gridTemplateColumns = template;
       shown.push(element);
     }
-    this.rows.style.transform = `translateY(${first * kRowHeight}px)`;
+    this.rows.style.transform = `translateY(${first * this.rowHeight}px)`;
     this.rows.replaceChildren(...shown);
   }
 
   private key(event: KeyboardEvent): void {
-    const page = Math.max(1, Math.floor(this.body.clientHeight / kRowHeight) - 1);
+    const page = Math.max(1, Math.floor(this.body.clientHeight / this.rowHeight) - 1);
     const moves: Record<string, number> = {
       ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page,
       Home: -this.order.length, End: this.order.length,
@@ -203,9 +209,9 @@ export class Tables {
     if (by !== undefined) {
       this.current = Math.max(
           0, Math.min(this.order.length - 1, this.current + by));
-      const y = this.current * kRowHeight;
+      const y = this.current * this.rowHeight;
       if (y < this.body.scrollTop) this.body.scrollTop = y;
-      const least = y + kRowHeight - this.body.clientHeight;
+      const least = y + this.rowHeight - this.body.clientHeight;
       if (this.body.scrollTop < least) this.body.scrollTop = least;
       this.fill();
     } else if (event.key === 'Enter' && this.state && this.order.length > 0) {

@@ -248,7 +248,8 @@ describe('Details', () => {
       const point = view.memory.op.findIndex(
           (op: number, p: number) => op === moment &&
               view.memory.step[p] === view.spans.step[i]);
-      assert.ok(text.includes(formatBytes(sum(view.memory.bytes[point]))));
+      assert.ok(text.includes(formatBytes(
+          sum(view.memory.bytes.map((list: number[]) => list[point]!)))));
       // And lead to its chunk.
       const chunk = view.spans.chunk[i];
       await page.locator('.details .link').last().click();

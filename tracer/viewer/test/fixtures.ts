@@ -294,6 +294,11 @@ export function makeView(options: FixtureOptions = {}): any {
        chunkBytes, budget, chunks, options});
 }
 
+/** Points of all categories as a list of points for each category. */
+function byCategory(points: number[][]): number[][] {
+  return [0, 1, 2, 3, 4, 5].map((c) => points.map((point) => point[c]!));
+}
+
 /** Columns, tables and the summary. */
 function finish(run: any): any {
   const {memory, stepRows, ops, chunkBytes, budget, chunks, options} = run;
@@ -401,11 +406,13 @@ function finish(run: any): any {
       note: column((s) => s.note ? intern(s.note) : -1),
     },
     strings,
-    memory,
+    memory: {...memory, bytes: byCategory(memory.bytes)},
     host_memory: {
       time: [0, 1_000_000],
-      bytes: [[0, 0, 0, 0, 0, 0],
-              [chunks * chunkBytes, 0, 3 * chunks * chunkBytes, 0, 0, 9 * kMiB]],
+      bytes: byCategory([
+        [0, 0, 0, 0, 0, 0],
+        [chunks * chunkBytes, 0, 3 * chunks * chunkBytes, 0, 0, 9 * kMiB],
+      ]),
     },
     predicted_memory: run.predicted,
     peak: memory.time.length === 0 ? null : {
@@ -579,7 +586,7 @@ export function makeHostile(): any {
   view.spans.moment[5] = -77;
   view.spans.label[6] = 9e9;
   view.spans.end[7] = Number.MAX_SAFE_INTEGER;
-  view.memory.bytes[1][0] = Number.MAX_SAFE_INTEGER;
+  view.memory.bytes[0][1] = Number.MAX_SAFE_INTEGER;
   return view;
 }
 

@@ -1,4 +1,5 @@
-// Runs one suite of the viewer's tests: node test/run.mjs unit|browser
+// Runs one suite of the viewer's tests: node test/run.mjs unit|browser, or
+// served CASTOR, where CASTOR is the program that serves the pages.
 //
 // Bundles test/SUITE_*.test.ts and runs it by node's own test runner. With
 // XML_OUTPUT_FILE set, as Bazel sets it, writes what passed and what failed there
@@ -6,7 +7,7 @@
 import {spawnSync} from 'node:child_process';
 import {mkdtempSync, readdirSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {join} from 'node:path';
+import {join, resolve} from 'node:path';
 import {fileURLToPath, pathToFileURL} from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -24,8 +25,10 @@ const packagesFromHere = {
 };
 
 const suite = process.argv[2];
-if (suite !== 'unit' && suite !== 'browser') {
-  console.error('usage: node test/run.mjs unit|browser');
+const castor = process.argv[3];
+if (!['unit', 'browser', 'served'].includes(suite) ||
+    (suite === 'served') !== (castor !== undefined)) {
+  console.error('usage: node test/run.mjs unit|browser|served CASTOR');
   process.exit(2);
 }
 let esbuild;
@@ -58,7 +61,11 @@ try {
   const files = readdirSync(folder).map((name) => join(folder, name));
   const result = spawnSync(
       process.execPath, ['--enable-source-maps', ...reporters, '--test', ...files],
-      {stdio: 'inherit', env: {...process.env, VIEWER_TEST_TMP: folder}});
+      {stdio: 'inherit', env: {
+        ...process.env,
+        VIEWER_TEST_TMP: folder,
+        ...(castor ? {CASTOR: resolve(castor)} : {}),
+      }});
   status = result.status ?? 1;
 } finally {
   rmSync(folder, {recursive: true, force: true});

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs a suite of the viewer's tests under Bazel: run.sh unit|browser
+# Runs a suite of the viewer's tests under Bazel, as run.mjs has them.
 set -u
 # The real place, beside which node_modules is.
 here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"

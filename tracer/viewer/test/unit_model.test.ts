@@ -164,9 +164,9 @@ describe('Memory', () => {
       total: Float64Array.from([5, 9, 1, 2, 7]),
     };
     const points: number[][] = [];
-    columns(curve, new Axis({start: 0, end: 1000}), 100,
+    columns(curve, new Axis({start: 0, end: 1000}), 100, 900,
             (point, x, right) => points.push([point, x, right]));
-    assert.deepEqual(points, [[1, 0, 50], [4, 50, 100]]);
+    assert.deepEqual(points, [[1, 0, 50], [4, 50, 90]]);
   });
 
   it('holds a value from before the shown range', () => {
@@ -176,7 +176,7 @@ describe('Memory', () => {
     const axis = new Axis({start: 0, end: 1000});
     axis.set(500, 800);
     const points: number[][] = [];
-    columns(curve, axis, 100,
+    columns(curve, axis, 100, 1000,
             (point, x, right) => points.push([point, x, right]));
     assert.deepEqual(points, [[0, 0, 100]]);
   });
@@ -228,6 +228,7 @@ describe('View', () => {
     wrong((v) => v.spans.bytes[3] = '9', /spans\.bytes is not a list of numb/);
     wrong((v) => v.spans.start[5] = 1e12, /spans\.start is not ascending/);
     wrong((v) => v.memory.bytes[2] = {}, /memory\.bytes\[2\] is not a list/);
+    wrong((v) => v.memory.bytes[2].pop(), /memory\.bytes\[2\] has/);
     wrong((v) => v.steps[1] = 3, /steps\[1\] is not an object/);
     wrong((v) => v.run.title = [], /run\.title is not a string/);
     wrong((v) => v.tables.waits.count.pop(), /tables\.waits/);
