@@ -93,7 +93,7 @@ absl::Status Refused(Refusal refusal, PlacementPolicy policy,
 }
 
 ReplayResult Timed(PlacementPolicy policy, const PlanRequest& request,
-                   Plan plan, const BlockMoves& moves) {
+                   Plan plan, const std::vector<BlockMoves>& moves) {
   ReplayResult result;
   result.policy = policy;
   result.request = request;

@@ -171,7 +171,8 @@ std::string SweepCsv(const RecordedRun& run,
   std::string text =
       "device_budget_bytes,policy,step_ns,tokens_per_second,stall_ns,"
       "device_peak_bytes,peak_operator,host_bytes,h2d_bytes,least_h2d_bytes,"
-      "d2h_bytes,device_side_chunks,chunks,as_recorded\n";
+      "d2h_bytes,device_side_chunks,chunks,as_recorded,measured_step_ns,"
+      "measured_device_peak_bytes\n";
   for (const SweepPoint& point : sweep) {
     const ReplayResult& result = point.result;
     const PlanCost& cost = result.cost;
@@ -183,14 +184,18 @@ std::string SweepCsv(const RecordedRun& run,
     }
     op += '"';
     absl::StrAppendFormat(&text,
-                          "%d,%s,%d,%.1f,%d,%d,%s,%d,%d,%d,%d,%d,%d,%d\n",
+                          "%d,%s,%d,%.1f,%d,%d,%s,%d,%d,%d,%d,%d,%d,%d,%s\n",
                           point.device_bytes, PolicyName(point.policy),
                           cost.step_ns, TokensPerSecond(run, cost.step_ns),
                           cost.stall_ns, cost.device_peak_bytes, op,
                           cost.host_bytes, cost.h2d_bytes,
                           result.least_h2d_bytes, cost.d2h_bytes,
                           result.device_sides, result.plan.side.size(),
-                          result.own ? 1 : 0);
+                          result.own ? 1 : 0,
+                          result.own && run.measured.steps > 0
+                              ? absl::StrCat(run.measured.step_ns, ",",
+                                             run.measured.device_peak_bytes)
+                              : ",");
   }
   return text;
 }

@@ -19,7 +19,8 @@ std::string SweepTable(const RecordedRun& run,
 // Step time over the budget, a letter per policy, in characters.
 std::string SweepPicture(const std::vector<SweepPoint>& sweep);
 
-// A header and a line per point: bytes, nanoseconds, no unit in the cells.
+// A header and a line per point: bytes, nanoseconds, no unit in the cells; what
+// was measured only beside the run's own plan.
 std::string SweepCsv(const RecordedRun& run,
                      const std::vector<SweepPoint>& sweep);
 

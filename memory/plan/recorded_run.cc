@@ -17,9 +17,6 @@
 namespace castor {
 namespace {
 
-// Moves that waited for less are taken not to have waited for a copy.
-constexpr double kWaitsFromNs = 10'000;
-
 template <typename T>
 T Median(std::vector<T> values) {
   if (values.empty()) return T();
@@ -161,20 +158,29 @@ class Durations {
         device_(moments, 0),
         host_(moments, 0),
         moved_(moments, 0),
-        waited_(moments, 0) {
+        waited_for_(moments) {
     AddCompute(Stream("compute"));
     AddRest(Stream("host_compute"));
   }
 
-  void Fill(StepTrace* trace, BusModel* bus, BlockMoves* moves) const {
+  void Fill(StepTrace* trace, BusModel* bus,
+            std::vector<BlockMoves>* moves) const {
     if (steps_.empty()) return;
+    moves->resize(trace->ops.size());
     const double n = static_cast<double>(steps_.size());
     for (size_t t = 0; t < trace->ops.size(); ++t) {
       OpRecord& op = trace->ops[t];
       if (device_[t] > 0) op.duration_ns = std::llround(device_[t] / n);
       if (host_[t] > 0) op.host_duration_ns = std::llround(host_[t] / n);
-      moves->duration_ns.push_back(std::llround(moved_[t] / n));
-      moves->after_copies.push_back(waited_[t] / n >= kWaitsFromNs);
+      BlockMoves& at = (*moves)[t];
+      at.duration_ns = std::llround(moved_[t] / n);
+      for (const auto& [kind, chunk] : waited_for_[t]) {
+        if (chunk < 0 || chunk >= static_cast<int64_t>(trace->chunks.size())) {
+          continue;
+        }
+        (kind == WorkKind::kFetch ? at.after_fetches : at.after_copies_back)
+            .push_back(ChunkId(chunk));
+      }
     }
     double* const speeds[2] = {&bus->h2d_bytes_per_s, &bus->d2h_bytes_per_s};
     for (int direction = 0; direction < 2; ++direction) {
@@ -191,6 +197,8 @@ class Durations {
   }
 
  private:
+  using CopyOf = std::pair<WorkKind, int64_t>;  // kind and chunk
+
   int64_t Stream(absl::string_view name) const {
     if (!contents_.run.has_value()) return -1;
     const std::vector<std::string>& names = contents_.run->streams;
@@ -213,20 +221,27 @@ class Durations {
   void AddCompute(int64_t stream) {
     struct Item {
       const WorkRecord* work;
-      bool wait;
+      const WaitRecord* wait;  // null: it is work
     };
+    std::map<std::pair<int64_t, int64_t>, const WorkRecord*> copies;
+    for (const WorkRecord& work : contents_.works) {
+      if (work.kind == WorkKind::kFetch || work.kind == WorkKind::kCopyBack) {
+        copies[{work.stream, work.count}] = &work;
+      }
+    }
     std::vector<Item> items;
     for (const WorkRecord& work : contents_.works) {
-      if (work.stream == stream) items.push_back({&work, false});
+      if (work.stream == stream) items.push_back({&work, nullptr});
     }
     for (const WaitRecord& wait : contents_.waits) {
-      if (wait.waiter.stream == stream) items.push_back({&wait.waiter, true});
+      if (wait.waiter.stream == stream) items.push_back({&wait.waiter, &wait});
     }
     std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
       return std::pair(a.work->start_ns, a.work->count) <
              std::pair(b.work->start_ns, b.work->count);
     });
-    double moved = 0, waited = 0;
+    double moved = 0;
+    std::set<CopyOf> waited_for;
     const WorkRecord* before = nullptr;
     for (const auto& [work, wait] : items) {
       double pause = 0;
@@ -234,22 +249,32 @@ class Durations {
         pause = static_cast<double>(
             std::max<int64_t>(0, work->start_ns - before->end_ns));
       } else {
-        moved = waited = 0;
+        moved = 0;
+        waited_for.clear();
       }
       before = work;
       if (!Counts(*work)) continue;
       const double length =
           static_cast<double>(work->end_ns - work->start_ns);
       if (work->kind == WorkKind::kOther) {
-        (wait ? waited : moved) += length;
         moved += pause;
-      } else if (wait) {
+        if (wait == nullptr) {
+          moved += length;
+          continue;
+        }
+        for (const WaitRecord::Until& until : wait->until) {
+          const auto copy = copies.find({until.stream, until.count});
+          if (copy == copies.end()) continue;
+          waited_for.insert({copy->second->kind, copy->second->chunk.value});
+        }
+      } else if (wait != nullptr) {
         moved += pause;
       } else if (AtMoment(*work)) {
         const int64_t t = work->moment.value;
         device_[t] += length + pause;
         moved_[t] += std::exchange(moved, 0);
-        waited_[t] += std::exchange(waited, 0);
+        waited_for_[t].merge(waited_for);
+        waited_for.clear();
       }
     }
   }
@@ -272,7 +297,10 @@ class Durations {
 
   const TraceContents& contents_;
   const std::set<int64_t> steps_;
-  std::vector<double> device_, host_, moved_, waited_;  // by moment
+  // By moment. Of what moves waited for, all that any step shows: where it was
+  // over in time, it makes no difference.
+  std::vector<double> device_, host_, moved_;
+  std::vector<std::set<CopyOf>> waited_for_;
   double copy_ns_[2] = {0, 0};
   std::map<int64_t, int64_t> copies_[2];  // of each chunk
 };

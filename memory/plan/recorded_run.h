@@ -39,8 +39,8 @@ struct RecordedRun {
   PlacementPolicy policy = PlacementPolicy::kAuto;
   // Absent where the run was refused, or stopped before it was settled.
   std::optional<Plan> plan;
-  // Under that plan.
-  BlockMoves moves;
+  // Under that plan, by moment; empty: not known.
+  std::vector<BlockMoves> moves;
   MeasuredSteps measured;
   // Evaluation between the steps, where the trace has it: it has to fit too.
   std::vector<AskedStep> evaluations;

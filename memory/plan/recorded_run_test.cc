@@ -59,6 +59,7 @@ class Recording {
     Work(kHost, WorkKind::kReduce, 2, 70, 0);
     Work(kHost, WorkKind::kUpdate, 3, 90, 0);
     Work(kToDevice, WorkKind::kFetch, 4, 250, 0);
+    fetch_count_ = count_;
     contents_.issues.push_back({.step = step_,
                                 .moment = Moment(1),
                                 .used_bytes = 1000 + forward_ns});
@@ -94,7 +95,7 @@ class Recording {
   void Wait(int64_t ns) {
     contents_.waits.push_back({.waiter = Next(kCompute, WorkKind::kOther, -1,
                                               ns),
-                               .until = {{kToDevice, 1}}});
+                               .until = {{kToDevice, fetch_count_}}});
   }
 
   TraceContents contents_;
@@ -102,6 +103,7 @@ class Recording {
   int64_t step_ = 0;
   int64_t now_ns_ = 0;
   int64_t count_ = 0;
+  int64_t fetch_count_ = 0;  // of the last one
 };
 
 TEST(ReadRecordedRun, TakesDurationsOfTheStepsOnTheSettledPlan) {
@@ -131,9 +133,12 @@ TEST(ReadRecordedRun, TakesDurationsOfTheStepsOnTheSettledPlan) {
   EXPECT_EQ(ops[2].host_duration_ns, 70);
   EXPECT_EQ(ops[2].duration_ns, 7);  // never seen on the device
   EXPECT_EQ(ops[3].host_duration_ns, 90);
-  EXPECT_EQ(run->moves.duration_ns, (std::vector<int64_t>{0, 40, 0, 0}));
-  EXPECT_EQ(run->moves.after_copies,
-            (std::vector<bool>{false, true, false, false}));
+  ASSERT_EQ(run->moves.size(), 4u);
+  EXPECT_EQ(run->moves[0].duration_ns, 0);
+  EXPECT_EQ(run->moves[1].duration_ns, 40);
+  EXPECT_TRUE(run->moves[0].after_fetches.empty());
+  EXPECT_EQ(run->moves[1].after_fetches, (std::vector<ChunkId>{ChunkId(0)}));
+  EXPECT_TRUE(run->moves[1].after_copies_back.empty());
   EXPECT_EQ(run->training.request.bus.h2d_bytes_per_s, 4e9);
   EXPECT_EQ(run->training.request.bus.d2h_bytes_per_s, 2e9);
   EXPECT_EQ(run->training.request.device_budget_bytes, 8192);

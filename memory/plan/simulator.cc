@@ -141,7 +141,8 @@ struct Payload {
 
 class Clock {
  public:
-  Clock(const Plan& plan, const PlanRequest& request, const BlockMoves& moves)
+  Clock(const Plan& plan, const PlanRequest& request,
+        const std::vector<BlockMoves>& moves)
       : plan_(plan),
         request_(request),
         moves_(moves),
@@ -279,9 +280,14 @@ class Clock {
   }
 
   int64_t MoveBlocks(int64_t t, int64_t start) const {
-    if (moves_.duration_ns.empty() || moves_.duration_ns[t] == 0) return start;
-    if (moves_.after_copies[t]) start = std::max({start, h2d_ns_, d2h_ns_});
-    return start + moves_.duration_ns[t];
+    if (moves_.empty()) return start;
+    for (const ChunkId chunk : moves_[t].after_fetches) {
+      start = std::max(start, payloads_[chunk.value].arrived_ns);
+    }
+    for (const ChunkId chunk : moves_[t].after_copies_back) {
+      start = std::max(start, payloads_[chunk.value].copied_ns);
+    }
+    return start + moves_[t].duration_ns;
   }
 
   void RunOnHost(const OpRecord& op) {
@@ -309,8 +315,7 @@ class Clock {
       return;
     }
 
-    const int64_t moved_ns = MoveBlocks(t, start) - start;
-    start += moved_ns;
+    start = MoveBlocks(t, start);
     for (const ChunkUse& use : op.chunks) {
       const Payload& payload = payloads_[use.chunk.value];
       start = std::max(start, payload.arrived_ns);
@@ -331,7 +336,7 @@ class Clock {
 
   const Plan& plan_;
   const PlanRequest& request_;
-  const BlockMoves& moves_;
+  const std::vector<BlockMoves>& moves_;
   const StepTrace& trace_;
   std::vector<Payload> payloads_;
   FreeMemory memory_{0};
@@ -358,7 +363,7 @@ class Clock {
 }  // namespace
 
 PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
-                      const BlockMoves& moves) {
+                      const std::vector<BlockMoves>& moves) {
   Clock clock(plan, request, moves);
   // The first step starts with idle queues; a later one with what the step
   // before left. Equal lengths twice are taken for the steady state.

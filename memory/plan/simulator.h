@@ -40,15 +40,16 @@ struct PlanCost {
 // What no plan says, known only of steps that ran: where the holes between the
 // blocks were too small, blocks moved together on the compute stream.
 struct BlockMoves {
-  // Before the operator at this index; empty: none anywhere.
-  std::vector<int64_t> duration_ns = {};
-  // Whether they waited for copies that were under way.
-  std::vector<bool> after_copies = {};
+  int64_t duration_ns = 0;
+  // They waited for these copies, where these were still under way.
+  std::vector<ChunkId> after_fetches = {};
+  std::vector<ChunkId> after_copies_back = {};
 };
 
-// `plan` must have passed CheckPlan.
+// `plan` must have passed CheckPlan. `moves`: before each operator, indexed by
+// Moment; empty: none anywhere.
 PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
-                      const BlockMoves& moves = {});
+                      const std::vector<BlockMoves>& moves = {});
 
 }  // namespace castor
 

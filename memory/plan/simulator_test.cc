@@ -15,7 +15,7 @@ PlanCost Simulate(const StepTrace& trace, int64_t budget,
                   std::vector<ResidentChunk> initial,
                   std::vector<std::vector<Action>> actions,
                   std::vector<int64_t> on_device = {},
-                  const BlockMoves& moves = {}) {
+                  const std::vector<BlockMoves>& moves = {}) {
   PlanRequest request;
   request.trace = &trace;
   request.device_budget_bytes = budget;
@@ -255,17 +255,20 @@ TEST(SimulatePlan, AddsTheMovesOfBlocksThatWereMeasured) {
   const std::vector<ResidentChunk> both = {{ChunkId(0), false},
                                            {ChunkId(1), false}};
   const PlanCost cost = Simulate(TwoReads(), 4096, both, {{}, {}, {}}, {},
-                                 {.duration_ns = {0, 300},
-                                  .after_copies = {false, false}});
+                                 {{}, {.duration_ns = 300}});
   EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 1300}));
   EXPECT_EQ(cost.step_ns, 2300);
-  // Behind fetch 1, 0-1000, and fetch 0, 1000-2000: moves until 2300, op1 until
-  // 3300.
+  // Fetch 0 0-1000, fetch 1 1000-2000, op0 1000-2000 and op1 2000-3000; fetch 0
+  // of the next step at 3000. Moves before op0 wait for fetch 1: op0 at 2300.
+  const std::vector<std::vector<Action>> actions = {
+      {Fetch(0, 0), Fetch(1, 1)}, {}, {Drop(0, 0), Drop(1, 1)}};
+  const PlanCost before = Simulate(TwoReads(), 2048, {}, actions);
+  EXPECT_EQ(before.step_ns, 3000);
   const PlanCost after = Simulate(
-      TwoReads(), 4096, {},
-      {{Fetch(0, 0), Fetch(1, 1)}, {}, {Drop(0, 0), Drop(1, 1)}}, {},
-      {.duration_ns = {0, 300}, .after_copies = {false, true}});
-  EXPECT_EQ(after.op_start_ns, (std::vector<int64_t>{0, 1300}));
+      TwoReads(), 2048, {}, actions, {},
+      {{.duration_ns = 300, .after_fetches = {ChunkId(1)}}, {}});
+  EXPECT_EQ(after.step_ns, 4300);
+  EXPECT_EQ(after.op_start_ns, (std::vector<int64_t>{0, 1000}));
 }
 
 }  // namespace

@@ -110,6 +110,8 @@ TEST_P(OwnConditions, GiveTheRunsPlanItsBytesAndItsPeakToTheByte) {
     EXPECT_EQ(row.at("policy"), GetParam());
     EXPECT_EQ(Number(row, "device_budget_bytes"), budget);
     EXPECT_EQ(Number(row, "device_peak_bytes"), peak);
+    EXPECT_EQ(Number(row, "measured_device_peak_bytes"), peak);
+    EXPECT_GT(Number(row, "measured_step_ns"), 0);
     EXPECT_EQ(Number(row, "h2d_bytes"), summary["h2d_bytes_per_step"]);
     EXPECT_EQ(Number(row, "d2h_bytes"), summary["d2h_bytes_per_step"]);
     EXPECT_LE(Number(row, "least_h2d_bytes"), Number(row, "h2d_bytes"));
@@ -134,6 +136,7 @@ TEST_F(ReplayTest, PlansWhatARunWithThoseConditionsMoves) {
   const Row row = ReplayRow({"--policy", "cpu", "--device-memory",
                              std::to_string(smallest + 5000)});
   EXPECT_EQ(row.at("as_recorded"), "0");
+  EXPECT_EQ(row.at("measured_step_ns"), "");
   EXPECT_EQ(Number(row, "h2d_bytes"), summary["h2d_bytes_per_step"]);
   EXPECT_EQ(Number(row, "d2h_bytes"), summary["d2h_bytes_per_step"]);
   EXPECT_EQ(Number(row, "device_peak_bytes"), summary["device_peak_bytes"]);
