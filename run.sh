@@ -22,7 +22,8 @@ to castor train, for instance:
   ./run.sh --resume latest
 
 What it writes: examples/data/kjv.txt, and under out/ the checkpoints, a summary
-(out/gpt2_kjv.summary.json) and a trace (out/gpt2_kjv.trace).
+(out/gpt2_kjv.summary.json), a trace (out/gpt2_kjv.trace), and that as a page for
+a browser (out/gpt2_kjv.html).
 END
 }
 
@@ -72,6 +73,16 @@ given() {
   return 1
 }
 given --summary "$@" || arguments+=(--summary out/gpt2_kjv.summary.json)
-given --trace "$@" || arguments+=(--trace out/gpt2_kjv.trace)
+trace=""
+given --trace "$@" || trace=out/gpt2_kjv.trace
+[[ -z "${trace}" ]] || arguments+=(--trace "${trace}")
 
-exec "${castor}" train examples/gpt2_kjv.json "${arguments[@]}" "$@"
+status=0
+"${castor}" train examples/gpt2_kjv.json "${arguments[@]}" "$@" || status=$?
+# Also of a run that was refused or stopped: then it shows why. Not an old one.
+if [[ -n "${trace}" && "${trace}" -nt out/build.log ]]; then
+  "${castor}" trace export "${trace}" out/gpt2_kjv.html >/dev/null &&
+    echo "run: open out/gpt2_kjv.html in a browser to see where memory and" \
+      "time went"
+fi
+exit "${status}"

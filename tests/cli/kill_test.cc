@@ -3,6 +3,8 @@
 // has another policy, budget, chunk size and number of threads.
 //
 // CASTOR_KILLS: how many (24), CASTOR_KILL_SEED: of the random numbers (1).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <chrono>
@@ -13,15 +15,14 @@
 #include <string>
 #include <thread>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "runtime/io/checkpoint_dir.h"
 #include "tests/cli/cli_test_base.h"
+#include "tracer/trace_file.h"
 
 namespace castor::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 int64_t FromEnvironment(const char* name, int64_t otherwise) {
@@ -31,14 +32,11 @@ int64_t FromEnvironment(const char* name, int64_t otherwise) {
 
 class KilledRun : public CliTest {
  protected:
-  KilledRun()
-      : seed_(FromEnvironment("CASTOR_KILL_SEED", 1)), random_(seed_) {
+  KilledRun() : seed_(FromEnvironment("CASTOR_KILL_SEED", 1)), random_(seed_) {
     config_ = SmallConfig();
     config_["steps"] = 12;
     // A file to be written, forced to disk and renamed after every step.
-    config_["checkpoint"] = {{"dir", "out"},
-                             {"save_interval", 1},
-                             {"keep", 2}};
+    config_["checkpoint"] = {{"dir", "out"}, {"save_interval", 1}, {"keep", 2}};
   }
 
   int64_t Below(int64_t n) { return static_cast<int64_t>(random_() % n); }
@@ -94,6 +92,21 @@ class KilledRun : public CliTest {
     return false;
   }
 
+  // What the trace of a killed run has of operators, work and waits; it can be
+  // read, whenever the run was killed, but for the instant of its first line.
+  int64_t TracedEvents() const {
+    if (!Exists("run.trace")) return 0;
+    const auto trace = ReadTraceFile(Path("run.trace"));
+    if (!trace.ok()) {
+      EXPECT_THAT(std::string(trace.status().message()),
+                  HasSubstr("no complete first line"));
+      return 0;
+    }
+    EXPECT_FALSE(trace->end.has_value() && trace->results.empty());
+    return static_cast<int64_t>(trace->issues.size() + trace->works.size() +
+                                trace->waits.size());
+  }
+
   const int64_t seed_;
   std::mt19937_64 random_;
   Json config_;
@@ -105,24 +118,25 @@ TEST_F(KilledRun, GoesOnToTheBitsOfAnUndisturbedOne) {
   const auto start = std::chrono::steady_clock::now();
   const Json whole = Summary(config_);
   // Follows the machine's load, so that most runs are killed before their end.
-  int64_t window_us =
-      std::chrono::duration_cast<std::chrono::microseconds>(
-          std::chrono::steady_clock::now() - start)
-          .count();
+  int64_t window_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                          std::chrono::steady_clock::now() - start)
+                          .count();
   const std::string expected = whole["parameters_sha256"];
   std::filesystem::remove_all(Path("out"));
 
+  int64_t traced = 0;
   int64_t killed = 0, while_saving = 0, before_any = 0, ended = 0;
   while (killed < kills) {
     const bool resume = HasCheckpoint();
     before_any += !resume;
     WriteConfig(Placed());
-    std::vector<std::string> args = {"train", "run.json", "--summary",
-                                     "summary.json"};
+    std::vector<std::string> args = {"train",         "run.json", "--summary",
+                                     "summary.json",  "--trace",  "run.trace",
+                                     "--trace-steps", "1:99"};
+    std::filesystem::remove(Path("run.trace"));
     if (resume) args.insert(args.end(), {"--resume", "latest"});
     CastorProcess process(args, directory());
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(Below(window_us)));
+    std::this_thread::sleep_for(std::chrono::microseconds(Below(window_us)));
     // Half of them wait for the next checkpoint that is being written.
     if (Below(2) == 0) {
       for (int poll = 0; poll < 500 && Temporaries() == 0; ++poll) {
@@ -136,6 +150,7 @@ TEST_F(KilledRun, GoesOnToTheBitsOfAnUndisturbedOne) {
       ++killed;
       window_us += window_us / 16;
       while_saving += Temporaries() > 0;
+      traced += TracedEvents();
       continue;
     }
     ++ended;
@@ -146,9 +161,11 @@ TEST_F(KilledRun, GoesOnToTheBitsOfAnUndisturbedOne) {
         << "seed " << seed_ << ", kill " << killed;
     std::filesystem::remove_all(Path("out"));
   }
-  std::printf("seed %ld: %ld kills, %ld of them while saving, %ld runs from "
-              "the start, %ld reached the end\n",
-              seed_, killed, while_saving, before_any, ended);
+  std::printf(
+      "seed %ld: %ld kills, %ld of them while saving, %ld runs from "
+      "the start, %ld reached the end\n",
+      seed_, killed, while_saving, before_any, ended);
+  EXPECT_GT(traced, 0);
 
   std::vector<std::string> args;
   if (HasCheckpoint()) args = {"--resume", "latest"};
