@@ -94,7 +94,7 @@ async function untilDrawn(opened: Opened): Promise<void> {
 function spans(opened: Opened): Promise<number[]> {
   return opened.page.evaluate(
       () => window.castorViewer!.models.map(
-          (model) => model.view.spans.start.length));
+          (model) => model.data.spans.count));
 }
 
 describe('Served', () => {
