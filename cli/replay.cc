@@ -93,12 +93,12 @@ absl::Status Refused(Refusal refusal, PlacementPolicy policy,
 }
 
 ReplayResult Timed(PlacementPolicy policy, const PlanRequest& request,
-                   Plan plan, const std::vector<BlockMoves>& moves) {
+                   Plan plan, const Overheads& overheads) {
   ReplayResult result;
   result.policy = policy;
   result.request = request;
   result.plan = std::move(plan);
-  result.cost = SimulatePlan(result.plan, request, moves);
+  result.cost = SimulatePlan(result.plan, request, overheads);
   const std::vector<int64_t>& bytes = result.cost.device_bytes;
   if (!bytes.empty()) {
     const auto peak = std::max_element(bytes.begin(), bytes.end());
@@ -139,7 +139,7 @@ absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
       return absl::InvalidArgumentError(absl::StrCat(
           "the plan that it records does not work: ", proof.message()));
     }
-    ReplayResult result = Timed(policy, request, *run.plan, run.moves);
+    ReplayResult result = Timed(policy, request, *run.plan, run.overheads);
     result.own = true;
     return result;
   }
@@ -155,7 +155,10 @@ absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
       return Refused(*admission.refusal, policy, run, conditions, request);
     }
   }
-  return Timed(policy, request, std::get<Plan>(std::move(made)), {});
+  // Where blocks would move together under another plan is not known.
+  Overheads overheads = run.overheads;
+  overheads.moves.clear();
+  return Timed(policy, request, std::get<Plan>(std::move(made)), overheads);
 }
 
 std::vector<int64_t> SweepBudgets(const RecordedRun& run,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -158,21 +159,26 @@ class Durations {
         device_(moments, 0),
         host_(moments, 0),
         moved_(moments, 0),
-        waited_for_(moments) {
+        waited_for_(moments),
+        issued_(moments) {
     AddCompute(Stream("compute"));
     AddRest(Stream("host_compute"));
+    AddIssues();
+    for (const WorkRecord& work : contents.works) {
+      ends_[{work.stream, work.count}] = work.end_ns;
+    }
   }
 
   void Fill(StepTrace* trace, BusModel* bus,
-            std::vector<BlockMoves>* moves) const {
+            Overheads* overheads) const {
     if (steps_.empty()) return;
-    moves->resize(trace->ops.size());
+    overheads->moves.resize(trace->ops.size());
     const double n = static_cast<double>(steps_.size());
     for (size_t t = 0; t < trace->ops.size(); ++t) {
       OpRecord& op = trace->ops[t];
       if (device_[t] > 0) op.duration_ns = std::llround(device_[t] / n);
       if (host_[t] > 0) op.host_duration_ns = std::llround(host_[t] / n);
-      BlockMoves& at = (*moves)[t];
+      BlockMoves& at = overheads->moves[t];
       at.duration_ns = std::llround(moved_[t] / n);
       for (const auto& [kind, chunk] : waited_for_[t]) {
         if (chunk < 0 || chunk >= static_cast<int64_t>(trace->chunks.size())) {
@@ -182,6 +188,13 @@ class Durations {
             .push_back(ChunkId(chunk));
       }
     }
+    for (const std::vector<int64_t>& issued : issued_) {
+      overheads->issue_ns.push_back(Median(issued));
+    }
+    overheads->compute_handoff_ns = HandoffNs("compute");
+    overheads->h2d_handoff_ns = HandoffNs("host_to_device");
+    overheads->d2h_handoff_ns = HandoffNs("device_to_host");
+    overheads->host_handoff_ns = HandoffNs("host_compute");
     double* const speeds[2] = {&bus->h2d_bytes_per_s, &bus->d2h_bytes_per_s};
     for (int direction = 0; direction < 2; ++direction) {
       double bytes = 0;
@@ -206,6 +219,50 @@ class Durations {
       if (names[i] == name) return static_cast<int64_t>(i);
     }
     return -1;
+  }
+
+  // The time from the end of what a wait was for to its own end. The mean of
+  // nine in ten: in the longest the thread had lost its processor to another
+  // program, or to work that is in the trace itself.
+  int64_t HandoffNs(absl::string_view name) const {
+    const int64_t stream = Stream(name);
+    std::vector<int64_t> handoffs;
+    for (const WaitRecord& wait : contents_.waits) {
+      if (wait.waiter.stream != stream || !Counts(wait.waiter)) continue;
+      int64_t over_ns = -1;
+      for (const WaitRecord::Until& until : wait.until) {
+        // Waits are items too: the last work up to the count.
+        const auto after = ends_.upper_bound({until.stream, until.count});
+        if (after == ends_.begin()) continue;
+        const auto last = std::prev(after);
+        if (last->first.first == until.stream) {
+          over_ns = std::max(over_ns, last->second);
+        }
+      }
+      if (over_ns < wait.waiter.start_ns || over_ns > wait.waiter.end_ns) {
+        continue;
+      }
+      handoffs.push_back(wait.waiter.end_ns - over_ns);
+    }
+    std::sort(handoffs.begin(), handoffs.end());
+    handoffs.resize(handoffs.size() - handoffs.size() / 10);
+    double sum = 0;
+    for (const int64_t handoff : handoffs) sum += static_cast<double>(handoff);
+    return handoffs.empty()
+               ? 0
+               : std::llround(sum / static_cast<double>(handoffs.size()));
+  }
+
+  void AddIssues() {
+    for (const IssueRecord& issue : contents_.issues) {
+      const int64_t t = issue.moment.value;
+      if (steps_.count(issue.step) == 0 || t < 0 ||
+          t >= static_cast<int64_t>(issued_.size())) {
+        continue;
+      }
+      issued_[t].push_back(std::max<int64_t>(
+          0, issue.time_ns - contents_.steps[issue.step].time_ns));
+    }
   }
 
   bool Counts(const WorkRecord& work) const {
@@ -301,6 +358,8 @@ class Durations {
   // over in time, it makes no difference.
   std::vector<double> device_, host_, moved_;
   std::vector<std::set<CopyOf>> waited_for_;
+  std::vector<std::vector<int64_t>> issued_;  // after the step's beginning
+  std::map<std::pair<int64_t, int64_t>, int64_t> ends_;  // by stream and count
   double copy_ns_[2] = {0, 0};
   std::map<int64_t, int64_t> copies_[2];  // of each chunk
 };
@@ -348,7 +407,8 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const TraceContents& contents) {
     const Durations durations(
         contents, TypicalSteps(steps),
         static_cast<int64_t>(run.training.trace.ops.size()));
-    durations.Fill(&run.training.trace, &run.training.request.bus, &run.moves);
+    durations.Fill(&run.training.trace, &run.training.request.bus,
+                   &run.overheads);
     CASTOR_RETURN_IF_ERROR(
         CheckAsked(run.training.trace, run.training.request));
   }

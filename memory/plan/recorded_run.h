@@ -39,8 +39,7 @@ struct RecordedRun {
   PlacementPolicy policy = PlacementPolicy::kAuto;
   // Absent where the run was refused, or stopped before it was settled.
   std::optional<Plan> plan;
-  // Under that plan, by moment; empty: not known.
-  std::vector<BlockMoves> moves;
+  Overheads overheads;  // of the steps on that plan
   MeasuredSteps measured;
   // Evaluation between the steps, where the trace has it: it has to fit too.
   std::vector<AskedStep> evaluations;

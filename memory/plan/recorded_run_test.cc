@@ -133,12 +133,12 @@ TEST(ReadRecordedRun, TakesDurationsOfTheStepsOnTheSettledPlan) {
   EXPECT_EQ(ops[2].host_duration_ns, 70);
   EXPECT_EQ(ops[2].duration_ns, 7);  // never seen on the device
   EXPECT_EQ(ops[3].host_duration_ns, 90);
-  ASSERT_EQ(run->moves.size(), 4u);
-  EXPECT_EQ(run->moves[0].duration_ns, 0);
-  EXPECT_EQ(run->moves[1].duration_ns, 40);
-  EXPECT_TRUE(run->moves[0].after_fetches.empty());
-  EXPECT_EQ(run->moves[1].after_fetches, (std::vector<ChunkId>{ChunkId(0)}));
-  EXPECT_TRUE(run->moves[1].after_copies_back.empty());
+  ASSERT_EQ(run->overheads.moves.size(), 4u);
+  EXPECT_EQ(run->overheads.moves[0].duration_ns, 0);
+  EXPECT_EQ(run->overheads.moves[1].duration_ns, 40);
+  EXPECT_TRUE(run->overheads.moves[0].after_fetches.empty());
+  EXPECT_EQ(run->overheads.moves[1].after_fetches, (std::vector<ChunkId>{ChunkId(0)}));
+  EXPECT_TRUE(run->overheads.moves[1].after_copies_back.empty());
   EXPECT_EQ(run->training.request.bus.h2d_bytes_per_s, 4e9);
   EXPECT_EQ(run->training.request.bus.d2h_bytes_per_s, 2e9);
   EXPECT_EQ(run->training.request.device_budget_bytes, 8192);

@@ -142,10 +142,10 @@ struct Payload {
 class Clock {
  public:
   Clock(const Plan& plan, const PlanRequest& request,
-        const std::vector<BlockMoves>& moves)
+        const Overheads& overheads)
       : plan_(plan),
         request_(request),
-        moves_(moves),
+        overheads_(overheads),
         trace_(*request.trace),
         payloads_(trace_.chunks.size()) {
     resident_bytes_ = request.device_reserved_bytes;
@@ -177,9 +177,13 @@ class Clock {
                               Side::kDevice) != plan_.side.end();
     loss_pending_ = true;
     const int64_t before_ns = end_ns();
+    const int64_t step_issue_ns = issue_ns_;
     cost_.stall_ns = cost_.h2d_bytes = cost_.d2h_bytes = 0;
     const int64_t moments = static_cast<int64_t>(trace_.ops.size());
     for (int64_t t = 0; t <= moments; ++t) {
+      if (t < static_cast<int64_t>(overheads_.issue_ns.size())) {
+        issue_ns_ = step_issue_ns + overheads_.issue_ns[t];
+      }
       // What the operator before held and this one does not is free for the
       // actions in between; what this one holds beyond it is taken after them.
       const int64_t peak =
@@ -189,7 +193,7 @@ class Clock {
       if (t < moments) RunOperator(t);
     }
     if (loss_pending_) DownloadLoss();
-    issue_ns_ = std::max(loss_arrived_ns_, before_ns);
+    issue_ns_ = std::max({loss_arrived_ns_, before_ns, issue_ns_});
   }
 
   // When the last of the resources is done.
@@ -199,6 +203,10 @@ class Clock {
   PlanCost& cost() { return cost_; }
 
  private:
+  // When a queue that is busy until `own_ns` goes on with what is ready then.
+  static int64_t After(int64_t own_ns, int64_t ready_ns, int64_t handoff_ns) {
+    return ready_ns > own_ns ? ready_ns + handoff_ns : own_ns;
+  }
   int64_t BlockOf(int64_t c) const {
     return RoundUp(trace_.chunks[c].payload_bytes, kBlockAlignment);
   }
@@ -235,19 +243,18 @@ class Clock {
     Payload& payload = payloads_[c];
     switch (action.kind) {
       case ActionKind::kFetch: {
-        int64_t start = std::max({h2d_ns_, payload.home_ns, issue_ns_});
-        payload.block = memory_.TakeLow(BlockOf(c), issue_ns_, &start);
-        h2d_ns_ = start + CopyNs(c, request_.bus.h2d_bytes_per_s);
+        int64_t ready = std::max(payload.home_ns, issue_ns_);
+        payload.block = memory_.TakeLow(BlockOf(c), issue_ns_, &ready);
+        h2d_ns_ = After(h2d_ns_, ready, overheads_.h2d_handoff_ns) + CopyNs(c, request_.bus.h2d_bytes_per_s);
         payload.arrived_ns = h2d_ns_;
         cost_.h2d_bytes += trace_.chunks[c].payload_bytes;
         resident_bytes_ += BlockOf(c);
         break;
       }
       case ActionKind::kCopyBack: {
-        const int64_t start =
-            std::max({d2h_ns_, payload.written_ns, payload.arrived_ns,
-                      issue_ns_});
-        d2h_ns_ = start + CopyNs(c, request_.bus.d2h_bytes_per_s);
+        const int64_t ready = std::max(
+            {payload.written_ns, payload.arrived_ns, issue_ns_});
+        d2h_ns_ = After(d2h_ns_, ready, overheads_.d2h_handoff_ns) + CopyNs(c, request_.bus.d2h_bytes_per_s);
         payload.copied_ns = payload.home_ns = d2h_ns_;
         cost_.d2h_bytes += trace_.chunks[c].payload_bytes;
         break;
@@ -264,7 +271,9 @@ class Clock {
 
   // Its copy is queued behind the copies back of the last backward.
   void DownloadLoss() {
-    d2h_ns_ = std::max({d2h_ns_, loss_ns_, issue_ns_}) + LatencyNs();
+    d2h_ns_ = After(d2h_ns_, std::max(loss_ns_, issue_ns_),
+                    overheads_.d2h_handoff_ns) +
+              LatencyNs();
     loss_arrived_ns_ = d2h_ns_;
     loss_pending_ = false;
   }
@@ -272,28 +281,37 @@ class Clock {
   // The device's sum goes to the host, which has all of its own then; the
   // scale comes back. What is queued on the bus later waits behind them.
   void GatherNorm() {
-    d2h_ns_ = std::max({d2h_ns_, scalars_ns_, host_ns_}) + LatencyNs();
-    host_ns_ = d2h_ns_;
-    h2d_ns_ = std::max(h2d_ns_, host_ns_) + 2 * LatencyNs();
-    host_ns_ = scalars_ns_ = h2d_ns_;
+    d2h_ns_ = After(d2h_ns_, std::max(scalars_ns_, host_ns_),
+                    overheads_.d2h_handoff_ns) +
+              LatencyNs();
+    host_ns_ = d2h_ns_ + overheads_.host_handoff_ns;
+    h2d_ns_ = After(h2d_ns_, host_ns_, overheads_.h2d_handoff_ns) +
+              2 * LatencyNs();
+    scalars_ns_ = h2d_ns_;
+    host_ns_ = h2d_ns_ + overheads_.host_handoff_ns;
     norm_pending_ = false;
   }
 
+  int64_t MovesNs(int64_t t) const {
+    return overheads_.moves.empty() ? 0 : overheads_.moves[t].duration_ns;
+  }
   int64_t MoveBlocks(int64_t t, int64_t start) const {
-    if (moves_.empty()) return start;
-    for (const ChunkId chunk : moves_[t].after_fetches) {
+    if (overheads_.moves.empty()) return start;
+    const BlockMoves& moves = overheads_.moves[t];
+    for (const ChunkId chunk : moves.after_fetches) {
       start = std::max(start, payloads_[chunk.value].arrived_ns);
     }
-    for (const ChunkId chunk : moves_[t].after_copies_back) {
+    for (const ChunkId chunk : moves.after_copies_back) {
       start = std::max(start, payloads_[chunk.value].copied_ns);
     }
-    return start + moves_[t].duration_ns;
+    return start + moves.duration_ns;
   }
 
   void RunOnHost(const OpRecord& op) {
     Payload& home = payloads_[op.chunks[0].chunk.value];
-    host_ns_ =
-        std::max({host_ns_, home.home_ns, issue_ns_}) + op.host_duration_ns;
+    host_ns_ = After(host_ns_, std::max(home.home_ns, issue_ns_),
+                     overheads_.host_handoff_ns) +
+               op.host_duration_ns;
     home.home_ns = host_ns_;
   }
 
@@ -322,6 +340,9 @@ class Clock {
       if (use.writes || optimizer) start = std::max(start, payload.copied_ns);
     }
     if (optimizer) start = std::max(start, scalars_ns_);
+    if (start > compute_ns_ + MovesNs(t)) {
+      start += overheads_.compute_handoff_ns;
+    }
     cost_.op_start_ns[t] = start;
     cost_.stall_ns += start - compute_ns_;
     compute_ns_ = start + op.duration_ns;
@@ -336,7 +357,7 @@ class Clock {
 
   const Plan& plan_;
   const PlanRequest& request_;
-  const std::vector<BlockMoves>& moves_;
+  const Overheads& overheads_;
   const StepTrace& trace_;
   std::vector<Payload> payloads_;
   FreeMemory memory_{0};
@@ -363,8 +384,8 @@ class Clock {
 }  // namespace
 
 PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
-                      const std::vector<BlockMoves>& moves) {
-  Clock clock(plan, request, moves);
+                      const Overheads& overheads) {
+  Clock clock(plan, request, overheads);
   // The first step starts with idle queues; a later one with what the step
   // before left. Equal lengths twice are taken for the steady state.
   constexpr int kMostSteps = 6;

@@ -37,8 +37,8 @@ struct PlanCost {
   std::vector<int64_t> device_bytes;
 };
 
-// What no plan says, known only of steps that ran: where the holes between the
-// blocks were too small, blocks moved together on the compute stream.
+// Where the holes between the blocks were too small, blocks moved together on
+// the compute stream.
 struct BlockMoves {
   int64_t duration_ns = 0;
   // They waited for these copies, where these were still under way.
@@ -46,10 +46,22 @@ struct BlockMoves {
   std::vector<ChunkId> after_copies_back = {};
 };
 
-// `plan` must have passed CheckPlan. `moves`: before each operator, indexed by
-// Moment; empty: none anywhere.
+// What no plan says, and only steps that ran can tell. All of it may be absent.
+struct Overheads {
+  // Before each operator, indexed by Moment: of one plan alone.
+  std::vector<BlockMoves> moves = {};
+  // From when the step is queued until each operator is, indexed by Moment.
+  std::vector<int64_t> issue_ns = {};
+  // How long after what it waited for a queue goes on.
+  int64_t compute_handoff_ns = 0;
+  int64_t h2d_handoff_ns = 0;
+  int64_t d2h_handoff_ns = 0;
+  int64_t host_handoff_ns = 0;
+};
+
+// `plan` must have passed CheckPlan.
 PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
-                      const std::vector<BlockMoves>& moves = {});
+                      const Overheads& overheads = {});
 
 }  // namespace castor
 

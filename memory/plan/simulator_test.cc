@@ -15,7 +15,7 @@ PlanCost Simulate(const StepTrace& trace, int64_t budget,
                   std::vector<ResidentChunk> initial,
                   std::vector<std::vector<Action>> actions,
                   std::vector<int64_t> on_device = {},
-                  const std::vector<BlockMoves>& moves = {}) {
+                  const Overheads& overheads = {}) {
   PlanRequest request;
   request.trace = &trace;
   request.device_budget_bytes = budget;
@@ -27,7 +27,7 @@ PlanCost Simulate(const StepTrace& trace, int64_t budget,
   plan.initial = std::move(initial);
   plan.actions = std::move(actions);
   EXPECT_TRUE(CheckPlan(plan, request).ok()) << CheckPlan(plan, request);
-  return SimulatePlan(plan, request, moves);
+  return SimulatePlan(plan, request, overheads);
 }
 
 // Two frozen chunks, one operator of 1000 ns each.
@@ -255,7 +255,7 @@ TEST(SimulatePlan, AddsTheMovesOfBlocksThatWereMeasured) {
   const std::vector<ResidentChunk> both = {{ChunkId(0), false},
                                            {ChunkId(1), false}};
   const PlanCost cost = Simulate(TwoReads(), 4096, both, {{}, {}, {}}, {},
-                                 {{}, {.duration_ns = 300}});
+                                 {.moves = {{}, {.duration_ns = 300}}});
   EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 1300}));
   EXPECT_EQ(cost.step_ns, 2300);
   // Fetch 0 0-1000, fetch 1 1000-2000, op0 1000-2000 and op1 2000-3000; fetch 0
@@ -266,9 +266,28 @@ TEST(SimulatePlan, AddsTheMovesOfBlocksThatWereMeasured) {
   EXPECT_EQ(before.step_ns, 3000);
   const PlanCost after = Simulate(
       TwoReads(), 2048, {}, actions, {},
-      {{.duration_ns = 300, .after_fetches = {ChunkId(1)}}, {}});
+      {.moves = {{.duration_ns = 300, .after_fetches = {ChunkId(1)}}, {}}});
   EXPECT_EQ(after.step_ns, 4300);
   EXPECT_EQ(after.op_start_ns, (std::vector<int64_t>{0, 1000}));
+}
+
+TEST(SimulatePlan, QueuesNoOperatorBeforeTheHostThreadCameToIt) {
+  // The loss of the step before is there when op1 is over: from then 400 ns to
+  // op0, and 3000 to op1.
+  const PlanCost cost = Simulate(
+      TwoReads(), 4096, {{ChunkId(0), false}, {ChunkId(1), false}},
+      {{}, {}, {}}, {}, {.issue_ns = {400, 3000}});
+  EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 2600}));
+  EXPECT_EQ(cost.step_ns, 4000);
+}
+
+TEST(SimulatePlan, GoesOnSomeTimeAfterWhatItWaitedFor) {
+  // As in StallsWhereRoomIsFreeOnlyAfterTheLastUse, with four waits.
+  const PlanCost cost =
+      Simulate(TwoReads(), 1024, {{ChunkId(0), false}},
+               {{}, {Drop(0, 1), Fetch(1, 1)}, {Drop(1, 0), Fetch(0, 0)}}, {},
+               {.compute_handoff_ns = 10, .h2d_handoff_ns = 100});
+  EXPECT_EQ(cost.step_ns, 4000 + 2 * 10 + 2 * 100);
 }
 
 }  // namespace
