@@ -25,10 +25,12 @@ const packagesFromHere = {
 };
 
 const suite = process.argv[2];
-const castor = process.argv[3];
-if (!['unit', 'browser', 'served'].includes(suite) ||
-    (suite === 'served') !== (castor !== undefined)) {
-  console.error('usage: node test/run.mjs unit|browser|served CASTOR');
+const bench = suite === 'bench';
+const castor = suite === 'served' ? process.argv[3] : undefined;
+if (!['unit', 'browser', 'served', 'bench'].includes(suite) ||
+    (suite === 'served' && castor === undefined)) {
+  console.error(
+      'usage: node test/run.mjs unit|browser|served CASTOR|bench [PAGE]');
   process.exit(2);
 }
 let esbuild;
@@ -44,7 +46,8 @@ const folder = mkdtempSync(
 let status = 1;
 try {
   const entries = readdirSync(join(root, 'test'))
-      .filter((name) => name.endsWith('.test.ts') && name.startsWith(suite))
+      .filter((name) => bench ? name === 'bench.ts' :
+          name.endsWith('.test.ts') && name.startsWith(suite))
       .map((name) => join(root, 'test', name));
   await esbuild.build({
     entryPoints: entries, bundle: true, platform: 'node', format: 'esm',
@@ -59,8 +62,10 @@ try {
         `--test-reporter-destination=${process.env.XML_OUTPUT_FILE}`);
   }
   const files = readdirSync(folder).map((name) => join(folder, name));
+  const how = bench ? [files[0], ...process.argv.slice(3)] :
+                      [...reporters, '--test', ...files];
   const result = spawnSync(
-      process.execPath, ['--enable-source-maps', ...reporters, '--test', ...files],
+      process.execPath, ['--enable-source-maps', ...how],
       {stdio: 'inherit', env: {
         ...process.env,
         VIEWER_TEST_TMP: folder,
