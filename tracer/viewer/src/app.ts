@@ -1,19 +1,18 @@
 // The page: its parts, and the state that they share and that a link holds.
-import {comparisonPanel} from './compare';
 import {searchText} from './columns';
 import type {Loaded} from './data';
 import {details, tooltip} from './details';
 import {h, replace} from './dom';
-import {clip} from './format';
-import {decodeState, encodeState, kTabs, type Selection, type State, type Tab}
-    from './hash';
+import {
+  decodeState, encodeState, type Selection, type State, type Tab,
+} from './hash';
 import {Header} from './header';
 import {helpDialog} from './help';
 import {Keys} from './keys';
+import {layout} from './layout';
 import {Model} from './model';
 import {applyTheme} from './palette';
 import {type Hits, matcher, nextHit, search} from './search';
-import {refusalPanel, summaryPanel} from './summary';
 import {Tables} from './tables';
 import {Timeline} from './timeline';
 
@@ -37,7 +36,7 @@ export class App {
   private hashTimer = 0;
   private detailsKey = '';
 
-  constructor(private readonly loaded: Loaded, root: HTMLElement) {
+  constructor(loaded: Loaded, root: HTMLElement) {
     this.models = loaded.views.map((view) => new Model(view));
     this.state = this.readLink();
     applyTheme(this.state.theme);
@@ -80,7 +79,11 @@ export class App {
     this.lower = h('div', {
       class: loaded.views.length > 1 ? 'lower small' : 'lower',
     }, this.tables.element);
-    root.replaceChildren(...this.build());
+    root.replaceChildren(...layout(loaded, this.models, {
+      header: this.header.element, timeline: this.timeline.element,
+      tables: this.lower, side: this.side, details: this.detailsBox,
+      tip: this.tip, help: this.help,
+    }));
     new Keys(this).listen();
     addEventListener('hashchange', () => this.followLink());
     matchMedia('(prefers-color-scheme: dark)').addEventListener(
@@ -91,83 +94,6 @@ export class App {
 
   get model(): Model {
     return this.models[this.view]!;
-  }
-
-  private build(): HTMLElement[] {
-    const {views, comparison} = this.loaded;
-    const banners: HTMLElement[] = [];
-    views.forEach((view, i) => {
-      const who = views.length > 1 ? `${'AB'[i]}: ` : '';
-      if (view.truncated) {
-        banners.push(h(
-            'div', {class: 'banner', role: 'alert'},
-            `${who}This trace is cut off: ${view.message ||
-                'its writer was stopped'}. All before that is shown.`));
-      } else if (view.message && !view.refusal) {
-        banners.push(h('div', {class: 'banner', role: 'alert'},
-                       `${who}${view.status}: ${view.message}`));
-      }
-    });
-    const facts = h('div', {class: 'facts'});
-    if (comparison && views.length > 1) {
-      facts.append(comparisonPanel(comparison, views));
-    }
-    views.forEach((view, i) => {
-      const heading = views.length > 1 ? `Summary ${'AB'[i]}` : 'Summary';
-      if (view.summary) {
-        facts.append(summaryPanel(view.summary, view.run, heading));
-      }
-    });
-    this.side.append(facts, this.detailsBox);
-    const timed = this.models.some((model) => model.hasTime);
-    const refusals = views.flatMap((view, i) => view.refusal ?
-        [h('div', {class: 'refused'}, refusalPanel(view.refusal, view.run),
-           views.length > 1 ? h('p', {}, `trace ${'AB'[i]}`) : null)] :
-        []);
-    const main = h('main', {class: timed ? '' : 'untimed'}, ...refusals);
-    if (timed) main.append(this.timeline.element);
-    else if (refusals.length === 0) {
-      main.append(h(
-          'div', {class: 'nothing'}, h('h2', {}, 'Nothing to show'),
-          h('p', {}, `${clip(views[0]!.source, 200)} holds no steps: ${
-              views[0]!.message || views[0]!.status}.`),
-          h('p', {}, 'A trace fills while the run goes on; a run that was ' +
-              'stopped before its first traced step leaves none.')));
-    }
-    const rows = this.models.some(
-        (model) => kTabs.some((tab) => model.data.tables[tab].rows > 0));
-    if (rows) main.append(this.splitter(), this.lower);
-    // Nothing to sum up and nothing to select: no panel for it.
-    this.side.hidden = !timed && facts.childElementCount === 0;
-    return [
-      this.header.element, ...banners,
-      h('div', {class: 'middle'}, main, this.side), this.tip, this.help,
-    ];
-  }
-
-  private splitter(): HTMLElement {
-    const resize = (height: number) => {
-      const most = Math.max(80, this.lower.parentElement!.clientHeight - 160);
-      this.lower.style.height = `${Math.max(52, Math.min(most, height))}px`;
-    };
-    const bar = h('div', {
-      class: 'splitter', role: 'separator', tabindex: 0,
-      'aria-orientation': 'horizontal', 'aria-label': 'height of the tables',
-      pointerdown: (event: PointerEvent) => bar.setPointerCapture(
-          event.pointerId),
-      pointermove: (event: PointerEvent) => {
-        if (!bar.hasPointerCapture(event.pointerId)) return;
-        resize(this.lower.getBoundingClientRect().bottom - event.clientY);
-      },
-      keydown: (event: KeyboardEvent) => {
-        const by = {ArrowUp: 24, ArrowDown: -24}[event.key];
-        if (!by) return;
-        event.preventDefault();
-        event.stopPropagation();
-        resize(this.lower.clientHeight + by);
-      },
-    });
-    return bar;
   }
 
   toggleTables(): void {

@@ -1,5 +1,5 @@
-// The one time axis of all pictures: the range of time that is shown, within the
-// range that there is.
+// The one time axis of all pictures: the range of time that is shown, within
+// the range that there is.
 
 export interface Range {
   start: number;

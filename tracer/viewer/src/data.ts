@@ -1,7 +1,7 @@
 // The view: what the analysis of a trace (tracer/analysis) hands to this page,
 // checked. A view comes from a file that anybody may have written, so nothing
-// about it is believed: what has a wrong type is an error with its path, numbers
-// that name something are kept only where that something exists.
+// about it is believed: what has a wrong type is an error with its path,
+// numbers that name something are kept only where that something exists.
 
 export class DataError extends Error {}
 

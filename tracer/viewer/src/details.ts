@@ -1,5 +1,5 @@
-// What is known of the thing under the pointer or selected: an operator, a copy,
-// a wait, a chunk, a point of the memory's curve.
+// What is known of the thing under the pointer or selected: an operator, a
+// copy, a wait, a chunk, a point of the memory's curve.
 import type {Table} from './data';
 import {breakable, h, swatch} from './dom';
 import {
@@ -92,8 +92,9 @@ function spanDetails(
   card.row('lane', model.laneName(spans.stream[index]!));
   if (step >= 0) {
     const plan = model.plan(step);
+    const warmup = plan?.warmup ? ' (warm-up)' : '';
     card.row('step', model.stepName(step) +
-        (plan ? `, plan ${plan.policy}${plan.warmup ? ' (warm-up)' : ''}` : ''));
+        (plan ? `, plan ${plan.policy}${warmup}` : ''));
   }
   if (moment >= 0) {
     card.row(
@@ -196,7 +197,8 @@ function chunkDetails(
             card.link(next.op.name, {kind: 'span', view, index: next.span}) :
             clip(next.op.name, 200),
         ` in ${formatCount(next.ahead)} operator${
-            next.ahead === 1 ? '' : 's'}` + (Number.isFinite(start) ? `, ${formatTime(start)}` : ''));
+            next.ahead === 1 ? '' : 's'}` +
+            (Number.isFinite(start) ? `, ${formatTime(start)}` : ''));
   }
   const moves = model.spansOfChunk(chunk).filter((i) => {
     const kind = model.kindName(i);
@@ -228,8 +230,8 @@ function chunkDetails(
     card.row('fetched', `${formatCount(number('fetches'))} times, ${
         formatBytes(number('fetched_bytes'))}`);
     card.row('copied back', formatBytes(number('copied_back_bytes')));
-    card.row('on the device', `${formatShare(number('resident_share'), 1)} of ` +
-        'the time');
+    const resident = formatShare(number('resident_share'), 1);
+    card.row('on the device', `${resident} of the time`);
     card.row('waited for', formatTime(number('wait_ns')));
   }
   const parameters = info?.parameters ?? [];
@@ -310,8 +312,9 @@ function memoryDetails(
   const {hostMemory} = model.data;
   const host = pointAt(hostMemory, time);
   if (host >= 0) {
-    card.row('host in use', `${formatBytes(hostMemory.total[host]!)}${
-        run?.hostBudgetBytes ? ` of ${formatBytes(run.hostBudgetBytes)}` : ''}`);
+    const most = run?.hostBudgetBytes;
+    card.row('host in use', formatBytes(hostMemory.total[host]!) +
+        (most ? ` of ${formatBytes(most)}` : ''));
   }
   return card.done(
       'device memory', formatBytes(total), 'category-0');

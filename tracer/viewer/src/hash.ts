@@ -86,7 +86,7 @@ export function decodeState(hash: string): State {
     } else if (key === 'sel') {
       state.selection = decodeSelection(value);
     } else if (key === 'tab') {
-      if ((kTabs as readonly string[]).includes(value)) state.tab = value as Tab;
+      state.tab = kTabs.find((tab) => tab === value) ?? state.tab;
     } else if (key === 'sort') {
       const match = /^(.+)\.(up|down)$/.exec(value);
       if (match) {

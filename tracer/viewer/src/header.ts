@@ -47,7 +47,8 @@ export class Header {
         },
         this.input, this.found,
         h('button', {
-          type: 'button', title: 'previous hit (N)', 'aria-label': 'previous hit',
+          type: 'button', title: 'previous hit (N)',
+          'aria-label': 'previous hit',
           click: () => events.step(true),
         }, '‹'),
         h('button', {

@@ -74,16 +74,17 @@ export function drawLanes(frame: Frame, box: Box): void {
             if (right - x < 34 || place.height < 12) return;
             if (lane > 0 && spans.kind[span]! < 0) return;
             const color = palette.color(kClasses[classes[span]!]!);
-            const ink = hits && !hits.isHit[span] ? palette.color('soft') :
-                                                    palette.on(color);
+            const dim = hits !== null && !hits.isHit[span];
+            const ink = dim ? palette.color('soft') : palette.on(color);
             const room = fitting(right - x - 8, kFont);
             const name = model.label(span);
             const text = name.includes('.') ? clipName(name, room) :
                                               clip(name, room);
             const y = place.y + place.height / 2 + 0.5;
             // Stripes need a rim to be read on.
-            if (spans.kind[span]! < 0) haloText(context, text, x + 4, y, ink, color);
-            else {
+            if (spans.kind[span]! < 0 && !dim) {
+              haloText(context, text, x + 4, y, ink, color);
+            } else {
               context.fillStyle = ink;
               context.fillText(text, x + 4, y);
             }

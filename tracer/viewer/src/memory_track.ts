@@ -9,8 +9,8 @@ import {byteTicks} from './scale';
 import {type Box, type Frame, drawSteps, kFont, kGutter, within} from './track';
 
 /**
- * Points of a curve to draw: of those within one pixel the highest. The last one
- * holds until `end`.
+ * Points of a curve to draw: of those within one pixel the highest. The last
+ * one holds until `end`.
  */
 export function columns(
     curve: Curve, axis: Axis, width: number, end: number,

@@ -1,4 +1,5 @@
-// A view with what the pictures ask of it: its rows, its extent, and who is who.
+// A view with what the pictures ask of it: its rows, its extent, and who is
+// who.
 import type {Range} from './axis';
 import type {Op, Plan, Program, ViewData} from './data';
 import {group, lowerBound, type Row} from './runs';

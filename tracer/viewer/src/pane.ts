@@ -46,7 +46,8 @@ export class Pane {
     this.scroller = h(
         'div', {class: 'rows-scroll', tabindex: -1, scroll: onScroll},
         this.filler);
-    const name = `Timeline${title ? ` ${title}` : ''}: device memory, streams, ` +
+    const which = title ? ` ${title}` : '';
+    const name = `Timeline${which}: device memory, streams, ` +
         `residency of chunks. Arrow keys or w a s d zoom and pan.`;
     this.overlay.canvas.tabIndex = 0;
     this.overlay.canvas.setAttribute('role', 'img');
@@ -73,7 +74,8 @@ export class Pane {
   revealChunk(chunk: number): void {
     const height = rowHeight(this.residencyBox, this.model.chunkCount);
     const y = chunk * height;
-    if (y < this.scroll || y + height > this.scroll + this.residencyBox.height) {
+    if (y < this.scroll ||
+        y + height > this.scroll + this.residencyBox.height) {
       this.scroller.scrollTop = y - this.residencyBox.height / 2;
     }
   }

@@ -1,6 +1,6 @@
-// A row per chunk: when it was on the device and in what state, and when the host
-// worked on it. What is at home on the host and idle is left empty, so that
-// fetches and evictions show as edges.
+// A row per chunk: when it was on the device and in what state, and when the
+// host worked on it. What is at home on the host and idle is left empty, so
+// that fetches and evictions show as edges.
 import {fitting} from './canvas';
 import {clipName} from './format';
 import {type Box, type Frame, drawSteps, kFont, kGutter, within} from './track';

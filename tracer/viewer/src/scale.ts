@@ -29,13 +29,14 @@ export function timeTicks(start: number, end: number, count: number): Ticks {
   const base = largest / step > 20_000 ? values[0] ?? 0 : 0;
   const reach = base === 0 ? largest : span;
   const unit = [...kUnits].reverse().find((u) => reach >= u.size) ?? kUnits[0]!;
-  const decimals =
-      Math.max(0, Math.min(9, -Math.floor(Math.log10(step / unit.size) + 1e-9)));
+  const power = Math.floor(Math.log10(step / unit.size) + 1e-9);
+  const decimals = Math.max(0, Math.min(9, -power));
   return {
     ticks: values.map((value) => ({
       value,
       label: (base !== 0 ? '+' : '') +
-          `${((value - base) / unit.size).toFixed(decimals)} ${unit.name}`,
+          `${((value - base) / unit.size).toFixed(decimals)} ${unit.name}`
+              .replace('-', '−'),
     })),
     base: base === 0 ? '' : exactTime(base),
   };

@@ -1,5 +1,5 @@
-// Search by the name of an operator or of a parameter: what matches, and where it
-// is on the time axis.
+// Search by the name of an operator or of a parameter: what matches, and where
+// it is on the time axis.
 import type {Model} from './model';
 
 export interface Match {

@@ -200,7 +200,8 @@ export class Tables {
   }
 
   private key(event: KeyboardEvent): void {
-    const page = Math.max(1, Math.floor(this.body.clientHeight / this.rowHeight) - 1);
+    const inSight = Math.floor(this.body.clientHeight / this.rowHeight);
+    const page = Math.max(1, inSight - 1);
     const moves: Record<string, number> = {
       ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page,
       Home: -this.order.length, End: this.order.length,

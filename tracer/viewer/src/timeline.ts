@@ -46,7 +46,8 @@ export class Timeline {
   private width = 0;
 
   constructor(
-      private readonly models: Model[], private readonly events: TimelineEvents) {
+      private readonly models: Model[],
+      private readonly events: TimelineEvents) {
     const both = models.length > 1;
     // Two runs are laid over each other where their settled steps begin.
     const origins = models.map((model) => both ? model.origin : 0);
@@ -56,7 +57,9 @@ export class Timeline {
       extent.start = Math.min(extent.start, model.extent.start - origins[i]!);
       extent.end = Math.max(extent.end, model.extent.end - origins[i]!);
     });
-    if (!(extent.end > extent.start)) Object.assign(extent, {start: 0, end: 1e6});
+    if (!(extent.end > extent.start)) {
+      Object.assign(extent, {start: 0, end: 1e6});
+    }
     this.axis = new Axis(extent);
     this.scale = memoryScale(models.map((model) => model.data));
     this.palette = readPalette();

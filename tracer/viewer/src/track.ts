@@ -1,5 +1,5 @@
-// What the pictures of a view have in common: one frame is drawn by each of them
-// in its own part of the pane.
+// What the pictures of a view have in common: one frame is drawn by each of
+// them in its own part of the pane.
 import type {Axis} from './axis';
 import type {Model} from './model';
 import type {Palette} from './palette';

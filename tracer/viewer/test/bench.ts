@@ -1,4 +1,5 @@
-// How long frames take, in headless Chromium without a GPU: npm run bench [FILE]
+// How long frames take, in headless Chromium without a GPU: npm run bench
+// [FILE]
 //
 // FILE is an exported page; without it, the fixture of 100,000 events. For each
 // movement of the view: ms of script to draw a frame, and ms between frames
@@ -17,7 +18,8 @@ await opened.page.waitForFunction(() => window.castorViewer);
 const rows = await opened.page.evaluate(async () => {
   const {timeline, models} = window.castorViewer!;
   const {axis} = timeline;
-  const frame = () => new Promise<number>((done) => requestAnimationFrame(done));
+  const frame = () =>
+      new Promise<number>((done) => requestAnimationFrame(done));
   const spread = (values: number[]) => {
     const sorted = [...values].sort((a, b) => a - b);
     const at = (share: number) =>

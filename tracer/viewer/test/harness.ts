@@ -7,7 +7,9 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';
 
-import {type Browser, type BrowserContext, chromium, type Page} from 'playwright-core';
+import {
+  type Browser, type BrowserContext, chromium, type Page,
+} from 'playwright-core';
 
 const root = process.env['VIEWER_ROOT']!;
 const folder = mkdtempSync(

@@ -2,8 +2,8 @@
 // served CASTOR, where CASTOR is the program that serves the pages.
 //
 // Bundles test/SUITE_*.test.ts and runs it by node's own test runner. With
-// XML_OUTPUT_FILE set, as Bazel sets it, writes what passed and what failed there
-// as JUnit's XML, so that each case counts.
+// XML_OUTPUT_FILE set, as Bazel sets it, writes what passed and what failed
+// there as JUnit's XML, so that each case counts.
 import {spawnSync} from 'node:child_process';
 import {mkdtempSync, readdirSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
@@ -55,7 +55,8 @@ try {
     sourcemap: 'inline', plugins: [packagesFromHere], logLevel: 'warning',
     define: {'process.env.VIEWER_ROOT': JSON.stringify(root)},
   });
-  const reporters = ['--test-reporter=spec', '--test-reporter-destination=stdout'];
+  const reporters =
+      ['--test-reporter=spec', '--test-reporter-destination=stdout'];
   if (process.env.XML_OUTPUT_FILE) {
     reporters.push(
         `--test-reporter=${new URL('junit.mjs', import.meta.url).href}`,
