@@ -40,28 +40,33 @@ function run(...args: string[]): void {
 let serving: ChildProcess|null = null;
 
 /** Starts the program; returns the address that it prints. */
-async function serve(...args: string[]): Promise<string> {
+function serve(...args: string[]): Promise<string> {
   const process = spawn(castor, args, {cwd: folder});
   serving = process;
   let text = '';
-  for await (const piece of process.stdout) {
-    text += piece;
-    const found = /http:\/\/127\.0\.0\.1:\d+\//.exec(text);
-    if (!found) continue;
-    process.stdout.resume();
-    return found[0];
-  }
-  throw new Error(`no address in: ${text}`);
+  return new Promise((done, fail) => {
+    // All that it prints is read to the end: a pipe that nobody reads would
+    // stop it.
+    const read = (piece: Buffer) => {
+      text += piece;
+      const found = /http:\/\/127\.0\.0\.1:\d+\//.exec(text);
+      if (found) done(found[0]);
+    };
+    process.stdout.on('data', read);
+    process.stderr.on('data', read);
+    process.once('exit', () => fail(new Error(`no address in: ${text}`)));
+  });
 }
 
-/** Its exit status. */
+/** Its exit status; null where a signal ended it. */
 async function stop(signal: NodeJS.Signals|null): Promise<number|null> {
   const process = serving;
   serving = null;
   if (!process) return null;
-  const ended = process.exitCode !== null ?
-      Promise.resolve() :
-      new Promise<void>((done) => process.once('exit', () => done()));
+  const running = process.exitCode === null && process.signalCode === null;
+  const ended = running ?
+      new Promise<void>((done) => process.once('exit', () => done())) :
+      Promise.resolve();
   if (signal) process.kill(signal);
   await ended;
   return process.exitCode;
