@@ -120,6 +120,7 @@ absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
                                     const Conditions& conditions) {
   const PlacementPolicy policy = conditions.policy.value_or(run.policy);
   PlanRequest request = Changed(RequestFor(run.training), conditions);
+  CASTOR_RETURN_IF_ERROR(CheckRequest(request));
   // As Trainer: as much as everything takes, or more where only a part of it
   // may hold the optimizer states that the host has no room for.
   if (request.device_budget_bytes >= kUnlimitedBytes) {

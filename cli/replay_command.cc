@@ -119,10 +119,13 @@ absl::Status ReplayOrSay(const ReplayArguments& arguments) {
   absl::StatusOr<RecordedRun> read = ReadRecordedRun(contents);
   CASTOR_RETURN_IF_ERROR(Annotate(arguments.trace_path, read.status()));
   const RecordedRun& run = *read;
-  const std::string name =
+  std::string name =
       contents.run.has_value() && !contents.run->title.empty()
           ? contents.run->title
           : arguments.trace_path;
+  for (char& c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
   if (!arguments.sweep) {
     absl::StatusOr<ReplayResult> result = Replay(run, conditions);
     CASTOR_RETURN_IF_ERROR(result.status());

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/simulator.h"
@@ -49,11 +50,16 @@ struct RecordedRun {
 // The request with its trace in place; `asked` outlives it.
 PlanRequest RequestFor(const AskedStep& asked);
 
+// Whether a request can be planned and timed at all. InvalidArgument: a trace
+// that CheckTrace refuses, a bus of no speed, a step that would take years. A
+// request from a file, or with numbers from a user, must pass.
+absl::Status CheckRequest(const PlanRequest& request);
+
 // Takes the last plan that training settled on; where there is none, the
 // conditions that were asked for. Operators of traced steps last what they took
-// beside all else that ran, on average over the half of those steps whose
-// length is nearest to the middle, with the pauses before them: so their sum is
-// that of a typical step. FailedPrecondition: the file has no step trace.
+// beside all else that ran, on average over the third of those steps whose
+// lengths lie in the middle, with the pauses before them: so their sum is that
+// of a typical step. FailedPrecondition: the file has no step trace.
 // InvalidArgument: numbers that nothing can be planned with.
 absl::StatusOr<RecordedRun> ReadRecordedRun(const TraceContents& contents);
 

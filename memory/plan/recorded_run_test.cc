@@ -245,5 +245,32 @@ TEST(ReadRecordedRun, RefusesWhatNothingCanBePlannedWith) {
             bad);
 }
 
+TEST(ReadRecordedRun, TakesNothingFromAFileThatThePlannerCannotBear) {
+  Recording recording;
+  TraceContents& contents = recording.contents();
+  contents.plans[1].policy = "cuda";
+  contents.plans[1].fixed_sides = true;  // and all of them on the host
+  contents.step_traces[0].ops[0].name = "a\x1b[2J\x7f";
+  recording.Step(2, /*plan=*/1, 100);
+  contents.works[2].end_ns += int64_t{1} << 59;  // moves
+  const auto run = ReadRecordedRun(contents);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE(run->training.request.fixed_side.empty());
+  EXPECT_EQ(run->training.trace.ops[0].name, "a?[2J?");
+  EXPECT_TRUE(run->overheads.moves.empty());
+}
+
+TEST(CheckRequest, RefusesStepsOfYears) {
+  const StepTrace trace = SmallTrace();
+  PlanRequest request;
+  request.trace = &trace;
+  EXPECT_TRUE(CheckRequest(request).ok());
+  request.bus.h2d_bytes_per_s = 1e-5;
+  EXPECT_EQ(CheckRequest(request).code(), absl::StatusCode::kInvalidArgument);
+  request.bus = ByteBus();
+  request.bus.latency_ns = int64_t{1} << 60;
+  EXPECT_EQ(CheckRequest(request).code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace castor
