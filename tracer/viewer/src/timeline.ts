@@ -235,7 +235,9 @@ export class Timeline {
     if (event.shiftKey || Math.abs(x) > Math.abs(y)) {
       this.axis.pan((Math.abs(x) > Math.abs(y) ? x : y) / this.width);
     } else {
-      const limited = Math.max(-240, Math.min(240, y));
+      // Two fingers on a touch pad count as ctrl, in small numbers.
+      const turned = event.ctrlKey ? 6 * y : y;
+      const limited = Math.max(-240, Math.min(240, turned));
       this.axis.zoom(Math.exp(limited * 0.002), this.timeAt(event.offsetX));
     }
     this.moved();
