@@ -139,9 +139,13 @@ std::set<int64_t> TypicalSteps(std::vector<Step> steps) {
   std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
     return a.result->duration_ns < b.result->duration_ns;
   });
-  const size_t n = steps.size();
   std::set<int64_t> typical;
-  for (size_t i = n / 3; i < n - n / 3; ++i) typical.insert(steps[i].index);
+  if (steps.empty()) return typical;
+  const size_t middle = (steps.size() - 1) / 2;  // the median
+  const size_t beside = steps.size() / 6;
+  for (size_t i = middle - beside; i <= middle + beside; ++i) {
+    typical.insert(steps[i].index);
+  }
   return typical;
 }
 

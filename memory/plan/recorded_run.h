@@ -56,10 +56,10 @@ PlanRequest RequestFor(const AskedStep& asked);
 absl::Status CheckRequest(const PlanRequest& request);
 
 // Takes the last plan that training settled on; where there is none, the
-// conditions that were asked for. Operators of traced steps last what they took
-// beside all else that ran, on average over the third of those steps whose
-// lengths lie in the middle, with the pauses before them: so their sum is that
-// of a typical step. FailedPrecondition: the file has no step trace.
+// conditions that were asked for. Operators last what they took beside all else
+// that ran, with the pauses before them, in the traced step of median length,
+// or of many steps on average over the third around it: so their sum is that of
+// a typical step. FailedPrecondition: the file has no plan of a training step.
 // InvalidArgument: numbers that nothing can be planned with.
 absl::StatusOr<RecordedRun> ReadRecordedRun(const TraceContents& contents);
 

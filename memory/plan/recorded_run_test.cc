@@ -121,14 +121,14 @@ TEST(ReadRecordedRun, TakesDurationsOfTheStepsOnTheSettledPlan) {
   ASSERT_TRUE(run->plan.has_value());
   EXPECT_EQ(run->plan->actions, recording.plan().actions);
 
-  // Steps 3 to 6; the two in the middle are typical.
+  // Steps 3 to 6; step 4 has the median length.
   EXPECT_EQ(run->measured.steps, 4);
   EXPECT_EQ(run->measured.step_ns, recording.contents().results[3].duration_ns);
   EXPECT_EQ(run->measured.stall_ns, 4);
   EXPECT_EQ(run->measured.h2d_bytes, 1000);
   EXPECT_EQ(run->measured.device_peak_bytes, 6000);
   const std::vector<OpRecord>& ops = run->training.trace.ops;
-  EXPECT_EQ(ops[0].duration_ns, 5 + 210);
+  EXPECT_EQ(ops[0].duration_ns, 5 + 200);
   EXPECT_EQ(ops[1].duration_ns, 300);
   EXPECT_EQ(ops[2].host_duration_ns, 70);
   EXPECT_EQ(ops[2].duration_ns, 7);  // never seen on the device
@@ -143,6 +143,19 @@ TEST(ReadRecordedRun, TakesDurationsOfTheStepsOnTheSettledPlan) {
   EXPECT_EQ(run->training.request.bus.d2h_bytes_per_s, 2e9);
   EXPECT_EQ(run->training.request.device_budget_bytes, 8192);
   EXPECT_EQ(RequestFor(run->training).trace, &run->training.trace);
+}
+
+TEST(ReadRecordedRun, AveragesTheMiddleOfManySteps) {
+  Recording recording;
+  for (const int64_t forward_ns : {900, 100, 210, 230, 100, 190}) {
+    recording.Step(static_cast<int64_t>(recording.contents().steps.size()) + 2,
+                   /*plan=*/1, forward_ns);
+  }
+  const auto run = ReadRecordedRun(recording.contents());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->measured.steps, 6);
+  // The third of six is the median, 190; beside it 100 and 210.
+  EXPECT_EQ(run->training.trace.ops[0].duration_ns, 5 + 167);
 }
 
 TEST(ReadRecordedRun, KeepsTheOnlyStepOnAPlan) {
