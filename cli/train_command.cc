@@ -10,9 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
@@ -22,13 +20,11 @@
 #include "cli/report.h"
 #include "cli/run_trace.h"
 #include "cli/session.h"
+#include "cli/trace_request.h"
 #include "runtime/io/checkpoint_dir.h"
 
 namespace castor::cli {
 namespace {
-
-// How many steps after the warm-up a trace shows in full.
-constexpr int64_t kTracedSteps = 4;
 
 std::atomic<bool> interrupted{false};
 
@@ -87,46 +83,6 @@ absl::Status MoveLaterCheckpointsAside(const CheckpointDir& dir, int64_t step) {
     std::printf("checkpoints of an earlier run moved to %s\n", aside.c_str());
   }
   return absl::OkStatus();
-}
-
-// Of `--trace-steps`, or from step `first` over the warm-up to some steps after
-// it.
-absl::StatusOr<TraceWindow> Window(const TrainArguments& arguments,
-                                   int64_t first, int64_t warmup_steps) {
-  const std::string& text = arguments.trace_steps;
-  if (text.empty()) {
-    return TraceWindow{first, first - 1 + warmup_steps + kTracedSteps};
-  }
-  if (arguments.trace_path.empty()) {
-    return absl::InvalidArgumentError("--trace-steps: needs --trace FILE");
-  }
-  const std::vector<std::string> parts = absl::StrSplit(text, ':');
-  TraceWindow window = {first, 0};
-  const bool numbers =
-      parts.size() <= 2 && absl::SimpleAtoi(parts.back(), &window.last) &&
-      (parts.size() == 1 || absl::SimpleAtoi(parts[0], &window.first));
-  if (!numbers || window.first < 1 || window.last < window.first) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--trace-steps: \"", text, "\" is not FIRST:LAST, two steps from 1, "
-        "such as 100:104"));
-  }
-  return window;
-}
-
-// What a trace says of the run.
-RunRecord DescribeRun(const Config& config) {
-  RunRecord run;
-  run.title = absl::StrCat(config.model.type, ", ", config.model.n_layer,
-                           " layers of ", config.model.n_embd, ", ",
-                           DTypeName(config.dtype()));
-  run.device = config.device.type == DeviceType::kCuda ? "cuda" : "host";
-  run.policy = std::string(PolicyName(config.memory.placement_policy));
-  run.device_budget_bytes = config.memory.device_memory;
-  run.host_budget_bytes = config.memory.host_memory;
-  run.steps = config.steps;
-  run.tokens_per_step = TokensPerStep(config);
-  run.threads = config.device.threads;
-  return run;
 }
 
 absl::Status AsUsersError(absl::string_view option,
@@ -209,8 +165,8 @@ absl::Status TrainRun::Begin() {
   if (!arguments_.trace_path.empty()) {
     CASTOR_ASSIGN_OR_RETURN(
         const TraceWindow window,
-        Window(arguments_, session_.trainer().step() + 1,
-               config_.memory.warmup_steps));
+        WindowOf(arguments_.trace_steps, session_.trainer().step() + 1,
+                 config_.memory.warmup_steps));
     auto trace =
         RunTrace::Create(arguments_.trace_path, DescribeRun(config_),
                          window, &session_.trainer());
@@ -390,8 +346,12 @@ absl::Status TrainOrRefuse(TrainArguments arguments) {
     CASTOR_RETURN_IF_ERROR(
         Annotate("--summary", CheckWritable(arguments.summary_path)));
   }
-  CASTOR_RETURN_IF_ERROR(
-      Window(arguments, /*first=*/1, config.memory.warmup_steps).status());
+  if (!arguments.trace_steps.empty() && arguments.trace_path.empty()) {
+    return absl::InvalidArgumentError("--trace-steps: needs --trace FILE");
+  }
+  CASTOR_RETURN_IF_ERROR(WindowOf(arguments.trace_steps, /*first=*/1,
+                                  config.memory.warmup_steps)
+                             .status());
   CASTOR_RETURN_IF_ERROR(CheckLiveOptions(arguments.live));
   std::optional<RefusedRun> refused;
   auto session = Session::Create(config, &refused);
