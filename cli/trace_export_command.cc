@@ -53,6 +53,7 @@ absl::Status ExportHtml(const TraceExportArguments& arguments) {
   if (!arguments.compare_path.empty()) {
     paths.push_back(arguments.compare_path);
   }
+  AnnounceReading(paths);
   CASTOR_ASSIGN_OR_RETURN(const auto json, TraceSource(paths).Json());
   return WriteWhole(arguments.out_path, PageWithData(ViewerPage(), *json));
 }
@@ -69,6 +70,7 @@ absl::Status ExportCsv(const TraceExportArguments& arguments) {
     CASTOR_RETURN_IF_ERROR(
         CheckOutput(absl::StrCat(directory, "/", table, ".csv"), arguments));
   }
+  AnnounceReading({arguments.trace_path});
   CASTOR_ASSIGN_OR_RETURN(const TraceView view,
                           LoadTrace(arguments.trace_path));
   std::filesystem::create_directories(directory, error);
@@ -94,6 +96,7 @@ absl::Status ExportTo(const TraceExportArguments& arguments) {
     if (format == "html") {
       CASTOR_RETURN_IF_ERROR(ExportHtml(arguments));
     } else {
+      AnnounceReading({arguments.trace_path});
       CASTOR_ASSIGN_OR_RETURN(const TraceView view,
                               LoadTrace(arguments.trace_path));
       CASTOR_RETURN_IF_ERROR(WritePerfetto(view, target));

@@ -3,14 +3,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "tracer/analysis/view_json.h"
 #include "tracer/trace_file.h"
 
@@ -31,6 +35,16 @@ absl::StatusOr<TraceView> LoadTrace(const std::string& path) {
                         std::filesystem::path(path).filename().string());
 }
 
+void AnnounceReading(const std::vector<std::string>& paths) {
+  constexpr int64_t kLargeBytes = int64_t{64} << 20;
+  for (const std::string& path : paths) {
+    struct stat info;
+    if (stat(path.c_str(), &info) != 0 || info.st_size < kLargeBytes) continue;
+    std::fprintf(stderr, "reading %s, %s ...\n", path.c_str(),
+                 FormatBytes(info.st_size).c_str());
+  }
+}
+
 TraceSource::Stamp TraceSource::StampOf(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return {-1, -1, -1, -1};
@@ -39,12 +53,22 @@ TraceSource::Stamp TraceSource::StampOf(const std::string& path) {
           info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec};
 }
 
+bool TraceSource::StampTells(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file.is_open() || file.tellg() <= 0) return true;
+  file.seekg(-1, std::ios::end);
+  return file.get() != 0;
+}
+
 absl::StatusOr<std::shared_ptr<const std::string>> TraceSource::Json() {
   std::lock_guard<std::mutex> lock(mutex_);
   // Taken before reading: what changes meanwhile is read next time.
   std::vector<Stamp> stamps;
   for (const std::string& path : paths_) stamps.push_back(StampOf(path));
-  if (json_ != nullptr && stamps == stamps_) return json_;
+  if (json_ != nullptr && stamps == stamps_ &&
+      std::all_of(paths_.begin(), paths_.end(), StampTells)) {
+    return json_;
+  }
   json_ = nullptr;
   std::vector<TraceView> views;
   for (const std::string& path : paths_) {

@@ -18,6 +18,10 @@ namespace castor::cli {
 // or cannot be read, and why.
 absl::StatusOr<TraceView> LoadTrace(const std::string& path);
 
+// Where reading takes seconds, says so on standard error. 64 MiB take about
+// one.
+void AnnounceReading(const std::vector<std::string>& paths);
+
 class TraceSource {
  public:
   // `paths`: one trace, or two to compare.
@@ -25,14 +29,17 @@ class TraceSource {
       : paths_(std::move(paths)) {}
 
   // The page's data, PageJson of the traces' views. Read anew when a file has
-  // changed since the last call: the trace of a run that goes on. Thread-safe;
-  // one thread reads, the others wait for what it has read.
+  // changed since the last call, or may have: the trace of a run that goes on.
+  // Thread-safe; one thread reads, the others wait for what it has read.
   absl::StatusOr<std::shared_ptr<const std::string>> Json();
 
  private:
   // Of a file: device, inode, bytes, time of the last change in ns.
   using Stamp = std::array<int64_t, 4>;
   static Stamp StampOf(const std::string& path);
+  // Whether a change of the file shows in its stamp. Not while it is written
+  // through a mapping (append_file.h), behind whose text are zeros.
+  static bool StampTells(const std::string& path);
 
   const std::vector<std::string> paths_;
   std::mutex mutex_;

@@ -35,6 +35,7 @@ absl::Status Serve(const TraceViewArguments& arguments) {
   if (!arguments.compare_path.empty()) {
     paths.push_back(arguments.compare_path);
   }
+  AnnounceReading(paths);
   TraceSource source(std::move(paths));
   // What is wrong with it is told here and now, not in a browser.
   CASTOR_RETURN_IF_ERROR(source.Json().status());

@@ -10,6 +10,7 @@
 //
 // The run hands over numbers, under a lock held for microseconds; answers are
 // made from a copy by the server's threads, so that no client holds up a step.
+// Cost: AddStep takes 0.1 us, where nobody asks.
 #ifndef CASTOR_CLI_LIVE_DASHBOARD_H_
 #define CASTOR_CLI_LIVE_DASHBOARD_H_
 

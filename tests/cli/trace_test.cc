@@ -150,6 +150,26 @@ TEST_F(Trace, ViewReadsAFileAnewThatHasChanged) {
   EXPECT_EQ(ViewJson()["views"][0]["status"], "finished");
 }
 
+// A run that goes on writes through a mapping, which changes neither the file's
+// size nor, for long, its time.
+TEST_F(Trace, ViewReadsAFileAnewThatGrowsWithinItsRoom) {
+  MakeTrace("whole.trace");
+  const std::string whole = ReadFile(Path("whole.trace"));
+  const size_t half = whole.find('\n', whole.size() / 2) + 1;
+  const size_t room = whole.size() + 1000;
+  const std::string path = Path("run.trace");
+  const auto write = [&](const std::string& text) {
+    WriteFile(path, text + std::string(room - text.size(), '\0'));
+  };
+  write(whole.substr(0, half));
+  const auto time = std::filesystem::last_write_time(path);
+  const auto process = View({"run.trace", "--port", "0"});
+  EXPECT_EQ(ViewJson()["views"][0]["status"], "running or killed");
+  write(whole);
+  std::filesystem::last_write_time(path, time);
+  EXPECT_EQ(ViewJson()["views"][0]["status"], "finished");
+}
+
 TEST_F(Trace, ViewFollowsARunThatGoesOn) {
   Json config = SmallConfig();
   config["steps"] = 1'000'000;
