@@ -67,8 +67,8 @@ class Builder {
   struct Chunk {
     bool resident = false;
     bool gradients = false;
-    int64_t since_ns = 0;  // in its present state of rest
-    int64_t step = -1;     // of the last event
+    int64_t since_ns = 0;   // in its present state of rest
+    int64_t step = -1;      // of the last event
     int64_t device_ns = 0;  // up to here intervals are written
     int64_t host_ns = 0;
   };
@@ -122,8 +122,8 @@ class Builder {
     if (step < 0) return false;
     const int64_t drop = index_.NextDrop(steps_[step].plan, c, moment);
     if (drop < 0) return false;
-    const int64_t use = index_.NextUse(
-        index_.ProgramOfPlan(steps_[step].plan), c, moment);
+    const int64_t use =
+        index_.NextUse(index_.ProgramOfPlan(steps_[step].plan), c, moment);
     return use < 0 || drop <= use;
   }
 
@@ -165,8 +165,7 @@ class Builder {
         Hold(c, span.end_ns);
         // Dropped with it, as the actions of one moment, or in a move between
         // two plans.
-        if (span.step < 0 ||
-            IsDroppedAfter(c, span.step, span.moment - 1)) {
+        if (span.step < 0 || IsDroppedAfter(c, span.step, span.moment - 1)) {
           chunk.resident = false;
         }
         return;

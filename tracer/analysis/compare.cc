@@ -44,7 +44,8 @@ class Comparer {
     } else {
       for (const TraceView* view : {&a_, &b_}) {
         if (view->summary.has_value()) continue;
-        Note(absl::StrCat(Name(*view), " holds no whole training step: there "
+        Note(absl::StrCat(Name(*view),
+                          " holds no whole training step: there "
                           "is nothing to compare in time."));
       }
     }
@@ -86,8 +87,7 @@ class Comparer {
                FormatBytes);
     NoteChange("Host budget", a.host_budget_bytes, b.host_budget_bytes,
                FormatBytes);
-    NoteChange("Tokens per step", a.tokens_per_step, b.tokens_per_step,
-               number);
+    NoteChange("Tokens per step", a.tokens_per_step, b.tokens_per_step, number);
     NoteChange("Threads", a.threads, b.threads, number);
     const PlanRecord* const plan_a = SettledPlanOf(a_);
     const PlanRecord* const plan_b = SettledPlanOf(b_);
@@ -97,18 +97,16 @@ class Comparer {
     NoteChange("Chunks with optimizer states on the device",
                static_cast<int64_t>(plan_a->device_side.size()),
                static_cast<int64_t>(plan_b->device_side.size()), number);
-    const double least = std::min(plan_a->h2d_bytes_per_s,
-                                  plan_b->h2d_bytes_per_s);
-    const double most = std::max(plan_a->h2d_bytes_per_s,
-                                 plan_b->h2d_bytes_per_s);
+    const double least =
+        std::min(plan_a->h2d_bytes_per_s, plan_b->h2d_bytes_per_s);
+    const double most =
+        std::max(plan_a->h2d_bytes_per_s, plan_b->h2d_bytes_per_s);
     // Measured, so never quite the same.
     if (least > 0 && most > 1.2 * least) {
-      NoteChange("Bus to the device",
-                 static_cast<int64_t>(plan_a->h2d_bytes_per_s),
-                 static_cast<int64_t>(plan_b->h2d_bytes_per_s),
-                 [](int64_t bytes) {
-                   return absl::StrCat(FormatBytes(bytes), "/s");
-                 });
+      NoteChange(
+          "Bus to the device", static_cast<int64_t>(plan_a->h2d_bytes_per_s),
+          static_cast<int64_t>(plan_b->h2d_bytes_per_s),
+          [](int64_t bytes) { return absl::StrCat(FormatBytes(bytes), "/s"); });
     }
   }
 
@@ -124,8 +122,7 @@ class Comparer {
 
   void AddRow(absl::string_view name, absl::string_view unit, double a,
               double b) {
-    comparison_.rows.push_back(
-        {std::string(name), std::string(unit), a, b});
+    comparison_.rows.push_back({std::string(name), std::string(unit), a, b});
   }
 
   void AddRows() {
@@ -167,8 +164,8 @@ class Comparer {
     const TraceView::Summary& a = *a_.summary;
     const TraceView::Summary& b = *b_.summary;
     const int64_t larger = std::max(a.step_ns, b.step_ns);
-    const int64_t least = static_cast<int64_t>(kWorthSaying *
-                                               static_cast<double>(larger));
+    const int64_t least =
+        static_cast<int64_t>(kWorthSaying * static_cast<double>(larger));
     if (std::abs(b.step_ns - a.step_ns) <= least) {
       Note(absl::StrCat("A step takes as long: ",
                         Change(a.step_ns, b.step_ns, FormatNs), "."));
@@ -187,10 +184,9 @@ class Comparer {
                      [](const Part& x, const Part& y) {
                        return std::abs(x.change) > std::abs(y.change);
                      });
-    std::string text =
-        absl::StrCat("A step takes ", b.step_ns < a.step_ns ? "less" : "more",
-                     ": ", Change(a.step_ns, b.step_ns, FormatNs),
-                     Percent(a.step_ns, b.step_ns));
+    std::string text = absl::StrCat(
+        "A step takes ", b.step_ns < a.step_ns ? "less" : "more", ": ",
+        Change(a.step_ns, b.step_ns, FormatNs), Percent(a.step_ns, b.step_ns));
     bool first = true;
     for (const Part& part : parts) {
       if (std::abs(part.change) <= least) continue;
@@ -236,17 +232,16 @@ class Comparer {
         same->b = ns;
       }
     }
-    std::stable_sort(waits.begin(), waits.end(),
-                     [](const Wait& x, const Wait& y) {
-                       return x.change() > y.change();
-                     });
-    const double larger = static_cast<double>(
-        std::max(a_.summary->step_ns, b_.summary->step_ns));
+    std::stable_sort(
+        waits.begin(), waits.end(),
+        [](const Wait& x, const Wait& y) { return x.change() > y.change(); });
+    const double larger =
+        static_cast<double>(std::max(a_.summary->step_ns, b_.summary->step_ns));
     for (size_t i = 0; i < std::min(waits.size(), kMostWaitNotes); ++i) {
       const Wait& wait = waits[i];
       if (static_cast<double>(wait.change()) <= kWorthSaying * larger) break;
-      Note(absl::StrCat(wait.b == 0   ? "A wait is gone. "
-                        : wait.a == 0 ? "A wait is new. "
+      Note(absl::StrCat(wait.b == 0       ? "A wait is gone. "
+                        : wait.a == 0     ? "A wait is new. "
                         : wait.b < wait.a ? "A wait is shorter. "
                                           : "A wait is longer. ",
                         wait.cause, ": ", Change(wait.a, wait.b, FormatNs),
@@ -283,9 +278,9 @@ class Comparer {
         if (Moved(c) > Moved(most)) most = c;
       }
       if (Moved(most) > 0) {
-        absl::StrAppend(&text, ", most of all ", a_.categories[most], " ",
-                        Change(a.by_category[most], b.by_category[most],
-                               FormatBytes));
+        absl::StrAppend(
+            &text, ", most of all ", a_.categories[most], " ",
+            Change(a.by_category[most], b.by_category[most], FormatBytes));
       }
     }
     if (a.op != b.op) {

@@ -52,8 +52,7 @@ std::vector<TraceView::MemoryPoint> DeviceCurve(const TraceIndex& index,
                                                 const SpanList& list,
                                                 size_t categories) {
   const OperatorStarts starts(index, list);
-  const int64_t steps =
-      static_cast<int64_t>(index.contents().steps.size());
+  const int64_t steps = static_cast<int64_t>(index.contents().steps.size());
   std::vector<TraceView::MemoryPoint> curve;
   curve.reserve(index.contents().issues.size());
   int64_t time_ns = -1;
@@ -89,8 +88,8 @@ std::vector<TraceView::PredictedPoint> PredictedCurve(
     const PlanRecord* const plan = index.Plan(step.plan);
     if (plan == nullptr) continue;
     const Prediction& predicted = plan->predicted;
-    const size_t moments = std::min(predicted.op_start_ns.size(),
-                                    predicted.device_bytes.size());
+    const size_t moments =
+        std::min(predicted.op_start_ns.size(), predicted.device_bytes.size());
     for (size_t t = 0; t < moments; ++t) {
       const int64_t time_ns = step.start_ns + Time(predicted.op_start_ns[t]);
       if (time_ns >= step.end_ns) break;
@@ -100,16 +99,14 @@ std::vector<TraceView::PredictedPoint> PredictedCurve(
       curve.push_back({time_ns, predicted.device_bytes[t]});
     }
   }
-  std::stable_sort(curve.begin(), curve.end(),
-                   [](const auto& a, const auto& b) {
-                     return a.time_ns < b.time_ns;
-                   });
+  std::stable_sort(
+      curve.begin(), curve.end(),
+      [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
   return curve;
 }
 
 std::optional<TraceView::Peak> FindPeak(
-    const TraceIndex& index,
-    const std::vector<TraceView::MemoryPoint>& curve) {
+    const TraceIndex& index, const std::vector<TraceView::MemoryPoint>& curve) {
   const TraceView::MemoryPoint* most = nullptr;
   int64_t bytes = -1;
   for (const TraceView::MemoryPoint& point : curve) {
@@ -122,12 +119,14 @@ std::optional<TraceView::Peak> FindPeak(
   if (most == nullptr) return std::nullopt;
   const int64_t program = index.ProgramOfStep(most->step);
   const OpRecord* const op = index.Op(program, most->moment);
-  return TraceView::Peak{
-      most->time_ns, bytes, most->step, most->moment,
-      op == nullptr || op->name.empty()
-          ? OperatorText(index, program, most->moment)
-          : op->name,
-      most->bytes};
+  return TraceView::Peak{most->time_ns,
+                         bytes,
+                         most->step,
+                         most->moment,
+                         op == nullptr || op->name.empty()
+                             ? OperatorText(index, program, most->moment)
+                             : op->name,
+                         most->bytes};
 }
 
 }  // namespace castor

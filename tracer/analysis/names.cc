@@ -10,8 +10,8 @@
 namespace castor {
 namespace {
 
-constexpr size_t kNameBytes = 64;        // of an operator in a text
-constexpr size_t kParameterBytes = 44;   // of a parameter in a text
+constexpr size_t kNameBytes = 64;       // of an operator in a text
+constexpr size_t kParameterBytes = 44;  // of a parameter in a text
 constexpr size_t kParametersShown = 2;
 
 }  // namespace
@@ -48,15 +48,14 @@ std::string ParametersText(const std::vector<std::string>& parameters) {
   return text;
 }
 
-std::string ChunkText(const TraceIndex& index, int64_t program,
-                      int64_t chunk) {
+std::string ChunkText(const TraceIndex& index, int64_t program, int64_t chunk) {
   if (chunk < 0) return "no chunk";
   const ChunkInfo* const info = index.Chunk(program, chunk);
   const std::string parameters =
       info == nullptr ? "" : ParametersText(info->parameters);
-  return parameters.empty() ? absl::StrCat("chunk ", chunk)
-                            : absl::StrCat("chunk ", chunk, " (", parameters,
-                                           ")");
+  return parameters.empty()
+             ? absl::StrCat("chunk ", chunk)
+             : absl::StrCat("chunk ", chunk, " (", parameters, ")");
 }
 
 std::string OperatorText(const TraceIndex& index, int64_t program,
@@ -71,8 +70,7 @@ std::string OperatorText(const TraceIndex& index, int64_t program,
 
 std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
                       int64_t program, int64_t moment, int64_t chunk) {
-  const std::string of_chunk =
-      chunk < 0 ? "" : absl::StrCat(" chunk ", chunk);
+  const std::string of_chunk = chunk < 0 ? "" : absl::StrCat(" chunk ", chunk);
   const OpRecord* const op = index.Op(program, moment);
   const bool named = op != nullptr && !op->name.empty();
   switch (kind) {

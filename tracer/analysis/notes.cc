@@ -11,6 +11,12 @@
 namespace castor {
 namespace {
 
+// Whether the CPU emulates the device, its streams being threads.
+bool OnTheHost(const TraceIndex& index) {
+  return index.contents().run.has_value() &&
+         index.contents().run->device == "host";
+}
+
 class Writer {
  public:
   Writer(const TraceIndex& index, const WaitCauses& causes, SpanList& list,
@@ -42,9 +48,9 @@ class Writer {
                         copy.chunk),
         0);
     if (is_new) {
-      note->second = strings_.Add(kind == WorkKind::kFetch
-                                      ? FetchNote(plan, i)
-                                      : CopyBackNote(plan, i));
+      note->second =
+          strings_.Add(kind == WorkKind::kFetch ? FetchNote(plan, i)
+                                                : CopyBackNote(plan, i));
     }
     copy.note = note->second;
   }
@@ -53,11 +59,11 @@ class Writer {
   std::string FetchNote(int64_t plan, int64_t i) const {
     const TraceView::Span& fetch = span(i);
     const int64_t program = list_.links.program[i];
-    std::string text =
-        absl::StrCat("Brings ", ChunkText(index_, program, fetch.chunk),
-                     " to the device");
+    std::string text = absl::StrCat(
+        "Brings ", ChunkText(index_, program, fetch.chunk), " to the device");
     if (plan < 0) {
-      return absl::StrCat(text, ", before the step, as the plan starts with it "
+      return absl::StrCat(text,
+                          ", before the step, as the plan starts with it "
                           "there.");
     }
     if (fetch.because >= 0) {
@@ -94,10 +100,10 @@ class Writer {
                           ", after its last use until then.");
     }
     if (IsForThe(*op, fetch.chunk)) {
-      return absl::StrCat(" It had left because the CPU ",
-                          op->kind == OpKind::kReduce ? "adds up its gradients"
-                                                      : "updates it",
-                          ".");
+      return absl::StrCat(
+          " It had left because the CPU ",
+          op->kind == OpKind::kReduce ? "adds up its gradients" : "updates it",
+          ".");
     }
     return absl::StrCat(" It had left to make room for ",
                         OperatorText(index_, program, drop->because.value),
@@ -127,12 +133,13 @@ class Writer {
     const int64_t program = list_.links.program[i];
     const std::string chunk = ChunkText(index_, program, copy.chunk);
     if (plan < 0) {
-      return absl::StrCat("Copies ", chunk, " to its home: the next plan does "
+      return absl::StrCat("Copies ", chunk,
+                          " to its home: the next plan does "
                           "not start with it on the device.");
     }
     const OpRecord* const op = index_.Op(program, copy.because);
-    std::string text =
-        absl::StrCat("Copies what operators wrote into ", chunk, " to the host");
+    std::string text = absl::StrCat("Copies what operators wrote into ", chunk,
+                                    " to the host");
     if (op == nullptr) return absl::StrCat(text, ".");
     if (op->kind == OpKind::kReduce) {
       return absl::StrCat(text, ": the CPU adds up its gradients.");
@@ -150,14 +157,12 @@ class Writer {
     const int64_t plan = index_.PlanOfStep(wait.step);
     const int64_t awaited = wait.cause;
     const auto [note, is_new] = wait_notes_.try_emplace(
-        std::make_tuple(static_cast<int64_t>(finding.cause) * 2 +
-                            finding.back_to_back,
-                        static_cast<int64_t>(finding.exposure), wait.stream,
-                        full ? -1 : plan, full ? -1 : wait.moment,
-                        full ? -1 : wait.chunk,
-                        full || awaited < 0 ? -1 : span(awaited).label,
-                        full || finding.root < 0 ? -1
-                                                 : span(finding.root).label),
+        std::make_tuple(
+            static_cast<int64_t>(finding.cause) * 2 + finding.back_to_back,
+            static_cast<int64_t>(finding.exposure), wait.stream,
+            full ? -1 : plan, full ? -1 : wait.moment, full ? -1 : wait.chunk,
+            full || awaited < 0 ? -1 : span(awaited).label,
+            full || finding.root < 0 ? -1 : span(finding.root).label),
         0);
     if (is_new) {
       const int64_t program = list_.links.program[i];
@@ -234,7 +239,8 @@ class Writer {
     const WaitFinding& finding = causes_.findings[i];
     const std::string who = WaiterText(i);
     if (wait.cause < 0 || finding.root < 0) {
-      return absl::StrCat(who, " waited for work that the trace does not hold: "
+      return absl::StrCat(who,
+                          " waited for work that the trace does not hold: "
                           "it was queued before the window.");
     }
     const std::string root = Named(finding.root);
@@ -242,9 +248,8 @@ class Writer {
     const bool indirect =
         wait.stream == index_.compute() && finding.root != wait.cause;
     const int64_t program = list_.links.program[i];
-    const std::string needs =
-        absl::StrCat(who, " needs ",
-                     ChunkText(index_, program, AwaitedChunk(i)));
+    const std::string needs = absl::StrCat(
+        who, " needs ", ChunkText(index_, program, AwaitedChunk(i)));
     switch (finding.cause) {
       case WaitCause::kBus:
         return absl::StrCat(
@@ -255,23 +260,26 @@ class Writer {
                 : "its copy takes longer than the operators beside it ran.",
             Decision(wait.cause));
       case WaitCause::kIssuedLate:
-        return absl::StrCat(needs, ", whose copy the host thread queued late: "
+        return absl::StrCat(needs,
+                            ", whose copy the host thread queued late: "
                             "it was still waiting for the step before.",
                             Decision(wait.cause));
       case WaitCause::kRoomOperator:
         return indirect
                    ? absl::StrCat(needs, ", whose fetch could start only when ",
-                                  root, " was over: it takes bytes that the "
+                                  root,
+                                  " was over: it takes bytes that the "
                                   "operator still used.",
                                   Decision(wait.cause))
                    : absl::StrCat(who, " could start only when ", root,
                                   " was over: it takes bytes that the operator "
                                   "still used.");
       case WaitCause::kRoomCopyBack:
-        return absl::StrCat(indirect ? absl::StrCat(needs, ", whose fetch") : who,
-                            " could start only when ", root,
-                            " was over, whose bytes on the device it takes.",
-                            indirect ? Decision(wait.cause) : "");
+        return absl::StrCat(
+            indirect ? absl::StrCat(needs, ", whose fetch") : who,
+            " could start only when ", root,
+            " was over, whose bytes on the device it takes.",
+            indirect ? Decision(wait.cause) : "");
       case WaitCause::kOperatorRoom:
         return absl::StrCat(who, " needs bytes of device memory that ", root,
                             " still used.");
@@ -283,26 +291,35 @@ class Writer {
             indirect ? Decision(wait.cause) : "");
       case WaitCause::kGradientNorm:
         return absl::StrCat(
-            who, " had to wait for the norm of all gradients, by which they "
+            who,
+            " had to wait for the norm of all gradients, by which they "
             "are clipped: it is known when the last gradient is",
             list_.links.kind[finding.root] == WorkKind::kClip
                 ? "."
                 : absl::StrCat(", here with ", root, "."));
       case WaitCause::kGradientsCopied:
-        return absl::StrCat(indirect ? absl::StrCat(needs, ", whose fetch") : who,
-                            " had to wait until ", root, " had brought its "
-                            "gradients to the host.");
+        return absl::StrCat(
+            indirect ? absl::StrCat(needs, ", whose fetch") : who,
+            " had to wait until ", root,
+            " had brought its "
+            "gradients to the host.");
       case WaitCause::kEarlierCopy:
         return absl::StrCat(who, " had to wait for ", root, ".");
       case WaitCause::kOperator:
         return absl::StrCat(who, " had to wait for ", root,
                             ", which makes what it works on.");
       case WaitCause::kInput:
-        return absl::StrCat(who, " takes bytes that the copy of the loss to "
+        return absl::StrCat(who,
+                            " takes bytes that the copy of the loss to "
                             "the host still read.");
       case WaitCause::kPlanChange:
         return absl::StrCat(who, " had to wait for ", root,
                             ", as the plan changed.");
+      case WaitCause::kWokenLate:
+        return absl::StrCat(
+            indirect ? absl::StrCat(needs, ", whose fetch") : who,
+            " waited for ", root, ", and went on long after that was over",
+            OnTheHost(index_) ? ": the stream's thread got no CPU." : ".");
       case WaitCause::kBlocksMove:
       case WaitCause::kOther:
       case WaitCause::kUnknown:
@@ -322,9 +339,9 @@ class Writer {
     std::string text;
     if (copy.because >= 0) {
       const std::string ahead = Ahead(program, copy.moment, copy.because);
-      text = absl::StrCat(" The plan fetches it for ",
-                          OperatorText(index_, program, copy.because), ahead,
-                          ".");
+      text =
+          absl::StrCat(" The plan fetches it for ",
+                       OperatorText(index_, program, copy.because), ahead, ".");
     }
     return absl::StrCat(text, LeftText(plan, program, copy));
   }
@@ -377,6 +394,8 @@ std::string CauseText(WaitCause cause) {
       return "The copy of the loss to the host";
     case WaitCause::kPlanChange:
       return "Optimizer states change sides for a new plan";
+    case WaitCause::kWokenLate:
+      return "A stream went on late, after what it waited for was over";
     case WaitCause::kBlocksMove:
       return "Blocks that move within the device's memory";
     case WaitCause::kOther:
@@ -390,13 +409,9 @@ namespace {
 // Whether all chunks that have optimizer states have them on the device.
 bool AllStatesOnDevice(const TraceIndex& index, const PlanRecord& plan,
                        int64_t program) {
-  const StepTrace* const trace = index.Trace(program);
-  if (trace == nullptr) return false;
-  size_t with_states = 0;
-  for (const ChunkInfo& chunk : trace->chunks) {
-    with_states += chunk.optimizer_bytes > 0;
-  }
-  return plan.device_side.size() >= with_states;
+  return index.Trace(program) != nullptr &&
+         static_cast<int64_t>(plan.device_side.size()) >=
+             index.ChunksWithStates(program);
 }
 
 }  // namespace
@@ -410,7 +425,8 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
   if (finding.exposure == Exposure::kPassedOn) {
     return "A part of it was passed on to an operator: see compute's waits.";
   }
-  if (plan != nullptr && plan->warmup) {
+  if (plan != nullptr && plan->warmup &&
+      finding.cause != WaitCause::kWokenLate) {
     return "Nothing to do: this is a warm-up step, on the careful plan that "
            "comes before the one made from its measurements.";
   }
@@ -437,7 +453,8 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
                          " memory.device_memory, so that the chunk can stay or "
                          "come earlier; ");
   if (plan != nullptr && !plan->prefetch) {
-    memory = absl::StrCat("memory.prefetch true, which fetches ahead; ", memory);
+    memory =
+        absl::StrCat("memory.prefetch true, which fetches ahead; ", memory);
   }
   const StepTrace* const trace = index.Trace(program);
   const std::string batch =
@@ -445,21 +462,21 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
           ? "fewer and larger micro batches, each of which needs all chunks "
             "again."
           : "a larger batch, which gives the device more to do per byte moved.";
-  const std::string threads = absl::StrCat(
-      "more CPU threads (device.threads",
-      index.contents().run.has_value()
-          ? absl::StrCat(" is ", index.contents().run->threads)
-          : "",
-      "); ");
-  const std::string bus = absl::StrCat(
-      "a faster bus",
-      plan != nullptr && plan->h2d_bytes_per_s >= 1
-          ? absl::StrCat(" (the plan counts on ",
-                         FormatBytes(static_cast<int64_t>(std::min(
-                             plan->h2d_bytes_per_s, 1e18))),
-                         "/s)")
-          : "",
-      "; ");
+  const std::string threads =
+      absl::StrCat("more CPU threads (device.threads",
+                   index.contents().run.has_value()
+                       ? absl::StrCat(" is ", index.contents().run->threads)
+                       : "",
+                   "); ");
+  const std::string bus =
+      absl::StrCat("a faster bus",
+                   plan != nullptr && plan->h2d_bytes_per_s >= 1
+                       ? absl::StrCat(" (the plan counts on ",
+                                      FormatBytes(static_cast<int64_t>(std::min(
+                                          plan->h2d_bytes_per_s, 1e18))),
+                                      "/s)")
+                       : "",
+                   "; ");
   switch (finding.cause) {
     case WaitCause::kBus:
     case WaitCause::kEarlierCopy:
@@ -484,6 +501,11 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
     case WaitCause::kIssuedLate:
       return "Would have helped: more work per step (a larger "
              "train_batch_size), so that the pause between steps weighs less.";
+    case WaitCause::kWokenLate:
+      if (!OnTheHost(index)) break;
+      return "Would have helped: CPUs that nothing else uses, or fewer threads "
+             "(device.threads): the device's streams are threads of this "
+             "machine.";
     case WaitCause::kPlanChange:
       return "Nothing to do: it happens once for each new plan.";
     case WaitCause::kInput:

@@ -1,5 +1,5 @@
-// What the viewer says about a wait or a copy, in a user's words: what happened,
-// the plan's decision behind it, and what would have avoided it.
+// What the viewer says about a wait or a copy, in a user's words: what
+// happened, the plan's decision behind it, and what would have avoided it.
 #ifndef CASTOR_TRACER_ANALYSIS_NOTES_H_
 #define CASTOR_TRACER_ANALYSIS_NOTES_H_
 

@@ -108,8 +108,8 @@ class Builder {
                         by_moment ? span.moment : span.chunk),
         0);
     if (is_new) {
-      label->second = strings_.Add(WorkLabel(
-          index_, kind, span.stream, program, span.moment, span.chunk));
+      label->second = strings_.Add(WorkLabel(index_, kind, span.stream, program,
+                                             span.moment, span.chunk));
     }
     span.label = label->second;
     if (const ChunkInfo* chunk = index_.Chunk(program, span.chunk)) {
@@ -136,9 +136,8 @@ class Builder {
       if (stream < 0 || stream >= index_.num_streams()) continue;
       const std::vector<int64_t>& spans = by_count_[stream];
       const auto after =
-          std::partition_point(spans.begin(), spans.end(), [&](int64_t s) {
-            return CountOf(s) <= count;
-          });
+          std::partition_point(spans.begin(), spans.end(),
+                               [&](int64_t s) { return CountOf(s) <= count; });
       if (after == spans.begin()) continue;
       const int64_t found = *(after - 1);
       const TraceView::Span& span = list_.spans[found];
@@ -148,8 +147,9 @@ class Builder {
         wait.cause = found;
       }
     }
-    const int64_t of =
-        wait.cause < 0 || IsWait(wait.cause) ? -1 : list_.spans[wait.cause].label;
+    const int64_t of = wait.cause < 0 || IsWait(wait.cause)
+                           ? -1
+                           : list_.spans[wait.cause].label;
     const auto [label, is_new] = wait_labels_.try_emplace(of, 0);
     if (is_new) {
       label->second = strings_.Add(

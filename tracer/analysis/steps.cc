@@ -130,8 +130,8 @@ std::vector<TraceView::Step> BuildSteps(const TraceIndex& index,
     step.step = record.step;
     step.plan = index.PlanOfStep(i);
     const bool last = i + 1 == steps.size();
-    const auto found = record.step > 0 ? results.find(record.step)
-                                       : results.end();
+    const auto found =
+        record.step > 0 ? results.find(record.step) : results.end();
     if (found != results.end()) {
       const ResultRecord& result = *found->second;
       step.whole = true;

@@ -86,7 +86,8 @@ class Adviser {
                      idle < kWorthSaying
                          ? "Only faster or fewer operators would make it much "
                            "quicker."
-                         : absl::StrCat(Percent(idle), " of it the device has "
+                         : absl::StrCat(Percent(idle),
+                                        " of it the device has "
                                         "nothing to do: pauses between "
                                         "operators, and between steps.")));
   }
@@ -119,9 +120,9 @@ class Adviser {
     const int64_t per_step = total[most] / summary_.steps;
     if (Share(per_step, summary_.step_ns) < kWorthSaying) return;
     const TraceView::Span& span = list_.spans[longest_span[most]];
-    const int64_t chunk =
-        span.chunk >= 0 || span.cause < 0 ? span.chunk
-                                          : list_.spans[span.cause].chunk;
+    const int64_t chunk = span.chunk >= 0 || span.cause < 0
+                              ? span.chunk
+                              : list_.spans[span.cause].chunk;
     const int64_t program = list_.links.program[longest_span[most]];
     Say(absl::StrCat(
         total[most] == all ? "All" : Percent(Share(total[most], all)),

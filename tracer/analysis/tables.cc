@@ -101,8 +101,7 @@ std::vector<TraceView::ChunkRow> ChunkTable(
       row->copied_back_bytes = AddUpTo(row->copied_back_bytes, span.bytes);
     }
   }
-  const double length =
-      static_cast<double>(window.end_ns - window.start_ns);
+  const double length = static_cast<double>(window.end_ns - window.start_ns);
   for (const TraceView::Residency& interval : residency) {
     TraceView::ChunkRow* const row = row_of(interval.chunk);
     if (row == nullptr || !OnDevice(interval.state) || length <= 0) continue;
@@ -121,8 +120,7 @@ std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
   // Cause, stream, remedy without a chunk's size.
   std::map<std::tuple<int64_t, int64_t, std::string>, TraceView::WaitRow> rows;
   // The same for the same plan.
-  std::map<std::tuple<int64_t, int64_t, int64_t, Exposure>,
-           TraceView::WaitRow*>
+  std::map<std::tuple<int64_t, int64_t, int64_t, Exposure>, TraceView::WaitRow*>
       known;
   for (size_t i = 0; i < list.spans.size(); ++i) {
     const TraceView::Span& span = list.spans[i];
@@ -132,9 +130,9 @@ std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
     TraceView::WaitRow*& row = known[{
         number, span.stream, index.PlanOfStep(span.step), finding.exposure}];
     if (row == nullptr) {
-      std::string remedy = RemedyText(
-          index, finding, index.PlanRecordOfStep(span.step),
-          index.main_program(), nullptr, /*at_the_cpu=*/false);
+      std::string remedy =
+          RemedyText(index, finding, index.PlanRecordOfStep(span.step),
+                     index.main_program(), nullptr, /*at_the_cpu=*/false);
       row = &rows[{number, span.stream, remedy}];
       row->cause = CauseText(finding.cause);
       row->remedy = std::move(remedy);

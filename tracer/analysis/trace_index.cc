@@ -15,9 +15,8 @@ constexpr const char* kUsualStreams[] = {"compute", "host_to_device",
 
 template <typename List>
 auto* At(List& list, int64_t index) {
-  return index >= 0 && index < static_cast<int64_t>(list.size())
-             ? &list[index]
-             : nullptr;
+  return index >= 0 && index < static_cast<int64_t>(list.size()) ? &list[index]
+                                                                 : nullptr;
 }
 
 bool Holds(const std::vector<int64_t>& sorted, int64_t value) {
@@ -42,11 +41,10 @@ TraceIndex::TraceIndex(const TraceContents& contents) : contents_(contents) {
   for (const IssueRecord& issue : contents.issues) {
     issues_.push_back({issue.step, issue.moment.value, issue.time_ns});
   }
-  std::stable_sort(issues_.begin(), issues_.end(),
-                   [](const Issue& a, const Issue& b) {
-                     return std::tie(a.step, a.moment) <
-                            std::tie(b.step, b.moment);
-                   });
+  std::stable_sort(
+      issues_.begin(), issues_.end(), [](const Issue& a, const Issue& b) {
+        return std::tie(a.step, a.moment) < std::tie(b.step, b.moment);
+      });
 }
 
 void TraceIndex::IndexStreams() {
@@ -77,10 +75,9 @@ void TraceIndex::IndexPrograms() {
   std::vector<int64_t> program_of_trace;
   for (size_t i = 0; i < contents_.step_traces.size(); ++i) {
     const StepTrace& trace = contents_.step_traces[i];
-    const auto [at, is_new] =
-        known.try_emplace({trace.signature, trace.chunks.size(),
-                           trace.ops.size()},
-                          trace_of_program_.size());
+    const auto [at, is_new] = known.try_emplace(
+        {trace.signature, trace.chunks.size(), trace.ops.size()},
+        trace_of_program_.size());
     if (is_new) trace_of_program_.push_back(0);
     trace_of_program_[at->second] = i;
     program_of_trace.push_back(at->second);
@@ -93,6 +90,9 @@ void TraceIndex::IndexPrograms() {
     num_chunks_ = std::max(num_chunks_, chunks);
     program.uses.resize(chunks);
     program.last_reduce.assign(chunks, -1);
+    for (const ChunkInfo& chunk : trace.chunks) {
+      program.chunks_with_states += chunk.optimizer_bytes > 0;
+    }
     for (size_t t = 0; t < trace.ops.size(); ++t) {
       for (const ChunkUse& use : trace.ops[t].chunks) {
         const int64_t c = use.chunk.value;
@@ -162,12 +162,16 @@ const PlanRecord* TraceIndex::Plan(int64_t plan) const {
   return At(contents_.plans, plan);
 }
 
+int64_t TraceIndex::ChunksWithStates(int64_t program) const {
+  const ProgramIndex* const index = At(programs_, program);
+  return index == nullptr ? 0 : index->chunks_with_states;
+}
+
 const std::vector<int64_t>& TraceIndex::Uses(int64_t program,
                                              int64_t chunk) const {
   static const std::vector<int64_t>& none = *new std::vector<int64_t>();
   const ProgramIndex* const index = At(programs_, program);
-  const auto* const uses =
-      index == nullptr ? nullptr : At(index->uses, chunk);
+  const auto* const uses = index == nullptr ? nullptr : At(index->uses, chunk);
   return uses == nullptr ? none : *uses;
 }
 
@@ -221,8 +225,7 @@ int64_t TraceIndex::ActionNumber(int64_t plan,
   return action - contents_.plans[plan].actions.data();
 }
 
-int64_t TraceIndex::NextDrop(int64_t plan, int64_t chunk,
-                             int64_t after) const {
+int64_t TraceIndex::NextDrop(int64_t plan, int64_t chunk, int64_t after) const {
   const auto [begin, end] = ActionsOn(plan, chunk);
   if (begin == end) return -1;
   const auto& actions = contents_.plans[plan].actions;
@@ -245,12 +248,11 @@ const ActionRecord* TraceIndex::DropBefore(int64_t plan, int64_t chunk,
   if (begin == end) return nullptr;
   const auto& actions = contents_.plans[plan].actions;
   const auto& order = plans_[plan].actions;
-  const size_t here = std::partition_point(
-                          order.begin() + begin, order.begin() + end,
-                          [&](int64_t a) {
-                            return actions[a].moment.value <= moment;
-                          }) -
-                      order.begin();
+  const size_t here =
+      std::partition_point(
+          order.begin() + begin, order.begin() + end,
+          [&](int64_t a) { return actions[a].moment.value <= moment; }) -
+      order.begin();
   // Backwards, once around the end of the step.
   size_t at = here;
   for (int i = 0; i < 6; ++i) {

@@ -57,6 +57,8 @@ class TraceIndex {
   // Of all programs.
   int64_t num_chunks() const { return num_chunks_; }
 
+  // How many chunks of the program have optimizer states.
+  int64_t ChunksWithStates(int64_t program) const;
   // The moments that use a chunk, ascending.
   const std::vector<int64_t>& Uses(int64_t program, int64_t chunk) const;
   // The first one later than `after`, or -1.
@@ -85,6 +87,7 @@ class TraceIndex {
   struct ProgramIndex {
     std::vector<std::vector<int64_t>> uses;
     std::vector<int64_t> last_reduce;
+    int64_t chunks_with_states = 0;
   };
   struct PlanIndex {
     std::vector<int64_t> actions;  // by chunk, moment, number

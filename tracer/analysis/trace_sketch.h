@@ -71,7 +71,10 @@ class TraceSketch {
                       .h2d_bytes = 3'000,
                       .d2h_bytes = 3'000,
                       .device_peak_bytes = 5'000,
-                      .least_h2d_bytes = 3'000};
+                      .least_h2d_bytes = 3'000,
+                      .op_start_ns = {0, 100, 200, 300, 400, 500, 600, 700},
+                      .device_bytes = {5'000, 4'000, 4'000, 3'000, 3'000, 2'000,
+                                       2'000, 2'000}};
     return static_cast<int64_t>(contents.plans.size()) - 1;
   }
 
@@ -103,10 +106,10 @@ class TraceSketch {
   int64_t Wait(int64_t stream, WorkKind kind, int64_t step, int64_t moment,
                int64_t chunk, int64_t start_ns, int64_t end_ns,
                std::vector<WaitRecord::Until> until) {
-    contents.waits.push_back({{stream, ++counts_[stream], kind, step,
-                               Moment(moment), ChunkId(chunk), start_ns,
-                               end_ns},
-                              std::move(until)});
+    contents.waits.push_back(
+        {{stream, ++counts_[stream], kind, step, Moment(moment), ChunkId(chunk),
+          start_ns, end_ns},
+         std::move(until)});
     return counts_[stream];
   }
 

@@ -126,12 +126,11 @@ TraceView BuildTraceView(const TraceContents& contents,
   view.peak = FindPeak(index, view.memory);
   view.residency = BuildResidency(index, list, view.steps);
   view.operators = OperatorTable(index, list);
-  view.chunks = ChunkTable(index, list, view.residency,
-                           WindowOf(list, view.steps),
-                           SettledPlan(index, view.steps));
+  view.chunks =
+      ChunkTable(index, list, view.residency, WindowOf(list, view.steps),
+                 SettledPlan(index, view.steps));
   view.waits = WaitTable(index, list, causes);
-  view.summary =
-      Summarize(index, list, causes, view.steps, view.host_memory);
+  view.summary = Summarize(index, list, causes, view.steps, view.host_memory);
   view.spans = std::move(list.spans);
   view.strings = strings.Take();
   return view;

@@ -148,7 +148,7 @@ struct TraceView {
     int64_t longest_span = -1;
   };
   struct Summary {
-    int64_t steps = 0;  // that it is about
+    int64_t steps = 0;         // that it is about
     int64_t median_step = -1;  // index of steps: the split is this one's
     int64_t step_ns = 0;
     int64_t compute_ns = 0;

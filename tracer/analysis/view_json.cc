@@ -83,7 +83,8 @@ class Writer {
     Ints(key, values, [](int64_t value) { return value; });
   }
   void Strings(absl::string_view key, const std::vector<std::string>& values) {
-    Texts(key, values, [](const std::string& v) { return absl::string_view(v); });
+    Texts(key, values,
+          [](const std::string& v) { return absl::string_view(v); });
   }
   void Budget(absl::string_view key, int64_t bytes) {
     json_.Key(key);
@@ -123,22 +124,19 @@ class Writer {
     const std::vector<OpRecord>& ops = program.ops;
     json_.Key("ops");
     json_.BeginObject();
-    Texts("name", ops, [](const OpRecord& op) {
-      return absl::string_view(op.name);
-    });
+    Texts("name", ops,
+          [](const OpRecord& op) { return absl::string_view(op.name); });
     Texts("kind", ops,
           [](const OpRecord& op) { return NameOf(op.kind, kOpKinds); });
     Texts("phase", ops,
           [](const OpRecord& op) { return NameOf(op.phase, kPhases); });
-    Texts("shapes", ops, [](const OpRecord& op) {
-      return absl::string_view(op.shapes);
-    });
+    Texts("shapes", ops,
+          [](const OpRecord& op) { return absl::string_view(op.shapes); });
     Ints("non_model_peak_bytes", ops,
          [](const OpRecord& op) { return op.non_model_peak_bytes; });
     Ints("workspace_bytes", ops,
          [](const OpRecord& op) { return op.workspace_bytes; });
-    Ints("duration_ns", ops,
-         [](const OpRecord& op) { return op.duration_ns; });
+    Ints("duration_ns", ops, [](const OpRecord& op) { return op.duration_ns; });
     Ints("host_duration_ns", ops,
          [](const OpRecord& op) { return op.host_duration_ns; });
     for (const bool writes : {false, true}) {
@@ -343,8 +341,7 @@ class Writer {
     json_.BeginObject();
     Ints("chunk", rows, [](const R& r) { return r.chunk; });
     Ints("payload_bytes", rows, [](const R& r) { return r.payload_bytes; });
-    Ints("optimizer_bytes", rows,
-         [](const R& r) { return r.optimizer_bytes; });
+    Ints("optimizer_bytes", rows, [](const R& r) { return r.optimizer_bytes; });
     Texts("side", rows, [](const R& r) {
       return absl::string_view(r.on_device_side ? "device" : "host");
     });
@@ -365,8 +362,7 @@ class Writer {
     const std::vector<R>& rows = view_.waits;
     json_.Key("waits");
     json_.BeginObject();
-    Texts("cause", rows,
-          [](const R& r) { return absl::string_view(r.cause); });
+    Texts("cause", rows, [](const R& r) { return absl::string_view(r.cause); });
     Texts("remedy", rows,
           [](const R& r) { return absl::string_view(r.remedy); });
     Ints("stream", rows, [](const R& r) { return r.stream; });

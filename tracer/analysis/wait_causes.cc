@@ -9,7 +9,7 @@ namespace {
 // enough; the others hold for traces that make no sense.
 constexpr int kMostCopies = 64;
 constexpr int kMostWaitsInRow = 8;
-constexpr int64_t kMostHopsPerSpan = 8;
+constexpr int64_t kMostHopsPerSpan = 3;
 
 class Finder {
  public:
@@ -67,14 +67,14 @@ class Finder {
                 work};
       case WorkKind::kFetch:
         if (same_chunk) return {WaitCause::kEarlierCopy, work};
-        return {for_compute ? WaitCause::kOperatorRoom
-                            : WaitCause::kEarlierCopy,
-                work};
+        return {
+            for_compute ? WaitCause::kOperatorRoom : WaitCause::kEarlierCopy,
+            work};
       case WorkKind::kCopyBack:
         if (for_compute) {
-          return {same_chunk ? WaitCause::kEarlierCopy
-                             : WaitCause::kOperatorRoom,
-                  work};
+          return {
+              same_chunk ? WaitCause::kEarlierCopy : WaitCause::kOperatorRoom,
+              work};
         }
         return {same_chunk || wait.stream == index_.host_compute()
                     ? WaitCause::kGradientsCopied
@@ -88,9 +88,8 @@ class Finder {
                       : WaitCause::kOperator,
                   work};
         }
-        return {links_.kind[work] == WorkKind::kReduce
-                    ? WaitCause::kHostReduce
-                    : WaitCause::kHostUpdate,
+        return {links_.kind[work] == WorkKind::kReduce ? WaitCause::kHostReduce
+                                                       : WaitCause::kHostUpdate,
                 work};
       }
       case WorkKind::kClip:
@@ -129,10 +128,21 @@ class Finder {
     return work;
   }
 
+  // Whether the wait went on for most of `ns` after what it waited for.
+  bool IsWokenLate(int64_t waiter, int64_t ns) const {
+    const TraceView::Span& wait = spans_[waiter];
+    const int64_t over_ns = std::max(spans_[wait.cause].end_ns, wait.start_ns);
+    const int64_t late_ns = wait.end_ns - over_ns;
+    return late_ns > kWokenLateNs && late_ns > ns / 2;
+  }
+
   WaitFinding Explain(int64_t waiter) {
     const TraceView::Span& wait = spans_[waiter];
     const int64_t work = WorkBehind(wait.cause);
     if (work < 0) return {};
+    if (IsWokenLate(waiter, wait.end_ns - wait.start_ns)) {
+      return {WaitCause::kWokenLate, work};
+    }
     const bool for_its_fetch =
         wait.stream == index_.compute() &&
         links_.kind[work] == WorkKind::kFetch &&
@@ -161,14 +171,20 @@ class Finder {
       }
       if (span.kind < 0) {
         const int64_t work = WorkBehind(span.cause);
-        if (work >= 0) held = Direct(before, work);
+        if (work >= 0) {
+          held = IsWokenLate(before, wait_ns)
+                     ? WaitFinding{WaitCause::kWokenLate, work}
+                     : Direct(before, work);
+        }
         held_by = before;
         break;
       }
       first = before;
     }
     const int64_t chain_ns = wait.end_ns - spans_[first].start_ns;
-    if (chain_ns / kBusShare >= wait_ns || held.cause == WaitCause::kBus) {
+    if ((chain_ns / kBusShare >= wait_ns &&
+         held.cause != WaitCause::kWokenLate) ||
+        held.cause == WaitCause::kBus) {
       return bus;
     }
     if (held_by >= 0) PassOn(held_by);

@@ -13,6 +13,10 @@
 // If the chain of copies is at least kBusShare times as long as the wait, most
 // of it lay beside operators, and still it was not enough: the bus is the
 // cause. Else it is what held up the chain's first copy.
+//
+// Where a stream goes on long after what it waited for was over, most of the
+// time lies there, and nothing further back matters: on the host device its
+// thread got no CPU.
 #ifndef CASTOR_TRACER_ANALYSIS_WAIT_CAUSES_H_
 #define CASTOR_TRACER_ANALYSIS_WAIT_CAUSES_H_
 
@@ -26,6 +30,8 @@ namespace castor {
 inline constexpr int64_t kBusShare = 2;
 // Copies of which the next starts this soon lie back to back.
 inline constexpr int64_t kBackToBackNs = 100'000;
+// Going on this soon after what was waited for is no delay worth a name.
+inline constexpr int64_t kWokenLateNs = 50'000;
 
 enum class WaitCause : uint8_t {
   kUnknown,          // nothing that the trace holds
@@ -42,10 +48,11 @@ enum class WaitCause : uint8_t {
   kEarlierCopy,      // another copy of the same chunk
   kInput,            // the loss's copy
   kPlanChange,       // what moves between two plans
+  kWokenLate,        // what it waited for had been over for long
   kBlocksMove,       // the arena moves blocks to make one hole of several
   kOther,            // none of these
 };
-inline constexpr int kNumWaitCauses = 16;
+inline constexpr int kNumWaitCauses = 17;
 
 // What a wait cost.
 enum class Exposure : uint8_t {

@@ -36,8 +36,8 @@ class Rows {
     Separate();
     const std::string valid = ValidUtf8(text);
     const bool formula =
-        !valid.empty() && absl::string_view("=+-@\t\r").find(valid[0]) !=
-                              absl::string_view::npos;
+        !valid.empty() &&
+        absl::string_view("=+-@\t\r").find(valid[0]) != absl::string_view::npos;
     const bool quoted =
         formula || valid.find_first_of(",\"\r\n") != std::string::npos ||
         (!valid.empty() && (valid.front() == ' ' || valid.back() == ' '));
@@ -173,9 +173,9 @@ absl::Status Steps(const TraceView& view, Rows& rows) {
     const PlanRecord* const plan =
         step.plan < 0 ? nullptr : &view.plans[step.plan].record;
     rows.Int(step.step)
-        .Text(step.step == 0                      ? "evaluation"
+        .Text(step.step == 0                    ? "evaluation"
               : plan != nullptr && plan->warmup ? "warm-up"
-                                                  : "training")
+                                                : "training")
         .Index(step.plan)
         .Text(plan == nullptr ? "" : plan->policy)
         .Text(step.whole ? "yes" : "no")
@@ -288,19 +288,17 @@ absl::StatusOr<std::vector<std::string>> WriteCsv(
   std::filesystem::create_directories(directory, error);
   if (error || !std::filesystem::is_directory(directory, error)) {
     return absl::UnavailableError(absl::StrCat(
-        "cannot make the directory \"", directory, "\": ",
-        error ? error.message() : "something else has its name"));
+        "cannot make the directory \"", directory,
+        "\": ", error ? error.message() : "something else has its name"));
   }
   std::vector<std::string> paths;
   for (const std::string& table : CsvTableNames()) {
     const std::string path = absl::StrCat(directory, "/", table, ".csv");
     CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file,
                             AtomicFile::Create(path));
-    CASTOR_RETURN_IF_ERROR(
-        CsvTable(view, table, [&](absl::string_view piece) {
-          return file->Append(piece.data(),
-                              static_cast<int64_t>(piece.size()));
-        }));
+    CASTOR_RETURN_IF_ERROR(CsvTable(view, table, [&](absl::string_view piece) {
+      return file->Append(piece.data(), static_cast<int64_t>(piece.size()));
+    }));
     CASTOR_RETURN_IF_ERROR(file->Commit());
     paths.push_back(path);
   }

@@ -35,8 +35,9 @@ const std::vector<std::string>& CsvTableNames();
 
 // One table, handed to `append` in pieces; its first failure ends it. NotFound:
 // no table has that name.
-absl::Status CsvTable(const TraceView& view, absl::string_view table,
-                      absl::FunctionRef<absl::Status(absl::string_view)> append);
+absl::Status CsvTable(
+    const TraceView& view, absl::string_view table,
+    absl::FunctionRef<absl::Status(absl::string_view)> append);
 
 // All of them into a directory, which is made if it is missing; each file
 // appears whole or not at all. Returns the paths.

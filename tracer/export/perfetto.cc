@@ -105,11 +105,11 @@ class Exporter {
   }
 
   absl::Status WriteNames() {
-    CASTOR_RETURN_IF_ERROR(WriteName(
-        "process_name", kStepsThread,
-        view_.run.has_value() && !view_.run->title.empty()
-            ? absl::StrCat("castor: ", view_.run->title)
-            : "castor"));
+    CASTOR_RETURN_IF_ERROR(
+        WriteName("process_name", kStepsThread,
+                  view_.run.has_value() && !view_.run->title.empty()
+                      ? absl::StrCat("castor: ", view_.run->title)
+                      : "castor"));
     CASTOR_RETURN_IF_ERROR(WriteName("thread_name", kStepsThread, "steps"));
     CASTOR_RETURN_IF_ERROR(WriteOrder(kStepsThread));
     for (size_t i = 0; i < view_.streams.size(); ++i) {
@@ -156,8 +156,9 @@ class Exporter {
       const TraceView::Span& span = view_.spans[i];
       const bool wait = span.kind < 0;
       Begin("X", Text(span.label), ThreadOf(span.stream));
-      json_.String("cat", wait ? "wait"
-                               : WorkKindName(static_cast<WorkKind>(span.kind)));
+      json_.String("cat", wait
+                              ? "wait"
+                              : WorkKindName(static_cast<WorkKind>(span.kind)));
       Time("ts", span.start_ns);
       Time("dur", span.end_ns - span.start_ns);
       json_.Key("args");
