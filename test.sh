@@ -10,10 +10,11 @@ usage: ./test.sh [--quick]
 Installs the packages that are missing (tools/setup.sh --tests), then runs
 
   1. all tests, optimised;
-  2. those of base/, memory/, device/, runtime/ and kernels/, and a share of the
-     property tests, under AddressSanitizer and UndefinedBehaviorSanitizer;
-  3. those of base/, memory/, device/ and runtime/, and the same share, under
-     ThreadSanitizer.
+  2. those of base/, memory/, device/, runtime/, kernels/ and tracer/, of the
+     servers, and a share of the property tests, under AddressSanitizer and
+     UndefinedBehaviorSanitizer;
+  3. those of base/, memory/, device/ and runtime/, of the servers, and the same
+     share, under ThreadSanitizer.
 
 --quick leaves 2 and 3 out. The last line is "N passed, N failed": test cases, not
 programs, over all runs. A target that does not build counts as one failure. The
@@ -82,8 +83,10 @@ if [[ "${quick}" -eq 0 ]]; then
   # Of the property tests, whole training runs with every stream at work, a
   # share: sanitized, a case takes ten times as long.
   runs=(--test_env=CASTOR_CASES=240 //tests:promises_test //tests:shapes_test)
+  servers=(//cli/serve/... //cli/live/...)
   run_tests asan --config=asan --platform_suffix=-asan \
     //base/... //memory/... //device/... //runtime/... //kernels/... \
+    //tracer:all //tracer/analysis/... //tracer/export/... "${servers[@]}" \
     "${runs[@]}"
 
   # OpenMP's barriers in libgomp are not instrumented: what it orders, the
@@ -95,7 +98,8 @@ if [[ "${quick}" -eq 0 ]]; then
     tsan+=(--run_under="setarch -R")
   fi
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
-    //base/... //memory/... //device/... //runtime/... "${runs[@]}"
+    //base/... //memory/... //device/... //runtime/... "${servers[@]}" \
+    "${runs[@]}"
 fi
 
 if [[ "${failed}" -gt 0 ]]; then

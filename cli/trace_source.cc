@@ -1,12 +1,9 @@
 #include "cli/trace_source.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -21,15 +18,6 @@
 namespace castor::cli {
 
 absl::StatusOr<TraceView> LoadTrace(const std::string& path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) {
-    return absl::NotFoundError(
-        absl::StrCat("trace file \"", path, "\": ", std::strerror(errno)));
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("trace file \"", path, "\" is no regular file"));
-  }
   CASTOR_ASSIGN_OR_RETURN(const TraceContents contents, ReadTraceFile(path));
   return BuildTraceView(contents,
                         std::filesystem::path(path).filename().string());

@@ -503,7 +503,8 @@ TEST(TraceWriter, ReportsAFileThatCannotBeWritten) {
 TEST(ReadTraceFile, NamesAMissingFile) {
   EXPECT_EQ(ReadTraceFile("/no/such.jsonl").status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_EQ(ReadTraceFile("/tmp").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReadTraceFile("/tmp").status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -409,20 +413,23 @@ absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
 }
 
 absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path) {
-  std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);
-  if (error || !regular) {
+  const auto not_a_trace = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("trace file \"", path, "\" ", why));
+  };
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) {
     return absl::NotFoundError(
-        absl::StrCat("trace file \"", path, "\" does not exist"));
+        absl::StrCat("trace file \"", path, "\": ", std::strerror(errno)));
   }
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error || size > static_cast<uintmax_t>(kMaxTraceBytes)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "trace file \"", path, "\" is larger than ", kMaxTraceBytes, " bytes"));
+  if (!S_ISREG(info.st_mode)) return not_a_trace("is no regular file");
+  if (info.st_size > kMaxTraceBytes) {
+    return not_a_trace(
+        absl::StrCat("is larger than ", kMaxTraceBytes, " bytes"));
   }
   std::ifstream file(path, std::ios::binary);
-  std::string text(size, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(size));
+  std::string text(static_cast<size_t>(info.st_size), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad() || !file.is_open()) {
     return absl::UnavailableError(
         absl::StrCat("trace file \"", path, "\" cannot be read"));
