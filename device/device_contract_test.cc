@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t kMemoryBytes = (int64_t{8} << 20) + 3;
 constexpr StreamId kStreams[] = {StreamId::kCompute, StreamId::kHostToDevice,
                                  StreamId::kDeviceToHost,
-                                 StreamId::kHostCompute};
+                                 StreamId::kHostCompute, StreamId::kNetwork};
 
 struct DeviceFactory {
   std::string name;
@@ -124,7 +124,7 @@ TEST_P(DeviceContract, StreamRunsItsWorkInOrder) {
 }
 
 TEST_P(DeviceContract, StreamsRunSideBySide) {
-  // Each stream's work ends only once all four are running.
+  // Each stream's work ends only once all are running.
   std::atomic<int> running{0};
   for (StreamId stream : kStreams) {
     device_->Enqueue(stream, 0, [&running](const ExecContext&) {
@@ -400,7 +400,7 @@ TEST_P(DeviceContract, ObserverHearsOfAllWorkInOrder) {
   const int64_t end_ns = device_->NowNs();
   device_->SetObserver(nullptr);
   const std::vector<Event> events = recorder.Take();
-  EXPECT_EQ(events.size(), 400u);
+  EXPECT_EQ(events.size(), 100u * kNumStreams);
   for (StreamId stream : kStreams) {
     int64_t tag = 0, last_ns = start_ns;
     for (const Event& event : events) {

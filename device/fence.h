@@ -21,12 +21,13 @@ enum class StreamId : uint8_t {
   kHostToDevice,  // copies to the device
   kDeviceToHost,  // copies to the host
   kHostCompute,   // the optimizer and sums whose data live on the host
+  kNetwork,       // collectives among ranks (comm/communicator.h)
 };
-inline constexpr int kNumStreams = 4;
+inline constexpr int kNumStreams = 5;
 
 constexpr absl::string_view StreamName(StreamId stream) {
   constexpr absl::string_view kNames[kNumStreams] = {
-      "compute", "host_to_device", "device_to_host", "host_compute"};
+      "compute", "host_to_device", "device_to_host", "host_compute", "network"};
   return kNames[static_cast<int>(stream)];
 }
 

@@ -5,7 +5,7 @@
 //
 // Streams. Each stream is one worker thread that takes its queue in order.
 // kCompute and kHostCompute have a thread pool each (ExecContext::pool); the
-// pools of the two copy streams have one thread.
+// pools of the copy streams and of kNetwork have one thread.
 //
 // Bus. Each direction has a speed of its own (full duplex). A copy on
 // kHostToDevice or kDeviceToHost that finds its direction idle lasts at least

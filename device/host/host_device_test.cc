@@ -66,7 +66,7 @@ TEST(HostDevice, GivesEachStreamItsOwnThreads) {
   auto device =
       HostDevice::Create({.compute_threads = 3, .host_compute_threads = 2});
   ASSERT_TRUE(device.ok()) << device.status();
-  const int expected[kNumStreams] = {3, 1, 1, 2};
+  const int expected[kNumStreams] = {3, 1, 1, 2, 1};
   int threads[kNumStreams];
   const ThreadPool* pools[kNumStreams];
   for (int i = 0; i < kNumStreams; ++i) {

@@ -1,0 +1,199 @@
+// What several machines can do together: collectives among ranks.
+//
+// Every rank makes one Communicator on its Device and calls the same
+// collectives in the same order. A call queues the collective on the device's
+// stream StreamId::kNetwork and returns at once; the fence is reached when this
+// rank's buffers hold the result and may be reused. What a collective reads
+// must be ordered by the caller: Device::Wait(kNetwork, fence) first. One
+// contract suite (communicator_contract.h) runs against every implementation.
+//
+// Invariants:
+//  1. One at a time: collectives run in the order of calling, which is their
+//     sequence number. None ends before every rank has begun it.
+//  2. Before a payload is taken, kind, key, type, sizes and sequence number of
+//     the sender are compared with this rank's own: ranks that call different
+//     collectives stop, with both calls named, and no buffer is overrun.
+//  3. Bits do not depend on timing, on the transport, or, where the micro
+//     batches are the same, on the number of ranks (see ReduceScatter).
+//  4. After the first failure of any rank the communicator is poisoned on every
+//     rank: what runs stops, what is queued is skipped, later calls fail at
+//     once, the destructor waits for nobody. A collective that has ended on one
+//     rank may still fail on another that was on its way out.
+//
+// Memory: buffers are what the implementation's device reads and writes: host
+// memory and the host device's own for ranks as threads and for MPI. They stay
+// untouched until the fence is reached. Nothing is staged, but for AllReduce's
+// few bytes.
+//
+// Network: N ranks send each other their parts directly, so a rank sends and
+// receives (N - 1) parts: the lower bound of an all-gather and of a
+// reduce-scatter. To these come N - 1 headers of 128 bytes each way.
+//
+// Threads: one thread queues (the device's rule). Fail, failure and stats may
+// be called by any.
+//
+// Lifetime: the device outlives the communicator. The destructor waits for what
+// is queued and then, unless poisoned, for all ranks to be destroyed too
+// (within the time limit), so that an orderly end is told from a death.
+#ifndef CASTOR_DEVICE_COMM_COMMUNICATOR_H_
+#define CASTOR_DEVICE_COMM_COMMUNICATOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/dtype.h"
+#include "device/comm/collective.h"
+#include "device/device.h"
+
+namespace castor {
+
+struct CommunicatorOptions {
+  // How long a rank waits for another to join a collective, or for a part to
+  // get through, before it declares the group failed. Longer than the longest
+  // work that one rank does alone (saving, evaluating).
+  int64_t time_limit_ns = 600'000'000'000;
+};
+
+// InvalidArgument: a time limit that is not positive, or more than 30 years.
+absl::Status Check(const CommunicatorOptions& options);
+
+struct CommunicatorStats {
+  int64_t collectives = 0;
+  int64_t bytes_sent = 0;      // payload, to other ranks
+  int64_t bytes_received = 0;  // payload, from other ranks
+  int64_t transfer_ns = 0;     // all ranks were there
+  // Indexed by rank: time that this rank waited for one that came last.
+  std::vector<int64_t> wait_ns;
+};
+
+// Told of every collective that ended well, from the stream's thread.
+class CommunicatorObserver {
+ public:
+  virtual ~CommunicatorObserver() = default;
+  virtual void OnCollective(const CollectiveRecord& record) = 0;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  Device& device() const { return *device_; }
+
+  // In all of them: `key` names the call site and is the same on all ranks (no
+  // rank's number in it); `tag` goes to the device's observer; N is
+  // world_size().
+  // InvalidArgument: a negative size, a null buffer of some size, a bad rank.
+  // Otherwise the group's failure, if there is one: Unavailable for a lost or
+  // late rank, FailedPrecondition for ranks that disagree, or what a rank gave
+  // to Fail. Each names this rank, its collective, and the rank at fault.
+
+  // recv [N, bytes] = every rank's send [bytes]. send may be this rank's place
+  // in recv, and may not overlap it otherwise.
+  absl::StatusOr<Fence> AllGather(absl::string_view key, int64_t tag,
+                                  const void* send, void* recv, int64_t bytes);
+
+  // recv [N, bytes]: row p is row rank() of rank p's send [N, bytes]. No
+  // overlap.
+  absl::StatusOr<Fence> AllToAll(absl::string_view key, int64_t tag,
+                                 const void* send, void* recv, int64_t bytes);
+  // The same with a size for each pair: send_bytes[p] go to rank p, whose
+  // recv_bytes[rank()] must be equal. Parts lie one after the other.
+  absl::StatusOr<Fence> AllToAll(absl::string_view key, int64_t tag,
+                                 const void* send,
+                                 absl::Span<const int64_t> send_bytes,
+                                 void* recv,
+                                 absl::Span<const int64_t> recv_bytes);
+
+  // The owner's ordered sum: sum [n] (+)= rank 0's part for this rank, then +=
+  // rank 1's, and so on, in fp32, one addition after the other for each
+  // element; with `assign` rank 0's part is stored, not added. So A steps over
+  // N ranks (a = 0 ... A - 1, `assign` at the first) give the bits of N * A
+  // steps on one rank, whose step a * N + r is rank r's step a. NaNs stay NaNs,
+  // of any payload.
+  //   send  [N, n] of `dtype`: row p belongs to rank p
+  //   parts [N - 1, n] of `dtype`: scratch for what the others send
+  //   sum   [n]
+  // The parts cross on kNetwork in their own type; they are added on
+  // `sum_stream`, and the fence is that of the sum. `send` is read by both.
+  absl::StatusOr<Fence> ReduceScatter(absl::string_view key, int64_t tag,
+                                      DType dtype, const void* send,
+                                      void* parts, float* sum, int64_t n,
+                                      bool assign, StreamId sum_stream);
+  // Of ReduceScatter's scratch.
+  static int64_t PartsBytes(int world_size, DType dtype, int64_t n) {
+    return (world_size - 1) * n * SizeOf(dtype);
+  }
+
+  // In place, and only what is exact in any order: 64-bit integers (kSum wraps
+  // around; an ExactSum is a row of them), and the least or greatest of floats
+  // (a NaN anywhere gives a NaN). For a few numbers: everyone sends all to all.
+  static constexpr int64_t kMaxAllReduceBytes = int64_t{1} << 20;
+  absl::StatusOr<Fence> AllReduce(absl::string_view key, int64_t tag,
+                                  ReduceOp op, absl::Span<int64_t> values);
+  absl::StatusOr<Fence> AllReduce(absl::string_view key, int64_t tag,
+                                  ReduceOp op, absl::Span<float> values);
+
+  // data [bytes] = rank `root`'s, who sends it to each: for small things.
+  absl::StatusOr<Fence> Broadcast(absl::string_view key, int64_t tag, int root,
+                                  void* data, int64_t bytes);
+
+  // Reached when every rank's stream has come to it.
+  absl::StatusOr<Fence> Barrier(absl::string_view key, int64_t tag);
+
+  // Poisons the group because of something that happened to this rank (a full
+  // disk, a bad batch): every other rank's collective ends with this reason.
+  // Has no effect after a first failure.
+  virtual void Fail(const absl::Status& reason) = 0;
+
+  // OK until the group has failed. Does not block, and sees the death of a rank
+  // between collectives too.
+  virtual absl::Status failure() const = 0;
+
+  virtual CommunicatorStats stats() const = 0;
+
+  // Not owned; null for none. Set while nothing is queued.
+  void SetObserver(CommunicatorObserver* observer) { observer_ = observer; }
+
+ protected:
+  Communicator(Device* device, int rank, int world_size)
+      : device_(device), rank_(rank), world_size_(world_size) {}
+
+  // Carries one collective out, in stream order, on the stream's thread (or
+  // queues it on the stream, where the stream is a GPU's). `tag` as given.
+  virtual absl::Status Run(const Collective& collective, int64_t tag,
+                           const ExecContext& context) = 0;
+  // ReduceScatter's sum (ordered_sum.h), where the data live.
+  virtual absl::Status AddParts(const ExecContext& context, DType dtype,
+                                int64_t n, absl::Span<const void* const> parts,
+                                float* sum, bool assign);
+
+  // Numbers the collective and queues it.
+  absl::StatusOr<Fence> Queue(Collective collective, absl::string_view key,
+                              int64_t tag);
+  // All that was queued so far, sums included.
+  const Fence& queued() const { return queued_; }
+  CommunicatorObserver* observer() const { return observer_; }
+
+ private:
+  absl::StatusOr<Fence> AllReduceAny(absl::string_view key, int64_t tag,
+                                     ReduceOp op, ElementType type, void* data,
+                                     int64_t bytes);
+
+  Device* const device_;
+  const int rank_;
+  const int world_size_;
+  int64_t sequence_ = 0;
+  Fence queued_;
+  std::atomic<CommunicatorObserver*> observer_{nullptr};
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_COMM_COMMUNICATOR_H_

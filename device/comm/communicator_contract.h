@@ -1,0 +1,52 @@
+// What every implementation of Communicator promises (communicator.h), as one
+// test suite: an implementation joins by instantiating it with a RankGroup.
+// What happens when a rank fails is tested beside each implementation.
+#ifndef CASTOR_DEVICE_COMM_COMMUNICATOR_CONTRACT_H_
+#define CASTOR_DEVICE_COMM_COMMUNICATOR_CONTRACT_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "device/comm/communicator.h"
+
+namespace castor {
+
+// Ranks that the suite can use. All of them run the same tests in the same
+// order; some may do so in other processes.
+class RankGroup {
+ public:
+  virtual ~RankGroup() = default;
+  virtual int world_size() const = 0;
+  // Calls `body` for each rank that lives in this process, at the same time,
+  // and returns when all have come back. A test that fails on one rank fails.
+  virtual void Run(const std::function<void(Communicator&)>& body) = 0;
+};
+
+struct RankGroupFactory {
+  std::string name;
+  std::function<std::shared_ptr<RankGroup>()> create;
+};
+
+class CommunicatorContract : public testing::TestWithParam<RankGroupFactory> {
+ protected:
+  void SetUp() override {
+    group_ = GetParam().create();
+    ASSERT_NE(group_, nullptr);
+  }
+  void Run(const std::function<void(Communicator&)>& body) {
+    group_->Run(body);
+  }
+  std::shared_ptr<RankGroup> group_;
+};
+
+inline std::string ContractName(
+    const testing::TestParamInfo<RankGroupFactory>& info) {
+  return info.param.name;
+}
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_COMM_COMMUNICATOR_CONTRACT_H_

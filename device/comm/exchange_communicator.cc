@@ -1,0 +1,425 @@
+#include "device/comm/exchange_communicator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace castor {
+namespace {
+
+constexpr uint32_t kMagic = 0x43535231;  // the protocol's version
+
+std::string Seconds(int64_t ns) {
+  return absl::StrCat(static_cast<double>(ns / 1'000'000) / 1e3, " s");
+}
+
+// a (op)= b.
+template <typename T>
+void Combine(ReduceOp op, const T* b, int64_t n, T* a) {
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (std::isnan(a[i])) continue;
+      if (std::isnan(b[i])) {
+        a[i] = b[i];
+        continue;
+      }
+    }
+    switch (op) {
+      case ReduceOp::kSum:
+        if constexpr (std::is_same_v<T, int64_t>) {
+          a[i] = static_cast<int64_t>(static_cast<uint64_t>(a[i]) +
+                                      static_cast<uint64_t>(b[i]));
+        }
+        break;
+      case ReduceOp::kMin:
+        a[i] = std::min(a[i], b[i]);
+        break;
+      case ReduceOp::kMax:
+        a[i] = std::max(a[i], b[i]);
+        break;
+      case ReduceOp::kNone:
+        break;
+    }
+  }
+}
+
+template <typename T>
+void CombineRows(ReduceOp op, const std::byte* rows, int num_rows,
+                 int64_t bytes, void* out) {
+  T* const values = static_cast<T*>(out);
+  std::memcpy(out, rows, bytes);
+  const int64_t n = bytes / static_cast<int64_t>(sizeof(T));
+  for (int row = 1; row < num_rows; ++row) {
+    Combine(op, reinterpret_cast<const T*>(rows + row * bytes), n, values);
+  }
+}
+
+}  // namespace
+
+// A message's token: which peer, and which of its four messages.
+enum class ExchangeCommunicator::What : int {
+  kHeaderOut,
+  kHeaderIn,
+  kPayloadOut,
+  kPayloadIn
+};
+
+int64_t ExchangeCommunicator::Token(int peer, What what) {
+  return int64_t{peer} * 4 + static_cast<int>(what);
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> ExchangeCommunicator::Create(
+    Device* device, std::unique_ptr<Transport> transport,
+    const CommunicatorOptions& options) {
+  CASTOR_RETURN_IF_ERROR(Check(options));
+  std::unique_ptr<ExchangeCommunicator> communicator(
+      new ExchangeCommunicator(device, std::move(transport), options));
+  for (int p = 0; p < communicator->world_size(); ++p) {
+    if (p == communicator->rank()) continue;
+    CASTOR_RETURN_IF_ERROR(communicator->Expect(p));
+  }
+  return communicator;
+}
+
+ExchangeCommunicator::ExchangeCommunicator(Device* device,
+                                           std::unique_ptr<Transport> transport,
+                                           const CommunicatorOptions& options)
+    : Communicator(device, transport->rank(), transport->world_size()),
+      transport_(std::move(transport)),
+      options_(options),
+      peers_(world_size()),
+      last_(world_size()) {
+  stats_.wait_ns.assign(world_size(), 0);
+}
+
+ExchangeCommunicator::~ExchangeCommunicator() {
+  // Whoever leaves joins the others' next collective with a call that is none
+  // of theirs: they hear of it as of any other disagreement.
+  const absl::StatusOr<Fence> left =
+      Queue({.id = {.kind = CollectiveKind::kLeave, .key = {}},
+             .send_bytes = {},
+             .recv_bytes = {}},
+            "the communicator's end", 0);
+  const absl::Status status = device().Synchronize(queued());
+  const bool orderly = left.ok() && status.ok() && failure().ok();
+  if (!orderly) transport_->Abandon();
+  transport_->Close(orderly);
+}
+
+absl::Status ExchangeCommunicator::Expect(int peer) {
+  return transport_->Receive(peer, Lane::kHeader, &peers_[peer].incoming,
+                             sizeof(Header), Token(peer, What::kHeaderIn));
+}
+
+void ExchangeCommunicator::Fail(const absl::Status& reason) {
+  CASTOR_CHECK(!reason.ok());
+  transport_->Announce(absl::Status(
+      reason.code(),
+      absl::StrCat("rank ", rank(), " failed: ", reason.message())));
+}
+
+absl::Status ExchangeCommunicator::failure() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (failure_.ok()) {
+    const absl::Status found = transport_->Failure();
+    if (!found.ok()) failure_ = Report(found);
+  }
+  return failure_;
+}
+
+CommunicatorStats ExchangeCommunicator::stats() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return stats_;
+}
+
+absl::Status ExchangeCommunicator::Report(const absl::Status& reason) const {
+  std::string text = absl::StrCat(
+      "rank ", rank(), " of ", world_size(), ", in ", Describe(last_[rank()]),
+      ": ", reason.message(), "; last collective of each rank, as rank ",
+      rank(), " saw them: ");
+  for (int p = 0; p < world_size(); ++p) {
+    absl::StrAppend(&text, p == 0 ? "" : "; ", "rank ", p, ": ",
+                    Describe(last_[p]));
+  }
+  return absl::Status(reason.code(), text);
+}
+
+void ExchangeCommunicator::NoteLast(int rank, const CollectiveId& id) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  last_[rank] = id;
+}
+
+absl::Status ExchangeCommunicator::Run(const Collective& collective,
+                                       int64_t tag,
+                                       const ExecContext& context) {
+  CASTOR_RETURN_IF_ERROR(failure());
+  CollectiveRecord record;
+  record.id = collective.id;
+  record.tag = tag;
+  record.start_ns = record.ready_ns = device().NowNs();
+  record.last_rank = rank();
+  NoteLast(rank(), collective.id);
+  if (const absl::Status status = Exchange(collective, &record); !status.ok()) {
+    transport_->Announce(status);  // no effect if it came from there
+    transport_->Abandon();
+    return failure();
+  }
+  record.end_ns = device().NowNs();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++stats_.collectives;
+    stats_.bytes_sent += record.bytes_sent;
+    stats_.bytes_received += record.bytes_received;
+    stats_.transfer_ns += record.end_ns - record.ready_ns;
+    if (record.last_rank != rank()) {
+      stats_.wait_ns[record.last_rank] += record.ready_ns - record.start_ns;
+    }
+  }
+  if (CommunicatorObserver* const told = observer()) told->OnCollective(record);
+  return absl::OkStatus();
+}
+
+void ExchangeCommunicator::SetParts(const Collective& collective,
+                                    std::vector<std::byte>* scratch) {
+  const CollectiveId& id = collective.id;
+  const int n = world_size();
+  const int me = rank();
+  // Sends are read only.
+  std::byte* const send =
+      const_cast<std::byte*>(static_cast<const std::byte*>(collective.send));
+  std::byte* const recv = static_cast<std::byte*>(collective.recv);
+  const int64_t bytes = id.part_bytes;
+  int64_t send_offset = 0, recv_offset = 0;
+  if (id.kind == CollectiveKind::kAllReduce) {
+    scratch->resize(n * bytes);
+    if (bytes > 0) std::memcpy(scratch->data() + me * bytes, recv, bytes);
+  }
+  for (int p = 0; p < n; ++p) {
+    Part to, from;
+    switch (id.kind) {
+      case CollectiveKind::kAllGather:
+        to = {send, bytes};
+        from = {recv + p * bytes, bytes};
+        break;
+      case CollectiveKind::kAllToAll:
+        if (bytes >= 0) {
+          to = {send + p * bytes, bytes};
+          from = {recv + p * bytes, bytes};
+        } else {
+          to = {send + send_offset, collective.send_bytes[p]};
+          from = {recv + recv_offset, collective.recv_bytes[p]};
+          send_offset += to.bytes;
+          recv_offset += from.bytes;
+        }
+        break;
+      case CollectiveKind::kReduceScatter:
+        to = {send + p * bytes, bytes};
+        if (p != me) from = {recv + (p < me ? p : p - 1) * bytes, bytes};
+        break;
+      case CollectiveKind::kAllReduce:
+        to = {recv, bytes};
+        from = {scratch->data() + p * bytes, bytes};
+        break;
+      case CollectiveKind::kBroadcast:
+        if (id.root == me) to = {recv, bytes};
+        if (id.root == p) from = {recv, bytes};
+        break;
+      case CollectiveKind::kBarrier:
+      case CollectiveKind::kLeave:
+        break;
+    }
+    if (p != me) {
+      peers_[p].to = to;
+      peers_[p].from = from;
+    } else if ((id.kind == CollectiveKind::kAllGather ||
+                id.kind == CollectiveKind::kAllToAll) &&
+               to.bytes > 0 && to.data != from.data) {
+      std::memcpy(from.data, to.data, to.bytes);
+    }
+  }
+}
+
+absl::Status ExchangeCommunicator::Start(const CollectiveId& id,
+                                         CollectiveRecord* record) {
+  for (int i = 1; i < world_size(); ++i) {
+    const int p = (rank() + i) % world_size();
+    Peer& peer = peers_[p];
+    peer.joined = peer.receiving = false;
+    peer.sending = 0;
+    Header& header = peer.sent;
+    std::memset(&header, 0, sizeof(header));
+    header.magic = kMagic;
+    header.kind = static_cast<uint8_t>(id.kind);
+    header.type = static_cast<uint8_t>(id.type);
+    header.op = static_cast<uint8_t>(id.op);
+    header.key_bytes = static_cast<uint8_t>(id.key.size());
+    header.root = id.root;
+    header.sequence = id.sequence;
+    header.part_bytes = id.part_bytes;
+    header.payload_bytes = peer.to.bytes;
+    std::memcpy(header.key, id.key.data(), id.key.size());
+    CASTOR_RETURN_IF_ERROR(
+        Send(p, Lane::kHeader, &header, sizeof(header), What::kHeaderOut));
+  }
+  for (int i = 1; i < world_size(); ++i) {
+    const int p = (rank() + i) % world_size();
+    const Part& to = peers_[p].to;
+    if (to.bytes == 0) continue;
+    record->bytes_sent += to.bytes;
+    CASTOR_RETURN_IF_ERROR(
+        Send(p, Lane::kPayload, to.data, to.bytes, What::kPayloadOut));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeCommunicator::Join(const CollectiveId& id,
+                                        CollectiveRecord* record, int* missing,
+                                        int* last) {
+  for (int i = 1; i < world_size(); ++i) {
+    const int p = (rank() + world_size() - i) % world_size();
+    Peer& peer = peers_[p];
+    if (peer.joined || !peer.header_came) continue;
+    const Header& header = peer.incoming;
+    if (header.magic != kMagic || header.key_bytes > kMaxKeyBytes) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", p,
+                       " sends headers of another kind: all ranks "
+                       "must run the same program"));
+    }
+    CollectiveId theirs;
+    theirs.kind = static_cast<CollectiveKind>(header.kind);
+    theirs.type = static_cast<ElementType>(header.type);
+    theirs.op = static_cast<ReduceOp>(header.op);
+    theirs.root = header.root;
+    theirs.sequence = header.sequence;
+    theirs.part_bytes = header.part_bytes;
+    theirs.key.assign(header.key, header.key_bytes);
+    const int64_t payload_bytes = header.payload_bytes;
+    peer.header_came = false;
+    peer.joined = true;
+    NoteLast(p, theirs);
+    if (theirs != id) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the ranks call different collectives: rank ", rank(), " is in ",
+          Describe(id), ", rank ", p, " in ", Describe(theirs)));
+    }
+    if (payload_bytes != peer.from.bytes) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rank ", p, " has ", payload_bytes, " bytes for rank ", rank(),
+          ", which expects ", peer.from.bytes, ", in ", Describe(id)));
+    }
+    *last = p;
+    --*missing;
+    if (payload_bytes > 0) {
+      peer.receiving = true;
+      ++open_;
+      record->bytes_received += payload_bytes;
+      CASTOR_RETURN_IF_ERROR(transport_->Receive(p, Lane::kPayload,
+                                                 peer.from.data, payload_bytes,
+                                                 Token(p, What::kPayloadIn)));
+    }
+    if (id.kind != CollectiveKind::kLeave) CASTOR_RETURN_IF_ERROR(Expect(p));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeCommunicator::Timeout() const {
+  const std::string limit = Seconds(options_.time_limit_ns);
+  std::string late, stuck;
+  for (int p = 0; p < world_size(); ++p) {
+    if (p == rank()) continue;
+    const Peer& peer = peers_[p];
+    if (!peer.joined) {
+      absl::StrAppend(&late, late.empty() ? "" : ", ", "rank ", p);
+    } else if (peer.sending > 0 || peer.receiving) {
+      absl::StrAppend(&stuck, stuck.empty() ? "" : ", ",
+                      peer.receiving ? "from" : "to", " rank ", p);
+    }
+  }
+  std::string text;
+  if (!late.empty()) {
+    absl::StrAppend(&text, late, " did not join rank ", rank(), " within ",
+                    limit);
+  } else {
+    absl::StrAppend(&text, "rank ", rank(), " got no part through ", stuck,
+                    " for ", limit);
+  }
+  absl::StrAppend(&text,
+                  ": hung, or its network is; if it was only busy, raise the "
+                  "time limit of collectives");
+  return absl::UnavailableError(text);
+}
+
+absl::Status ExchangeCommunicator::Send(int p, Lane lane, const void* data,
+                                        int64_t bytes, What what) {
+  ++open_;
+  ++peers_[p].sending;
+  return transport_->Send(p, lane, data, bytes, Token(p, what));
+}
+
+void ExchangeCommunicator::Over(int64_t token) {
+  Peer& peer = peers_[token / 4];
+  switch (static_cast<What>(token % 4)) {
+    case What::kHeaderIn:
+      peer.header_came = true;
+      return;
+    case What::kHeaderOut:
+    case What::kPayloadOut:
+      --peer.sending;
+      break;
+    case What::kPayloadIn:
+      peer.receiving = false;
+      break;
+  }
+  --open_;
+}
+
+absl::Status ExchangeCommunicator::Exchange(const Collective& collective,
+                                            CollectiveRecord* record) {
+  const CollectiveId& id = collective.id;
+  std::vector<std::byte> scratch;
+  SetParts(collective, &scratch);
+  open_ = 0;
+  CASTOR_RETURN_IF_ERROR(Start(id, record));
+  int64_t moved_ns = record->start_ns;  // when something last got through
+  bool waited = false;
+  // Who is there already did not keep this rank waiting.
+  int64_t wait_ns = 0;
+  for (int missing = world_size() - 1; missing > 0 || open_ > 0;) {
+    done_.clear();
+    CASTOR_RETURN_IF_ERROR(
+        transport_->Poll(wait_ns, /*hot=*/missing == 0, &done_));
+    for (const int64_t token : done_) Over(token);
+    if (missing > 0) {
+      int last = rank();
+      CASTOR_RETURN_IF_ERROR(Join(id, record, &missing, &last));
+      if (missing == 0 && waited) {
+        record->ready_ns = device().NowNs();
+        record->last_rank = last;
+      }
+    }
+    waited = true;
+    const int64_t now_ns = device().NowNs();
+    if (!done_.empty()) moved_ns = now_ns;
+    wait_ns = moved_ns + options_.time_limit_ns - now_ns;
+    if (wait_ns <= 0) return Timeout();
+  }
+  if (id.kind == CollectiveKind::kAllReduce && id.part_bytes > 0) {
+    if (id.type == ElementType::kFloat32) {
+      CombineRows<float>(id.op, scratch.data(), world_size(), id.part_bytes,
+                         collective.recv);
+    } else {
+      CombineRows<int64_t>(id.op, scratch.data(), world_size(), id.part_bytes,
+                           collective.recv);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace castor

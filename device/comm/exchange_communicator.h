@@ -1,0 +1,120 @@
+// A communicator over messages between pairs of ranks (transport.h), for data
+// in host memory.
+//
+// One collective:
+//   1. Send every other rank a header (what this rank is calling), and at once
+//      what it is to get, straight from the caller's buffer.
+//   2. For each header that comes: compare it with the own one, then start to
+//      receive that rank's part, straight into the caller's buffer.
+//   3. Done when all headers have come and all messages are over.
+// Ranks send in the order rank + 1, rank + 2, ..., so that not all begin with
+// the same one.
+//
+// A rank's header tells all others how far it has come; so whoever finds a
+// failure can say what every rank did last.
+#ifndef CASTOR_DEVICE_COMM_EXCHANGE_COMMUNICATOR_H_
+#define CASTOR_DEVICE_COMM_EXCHANGE_COMMUNICATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/comm/communicator.h"
+#include "device/comm/transport.h"
+
+namespace castor {
+
+class ExchangeCommunicator final : public Communicator {
+ public:
+  // InvalidArgument: bad options.
+  static absl::StatusOr<std::unique_ptr<Communicator>> Create(
+      Device* device, std::unique_ptr<Transport> transport,
+      const CommunicatorOptions& options);
+
+  ~ExchangeCommunicator() override;
+  ExchangeCommunicator(const ExchangeCommunicator&) = delete;
+  ExchangeCommunicator& operator=(const ExchangeCommunicator&) = delete;
+
+  void Fail(const absl::Status& reason) override;
+  absl::Status failure() const override;
+  CommunicatorStats stats() const override;
+
+ protected:
+  absl::Status Run(const Collective& collective, int64_t tag,
+                   const ExecContext& context) override;
+
+ private:
+  // As it crosses the network, between equal machines.
+  struct Header {
+    uint32_t magic;
+    uint8_t kind, type, op, key_bytes;
+    int32_t root;
+    uint32_t reserved;
+    int64_t sequence;
+    int64_t part_bytes;
+    int64_t payload_bytes;  // for the one who gets this header
+    char key[kMaxKeyBytes + 1];
+    char padding[8];
+  };
+  static_assert(sizeof(Header) == 128);
+
+  struct Part {
+    std::byte* data = nullptr;
+    int64_t bytes = 0;
+  };
+  // What a collective means for one other rank.
+  struct Peer {
+    Header sent, incoming;
+    bool header_came = false;  // `incoming` is complete and not yet looked at
+    bool joined = false;       // the running collective
+    Part to, from;
+    int sending = 0;  // messages that are not over
+    bool receiving = false;
+  };
+
+  ExchangeCommunicator(Device* device, std::unique_ptr<Transport> transport,
+                       const CommunicatorOptions& options);
+
+  enum class What : int;
+  static int64_t Token(int peer, What what);
+
+  absl::Status Exchange(const Collective& collective, CollectiveRecord* record);
+  // What goes to and comes from whom; the own part is copied.
+  void SetParts(const Collective& collective, std::vector<std::byte>* scratch);
+  absl::Status Start(const CollectiveId& id, CollectiveRecord* record);
+  absl::Status Send(int p, Lane lane, const void* data, int64_t bytes,
+                    What what);
+  // Looks at the headers that have come. Lowers *missing by those who joined;
+  // *last is one of them.
+  absl::Status Join(const CollectiveId& id, CollectiveRecord* record,
+                    int* missing, int* last);
+  void Over(int64_t token);
+  absl::Status Timeout() const;
+  absl::Status Expect(int peer);
+  // `reason` with this rank, its collective and everyone's last one. With
+  // mutex_ held.
+  absl::Status Report(const absl::Status& reason) const;
+  void NoteLast(int rank, const CollectiveId& id);
+
+  const std::unique_ptr<Transport> transport_;
+  const CommunicatorOptions options_;
+
+  // The stream's thread alone:
+  std::vector<Peer> peers_;  // by rank; the own one is unused
+  std::vector<int64_t> done_;
+  int64_t open_ = 0;  // messages of the running collective that are not over
+
+  mutable std::mutex mutex_;
+  std::vector<CollectiveId> last_;  // by rank: what it was last seen to call
+  mutable absl::Status failure_;    // with report, once it is known
+  CommunicatorStats stats_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_COMM_EXCHANGE_COMMUNICATOR_H_

@@ -1,0 +1,59 @@
+// How this process was started as one of several: what launchers leave in the
+// environment.
+//
+//   launcher          recognised by                  local rank and size
+//   Open MPI mpirun   OMPI_COMM_WORLD_RANK, _SIZE    the same with _LOCAL
+//   MPICH mpiexec     PMI_RANK, PMI_SIZE             MPI_LOCALRANKID,
+//                                                    MPI_LOCALNRANKS
+//   torchrun          RANK, WORLD_SIZE (and          LOCAL_RANK,
+//                     MASTER_ADDR, MASTER_PORT)      LOCAL_WORLD_SIZE
+//   srun              SLURM_STEP_ID, SLURM_PROCID,   SLURM_LOCALID, and
+//                     SLURM_STEP_NUM_TASKS           SLURM_STEP_TASKS_PER_NODE
+//
+// An allocation of Slurm without srun (sbatch, salloc) starts one process and
+// is no launcher. Where several have left their variables, the innermost
+// counts, which is the first of the table that is there; torchrun's beside
+// mpirun's must agree with them (people copy one into the other). srun's may
+// differ: srun starts mpirun's daemons and torchrun's agents, too.
+#ifndef CASTOR_DEVICE_COMM_LAUNCH_ENV_H_
+#define CASTOR_DEVICE_COMM_LAUNCH_ENV_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace castor {
+
+enum class Launcher : uint8_t { kNone, kOpenMpi, kMpich, kTorchrun, kSrun };
+
+absl::string_view LauncherName(Launcher launcher);
+
+struct LaunchEnv {
+  Launcher launcher = Launcher::kNone;
+  int rank = 0;
+  int world_size = 1;
+  // Among the ranks of this machine; -1 if the launcher does not say.
+  int local_rank = 0;
+  int local_size = 1;
+  // Where rank 0 is reached, "" and 0 if the launcher does not say.
+  std::string master_address;
+  int master_port = 0;
+
+  friend bool operator==(const LaunchEnv&, const LaunchEnv&) = default;
+};
+
+using Environment = std::map<std::string, std::string>;
+
+// This process's.
+Environment CurrentEnvironment();
+
+// InvalidArgument, naming the variable: one of a pair is missing, a value is no
+// number or out of range, or two launchers contradict each other.
+absl::StatusOr<LaunchEnv> DetectLaunch(const Environment& environment);
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_COMM_LAUNCH_ENV_H_

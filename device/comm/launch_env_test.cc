@@ -1,0 +1,198 @@
+#include "device/comm/launch_env.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+
+namespace castor {
+namespace {
+
+const Environment kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "5"},
+                              {"OMPI_COMM_WORLD_SIZE", "8"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                              {"PMIX_RANK", "5"}};
+const Environment kMpich = {{"PMI_RANK", "2"},
+                            {"PMI_SIZE", "4"},
+                            {"MPI_LOCALRANKID", "0"},
+                            {"MPI_LOCALNRANKS", "2"}};
+const Environment kTorchrun = {
+    {"RANK", "3"},          {"WORLD_SIZE", "4"},
+    {"LOCAL_RANK", "1"},    {"LOCAL_WORLD_SIZE", "2"},
+    {"MASTER_ADDR", "n17"}, {"MASTER_PORT", "29500"}};
+const Environment kSrun = {{"SLURM_STEP_ID", "0"},
+                           {"SLURM_PROCID", "6"},
+                           {"SLURM_STEP_NUM_TASKS", "7"},
+                           {"SLURM_NTASKS", "7"},
+                           {"SLURM_LOCALID", "0"},
+                           {"SLURM_NODEID", "3"},
+                           {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}};
+
+Environment With(Environment base, const Environment& more) {
+  for (const auto& [name, value] : more) base[name] = value;
+  return base;
+}
+Environment Without(Environment base, const std::string& name) {
+  base.erase(name);
+  return base;
+}
+
+LaunchEnv Detect(const Environment& environment) {
+  const absl::StatusOr<LaunchEnv> env = DetectLaunch(environment);
+  EXPECT_TRUE(env.ok()) << env.status();
+  return env.ok() ? *env : LaunchEnv();
+}
+
+void ExpectRefused(const Environment& environment,
+                   const std::vector<std::string>& words) {
+  const absl::Status status = DetectLaunch(environment).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  for (const std::string& word : words) {
+    EXPECT_TRUE(absl::StrContains(status.message(), word))
+        << "no \"" << word << "\" in: " << status;
+  }
+}
+
+TEST(LaunchEnv, ProgramByItselfIsRankZeroOfOne) {
+  EXPECT_EQ(Detect({}), LaunchEnv());
+  EXPECT_EQ(Detect({{"HOME", "/"}, {"RANK", ""}, {"WORLD_SIZE", ""}}),
+            LaunchEnv());
+}
+
+TEST(LaunchEnv, RecognisesOpenMpi) {
+  EXPECT_EQ(Detect(kOpenMpi), (LaunchEnv{.launcher = Launcher::kOpenMpi,
+                                         .rank = 5,
+                                         .world_size = 8,
+                                         .local_rank = 1,
+                                         .local_size = 4,
+                                         .master_address = {}}));
+}
+
+TEST(LaunchEnv, RecognisesMpich) {
+  EXPECT_EQ(Detect(kMpich), (LaunchEnv{.launcher = Launcher::kMpich,
+                                       .rank = 2,
+                                       .world_size = 4,
+                                       .local_rank = 0,
+                                       .local_size = 2,
+                                       .master_address = {}}));
+  // srun --mpi=pmi2 says nothing of the machine.
+  EXPECT_EQ(Detect({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}),
+            (LaunchEnv{.launcher = Launcher::kMpich,
+                       .rank = 2,
+                       .world_size = 4,
+                       .local_rank = -1,
+                       .local_size = -1,
+                       .master_address = {}}));
+}
+
+TEST(LaunchEnv, RecognisesTorchrun) {
+  EXPECT_EQ(Detect(kTorchrun), (LaunchEnv{.launcher = Launcher::kTorchrun,
+                                          .rank = 3,
+                                          .world_size = 4,
+                                          .local_rank = 1,
+                                          .local_size = 2,
+                                          .master_address = "n17",
+                                          .master_port = 29500}));
+  // One process needs no meeting point.
+  EXPECT_EQ(Detect({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).world_size, 1);
+}
+
+TEST(LaunchEnv, RecognisesSrun) {
+  const LaunchEnv env = Detect(kSrun);
+  EXPECT_EQ(env, (LaunchEnv{.launcher = Launcher::kSrun,
+                            .rank = 6,
+                            .world_size = 7,
+                            .local_rank = 0,
+                            .local_size = 1,
+                            .master_address = {}}));
+  EXPECT_EQ(Detect(With(kSrun, {{"SLURM_PROCID", "3"},
+                                {"SLURM_LOCALID", "1"},
+                                {"SLURM_NODEID", "1"}}))
+                .local_size,
+            2);
+  EXPECT_EQ(Detect(Without(kSrun, "SLURM_STEP_TASKS_PER_NODE")).local_size, -1);
+}
+
+TEST(LaunchEnv, AllocationWithoutSrunIsNoLauncher) {
+  // What sbatch's script and salloc's shell see.
+  EXPECT_EQ(Detect({{"SLURM_JOB_ID", "17"},
+                    {"SLURM_NTASKS", "8"},
+                    {"SLURM_PROCID", "0"},
+                    {"SLURM_LOCALID", "0"},
+                    {"SLURM_NODEID", "0"}}),
+            LaunchEnv());
+}
+
+TEST(LaunchEnv, InnermostLauncherCounts) {
+  // srun started the daemon that started this rank.
+  EXPECT_EQ(Detect(With(kSrun, kOpenMpi)), Detect(kOpenMpi));
+  EXPECT_EQ(Detect(With(kSrun, kTorchrun)), Detect(kTorchrun));
+  EXPECT_EQ(Detect(With(kSrun, kMpich)), Detect(kMpich));
+}
+
+TEST(LaunchEnv, TorchrunsVariablesMayRepeatMpiruns) {
+  const Environment same = {{"RANK", "5"}, {"WORLD_SIZE", "8"}};
+  EXPECT_EQ(Detect(With(kOpenMpi, same)), Detect(kOpenMpi));
+}
+
+TEST(LaunchEnv, ContradictionsAreRefused) {
+  ExpectRefused(
+      With(kOpenMpi, kTorchrun),
+      {"contradict", "Open MPI", "rank 5 of 8", "RANK=3", "WORLD_SIZE=4"});
+  ExpectRefused(With(kMpich, {{"RANK", "2"}, {"WORLD_SIZE", "8"}}),
+                {"contradict", "MPICH"});
+}
+
+TEST(LaunchEnv, HalfOfAPairIsRefused) {
+  ExpectRefused({{"RANK", "0"}}, {"WORLD_SIZE"});
+  ExpectRefused({{"WORLD_SIZE", "2"}}, {"RANK"});
+  ExpectRefused(Without(kOpenMpi, "OMPI_COMM_WORLD_RANK"),
+                {"OMPI_COMM_WORLD_RANK"});
+  ExpectRefused(Without(kMpich, "PMI_SIZE"), {"PMI_SIZE"});
+  ExpectRefused(Without(kSrun, "SLURM_PROCID"), {"SLURM_PROCID"});
+  ExpectRefused(Without(kTorchrun, "MASTER_ADDR"), {"MASTER_ADDR"});
+  ExpectRefused(Without(kTorchrun, "MASTER_PORT"), {"MASTER_PORT"});
+  ExpectRefused({{"RANK", "0"}, {"WORLD_SIZE", "2"}}, {"MASTER_ADDR"});
+}
+
+TEST(LaunchEnv, NonsenseIsRefusedByName) {
+  const auto refuse = [](const Environment& base, const std::string& name,
+                         const std::string& value) {
+    ExpectRefused(With(base, {{name, value}}), {name + "=" + value});
+  };
+  for (const std::string value : {"-1", "8", "two", "1.5", "99999999999999"}) {
+    refuse(kOpenMpi, "OMPI_COMM_WORLD_RANK", value);
+  }
+  for (const std::string value : {"0", "-4", "x", "2000000"}) {
+    refuse(kOpenMpi, "OMPI_COMM_WORLD_SIZE", value);
+    refuse(kTorchrun, "WORLD_SIZE", value);
+    refuse(kSrun, "SLURM_STEP_NUM_TASKS", value);
+  }
+  refuse(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "9");
+  refuse(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_RANK", "4");
+  refuse(kMpich, "PMI_RANK", "4");
+  refuse(kMpich, "MPI_LOCALRANKID", "2");
+  refuse(kTorchrun, "RANK", "4");
+  refuse(kTorchrun, "LOCAL_RANK", "2");
+  for (const std::string value : {"0", "65536", "http"}) {
+    refuse(kTorchrun, "MASTER_PORT", value);
+  }
+  refuse(kSrun, "SLURM_PROCID", "7");
+  for (const std::string value :
+       {"2(x3", "2(x3),", "x", "2(x0),9", "1(x2)", "2(x3)(x3)", "9(x4)"}) {
+    refuse(kSrun, "SLURM_STEP_TASKS_PER_NODE", value);
+  }
+}
+
+TEST(LaunchEnv, ReadsTheProcesssEnvironment) {
+  ASSERT_EQ(setenv("CASTOR_LAUNCH_ENV_TEST", "a=b", 1), 0);
+  EXPECT_EQ(CurrentEnvironment().at("CASTOR_LAUNCH_ENV_TEST"), "a=b");
+  EXPECT_EQ(CurrentEnvironment().count("CASTOR_NO_SUCH_VARIABLE"), 0u);
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,122 @@
+// The contract of a communicator (communicator_contract.h) among processes.
+//
+// Started as a test, the program becomes `mpirun -np N` of itself (N from the
+// first argument). Every rank runs all tests in the same order; after each the
+// ranks agree on whether it failed anywhere. Rank 0 writes the report.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/comm/communicator_contract.h"
+#include "device/comm/mpi/mpi_rank.h"
+#include "device/comm/mpi/mpirun_for_test.h"
+#include "device/host/host_device.h"
+
+namespace castor {
+namespace {
+
+constexpr int kLimitSeconds = 200;
+
+// This process's rank: MPI can be initialised once only.
+struct Process {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator;
+};
+Process& ThisProcess() {
+  static Process process;
+  return process;
+}
+
+class OneOfSeveral final : public RankGroup {
+ public:
+  int world_size() const override {
+    return std::atoi(getenv("OMPI_COMM_WORLD_SIZE"));
+  }
+  void Run(const std::function<void(Communicator&)>& body) override {
+    Communicator& communicator = *ThisProcess().communicator;
+    body(communicator);
+    // A test that fails on one rank fails on all, so that all go on alike.
+    int64_t failures = testing::Test::HasFailure() ? 1 : 0;
+    const absl::StatusOr<Fence> fence =
+        communicator.AllReduce("did it fail anywhere", 0, ReduceOp::kSum,
+                               absl::MakeSpan(&failures, 1));
+    const absl::Status status =
+        fence.ok() ? communicator.device().Synchronize(*fence) : fence.status();
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(failures, 0) << "ranks on which the test failed";
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Mpi, CommunicatorContract,
+                         testing::Values(RankGroupFactory{
+                             "processes",
+                             [] { return std::make_shared<OneOfSeveral>(); }}),
+                         ContractName);
+
+TEST(MpiRank, RefusesASecondOne) {
+  EXPECT_EQ(MakeMpiRank(ThisProcess().device.get(), {}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(MpiRank, RefusesPiecesThatAreNone) {
+  for (const int64_t bytes : {int64_t{0}, int64_t{-1}, int64_t{1} << 31}) {
+    MpiOptions options;
+    options.piece_bytes = bytes;
+    EXPECT_EQ(MakeMpiRank(ThisProcess().device.get(), options).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
+int RunRank(int argc, char** argv) {
+  if (std::string(getenv("OMPI_COMM_WORLD_RANK")) != "0") {
+    unsetenv("XML_OUTPUT_FILE");
+    unsetenv("GTEST_OUTPUT");
+  }
+  testing::InitGoogleTest(&argc, argv);
+  auto device =
+      HostDevice::Create({.memory_bytes = 1 << 20, .compute_threads = 2});
+  if (!device.ok()) return 1;
+  ThisProcess().device = *std::move(device);
+  MpiOptions options;
+  options.communicator.time_limit_ns = 60'000'000'000;
+  // Second argument: pieces so small that most messages are cut.
+  if (argc > 2) options.piece_bytes = std::atoll(argv[2]);
+  auto communicator = MakeMpiRank(ThisProcess().device.get(), options);
+  if (!communicator.ok()) {
+    std::fprintf(stderr, "%s\n", communicator.status().ToString().c_str());
+    return 1;
+  }
+  ThisProcess().communicator = *std::move(communicator);
+  const int result = RUN_ALL_TESTS();
+  ThisProcess().communicator.reset();
+  return result;
+}
+
+int Main(int argc, char** argv) {
+  if (UnderMpirun()) return RunRank(argc, argv);
+  char self[PATH_MAX + 1] = "";
+  if (argc < 2 || readlink("/proc/self/exe", self, PATH_MAX) < 0) {
+    std::fprintf(stderr, "usage: %s RANKS [PIECE_BYTES]\n", argv[0]);
+    return 2;
+  }
+  std::vector<std::string> program = {self};
+  program.insert(program.end(), argv + 1, argv + argc);
+  ExecMpirun(std::atoi(argv[1]), kLimitSeconds, program);
+  std::perror("mpirun");
+  return 1;
+}
+
+}  // namespace
+}  // namespace castor
+
+// Open MPI leaks on its own account.
+extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
+
+int main(int argc, char** argv) { return castor::Main(argc, argv); }

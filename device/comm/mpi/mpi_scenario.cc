@@ -1,0 +1,78 @@
+// One rank of a run in which something happens; started by mpi_failure_test
+// under mpirun. Prints "rank R: STATUS" to standard error and ends with 3 when
+// the communicator failed, with 0 when all went well.
+//
+//   mpi_scenario SCENARIO TIME_LIMIT_MS MARKER
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "device/comm/mpi/mpi_rank.h"
+#include "device/host/host_device.h"
+
+namespace castor {
+namespace {
+
+int Run(const std::string& scenario, int64_t limit_ms) {
+  auto device = HostDevice::Create({.memory_bytes = 1 << 20});
+  if (!device.ok()) return 1;
+  MpiOptions options;
+  options.communicator.time_limit_ns = limit_ms * 1'000'000;
+  auto made = MakeMpiRank(device->get(), options);
+  if (!made.ok()) {
+    std::fprintf(stderr, "no rank: %s\n", made.status().ToString().c_str());
+    return 1;
+  }
+  std::unique_ptr<Communicator> comm = *std::move(made);
+  const int rank = comm->rank();
+  const int last = comm->world_size() - 1;
+  constexpr int64_t kBytes = 200'000;
+  std::vector<char> mine(kBytes, 'x'), all(kBytes * comm->world_size());
+  absl::Status status;
+  const int rounds = scenario == "well" ? 20 : 1'000'000;
+  for (int i = 0; i < rounds && status.ok(); ++i) {
+    if (i == 10) {
+      if (scenario == "kill_last" && rank == last) raise(SIGKILL);
+      if (scenario == "kill_first" && rank == 0) raise(SIGKILL);
+      if (scenario == "stop" && rank == last) raise(SIGSTOP);
+      if (scenario == "exit" && rank == last) _exit(0);
+      if (scenario == "segv" && rank == last) raise(SIGSEGV);
+      if (scenario == "leave" && rank == last) break;
+      if (scenario == "fail" && rank == last) {
+        comm->Fail(absl::ResourceExhaustedError("no space left on disk"));
+      }
+      if (scenario == "sigterm" && rank == 0) kill(getppid(), SIGTERM);
+      if (scenario == "no_launcher" && rank == 0) kill(getppid(), SIGKILL);
+    }
+    const bool other = scenario == "diverge" && i == 10 && rank == last;
+    const absl::StatusOr<Fence> fence =
+        comm->AllGather(other ? "gather of another chunk" : "gather of a chunk",
+                        0, mine.data(), all.data(), kBytes);
+    status = fence.ok() ? (*device)->Synchronize(*fence) : fence.status();
+  }
+  if (status.ok()) status = comm->failure();
+  if (!status.ok()) {
+    std::fprintf(stderr, "rank %d: %s\n", rank, status.ToString().c_str());
+  }
+  comm.reset();
+  if (status.ok()) std::fprintf(stderr, "rank %d: well\n", rank);
+  return status.ok() ? 0 : 3;
+}
+
+}  // namespace
+}  // namespace castor
+
+// Open MPI leaks on its own account.
+extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  return castor::Run(argv[1], std::atoll(argv[2]));
+}

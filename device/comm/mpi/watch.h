@@ -1,0 +1,118 @@
+// How processes learn at once that one of them has died or given up.
+//
+// MPI says nothing of a peer's end until a launcher kills everybody. So each
+// rank holds one TCP connection to rank 0, over which nothing is said as long
+// as all is well. When a process ends, however it ends, its system closes the
+// connection: rank 0 knows within milliseconds which rank it was and tells the
+// others. If rank 0 ends, all others see it themselves. A machine that vanishes
+// is found by TCP's keep-alive within ten seconds.
+//
+// When the ranks share a machine, rank 0 listens on loopback only; otherwise on
+// all its addresses, and takes only connections that show the run's secret.
+//
+// Threads: a thread of its own does the watching; every method may be called by
+// any thread.
+#ifndef CASTOR_DEVICE_COMM_MPI_WATCH_H_
+#define CASTOR_DEVICE_COMM_MPI_WATCH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace castor {
+
+struct Endpoint;  // where rank 0 listens
+
+struct WatchOptions {
+  // All ranks on one machine and in one network namespace.
+  bool same_machine = true;
+  // How long ranks may take to find each other.
+  int64_t connect_limit_ns = 30'000'000'000;
+  // Told of a rank's death as it is found, by the watching thread, on one of
+  // the ranks that are left: the launcher may end them all before they can say
+  // it themselves.
+  std::function<void(absl::string_view text)> on_death;
+  // On SIGTERM, which launchers send to all others when a rank has died, give
+  // the process a moment to learn of the death and to end by itself; then end
+  // it. Only where the program has no handler of its own.
+  bool take_sigterm = true;
+};
+
+class Watch {
+ public:
+  // Gives rank 0's bytes to all ranks.
+  using Share = absl::FunctionRef<absl::Status(void* data, int64_t bytes)>;
+
+  // All ranks call it together. Unavailable: the ranks could not connect.
+  static absl::StatusOr<std::unique_ptr<Watch>> Create(
+      int rank, int world_size, const WatchOptions& options, Share share);
+
+  // Without Leave before it, the others see a death.
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  // Tells all ranks. Only the first failure known to a rank counts there.
+  void Announce(const absl::Status& reason);
+
+  absl::Status Failure() const;
+  // Failure() is not OK. Cheap.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+
+  // All ranks have agreed to end: from now on nobody's end is a death.
+  void Leave();
+
+ private:
+  struct Peer {
+    int rank = 0;
+    int socket = -1;
+    bool left = false;
+    std::string who;       // "rank 2 (process 4711 on node7)"
+    std::string received;  // of the next frame
+  };
+
+  Watch(int rank, int world_size, const WatchOptions& options)
+      : rank_(rank), world_size_(world_size), options_(options) {}
+
+  absl::Status Listen(Endpoint* endpoint);
+  absl::Status AcceptAll(const Endpoint& endpoint);
+  absl::Status Connect(const Endpoint& endpoint);
+  absl::Status Start();
+  void Loop();
+  // Of one peer whose socket has something to say; false: it is over.
+  bool Read(Peer& peer);
+  void HandleFrame(Peer& peer, uint32_t type, int32_t code, std::string text);
+  void HandleEnd(Peer& peer);
+  bool Record(const absl::Status& reason);
+  void SendToAll(uint32_t type, const absl::Status& status, int except_rank);
+
+  const int rank_;
+  const int world_size_;
+  const WatchOptions options_;
+  int listener_ = -1;
+  int wake_ = -1;  // an event: stop, or SIGTERM has come
+  bool has_sigterm_ = false;
+  std::vector<Peer> peers_;  // rank 0: all others; otherwise rank 0
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> left_{false};
+
+  std::mutex send_mutex_;
+  mutable std::mutex mutex_;
+  absl::Status failure_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_COMM_MPI_WATCH_H_
