@@ -189,9 +189,11 @@ class RandomTrace {
     work.chunk =
         ChunkId(Index(trace == nullptr ? 1 : trace->chunks.size(), true));
     work.start_ns = Time();
-    work.end_ns = wild_ && Below(10) == 0 ? Time() : work.start_ns + Below(60);
-    if (work.start_ns > kMaxTraceNumber || work.end_ns > kMaxTraceNumber) {
-      work.end_ns = work.start_ns;
+    work.end_ns = work.start_ns;
+    if (wild_ && Below(10) == 0) {
+      work.end_ns = Time();
+    } else if (work.start_ns < kMaxTraceNumber) {
+      work.end_ns += Below(60);
     }
     return work;
   }
