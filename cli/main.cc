@@ -132,7 +132,7 @@ int Main(int argc, char** argv) {
   train_command
       ->add_option("--trace-steps", train.trace_steps,
                    "the steps to trace in full; without it the warm-up and "
-                   "the 4 steps after it")
+                   "the 8 steps after it")
       ->type_name("FIRST:LAST")
       ->check(NotEmpty());
   train_command
