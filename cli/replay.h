@@ -18,7 +18,8 @@ namespace castor::cli {
 
 // What is to differ from the run; absent: as it was.
 struct Conditions {
-  std::optional<int64_t> device_bytes;  // kUnlimitedBytes: what everything takes
+  std::optional<int64_t>
+      device_bytes;  // kUnlimitedBytes: what everything takes
   std::optional<int64_t> host_bytes;
   std::optional<PlacementPolicy> policy;
   std::optional<double> bus_bytes_per_s;  // each way

@@ -32,8 +32,8 @@ std::string Tokens(const RecordedRun& run, int64_t step_ns) {
 
 std::string Percent(int64_t part, int64_t whole) {
   if (whole == 0) return "-";
-  return absl::StrFormat(
-      "%.1f %%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+  return absl::StrFormat("%.1f %%", 100.0 * static_cast<double>(part) /
+                                        static_cast<double>(whole));
 }
 
 std::string Row(absl::string_view name, absl::string_view run,
@@ -80,10 +80,9 @@ std::string ReplayTable(const RecordedRun& run, const ReplayResult& result) {
       Row("  the least possible", "", FormatBytes(result.least_h2d_bytes)),
       Row("from the device a step", of_run(FormatBytes(measured.d2h_bytes)),
           FormatBytes(cost.d2h_bytes)));
-  absl::StrAppend(
-      &text, "  the device is fullest at ", result.peak_operator, "; ",
-      result.device_sides, " of ", result.plan.side.size(),
-      " chunks have their optimizer states on it\n");
+  absl::StrAppend(&text, "  the device is fullest at ", result.peak_operator,
+                  "; ", result.device_sides, " of ", result.plan.side.size(),
+                  " chunks have their optimizer states on it\n");
   if (result.own && measured.steps > 0 && measured.step_ns > 0) {
     absl::StrAppendFormat(
         &text,
@@ -102,10 +101,10 @@ std::string ReplayTable(const RecordedRun& run, const ReplayResult& result) {
 
 std::string SweepTable(const RecordedRun& run,
                        const std::vector<SweepPoint>& sweep) {
-  std::string text = absl::StrFormat(
-      "  %13s %-6s %11s %9s %8s %10s %10s %10s %6s\n", "device memory",
-      "policy", "step time", "tokens/s", "waiting", "to device", "(least)",
-      "from it", "states");
+  std::string text =
+      absl::StrFormat("  %13s %-6s %11s %9s %8s %10s %10s %10s %6s\n",
+                      "device memory", "policy", "step time", "tokens/s",
+                      "waiting", "to device", "(least)", "from it", "states");
   for (const SweepPoint& point : sweep) {
     const PlanCost& cost = point.result.cost;
     absl::StrAppendFormat(
@@ -124,10 +123,10 @@ std::string SweepTable(const RecordedRun& run,
 std::string SweepPicture(const std::vector<SweepPoint>& sweep) {
   constexpr int kColumns = 64;
   constexpr int kRows = 12;
-  const double low = std::log(static_cast<double>(
-      std::max<int64_t>(1, sweep.front().device_bytes)));
-  const double high = std::log(static_cast<double>(
-      std::max<int64_t>(1, sweep.back().device_bytes)));
+  const double low = std::log(
+      static_cast<double>(std::max<int64_t>(1, sweep.front().device_bytes)));
+  const double high = std::log(
+      static_cast<double>(std::max<int64_t>(1, sweep.back().device_bytes)));
   int64_t longest = 1;
   for (const SweepPoint& point : sweep) {
     longest = std::max(longest, point.result.cost.step_ns);
@@ -135,8 +134,8 @@ std::string SweepPicture(const std::vector<SweepPoint>& sweep) {
   // Where points meet the last policy's letter stays; the table has them all.
   std::vector<std::string> rows(kRows, std::string(kColumns, ' '));
   for (const SweepPoint& point : sweep) {
-    const double at = std::log(
-        static_cast<double>(std::max<int64_t>(1, point.device_bytes)));
+    const double at =
+        std::log(static_cast<double>(std::max<int64_t>(1, point.device_bytes)));
     const double share = high > low ? (at - low) / (high - low) : 0;
     const int column = static_cast<int>(std::lround(share * (kColumns - 1)));
     const double height = static_cast<double>(point.result.cost.step_ns) /
@@ -149,16 +148,15 @@ std::string SweepPicture(const std::vector<SweepPoint>& sweep) {
   for (int row = kRows - 1; row >= 0; --row) {
     std::string& line = rows[row];
     line.erase(line.find_last_not_of(' ') + 1);
-    const std::string label =
-        row == kRows - 1 || row == 0 || row == kRows / 2
-            ? Ms(longest * row / (kRows - 1))
-            : "";
+    const std::string label = row == kRows - 1 || row == 0 || row == kRows / 2
+                                  ? Ms(longest * row / (kRows - 1))
+                                  : "";
     absl::StrAppendFormat(&text, "%12s |%s\n", label, line);
   }
   const std::string first = FormatBytes(sweep.front().device_bytes);
   const std::string last = FormatBytes(sweep.back().device_bytes);
-  const int gap = std::max<int>(
-      1, kColumns - static_cast<int>(first.size() + last.size()));
+  const int gap =
+      std::max<int>(1, kColumns - static_cast<int>(first.size() + last.size()));
   absl::StrAppend(&text, std::string(13, ' '), "+", std::string(kColumns, '-'),
                   "\n", std::string(14, ' '), first, std::string(gap, ' '),
                   last, "\n", std::string(14, ' '),
@@ -183,19 +181,17 @@ std::string SweepCsv(const RecordedRun& run,
       op += c;
     }
     op += '"';
-    absl::StrAppendFormat(&text,
-                          "%d,%s,%d,%.1f,%d,%d,%s,%d,%d,%d,%d,%d,%d,%d,%s\n",
-                          point.device_bytes, PolicyName(point.policy),
-                          cost.step_ns, TokensPerSecond(run, cost.step_ns),
-                          cost.stall_ns, cost.device_peak_bytes, op,
-                          cost.host_bytes, cost.h2d_bytes,
-                          result.least_h2d_bytes, cost.d2h_bytes,
-                          result.device_sides, result.plan.side.size(),
-                          result.own ? 1 : 0,
-                          result.own && run.measured.steps > 0
-                              ? absl::StrCat(run.measured.step_ns, ",",
-                                             run.measured.device_peak_bytes)
-                              : ",");
+    absl::StrAppendFormat(
+        &text, "%d,%s,%d,%.1f,%d,%d,%s,%d,%d,%d,%d,%d,%d,%d,%s\n",
+        point.device_bytes, PolicyName(point.policy), cost.step_ns,
+        TokensPerSecond(run, cost.step_ns), cost.stall_ns,
+        cost.device_peak_bytes, op, cost.host_bytes, cost.h2d_bytes,
+        result.least_h2d_bytes, cost.d2h_bytes, result.device_sides,
+        result.plan.side.size(), result.own ? 1 : 0,
+        result.own && run.measured.steps > 0
+            ? absl::StrCat(run.measured.step_ns, ",",
+                           run.measured.device_peak_bytes)
+            : ",");
   }
   return text;
 }

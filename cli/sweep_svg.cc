@@ -30,13 +30,12 @@ std::string Escaped(absl::string_view text) {
     // A control character has no place in a picture, escaped or not.
     clean += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
-  return absl::StrReplaceAll(clean, {{"&", "&amp;"},
-                                     {"<", "&lt;"},
-                                     {">", "&gt;"},
-                                     {"\"", "&quot;"}});
+  return absl::StrReplaceAll(
+      clean, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
-// A step of 1, 2 or 5 times a power of ten, for about `count` lines up to `top`.
+// A step of 1, 2 or 5 times a power of ten, for about `count` lines up to
+// `top`.
 double NiceStep(double top, int count) {
   const double raw = std::max(top, 1e-12) / count;
   const double power = std::pow(10, std::floor(std::log10(raw)));
@@ -116,7 +115,9 @@ class Picture {
       const double x = kLeft + kPlotWidth * i / kTicks;
       Line(x, bottom, x, bottom + 5, "axis");
       Text(x, bottom + 19, FormatBytes(std::llround(std::exp(at))),
-           i == 0 ? "start" : i == kTicks ? "end" : "middle");
+           i == 0        ? "start"
+           : i == kTicks ? "end"
+                         : "middle");
       if (high_ <= low_) break;
     }
     Text(kLeft + kPlotWidth / 2, bottom + 40,
