@@ -100,7 +100,7 @@ absl::StatusOr<int64_t> DirectBackend::Upload(std::string,
   return storage;
 }
 
-absl::Status DirectBackend::Reduce(ReduceOp op) {
+absl::Status DirectBackend::Reduce(ChunkReduce op) {
   norm_pending_ = true;
   for (ParamId id : layout_->chunk(op.chunk).parameters) {
     const Parameter& parameter = *(*parameters_)[id.value];
@@ -113,7 +113,7 @@ absl::Status DirectBackend::Reduce(ReduceOp op) {
   return absl::OkStatus();
 }
 
-absl::Status DirectBackend::Update(UpdateOp op) {
+absl::Status DirectBackend::Update(ChunkUpdate op) {
   if (norm_pending_) {
     const double scale = 1.0 / (std::sqrt(sum_.Value()) + 1e-6);
     gradient_scale_ = scale < 1 ? static_cast<float>(scale) : 1.0f;

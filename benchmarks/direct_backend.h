@@ -30,8 +30,8 @@ class DirectBackend final : public Backend {
   absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
   absl::StatusOr<int64_t> Upload(std::string name,
                                  std::vector<int32_t> data) override;
-  absl::Status Reduce(ReduceOp op) override;
-  absl::Status Update(UpdateOp op) override;
+  absl::Status Reduce(ChunkReduce op) override;
+  absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;
 
   void BeginStep() { ++step_; }

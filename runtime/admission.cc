@@ -29,7 +29,7 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
     const int64_t sums = accumulate ? chunk.optimizer_bytes / 4 : 0;
     tier.gradients += sums;
     tier.optimizer_states += chunk.optimizer_bytes - sums;
-    host.parameters += chunk.payload_bytes;
+    host.parameters += chunk.home_bytes();
   }
   device.workspace = op.workspace_bytes;
   device.staging = request.device_reserved_bytes;

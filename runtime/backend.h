@@ -82,14 +82,14 @@ struct BackendOp {
 };
 
 // One micro batch's gradients of a chunk are complete.
-struct ReduceOp {
+struct ChunkReduce {
   ChunkId chunk;
   std::string name;
   int64_t micro_batch = 0;
   bool last = true;  // of the step
 };
 
-struct UpdateOp {
+struct ChunkUpdate {
   ChunkId chunk;
   std::string name;
 };
@@ -103,8 +103,8 @@ class Backend : public StorageOwner {
   // is kept until it has arrived. Gives the storage.
   virtual absl::StatusOr<int64_t> Upload(
       std::string name, std::vector<int32_t> data) = 0;
-  virtual absl::Status Reduce(ReduceOp op) = 0;
-  virtual absl::Status Update(UpdateOp op) = 0;
+  virtual absl::Status Reduce(ChunkReduce op) = 0;
+  virtual absl::Status Update(ChunkUpdate op) = 0;
 };
 
 }  // namespace castor

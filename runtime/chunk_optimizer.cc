@@ -1,24 +1,27 @@
 #include "runtime/chunk_optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/elementwise.h"
 
 namespace castor {
 
 absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
     Device* device, Arena* arena, ChunkStore* store,
     const std::vector<std::unique_ptr<Parameter>>* parameters,
-    OptimizerOptions options) {
+    OptimizerOptions options, Communicator* ranks) {
   std::unique_ptr<ChunkOptimizer> optimizer(new ChunkOptimizer());
   optimizer->device_ = device;
   optimizer->arena_ = arena;
   optimizer->store_ = store;
   optimizer->parameters_ = parameters;
   optimizer->options_ = std::move(options);
+  optimizer->ranks_ = ranks;
   optimizer->host_ = std::make_unique<HostScalars>();
   CASTOR_ASSIGN_OR_RETURN(
       optimizer->scalars_,
@@ -65,62 +68,91 @@ absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
   ready.Add(arena_->WaitToWrite(scalars_));
   device_->Wait(StreamId::kCompute, ready, tag.Pack());
   auto* scalars = static_cast<DeviceScalars*>(arena_->Pointer(scalars_));
+  const ChunkLayout& layout = store_->layout();
+  std::byte* const shard =
+      store_->payload(chunk) + layout.shard_begin(chunk) * SizeOf(layout.dtype);
   const Fence done = device_->Enqueue(
       StreamId::kCompute, tag.Pack(),
-      [work = std::move(work), scalars, payload = store_->payload(chunk),
+      [work = std::move(work), scalars, shard,
        states = store_->optimizer_on_device(chunk)](
           const ExecContext& context) mutable {
-        return work(payload, states, &scalars->sum, &scalars->gradient_scale,
+        return work(shard, states, &scalars->sum, &scalars->gradient_scale,
                     context);
       });
-  store_->NotePayloadUse(chunk, done, /*writes=*/true);
+  if (store_->sharded()) {
+    store_->NoteShardUse(chunk, done);
+  } else {
+    store_->NotePayloadUse(chunk, done, /*writes=*/true);
+  }
   store_->NoteOptimizerUse(chunk, done);
   arena_->NoteWrite(scalars_, done);
   return absl::OkStatus();
 }
 
+std::vector<ChunkOptimizer::Range> ChunkOptimizer::OwnRanges(
+    ChunkId chunk) const {
+  const ChunkLayout& layout = store_->layout();
+  const int64_t first = layout.shard_begin(chunk);
+  const int64_t size = layout.shard_elements(chunk);
+  std::vector<Range> ranges;
+  for (ParamId id : layout.chunk(chunk).parameters) {
+    const Parameter& parameter = *(*parameters_)[id.value];
+    const int64_t begin = parameter.offset - first;
+    const Range range = {id, std::max<int64_t>(0, begin),
+                         std::min(size, begin + parameter.elements())};
+    if (range.begin < range.end) ranges.push_back(range);
+  }
+  return ranges;
+}
+
 absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
                                     Moment moment) {
-  const ChunkSpec& spec = store_->layout().chunk(chunk);
   const DType dtype = store_->layout().dtype;
-  const bool accumulate = options_.micro_batches > 1;
+  const bool sharded = store_->sharded();
+  const bool accumulate = options_.micro_batches > 1 || sharded;
   const bool last = micro_batch + 1 == options_.micro_batches;
-  struct Range {
-    int64_t begin, size;
-  };
+  const WorkTag tag = {.kind = WorkKind::kReduce,
+                       .step = tag_step_,
+                       .moment = moment.value,
+                       .chunk = chunk.value};
   std::vector<Range> ranges;
-  if (last && options_.gradient_clipping > 0) {
-    for (ParamId id : spec.parameters) {
-      const Parameter& parameter = *(*parameters_)[id.value];
-      ranges.push_back({parameter.offset, parameter.elements()});
-    }
+  if (last && options_.gradient_clipping > 0) ranges = OwnRanges(chunk);
+  // Where ranks share chunks, a host-side home keeps its parameters.
+  const bool restore =
+      !last && !(sharded && store_->side(chunk) == Side::kHost);
+  if (sharded) {
+    CASTOR_RETURN_IF_ERROR(store_->Reduce(chunk, tag, micro_batch == 0));
+    if (!restore && ranges.empty()) return absl::OkStatus();
   }
-  return Run(
-      chunk,
-      {.kind = WorkKind::kReduce,
-       .step = tag_step_,
-       .moment = moment.value,
-       .chunk = chunk.value},
+  CASTOR_RETURN_IF_ERROR(Run(
+      chunk, tag,
       [=, ranges = std::move(ranges)](
           std::byte* payload, const OptimizerView& states,
           kernels::ExactSum* sum, const float*,
           const ExecContext& context) -> absl::Status {
-        if (accumulate) {
+        if (accumulate && !sharded) {
           CASTOR_RETURN_IF_ERROR(kernels::AccumulateGradient(
               context, states.elements, dtype, payload, states.sum,
-              states.master, /*assign=*/micro_batch == 0, /*restore=*/!last));
+              states.master, /*assign=*/micro_batch == 0, restore));
+        } else if (restore) {
+          CASTOR_RETURN_IF_ERROR(kernels::Cast(context, states.elements,
+                                               DType::kFloat32, states.master,
+                                               dtype, payload));
         }
         for (const Range& range : ranges) {
+          const int64_t size = range.end - range.begin;
           CASTOR_RETURN_IF_ERROR(
               accumulate
-                  ? kernels::AddSquares(context, range.size, DType::kFloat32,
+                  ? kernels::AddSquares(context, size, DType::kFloat32,
                                         states.sum + range.begin, sum)
-                  : kernels::AddSquares(context, range.size, dtype,
+                  : kernels::AddSquares(context, size, dtype,
                                         payload + range.begin * SizeOf(dtype),
                                         sum));
         }
         return absl::OkStatus();
-      });
+      }));
+  return sharded && restore ? store_->Share(chunk, tag, /*changed=*/false)
+                            : absl::OkStatus();
 }
 
 // The device's part of the sum comes to the host, the scale goes back; both are
@@ -147,11 +179,29 @@ absl::Status ChunkOptimizer::FinishNorm() {
     arena_->NoteRead(scalars_, sums_ready);
   }
   device_->Wait(StreamId::kHostCompute, sums_ready, tag);
+  if (on_device) {
+    device_->Enqueue(StreamId::kHostCompute, tag, [host](const ExecContext&) {
+      host->sum.Add(host->from_device);
+      return absl::OkStatus();
+    });
+  }
+  if (ranks_ != nullptr) {
+    // An ExactSum is a row of integers, whose sums over ranks are exact too.
+    static_assert(sizeof(kernels::ExactSum) % sizeof(int64_t) == 0);
+    device_->Wait(StreamId::kNetwork, device_->Now(StreamId::kHostCompute),
+                  tag);
+    CASTOR_ASSIGN_OR_RETURN(
+        const Fence summed,
+        ranks_->AllReduce(
+            "gradient norm", tag, ReduceOp::kSum,
+            absl::MakeSpan(reinterpret_cast<int64_t*>(&host->sum),
+                           sizeof(kernels::ExactSum) / sizeof(int64_t))));
+    device_->Wait(StreamId::kHostCompute, summed, tag);
+  }
   const Fence scale_ready = device_->Enqueue(
       StreamId::kHostCompute, tag,
-      [host, on_device, limit = options_.gradient_clipping,
+      [host, limit = options_.gradient_clipping,
        step = step_](const ExecContext&) -> absl::Status {
-        if (on_device) host->sum.Add(host->from_device);
         const double norm = std::sqrt(host->sum.Value());
         host->sum = kernels::ExactSum();
         host->norm = norm;
@@ -184,18 +234,18 @@ absl::Status ChunkOptimizer::FinishNorm() {
   return absl::OkStatus();
 }
 
-std::vector<kernels::AdamRange> ChunkOptimizer::Ranges(ChunkId chunk) const {
+std::vector<kernels::AdamRange> ChunkOptimizer::AdamRanges(
+    ChunkId chunk) const {
   std::vector<kernels::AdamRange> ranges;
-  for (ParamId id : store_->layout().chunk(chunk).parameters) {
-    const Parameter& parameter = *(*parameters_)[id.value];
+  for (const Range& own : OwnRanges(chunk)) {
     ranges.push_back(
-        {.begin = parameter.offset,
-         .end = parameter.offset + parameter.elements(),
+        {.begin = own.begin,
+         .end = own.end,
          .hyper = {.lr = lr_,
                    .beta1 = options_.beta1,
                    .beta2 = options_.beta2,
                    .eps = options_.eps,
-                   .weight_decay = options_.weight_decay[id.value],
+                   .weight_decay = options_.weight_decay[own.parameter.value],
                    .decoupled = options_.decoupled,
                    .step = step_}});
   }
@@ -204,28 +254,33 @@ std::vector<kernels::AdamRange> ChunkOptimizer::Ranges(ChunkId chunk) const {
 
 absl::Status ChunkOptimizer::Update(ChunkId chunk, Moment moment) {
   if (norm_pending_) CASTOR_RETURN_IF_ERROR(FinishNorm());
-  return Run(chunk,
-             {.kind = WorkKind::kUpdate,
-              .step = tag_step_,
-              .moment = moment.value,
-              .chunk = chunk.value},
-             [ranges = Ranges(chunk), dtype = store_->layout().dtype,
-              accumulate = options_.micro_batches > 1](
-                 std::byte* payload, const OptimizerView& states,
-                 kernels::ExactSum*, const float* gradient_scale,
-                 const ExecContext& context) {
-               return kernels::AdamUpdate(
-                   context,
-                   {.payload = payload,
-                    .dtype = dtype,
-                    .gradient_sum = accumulate ? states.sum : nullptr,
-                    .master = states.master,
-                    .m = states.m,
-                    .v = states.v,
-                    .grad_scale = gradient_scale,
-                    .ranges = ranges.data(),
-                    .num_ranges = static_cast<int64_t>(ranges.size())});
-             });
+  const WorkTag tag = {.kind = WorkKind::kUpdate,
+                       .step = tag_step_,
+                       .moment = moment.value,
+                       .chunk = chunk.value};
+  const bool on_device = store_->side(chunk) == Side::kDevice;
+  CASTOR_RETURN_IF_ERROR(
+      Run(chunk, tag,
+          [ranges = AdamRanges(chunk), dtype = store_->layout().dtype,
+           accumulate = options_.micro_batches > 1 || store_->sharded()](
+              std::byte* payload, const OptimizerView& states,
+              kernels::ExactSum*, const float* gradient_scale,
+              const ExecContext& context) {
+            return kernels::AdamUpdate(
+                context,
+                {.payload = payload,
+                 .dtype = dtype,
+                 .gradient_sum = accumulate ? states.sum : nullptr,
+                 .master = states.master,
+                 .m = states.m,
+                 .v = states.v,
+                 .grad_scale = gradient_scale,
+                 .ranges = ranges.data(),
+                 .num_ranges = static_cast<int64_t>(ranges.size())});
+          }));
+  return store_->sharded() && on_device
+             ? store_->Share(chunk, tag, /*changed=*/true)
+             : absl::OkStatus();
 }
 
 }  // namespace castor

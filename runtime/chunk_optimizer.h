@@ -1,8 +1,11 @@
 // The optimizer's side of the chunks: sums of micro batches' gradients, the
 // global norm, and the update, each where a chunk's optimizer states live.
 //
+// With several ranks each works on its shard of every chunk alone.
+//
 // Order of sums (promise P1): micro batches are added in fp32 in the order of
-// their index; the norm is exact over fixed tiles of parameters' elements
+// their global index, those of an accumulation step in the order of ranks; the
+// norm is exact over fixed tiles of parameters' elements
 // (kernels/exact_sum.h). So neither depends on which side a chunk is, nor on
 // the chunk's size.
 #ifndef CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
@@ -14,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "device/comm/communicator.h"
 #include "kernels/adam.h"
 #include "kernels/exact_sum.h"
 #include "memory/exec/arena.h"
@@ -28,7 +32,7 @@ struct OptimizerOptions {
   double eps = 1e-8;
   bool decoupled = true;         // AdamW; false: Adam with L2 decay
   double gradient_clipping = 0;  // largest global norm; 0: none
-  int64_t micro_batches = 1;
+  int64_t micro_batches = 1;  // that this rank has in a step
   // Indexed by ParamId.
   std::vector<double> weight_decay;
 };
@@ -38,11 +42,12 @@ class ChunkOptimizer {
   // Device bytes that it holds all the time.
   static constexpr int64_t kReservedBytes = 1024;
 
-  // `parameters` and all pointers outlive the optimizer.
+  // `parameters` and all pointers outlive the optimizer. `ranks` is null on one
+  // rank.
   static absl::StatusOr<std::unique_ptr<ChunkOptimizer>> Create(
       Device* device, Arena* arena, ChunkStore* store,
       const std::vector<std::unique_ptr<Parameter>>* parameters,
-      OptimizerOptions options);
+      OptimizerOptions options, Communicator* ranks = nullptr);
 
   // `step` counts from 1. `tag_step` goes into the work's tags.
   void BeginStep(int64_t step, double lr, uint16_t tag_step);
@@ -82,13 +87,20 @@ class ChunkOptimizer {
       const ExecContext& context)>;
   absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
   absl::Status FinishNorm();
-  std::vector<kernels::AdamRange> Ranges(ChunkId chunk) const;
+  // Of the own shard, in its elements.
+  struct Range {
+    ParamId parameter;
+    int64_t begin, end;
+  };
+  std::vector<Range> OwnRanges(ChunkId chunk) const;
+  std::vector<kernels::AdamRange> AdamRanges(ChunkId chunk) const;
 
   Device* device_ = nullptr;
   Arena* arena_ = nullptr;
   ChunkStore* store_ = nullptr;
   const std::vector<std::unique_ptr<Parameter>>* parameters_ = nullptr;
   OptimizerOptions options_;
+  Communicator* ranks_ = nullptr;
   BlockId scalars_;
   std::unique_ptr<HostScalars> host_;
   int64_t step_ = 0;

@@ -197,7 +197,7 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
   return storage;
 }
 
-absl::Status DeviceBackend::Reduce(ReduceOp op) {
+absl::Status DeviceBackend::Reduce(ChunkReduce op) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(op.name, OpKind::kReduce));
   CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
@@ -205,7 +205,7 @@ absl::Status DeviceBackend::Reduce(ReduceOp op) {
   return optimizer_->Reduce(op.chunk, op.micro_batch, moment);
 }
 
-absl::Status DeviceBackend::Update(UpdateOp op) {
+absl::Status DeviceBackend::Update(ChunkUpdate op) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(op.name, OpKind::kUpdate));
   CASTOR_RETURN_IF_ERROR(HasBlocks(moment));

@@ -43,6 +43,9 @@ std::string SignatureOf(const StepTrace& trace) {
   for (const ChunkInfo& chunk : trace.chunks) {
     hash = MixKey(hash, static_cast<uint64_t>(chunk.payload_bytes));
     hash = MixKey(hash, static_cast<uint64_t>(chunk.optimizer_bytes));
+    if (chunk.shard_bytes > 0) {
+      hash = MixKey(hash, static_cast<uint64_t>(chunk.shard_bytes));
+    }
   }
   return absl::StrFormat("%s-%d-%016x", trace.training ? "train" : "eval",
                          trace.micro_batches, hash);
@@ -110,13 +113,13 @@ void DryBackend::RecordChunkOp(std::string name, OpKind kind, Phase phase,
   ops_.push_back(std::move(record));
 }
 
-absl::Status DryBackend::Reduce(ReduceOp op) {
+absl::Status DryBackend::Reduce(ChunkReduce op) {
   RecordChunkOp(std::move(op.name), OpKind::kReduce, Phase::kBackward,
                 op.chunk);
   return absl::OkStatus();
 }
 
-absl::Status DryBackend::Update(UpdateOp op) {
+absl::Status DryBackend::Update(ChunkUpdate op) {
   RecordChunkOp(std::move(op.name), OpKind::kUpdate, Phase::kOptimizer,
                 op.chunk);
   return absl::OkStatus();
@@ -136,7 +139,11 @@ StepTrace DryBackend::Finish(
       const ChunkSpec& chunk = layout->chunk(ChunkId(i));
       ChunkInfo info;
       info.payload_bytes = layout->payload_bytes(ChunkId(i));
-      info.optimizer_bytes = OptimizerBytes(chunk, accumulate);
+      info.optimizer_bytes =
+          OptimizerBytes(chunk, accumulate, layout->world_size);
+      if (layout->world_size > 1) {
+        info.shard_bytes = layout->shard_bytes(ChunkId(i));
+      }
       for (ParamId id : chunk.parameters) {
         info.parameters.push_back(parameters[id.value]->name);
       }
@@ -150,7 +157,7 @@ StepTrace DryBackend::Finish(
     const double bytes =
         op.kind == OpKind::kReduce
             ? static_cast<double>(chunk.payload_bytes)
-            : 2.0 * static_cast<double>(chunk.payload_bytes +
+            : 2.0 * static_cast<double>(chunk.home_bytes() +
                                         chunk.optimizer_bytes);
     op.duration_ns = roofline_.Duration(0, bytes);
     op.host_duration_ns = op.duration_ns;

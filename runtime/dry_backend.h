@@ -28,8 +28,8 @@ class DryBackend final : public Backend {
   absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
   absl::StatusOr<int64_t> Upload(std::string name,
                                  std::vector<int32_t> data) override;
-  absl::Status Reduce(ReduceOp op) override;
-  absl::Status Update(UpdateOp op) override;
+  absl::Status Reduce(ChunkReduce op) override;
+  absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;
 
   int64_t operators() const { return static_cast<int64_t>(ops_.size()); }

@@ -21,6 +21,10 @@ int64_t Reduced(DurationMeter::Statistic statistic,
 void DurationMeter::Add(StreamId stream, WorkTag tag, int64_t start_ns,
                         int64_t end_ns) {
   const int64_t duration_ns = std::max<int64_t>(1, end_ns - start_ns);
+  if (stream == StreamId::kNetwork) {
+    if (tag.chunk >= 0) exchanges_.push_back({tag.chunk, duration_ns});
+    return;
+  }
   switch (tag.kind) {
     case WorkKind::kOperator:
     case WorkKind::kReduce:
@@ -73,10 +77,19 @@ void DurationMeter::Fill(Statistic statistic, StepTrace* trace,
     for (const Copy& copy : copies_[direction]) {
       if (copy.chunk >= static_cast<int64_t>(trace->chunks.size())) continue;
       ns += static_cast<double>(copy.duration_ns);
-      bytes += static_cast<double>(trace->chunks[copy.chunk].payload_bytes);
+      bytes += static_cast<double>(trace->chunks[copy.chunk].home_bytes());
     }
     if (ns > 0 && bytes > 0) *speeds[direction] = bytes / ns * 1e9;
   }
+  double best = 0;
+  for (const Copy& exchange : exchanges_) {
+    if (exchange.chunk >= static_cast<int64_t>(trace->chunks.size())) continue;
+    const ChunkInfo& chunk = trace->chunks[exchange.chunk];
+    best = std::max(
+        best, static_cast<double>(chunk.payload_bytes - chunk.home_bytes()) /
+                  static_cast<double>(exchange.duration_ns));
+  }
+  if (best > 0) bus->network_bytes_per_s = best * 1e9;
 }
 
 }  // namespace castor

@@ -194,9 +194,12 @@ class Engine {
   void set_update_at_once(bool on) { update_at_once_ = on; }
   bool checkpoint_activations() const { return checkpoint_activations_; }
   void set_checkpoint_activations(bool on) { checkpoint_activations_ = on; }
-  // d(objective)/d(loss of this micro batch) = 1 / micro batches of the step.
+  // Ranks that share a step; each of them runs as many micro batches.
+  void set_world_size(int world_size) { world_size_ = world_size; }
+  // d(objective)/d(loss of this micro batch) = 1 / micro batches of the step, on
+  // all ranks.
   float loss_gradient() const {
-    return 1.0f / static_cast<float>(micro_batches_);
+    return 1.0f / static_cast<float>(micro_batches_ * world_size_);
   }
 
   // Random stream of the dropout at `site` in this micro batch.
@@ -258,6 +261,7 @@ class Engine {
 
   int64_t micro_batch_ = 0;
   int64_t micro_batches_ = 1;
+  int world_size_ = 1;
   int64_t global_micro_batch_ = 0;
   bool training_ = false;
   Phase phase_ = Phase::kForward;

@@ -327,8 +327,8 @@ TEST_F(EngineTest, BackendSeesEachChunkOnceInAscendingOrder) {
     absl::StatusOr<int64_t> Upload(std::string, std::vector<int32_t>) override {
       return 0;
     }
-    absl::Status Reduce(ReduceOp) override { return absl::OkStatus(); }
-    absl::Status Update(UpdateOp) override { return absl::OkStatus(); }
+    absl::Status Reduce(ChunkReduce) override { return absl::OkStatus(); }
+    absl::Status Update(ChunkUpdate) override { return absl::OkStatus(); }
     void Release(int64_t) override {}
     absl::InlinedVector<ChunkUse, 4> chunks;
   } recorder;

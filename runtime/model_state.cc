@@ -15,16 +15,30 @@ namespace {
 // Elements handled at a time: 1 MiB of floats.
 constexpr int64_t kPiece = 1 << 18;
 
-// One trainable or frozen parameter's elements within a chunk's home and
-// states.
-absl::Status FillParameter(const Parameter& parameter, DType dtype,
-                           ParameterSource& source, std::byte* home,
+// A parameter's elements [begin, end), of itself, that lie in this rank's shard.
+struct Range {
+  int64_t begin, end;
+};
+Range OwnRange(const Parameter& parameter, const ChunkLayout& layout) {
+  const int64_t shard = layout.shard_begin(parameter.chunk);
+  const int64_t shard_end = shard + layout.shard_elements(parameter.chunk);
+  return {std::max<int64_t>(0, shard - parameter.offset),
+          std::min(parameter.elements(), shard_end - parameter.offset)};
+}
+
+// One trainable or frozen parameter's elements within the own shard of a
+// chunk's home and states.
+absl::Status FillParameter(const Parameter& parameter,
+                           const ChunkLayout& layout, ParameterSource& source, std::byte* home,
                            const OptimizerView& states,
                            const ExecContext& context,
                            std::vector<float>& piece) {
-  for (int64_t begin = 0; begin < parameter.elements(); begin += kPiece) {
-    const int64_t end = std::min(begin + kPiece, parameter.elements());
-    const int64_t at = parameter.offset + begin;
+  const DType dtype = layout.dtype;
+  const Range own = OwnRange(parameter, layout);
+  for (int64_t begin = own.begin; begin < own.end; begin += kPiece) {
+    const int64_t end = std::min(begin + kPiece, own.end);
+    const int64_t at =
+        parameter.offset + begin - layout.shard_begin(parameter.chunk);
     float* values = states.master != nullptr ? states.master + at
                                              : piece.data();
     CASTOR_RETURN_IF_ERROR(
@@ -82,14 +96,14 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
         id,
         [&](std::byte* home, const OptimizerView& states) -> absl::Status {
           // Padding takes part in nothing but the copies; it is 0.
-          std::memset(home, 0, layout.payload_bytes(id));
+          std::memset(home, 0, layout.shard_bytes(id));
           if (states.master != nullptr) {
             std::memset(states.master, 0, 3 * states.elements * sizeof(float));
           }
           for (ParamId parameter : layout.chunk(id).parameters) {
             CASTOR_RETURN_IF_ERROR(
-                FillParameter(*parameters[parameter.value], layout.dtype,
-                              source, home, states, context, piece));
+                FillParameter(*parameters[parameter.value], layout, source,
+                              home, states, context, piece));
           }
           return absl::OkStatus();
         }));
@@ -112,8 +126,9 @@ absl::Status VisitModelState(
          {OptimizerPart::kMaster, OptimizerPart::kM, OptimizerPart::kV}) {
       const bool state = part != OptimizerPart::kMaster;
       if (state && !(with_states && parameter->trainable)) continue;
-      for (int64_t begin = 0; begin < parameter->elements(); begin += kPiece) {
-        const int64_t end = std::min(begin + kPiece, parameter->elements());
+      const Range own = OwnRange(*parameter, store.layout());
+      for (int64_t begin = own.begin; begin < own.end; begin += kPiece) {
+        const int64_t end = std::min(begin + kPiece, own.end);
         const int64_t at = parameter->offset + begin;
         const int64_t size = end - begin;
         if (parameter->trainable) {

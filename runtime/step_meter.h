@@ -25,6 +25,7 @@ struct StepReport {
   int64_t d2h_bytes = 0;
   int64_t device_peak_bytes = 0;
   bool warmup = false;
+  int64_t network_bytes = 0;  // received from other ranks
 };
 
 // Work of a step may run while the next one is being issued; a step is

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "memory/plan/admission.h"
@@ -27,7 +28,8 @@ StepShape EvaluationShape(const TrainerOptions& options) {
           .training = false};
 }
 
-absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes) {
+absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
+                                   const RankOptions& ranks) {
   std::vector<LayoutParameter> parameters;
   for (ParamId id : engine.first_use_order()) {
     const Parameter& parameter = *engine.parameters()[id.value];
@@ -48,16 +50,35 @@ absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes) {
     }
   }
   return MakeChunkLayout(parameters, {.dtype = engine.dtype(),
-                                      .chunk_bytes = chunk_bytes});
+                                      .chunk_bytes = chunk_bytes,
+                                      .world_size = ranks.world_size,
+                                      .rank = ranks.rank});
 }
 
 // States on their way to the device pass through the host, a chunk at a time.
 int64_t StagingBytes(const ChunkLayout& layout) {
   int64_t most = 0;
   for (const ChunkSpec& chunk : layout.chunks) {
-    most = std::max(most, OptimizerBytes(chunk, /*accumulate=*/true));
+    most = std::max(most, OptimizerBytes(chunk, /*accumulate=*/true,
+                                         layout.world_size));
   }
   return most;
+}
+
+absl::Status CheckRanks(const TrainerOptions& options) {
+  const RankOptions& ranks = options.ranks;
+  if (ranks.world_size < 1 || ranks.rank < 0 ||
+      ranks.rank >= ranks.world_size || (ranks.world_size > 1 && !ranks.join)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", ranks.rank, " of ", ranks.world_size,
+        ": a rank counts from 0, and more than one need RankOptions::join"));
+  }
+  if (options.shape.micro_batches % ranks.world_size != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.shape.micro_batches, " micro batches in a step cannot be "
+        "shared equally by ", ranks.world_size, " ranks"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -84,26 +105,37 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
         "the model has no parameters: make its modules inside a ZeroInit scope "
         "of the trainer's engine");
   }
+  CASTOR_RETURN_IF_ERROR(CheckRanks(options));
+  options.shape.micro_batches /= options.ranks.world_size;
   std::unique_ptr<Trainer> trainer(
       new Trainer(engine, model, std::move(options)));
   CASTOR_RETURN_IF_ERROR(trainer->Build(refused));
   return trainer;
 }
 
-PlanRequest Trainer::Request(const StepTrace& trace) const {
+PlanRequest Trainer::Request(const StepTrace& trace,
+                             PlacementPolicy policy) const {
+  const int64_t slots =
+      std::max(staging_.slots, FindShardStaging(trace).slots);
+  ShardStaging staging = staging_;
+  staging.slots = slots;
+  // Under `cpu` no sum is ever on the device.
+  if (policy == PlacementPolicy::kCpu) staging.parts_bytes = 0;
   return {.trace = &trace,
           .device_budget_bytes = options_.memory.device_bytes,
           .host_budget_bytes = options_.memory.host_bytes,
-          .device_reserved_bytes = ChunkOptimizer::kReservedBytes,
-          .host_reserved_bytes = StagingBytes(layout_),
+          .device_reserved_bytes =
+              ChunkOptimizer::kReservedBytes + staging.DeviceBytes(),
+          .host_reserved_bytes = StagingBytes(layout_) + staging.HostBytes(),
           .bus = bus_,
           .prefetch = options_.memory.prefetch,
-          .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio};
+          .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio,
+          .world_size = options_.ranks.world_size};
 }
 
 std::vector<Side> Trainer::SafeSides(PlacementPolicy policy,
                                      const StepTrace& training) const {
-  const Admission admission = Admit(policy, Request(training));
+  const Admission admission = Admit(policy, Request(training, policy));
   return SidesOf(training, admission.order, admission.fewest);
 }
 
@@ -113,12 +145,13 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   }
   engine_->set_checkpoint_activations(options_.checkpoint_activations);
   engine_->set_update_at_once(options_.optimizer.gradient_clipping == 0);
+  engine_->set_world_size(options_.ranks.world_size);
   CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
-                                options_.shape.micro_batches > 1,
-                                RooflineOf(options_.threads))
+                                accumulate(), RooflineOf(options_.threads))
                              .status());
   CASTOR_ASSIGN_OR_RETURN(layout_,
-                          LayOut(*engine_, options_.memory.chunk_bytes));
+                          LayOut(*engine_, options_.memory.chunk_bytes,
+                                 options_.ranks));
   engine_->SetLayout(&layout_);
   CASTOR_RETURN_IF_ERROR(AdmitRun(refused));
   return OpenDevice();
@@ -129,13 +162,14 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   MemoryOptions& memory = options_.memory;
   CASTOR_ASSIGN_OR_RETURN(Program* const training,
                           ProgramFor(options_.shape));
+  staging_ = FindShardStaging(training->trace);
   Program* evaluation = nullptr;
   if (options_.eval_batch > 0) {
     CASTOR_ASSIGN_OR_RETURN(evaluation,
                             ProgramFor(EvaluationShape(options_)));
   }
   const auto request = [&](const Program& program, PlacementPolicy policy) {
-    PlanRequest request = Request(program.trace);
+    PlanRequest request = Request(program.trace, policy);
     if (&program == evaluation) {
       request.fixed_side = SafeSides(policy, training->trace);
     }
@@ -189,7 +223,7 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     if (program == training) {
       FillTiers(training->trace, std::get<Plan>(made),
                 request(*training, memory.policy),
-                options_.shape.micro_batches > 1, &admission_);
+                accumulate(), &admission_);
     }
   }
   if (const auto why = MachineRefusal(admission_, PhysicalMemoryBytes());
@@ -202,7 +236,6 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
 
 absl::Status Trainer::OpenDevice() {
   const MemoryOptions& memory = options_.memory;
-  const bool accumulate = options_.shape.micro_batches > 1;
   CASTOR_ASSIGN_OR_RETURN(
       device_, HostDevice::Create({.memory_bytes = memory.device_bytes,
                                    .compute_threads = options_.threads,
@@ -212,7 +245,7 @@ absl::Status Trainer::OpenDevice() {
   device_->SetObserver(&timeline_);
   int64_t homes = 0;
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-    homes += RoundUp(layout_.payload_bytes(ChunkId(i)), 4096);
+    homes += RoundUp(layout_.shard_bytes(ChunkId(i)), 4096);
   }
   CASTOR_ASSIGN_OR_RETURN(
       host_, HostMemory::Create(
@@ -224,10 +257,12 @@ absl::Status Trainer::OpenDevice() {
                     {.scribble_freed = options_.scribble_freed_memory}));
   CASTOR_ASSIGN_OR_RETURN(Program* const training,
                           ProgramFor(options_.shape));
+  CASTOR_RETURN_IF_ERROR(JoinRanks(training->trace));
   CASTOR_RETURN_IF_ERROR(PlanProgram(*training, WarmupPolicy(*training)));
   CASTOR_ASSIGN_OR_RETURN(
       store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
-                                 &layout_, accumulate, training->plan->side));
+                                 &layout_, accumulate(), training->plan->side,
+                                 exchange_.get()));
   OptimizerOptions optimizer = options_.optimizer;
   optimizer.micro_batches = options_.shape.micro_batches;
   for (const auto& parameter : engine_->parameters()) {
@@ -236,11 +271,91 @@ absl::Status Trainer::OpenDevice() {
   CASTOR_ASSIGN_OR_RETURN(
       optimizer_,
       ChunkOptimizer::Create(device_.get(), arena_.get(), store_.get(),
-                             &engine_->parameters(), std::move(optimizer)));
+                             &engine_->parameters(), std::move(optimizer),
+                             communicator_.get()));
   backend_ = std::make_unique<DeviceBackend>(device_.get(), arena_.get(),
                                              store_.get(), optimizer_.get());
   engine_->SetBackend(backend_.get());
   return absl::OkStatus();
+}
+
+// Before anything else happens, ranks that were started with different models or
+// settings are told: what they must agree on is the key of their first
+// collective.
+absl::Status Trainer::JoinRanks(const StepTrace& training) {
+  const RankOptions& ranks = options_.ranks;
+  if (ranks.world_size == 1) return absl::OkStatus();
+  const MemoryOptions& memory = options_.memory;
+  CASTOR_ASSIGN_OR_RETURN(communicator_, ranks.join(device_.get()));
+  const std::string asked = absl::StrCat(
+      training.signature, PolicyName(memory.policy), memory.device_bytes, ",",
+      memory.host_bytes, ",", memory.gpu_margin_mem_ratio, memory.prefetch,
+      memory.warmup_steps, ",", options_.eval_batch, ",",
+      options_.optimizer.gradient_clipping, ",", engine_->seed());
+  CASTOR_ASSIGN_OR_RETURN(
+      const Fence there,
+      communicator_->Barrier(
+          absl::StrCat("start of ", training.signature, ", settings ",
+                       absl::Hex(HashName(asked.data(), asked.size()))),
+          0));
+  CASTOR_RETURN_IF_ERROR(device_->Synchronize(there));
+  ShardStaging staging = staging_;
+  if (memory.policy == PlacementPolicy::kCpu) staging.parts_bytes = 0;
+  CASTOR_ASSIGN_OR_RETURN(
+      exchange_, ShardExchange::Create(device_.get(), arena_.get(), host_.get(),
+                                       communicator_.get(), &layout_, staging));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace) {
+  if (communicator_ == nullptr) return absl::OkStatus();
+  std::vector<int64_t> values;  // the greatest counts
+  for (const OpRecord& op : trace.ops) {
+    values.push_back(op.duration_ns);
+    values.push_back(op.host_duration_ns);
+  }
+  double* const speeds[] = {&bus_.h2d_bytes_per_s, &bus_.d2h_bytes_per_s,
+                            &bus_.network_bytes_per_s};
+  for (const double* speed : speeds) {
+    values.push_back(-static_cast<int64_t>(std::max(1.0, *speed)));
+  }
+  constexpr int64_t kAtOnce = Communicator::kMaxAllReduceBytes / sizeof(int64_t);
+  const int64_t size = static_cast<int64_t>(values.size());
+  for (int64_t i = 0; i < size; i += kAtOnce) {
+    CASTOR_ASSIGN_OR_RETURN(
+        const Fence done,
+        communicator_->AllReduce(
+            "measured durations", 0, ReduceOp::kMax,
+            absl::MakeSpan(values).subspan(i, std::min(kAtOnce, size - i))));
+    CASTOR_RETURN_IF_ERROR(device_->Synchronize(done));
+  }
+  auto value = values.begin();
+  for (OpRecord& op : trace.ops) {
+    op.duration_ns = *value++;
+    op.host_duration_ns = *value++;
+  }
+  for (double* speed : speeds) *speed = -static_cast<double>(*value++);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Failed(absl::Status why) {
+  if (communicator_ == nullptr) return why;
+  communicator_->Fail(why);
+  // Where another rank failed first, what this one met came of that.
+  const absl::Status first = communicator_->failure();
+  return first.ok() ? why : first;
+}
+
+absl::StatusOr<Fence> Trainer::GatherLosses(const Fence& arrived,
+                                            std::vector<float>& losses) {
+  const int64_t tag =
+      WorkTag{.kind = WorkKind::kInput, .step = tag_step_}.Pack();
+  const int world_size = communicator_->world_size();
+  const int64_t own = static_cast<int64_t>(losses.size()) / world_size;
+  device_->Wait(StreamId::kNetwork, arrived, tag);
+  return communicator_->AllGather("losses", tag,
+                                  losses.data() + communicator_->rank() * own,
+                                  losses.data(), own * sizeof(float));
 }
 
 // The smallest single changes of other settings that would make the run fit.
@@ -248,12 +363,13 @@ std::vector<std::string> Trainer::FindRemedies() {
   std::vector<std::string> remedies;
   const MemoryOptions& memory = options_.memory;
   auto fits = [&](PlacementPolicy policy, const StepShape& shape) {
-    const bool accumulate = shape.micro_batches > 1;
+    const bool accumulate =
+        shape.micro_batches * options_.ranks.world_size > 1;
     const Roofline roofline = RooflineOf(options_.threads);
     auto training =
         DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline);
     if (!training.ok() || !std::holds_alternative<Plan>(
-                              MakePlan(policy, Request(*training)))) {
+                              MakePlan(policy, Request(*training, policy)))) {
       return false;
     }
     if (options_.eval_batch == 0) return true;
@@ -262,7 +378,7 @@ std::vector<std::string> Trainer::FindRemedies() {
     auto trace =
         DryRun(*engine_, *model_, evaluation, &layout_, accumulate, roofline);
     if (!trace.ok()) return false;
-    PlanRequest request = Request(*trace);
+    PlanRequest request = Request(*trace, policy);
     request.fixed_side = SafeSides(policy, *training);
     return std::holds_alternative<Plan>(MakePlan(policy, request));
   };
@@ -301,7 +417,7 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
     auto made = std::make_unique<Program>();
     CASTOR_ASSIGN_OR_RETURN(
         made->trace, DryRun(*engine_, *model_, shape, &layout_,
-                            options_.shape.micro_batches > 1,
+                            accumulate(),
                             RooflineOf(options_.threads)));
     engine_->SetBackend(backend_.get());
     made->trace.global_norm =
@@ -327,6 +443,11 @@ absl::Status Trainer::PlanProgram(Program& program, PlacementPolicy policy) {
   PlanOrRefusal made = MakePlan(policy, program.request);
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
     return RefusalStatus(*why, options_.memory, {});
+  }
+  if (exchange_ != nullptr) {
+    const int64_t slots = FindShardStaging(program.trace).slots;
+    CASTOR_RETURN_IF_ERROR(exchange_->EnsureSlots(slots));
+    staging_.slots = std::max(staging_.slots, slots);
   }
   program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
   return absl::OkStatus();
@@ -365,9 +486,8 @@ absl::Status Trainer::Initialize(ParameterSource& source, int64_t step) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> Trainer::TryStep(Program& program,
-                                        const StepShape& shape,
-                                        const NextMicroBatch& next) {
+absl::StatusOr<std::vector<float>> Trainer::TryStep(
+    Program& program, const StepShape& shape, const NextMicroBatch& next) {
   tag_step_ = NextTag();
   if (observer_ != nullptr) {
     observer_->OnStep({.step = shape.training ? step_ + 1 : 0,
@@ -376,47 +496,63 @@ absl::StatusOr<double> Trainer::TryStep(Program& program,
                        .plan = program.plan,
                        .request = &program.request});
   }
-  CASTOR_RETURN_IF_ERROR(
-      backend_->BeginStep(&program.trace, program.plan, tag_step_));
+  const int64_t world_size = options_.ranks.world_size;
+  const int64_t rank = options_.ranks.rank;
+  // This rank's own lie together until all ranks' are put into one order.
+  std::vector<float> losses(shape.micro_batches * world_size);
+  float* const own = losses.data() + rank * shape.micro_batches;
+  Fence arrived;
+  absl::Status status =
+      backend_->BeginStep(&program.trace, program.plan, tag_step_);
   h2d_at_begin_ = store_->h2d_bytes();
   d2h_at_begin_ = store_->d2h_bytes();
-  std::vector<float> losses(shape.micro_batches);
-  Fence arrived;
-  absl::Status status;
+  network_at_begin_ = store_->network_bytes();
   for (int64_t i = 0; i < shape.micro_batches && status.ok(); ++i) {
     status = [&]() -> absl::Status {
       CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, next());
+      const int64_t in_run =
+          (step_ * shape.micro_batches + i) * world_size + rank;
       CASTOR_ASSIGN_OR_RETURN(
-          const Tensor loss,
-          RunMicroBatch(*engine_, *model_, shape, i,
-                        step_ * shape.micro_batches + i, std::move(batch)));
-      arrived.Add(backend_->Download(loss.storage_id(), &losses[i],
-                                     sizeof(float)));
+          const Tensor loss, RunMicroBatch(*engine_, *model_, shape, i, in_run,
+                                           std::move(batch)));
+      arrived.Add(
+          backend_->Download(loss.storage_id(), &own[i], sizeof(float)));
       return absl::OkStatus();
     }();
   }
+  if (status.ok() && communicator_ != nullptr) {
+    // Before the updates, which the loss need not wait for.
+    auto gathered = GatherLosses(arrived, losses);
+    status = gathered.status();
+    if (gathered.ok()) arrived.Add(*gathered);
+  }
   if (status.ok() && shape.training) status = engine_->UpdateParameters();
   if (status.ok()) status = backend_->EndStep();
+  // The others would wait for what this rank does not queue any more.
+  if (!status.ok()) status = Failed(status);
   // What failed in the step before shows at last here. `losses` must outlive
   // the copies, whatever went wrong.
   arrived.Add(previous_step_);
   previous_step_ = device_->NowAll();
   const absl::Status arrival = device_->Synchronize(arrived);
   CASTOR_RETURN_IF_ERROR(status);
-  CASTOR_RETURN_IF_ERROR(arrival);
-  double sum = 0;
-  for (float loss : losses) sum += loss;
-  return sum / static_cast<double>(shape.micro_batches);
+  if (!arrival.ok()) return Failed(arrival);
+  std::vector<float> in_order;
+  for (int64_t i = 0; i < shape.micro_batches; ++i) {
+    for (int64_t r = 0; r < world_size; ++r) {
+      in_order.push_back(losses[r * shape.micro_batches + i]);
+    }
+  }
+  return in_order;
 }
 
-absl::StatusOr<double> Trainer::RunStep(Program& program,
-                                        const StepShape& shape,
-                                        const NextMicroBatch& next) {
+absl::StatusOr<std::vector<float>> Trainer::RunStep(
+    Program& program, const StepShape& shape, const NextMicroBatch& next) {
   if (idle_) meter_.Restart(device_->NowNs());
   idle_ = false;
-  auto loss = TryStep(program, shape, next);
-  if (!loss.ok()) failure_.Update(loss.status());
-  return loss;
+  auto losses = TryStep(program, shape, next);
+  if (!losses.ok()) failure_.Update(losses.status());
+  return losses;
 }
 
 absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
@@ -443,7 +579,11 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
 
   const double lr = options_.learning_rate(step_ + 1);
   optimizer_->BeginStep(step_ + 1, lr, NextTag());
-  CASTOR_ASSIGN_OR_RETURN(const double loss, RunStep(*program, shape, next));
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<float> losses,
+                          RunStep(*program, shape, next));
+  double sum = 0;
+  for (float loss : losses) sum += loss;
+  const double loss = sum / static_cast<double>(losses.size());
   if (!std::isfinite(loss)) {
     failure_.Update(absl::FailedPreconditionError(absl::StrCat(
         "the loss at step ", step_ + 1, " is not finite: lower the learning "
@@ -459,10 +599,12 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                  .h2d_bytes = store_->h2d_bytes() - h2d_at_begin_,
                  .d2h_bytes = store_->d2h_bytes() - d2h_at_begin_,
                  .device_peak_bytes = arena_->stats().peak_bytes,
-                 .warmup = warmup});
+                 .warmup = warmup,
+                 .network_bytes = store_->network_bytes() - network_at_begin_});
   if (warmup) {
     CASTOR_RETURN_IF_ERROR(Drain());
     meter_.Measure(&program->trace, &bus_);
+    CASTOR_RETURN_IF_ERROR(AgreeOnMeasurements(program->trace));
   } else {
     // This step's loss is there, so the step before is over.
     meter_.FinaliseBefore(tag_step_);
@@ -481,17 +623,28 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
   const StepShape shape = EvaluationShape(options_);
   CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
   CASTOR_RETURN_IF_ERROR(PlanEvaluation(*program));
+  // A rank that has no batch any more takes part with one of zeros.
+  const int64_t world_size = options_.ranks.world_size;
+  const NextMicroBatch nothing = [&]() -> absl::StatusOr<MicroBatch> {
+    const std::vector<int32_t> zeros(shape.batch * shape.length, 0);
+    return MicroBatch{zeros, zeros};
+  };
   double sum = 0;
-  for (int64_t i = 0; i < batches; ++i) {
-    CASTOR_ASSIGN_OR_RETURN(const double loss, RunStep(*program, shape, next));
-    sum += loss;
+  for (int64_t i = 0; i < batches; i += world_size) {
+    const bool has_one = i + options_.ranks.rank < batches;
+    CASTOR_ASSIGN_OR_RETURN(const std::vector<float> losses,
+                            RunStep(*program, shape, has_one ? next : nothing));
+    for (int64_t r = 0; r < std::min(world_size, batches - i); ++r) {
+      sum += losses[r];
+    }
   }
   CASTOR_RETURN_IF_ERROR(Drain());
   return sum / static_cast<double>(batches);
 }
 
 absl::Status Trainer::Drain() {
-  failure_.Update(device_->Synchronize(device_->NowAll()));
+  const absl::Status over = device_->Synchronize(device_->NowAll());
+  if (failure_.ok() && !over.ok()) failure_ = Failed(over);
   meter_.FinaliseAll();
   idle_ = true;
   return failure_;

@@ -27,11 +27,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "device/comm/communicator.h"
 #include "device/host/host_device.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
 #include "memory/exec/host_memory.h"
+#include "memory/exec/shard_exchange.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/shard_staging.h"
 #include "memory/plan/simulator.h"
 #include "runtime/admission.h"
 #include "runtime/chunk_optimizer.h"
@@ -44,8 +47,21 @@
 
 namespace castor {
 
+// What a training on several ranks knows before there are any: N ranks train
+// one model, of which each holds 1/N of every chunk. They must be given the same
+// model and the same options but for `rank`, or they fail when they start.
+struct RankOptions {
+  int rank = 0;
+  int world_size = 1;
+  // Joins the group, once, on the trainer's device. Null on one rank.
+  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Device*)> join;
+};
+
 struct TrainerOptions {
-  StepShape shape;  // of a training step; `training` is true
+  // Of a training step; `training` is true. `micro_batches` is the number of all
+  // ranks together, a multiple of the world size.
+  StepShape shape;
+  RankOptions ranks;
   // Micro batch size of evaluation; 0: none will be asked for.
   int64_t eval_batch = 0;
   // Adam's; its weight_decay is filled in by the trainer from this:
@@ -90,6 +106,12 @@ class Trainer {
 
   // One step over the micro batches that `next` gives, one after another.
   // Returns their mean loss. FailedPrecondition if it is not finite.
+  //
+  // On rank r of N `next` gives this rank's share: of the micro batches of the
+  // run, counted from 0 over all steps, those whose index is r modulo N, in
+  // order. The loss is that of all ranks' micro batches, on every rank, and the
+  // parameters' bits are those of one rank that trains on all of them. A step
+  // that fails on one rank fails on all, with its reason.
   absl::StatusOr<double> Step(const NextMicroBatch& next) {
     return Step(options_.shape.batch, options_.shape.length, next);
   }
@@ -99,7 +121,8 @@ class Trainer {
   absl::StatusOr<double> Step(int64_t batch, int64_t length,
                               const NextMicroBatch& next);
   // The mean loss over `batches` batches of eval_batch samples, without
-  // dropout. Leaves nothing behind that training could notice.
+  // dropout. Leaves nothing behind that training could notice. On rank r of N
+  // `next` gives the batches r, r + N, ... of them.
   absl::StatusOr<double> Evaluate(int64_t batches, const NextMicroBatch& next);
 
   // Waits until all work is over. Once a step has failed midway, this and every
@@ -130,6 +153,8 @@ class Trainer {
   // Told of all that happens from now on; null for nobody. Waits until all
   // work is over, so that the observer before is told of nothing more.
   void SetObserver(RunObserver* observer);
+  // Null on one rank.
+  Communicator* communicator() { return communicator_.get(); }
 
  private:
   // A shape of step with its trace and the plan in use for it.
@@ -150,7 +175,24 @@ class Trainer {
   PlacementPolicy WarmupPolicy(const Program& program) const;
   absl::Status PlanProgram(Program& program, PlacementPolicy policy);
   absl::Status PlanEvaluation(Program& program);
-  PlanRequest Request(const StepTrace& trace) const;
+  PlanRequest Request(const StepTrace& trace) const {
+    return Request(trace, options_.memory.policy);
+  }
+  PlanRequest Request(const StepTrace& trace, PlacementPolicy policy) const;
+  // Whether optimizer states hold sums of micro batches.
+  bool accumulate() const {
+    return options_.shape.micro_batches * options_.ranks.world_size > 1;
+  }
+  absl::Status JoinRanks(const StepTrace& training);
+  // All ranks' durations and speeds become the same, so that their plans do:
+  // those of the slowest.
+  absl::Status AgreeOnMeasurements(StepTrace& trace);
+  // Tells the other ranks why this one goes no further.
+  absl::Status Failed(absl::Status why);
+  // Puts the losses of all ranks into `losses`, in the order of their micro
+  // batches; what is downloaded into them is there after `arrived`.
+  absl::StatusOr<Fence> GatherLosses(const Fence& arrived,
+                                     std::vector<float>& losses);
   // Where evaluation can always have the optimizer states: on the host, but for
   // those that the host has no room for.
   std::vector<Side> SafeSides(PlacementPolicy policy,
@@ -161,12 +203,14 @@ class Trainer {
     return tag_step_ == 0xffff ? uint16_t{1}
                                : static_cast<uint16_t>(tag_step_ + 1);
   }
-  absl::StatusOr<double> TryStep(Program& program, const StepShape& shape,
-                                 const NextMicroBatch& next);
+  // The losses of the micro batches, in the order of their global index.
+  absl::StatusOr<std::vector<float>> TryStep(Program& program,
+                                             const StepShape& shape,
+                                             const NextMicroBatch& next);
   // TryStep, keeping its failure.
-  absl::StatusOr<double> RunStep(Program& program, const StepShape& shape,
-                                 const NextMicroBatch& next);
-
+  absl::StatusOr<std::vector<float>> RunStep(Program& program,
+                                             const StepShape& shape,
+                                             const NextMicroBatch& next);
 
   Engine* const engine_;
   Model* const model_;
@@ -174,13 +218,16 @@ class Trainer {
   ChunkLayout layout_;
   AdmissionReport admission_;
   BusModel bus_;
+  ShardStaging staging_;  // what there is of it, or will be
 
   // In the order of destruction's reverse: the device outlives what queues
   // work on it.
   Timeline timeline_;
   std::unique_ptr<HostMemory> host_;
   std::unique_ptr<HostDevice> device_;
+  std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ShardExchange> exchange_;
   std::unique_ptr<ChunkStore> store_;
   std::unique_ptr<ChunkOptimizer> optimizer_;
   std::unique_ptr<DeviceBackend> backend_;
@@ -195,6 +242,7 @@ class Trainer {
   // The store's counts when the step at hand began.
   int64_t h2d_at_begin_ = 0;
   int64_t d2h_at_begin_ = 0;
+  int64_t network_at_begin_ = 0;
 };
 
 }  // namespace castor

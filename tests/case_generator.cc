@@ -45,7 +45,15 @@ absl::StatusOr<Refusal> RefusalOf(TrainingCase c, int64_t device_bytes,
   c.options.memory.device_bytes = device_bytes;
   c.options.memory.host_bytes = host_bytes;
   c.steps = 0;
-  CASTOR_ASSIGN_OR_RETURN(const TrainingResult result, RunTraining(c));
+  // All ranks come to the same, each before it meets the others.
+  const RankOptions one = {.rank = c.world_size - 1,
+                           .world_size = c.world_size,
+                           .join = [](Device*) {
+                             return absl::InternalError("admitted");
+                           }};
+  std::vector<StatePiece> none;
+  CASTOR_ASSIGN_OR_RETURN(const TrainingResult result,
+                          RunRank(c, one, nullptr, &none));
   if (!result.refusal.has_value()) {
     return absl::InternalError(
         absl::StrCat("admitted with ", device_bytes, " bytes of device and ",
@@ -141,10 +149,11 @@ TrainingCase RandomModel(uint64_t seed) {
   TrainerOptions& options = c.options;
   options.shape = {.batch = random.Uniform(1, 3),
                    .length = random.Uniform(1, model.n_positions),
-                   .micro_batches = random.Pick<int64_t>({1, 1, 2, 3})};
+                   .micro_batches = random.Pick<int64_t>({1, 2, 3, 4, 6})};
   options.checkpoint_activations = random.Chance(0.4);
   if (random.Chance(0.5)) {
     c.evaluate_after = random.Uniform(1, c.steps);
+    c.evaluate_batches = random.Uniform(1, 3);
     options.eval_batch = random.Uniform(1, 4);
   }
   if (random.Chance(0.3)) {
@@ -174,6 +183,7 @@ TrainingCase RandomModel(uint64_t seed) {
 TrainingCase ReferenceOf(const TrainingCase& c) {
   TrainingCase reference = c;
   reference.watched = false;
+  reference.world_size = 1;
   reference.options.memory = {.policy = PlacementPolicy::kCuda,
                               .prefetch = false};
   reference.options.threads = 1;
@@ -206,6 +216,11 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
       random.Pick({PlacementPolicy::kAuto, PlacementPolicy::kAuto,
                    PlacementPolicy::kAuto, PlacementPolicy::kCpu,
                    PlacementPolicy::kCpu, PlacementPolicy::kCuda});
+  if (random.Chance(0.5)) {
+    do {
+      c.world_size = static_cast<int>(random.Uniform(1, 4));
+    } while (c.options.shape.micro_batches % c.world_size != 0);
+  }
   const int64_t element = SizeOf(c.dtype);
   switch (random.Uniform(0, 3)) {
     case 0:
@@ -255,11 +270,12 @@ std::string Describe(const TrainingCase& c) {
       &text,
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
                       "every second [%d, %d], "
-                      "checkpointing %d, evaluation after step %d of %d, ",
+                      "checkpointing %d, evaluation after step %d of %d x %d, ",
                       DTypeName(c.dtype), c.seed, c.steps,
                       o.shape.micro_batches, o.shape.batch, o.shape.length,
                       c.other_batch, c.other_length,
-                      o.checkpoint_activations, c.evaluate_after, o.eval_batch),
+                      o.checkpoint_activations, c.evaluate_after,
+                      c.evaluate_batches, o.eval_batch),
       absl::StrFormat("%s, beta2 %g, clipping %g, decay %g (biases %g), "
                       "lr %g %g\n",
                       o.optimizer.decoupled ? "AdamW" : "Adam",
@@ -269,9 +285,10 @@ std::string Describe(const TrainingCase& c) {
   absl::StrAppend(
       &text,
       absl::StrFormat(
-          "placement: %s, device %s, host %s, pinned %s, chunks of %d, margin "
+          "placement: ranks %d, %s, device %s, host %s, pinned %s, chunks of "
+          "%d, margin "
           "%g, warm-up %d, prefetch %d, threads %d, bus %g, watched %d\n",
-          PolicyName(memory.policy), Size(memory.device_bytes),
+          c.world_size, PolicyName(memory.policy), Size(memory.device_bytes),
           Size(memory.host_bytes), Size(memory.pinned_bytes),
           memory.chunk_bytes, memory.gpu_margin_mem_ratio, memory.warmup_steps,
           memory.prefetch, o.threads, o.bus_bytes_per_s, c.watched));
@@ -285,6 +302,8 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.steps = std::max<int64_t>(1, x.steps - 1); },
       [](TrainingCase& x) { x.evaluate_after = x.options.eval_batch = 0; },
       [](TrainingCase& x) { x.other_batch = x.other_length = 0; },
+      [](TrainingCase& x) { x.world_size = 1; },
+      [](TrainingCase& x) { x.evaluate_batches = 1; },
       [](TrainingCase& x) { x.options.threads = 1; },
       [](TrainingCase& x) { x.options.bus_bytes_per_s = 0; },
       [](TrainingCase& x) { x.options.memory.prefetch = false; },
@@ -295,7 +314,7 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.options.memory.device_bytes = kUnlimitedBytes; },
       [](TrainingCase& x) { x.options.memory.chunk_bytes = 0; },
       [](TrainingCase& x) { x.options.checkpoint_activations = false; },
-      [](TrainingCase& x) { x.options.shape.micro_batches = 1; },
+      [](TrainingCase& x) { x.options.shape.micro_batches = x.world_size; },
       [](TrainingCase& x) {
         x.options.shape.batch = 1;
         x.other_batch = std::min<int64_t>(x.other_batch, 1);

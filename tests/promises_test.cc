@@ -1,6 +1,7 @@
-// Promises P1, P2 and P5 over random models and placements: each run is refused
-// before its first step with what a user needs to mend it, or gives the bits of
-// the run that has everything on the device. None fails half-way.
+// Promises P1, P2 and P5 over random models, placements and numbers of ranks:
+// each run is refused before its first step with what a user needs to mend it, or
+// gives the bits of the run on one rank that has everything on the device. None
+// fails half-way.
 //
 // CASTOR_CASES=N runs at least N placements (2,400 by default), CASTOR_SEED=S
 // takes others, CASTOR_MODEL=I runs the I-th model of that seed alone.
@@ -57,6 +58,7 @@ struct Tally {
   int64_t admitted = 0;
   int64_t refused = 0;
   int64_t advice_followed = 0;  // refusals whose budgets were tried
+  int64_t sharded = 0;          // admitted runs on several ranks
   int64_t evictions = 0;        // admitted runs that moved bytes
   int64_t compactions = 0;      // admitted runs in which blocks moved
   int64_t operators = 0;        // whose bytes were accounted for
@@ -157,6 +159,13 @@ absl::Status CheckPlacement(const TrainingCase& c,
     return CheckRefusal(c, *result);
   }
   ++tally->admitted;
+  tally->sharded += c.world_size > 1;
+  for (const StepReport& report : result->reports) {
+    if ((c.world_size > 1) == (report.network_bytes > 0)) continue;
+    return absl::InternalError(
+        absl::StrCat(report.network_bytes, " bytes from ", c.world_size - 1,
+                     " other ranks in step ", report.step));
+  }
   int64_t moved = 0;
   for (const StepReport& report : result->reports) moved += report.h2d_bytes;
   tally->evictions += moved > 0;
@@ -272,10 +281,12 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     }
   }
   std::printf(
-      "placements: %lld admitted (%lld moved chunks, %lld moved blocks), %lld "
+      "placements: %lld admitted (%lld on several ranks, %lld moved chunks, %lld "
+      "moved blocks), %lld "
       "refused; of these %lld were mended as their refusals said; the bytes of "
       "%lld operators were accounted for\n",
       static_cast<long long>(tally.admitted),
+      static_cast<long long>(tally.sharded),
       static_cast<long long>(tally.evictions),
       static_cast<long long>(tally.compactions),
       static_cast<long long>(tally.refused),
@@ -285,6 +296,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
   if (only < 0 && models >= 4 * kGroups) {
     EXPECT_GT(tally.admitted, 0);
     EXPECT_GT(tally.refused, 0);
+    EXPECT_GT(tally.sharded, 0);
     EXPECT_GT(tally.evictions, 0);
     EXPECT_GT(tally.advice_followed, 0);
     EXPECT_GT(tally.operators, 0);

@@ -1,9 +1,15 @@
 #include "tests/training_harness.h"
 
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/philox.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "device/comm/thread_ranks.h"
 #include "models/gpt2.h"
 #include "runtime/config/name_pattern.h"
 #include "runtime/io/sha256.h"
@@ -26,23 +32,10 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
   return batch;
 }
 
-absl::StatusOr<std::string> StateSha256(Trainer& trainer) {
-  Sha256 sum;
-  CASTOR_RETURN_IF_ERROR(VisitModelState(
-      trainer.parameters(), trainer.store(), /*with_states=*/true,
-      [&](const Parameter& parameter, OptimizerPart, int64_t,
-          absl::Span<const float> values) {
-        sum.Update(parameter.name);
-        sum.Update(values.data(),
-                   static_cast<int64_t>(values.size() * sizeof(float)));
-        return absl::OkStatus();
-      }));
-  return sum.HexDigest();
-}
-
-absl::StatusOr<TrainingResult> RunTraining(
-    const TrainingCase& c,
-    const std::function<absl::Status(Trainer&)>& inspect) {
+absl::StatusOr<TrainingResult> RunRank(
+    const TrainingCase& c, const RankOptions& ranks,
+    const std::function<absl::Status(Trainer&)>& inspect,
+    std::vector<StatePiece>* pieces) {
   Engine engine(c.dtype, c.seed);
   ZeroInit scope(engine);
   models::Gpt2 model(c.model);
@@ -51,6 +44,7 @@ absl::StatusOr<TrainingResult> RunTraining(
   }
   TrainingResult result;
   TrainerOptions options = c.options;
+  options.ranks = ranks;
   if (c.evaluate_after > 0 && options.eval_batch == 0) {
     options.eval_batch = options.shape.batch;
   }
@@ -72,10 +66,12 @@ absl::StatusOr<TrainingResult> RunTraining(
     InitialValues source(c.seed);
     CASTOR_RETURN_IF_ERROR(trainer.Initialize(source));
   }
-  int64_t next_index = c.first_step * options.shape.micro_batches;
+  int64_t next_index =
+      c.first_step * options.shape.micro_batches + ranks.rank;
   StepShape shape = options.shape;
   auto next = [&]() -> absl::StatusOr<MicroBatch> {
-    const int64_t index = next_index++;
+    const int64_t index = next_index;
+    next_index += ranks.world_size;
     return c.data
                ? c.data(index)
                : RandomMicroBatch(c.seed, index, shape, c.model.vocab_size);
@@ -90,12 +86,17 @@ absl::StatusOr<TrainingResult> RunTraining(
     if (step == c.evaluate_after) {
       CASTOR_ASSIGN_OR_RETURN(
           result.evaluation_loss,
-          trainer.Evaluate(1, [&]() -> absl::StatusOr<MicroBatch> {
-            StepShape evaluated = options.shape;
-            evaluated.batch = options.eval_batch;
-            return RandomMicroBatch(c.seed + 1, 0, evaluated,
-                                    c.model.vocab_size);
-          }));
+          trainer.Evaluate(
+              c.evaluate_batches,
+              [&, index = int64_t{ranks.rank}]() mutable
+              -> absl::StatusOr<MicroBatch> {
+                StepShape evaluated = options.shape;
+                evaluated.batch = options.eval_batch;
+                MicroBatch batch = RandomMicroBatch(
+                    c.seed + 1, index, evaluated, c.model.vocab_size);
+                index += ranks.world_size;
+                return batch;
+              }));
     }
     if (c.after_step) CASTOR_RETURN_IF_ERROR(c.after_step(trainer, step));
   }
@@ -106,10 +107,14 @@ absl::StatusOr<TrainingResult> RunTraining(
     result.operators_watched = accountant.operators();
   }
   CASTOR_RETURN_IF_ERROR(trainer.store().CheckConsistency());
-  CASTOR_ASSIGN_OR_RETURN(
-      result.parameters_sha256,
-      ParametersSha256(engine.parameters(), trainer.store()));
-  CASTOR_ASSIGN_OR_RETURN(result.state_sha256, StateSha256(trainer));
+  CASTOR_RETURN_IF_ERROR(VisitModelState(
+      trainer.parameters(), trainer.store(), /*with_states=*/true,
+      [&](const Parameter& parameter, OptimizerPart part, int64_t begin,
+          absl::Span<const float> values) {
+        pieces->push_back(
+            {parameter.name, part, begin, {values.begin(), values.end()}});
+        return absl::OkStatus();
+      }));
   result.gradient_norm = trainer.gradient_norm();
   result.reports = trainer.TakeReports();
   result.admission = trainer.admission();
@@ -117,6 +122,108 @@ absl::StatusOr<TrainingResult> RunTraining(
   result.compactions = trainer.arena_stats().compactions;
   if (inspect) CASTOR_RETURN_IF_ERROR(inspect(trainer));
   return result;
+}
+
+namespace {
+
+// As ParametersSha256 and StateSha256 of one rank that has all of them.
+absl::Status HashState(std::vector<StatePiece> pieces, TrainingResult* result) {
+  std::sort(pieces.begin(), pieces.end(),
+            [](const StatePiece& a, const StatePiece& b) {
+              return std::tie(a.parameter, a.part, a.begin) <
+                     std::tie(b.parameter, b.part, b.begin);
+            });
+  Sha256 parameters, state;
+  const StatePiece* before = nullptr;
+  for (const StatePiece& piece : pieces) {
+    const bool begins = before == nullptr ||
+                        before->parameter != piece.parameter ||
+                        before->part != piece.part;
+    const int64_t at =
+        begins ? 0
+               : before->begin + static_cast<int64_t>(before->values.size());
+    if (piece.begin != at) {
+      return absl::InternalError(absl::StrCat(
+          "the ranks' shards of ", piece.parameter, " leave a gap at ", at));
+    }
+    const int64_t bytes =
+        static_cast<int64_t>(piece.values.size() * sizeof(float));
+    if (begins) state.Update(piece.parameter);
+    state.Update(piece.values.data(), bytes);
+    if (piece.part == OptimizerPart::kMaster) {
+      parameters.Update(piece.values.data(), bytes);
+    }
+    before = &piece;
+  }
+  result->parameters_sha256 = parameters.HexDigest();
+  result->state_sha256 = state.HexDigest();
+  return absl::OkStatus();
+}
+
+absl::Status CheckAgreement(const TrainingResult& a, const TrainingResult& b) {
+  if (a.refusal.has_value() != b.refusal.has_value() ||
+      a.refusal_message != b.refusal_message || a.losses != b.losses ||
+      a.gradient_norm != b.gradient_norm ||
+      a.evaluation_loss != b.evaluation_loss ||
+      a.reports.size() != b.reports.size()) {
+    return absl::InternalError("ranks have different results");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingResult> RunTraining(
+    const TrainingCase& c,
+    const std::function<absl::Status(Trainer&)>& inspect) {
+  std::vector<StatePiece> pieces;
+  if (c.world_size == 1) {
+    CASTOR_ASSIGN_OR_RETURN(TrainingResult result,
+                            RunRank(c, {}, inspect, &pieces));
+    if (!result.refusal.has_value()) {
+      CASTOR_RETURN_IF_ERROR(HashState(std::move(pieces), &result));
+    }
+    return result;
+  }
+  const auto group = ThreadGroup::Create(c.world_size);
+  std::mutex mutex;
+  std::vector<absl::StatusOr<TrainingResult>> results(
+      c.world_size, absl::UnknownError("not run"));
+  const auto run = [&](int rank) {
+    const RankOptions ranks = {
+        .rank = rank,
+        .world_size = c.world_size,
+        .join = [&group, rank](Device* device) {
+          return MakeThreadRank(group, rank, device,
+                                {.time_limit_ns = 120'000'000'000});
+        }};
+    std::vector<StatePiece> own;
+    const auto inspect_one = [&](Trainer& trainer) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      return inspect ? inspect(trainer) : absl::OkStatus();
+    };
+    results[rank] = RunRank(c, ranks, inspect_one, &own);
+    // As when its process ends; one that is over already is let go.
+    if (!results[rank].ok()) group->Kill(rank);
+    const std::lock_guard<std::mutex> lock(mutex);
+    pieces.insert(pieces.end(), own.begin(), own.end());
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < c.world_size; ++rank) {
+    threads.emplace_back(run, rank);
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& result : results) CASTOR_RETURN_IF_ERROR(result.status());
+  TrainingResult all = *results[0];
+  for (const auto& result : results) {
+    CASTOR_RETURN_IF_ERROR(CheckAgreement(all, *result));
+    all.device_peak_bytes =
+        std::max(all.device_peak_bytes, result->device_peak_bytes);
+    all.compactions = std::max(all.compactions, result->compactions);
+  }
+  if (all.refusal.has_value()) return all;
+  CASTOR_RETURN_IF_ERROR(HashState(std::move(pieces), &all));
+  return all;
 }
 
 }  // namespace castor::testing

@@ -28,9 +28,13 @@ struct TrainingCase {
   int64_t other_length = 0;
   // Watched by a ByteAccountant, whose complaint is an error of the run.
   bool watched = false;
-  // Evaluate one batch after this step (0: never), of options.eval_batch
-  // samples, or as many as training has if that is 0.
+  // Evaluate after this step (0: never), batches of options.eval_batch samples,
+  // or as many as training has if that is 0.
   int64_t evaluate_after = 0;
+  int64_t evaluate_batches = 1;
+  // Ranks, each a thread with a device of its own; with more than one, `source`,
+  // `data` and `after_step` are called by all of them.
+  int world_size = 1;
   // Values instead of initial ones; may be null.
   std::function<absl::StatusOr<std::unique_ptr<ParameterSource>>(
       const Parameters&)>
@@ -57,18 +61,31 @@ struct TrainingResult {
   int64_t operators_watched = 0;
 };
 
+// Values of one part of one parameter, for VisitModelState's order.
+struct StatePiece {
+  std::string parameter;
+  OptimizerPart part;
+  int64_t begin;
+  std::vector<float> values;
+};
+
 // Random tokens below `vocabulary`, a function of (seed, index).
 MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
                             const StepShape& shape, int64_t vocabulary);
 
-// Over all parameters and optimizer states, in the order of names.
-absl::StatusOr<std::string> StateSha256(Trainer& trainer);
-
 // Trains from first to last step. A refusal is a result; any other failure is
-// an error. `inspect` (may be null) sees the trainer, drained, at the end.
+// an error. `inspect` (may be null) sees the trainer, drained, at the end; of
+// several ranks one at a time. What several ranks agree on must be equal; the
+// rest is summed up: the state of all, the greatest peak, the reports of rank 0.
 absl::StatusOr<TrainingResult> RunTraining(
     const TrainingCase& c,
     const std::function<absl::Status(Trainer&)>& inspect = nullptr);
+
+// One rank of it. `join` as in RankOptions. `pieces` gets its part of the state.
+absl::StatusOr<TrainingResult> RunRank(
+    const TrainingCase& c, const RankOptions& ranks,
+    const std::function<absl::Status(Trainer&)>& inspect,
+    std::vector<StatePiece>* pieces);
 
 }  // namespace castor::testing
 

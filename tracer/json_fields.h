@@ -38,6 +38,10 @@ class JsonFields {
   }
 
   bool ok() const { return error_->empty(); }
+  // For a key that may be left out.
+  bool Has(absl::string_view key) const {
+    return object_.is_object() && object_.contains(std::string(key));
+  }
 
   void Fail(absl::string_view key, absl::string_view why) {
     if (!ok()) return;

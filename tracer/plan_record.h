@@ -73,6 +73,8 @@ struct PlanRecord {
   bool prefetch = true;
   double gpu_margin_mem_ratio = 1;
   bool fixed_sides = false;  // the sides were given, not chosen
+  int64_t world_size = 1;    // ranks that share the chunks
+  double network_bytes_per_s = 0;  // between them; 0 with one
 
   // Decided.
   // Chunks whose optimizer states are on the device, ascending.

@@ -75,12 +75,20 @@ struct ChunkInfo {
   // Payload: parameters in the compute type, whose place their gradients take
   // over. The unit of every copy.
   int64_t payload_bytes = 0;
-  // fp32 master, m and v, and with gradient accumulation the fp32 sum: 12 or 16
-  // bytes per element. 0 for a chunk of frozen parameters, which has neither
-  // kReduce nor kUpdate.
+  // fp32 master, m and v, and with several micro batches in a step, of one rank
+  // or of several, the fp32 sum: 12 or 16 bytes per element of this rank's
+  // shard. 0 for a chunk of frozen parameters, which has neither kReduce nor
+  // kUpdate.
   int64_t optimizer_bytes = 0;
   // Names of its parameters, for messages and the viewer.
   std::vector<std::string> parameters;
+  // Of the payload, this rank's shard, which is what the host keeps. 0: all of
+  // it, on one rank.
+  int64_t shard_bytes = 0;
+
+  int64_t home_bytes() const {
+    return shard_bytes > 0 ? shard_bytes : payload_bytes;
+  }
 
   friend bool operator==(const ChunkInfo&, const ChunkInfo&) = default;
 };

@@ -183,6 +183,7 @@ inline constexpr int64_t kMaxTraceItems = 1'000'000;          // of one list
 inline constexpr int64_t kMaxTraceNumber = int64_t{1} << 60;  // bytes, ns
 inline constexpr int64_t kMaxTraceCategories = 64;
 inline constexpr int64_t kMaxTraceStreams = 16;
+inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 
 }  // namespace castor
 

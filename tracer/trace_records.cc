@@ -141,6 +141,9 @@ void ReadStepTrace(JsonFields& fields, StepTrace* trace, std::string* error) {
     chunk.payload_bytes = item.Int("payload_bytes");
     chunk.optimizer_bytes = item.Int("optimizer_bytes");
     chunk.parameters = item.Names("parameters");
+    if (item.Has("shard_bytes")) {
+      chunk.shard_bytes = item.Int("shard_bytes", 1, chunk.payload_bytes);
+    }
     item.Done();
     total_bytes += chunk.payload_bytes + chunk.optimizer_bytes;
     if (total_bytes > kMaxTraceNumber) {
@@ -175,6 +178,10 @@ void ReadPlan(JsonFields& fields, const std::vector<StepTrace>& traces,
   plan->prefetch = fields.Bool("prefetch");
   plan->gpu_margin_mem_ratio = fields.Double("gpu_margin_mem_ratio", 0);
   plan->fixed_sides = fields.Bool("fixed_sides");
+  if (fields.Has("world_size")) {
+    plan->world_size = fields.Int("world_size", 2, kMaxTraceRanks);
+    plan->network_bytes_per_s = fields.Double("network_bytes_per_s", 1);
+  }
   if (!fields.ok()) return;
   const StepTrace& trace = traces[plan->trace];
   const int64_t chunks = static_cast<int64_t>(trace.chunks.size());

@@ -29,9 +29,11 @@ Json Numbers(const std::vector<ChunkId>& ids) {
 }
 
 Json ChunkJson(const ChunkInfo& chunk) {
-  return {{"payload_bytes", chunk.payload_bytes},
-          {"optimizer_bytes", chunk.optimizer_bytes},
-          {"parameters", chunk.parameters}};
+  Json json = {{"payload_bytes", chunk.payload_bytes},
+               {"optimizer_bytes", chunk.optimizer_bytes},
+               {"parameters", chunk.parameters}};
+  if (chunk.shard_bytes > 0) json["shard_bytes"] = chunk.shard_bytes;
+  return json;
 }
 
 Json OpJson(const OpRecord& op) {
@@ -59,7 +61,8 @@ Json PlanJson(const PlanRecord& plan) {
                        action.chunk.value, action.because.value});
   }
   const Prediction& predicted = plan.predicted;
-  return {{"type", "plan"},
+  Json json = {
+          {"type", "plan"},
           {"trace", plan.trace},
           {"policy", plan.policy},
           {"warmup", plan.warmup},
@@ -88,6 +91,11 @@ Json PlanJson(const PlanRecord& plan) {
             {"least_h2d_bytes", predicted.least_h2d_bytes},
             {"op_start_ns", predicted.op_start_ns},
             {"device_bytes", predicted.device_bytes}}}};
+  if (plan.world_size > 1) {
+    json["world_size"] = plan.world_size;
+    json["network_bytes_per_s"] = plan.network_bytes_per_s;
+  }
+  return json;
 }
 
 std::string Line(const Json& json) {

@@ -16,18 +16,20 @@ std::string ChunkName(ChunkId chunk) {
 
 }  // namespace
 
-int64_t OptimizerBytes(const ChunkSpec& chunk, bool accumulate) {
+int64_t OptimizerBytes(const ChunkSpec& chunk, bool accumulate,
+                       int world_size) {
   if (!chunk.trainable) return 0;
-  return chunk.elements * static_cast<int64_t>(sizeof(float)) *
+  return chunk.elements / world_size * static_cast<int64_t>(sizeof(float)) *
          (accumulate ? 4 : 3);
 }
 
 absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
     Device* device, Arena* arena, HostMemory* host, const ChunkLayout* layout,
-    bool accumulate, std::vector<Side> sides) {
+    bool accumulate, std::vector<Side> sides, ShardExchange* exchange) {
   CASTOR_CHECK(static_cast<int64_t>(sides.size()) == layout->num_chunks());
+  CASTOR_CHECK((exchange != nullptr) == (layout->world_size > 1));
   std::unique_ptr<ChunkStore> store(
-      new ChunkStore(device, arena, host, layout, accumulate));
+      new ChunkStore(device, arena, host, layout, accumulate, exchange));
   store->chunks_.resize(layout->num_chunks());
   // All homes first: they are what crosses the bus, so theirs is the pinned
   // memory.
@@ -35,7 +37,7 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
     const ChunkId id(i);
     CASTOR_ASSIGN_OR_RETURN(
         store->chunks_[i].home,
-        host->Allocate(layout->payload_bytes(id), Category::kParameters,
+        host->Allocate(layout->shard_bytes(id), Category::kParameters,
                        ChunkName(id)));
   }
   for (int64_t i = 0; i < layout->num_chunks(); ++i) {
@@ -69,43 +71,125 @@ absl::Status ChunkStore::Illegal(ChunkId chunk, absl::string_view what) const {
 
 absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
-  if (resident(id) || !chunk.home_valid) return Illegal(id, "fetch");
-  const int64_t bytes = layout_->payload_bytes(id);
-  CASTOR_ASSIGN_OR_RETURN(chunk.block,
-                          arena_->Allocate(bytes, Category::kParameters,
-                                           End::kLow, ChunkName(id)));
-  Fence ready = arena_->WaitToWrite(chunk.block);
-  ready.Add(chunk.home_written);
-  device_->Wait(StreamId::kHostToDevice, ready, tag.Pack());
-  const Fence done =
-      device_->Copy(StreamId::kHostToDevice, tag.Pack(),
-                    arena_->Pointer(chunk.block), chunk.home.data(), bytes);
-  arena_->NoteWrite(chunk.block, done);
-  chunk.home_used.Add(done);
+  if (resident(id) || !saved(chunk)) return Illegal(id, "fetch");
+  CASTOR_ASSIGN_OR_RETURN(
+      chunk.block, arena_->Allocate(layout_->payload_bytes(id),
+                                    Category::kParameters, End::kLow,
+                                    ChunkName(id)));
   chunk.dirty = false;
   TellCategories(id);
+  if (chunk.content == Content::kSpent) return absl::OkStatus();
+  const bool local = chunk.content == Content::kLocal;
+  const int64_t bytes =
+      local ? layout_->payload_bytes(id) : layout_->shard_bytes(id);
+  const std::byte* from = chunk.home.data();
+  Fence ready = arena_->WaitToWrite(chunk.block);
+  if (local) {
+    from = exchange_->slot(chunk.slot).block.data();
+    ready.Add(exchange_->slot(chunk.slot).used);
+  } else {
+    ready.Add(chunk.home_written);
+  }
+  device_->Wait(StreamId::kHostToDevice, ready, tag.Pack());
+  std::byte* const to = payload(id) + (local ? 0 : shard_offset(id));
+  const Fence done = device_->Copy(StreamId::kHostToDevice, tag.Pack(), to,
+                                   from, bytes);
+  arena_->NoteWrite(chunk.block, done);
   h2d_bytes_ += bytes;
-  return absl::OkStatus();
+  if (local) {
+    exchange_->slot(chunk.slot).used.Add(done);
+    return absl::OkStatus();
+  }
+  chunk.home_used.Add(done);
+  return sharded() ? exchange_->Gather(id, chunk.block, tag)
+                   : absl::OkStatus();
 }
 
 absl::Status ChunkStore::CopyBack(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
   if (!resident(id)) return Illegal(id, "write back");
   if (!chunk.dirty) return absl::OkStatus();
-  const int64_t bytes = layout_->payload_bytes(id);
+  chunk.dirty = false;
+  if (chunk.content == Content::kLocal) return CopyToSlot(id, tag);
+  if (chunk.content == Content::kSpent) return absl::OkStatus();
+  if (chunk.home_valid) return absl::OkStatus();
+  const int64_t bytes = layout_->shard_bytes(id);
   Fence ready = arena_->WaitToRead(chunk.block);
   ready.Add(chunk.home_used);
   device_->Wait(StreamId::kDeviceToHost, ready, tag.Pack());
   const Fence done =
       device_->Copy(StreamId::kDeviceToHost, tag.Pack(), chunk.home.data(),
-                    arena_->Pointer(chunk.block), bytes);
+                    payload(id) + shard_offset(id), bytes);
   arena_->NoteRead(chunk.block, done);
   chunk.home_written = done;
   chunk.home_used.Add(done);
-  chunk.dirty = false;
   chunk.home_valid = true;
   d2h_bytes_ += bytes;
   return absl::OkStatus();
+}
+
+absl::Status ChunkStore::CopyToSlot(ChunkId id, WorkTag tag) {
+  Chunk& chunk = at(id);
+  if (chunk.slot < 0) chunk.slot = exchange_->TakeSlot();
+  ShardExchange::Slot& slot = exchange_->slot(chunk.slot);
+  const int64_t bytes = layout_->payload_bytes(id);
+  Fence ready = arena_->WaitToRead(chunk.block);
+  ready.Add(slot.used);
+  device_->Wait(StreamId::kDeviceToHost, ready, tag.Pack());
+  const Fence done = device_->Copy(StreamId::kDeviceToHost, tag.Pack(),
+                                   slot.block.data(), payload(id), bytes);
+  arena_->NoteRead(chunk.block, done);
+  slot.used = done;
+  d2h_bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+void ChunkStore::GiveSlotBack(Chunk& chunk) {
+  if (chunk.slot < 0) return;
+  exchange_->GiveSlot(chunk.slot);
+  chunk.slot = -1;
+}
+
+absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
+  Chunk& chunk = at(id);
+  if (chunk.content != Content::kLocal) return Illegal(id, "reduce");
+  if (chunk.side == Side::kHost) {
+    if (resident(id) || chunk.slot < 0) return Illegal(id, "reduce on the host");
+    device_->Wait(StreamId::kHostCompute, chunk.states_used, tag.Pack());
+    CASTOR_ASSIGN_OR_RETURN(
+        const Fence done,
+        exchange_->ReduceFromSlot(
+            id, chunk.slot, ViewOf(id, chunk.host_states.data()).sum, assign,
+            tag));
+    chunk.states_used.Add(done);
+    // Nothing wrote to the home meanwhile.
+    chunk.content = Content::kParameters;
+  } else {
+    if (!resident(id)) return Illegal(id, "reduce on the device");
+    device_->Wait(StreamId::kCompute, WaitToUseOptimizer(id), tag.Pack());
+    CASTOR_ASSIGN_OR_RETURN(
+        const Fence done,
+        exchange_->ReduceFromBlock(id, chunk.block,
+                                   optimizer_on_device(id).sum, assign, tag));
+    NoteOptimizerUse(id, done);
+    chunk.content = Content::kSpent;
+    chunk.dirty = true;
+  }
+  GiveSlotBack(chunk);
+  return absl::OkStatus();
+}
+
+void ChunkStore::NoteShardUse(ChunkId id, const Fence& done) {
+  arena_->NoteWrite(at(id).block, done);
+}
+
+absl::Status ChunkStore::Share(ChunkId id, WorkTag tag, bool changed) {
+  Chunk& chunk = at(id);
+  if (!resident(id)) return Illegal(id, "sharing");
+  chunk.content = Content::kParameters;
+  chunk.dirty = true;
+  if (changed) chunk.home_valid = false;
+  return exchange_->Gather(id, chunk.block, tag);
 }
 
 absl::Status ChunkStore::Drop(ChunkId id) {
@@ -131,7 +215,11 @@ void ChunkStore::NotePayloadUse(ChunkId id, const Fence& done, bool writes) {
   if (writes) {
     arena_->NoteWrite(chunk.block, done);
     chunk.dirty = true;
-    chunk.home_valid = false;
+    if (sharded()) {
+      chunk.content = Content::kLocal;
+    } else {
+      chunk.home_valid = false;
+    }
   } else {
     arena_->NoteRead(chunk.block, done);
   }
@@ -169,13 +257,14 @@ void ChunkStore::HoldsParameters(ChunkId id) {
 
 OptimizerView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
   if (base == nullptr) return {};
-  const int64_t n = layout_->chunk(id).elements;
+  const int64_t n = layout_->shard_elements(id);
   float* floats = reinterpret_cast<float*>(base);
   return {.master = floats,
           .m = floats + n,
           .v = floats + 2 * n,
           .sum = accumulate_ ? floats + 3 * n : nullptr,
-          .elements = n};
+          .elements = n,
+          .begin = layout_->shard_begin(id)};
 }
 
 absl::Status ChunkStore::RunOnHost(ChunkId id, WorkTag tag, HostWork work) {
@@ -251,6 +340,7 @@ absl::Status ChunkStore::Fill(
   idle.Add(chunk.states_used);
   CASTOR_RETURN_IF_ERROR(device_->Synchronize(idle));
   chunk.home_valid = true;
+  chunk.content = Content::kParameters;
   if (chunk.side == Side::kHost || states_bytes(id) == 0) {
     return fill(chunk.home.data(), ViewOf(id, chunk.host_states.data()));
   }
@@ -275,7 +365,10 @@ absl::Status ChunkStore::ReadOptimizer(ChunkId id, OptimizerPart part,
                                        float* out) {
   Chunk& chunk = at(id);
   CASTOR_CHECK(states_bytes(id) > 0);
-  const int64_t n = layout_->chunk(id).elements;
+  const int64_t n = layout_->shard_elements(id);
+  begin -= layout_->shard_begin(id);
+  end -= layout_->shard_begin(id);
+  CASTOR_CHECK(begin >= 0 && end <= n);
   const int64_t from = static_cast<int64_t>(part) * n + begin;
   const int64_t bytes = (end - begin) * static_cast<int64_t>(sizeof(float));
   if (chunk.side == Side::kHost) {
@@ -301,6 +394,9 @@ absl::Status ChunkStore::ReadHome(ChunkId id, int64_t begin, int64_t end,
   if (!chunk.home_valid) return Illegal(id, "reading the home");
   CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.home_written));
   const int64_t size = SizeOf(layout_->dtype);
+  begin -= layout_->shard_begin(id);
+  end -= layout_->shard_begin(id);
+  CASTOR_CHECK(begin >= 0 && end <= layout_->shard_elements(id));
   std::memcpy(out, chunk.home.data() + begin * size, (end - begin) * size);
   return absl::OkStatus();
 }
@@ -311,8 +407,8 @@ absl::Status ChunkStore::CheckConsistency() const {
     const bool has_states = states_bytes(ChunkId(i)) > 0;
     const bool on_host = chunk.host_states.data() != nullptr;
     const bool on_device = chunk.device_states.valid();
-    if ((!resident(ChunkId(i)) && !chunk.home_valid) ||
-        (!chunk.dirty && !chunk.home_valid) ||
+    if ((!resident(ChunkId(i)) && !saved(chunk)) ||
+        (!chunk.dirty && !saved(chunk)) ||
         (chunk.dirty && !resident(ChunkId(i))) ||
         on_host != (has_states && chunk.side == Side::kHost) ||
         on_device != (has_states && chunk.side == Side::kDevice)) {

@@ -6,8 +6,23 @@
 // and with gradient accumulation the sum, one after the other) lie on one side:
 // host memory, or a device block.
 //
+// With several ranks the home holds this rank's shard, as do the optimizer
+// states; a block is always the whole payload. What a payload holds then decides
+// what its copies are:
+//
+//   content      of a block                  fetch            copy back
+//   parameters   the same on all ranks       shard + gather   shard, if the
+//                                                             home is stale
+//   local        some places taken over by   from its slot    to a slot (shard_
+//                this rank's own gradients                    exchange.h)
+//   spent        reduced                     room alone       nothing
+//
+// Operators that write make it local. A reduce makes it parameters again on the
+// host's side, where the home still has them, and spent on the device's, until
+// they are restored or updated.
+//
 // Invariants, checked by CheckConsistency:
-//  1. A payload that is not resident has a valid home.
+//  1. A payload that is not resident has a valid home; a local one, a slot.
 //  2. A clean resident payload equals its home.
 //  3. A chunk has optimizer states on exactly its side; a frozen one has none.
 //
@@ -28,35 +43,42 @@
 #include "device/device.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/host_memory.h"
+#include "memory/exec/shard_exchange.h"
 #include "memory/plan/chunk_layout.h"
 #include "memory/plan/plan.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
 
-// The parts of a chunk's optimizer states. Each holds `elements` floats.
+// The parts of the optimizer states of this rank's shard of a chunk, which
+// begins at element `begin` of it. Each holds `elements` floats.
 struct OptimizerView {
   float* master = nullptr;
   float* m = nullptr;
   float* v = nullptr;
   float* sum = nullptr;  // only with gradient accumulation
   int64_t elements = 0;
+  int64_t begin = 0;
 };
 enum class OptimizerPart : uint8_t { kMaster, kM, kV };
 
-// Bytes of one chunk's optimizer states; 0 for a frozen one.
-int64_t OptimizerBytes(const ChunkSpec& chunk, bool accumulate);
+// Bytes of one rank's optimizer states of a chunk; 0 for a frozen one.
+int64_t OptimizerBytes(const ChunkSpec& chunk, bool accumulate,
+                       int world_size = 1);
 
 class ChunkStore {
  public:
-  // All arguments outlive the store. Homes and states are allocated, states on
-  // the sides given (indexed by chunk); nothing is initialised.
+  // All arguments outlive the store; `exchange` is null on one rank. Homes and
+  // states are allocated, states on the sides given (indexed by chunk); nothing
+  // is initialised.
   // ResourceExhausted: the host's or the device's budget.
   static absl::StatusOr<std::unique_ptr<ChunkStore>> Create(
       Device* device, Arena* arena, HostMemory* host,
-      const ChunkLayout* layout, bool accumulate, std::vector<Side> sides);
+      const ChunkLayout* layout, bool accumulate, std::vector<Side> sides,
+      ShardExchange* exchange = nullptr);
 
   const ChunkLayout& layout() const { return *layout_; }
+  bool sharded() const { return exchange_ != nullptr; }
   bool resident(ChunkId chunk) const { return at(chunk).block.valid(); }
   bool dirty(ChunkId chunk) const { return at(chunk).dirty; }
   Side side(ChunkId chunk) const { return at(chunk).side; }
@@ -80,6 +102,17 @@ class ChunkStore {
   void AddGradientBytes(ChunkId chunk, int64_t bytes);
   void HoldsParameters(ChunkId chunk);
 
+  // Only where ranks share the chunk. The gradients of all ranks are complete,
+  // in the payload on the device or, of a host-side chunk, in its slot: adds
+  // them to the sum of the shard, or stores them. On the device's side the
+  // payload is spent then, until Share.
+  absl::Status Reduce(ChunkId chunk, WorkTag tag, bool assign);
+  // The own shard of the resident payload holds parameters: the others' come.
+  // `changed`: its home is stale.
+  absl::Status Share(ChunkId chunk, WorkTag tag, bool changed);
+  // Work on the own shard of a resident payload, before Share.
+  void NoteShardUse(ChunkId chunk, const Fence& done);
+
   // Queues `work` on the host's compute stream, after all that touches the
   // chunk's home and host-side states. The payload must not be resident.
   using HostWork = absl::AnyInvocable<absl::Status(
@@ -90,14 +123,15 @@ class ChunkStore {
   absl::Status MoveOptimizer(ChunkId chunk, Side side);
 
   // For initialisation and restoring; both block. Fills home and states (null
-  // view for a frozen chunk) in host memory, then puts the states where they
+  // view for a frozen chunk), each of this rank's shard, in host memory, then puts the states where they
   // belong. The payload must not be resident.
   absl::Status Fill(ChunkId chunk,
                     absl::FunctionRef<absl::Status(std::byte* home,
                                                    const OptimizerView& states)>
                         fill);
   // For saving; both block. A range of elements of one part of the states, or
-  // of the payload's home (which must be valid), in its own type.
+  // of the payload's home (which must be valid), in its own type. Elements are
+  // the chunk's, within this rank's shard.
   absl::Status ReadOptimizer(ChunkId chunk, OptimizerPart part, int64_t begin,
                              int64_t end, float* out);
   absl::Status ReadHome(ChunkId chunk, int64_t begin, int64_t end, void* out);
@@ -107,13 +141,20 @@ class ChunkStore {
   // Since creation, payloads and states.
   int64_t h2d_bytes() const { return h2d_bytes_; }
   int64_t d2h_bytes() const { return d2h_bytes_; }
+  // From other ranks.
+  int64_t network_bytes() const {
+    return sharded() ? exchange_->received_bytes() : 0;
+  }
 
  private:
+  enum class Content : uint8_t { kParameters, kLocal, kSpent };
   struct Chunk {
     HostBlock home;
     BlockId block;  // the payload's, on the device
     bool dirty = false;
     bool home_valid = true;
+    Content content = Content::kParameters;
+    int slot = -1;  // holds, or held, the local payload
     int64_t gradient_bytes = 0;  // of the payload, wherever it is
     Fence home_written;  // after the last write to the home
     Fence home_used;     // after all work on it
@@ -124,18 +165,32 @@ class ChunkStore {
   };
 
   ChunkStore(Device* device, Arena* arena, HostMemory* host,
-             const ChunkLayout* layout, bool accumulate)
+             const ChunkLayout* layout, bool accumulate,
+             ShardExchange* exchange)
       : device_(device),
         arena_(arena),
         host_(host),
         layout_(layout),
-        accumulate_(accumulate) {}
+        accumulate_(accumulate),
+        exchange_(exchange) {}
 
   Chunk& at(ChunkId chunk) { return chunks_[chunk.value]; }
   const Chunk& at(ChunkId chunk) const { return chunks_[chunk.value]; }
   int64_t states_bytes(ChunkId chunk) const {
-    return OptimizerBytes(layout_->chunk(chunk), accumulate_);
+    return OptimizerBytes(layout_->chunk(chunk), accumulate_,
+                          layout_->world_size);
   }
+  // Whether the payload can be fetched: its bytes are where its content says.
+  bool saved(const Chunk& chunk) const {
+    return chunk.content == Content::kParameters ? chunk.home_valid
+           : chunk.content == Content::kLocal    ? chunk.slot >= 0
+                                                 : true;
+  }
+  int64_t shard_offset(ChunkId chunk) const {  // in the payload's bytes
+    return layout_->shard_begin(chunk) * SizeOf(layout_->dtype);
+  }
+  absl::Status CopyToSlot(ChunkId chunk, WorkTag tag);
+  void GiveSlotBack(Chunk& chunk);
   OptimizerView ViewOf(ChunkId chunk, std::byte* base) const;
   void TellCategories(ChunkId chunk);
   absl::Status Illegal(ChunkId chunk, absl::string_view what) const;
@@ -145,6 +200,7 @@ class ChunkStore {
   HostMemory* const host_;
   const ChunkLayout* const layout_;
   const bool accumulate_;
+  ShardExchange* const exchange_;
   std::vector<Chunk> chunks_;
   int64_t h2d_bytes_ = 0;
   int64_t d2h_bytes_ = 0;

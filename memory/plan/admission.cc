@@ -106,7 +106,7 @@ int64_t HostBytes(const PlanRequest& request, const std::vector<Side>& side) {
   int64_t bytes = request.host_reserved_bytes;
   for (size_t c = 0; c < request.trace->chunks.size(); ++c) {
     const ChunkInfo& chunk = request.trace->chunks[c];
-    bytes += PayloadBlock(chunk);
+    bytes += HomeBlock(chunk);
     if (side[c] == Side::kHost) bytes += OptimizerBlock(chunk);
   }
   return bytes;

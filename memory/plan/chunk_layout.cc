@@ -33,6 +33,10 @@ absl::Status CheckArguments(absl::Span<const LayoutParameter> parameters,
     return absl::InvalidArgumentError(
         absl::StrCat("world size ", options.world_size, " is below 1"));
   }
+  if (options.rank < 0 || options.rank >= options.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", options.rank, " of a world of ", options.world_size));
+  }
   const int64_t tile_bytes = kTileElements * SizeOf(options.dtype);
   if (options.chunk_bytes != 0 && options.chunk_bytes < tile_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -200,6 +204,7 @@ absl::StatusOr<ChunkLayout> MakeChunkLayout(
   ChunkLayout layout;
   layout.dtype = options.dtype;
   layout.world_size = options.world_size;
+  layout.rank = options.rank;
   layout.chunk_elements = capacity;
   layout.places.resize(parameters.size());
   BuildLayout build{parameters, layout, {}};

@@ -55,6 +55,7 @@ struct LayoutOptions {
   // one tile per rank). 0: searched for least padding, see MakeChunkLayout.
   int64_t chunk_bytes = 0;
   int world_size = 1;
+  int rank = 0;  // changes nothing but shard_begin
 };
 
 struct ChunkPlace {
@@ -75,6 +76,7 @@ struct ChunkLayout {
 
   DType dtype = DType::kFloat32;
   int world_size = 1;
+  int rank = 0;
   int64_t chunk_elements = 0;  // S
   std::vector<ChunkPlace> places;  // indexed by ParamId
   std::vector<ChunkSpec> chunks;   // indexed by ChunkId
@@ -90,6 +92,15 @@ struct ChunkLayout {
   int64_t payload_bytes(ChunkId id) const {
     return chunk(id).elements * SizeOf(dtype);
   }
+  // This rank's shard: elements [shard_begin, shard_begin + shard_elements) of
+  // the chunk; all of it on one rank.
+  int64_t shard_elements(ChunkId id) const {
+    return chunk(id).elements / world_size;
+  }
+  int64_t shard_begin(ChunkId id) const { return rank * shard_elements(id); }
+  int64_t shard_bytes(ChunkId id) const {
+    return shard_elements(id) * SizeOf(dtype);
+  }
 };
 
 // The layout of `parameters`, given in order of first use. Tied parameters
@@ -104,7 +115,7 @@ struct ChunkLayout {
 //
 // InvalidArgument: no parameter, one without elements, ids that are no
 // permutation, more than 2^56 elements in all, a chunk smaller than a tile, a
-// world size below 1. Cost: about 100 passes over `parameters`.
+// world size below 1, a rank out of it. Cost: about 100 passes over `parameters`.
 absl::StatusOr<ChunkLayout> MakeChunkLayout(
     absl::Span<const LayoutParameter> parameters, const LayoutOptions& options);
 

@@ -121,7 +121,8 @@ int64_t LeastFetchedBytes(const PlanRequest& request,
       if (last.bytes > 0) stays.push(last);
     }
   }
-  return forced + left / steps;
+  // In payloads so far; a fetch takes one shard of it over the bus.
+  return (forced + left / steps) / request.world_size;
 }
 
 }  // namespace castor

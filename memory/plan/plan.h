@@ -3,8 +3,8 @@
 //
 // Words. A chunk's *payload* is its parameters in the compute type, whose place
 // their gradients take over in backward. Its *home* is its payload's block in
-// host memory; every chunk has one. A payload is *resident* when it has a block
-// on the device. Its *side* is where its optimizer states live and its update
+// host memory; every chunk has one: with several ranks, of this rank's shard. A
+// payload is *resident* when it has a block on the device, always for all of it. Its *side* is where its optimizer states live and its update
 // runs, for the whole step. Frozen chunks have no optimizer states.
 //
 //   one chunk on the host's side, one micro batch, the device's view:
@@ -83,12 +83,14 @@ struct Plan {
   std::vector<std::vector<Action>> actions;
 };
 
-// Copies run at once in the two directions, each one after the other. Speeds
-// are greater than 0.
+// Copies run at once in the two directions, each one after the other, and
+// beside them collectives on the network between ranks. Speeds are greater than
+// 0.
 struct BusModel {
   double h2d_bytes_per_s = 8e9;
   double d2h_bytes_per_s = 8e9;
   int64_t latency_ns = 0;  // per copy
+  double network_bytes_per_s = 4e9;  // that one rank receives
 };
 
 struct PlanRequest {
@@ -110,6 +112,9 @@ struct PlanRequest {
   // a device-side chunk may differ from its home since its last update, so such
   // a chunk stays resident and dirty throughout, used or not.
   std::vector<Side> fixed_side = {};
+  // Ranks that share the chunks, the trace being one of them's. All of them must
+  // ask for the same: their plans order the collectives.
+  int world_size = 1;
 };
 
 // Why a request cannot be planned. Everything a user needs to mend it.

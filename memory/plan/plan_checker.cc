@@ -168,7 +168,7 @@ class Replay {
   absl::Status CheckHostRoom() const {
     int64_t bytes = request_.host_reserved_bytes;
     for (size_t c = 0; c < trace_.chunks.size(); ++c) {
-      bytes += RoundUp(trace_.chunks[c].payload_bytes, kBlockAlignment);
+      bytes += RoundUp(trace_.chunks[c].home_bytes(), kBlockAlignment);
       if (plan_.side[c] == Side::kHost) {
         bytes += RoundUp(trace_.chunks[c].optimizer_bytes, kBlockAlignment);
       }

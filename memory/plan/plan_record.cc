@@ -56,6 +56,10 @@ PlanRecord RecordRequest(PlacementPolicy policy, const PlanRequest& request,
   record.prefetch = request.prefetch;
   record.gpu_margin_mem_ratio = request.gpu_margin_mem_ratio;
   record.fixed_sides = !request.fixed_side.empty();
+  record.world_size = request.world_size;
+  if (request.world_size > 1) {
+    record.network_bytes_per_s = request.bus.network_bytes_per_s;
+  }
   for (size_t c = 0; c < request.fixed_side.size(); ++c) {
     if (request.fixed_side[c] == Side::kDevice) {
       record.device_side.push_back(ChunkId(static_cast<int64_t>(c)));
@@ -110,7 +114,11 @@ PlanRequest RequestOf(const PlanRecord& record, const StepTrace* trace) {
               .d2h_bytes_per_s = record.d2h_bytes_per_s,
               .latency_ns = record.latency_ns},
       .prefetch = record.prefetch,
-      .gpu_margin_mem_ratio = record.gpu_margin_mem_ratio};
+      .gpu_margin_mem_ratio = record.gpu_margin_mem_ratio,
+      .world_size = static_cast<int>(record.world_size)};
+  if (record.world_size > 1) {
+    request.bus.network_bytes_per_s = record.network_bytes_per_s;
+  }
   if (record.fixed_sides) {
     request.fixed_side =
         RecordedSides(record, static_cast<int64_t>(trace->chunks.size()));

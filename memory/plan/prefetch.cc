@@ -7,10 +7,14 @@
 namespace castor {
 namespace {
 
+// The shards of the other ranks come by the network after this one's.
 int64_t CopyNs(const Gap& gap, const BusModel& bus, double strength) {
+  const int64_t others = gap.bytes - gap.home_bytes;
   return static_cast<int64_t>(std::ceil(
-      strength * (static_cast<double>(bus.latency_ns) +
-                  static_cast<double>(gap.bytes) * 1e9 / bus.h2d_bytes_per_s)));
+      strength *
+      (static_cast<double>(bus.latency_ns) +
+       static_cast<double>(gap.home_bytes) * 1e9 / bus.h2d_bytes_per_s +
+       static_cast<double>(others) * 1e9 / bus.network_bytes_per_s)));
 }
 
 int64_t ClampToGap(const Gap& gap, int64_t moment) {

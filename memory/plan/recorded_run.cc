@@ -48,6 +48,7 @@ double StepNs(const PlanRequest& request) {
           request.trace->chunks[use.chunk.value].payload_bytes);
       ns += bytes * 1e9 / bus.h2d_bytes_per_s +
             bytes * 1e9 / bus.d2h_bytes_per_s +
+            2.0 * bytes * 1e9 / bus.network_bytes_per_s +
             2.0 * static_cast<double>(bus.latency_ns);
     }
   }
@@ -201,7 +202,7 @@ class Durations {
       for (const auto& [chunk, copies] : copies_[direction]) {
         if (chunk >= static_cast<int64_t>(trace->chunks.size())) continue;
         bytes += static_cast<double>(copies) *
-                 static_cast<double>(trace->chunks[chunk].payload_bytes);
+                 static_cast<double>(trace->chunks[chunk].home_bytes());
       }
       if (bytes > 0 && copy_ns_[direction] > 0) {
         *speeds[direction] = bytes * 1e9 / copy_ns_[direction];
@@ -404,7 +405,8 @@ bool TakesYears(const Overheads& overheads) {
 absl::Status CheckRequest(const PlanRequest& request) {
   CASTOR_RETURN_IF_ERROR(CheckTrace(*request.trace));
   const BusModel& bus = request.bus;
-  for (const double speed : {bus.h2d_bytes_per_s, bus.d2h_bytes_per_s}) {
+  for (const double speed : {bus.h2d_bytes_per_s, bus.d2h_bytes_per_s,
+                             bus.network_bytes_per_s}) {
     if (!std::isfinite(speed) || speed <= 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("a bus of ", speed, " bytes/s; must be above 0"));

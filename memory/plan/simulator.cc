@@ -130,6 +130,13 @@ class FreeMemory {
   std::map<int64_t, Segment> free_;  // by offset
 };
 
+// What the bytes on the device are, where several ranks share a chunk.
+enum class Content : uint8_t {
+  kParameters,  // the same on all ranks: home keeps this one's shard
+  kLocal,       // with gradients of this rank's own: only it has them, whole
+  kSpent,       // reduced for the last time, worth nothing until the update
+};
+
 struct Payload {
   std::vector<FreeMemory::Span> block;
   int64_t arrived_ns = 0;  // the last fetch
@@ -137,6 +144,8 @@ struct Payload {
   int64_t written_ns = 0;  // the last one that changed it
   int64_t copied_ns = 0;   // the last copy back
   int64_t home_ns = 0;     // its home is valid for the device: copied, updated
+  Content content = Content::kParameters;
+  bool home_current = true;  // when the content is parameters
 };
 
 class Clock {
@@ -147,7 +156,9 @@ class Clock {
         request_(request),
         overheads_(overheads),
         trace_(*request.trace),
-        payloads_(trace_.chunks.size()) {
+        sharded_(request.world_size > 1),
+        payloads_(trace_.chunks.size()),
+        last_reduce_(trace_.chunks.size(), -1) {
     resident_bytes_ = request.device_reserved_bytes;
     for (size_t c = 0; c < trace_.chunks.size(); ++c) {
       if (plan.side[c] == Side::kDevice) {
@@ -167,6 +178,11 @@ class Clock {
       SetNonModel(std::min(trace_.ops.back().non_model_peak_bytes,
                            trace_.ops.front().non_model_peak_bytes));
     }
+    for (size_t t = 0; sharded_ && t < trace_.ops.size(); ++t) {
+      const OpRecord& op = trace_.ops[t];
+      if (op.kind != OpKind::kReduce) continue;
+      last_reduce_[op.chunks[0].chunk.value] = static_cast<int64_t>(t);
+    }
     cost_.op_start_ns.resize(trace_.ops.size());
     cost_.device_bytes.resize(trace_.ops.size());
   }
@@ -179,6 +195,7 @@ class Clock {
     const int64_t before_ns = end_ns();
     const int64_t step_issue_ns = issue_ns_;
     cost_.stall_ns = cost_.h2d_bytes = cost_.d2h_bytes = 0;
+    cost_.network_bytes = 0;
     const int64_t moments = static_cast<int64_t>(trace_.ops.size());
     for (int64_t t = 0; t <= moments; ++t) {
       if (t < static_cast<int64_t>(overheads_.issue_ns.size())) {
@@ -198,7 +215,7 @@ class Clock {
 
   // When the last of the resources is done.
   int64_t end_ns() const {
-    return std::max({compute_ns_, h2d_ns_, d2h_ns_, host_ns_});
+    return std::max({compute_ns_, h2d_ns_, d2h_ns_, host_ns_, network_ns_});
   }
   PlanCost& cost() { return cost_; }
 
@@ -211,10 +228,24 @@ class Clock {
     return RoundUp(trace_.chunks[c].payload_bytes, kBlockAlignment);
   }
   int64_t LatencyNs() const { return request_.bus.latency_ns; }
-  int64_t CopyNs(int64_t c, double bytes_per_s) const {
-    const double ns =
-        static_cast<double>(trace_.chunks[c].payload_bytes) * 1e9 / bytes_per_s;
+  int64_t CopyNs(int64_t bytes, double bytes_per_s) const {
+    const double ns = static_cast<double>(bytes) * 1e9 / bytes_per_s;
     return LatencyNs() + static_cast<int64_t>(std::ceil(ns));
+  }
+  // What is to cross the bus with a copy of the chunk as it is now.
+  int64_t BytesOnBus(int64_t c) const {
+    const Content content = payloads_[c].content;
+    return content == Content::kLocal ? trace_.chunks[c].payload_bytes
+           : content == Content::kSpent ? 0
+                                        : trace_.chunks[c].home_bytes();
+  }
+  // All other ranks' shards, or parts of this one's, come; from `ready_ns` on.
+  void Exchange(int64_t c, int64_t ready_ns) {
+    const ChunkInfo& chunk = trace_.chunks[c];
+    const int64_t bytes = chunk.payload_bytes - chunk.home_bytes();
+    network_ns_ = std::max(network_ns_, ready_ns) +
+                  CopyNs(bytes, request_.bus.network_bytes_per_s);
+    cost_.network_bytes += bytes;
   }
 
   // What goes was used by operators before, what comes is the time from which
@@ -245,18 +276,34 @@ class Clock {
       case ActionKind::kFetch: {
         int64_t ready = std::max(payload.home_ns, issue_ns_);
         payload.block = memory_.TakeLow(BlockOf(c), issue_ns_, &ready);
-        h2d_ns_ = After(h2d_ns_, ready, overheads_.h2d_handoff_ns) + CopyNs(c, request_.bus.h2d_bytes_per_s);
-        payload.arrived_ns = h2d_ns_;
-        cost_.h2d_bytes += trace_.chunks[c].payload_bytes;
+        const int64_t bytes = BytesOnBus(c);
+        if (payload.content != Content::kSpent) {
+          h2d_ns_ = After(h2d_ns_, ready, overheads_.h2d_handoff_ns) +
+                    CopyNs(bytes, request_.bus.h2d_bytes_per_s);
+          ready = h2d_ns_;
+        }
+        payload.arrived_ns = ready;
+        if (sharded_ && payload.content == Content::kParameters) {
+          Exchange(c, h2d_ns_);
+          payload.arrived_ns = network_ns_;
+        }
+        cost_.h2d_bytes += bytes;
         resident_bytes_ += BlockOf(c);
         break;
       }
       case ActionKind::kCopyBack: {
+        int64_t bytes = BytesOnBus(c);
+        if (payload.content == Content::kParameters) {
+          if (sharded_ && payload.home_current) bytes = 0;
+          payload.home_current = true;
+        }
+        if (sharded_ && bytes == 0) break;
         const int64_t ready = std::max(
             {payload.written_ns, payload.arrived_ns, issue_ns_});
-        d2h_ns_ = After(d2h_ns_, ready, overheads_.d2h_handoff_ns) + CopyNs(c, request_.bus.d2h_bytes_per_s);
+        d2h_ns_ = After(d2h_ns_, ready, overheads_.d2h_handoff_ns) +
+                  CopyNs(bytes, request_.bus.d2h_bytes_per_s);
         payload.copied_ns = payload.home_ns = d2h_ns_;
-        cost_.d2h_bytes += trace_.chunks[c].payload_bytes;
+        cost_.d2h_bytes += bytes;
         break;
       }
       case ActionKind::kDrop:
@@ -275,6 +322,10 @@ class Clock {
                     overheads_.d2h_handoff_ns) +
               LatencyNs();
     loss_arrived_ns_ = d2h_ns_;
+    if (sharded_) {  // all ranks' losses, behind what was reduced before
+      network_ns_ = std::max(network_ns_, d2h_ns_) + LatencyNs();
+      loss_arrived_ns_ = network_ns_;
+    }
     loss_pending_ = false;
   }
 
@@ -308,7 +359,17 @@ class Clock {
   }
 
   void RunOnHost(const OpRecord& op) {
-    Payload& home = payloads_[op.chunks[0].chunk.value];
+    const int64_t c = op.chunks[0].chunk.value;
+    Payload& home = payloads_[c];
+    if (sharded_ && op.kind == OpKind::kReduce) {
+      // The home keeps the parameters meanwhile.
+      Exchange(c, std::max(home.home_ns, issue_ns_));
+      host_ns_ = After(host_ns_, network_ns_, overheads_.host_handoff_ns) +
+                 op.host_duration_ns;
+      home.home_ns = issue_ns_;
+      home.content = Content::kParameters;
+      return;
+    }
     host_ns_ = After(host_ns_, std::max(home.home_ns, issue_ns_),
                      overheads_.host_handoff_ns) +
                op.host_duration_ns;
@@ -340,6 +401,11 @@ class Clock {
       if (use.writes || optimizer) start = std::max(start, payload.copied_ns);
     }
     if (optimizer) start = std::max(start, scalars_ns_);
+    if (sharded_ && op.kind == OpKind::kReduce) {
+      const int64_t c = op.chunks[0].chunk.value;
+      Exchange(c, std::max(payloads_[c].written_ns, payloads_[c].arrived_ns));
+      start = std::max(start, network_ns_);
+    }
     if (start > compute_ns_ + MovesNs(t)) {
       start += overheads_.compute_handoff_ns;
     }
@@ -350,16 +416,37 @@ class Clock {
       Payload& payload = payloads_[use.chunk.value];
       payload.used_ns = compute_ns_;
       if (use.writes || optimizer) payload.written_ns = compute_ns_;
+      if (sharded_ && (use.writes || optimizer)) {
+        Wrote(t, use.chunk.value);
+      }
     }
     if (optimizer) scalars_ns_ = compute_ns_;
     if (op.phase == Phase::kForward) loss_ns_ = compute_ns_;
+  }
+
+  // What an operator on the device leaves of a chunk that ranks share.
+  void Wrote(int64_t t, int64_t c) {
+    const OpKind kind = trace_.ops[t].kind;
+    Payload& payload = payloads_[c];
+    if (kind == OpKind::kCompute) {
+      payload.content = Content::kLocal;
+    } else if (kind == OpKind::kReduce && t == last_reduce_[c]) {
+      payload.content = Content::kSpent;
+    } else {
+      Exchange(c, compute_ns_);
+      payload.arrived_ns = network_ns_;
+      payload.content = Content::kParameters;
+      if (kind == OpKind::kUpdate) payload.home_current = false;
+    }
   }
 
   const Plan& plan_;
   const PlanRequest& request_;
   const Overheads& overheads_;
   const StepTrace& trace_;
+  const bool sharded_;
   std::vector<Payload> payloads_;
+  std::vector<int64_t> last_reduce_;  // its moment, where ranks share
   FreeMemory memory_{0};
   std::vector<FreeMemory::Span> non_model_;  // in the order of taking
   int64_t resident_bytes_ = 0;
@@ -369,6 +456,7 @@ class Clock {
   int64_t h2d_ns_ = 0;
   int64_t d2h_ns_ = 0;
   int64_t host_ns_ = 0;
+  int64_t network_ns_ = 0;
   // From when the step's work may be queued.
   int64_t issue_ns_ = 0;
   // The loss of the last micro batch: computed, and on the host.
@@ -411,7 +499,7 @@ PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
   cost.host_bytes = request.host_reserved_bytes;
   for (size_t c = 0; c < request.trace->chunks.size(); ++c) {
     const ChunkInfo& chunk = request.trace->chunks[c];
-    cost.host_bytes += PayloadBlock(chunk);
+    cost.host_bytes += HomeBlock(chunk);
     if (plan.side[c] == Side::kHost) cost.host_bytes += OptimizerBlock(chunk);
   }
   return cost;

@@ -1,7 +1,9 @@
 // What a plan will cost: the steps laid out on a discrete clock.
 //
-// Four resources run side by side, each one after the other in itself: compute,
-// the two directions of the bus, and the host's compute (reduce, update). An
+// Five resources run side by side, each one after the other in itself: compute,
+// the two directions of the bus, the host's compute (reduce, update), and with
+// several ranks the network, on which no rank is late: a fetch gathers what the
+// other ranks have, a reduce gets their parts before it begins. An
 // operator starts when the one before it is over and its chunks have arrived; a
 // fetch when the bus is free, its home is valid and the room it takes is free;
 // and so on: the same rules by which the executor's fences work. Beside them:
@@ -30,6 +32,7 @@ struct PlanCost {
   int64_t d2h_bytes = 0;
   int64_t device_peak_bytes = 0;
   int64_t host_bytes = 0;
+  int64_t network_bytes = 0;  // that this rank receives
   // Indexed by Moment, in the steady state: when each operator starts, from the
   // start of the first one, never falling (of what the host runs: when the
   // device has come to it), and the device bytes in use while it runs.

@@ -34,6 +34,10 @@ absl::Status CheckTrace(const StepTrace& trace) {
     CASTOR_RETURN_IF_ERROR(AddTo(chunk.payload_bytes,
                                  absl::StrCat(where, "payload_bytes"),
                                  model_bytes));
+    if (chunk.shard_bytes < 0 || chunk.shard_bytes > chunk.payload_bytes) {
+      return Bad(where, "a shard of ", chunk.shard_bytes, " bytes of ",
+                 chunk.payload_bytes);
+    }
     CASTOR_RETURN_IF_ERROR(AddTo(chunk.optimizer_bytes,
                                  absl::StrCat(where, "optimizer_bytes"),
                                  model_bytes));

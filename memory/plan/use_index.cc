@@ -14,6 +14,10 @@ int64_t OptimizerBlock(const ChunkInfo& chunk) {
   return RoundUp(chunk.optimizer_bytes, kBlockAlignment);
 }
 
+int64_t HomeBlock(const ChunkInfo& chunk) {
+  return RoundUp(chunk.home_bytes(), kBlockAlignment);
+}
+
 bool IsPinned(const StepTrace& trace, const std::vector<Side>& side,
               int64_t chunk) {
   return !trace.training && side[chunk] == Side::kDevice;
@@ -49,6 +53,7 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side)
     std::vector<Use>& uses = uses_[c];
     const std::vector<int64_t>& work = host_work[c];
     const int64_t bytes = PayloadBlock(trace.chunks[c]);
+    const int64_t home_bytes = HomeBlock(trace.chunks[c]);
     // Where nobody writes it after its home was made valid, it is clean. A lap
     // ahead settles what the first use finds.
     bool dirty = false;
@@ -58,7 +63,8 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side)
         const int64_t from = uses[i].moment;
         const int64_t to = i + 1 < uses.size() ? uses[i + 1].moment
                                                : uses[0].moment + moments_;
-        Gap gap{c, bytes, from, to, from + 1, -1, dirty};
+        Gap gap{c,  bytes,    home_bytes, from,
+                to, from + 1, -1,         dirty};
         for (const int64_t offset : {int64_t{0}, moments_}) {
           const auto first =
               std::upper_bound(work.begin(), work.end(), from - offset);

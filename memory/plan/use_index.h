@@ -24,6 +24,8 @@ namespace castor {
 // A chunk's payload as it is counted on the device.
 int64_t PayloadBlock(const ChunkInfo& chunk);
 int64_t OptimizerBlock(const ChunkInfo& chunk);
+// Its home as it is counted on the host.
+int64_t HomeBlock(const ChunkInfo& chunk);
 
 // Whether the chunk stays resident and dirty throughout: evaluation with
 // optimizer states, and so the last update's payload, on the device.
@@ -36,6 +38,7 @@ bool RunsOnDevice(const OpRecord& op, const std::vector<Side>& side);
 struct Gap {
   int64_t chunk = 0;
   int64_t bytes = 0;  // of its payload's block
+  int64_t home_bytes = 0;  // of them, those that a fetch takes from its home
   // The uses around it, unrolled: 0 <= from < T, from + 1 < to <= from + T.
   int64_t from = 0;
   int64_t to = 0;

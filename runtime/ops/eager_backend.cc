@@ -77,7 +77,7 @@ absl::StatusOr<int64_t> EagerBackend::Upload(std::string name,
   return storage;
 }
 
-absl::Status EagerBackend::Reduce(ReduceOp op) {
+absl::Status EagerBackend::Reduce(ChunkReduce op) {
   ops_.push_back(std::move(op.name));
   const int64_t i = op.chunk.value;
   if (op.micro_batch == 0) {
@@ -91,7 +91,7 @@ absl::Status EagerBackend::Reduce(ReduceOp op) {
   return absl::OkStatus();
 }
 
-absl::Status EagerBackend::Update(UpdateOp op) {
+absl::Status EagerBackend::Update(ChunkUpdate op) {
   ops_.push_back(std::move(op.name));
   return absl::OkStatus();
 }

@@ -43,9 +43,9 @@ class EagerBackend final : public Backend {
   absl::StatusOr<int64_t> Upload(std::string name,
                                  std::vector<int32_t> data) override;
   // Adds the payload to the gradients and puts the parameters back.
-  absl::Status Reduce(ReduceOp op) override;
+  absl::Status Reduce(ChunkReduce op) override;
   // Leaves the parameters as they are.
-  absl::Status Update(UpdateOp op) override;
+  absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;
 
  private:
