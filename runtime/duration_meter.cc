@@ -77,7 +77,10 @@ void DurationMeter::Fill(Statistic statistic, StepTrace* trace,
     for (const Copy& copy : copies_[direction]) {
       if (copy.chunk >= static_cast<int64_t>(trace->chunks.size())) continue;
       ns += static_cast<double>(copy.duration_ns);
-      bytes += static_cast<double>(trace->chunks[copy.chunk].home_bytes());
+      // What comes back while durations are measured is gradients, whole.
+      const ChunkInfo& chunk = trace->chunks[copy.chunk];
+      bytes += static_cast<double>(direction == 0 ? chunk.home_bytes()
+                                                  : chunk.payload_bytes);
     }
     if (ns > 0 && bytes > 0) *speeds[direction] = bytes / ns * 1e9;
   }

@@ -167,6 +167,24 @@ TEST_F(StepMeterTest, SecondMeasurementKeepsWhatWasLess) {
   EXPECT_EQ(trace.ops[1].duration_ns, 100);
 }
 
+TEST_F(StepMeterTest, MeasuresTheNetworkByTheExchangeThatWaitedLeast) {
+  StepTrace trace;
+  trace.chunks = {{4096, 0, {}, 1024}};
+  trace.ops.resize(1);
+  meter_.StartMeasuring();
+  const WorkTag fetch = {
+      .kind = WorkKind::kFetch, .step = 1, .moment = 0, .chunk = 0};
+  Work(kUp, fetch, 0, 1024);
+  // 3072 bytes of other ranks, of which one came late.
+  Work(StreamId::kNetwork, fetch, 1024, 9000);
+  Work(StreamId::kNetwork, fetch, 9000, 10536);
+  BusModel bus;
+  meter_.Measure(&trace, &bus);
+  EXPECT_DOUBLE_EQ(bus.h2d_bytes_per_s, 1e9);
+  EXPECT_DOUBLE_EQ(bus.network_bytes_per_s, 2e9);
+  EXPECT_EQ(trace.ops[0].duration_ns, 0);  // no operator's
+}
+
 TEST_F(StepMeterTest, BusThatWasNotUsedKeepsItsSpeed) {
   StepTrace trace;
   meter_.StartMeasuring();

@@ -109,7 +109,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   options.shape.micro_batches /= options.ranks.world_size;
   std::unique_ptr<Trainer> trainer(
       new Trainer(engine, model, std::move(options)));
-  CASTOR_RETURN_IF_ERROR(trainer->Build(refused));
+  const absl::Status built = trainer->Build(refused);
+  if (!built.ok()) return trainer->Failed(built);
   return trainer;
 }
 
@@ -446,7 +447,8 @@ absl::Status Trainer::PlanProgram(Program& program, PlacementPolicy policy) {
   }
   if (exchange_ != nullptr) {
     const int64_t slots = FindShardStaging(program.trace).slots;
-    CASTOR_RETURN_IF_ERROR(exchange_->EnsureSlots(slots));
+    const absl::Status room = exchange_->EnsureSlots(slots);
+    if (!room.ok()) return failure_ = Failed(room);
     staging_.slots = std::max(staging_.slots, slots);
   }
   program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
@@ -481,7 +483,9 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
 }
 
 absl::Status Trainer::Initialize(ParameterSource& source, int64_t step) {
-  CASTOR_RETURN_IF_ERROR(FillChunks(engine_->parameters(), *store_, source));
+  const absl::Status filled =
+      FillChunks(engine_->parameters(), *store_, source);
+  if (!filled.ok()) return Failed(filled);
   step_ = step;
   return absl::OkStatus();
 }
@@ -604,7 +608,8 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   if (warmup) {
     CASTOR_RETURN_IF_ERROR(Drain());
     meter_.Measure(&program->trace, &bus_);
-    CASTOR_RETURN_IF_ERROR(AgreeOnMeasurements(program->trace));
+    failure_.Update(AgreeOnMeasurements(program->trace));
+    CASTOR_RETURN_IF_ERROR(failure_);
   } else {
     // This step's loss is there, so the step before is over.
     meter_.FinaliseBefore(tag_step_);

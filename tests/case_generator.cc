@@ -209,16 +209,16 @@ absl::StatusOr<Needs> FindNeeds(const TrainingCase& c) {
 }
 
 absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
-                                             Random& random) {
+                                             Random& random, int most_ranks) {
   TrainingCase c = model;
   MemoryOptions& memory = c.options.memory;
   memory.policy =
       random.Pick({PlacementPolicy::kAuto, PlacementPolicy::kAuto,
                    PlacementPolicy::kAuto, PlacementPolicy::kCpu,
                    PlacementPolicy::kCpu, PlacementPolicy::kCuda});
-  if (random.Chance(0.5)) {
+  if (most_ranks > 1 && random.Chance(0.5)) {
     do {
-      c.world_size = static_cast<int>(random.Uniform(1, 4));
+      c.world_size = static_cast<int>(random.Uniform(1, most_ranks));
     } while (c.options.shape.micro_batches % c.world_size != 0);
   }
   const int64_t element = SizeOf(c.dtype);

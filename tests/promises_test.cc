@@ -265,7 +265,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     ASSERT_FALSE(reference->refusal.has_value()) << name << Describe(model);
     for (int64_t p = 0; p < kPlacementsPerModel; ++p) {
       Random random(model_seed, p);
-      auto c = RandomPlacement(model, random);
+      auto c = RandomPlacement(model, random, /*most_ranks=*/4);
       ASSERT_TRUE(c.ok()) << c.status() << "\n" << name << Describe(model);
       const std::string placed =
           absl::StrCat(name, "placement ", p, "\n", Describe(*c));

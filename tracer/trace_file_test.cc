@@ -320,6 +320,10 @@ StepTrace DrawStepTrace() {
     chunk.payload_bytes = *amount;
     chunk.optimizer_bytes = 1 + *amount;
     chunk.parameters.assign(*rc::gen::inRange(0, 3), "h.0.\"x\\\n");
+    if (*rc::gen::arbitrary<bool>()) {
+      chunk.payload_bytes += 4;
+      chunk.shard_bytes = chunk.payload_bytes / 4;
+    }
     trace.chunks.push_back(chunk);
   }
   const int ops = *rc::gen::inRange(0, 20);
@@ -374,6 +378,10 @@ PlanRecord DrawPlan(int64_t index, const StepTrace& trace) {
   plan.h2d_bytes_per_s = 1.0 / 3 + static_cast<double>(*amount) + 1;
   plan.d2h_bytes_per_s = 1e9;
   plan.gpu_margin_mem_ratio = 0.1;
+  if (*rc::gen::arbitrary<bool>()) {
+    plan.world_size = 4;
+    plan.network_bytes_per_s = 2.5e9;
+  }
   plan.device_side = DrawChunks(trace);
   plan.initial = DrawChunks(trace);
   plan.initial_dirty = plan.initial;

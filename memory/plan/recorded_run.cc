@@ -202,7 +202,9 @@ class Durations {
       for (const auto& [chunk, copies] : copies_[direction]) {
         if (chunk >= static_cast<int64_t>(trace->chunks.size())) continue;
         bytes += static_cast<double>(copies) *
-                 static_cast<double>(trace->chunks[chunk].home_bytes());
+                 static_cast<double>(
+                     direction == 0 ? trace->chunks[chunk].home_bytes()
+                                    : trace->chunks[chunk].payload_bytes);
       }
       if (bytes > 0 && copy_ns_[direction] > 0) {
         *speeds[direction] = bytes * 1e9 / copy_ns_[direction];

@@ -75,6 +75,63 @@ TEST(SimulatePlan, HidesCopiesBehindOperators) {
   EXPECT_EQ(cost.h2d_bytes, 2048);
 }
 
+// One chunk of 1024 bytes on four ranks: 256 at home take 250 ns on the bus, the
+// 768 of the others 750 ns on the network.
+PlanCost SimulateFourRanks(const StepTrace& trace,
+                           std::vector<ResidentChunk> initial,
+                           std::vector<std::vector<Action>> actions, Side side) {
+  PlanRequest request;
+  request.trace = &trace;
+  request.device_budget_bytes = 1 << 16;
+  request.bus = {1.024e9, 1.024e9, 0, 1.024e9};
+  request.world_size = 4;
+  Plan plan;
+  plan.signature = trace.signature;
+  plan.side = {side};
+  plan.initial = std::move(initial);
+  plan.actions = std::move(actions);
+  EXPECT_TRUE(CheckPlan(plan, request).ok()) << CheckPlan(plan, request);
+  return SimulatePlan(plan, request);
+}
+
+StepTrace OneSharedChunk() {
+  StepTrace trace = TraceBuilder()
+                        .Chunk(1024, 1024)
+                        .Read({0}, 0, 1000)
+                        .Write({0}, 0, 1000)
+                        .Reduce(0, 300, 50)
+                        .Update(0, 700, 60)
+                        .Build();
+  trace.chunks[0].shard_bytes = 256;
+  return trace;
+}
+
+TEST(SimulatePlan, GathersAfterTheBusAndReducesByTheNetwork) {
+  const StepTrace trace = OneSharedChunk();
+  // Operators 0-2000, copy back of all 1024 bytes until 3000, parts until 3750,
+  // reduce until 4050, update until 4750, fetch of a shard until 5000, the
+  // others' until 5750.
+  const PlanCost cost = SimulateFourRanks(
+      trace, {{ChunkId(0), false}},
+      {{}, {}, {CopyBack(0, 2), Drop(0, 2)}, {}, {Fetch(0, 0)}}, Side::kHost);
+  EXPECT_EQ(cost.step_ns, 5750);
+  EXPECT_EQ(cost.h2d_bytes, 256);
+  EXPECT_EQ(cost.d2h_bytes, 1024);
+  EXPECT_EQ(cost.network_bytes, 2 * 768);
+  EXPECT_EQ(cost.host_bytes, 256 + 1024);
+}
+
+TEST(SimulatePlan, ExchangesBeforeTheReduceAndAfterTheUpdateOnTheDevice) {
+  // Operators 0-2000, parts until 2750, reduce until 2800, update until 2860,
+  // the others' parameters until 3610.
+  const PlanCost cost = SimulateFourRanks(OneSharedChunk(),
+                                          {{ChunkId(0), true}},
+                                          {{}, {}, {}, {}, {}}, Side::kDevice);
+  EXPECT_EQ(cost.step_ns, 3610);
+  EXPECT_EQ(cost.network_bytes, 2 * 768);
+  EXPECT_EQ(cost.d2h_bytes + cost.h2d_bytes, 0);
+}
+
 TEST(SimulatePlan, FetchesParametersOnlyAfterTheHostsUpdate) {
   const StepTrace trace = TraceBuilder()
                               .Chunk(1024, 4096)
