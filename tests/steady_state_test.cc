@@ -210,7 +210,7 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
     });
     ASSERT_TRUE(result.ok()) << result.status() << Describe(c);
     ASSERT_FALSE(result->refusal.has_value());
-    EXPECT_NE(result->state_sha256, initial->state_sha256);
+    EXPECT_NE(result->state_sha256, initial->state_sha256) << Describe(c);
     ++with_frozen;
   }
   EXPECT_GT(with_frozen, 10);
