@@ -149,11 +149,10 @@ TrainingCase RandomModel(uint64_t seed) {
   TrainerOptions& options = c.options;
   options.shape = {.batch = random.Uniform(1, 3),
                    .length = random.Uniform(1, model.n_positions),
-                   .micro_batches = random.Pick<int64_t>({1, 2, 3, 4, 6})};
+                   .micro_batches = random.Pick<int64_t>({1, 2, 3, 4})};
   options.checkpoint_activations = random.Chance(0.4);
   if (random.Chance(0.5)) {
     c.evaluate_after = random.Uniform(1, c.steps);
-    c.evaluate_batches = random.Uniform(1, 3);
     options.eval_batch = random.Uniform(1, 4);
   }
   if (random.Chance(0.3)) {
@@ -177,6 +176,7 @@ TrainingCase RandomModel(uint64_t seed) {
     return lr / std::sqrt(static_cast<double>(step));
   };
   options.scribble_freed_memory = true;
+  if (c.evaluate_after > 0) c.evaluate_batches = random.Uniform(1, 3);
   return ReferenceOf(c);
 }
 
