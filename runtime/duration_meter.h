@@ -26,9 +26,9 @@ class DurationMeter {
   // Durations by moment into the trace; with kLeast never more than what was
   // measured before. What was not seen keeps its duration, but the first time
   // an optimizer's operator is taken to last as long on one side of the bus as
-  // it was seen to on the other. The speeds of the bus and of the network go into
-  // `bus`, where they were used: of the network the best that was seen, since
-  // the time of a collective is also that of waiting for the last rank.
+  // it was seen to on the other. The speeds of the bus and of the network go
+  // into `bus`, where they were used: of the network the best that was seen,
+  // since the time of a collective is also that of waiting for the last rank.
   void Fill(Statistic statistic, StepTrace* trace, BusModel* bus) const;
 
  private:

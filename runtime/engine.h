@@ -196,8 +196,8 @@ class Engine {
   void set_checkpoint_activations(bool on) { checkpoint_activations_ = on; }
   // Ranks that share a step; each of them runs as many micro batches.
   void set_world_size(int world_size) { world_size_ = world_size; }
-  // d(objective)/d(loss of this micro batch) = 1 / micro batches of the step, on
-  // all ranks.
+  // d(objective)/d(loss of this micro batch) = 1 / micro batches of the step,
+  // on all ranks.
   float loss_gradient() const {
     return 1.0f / static_cast<float>(micro_batches_ * world_size_);
   }

@@ -15,7 +15,8 @@ namespace {
 // Elements handled at a time: 1 MiB of floats.
 constexpr int64_t kPiece = 1 << 18;
 
-// A parameter's elements [begin, end), of itself, that lie in this rank's shard.
+// A parameter's elements [begin, end), of itself, that lie in this rank's
+// shard.
 struct Range {
   int64_t begin, end;
 };
@@ -29,7 +30,8 @@ Range OwnRange(const Parameter& parameter, const ChunkLayout& layout) {
 // One trainable or frozen parameter's elements within the own shard of a
 // chunk's home and states.
 absl::Status FillParameter(const Parameter& parameter,
-                           const ChunkLayout& layout, ParameterSource& source, std::byte* home,
+                           const ChunkLayout& layout, ParameterSource& source,
+                           std::byte* home,
                            const OptimizerView& states,
                            const ExecContext& context,
                            std::vector<float>& piece) {

@@ -51,7 +51,8 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
 // Calls `take` with consecutive pieces of each parameter's values or states:
 // parameters in the order of their names, for each kMaster, then (trainable
 // ones, if `with_states`) kM, kV. With several ranks only those of this rank's
-// shards. A frozen parameter's values are its payload, widened. Blocks; nothing may be changing the parameters.
+// shards. A frozen parameter's values are its payload, widened. Blocks; nothing
+// may be changing the parameters.
 absl::Status VisitModelState(
     const Parameters& parameters, ChunkStore& store, bool with_states,
     absl::FunctionRef<absl::Status(const Parameter& parameter,
@@ -59,8 +60,8 @@ absl::Status VisitModelState(
                                    absl::Span<const float> values)>
         take);
 
-// SHA-256 over all parameters (with several ranks: this one's) in the order of their names, little-endian fp32,
-// in lower-case hexadecimal.
+// SHA-256 over all parameters (with several ranks: this one's) in the order of
+// their names, little-endian fp32, in lower-case hexadecimal.
 absl::StatusOr<std::string> ParametersSha256(const Parameters& parameters,
                                              ChunkStore& store);
 

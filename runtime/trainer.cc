@@ -280,8 +280,8 @@ absl::Status Trainer::OpenDevice() {
   return absl::OkStatus();
 }
 
-// Before anything else happens, ranks that were started with different models or
-// settings are told: what they must agree on is the key of their first
+// Before anything else happens, ranks that were started with different models
+// or settings are told: what they must agree on is the key of their first
 // collective.
 absl::Status Trainer::JoinRanks(const StepTrace& training) {
   const RankOptions& ranks = options_.ranks;
@@ -320,7 +320,8 @@ absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace) {
   for (const double* speed : speeds) {
     values.push_back(-static_cast<int64_t>(std::max(1.0, *speed)));
   }
-  constexpr int64_t kAtOnce = Communicator::kMaxAllReduceBytes / sizeof(int64_t);
+  constexpr int64_t kAtOnce =
+      Communicator::kMaxAllReduceBytes / sizeof(int64_t);
   const int64_t size = static_cast<int64_t>(values.size());
   for (int64_t i = 0; i < size; i += kAtOnce) {
     CASTOR_ASSIGN_OR_RETURN(

@@ -48,8 +48,8 @@
 namespace castor {
 
 // What a training on several ranks knows before there are any: N ranks train
-// one model, of which each holds 1/N of every chunk. They must be given the same
-// model and the same options but for `rank`, or they fail when they start.
+// one model, of which each holds 1/N of every chunk. They must be given the
+// same model and the same options but for `rank`, or they fail when they start.
 struct RankOptions {
   int rank = 0;
   int world_size = 1;
@@ -58,8 +58,8 @@ struct RankOptions {
 };
 
 struct TrainerOptions {
-  // Of a training step; `training` is true. `micro_batches` is the number of all
-  // ranks together, a multiple of the world size.
+  // Of a training step; `training` is true. `micro_batches` is the number of
+  // all ranks together, a multiple of the world size.
   StepShape shape;
   RankOptions ranks;
   // Micro batch size of evaluation; 0: none will be asked for.

@@ -56,8 +56,8 @@ struct Needs {
 absl::StatusOr<Needs> FindNeeds(const TrainingCase& c);
 
 // `model` with random policy, budgets, chunk size and so on, biased to where
-// budgets are just too small or just enough. On up to `most_ranks` ranks, as far
-// as they can share the micro batches.
+// budgets are just too small or just enough. On up to `most_ranks` ranks, as
+// far as they can share the micro batches.
 absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
                                              Random& random,
                                              int most_ranks = 1);

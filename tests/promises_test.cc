@@ -1,7 +1,7 @@
 // Promises P1, P2 and P5 over random models, placements and numbers of ranks:
-// each run is refused before its first step with what a user needs to mend it, or
-// gives the bits of the run on one rank that has everything on the device. None
-// fails half-way.
+// each run is refused before its first step with what a user needs to mend it,
+// or gives the bits of the run on one rank that has everything on the device.
+// None fails half-way.
 //
 // CASTOR_CASES=N runs at least N placements (2,400 by default), CASTOR_SEED=S
 // takes others, CASTOR_MODEL=I runs the I-th model of that seed alone.
@@ -281,8 +281,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     }
   }
   std::printf(
-      "placements: %lld admitted (%lld on several ranks, %lld moved chunks, %lld "
-      "moved blocks), %lld "
+      "placements: %lld admitted (%lld on several ranks, %lld moved chunks, "
+      "%lld moved blocks), %lld "
       "refused; of these %lld were mended as their refusals said; the bytes of "
       "%lld operators were accounted for\n",
       static_cast<long long>(tally.admitted),

@@ -32,8 +32,8 @@ struct TrainingCase {
   // or as many as training has if that is 0.
   int64_t evaluate_after = 0;
   int64_t evaluate_batches = 1;
-  // Ranks, each a thread with a device of its own; with more than one, `source`,
-  // `data` and `after_step` are called by all of them.
+  // Ranks, each a thread with a device of its own; with more than one,
+  // `source`, `data` and `after_step` are called by all of them.
   int world_size = 1;
   // Values instead of initial ones; may be null.
   std::function<absl::StatusOr<std::unique_ptr<ParameterSource>>(
@@ -76,12 +76,14 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
 // Trains from first to last step. A refusal is a result; any other failure is
 // an error. `inspect` (may be null) sees the trainer, drained, at the end; of
 // several ranks one at a time. What several ranks agree on must be equal; the
-// rest is summed up: the state of all, the greatest peak, the reports of rank 0.
+// rest is summed up: the state of all, the greatest peak, the reports of rank
+// 0.
 absl::StatusOr<TrainingResult> RunTraining(
     const TrainingCase& c,
     const std::function<absl::Status(Trainer&)>& inspect = nullptr);
 
-// One rank of it. `join` as in RankOptions. `pieces` gets its part of the state.
+// One rank of it. `join` as in RankOptions. `pieces` gets its part of the
+// state.
 absl::StatusOr<TrainingResult> RunRank(
     const TrainingCase& c, const RankOptions& ranks,
     const std::function<absl::Status(Trainer&)>& inspect,

@@ -168,7 +168,8 @@ struct TraceContents {
 // moment, plan, stream stands for something that came before, limits on counts
 // and sizes, and that categories sum to the arena's own count. Every error
 // names the file and the line. NotFound: no such file, or none that may be
-// read. InvalidArgument: not a trace, another version, or anything out of order.
+// read. InvalidArgument: not a trace, another version, or anything out of
+// order.
 absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path);
 
 // The same from memory; `source` names it in messages.

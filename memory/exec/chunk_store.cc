@@ -154,7 +154,9 @@ absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
   Chunk& chunk = at(id);
   if (chunk.content != Content::kLocal) return Illegal(id, "reduce");
   if (chunk.side == Side::kHost) {
-    if (resident(id) || chunk.slot < 0) return Illegal(id, "reduce on the host");
+    if (resident(id) || chunk.slot < 0) {
+      return Illegal(id, "reduce on the host");
+    }
     device_->Wait(StreamId::kHostCompute, chunk.states_used, tag.Pack());
     CASTOR_ASSIGN_OR_RETURN(
         const Fence done,

@@ -7,8 +7,8 @@
 // host memory, or a device block.
 //
 // With several ranks the home holds this rank's shard, as do the optimizer
-// states; a block is always the whole payload. What a payload holds then decides
-// what its copies are:
+// states; a block is always the whole payload. What a payload holds then
+// decides what its copies are:
 //
 //   content      of a block                  fetch            copy back
 //   parameters   the same on all ranks       shard + gather   shard, if the
@@ -123,8 +123,8 @@ class ChunkStore {
   absl::Status MoveOptimizer(ChunkId chunk, Side side);
 
   // For initialisation and restoring; both block. Fills home and states (null
-  // view for a frozen chunk), each of this rank's shard, in host memory, then puts the states where they
-  // belong. The payload must not be resident.
+  // view for a frozen chunk), each of this rank's shard, in host memory, then
+  // puts the states where they belong. The payload must not be resident.
   absl::Status Fill(ChunkId chunk,
                     absl::FunctionRef<absl::Status(std::byte* home,
                                                    const OptimizerView& states)>

@@ -3,9 +3,9 @@
 // payloads with gradients go (memory/plan/shard_staging.h).
 //
 // Rank r of N owns the r-th of N equal shards of every chunk. Every rank must
-// call Gather and Reduce for the same chunks in the same order, as the same plan
-// makes it do; each carries chunk and moment in its key, so that ranks which do
-// not are told.
+// call Gather and Reduce for the same chunks in the same order, as the same
+// plan makes it do; each carries chunk and moment in its key, so that ranks
+// which do not are told.
 //
 // Methods queue their work and return at once. Threads: one.
 #ifndef CASTOR_MEMORY_EXEC_SHARD_EXCHANGE_H_

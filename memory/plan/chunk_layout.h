@@ -115,7 +115,8 @@ struct ChunkLayout {
 //
 // InvalidArgument: no parameter, one without elements, ids that are no
 // permutation, more than 2^56 elements in all, a chunk smaller than a tile, a
-// world size below 1, a rank out of it. Cost: about 100 passes over `parameters`.
+// world size below 1, a rank out of it. Cost: about 100 passes over
+// `parameters`.
 absl::StatusOr<ChunkLayout> MakeChunkLayout(
     absl::Span<const LayoutParameter> parameters, const LayoutOptions& options);
 

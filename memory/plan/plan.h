@@ -4,8 +4,9 @@
 // Words. A chunk's *payload* is its parameters in the compute type, whose place
 // their gradients take over in backward. Its *home* is its payload's block in
 // host memory; every chunk has one: with several ranks, of this rank's shard. A
-// payload is *resident* when it has a block on the device, always for all of it. Its *side* is where its optimizer states live and its update
-// runs, for the whole step. Frozen chunks have no optimizer states.
+// payload is *resident* when it has a block on the device, always for all of
+// it. Its *side* is where its optimizer states live and its update runs, for
+// the whole step. Frozen chunks have no optimizer states.
 //
 //   one chunk on the host's side, one micro batch, the device's view:
 //
@@ -112,8 +113,8 @@ struct PlanRequest {
   // a device-side chunk may differ from its home since its last update, so such
   // a chunk stays resident and dirty throughout, used or not.
   std::vector<Side> fixed_side = {};
-  // Ranks that share the chunks, the trace being one of them's. All of them must
-  // ask for the same: their plans order the collectives.
+  // Ranks that share the chunks, the trace being one of them's. All of them
+  // must ask for the same: their plans order the collectives.
   int world_size = 1;
 };
 

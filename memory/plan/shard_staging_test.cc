@@ -9,7 +9,7 @@ namespace {
 
 TEST(ShardStaging, IsNothingOnOneRank) {
   StepTrace trace;
-  trace.chunks = {{.payload_bytes = 1000, .optimizer_bytes = 3000, .parameters = {}}};
+  trace.chunks = {{1000, 3000, {}}};
   trace.ops = {{.name = "b", .chunks = {{ChunkId(0), true}}},
                {.name = "r", .kind = OpKind::kReduce,
                 .chunks = {{ChunkId(0), true}}}};

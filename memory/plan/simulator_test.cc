@@ -75,11 +75,12 @@ TEST(SimulatePlan, HidesCopiesBehindOperators) {
   EXPECT_EQ(cost.h2d_bytes, 2048);
 }
 
-// One chunk of 1024 bytes on four ranks: 256 at home take 250 ns on the bus, the
-// 768 of the others 750 ns on the network.
+// One chunk of 1024 bytes on four ranks: 256 at home take 250 ns on the bus,
+// the 768 of the others 750 ns on the network.
 PlanCost SimulateFourRanks(const StepTrace& trace,
                            std::vector<ResidentChunk> initial,
-                           std::vector<std::vector<Action>> actions, Side side) {
+                           std::vector<std::vector<Action>> actions,
+                           Side side) {
   PlanRequest request;
   request.trace = &trace;
   request.device_budget_bytes = 1 << 16;
