@@ -44,6 +44,11 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
 absl::Status SaveCheckpoint(const std::string& path,
                             const Parameters& parameters, ChunkStore& store,
                             const CheckpointMetadata& metadata) {
+  if (store.sharded()) {
+    return absl::UnimplementedError(absl::StrCat(
+        path, " is not written: the model is shared by several ranks, each of "
+        "which has a part of it, and a checkpoint is of the whole"));
+  }
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointWriter> writer,
                           CheckpointWriter::Create(path));
   CASTOR_RETURN_IF_ERROR(VisitModelState(

@@ -33,6 +33,7 @@ struct CheckpointMetadata {
 // Writes `path`, atomically. Nothing may be changing the parameters
 // (Trainer::Drain). `config.model` must have its sizes. FailedPrecondition: a
 // value is not finite; such a file would take the place of one that is good.
+// Unimplemented: several ranks share the model.
 absl::Status SaveCheckpoint(const std::string& path,
                             const Parameters& parameters, ChunkStore& store,
                             const CheckpointMetadata& metadata);
