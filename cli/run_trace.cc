@@ -11,12 +11,13 @@
 namespace castor::cli {
 namespace {
 
-// What is recorded as numbers has its names here.
-void NameParts(RunRecord* run) {
+// What is recorded as numbers has its names here. Alone, a rank has no network.
+void NameParts(bool several_ranks, RunRecord* run) {
   for (int i = 0; i < kNumCategories; ++i) {
     run->categories.emplace_back(CategoryName(static_cast<Category>(i)));
   }
-  for (int i = 0; i < kNumStreams; ++i) {
+  static_assert(static_cast<int>(StreamId::kNetwork) == kNumStreams - 1);
+  for (int i = 0; i < (several_ranks ? kNumStreams : kNumStreams - 1); ++i) {
     run->streams.emplace_back(StreamName(static_cast<StreamId>(i)));
   }
 }
@@ -28,7 +29,7 @@ absl::StatusOr<std::unique_ptr<RunTrace>> RunTrace::Create(
     Trainer* trainer) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
                           TraceWriter::Create(path));
-  NameParts(&run);
+  NameParts(trainer->communicator() != nullptr, &run);
   writer->Append(run);
   std::unique_ptr<RunTrace> trace(
       new RunTrace(std::move(writer), window, trainer));
@@ -50,7 +51,7 @@ absl::Status RunTrace::WriteRefused(const std::string& path, RunRecord run,
                                     const std::string& message) {
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<TraceWriter> writer,
                           TraceWriter::Create(path));
-  NameParts(&run);
+  NameParts(/*several_ranks=*/false, &run);
   writer->Append(run);
   PlanRequest request = refused.request;
   request.trace = &refused.trace;
