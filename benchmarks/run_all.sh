@@ -8,9 +8,9 @@ if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
   cat <<'END'
 usage: benchmarks/run_all.sh [--no-pytorch]
 
-Builds and runs, in this order: the manager's overhead, the trace's, step time and bytes over
-the budget (fp32 and bf16), CPU Adam against a memory triad, the device's own
-cost, planning, what replay predicts (benchmarks/replay_accuracy.sh), and GPT-2
+Builds and runs, in this order: the manager's overhead, the trace's, step time
+and bytes over the budget (fp32 and bf16), CPU Adam against a memory triad, the
+device's own cost, planning, what replay predicts (benchmarks/replay_accuracy.sh), and GPT-2
 124M beside PyTorch (benchmarks/compare_pytorch.sh; it needs torch). About half
 an hour.
 END
@@ -19,8 +19,8 @@ fi
 
 tools/setup.sh
 source tools/bazel.sh
-targets=(manager_overhead trace_overhead budget_curve adam_bench device_bench planner_bench
-         kernels_bench)
+targets=(manager_overhead trace_overhead budget_curve adam_bench device_bench
+         planner_bench kernels_bench)
 castor_bazel build -c opt "${targets[@]/#///benchmarks:}" >/dev/null 2>&1
 bin="$(castor_bazel info -c opt bazel-bin 2>/dev/null)/benchmarks"
 
