@@ -7,18 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/median.h"
 #include "base/units.h"
 
 namespace castor::cli {
 namespace {
-
-template <typename T>
-T Median(std::vector<T> values) {
-  if (values.empty()) return T();
-  const auto middle = values.begin() + (values.size() - 1) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 std::string FormatSeconds(double seconds) {
   if (seconds < 60) return absl::StrFormat("%.0fs", seconds);

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "device/device.h"
 #include "device/host/host_device.h"
+#include "device/gate.h"
 
 namespace castor {
 namespace {
@@ -34,21 +35,6 @@ struct DeviceFactory {
   std::function<std::unique_ptr<Device>(int64_t memory_bytes,
                                         double bus_bytes_per_s)>
       create;
-};
-
-// Holds a stream until it is opened.
-class Gate {
- public:
-  void Open() { open_.store(true); }
-  Work Hold() {
-    return [this](const ExecContext&) {
-      while (!open_.load()) std::this_thread::yield();
-      return absl::OkStatus();
-    };
-  }
-
- private:
-  std::atomic<bool> open_{false};
 };
 
 struct Event {

@@ -15,6 +15,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/ids.h"
 #include "device/device.h"
 #include "memory/exec/arena.h"
@@ -75,8 +76,8 @@ struct BackendOp {
   absl::InlinedVector<OutputRequest, 4> outputs;
   int64_t workspace_bytes = 0;
   absl::InlinedVector<ChunkUse, 4> chunks;  // ascending, each once
-  // Of operands and outputs in turn, for the trace.
-  absl::InlinedVector<Shape, 10> operand_shapes;
+  // Of operands and outputs in turn, for the trace; the former for the call.
+  absl::Span<const Shape> operand_shapes;
   absl::InlinedVector<Shape, 4> output_shapes;
   Kernel kernel;
 };

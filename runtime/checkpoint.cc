@@ -47,7 +47,8 @@ absl::Status SaveCheckpoint(const std::string& path,
   if (store.sharded()) {
     return absl::UnimplementedError(absl::StrCat(
         path, " is not written: the model is shared by several ranks, each of "
-        "which has a part of it, and a checkpoint is of the whole"));
+        "which has a part of it, and a checkpoint is of the whole: train on "
+        "one rank to save it"));
   }
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointWriter> writer,
                           CheckpointWriter::Create(path));

@@ -1,6 +1,9 @@
 #include "runtime/duration_meter.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "base/median.h"
 
 namespace castor {
 namespace {
@@ -9,11 +12,9 @@ namespace {
 int64_t Reduced(DurationMeter::Statistic statistic,
                 std::vector<int64_t> durations) {
   if (durations.empty()) return 0;
-  const size_t at = statistic == DurationMeter::Statistic::kLeast
-                        ? 0
-                        : (durations.size() - 1) / 2;
-  std::nth_element(durations.begin(), durations.begin() + at, durations.end());
-  return durations[at];
+  return statistic == DurationMeter::Statistic::kLeast
+             ? *std::min_element(durations.begin(), durations.end())
+             : Median(std::move(durations));
 }
 
 }  // namespace

@@ -179,6 +179,16 @@ class Trainer {
     return Request(trace, options_.memory.policy);
   }
   PlanRequest Request(const StepTrace& trace, PlacementPolicy policy) const;
+  StepShape evaluation_shape() const {
+    return {.batch = options_.eval_batch,
+            .length = options_.shape.length,
+            .micro_batches = 1,
+            .training = false};
+  }
+  // Speeds assumed until the warm-up has measured them.
+  Roofline roofline() const {
+    return {.flops_per_s = 5e10 * options_.threads, .bytes_per_s = 1e10};
+  }
   // Whether optimizer states hold sums of micro batches.
   bool accumulate() const {
     return options_.shape.micro_batches * options_.ranks.world_size > 1;

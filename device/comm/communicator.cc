@@ -52,14 +52,13 @@ absl::StatusOr<Fence> Communicator::Queue(Collective collective,
   return done;
 }
 
-absl::StatusOr<Fence> Communicator::AllGather(absl::string_view key,
-                                              int64_t tag, const void* send,
-                                              void* recv, int64_t bytes) {
+absl::StatusOr<Fence> Communicator::QueueParts(CollectiveKind kind,
+                                               absl::string_view key,
+                                               int64_t tag, const void* send,
+                                               void* recv, int64_t bytes) {
   CASTOR_RETURN_IF_ERROR(CheckBuffer(key, "what is sent", send, bytes));
   CASTOR_RETURN_IF_ERROR(CheckBuffer(key, "what is received", recv, bytes));
-  return Queue({.id = {.kind = CollectiveKind::kAllGather,
-                       .part_bytes = bytes,
-                       .key = {}},
+  return Queue({.id = {.kind = kind, .part_bytes = bytes, .key = {}},
                 .send = send,
                 .recv = recv,
                 .send_bytes = {},
@@ -67,19 +66,16 @@ absl::StatusOr<Fence> Communicator::AllGather(absl::string_view key,
                key, tag);
 }
 
+absl::StatusOr<Fence> Communicator::AllGather(absl::string_view key,
+                                              int64_t tag, const void* send,
+                                              void* recv, int64_t bytes) {
+  return QueueParts(CollectiveKind::kAllGather, key, tag, send, recv, bytes);
+}
+
 absl::StatusOr<Fence> Communicator::AllToAll(absl::string_view key, int64_t tag,
                                              const void* send, void* recv,
                                              int64_t bytes) {
-  CASTOR_RETURN_IF_ERROR(CheckBuffer(key, "what is sent", send, bytes));
-  CASTOR_RETURN_IF_ERROR(CheckBuffer(key, "what is received", recv, bytes));
-  return Queue({.id = {.kind = CollectiveKind::kAllToAll,
-                       .part_bytes = bytes,
-                       .key = {}},
-                .send = send,
-                .recv = recv,
-                .send_bytes = {},
-                .recv_bytes = {}},
-               key, tag);
+  return QueueParts(CollectiveKind::kAllToAll, key, tag, send, recv, bytes);
 }
 
 absl::StatusOr<Fence> Communicator::AllToAll(

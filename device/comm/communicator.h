@@ -182,6 +182,10 @@ class Communicator {
   CommunicatorObserver* observer() const { return observer_; }
 
  private:
+  // Equal parts of `bytes` from `send` to `recv`.
+  absl::StatusOr<Fence> QueueParts(CollectiveKind kind, absl::string_view key,
+                                   int64_t tag, const void* send, void* recv,
+                                   int64_t bytes);
   absl::StatusOr<Fence> AllReduceAny(absl::string_view key, int64_t tag,
                                      ReduceOp op, ElementType type, void* data,
                                      int64_t bytes);

@@ -1,6 +1,5 @@
 #include "device/comm/communicator_contract.h"
 
-#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/dtype.h"
 #include "device/comm/communicator_oracle.h"
+#include "device/gate.h"
 
 namespace castor {
 namespace {
@@ -30,21 +30,6 @@ bool Done(Communicator& comm, const absl::StatusOr<Fence>& fence) {
   EXPECT_TRUE(status.ok()) << status;
   return status.ok();
 }
-
-// Holds a stream until it is opened.
-class Gate {
- public:
-  void Open() { open_.store(true); }
-  Work Hold() {
-    return [this](const ExecContext&) {
-      while (!open_.load()) std::this_thread::yield();
-      return absl::OkStatus();
-    };
-  }
-
- private:
-  std::atomic<bool> open_{false};
-};
 
 class Recorder : public CommunicatorObserver {
  public:

@@ -11,20 +11,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/median.h"
 #include "base/status_macros.h"
 #include "memory/plan/plan_record.h"
 #include "memory/plan/trace_check.h"
 
 namespace castor {
 namespace {
-
-template <typename T>
-T Median(std::vector<T> values) {
-  if (values.empty()) return T();
-  const auto middle = values.begin() + (values.size() - 1) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Plans are written again when durations were measured under them.
 bool SameDecisions(const PlanRecord& a, const PlanRecord& b) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/annotate.h"
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "runtime/data/permutation.h"
@@ -19,8 +20,7 @@ constexpr char kShuffle[] = "data/shuffle";
 template <typename T>
 absl::StatusOr<T> Keyed(absl::string_view key, absl::StatusOr<T> result) {
   if (result.ok()) return result;
-  return absl::Status(result.status().code(),
-                      absl::StrCat(key, ": ", result.status().message()));
+  return Annotate(key, result.status());
 }
 
 }  // namespace

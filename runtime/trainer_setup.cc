@@ -1,0 +1,338 @@
+// What a trainer does before the first step: admission, and opening the device.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/philox.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "memory/plan/admission.h"
+#include "memory/plan/planner.h"
+#include "runtime/trainer.h"
+
+namespace castor {
+namespace {
+
+absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
+                                   const RankOptions& ranks) {
+  std::vector<LayoutParameter> parameters;
+  for (ParamId id : engine.first_use_order()) {
+    const Parameter& parameter = *engine.parameters()[id.value];
+    parameters.push_back({.name = parameter.name,
+                          .elements = parameter.elements(),
+                          .trainable = parameter.trainable,
+                          .id = id});
+  }
+  if (parameters.size() != engine.parameters().size()) {
+    for (const auto& parameter : engine.parameters()) {
+      if (std::find(engine.first_use_order().begin(),
+                    engine.first_use_order().end(),
+                    parameter->id) == engine.first_use_order().end()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("parameter \"", parameter->name,
+                         "\" takes no part in the loss: remove it"));
+      }
+    }
+  }
+  return MakeChunkLayout(parameters, {.dtype = engine.dtype(),
+                                      .chunk_bytes = chunk_bytes,
+                                      .world_size = ranks.world_size,
+                                      .rank = ranks.rank});
+}
+
+// States on their way to the device pass through the host, a chunk at a time.
+int64_t StagingBytes(const ChunkLayout& layout) {
+  int64_t most = 0;
+  for (const ChunkSpec& chunk : layout.chunks) {
+    most = std::max(most, OptimizerBytes(chunk, /*accumulate=*/true,
+                                         layout.world_size));
+  }
+  return most;
+}
+
+absl::Status CheckRanks(const TrainerOptions& options) {
+  const RankOptions& ranks = options.ranks;
+  if (ranks.world_size < 1 || ranks.rank < 0 ||
+      ranks.rank >= ranks.world_size || (ranks.world_size > 1 && !ranks.join)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", ranks.rank, " of ", ranks.world_size,
+        ": a rank counts from 0, and more than one need RankOptions::join"));
+  }
+  if (options.shape.micro_batches % ranks.world_size != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.shape.micro_batches, " micro batches in a step cannot be "
+        "shared equally by ", ranks.world_size, " ranks"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    Engine* engine, Model* model, TrainerOptions options,
+    std::optional<RefusedRun>* refused) {
+  CASTOR_RETURN_IF_ERROR(engine->construction_status());
+  if (engine->parameters().empty()) {
+    return absl::InvalidArgumentError(
+        "the model has no parameters: make its modules inside a ZeroInit scope "
+        "of the trainer's engine");
+  }
+  CASTOR_RETURN_IF_ERROR(CheckRanks(options));
+  options.shape.micro_batches /= options.ranks.world_size;
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(engine, model, std::move(options)));
+  const absl::Status built = trainer->Build(refused);
+  if (!built.ok()) return trainer->Failed(built);
+  return trainer;
+}
+
+PlanRequest Trainer::Request(const StepTrace& trace,
+                             PlacementPolicy policy) const {
+  const int64_t slots =
+      std::max(staging_.slots, FindShardStaging(trace).slots);
+  ShardStaging staging = staging_;
+  staging.slots = slots;
+  // Under `cpu` no sum is ever on the device.
+  if (policy == PlacementPolicy::kCpu) staging.parts_bytes = 0;
+  return {.trace = &trace,
+          .device_budget_bytes = options_.memory.device_bytes,
+          .host_budget_bytes = options_.memory.host_bytes,
+          .device_reserved_bytes =
+              ChunkOptimizer::kReservedBytes + staging.DeviceBytes(),
+          .host_reserved_bytes = StagingBytes(layout_) + staging.HostBytes(),
+          .bus = bus_,
+          .prefetch = options_.memory.prefetch,
+          .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio,
+          .world_size = options_.ranks.world_size};
+}
+
+std::vector<Side> Trainer::SafeSides(PlacementPolicy policy,
+                                     const StepTrace& training) const {
+  const Admission admission = Admit(policy, Request(training, policy));
+  return SidesOf(training, admission.order, admission.fewest);
+}
+
+absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
+  if (options_.bus_bytes_per_s > 0) {
+    bus_.h2d_bytes_per_s = bus_.d2h_bytes_per_s = options_.bus_bytes_per_s;
+  }
+  engine_->set_checkpoint_activations(options_.checkpoint_activations);
+  engine_->set_update_at_once(options_.optimizer.gradient_clipping == 0);
+  engine_->set_world_size(options_.ranks.world_size);
+  CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
+                                accumulate(), roofline())
+                             .status());
+  CASTOR_ASSIGN_OR_RETURN(layout_,
+                          LayOut(*engine_, options_.memory.chunk_bytes,
+                                 options_.ranks));
+  engine_->SetLayout(&layout_);
+  CASTOR_RETURN_IF_ERROR(AdmitRun(refused));
+  return OpenDevice();
+}
+
+// Whether training and evaluation fit, before there is a device.
+absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
+  MemoryOptions& memory = options_.memory;
+  CASTOR_ASSIGN_OR_RETURN(Program* const training,
+                          ProgramFor(options_.shape));
+  staging_ = FindShardStaging(training->trace);
+  Program* evaluation = nullptr;
+  if (options_.eval_batch > 0) {
+    CASTOR_ASSIGN_OR_RETURN(evaluation,
+                            ProgramFor(evaluation_shape()));
+  }
+  const auto request = [&](const Program& program, PlacementPolicy policy) {
+    PlanRequest request = Request(program.trace, policy);
+    if (&program == evaluation) {
+      request.fixed_side = SafeSides(policy, training->trace);
+    }
+    return request;
+  };
+  const auto smallest = [&](PlacementPolicy policy) {
+    int64_t bytes = SmallestDeviceBudget(policy, request(*training, policy));
+    if (evaluation != nullptr) {
+      bytes = std::max(bytes, SmallestDeviceBudget(
+                                  policy, request(*evaluation, policy)));
+    }
+    return bytes;
+  };
+  FillLayout(layout_, &admission_);
+  admission_.policy = memory.policy;
+  admission_.smallest_device_budget_bytes = smallest(memory.policy);
+  admission_.unmanaged_device_bytes = smallest(PlacementPolicy::kCuda);
+  admission_.device.budget_bytes = memory.device_bytes;
+  admission_.host.budget_bytes = memory.host_bytes;
+  // "unlimited" is as much as everything takes, or more where only a part of
+  // it may hold the optimizer states that the host has no room for.
+  if (memory.device_bytes >= kUnlimitedBytes) {
+    memory.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
+    memory.device_bytes = admission_.unmanaged_device_bytes;
+    if (admission_.smallest_device_budget_bytes < kUnlimitedBytes) {
+      memory.device_bytes = std::max(memory.device_bytes,
+                                     admission_.smallest_device_budget_bytes);
+    }
+  }
+  admission_.device_arena_bytes = memory.device_bytes;
+
+  const auto refuse = [&](const Program& program, const Refusal& why) {
+    if (refused == nullptr) return;
+    *refused = {why, program.trace, request(program, memory.policy)};
+    (*refused)->request.trace = nullptr;
+  };
+  for (const Program* program : {training, evaluation}) {
+    if (program == nullptr) continue;
+    PlanOrRefusal made =
+        MakePlan(memory.policy, request(*program, memory.policy));
+    if (Refusal* why = std::get_if<Refusal>(&made)) {
+      // Of both shapes of step; unlimited where the host is short too, and no
+      // device budget alone would do.
+      if (admission_.smallest_device_budget_bytes < kUnlimitedBytes) {
+        why->smallest_device_budget_bytes =
+            admission_.smallest_device_budget_bytes;
+      }
+      refuse(*program, *why);
+      return RefusalStatus(*why, memory, FindRemedies());
+    }
+    if (program == training) {
+      FillTiers(training->trace, std::get<Plan>(made),
+                request(*training, memory.policy),
+                accumulate(), &admission_);
+    }
+  }
+  if (const auto why = MachineRefusal(admission_, PhysicalMemoryBytes());
+      why.has_value()) {
+    refuse(*training, *why);
+    return RefusalStatus(*why, memory, {});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::OpenDevice() {
+  const MemoryOptions& memory = options_.memory;
+  CASTOR_ASSIGN_OR_RETURN(
+      device_, HostDevice::Create({.memory_bytes = memory.device_bytes,
+                                   .compute_threads = options_.threads,
+                                   .host_compute_threads = options_.threads,
+                                   .bus_bytes_per_s =
+                                       options_.bus_bytes_per_s}));
+  device_->SetObserver(&timeline_);
+  int64_t homes = 0;
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    homes += RoundUp(layout_.shard_bytes(ChunkId(i)), 4096);
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      host_, HostMemory::Create(
+                 {.budget_bytes = memory.host_bytes,
+                  .pinned_bytes = std::min(memory.pinned_bytes, homes)}));
+  CASTOR_ASSIGN_OR_RETURN(
+      arena_,
+      Arena::Create(device_.get(),
+                    {.scribble_freed = options_.scribble_freed_memory}));
+  CASTOR_ASSIGN_OR_RETURN(Program* const training,
+                          ProgramFor(options_.shape));
+  CASTOR_RETURN_IF_ERROR(JoinRanks(training->trace));
+  CASTOR_RETURN_IF_ERROR(PlanProgram(*training, WarmupPolicy(*training)));
+  CASTOR_ASSIGN_OR_RETURN(
+      store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
+                                 &layout_, accumulate(), training->plan->side,
+                                 exchange_.get()));
+  OptimizerOptions optimizer = options_.optimizer;
+  optimizer.micro_batches = options_.shape.micro_batches;
+  for (const auto& parameter : engine_->parameters()) {
+    optimizer.weight_decay.push_back(options_.weight_decay(*parameter));
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      optimizer_,
+      ChunkOptimizer::Create(device_.get(), arena_.get(), store_.get(),
+                             &engine_->parameters(), std::move(optimizer),
+                             communicator_.get()));
+  backend_ = std::make_unique<DeviceBackend>(device_.get(), arena_.get(),
+                                             store_.get(), optimizer_.get());
+  engine_->SetBackend(backend_.get());
+  return absl::OkStatus();
+}
+
+// Before anything else happens, ranks that were started with different models
+// or settings are told: what they must agree on is the key of their first
+// collective.
+absl::Status Trainer::JoinRanks(const StepTrace& training) {
+  const RankOptions& ranks = options_.ranks;
+  if (ranks.world_size == 1) return absl::OkStatus();
+  const MemoryOptions& memory = options_.memory;
+  CASTOR_ASSIGN_OR_RETURN(communicator_, ranks.join(device_.get()));
+  const std::string asked = absl::StrCat(
+      training.signature, PolicyName(memory.policy), memory.device_bytes, ",",
+      memory.host_bytes, ",", memory.gpu_margin_mem_ratio, memory.prefetch,
+      memory.warmup_steps, ",", options_.eval_batch, ",",
+      options_.optimizer.gradient_clipping, ",", engine_->seed());
+  CASTOR_ASSIGN_OR_RETURN(
+      const Fence there,
+      communicator_->Barrier(
+          absl::StrCat("start of ", training.signature, ", settings ",
+                       absl::Hex(HashName(asked.data(), asked.size()))),
+          0));
+  CASTOR_RETURN_IF_ERROR(device_->Synchronize(there));
+  ShardStaging staging = staging_;
+  if (memory.policy == PlacementPolicy::kCpu) staging.parts_bytes = 0;
+  CASTOR_ASSIGN_OR_RETURN(
+      exchange_, ShardExchange::Create(device_.get(), arena_.get(), host_.get(),
+                                       communicator_.get(), &layout_, staging));
+  return absl::OkStatus();
+}
+
+// The smallest single changes of other settings that would make the run fit.
+std::vector<std::string> Trainer::FindRemedies() {
+  std::vector<std::string> remedies;
+  const MemoryOptions& memory = options_.memory;
+  auto fits = [&](PlacementPolicy policy, const StepShape& shape) {
+    const bool accumulate =
+        shape.micro_batches * options_.ranks.world_size > 1;
+    auto training =
+        DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline());
+    if (!training.ok() || !std::holds_alternative<Plan>(
+                              MakePlan(policy, Request(*training, policy)))) {
+      return false;
+    }
+    if (options_.eval_batch == 0) return true;
+    StepShape evaluation = evaluation_shape();
+    evaluation.batch = std::min(evaluation.batch, shape.batch);
+    auto trace =
+        DryRun(*engine_, *model_, evaluation, &layout_, accumulate, roofline());
+    if (!trace.ok()) return false;
+    PlanRequest request = Request(*trace, policy);
+    request.fixed_side = SafeSides(policy, *training);
+    return std::holds_alternative<Plan>(MakePlan(policy, request));
+  };
+  if (memory.policy != PlacementPolicy::kAuto &&
+      fits(PlacementPolicy::kAuto, options_.shape)) {
+    remedies.push_back("memory.placement_policy \"auto\"");
+  }
+  if (!options_.checkpoint_activations) {
+    engine_->set_checkpoint_activations(true);
+    if (fits(memory.policy, options_.shape)) {
+      remedies.push_back("memory.activation_checkpointing \"block\"");
+    }
+    engine_->set_checkpoint_activations(false);
+  }
+  StepShape smaller = options_.shape;
+  while (smaller.batch > 1) {
+    smaller.micro_batches =
+        options_.shape.micro_batches * options_.shape.batch / --smaller.batch;
+    if (options_.shape.micro_batches * options_.shape.batch !=
+        smaller.micro_batches * smaller.batch) {
+      continue;
+    }
+    if (fits(memory.policy, smaller)) {
+      remedies.push_back(absl::StrCat(
+          "train_micro_batch_size_per_gpu ", smaller.batch,
+          " and gradient_accumulation_steps ", smaller.micro_batches));
+      break;
+    }
+  }
+  return remedies;
+}
+
+}  // namespace castor
