@@ -11,10 +11,10 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
 
   1. all tests, optimised;
   2. those of base/, memory/, device/, runtime/, kernels/ and tracer/, of the
-     servers, and a share of the property tests, under AddressSanitizer and
-     UndefinedBehaviorSanitizer;
-  3. those of base/, memory/, device/ and runtime/, of the servers, and the same
-     share, under ThreadSanitizer.
+     trace's writer and the servers, and a share of the property tests, under
+     AddressSanitizer and UndefinedBehaviorSanitizer;
+  3. those of base/, memory/, device/ and runtime/, of the trace's writer and the
+     servers, and the same share, under ThreadSanitizer.
 
 --quick leaves 2 and 3 out. The last line is "N passed, N failed": test cases, not
 programs, over all runs. A target that does not build counts as one failure. The
@@ -82,8 +82,9 @@ if [[ "${quick}" -eq 0 ]]; then
   # none of the three builds throws away another's.
   # Of the property tests, whole training runs with every stream at work, a
   # share: sanitized, a case takes ten times as long.
-  runs=(--test_env=CASTOR_CASES=240 //tests:promises_test //tests:shapes_test)
-  servers=(//cli/serve/... //cli/live/...)
+  runs=(--test_env=CASTOR_CASES=240 //tests:promises_test //tests:shapes_test
+    //tests:ranks_test)
+  servers=(//cli:run_trace_test //cli/serve/... //cli/live/...)
   run_tests asan --config=asan --platform_suffix=-asan \
     //base/... //memory/... //device/... //runtime/... //kernels/... \
     //tracer:all //tracer/analysis/... //tracer/export/... "${servers[@]}" \
