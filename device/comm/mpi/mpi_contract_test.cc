@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "device/comm/communicator_contract.h"
-#include "device/comm/mpi/mpi_rank.h"
+#include "device/comm/exchange_communicator.h"
+#include "device/comm/mpi/mpi_transport.h"
 #include "device/comm/mpi/mpirun_for_test.h"
 #include "device/host/host_device.h"
 
@@ -60,16 +61,15 @@ INSTANTIATE_TEST_SUITE_P(Mpi, CommunicatorContract,
                              [] { return std::make_shared<OneOfSeveral>(); }}),
                          ContractName);
 
-TEST(MpiRank, RefusesASecondOne) {
-  EXPECT_EQ(MakeMpiRank(ThisProcess().device.get(), {}).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+TEST(MpiTransport, RefusesASecondOne) {
+  EXPECT_EQ(JoinMpi({}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(MpiRank, RefusesPiecesThatAreNone) {
+TEST(MpiTransport, RefusesPiecesThatAreNone) {
   for (const int64_t bytes : {int64_t{0}, int64_t{-1}, int64_t{1} << 31}) {
     MpiOptions options;
     options.piece_bytes = bytes;
-    EXPECT_EQ(MakeMpiRank(ThisProcess().device.get(), options).status().code(),
+    EXPECT_EQ(JoinMpi(options).status().code(),
               absl::StatusCode::kInvalidArgument);
   }
 }
@@ -85,10 +85,16 @@ int RunRank(int argc, char** argv) {
   if (!device.ok()) return 1;
   ThisProcess().device = *std::move(device);
   MpiOptions options;
-  options.communicator.time_limit_ns = 60'000'000'000;
   // Second argument: pieces so small that most messages are cut.
   if (argc > 2) options.piece_bytes = std::atoll(argv[2]);
-  auto communicator = MakeMpiRank(ThisProcess().device.get(), options);
+  auto transport = JoinMpi(options);
+  if (!transport.ok()) {
+    std::fprintf(stderr, "%s\n", transport.status().ToString().c_str());
+    return 1;
+  }
+  auto communicator = ExchangeCommunicator::Create(
+      ThisProcess().device.get(), *std::move(transport),
+      {.time_limit_ns = 60'000'000'000});
   if (!communicator.ok()) {
     std::fprintf(stderr, "%s\n", communicator.status().ToString().c_str());
     return 1;

@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "device/comm/mpi/mpi_rank.h"
+#include "device/comm/exchange_communicator.h"
+#include "device/comm/mpi/mpi_transport.h"
 #include "device/comm/mpi/mpirun_for_test.h"
 #include "device/host/host_device.h"
 
@@ -20,7 +21,10 @@ namespace {
 TEST(MpiLarge, MessageOfMoreThanTwoGibibytesArrives) {
   auto device = HostDevice::Create({.memory_bytes = 0});
   ASSERT_TRUE(device.ok()) << device.status();
-  auto comm = MakeMpiRank(device->get(), {});
+  auto transport = JoinMpi({});
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  auto comm =
+      ExchangeCommunicator::Create(device->get(), *std::move(transport), {});
   ASSERT_TRUE(comm.ok()) << comm.status();
   constexpr int64_t kWords = (int64_t{1} << 28) + 12'345;
   std::vector<uint64_t> data(kWords);

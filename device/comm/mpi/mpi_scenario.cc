@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "device/comm/mpi/mpi_rank.h"
+#include "device/comm/exchange_communicator.h"
+#include "device/comm/mpi/mpi_transport.h"
 #include "device/host/host_device.h"
 
 namespace castor {
@@ -23,9 +24,15 @@ namespace {
 int Run(const std::string& scenario, int64_t limit_ms) {
   auto device = HostDevice::Create({.memory_bytes = 1 << 20});
   if (!device.ok()) return 1;
-  MpiOptions options;
-  options.communicator.time_limit_ns = limit_ms * 1'000'000;
-  auto made = MakeMpiRank(device->get(), options);
+  auto transport = JoinMpi({});
+  if (!transport.ok()) {
+    std::fprintf(stderr, "no rank: %s\n",
+                 transport.status().ToString().c_str());
+    return 1;
+  }
+  auto made =
+      ExchangeCommunicator::Create(device->get(), *std::move(transport),
+                                   {.time_limit_ns = limit_ms * 1'000'000});
   if (!made.ok()) {
     std::fprintf(stderr, "no rank: %s\n", made.status().ToString().c_str());
     return 1;

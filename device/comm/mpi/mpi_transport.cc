@@ -1,4 +1,4 @@
-#include "device/comm/mpi/mpi_rank.h"
+#include "device/comm/mpi/mpi_transport.h"
 
 // MPI's C++ bindings are long gone, but not from every header.
 #define OMPI_SKIP_MPICXX 1
@@ -22,7 +22,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "device/comm/exchange_communicator.h"
 #include "device/comm/mpi/watch.h"
 #include "device/comm/transport.h"
 
@@ -258,12 +257,10 @@ absl::StatusOr<std::unique_ptr<Watch>> MakeWatch(MPI_Comm comm, int rank,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Communicator>> MakeMpiRank(
-    Device* device, const MpiOptions& options) {
-  CASTOR_RETURN_IF_ERROR(Check(options.communicator));
+absl::StatusOr<std::unique_ptr<Transport>> JoinMpi(const MpiOptions& options) {
   if (options.piece_bytes < 1 || options.piece_bytes > (int64_t{1} << 30)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("MPI rank: pieces of ", options.piece_bytes,
+        absl::StrCat("MPI: pieces of ", options.piece_bytes,
                      " bytes; from 1 to 2^30 will do"));
   }
   static std::atomic<bool> used{false};
@@ -271,7 +268,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeMpiRank(
   MPI_Initialized(&initialized);
   if (used.exchange(true) || initialized) {
     return absl::FailedPreconditionError(
-        "MPI rank: MPI was initialised before in this process, and it can be "
+        "MPI was initialised before in this process, and it can be "
         "once only");
   }
   int provided = 0;
@@ -280,7 +277,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeMpiRank(
       "initialising"));
   if (provided < MPI_THREAD_SERIALIZED) {
     return absl::FailedPreconditionError(
-        "MPI rank: this MPI cannot be called from more than one thread "
+        "this MPI cannot be called from more than one thread "
         "(MPI_THREAD_SERIALIZED)");
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -293,11 +290,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeMpiRank(
   MPI_Comm_size(comm, &world_size);
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Watch> watch,
                           MakeWatch(comm, rank, world_size, options));
-  return ExchangeCommunicator::Create(
-      device,
-      std::make_unique<MpiTransport>(comm, rank, world_size,
-                                     options.piece_bytes, std::move(watch)),
-      options.communicator);
+  return std::make_unique<MpiTransport>(comm, rank, world_size,
+                                        options.piece_bytes, std::move(watch));
 }
 
 }  // namespace castor

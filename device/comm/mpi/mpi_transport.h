@@ -1,16 +1,17 @@
-// A rank that is a process started by mpirun (or srun), over MPI.
+// Messages between ranks that are processes started by mpirun (or srun), over
+// MPI.
 //
 // MPI carries messages between pairs of ranks, out of and into host memory; no
 // CUDA-aware build, no MPI thread of its own and none of MPI's collectives is
-// relied on: the device's network stream is the thread that makes progress. Any
-// MPI-3 will do; tested with Open MPI 4.1.
+// relied on once the ranks have found each other: whoever polls the transport
+// makes the progress. Any MPI-3 will do; tested with Open MPI 4.1.
 //
 // Failures: MPI gives a process no chance when a peer dies, so a Watch
 // (watch.h) stands beside it. After a failure MPI is not called again, not even
 // to finalise it: the process should report the error and end with a status
 // that is not 0, at which the launcher ends what is left.
-#ifndef CASTOR_DEVICE_COMM_MPI_MPI_RANK_H_
-#define CASTOR_DEVICE_COMM_MPI_MPI_RANK_H_
+#ifndef CASTOR_DEVICE_COMM_MPI_MPI_TRANSPORT_H_
+#define CASTOR_DEVICE_COMM_MPI_MPI_TRANSPORT_H_
 
 #include <cstdint>
 #include <functional>
@@ -18,12 +19,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "device/comm/communicator.h"
+#include "device/comm/transport.h"
 
 namespace castor {
 
 struct MpiOptions {
-  CommunicatorOptions communicator;
   // Messages go in pieces of at most this (MPI counts in int).
   int64_t piece_bytes = int64_t{1} << 30;
   // Told of a rank's death, on one of those that are left; see watch.h. By
@@ -32,14 +32,13 @@ struct MpiOptions {
   bool take_sigterm = true;
 };
 
-// This process's rank. Initialises MPI, and finalises it with the communicator,
-// so one per process, made and destroyed by the same thread. All ranks call it
+// This process's transport. Initialises MPI, and finalises it with Close, so
+// one per process, made and closed by the same thread. All ranks call it
 // together; it waits for them. FailedPrecondition: a second one, or MPI is in
 // use already. InvalidArgument: bad options. Unavailable: the ranks cannot
 // reach each other.
-absl::StatusOr<std::unique_ptr<Communicator>> MakeMpiRank(
-    Device* device, const MpiOptions& options);
+absl::StatusOr<std::unique_ptr<Transport>> JoinMpi(const MpiOptions& options);
 
 }  // namespace castor
 
-#endif  // CASTOR_DEVICE_COMM_MPI_MPI_RANK_H_
+#endif  // CASTOR_DEVICE_COMM_MPI_MPI_TRANSPORT_H_

@@ -1,0 +1,200 @@
+#include "device/comm/rank_group.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "device/comm/exchange_communicator.h"
+#include "device/comm/mpi/mpi_transport.h"
+
+namespace castor {
+namespace {
+
+constexpr uint32_t kMagic = 0x47524f31;  // the protocol's version
+constexpr int64_t kMaxTextBytes = int64_t{1} << 24;
+
+// As it crosses the network, between equal machines.
+struct Header {
+  uint32_t magic;
+  uint32_t key_bytes;
+  int64_t text_bytes;
+  char key[112];
+};
+static_assert(sizeof(Header) == 128);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Join(
+    const LaunchEnv& launch, const CommunicatorOptions& options) {
+  CASTOR_RETURN_IF_ERROR(Check(options));
+  if (launch.world_size == 1) {
+    return std::make_unique<RankGroup>(nullptr, options);
+  }
+  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, JoinMpi({}));
+  auto group = std::make_unique<RankGroup>(std::move(transport), options);
+  if (group->world_size() != launch.world_size ||
+      group->rank() != launch.rank) {
+    return absl::UnavailableError(absl::StrCat(
+        LauncherName(launch.launcher), " started this process as rank ",
+        launch.rank, " of ", launch.world_size, ", and MPI says rank ",
+        group->rank(), " of ", group->world_size(),
+        ": start the ranks by the mpirun of the MPI that castor is built "
+        "with"));
+  }
+  return group;
+}
+
+RankGroup::RankGroup(std::unique_ptr<Transport> transport,
+                     const CommunicatorOptions& options)
+    : transport_(std::move(transport)), options_(options) {
+  if (transport_ == nullptr) return;
+  rank_ = transport_->rank();
+  world_size_ = transport_->world_size();
+}
+
+RankGroup::~RankGroup() {
+  if (transport_ == nullptr) return;
+  const bool orderly =
+      failure_.ok() && Exchange("the group's end", "").status().ok();
+  if (!orderly) transport_->Abandon();
+  transport_->Close(orderly);
+}
+
+absl::StatusOr<std::vector<std::string>> RankGroup::Exchange(
+    absl::string_view key, absl::string_view mine) {
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (world_size_ == 1) return std::vector<std::string>{std::string(mine)};
+  if (transport_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("\"", key,
+                     "\" is asked of a group that has its communicator: ask "
+                     "that"));
+  }
+  if (static_cast<int64_t>(mine.size()) > kMaxTextBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", key, "\": a text of ", mine.size(),
+                     " bytes; at most ", kMaxTextBytes, " are exchanged"));
+  }
+  auto texts = TryExchange(key, mine);
+  if (!texts.ok()) {
+    transport_->Announce(texts.status());  // no effect if it came from there
+    const absl::Status first = transport_->Failure();
+    failure_ = first.ok() ? texts.status() : first;
+    return failure_;
+  }
+  return texts;
+}
+
+absl::StatusOr<std::vector<std::string>> RankGroup::TryExchange(
+    absl::string_view key, absl::string_view mine) {
+  key = key.substr(0, sizeof(Header::key));
+  Header header = {};
+  header.magic = kMagic;
+  header.key_bytes = static_cast<uint32_t>(key.size());
+  header.text_bytes = static_cast<int64_t>(mine.size());
+  std::memcpy(header.key, key.data(), key.size());
+  std::vector<Header> headers(world_size_);
+  const auto for_others = [&](auto&& start) -> absl::Status {
+    for (int i = 1; i < world_size_; ++i) {
+      CASTOR_RETURN_IF_ERROR(start((rank_ + i) % world_size_));
+    }
+    return absl::OkStatus();
+  };
+  CASTOR_RETURN_IF_ERROR(for_others([&](int p) -> absl::Status {
+    CASTOR_RETURN_IF_ERROR(
+        transport_->Receive(p, Lane::kHeader, &headers[p], sizeof(Header), p));
+    return transport_->Send(p, Lane::kHeader, &header, sizeof(Header), p);
+  }));
+  CASTOR_RETURN_IF_ERROR(Finish(2 * (world_size_ - 1), key));
+
+  std::vector<std::string> texts(world_size_);
+  texts[rank_] = std::string(mine);
+  int messages = 0;
+  CASTOR_RETURN_IF_ERROR(for_others([&](int p) -> absl::Status {
+    const Header& theirs = headers[p];
+    if (theirs.magic != kMagic || theirs.key_bytes > sizeof(Header::key) ||
+        theirs.text_bytes < 0 || theirs.text_bytes > kMaxTextBytes) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", p,
+                       " sends no header of this program's: all "
+                       "ranks must run the same one"));
+    }
+    const absl::string_view called(theirs.key, theirs.key_bytes);
+    if (called != key) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the ranks disagree: rank ", rank_, " is at \"", key,
+                       "\", rank ", p, " at \"", called, "\""));
+    }
+    texts[p].resize(theirs.text_bytes);
+    if (theirs.text_bytes > 0) {
+      ++messages;
+      CASTOR_RETURN_IF_ERROR(transport_->Receive(
+          p, Lane::kPayload, texts[p].data(), theirs.text_bytes, p));
+    }
+    if (mine.empty()) return absl::OkStatus();
+    ++messages;
+    return transport_->Send(p, Lane::kPayload, mine.data(),
+                            static_cast<int64_t>(mine.size()), p);
+  }));
+  CASTOR_RETURN_IF_ERROR(Finish(messages, key));
+  return texts;
+}
+
+absl::Status RankGroup::Finish(int messages, absl::string_view key) {
+  using Clock = std::chrono::steady_clock;
+  const auto until =
+      Clock::now() + std::chrono::nanoseconds(options_.time_limit_ns);
+  // The tokens that were waited for, twice each at the most.
+  std::vector<int64_t> done;
+  while (static_cast<int>(done.size()) < messages) {
+    const int64_t left_ns =
+        std::chrono::nanoseconds(until - Clock::now()).count();
+    if (left_ns <= 0) {
+      return absl::UnavailableError(absl::StrCat(
+          "not all ranks came to \"", key, "\" within ",
+          options_.time_limit_ns / 1'000'000'000, " s of rank ", rank_));
+    }
+    CASTOR_RETURN_IF_ERROR(transport_->Poll(left_ns, /*hot=*/false, &done));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankGroup::Agree(absl::string_view key, const absl::Status& mine) {
+  if (world_size_ == 1) return mine;
+  CASTOR_ASSIGN_OR_RETURN(
+      const std::vector<std::string> all,
+      Exchange(key, mine.ok() ? ""
+                              : absl::StrCat(static_cast<int>(mine.code()), " ",
+                                             mine.message())));
+  const auto bad = std::find_if(all.begin(), all.end(),
+                                [](const auto& text) { return !text.empty(); });
+  if (bad == all.end()) return absl::OkStatus();
+  const size_t space = bad->find(' ');
+  int code = 0;
+  if (space == std::string::npos ||
+      !absl::SimpleAtoi(bad->substr(0, space), &code)) {
+    return absl::InternalError("a rank's status cannot be read");
+  }
+  const bool same = std::count(all.begin(), all.end(), *bad) == world_size_;
+  return absl::Status(
+      static_cast<absl::StatusCode>(code),
+      absl::StrCat(same ? "" : absl::StrCat("rank ", bad - all.begin(), ": "),
+                   bad->substr(space + 1)));
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::MakeCommunicator(
+    Device* device) {
+  if (transport_ == nullptr) {
+    return absl::FailedPreconditionError(
+        world_size_ == 1 ? "a group of one needs no communicator"
+                         : "the group's communicator was made before");
+  }
+  CASTOR_RETURN_IF_ERROR(failure_);
+  return ExchangeCommunicator::Create(device, std::move(transport_), options_);
+}
+
+}  // namespace castor
