@@ -22,8 +22,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "device/comm/mpi/watch.h"
 #include "device/comm/transport.h"
+#include "device/comm/watch.h"
 
 namespace castor {
 namespace {

@@ -1,4 +1,4 @@
-#include "device/comm/mpi/sigterm.h"
+#include "device/comm/sigterm.h"
 
 #include <signal.h>
 #include <unistd.h>

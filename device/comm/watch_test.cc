@@ -1,4 +1,4 @@
-#include "device/comm/mpi/watch.h"
+#include "device/comm/watch.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "device/comm/mpi/sigterm.h"
+#include "device/comm/sigterm.h"
 
 namespace castor {
 namespace {

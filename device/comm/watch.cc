@@ -1,11 +1,8 @@
-#include "device/comm/mpi/watch.h"
+#include "device/comm/watch.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -14,14 +11,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "device/comm/mpi/sigterm.h"
+#include "device/comm/sigterm.h"
+#include "device/comm/socket.h"
 
 namespace castor {
 
@@ -63,45 +61,12 @@ struct FrameHeader {
   uint32_t text_bytes;
 };
 
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 absl::Status SystemError(absl::string_view what) {
-  return absl::UnavailableError(
-      absl::StrCat("watch: ", what, ": ", std::strerror(errno)));
-}
-
-bool WaitFor(int fd, short events, int64_t limit_ns) {
-  pollfd entry = {.fd = fd, .events = events, .revents = 0};
-  const int64_t until = NowNs() + limit_ns;
-  while (true) {
-    const int64_t left_ns = until - NowNs();
-    if (left_ns <= 0) return false;
-    const int ready = poll(&entry, 1, static_cast<int>(left_ns / kMsNs) + 1);
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
-  }
-}
-
-bool ReadAll(int fd, void* data, size_t bytes, int64_t limit_ns) {
-  const int64_t until = NowNs() + limit_ns;
-  char* at = static_cast<char*>(data);
-  while (bytes > 0) {
-    if (!WaitFor(fd, POLLIN, until - NowNs())) return false;
-    const ssize_t got = recv(fd, at, bytes, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got <= 0) return false;
-    at += got;
-    bytes -= got;
-  }
-  return true;
+  return SocketError(absl::StrCat("watch: ", what));
 }
 
 // Of a few hundred bytes, which fit into the socket's buffer.
-bool WriteAll(int fd, const void* data, size_t bytes) {
+bool WriteNow(int fd, const void* data, size_t bytes) {
   return send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) ==
          static_cast<ssize_t>(bytes);
 }
@@ -128,18 +93,6 @@ std::string Name(const Hello& hello) {
       ")");
 }
 
-// What is sent is urgent; who no longer answers is found within ten seconds.
-void Configure(int fd) {
-  const auto set = [fd](int level, int name, int value) {
-    setsockopt(fd, level, name, &value, sizeof(value));
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 3);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
-
 void AddOwnAddresses(Endpoint* endpoint) {
   constexpr uint16_t kRoom = sizeof(endpoint->addresses) / sizeof(uint32_t);
   ifaddrs* list = nullptr;
@@ -154,12 +107,6 @@ void AddOwnAddresses(Endpoint* endpoint) {
         reinterpret_cast<const sockaddr_in*>(at->ifa_addr)->sin_addr.s_addr;
   }
   freeifaddrs(list);
-}
-
-std::string AddressText(uint32_t address, uint16_t port) {
-  char text[INET_ADDRSTRLEN] = "";
-  inet_ntop(AF_INET, &address, text, sizeof(text));
-  return absl::StrCat(text, ":", ntohs(port));
 }
 
 }  // namespace
@@ -184,25 +131,33 @@ absl::StatusOr<std::unique_ptr<Watch>> Watch::Create(
   return watch;
 }
 
+absl::StatusOr<std::unique_ptr<Watch>> Watch::Adopt(
+    int rank, int world_size, const WatchOptions& options,
+    std::vector<WatchPeer> peers) {
+  std::unique_ptr<Watch> watch(new Watch(rank, world_size, options));
+  for (WatchPeer& peer : peers) {
+    watch->peers_.push_back({.rank = peer.rank,
+                             .socket = std::move(peer.socket),
+                             .who = std::move(peer.who),
+                             .received = {}});
+  }
+  CASTOR_RETURN_IF_ERROR(watch->Start());
+  return watch;
+}
+
 absl::Status Watch::Listen(Endpoint* endpoint) {
   if (getrandom(endpoint->secret, sizeof(endpoint->secret), 0) !=
       sizeof(endpoint->secret)) {
     return SystemError("no random numbers");
   }
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (listener_ < 0) return SystemError("no socket");
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr =
-      htonl(options_.same_machine ? INADDR_LOOPBACK : INADDR_ANY);
-  socklen_t size = sizeof(address);
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener_, plain, size) != 0 ||
-      listen(listener_, std::max(world_size_, 16)) != 0 ||
-      getsockname(listener_, plain, &size) != 0) {
-    return SystemError("rank 0 cannot listen");
-  }
-  endpoint->port = address.sin_port;
+  // IPv4, as the addresses in `endpoint`.
+  auto listener = options_.same_machine
+                      ? ListenOnLoopback(AF_INET, 0, std::max(world_size_, 16))
+                      : ListenOnAll(0, std::max(world_size_, 16));
+  CASTOR_RETURN_IF_ERROR(Annotate("watch: rank 0", listener.status()));
+  listener_ = *std::move(listener);
+  endpoint->port =
+      htons(static_cast<uint16_t>(LocalAddress(listener_.fd()).port()));
   if (options_.same_machine) {
     endpoint->addresses[endpoint->num_addresses++] = htonl(INADDR_LOOPBACK);
   } else {
@@ -212,10 +167,10 @@ absl::Status Watch::Listen(Endpoint* endpoint) {
 }
 
 absl::Status Watch::AcceptAll(const Endpoint& endpoint) {
-  const int64_t until = NowNs() + options_.connect_limit_ns;
+  const int64_t until = SteadyNowNs() + options_.connect_limit_ns;
   const Hello mine = MakeHello(0, endpoint);
   while (static_cast<int>(peers_.size()) + 1 < world_size_) {
-    if (!WaitFor(listener_, POLLIN, until - NowNs())) {
+    if (!WaitForSocket(listener_.fd(), POLLIN, until)) {
       std::string missing;
       for (int rank = 1; rank < world_size_; ++rank) {
         if (std::none_of(peers_.begin(), peers_.end(),
@@ -227,30 +182,27 @@ absl::Status Watch::AcceptAll(const Endpoint& endpoint) {
           "watch: no connection from rank ", missing,
           "; rank 0 must be reachable by TCP from every rank's machine"));
     }
-    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd < 0) continue;
-    Configure(fd);
+    Socket socket = AcceptNow(listener_.fd());
+    if (!socket) continue;
     Hello hello = {};
-    const bool known =
-        ReadAll(fd, &hello, sizeof(hello), kGreetingMs * kMsNs) &&
-        IsFriend(hello, endpoint) && hello.rank > 0 &&
-        hello.rank < world_size_ && WriteAll(fd, &mine, sizeof(mine));
-    if (!known) {
-      close(fd);  // not one of ours
-      continue;
-    }
+    const bool known = ReadAll(socket.fd(), &hello, sizeof(hello),
+                               SteadyNowNs() + kGreetingMs * kMsNs)
+                           .ok() &&
+                       IsFriend(hello, endpoint) && hello.rank > 0 &&
+                       hello.rank < world_size_ &&
+                       WriteNow(socket.fd(), &mine, sizeof(mine));
+    if (!known) continue;  // not one of ours
     // A rank that gave up one address and came by another.
-    peers_.erase(std::remove_if(peers_.begin(), peers_.end(),
-                                [&](const Peer& peer) {
-                                  if (peer.rank != hello.rank) return false;
-                                  close(peer.socket);
-                                  return true;
-                                }),
+    peers_.erase(std::remove_if(
+                     peers_.begin(), peers_.end(),
+                     [&](const Peer& peer) { return peer.rank == hello.rank; }),
                  peers_.end());
-    peers_.push_back(
-        {.rank = hello.rank, .socket = fd, .who = Name(hello), .received = {}});
+    peers_.push_back({.rank = hello.rank,
+                      .socket = std::move(socket),
+                      .who = Name(hello),
+                      .received = {}});
   }
-  close(std::exchange(listener_, -1));
+  listener_.Reset();
   return absl::OkStatus();
 }
 
@@ -258,41 +210,30 @@ absl::Status Watch::Connect(const Endpoint& endpoint) {
   const Hello mine = MakeHello(rank_, endpoint);
   std::string tried;
   for (int i = 0; i < endpoint.num_addresses; ++i) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = endpoint.port;
-    address.sin_addr.s_addr = endpoint.addresses[i];
-    const int fd =
-        socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return SystemError("no socket");
-    Configure(fd);
-    int error = 0;
-    if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) !=
-        0) {
-      error = errno;
-      if (error == EINPROGRESS) {
-        socklen_t size = sizeof(error);
-        if (!WaitFor(fd, POLLOUT, kGreetingMs * kMsNs)) {
-          error = ETIMEDOUT;
-        } else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
-          error = errno;
-        }
-      }
-    }
+    SocketAddress address;
+    auto* const v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+    v4->sin_family = AF_INET;
+    v4->sin_port = endpoint.port;
+    v4->sin_addr.s_addr = endpoint.addresses[i];
+    absl::StatusOr<Socket> socket =
+        ConnectTo(address, SteadyNowNs() + kGreetingMs * kMsNs);
     // Rank 0 greets one after the other.
     Hello hello = {};
-    if (error == 0 && WriteAll(fd, &mine, sizeof(mine)) &&
-        ReadAll(fd, &hello, sizeof(hello), options_.connect_limit_ns) &&
+    if (socket.ok() && WriteNow(socket->fd(), &mine, sizeof(mine)) &&
+        ReadAll(socket->fd(), &hello, sizeof(hello),
+                SteadyNowNs() + options_.connect_limit_ns)
+            .ok() &&
         IsFriend(hello, endpoint) && hello.rank == 0) {
-      peers_.push_back(
-          {.rank = 0, .socket = fd, .who = Name(hello), .received = {}});
+      peers_.push_back({.rank = 0,
+                        .socket = *std::move(socket),
+                        .who = Name(hello),
+                        .received = {}});
       return absl::OkStatus();
     }
-    close(fd);
-    absl::StrAppend(
-        &tried, tried.empty() ? "" : ", ",
-        AddressText(address.sin_addr.s_addr, endpoint.port), " (",
-        error == 0 ? "not rank 0 of this run" : std::strerror(error), ")");
+    absl::StrAppend(&tried, tried.empty() ? "" : ", ",
+                    socket.ok()
+                        ? address.ToString() + ": not rank 0 of this run"
+                        : std::string(socket.status().message()));
   }
   return absl::UnavailableError(absl::StrCat(
       "watch: rank ", rank_, " cannot connect to rank 0; tried ",
@@ -300,9 +241,9 @@ absl::Status Watch::Connect(const Endpoint& endpoint) {
 }
 
 absl::Status Watch::Start() {
-  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_ < 0) return SystemError("no event");
-  has_sigterm_ = options_.take_sigterm && TakeSigterm(wake_);
+  wake_ = Socket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return SystemError("no event");
+  has_sigterm_ = options_.take_sigterm && TakeSigterm(wake_.fd());
   thread_ = std::thread([this] { Loop(); });
   return absl::OkStatus();
 }
@@ -311,22 +252,20 @@ Watch::~Watch() {
   if (thread_.joinable()) {
     stop_.store(true);
     const uint64_t one = 1;
-    CASTOR_CHECK(write(wake_, &one, sizeof(one)) == sizeof(one));
+    CASTOR_CHECK(write(wake_.fd(), &one, sizeof(one)) == sizeof(one));
     thread_.join();
   }
   if (has_sigterm_) GiveSigtermBack();
-  for (const Peer& peer : peers_) {
-    if (peer.socket >= 0) close(peer.socket);
-  }
-  if (listener_ >= 0) close(listener_);
-  if (wake_ >= 0) close(wake_);
 }
 
 bool Watch::Record(const absl::Status& reason) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (!failure_.ok()) return false;
-  failure_ = reason;
-  failed_.store(true, std::memory_order_release);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_.ok()) return false;
+    failure_ = reason;
+    failed_.store(true, std::memory_order_release);
+  }
+  if (options_.on_failure) options_.on_failure();
   return true;
 }
 
@@ -356,8 +295,8 @@ void Watch::SendToAll(uint32_t type, const absl::Status& status,
   std::lock_guard<std::mutex> lock(send_mutex_);
   for (const Peer& peer : peers_) {
     // Who cannot be told is gone, or will find out by the time limit.
-    if (peer.socket >= 0 && peer.rank != except_rank) {
-      WriteAll(peer.socket, frame.data(), frame.size());
+    if (peer.socket && peer.rank != except_rank) {
+      WriteNow(peer.socket.fd(), frame.data(), frame.size());
     }
   }
 }
@@ -376,11 +315,14 @@ void Watch::HandleFrame(Peer& peer, uint32_t type, int32_t code,
 void Watch::HandleEnd(Peer& peer) {
   {
     std::lock_guard<std::mutex> lock(send_mutex_);
-    close(std::exchange(peer.socket, -1));
+    peer.socket.Reset();
   }
   // A connection that is closed with words unread may lose the last ones sent.
   if (peer.left || left_.load()) return;
-  const std::string text = absl::StrCat(peer.who, " died");
+  const std::string text = absl::StrCat(
+      peer.who, peer.silent ? " does not answer any more: its machine or the "
+                              "network between is down"
+                            : " died");
   const absl::Status reason = absl::UnavailableError(text);
   if (!Record(reason)) return;
   if (rank_ == 0) SendToAll(kFail, reason, peer.rank);
@@ -392,9 +334,14 @@ void Watch::HandleEnd(Peer& peer) {
 
 bool Watch::Read(Peer& peer) {
   char buffer[4096];
-  const ssize_t got = recv(peer.socket, buffer, sizeof(buffer), MSG_DONTWAIT);
+  const ssize_t got =
+      recv(peer.socket.fd(), buffer, sizeof(buffer), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (got <= 0) return false;
+  if (got <= 0) {
+    // Keep-alive gave up, or a router did.
+    peer.silent = got < 0 && errno != ECONNRESET;
+    return false;
+  }
   peer.received.append(buffer, got);
   while (peer.received.size() >= sizeof(FrameHeader)) {
     FrameHeader header;
@@ -413,16 +360,18 @@ void Watch::Loop() {
   int64_t sigterm_ns = 0;  // when it came
   while (!stop_.load()) {
     std::vector<pollfd> entries = {
-        {.fd = wake_, .events = POLLIN, .revents = 0}};
+        {.fd = wake_.fd(), .events = POLLIN, .revents = 0}};
     for (const Peer& peer : peers_) {
       // A negative descriptor is passed over.
-      entries.push_back({.fd = peer.socket, .events = POLLIN, .revents = 0});
+      entries.push_back(
+          {.fd = peer.socket.fd(), .events = POLLIN, .revents = 0});
     }
     const int timeout_ms = sigterm_ns == 0 ? -1 : 10;
     if (poll(entries.data(), entries.size(), timeout_ms) < 0) continue;
     if (entries[0].revents != 0) {
       uint64_t count;
-      [[maybe_unused]] const ssize_t got = read(wake_, &count, sizeof(count));
+      [[maybe_unused]] const ssize_t got =
+          read(wake_.fd(), &count, sizeof(count));
     }
     for (size_t i = 0; i < peers_.size(); ++i) {
       if (entries[i + 1].revents != 0 && !Read(peers_[i])) {
@@ -430,7 +379,7 @@ void Watch::Loop() {
       }
     }
     if (has_sigterm_ && SigtermCame()) {
-      const int64_t now_ns = NowNs();
+      const int64_t now_ns = SteadyNowNs();
       if (sigterm_ns == 0) sigterm_ns = now_ns;
       const int64_t waited_ns = now_ns - sigterm_ns;
       if (waited_ns > (failed() ? kGraceNs : kNewsNs)) EndBySigterm();

@@ -1,7 +1,7 @@
 // A SIGTERM that waits a moment. Launchers send one to every rank when one rank
 // has died; by default it would end them before they can say what happened.
-#ifndef CASTOR_DEVICE_COMM_MPI_SIGTERM_H_
-#define CASTOR_DEVICE_COMM_MPI_SIGTERM_H_
+#ifndef CASTOR_DEVICE_COMM_SIGTERM_H_
+#define CASTOR_DEVICE_COMM_SIGTERM_H_
 
 namespace castor {
 
@@ -21,4 +21,4 @@ void EndBySigterm();
 
 }  // namespace castor
 
-#endif  // CASTOR_DEVICE_COMM_MPI_SIGTERM_H_
+#endif  // CASTOR_DEVICE_COMM_SIGTERM_H_

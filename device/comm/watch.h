@@ -1,19 +1,20 @@
 // How processes learn at once that one of them has died or given up.
 //
-// MPI says nothing of a peer's end until a launcher kills everybody. So each
-// rank holds one TCP connection to rank 0, over which nothing is said as long
-// as all is well. When a process ends, however it ends, its system closes the
-// connection: rank 0 knows within milliseconds which rank it was and tells the
-// others. If rank 0 ends, all others see it themselves. A machine that vanishes
-// is found by TCP's keep-alive within ten seconds.
+// MPI says nothing of a peer's end until a launcher kills everybody, and who
+// only waits for a message over TCP hears of nothing. So each rank holds one
+// TCP connection to rank 0, over which nothing is said as long as all is well.
+// When a process ends, however it ends, its system closes the connection: rank
+// 0 knows within milliseconds which rank it was and tells the others. If rank 0
+// ends, all others see it themselves. A machine that vanishes is found by TCP's
+// keep-alive within ten seconds.
 //
 // When the ranks share a machine, rank 0 listens on loopback only; otherwise on
 // all its addresses, and takes only connections that show the run's secret.
 //
 // Threads: a thread of its own does the watching; every method may be called by
 // any thread.
-#ifndef CASTOR_DEVICE_COMM_MPI_WATCH_H_
-#define CASTOR_DEVICE_COMM_MPI_WATCH_H_
+#ifndef CASTOR_DEVICE_COMM_WATCH_H_
+#define CASTOR_DEVICE_COMM_WATCH_H_
 
 #include <atomic>
 #include <cstdint>
@@ -28,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "device/comm/socket.h"
 
 namespace castor {
 
@@ -42,10 +44,19 @@ struct WatchOptions {
   // the ranks that are left: the launcher may end them all before they can say
   // it themselves.
   std::function<void(absl::string_view text)> on_death;
+  // Told that Failure() is no longer OK, once, by whichever thread found out.
+  std::function<void()> on_failure;
   // On SIGTERM, which launchers send to all others when a rank has died, give
   // the process a moment to learn of the death and to end by itself; then end
   // it. Only where the program has no handler of its own.
   bool take_sigterm = true;
+};
+
+// A rank to which this one is connected already.
+struct WatchPeer {
+  int rank = 0;
+  Socket socket;    // non-blocking
+  std::string who;  // "rank 2 (process 4711 on node7)"
 };
 
 class Watch {
@@ -56,6 +67,12 @@ class Watch {
   // All ranks call it together. Unavailable: the ranks could not connect.
   static absl::StatusOr<std::unique_ptr<Watch>> Create(
       int rank, int world_size, const WatchOptions& options, Share share);
+
+  // Over connections that are there: to all others on rank 0, to rank 0 on the
+  // others.
+  static absl::StatusOr<std::unique_ptr<Watch>> Adopt(
+      int rank, int world_size, const WatchOptions& options,
+      std::vector<WatchPeer> peers);
 
   // Without Leave before it, the others see a death.
   ~Watch();
@@ -75,8 +92,9 @@ class Watch {
  private:
   struct Peer {
     int rank = 0;
-    int socket = -1;
+    Socket socket;
     bool left = false;
+    bool silent = false;   // has not ended, as far as is known
     std::string who;       // "rank 2 (process 4711 on node7)"
     std::string received;  // of the next frame
   };
@@ -99,8 +117,8 @@ class Watch {
   const int rank_;
   const int world_size_;
   const WatchOptions options_;
-  int listener_ = -1;
-  int wake_ = -1;  // an event: stop, or SIGTERM has come
+  Socket listener_;
+  Socket wake_;  // an event: stop, or SIGTERM has come
   bool has_sigterm_ = false;
   std::vector<Peer> peers_;  // rank 0: all others; otherwise rank 0
   std::thread thread_;
@@ -115,4 +133,4 @@ class Watch {
 
 }  // namespace castor
 
-#endif  // CASTOR_DEVICE_COMM_MPI_WATCH_H_
+#endif  // CASTOR_DEVICE_COMM_WATCH_H_

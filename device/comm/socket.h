@@ -1,0 +1,95 @@
+// TCP sockets between the ranks of a run, over IPv4 and IPv6.
+//
+// Every wait has an end: times are moments of SteadyNowNs(). A failed call
+// gives Unavailable with the system's words; who calls it adds what for.
+//
+// Threads: any; one socket by one thread at a time.
+#ifndef CASTOR_DEVICE_COMM_SOCKET_H_
+#define CASTOR_DEVICE_COMM_SOCKET_H_
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace castor {
+
+int64_t SteadyNowNs();
+
+// "WHAT: strerror(errno)".
+absl::Status SocketError(absl::string_view what);
+
+// Owns a descriptor; closed with it.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(other.Release()) {}
+  Socket& operator=(Socket&& other) noexcept {
+    if (this != &other) Reset(other.Release());
+    return *this;
+  }
+  ~Socket() { Reset(); }
+
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int Release() { return std::exchange(fd_, -1); }
+  void Reset(int fd = -1);
+
+ private:
+  int fd_ = -1;
+};
+
+// Where a socket is. Of either family.
+struct SocketAddress {
+  sockaddr_storage storage = {};
+
+  bool known() const { return storage.ss_family != AF_UNSPEC; }
+  socklen_t size() const;
+  int port() const;
+  void set_port(int port);
+  // 127.0.0.0/8 or ::1: is reached from this machine alone.
+  bool is_loopback() const;
+  std::string ToString() const;  // "10.0.0.1:29500", "[fe80::1]:29500"
+};
+
+SocketAddress LocalAddress(int fd);
+SocketAddress PeerAddress(int fd);
+
+// All addresses of a name. NotFound: it has none, as far as is known now.
+absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
+                                                   int port);
+
+// On loopback's address alone or on all of this machine's, of both families
+// where it has them. Port 0: any free one. Non-blocking.
+absl::StatusOr<Socket> ListenOnLoopback(int family, int port, int backlog);
+absl::StatusOr<Socket> ListenOnAll(int port, int backlog);
+
+// Takes the next connection, if there is one. Non-blocking, configured.
+Socket AcceptNow(int listener);
+
+// Non-blocking, configured.
+absl::StatusOr<Socket> ConnectTo(const SocketAddress& address,
+                                 int64_t until_ns);
+
+// What is sent goes out at once; a peer that no longer answers is found within
+// ten seconds.
+void ConfigureSocket(int fd);
+
+// False: `until_ns` has come.
+bool WaitForSocket(int fd, short events, int64_t until_ns);
+
+// All of `data`, or an error; a connection that has ended is one.
+absl::Status ReadAll(int fd, void* data, size_t bytes, int64_t until_ns);
+absl::Status WriteAll(int fd, const void* data, size_t bytes, int64_t until_ns);
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_COMM_SOCKET_H_
