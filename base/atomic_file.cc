@@ -1,9 +1,7 @@
 #include "base/atomic_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,24 +12,44 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace castor {
 namespace {
 
-constexpr absl::string_view kMark = ".tmp-";
-
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
+// Whether a live process holds the lock of a file; true also where that cannot
+// be known. `error` is that of opening the file.
+bool IsHeld(const std::string& path, int* error) {
+  *error = 0;
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) {
+    *error = errno;
+    return true;
+  }
+  const bool held = flock(fd, LOCK_EX | LOCK_NB) != 0;
+  close(fd);
+  return held;
 }
 
-bool AllDigits(absl::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+// Whether nobody writes the temporary at `path`, a file or a directory.
+absl::StatusOr<bool> IsStale(const std::string& path) {
+  int error = 0;
+  bool held = IsHeld(path, &error);
+  if (error == EISDIR) {
+    const absl::StatusOr<std::vector<std::string>> names = ListDirectory(path);
+    if (absl::IsNotFound(names.status())) return false;
+    CASTOR_RETURN_IF_ERROR(names.status());
+    held = std::any_of(names->begin(), names->end(), [&](const auto& name) {
+      return IsHeld(absl::StrCat(path, "/", name), &error) &&
+             error != EISDIR && error != ENOENT;
+    });
+  } else if (error == ENOENT) {
+    return false;  // its writer finished meanwhile
+  } else if (error != 0) {
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot open ", path));
+  }
+  return !held;
 }
 
 }  // namespace
@@ -44,8 +62,7 @@ AtomicFile::AtomicFile(std::string path, std::string temporary_path, int fd)
 absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(
     std::string path) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    std::string temporary =
-        absl::StrCat(path, kMark, getpid(), "-", attempt);
+    std::string temporary = TemporaryName(path, attempt);
     const int fd = open(temporary.c_str(),
                         O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) {
@@ -62,7 +79,7 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "cannot create a temporary for ", path,
-      ": 1000 names are taken; remove the files ", path, kMark, "*"));
+      ": 1000 names are taken; remove ", path, ".tmp-*"));
 }
 
 AtomicFile::~AtomicFile() {
@@ -105,27 +122,13 @@ absl::Status AtomicFile::Commit() {
         absl::StrCat(path_, " is committed already"));
   }
   if (fsync(fd_) != 0) return Fail("force to disk", errno);
-  if (rename(temporary_path_.c_str(), path_.c_str()) != 0) {
-    return Fail("rename", errno);
-  }
+  status_ = TakeName(temporary_path_, path_);
+  CASTOR_RETURN_IF_ERROR(status_);
   renamed_ = true;
   // Network file systems may report a failed write only here.
   const int fd = std::exchange(fd_, -1);
   if (close(fd) != 0) return Fail("close", errno);
-  status_ = SyncDirectory(DirectoryOf(path_));
-  return status_;
-}
-
-absl::string_view TemporaryTarget(absl::string_view name) {
-  const size_t mark = name.rfind(kMark);
-  if (mark == absl::string_view::npos || mark == 0) return "";
-  const absl::string_view tail = name.substr(mark + kMark.size());
-  const size_t dash = tail.find('-');
-  if (dash == absl::string_view::npos) return "";
-  if (!AllDigits(tail.substr(0, dash)) || !AllDigits(tail.substr(dash + 1))) {
-    return "";
-  }
-  return name.substr(0, mark);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> RemoveStaleTemporaries(
@@ -135,70 +138,21 @@ absl::StatusOr<std::vector<std::string>> RemoveStaleTemporaries(
                           ListDirectory(directory));
   std::vector<std::string> removed;
   for (const std::string& name : names) {
+    const std::string path = absl::StrCat(directory, "/", name);
+    if (const absl::string_view target = AsideTarget(name);
+        !target.empty() && wanted(target)) {
+      CASTOR_RETURN_IF_ERROR(RestoreAside(directory, name));
+      removed.push_back(name);
+      continue;
+    }
     const absl::string_view target = TemporaryTarget(name);
     if (target.empty() || !wanted(target)) continue;
-    const std::string path = absl::StrCat(directory, "/", name);
-    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
-      if (errno == ENOENT) continue;  // its writer finished meanwhile
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-    }
-    bool is_removed = false;
-    int error = 0;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-      is_removed = unlink(path.c_str()) == 0;
-      // Gone when its writer took the lock away by finishing just now.
-      if (!is_removed && errno != ENOENT) error = errno;
-    }
-    close(fd);
-    if (error != 0) {
-      return absl::ErrnoToStatus(error, absl::StrCat("cannot remove ", path));
-    }
-    if (is_removed) removed.push_back(name);
+    CASTOR_ASSIGN_OR_RETURN(const bool stale, IsStale(path));
+    if (!stale) continue;
+    CASTOR_RETURN_IF_ERROR(RemoveEntry(path));
+    removed.push_back(name);
   }
   return removed;
-}
-
-absl::StatusOr<std::vector<std::string>> ListDirectory(
-    const std::string& directory) {
-  DIR* stream = opendir(directory.c_str());
-  if (stream == nullptr) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("cannot list the directory ", directory));
-  }
-  std::vector<std::string> names;
-  errno = 0;
-  while (const dirent* entry = readdir(stream)) {
-    const absl::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-    errno = 0;
-  }
-  const int error = errno;
-  closedir(stream);
-  if (error != 0) {
-    return absl::ErrnoToStatus(
-        error, absl::StrCat("cannot list the directory ", directory));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-absl::Status SyncDirectory(const std::string& directory) {
-  const int fd =
-      open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("cannot open the directory ", directory));
-  }
-  const bool ok = fsync(fd) == 0;
-  const int error = errno;
-  close(fd);
-  // EINVAL: a file system whose directories cannot be synced on their own.
-  if (!ok && error != EINVAL) {
-    return absl::ErrnoToStatus(
-        error, absl::StrCat("cannot force to disk the directory ", directory));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace castor

@@ -20,14 +20,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/directory_entry.h"
 
 namespace castor {
 
 // Not thread-safe. Destroyed before Commit succeeded, it removes its temporary.
 class AtomicFile {
  public:
-  // The directory of `path` must exist. An existing file at `path` stays until
-  // Commit replaces it.
+  // The directory of `path` must exist. What is at `path` stays until Commit
+  // replaces it, be it a file or a directory.
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(std::string path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -56,22 +57,13 @@ class AtomicFile {
   absl::Status status_;
 };
 
-// The final name that a temporary's name was made for ("a" of "a.tmp-12-0"),
-// or "" when `name` is not a temporary's.
-absl::string_view TemporaryTarget(absl::string_view name);
-
-// Removes the temporaries in `directory` that no live process writes and whose
-// final name `wanted` accepts; returns their names.
+// Removes the temporaries in `directory`, files and directories
+// (atomic_directory.h), that no live process writes and whose final name
+// `wanted` accepts, and ends what TakeName was killed in; returns the names
+// that are gone.
 absl::StatusOr<std::vector<std::string>> RemoveStaleTemporaries(
     const std::string& directory,
     absl::FunctionRef<bool(absl::string_view target)> wanted);
-
-// Names in `directory`, without "." and "..", sorted.
-absl::StatusOr<std::vector<std::string>> ListDirectory(
-    const std::string& directory);
-
-// Forces a directory's entries to the disk.
-absl::Status SyncDirectory(const std::string& directory);
 
 }  // namespace castor
 

@@ -132,15 +132,5 @@ TEST_F(AtomicFileTest, OnlyTemporariesOfTheDeadAreStale) {
   EXPECT_TRUE((*live)->Commit().ok());
 }
 
-TEST(TemporaryTarget, IsTheFinalName) {
-  EXPECT_EQ(TemporaryTarget("a.tmp-12-0"), "a");
-  EXPECT_EQ(TemporaryTarget("a.tmp-1-2.tmp-3-4"), "a.tmp-1-2");
-  for (absl::string_view name :
-       {"a", "a.tmp-", "a.tmp-1", "a.tmp-1-", "a.tmp--1", "a.tmp-1-2x",
-        ".tmp-1-2", ""}) {
-    EXPECT_EQ(TemporaryTarget(name), "") << name;
-  }
-}
-
 }  // namespace
 }  // namespace castor
