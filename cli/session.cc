@@ -249,7 +249,7 @@ absl::Status Session::Save(const std::string& path) {
   metadata.config.model.pretrained.clear();
   metadata.config.model.dropout_overrides.clear();
   return SaveCheckpoint(path, engine_->parameters(), trainer_->store(),
-                        metadata);
+                        metadata, trainer_->communicator());
 }
 
 absl::StatusOr<double> Session::Step() {

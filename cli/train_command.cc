@@ -297,7 +297,8 @@ absl::Status TrainRun::End() {
   TakeReports();
   CASTOR_ASSIGN_OR_RETURN(
       report_.parameters_sha256,
-      ParametersSha256(trainer.parameters(), trainer.store()));
+      ParametersSha256(trainer.parameters(), trainer.store(),
+                       trainer.communicator()));
   if (interrupted.load()) {
     std::printf("interrupted after step %ld%s\n",
                 static_cast<long>(trainer.step()),

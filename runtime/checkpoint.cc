@@ -43,7 +43,8 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
 
 absl::Status SaveCheckpoint(const std::string& path,
                             const Parameters& parameters, ChunkStore& store,
-                            const CheckpointMetadata& metadata) {
+                            const CheckpointMetadata& metadata,
+                            Communicator* communicator) {
   if (store.sharded()) {
     return absl::UnimplementedError(absl::StrCat(
         path, " is not written: the model is shared by several ranks, each of "

@@ -36,7 +36,8 @@ struct CheckpointMetadata {
 // Unimplemented: several ranks share the model.
 absl::Status SaveCheckpoint(const std::string& path,
                             const Parameters& parameters, ChunkStore& store,
-                            const CheckpointMetadata& metadata);
+                            const CheckpointMetadata& metadata,
+                            Communicator* communicator);
 
 // DataLoss, InvalidArgument: what is in the metadata is not ours.
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "kernels/elementwise.h"
@@ -15,38 +16,25 @@ namespace {
 // Elements handled at a time: 1 MiB of floats.
 constexpr int64_t kPiece = 1 << 18;
 
-// A parameter's elements [begin, end), of itself, that lie in this rank's
-// shard.
-struct Range {
-  int64_t begin, end;
-};
-Range OwnRange(const Parameter& parameter, const ChunkLayout& layout) {
-  const int64_t shard = layout.shard_begin(parameter.chunk);
-  const int64_t shard_end = shard + layout.shard_elements(parameter.chunk);
-  return {std::max<int64_t>(0, shard - parameter.offset),
-          std::min(parameter.elements(), shard_end - parameter.offset)};
-}
-
 // One trainable or frozen parameter's elements within the own shard of a
 // chunk's home and states.
 absl::Status FillParameter(const Parameter& parameter,
                            const ChunkLayout& layout, ParameterSource& source,
-                           std::byte* home,
-                           const OptimizerView& states,
+                           std::byte* home, const OptimizerView& states,
                            const ExecContext& context,
                            std::vector<float>& piece) {
   const DType dtype = layout.dtype;
-  const Range own = OwnRange(parameter, layout);
+  const ParameterRange own = ShardOf(parameter, layout, layout.rank);
   for (int64_t begin = own.begin; begin < own.end; begin += kPiece) {
     const int64_t end = std::min(begin + kPiece, own.end);
     const int64_t at =
         parameter.offset + begin - layout.shard_begin(parameter.chunk);
-    float* values = states.master != nullptr ? states.master + at
-                                             : piece.data();
+    float* values =
+        states.master != nullptr ? states.master + at : piece.data();
     CASTOR_RETURN_IF_ERROR(
         source.Read(parameter, OptimizerPart::kMaster, begin, end, values));
-    CASTOR_RETURN_IF_ERROR(kernels::Cast(context, end - begin,
-                                         DType::kFloat32, values, dtype,
+    CASTOR_RETURN_IF_ERROR(kernels::Cast(context, end - begin, DType::kFloat32,
+                                         values, dtype,
                                          home + at * SizeOf(dtype)));
     if (states.master == nullptr) continue;
     CASTOR_RETURN_IF_ERROR(
@@ -57,21 +45,72 @@ absl::Status FillParameter(const Parameter& parameter,
   return absl::OkStatus();
 }
 
-std::vector<const Parameter*> ByName(const Parameters& parameters) {
-  std::vector<const Parameter*> sorted;
-  for (const auto& parameter : parameters) sorted.push_back(parameter.get());
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Parameter* a, const Parameter* b) {
-              return a->name < b->name;
-            });
-  return sorted;
-}
+// Calls `take` with pieces of the own shard of a parameter's values or states.
+class ShardVisitor {
+ public:
+  using Take =
+      absl::FunctionRef<absl::Status(int64_t begin, absl::Span<const float>)>;
+
+  explicit ShardVisitor(ChunkStore* store)
+      : store_(*store),
+        values_(kPiece),
+        narrow_(kPiece * SizeOf(store->layout().dtype)) {}
+
+  absl::Status Visit(const Parameter& parameter, OptimizerPart part,
+                     Take take) {
+    const ChunkLayout& layout = store_.layout();
+    const ParameterRange own = ShardOf(parameter, layout, layout.rank);
+    for (int64_t begin = own.begin; begin < own.end; begin += kPiece) {
+      const int64_t end = std::min(begin + kPiece, own.end);
+      CASTOR_RETURN_IF_ERROR(Read(parameter, part, begin, end));
+      CASTOR_RETURN_IF_ERROR(
+          take(begin, absl::MakeConstSpan(values_.data(), end - begin)));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Read(const Parameter& parameter, OptimizerPart part,
+                    int64_t begin, int64_t end) {
+    const int64_t at = parameter.offset + begin;
+    const int64_t size = end - begin;
+    if (parameter.trainable) {
+      return store_.ReadOptimizer(parameter.chunk, part, at, at + size,
+                                  values_.data());
+    }
+    CASTOR_RETURN_IF_ERROR(
+        store_.ReadHome(parameter.chunk, at, at + size, narrow_.data()));
+    return kernels::Cast({&pool_}, size, store_.layout().dtype, narrow_.data(),
+                         DType::kFloat32, values_.data());
+  }
+
+  ChunkStore& store_;
+  ThreadPool pool_{1};
+  std::vector<float> values_;
+  std::vector<std::byte> narrow_;
+};
 
 }  // namespace
 
-absl::Status InitialValues::Read(const Parameter& parameter,
-                                 OptimizerPart part, int64_t begin,
-                                 int64_t end, float* out) {
+ParameterRange ShardOf(const Parameter& parameter, const ChunkLayout& layout,
+                       int rank) {
+  const int64_t shard_elements = layout.shard_elements(parameter.chunk);
+  const int64_t begin = rank * shard_elements - parameter.offset;
+  return {std::max<int64_t>(0, begin),
+          std::min(parameter.elements(), begin + shard_elements)};
+}
+
+std::vector<const Parameter*> ByName(const Parameters& parameters) {
+  std::vector<const Parameter*> sorted;
+  for (const auto& parameter : parameters) sorted.push_back(parameter.get());
+  std::sort(
+      sorted.begin(), sorted.end(),
+      [](const Parameter* a, const Parameter* b) { return a->name < b->name; });
+  return sorted;
+}
+
+absl::Status InitialValues::Read(const Parameter& parameter, OptimizerPart part,
+                                 int64_t begin, int64_t end, float* out) {
   const ExecContext context{&pool_};
   if (part != OptimizerPart::kMaster) {
     return kernels::FillConstant(context, end - begin, 0, out);
@@ -95,17 +134,16 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
   for (int64_t i = 0; i < layout.num_chunks(); ++i) {
     const ChunkId id(i);
     CASTOR_RETURN_IF_ERROR(store.Fill(
-        id,
-        [&](std::byte* home, const OptimizerView& states) -> absl::Status {
+        id, [&](std::byte* home, const OptimizerView& states) -> absl::Status {
           // Padding takes part in nothing but the copies; it is 0.
           std::memset(home, 0, layout.shard_bytes(id));
           if (states.master != nullptr) {
             std::memset(states.master, 0, 3 * states.elements * sizeof(float));
           }
           for (ParamId parameter : layout.chunk(id).parameters) {
-            CASTOR_RETURN_IF_ERROR(
-                FillParameter(*parameters[parameter.value], layout, source,
-                              home, states, context, piece));
+            CASTOR_RETURN_IF_ERROR(FillParameter(*parameters[parameter.value],
+                                                 layout, source, home, states,
+                                                 context, piece));
           }
           return absl::OkStatus();
         }));
@@ -118,51 +156,65 @@ absl::Status VisitModelState(
     absl::FunctionRef<absl::Status(const Parameter&, OptimizerPart, int64_t,
                                    absl::Span<const float>)>
         take) {
-  ThreadPool pool(1);
-  const ExecContext context{&pool};
-  const DType dtype = store.layout().dtype;
-  std::vector<float> values(kPiece);
-  std::vector<std::byte> narrow(kPiece * SizeOf(dtype));
+  ShardVisitor visitor(&store);
   for (const Parameter* parameter : ByName(parameters)) {
     for (const OptimizerPart part :
          {OptimizerPart::kMaster, OptimizerPart::kM, OptimizerPart::kV}) {
       const bool state = part != OptimizerPart::kMaster;
       if (state && !(with_states && parameter->trainable)) continue;
-      const Range own = OwnRange(*parameter, store.layout());
-      for (int64_t begin = own.begin; begin < own.end; begin += kPiece) {
-        const int64_t end = std::min(begin + kPiece, own.end);
-        const int64_t at = parameter->offset + begin;
-        const int64_t size = end - begin;
-        if (parameter->trainable) {
-          CASTOR_RETURN_IF_ERROR(store.ReadOptimizer(
-              parameter->chunk, part, at, at + size, values.data()));
-        } else {
-          CASTOR_RETURN_IF_ERROR(
-              store.ReadHome(parameter->chunk, at, at + size, narrow.data()));
-          CASTOR_RETURN_IF_ERROR(kernels::Cast(context, size, dtype,
-                                               narrow.data(), DType::kFloat32,
-                                               values.data()));
-        }
-        CASTOR_RETURN_IF_ERROR(take(*parameter, part, begin,
-                                    absl::MakeConstSpan(values.data(), size)));
-      }
+      CASTOR_RETURN_IF_ERROR(visitor.Visit(
+          *parameter, part, [&](int64_t begin, absl::Span<const float> values) {
+            return take(*parameter, part, begin, values);
+          }));
     }
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ParametersSha256(const Parameters& parameters,
-                                             ChunkStore& store) {
-  Sha256 hash;
-  CASTOR_RETURN_IF_ERROR(VisitModelState(
-      parameters, store, /*with_states=*/false,
-      [&](const Parameter&, OptimizerPart, int64_t,
-          absl::Span<const float> values) {
-        hash.Update(values.data(),
-                    static_cast<int64_t>(values.size() * sizeof(float)));
-        return absl::OkStatus();
-      }));
-  return hash.HexDigest();
+                                             ChunkStore& store,
+                                             Communicator* communicator) {
+  const ChunkLayout& layout = store.layout();
+  CASTOR_CHECK(layout.world_size ==
+               (communicator == nullptr ? 1 : communicator->world_size()));
+  ShardVisitor visitor(&store);
+  Sha256 sum;
+  Sha256::State state = sum.state();
+  int holder = 0;  // of the sum
+  // The next owner needs it alone, but all have to know of its way.
+  const auto hand_over = [&]() -> absl::Status {
+    if (communicator == nullptr) return absl::OkStatus();
+    state = sum.state();
+    CASTOR_ASSIGN_OR_RETURN(
+        const Fence done,
+        communicator->Broadcast("sum of the parameters", 0, holder,
+                                state.data(), sizeof(state)));
+    CASTOR_RETURN_IF_ERROR(communicator->device().Synchronize(done));
+    sum.set_state(state);
+    return absl::OkStatus();
+  };
+  for (const Parameter* parameter : ByName(parameters)) {
+    for (int rank = 0; rank < layout.world_size; ++rank) {
+      const ParameterRange shard = ShardOf(*parameter, layout, rank);
+      if (shard.begin >= shard.end) continue;
+      if (rank != holder) {
+        CASTOR_RETURN_IF_ERROR(hand_over());
+        holder = rank;
+      }
+      if (rank != layout.rank) continue;
+      const absl::Status added = visitor.Visit(
+          *parameter, OptimizerPart::kMaster,
+          [&](int64_t, absl::Span<const float> values) {
+            sum.Update(values.data(),
+                       static_cast<int64_t>(values.size() * sizeof(float)));
+            return absl::OkStatus();
+          });
+      if (!added.ok() && communicator != nullptr) communicator->Fail(added);
+      CASTOR_RETURN_IF_ERROR(added);
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(hand_over());
+  return sum.HexDigest();
 }
 
 }  // namespace castor

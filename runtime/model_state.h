@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/thread_pool.h"
+#include "device/comm/communicator.h"
 #include "memory/exec/chunk_store.h"
 #include "runtime/parameter.h"
 
@@ -48,6 +50,20 @@ using Parameters = std::vector<std::unique_ptr<Parameter>>;
 absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
                         ParameterSource& source);
 
+// A parameter's elements [begin, end), of itself; none: begin >= end.
+struct ParameterRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Those that lie in rank `rank`'s shard of its chunk. One range, for a
+// parameter lies whole in one chunk, and a shard is an even cut of that.
+ParameterRange ShardOf(const Parameter& parameter, const ChunkLayout& layout,
+                       int rank);
+
+// In the order of their names, which is that of VisitModelState.
+std::vector<const Parameter*> ByName(const Parameters& parameters);
+
 // Calls `take` with consecutive pieces of each parameter's values or states:
 // parameters in the order of their names, for each kMaster, then (trainable
 // ones, if `with_states`) kM, kV. With several ranks only those of this rank's
@@ -60,10 +76,13 @@ absl::Status VisitModelState(
                                    absl::Span<const float> values)>
         take);
 
-// SHA-256 over all parameters (with several ranks: this one's) in the order of
-// their names, little-endian fp32, in lower-case hexadecimal.
+// SHA-256 over all parameters in the order of their names, little-endian fp32,
+// in lower-case hexadecimal. Null on one rank; with several, all call it, and
+// each gets that of the whole model: the sum goes from owner to owner, 112
+// bytes at a time, the values stay where they are.
 absl::StatusOr<std::string> ParametersSha256(const Parameters& parameters,
-                                             ChunkStore& store);
+                                             ChunkStore& store,
+                                             Communicator* communicator);
 
 }  // namespace castor
 

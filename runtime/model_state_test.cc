@@ -57,7 +57,7 @@ struct Stored {
     parameters.push_back(std::move(parameter));
   }
   std::string Hash() {
-    auto hash = ParametersSha256(parameters, *store);
+    auto hash = ParametersSha256(parameters, *store, nullptr);
     EXPECT_TRUE(hash.ok()) << hash.status();
     return *hash;
   }

@@ -51,7 +51,8 @@ absl::Status Save(const std::string& path, const TrainingCase& c,
                         {.state = {.step = trainer.step(),
                                    .samples = samples,
                                    .seed = static_cast<int64_t>(c.seed >> 1)},
-                         .config = ConfigOf(c)});
+                         .config = ConfigOf(c)},
+                        trainer.communicator());
 }
 
 // The case, going on after what the file holds.

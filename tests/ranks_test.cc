@@ -88,7 +88,8 @@ TEST(Ranks, WriteNoCheckpointOfTheirPartAlone) {
   absl::Status saved;
   const auto result = RunTraining(
       Small(PlacementPolicy::kCpu, 2), [&](Trainer& trainer) {
-        saved = SaveCheckpoint(path, trainer.parameters(), trainer.store(), {});
+        saved = SaveCheckpoint(path, trainer.parameters(), trainer.store(), {},
+                               trainer.communicator());
         return absl::OkStatus();
       });
   ASSERT_TRUE(result.ok()) << result.status();

@@ -63,7 +63,8 @@ absl::StatusOr<Shapes> Train(PlacementPolicy policy, int64_t budget,
     shapes.h2d_bytes.push_back(report.h2d_bytes);
   }
   CASTOR_ASSIGN_OR_RETURN(
-      shapes.sha256, ParametersSha256(engine.parameters(), trainer->store()));
+      shapes.sha256,
+      ParametersSha256(engine.parameters(), trainer->store(), nullptr));
   shapes.device_peak_bytes = trainer->arena_stats().peak_bytes;
   return shapes;
 }

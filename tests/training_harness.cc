@@ -120,13 +120,18 @@ absl::StatusOr<TrainingResult> RunRank(
   result.admission = trainer.admission();
   result.device_peak_bytes = trainer.arena_stats().peak_bytes;
   result.compactions = trainer.arena_stats().compactions;
+  CASTOR_ASSIGN_OR_RETURN(
+      result.parameters_sha256,
+      ParametersSha256(trainer.parameters(), trainer.store(),
+                       trainer.communicator()));
   if (inspect) CASTOR_RETURN_IF_ERROR(inspect(trainer));
   return result;
 }
 
 namespace {
 
-// As ParametersSha256 and StateSha256 of one rank that has all of them.
+// Sums the state up as one rank that has all of it would, and holds
+// ParametersSha256 to that.
 absl::Status HashState(std::vector<StatePiece> pieces, TrainingResult* result) {
   std::sort(pieces.begin(), pieces.end(),
             [](const StatePiece& a, const StatePiece& b) {
@@ -155,7 +160,12 @@ absl::Status HashState(std::vector<StatePiece> pieces, TrainingResult* result) {
     }
     before = &piece;
   }
-  result->parameters_sha256 = parameters.HexDigest();
+  if (const std::string whole = parameters.HexDigest();
+      result->parameters_sha256 != whole) {
+    return absl::InternalError(
+        absl::StrCat("ParametersSha256 is ", result->parameters_sha256,
+                     ", that of the ranks' shards together ", whole));
+  }
   result->state_sha256 = state.HexDigest();
   return absl::OkStatus();
 }
@@ -165,6 +175,7 @@ absl::Status CheckAgreement(const TrainingResult& a, const TrainingResult& b) {
       a.refusal_message != b.refusal_message || a.losses != b.losses ||
       a.gradient_norm != b.gradient_norm ||
       a.evaluation_loss != b.evaluation_loss ||
+      a.parameters_sha256 != b.parameters_sha256 ||
       a.reports.size() != b.reports.size()) {
     return absl::InternalError("ranks have different results");
   }

@@ -1,6 +1,10 @@
+// OpenSSL 3 would have us use EVP_Digest*, whose sums cannot leave the process
+// (until 4.0). SHA256_CTX is plain data, documented as such, and the same code
+// adds to it.
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "runtime/io/sha256.h"
 
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
 #include <string>
 
@@ -10,37 +14,33 @@
 namespace castor {
 namespace {
 
-EVP_MD_CTX* Context(void* context) {
-  return static_cast<EVP_MD_CTX*>(context);
+static_assert(sizeof(Sha256::State) == sizeof(SHA256_CTX) &&
+              alignof(Sha256::State) >= alignof(SHA256_CTX));
+
+// Compiled with -fno-strict-aliasing.
+SHA256_CTX* Context(Sha256::State& state) {
+  return reinterpret_cast<SHA256_CTX*>(state.data());
 }
 
 }  // namespace
 
-// libcrypto's digest calls fail only without memory or on misuse.
-Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  CASTOR_CHECK(context_ != nullptr);
-  CASTOR_CHECK(
-      EVP_DigestInit_ex(Context(context_), EVP_sha256(), nullptr) == 1);
-}
-
-Sha256::~Sha256() { EVP_MD_CTX_free(Context(context_)); }
+// The calls fail on misuse only.
+Sha256::Sha256() { CASTOR_CHECK(SHA256_Init(Context(state_)) == 1); }
 
 void Sha256::Update(const void* data, int64_t size_bytes) {
-  CASTOR_CHECK(context_ != nullptr && size_bytes >= 0);
+  CASTOR_CHECK(!ended_ && size_bytes >= 0);
   if (size_bytes == 0) return;
-  CASTOR_CHECK(EVP_DigestUpdate(Context(context_), data,
-                                static_cast<size_t>(size_bytes)) == 1);
+  CASTOR_CHECK(SHA256_Update(Context(state_), data,
+                             static_cast<size_t>(size_bytes)) == 1);
 }
 
 std::string Sha256::HexDigest() {
-  CASTOR_CHECK(context_ != nullptr);
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  CASTOR_CHECK(EVP_DigestFinal_ex(Context(context_), digest, &size) == 1);
-  EVP_MD_CTX_free(Context(context_));
-  context_ = nullptr;
+  CASTOR_CHECK(!ended_);
+  ended_ = true;
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  CASTOR_CHECK(SHA256_Final(digest, Context(state_)) == 1);
   return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest), size));
+      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
 }
 
 }  // namespace castor

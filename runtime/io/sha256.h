@@ -2,6 +2,7 @@
 #ifndef CASTOR_RUNTIME_IO_SHA256_H_
 #define CASTOR_RUNTIME_IO_SHA256_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -9,12 +10,16 @@
 
 namespace castor {
 
-// The digest depends on the bytes alone, not on how they are cut into pieces.
-// Not thread-safe.
+// The digest depends on the bytes alone, not on how they are cut into pieces,
+// nor on who added which. Not thread-safe.
 class Sha256 {
  public:
+  // A sum that is under way, to be handed to another process of the same
+  // program, which goes on with it.
+  using State = std::array<uint32_t, 28>;
+
   Sha256();
-  ~Sha256();
+  explicit Sha256(const State& state) : state_(state) {}
   Sha256(const Sha256&) = delete;
   Sha256& operator=(const Sha256&) = delete;
 
@@ -23,11 +28,15 @@ class Sha256 {
     Update(bytes.data(), static_cast<int64_t>(bytes.size()));
   }
 
+  const State& state() const { return state_; }
+  void set_state(const State& state) { state_ = state; }
+
   // 64 lower-case hexadecimal digits. Ends the sum: no call may follow.
   std::string HexDigest();
 
  private:
-  void* context_;  // EVP_MD_CTX; null after HexDigest
+  State state_;  // a SHA256_CTX
+  bool ended_ = false;
 };
 
 }  // namespace castor

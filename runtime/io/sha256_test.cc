@@ -15,10 +15,12 @@ std::string Of(absl::string_view bytes) {
 
 // Expected values: the examples that NIST publishes with FIPS 180-4.
 TEST(Sha256, MatchesTheStandardsExamples) {
-  EXPECT_EQ(Of(""), "e3b0c44298fc1c149afbf4c8996fb924"
-                    "27ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(Of("abc"), "ba7816bf8f01cfea414140de5dae2223"
-                       "b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(Of(""),
+            "e3b0c44298fc1c149afbf4c8996fb924"
+            "27ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(Of("abc"),
+            "ba7816bf8f01cfea414140de5dae2223"
+            "b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(Of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
             "248d6a61d20638b8e5c026930c3e6039"
             "a33ce45964ff2167f6ecedd419db06c1");
@@ -38,6 +40,18 @@ TEST(Sha256, DoesNotDependOnTheCut) {
       sum.Update(nullptr, 0);
     }
     EXPECT_EQ(sum.HexDigest(), whole) << piece;
+  }
+}
+
+TEST(Sha256, GoesOnElsewhere) {
+  std::string bytes;
+  for (int i = 0; i < 1000; ++i) bytes.push_back(static_cast<char>(i * 7));
+  for (size_t cut : {0u, 1u, 63u, 64u, 65u, 500u, 1000u}) {
+    Sha256 first;
+    first.Update(absl::string_view(bytes).substr(0, cut));
+    Sha256 second(first.state());
+    second.Update(absl::string_view(bytes).substr(cut));
+    EXPECT_EQ(second.HexDigest(), Of(bytes)) << cut;
   }
 }
 

@@ -48,7 +48,7 @@ absl::Status RoundTrip(const std::string& directory, DType dtype,
              [&](Trainer& trainer) -> absl::Status {
                CASTOR_RETURN_IF_ERROR(SaveCheckpoint(
                    checkpoint, trainer.parameters(), trainer.store(),
-                   {.state = {}, .config = config}));
+                   {.state = {}, .config = config}, trainer.communicator()));
                CASTOR_ASSIGN_OR_RETURN(const auto reader,
                                        CheckpointReader::Open(checkpoint));
                return ExportCheckpoint(*reader, trainer.parameters(), model,
