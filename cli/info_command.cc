@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "device/host/host_device.h"
-#include "memory/exec/host_memory.h"
+#include "device/topology/memory_limits.h"
 
 namespace castor::cli {
 namespace {

@@ -107,8 +107,13 @@ absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
         "peak, in operator \"", refusal.op, "\", it needs ",
         FormatBytes(refusal.peak_bytes), " of activations and workspace beside ",
         FormatBytes(refusal.resident_bytes), " of parameters, gradients and "
-        "optimizer states in device and host memory together; train a smaller "
-        "model, or on a machine with more memory"));
+        "optimizer states in device and host memory together",
+        memory.machine_share_bytes > 0
+            ? absl::StrCat(", and its share as one of the machine's ranks is ",
+                           FormatBytes(memory.machine_share_bytes),
+                           "; start fewer ranks on a machine")
+            : "",
+        "; train a smaller model, or on a machine with more memory"));
   }
   const bool device = refusal.tier == "device";
   const int64_t budget = device ? memory.device_bytes : memory.host_bytes;

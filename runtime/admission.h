@@ -20,6 +20,9 @@ struct MemoryOptions {
   int64_t device_bytes = kUnlimitedBytes;
   int64_t host_bytes = kUnlimitedBytes;
   int64_t pinned_bytes = kUnlimitedBytes;  // the pool takes what homes need
+  // What a rank may take of its machine's memory, where others share it. 0: all
+  // of it.
+  int64_t machine_share_bytes = 0;
   int64_t chunk_bytes = 0;                 // 0: searched
   double gpu_margin_mem_ratio = 1.0;
   int64_t warmup_steps = 1;

@@ -52,6 +52,32 @@ TEST(Refusal, ListsChangesThatWouldHelp) {
                "or with a smaller batch"});
 }
 
+TEST(Refusal, OfTheMachineNamesTheShareOfARank) {
+  const Refusal refusal = RefusalOf("machine");
+  const std::string alone(RefusalStatus(refusal, {}, {}).message());
+  ExpectParts(alone, {"does not fit the machine", "2.93 KiB of activations"});
+  EXPECT_FALSE(absl::StrContains(alone, "share"));
+  const absl::Status shared =
+      RefusalStatus(refusal, {.machine_share_bytes = 4096}, {});
+  EXPECT_TRUE(absl::IsResourceExhausted(shared));
+  ExpectParts(shared.message(), {"its share as one of the machine's ranks is "
+                                 "4.00 KiB; start fewer ranks on a machine"});
+}
+
+TEST(MachineRefusal, ComparesDeviceAndHostTogether) {
+  AdmissionReport report;
+  report.device.activations = 1000;
+  report.device.parameters = 2000;
+  report.host.optimizer_states = 3000;
+  report.peak_operator = "op";
+  EXPECT_FALSE(MachineRefusal(report, 6000).has_value());
+  const auto why = MachineRefusal(report, 5999);
+  ASSERT_TRUE(why.has_value());
+  EXPECT_EQ(why->tier, "machine");
+  EXPECT_EQ(why->peak_bytes, 1000);
+  EXPECT_EQ(why->resident_bytes, 5000);
+}
+
 TEST(Refusal, OfTheHostNamesItsBudget) {
   const absl::Status status =
       RefusalStatus(RefusalOf("host"),

@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "device/topology/memory_limits.h"
 #include "memory/plan/admission.h"
 #include "memory/plan/planner.h"
 #include "runtime/trainer.h"
@@ -202,7 +203,10 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
                 accumulate(), &admission_);
     }
   }
-  if (const auto why = MachineRefusal(admission_, PhysicalMemoryBytes());
+  const int64_t machine_bytes = memory.machine_share_bytes > 0
+                                    ? memory.machine_share_bytes
+                                    : PhysicalMemoryBytes();
+  if (const auto why = MachineRefusal(admission_, machine_bytes);
       why.has_value()) {
     refuse(*training, *why);
     return RefusalStatus(*why, memory, {});

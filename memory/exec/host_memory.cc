@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -219,20 +218,6 @@ void HostMemory::GiveToPool(int64_t offset, int64_t bytes) {
 HostMemoryStats HostMemory::stats() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return stats_;
-}
-
-int64_t PhysicalMemoryBytes() {
-  int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
-                  static_cast<int64_t>(sysconf(_SC_PAGESIZE));
-  // "max" where there is no limit, which does not read as a number.
-  for (const char* path : {"/sys/fs/cgroup/memory.max",
-                           "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    int64_t limit = 0;
-    if (std::ifstream(path) >> limit && limit > 0) {
-      bytes = std::min(bytes, limit);
-    }
-  }
-  return bytes;
 }
 
 }  // namespace castor

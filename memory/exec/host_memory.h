@@ -60,10 +60,6 @@ class HostBlock {
   bool pinned_ = false;
 };
 
-// What this process may use of the machine's memory: the least of the machine's
-// own and its control group's limit.
-int64_t PhysicalMemoryBytes();
-
 struct HostMemoryOptions {
   int64_t budget_bytes = 0;  // kUnlimitedBytes: no bound but the system's
   // The pool's size, rounded up to pages; at most the budget. 0: no pool.

@@ -1,0 +1,54 @@
+// What a machine is made of, from hwloc: packages, NUMA nodes, cores,
+// processors.
+#ifndef CASTOR_DEVICE_TOPOLOGY_TOPOLOGY_H_
+#define CASTOR_DEVICE_TOPOLOGY_TOPOLOGY_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/topology/place.h"
+
+struct hwloc_topology;
+
+namespace castor {
+
+class Topology {
+ public:
+  // Of the machine that this process runs on, with the parts that it may not
+  // use. Internal: hwloc cannot read it.
+  static absl::StatusOr<Topology> OfThisMachine();
+  // One that hwloc makes up ("package:2 core:4 pu:2"). InvalidArgument.
+  static absl::StatusOr<Topology> Synthetic(const std::string& description);
+
+  int packages() const;
+  int cores() const;
+  int processors() const;
+
+  // The place of a process that may run on `bound`; empty: on all processors.
+  // Host, machine and memory's limits are left empty.
+  // InvalidArgument: none of `bound` is there.
+  absl::StatusOr<Place> PlaceOf(const ProcessorSet& bound) const;
+
+  // What the calling process may run on. Of a topology made up, all.
+  ProcessorSet Binding() const;
+  // Binds the calling process, with the threads it has and will have.
+  // FailedPrecondition: the system does not allow it.
+  absl::Status Bind(const ProcessorSet& processors) const;
+
+ private:
+  struct Deleter {
+    void operator()(hwloc_topology* topology) const;
+  };
+  static absl::StatusOr<Topology> Load(const std::string& synthetic);
+
+  std::unique_ptr<hwloc_topology, Deleter> topology_;
+};
+
+// Where this process is.
+absl::StatusOr<Place> PlaceOfThisProcess(const Topology& topology);
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_TOPOLOGY_TOPOLOGY_H_
