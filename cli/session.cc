@@ -140,7 +140,7 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
                     .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
                     .warmup_steps = memory.warmup_steps,
                     .prefetch = memory.prefetch};
-  options.threads = static_cast<int>(config.device.threads);
+  options.threads = ThreadsOf(config.device);
   options.bus_bytes_per_s = config.device.bus_gbps * 1e9;
   options.checkpoint_activations =
       memory.activation_checkpointing == ActivationCheckpointing::kBlock;

@@ -49,7 +49,7 @@ RunRecord DescribeRun(const Config& config) {
   run.host_budget_bytes = config.memory.host_memory;
   run.steps = config.steps;
   run.tokens_per_step = TokensPerStep(config);
-  run.threads = config.device.threads;
+  run.threads = ThreadsOf(config.device);
   return run;
 }
 

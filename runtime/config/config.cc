@@ -179,7 +179,6 @@ void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
 }
 
 void ReadDevice(JsonReader reader, DeviceConfig* device) {
-  device->threads = AvailableProcessors();
   ReadEnum(reader, "type", kDevices, &device->type);
   reader.Int("threads", &device->threads, {.min = 1, .max = kMaxThreads});
   reader.Double("bus_gbps", &device->bus_gbps, {.min = 0, .max = 1e6});
@@ -313,6 +312,11 @@ void ReadConfig(JsonReader& root, const std::string& base_dir, int world_size,
 }
 
 }  // namespace
+
+int ThreadsOf(const DeviceConfig& device) {
+  return device.threads == 0 ? AvailableProcessors()
+                             : static_cast<int>(device.threads);
+}
 
 absl::StatusOr<Config> ParseConfig(absl::string_view text,
                                    const std::string& base_dir,

@@ -121,7 +121,9 @@ struct DeviceConfig {
   // "cuda" is read here; whether the build and the machine have it is for
   // whoever opens the device.
   DeviceType type = DeviceType::kHost;
-  int64_t threads = 0;  // absent: processors this process may run on
+  // Of each rank. 0 is absent: see ThreadsOf; under several ranks, this rank's
+  // share of its machine (device/topology/share.h).
+  int64_t threads = 0;
   // Each direction of the emulated bus, in 1e9 bytes per second. 0 or absent:
   // as fast as memory is.
   double bus_gbps = 0;
@@ -129,11 +131,16 @@ struct DeviceConfig {
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
 
+// At least 1: the processors this process may run on, unless `threads` is set.
+int ThreadsOf(const DeviceConfig& device);
+
 enum class ActivationCheckpointing : uint8_t { kNone, kBlock };
 
 struct MemoryConfig {
   PlacementPolicy placement_policy = PlacementPolicy::kAuto;
-  // Hard caps, in bytes; 0 is a budget too (which admits nothing).
+  // Hard caps, in bytes; 0 is a budget too (which admits nothing). device_memory
+  // is each rank's; host_memory and pinned_memory are a machine's, whose ranks
+  // divide them equally.
   int64_t device_memory = kUnlimitedBytes;
   int64_t host_memory = kUnlimitedBytes;
   int64_t pinned_memory = int64_t{512} << 20;

@@ -101,6 +101,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->scheduler.cos_min_ratio, 0.1);
   EXPECT_EQ(config->dtype(), DType::kBFloat16);
   EXPECT_EQ(config->device.threads, 2);
+  EXPECT_EQ(ThreadsOf(config->device), 2);
   EXPECT_EQ(config->device.bus_gbps, 8);
   EXPECT_EQ(config->memory.placement_policy, PlacementPolicy::kCpu);
   EXPECT_EQ(config->memory.device_memory, 48 << 20);
@@ -118,7 +119,8 @@ TEST(Config, DefaultsAreThoseOfTheHeader) {
   const auto config = Parse(kMinimal);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->data.sequence_length, 16);  // n_positions
-  EXPECT_EQ(config->device.threads, AvailableProcessors());
+  EXPECT_EQ(config->device.threads, 0);
+  EXPECT_EQ(ThreadsOf(config->device), AvailableProcessors());
   EXPECT_EQ(config->train_micro_batch_size_per_gpu, 4);
   EXPECT_EQ(config->scheduler.type, SchedulerType::kConstant);
   EXPECT_EQ(config->dtype(), DType::kFloat32);
@@ -137,6 +139,7 @@ TEST(Config, SurvivesItsOwnJson) {
            {"scheduler={\"type\":\"WarmupDecayLR\"}", "steps=2000"},
            {"model={\"pretrained\":\"hf\",\"embd_pdrop\":0}",
             "data.sequence_length=null"},
+           {"device.threads=null"},
            {"device={\"type\":\"cuda\"}", "bf16=null", "data.validation=null"},
            {"optimizer.params.lr=0.1", "gradient_clipping=0.3333333333333333"},
        }) {

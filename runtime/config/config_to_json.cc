@@ -130,7 +130,9 @@ std::string ConfigToJson(const Config& config) {
                   {"hysteresis", config.fp16.hysteresis},
                   {"min_loss_scale", config.fp16.min_loss_scale}};
   json["device"] = {{"type", Name(config_names::kDevices, config.device.type)},
-                    {"threads", config.device.threads},
+                    {"threads", config.device.threads == 0
+                                    ? Ordered(nullptr)
+                                    : Ordered(config.device.threads)},
                     {"bus_gbps", config.device.bus_gbps}};
   json["memory"] = MemoryJson(config.memory);
   json["steps_per_print"] = config.steps_per_print;
