@@ -1,5 +1,5 @@
 // What every implementation of Communicator promises (communicator.h), as one
-// test suite: an implementation joins by instantiating it with a RankGroup.
+// test suite: an implementation joins by instantiating it with a TestedRanks.
 // What happens when a rank fails is tested beside each implementation.
 #ifndef CASTOR_DEVICE_COMM_COMMUNICATOR_CONTRACT_H_
 #define CASTOR_DEVICE_COMM_COMMUNICATOR_CONTRACT_H_
@@ -16,21 +16,21 @@ namespace castor {
 
 // Ranks that the suite can use. All of them run the same tests in the same
 // order; some may do so in other processes.
-class RankGroup {
+class TestedRanks {
  public:
-  virtual ~RankGroup() = default;
+  virtual ~TestedRanks() = default;
   virtual int world_size() const = 0;
   // Calls `body` for each rank that lives in this process, at the same time,
   // and returns when all have come back. A test that fails on one rank fails.
   virtual void Run(const std::function<void(Communicator&)>& body) = 0;
 };
 
-struct RankGroupFactory {
+struct TestedRanksFactory {
   std::string name;
-  std::function<std::shared_ptr<RankGroup>()> create;
+  std::function<std::shared_ptr<TestedRanks>()> create;
 };
 
-class CommunicatorContract : public testing::TestWithParam<RankGroupFactory> {
+class CommunicatorContract : public testing::TestWithParam<TestedRanksFactory> {
  protected:
   void SetUp() override {
     group_ = GetParam().create();
@@ -39,11 +39,11 @@ class CommunicatorContract : public testing::TestWithParam<RankGroupFactory> {
   void Run(const std::function<void(Communicator&)>& body) {
     group_->Run(body);
   }
-  std::shared_ptr<RankGroup> group_;
+  std::shared_ptr<TestedRanks> group_;
 };
 
 inline std::string ContractName(
-    const testing::TestParamInfo<RankGroupFactory>& info) {
+    const testing::TestParamInfo<TestedRanksFactory>& info) {
   return info.param.name;
 }
 

@@ -24,7 +24,7 @@ std::unique_ptr<Device> NewDevice() {
   return device.ok() ? *std::move(device) : nullptr;
 }
 
-class OneRank final : public RankGroup {
+class OneRank final : public TestedRanks {
  public:
   int world_size() const override { return 1; }
   void Run(const std::function<void(Communicator&)>& body) override {
@@ -35,7 +35,7 @@ class OneRank final : public RankGroup {
   }
 };
 
-class ThreadRanks final : public RankGroup {
+class ThreadRanks final : public TestedRanks {
  public:
   explicit ThreadRanks(int world_size) : world_size_(world_size) {}
   int world_size() const override { return world_size_; }
@@ -58,8 +58,8 @@ class ThreadRanks final : public RankGroup {
   const int world_size_;
 };
 
-std::vector<RankGroupFactory> Factories() {
-  std::vector<RankGroupFactory> factories = {
+std::vector<TestedRanksFactory> Factories() {
+  std::vector<TestedRanksFactory> factories = {
       {"single", [] { return std::make_shared<OneRank>(); }}};
   for (int n = 1; n <= 4; ++n) {
     factories.push_back({absl::StrCat("threads", n),

@@ -41,6 +41,12 @@ struct LaunchEnv {
   // Where rank 0 is reached, "" and 0 if the launcher does not say.
   std::string master_address;
   int master_port = 0;
+  // The same for all processes of one start, and for no other; "" if the
+  // launcher does not say.
+  std::string run_id;
+  // Rank 0's alone: a socket of `castor launch` that listens at master_port
+  // already; -1: none.
+  int master_socket = -1;
 
   friend bool operator==(const LaunchEnv&, const LaunchEnv&) = default;
 };

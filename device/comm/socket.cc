@@ -38,20 +38,6 @@ absl::StatusOr<Socket> NewSocket(int family) {
   return socket;
 }
 
-absl::StatusOr<Socket> ListenAt(const SocketAddress& address, int backlog) {
-  CASTOR_ASSIGN_OR_RETURN(Socket socket, NewSocket(address.storage.ss_family));
-  // What a former run left behind (TIME_WAIT) is no hindrance.
-  Set(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (address.storage.ss_family == AF_INET6) {
-    Set(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  }
-  if (bind(socket.fd(), Plain(address), address.size()) != 0 ||
-      listen(socket.fd(), backlog) != 0) {
-    return SocketError(absl::StrCat("listening at ", address.ToString()));
-  }
-  return socket;
-}
-
 }  // namespace
 
 int64_t SteadyNowNs() {
@@ -114,6 +100,14 @@ std::string SocketAddress::ToString() const {
   return absl::StrCat(text, ":", port());
 }
 
+SocketAddress Loopback() {
+  SocketAddress address;
+  auto* const v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  v4->sin_family = AF_INET;
+  v4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
 SocketAddress LocalAddress(int fd) {
   SocketAddress address;
   socklen_t size = sizeof(address.storage);
@@ -155,18 +149,23 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
   return addresses;
 }
 
-absl::StatusOr<Socket> ListenOnLoopback(int family, int port, int backlog) {
-  SocketAddress address;
-  address.storage.ss_family = static_cast<sa_family_t>(family);
-  if (family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(&address.storage)->sin6_addr =
-        in6addr_loopback;
-  } else {
-    reinterpret_cast<sockaddr_in*>(&address.storage)->sin_addr.s_addr =
-        htonl(INADDR_LOOPBACK);
+absl::StatusOr<Socket> ListenAt(const SocketAddress& address, int backlog) {
+  CASTOR_ASSIGN_OR_RETURN(Socket socket, NewSocket(address.storage.ss_family));
+  // What a former run left behind (TIME_WAIT) is no hindrance.
+  Set(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.storage.ss_family == AF_INET6) {
+    Set(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   }
-  address.set_port(port);
-  return ListenAt(address, backlog);
+  if (bind(socket.fd(), Plain(address), address.size()) != 0 ||
+      listen(socket.fd(), backlog) != 0) {
+    const int error = errno;
+    const std::string text = absl::StrCat("listening at ", address.ToString(),
+                                          ": ", std::strerror(error));
+    if (error == EADDRINUSE) return absl::AlreadyExistsError(text);
+    if (error == EACCES) return absl::PermissionDeniedError(text);
+    return absl::UnavailableError(text);
+  }
+  return socket;
 }
 
 absl::StatusOr<Socket> ListenOnAll(int port, int backlog) {
@@ -174,7 +173,7 @@ absl::StatusOr<Socket> ListenOnAll(int port, int backlog) {
   address.storage.ss_family = AF_INET6;
   address.set_port(port);
   absl::StatusOr<Socket> both = ListenAt(address, backlog);
-  if (both.ok() || errno == EADDRINUSE || errno == EACCES) return both;
+  if (both.ok() || !absl::IsUnavailable(both.status())) return both;
   address.storage.ss_family = AF_INET;  // IPv6 is switched off
   return ListenAt(address, backlog);
 }

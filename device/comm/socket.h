@@ -60,6 +60,7 @@ struct SocketAddress {
   std::string ToString() const;  // "10.0.0.1:29500", "[fe80::1]:29500"
 };
 
+SocketAddress Loopback();  // of IPv4, without a port
 SocketAddress LocalAddress(int fd);
 SocketAddress PeerAddress(int fd);
 
@@ -67,9 +68,10 @@ SocketAddress PeerAddress(int fd);
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
                                                    int port);
 
-// On loopback's address alone or on all of this machine's, of both families
-// where it has them. Port 0: any free one. Non-blocking.
-absl::StatusOr<Socket> ListenOnLoopback(int family, int port, int backlog);
+// At one address, or at all of this machine's, of both families where it has
+// them. Port 0: any free one. Non-blocking. AlreadyExists: somebody else
+// listens there. PermissionDenied: the port is not for everybody.
+absl::StatusOr<Socket> ListenAt(const SocketAddress& address, int backlog);
 absl::StatusOr<Socket> ListenOnAll(int port, int backlog);
 
 // Takes the next connection, if there is one. Non-blocking, configured.

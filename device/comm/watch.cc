@@ -152,7 +152,7 @@ absl::Status Watch::Listen(Endpoint* endpoint) {
   }
   // IPv4, as the addresses in `endpoint`.
   auto listener = options_.same_machine
-                      ? ListenOnLoopback(AF_INET, 0, std::max(world_size_, 16))
+                      ? ListenAt(Loopback(), std::max(world_size_, 16))
                       : ListenOnAll(0, std::max(world_size_, 16));
   CASTOR_RETURN_IF_ERROR(Annotate("watch: rank 0", listener.status()));
   listener_ = *std::move(listener);

@@ -35,7 +35,7 @@ Process& ThisProcess() {
   return process;
 }
 
-class OneOfSeveral final : public RankGroup {
+class OneOfSeveral final : public TestedRanks {
  public:
   int world_size() const override {
     return std::atoi(getenv("OMPI_COMM_WORLD_SIZE"));
@@ -56,7 +56,7 @@ class OneOfSeveral final : public RankGroup {
 };
 
 INSTANTIATE_TEST_SUITE_P(Mpi, CommunicatorContract,
-                         testing::Values(RankGroupFactory{
+                         testing::Values(TestedRanksFactory{
                              "processes",
                              [] { return std::make_shared<OneOfSeveral>(); }}),
                          ContractName);

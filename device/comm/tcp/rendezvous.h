@@ -1,0 +1,51 @@
+// How processes that know only their number and rank 0's address come to be
+// connected, each with each.
+//
+//   1. Rank 0 listens at the master's address. Every other rank connects to it,
+//      as often as it takes until rank 0 is there, and says who it is and where
+//      it listens itself.
+//   2. When all have come, rank 0 tells everyone where all are, and the run's
+//      secret. Ranks that do not fit (a number twice, another world size) end
+//      the meeting; what belongs to no run, or to another, is turned away.
+//   3. Each connects to all ranks before it, once for each lane, and takes the
+//      connections of those behind it, if they show the secret.
+//   4. Each tells rank 0 how it went, and rank 0 tells all: connected are all
+//   or
+//      none, and every rank has the same reason.
+//
+// A rank listens at the address of its connection to rank 0. Where that is
+// loopback's the rank shares rank 0's machine, and is reached where rank 0 is.
+//
+// Threads: one. Blocks.
+#ifndef CASTOR_DEVICE_COMM_TCP_RENDEZVOUS_H_
+#define CASTOR_DEVICE_COMM_TCP_RENDEZVOUS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "device/comm/launch_env.h"
+#include "device/comm/socket.h"
+#include "device/comm/transport.h"
+#include "device/comm/watch.h"
+
+namespace castor {
+
+inline constexpr int kNumLanes = 2;
+
+struct Meeting {
+  std::vector<std::string> who;     // by rank: "rank 2 (process 4711 on node7)"
+  std::vector<WatchPeer> controls;  // to rank 0; on rank 0 to all others
+  // By rank * kNumLanes + lane; this rank's are empty.
+  std::vector<Socket> lanes;
+};
+
+// InvalidArgument: the launch says no master's address, or the ranks contradict
+// each other (both are named). Unavailable: a rank did not come within the
+// limit (it is named), or cannot be reached.
+absl::StatusOr<Meeting> Meet(const LaunchEnv& launch, int64_t connect_limit_ns);
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_COMM_TCP_RENDEZVOUS_H_

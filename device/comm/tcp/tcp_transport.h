@@ -1,0 +1,45 @@
+// Messages between ranks that are processes of any launcher, over TCP alone.
+//
+// Each pair of ranks has one connection for each lane, so lanes do not wait for
+// each other. A message is its size (8 bytes) and its bytes, straight from the
+// sender's buffer and into the receiver's; nothing is staged, and what is not
+// wanted yet waits in the system's buffers. Whoever polls the transport makes
+// the progress; a send is over when the system has taken the last byte.
+//
+// Failures: the connections to rank 0 by which the ranks met (rendezvous.h)
+// stay, and a Watch (watch.h) listens to them from a thread of its own, so a
+// death is known within milliseconds, also between collectives. A machine that
+// vanishes, or a network that is cut, is found within ten seconds.
+#ifndef CASTOR_DEVICE_COMM_TCP_TCP_TRANSPORT_H_
+#define CASTOR_DEVICE_COMM_TCP_TCP_TRANSPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "device/comm/launch_env.h"
+#include "device/comm/transport.h"
+
+namespace castor {
+
+struct TcpOptions {
+  // How long ranks wait for those that were started later.
+  int64_t connect_limit_ns = 30'000'000'000;
+  // Told of a rank's death, on one of those that are left; see watch.h. By
+  // default a line to standard error.
+  std::function<void(absl::string_view text)> on_death;
+  bool take_sigterm = true;
+};
+
+// This process's transport. All ranks call it together; it waits for them.
+// InvalidArgument: a limit that is not positive, no master's address, ranks
+// that contradict each other. AlreadyExists: the master's port is taken.
+// Unavailable: the ranks cannot reach each other.
+absl::StatusOr<std::unique_ptr<Transport>> JoinTcp(const LaunchEnv& launch,
+                                                   const TcpOptions& options);
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_COMM_TCP_TCP_TRANSPORT_H_

@@ -1,0 +1,227 @@
+#include "device/comm/tcp/tcp_transport.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include <barrier>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "device/comm/socket.h"
+#include "device/comm/tcp/tcp_ranks_for_test.h"
+
+namespace castor {
+namespace {
+
+constexpr int64_t kLongNs = 60'000'000'000;
+
+// Until `count` messages are over, or something is wrong.
+absl::Status Await(Transport& transport, size_t count,
+                   std::vector<int64_t>* done) {
+  while (done->size() < count) {
+    const absl::Status status = transport.Poll(kLongNs, false, done);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+TEST(TcpTransport, MessagesOfALaneComeInOrderWhateverTheirSizes) {
+  // From a byte to more than any socket's buffer takes at once.
+  const std::vector<int64_t> sizes = {1, 7, 8, 9, 4096, 1, 100'000, 20'000'000};
+  RunTcpRanks(2, AF_INET, {}, [&](std::unique_ptr<Transport> transport) {
+    const int other = 1 - transport->rank();
+    std::vector<std::vector<char>> out, in;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      out.emplace_back(sizes[i]);
+      for (int64_t j = 0; j < sizes[i]; ++j) {
+        out[i][j] = static_cast<char>(j * 7 + i + transport->rank());
+      }
+      in.emplace_back(sizes[i]);
+    }
+    const int64_t n = static_cast<int64_t>(sizes.size());
+    for (int64_t i = 0; i < n; ++i) {
+      ASSERT_TRUE(
+          transport->Send(other, Lane::kPayload, out[i].data(), sizes[i], i)
+              .ok());
+      ASSERT_TRUE(
+          transport
+              ->Receive(other, Lane::kPayload, in[i].data(), sizes[i], n + i)
+              .ok());
+    }
+    std::vector<int64_t> done;
+    const absl::Status status = Await(*transport, 2 * sizes.size(), &done);
+    ASSERT_TRUE(status.ok()) << status;
+    // Of each kind the tokens come in order.
+    std::vector<int64_t> sent, received;
+    for (const int64_t token : done) {
+      (token < n ? sent : received).push_back(token);
+    }
+    std::vector<int64_t> expected(n);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(sent, expected);
+    std::iota(expected.begin(), expected.end(), n);
+    EXPECT_EQ(received, expected);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < sizes[i]; ++j) {
+        ASSERT_EQ(in[i][j], static_cast<char>(j * 7 + i + other)) << i << j;
+      }
+    }
+    transport->Close(true);
+  });
+}
+
+TEST(TcpTransport, LanesDoNotWaitForEachOther) {
+  RunTcpRanks(2, AF_INET, {}, [&](std::unique_ptr<Transport> transport) {
+    const int other = 1 - transport->rank();
+    // More than the system takes: it is over only when the other receives it.
+    std::vector<char> large(50'000'000, 'l'), other_large(large.size());
+    char small = 's', other_small = 0;
+    ASSERT_TRUE(transport
+                    ->Send(other, Lane::kPayload, large.data(),
+                           static_cast<int64_t>(large.size()), 0)
+                    .ok());
+    ASSERT_TRUE(transport->Send(other, Lane::kHeader, &small, 1, 1).ok());
+    ASSERT_TRUE(
+        transport->Receive(other, Lane::kHeader, &other_small, 1, 2).ok());
+    std::vector<int64_t> done;
+    ASSERT_TRUE(Await(*transport, 2, &done).ok());
+    EXPECT_EQ(other_small, 's');
+    ASSERT_TRUE(transport
+                    ->Receive(other, Lane::kPayload, other_large.data(),
+                              static_cast<int64_t>(large.size()), 3)
+                    .ok());
+    ASSERT_TRUE(Await(*transport, 4, &done).ok());
+    EXPECT_EQ(other_large, large);
+    transport->Close(true);
+  });
+}
+
+TEST(TcpTransport, PollWithoutPatienceStillMakesProgress) {
+  RunTcpRanks(2, AF_INET, {}, [&](std::unique_ptr<Transport> transport) {
+    const int other = 1 - transport->rank();
+    std::vector<char> out(3'000'000, 'x'), in(out.size());
+    const int64_t bytes = static_cast<int64_t>(out.size());
+    ASSERT_TRUE(
+        transport->Send(other, Lane::kPayload, out.data(), bytes, 0).ok());
+    ASSERT_TRUE(
+        transport->Receive(other, Lane::kPayload, in.data(), bytes, 1).ok());
+    std::vector<int64_t> done;
+    while (done.size() < 2) ASSERT_TRUE(transport->Poll(0, true, &done).ok());
+    EXPECT_EQ(in, out);
+    transport->Close(true);
+  });
+}
+
+TEST(TcpTransport, MessageOfAnotherSizeIsAnErrorAndOverrunsNothing) {
+  std::barrier both(2);
+  RunTcpRanks(2, AF_INET, {}, [&](std::unique_ptr<Transport> transport) {
+    std::vector<char> bytes(100, 'b');
+    if (transport->rank() == 0) {
+      ASSERT_TRUE(
+          transport->Send(1, Lane::kPayload, bytes.data(), 100, 0).ok());
+      std::vector<int64_t> done;
+      ASSERT_TRUE(Await(*transport, 1, &done).ok());
+      both.arrive_and_wait();
+    } else {
+      std::vector<char> room(100, 'r');
+      ASSERT_TRUE(
+          transport->Receive(0, Lane::kPayload, room.data(), 50, 0).ok());
+      std::vector<int64_t> done;
+      const absl::Status status = Await(*transport, 1, &done);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+      EXPECT_TRUE(absl::StrContains(status.message(), "100 bytes from rank 0"))
+          << status;
+      EXPECT_EQ(std::string(room.begin() + 50, room.end()),
+                std::string(50, 'r'));
+      both.arrive_and_wait();
+    }
+    transport->Abandon();
+    transport->Close(false);
+  });
+}
+
+TEST(TcpTransport, DeathOfARankEndsEverybodysWaitAndNamesIt) {
+  for (const int dying : {0, 2}) {
+    std::mutex mutex;
+    int told = 0;
+    TcpOptions options;
+    options.on_death = [&](absl::string_view text) {
+      std::lock_guard<std::mutex> lock(mutex);
+      EXPECT_TRUE(absl::StartsWith(
+          text, "rank " + std::to_string(dying) + " (process "))
+          << text;
+      ++told;
+    };
+    RunTcpRanks(3, AF_INET, options, [&](std::unique_ptr<Transport> transport) {
+      if (transport->rank() == dying) return;  // its sockets are closed
+      char byte = 'b';
+      // From the one that lives: who is dead is not even asked.
+      const int other = 3 - dying - transport->rank();
+      ASSERT_TRUE(transport->Receive(other, Lane::kHeader, &byte, 1, 0).ok());
+      std::vector<int64_t> done;
+      const absl::Status status = Await(*transport, 1, &done);
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+      EXPECT_TRUE(absl::StrContains(status.message(), "died")) << status;
+      EXPECT_TRUE(absl::StartsWith(
+          status.message(), "rank " + std::to_string(dying) + " (process "))
+          << status;
+      EXPECT_EQ(transport->Failure(), status);
+      transport->Abandon();
+      transport->Close(false);
+    });
+    EXPECT_EQ(told, 1);
+  }
+}
+
+TEST(TcpTransport, AnnouncementReachesARankThatIsWaiting) {
+  std::barrier all(3);
+  RunTcpRanks(3, AF_INET, {}, [&](std::unique_ptr<Transport> transport) {
+    if (transport->rank() == 1) {
+      transport->Announce(absl::DataLossError("a torn page"));
+    }
+    char byte = 'b';
+    const int other = (transport->rank() + 1) % 3;
+    ASSERT_TRUE(transport->Receive(other, Lane::kHeader, &byte, 1, 0).ok());
+    std::vector<int64_t> done;
+    EXPECT_EQ(Await(*transport, 1, &done), absl::DataLossError("a torn page"));
+    transport->Abandon();
+    all.arrive_and_wait();
+    transport->Close(false);
+  });
+}
+
+TEST(TcpTransport, OrderlyEndIsNobodysDeath) {
+  std::mutex mutex;
+  std::string told;
+  TcpOptions options;
+  options.on_death = [&](absl::string_view text) {
+    std::lock_guard<std::mutex> lock(mutex);
+    told += std::string(text);
+  };
+  std::barrier all(4);
+  RunTcpRanks(4, AF_INET, options, [&](std::unique_ptr<Transport> transport) {
+    all.arrive_and_wait();
+    transport->Close(true);
+    EXPECT_TRUE(transport->Failure().ok()) << transport->Failure();
+  });
+  EXPECT_EQ(told, "");
+}
+
+TEST(TcpTransport, RefusesNoTime) {
+  const std::vector<LaunchEnv> ranks = LaunchOnLoopback(1, AF_INET);
+  const Socket owner(ranks[0].master_socket);
+  for (const int64_t limit_ns : {int64_t{0}, int64_t{-1}}) {
+    TcpOptions options;
+    options.connect_limit_ns = limit_ns;
+    EXPECT_EQ(JoinTcp(ranks[0], options).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace castor
