@@ -75,21 +75,38 @@ absl::StatusOr<LaunchEnv> ReadPairs(const Reader& read, Launcher launcher,
   return env;
 }
 
-absl::StatusOr<LaunchEnv> ReadTorchrun(const Reader& read) {
-  CASTOR_ASSIGN_OR_RETURN(
-      LaunchEnv env, ReadPairs(read, Launcher::kTorchrun, "RANK", "WORLD_SIZE",
-                               "LOCAL_RANK", "LOCAL_WORLD_SIZE"));
+// What is there of MASTER_ADDR and MASTER_PORT.
+absl::Status ReadMaster(const Reader& read, LaunchEnv* env) {
+  if (read.Has("MASTER_ADDR")) env->master_address = read.Text("MASTER_ADDR");
+  if (read.Has("MASTER_PORT")) {
+    CASTOR_ASSIGN_OR_RETURN(env->master_port,
+                            read.Number("MASTER_PORT", 1, 65536));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LaunchEnv> ReadTorchrun(const Reader& read, Launcher launcher) {
+  CASTOR_ASSIGN_OR_RETURN(LaunchEnv env,
+                          ReadPairs(read, launcher, "RANK", "WORLD_SIZE",
+                                    "LOCAL_RANK", "LOCAL_WORLD_SIZE"));
   if (read.Has("MASTER_ADDR") != read.Has("MASTER_PORT") ||
       (!read.Has("MASTER_ADDR") && env.world_size > 1)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the environment has RANK and WORLD_SIZE=", env.world_size, ", but no ",
-        read.Has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR",
-        ": torchrun sets all of them"));
+        read.Has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR", ": ",
+        LauncherName(launcher), " sets all of them"));
   }
-  if (read.Has("MASTER_ADDR")) {
-    env.master_address = read.Text("MASTER_ADDR");
-    CASTOR_ASSIGN_OR_RETURN(env.master_port,
-                            read.Number("MASTER_PORT", 1, 65536));
+  CASTOR_RETURN_IF_ERROR(ReadMaster(read, &env));
+  if (launcher == Launcher::kCastor) {
+    env.run_id = read.Text("CASTOR_RUN_ID");
+    if (env.rank == 0) {
+      CASTOR_ASSIGN_OR_RETURN(
+          env.master_socket,
+          read.NumberOr("CASTOR_MASTER_SOCKET", 3, 1 << 20, -1));
+    }
+  } else if (read.Has("TORCHELASTIC_RUN_ID")) {
+    env.run_id = absl::StrCat(read.Text("TORCHELASTIC_RUN_ID"), ".",
+                              read.Text("TORCHELASTIC_RESTART_COUNT"));
   }
   return env;
 }
@@ -116,13 +133,60 @@ std::optional<int> TasksOfNode(const std::string& list, int node) {
   return std::nullopt;
 }
 
+// "gpu[07-12,15],login1": gpu07.
+std::string FirstNode(absl::string_view list) {
+  std::string name;
+  bool inside = false, passed = false;  // brackets; their first number
+  for (const char c : list) {
+    if (c == ',' && !inside) break;
+    if (c == '[') {
+      inside = true;
+      passed = false;
+    } else if (c == ']') {
+      inside = false;
+    } else if (inside && (c == ',' || c == '-')) {
+      passed = true;
+    } else if (!inside || !passed) {
+      name.push_back(c);
+    }
+  }
+  return name;
+}
+
+absl::Status FindSrunsMaster(const Reader& read, LaunchEnv* env) {
+  CASTOR_RETURN_IF_ERROR(ReadMaster(read, env));
+  if (!read.Has("SLURM_JOB_ID")) return absl::OkStatus();
+  const std::string job = read.Text("SLURM_JOB_ID");
+  const std::string step = read.Text("SLURM_STEP_ID");
+  env->run_id = absl::StrCat("slurm ", job, ".", step);
+  if (env->master_address.empty()) {
+    env->master_address = env->local_size == env->world_size ? "127.0.0.1"
+                          : read.Has("SLURM_STEP_NODELIST")
+                              ? FirstNode(read.Text("SLURM_STEP_NODELIST"))
+                              : FirstNode(read.Text("SLURM_JOB_NODELIST"));
+  }
+  if (env->master_port == 0) {
+    // Below those that the system gives out; jobs on one machine differ.
+    uint64_t mixed = 0;
+    for (const char c : absl::StrCat(job, ".", step)) {
+      mixed = mixed * 131 + static_cast<unsigned char>(c);
+    }
+    env->master_port = static_cast<int>(20'000 + mixed % 12'000);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LaunchEnv> ReadSrun(const Reader& read) {
   CASTOR_ASSIGN_OR_RETURN(
       LaunchEnv env,
       ReadPairs(read, Launcher::kSrun, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
                 "SLURM_LOCALID", "no such variable"));
+  env.over_mpi = read.Has("PMIX_RANK");
   const std::string list = read.Text("SLURM_STEP_TASKS_PER_NODE");
-  if (list.empty() || !read.Has("SLURM_NODEID")) return env;
+  if (list.empty() || !read.Has("SLURM_NODEID")) {
+    CASTOR_RETURN_IF_ERROR(FindSrunsMaster(read, &env));
+    return env;
+  }
   CASTOR_ASSIGN_OR_RETURN(const int node,
                           read.Number("SLURM_NODEID", 0, kMaxRanks));
   const std::optional<int> tasks = TasksOfNode(list, node);
@@ -134,6 +198,7 @@ absl::StatusOr<LaunchEnv> ReadSrun(const Reader& read) {
         " and SLURM_STEP_NUM_TASKS=", env.world_size));
   }
   env.local_size = *tasks;
+  CASTOR_RETURN_IF_ERROR(FindSrunsMaster(read, &env));
   return env;
 }
 
@@ -154,6 +219,8 @@ absl::string_view LauncherName(Launcher launcher) {
   switch (launcher) {
     case Launcher::kNone:
       return "none";
+    case Launcher::kCastor:
+      return "castor launch";
     case Launcher::kOpenMpi:
       return "mpirun (Open MPI)";
     case Launcher::kMpich:
@@ -178,19 +245,29 @@ Environment CurrentEnvironment() {
 
 absl::StatusOr<LaunchEnv> DetectLaunch(const Environment& environment) {
   const Reader read(environment);
+  if (read.Has("CASTOR_RUN_ID")) return ReadTorchrun(read, Launcher::kCastor);
   LaunchEnv mpi, torchrun;
+  const bool srun =
+      read.Has("SLURM_STEP_ID") && read.Has("SLURM_STEP_NUM_TASKS");
+  const bool sruns_pmi =
+      srun && read.Text("PMI_RANK") == read.Text("SLURM_PROCID") &&
+      read.Text("PMI_SIZE") == read.Text("SLURM_STEP_NUM_TASKS");
   if (read.Has("OMPI_COMM_WORLD_RANK") || read.Has("OMPI_COMM_WORLD_SIZE")) {
     CASTOR_ASSIGN_OR_RETURN(
         mpi, ReadPairs(read, Launcher::kOpenMpi, "OMPI_COMM_WORLD_RANK",
                        "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
                        "OMPI_COMM_WORLD_LOCAL_SIZE"));
-  } else if (read.Has("PMI_RANK") || read.Has("PMI_SIZE")) {
+    mpi.over_mpi = true;
+  } else if ((read.Has("PMI_RANK") || read.Has("PMI_SIZE")) && !sruns_pmi) {
     CASTOR_ASSIGN_OR_RETURN(
         mpi, ReadPairs(read, Launcher::kMpich, "PMI_RANK", "PMI_SIZE",
                        "MPI_LOCALRANKID", "MPI_LOCALNRANKS"));
+    CASTOR_RETURN_IF_ERROR(ReadMaster(read, &mpi));
   }
   if (read.Has("RANK") || read.Has("WORLD_SIZE")) {
-    if (mpi.launcher == Launcher::kNone) return ReadTorchrun(read);
+    if (mpi.launcher == Launcher::kNone) {
+      return ReadTorchrun(read, Launcher::kTorchrun);
+    }
     // Copied from mpirun's, perhaps without the rest.
     CASTOR_ASSIGN_OR_RETURN(
         torchrun, ReadPairs(read, Launcher::kTorchrun, "RANK", "WORLD_SIZE",
@@ -198,9 +275,7 @@ absl::StatusOr<LaunchEnv> DetectLaunch(const Environment& environment) {
     CASTOR_RETURN_IF_ERROR(Agree(mpi, torchrun));
   }
   if (mpi.launcher != Launcher::kNone) return mpi;
-  if (read.Has("SLURM_STEP_ID") && read.Has("SLURM_STEP_NUM_TASKS")) {
-    return ReadSrun(read);
-  }
+  if (srun) return ReadSrun(read);
   return LaunchEnv();
 }
 

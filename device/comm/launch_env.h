@@ -2,6 +2,7 @@
 // environment.
 //
 //   launcher          recognised by                  local rank and size
+//   castor launch     CASTOR_RUN_ID, and torchrun's  torchrun's
 //   Open MPI mpirun   OMPI_COMM_WORLD_RANK, _SIZE    the same with _LOCAL
 //   MPICH mpiexec     PMI_RANK, PMI_SIZE             MPI_LOCALRANKID,
 //                                                    MPI_LOCALNRANKS
@@ -14,7 +15,18 @@
 // is no launcher. Where several have left their variables, the innermost
 // counts, which is the first of the table that is there; torchrun's beside
 // mpirun's must agree with them (people copy one into the other). srun's may
-// differ: srun starts mpirun's daemons and torchrun's agents, too.
+// differ: srun starts mpirun's daemons and torchrun's agents, too. PMI's beside
+// srun's equal ones are srun's (--mpi=pmi2).
+//
+// Messages go over MPI if the launcher can start the MPI that Castor is built
+// with, Open MPI: mpirun, and srun --mpi=pmix. Otherwise over TCP, for which
+// rank 0's address must be known:
+//
+//   castor launch     MASTER_ADDR and MASTER_PORT; CASTOR_MASTER_SOCKET
+//   torchrun          MASTER_ADDR and MASTER_PORT
+//   srun              MASTER_ADDR, or the step's first node; MASTER_PORT, or
+//                     one that follows from the job's and the step's number
+//   MPICH mpiexec     MASTER_ADDR and MASTER_PORT, set by hand
 #ifndef CASTOR_DEVICE_COMM_LAUNCH_ENV_H_
 #define CASTOR_DEVICE_COMM_LAUNCH_ENV_H_
 
@@ -27,12 +39,20 @@
 
 namespace castor {
 
-enum class Launcher : uint8_t { kNone, kOpenMpi, kMpich, kTorchrun, kSrun };
+enum class Launcher : uint8_t {
+  kNone,
+  kCastor,
+  kOpenMpi,
+  kMpich,
+  kTorchrun,
+  kSrun
+};
 
 absl::string_view LauncherName(Launcher launcher);
 
 struct LaunchEnv {
   Launcher launcher = Launcher::kNone;
+  bool over_mpi = false;  // otherwise over TCP
   int rank = 0;
   int world_size = 1;
   // Among the ranks of this machine; -1 if the launcher does not say.

@@ -65,11 +65,13 @@ TEST(LaunchEnv, ProgramByItselfIsRankZeroOfOne) {
 
 TEST(LaunchEnv, RecognisesOpenMpi) {
   EXPECT_EQ(Detect(kOpenMpi), (LaunchEnv{.launcher = Launcher::kOpenMpi,
+                                         .over_mpi = true,
                                          .rank = 5,
                                          .world_size = 8,
                                          .local_rank = 1,
                                          .local_size = 4,
-                                         .master_address = {}}));
+                                         .master_address = {},
+                                         .run_id = {}}));
 }
 
 TEST(LaunchEnv, RecognisesMpich) {
@@ -78,7 +80,8 @@ TEST(LaunchEnv, RecognisesMpich) {
                                        .world_size = 4,
                                        .local_rank = 0,
                                        .local_size = 2,
-                                       .master_address = {}}));
+                                       .master_address = {},
+                                       .run_id = {}}));
   // srun --mpi=pmi2 says nothing of the machine.
   EXPECT_EQ(Detect({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}),
             (LaunchEnv{.launcher = Launcher::kMpich,
@@ -86,7 +89,8 @@ TEST(LaunchEnv, RecognisesMpich) {
                        .world_size = 4,
                        .local_rank = -1,
                        .local_size = -1,
-                       .master_address = {}}));
+                       .master_address = {},
+                       .run_id = {}}));
 }
 
 TEST(LaunchEnv, RecognisesTorchrun) {
@@ -96,7 +100,8 @@ TEST(LaunchEnv, RecognisesTorchrun) {
                                           .local_rank = 1,
                                           .local_size = 2,
                                           .master_address = "n17",
-                                          .master_port = 29500}));
+                                          .master_port = 29500,
+                                          .run_id = {}}));
   // One process needs no meeting point.
   EXPECT_EQ(Detect({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).world_size, 1);
 }
@@ -108,13 +113,94 @@ TEST(LaunchEnv, RecognisesSrun) {
                             .world_size = 7,
                             .local_rank = 0,
                             .local_size = 1,
-                            .master_address = {}}));
+                            .master_address = {},
+                            .run_id = {}}));
   EXPECT_EQ(Detect(With(kSrun, {{"SLURM_PROCID", "3"},
                                 {"SLURM_LOCALID", "1"},
                                 {"SLURM_NODEID", "1"}}))
                 .local_size,
             2);
   EXPECT_EQ(Detect(Without(kSrun, "SLURM_STEP_TASKS_PER_NODE")).local_size, -1);
+}
+
+TEST(LaunchEnv, RecognisesCastorLaunch) {
+  const Environment base = With(kTorchrun, {{"CASTOR_RUN_ID", "4f"}});
+  LaunchEnv expected = Detect(kTorchrun);
+  expected.launcher = Launcher::kCastor;
+  expected.run_id = "4f";
+  EXPECT_EQ(Detect(base), expected);
+  // It was started by hand inside another launcher's process.
+  EXPECT_EQ(Detect(With(kOpenMpi, base)), expected);
+  EXPECT_EQ(Detect(With(kSrun, base)), expected);
+  // Rank 0 alone has the socket.
+  EXPECT_EQ(Detect(With(base, {{"CASTOR_MASTER_SOCKET", "7"}})), expected);
+  EXPECT_EQ(Detect(With(base, {{"RANK", "0"}, {"CASTOR_MASTER_SOCKET", "7"}}))
+                .master_socket,
+            7);
+  ExpectRefused(With(base, {{"RANK", "0"}, {"CASTOR_MASTER_SOCKET", "x"}}),
+                {"CASTOR_MASTER_SOCKET=x"});
+}
+
+TEST(LaunchEnv, TorchrunsRestartIsAnotherRun) {
+  const Environment elastic = With(
+      kTorchrun,
+      {{"TORCHELASTIC_RUN_ID", "none"}, {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  EXPECT_EQ(Detect(elastic).run_id, "none.2");
+}
+
+TEST(LaunchEnv, SrunsMasterIsTheStepsFirstNode) {
+  const Environment job =
+      With(kSrun, {{"SLURM_JOB_ID", "4711"},
+                   {"SLURM_JOB_NODELIST", "other1,gpu[07-12,15]"},
+                   {"SLURM_STEP_NODELIST", "gpu[07-09,15],login1"}});
+  const LaunchEnv env = Detect(job);
+  EXPECT_FALSE(env.over_mpi);
+  EXPECT_EQ(env.master_address, "gpu07");
+  EXPECT_GE(env.master_port, 20'000);
+  EXPECT_LT(env.master_port, 32'000);
+  EXPECT_EQ(env.run_id, "slurm 4711.0");
+  // Every rank finds the same, and the next step another.
+  EXPECT_EQ(Detect(With(job, {{"SLURM_PROCID", "2"}, {"SLURM_NODEID", "1"}}))
+                .master_port,
+            env.master_port);
+  EXPECT_NE(Detect(With(job, {{"SLURM_STEP_ID", "1"}})).master_port,
+            env.master_port);
+  const auto first = [&](const std::string& list) {
+    return Detect(With(job, {{"SLURM_STEP_NODELIST", list}})).master_address;
+  };
+  EXPECT_EQ(first("n1"), "n1");
+  EXPECT_EQ(first("n1,n2"), "n1");
+  EXPECT_EQ(first("rack[0-1]node[3,5]"), "rack0node3");
+  EXPECT_EQ(first("a[1-2]b,c"), "a1b");
+  EXPECT_EQ(Detect(Without(job, "SLURM_STEP_NODELIST")).master_address,
+            "other1");
+  // What the user says counts.
+  const LaunchEnv own = Detect(
+      With(job, {{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}}));
+  EXPECT_EQ(own.master_address, "10.0.0.1");
+  EXPECT_EQ(own.master_port, 29500);
+  // Ranks of one machine need no network.
+  EXPECT_EQ(Detect(With(job, {{"SLURM_STEP_NUM_TASKS", "7"},
+                              {"SLURM_STEP_TASKS_PER_NODE", "7"},
+                              {"SLURM_NODEID", "0"}}))
+                .master_address,
+            "127.0.0.1");
+}
+
+TEST(LaunchEnv, SrunGoesOverMpiWherePmixIs) {
+  EXPECT_TRUE(Detect(With(kSrun, {{"PMIX_RANK", "6"}})).over_mpi);
+  // --mpi=pmi2, which Open MPI does not understand.
+  const Environment pmi2 =
+      With(kSrun, {{"PMI_RANK", "6"}, {"PMI_SIZE", "7"}, {"PMI_FD", "5"}});
+  EXPECT_EQ(Detect(pmi2), Detect(kSrun));
+}
+
+TEST(LaunchEnv, MpichGoesOverTcpWhereAMasterIsNamed) {
+  const LaunchEnv env =
+      Detect(With(kMpich, {{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}}));
+  EXPECT_FALSE(env.over_mpi);
+  EXPECT_EQ(env.master_address, "n1");
+  EXPECT_EQ(env.master_port, 29500);
 }
 
 TEST(LaunchEnv, AllocationWithoutSrunIsNoLauncher) {

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "device/comm/exchange_communicator.h"
 #include "device/comm/mpi/mpi_transport.h"
+#include "device/comm/tcp/tcp_transport.h"
 
 namespace castor {
 namespace {
@@ -34,7 +35,8 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Join(
   if (launch.world_size == 1) {
     return std::make_unique<RankGroup>(nullptr, options);
   }
-  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, JoinMpi({}));
+  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                          launch.over_mpi ? JoinMpi({}) : JoinTcp(launch, {}));
   auto group = std::make_unique<RankGroup>(std::move(transport), options);
   if (group->world_size() != launch.world_size ||
       group->rank() != launch.rank) {

@@ -508,7 +508,7 @@ absl::StatusOr<Meeting> Meet(const LaunchEnv& launch,
         absl::StrCat("rank ", launch.rank, " of ", launch.world_size,
                      ", started by ", LauncherName(launch.launcher),
                      ", does not know where rank 0 is: set MASTER_ADDR and "
-                     "MASTER_PORT"));
+                     "MASTER_PORT, or start the ranks by castor launch"));
   }
   return Rendezvous(launch, connect_limit_ns).Run();
 }
