@@ -15,6 +15,8 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kFailure = 1;    // the machine's or our own
 inline constexpr int kUserError = 2;  // a bad request; nothing was done
 
+// Of a process that ends with `status`.
+int ExitCode(const absl::Status& status);
 // Prints one line "castor: ..." to stderr and gives the exit code.
 int Fail(const absl::Status& status);
 

@@ -24,6 +24,11 @@ bool IsUsersToMend(absl::StatusCode code) {
 
 }  // namespace
 
+int ExitCode(const absl::Status& status) {
+  if (status.ok()) return kSuccess;
+  return IsUsersToMend(status.code()) ? kUserError : kFailure;
+}
+
 int Fail(const absl::Status& status) {
   std::string line(status.message());
   for (char& c : line) {
@@ -31,7 +36,7 @@ int Fail(const absl::Status& status) {
   }
   std::fflush(stdout);
   std::fprintf(stderr, "castor: %s\n", line.c_str());
-  return IsUsersToMend(status.code()) ? kUserError : kFailure;
+  return ExitCode(status);
 }
 
 }  // namespace castor::cli

@@ -1,4 +1,5 @@
 #include <hwloc.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -55,9 +56,8 @@ absl::Status PrintInfo() {
     }
     hwloc_topology_destroy(topology);
   }
-  CASTOR_ASSIGN_OR_RETURN(
-      const std::unique_ptr<HostDevice> device,
-      HostDevice::Create({.memory_bytes = 2 * kCopyBytes}));
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<HostDevice> device,
+                          HostDevice::Create({.memory_bytes = 2 * kCopyBytes}));
   std::vector<std::byte> host(2 * kCopyBytes, std::byte{1});
   CASTOR_ASSIGN_OR_RETURN(
       const double in,

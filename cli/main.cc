@@ -1,8 +1,7 @@
 // castor: trains transformer models that do not fit in the device's memory.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
-
-#include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -82,8 +81,8 @@ void AddTraces(CLI::App* command, std::string* trace, std::string* compare) {
 void AddReplay(CLI::App* command, ReplayArguments* replay) {
   command->add_option("TRACE", replay->trace_path, "a trace of a run")
       ->required();
-  const auto add = [&](const char* option, std::string* value,
-                       const char* type, const char* text) {
+  const auto add = [&](const char* option, std::string* value, const char* type,
+                       const char* text) {
     command->add_option(option, *value, text)
         ->type_name(type)
         ->check(NotEmpty());

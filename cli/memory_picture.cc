@@ -67,8 +67,7 @@ std::string PhaseLine(const StepTrace& trace) {
   int64_t free_from = 0;
   for (int64_t t = 0; t < ops; ++t) {
     if (t > 0 && trace.ops[t].phase == trace.ops[t - 1].phase) continue;
-    const std::string name =
-        kNames[static_cast<int>(trace.ops[t].phase)];
+    const std::string name = kNames[static_cast<int>(trace.ops[t].phase)];
     const int64_t column = std::max(free_from, t * kColumns / ops);
     if (column + static_cast<int64_t>(name.size()) + 1 > kColumns) continue;
     line.replace(column, name.size() + 1, "|" + name);
@@ -91,17 +90,17 @@ std::string MemoryPicture(const Plan& plan, const PlanRequest& request) {
         [](const Stack& a, const Stack& b) { return Total(a) < Total(b); }));
   }
   const int64_t budget = request.device_budget_bytes;
-  std::string text = absl::StrCat(
-      "device memory over one step, operator by operator (budget ",
-      FormatBytes(budget), ")\n");
+  std::string text =
+      absl::StrCat("device memory over one step, operator by operator (budget ",
+                   FormatBytes(budget), ")\n");
   for (int row = kRows; row >= 1; --row) {
     // A cell shows what lies at the middle of its height.
     const int64_t height = (2 * row - 1) * (budget / (2 * kRows));
     const bool labelled = row == kRows || row == kRows / 2;
     absl::StrAppend(
-        &text, absl::StrFormat("%10s |",
-                               labelled ? FormatBytes(budget * row / kRows)
-                                        : std::string()));
+        &text,
+        absl::StrFormat("%10s |", labelled ? FormatBytes(budget * row / kRows)
+                                           : std::string()));
     std::string line;
     for (const Stack& column : columns) line += LetterAt(column, height);
     line.erase(line.find_last_not_of(' ') + 1);

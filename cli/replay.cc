@@ -51,9 +51,9 @@ int64_t Smallest(const RecordedRun& run, const Conditions& conditions,
   int64_t bytes = SmallestDeviceBudget(policy, training);
   for (const AskedStep& evaluation : run.evaluations) {
     bytes = std::max(
-        bytes, SmallestDeviceBudget(policy,
-                                    EvaluationRequest(evaluation, conditions,
-                                                      policy, training)));
+        bytes,
+        SmallestDeviceBudget(policy, EvaluationRequest(evaluation, conditions,
+                                                       policy, training)));
   }
   return bytes;
 }
@@ -149,9 +149,8 @@ absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
     return Refused(*why, policy, run, conditions, request);
   }
   for (const AskedStep& evaluation : run.evaluations) {
-    const Admission admission =
-        Admit(policy,
-              EvaluationRequest(evaluation, conditions, policy, request));
+    const Admission admission = Admit(
+        policy, EvaluationRequest(evaluation, conditions, policy, request));
     if (admission.refusal.has_value()) {
       return Refused(*admission.refusal, policy, run, conditions, request);
     }
@@ -179,9 +178,9 @@ std::vector<int64_t> SweepBudgets(const RecordedRun& run,
   for (int64_t i = 1; i + 1 < points && low > 0; ++i) {
     const double share =
         static_cast<double>(i) / static_cast<double>(points - 1);
-    budgets.insert(RoundUp(
-        static_cast<int64_t>(low * std::pow(high / low, share)),
-        kBlockAlignment));
+    budgets.insert(
+        RoundUp(static_cast<int64_t>(low * std::pow(high / low, share)),
+                kBlockAlignment));
   }
   const int64_t own = run.training.request.device_budget_bytes;
   if (own > *budgets.begin() && own < *budgets.rbegin()) budgets.insert(own);

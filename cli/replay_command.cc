@@ -74,9 +74,9 @@ absl::Status WriteFiles(const ReplayArguments& arguments,
     std::printf("  table: %s\n", arguments.csv_path.c_str());
   }
   if (!arguments.picture_path.empty()) {
-    CASTOR_RETURN_IF_ERROR(
-        Annotate("--picture", WriteWhole(arguments.picture_path,
-                                         SweepSvg(run, title, points))));
+    CASTOR_RETURN_IF_ERROR(Annotate(
+        "--picture",
+        WriteWhole(arguments.picture_path, SweepSvg(run, title, points))));
     std::printf("  picture: %s\n", arguments.picture_path.c_str());
   }
   return absl::OkStatus();
@@ -119,10 +119,9 @@ absl::Status ReplayOrSay(const ReplayArguments& arguments) {
   absl::StatusOr<RecordedRun> read = ReadRecordedRun(contents);
   CASTOR_RETURN_IF_ERROR(Annotate(arguments.trace_path, read.status()));
   const RecordedRun& run = *read;
-  std::string name =
-      contents.run.has_value() && !contents.run->title.empty()
-          ? contents.run->title
-          : arguments.trace_path;
+  std::string name = contents.run.has_value() && !contents.run->title.empty()
+                         ? contents.run->title
+                         : arguments.trace_path;
   for (char& c : name) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -130,15 +129,14 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["unmanaged_device_bytes"] = admission.unmanaged_device_bytes;
   summary["warmup_steps"] = config.memory.warmup_steps;
   if (refusal.has_value()) {
-    summary["refused"] = {
-        {"operator", refusal->op},
-        {"tier", refusal->tier},
-        {"peak_bytes", refusal->peak_bytes},
-        {"resident_bytes", refusal->resident_bytes},
-        {"smallest_device_budget_bytes",
-         Budget(refusal->smallest_device_budget_bytes)},
-        {"smallest_host_budget_bytes",
-         Budget(refusal->smallest_host_budget_bytes)}};
+    summary["refused"] = {{"operator", refusal->op},
+                          {"tier", refusal->tier},
+                          {"peak_bytes", refusal->peak_bytes},
+                          {"resident_bytes", refusal->resident_bytes},
+                          {"smallest_device_budget_bytes",
+                           Budget(refusal->smallest_device_budget_bytes)},
+                          {"smallest_host_budget_bytes",
+                           Budget(refusal->smallest_host_budget_bytes)}};
     summary["smallest_device_budget_bytes"] =
         Budget(refusal->smallest_device_budget_bytes);
     summary["steps"] = 0;

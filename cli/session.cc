@@ -46,8 +46,7 @@ absl::Status CheckArchitecture(const std::string& path, const ModelConfig& was,
       {"n_inner", absl::StrCat(was.inner()), absl::StrCat(is.inner())},
       {"n_positions", absl::StrCat(was.n_positions),
        absl::StrCat(is.n_positions)},
-      {"vocab_size", absl::StrCat(was.vocab_size),
-       absl::StrCat(is.vocab_size)},
+      {"vocab_size", absl::StrCat(was.vocab_size), absl::StrCat(is.vocab_size)},
       {"layer_norm_epsilon", absl::StrFormat("%.17g", was.layer_norm_epsilon),
        absl::StrFormat("%.17g", is.layer_norm_epsilon)},
       {"tie_word_embeddings", boolean(was.tie_word_embeddings),
@@ -55,9 +54,9 @@ absl::Status CheckArchitecture(const std::string& path, const ModelConfig& was,
   };
   for (const auto& key : kKeys) {
     if (key.was == key.is) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " is of another model: its model.", key.key, " is ", key.was,
-        ", the config's is ", key.is));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is of another model: its model.", key.key, " is ",
+                     key.was, ", the config's is ", key.is));
   }
   return absl::OkStatus();
 }
@@ -71,9 +70,11 @@ absl::Status CheckPatterns(const char* key,
           return MatchesPattern(pattern, parameter->name);
         });
     if (!matches) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          key, ": \"", pattern, "\" matches no parameter of the model; their "
-          "names are like \"", parameters.front()->name, "\""));
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ": \"", pattern,
+                       "\" matches no parameter of the model; their "
+                       "names are like \"",
+                       parameters.front()->name, "\""));
     }
   }
   return absl::OkStatus();
@@ -90,10 +91,23 @@ absl::StatusOr<MicroBatch> Read(const TokenData& data, int64_t position,
   return micro;
 }
 
+// Of all ranks together.
 StepShape ShapeOf(const Config& config) {
   return {.batch = config.train_micro_batch_size_per_gpu,
           .length = config.data.sequence_length,
-          .micro_batches = config.gradient_accumulation_steps};
+          .micro_batches =
+              config.gradient_accumulation_steps * config.world_size()};
+}
+
+// This rank's share of the batches from `position` on: one after another of
+// those whose number is the rank's modulo the world size.
+Trainer::NextMicroBatch ShareOf(const TokenData& data, int64_t position,
+                                const StepShape& shape,
+                                const RankOptions& ranks) {
+  return [&data, shape, at = position + ranks.rank * shape.batch,
+          stride = ranks.world_size * shape.batch]() mutable {
+    return Read(data, std::exchange(at, at + stride), shape);
+  };
 }
 
 }  // namespace
@@ -148,7 +162,12 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(
-    Config config, std::optional<RefusedRun>* refused) {
+    Config config, Options options, std::optional<RefusedRun>* refused) {
+  if (config.world_size() != options.ranks.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the configuration was read for ", config.world_size(),
+                     " ranks, not for ", options.ranks.world_size));
+  }
   if (config.device.type == DeviceType::kCuda) {
     return absl::InvalidArgumentError(
         "device.type: \"cuda\" is not in this build; use {\"type\": \"host\"}");
@@ -161,10 +180,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
       config.data.sequence_length = config.model.n_positions;
     }
     if (config.data.sequence_length > config.model.n_positions) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "data.sequence_length: ", config.data.sequence_length,
-          " is more than the pretrained model's n_positions, ",
-          config.model.n_positions));
+      return absl::InvalidArgumentError(
+          absl::StrCat("data.sequence_length: ", config.data.sequence_length,
+                       " is more than the pretrained model's n_positions, ",
+                       config.model.n_positions));
     }
   }
   std::unique_ptr<Session> session(new Session());
@@ -176,11 +195,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
                                        config.optimizer.no_decay,
                                        session->engine_->parameters()));
-  CASTOR_ASSIGN_OR_RETURN(
-      session->data_, OpenTokenData(config.data, config.model.vocab_size,
-                                    static_cast<uint64_t>(config.seed)));
-  CASTOR_RETURN_IF_ERROR(
-      CheckTokens("data.train", session->data_.train.get()));
+  CASTOR_ASSIGN_OR_RETURN(session->data_,
+                          OpenTokenData(config.data, config.model.vocab_size,
+                                        static_cast<uint64_t>(config.seed)));
+  CASTOR_RETURN_IF_ERROR(CheckTokens("data.train", session->data_.train.get()));
   CASTOR_RETURN_IF_ERROR(
       CheckTokens("data.validation", session->data_.validation.get()));
   const bool evaluates =
@@ -191,10 +209,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
         "data.validation_fraction, or leave eval_interval out");
   }
   if (!evaluates) session->data_.validation = nullptr;
+  session->ranks_ = options.ranks;
+  TrainerOptions trainer = MakeTrainerOptions(config, evaluates);
+  trainer.ranks = std::move(options.ranks);
+  trainer.stop = options.stop;
   CASTOR_ASSIGN_OR_RETURN(
       session->trainer_,
       Trainer::Create(session->engine_.get(), session->model_.get(),
-                      MakeTrainerOptions(config, evaluates), refused));
+                      std::move(trainer), refused));
   return session;
 }
 
@@ -203,8 +225,8 @@ absl::Status Session::Initialize() {
     InitialValues values(static_cast<uint64_t>(config_.seed));
     return trainer_->Initialize(values);
   }
-  const auto source = PretrainedSource::Open(config_.model.pretrained,
-                                             engine_->parameters());
+  const auto source =
+      PretrainedSource::Open(config_.model.pretrained, engine_->parameters());
   CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", source.status()));
   return Annotate("model.pretrained", trainer_->Initialize(**source));
 }
@@ -240,11 +262,10 @@ absl::Status Session::Restore(const std::string& path) {
 
 absl::Status Session::Save(const std::string& path) {
   CASTOR_RETURN_IF_ERROR(trainer_->Drain());
-  CheckpointMetadata metadata = {
-      .state = {.step = trainer_->step(),
-                .samples = samples_,
-                .seed = config_.seed},
-      .config = config_};
+  CheckpointMetadata metadata = {.state = {.step = trainer_->step(),
+                                           .samples = samples_,
+                                           .seed = config_.seed},
+                                 .config = config_};
   // The checkpoint stands for itself: its values are not the directory's.
   metadata.config.model.pretrained.clear();
   metadata.config.model.dropout_overrides.clear();
@@ -253,23 +274,17 @@ absl::Status Session::Save(const std::string& path) {
 }
 
 absl::StatusOr<double> Session::Step() {
-  const StepShape shape = ShapeOf(config_);
-  int64_t position = samples_;
-  CASTOR_ASSIGN_OR_RETURN(const double loss, trainer_->Step([&] {
-    const int64_t at = std::exchange(position, position + shape.batch);
-    return Read(*data_.train, at, shape);
-  }));
-  samples_ = position;
+  CASTOR_ASSIGN_OR_RETURN(const double loss,
+                          trainer_->Step(ShareOf(*data_.train, samples_,
+                                                 ShapeOf(config_), ranks_)));
+  samples_ += config_.train_batch_size;
   return loss;
 }
 
 absl::StatusOr<double> Session::Evaluate() {
-  const StepShape shape = ShapeOf(config_);
-  int64_t position = 0;
-  return trainer_->Evaluate(config_.eval_batches, [&] {
-    const int64_t at = std::exchange(position, position + shape.batch);
-    return Read(*data_.validation, at, shape);
-  });
+  return trainer_->Evaluate(
+      config_.eval_batches,
+      ShareOf(*data_.validation, 0, ShapeOf(config_), ranks_));
 }
 
 }  // namespace castor::cli

@@ -3,6 +3,7 @@
 #ifndef CASTOR_CLI_SESSION_H_
 #define CASTOR_CLI_SESSION_H_
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -23,10 +24,17 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
 
 class Session {
  public:
+  // What a session has beside its configuration, by default as one rank.
+  struct Options {
+    RankOptions ranks;
+    // See TrainerOptions::stop.
+    const std::atomic<bool>* stop = nullptr;
+  };
+
   // Reads, checks and admits; no parameter has a value yet. On a refusal the
   // status is ResourceExhausted and `refused` (may be null) says why.
   static absl::StatusOr<std::unique_ptr<Session>> Create(
-      Config config, std::optional<RefusedRun>* refused);
+      Config config, Options options, std::optional<RefusedRun>* refused);
 
   // With the sizes of a pretrained model filled in.
   const Config& config() const { return config_; }
@@ -52,6 +60,7 @@ class Session {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Model> model_;
   TokenDataSplits data_;
+  RankOptions ranks_;
   std::unique_ptr<Trainer> trainer_;
   int64_t samples_ = 0;  // of training data consumed
 };

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "cli/live/live_run.h"
 #include "cli/memory_picture.h"
 #include "cli/output_file.h"
+#include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/run_trace.h"
 #include "cli/session.h"
@@ -74,9 +76,11 @@ absl::Status MoveLaterCheckpointsAside(const CheckpointDir& dir, int64_t step) {
           error);
     }
     if (error) {
-      return absl::PermissionDeniedError(absl::StrCat(
-          "checkpoint.dir: ", entry.path, " is of another run and cannot be "
-          "moved to ", aside, ": ", error.message()));
+      return absl::PermissionDeniedError(
+          absl::StrCat("checkpoint.dir: ", entry.path,
+                       " is of another run and cannot be "
+                       "moved to ",
+                       aside, ": ", error.message()));
     }
   }
   if (!aside.empty()) {
@@ -98,12 +102,15 @@ class TrainRun {
       : arguments_(arguments),
         session_(session),
         config_(session.config()),
-        checkpoints_(config_.checkpoint.dir) {}
+        checkpoints_(config_.checkpoint.dir),
+        ranks_(session.trainer().communicator()),
+        first_(ranks_ == nullptr || ranks_->rank() == 0) {}
 
   absl::Status Run();
 
  private:
   absl::Status Begin();
+  absl::StatusOr<std::string> FindLatest();
   absl::Status Resume();
   absl::Status PrepareDirectory();
   absl::Status Loop();
@@ -117,6 +124,8 @@ class TrainRun {
   Session& session_;
   const Config& config_;
   const CheckpointDir checkpoints_;
+  Communicator* const ranks_;  // null: one rank
+  const bool first_;           // rank 0, who speaks for all
   std::unique_ptr<RunTrace> trace_;
   std::unique_ptr<LiveRun> live_;
   RunReport report_;
@@ -129,15 +138,19 @@ absl::Status TrainRun::Run() {
   absl::Status status = Loop();
   if (status.ok()) status = End();
   if (!status.ok()) {
+    // No effect if the others know, or have met the same.
+    if (ranks_ != nullptr) ranks_->Fail(status);
     // What was reached is worth having; the failure itself is what is told.
     TakeReports();
     report_.error = std::string(status.message());
     if (trace_ != nullptr) trace_->Finish("failed", report_.error);
     if (live_ != nullptr) live_->End("failed", report_.error);
-    WriteSummary(arguments_.summary_path,
-                 SummaryJson(config_, session_.trainer().admission(), report_,
-                             {}))
-        .IgnoreError();
+    if (first_) {
+      WriteSummary(
+          arguments_.summary_path,
+          SummaryJson(config_, session_.trainer().admission(), report_, {}))
+          .IgnoreError();
+    }
   }
   return status;
 }
@@ -156,53 +169,61 @@ absl::Status TrainRun::Begin() {
   } else {
     CASTOR_RETURN_IF_ERROR(Resume());
   }
-  if (arguments_.live.any()) {
-    CASTOR_ASSIGN_OR_RETURN(live_,
-                            LiveRun::Create(arguments_.live,
-                                            DescribeRun(config_),
-                                            &session_.trainer()));
+  if (arguments_.live.any() && first_) {
+    CASTOR_ASSIGN_OR_RETURN(
+        live_, LiveRun::Create(arguments_.live, DescribeRun(config_),
+                               &session_.trainer()));
   }
-  if (!arguments_.trace_path.empty()) {
+  if (!arguments_.trace_path.empty() && first_) {
     CASTOR_ASSIGN_OR_RETURN(
         const TraceWindow window,
         WindowOf(arguments_.trace_steps, session_.trainer().step() + 1,
                  config_.memory.warmup_steps));
-    auto trace =
-        RunTrace::Create(arguments_.trace_path, DescribeRun(config_),
-                         window, &session_.trainer());
+    auto trace = RunTrace::Create(arguments_.trace_path, DescribeRun(config_),
+                                  window, &session_.trainer());
     CASTOR_RETURN_IF_ERROR(AsUsersError("--trace", trace.status()));
     trace_ = *std::move(trace);
   }
-  if (!config_.checkpoint.dir.empty()) {
+  if (!config_.checkpoint.dir.empty() && first_) {
     CASTOR_RETURN_IF_ERROR(Annotate("checkpoint.dir", PrepareDirectory()));
   }
   std::fflush(stdout);
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> TrainRun::FindLatest() {
+  if (config_.checkpoint.dir.empty()) {
+    return absl::InvalidArgumentError(
+        "--resume latest: the config has no checkpoint.dir");
+  }
+  std::vector<std::string> skipped;
+  const absl::StatusOr<CheckpointEntry> entry =
+      checkpoints_.FindLatest(&skipped);
+  CASTOR_RETURN_IF_ERROR(Annotate("--resume latest", entry.status()));
+  for (const std::string& message : skipped) {
+    std::fprintf(stderr, "castor: %s\n", message.c_str());
+  }
+  return entry->path;
+}
+
 absl::Status TrainRun::Resume() {
   std::string path = arguments_.resume;
   if (path == "latest") {
-    if (config_.checkpoint.dir.empty()) {
-      return absl::InvalidArgumentError(
-          "--resume latest: the config has no checkpoint.dir");
-    }
-    std::vector<std::string> skipped;
-    const absl::StatusOr<CheckpointEntry> entry =
-        checkpoints_.FindLatest(&skipped);
-    CASTOR_RETURN_IF_ERROR(Annotate("--resume latest", entry.status()));
-    for (const std::string& message : skipped) {
-      std::fprintf(stderr, "castor: %s\n", message.c_str());
-    }
-    path = entry->path;
+    // Every byte is read to find it: one rank will do.
+    CASTOR_ASSIGN_OR_RETURN(
+        path, FromFirstRank(ranks_, "the latest checkpoint",
+                            first_ ? FindLatest() : std::string()));
   }
   CASTOR_RETURN_IF_ERROR(Annotate("--resume", session_.Restore(path)));
   const int64_t step = session_.trainer().step();
   std::error_code error;
-  if (!config_.checkpoint.dir.empty() &&
-      std::filesystem::equivalent(path, checkpoints_.PathOf(step), error)) {
-    saved_step_ = step;
-  }
+  const bool saved =
+      !config_.checkpoint.dir.empty() &&
+      std::filesystem::equivalent(path, checkpoints_.PathOf(step), error);
+  CASTOR_ASSIGN_OR_RETURN(const std::string first_saved,
+                          FromFirstRank(ranks_, "whether the step is saved",
+                                        std::string(saved ? "yes" : "no")));
+  if (first_saved == "yes") saved_step_ = step;
   std::printf("resumed from %s at step %ld%s\n", path.c_str(),
               static_cast<long>(step),
               step >= config_.steps ? "; that is all of them (see steps)" : "");
@@ -223,7 +244,7 @@ absl::Status TrainRun::PrepareDirectory() {
 
 absl::Status TrainRun::Loop() {
   Trainer& trainer = session_.trainer();
-  while (trainer.step() < config_.steps && !interrupted.load()) {
+  while (trainer.step() < config_.steps && !trainer.stopping()) {
     CASTOR_RETURN_IF_ERROR(session_.Step().status());
     const int64_t step = trainer.step();
     TakeReports();
@@ -287,6 +308,7 @@ absl::Status TrainRun::SaveCheckpoint() {
   }
   CASTOR_RETURN_IF_ERROR(session_.Save(checkpoints_.PathOf(step)));
   saved_step_ = step;
+  if (!first_) return absl::OkStatus();
   return checkpoints_.Prune(std::max<int64_t>(1, config_.checkpoint.keep),
                             step);
 }
@@ -297,27 +319,24 @@ absl::Status TrainRun::End() {
   TakeReports();
   CASTOR_ASSIGN_OR_RETURN(
       report_.parameters_sha256,
-      ParametersSha256(trainer.parameters(), trainer.store(),
-                       trainer.communicator()));
-  if (interrupted.load()) {
+      ParametersSha256(trainer.parameters(), trainer.store(), ranks_));
+  if (trainer.stopping()) {
     std::printf("interrupted after step %ld%s\n",
                 static_cast<long>(trainer.step()),
                 config_.checkpoint.dir.empty()
                     ? "; no checkpoint.dir, so nothing was saved"
                     : "; go on with --resume latest");
   }
-  std::fputs(MemoryPicture(*trainer.training_plan(),
-                           trainer.training_request())
+  std::fputs(MemoryPicture(*trainer.training_plan(), trainer.training_request())
                  .c_str(),
              stdout);
-  std::fputs(FinalTable(config_, trainer.admission(), report_).c_str(),
-             stdout);
+  std::fputs(FinalTable(config_, trainer.admission(), report_).c_str(), stdout);
   if (saved_step_ >= 0 && !config_.checkpoint.dir.empty()) {
     std::printf("  %-26s %s\n", "checkpoint",
                 checkpoints_.PathOf(saved_step_).c_str());
   }
   if (trace_ != nullptr) {
-    trace_->Finish(interrupted.load() ? "interrupted" : "finished", "");
+    trace_->Finish(trainer.stopping() ? "interrupted" : "finished", "");
     std::printf("  %-26s %s\n", "trace", arguments_.trace_path.c_str());
     // The model is trained all the same.
     if (!trace_->status().ok()) {
@@ -325,24 +344,33 @@ absl::Status TrainRun::End() {
                    std::string(trace_->status().message()).c_str());
     }
   }
-  CASTOR_RETURN_IF_ERROR(
-      WriteSummary(arguments_.summary_path,
-                   SummaryJson(config_, trainer.admission(), report_, {})));
-  if (!arguments_.summary_path.empty()) {
+  if (!arguments_.summary_path.empty() && first_) {
+    CASTOR_RETURN_IF_ERROR(
+        WriteSummary(arguments_.summary_path,
+                     SummaryJson(config_, trainer.admission(), report_, {})));
     std::printf("  %-26s %s\n", "summary", arguments_.summary_path.c_str());
   }
   if (live_ != nullptr) {
     std::fflush(stdout);
-    live_->End(interrupted.load() ? "interrupted" : "finished", "");
+    live_->End(trainer.stopping() ? "interrupted" : "finished", "");
   }
-  return absl::OkStatus();
+  std::fflush(stdout);
+  // What fails on one rank up to here ends all of them.
+  return MeetAllRanks(ranks_, "the run's end");
 }
 
-absl::Status TrainOrRefuse(TrainArguments arguments) {
-  CASTOR_ASSIGN_OR_RETURN(
-      const Config config,
-      LoadConfig(arguments.config_path, arguments.overrides));
-  if (!arguments.summary_path.empty()) {
+// Reads and checks what was asked for, and opens the session on it. Before its
+// ranks have joined, each may find something wrong: `agree` makes that known.
+absl::StatusOr<std::unique_ptr<Session>> OpenSession(
+    TrainArguments& arguments, RankGroup& group,
+    const std::function<absl::Status(const absl::Status&)>& agree,
+    std::optional<RefusedRun>* refused) {
+  CASTOR_ASSIGN_OR_RETURN(const Config config,
+                          LoadConfig(arguments.config_path, arguments.overrides,
+                                     group.world_size()));
+  group.set_options({.time_limit_ns = static_cast<int64_t>(
+                         config.network.timeout_seconds * 1e9)});
+  if (!arguments.summary_path.empty() && group.rank() == 0) {
     arguments.summary_path = LinkTarget(arguments.summary_path);
     CASTOR_RETURN_IF_ERROR(
         Annotate("--summary", CheckWritable(arguments.summary_path)));
@@ -350,26 +378,50 @@ absl::Status TrainOrRefuse(TrainArguments arguments) {
   if (!arguments.trace_steps.empty() && arguments.trace_path.empty()) {
     return absl::InvalidArgumentError("--trace-steps: needs --trace FILE");
   }
-  CASTOR_RETURN_IF_ERROR(WindowOf(arguments.trace_steps, /*first=*/1,
-                                  config.memory.warmup_steps)
-                             .status());
+  CASTOR_RETURN_IF_ERROR(
+      WindowOf(arguments.trace_steps, /*first=*/1, config.memory.warmup_steps)
+          .status());
   CASTOR_RETURN_IF_ERROR(CheckLiveOptions(arguments.live));
-  std::optional<RefusedRun> refused;
-  auto session = Session::Create(config, &refused);
-  if (refused.has_value()) {
+  Session::Options options = {.ranks = {.rank = group.rank(),
+                                        .world_size = group.world_size(),
+                                        .join = {}},
+                              .stop = &interrupted};
+  if (group.world_size() > 1) {
+    options.ranks.join =
+        [&](Device* device) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+      CASTOR_RETURN_IF_ERROR(agree(absl::OkStatus()));
+      CASTOR_RETURN_IF_ERROR(CheckSameConfig(group, config));
+      return group.MakeCommunicator(device);
+    };
+  }
+  auto session = Session::Create(config, std::move(options), refused);
+  if (refused->has_value() && group.rank() == 0) {
     RunReport nothing;
     nothing.device_budget_bytes = config.memory.device_memory;
     CASTOR_RETURN_IF_ERROR(
         WriteSummary(arguments.summary_path,
-                     SummaryJson(config, {}, nothing, refused->refusal)));
+                     SummaryJson(config, {}, nothing, (*refused)->refusal)));
     if (!arguments.trace_path.empty()) {
       CASTOR_RETURN_IF_ERROR(AsUsersError(
           "--trace", RunTrace::WriteRefused(
-                         arguments.trace_path, DescribeRun(config), *refused,
+                         arguments.trace_path, DescribeRun(config), **refused,
                          std::string(session.status().message()))));
     }
   }
-  CASTOR_RETURN_IF_ERROR(session.status());
+  return session;
+}
+
+absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
+  bool agreed = false;
+  const auto agree = [&](const absl::Status& mine) {
+    agreed = true;
+    return group.Agree("start", mine);
+  };
+  std::optional<RefusedRun> refused;
+  const auto session = OpenSession(arguments, group, agree, &refused);
+  if (!session.ok()) {
+    return agreed ? session.status() : agree(session.status());
+  }
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);
   return TrainRun(arguments, **session).Run();
@@ -378,8 +430,11 @@ absl::Status TrainOrRefuse(TrainArguments arguments) {
 }  // namespace
 
 int Train(const TrainArguments& arguments) {
-  const absl::Status status = TrainOrRefuse(arguments);
-  return status.ok() ? kSuccess : Fail(status);
+  const auto group = JoinRanks();
+  if (!group.ok()) return Fail(group.status());
+  const absl::Status status = TrainOnRank(arguments, **group);
+  if (status.ok()) return kSuccess;
+  return (*group)->rank() == 0 ? Fail(status) : ExitCode(status);
 }
 
 }  // namespace castor::cli

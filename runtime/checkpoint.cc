@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
   json["samples"] = metadata.state.samples;
   json["seed"] = metadata.state.seed;
   json["loss_scale"] = metadata.state.loss_scale;
+  json["world_size"] = metadata.config.world_size();
   json["config"] = nlohmann::json::parse(ConfigToJson(metadata.config));
   return json.dump();
 }
@@ -91,7 +93,7 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(
   if (!json.is_object() || json.value("format", nlohmann::json()) != kFormat) {
     return wrong("its metadata lacks \"format\"");
   }
-  for (const char* key : {"step", "samples", "seed"}) {
+  for (const char* key : {"step", "samples", "seed", "world_size"}) {
     if (!json.contains(key) || !json[key].is_number_integer()) {
       return wrong(absl::StrCat("its metadata lacks \"", key, "\""));
     }
@@ -108,9 +110,14 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(
   if (metadata.state.step < 0 || metadata.state.samples < 0) {
     return wrong("its step or samples are negative");
   }
+  const int64_t world_size = json["world_size"].get<int64_t>();
+  if (world_size < 1 || world_size > std::numeric_limits<int>::max()) {
+    return wrong("its world_size is out of range");
+  }
   CASTOR_ASSIGN_OR_RETURN(
       metadata.config,
-      ParseConfig(json["config"].dump(), "", {}, 1, reader.path()));
+      ParseConfig(json["config"].dump(), "", {}, static_cast<int>(world_size),
+                  reader.path()));
   return metadata;
 }
 

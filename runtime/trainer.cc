@@ -80,9 +80,8 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
   if (program == nullptr) {
     auto made = std::make_unique<Program>();
     CASTOR_ASSIGN_OR_RETURN(
-        made->trace, DryRun(*engine_, *model_, shape, &layout_,
-                            accumulate(),
-                            roofline()));
+        made->trace,
+        DryRun(*engine_, *model_, shape, &layout_, accumulate(), roofline()));
     engine_->SetBackend(backend_.get());
     made->trace.global_norm =
         shape.training && options_.optimizer.gradient_clipping > 0;
@@ -165,9 +164,10 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
   }
   const int64_t world_size = options_.ranks.world_size;
   const int64_t rank = options_.ranks.rank;
-  // This rank's own lie together until all ranks' are put into one order.
-  std::vector<float> losses(shape.micro_batches * world_size);
-  float* const own = losses.data() + rank * shape.micro_batches;
+  // A row for each rank: its losses, then whether it wants to stop.
+  const int64_t row = shape.micro_batches + 1;
+  std::vector<float> losses(row * world_size);
+  float* const own = losses.data() + rank * row;
   Fence arrived;
   absl::Status status =
       backend_->BeginStep(&program.trace, program.plan, tag_step_);
@@ -180,14 +180,15 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
       const int64_t in_run =
           (step_ * shape.micro_batches + i) * world_size + rank;
       CASTOR_ASSIGN_OR_RETURN(
-          const Tensor loss, RunMicroBatch(*engine_, *model_, shape, i, in_run,
-                                           std::move(batch)));
+          const Tensor loss,
+          RunMicroBatch(*engine_, *model_, shape, i, in_run, std::move(batch)));
       arrived.Add(
           backend_->Download(loss.storage_id(), &own[i], sizeof(float)));
       return absl::OkStatus();
     }();
   }
   if (status.ok() && communicator_ != nullptr) {
+    own[row - 1] = StopRequested() ? 1.0f : 0.0f;
     // Before the updates, which the loss need not wait for.
     auto gathered = GatherLosses(arrived, losses);
     status = gathered.status();
@@ -207,8 +208,11 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
   std::vector<float> in_order;
   for (int64_t i = 0; i < shape.micro_batches; ++i) {
     for (int64_t r = 0; r < world_size; ++r) {
-      in_order.push_back(losses[r * shape.micro_batches + i]);
+      in_order.push_back(losses[r * row + i]);
     }
+  }
+  for (int64_t r = 0; r < world_size; ++r) {
+    if (losses[r * row + row - 1] != 0) stop_agreed_ = true;
   }
   return in_order;
 }
@@ -253,7 +257,8 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   const double loss = sum / static_cast<double>(losses.size());
   if (!std::isfinite(loss)) {
     failure_.Update(absl::FailedPreconditionError(absl::StrCat(
-        "the loss at step ", step_ + 1, " is not finite: lower the learning "
+        "the loss at step ", step_ + 1,
+        " is not finite: lower the learning "
         "rate, or resume from the last checkpoint with other settings")));
     return failure_;
   }
@@ -308,6 +313,10 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
   }
   CASTOR_RETURN_IF_ERROR(Drain());
   return sum / static_cast<double>(batches);
+}
+
+bool Trainer::stopping() const {
+  return communicator_ == nullptr ? StopRequested() : stop_agreed_;
 }
 
 absl::Status Trainer::Drain() {

@@ -17,6 +17,7 @@
 #ifndef CASTOR_RUNTIME_TRAINER_H_
 #define CASTOR_RUNTIME_TRAINER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -66,8 +67,9 @@ struct TrainerOptions {
   int64_t eval_batch = 0;
   // Adam's; its weight_decay is filled in by the trainer from this:
   OptimizerOptions optimizer;
-  std::function<double(const Parameter&)> weight_decay =
-      [](const Parameter&) { return 0.0; };
+  std::function<double(const Parameter&)> weight_decay = [](const Parameter&) {
+    return 0.0;
+  };
   // Of step 1, 2, ...
   std::function<double(int64_t step)> learning_rate = [](int64_t) {
     return 1e-3;
@@ -76,6 +78,9 @@ struct TrainerOptions {
   int threads = 1;
   double bus_bytes_per_s = 0;  // 0: unlimited
   bool checkpoint_activations = false;
+  // Set when training should end after the step at hand (Trainer::stopping);
+  // null: never. Outlives the trainer.
+  const std::atomic<bool>* stop = nullptr;
   // Fill freed device memory with NaN, so that a use after free shows: tests.
   bool scribble_freed_memory = false;
 };
@@ -131,6 +136,10 @@ class Trainer {
   absl::Status Drain();
 
   int64_t step() const { return step_; }
+  // Whether to end here: TrainerOptions::stop was set, with several ranks on
+  // any of them and by the time when the latest step's losses were queued. The
+  // same answer on all ranks.
+  bool stopping() const;
   const AdmissionReport& admission() const { return admission_; }
   const ChunkLayout& layout() const { return layout_; }
   const Parameters& parameters() const { return engine_->parameters(); }
@@ -161,8 +170,8 @@ class Trainer {
   struct Program {
     StepTrace trace;
     std::shared_ptr<const Plan> plan;
-    PlanRequest request;  // what the plan was asked for
-    int64_t steps = 0;      // run so far
+    PlanRequest request;   // what the plan was asked for
+    int64_t steps = 0;     // run so far
     bool warmup = false;   // its step at hand is one of the warm-up
     bool settled = false;  // the plan was made from measured durations
   };
@@ -199,8 +208,8 @@ class Trainer {
   absl::Status AgreeOnMeasurements(StepTrace& trace);
   // Tells the other ranks why this one goes no further.
   absl::Status Failed(absl::Status why);
-  // Puts the losses of all ranks into `losses`, in the order of their micro
-  // batches; what is downloaded into them is there after `arrived`.
+  // Puts all ranks' rows of `losses` into it, by rank; what is downloaded into
+  // this rank's is there after `arrived`.
   absl::StatusOr<Fence> GatherLosses(const Fence& arrived,
                                      std::vector<float>& losses);
   // Where evaluation can always have the optimizer states: on the host, but for
@@ -212,6 +221,9 @@ class Trainer {
   uint16_t NextTag() const {
     return tag_step_ == 0xffff ? uint16_t{1}
                                : static_cast<uint16_t>(tag_step_ + 1);
+  }
+  bool StopRequested() const {
+    return options_.stop != nullptr && options_.stop->load();
   }
   // The losses of the micro batches, in the order of their global index.
   absl::StatusOr<std::vector<float>> TryStep(Program& program,
@@ -244,6 +256,7 @@ class Trainer {
   StepMeter meter_;
   std::map<StepShape, std::unique_ptr<Program>> programs_;
   int64_t step_ = 0;
+  bool stop_agreed_ = false;
   uint16_t tag_step_ = 0;
   absl::Status failure_;  // the first of a step
   bool idle_ = true;      // nothing queued since the last Drain

@@ -92,7 +92,8 @@ class Communicator {
   // InvalidArgument: a negative size, a null buffer of some size, a bad rank.
   // Otherwise the group's failure, if there is one: Unavailable for a lost or
   // late rank, FailedPrecondition for ranks that disagree, or what a rank gave
-  // to Fail. Each names this rank, its collective, and the rank at fault.
+  // to Fail. Each names the rank at fault; of one that was lost or late also
+  // this rank's and every rank's last collective.
 
   // recv [N, bytes] = every rank's send [bytes]. send may be this rank's place
   // in recv, and may not overlap it otherwise.

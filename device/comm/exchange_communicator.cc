@@ -139,6 +139,9 @@ CommunicatorStats ExchangeCommunicator::stats() const {
 }
 
 absl::Status ExchangeCommunicator::Report(const absl::Status& reason) const {
+  // What a rank gave to Fail, or what they disagree about, says it all; of a
+  // rank that was lost one wants to know where everybody was.
+  if (reason.code() != absl::StatusCode::kUnavailable) return reason;
   std::string text = absl::StrCat(
       "rank ", rank(), " of ", world_size(), ", in ", Describe(last_[rank()]),
       ": ", reason.message(), "; last collective of each rank, as rank ",

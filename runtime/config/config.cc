@@ -185,6 +185,12 @@ void ReadDevice(JsonReader reader, DeviceConfig* device) {
   reader.RefuseUnknownKeys();
 }
 
+void ReadNetwork(JsonReader reader, NetworkConfig* network) {
+  reader.Double("timeout_seconds", &network->timeout_seconds,
+                {.min = 0.1, .max = 1e6});
+  reader.RefuseUnknownKeys();
+}
+
 void ReadMemory(JsonReader reader, MemoryConfig* memory) {
   ReadEnum(reader, "placement_policy", kPolicies, &memory->placement_policy);
   reader.Bytes("device_memory", &memory->device_memory, Unlimited::kAllowed);
@@ -237,7 +243,10 @@ void ReadBatch(JsonReader& root, int64_t world_size, Config* config) {
         micro == 0 ? "" : absl::StrCat("micro batch ", micro, " x "),
         accumulation == 0 ? ""
                           : absl::StrCat("accumulation ", accumulation, " x "),
-        "world size ", world_size, " make"));
+        "world size ", world_size, " make",
+        both && world_size > 1
+            ? ": leave one of the three out, and it is inferred"
+            : ""));
   }
   if (micro == 0) micro = rest;
   if (accumulation == 0) accumulation = rest;
@@ -305,6 +314,7 @@ void ReadConfig(JsonReader& root, const std::string& base_dir, int world_size,
   ReadPrecision(root.Object("bf16"), root.Object("fp16"), config);
   ReadDevice(root.Object("device"), &config->device);
   ReadMemory(root.Object("memory"), &config->memory);
+  ReadNetwork(root.Object("network"), &config->network);
   root.Int("steps_per_print", &config->steps_per_print,
            {.min = 1, .max = kMaxSteps});
   CheckTogether(root, config);

@@ -156,6 +156,14 @@ struct MemoryConfig {
   friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
 };
 
+struct NetworkConfig {
+  // How long a rank waits for another, in a collective, before the run ends as
+  // hung. More than any one rank takes to evaluate, or to save its part.
+  double timeout_seconds = 600;
+
+  friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
+};
+
 struct Config {
   ModelConfig model;  // required
   DataConfig data;    // required
@@ -178,8 +186,14 @@ struct Config {
   Fp16Config fp16;
   DeviceConfig device;
   MemoryConfig memory;
+  NetworkConfig network;
   int64_t steps_per_print = 1;
 
+  // The number of ranks that the batch is of.
+  int64_t world_size() const {
+    return train_batch_size /
+           (train_micro_batch_size_per_gpu * gradient_accumulation_steps);
+  }
   // Of parameters and activations.
   DType dtype() const {
     return bf16.enabled ? DType::kBFloat16 : DType::kFloat32;

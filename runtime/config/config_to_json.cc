@@ -135,6 +135,7 @@ std::string ConfigToJson(const Config& config) {
                                     : Ordered(config.device.threads)},
                     {"bus_gbps", config.device.bus_gbps}};
   json["memory"] = MemoryJson(config.memory);
+  json["network"] = {{"timeout_seconds", config.network.timeout_seconds}};
   json["steps_per_print"] = config.steps_per_print;
   // A path may hold bytes that are no UTF-8; JSON has no way to write them.
   return json.dump(2, ' ', false, Ordered::error_handler_t::replace);

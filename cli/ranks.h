@@ -1,0 +1,39 @@
+// A castor process as one of several ranks: how it joins them, and how rank 0
+// speaks for all. A process that was started alone is rank 0 of one.
+#ifndef CASTOR_CLI_RANKS_H_
+#define CASTOR_CLI_RANKS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "device/comm/communicator.h"
+#include "device/comm/rank_group.h"
+#include "runtime/config/config.h"
+
+namespace castor::cli {
+
+// Joins the ranks that this process's launcher started with it. From now on
+// only rank 0 has a standard output. Errors as in DetectLaunch and
+// RankGroup::Join.
+absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks();
+
+// Whether all ranks were given the same `config`, where it must be the same:
+// paths may differ from machine to machine, and so may device.threads. All
+// ranks call it together. InvalidArgument: the key, and two ranks' values of
+// it.
+absl::Status CheckSameConfig(RankGroup& group, const Config& config);
+
+// Rank 0's `mine`, on all ranks; a failure of it too. `mine` of the others is
+// not looked at. Null communicator: one rank.
+absl::StatusOr<std::string> FromFirstRank(
+    Communicator* communicator, absl::string_view key,
+    const absl::StatusOr<std::string>& mine);
+
+// Waits until all ranks have come here.
+absl::Status MeetAllRanks(Communicator* communicator, absl::string_view key);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_RANKS_H_
