@@ -31,6 +31,16 @@ struct TrainArguments {
 };
 int Train(const TrainArguments& arguments);
 
+// Numbers as they were written; an empty string: not given.
+struct LaunchArguments {
+  std::string num_ranks;
+  std::string hostfile;
+  std::string master_port;
+  std::string remote_shell;
+  std::vector<std::string> train;  // what `castor train` is to be given
+};
+int Launch(const LaunchArguments& arguments);
+
 struct PlanArguments {
   std::string config_path;
   std::vector<std::string> overrides;

@@ -1,7 +1,9 @@
 // castor: trains transformer models that do not fit in the device's memory.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -102,6 +104,91 @@ void AddReplay(CLI::App* command, ReplayArguments* replay) {
       "draw the sweep into this SVG file");
 }
 
+void AddTrain(CLI::App* command, TrainArguments* train) {
+  AddConfig(command, &train->config_path, &train->overrides);
+  command
+      ->add_option("--resume", train->resume,
+                   "continue from this checkpoint file, or from the "
+                   "\"latest\" valid one in checkpoint.dir")
+      ->type_name("CHECKPOINT")
+      ->check(NotEmpty());
+  command
+      ->add_option("--summary", train->summary_path,
+                   "write the run's figures to this JSON file")
+      ->type_name("FILE")
+      ->check(NotEmpty());
+  command
+      ->add_option("--trace", train->trace_path,
+                   "write a trace to this file (docs/trace-format.md)")
+      ->type_name("FILE")
+      ->check(NotEmpty());
+  command
+      ->add_option("--trace-steps", train->trace_steps,
+                   "the steps to trace in full; without it the warm-up and "
+                   "the 8 steps after it")
+      ->type_name("FIRST:LAST")
+      ->check(NotEmpty());
+  command
+      ->add_option("--dashboard", train->live.dashboard,
+                   "show the run in a browser, at this port of this machine; "
+                   "0: any free one")
+      ->type_name("PORT")
+      ->check(NotEmpty());
+  command
+      ->add_option("--tensorboard", train->live.tensorboard,
+                   "write TensorBoard's event files to this directory")
+      ->type_name("DIR")
+      ->check(NotEmpty());
+}
+
+void AddLaunch(CLI::App* command, LaunchArguments* launch) {
+  const auto add = [&](const char* option, std::string* value, const char* type,
+                       const char* text) {
+    command->add_option(option, *value, text)
+        ->type_name(type)
+        ->check(NotEmpty());
+  };
+  add("--nproc", &launch->num_ranks, "N",
+      "how many ranks; without it, as many as the hostfile has slots");
+  add("--hostfile", &launch->hostfile, "FILE",
+      "the machines, a line each: HOST slots=N; without it, this one");
+  add("--master-port", &launch->master_port, "PORT",
+      "where rank 0 listens; without it, at any free port");
+  add("--rsh", &launch->remote_shell, "COMMAND",
+      "starts a command on another machine, called as COMMAND HOST ...; "
+      "without it, ssh -x -T");
+  command->prefix_command();
+  command->footer(
+      "castor launch [OPTIONS] CONFIG.json [OPTIONS of castor train]\n"
+      "README.md, \"Several ranks\", tells more.");
+}
+
+// What every rank would refuse is refused once.
+absl::Status CheckTrainsArguments(std::vector<std::string> words) {
+  const auto refuse = [](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        why,
+        "; it is castor launch [OPTIONS] CONFIG.json [OPTIONS of castor "
+        "train] (see castor launch --help)"));
+  };
+  if (words.empty()) return refuse("CONFIG.json is missing");
+  if (words[0][0] == '-') {
+    return refuse(absl::StrCat("unknown option \"", words[0], "\""));
+  }
+  CLI::App app;
+  TrainArguments train;
+  AddTrain(&app, &train);
+  std::reverse(words.begin(), words.end());  // as CLI11 wants it
+  try {
+    app.parse(words);
+  } catch (const CLI::CallForHelp&) {
+    return refuse("castor train --help shows the options of castor train");
+  } catch (const CLI::ParseError& error) {
+    return refuse(error.what());
+  }
+  return absl::OkStatus();
+}
+
 int Main(int argc, char** argv) {
   CLI::App app(
       "Trains transformer models that do not fit in the device's memory.");
@@ -111,40 +198,12 @@ int Main(int argc, char** argv) {
   TrainArguments train;
   CLI::App* train_command =
       app.add_subcommand("train", "Trains a model as a configuration says.");
-  AddConfig(train_command, &train.config_path, &train.overrides);
-  train_command
-      ->add_option("--resume", train.resume,
-                   "continue from this checkpoint file, or from the "
-                   "\"latest\" valid one in checkpoint.dir")
-      ->type_name("CHECKPOINT")
-      ->check(NotEmpty());
-  train_command
-      ->add_option("--summary", train.summary_path,
-                   "write the run's figures to this JSON file")
-      ->type_name("FILE")
-      ->check(NotEmpty());
-  train_command
-      ->add_option("--trace", train.trace_path,
-                   "write a trace to this file (docs/trace-format.md)")
-      ->type_name("FILE")
-      ->check(NotEmpty());
-  train_command
-      ->add_option("--trace-steps", train.trace_steps,
-                   "the steps to trace in full; without it the warm-up and "
-                   "the 8 steps after it")
-      ->type_name("FIRST:LAST")
-      ->check(NotEmpty());
-  train_command
-      ->add_option("--dashboard", train.live.dashboard,
-                   "show the run in a browser, at this port of this machine; "
-                   "0: any free one")
-      ->type_name("PORT")
-      ->check(NotEmpty());
-  train_command
-      ->add_option("--tensorboard", train.live.tensorboard,
-                   "write TensorBoard's event files to this directory")
-      ->type_name("DIR")
-      ->check(NotEmpty());
+  AddTrain(train_command, &train);
+
+  LaunchArguments launch;
+  CLI::App* launch_command = app.add_subcommand(
+      "launch", "Starts castor train as several ranks, here or elsewhere.");
+  AddLaunch(launch_command, &launch);
 
   PlanArguments plan;
   CLI::App* plan_command = app.add_subcommand(
@@ -208,6 +267,11 @@ int Main(int argc, char** argv) {
                            absl::MakeSpan(argv, argc).subspan(argc > 0)));
   }
   if (*train_command) return Train(train);
+  if (*launch_command) {
+    launch.train = launch_command->remaining();
+    const absl::Status status = CheckTrainsArguments(launch.train);
+    return status.ok() ? Launch(launch) : Fail(status);
+  }
   if (*plan_command) return PlanRun(plan);
   if (app.got_subcommand("replay")) return ReplayTrace(replay);
   if (*export_command) return Export(checkpoint, directory);

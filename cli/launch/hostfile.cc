@@ -1,0 +1,113 @@
+#include "cli/launch/hostfile.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+
+namespace castor::cli {
+namespace {
+
+constexpr int kMaxSlots = 1 << 16;
+
+// What can be the name of a machine, and is no option of a remote shell.
+bool IsHost(absl::string_view host) {
+  return !host.empty() && host[0] != '-' &&
+         std::all_of(host.begin(), host.end(), [](char c) {
+           return absl::ascii_isalnum(c) || absl::StrContains("@._:%-", c);
+         });
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view name,
+                                                     absl::string_view text) {
+  std::vector<HostSlots> hosts;
+  int line_number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++line_number;
+    line = line.substr(0, line.find('#'));
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (words.empty()) continue;
+    const auto refuse = [&](absl::string_view why) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ", line ", line_number, ": ", why,
+                       "; a line is HOST or HOST slots=N"));
+    };
+    HostSlots entry = {.host = std::string(words[0])};
+    if (!IsHost(words[0])) {
+      return refuse(absl::StrCat("\"", words[0], "\" is no machine's name"));
+    }
+    if (words.size() > 1) {
+      absl::string_view slots = words[1];
+      if (words.size() > 2 || !absl::ConsumePrefix(&slots, "slots=")) {
+        return refuse(absl::StrCat("\"", words.back(), "\" is not known here"));
+      }
+      if (!absl::SimpleAtoi(slots, &entry.slots) || entry.slots < 1 ||
+          entry.slots > kMaxSlots) {
+        return refuse(absl::StrCat("slots=", slots,
+                                   " is not a number from 1 to ", kMaxSlots));
+      }
+    }
+    const auto same = std::find_if(
+        hosts.begin(), hosts.end(),
+        [&](const HostSlots& other) { return other.host == entry.host; });
+    if (same != hosts.end()) {
+      same->slots += entry.slots;
+    } else {
+      hosts.push_back(entry);
+    }
+  }
+  if (hosts.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name,
+                     " names no machine; a line is HOST or HOST "
+                     "slots=N"));
+  }
+  return hosts;
+}
+
+absl::StatusOr<std::vector<HostSlots>> ReadHostfile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  if (in) text << in.rdbuf();
+  if (!in) {
+    const std::string why = absl::StrCat(path, ": ", std::strerror(errno));
+    return errno == ENOENT ? absl::NotFoundError(why)
+                           : absl::PermissionDeniedError(why);
+  }
+  return ParseHostfile(path, text.str());
+}
+
+absl::StatusOr<std::vector<RankPlace>> PlaceRanks(
+    const std::vector<HostSlots>& hosts, int num_ranks) {
+  int64_t slots = 0;
+  for (const HostSlots& host : hosts) slots += host.slots;
+  if (num_ranks > slots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(num_ranks, " ranks, and the hostfile has ", slots,
+                     " slots: add machines or slots=N"));
+  }
+  int64_t left = num_ranks > 0 ? num_ranks : slots;
+  std::vector<RankPlace> places;
+  for (const HostSlots& host : hosts) {
+    const int here = static_cast<int>(std::min<int64_t>(left, host.slots));
+    for (int i = 0; i < here; ++i) {
+      places.push_back(
+          {.host = host.host, .local_rank = i, .local_size = here});
+    }
+    left -= here;
+  }
+  return places;
+}
+
+}  // namespace castor::cli

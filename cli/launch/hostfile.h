@@ -1,0 +1,49 @@
+// On which machines ranks are started: a hostfile, as mpirun's.
+//
+//   node1 slots=4      # a machine for four ranks
+//   user@10.0.0.7      # one slot, where nothing is said
+//
+// Ranks are counted machine by machine, in the file's order.
+#ifndef CASTOR_CLI_LAUNCH_HOSTFILE_H_
+#define CASTOR_CLI_LAUNCH_HOSTFILE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace castor::cli {
+
+struct HostSlots {
+  std::string host;  // as the remote shell takes it
+  int slots = 1;
+
+  friend bool operator==(const HostSlots&, const HostSlots&) = default;
+};
+
+// InvalidArgument, with `name` and the line's number: a line is of another
+// form. A machine that is named again gets so many slots more.
+absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view name,
+                                                     absl::string_view text);
+
+// NotFound, PermissionDenied: it cannot be read.
+absl::StatusOr<std::vector<HostSlots>> ReadHostfile(const std::string& path);
+
+// Where one rank is started.
+struct RankPlace {
+  std::string host;
+  int local_rank = 0;
+  int local_size = 1;
+
+  friend bool operator==(const RankPlace&, const RankPlace&) = default;
+};
+
+// `num_ranks` of them, by rank; 0: as many as there are slots. InvalidArgument:
+// more than there are.
+absl::StatusOr<std::vector<RankPlace>> PlaceRanks(
+    const std::vector<HostSlots>& hosts, int num_ranks);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_LAUNCH_HOSTFILE_H_

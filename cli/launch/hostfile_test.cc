@@ -1,0 +1,89 @@
+#include "cli/launch/hostfile.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "base/test_files.h"
+
+namespace castor::cli {
+namespace {
+
+void ExpectRefused(const std::string& text,
+                   const std::vector<std::string>& words) {
+  const absl::Status status = ParseHostfile("hosts", text).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+  for (const std::string& word : words) {
+    EXPECT_TRUE(absl::StrContains(status.message(), word))
+        << "no \"" << word << "\" in: " << status;
+  }
+}
+
+TEST(Hostfile, NamesMachinesAndTheirSlots) {
+  const auto hosts = ParseHostfile("hosts",
+                                   "# two machines\n"
+                                   "node1 slots=4 # the large one\n"
+                                   "\n"
+                                   "  me@10.0.0.7\t\r\n"
+                                   "fe80::1%eth0 slots=2");
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  EXPECT_EQ(*hosts,
+            (std::vector<HostSlots>{
+                {"node1", 4}, {"me@10.0.0.7", 1}, {"fe80::1%eth0", 2}}));
+}
+
+TEST(Hostfile, MachineThatIsNamedAgainGetsMoreSlots) {
+  const auto hosts = ParseHostfile("hosts", "a slots=2\nb\na\n");
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  EXPECT_EQ(*hosts, (std::vector<HostSlots>{{"a", 3}, {"b", 1}}));
+}
+
+TEST(Hostfile, BadLinesAreToldByTheirNumber) {
+  ExpectRefused("a\nb slots=0\n", {"hosts, line 2", "slots=0"});
+  ExpectRefused("a slots=many", {"line 1", "slots=many"});
+  ExpectRefused("a slots=99999999999", {"line 1", "slots=99999999999"});
+  ExpectRefused("\n\na cores=4", {"line 3", "\"cores=4\""});
+  ExpectRefused("a slots=4 max-slots=8", {"line 1", "max-slots=8"});
+  ExpectRefused("a b", {"line 1", "\"b\""});
+  // Would be an option of the remote shell, or more than a word of it.
+  ExpectRefused("-oProxyCommand=touch", {"line 1", "no machine's name"});
+  ExpectRefused("a;reboot", {"line 1", "no machine's name"});
+  ExpectRefused("# nothing\n", {"hosts names no machine"});
+  ExpectRefused("", {"hosts names no machine"});
+}
+
+TEST(Hostfile, FileThatIsNotThereIsNamed) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/hosts";
+  EXPECT_EQ(ReadHostfile(path).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(absl::StrContains(ReadHostfile(path).status().message(), path));
+  EXPECT_FALSE(ReadHostfile(directory.path()).ok());
+  WriteFile(path, "a slots=2\n");
+  ASSERT_TRUE(ReadHostfile(path).ok());
+  EXPECT_EQ(ReadHostfile(path)->at(0).slots, 2);
+}
+
+TEST(PlaceRanks, FillsMachineByMachine) {
+  const std::vector<HostSlots> hosts = {{"a", 2}, {"b", 3}};
+  auto places = PlaceRanks(hosts, 3);
+  ASSERT_TRUE(places.ok());
+  EXPECT_EQ(*places,
+            (std::vector<RankPlace>{{"a", 0, 2}, {"a", 1, 2}, {"b", 0, 1}}));
+  places = PlaceRanks(hosts, 0);
+  ASSERT_TRUE(places.ok());
+  EXPECT_EQ(places->size(), 5u);
+  EXPECT_EQ(places->at(4), (RankPlace{"b", 2, 3}));
+  EXPECT_EQ(PlaceRanks(hosts, 1)->size(), 1u);
+}
+
+TEST(PlaceRanks, RefusesMoreThanThereAreSlots) {
+  const absl::Status status = PlaceRanks({{"a", 2}, {"b", 3}}, 6).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(status.message(), "6 ranks")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "5 slots")) << status;
+}
+
+}  // namespace
+}  // namespace castor::cli

@@ -1,0 +1,378 @@
+#include "cli/launch/launcher.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/annotate.h"
+#include "base/status_macros.h"
+#include "cli/launch/remote_line.h"
+#include "device/comm/launch_env.h"
+#include "device/comm/socket.h"
+
+namespace castor::cli {
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int kUserError = 2;
+
+std::string HostOf(const std::string& host) {
+  return host.substr(host.find('@') == std::string::npos ? 0
+                                                         : host.find('@') + 1);
+}
+
+std::string OwnName() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+absl::StatusOr<std::string> RandomText(size_t bytes) {
+  std::string random(bytes, '\0');
+  if (getrandom(random.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
+    return SocketError("no random numbers");
+  }
+  return absl::BytesToHexString(random);
+}
+
+// Blocked in this process, so that they are taken one at a time; the ranks get
+// back what was before.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) {
+      sigaddset(&set_, signal);
+    }
+    sigprocmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  // 0: none has come in time.
+  int Next(std::optional<int64_t> until_ns) const {
+    timespec left = {.tv_sec = 3600, .tv_nsec = 0};
+    if (until_ns.has_value()) {
+      const int64_t ns = std::max<int64_t>(0, *until_ns - SteadyNowNs());
+      left = {.tv_sec = ns / kSecondNs, .tv_nsec = ns % kSecondNs};
+    }
+    return std::max(0, sigtimedwait(&set_, nullptr, &left));
+  }
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t set_;
+  sigset_t before_;
+};
+
+struct Child {
+  pid_t process = -1;
+  bool remote = false;
+  Socket input;  // of a remote shell: signals' names
+  bool running = true;
+};
+
+class Run {
+ public:
+  explicit Run(const LaunchPlan& plan)
+      : plan_(plan), environment_(CurrentEnvironment()) {
+    environment_.erase("CASTOR_MASTER_SOCKET");  // of a launch around this one
+  }
+  ~Run() {
+    for (Child& child : children_) {
+      if (child.running) kill(-child.process, SIGKILL);
+    }
+    for (Child& child : children_) {
+      if (child.running) waitpid(child.process, nullptr, 0);
+    }
+  }
+
+  absl::Status Prepare();
+  absl::Status StartAll();
+  int AwaitAll();
+
+ private:
+  std::map<std::string, std::string> Variables(int rank) const;
+  absl::Status Start(int rank);
+  // In the child: does not come back. Says at `error_fd` what went wrong.
+  void BecomeRank(int rank, std::vector<std::string> words,
+                  const std::map<std::string, std::string>& environment,
+                  int input, int error_fd, pid_t launcher);
+  void Signal(Child& child, int signal);
+  void SignalAll(int signal);
+  void TakeEnded();
+  void NoteFailure(int rank, int status);
+
+  const LaunchPlan& plan_;
+  std::map<std::string, std::string> environment_;
+  BlockedSignals signals_;
+  std::vector<bool> here_;  // by rank
+  std::string run_id_, master_address_, directory_;
+  int master_port_ = 0;
+  Socket listener_;
+  std::vector<Child> children_;  // by rank
+  int running_ = 0;
+  int code_ = 0;  // of the first that failed
+  bool users_error_ = false;
+  bool signalled_ = false;  // by the user: what ends by it has not failed alone
+  std::optional<int64_t> next_step_ns_;  // towards those that do not end
+  int steps_ = 0;
+};
+
+absl::Status Run::Prepare() {
+  CASTOR_ASSIGN_OR_RETURN(run_id_, RandomText(16));
+  char directory[PATH_MAX + 1] = "";
+  if (getcwd(directory, PATH_MAX) == nullptr) {
+    return SocketError("the working directory");
+  }
+  directory_ = directory;
+  std::map<std::string, bool> known;
+  for (const RankPlace& place : plan_.ranks) {
+    if (known.count(place.host) == 0) {
+      known[place.host] = IsThisMachine(place.host);
+    }
+    here_.push_back(known[place.host]);
+  }
+  const bool all_here =
+      std::all_of(here_.begin(), here_.end(), [](bool here) { return here; });
+  const std::string first = HostOf(plan_.ranks[0].host);
+  const auto resolved = Resolve(first, 0);
+  const bool only_here = resolved.ok() && (*resolved)[0].is_loopback();
+  master_address_ = all_here    ? "127.0.0.1"
+                    : !here_[0] ? first
+                    : only_here ? OwnName()
+                                : first;
+  master_port_ = plan_.master_port;
+  if (!here_[0]) {
+    if (master_port_ != 0) return absl::OkStatus();
+    // Below those that systems give out by themselves.
+    uint16_t random = 0;
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
+      return SocketError("no random numbers");
+    }
+    master_port_ = 20'000 + random % 12'000;
+    return absl::OkStatus();
+  }
+  const int backlog = 2 * static_cast<int>(plan_.ranks.size()) + 16;
+  SocketAddress loopback = Loopback();
+  loopback.set_port(master_port_);
+  auto listener = all_here ? ListenAt(loopback, backlog)
+                           : ListenOnAll(master_port_, backlog);
+  CASTOR_RETURN_IF_ERROR(Annotate(
+      master_port_ == 0 ? "rank 0" : "--master-port", listener.status()));
+  listener_ = *std::move(listener);
+  master_port_ = LocalAddress(listener_.fd()).port();
+  return absl::OkStatus();
+}
+
+std::map<std::string, std::string> Run::Variables(int rank) const {
+  const RankPlace& place = plan_.ranks[rank];
+  std::map<std::string, std::string> variables = {
+      {"CASTOR_RUN_ID", run_id_},
+      {"RANK", absl::StrCat(rank)},
+      {"WORLD_SIZE", absl::StrCat(plan_.ranks.size())},
+      {"LOCAL_RANK", absl::StrCat(place.local_rank)},
+      {"LOCAL_WORLD_SIZE", absl::StrCat(place.local_size)},
+      {"MASTER_ADDR", master_address_},
+      {"MASTER_PORT", absl::StrCat(master_port_)},
+  };
+  if (rank == 0 && listener_) {
+    variables["CASTOR_MASTER_SOCKET"] = absl::StrCat(listener_.fd());
+  }
+  return variables;
+}
+
+void Run::BecomeRank(int rank, std::vector<std::string> words,
+                     const std::map<std::string, std::string>& environment,
+                     int input, int error_fd, pid_t launcher) {
+  const auto fail = [error_fd] {
+    const int error = errno;
+    [[maybe_unused]] const ssize_t put = write(error_fd, &error, sizeof(error));
+    _exit(127);
+  };
+  setpgid(0, 0);
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail();
+  if (getppid() != launcher) _exit(127);  // it has gone already
+  sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
+  if (dup2(input, STDIN_FILENO) < 0) fail();
+  if (rank == 0 && listener_) fcntl(listener_.fd(), F_SETFD, 0);
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : environment) {
+    variables.push_back(absl::StrCat(name, "=", value));
+  }
+  std::vector<char*> arguments, entries;
+  for (std::string& word : words) arguments.push_back(word.data());
+  for (std::string& entry : variables) entries.push_back(entry.data());
+  arguments.push_back(nullptr);
+  entries.push_back(nullptr);
+  execvpe(arguments[0], arguments.data(), entries.data());
+  fail();
+}
+
+absl::Status Run::Start(int rank) {
+  std::vector<std::string> words = plan_.program;
+  std::map<std::string, std::string> environment = environment_;
+  const std::map<std::string, std::string> variables = Variables(rank);
+  Child child;
+  child.remote = !here_[rank];
+  Socket input;
+  std::string line;
+  if (child.remote) {
+    words = plan_.remote_shell;
+    words.push_back(plan_.ranks[rank].host);
+    words.push_back(std::string(RemoteCommand()));
+    std::map<std::string, std::string> there = VariablesToCarry(environment_);
+    for (const auto& [name, value] : variables) there[name] = value;
+    line = RemoteLine(directory_, there, plan_.program);
+    // A pair of sockets rather than a pipe: no SIGPIPE when the shell ends.
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+      return SocketError("no socket");
+    }
+    input = Socket(pair[0]);
+    child.input = Socket(pair[1]);
+  } else {
+    input = Socket(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    for (const auto& [name, value] : variables) environment[name] = value;
+  }
+  int errors[2];
+  if (!input || pipe2(errors, O_CLOEXEC) != 0) return SocketError("no pipe");
+  Socket read_error(errors[0]), write_error(errors[1]);
+  std::fflush(stdout);
+  const pid_t launcher = getpid();
+  child.process = fork();
+  if (child.process < 0) return SocketError("no process");
+  if (child.process == 0) {
+    BecomeRank(rank, std::move(words), environment, input.fd(),
+               write_error.fd(), launcher);
+  }
+  const pid_t process = child.process;
+  const int line_fd = child.input.fd();
+  children_.push_back(std::move(child));
+  ++running_;
+  write_error.Reset();
+  input.Reset();
+  int error = 0;
+  if (read(read_error.fd(), &error, sizeof(error)) == sizeof(error)) {
+    waitpid(process, nullptr, 0);
+    children_.back().running = false;
+    errno = error;
+    return absl::NotFoundError(absl::StrCat("rank ", rank, ": cannot start ",
+                                            words[0], ": ",
+                                            std::strerror(error)));
+  }
+  if (line.empty()) return absl::OkStatus();
+  // If the shell is gone already, its end tells.
+  WriteAll(line_fd, line.data(), line.size(), SteadyNowNs() + 30 * kSecondNs)
+      .IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status Run::StartAll() {
+  for (size_t rank = 0; rank < plan_.ranks.size(); ++rank) {
+    CASTOR_RETURN_IF_ERROR(Start(static_cast<int>(rank)));
+  }
+  listener_.Reset();
+  return absl::OkStatus();
+}
+
+void Run::Signal(Child& child, int signal) {
+  if (!child.running) return;
+  if (!child.remote) {
+    kill(signal == SIGKILL ? -child.process : child.process, signal);
+    return;
+  }
+  const std::string name = absl::StrCat(sigabbrev_np(signal), "\n");
+  WriteAll(child.input.fd(), name.data(), name.size(),
+           SteadyNowNs() + kSecondNs)
+      .IgnoreError();
+  // What cannot be reached any more is given up here, too.
+  if (signal == SIGKILL) kill(-child.process, SIGTERM);
+}
+
+void Run::SignalAll(int signal) {
+  for (Child& child : children_) Signal(child, signal);
+}
+
+void Run::NoteFailure(int rank, int status) {
+  const int code =
+      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (code == 0) return;
+  users_error_ |= code == kUserError;
+  if (code_ != 0) return;
+  code_ = code;
+  if (WIFSIGNALED(status) && !signalled_) {
+    const int signal = WTERMSIG(status);
+    std::fprintf(stderr,
+                 "castor launch: rank %d (process %d) was ended by signal %d "
+                 "(%s)%s\n",
+                 rank, static_cast<int>(children_[rank].process), signal,
+                 strsignal(signal), running_ > 0 ? "; the others end too" : "");
+  }
+  next_step_ns_ = SteadyNowNs() + plan_.patience_ns;
+}
+
+void Run::TakeEnded() {
+  for (size_t rank = 0; rank < children_.size(); ++rank) {
+    Child& child = children_[rank];
+    int status = 0;
+    if (!child.running || waitpid(child.process, &status, WNOHANG) <= 0) {
+      continue;
+    }
+    child.running = false;
+    child.input.Reset();
+    --running_;
+    NoteFailure(static_cast<int>(rank), status);
+  }
+}
+
+int Run::AwaitAll() {
+  while (running_ > 0) {
+    const int signal = signals_.Next(next_step_ns_);
+    if (signal != 0 && signal != SIGCHLD) {
+      signalled_ = true;
+      SignalAll(signal);
+    }
+    TakeEnded();
+    if (next_step_ns_.has_value() && SteadyNowNs() >= *next_step_ns_) {
+      SignalAll(steps_++ == 0 ? SIGTERM : SIGKILL);
+      next_step_ns_ = SteadyNowNs() + plan_.last_patience_ns;
+    }
+  }
+  return users_error_ ? kUserError : code_;
+}
+
+}  // namespace
+
+bool IsThisMachine(const std::string& host) {
+  const std::string name = HostOf(host);
+  if (name == "localhost" || name == OwnName()) return true;
+  const auto addresses = Resolve(name, 0);
+  // Only one's own address can be listened at.
+  return addresses.ok() && ListenAt((*addresses)[0], 1).ok();
+}
+
+absl::StatusOr<int> RunRanks(const LaunchPlan& plan) {
+  Run run(plan);
+  CASTOR_RETURN_IF_ERROR(run.Prepare());
+  CASTOR_RETURN_IF_ERROR(run.StartAll());
+  return run.AwaitAll();
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,54 @@
+// Starts the ranks of a run, here and on other machines, and stays until the
+// last has ended.
+//
+// Every rank gets torchrun's variables (device/comm/launch_env.h) and
+// CASTOR_RUN_ID. Where rank 0 is on this machine it also gets, in
+// CASTOR_MASTER_SOCKET, the socket at which it listens: it was opened here, so
+// no other program can take the port in between.
+//
+// Ranks on this machine are children, each in a process group of its own (a
+// key pressed at the terminal reaches the launcher alone, which passes it on),
+// and the system ends them with the launcher (PR_SET_PDEATHSIG). Those on other
+// machines hang on a remote shell (remote_line.h). Output is the ranks' own:
+// nothing is added to it, nothing is held back.
+//
+// When a rank has failed, the others learn it from each other and end by
+// themselves; those that have not after `patience_ns` get a SIGTERM, and
+// after `last_patience_ns` more a SIGKILL. SIGINT, SIGTERM and SIGHUP are
+// passed on to all.
+#ifndef CASTOR_CLI_LAUNCH_LAUNCHER_H_
+#define CASTOR_CLI_LAUNCH_LAUNCHER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/launch/hostfile.h"
+
+namespace castor::cli {
+
+struct LaunchPlan {
+  std::vector<RankPlace> ranks;      // one at least
+  std::vector<std::string> program;  // its path first, the same everywhere
+  // Called as WORDS... HOST COMMAND; what it is given as input must reach the
+  // command's.
+  std::vector<std::string> remote_shell = {"ssh", "-x", "-T"};
+  int master_port = 0;  // 0: any free one
+  int64_t patience_ns = 4'000'000'000;
+  int64_t last_patience_ns = 3'000'000'000;
+};
+
+// Whether `host` ("user@" before it is passed over) is this machine.
+bool IsThisMachine(const std::string& host);
+
+// Runs the plan, in the calling thread, and gives the exit code: 0 if every
+// rank ended with 0; 2, a user's error, if one ended with 2; otherwise that of
+// the first that failed, 128 + N for signal N. Errors are those of starting;
+// nothing runs then. AlreadyExists: the port is taken. One call at a time per
+// process, in its main thread.
+absl::StatusOr<int> RunRanks(const LaunchPlan& plan);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_LAUNCH_LAUNCHER_H_

@@ -1,0 +1,285 @@
+#include "cli/launch/launcher.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/test_files.h"
+#include "device/comm/socket.h"
+
+namespace castor::cli {
+namespace {
+
+// Ranks are small shell scripts; their working directory is the test's.
+class LauncherTest : public ::testing::Test {
+ protected:
+  LauncherTest() {
+    EXPECT_NE(getcwd(before_, sizeof(before_)), nullptr);
+    EXPECT_EQ(chdir(directory_.path().c_str()), 0);
+  }
+  ~LauncherTest() override { EXPECT_EQ(chdir(before_), 0); }
+
+  // `n` ranks of `script`, on `host`.
+  static LaunchPlan Plan(int n, const std::string& script,
+                         const std::string& host = "localhost") {
+    LaunchPlan plan;
+    for (int i = 0; i < n; ++i) {
+      plan.ranks.push_back({.host = host, .local_rank = i, .local_size = n});
+    }
+    plan.program = {"/bin/sh", "-c", script};
+    return plan;
+  }
+
+  static int Code(const LaunchPlan& plan) {
+    const absl::StatusOr<int> code = RunRanks(plan);
+    EXPECT_TRUE(code.ok()) << code.status();
+    return code.ok() ? *code : -1;
+  }
+
+  // In a process of its own, which can be sent signals.
+  static pid_t Fork(const LaunchPlan& plan) {
+    const pid_t process = fork();
+    if (process == 0) {
+      const absl::StatusOr<int> code = RunRanks(plan);
+      _exit(code.ok() ? *code : 99);
+    }
+    return process;
+  }
+  static int CodeOf(pid_t process) {
+    int status = 0;
+    EXPECT_EQ(waitpid(process, &status, 0), process);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  std::string Path(const std::string& name) const {
+    return directory_.path() + "/" + name;
+  }
+  static void Await(const std::function<bool()>& holds) {
+    for (int i = 0; i < 6000 && !holds(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(holds());
+  }
+  bool Exists(const std::string& name) const {
+    return access(Path(name).c_str(), F_OK) == 0;
+  }
+  // The process that wrote its number into the file is gone.
+  bool IsGone(const std::string& name) const {
+    const std::string stat = absl::StrCat(
+        "/proc/", absl::StripAsciiWhitespace(ReadFile(Path(name))), "/stat");
+    if (access(stat.c_str(), F_OK) != 0) return true;
+    return absl::StrContains(ReadFile(stat), ") Z ");
+  }
+
+  // A remote shell that does on this machine what ssh does on another: it gives
+  // the command, as one text, to the user's shell there, in another directory
+  // and with none of the variables here.
+  std::vector<std::string> FakeRemoteShell() const {
+    const std::string path = Path("rsh");
+    WriteFile(path,
+              "#!/bin/sh\n"
+              "echo \"$1\" >>" +
+                  Path("hosts") +
+                  "\n"
+                  "cd / && exec env -i PATH=/usr/bin:/bin /bin/sh -c \"$2\"\n");
+    EXPECT_EQ(chmod(path.c_str(), 0700), 0);
+    return {path};
+  }
+
+ private:
+  const TemporaryDirectory directory_;
+  char before_[4096];
+};
+
+constexpr char kSayAll[] =
+    "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR "
+    "$MASTER_PORT $CASTOR_RUN_ID >rank$RANK; pwd >>rank$RANK; "
+    "mv rank$RANK said$RANK";
+
+TEST_F(LauncherTest, EveryRankIsToldWhoItIs) {
+  EXPECT_EQ(Code(Plan(3, kSayAll)), 0);
+  std::set<std::string> ports, runs;
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::string said = ReadFile(Path(absl::StrCat("said", rank)));
+    const std::vector<std::string> words =
+        absl::StrSplit(said, absl::ByAnyChar(" \n"), absl::SkipEmpty());
+    ASSERT_EQ(words.size(), 6u) << said;
+    EXPECT_EQ(words[0], absl::StrCat(rank, "/3"));
+    EXPECT_EQ(words[1], absl::StrCat(rank, "/3"));
+    EXPECT_EQ(words[2], "127.0.0.1");
+    ports.insert(words[3]);
+    runs.insert(words[4]);
+  }
+  EXPECT_EQ(ports.size(), 1u);
+  EXPECT_EQ(runs.size(), 1u);
+  EXPECT_GE(runs.begin()->size(), 32u);
+}
+
+TEST_F(LauncherTest, RankZeroIsGivenTheSocketAtWhichItListens) {
+  // The descriptor is open in rank 0 and in no other.
+  EXPECT_EQ(Code(Plan(2,
+                      "if [ $RANK = 0 ]; then "
+                      "readlink /proc/self/fd/$CASTOR_MASTER_SOCKET >said; "
+                      "else [ -z \"$CASTOR_MASTER_SOCKET\" ]; fi")),
+            0);
+  EXPECT_TRUE(absl::StartsWith(ReadFile(Path("said")), "socket:"));
+}
+
+TEST_F(LauncherTest, PortThatIsTakenIsRefused) {
+  auto other = ListenAt(Loopback(), 1);
+  ASSERT_TRUE(other.ok());
+  LaunchPlan plan = Plan(2, "touch started");
+  plan.master_port = LocalAddress(other->fd()).port();
+  const absl::Status status = RunRanks(plan).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(absl::StrContains(status.message(), "--master-port")) << status;
+  EXPECT_FALSE(Exists("started"));
+}
+
+TEST_F(LauncherTest, ProgramThatIsNotThereIsNamed) {
+  LaunchPlan plan = Plan(2, "");
+  plan.program = {"/no/such/program"};
+  const absl::Status status = RunRanks(plan).status();
+  EXPECT_TRUE(absl::StrContains(status.message(), "/no/such/program"))
+      << status;
+}
+
+TEST_F(LauncherTest, CodeIsTheFirstFailedRanks) {
+  EXPECT_EQ(Code(Plan(3, "[ $RANK = 1 ] && exit 7; exit 0")), 7);
+  EXPECT_EQ(Code(Plan(2,
+                      "if [ $RANK = 1 ]; then touch first; exit 5; fi; "
+                      "while [ ! -e first ]; do sleep 0.01; done; sleep 0.3; "
+                      "exit 6")),
+            5);
+  EXPECT_EQ(Code(Plan(2, "[ $RANK = 1 ] && kill -9 $$; exit 0")), 128 + 9);
+}
+
+TEST_F(LauncherTest, UsersErrorIsTwoWhoeverFailsFirst) {
+  EXPECT_EQ(Code(Plan(2,
+                      "if [ $RANK = 1 ]; then touch first; exit 1; fi; "
+                      "while [ ! -e first ]; do sleep 0.01; done; exit 2")),
+            2);
+}
+
+TEST_F(LauncherTest, RanksThatDoNotEndByThemselvesAreEnded) {
+  // One heeds a SIGTERM, the other does not.
+  LaunchPlan plan = Plan(3,
+                         "echo $$ >pid$RANK; mv pid$RANK is$RANK; "
+                         "case $RANK in "
+                         "0) trap '' TERM;; "
+                         "1) trap 'touch heeded; exit 0' TERM;; "
+                         "2) while [ ! -e is0 -o ! -e is1 ]; do sleep 0.01; "
+                         "done; exit 4;; esac; "
+                         "while :; do sleep 0.05; done");
+  plan.patience_ns = plan.last_patience_ns = 500'000'000;
+  EXPECT_EQ(Code(plan), 4);
+  EXPECT_TRUE(Exists("heeded"));
+  EXPECT_TRUE(IsGone("is0"));
+  EXPECT_TRUE(IsGone("is1"));
+}
+
+constexpr char kUntilSignal[] =
+    "trap 'touch int$RANK; exit 0' INT; trap 'touch term$RANK; exit 0' TERM; "
+    "echo $$ >pid$RANK; mv pid$RANK is$RANK; while :; do sleep 0.05; done";
+
+TEST_F(LauncherTest, SignalsArePassedOn) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const pid_t launcher = Fork(Plan(2, kUntilSignal));
+    Await([&] { return Exists("is0") && Exists("is1"); });
+    kill(launcher, signal);
+    EXPECT_EQ(CodeOf(launcher), 0);
+    for (const char* rank : {"0", "1"}) {
+      EXPECT_TRUE(
+          Exists(absl::StrCat(signal == SIGINT ? "int" : "term", rank)));
+      EXPECT_EQ(unlink(Path(absl::StrCat("is", rank)).c_str()), 0);
+    }
+  }
+}
+
+TEST_F(LauncherTest, KilledLauncherLeavesNoRank) {
+  const pid_t launcher = Fork(Plan(2, kUntilSignal));
+  Await([&] { return Exists("is0") && Exists("is1"); });
+  kill(launcher, SIGKILL);
+  EXPECT_EQ(CodeOf(launcher), 128 + 9);
+  Await([&] { return IsGone("is0") && IsGone("is1"); });
+}
+
+TEST_F(LauncherTest, RemoteRanksFindDirectoryVariablesAndArguments) {
+  setenv("OMP_NUM_THREADS", "it's $two\nlines", 1);
+  LaunchPlan plan = Plan(2, kSayAll, "far-away.invalid");
+  plan.program.back() +=
+      "; printf '%s|' \"$OMP_NUM_THREADS\" \"$0\" \"$1\" "
+      ">>said$RANK";
+  plan.program.push_back("a 'quoted' word");
+  plan.program.push_back("* $HOME\n");
+  plan.remote_shell = FakeRemoteShell();
+  EXPECT_EQ(Code(plan), 0);
+  unsetenv("OMP_NUM_THREADS");
+  EXPECT_EQ(ReadFile(Path("hosts")), "far-away.invalid\nfar-away.invalid\n");
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string said = ReadFile(Path(absl::StrCat("said", rank)));
+    EXPECT_TRUE(absl::StartsWith(said, absl::StrCat(rank, "/2 ", rank, "/2 ")))
+        << said;
+    EXPECT_TRUE(absl::StrContains(said, " far-away.invalid ")) << said;
+    EXPECT_TRUE(
+        absl::EndsWith(said, "it's $two\nlines|a 'quoted' word|* $HOME\n|"))
+        << said;
+  }
+}
+
+TEST_F(LauncherTest, RemoteRanksGetSignalsAndGiveTheirCode) {
+  LaunchPlan plan = Plan(2, kUntilSignal, "far-away.invalid");
+  plan.remote_shell = FakeRemoteShell();
+  const pid_t launcher = Fork(plan);
+  Await([&] { return Exists("is0") && Exists("is1"); });
+  kill(launcher, SIGINT);
+  EXPECT_EQ(CodeOf(launcher), 0);
+  EXPECT_TRUE(Exists("int0"));
+  EXPECT_TRUE(Exists("int1"));
+  plan = Plan(2, "exit $((RANK + 3))", "far-away.invalid");
+  plan.remote_shell = FakeRemoteShell();
+  const int code = Code(plan);
+  EXPECT_TRUE(code == 3 || code == 4) << code;
+}
+
+TEST_F(LauncherTest, RemoteRanksEndWithTheirLauncher) {
+  // As over ssh: the rank itself is no child of the launcher's, but its input
+  // ends.
+  LaunchPlan plan = Plan(1, kUntilSignal, "far-away.invalid");
+  WriteFile(Path("rsh"),
+            "#!/bin/sh\n"
+            "cat | setsid /bin/sh -c \"$2\"\n");
+  ASSERT_EQ(chmod(Path("rsh").c_str(), 0700), 0);
+  plan.remote_shell = {Path("rsh")};
+  const pid_t launcher = Fork(plan);
+  Await([&] { return Exists("is0"); });
+  kill(launcher, SIGKILL);
+  EXPECT_EQ(CodeOf(launcher), 128 + 9);
+  Await([&] { return Exists("term0"); });
+}
+
+TEST(IsThisMachine, KnowsItsOwnNames) {
+  EXPECT_TRUE(IsThisMachine("localhost"));
+  EXPECT_TRUE(IsThisMachine("somebody@127.0.0.1"));
+  char name[256] = "";
+  ASSERT_EQ(gethostname(name, sizeof(name)), 0);
+  EXPECT_TRUE(IsThisMachine(name));
+  EXPECT_FALSE(IsThisMachine("no-such-host.invalid"));
+  EXPECT_FALSE(IsThisMachine("192.0.2.1"));  // for documentation
+}
+
+}  // namespace
+}  // namespace castor::cli

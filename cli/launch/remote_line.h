@@ -1,0 +1,40 @@
+// What is said to a remote shell so that a rank runs on another machine as it
+// would on this one.
+//
+// The remote shell's own command is always the same and holds nothing of the
+// run (it is seen in the list of processes on both machines): a small sh that
+// reads one line from its input and carries it out. The line changes to the
+// directory, sets the variables and becomes the program. What is then left of
+// the input brings signals, a name a line; its end ends the rank, so none
+// outlives the launcher.
+#ifndef CASTOR_CLI_LAUNCH_REMOTE_LINE_H_
+#define CASTOR_CLI_LAUNCH_REMOTE_LINE_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace castor::cli {
+
+// One word of a POSIX shell, whatever is in it, on one line; needs $n to hold a
+// newline.
+std::string ShellQuote(absl::string_view text);
+
+// For the remote shell's command line.
+absl::string_view RemoteCommand();
+
+// The line, with its end.
+std::string RemoteLine(const std::string& directory,
+                       const std::map<std::string, std::string>& variables,
+                       const std::vector<std::string>& program);
+
+// Of this process's variables those that a rank elsewhere needs too: search
+// paths of libraries and what steers threads, devices and networks.
+std::map<std::string, std::string> VariablesToCarry(
+    const std::map<std::string, std::string>& environment);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_LAUNCH_REMOTE_LINE_H_
