@@ -1,17 +1,21 @@
-#include <hwloc.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/placement.h"
+#include "device/comm/launch_env.h"
+#include "device/comm/rank_group.h"
 #include "device/host/host_device.h"
 #include "device/topology/memory_limits.h"
+#include "device/topology/topology.h"
 
 namespace castor::cli {
 namespace {
@@ -44,18 +48,36 @@ absl::StatusOr<double> Bandwidth(Device& device, std::byte* host,
   return best;
 }
 
-absl::Status PrintInfo() {
-  std::printf("host device\n  processors  %d\n  memory      %s\n",
-              AvailableProcessors(),
-              FormatBytes(PhysicalMemoryBytes()).c_str());
-  hwloc_topology_t topology;
-  if (hwloc_topology_init(&topology) == 0) {
-    if (hwloc_topology_load(topology) == 0) {
-      std::printf("  NUMA nodes  %d\n",
-                  hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE));
+// Lines of what hwloc knows; none where it knows nothing.
+std::string TopologyLines() {
+  const absl::StatusOr<Topology> topology = Topology::OfThisMachine();
+  if (!topology.ok()) return "";
+  const absl::StatusOr<Place> place = topology->PlaceOf(topology->Binding());
+  if (!place.ok()) return "";
+  std::string text = absl::StrCat(
+      "  machine     packages ", topology->packages(), ", cores ",
+      topology->cores(), ", processors ", place->machine_processors,
+      "; allowed ", place->allowed_processors, ", bound to ",
+      FormatProcessors(place->processors()), "\n  NUMA nodes  ",
+      place->nodes.size(), "\n");
+  for (const PlaceNode& node : place->nodes) {
+    ProcessorSet near;
+    for (const PlaceCore& core : place->cores) {
+      if (core.node != node.node) continue;
+      near.insert(near.end(), core.processors.begin(), core.processors.end());
     }
-    hwloc_topology_destroy(topology);
+    std::sort(near.begin(), near.end());
+    absl::StrAppend(&text, "    node ", node.node, "    memory ",
+                    FormatBytes(node.memory_bytes), ", own processors ",
+                    near.empty() ? "none" : FormatProcessors(near), "\n");
   }
+  return text;
+}
+
+absl::Status PrintMachine() {
+  std::printf("host device\n  processors  %d\n  memory      %s\n%s",
+              AvailableProcessors(), FormatBytes(PhysicalMemoryBytes()).c_str(),
+              TopologyLines().c_str());
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<HostDevice> device,
                           HostDevice::Create({.memory_bytes = 2 * kCopyBytes}));
   std::vector<std::byte> host(2 * kCopyBytes, std::byte{1});
@@ -77,11 +99,29 @@ absl::Status PrintInfo() {
   return absl::OkStatus();
 }
 
+// Each rank tells its place; rank 0 prints the map of all.
+absl::Status PrintRanks(const LaunchEnv& launch) {
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<RankGroup> group,
+                          RankGroup::Join(launch, {}));
+  CASTOR_ASSIGN_OR_RETURN(const Placement placement, FindPlacement(*group));
+  if (group->rank() > 0) return absl::OkStatus();
+  std::fputs(FormatPlacement(placement, LauncherName(launch.launcher),
+                             launch.over_mpi ? "MPI" : "TCP")
+                 .c_str(),
+             stdout);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int Info() {
-  const absl::Status status = PrintInfo();
-  return status.ok() ? kSuccess : Fail(status);
+  const absl::StatusOr<LaunchEnv> launch = DetectLaunch(CurrentEnvironment());
+  if (!launch.ok()) return Fail(launch.status());
+  const absl::Status status =
+      launch->world_size > 1 ? PrintRanks(*launch) : PrintMachine();
+  if (status.ok()) return kSuccess;
+  // One line, not one for each rank.
+  return launch->rank == 0 ? Fail(status) : ExitCode(status);
 }
 
 }  // namespace castor::cli
