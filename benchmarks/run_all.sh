@@ -10,9 +10,9 @@ usage: benchmarks/run_all.sh [--no-pytorch]
 
 Builds and runs, in this order: the manager's overhead, the trace's, step time
 and bytes over the budget (fp32 and bf16), CPU Adam against a memory triad, the
-device's own cost, planning, what replay predicts (benchmarks/replay_accuracy.sh), and GPT-2
-124M beside PyTorch (benchmarks/compare_pytorch.sh; it needs torch). About half
-an hour.
+device's own cost, planning, what replay predicts (benchmarks/replay_accuracy.sh),
+several ranks (benchmarks/ranks.sh), and GPT-2 124M beside PyTorch
+(benchmarks/compare_pytorch.sh; it needs torch). About half an hour.
 END
   exit 0
 fi
@@ -46,4 +46,6 @@ run planner_bench
 run kernels_bench
 echo
 benchmarks/replay_accuracy.sh
+echo
+benchmarks/ranks.sh
 [[ "${1:-}" == --no-pytorch ]] || benchmarks/compare_pytorch.sh --rounds 3
