@@ -212,6 +212,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   session->ranks_ = options.ranks;
   TrainerOptions trainer = MakeTrainerOptions(config, evaluates);
   trainer.ranks = std::move(options.ranks);
+  trainer.memory.machine_share_bytes = options.machine_share_bytes;
   trainer.stop = options.stop;
   CASTOR_ASSIGN_OR_RETURN(
       session->trainer_,

@@ -27,6 +27,8 @@ class Session {
   // What a session has beside its configuration, by default as one rank.
   struct Options {
     RankOptions ranks;
+    // See MemoryOptions::machine_share_bytes.
+    int64_t machine_share_bytes = 0;
     // See TrainerOptions::stop.
     const std::atomic<bool>* stop = nullptr;
   };

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 #include "cli/live/live_run.h"
 #include "cli/memory_picture.h"
 #include "cli/output_file.h"
+#include "cli/placement.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/run_trace.h"
@@ -359,17 +359,12 @@ absl::Status TrainRun::End() {
   return MeetAllRanks(ranks_, "the run's end");
 }
 
-// Reads and checks what was asked for, and opens the session on it. Before its
-// ranks have joined, each may find something wrong: `agree` makes that known.
-absl::StatusOr<std::unique_ptr<Session>> OpenSession(
-    TrainArguments& arguments, RankGroup& group,
-    const std::function<absl::Status(const absl::Status&)>& agree,
-    std::optional<RefusedRun>* refused) {
-  CASTOR_ASSIGN_OR_RETURN(const Config config,
+// Reads and checks what was asked for.
+absl::StatusOr<Config> CheckArguments(TrainArguments& arguments,
+                                      const RankGroup& group) {
+  CASTOR_ASSIGN_OR_RETURN(Config config,
                           LoadConfig(arguments.config_path, arguments.overrides,
                                      group.world_size()));
-  group.set_options({.time_limit_ns = static_cast<int64_t>(
-                         config.network.timeout_seconds * 1e9)});
   if (!arguments.summary_path.empty() && group.rank() == 0) {
     arguments.summary_path = LinkTarget(arguments.summary_path);
     CASTOR_RETURN_IF_ERROR(
@@ -382,45 +377,63 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(
       WindowOf(arguments.trace_steps, /*first=*/1, config.memory.warmup_steps)
           .status());
   CASTOR_RETURN_IF_ERROR(CheckLiveOptions(arguments.live));
+  return config;
+}
+
+// What was asked of a run that is refused, for the tools that look at it.
+absl::Status WriteRefusal(const TrainArguments& arguments, const Config& config,
+                          const RefusedRun& refused,
+                          absl::string_view message) {
+  RunReport nothing;
+  nothing.device_budget_bytes = config.memory.device_memory;
+  CASTOR_RETURN_IF_ERROR(
+      WriteSummary(arguments.summary_path,
+                   SummaryJson(config, {}, nothing, refused.refusal)));
+  if (arguments.trace_path.empty()) return absl::OkStatus();
+  return AsUsersError("--trace", RunTrace::WriteRefused(
+                                     arguments.trace_path, DescribeRun(config),
+                                     refused, std::string(message)));
+}
+
+// Until the ranks have their communicator, each may find something wrong that
+// the others do not: wherever they go on together they first agree that all are
+// well. What one of them met is then every rank's failure.
+absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
+  absl::StatusOr<Config> config = CheckArguments(arguments, group);
+  CASTOR_RETURN_IF_ERROR(group.Agree("arguments", config.status()));
+  CASTOR_RETURN_IF_ERROR(CheckSameConfig(group, *config));
+  group.set_options({.time_limit_ns = static_cast<int64_t>(
+                         config->network.timeout_seconds * 1e9)});
+  std::vector<std::string> notes;
+  CASTOR_ASSIGN_OR_RETURN(const RankShare share,
+                          TakeShare(group, &*config, &notes));
+  for (const std::string& note : notes) {
+    std::printf("note: %s\n", note.c_str());
+  }
+  bool agreed = false;
   Session::Options options = {.ranks = {.rank = group.rank(),
                                         .world_size = group.world_size(),
                                         .join = {}},
+                              .machine_share_bytes = share.machine_bytes,
                               .stop = &interrupted};
   if (group.world_size() > 1) {
     options.ranks.join =
         [&](Device* device) -> absl::StatusOr<std::unique_ptr<Communicator>> {
-      CASTOR_RETURN_IF_ERROR(agree(absl::OkStatus()));
-      CASTOR_RETURN_IF_ERROR(CheckSameConfig(group, config));
+      agreed = true;
+      CASTOR_RETURN_IF_ERROR(group.Agree("start", absl::OkStatus()));
       return group.MakeCommunicator(device);
     };
   }
-  auto session = Session::Create(config, std::move(options), refused);
-  if (refused->has_value() && group.rank() == 0) {
-    RunReport nothing;
-    nothing.device_budget_bytes = config.memory.device_memory;
-    CASTOR_RETURN_IF_ERROR(
-        WriteSummary(arguments.summary_path,
-                     SummaryJson(config, {}, nothing, (*refused)->refusal)));
-    if (!arguments.trace_path.empty()) {
-      CASTOR_RETURN_IF_ERROR(AsUsersError(
-          "--trace", RunTrace::WriteRefused(
-                         arguments.trace_path, DescribeRun(config), **refused,
-                         std::string(session.status().message()))));
-    }
-  }
-  return session;
-}
-
-absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
-  bool agreed = false;
-  const auto agree = [&](const absl::Status& mine) {
-    agreed = true;
-    return group.Agree("start", mine);
-  };
   std::optional<RefusedRun> refused;
-  const auto session = OpenSession(arguments, group, agree, &refused);
+  const auto session = Session::Create(*config, std::move(options), &refused);
   if (!session.ok()) {
-    return agreed ? session.status() : agree(session.status());
+    absl::Status why = session.status();
+    if (refused.has_value() && group.rank() == 0) {
+      const absl::Status written =
+          WriteRefusal(arguments, *config, *refused, why.message());
+      if (!written.ok()) why = written;
+    }
+    return agreed ? why : group.Agree("start", why);
   }
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);

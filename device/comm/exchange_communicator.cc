@@ -355,7 +355,7 @@ absl::Status ExchangeCommunicator::Timeout() const {
   }
   absl::StrAppend(&text,
                   ": hung, or its network is; if it was only busy, raise the "
-                  "time limit of collectives");
+                  "time limit of collectives (network.timeout_seconds)");
   return absl::UnavailableError(text);
 }
 

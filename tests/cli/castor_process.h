@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,12 @@ struct ProcessResult {
 // blocks and nothing is lost when the child is killed.
 class CastorProcess {
  public:
-  // Starts `castor ARGS...` in `directory`, which also takes the two files.
+  // Starts `castor ARGS...` in `directory`, which also takes the two files; as
+  // `ranks` ranks under mpirun, if that is not 0. `wrapper`, if not empty, is a
+  // shell command that each rank runs with castor and its arguments as "$@".
   CastorProcess(const std::vector<std::string>& args,
-                const std::string& directory);
+                const std::string& directory, int ranks = 0,
+                const std::string& wrapper = "");
   ~CastorProcess();  // kills a child that still runs
   CastorProcess(const CastorProcess&) = delete;
   CastorProcess& operator=(const CastorProcess&) = delete;
@@ -30,6 +34,8 @@ class CastorProcess {
   // Waits until standard output holds `text`. False: it ended without.
   bool WaitForOutput(const std::string& text);
   void Signal(int signal) const;
+  // Of the ranks that run now, by rank.
+  std::map<int, pid_t> RankPids() const;
   ProcessResult Wait();
 
  private:
@@ -41,7 +47,8 @@ class CastorProcess {
 };
 
 ProcessResult RunCastor(const std::vector<std::string>& args,
-                        const std::string& directory);
+                        const std::string& directory, int ranks = 0,
+                        const std::string& wrapper = "");
 
 }  // namespace castor::testing
 

@@ -59,16 +59,22 @@ void CliTest::WriteConfig(const Json& config) const {
 
 ProcessResult CliTest::Train(const Json& config,
                              const std::vector<std::string>& args) const {
+  return TrainOnRanks(0, config, args);
+}
+
+ProcessResult CliTest::TrainOnRanks(int ranks, const Json& config,
+                                    const std::vector<std::string>& args,
+                                    const std::string& wrapper) const {
   WriteConfig(config);
   std::vector<std::string> all = {"train", "run.json"};
   all.insert(all.end(), args.begin(), args.end());
-  return Castor(all);
+  return RunCastor(all, directory_.path(), ranks, wrapper);
 }
 
-Json CliTest::Summary(const Json& config,
+Json CliTest::Summary(int ranks, const Json& config,
                       std::vector<std::string> args) const {
   args.insert(args.end(), {"--summary", "summary.json"});
-  const ProcessResult result = Train(config, args);
+  const ProcessResult result = TrainOnRanks(ranks, config, args);
   EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
   if (result.exit_code != 0) return Json::object();
   return Json::parse(ReadFile(Path("summary.json")));

@@ -2,11 +2,12 @@
 #ifndef CASTOR_TESTS_CLI_CLI_TEST_BASE_H_
 #define CASTOR_TESTS_CLI_CLI_TEST_BASE_H_
 
-#include <string>
-#include <vector>
-
 #include <gtest/gtest.h>
+
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/test_files.h"
 #include "tests/cli/castor_process.h"
@@ -41,9 +42,17 @@ class CliTest : public ::testing::Test {
   ProcessResult Train(const Json& config,
                       const std::vector<std::string>& args = {}) const;
   void WriteConfig(const Json& config) const;
+  // The same as `ranks` ranks under mpirun; see CastorProcess.
+  ProcessResult TrainOnRanks(int ranks, const Json& config,
+                             const std::vector<std::string>& args = {},
+                             const std::string& wrapper = "") const;
 
   // Trains to success and returns the summary.
-  Json Summary(const Json& config, std::vector<std::string> args = {}) const;
+  Json Summary(const Json& config, std::vector<std::string> args = {}) const {
+    return Summary(0, config, std::move(args));
+  }
+  Json Summary(int ranks, const Json& config,
+               std::vector<std::string> args = {}) const;
 
   const std::string& directory() const { return directory_.path(); }
 

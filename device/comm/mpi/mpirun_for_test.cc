@@ -30,13 +30,19 @@ void SetMpirunEnvironment() {
   }
 }
 
-void ExecMpirun(int ranks, int limit_s,
-                const std::vector<std::string>& program) {
-  SetMpirunEnvironment();
+std::vector<std::string> MpirunWords(int ranks, int limit_s,
+                                     const std::vector<std::string>& program) {
   std::vector<std::string> words = {"mpirun", "--timeout",
                                     std::to_string(limit_s), "-np",
                                     std::to_string(ranks)};
   words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
+
+void ExecMpirun(int ranks, int limit_s,
+                const std::vector<std::string>& program) {
+  SetMpirunEnvironment();
+  std::vector<std::string> words = MpirunWords(ranks, limit_s, program);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

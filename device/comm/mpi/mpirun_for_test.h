@@ -14,6 +14,11 @@ bool UnderMpirun();
 // if need be, with more ranks than cores, on loopback alone.
 void SetMpirunEnvironment();
 
+// mpirun and its arguments, to start `ranks` ranks of `program` and to end them
+// after `limit_s`.
+std::vector<std::string> MpirunWords(int ranks, int limit_s,
+                                     const std::vector<std::string>& program);
+
 // Becomes mpirun with `ranks` ranks of `program`, which it ends after
 // `limit_s`. Returns only if that fails.
 void ExecMpirun(int ranks, int limit_s,

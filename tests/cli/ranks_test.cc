@@ -1,0 +1,188 @@
+// castor train on several ranks, as processes under a real mpirun: the curve
+// and the bits of one rank, one message for all, an end for all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/cli/cli_test_base.h"
+
+namespace castor::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class SeveralRanks : public CliTest {
+ protected:
+  // Four micro batches a step: enough for four ranks.
+  static Json Config() {
+    Json config = SmallConfig();
+    config["train_batch_size"] = 8;
+    config.erase("gradient_accumulation_steps");
+    config.erase("checkpoint");
+    config["data"]["validation_fraction"] = 0.2;
+    config["eval_interval"] = 3;
+    config["eval_batches"] = 3;  // not as many as ranks
+    return config;
+  }
+};
+
+// Castor's own; mpirun has others.
+std::vector<std::string> Messages(const ProcessResult& result) {
+  std::vector<std::string> messages;
+  size_t begin = 0;
+  while (begin < result.err.size()) {
+    const size_t end =
+        std::min(result.err.find('\n', begin), result.err.size());
+    const std::string line = result.err.substr(begin, end - begin);
+    if (line.rfind("castor: ", 0) == 0) messages.push_back(line);
+    begin = end + 1;
+  }
+  return messages;
+}
+
+// Whether the process is gone by then.
+bool EndsWithin10s(pid_t pid) {
+  for (int i = 0; i < 1000; ++i) {
+    if (kill(pid, 0) != 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+TEST_F(SeveralRanks, GiveTheCurveAndTheBitsOfOneRank) {
+  const Json one = Summary(Config());
+  for (const int ranks : {2, 4}) {
+    Json config = Config();
+    if (ranks == 2) config["memory"] = {{"placement_policy", "cpu"}};
+    const Json several = Summary(ranks, config);
+    EXPECT_EQ(several["losses"], one["losses"]) << ranks;
+    EXPECT_EQ(several["evaluations"], one["evaluations"]) << ranks;
+    EXPECT_EQ(several["parameters_sha256"], one["parameters_sha256"]) << ranks;
+    EXPECT_LT(several["device_peak_bytes"], one["device_peak_bytes"]) << ranks;
+  }
+}
+
+TEST_F(SeveralRanks, PrintWhatOneRankPrints) {
+  const ProcessResult result = TrainOnRanks(3, [] {
+    Json config = Config();
+    config["train_batch_size"] = 6;
+    return config;
+  }());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  size_t count = 0;
+  for (size_t at = result.out.find("\nstep 2/"); at != std::string::npos;
+       at = result.out.find("\nstep 2/", at + 1)) {
+    ++count;
+  }
+  EXPECT_EQ(count, 1u) << result.out;
+}
+
+TEST_F(SeveralRanks, RefuseWithOneMessageForAll) {
+  struct Case {
+    Json config;
+    std::string says;
+  };
+  Json batch = Config(), small = Config();
+  batch["gradient_accumulation_steps"] = 4;
+  small["memory"] = {{"device_memory", 4096}};
+  for (const Case& c :
+       {Case{batch, "x world size 3"}, Case{small, "does not fit"}}) {
+    Json config = c.config;
+    if (config == small) config["train_batch_size"] = 6;
+    const ProcessResult result = TrainOnRanks(3, config);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(Messages(result), ElementsAre(HasSubstr(c.says)));
+    EXPECT_THAT(result.err, Not(HasSubstr("rank 0:")));
+  }
+}
+
+TEST_F(SeveralRanks, NameTheRankThatAloneFindsSomethingWrong) {
+  // What rank 1 alone is given, and what is then said of it.
+  const struct {
+    const char* setting;
+    const char* says;
+  } kCases[] = {
+      {"steps=0", "rank 1: run.json: steps: "},
+      {"data.train=none.txt", "rank 1: data.train: "},
+      {"seed=77", "seed: rank 0 has 7, rank 1 77"},
+  };
+  for (const auto& c : kCases) {
+    const ProcessResult result =
+        TrainOnRanks(2, Config(), {},
+                     std::string("if [ $OMPI_COMM_WORLD_RANK = 1 ]; then exec "
+                                 "\"$@\" --set ") +
+                         c.setting + "; else exec \"$@\"; fi");
+    EXPECT_EQ(result.exit_code, 2) << c.setting;
+    EXPECT_THAT(Messages(result), ElementsAre(HasSubstr(c.says)));
+  }
+}
+
+TEST_F(SeveralRanks, AllEndWhenOneIsKilled) {
+  Json config = Config();
+  config["steps"] = 100'000;
+  WriteConfig(config);
+  for (const int victim : {1, 0}) {
+    CastorProcess process({"train", "run.json"}, directory(), 2);
+    ASSERT_TRUE(process.WaitForOutput("\nstep 5/"));
+    const auto pids = process.RankPids();
+    ASSERT_EQ(pids.size(), 2u);
+    kill(pids.at(victim), SIGKILL);
+    const ProcessResult result = process.Wait();
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("rank " + std::to_string(victim)),
+                                  HasSubstr("died")));
+    for (const auto& [rank, pid] : pids) {
+      EXPECT_TRUE(EndsWithin10s(pid)) << "rank " << rank;
+    }
+  }
+}
+
+TEST_F(SeveralRanks, StopAfterTheSameStepWhenOneIsAskedTo) {
+  Json config = Config();
+  config["steps"] = 100'000;
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json", "--summary", "summary.json"},
+                        directory(), 2);
+  ASSERT_TRUE(process.WaitForOutput("\nstep 5/"));
+  kill(process.RankPids().at(1), SIGTERM);
+  const ProcessResult result = process.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json summary = Json::parse(ReadFile(Path("summary.json")));
+  EXPECT_THAT(result.out,
+              HasSubstr("interrupted after step " + summary["steps"].dump()));
+  // And the bits are those of one rank that made so many steps.
+  config["steps"] = summary["steps"];
+  EXPECT_EQ(Summary(config)["parameters_sha256"], summary["parameters_sha256"]);
+}
+
+TEST_F(SeveralRanks, ReportOneThatHangs) {
+  Json config = Config();
+  config["steps"] = 100'000;
+  config["network"] = {{"timeout_seconds", 2}};
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json"}, directory(), 2);
+  ASSERT_TRUE(process.WaitForOutput("\nstep 5/"));
+  const pid_t hung = process.RankPids().at(1);
+  kill(hung, SIGSTOP);
+  const ProcessResult result = process.Wait();
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, AllOf(AnyOf(HasSubstr("rank 1 did not join rank 0"),
+                                      HasSubstr("through to rank 1 for 2 s"),
+                                      HasSubstr("through from rank 1 for 2 s")),
+                                HasSubstr("last collective of each rank"),
+                                HasSubstr("network.timeout_seconds")));
+  EXPECT_TRUE(EndsWithin10s(hung));
+}
+
+}  // namespace
+}  // namespace castor::testing
