@@ -323,7 +323,7 @@ TEST(ShardExchange, TakesTheSlotThatIsOver) {
     EXPECT_EQ(exchange.TakeSlot(), 2);
     Gate gate;
     exchange.slot(0).used =
-        rank.device->Enqueue(StreamId::kNetwork, 0, gate.Hold());
+        rank.device->Enqueue(StreamId::kHostCompute, 0, gate.Hold());
     exchange.GiveSlot(0);
     exchange.GiveSlot(1);
     EXPECT_EQ(exchange.TakeSlot(), 1);  // 0 is still in use
