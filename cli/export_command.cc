@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +14,7 @@ namespace castor::cli {
 namespace {
 
 absl::Status ExportTo(std::string checkpoint, const std::string& directory) {
-  if (std::filesystem::is_directory(checkpoint)) {
+  if (!IsCheckpoint(checkpoint)) {
     std::vector<std::string> skipped;
     CASTOR_ASSIGN_OR_RETURN(const CheckpointEntry entry,
                             CheckpointDir(checkpoint).FindLatest(&skipped));

@@ -233,7 +233,6 @@ absl::Status TrainRun::Resume() {
 absl::Status TrainRun::PrepareDirectory() {
   CASTOR_RETURN_IF_ERROR(checkpoints_.Make());
   const int64_t step = session_.trainer().step();
-  CASTOR_RETURN_IF_ERROR(CheckWritable(checkpoints_.PathOf(step)));
   // The newest valid one is there to go on from; what is above it is damaged.
   if (arguments_.resume != "latest") {
     CASTOR_RETURN_IF_ERROR(MoveLaterCheckpointsAside(

@@ -1,8 +1,8 @@
 #include "runtime/checkpoint.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +16,8 @@ namespace castor {
 namespace {
 
 constexpr char kFormat[] = "castor-run";
+
+}  // namespace
 
 CheckpointKind KindOf(OptimizerPart part) {
   switch (part) {
@@ -39,46 +41,6 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
   json["world_size"] = metadata.config.world_size();
   json["config"] = nlohmann::json::parse(ConfigToJson(metadata.config));
   return json.dump();
-}
-
-}  // namespace
-
-absl::Status SaveCheckpoint(const std::string& path,
-                            const Parameters& parameters, ChunkStore& store,
-                            const CheckpointMetadata& metadata,
-                            Communicator* communicator) {
-  if (store.sharded()) {
-    return absl::UnimplementedError(absl::StrCat(
-        path, " is not written: the model is shared by several ranks, each of "
-        "which has a part of it, and a checkpoint is of the whole: train on "
-        "one rank to save it"));
-  }
-  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointWriter> writer,
-                          CheckpointWriter::Create(path));
-  CASTOR_RETURN_IF_ERROR(VisitModelState(
-      parameters, store, /*with_states=*/true,
-      [&](const Parameter& parameter, OptimizerPart part, int64_t begin,
-          absl::Span<const float> values) -> absl::Status {
-        if (begin == 0) {
-          CASTOR_RETURN_IF_ERROR(writer->BeginTensor(
-              parameter.name, KindOf(part), parameter.elements()));
-        }
-        const auto bad =
-            std::find_if_not(values.begin(), values.end(),
-                             [](float value) { return std::isfinite(value); });
-        if (bad != values.end()) {
-          return absl::FailedPreconditionError(absl::StrCat(
-              "after step ", metadata.state.step, ", ", parameter.name, " (",
-              CheckpointKindName(KindOf(part)), ") holds ", *bad, ", so ",
-              path, " is not written: resume from an earlier checkpoint with "
-              "a lower learning rate or stronger clipping"));
-        }
-        CASTOR_RETURN_IF_ERROR(writer->Append(values));
-        const int64_t end = begin + static_cast<int64_t>(values.size());
-        return end == parameter.elements() ? writer->EndTensor()
-                                           : absl::OkStatus();
-      }));
-  return writer->Commit(FormatMetadata(metadata));
 }
 
 absl::StatusOr<CheckpointMetadata> ReadMetadata(

@@ -1,5 +1,6 @@
-// A training run's state in a checkpoint file, and back. What is saved does not
-// depend on policy, budget or chunk size (promise P4).
+// A training run's state in a checkpoint, and back. What is saved does not
+// depend on policy, budget or chunk size, nor, but for its cut into parts, on
+// the number of ranks; any other number resumes it (promise P4).
 #ifndef CASTOR_RUNTIME_CHECKPOINT_H_
 #define CASTOR_RUNTIME_CHECKPOINT_H_
 
@@ -9,8 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "device/comm/communicator.h"
 #include "runtime/config/config.h"
-#include "runtime/io/checkpoint_file.h"
+#include "runtime/io/checkpoint_reader.h"
 #include "runtime/model_state.h"
 
 namespace castor {
@@ -30,19 +32,28 @@ struct CheckpointMetadata {
   Config config;  // the run's, effective
 };
 
-// Writes `path`, atomically. Nothing may be changing the parameters
-// (Trainer::Drain). `config.model` must have its sizes. FailedPrecondition: a
-// value is not finite; such a file would take the place of one that is good.
-// Unimplemented: several ranks share the model.
+// Writes `path`, atomically: one rank a file, several a directory, each its own
+// part of it, at the same time. With several, all call it; `communicator` is
+// null on one. Nothing may be changing the parameters (Trainer::Drain).
+// `config.model` must have its sizes.
+//
+// It is written or it is not, on all ranks alike: what stops one, fails all
+// with that one's reason, and what was there before stays. FailedPrecondition:
+// a value is not finite (such a checkpoint would take the place of one that is
+// good), or a rank does not see the others' files. Unavailable: a lost rank.
 absl::Status SaveCheckpoint(const std::string& path,
                             const Parameters& parameters, ChunkStore& store,
                             const CheckpointMetadata& metadata,
                             Communicator* communicator);
 
-// DataLoss, InvalidArgument: what is in the metadata is not ours.
+// The metadata as JSON, and what ReadMetadata makes of it again. DataLoss,
+// InvalidArgument: what is in the metadata is not ours.
+std::string FormatMetadata(const CheckpointMetadata& metadata);
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader);
 
-// Values and states from a checkpoint.
+CheckpointKind KindOf(OptimizerPart part);
+
+// Values and states from a checkpoint: the ranges that this rank asks for.
 class CheckpointSource final : public ParameterSource {
  public:
   // InvalidArgument lists the parameters that are missing, too many or of

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "runtime/config/model_config.h"
-#include "runtime/io/checkpoint_file.h"
+#include "runtime/io/checkpoint_reader.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/model_state.h"
 

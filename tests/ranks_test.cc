@@ -2,7 +2,6 @@
 // sends, and how it ends when a rank does. That its bits are those of one rank
 // is promises_test.
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,7 +11,6 @@
 
 #include "absl/strings/match.h"
 #include "device/comm/thread_ranks.h"
-#include "runtime/checkpoint.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -78,23 +76,6 @@ TEST(Ranks, KeepOneShardOfEverythingAtHome) {
   EXPECT_LT(shard.parameters, whole.parameters * 3 / 10);
   EXPECT_LT(shard.optimizer_states, whole.optimizer_states * 3 / 10);
   EXPECT_LT(shard.gradients, whole.gradients * 3 / 10);
-}
-
-// A part must not pass for the whole.
-TEST(Ranks, WriteNoCheckpointOfTheirPartAlone) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / "castor_ranks.castor").string();
-  std::filesystem::remove(path);
-  absl::Status saved;
-  const auto result = RunTraining(
-      Small(PlacementPolicy::kCpu, 2), [&](Trainer& trainer) {
-        saved = SaveCheckpoint(path, trainer.parameters(), trainer.store(), {},
-                               trainer.communicator());
-        return absl::OkStatus();
-      });
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(saved.code(), absl::StatusCode::kUnimplemented) << saved;
-  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 // The lower bound: with room for everything, N ranks with fp32 sums send each

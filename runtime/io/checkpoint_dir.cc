@@ -1,9 +1,6 @@
 #include "runtime/io/checkpoint_dir.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -16,7 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
-#include "runtime/io/checkpoint_file.h"
+#include "runtime/io/checkpoint_parts.h"
+#include "runtime/io/checkpoint_reader.h"
 
 namespace castor {
 namespace {
@@ -48,6 +46,17 @@ int64_t StepOfCheckpointName(absl::string_view name) {
   return CheckpointName(step) == name ? step : -1;
 }
 
+bool IsCheckpoint(const std::string& path) {
+  const std::filesystem::path name = std::filesystem::path(path + "/.")
+                                         .lexically_normal()
+                                         .parent_path()
+                                         .filename();
+  std::error_code ignored;
+  return StepOfCheckpointName(name.string()) >= 0 ||
+         !std::filesystem::is_directory(path, ignored) ||
+         std::filesystem::exists(absl::StrCat(path, "/", kMarkerName), ignored);
+}
+
 CheckpointDir::CheckpointDir(std::string directory)
     : directory_(std::move(directory)) {}
 
@@ -63,7 +72,7 @@ absl::Status CheckpointDir::Make() const {
         error.value(),
         absl::StrCat("cannot make the checkpoint directory ", directory_));
   }
-  return absl::OkStatus();
+  return AtomicFile::Create(PathOf(0)).status();
 }
 
 absl::StatusOr<std::vector<CheckpointEntry>> CheckpointDir::List() const {
@@ -71,8 +80,16 @@ absl::StatusOr<std::vector<CheckpointEntry>> CheckpointDir::List() const {
                           ListDirectory(directory_));
   std::vector<CheckpointEntry> entries;
   for (const std::string& name : names) {
-    const int64_t step = StepOfCheckpointName(name);
-    if (step >= 0) entries.push_back({step, PathOf(step)});
+    absl::string_view target = name;
+    if (const absl::string_view aside = AsideTarget(name);
+        !aside.empty() &&
+        !std::binary_search(names.begin(), names.end(), aside)) {
+      target = aside;
+    }
+    const int64_t step = StepOfCheckpointName(target);
+    if (step >= 0) {
+      entries.push_back({step, absl::StrCat(directory_, "/", name)});
+    }
   }
   std::sort(entries.begin(), entries.end(),
             [](const CheckpointEntry& a, const CheckpointEntry& b) {
@@ -131,10 +148,7 @@ absl::Status CheckpointDir::Prune(int64_t keep,
   if (newest_valid == entries.size()) return absl::OkStatus();
   for (size_t i = 0; i < num_old; ++i) {
     if (i == newest_valid) continue;
-    if (unlink(entries[i].path.c_str()) != 0 && errno != ENOENT) {
-      return absl::ErrnoToStatus(
-          errno, absl::StrCat("cannot remove ", entries[i].path));
-    }
+    CASTOR_RETURN_IF_ERROR(RemoveEntry(entries[i].path));
   }
   return absl::OkStatus();
 }

@@ -1,8 +1,9 @@
-// A run's checkpoints: files step-00000100.castor in one directory.
+// A run's checkpoints: step-00000100.castor in one directory, each a file of
+// one rank or a directory of several (checkpoint_parts.h).
 //
-// What makes "the newest" safe to resume from: a file takes its name only when
-// it is whole (checkpoint_file.h), FindLatest trusts no name but reads every
-// byte, and Prune never removes the newest file that FindLatest would give.
+// What makes "the newest" safe to resume from: a checkpoint takes its name only
+// when it is whole, FindLatest trusts no name but reads every byte, and Prune
+// never removes the newest one that FindLatest would give.
 #ifndef CASTOR_RUNTIME_IO_CHECKPOINT_DIR_H_
 #define CASTOR_RUNTIME_IO_CHECKPOINT_DIR_H_
 
@@ -27,6 +28,10 @@ std::string CheckpointName(int64_t step);
 // The step of a name that CheckpointName gives; -1 for any other name.
 int64_t StepOfCheckpointName(absl::string_view name);
 
+// Whether `path` is a checkpoint, or was to be one, and not a directory of
+// several: by its name, and by what lies in it.
+bool IsCheckpoint(const std::string& path);
+
 // Holds nothing but the path: each call looks at the directory anew. Several
 // processes may read it; one writes.
 class CheckpointDir {
@@ -36,26 +41,29 @@ class CheckpointDir {
   const std::string& directory() const { return directory_; }
   std::string PathOf(int64_t step) const;
 
-  // Makes the directory, and those above it, where they are missing.
+  // Makes the directory, and those above it, where they are missing, and sees
+  // to it that files can be made in it.
   absl::Status Make() const;
 
-  // By ascending step, by name alone. NotFound: no such directory.
+  // By ascending step, by name alone. One whose replacement was cut short
+  // (directory_entry.h) is still there, under the name it has now. NotFound: no
+  // such directory.
   absl::StatusOr<std::vector<CheckpointEntry>> List() const;
 
   // The newest checkpoint of which every byte verifies. `skipped` (may be null)
-  // receives one message for each newer file that was refused. NotFound: there
+  // receives one message for each newer one that was refused. NotFound: there
   // is none.
   absl::StatusOr<CheckpointEntry> FindLatest(
       std::vector<std::string>* skipped) const;
 
-  // Removes all but the newest `keep` >= 1 files. When none of those kept is
-  // valid, the newest valid one below them stays too. Reads the newest file to
-  // know it is valid, unless it is `known_valid_step`, which the caller has
+  // Removes all but the newest `keep` >= 1. When none of those kept is valid,
+  // the newest valid one below them stays too. Reads the newest to know that it
+  // is valid, unless it is `known_valid_step`, which the caller has
   // just committed.
   absl::Status Prune(int64_t keep, int64_t known_valid_step = -1) const;
 
   // Removes what killed runs left half written, but nothing that a live process
-  // is writing. Returns the names.
+  // is writing, on whichever of the ranks. Returns the names.
   absl::StatusOr<std::vector<std::string>> RemoveStaleTemporaries() const;
 
  private:

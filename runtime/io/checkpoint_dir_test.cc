@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -13,11 +14,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/atomic_directory.h"
 #include "base/atomic_file.h"
 #include "base/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/io/checkpoint_file.h"
+#include "runtime/io/checkpoint_parts.h"
+#include "runtime/io/checkpoint_reader.h"
+#include "runtime/io/checkpoint_writer.h"
 
 namespace castor {
 namespace {
@@ -32,19 +36,42 @@ float ValueAt(int64_t step, int64_t i) {
   return static_cast<float>(step * 31 + i);
 }
 
-absl::Status WriteStep(const CheckpointDir& dir, int64_t step) {
-  auto writer = CheckpointWriter::Create(dir.PathOf(step), 1000);
+absl::Status WriteElements(const std::string& path, int64_t step,
+                           int64_t begin, int64_t end,
+                           const std::string& metadata) {
+  auto writer = CheckpointWriter::Create(path, 1000);
   if (!writer.ok()) return writer.status();
   std::vector<float> values(kElements);
   for (int64_t i = 0; i < kElements; ++i) values[i] = ValueAt(step, i);
-  absl::Status status =
-      (*writer)->BeginTensor("x", CheckpointKind::kMaster, kElements);
-  for (int64_t at = 0; status.ok() && at < kElements; at += 500) {
+  absl::Status status = (*writer)->BeginPiece(
+      {"x", CheckpointKind::kMaster, begin, end - begin, kElements});
+  for (int64_t at = begin; status.ok() && at < end; at += 500) {
     status = (*writer)->Append({values.data() + at, 500});
   }
-  if (status.ok()) status = (*writer)->EndTensor();
+  if (status.ok()) status = (*writer)->EndPiece();
   if (!status.ok()) return status;
-  return (*writer)->Commit(absl::StrCat("{\"step\":", step, "}"));
+  return (*writer)->Commit(metadata);
+}
+
+// As one rank does it, or as two.
+absl::Status WriteStep(const CheckpointDir& dir, int64_t step,
+                       int world_size = 1) {
+  const std::string metadata = absl::StrCat("{\"step\":", step, "}");
+  if (world_size == 1) {
+    return WriteElements(dir.PathOf(step), step, 0, kElements, metadata);
+  }
+  auto directory = AtomicDirectory::Create(dir.PathOf(step));
+  if (!directory.ok()) return directory.status();
+  const std::string& inside = (*directory)->temporary_path();
+  const std::string id = NewSaveId();
+  for (int rank = 0; rank < 2; ++rank) {
+    absl::Status written = WriteElements(
+        inside + "/" + PartName(rank, 2), step, rank * kElements / 2,
+        (rank + 1) * kElements / 2, FormatPartIdentity({id, rank, 2}));
+    if (!written.ok()) return written;
+  }
+  absl::Status marked = WriteMarker(inside, id, 2, metadata);
+  return marked.ok() ? (*directory)->Commit() : marked;
 }
 
 class CheckpointDirTest : public ::testing::Test {
@@ -53,16 +80,18 @@ class CheckpointDirTest : public ::testing::Test {
     EXPECT_TRUE(dir_.Make().ok());
     EXPECT_TRUE(dir_.Make().ok());  // again, where it is already
   }
-  void Write(std::vector<int64_t> steps) {
+  void Write(std::vector<int64_t> steps, int world_size = 1) {
     for (int64_t step : steps) {
-      const absl::Status status = WriteStep(dir_, step);
+      const absl::Status status = WriteStep(dir_, step, world_size);
       ASSERT_TRUE(status.ok()) << status;
     }
   }
   void Damage(int64_t step) {
-    std::string bytes = ReadFile(dir_.PathOf(step));
+    std::string path = dir_.PathOf(step);
+    if (std::filesystem::is_directory(path)) path += "/" + PartName(1, 2);
+    std::string bytes = ReadFile(path);
     bytes[bytes.size() / 2] ^= 1;
-    WriteFile(dir_.PathOf(step), bytes);
+    WriteFile(path, bytes);
   }
   std::vector<int64_t> Steps() {
     std::vector<int64_t> steps;
@@ -158,6 +187,69 @@ TEST_F(CheckpointDirTest, PruneNeverRemovesTheNewestValidOne) {
   EXPECT_THAT(Steps(), ElementsAre(3, 5)) << "nothing valid: nothing removed";
 }
 
+TEST_F(CheckpointDirTest, HandlesDirectoriesLikeFiles) {
+  Write({1, 3, 4}, 2);
+  Write({2, 5});
+  EXPECT_THAT(Steps(), ElementsAre(1, 2, 3, 4, 5));
+  Damage(5);
+  Damage(4);
+  std::vector<std::string> skipped;
+  auto latest = dir_.FindLatest(&skipped);
+  ASSERT_TRUE(latest.ok()) << latest.status();
+  EXPECT_EQ(latest->step, 3);
+  ASSERT_EQ(skipped.size(), 2u);
+  EXPECT_THAT(skipped[1], HasSubstr("rank-1-of-2.part"));
+  ASSERT_TRUE(dir_.Prune(1).ok());
+  EXPECT_THAT(Steps(), ElementsAre(3, 5));
+  EXPECT_EQ(Names().size(), 2u) << "nothing else is left of them";
+  Write({6});
+  ASSERT_TRUE(dir_.Prune(1, 6).ok());
+  EXPECT_THAT(Names(), ElementsAre(CheckpointName(6)));
+}
+
+TEST_F(CheckpointDirTest, ReplacesOneOfAnotherWorldSize) {
+  for (int world_size : {1, 2, 2, 1, 1}) {
+    Write({7}, world_size);
+    EXPECT_THAT(Names(), ElementsAre(CheckpointName(7)));
+    EXPECT_EQ(std::filesystem::is_directory(dir_.PathOf(7)), world_size == 2);
+    EXPECT_TRUE(dir_.FindLatest(nullptr).ok());
+  }
+}
+
+// Killed between the two steps of a replacement.
+TEST_F(CheckpointDirTest, FindsOneThatWasPutAside) {
+  Write({7}, 2);
+  const std::string aside = dir_.PathOf(7) + ".old-12-0";
+  std::filesystem::rename(dir_.PathOf(7), aside);
+  auto latest = dir_.FindLatest(nullptr);
+  ASSERT_TRUE(latest.ok()) << latest.status();
+  EXPECT_EQ(latest->step, 7);
+  EXPECT_EQ(latest->path, aside);
+  ASSERT_TRUE(dir_.RemoveStaleTemporaries().ok());
+  EXPECT_THAT(Names(), ElementsAre(CheckpointName(7)));
+  // One that has been replaced since is no checkpoint any more.
+  std::filesystem::create_directory(aside);
+  EXPECT_THAT(Steps(), ElementsAre(7));
+  ASSERT_TRUE(dir_.RemoveStaleTemporaries().ok());
+  EXPECT_THAT(Names(), ElementsAre(CheckpointName(7)));
+}
+
+TEST_F(CheckpointDirTest, TellsACheckpointFromADirectoryOfThem) {
+  Write({1}, 2);
+  Write({2});
+  for (int64_t step : {1, 2}) {
+    EXPECT_TRUE(IsCheckpoint(dir_.PathOf(step)));
+    EXPECT_TRUE(IsCheckpoint(dir_.PathOf(step) + "/"));
+  }
+  EXPECT_FALSE(IsCheckpoint(dir_.directory()));
+  EXPECT_FALSE(IsCheckpoint(dir_.directory() + "/"));
+  // By what is in it, and by what it was to be.
+  std::filesystem::rename(dir_.PathOf(1), dir_.directory() + "/best");
+  EXPECT_TRUE(IsCheckpoint(dir_.directory() + "/best"));
+  std::filesystem::create_directory(dir_.PathOf(3));
+  EXPECT_TRUE(IsCheckpoint(dir_.PathOf(3)));
+}
+
 // A child writes checkpoints in a loop and prunes, and is killed somewhere in
 // it. What it said was saved must be there, whole, and nothing else but
 // temporaries.
@@ -178,7 +270,7 @@ TEST_F(CheckpointDirTest, SurvivesKillAtRandomMoments) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       for (int64_t step = latest_step + 1;; ++step) {
-        if (!WriteStep(dir_, step).ok() ||
+        if (!WriteStep(dir_, step, 1 + step % 2).ok() ||
             write(ends[1], &step, sizeof(step)) != sizeof(step) ||
             !dir_.Prune(2, step).ok()) {
           _exit(1);

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "runtime/io/checkpoint_format.h"
 #include "runtime/io/checkpoint_reseal.h"
+#include "runtime/io/checkpoint_writer.h"
 
 namespace castor {
 namespace {
@@ -63,15 +65,26 @@ class CheckpointFileTest : public ::testing::Test {
                                static_cast<size_t>(std::min(piece, n - at))})
                       .ok());
     }
-    ASSERT_TRUE(writer.EndTensor().ok());
+    ASSERT_TRUE(writer.EndPiece().ok());
+  }
+
+  // Elements [begin, end) of piece number `piece`.
+  static absl::StatusOr<std::vector<float>> Read(const CheckpointFile& file,
+                                                 int64_t piece, int64_t begin,
+                                                 int64_t end) {
+    CheckpointBlock last;
+    std::vector<float> out(end - begin);
+    const absl::Status read = file.Read(piece, begin, end, out.data(), &last);
+    if (!read.ok()) return read;
+    return out;
   }
 
   // The first failure of opening and verifying `bytes` as a checkpoint.
   absl::Status StatusOf(absl::string_view bytes) {
     const std::string path = dir_.path() + "/altered";
     WriteFile(path, bytes);
-    auto reader = CheckpointReader::Open(path);
-    return reader.ok() ? (*reader)->VerifyAll() : reader.status();
+    auto file = CheckpointFile::Open(path);
+    return file.ok() ? (*file)->VerifyAll() : file.status();
   }
 
   TemporaryDirectory dir_;
@@ -80,31 +93,70 @@ class CheckpointFileTest : public ::testing::Test {
 
 TEST_F(CheckpointFileTest, GivesBackWhatWasWritten) {
   WriteSmall();
-  auto reader = CheckpointReader::Open(path_);
-  ASSERT_TRUE(reader.ok()) << reader.status();
-  EXPECT_EQ((*reader)->metadata(), kMetadata);
-  ASSERT_EQ((*reader)->tensors().size(), 7u);
-  EXPECT_EQ((*reader)->tensors()[4].name, "h.0.b");
-  EXPECT_EQ((*reader)->tensors()[4].kind, CheckpointKind::kM);
-  EXPECT_EQ((*reader)->tensors()[4].elements, 4);
-  ASSERT_TRUE((*reader)->VerifyAll().ok());
-  ASSERT_NE((*reader)->Find("wte", CheckpointKind::kV), nullptr);
-  EXPECT_EQ((*reader)->Find("wte", CheckpointKind::kV)->elements, 10);
-  EXPECT_EQ((*reader)->Find("empty", CheckpointKind::kM), nullptr);
+  auto file = CheckpointFile::Open(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->metadata(), kMetadata);
+  ASSERT_EQ((*file)->pieces().size(), 7u);
+  const CheckpointPiece& piece = (*file)->pieces()[4];
+  EXPECT_EQ(piece.name, "h.0.b");
+  EXPECT_EQ(piece.kind, CheckpointKind::kM);
+  EXPECT_EQ(piece.begin, 0);
+  EXPECT_EQ(piece.elements, 4);
+  EXPECT_EQ(piece.total, 4);
+  ASSERT_TRUE((*file)->VerifyAll().ok());
 
   // Every range of the second moment of the first tensor.
   const std::vector<float> whole = Ramp(10, 201);
+  CheckpointBlock last;
   for (int64_t begin = 0; begin <= 10; ++begin) {
     for (int64_t end = begin; end <= 10; ++end) {
       std::vector<float> out(10, -1.0f);
-      const absl::Status read = (*reader)->Read(
-          "wte", CheckpointKind::kV, begin, end, out.data());
+      const absl::Status read =
+          (*file)->Read(2, begin, end, out.data(), &last);
       ASSERT_TRUE(read.ok()) << read;
       for (int64_t i = 0; i < 10; ++i) {
         EXPECT_EQ(out[i], i < end - begin ? whole[begin + i] : -1.0f);
       }
     }
   }
+}
+
+// A rank's shard of a tensor; ranges are counted from the tensor's start.
+TEST_F(CheckpointFileTest, GivesBackAPieceOfATensor) {
+  const std::vector<float> values = Ramp(10, 7);
+  auto writer = CheckpointWriter::Create(path_, 4);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(
+      (*writer)->BeginPiece({"x", CheckpointKind::kM, 5, 10, 100}).ok());
+  ASSERT_TRUE((*writer)->Append(values).ok());
+  ASSERT_TRUE((*writer)->EndPiece().ok());
+  ASSERT_TRUE((*writer)->Commit("{}").ok());
+  auto file = CheckpointFile::Open(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const CheckpointPiece& piece = (*file)->pieces()[0];
+  EXPECT_EQ(piece.begin, 5);
+  EXPECT_EQ(piece.end(), 15);
+  EXPECT_EQ(piece.total, 100);
+  EXPECT_FALSE(piece.whole());
+  EXPECT_EQ(*Read(**file, 0, 5, 15), values);
+  EXPECT_EQ(*Read(**file, 0, 8, 11), Ramp(3, 7 + 3 * 0.5f));
+}
+
+TEST_F(CheckpointFileTest, TakesNoPieceBesideItsTensor) {
+  auto writer = CheckpointWriter::Create(path_);
+  ASSERT_TRUE(writer.ok());
+  const int64_t huge = int64_t{1} << 62;
+  for (const auto& [begin, elements, total] :
+       {std::array<int64_t, 3>{-1, 1, 10}, {0, -1, 10}, {0, 11, 10},
+        {10, 1, 10}, {3, 8, 10}, {0, 0, 10}, {1, 0, 0}, {0, 1, -1},
+        {huge, huge, huge}, {0, huge, huge}}) {
+    const CheckpointPiece piece = {"x", CheckpointKind::kM, begin, elements,
+                                   total};
+    EXPECT_EQ((*writer)->BeginPiece(piece).code(),
+              absl::StatusCode::kInvalidArgument)
+        << begin << " " << elements << " " << total;
+  }
+  EXPECT_TRUE((*writer)->BeginPiece({"x", CheckpointKind::kM, 9, 1, 10}).ok());
 }
 
 TEST_F(CheckpointFileTest, BytesDoNotDependOnThePieces) {
@@ -120,7 +172,7 @@ TEST_F(CheckpointFileTest, BytesDoNotDependOnThePieces) {
 // may only change together with its version.
 TEST_F(CheckpointFileTest, WritesTheFormatOfRecord) {
   WriteSmall();
-  EXPECT_EQ(ReadFile(path_), ReadFile("tests/fixtures/checkpoint/v1.castor"));
+  EXPECT_EQ(ReadFile(path_), ReadFile("tests/fixtures/checkpoint/v2.castor"));
 }
 
 TEST_F(CheckpointFileTest, KeepsEveryBitPattern) {
@@ -131,14 +183,11 @@ TEST_F(CheckpointFileTest, KeepsEveryBitPattern) {
   ASSERT_TRUE(writer.ok());
   Add(**writer, "x", CheckpointKind::kMaster, values, 3);
   ASSERT_TRUE((*writer)->Commit("{}").ok());
-  auto reader = CheckpointReader::Open(path_);
-  ASSERT_TRUE(reader.ok()) << reader.status();
-  std::vector<float> out(values.size());
-  ASSERT_TRUE((*reader)
-                  ->Read("x", CheckpointKind::kMaster, 0, out.size(),
-                         out.data())
-                  .ok());
-  EXPECT_EQ(std::memcmp(out.data(), values.data(), values.size() * 4), 0);
+  auto file = CheckpointFile::Open(path_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto out = Read(**file, 0, 0, values.size());
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(std::memcmp(out->data(), values.data(), values.size() * 4), 0);
 }
 
 TEST_F(CheckpointFileTest, StreamsBlocksOfTheRealSize) {
@@ -149,13 +198,14 @@ TEST_F(CheckpointFileTest, StreamsBlocksOfTheRealSize) {
   ASSERT_TRUE(writer.ok());
   Add(**writer, "x", CheckpointKind::kMaster, values, 70'001);
   ASSERT_TRUE((*writer)->Commit("{}").ok());
-  auto reader = CheckpointReader::Open(path_);
-  ASSERT_TRUE(reader.ok());
+  auto file = CheckpointFile::Open(path_);
+  ASSERT_TRUE(file.ok());
   std::vector<float> out(n);
+  CheckpointBlock last;
   for (int64_t at = 0; at < n; at += 33'333) {
-    ASSERT_TRUE((*reader)
-                    ->Read("x", CheckpointKind::kMaster, at,
-                           std::min(n, at + 33'333), out.data() + at)
+    ASSERT_TRUE((*file)
+                    ->Read(0, at, std::min(n, at + 33'333), out.data() + at,
+                           &last)
                     .ok());
   }
   EXPECT_EQ(out, values);
@@ -206,13 +256,12 @@ TEST_F(CheckpointFileTest, ReadsIntactTensorsOfADamagedFile) {
   std::string bytes = ReadFile(path_);
   bytes[24] ^= 1;  // first element of wte (master)
   WriteFile(path_, bytes);
-  auto reader = CheckpointReader::Open(path_);
-  ASSERT_TRUE(reader.ok());
-  float out[4];
-  EXPECT_EQ((*reader)->Read("wte", CheckpointKind::kMaster, 0, 1, out).code(),
+  auto file = CheckpointFile::Open(path_);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(Read(**file, 0, 0, 1).status().code(),
             absl::StatusCode::kDataLoss);
-  EXPECT_TRUE((*reader)->Read("wte", CheckpointKind::kMaster, 4, 8, out).ok());
-  EXPECT_EQ((*reader)->Read("wte", CheckpointKind::kMaster, 1, 2, out).code(),
+  EXPECT_TRUE(Read(**file, 0, 4, 8).ok());
+  EXPECT_EQ(Read(**file, 0, 1, 2).status().code(),
             absl::StatusCode::kDataLoss);
 }
 
@@ -223,13 +272,13 @@ TEST_F(CheckpointFileTest, RefusesAHostileIndexWithRightChecksums) {
   const int64_t footer = good.size() - checkpoint_format::kFooterBytes;
   const int64_t index = checkpoint_format::Get<int64_t>(good, footer);
   // Any 8 bytes of index, metadata and offsets replaced by awkward numbers. A
-  // name or a kind may become another one, which no reader can tell; sizes may
+  // name or a kind may become another one, which no file can tell; sizes may
   // not.
   std::vector<int64_t> sizes;
-  auto original = CheckpointReader::Open(path_);
+  auto original = CheckpointFile::Open(path_);
   ASSERT_TRUE(original.ok());
-  for (const CheckpointTensor& t : (*original)->tensors()) {
-    sizes.push_back(t.elements);
+  for (const CheckpointPiece& p : (*original)->pieces()) {
+    sizes.push_back(p.elements);
   }
   for (int64_t at = index; at + 8 <= footer + 24; ++at) {
     for (uint64_t value :
@@ -245,16 +294,18 @@ TEST_F(CheckpointFileTest, RefusesAHostileIndexWithRightChecksums) {
         ASSERT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
         continue;
       }
-      auto reader = CheckpointReader::Open(dir_.path() + "/altered");
-      ASSERT_TRUE(reader.ok());
-      ASSERT_EQ((*reader)->tensors().size(), sizes.size());
+      auto file = CheckpointFile::Open(dir_.path() + "/altered");
+      ASSERT_TRUE(file.ok());
+      ASSERT_EQ((*file)->pieces().size(), sizes.size());
       for (size_t i = 0; i < sizes.size(); ++i) {
-        ASSERT_EQ((*reader)->tensors()[i].elements, sizes[i]);
+        const CheckpointPiece& piece = (*file)->pieces()[i];
+        ASSERT_EQ(piece.elements, sizes[i]);
+        ASSERT_LE(piece.end(), piece.total);
       }
     }
   }
   std::string newer = good;
-  newer[8] = 2;
+  newer[8] = 3;
   EXPECT_EQ(StatusOf(ResealCheckpoint(newer)).code(),
             absl::StatusCode::kFailedPrecondition);
   std::string zero_blocks = good;
@@ -270,7 +321,7 @@ TEST_F(CheckpointFileTest, HoldsTheCallerToTheOrder) {
   CheckpointWriter& writer = **created;
   const float two[2] = {1, 2};
   EXPECT_EQ(writer.Append({two, 1}).code(), kFailedPrecondition);
-  EXPECT_EQ(writer.EndTensor().code(), kFailedPrecondition);
+  EXPECT_EQ(writer.EndPiece().code(), kFailedPrecondition);
   EXPECT_EQ(writer.BeginTensor("", CheckpointKind::kM, 1).code(),
             kInvalidArgument);
   EXPECT_EQ(writer.BeginTensor("x", CheckpointKind::kM, -1).code(),
@@ -278,11 +329,11 @@ TEST_F(CheckpointFileTest, HoldsTheCallerToTheOrder) {
   ASSERT_TRUE(writer.BeginTensor("x", CheckpointKind::kM, 1).ok());
   EXPECT_EQ(writer.BeginTensor("y", CheckpointKind::kM, 1).code(),
             kFailedPrecondition);
-  EXPECT_EQ(writer.EndTensor().code(), kFailedPrecondition);
+  EXPECT_EQ(writer.EndPiece().code(), kFailedPrecondition);
   EXPECT_EQ(writer.Append({two, 2}).code(), kFailedPrecondition);
   EXPECT_EQ(writer.Commit("{}").code(), kFailedPrecondition);
   EXPECT_TRUE(writer.Append({two, 1}).ok());
-  EXPECT_TRUE(writer.EndTensor().ok());
+  EXPECT_TRUE(writer.EndPiece().ok());
   EXPECT_EQ(writer.BeginTensor("x", CheckpointKind::kM, 1).code(),
             kInvalidArgument);
   EXPECT_EQ(writer.Commit("{").code(), kInvalidArgument);
@@ -318,23 +369,10 @@ TEST_F(CheckpointFileTest, AFullDiskLosesNothing) {
   EXPECT_THAT(*ListDirectory(dir_.path()), ElementsAre("a.castor"));
 }
 
-TEST_F(CheckpointFileTest, NamesWhatIsAskedForInVain) {
-  WriteSmall();
-  auto reader = CheckpointReader::Open(path_);
-  ASSERT_TRUE(reader.ok());
-  float out[4];
-  const absl::Status none =
-      (*reader)->Read("wpe", CheckpointKind::kM, 0, 1, out);
-  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(none.message()), HasSubstr("\"wpe\" (m)"));
-  for (auto [begin, end] : {std::pair{-1, 1}, {2, 1}, {0, 11}, {11, 11}}) {
-    EXPECT_EQ(
-        (*reader)->Read("wte", CheckpointKind::kM, begin, end, out).code(),
-        absl::StatusCode::kOutOfRange);
-  }
-  EXPECT_EQ(CheckpointReader::Open(dir_.path() + "/none").status().code(),
+TEST_F(CheckpointFileTest, NamesAFileThatIsNone) {
+  EXPECT_EQ(CheckpointFile::Open(dir_.path() + "/none").status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_EQ(CheckpointReader::Open(dir_.path()).status().code(),
+  EXPECT_EQ(CheckpointFile::Open(dir_.path()).status().code(),
             absl::StatusCode::kDataLoss);
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace castor::checkpoint_format {
@@ -19,15 +20,20 @@ static_assert(std::endian::native == std::endian::little,
 
 inline constexpr absl::string_view kHeaderMagic = "CASTORCK";
 inline constexpr absl::string_view kFooterMagic = "CASTOREN";
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 // magic, u32 version, u32 block elements, u64 checksum of these
 inline constexpr int64_t kHeaderBytes = 24;
 // u64 index offset, u64 index bytes, u64 metadata bytes, u64 checksum of index
 // and metadata, u64 checksum of these four, magic
 inline constexpr int64_t kFooterBytes = 48;
 inline constexpr int64_t kChecksumBytes = 8;
+// Of the index, beside the name: u32 name length, u8 kind, i64 begin, i64
+// elements, i64 total
+inline constexpr int64_t kEntryBytes = 4 + 1 + 3 * 8;
 
 inline constexpr int64_t kMaxBlockElements = 1 << 24;
+// StoredBytes stays far from overflow below this.
+inline constexpr int64_t kMaxElements = int64_t{1} << 58;
 inline constexpr int64_t kMaxNameBytes = 4096;
 inline constexpr int64_t kMaxIndexBytes = int64_t{1} << 28;
 inline constexpr int64_t kMaxMetadataBytes = int64_t{1} << 26;
@@ -53,11 +59,42 @@ T Get(absl::string_view bytes, int64_t at) {
 }
 
 // Bytes that a tensor takes in the file: its elements and a checksum for each
-// block that it begins. `elements` must be at most 2^60.
+// block that it begins. `elements` must be at most kMaxElements.
 constexpr int64_t StoredBytes(int64_t elements, int64_t block_elements) {
   const int64_t blocks =
       elements / block_elements + (elements % block_elements != 0);
   return elements * 4 + blocks * kChecksumBytes;
+}
+
+// Whether a tensor of `total` elements has [begin, begin + elements), and that
+// is worth a piece.
+constexpr bool IsRange(int64_t begin, int64_t elements, int64_t total) {
+  return total >= 0 && total <= kMaxElements && elements >= 0 &&
+         elements <= total && begin >= 0 && begin <= total - elements &&
+         (elements > 0 || total == 0);
+}
+
+inline std::string Header(int64_t block_elements) {
+  std::string header(kHeaderMagic);
+  Put(header, kVersion);
+  Put(header, static_cast<uint32_t>(block_elements));
+  Put(header, Checksum(header.data(), header.size(), 0));
+  return header;
+}
+
+// Index, metadata and footer, of which the first begins at `index_offset`.
+inline std::string Tail(absl::string_view index, absl::string_view metadata,
+                        int64_t index_offset) {
+  std::string tail = absl::StrCat(index, metadata);
+  const int64_t footer_offset =
+      index_offset + static_cast<int64_t>(tail.size());
+  std::string footer;
+  Put(footer, index_offset);
+  Put(footer, static_cast<int64_t>(index.size()));
+  Put(footer, static_cast<int64_t>(metadata.size()));
+  Put(footer, Checksum(tail.data(), tail.size(), index_offset));
+  Put(footer, Checksum(footer.data(), footer.size(), footer_offset));
+  return absl::StrCat(tail, footer, kFooterMagic);
 }
 
 }  // namespace castor::checkpoint_format

@@ -29,6 +29,13 @@ inline std::string ResealCheckpoint(std::string bytes) {
   return bytes;
 }
 
+// A file without tensors that has this metadata, such as a marker.
+inline std::string SealMetadata(absl::string_view json) {
+  using namespace checkpoint_format;  // NOLINT
+  const std::string header = Header(1);
+  return header + Tail(std::string(8, '\0'), json, kHeaderBytes);
+}
+
 }  // namespace castor
 
 #endif  // CASTOR_RUNTIME_IO_CHECKPOINT_RESEAL_H_

@@ -253,7 +253,8 @@ TEST_F(BadResume, FromNothing) {
                       {"--resume latest", "checkpoint.dir"});
   ExpectResumeRefused("none.castor", {}, {"--resume", "none.castor"});
   ExpectResumeRefused("text.txt", {}, {"--resume", "text.txt", "not a whole"});
-  ExpectResumeRefused("out", {}, {"--resume", "out", "regular file"});
+  ExpectResumeRefused("out", {},
+                      {"--resume", "out", "directory without marker.castor"});
 }
 
 TEST_F(BadResume, FromAnotherRun) {

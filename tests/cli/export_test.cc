@@ -24,36 +24,46 @@ std::string Fixture(const std::string& name) {
 }
 
 // `directory`'s values into chunks, a checkpoint, and out again to `exported`.
+// A step with a learning rate of 0 changes none.
 absl::Status RoundTrip(const std::string& directory, DType dtype,
-                       const std::string& checkpoint,
+                       int world_size, const std::string& checkpoint,
                        const std::string& exported) {
   CASTOR_ASSIGN_OR_RETURN(const ModelConfig model, ReadHfConfig(directory));
   CASTOR_ASSIGN_OR_RETURN(
       Config config,
-      ParseConfig(R"({"model": {}, "data": {"train": "a.txt"}, "steps": 1,
-                      "train_batch_size": 1})",
-                  ""));
+      ParseConfig(R"({"model": {}, "steps": 1,
+                      "data": {"train": "a.txt", "sequence_length": 4},
+                      "train_micro_batch_size_per_gpu": 1})",
+                  "", {}, world_size));
   config.model = model;
   TrainingCase c;
   c.model = model;
   c.dtype = dtype;
-  c.options.shape = {.batch = 1, .length = 4};
-  c.steps = 0;
+  c.options.shape = {.batch = 1, .length = 4, .micro_batches = world_size};
+  c.options.learning_rate = [](int64_t) { return 0.0; };
+  c.steps = 1;
+  c.world_size = world_size;
   c.source = [&](const Parameters& parameters)
       -> absl::StatusOr<std::unique_ptr<ParameterSource>> {
     return PretrainedSource::Open(directory, parameters);
   };
-  return RunTraining(
-             c,
-             [&](Trainer& trainer) -> absl::Status {
-               CASTOR_RETURN_IF_ERROR(SaveCheckpoint(
-                   checkpoint, trainer.parameters(), trainer.store(),
-                   {.state = {}, .config = config}, trainer.communicator()));
-               CASTOR_ASSIGN_OR_RETURN(const auto reader,
-                                       CheckpointReader::Open(checkpoint));
-               return ExportCheckpoint(*reader, trainer.parameters(), model,
-                                       exported);
-             })
+  c.after_step = [&](Trainer& trainer, int64_t) {
+    const absl::Status drained = trainer.Drain();
+    return drained.ok()
+               ? SaveCheckpoint(checkpoint, trainer.parameters(),
+                                trainer.store(),
+                                {.state = {}, .config = config},
+                                trainer.communicator())
+               : drained;
+  };
+  return RunTraining(c,
+                     [&](Trainer& trainer) -> absl::Status {
+                       CASTOR_ASSIGN_OR_RETURN(
+                           const auto reader,
+                           CheckpointReader::Open(checkpoint));
+                       return ExportCheckpoint(*reader, trainer.parameters(),
+                                               model, exported);
+                     })
       .status();
 }
 
@@ -63,7 +73,7 @@ class Export : public CliTest,
 TEST_P(Export, GivesBackTheFileThatHuggingFaceWrote) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const absl::Status status = RoundTrip(
-        Fixture(GetParam()), dtype, Path("a.castor"), Path("exported"));
+        Fixture(GetParam()), dtype, 1, Path("a.castor"), Path("exported"));
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(ReadFile(Path("exported/model.safetensors")),
               ReadFile(Fixture(GetParam()) + "/model.safetensors"));
@@ -103,11 +113,31 @@ TEST_P(Export, TakesShardsWithAnIndex) {
     ASSERT_TRUE((*writer)->Finish().ok());
   }
   WriteFile(Path("shards/model.safetensors.index.json"), index.dump());
-  const absl::Status status = RoundTrip(Path("shards"), DType::kFloat32,
+  const absl::Status status = RoundTrip(Path("shards"), DType::kFloat32, 1,
                                         Path("a.castor"), Path("exported"));
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(ReadFile(Path("exported/model.safetensors")),
             ReadFile(Fixture(GetParam()) + "/model.safetensors"));
+}
+
+// By the program, from the parts of several ranks; named, or as the newest of a
+// directory.
+TEST_P(Export, TakesPartsOfSeveralRanks) {
+  std::filesystem::create_directory(Path("ranks"));
+  const std::string checkpoint = "ranks/step-00000001.castor";
+  for (int world_size : {2, 4}) {
+    const absl::Status status =
+        RoundTrip(Fixture(GetParam()), DType::kFloat32, world_size,
+                  Path(checkpoint), Path("exported"));
+    ASSERT_TRUE(status.ok()) << status;
+    for (const std::string& from : {checkpoint, std::string("ranks")}) {
+      const ProcessResult result = Castor({"export", from, "again"});
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      EXPECT_EQ(ReadFile(Path("again/model.safetensors")),
+                ReadFile(Fixture(GetParam()) + "/model.safetensors"));
+      std::filesystem::remove_all(Path("again"));
+    }
+  }
 }
 
 // With a learning rate of 0 a step changes nothing, so that the program itself

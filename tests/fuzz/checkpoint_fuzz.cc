@@ -1,6 +1,6 @@
-// Any bytes as a checkpoint, as they are, with their checksums made right, and
-// with the index found where it now ends: refused, or every tensor of the index
-// can be read or is found damaged.
+// Any bytes as a checkpoint file, as they are, with their checksums made right,
+// and with the index found where it now ends: refused, or every piece of the
+// index can be read or is found damaged.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@
 
 namespace {
 
-using castor::CheckpointReader;
+using castor::CheckpointFile;
 
 void ReadAll(const std::string& bytes) {
   // A file in memory: thousands of inputs per second.
@@ -26,28 +26,33 @@ void ReadAll(const std::string& bytes) {
   CASTOR_CHECK(fd >= 0);
   CASTOR_CHECK(write(fd, bytes.data(), bytes.size()) ==
                static_cast<ssize_t>(bytes.size()));
-  auto reader = CheckpointReader::Open("/proc/self/fd/" + std::to_string(fd));
+  const auto file =
+      CheckpointFile::Open("/proc/self/fd/" + std::to_string(fd));
   close(fd);
-  if (!reader.ok()) {
+  if (!file.ok()) {
     CASTOR_CHECK(
-        reader.status().code() == absl::StatusCode::kDataLoss ||
-        reader.status().code() == absl::StatusCode::kFailedPrecondition);
+        file.status().code() == absl::StatusCode::kDataLoss ||
+        file.status().code() == absl::StatusCode::kFailedPrecondition);
     return;
   }
-  const absl::Status whole = (*reader)->VerifyAll();
+  const absl::Status whole = (*file)->VerifyAll();
   bool all_read = true;
   std::vector<float> values;
-  for (const castor::CheckpointTensor& tensor : (*reader)->tensors()) {
-    CASTOR_CHECK((*reader)->Find(tensor.name, tensor.kind) == &tensor);
-    values.resize(tensor.elements);
-    const int64_t middle = tensor.elements / 2;
-    for (auto [begin, end] : {std::pair{int64_t{0}, middle},
-                              std::pair{middle, tensor.elements}}) {
-      const absl::Status read = (*reader)->Read(
-          tensor.name, tensor.kind, begin, end, values.data() + begin);
+  castor::CheckpointBlock last;
+  int64_t number = 0;
+  for (const castor::CheckpointPiece& piece : (*file)->pieces()) {
+    CASTOR_CHECK(piece.begin >= 0 && piece.end() <= piece.total);
+    values.resize(piece.elements);
+    const int64_t middle = piece.begin + piece.elements / 2;
+    for (auto [begin, end] : {std::pair{piece.begin, middle},
+                              std::pair{middle, piece.end()}}) {
+      const absl::Status read =
+          (*file)->Read(number, begin, end,
+                        values.data() + (begin - piece.begin), &last);
       CASTOR_CHECK(read.ok() || read.code() == absl::StatusCode::kDataLoss);
       all_read &= read.ok();
     }
+    ++number;
   }
   CASTOR_CHECK(whole.ok() == all_read);
 }

@@ -1,0 +1,27 @@
+// Small things that a group of ranks must know alike, before any of them goes
+// on. All ranks call the same function; each blocks, and fails where its
+// communicator does.
+#ifndef CASTOR_DEVICE_COMM_AGREEMENT_H_
+#define CASTOR_DEVICE_COMM_AGREEMENT_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "device/comm/communicator.h"
+
+namespace castor {
+
+// `status` of each rank: OK on all ranks if it is on all of them, else, on all
+// ranks, that of the lowest one that failed, with "rank 2: " before its
+// message. Unlike Communicator::Fail it leaves the group in order.
+absl::Status AgreeOnStatus(Communicator& communicator, absl::string_view key,
+                           const absl::Status& status);
+
+// `text` becomes rank `root`'s.
+absl::Status BroadcastText(Communicator& communicator, absl::string_view key,
+                           int root, std::string* text);
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_COMM_AGREEMENT_H_
