@@ -49,8 +49,10 @@ absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view name,
     }
     if (words.size() > 1) {
       absl::string_view slots = words[1];
-      if (words.size() > 2 || !absl::ConsumePrefix(&slots, "slots=")) {
-        return refuse(absl::StrCat("\"", words.back(), "\" is not known here"));
+      const bool known = absl::ConsumePrefix(&slots, "slots=");
+      if (!known || words.size() > 2) {
+        return refuse(
+            absl::StrCat("\"", words[known ? 2 : 1], "\" is not known here"));
       }
       if (!absl::SimpleAtoi(slots, &entry.slots) || entry.slots < 1 ||
           entry.slots > kMaxSlots) {

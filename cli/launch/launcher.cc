@@ -128,7 +128,8 @@ class Run {
   Socket listener_;
   std::vector<Child> children_;  // by rank
   int running_ = 0;
-  int code_ = 0;  // of the first that failed
+  int code_ = 0;         // of the first that failed
+  bool killed_ = false;  // it was ended by a signal
   bool users_error_ = false;
   bool signalled_ = false;  // by the user: what ends by it has not failed alone
   std::optional<int64_t> next_step_ns_;  // towards those that do not end
@@ -315,9 +316,13 @@ void Run::NoteFailure(int rank, int status) {
       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == 0) return;
   users_error_ |= code == kUserError;
-  if (code_ != 0) return;
+  // Ended by somebody else: a cause, where exits are mostly consequences, which
+  // may be found first.
+  const bool killed = WIFSIGNALED(status) && !signalled_ && steps_ == 0;
+  if (code_ != 0 && (!killed || killed_)) return;
   code_ = code;
-  if (WIFSIGNALED(status) && !signalled_) {
+  killed_ = killed;
+  if (killed) {
     const int signal = WTERMSIG(status);
     std::fprintf(stderr,
                  "castor launch: rank %d (process %d) was ended by signal %d "
@@ -325,7 +330,9 @@ void Run::NoteFailure(int rank, int status) {
                  rank, static_cast<int>(children_[rank].process), signal,
                  strsignal(signal), running_ > 0 ? "; the others end too" : "");
   }
-  next_step_ns_ = SteadyNowNs() + plan_.patience_ns;
+  if (!next_step_ns_.has_value()) {
+    next_step_ns_ = SteadyNowNs() + plan_.patience_ns;
+  }
 }
 
 void Run::TakeEnded() {

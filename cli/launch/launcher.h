@@ -44,7 +44,8 @@ bool IsThisMachine(const std::string& host);
 
 // Runs the plan, in the calling thread, and gives the exit code: 0 if every
 // rank ended with 0; 2, a user's error, if one ended with 2; otherwise that of
-// the first that failed, 128 + N for signal N. Errors are those of starting;
+// the first that was ended by signal N, 128 + N, or else that of the first that
+// failed. Errors are those of starting;
 // nothing runs then. AlreadyExists: the port is taken. One call at a time per
 // process, in its main thread.
 absl::StatusOr<int> RunRanks(const LaunchPlan& plan);

@@ -165,6 +165,12 @@ TEST_F(LauncherTest, CodeIsTheFirstFailedRanks) {
                       "exit 6")),
             5);
   EXPECT_EQ(Code(Plan(2, "[ $RANK = 1 ] && kill -9 $$; exit 0")), 128 + 9);
+  // Who died is the cause, though the others' exits may be found before.
+  EXPECT_EQ(Code(Plan(2,
+                      "if [ $RANK = 0 ]; then touch gone; exit 1; fi; "
+                      "while [ ! -e gone ]; do sleep 0.01; done; sleep 0.2; "
+                      "kill -9 $$")),
+            128 + 9);
 }
 
 TEST_F(LauncherTest, UsersErrorIsTwoWhoeverFailsFirst) {

@@ -104,7 +104,10 @@ absl::StatusOr<LaunchEnv> ReadTorchrun(const Reader& read, Launcher launcher) {
           env.master_socket,
           read.NumberOr("CASTOR_MASTER_SOCKET", 3, 1 << 20, -1));
     }
-  } else if (read.Has("TORCHELASTIC_RUN_ID")) {
+    return env;
+  }
+  env.master_is_store = read.Text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  if (read.Has("TORCHELASTIC_RUN_ID")) {
     env.run_id = absl::StrCat(read.Text("TORCHELASTIC_RUN_ID"), ".",
                               read.Text("TORCHELASTIC_RESTART_COUNT"));
   }

@@ -61,6 +61,8 @@ struct LaunchEnv {
   // Where rank 0 is reached, "" and 0 if the launcher does not say.
   std::string master_address;
   int master_port = 0;
+  // What listens there is a store of PyTorch's, torchrun's own.
+  bool master_is_store = false;
   // The same for all processes of one start, and for no other; "" if the
   // launcher does not say.
   std::string run_id;

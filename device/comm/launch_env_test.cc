@@ -146,6 +146,13 @@ TEST(LaunchEnv, TorchrunsRestartIsAnotherRun) {
       kTorchrun,
       {{"TORCHELASTIC_RUN_ID", "none"}, {"TORCHELASTIC_RESTART_COUNT", "2"}});
   EXPECT_EQ(Detect(elastic).run_id, "none.2");
+  // Its agent may have kept the port for its own store.
+  EXPECT_FALSE(Detect(elastic).master_is_store);
+  EXPECT_TRUE(Detect(With(elastic, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}))
+                  .master_is_store);
+  EXPECT_FALSE(
+      Detect(With(elastic, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}))
+          .master_is_store);
 }
 
 TEST(LaunchEnv, SrunsMasterIsTheStepsFirstNode) {

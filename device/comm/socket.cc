@@ -87,17 +87,24 @@ bool SocketAddress::is_loopback() const {
   return (ntohl(address.s_addr) >> 24) == 127;
 }
 
-std::string SocketAddress::ToString() const {
+std::string SocketAddress::HostText() const {
   char text[INET6_ADDRSTRLEN] = "?";
   if (storage.ss_family == AF_INET6) {
     inet_ntop(AF_INET6,
               &reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr, text,
               sizeof(text));
-    return absl::StrCat("[", text, "]:", port());
+  } else {
+    inet_ntop(AF_INET,
+              &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr, text,
+              sizeof(text));
   }
-  inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr,
-            text, sizeof(text));
-  return absl::StrCat(text, ":", port());
+  return text;
+}
+
+std::string SocketAddress::ToString() const {
+  return storage.ss_family == AF_INET6
+             ? absl::StrCat("[", HostText(), "]:", port())
+             : absl::StrCat(HostText(), ":", port());
 }
 
 SocketAddress Loopback() {

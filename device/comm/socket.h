@@ -57,6 +57,7 @@ struct SocketAddress {
   void set_port(int port);
   // 127.0.0.0/8 or ::1: is reached from this machine alone.
   bool is_loopback() const;
+  std::string HostText() const;  // "10.0.0.1", "fe80::1"
   std::string ToString() const;  // "10.0.0.1:29500", "[fe80::1]:29500"
 };
 

@@ -34,6 +34,7 @@ class CastorProcess {
   // Waits until standard output holds `text`. False: it ended without.
   bool WaitForOutput(const std::string& text);
   void Signal(int signal) const;
+  pid_t pid() const { return pid_; }
   // Of the ranks that run now, by rank.
   std::map<int, pid_t> RankPids() const;
   ProcessResult Wait();

@@ -61,7 +61,7 @@ std::string ProcessesWith(const std::string& marker) {
 
 std::string ScenarioProgram() {
   return absl::StrCat(getenv("TEST_SRCDIR"), "/", getenv("TEST_WORKSPACE"),
-                      "/device/comm/mpi/mpi_scenario");
+                      "/device/comm/rank_scenario");
 }
 
 Outcome RunScenario(int ranks, const std::string& scenario, int limit_ms) {

@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "device/comm/socket.h"
 #include "device/comm/tcp/rendezvous.h"
+#include "device/comm/tcp/torch_store.h"
 #include "device/comm/watch.h"
 
 namespace castor {
@@ -322,8 +323,13 @@ absl::StatusOr<std::unique_ptr<Transport>> JoinTcp(const LaunchEnv& launch,
     return absl::InvalidArgumentError(absl::StrCat(
         "TCP: ranks cannot meet within ", options.connect_limit_ns, " ns"));
   }
+  LaunchEnv found = launch;
+  if (launch.master_is_store) {
+    CASTOR_ASSIGN_OR_RETURN(
+        found, FindMasterInTorchStore(launch, options.connect_limit_ns));
+  }
   CASTOR_ASSIGN_OR_RETURN(Meeting meeting,
-                          Meet(launch, options.connect_limit_ns));
+                          Meet(found, options.connect_limit_ns));
   return TcpTransport::Create(launch.rank, launch.world_size,
                               std::move(meeting), options);
 }

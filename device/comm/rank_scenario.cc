@@ -1,8 +1,9 @@
 // One rank of a run in which something happens; started by mpi_failure_test
-// under mpirun. Prints "rank R: STATUS" to standard error and ends with 3 when
-// the communicator failed, with 0 when all went well.
+// under mpirun and by tcp_failure_test with torchrun's variables. Prints "rank
+// R: STATUS" to standard error and ends with 3 when the communicator failed,
+// with 0 when all went well.
 //
-//   mpi_scenario SCENARIO TIME_LIMIT_MS MARKER
+//   rank_scenario SCENARIO TIME_LIMIT_MS MARKER
 #include <signal.h>
 #include <unistd.h>
 
@@ -14,8 +15,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "device/comm/exchange_communicator.h"
-#include "device/comm/mpi/mpi_transport.h"
+#include "device/comm/launch_env.h"
+#include "device/comm/rank_group.h"
+#include "device/comm/single_rank.h"
 #include "device/host/host_device.h"
 
 namespace castor {
@@ -24,15 +26,15 @@ namespace {
 int Run(const std::string& scenario, int64_t limit_ms) {
   auto device = HostDevice::Create({.memory_bytes = 1 << 20});
   if (!device.ok()) return 1;
-  auto transport = JoinMpi({});
-  if (!transport.ok()) {
-    std::fprintf(stderr, "no rank: %s\n",
-                 transport.status().ToString().c_str());
-    return 1;
-  }
-  auto made =
-      ExchangeCommunicator::Create(device->get(), *std::move(transport),
-                                   {.time_limit_ns = limit_ms * 1'000'000});
+  const absl::StatusOr<LaunchEnv> launch = DetectLaunch(CurrentEnvironment());
+  auto group =
+      launch.ok()
+          ? RankGroup::Join(*launch, {.time_limit_ns = limit_ms * 1'000'000})
+          : launch.status();
+  auto made = !group.ok() ? group.status()
+              : (*group)->world_size() == 1
+                  ? MakeSingleRank(device->get())
+                  : (*group)->MakeCommunicator(device->get());
   if (!made.ok()) {
     std::fprintf(stderr, "no rank: %s\n", made.status().ToString().c_str());
     return 1;
@@ -54,6 +56,11 @@ int Run(const std::string& scenario, int64_t limit_ms) {
       if (scenario == "leave" && rank == last) break;
       if (scenario == "fail" && rank == last) {
         comm->Fail(absl::ResourceExhaustedError("no space left on disk"));
+      }
+      if (scenario == "kill_between") {
+        if (rank == last) raise(SIGKILL);
+        // Nobody calls anything; the news comes all the same.
+        while (comm->failure().ok()) usleep(1000);
       }
       if (scenario == "sigterm" && rank == 0) kill(getppid(), SIGTERM);
       if (scenario == "no_launcher" && rank == 0) kill(getppid(), SIGKILL);

@@ -1,0 +1,130 @@
+#include "device/comm/tcp/torch_store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/annotate.h"
+#include "base/status_macros.h"
+#include "device/comm/socket.h"
+
+namespace castor {
+namespace {
+
+constexpr uint32_t kValidation = 0x3c85f7ce;
+constexpr int64_t kRetryNs = 100'000'000;
+constexpr uint64_t kMaxValue = 1024;
+
+enum Request : char { kValidate = 0, kSet = 1, kGet = 3, kWait = 6 };
+
+template <typename T>
+std::string AsBytes(T value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+std::string Text(absl::string_view text) {
+  return absl::StrCat(AsBytes(uint64_t{text.size()}), text);
+}
+
+absl::Status Say(const Socket& store, Request request, absl::string_view words,
+                 int64_t until_ns) {
+  const std::string bytes = absl::StrCat(std::string(1, request), words);
+  return WriteAll(store.fd(), bytes.data(), bytes.size(), until_ns);
+}
+
+absl::StatusOr<Socket> Connect(const LaunchEnv& launch, int64_t until_ns) {
+  while (true) {
+    absl::Status status;
+    const auto addresses = Resolve(launch.master_address, launch.master_port);
+    status = addresses.status();
+    if (addresses.ok()) {
+      for (const SocketAddress& address : *addresses) {
+        absl::StatusOr<Socket> socket = ConnectTo(address, until_ns);
+        if (socket.ok()) return socket;
+        status = socket.status();
+      }
+    }
+    if (SteadyNowNs() + kRetryNs > until_ns) return status;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kRetryNs));
+  }
+}
+
+// "PORT" where rank 0 is reached by the store's own name, "PORT ADDRESS"
+// otherwise.
+absl::StatusOr<std::string> Listen(const Socket& store, LaunchEnv* env) {
+  const SocketAddress local = LocalAddress(store.fd());
+  const std::string& name = env->master_address;
+  const bool local_name =
+      name == "localhost" || name == "::1" || name.rfind("127.", 0) == 0;
+  SocketAddress loopback = local;
+  loopback.set_port(0);
+  const int backlog = std::max(16, 2 * env->world_size);
+  CASTOR_ASSIGN_OR_RETURN(Socket listener, local.is_loopback() && local_name
+                                               ? ListenAt(loopback, backlog)
+                                               : ListenOnAll(0, backlog));
+  env->master_port = LocalAddress(listener.fd()).port();
+  env->master_socket = listener.Release();
+  if (local.is_loopback()) return absl::StrCat(env->master_port);
+  env->master_address = local.HostText();
+  return absl::StrCat(env->master_port, " ", env->master_address);
+}
+
+absl::StatusOr<std::string> Get(const Socket& store, absl::string_view key,
+                                int64_t until_ns) {
+  CASTOR_RETURN_IF_ERROR(Say(
+      store, kWait, absl::StrCat(AsBytes(uint64_t{1}), Text(key)), until_ns));
+  char answer = 1;
+  CASTOR_RETURN_IF_ERROR(ReadAll(store.fd(), &answer, 1, until_ns));
+  CASTOR_RETURN_IF_ERROR(Say(store, kGet, Text(key), until_ns));
+  uint64_t bytes = 0;
+  CASTOR_RETURN_IF_ERROR(ReadAll(store.fd(), &bytes, sizeof(bytes), until_ns));
+  if (answer != 0 || bytes > kMaxValue) {
+    return absl::UnavailableError("it does not speak as PyTorch's does");
+  }
+  std::string value(bytes, '\0');
+  CASTOR_RETURN_IF_ERROR(
+      ReadAll(store.fd(), value.data(), value.size(), until_ns));
+  return value;
+}
+
+absl::StatusOr<LaunchEnv> Find(const LaunchEnv& launch, int64_t until_ns) {
+  LaunchEnv env = launch;
+  CASTOR_ASSIGN_OR_RETURN(const Socket store, Connect(launch, until_ns));
+  CASTOR_RETURN_IF_ERROR(Say(store, kValidate, AsBytes(kValidation), until_ns));
+  const std::string key = absl::StrCat("/castor/rank 0/", launch.run_id);
+  if (launch.rank == 0) {
+    CASTOR_ASSIGN_OR_RETURN(const std::string value, Listen(store, &env));
+    CASTOR_RETURN_IF_ERROR(
+        Say(store, kSet, absl::StrCat(Text(key), Text(value)), until_ns));
+    // A request that is answered tells that the store has taken the former.
+    return Get(store, key, until_ns).ok()
+               ? absl::StatusOr<LaunchEnv>(env)
+               : absl::UnavailableError("it does not keep what it is given");
+  }
+  CASTOR_ASSIGN_OR_RETURN(const std::string value, Get(store, key, until_ns));
+  const size_t space = value.find(' ');
+  if (!absl::SimpleAtoi(value.substr(0, space), &env.master_port)) {
+    return absl::UnavailableError("it holds no address of rank 0");
+  }
+  if (space != std::string::npos) env.master_address = value.substr(space + 1);
+  return env;
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchEnv> FindMasterInTorchStore(const LaunchEnv& launch,
+                                                 int64_t connect_limit_ns) {
+  absl::StatusOr<LaunchEnv> env =
+      Find(launch, SteadyNowNs() + connect_limit_ns);
+  if (env.ok()) return env;
+  return Annotate(absl::StrCat("rank ", launch.rank, ": torchrun's store at ",
+                               launch.master_address, ":", launch.master_port),
+                  env.status());
+}
+
+}  // namespace castor
