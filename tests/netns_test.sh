@@ -1,0 +1,123 @@
+#!/bin/bash
+# usage: netns_test.sh CASTOR RANK_SCENARIO
+#
+# Ranks on several hosts: network namespaces with an address each, joined by a
+# bridge, a rank in each, TCP between them. The same bits as one rank; a link
+# that is cut is reported by all; one that is cut for a moment, or slow, only
+# costs time. Needs root and iproute2; says aloud when it cannot run.
+set -euo pipefail
+
+if [[ "${1}" != inside ]]; then
+  castor="$(realpath "${1}")"
+  scenario="$(realpath "${2}")"
+  if ! command -v ip >/dev/null || ! unshare --net true 2>/dev/null ||
+    ! unshare --net ip link add bridge0 type bridge 2>/dev/null; then
+    echo 'SKIPPED: no network namespaces can be made here' \
+      '(needs root and iproute2)' | tee /dev/stderr
+    exit 0
+  fi
+  # Everything below vanishes with this namespace and the holders' ends.
+  exec unshare --net "${BASH_SOURCE[0]}" inside "${castor}" "${scenario}"
+fi
+
+readonly kCastor="${2}" kScenario="${3}"
+cd "${TEST_TMPDIR:?}"
+holders=()
+trap 'kill "${holders[@]}" 2>/dev/null' EXIT
+
+fail() {
+  echo "FAILED: $*" >&2
+  tail -n +1 out.* >&2
+  exit 1
+}
+
+ip link set lo up
+ip link add bridge0 type bridge
+ip link set bridge0 up
+for rank in 0 1 2; do
+  unshare --net sleep 600 &
+  holders+=("$!")
+  until [[ "$(readlink "/proc/$!/ns/net")" != "$(readlink /proc/$$/ns/net)" ]]; do
+    sleep 0.01
+  done
+  ip link add "port${rank}" type veth peer name eth0 netns "$!"
+  ip link set "port${rank}" master bridge0 up
+  nsenter --net --target "$!" ip addr add "10.77.0.$((rank + 1))/24" dev eth0
+  nsenter --net --target "$!" ip link set eth0 up
+  nsenter --net --target "$!" ip link set lo up
+done
+
+# Starts ranks 0 .. N-1 of a command, one in each namespace.
+ranks=()
+start() {
+  local size="$1" rank
+  shift
+  ranks=()
+  for ((rank = 0; rank < size; rank++)); do
+    nsenter --net --target "${holders[rank]}" \
+      env RANK="${rank}" WORLD_SIZE="${size}" LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 \
+      MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 "$@" >"out.${rank}" 2>&1 &
+    ranks+=("$!")
+  done
+}
+# Each must end with this code.
+expect() {
+  local pid status
+  for pid in "${ranks[@]}"; do
+    status=0
+    wait "${pid}" || status=$?
+    [[ "${status}" == "$1" ]] || fail "a rank ended with ${status}, not $1"
+  done
+}
+
+echo 'The same bits as one rank.'
+for _ in {1..200}; do echo 'In the beginning was the word. '; done >text.txt
+cat >run.json <<'END'
+{"model": {"type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 16,
+           "n_positions": 16, "vocab_size": 128, "resid_pdrop": 0.1},
+ "data": {"train": "text.txt", "sequence_length": 16},
+ "steps": 4, "seed": 7, "train_batch_size": 6,
+ "train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0.5,
+ "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+ "device": {"type": "host", "threads": 1}}
+END
+sha() { grep -o '"parameters_sha256": "[0-9a-f]*"' "$1"; }
+"${kCastor}" train run.json --summary one.json >out.0 2>&1 || fail 'one rank'
+start 3 "${kCastor}" train run.json --summary three.json
+expect 0
+[[ -n "$(sha one.json)" && "$(sha one.json)" == "$(sha three.json)" ]] ||
+  fail "$(sha one.json) became $(sha three.json)"
+
+echo 'A link that is cut for a moment only costs time.'
+start 3 "${kScenario}" well 60000
+ip link set port2 down
+sleep 1
+ip link set port2 up
+expect 0
+
+echo 'A slow link only costs time.'
+if nsenter --net --target "${holders[1]}" tc qdisc add dev eth0 root tbf \
+  rate 50mbit burst 32kbit latency 400ms 2>/dev/null; then
+  start 3 "${kScenario}" well 60000
+  expect 0
+  nsenter --net --target "${holders[1]}" tc qdisc del dev eth0 root
+else
+  echo 'SKIPPED: this kernel cannot slow a link' | tee /dev/stderr
+fi
+
+echo 'A link that is cut is reported by every rank, with all last collectives.'
+start 3 "${kScenario}" forever 600000
+sleep 1
+ip link set port2 down
+expect 3
+for rank in 0 1; do
+  grep -q 'rank 2 (process [0-9]* on .*) does not answer any more' \
+    "out.${rank}" || fail "rank ${rank} names no link"
+done
+grep -q 'rank 0 (process .*) does not answer any more' out.2 ||
+  fail 'rank 2 names no link'
+for rank in 0 1 2; do
+  grep -q 'last collective of each rank.*"gather of a chunk"' "out.${rank}" ||
+    fail "rank ${rank} does not say where all were"
+done
+echo 'PASSED'
