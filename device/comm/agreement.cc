@@ -39,6 +39,11 @@ absl::Status AgreeOnStatus(Communicator& communicator, absl::string_view key,
                         "rank ", root, ": ", status.message());
   }
   CASTOR_RETURN_IF_ERROR(BroadcastText(communicator, key, root, &text));
+  // Whoever goes on with a failure may end the group: not before all have heard
+  // of it.
+  if (const auto all = communicator.Barrier(key, 0); all.ok()) {
+    communicator.device().Synchronize(*all).IgnoreError();
+  }
   return absl::Status(static_cast<absl::StatusCode>(text[0]), text.substr(1));
 }
 

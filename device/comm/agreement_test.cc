@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
 #include "device/comm/thread_ranks.h"
 #include "device/host/host_device.h"
 
@@ -46,6 +47,21 @@ TEST(Agreement, IsThatOfTheLowestRankThatFailed) {
     // The group goes on.
     EXPECT_TRUE(AgreeOnStatus(communicator, "c", absl::OkStatus()).ok());
   });
+}
+
+// Who has heard may end the group at once; all others have heard as well.
+TEST(Agreement, IsHeardByAllBeforeAnyGoesOn) {
+  for (int round = 0; round < 20; ++round) {
+    OnRanks(3, [&](Communicator& communicator) {
+      const absl::Status agreed = AgreeOnStatus(
+          communicator, "a",
+          communicator.rank() == round % 3 ? absl::DataLossError("bad")
+                                           : absl::OkStatus());
+      communicator.Fail(agreed);
+      EXPECT_EQ(agreed, absl::DataLossError(
+                            absl::StrCat("rank ", round % 3, ": bad")));
+    });
+  }
 }
 
 TEST(Agreement, GivesEachRankTheTextOfOne) {

@@ -157,7 +157,8 @@ absl::StatusOr<std::unique_ptr<CheckpointFile>> OpenPart(
       directory, "/", PartName(identity.rank, identity.world_size));
   auto opened = CheckpointFile::Open(path);
   if (absl::IsNotFound(opened.status())) {
-    return absl::DataLossError(absl::StrCat(path, " is missing"));
+    return absl::DataLossError(
+        absl::StrCat(path, " is missing. Resume from an earlier checkpoint."));
   }
   CASTOR_RETURN_IF_ERROR(opened.status());
   const CheckpointFile& part = **opened;
