@@ -44,6 +44,7 @@ int Launch(const LaunchArguments& arguments);
 struct PlanArguments {
   std::string config_path;
   std::vector<std::string> overrides;
+  int world_size = 1;
 };
 int PlanRun(const PlanArguments& arguments);
 

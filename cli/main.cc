@@ -209,6 +209,11 @@ int Main(int argc, char** argv) {
   CLI::App* plan_command = app.add_subcommand(
       "plan", "Says whether a run fits and what it moves; trains nothing.");
   AddConfig(plan_command, &plan.config_path, &plan.overrides);
+  plan_command
+      ->add_option("--world-size", plan.world_size,
+                   "of so many ranks, each on a device of its own")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
 
   ReplayArguments replay;
   AddReplay(app.add_subcommand("replay",

@@ -11,10 +11,14 @@ namespace castor::cli {
 namespace {
 
 absl::Status PrintPlan(const PlanArguments& arguments) {
-  CASTOR_ASSIGN_OR_RETURN(const Config config, LoadConfig(arguments.config_path,
-                                                          arguments.overrides));
+  CASTOR_ASSIGN_OR_RETURN(const Config config,
+                          LoadConfig(arguments.config_path, arguments.overrides,
+                                     arguments.world_size));
+  Session::Options options;
+  options.ranks.world_size = arguments.world_size;
+  options.admit_only = true;
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          Session::Create(config, {}, nullptr));
+                          Session::Create(config, options, nullptr));
   const AdmissionReport& admission = session->trainer().admission();
   std::fputs(FormatAdmission(admission).c_str(), stdout);
   std::printf("it fits; a step moves %s to the device and %s from it\n",

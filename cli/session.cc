@@ -213,6 +213,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   TrainerOptions trainer = MakeTrainerOptions(config, evaluates);
   trainer.ranks = std::move(options.ranks);
   trainer.memory.machine_share_bytes = options.machine_share_bytes;
+  trainer.admit_only = options.admit_only;
   trainer.stop = options.stop;
   CASTOR_ASSIGN_OR_RETURN(
       session->trainer_,

@@ -29,6 +29,7 @@ class Session {
     RankOptions ranks;
     // See MemoryOptions::machine_share_bytes.
     int64_t machine_share_bytes = 0;
+    bool admit_only = false;  // see TrainerOptions
     // See TrainerOptions::stop.
     const std::atomic<bool>* stop = nullptr;
   };

@@ -47,8 +47,11 @@ std::string FormatAdmission(const AdmissionReport& report) {
   const TierReport& d = report.device;
   const TierReport& h = report.host;
   std::string text = absl::StrFormat(
-      "memory plan: policy %s, %d parameters in %d chunks of up to %s "
+      "memory plan%s: policy %s, %d parameters in %d chunks of up to %s "
       "(%s padding)\n",
+      report.world_size == 1
+          ? ""
+          : absl::StrFormat(" of each of %d ranks", report.world_size),
       PolicyName(report.policy), report.parameter_elements, report.num_chunks,
       FormatBytes(report.chunk_bytes), FormatBytes(report.padding_bytes));
   absl::StrAppend(

@@ -45,6 +45,7 @@ struct TierReport {
 };
 
 struct AdmissionReport {
+  int world_size = 1;  // bytes are those of one rank
   PlacementPolicy policy = PlacementPolicy::kAuto;
   TierReport device, host;
   // What the arena has: the budget, or what everything needs when unlimited.

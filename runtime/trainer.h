@@ -54,7 +54,8 @@ namespace castor {
 struct RankOptions {
   int rank = 0;
   int world_size = 1;
-  // Joins the group, once, on the trainer's device. Null on one rank.
+  // Joins the group, once, on the trainer's device. Null on one rank, and
+  // where no device is opened.
   std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Device*)> join;
 };
 
@@ -78,6 +79,9 @@ struct TrainerOptions {
   int threads = 1;
   double bus_bytes_per_s = 0;  // 0: unlimited
   bool checkpoint_activations = false;
+  // Admit or refuse, and open no device: only admission() and what it is about
+  // may be asked for then, and nobody need be joined.
+  bool admit_only = false;
   // Set when training should end after the step at hand (Trainer::stopping);
   // null: never. Outlives the trainer.
   const std::atomic<bool>* stop = nullptr;

@@ -57,7 +57,8 @@ int64_t StagingBytes(const ChunkLayout& layout) {
 absl::Status CheckRanks(const TrainerOptions& options) {
   const RankOptions& ranks = options.ranks;
   if (ranks.world_size < 1 || ranks.rank < 0 ||
-      ranks.rank >= ranks.world_size || (ranks.world_size > 1 && !ranks.join)) {
+      ranks.rank >= ranks.world_size ||
+      (ranks.world_size > 1 && !ranks.join && !options.admit_only)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", ranks.rank, " of ", ranks.world_size,
         ": a rank counts from 0, and more than one need RankOptions::join"));
@@ -131,7 +132,7 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
                                  options_.ranks));
   engine_->SetLayout(&layout_);
   CASTOR_RETURN_IF_ERROR(AdmitRun(refused));
-  return OpenDevice();
+  return options_.admit_only ? absl::OkStatus() : OpenDevice();
 }
 
 // Whether training and evaluation fit, before there is a device.
@@ -161,6 +162,7 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     return bytes;
   };
   FillLayout(layout_, &admission_);
+  admission_.world_size = options_.ranks.world_size;
   admission_.policy = memory.policy;
   admission_.smallest_device_budget_bytes = smallest(memory.policy);
   admission_.unmanaged_device_bytes = smallest(PlacementPolicy::kCuda);

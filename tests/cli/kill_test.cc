@@ -2,7 +2,8 @@
 // resumed run ends with the bits of one that was left alone. Each resumption
 // has another policy, budget, chunk size and number of threads.
 //
-// CASTOR_KILLS: how many (24), CASTOR_KILL_SEED: of the random numbers (1).
+// CASTOR_KILLS: how many (24), CASTOR_RANK_KILLS: how many of one rank of
+// several (5), CASTOR_KILL_SEED: of the random numbers (1).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -170,6 +171,75 @@ TEST_F(KilledRun, GoesOnToTheBitsOfAnUndisturbedOne) {
   std::vector<std::string> args;
   if (HasCheckpoint()) args = {"--resume", "latest"};
   EXPECT_EQ(Summary(Placed(), args)["parameters_sha256"], expected)
+      << "seed " << seed_;
+  EXPECT_EQ(Temporaries(), 0);
+}
+
+// One rank of several, at a random moment: the others end by themselves, what
+// is in the directory is whole, and another number of ranks goes on.
+TEST_F(KilledRun, OfSeveralRanksGoesOnOnAnotherNumber) {
+  const int64_t kills = FromEnvironment("CASTOR_RANK_KILLS", 5);
+  config_["train_batch_size"] = 8;  // four micro batches a step
+  config_.erase("gradient_accumulation_steps");
+  const auto start = std::chrono::steady_clock::now();
+  const Json whole = Summary(2, config_);
+  const int64_t window_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::steady_clock::now() - start)
+          .count();
+  std::filesystem::remove_all(Path("out"));
+
+  int64_t killed = 0, while_saving = 0, ended = 0;
+  while (killed < kills && ended < 20) {
+    const char* const policies[] = {"cuda", "cpu", "auto"};
+    const char* const chunks[] = {"auto", "2KiB", "64KiB"};
+    config_["memory"] = {{"placement_policy", policies[Below(3)]},
+                         {"chunk_size", chunks[Below(3)]}};
+    WriteConfig(config_);
+    std::vector<std::string> args = {"train", "run.json", "--summary",
+                                     "summary.json"};
+    if (HasCheckpoint()) args.insert(args.end(), {"--resume", "latest"});
+    const int ranks = Below(2) == 0 ? 2 : 4;
+    CastorProcess process(args, directory(), ranks);
+    // Starting takes the better part of it.
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(window_us / 3 + Below(window_us / 2)));
+    const int polls = Below(2) == 0 ? 500 : 0;
+    for (int poll = 0; poll < polls && Temporaries() == 0; ++poll) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    const auto pids = process.RankPids();
+    const auto victim = pids.find(static_cast<int>(Below(ranks)));
+    if (victim != pids.end()) kill(victim->second, SIGKILL);
+    const ProcessResult result = process.Wait();
+    for (const auto& [rank, pid] : pids) {
+      for (int i = 0; kill(pid, 0) == 0; ++i) {
+        ASSERT_LT(i, 1000) << "rank " << rank << " lives on: " << result.err;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+    ExpectWholeCheckpoints();
+    if (result.exit_code != 0) {
+      ++killed;
+      while_saving += Temporaries() > 0;
+      continue;
+    }
+    ++ended;
+    EXPECT_EQ(Json::parse(ReadFile(Path("summary.json")))["parameters_sha256"],
+              whole["parameters_sha256"])
+        << "seed " << seed_ << ", kill " << killed;
+    std::filesystem::remove_all(Path("out"));
+  }
+  std::printf(
+      "seed %ld: %ld ranks killed, %ld of them while saving, %ld runs "
+      "reached the end\n",
+      seed_, killed, while_saving, ended);
+  EXPECT_EQ(killed, kills);
+  config_.erase("memory");
+  std::vector<std::string> args;
+  if (HasCheckpoint()) args = {"--resume", "latest"};
+  EXPECT_EQ(Summary(config_, args)["parameters_sha256"],
+            whole["parameters_sha256"])
       << "seed " << seed_;
   EXPECT_EQ(Temporaries(), 0);
 }
