@@ -41,7 +41,8 @@ class TcpRanks final : public TestedRanks {
 
 std::vector<TestedRanksFactory> Factories() {
   std::vector<TestedRanksFactory> factories;
-  for (int n = 1; n <= 4; ++n) {
+  // Alone, and with more than one other; a transport sees no other difference.
+  for (const int n : {1, 3}) {
     factories.push_back({absl::StrCat("tcp", n), [n] {
                            return std::make_shared<TcpRanks>(n, AF_INET);
                          }});
