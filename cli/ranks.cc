@@ -1,13 +1,14 @@
 #include "cli/ranks.h"
 
-#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "device/comm/agreement.h"
 #include "device/comm/launch_env.h"
 
 namespace castor::cli {
@@ -58,22 +59,21 @@ absl::StatusOr<std::string> FromFirstRank(
     Communicator* communicator, absl::string_view key,
     const absl::StatusOr<std::string>& mine) {
   if (communicator == nullptr) return mine;
-  const auto broadcast = [&](void* data, int64_t bytes) -> absl::Status {
-    CASTOR_ASSIGN_OR_RETURN(const Fence done,
-                            communicator->Broadcast(key, 0, 0, data, bytes));
-    return communicator->device().Synchronize(done);
-  };
-  std::string text;
-  if (communicator->rank() == 0) {
-    text = mine.ok() ? *mine : std::string(mine.status().message());
+  // The code, a space, the text.
+  std::string text = absl::StrCat(
+      mine.ok() ? 0 : static_cast<int>(mine.status().code()), " ",
+      mine.ok() ? absl::string_view(*mine) : mine.status().message());
+  CASTOR_RETURN_IF_ERROR(BroadcastText(*communicator, key, 0, &text));
+  const size_t space = text.find(' ');
+  int code = 0;
+  if (space == std::string::npos ||
+      !absl::SimpleAtoi(text.substr(0, space), &code)) {
+    return absl::InternalError("rank 0's answer cannot be read");
   }
-  std::array<int64_t, 2> header = {static_cast<int64_t>(mine.status().code()),
-                                   static_cast<int64_t>(text.size())};
-  CASTOR_RETURN_IF_ERROR(broadcast(header.data(), sizeof(header)));
-  text.resize(header[1]);
-  CASTOR_RETURN_IF_ERROR(broadcast(text.data(), header[1]));
-  const auto code = static_cast<absl::StatusCode>(header[0]);
-  if (code != absl::StatusCode::kOk) return absl::Status(code, text);
+  text.erase(0, space + 1);
+  if (code != 0) {
+    return absl::Status(static_cast<absl::StatusCode>(code), text);
+  }
   return text;
 }
 
