@@ -83,7 +83,7 @@ if [[ "${quick}" -eq 0 ]]; then
   # Of the property tests, whole training runs with every stream at work, a
   # share: sanitized, a case takes ten times as long.
   runs=(--test_env=CASTOR_CASES=240 //tests:promises_test //tests:shapes_test
-    //tests:ranks_test)
+    //tests:ranks_test //tests:rank_trace_test)
   servers=(//cli:run_trace_test //cli/serve/... //cli/live/...)
   run_tests asan --config=asan --platform_suffix=-asan \
     //base/... //memory/... //device/... //runtime/... //kernels/... \

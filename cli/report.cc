@@ -25,6 +25,67 @@ nlohmann::json Budget(int64_t bytes) {
   return bytes;
 }
 
+// The rank that was waited for longest, if any is worth naming.
+std::string LateText(const RankFigures& rank) {
+  const auto most = std::max_element(rank.late_rank_seconds.begin(),
+                                     rank.late_rank_seconds.end());
+  if (most == rank.late_rank_seconds.end() || *most < 0.001) return "";
+  return absl::StrFormat(", of that %.3f s for rank %d", *most,
+                         most - rank.late_rank_seconds.begin());
+}
+
+std::string RankText(const RankFigures& rank) {
+  return absl::StrFormat(
+      "device %s, host %s, network %s out %s in a step, waited %.3f s for "
+      "it%s (%s)",
+      FormatBytes(rank.device_peak_bytes), FormatBytes(rank.host_peak_bytes),
+      FormatBytes(rank.sent_bytes_per_step),
+      FormatBytes(rank.received_bytes_per_step), rank.network_wait_seconds,
+      LateText(rank), rank.host);
+}
+
+// The ranks worth a line each: all of them, or of many those that needed the
+// most memory and those that waited for longest.
+std::vector<int64_t> ShownRanks(const std::vector<RankFigures>& ranks) {
+  constexpr size_t kMostLines = 8;
+  std::vector<int64_t> shown;
+  const auto add = [&](int64_t rank) {
+    if (std::find(shown.begin(), shown.end(), rank) == shown.end()) {
+      shown.push_back(rank);
+    }
+  };
+  if (ranks.size() <= kMostLines) {
+    for (size_t i = 0; i < ranks.size(); ++i) add(static_cast<int64_t>(i));
+    return shown;
+  }
+  const auto greatest = [&](auto figure) {
+    return std::max_element(ranks.begin(), ranks.end(),
+                            [&](const RankFigures& a, const RankFigures& b) {
+                              return figure(a) < figure(b);
+                            }) -
+           ranks.begin();
+  };
+  add(greatest([](const RankFigures& r) { return r.device_peak_bytes; }));
+  add(greatest([](const RankFigures& r) { return r.host_peak_bytes; }));
+  add(greatest([](const RankFigures& r) { return r.network_wait_seconds; }));
+  add(greatest([](const RankFigures& r) { return -r.network_wait_seconds; }));
+  std::sort(shown.begin(), shown.end());
+  return shown;
+}
+
+nlohmann::json RankJson(const RankFigures& rank) {
+  return {{"rank", rank.rank},
+          {"host", rank.host},
+          {"device_peak_bytes", rank.device_peak_bytes},
+          {"host_peak_bytes", rank.host_peak_bytes},
+          {"network_bytes_per_step",
+           rank.sent_bytes_per_step + rank.received_bytes_per_step},
+          {"network_sent_bytes_per_step", rank.sent_bytes_per_step},
+          {"network_received_bytes_per_step", rank.received_bytes_per_step},
+          {"network_wait_seconds", rank.network_wait_seconds},
+          {"network_wait_seconds_by_late_rank", rank.late_rank_seconds}};
+}
+
 double Percent(double part, double whole) {
   return whole > 0 ? 100.0 * part / whole : 0;
 }
@@ -112,6 +173,17 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   row("bus per step", absl::StrFormat("%s to the device, %s from it",
                                       FormatBytes(steady.h2d_bytes),
                                       FormatBytes(steady.d2h_bytes)));
+  if (!report.ranks.empty()) {
+    const std::vector<int64_t> shown = ShownRanks(report.ranks);
+    row("ranks", shown.size() == report.ranks.size()
+                     ? absl::StrCat(report.ranks.size())
+                     : absl::StrCat(report.ranks.size(),
+                                    "; those with the most, and the least "
+                                    "waiting:"));
+    for (const int64_t rank : shown) {
+      row(absl::StrCat("  rank ", rank), RankText(report.ranks[rank]));
+    }
+  }
   row("parameters' sha256", report.parameters_sha256);
   return text;
 }
@@ -128,6 +200,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
       admission.smallest_device_budget_bytes;
   summary["unmanaged_device_bytes"] = admission.unmanaged_device_bytes;
   summary["warmup_steps"] = config.memory.warmup_steps;
+  summary["world_size"] = report.world_size;
   if (refusal.has_value()) {
     summary["refused"] = {{"operator", refusal->op},
                           {"tier", refusal->tier},
@@ -165,6 +238,17 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["stall_seconds_per_step"] = steady.stall_seconds;
   summary["step_seconds"] = steady.step_seconds;
   summary["tokens_per_second"] = steady.tokens_per_second;
+  if (!report.ranks.empty()) {
+    json ranks = json::array();
+    int64_t sent = 0;
+    for (const RankFigures& rank : report.ranks) {
+      ranks.push_back(RankJson(rank));
+      sent += rank.sent_bytes_per_step;
+    }
+    summary["ranks"] = ranks;
+    // Each byte once: what is sent is what others receive.
+    summary["network_bytes_per_step"] = sent;
+  }
   return summary.dump(2) + "\n";
 }
 

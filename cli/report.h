@@ -17,7 +17,25 @@
 
 namespace castor::cli {
 
-// One run's figures, gathered step by step.
+// One rank's part in a run on several (rank_report.h).
+struct RankFigures {
+  int64_t rank = 0;
+  std::string host = {};
+  int64_t device_peak_bytes = 0;
+  int64_t host_peak_bytes = 0;
+  // To and from other ranks: medians over the steps after warm-up.
+  int64_t sent_bytes_per_step = 0;
+  int64_t received_bytes_per_step = 0;
+  // That compute waited for the network, in all steps; and of it, by rank,
+  // until that rank came.
+  double network_wait_seconds = 0;
+  std::vector<double> late_rank_seconds = {};
+
+  friend bool operator==(const RankFigures&, const RankFigures&) = default;
+};
+
+// One run's figures, gathered step by step. On several ranks this rank's own,
+// until they are merged: then peaks are the greatest of all.
 struct RunReport {
   std::vector<StepReport> steps;  // of this process
   int64_t last_step = 0;          // that is over, in this process or before
@@ -27,6 +45,8 @@ struct RunReport {
   int64_t host_peak_bytes = 0;
   std::string parameters_sha256;
   std::string error;  // why the run ended before its last step; else empty
+  int64_t world_size = 1;
+  std::vector<RankFigures> ranks = {};  // by rank, once they are merged
 };
 
 // Medians over the steps after warm-up (over all, where there are no others).

@@ -1,12 +1,23 @@
 #include "cli/run_trace.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "cli/trace_merge.h"
+#include "device/comm/agreement.h"
+#include "device/comm/clock_sync.h"
 #include "memory/plan/plan_record.h"
 #include "memory/plan/simulator.h"
+#include "tracer/rank_traces.h"
+#include "tracer/trace_names.h"
 
 namespace castor::cli {
 namespace {
@@ -22,24 +33,76 @@ void NameParts(bool several_ranks, RunRecord* run) {
   }
 }
 
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
+// Of a run with this file that was killed: its parts would pass for this run's
+// until they are written anew.
+void RemoveOldParts(const std::string& path) {
+  std::error_code error;
+  for (int64_t rank = 1;
+       std::filesystem::remove(RankFileName(path, rank), error); ++rank) {
+  }
+}
+
+// A number for this run's files; also, nobody goes on before rank 0 does.
+absl::StatusOr<int64_t> NewGroup(Communicator& ranks) {
+  const int64_t now_ns = absl::ToUnixNanos(absl::Now());
+  int64_t group =
+      ranks.rank() == 0
+          ? std::clamp<int64_t>(now_ns % kMaxTraceNumber, 1, kMaxTraceNumber)
+          : 0;
+  CASTOR_ASSIGN_OR_RETURN(
+      const Fence there,
+      ranks.AllReduce("number of the trace", 0, ReduceOp::kMax, {&group, 1}));
+  CASTOR_RETURN_IF_ERROR(ranks.device().Synchronize(there));
+  return group;
+}
+
+// Collectives are numbers in the file.
+static_assert(static_cast<int>(CollectiveKind::kAllGather) == 0 &&
+              static_cast<int>(CollectiveKind::kReduceScatter) == 2 &&
+              static_cast<int>(CollectiveKind::kLeave) ==
+                  trace_names::kNumCollectives - 1);
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunTrace>> RunTrace::Create(
     const std::string& path, RunRecord run, TraceWindow window,
     Trainer* trainer) {
-  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
-                          TraceWriter::Create(path));
-  NameParts(trainer->communicator() != nullptr, &run);
-  writer->Append(run);
+  Communicator* const ranks = trainer->communicator();
+  NameParts(ranks != nullptr, &run);
+  if (ranks == nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
+                            TraceWriter::Create(path));
+    writer->Append(run);
+    std::unique_ptr<RunTrace> trace(
+        new RunTrace(std::move(writer), path, window, trainer));
+    trainer->SetObserver(trace.get());
+    return trace;
+  }
+  const std::string own_path = RankFileName(path, ranks->rank());
+  if (ranks->rank() == 0) RemoveOldParts(path);
+  CASTOR_ASSIGN_OR_RETURN(run.group, NewGroup(*ranks));
+  run.rank = ranks->rank();
+  run.world_size = ranks->world_size();
+  run.host = HostName();
+  auto writer = TraceWriter::Create(own_path, kRanksTraceFormatVersion);
+  if (writer.ok()) (*writer)->Append(run);
+  CASTOR_RETURN_IF_ERROR(AgreeOnStatus(*ranks, "trace files", writer.status()));
   std::unique_ptr<RunTrace> trace(
-      new RunTrace(std::move(writer), window, trainer));
+      new RunTrace(*std::move(writer), own_path, window, trainer));
+  CASTOR_RETURN_IF_ERROR(trace->WriteClock());
   trainer->SetObserver(trace.get());
   return trace;
 }
 
-RunTrace::RunTrace(std::unique_ptr<TraceWriter> writer, TraceWindow window,
-                   Trainer* trainer)
+RunTrace::RunTrace(std::unique_ptr<TraceWriter> writer, std::string path,
+                   TraceWindow window, Trainer* trainer)
     : writer_(std::move(writer)),
+      path_(std::move(path)),
       window_(window),
       trainer_(trainer),
       origin_ns_(trainer->NowNs()) {}
@@ -146,6 +209,18 @@ void RunTrace::OnWait(StreamId stream, int64_t count, int64_t tag,
                       FromOrigin(start_ns), FromOrigin(end_ns), parts);
 }
 
+void RunTrace::OnCollective(int64_t count, const CollectiveRecord& record) {
+  if (marks_[WorkTag::Unpack(record.tag).step].load() == kIgnored) return;
+  writer_->AppendNetwork({.stream = static_cast<int64_t>(StreamId::kNetwork),
+                          .count = count,
+                          .sequence = record.id.sequence,
+                          .kind = static_cast<int64_t>(record.id.kind),
+                          .last_rank = record.last_rank,
+                          .ready_ns = FromOrigin(record.ready_ns),
+                          .sent_bytes = record.bytes_sent,
+                          .received_bytes = record.bytes_received});
+}
+
 // What the planner is asked with, had it known how long operators and copies
 // take under this plan: for replaying the run.
 void RunTrace::WriteMeasured() {
@@ -171,15 +246,19 @@ void RunTrace::Close() {
 }
 
 void RunTrace::OnResult(const StepReport& report) {
-  writer_->Append(
-      ResultRecord{.step = report.step,
-                   .end_ns = FromOrigin(report.end_ns),
-                   .duration_ns = static_cast<int64_t>(report.seconds * 1e9),
-                   .stall_ns = static_cast<int64_t>(report.stall_seconds * 1e9),
-                   .h2d_bytes = report.h2d_bytes,
-                   .d2h_bytes = report.d2h_bytes,
-                   .device_peak_bytes = report.device_peak_bytes,
-                   .loss = report.loss});
+  writer_->Append(ResultRecord{
+      .step = report.step,
+      .end_ns = FromOrigin(report.end_ns),
+      .duration_ns = static_cast<int64_t>(report.seconds * 1e9),
+      .stall_ns = static_cast<int64_t>(report.stall_seconds * 1e9),
+      .h2d_bytes = report.h2d_bytes,
+      .d2h_bytes = report.d2h_bytes,
+      .device_peak_bytes = report.device_peak_bytes,
+      .loss = report.loss,
+      .network_sent_bytes = report.network_sent_bytes,
+      .network_received_bytes = report.network_received_bytes,
+      .network_wait_ns =
+          static_cast<int64_t>(report.network_wait_seconds * 1e9)});
   // All of its work is over, so the window is complete.
   if (report.step == window_.last) Close();
 }
@@ -189,6 +268,36 @@ void RunTrace::Finish(const std::string& status, const std::string& message) {
   writer_->Append(EndRecord{.status = status,
                             .message = message,
                             .time_ns = FromOrigin(trainer_->NowNs())});
+}
+
+absl::Status RunTrace::WriteClock() {
+  Communicator& ranks = *trainer_->communicator();
+  std::vector<int64_t> origins(ranks.world_size());
+  origins[ranks.rank()] = origin_ns_;
+  CASTOR_ASSIGN_OR_RETURN(
+      const Fence gathered,
+      ranks.AllGather("origins of traces", 0, &origins[ranks.rank()],
+                      origins.data(), sizeof(int64_t)));
+  CASTOR_RETURN_IF_ERROR(ranks.device().Synchronize(gathered));
+  CASTOR_ASSIGN_OR_RETURN(const ClockOffset clock,
+                          MeasureClockOffset(ranks, "clocks of traces", [this] {
+                            return trainer_->NowNs();
+                          }));
+  writer_->Append(
+      ClockRecord{.time_ns = FromOrigin(trainer_->NowNs()),
+                  .offset_ns = clock.offset_ns + origin_ns_ - origins[0],
+                  .error_ns = clock.error_ns});
+  return absl::OkStatus();
+}
+
+absl::Status RunTrace::Merge() {
+  Communicator* const ranks = trainer_->communicator();
+  if (ranks == nullptr || writer_ == nullptr) return absl::OkStatus();
+  trainer_->SetObserver(nullptr);
+  CASTOR_RETURN_IF_ERROR(WriteClock());
+  written_ = writer_->status();
+  writer_ = nullptr;
+  return MergeTraceFiles(*ranks, path_, written_);
 }
 
 }  // namespace castor::cli

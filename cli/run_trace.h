@@ -1,5 +1,6 @@
 // The trace file of a run: what was planned, all that happens in a window of
-// its steps, and the result of each step.
+// its steps, and the result of each step. Of several ranks each writes a file
+// of its own (tracer/rank_traces.h), until Merge makes them one.
 #ifndef CASTOR_CLI_RUN_TRACE_H_
 #define CASTOR_CLI_RUN_TRACE_H_
 
@@ -32,7 +33,9 @@ struct TraceWindow {
 // and status() says why.
 class RunTrace final : public RunObserver {
  public:
-  // Replaces `path`. `trainer` outlives the trace, which observes it.
+  // Replaces `path`, or on rank K > 0 the file of that name for its rank.
+  // `trainer` outlives the trace, which observes it. With several ranks all of
+  // them call it, between steps; where one cannot write, it fails on all.
   static absl::StatusOr<std::unique_ptr<RunTrace>> Create(
       const std::string& path, RunRecord run, TraceWindow window,
       Trainer* trainer);
@@ -51,18 +54,28 @@ class RunTrace final : public RunObserver {
               int64_t end_ns) override;
   void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
               int64_t start_ns, int64_t end_ns) override;
+  void OnCollective(int64_t count, const CollectiveRecord& record) override;
 
   // A training step is wholly over.
   void OnResult(const StepReport& report);
-  // The run is over and drained. `status`: "finished", "interrupted", "failed".
+  // The run is over, drained unless it failed. `status`: "finished",
+  // "interrupted", "failed". Needs no other rank.
   void Finish(const std::string& status, const std::string& message);
+  // After Finish, on all ranks alike, unless the group has failed: their files
+  // become one. Where that fails, they stay; the reason is returned on all.
+  // Nothing to do on one rank.
+  absl::Status Merge();
 
   // The first record that could not be written.
-  absl::Status status() const { return writer_->status(); }
+  absl::Status status() const {
+    return writer_ == nullptr ? written_ : writer_->status();
+  }
 
  private:
-  RunTrace(std::unique_ptr<TraceWriter> writer, TraceWindow window,
-           Trainer* trainer);
+  RunTrace(std::unique_ptr<TraceWriter> writer, std::string path,
+           TraceWindow window, Trainer* trainer);
+  // How this rank's times lie to rank 0's: measured and written.
+  absl::Status WriteClock();
   int64_t FromOrigin(int64_t time_ns) const {
     return time_ns > origin_ns_ ? time_ns - origin_ns_ : 0;
   }
@@ -71,7 +84,9 @@ class RunTrace final : public RunObserver {
   void WriteMeasured();
   void Close();
 
-  const std::unique_ptr<TraceWriter> writer_;
+  std::unique_ptr<TraceWriter> writer_;  // null once it is merged
+  absl::Status written_;                 // by the writer that is gone
+  const std::string path_;
   const TraceWindow window_;
   Trainer* const trainer_;
   const int64_t origin_ns_;

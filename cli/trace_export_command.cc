@@ -66,19 +66,25 @@ absl::Status ExportCsv(const TraceExportArguments& arguments) {
     return absl::InvalidArgumentError(absl::StrCat(
         directory, " is no directory; csv is a directory of tables"));
   }
-  for (const std::string& table : CsvTableNames()) {
-    CASTOR_RETURN_IF_ERROR(
-        CheckOutput(absl::StrCat(directory, "/", table, ".csv"), arguments));
-  }
   AnnounceReading({arguments.trace_path});
-  CASTOR_ASSIGN_OR_RETURN(const TraceView view,
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<TraceView> ranks,
                           LoadTrace(arguments.trace_path));
+  for (const TraceView& view : ranks) {
+    const std::string at =
+        ranks.size() == 1
+            ? directory
+            : absl::StrCat(directory, "/", CsvRankDirectory(view.run->rank));
+    for (const std::string& table : CsvTableNames()) {
+      CASTOR_RETURN_IF_ERROR(
+          CheckOutput(absl::StrCat(at, "/", table, ".csv"), arguments));
+    }
+  }
   std::filesystem::create_directories(directory, error);
   if (error) {
     return absl::PermissionDeniedError(absl::StrCat(
         directory, " cannot be made a directory: ", error.message()));
   }
-  return WriteCsv(view, directory).status();
+  return WriteCsvOfRanks(ranks, directory).status();
 }
 
 absl::Status ExportTo(const TraceExportArguments& arguments) {
@@ -97,9 +103,9 @@ absl::Status ExportTo(const TraceExportArguments& arguments) {
       CASTOR_RETURN_IF_ERROR(ExportHtml(arguments));
     } else {
       AnnounceReading({arguments.trace_path});
-      CASTOR_ASSIGN_OR_RETURN(const TraceView view,
+      CASTOR_ASSIGN_OR_RETURN(const std::vector<TraceView> ranks,
                               LoadTrace(arguments.trace_path));
-      CASTOR_RETURN_IF_ERROR(WritePerfetto(view, target));
+      CASTOR_RETURN_IF_ERROR(WritePerfetto(ranks, target));
     }
   }
   std::printf("exported %s to %s (%s)\n", arguments.trace_path.c_str(),

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -13,14 +14,14 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "tracer/analysis/view_json.h"
-#include "tracer/trace_file.h"
+#include "tracer/rank_traces.h"
 
 namespace castor::cli {
 
-absl::StatusOr<TraceView> LoadTrace(const std::string& path) {
-  CASTOR_ASSIGN_OR_RETURN(const TraceContents contents, ReadTraceFile(path));
-  return BuildTraceView(contents,
-                        std::filesystem::path(path).filename().string());
+absl::StatusOr<std::vector<TraceView>> LoadTrace(const std::string& path) {
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<TraceContents> ranks,
+                          ReadRankTraces(path));
+  return BuildRankViews(ranks, std::filesystem::path(path).filename().string());
 }
 
 void AnnounceReading(const std::vector<std::string>& paths) {
@@ -60,11 +61,12 @@ absl::StatusOr<std::shared_ptr<const std::string>> TraceSource::Json() {
   json_ = nullptr;
   std::vector<TraceView> views;
   for (const std::string& path : paths_) {
-    CASTOR_ASSIGN_OR_RETURN(TraceView view, LoadTrace(path));
-    views.push_back(std::move(view));
+    CASTOR_ASSIGN_OR_RETURN(std::vector<TraceView> ranks, LoadTrace(path));
+    if (paths_.size() > 1) ranks.resize(1);
+    std::move(ranks.begin(), ranks.end(), std::back_inserter(views));
   }
   json_ = std::make_shared<const std::string>(
-      views.size() == 1 ? PageJson(views[0]) : PageJson(views[0], views[1]));
+      paths_.size() == 1 ? RanksPageJson(views) : PageJson(views[0], views[1]));
   stamps_ = std::move(stamps);
   return json_;
 }

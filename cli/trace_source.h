@@ -14,9 +14,9 @@
 
 namespace castor::cli {
 
-// Reads `path` and derives its view. InvalidArgument, NotFound: it is no trace,
-// or cannot be read, and why.
-absl::StatusOr<TraceView> LoadTrace(const std::string& path);
+// Reads `path` and derives the views of all its ranks, one at least, by rank.
+// InvalidArgument, NotFound: it is no trace, or cannot be read, and why.
+absl::StatusOr<std::vector<TraceView>> LoadTrace(const std::string& path);
 
 // Where reading takes seconds, says so on standard error. 64 MiB take about
 // one.
@@ -28,7 +28,8 @@ class TraceSource {
   explicit TraceSource(std::vector<std::string> paths)
       : paths_(std::move(paths)) {}
 
-  // The page's data, PageJson of the traces' views. Read anew when a file has
+  // The page's data, PageJson of the traces' views; of one trace those of all
+  // its ranks, of two those of the first ones. Read anew when a file has
   // changed since the last call, or may have: the trace of a run that goes on.
   // Thread-safe; one thread reads, the others wait for what it has read.
   absl::StatusOr<std::shared_ptr<const std::string>> Json();

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/ids.h"
+#include "device/comm/collective.h"
 #include "device/device.h"
 #include "memory/exec/category.h"
 #include "memory/plan/plan.h"
@@ -33,6 +34,9 @@ class RunObserver : public DeviceObserver {
   virtual void OnOperator(uint16_t tag, Moment moment,
                           const BytesByCategory& device,
                           int64_t used_bytes) = 0;
+  // What the network's item `count`, of which OnWork was told just now, was to
+  // the ranks.
+  virtual void OnCollective(int64_t count, const CollectiveRecord& record) = 0;
 };
 
 }  // namespace castor

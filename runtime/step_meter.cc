@@ -12,7 +12,9 @@ void StepMeter::Issued(uint16_t tag_step, StepReport report) {
 }
 
 void StepMeter::Collect() {
-  for (const TimelineEvent& event : timeline_->Take()) {
+  const std::vector<TimelineEvent> events = timeline_->Take();
+  for (const TimelineEvent& event : events) exposure_.Add(event);
+  for (const TimelineEvent& event : events) {
     const auto tag = by_tag_.find(event.tag.step);
     if (durations_.has_value() && !event.wait) {
       durations_->Add(event.stream, event.tag, event.start_ns, event.end_ns);
@@ -22,7 +24,10 @@ void StepMeter::Collect() {
     open.end_ns = std::max(open.end_ns, event.end_ns);
     if (event.wait && event.stream == StreamId::kCompute) {
       open.wait_ns += event.end_ns - event.start_ns;
+      exposure_.Divide(event, &open.exposed);
     }
+    open.report.network_sent_bytes += event.bytes_sent;
+    open.report.network_received_bytes += event.bytes_received;
   }
 }
 
@@ -33,6 +38,12 @@ void StepMeter::Finalise(std::map<uint64_t, Open>::iterator at) {
   open.report.end_ns = end;
   open.report.seconds = static_cast<double>(end - last_end_ns_) * 1e-9;
   open.report.stall_seconds = static_cast<double>(open.wait_ns) * 1e-9;
+  open.report.network_wait_seconds =
+      static_cast<double>(open.exposed.network_ns) * 1e-9;
+  for (const int64_t late_ns : open.exposed.late_ns) {
+    open.report.late_rank_seconds.push_back(static_cast<double>(late_ns) *
+                                            1e-9);
+  }
   last_end_ns_ = end;
   done_.push_back(open.report);
 }

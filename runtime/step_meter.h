@@ -9,6 +9,7 @@
 
 #include "memory/plan/plan.h"
 #include "runtime/duration_meter.h"
+#include "runtime/network_exposure.h"
 #include "runtime/timeline.h"
 #include "tracer/step_trace.h"
 
@@ -25,7 +26,14 @@ struct StepReport {
   int64_t d2h_bytes = 0;
   int64_t device_peak_bytes = 0;
   bool warmup = false;
-  int64_t network_bytes = 0;  // received from other ranks
+  int64_t network_bytes = 0;  // received from other ranks, of chunks
+  // Payloads of all of the step's collectives, to and from other ranks.
+  int64_t network_sent_bytes = 0;
+  int64_t network_received_bytes = 0;
+  // Of stall_seconds, for the network; and of that, by rank, until it came: as
+  // long as the highest rank that was late.
+  double network_wait_seconds = 0;
+  std::vector<double> late_rank_seconds = {};
 };
 
 // Work of a step may run while the next one is being issued; a step is
@@ -57,15 +65,17 @@ class StepMeter {
     StepReport report;
     int64_t end_ns = 0;
     int64_t wait_ns = 0;
+    NetworkExposure::Division exposed = {};
   };
   void Collect();
   void Finalise(std::map<uint64_t, Open>::iterator open);
 
   Timeline* const timeline_;
   uint64_t issued_ = 0;
-  std::map<uint64_t, Open> open_;          // by order of issue
-  std::map<uint16_t, uint64_t> by_tag_;    // open steps
+  std::map<uint64_t, Open> open_;        // by order of issue
+  std::map<uint16_t, uint64_t> by_tag_;  // open steps
   std::vector<StepReport> done_;
+  NetworkExposure exposure_;
   std::optional<DurationMeter> durations_;  // while measuring
   int64_t last_end_ns_ = 0;
 };

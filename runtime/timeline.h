@@ -1,5 +1,6 @@
-// What the device's streams did and when: collects the observer's events, and
-// hands them on to a second observer at once.
+// What the device's streams did and when, and what collectives they ran:
+// collects the observers' events, and hands them on to a second observer at
+// once.
 #ifndef CASTOR_RUNTIME_TIMELINE_H_
 #define CASTOR_RUNTIME_TIMELINE_H_
 
@@ -7,42 +8,47 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "device/comm/communicator.h"
 #include "device/device.h"
+#include "runtime/run_observer.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
 
 struct TimelineEvent {
-  StreamId stream;
-  WorkTag tag;
+  StreamId stream = StreamId::kCompute;
+  WorkTag tag = {};
   bool wait = false;  // the stream stood still until its fence was reached
   int64_t start_ns = 0;
   int64_t end_ns = 0;
+  int64_t count = 0;  // its number on the stream
+  Fence until = {};   // of a wait
+  // Of a collective: when the last rank was there, and who it was, -1: none, or
+  // nobody kept this rank waiting; payloads to and from other ranks.
+  int64_t ready_ns = 0;
+  int late_rank = -1;
+  int64_t bytes_sent = 0;
+  int64_t bytes_received = 0;
 };
 
 // Thread-safe: events come from the streams' threads.
-class Timeline final : public DeviceObserver {
+class Timeline final : public DeviceObserver, public CommunicatorObserver {
  public:
   void OnWork(StreamId stream, int64_t count, int64_t tag, int64_t start_ns,
-              int64_t end_ns) override {
-    Add({stream, WorkTag::Unpack(tag), false, start_ns, end_ns});
-    DeviceObserver* const next = next_.load();
-    if (next != nullptr) next->OnWork(stream, count, tag, start_ns, end_ns);
-  }
+              int64_t end_ns) override;
   void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
-              int64_t start_ns, int64_t end_ns) override {
-    Add({stream, WorkTag::Unpack(tag), true, start_ns, end_ns});
-    DeviceObserver* const next = next_.load();
-    if (next != nullptr) {
-      next->OnWait(stream, count, tag, until, start_ns, end_ns);
-    }
+              int64_t start_ns, int64_t end_ns) override;
+  // On the network's thread, before OnWork of the same item.
+  void OnCollective(const CollectiveRecord& record) override {
+    collective_ = record;
   }
 
   // Null for none. What it was before may be called until the work that is
   // queued now is over.
-  void SetNext(DeviceObserver* next) { next_.store(next); }
+  void SetNext(RunObserver* next) { next_.store(next); }
 
   // All events since the last call, each stream's in order.
   std::vector<TimelineEvent> Take();
@@ -59,7 +65,9 @@ class Timeline final : public DeviceObserver {
   }
 
   std::array<PerStream, kNumStreams> streams_;
-  std::atomic<DeviceObserver*> next_{nullptr};
+  std::atomic<RunObserver*> next_{nullptr};
+  // Of the network's item that is about to be over; its thread's alone.
+  std::optional<CollectiveRecord> collective_;
 };
 
 }  // namespace castor

@@ -269,6 +269,7 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
   if (ranks.world_size == 1) return absl::OkStatus();
   const MemoryOptions& memory = options_.memory;
   CASTOR_ASSIGN_OR_RETURN(communicator_, ranks.join(device_.get()));
+  communicator_->SetObserver(&timeline_);
   const std::string asked = absl::StrCat(
       training.signature, PolicyName(memory.policy), memory.device_bytes, ",",
       memory.host_bytes, ",", memory.gpu_margin_mem_ratio, memory.prefetch,

@@ -70,4 +70,22 @@ void ByteAccountant::OnWait(StreamId stream, int64_t count, int64_t tag,
   }
 }
 
+// What the ranks say of a collective tiles the item that ran it: waiting for
+// the last of them, then the transfer.
+void ByteAccountant::OnCollective(int64_t count,
+                                  const CollectiveRecord& record) {
+  const int s = static_cast<int>(StreamId::kNetwork);
+  bool right;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    right = count == last_count_[s] && record.start_ns <= record.ready_ns &&
+            record.ready_ns <= record.end_ns &&
+            record.end_ns <= last_end_ns_[s] && record.last_rank >= 0;
+  }
+  if (!right) {
+    Wrong(absl::StrCat("collective ", Describe(record.id),
+                       " is not within the network's item ", count));
+  }
+}
+
 }  // namespace castor::testing

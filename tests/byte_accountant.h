@@ -24,6 +24,7 @@ class ByteAccountant final : public RunObserver {
               int64_t end_ns) override;
   void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
               int64_t start_ns, int64_t end_ns) override;
+  void OnCollective(int64_t count, const CollectiveRecord& record) override;
 
   // The first thing that did not add up. Call when the work is over.
   absl::Status status() const;

@@ -9,6 +9,8 @@
 //   op         the host thread issues an operator; device bytes by category
 //   work       a stream did a piece of work
 //   wait       a stream stood still, until other streams' work was over
+//   network    what a piece of the network's work was to the ranks
+//   clock      how this rank's clock lies to rank 0's
 //   host       host bytes by category, when they change
 //   result     a training step is over (all steps, not those of the window)
 //   refusal    the run was refused before its first step
@@ -18,7 +20,11 @@
 // killed process leaves whole lines, but for at most a last one, which the
 // reader leaves out and reports.
 //
-// Times are in nanoseconds from one origin per file, the start of the run.
+// Of several ranks each writes a file of its own; those files, one behind the
+// other, are one file too: each begins with its first line (rank_traces.h).
+//
+// Times are in nanoseconds from one origin per rank, the start of the run; the
+// reader moves those of other ranks to rank 0's, by their clock records.
 // Tags number steps as the queued work does: modulo 2^16, see work_tag.h. 0 is
 // work of no step: setting up, moves between two plans.
 #ifndef CASTOR_TRACER_TRACE_FILE_H_
@@ -42,6 +48,8 @@
 namespace castor {
 
 inline constexpr int64_t kTraceFormatVersion = 2;
+// Of a run on several ranks.
+inline constexpr int64_t kRanksTraceFormatVersion = 3;
 
 struct RunRecord {
   std::string title = {};   // "gpt2, 10.8 M parameters, fp32"
@@ -55,6 +63,12 @@ struct RunRecord {
   // What numbers in `op`, `host`, `work` and `wait` records stand for.
   std::vector<std::string> categories = {};
   std::vector<std::string> streams = {};
+  // Several ranks: whose file this is, and a number that all ranks' files of
+  // one run have in common.
+  int64_t rank = 0;
+  int64_t world_size = 1;
+  std::string host = {};
+  int64_t group = 0;
 
   friend bool operator==(const RunRecord&, const RunRecord&) = default;
 };
@@ -108,6 +122,31 @@ struct WaitRecord {
   friend bool operator==(const WaitRecord&, const WaitRecord&) = default;
 };
 
+// A collective: this rank was there when its work began, the last rank at
+// ready_ns, and then the parts crossed.
+struct NetworkRecord {
+  int64_t stream = 0;  // stream and count are those of its work record
+  int64_t count = 0;
+  int64_t sequence = 0;  // among the run's collectives; the same on all ranks
+  int64_t kind = 0;      // index of trace_names::kCollectives
+  int64_t last_rank = 0;  // who came last; this rank if it waited for nobody
+  int64_t ready_ns = 0;
+  int64_t sent_bytes = 0;  // to other ranks, without headers
+  int64_t received_bytes = 0;
+
+  friend bool operator==(const NetworkRecord&, const NetworkRecord&) = default;
+};
+
+// At time_ns of this rank, rank 0's was time_ns + offset_ns, give or take
+// error_ns.
+struct ClockRecord {
+  int64_t time_ns = 0;
+  int64_t offset_ns = 0;  // may be negative
+  int64_t error_ns = 0;
+
+  friend bool operator==(const ClockRecord&, const ClockRecord&) = default;
+};
+
 struct HostRecord {
   int64_t time_ns = 0;
   std::vector<int64_t> bytes = {};  // by category
@@ -124,6 +163,10 @@ struct ResultRecord {
   int64_t d2h_bytes = 0;
   int64_t device_peak_bytes = 0;  // since the start of the run
   double loss = 0;
+  // Several ranks: to and from the others, and of stall_ns what was for them.
+  int64_t network_sent_bytes = 0;
+  int64_t network_received_bytes = 0;
+  int64_t network_wait_ns = 0;
 
   friend bool operator==(const ResultRecord&, const ResultRecord&) = default;
 };
@@ -156,6 +199,8 @@ struct TraceContents {
   std::vector<IssueRecord> issues;
   std::vector<WorkRecord> works;
   std::vector<WaitRecord> waits;
+  std::vector<NetworkRecord> networks;
+  std::vector<ClockRecord> clocks;  // by time
   std::vector<HostRecord> hosts;
   std::vector<ResultRecord> results;
   std::optional<RefusalRecord> refusal;
@@ -169,12 +214,19 @@ struct TraceContents {
 // and sizes, and that categories sum to the arena's own count. Every error
 // names the file and the line. NotFound: no such file, or none that may be
 // read. InvalidArgument: not a trace, another version, or anything out of
-// order.
+// order. Of several ranks the first one's: rank 0's.
 absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path);
 
 // The same from memory; `source` names it in messages.
 absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
                                          absl::string_view source = "trace");
+
+// All ranks' that the file holds, each as it is in the file, its times on its
+// own clock; no rank twice, and all of one run.
+absl::StatusOr<std::vector<TraceContents>> ReadRanksOfFile(
+    const std::string& path);
+absl::StatusOr<std::vector<TraceContents>> ParseRanks(
+    absl::string_view text, absl::string_view source = "trace");
 
 // Limits of a file that the reader accepts.
 inline constexpr int64_t kMaxTraceBytes = int64_t{4} << 30;
@@ -185,6 +237,7 @@ inline constexpr int64_t kMaxTraceNumber = int64_t{1} << 60;  // bytes, ns
 inline constexpr int64_t kMaxTraceCategories = 64;
 inline constexpr int64_t kMaxTraceStreams = 16;
 inline constexpr int64_t kMaxTraceRanks = 1 << 20;
+inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
 }  // namespace castor
 

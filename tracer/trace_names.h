@@ -1,5 +1,5 @@
 // Names in the trace file, in the order of the enumerations' values. For the
-// writer and the reader only.
+// writer, the reader, and whoever shows a collective's kind.
 #ifndef CASTOR_TRACER_TRACE_NAMES_H_
 #define CASTOR_TRACER_TRACE_NAMES_H_
 
@@ -11,6 +11,13 @@ inline constexpr char kFormat[] = "castor-trace";
 inline constexpr absl::string_view kKinds[] = {"compute", "reduce", "update"};
 inline constexpr absl::string_view kPhases[] = {"forward", "backward",
                                                 "optimizer"};
+
+// What a group of ranks does together; numbers in the file.
+inline constexpr absl::string_view kCollectives[] = {
+    "all-gather", "all-to-all", "reduce-scatter",
+    "all-reduce", "broadcast",  "barrier",
+    "leave"};
+inline constexpr int kNumCollectives = 7;
 
 }  // namespace castor::trace_names
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tracer/json_fields.h"
@@ -98,6 +99,13 @@ class Reader {
     return error_;
   }
   TraceContents& contents() { return contents_; }
+  int64_t version() const { return version_; }
+
+  // What was read is one rank's; another's begins.
+  TraceContents Take() {
+    step_of_tag_.fill(-1);
+    return std::exchange(contents_, {});
+  }
 
  private:
   void Fail(absl::string_view why) {
@@ -110,12 +118,14 @@ class Reader {
   void ReadResult(JsonFields& fields);
   void ReadRefusal(JsonFields& fields);
   void ReadEnd(JsonFields& fields);
+  void ReadClock(JsonFields& fields);
 
   void ReadArray(absl::string_view line);
   void ReadOp(absl::Span<const int64_t> numbers);
   void ReadHost(absl::Span<const int64_t> numbers);
   void ReadWork(absl::Span<const int64_t> numbers, WorkRecord* work);
   void ReadWait(absl::Span<const int64_t> numbers);
+  void ReadNetwork(absl::Span<const int64_t> numbers);
   // From `numbers`, which must be of this size.
   bool HaveSize(absl::Span<const int64_t> numbers, size_t size) {
     if (numbers.size() == size) return true;
@@ -138,6 +148,7 @@ class Reader {
   std::string error_;
   std::array<int64_t, 1 << 16> step_of_tag_;
   std::vector<int64_t> numbers_;
+  int64_t version_ = 0;
 };
 
 void Reader::ReadHeader(const Json& json) {
@@ -147,12 +158,13 @@ void Reader::ReadHeader(const Json& json) {
     fields.Fail("format", absl::StrCat("must be \"", trace_names::kFormat,
                                        "\": this is no Castor trace"));
   }
-  const int64_t version = fields.Int("version");
-  if (version != kTraceFormatVersion) {
-    fields.Fail("version", absl::StrCat("is ", version,
-                                        ", and this program "
-                                        "reads ",
-                                        kTraceFormatVersion));
+  version_ = fields.Int("version");
+  if (version_ != kTraceFormatVersion &&
+      version_ != kRanksTraceFormatVersion) {
+    fields.Fail("version",
+                absl::StrCat("is ", version_, ", and this program reads ",
+                             kTraceFormatVersion, " and ",
+                             kRanksTraceFormatVersion));
   }
   fields.Done();
 }
@@ -175,11 +187,13 @@ void Reader::ReadObject(const Json& json) {
     ReadRefusal(fields);
   } else if (type == "end") {
     ReadEnd(fields);
+  } else if (type == "clock" && version_ >= kRanksTraceFormatVersion) {
+    ReadClock(fields);
   } else {
     fields.Fail("type",
                 absl::StrCat("is ", Printable(type),
                              ", not one of run, step_trace, plan, step, "
-                             "result, refusal, end"));
+                             "result, refusal, end, clock"));
   }
 }
 
@@ -196,6 +210,12 @@ void Reader::ReadRun(JsonFields& fields) {
   run.threads = fields.Int("threads");
   run.categories = fields.Names("categories");
   run.streams = fields.Names("streams");
+  if (version_ >= kRanksTraceFormatVersion) {
+    run.world_size = fields.Int("world_size", 2, kMaxTraceRanks);
+    run.rank = fields.Int("rank", 0, run.world_size - 1);
+    run.host = fields.String("host");
+    run.group = fields.Int("group");
+  }
   fields.Done();
   if (static_cast<int64_t>(run.categories.size()) > kMaxTraceCategories) {
     fields.Fail("categories",
@@ -233,6 +253,11 @@ void Reader::ReadResult(JsonFields& fields) {
   result.d2h_bytes = fields.Int("d2h_bytes");
   result.device_peak_bytes = fields.Int("device_peak_bytes");
   result.loss = fields.Double("loss", -std::numeric_limits<double>::max());
+  if (version_ >= kRanksTraceFormatVersion) {
+    result.network_sent_bytes = fields.Int("network_sent_bytes");
+    result.network_received_bytes = fields.Int("network_received_bytes");
+    result.network_wait_ns = fields.Int("network_wait_ns");
+  }
   fields.Done();
   contents_.results.push_back(result);
 }
@@ -259,6 +284,18 @@ void Reader::ReadEnd(JsonFields& fields) {
   fields.Done();
 }
 
+void Reader::ReadClock(JsonFields& fields) {
+  const std::vector<ClockRecord>& before = contents_.clocks;
+  ClockRecord clock;
+  clock.time_ns =
+      fields.Int("time_ns", before.empty() ? 0 : before.back().time_ns);
+  clock.offset_ns =
+      fields.Int("offset_ns", -kMaxTraceNumber / 2, kMaxTraceNumber / 2);
+  clock.error_ns = fields.Int("error_ns");
+  fields.Done();
+  contents_.clocks.push_back(clock);
+}
+
 void Reader::ReadArray(absl::string_view line) {
   absl::string_view type;
   if (!ParseArray(line, &type, &numbers_)) {
@@ -276,9 +313,11 @@ void Reader::ReadArray(absl::string_view line) {
     ReadWait(numbers_);
   } else if (type == "host") {
     ReadHost(numbers_);
+  } else if (type == "network" && version_ >= kRanksTraceFormatVersion) {
+    ReadNetwork(numbers_);
   } else {
     Fail(absl::StrCat("is a list of type ", Printable(type),
-                      ", not one of op, work, wait, host"));
+                      ", not one of op, work, wait, host, network"));
   }
 }
 
@@ -379,40 +418,34 @@ void Reader::ReadWait(absl::Span<const int64_t> numbers) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
-                                         absl::string_view source) {
-  auto reader = std::make_unique<Reader>();  // large
-  TraceContents& contents = reader->contents();
-  int64_t number = 0;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    if (end == absl::string_view::npos) {
-      contents.truncated = true;
-      break;
-    }
-    const absl::string_view line = text.substr(0, end);
-    text.remove_prefix(end + 1);
-    ++number;
-    std::string error;
-    if (static_cast<int64_t>(line.size()) > kMaxTraceLineBytes) {
-      error = absl::StrCat("is longer than ", kMaxTraceLineBytes, " bytes");
-    }
-    if (error.empty()) error = reader->Read(line, /*first=*/number == 1);
-    if (!error.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(source, ", line ", number, ": ", error));
-    }
+void Reader::ReadNetwork(absl::Span<const int64_t> numbers) {
+  if (!HaveSize(numbers, 8)) return;
+  const RunRecord& run = *contents_.run;
+  if (!InRange(numbers[0], 0, static_cast<int64_t>(run.streams.size()) - 1,
+               "the stream") ||
+      !InRange(numbers[1], 1, kMaxTraceNumber, "the count") ||
+      !InRange(numbers[2], 1, kMaxTraceNumber, "the sequence number") ||
+      !InRange(numbers[3], 0, trace_names::kNumCollectives - 1,
+               "the kind of collective") ||
+      !InRange(numbers[4], 0, run.world_size - 1, "the last rank") ||
+      !InRange(numbers[5], 0, kMaxTraceNumber, "the last rank's time") ||
+      !InRange(numbers[6], 0, kMaxTraceNumber, "what was sent") ||
+      !InRange(numbers[7], 0, kMaxTraceNumber, "what was received")) {
+    return;
   }
-  if (number == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, ": has no complete first line: no Castor trace"));
-  }
-  return std::move(contents);
+  contents_.networks.push_back({.stream = numbers[0],
+                                .count = numbers[1],
+                                .sequence = numbers[2],
+                                .kind = numbers[3],
+                                .last_rank = numbers[4],
+                                .ready_ns = numbers[5],
+                                .sent_bytes = numbers[6],
+                                .received_bytes = numbers[7]});
 }
 
-absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path) {
+// The file's text, which must be that of a trace. What follows its last line
+// is left out.
+absl::StatusOr<std::string> ReadText(const std::string& path) {
   const auto not_a_trace = [&](absl::string_view why) {
     return absl::InvalidArgumentError(
         absl::StrCat("trace file \"", path, "\" ", why));
@@ -438,7 +471,104 @@ absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path) {
   // at work, or was killed, ends in zeros (append_file.h).
   text.resize(static_cast<size_t>(file.gcount()));
   text.resize(text.find_last_not_of('\0') + 1);
-  return ParseTrace(text, path);
+  return text;
+}
+
+// Whether a rank's part begins with the line, in a file of several.
+bool IsFirstLine(absl::string_view line) {
+  return absl::StartsWith(line, "{\"format\"");
+}
+
+// Why `next` cannot be of one run with the ranks before; else empty.
+std::string Misfit(const std::vector<TraceContents>& ranks,
+                   const TraceContents& next) {
+  if (!next.run.has_value()) return "";
+  const RunRecord& run = *next.run;
+  for (const TraceContents& other : ranks) {
+    if (!other.run.has_value()) continue;
+    if (other.run->group != run.group ||
+        other.run->world_size != run.world_size) {
+      return absl::StrCat("ends the part of a rank ", run.rank,
+                          " of another run");
+    }
+    if (other.run->rank == run.rank) {
+      return absl::StrCat("ends a second part of rank ", run.rank);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TraceContents>> ParseRanks(
+    absl::string_view text, absl::string_view source) {
+  auto reader = std::make_unique<Reader>();  // large
+  std::vector<TraceContents> ranks;
+  int64_t number = 0;
+  bool truncated = false;
+  std::string error;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == absl::string_view::npos) {
+      truncated = true;
+      break;
+    }
+    const absl::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    ++number;
+    const bool next_rank = number > 1 && IsFirstLine(line) &&
+                           reader->version() >= kRanksTraceFormatVersion;
+    if (next_rank) {
+      error = Misfit(ranks, reader->contents());
+      ranks.push_back(reader->Take());
+      if (static_cast<int64_t>(ranks.size()) >= kMaxTraceParts) {
+        error = "begins the part of more ranks than there may be";
+      }
+    }
+    if (static_cast<int64_t>(line.size()) > kMaxTraceLineBytes) {
+      error = absl::StrCat("is longer than ", kMaxTraceLineBytes, " bytes");
+    }
+    if (error.empty()) {
+      error = reader->Read(line, /*first=*/number == 1 || next_rank);
+    }
+    if (error.empty() && next_rank &&
+        reader->version() < kRanksTraceFormatVersion) {
+      error = "begins another rank's part, in the version of one rank";
+    }
+    if (!error.empty()) break;
+  }
+  if (number == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": has no complete first line: no Castor trace"));
+  }
+  if (error.empty()) error = Misfit(ranks, reader->contents());
+  if (!error.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ", line ", number, ": ", error));
+  }
+  ranks.push_back(reader->Take());
+  ranks.back().truncated = truncated;
+  return ranks;
+}
+
+absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
+                                         absl::string_view source) {
+  auto ranks = ParseRanks(text, source);
+  if (!ranks.ok()) return ranks.status();
+  return std::move(ranks->front());
+}
+
+absl::StatusOr<std::vector<TraceContents>> ReadRanksOfFile(
+    const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadText(path);
+  if (!text.ok()) return text.status();
+  return ParseRanks(*text, path);
+}
+
+absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadText(path);
+  if (!text.ok()) return text.status();
+  return ParseTrace(*text, path);
 }
 
 }  // namespace castor

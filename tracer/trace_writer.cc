@@ -135,12 +135,13 @@ class ArrayLine {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
-    const std::string& path) {
+    const std::string& path, int64_t version) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file,
                           AppendFile::Create(path));
-  std::unique_ptr<TraceWriter> writer(new TraceWriter(std::move(file)));
-  writer->Write(Line(
-      {{"format", trace_names::kFormat}, {"version", kTraceFormatVersion}}));
+  std::unique_ptr<TraceWriter> writer(
+      new TraceWriter(std::move(file), version));
+  writer->Write(
+      Line({{"format", trace_names::kFormat}, {"version", version}}));
   if (!writer->failure_.ok()) return writer->failure_;
   return writer;
 }
@@ -149,17 +150,24 @@ void TraceWriter::Append(const RunRecord& run) {
   CASTOR_CHECK(static_cast<int64_t>(run.categories.size()) <=
                kMaxTraceCategories);
   CASTOR_CHECK(static_cast<int64_t>(run.streams.size()) <= kMaxTraceStreams);
-  Write(Line({{"type", "run"},
-              {"title", run.title},
-              {"device", run.device},
-              {"policy", run.policy},
-              {"device_budget_bytes", Budget(run.device_budget_bytes)},
-              {"host_budget_bytes", Budget(run.host_budget_bytes)},
-              {"steps", run.steps},
-              {"tokens_per_step", run.tokens_per_step},
-              {"threads", run.threads},
-              {"categories", run.categories},
-              {"streams", run.streams}}));
+  Json json = {{"type", "run"},
+               {"title", run.title},
+               {"device", run.device},
+               {"policy", run.policy},
+               {"device_budget_bytes", Budget(run.device_budget_bytes)},
+               {"host_budget_bytes", Budget(run.host_budget_bytes)},
+               {"steps", run.steps},
+               {"tokens_per_step", run.tokens_per_step},
+               {"threads", run.threads},
+               {"categories", run.categories},
+               {"streams", run.streams}};
+  if (version_ >= kRanksTraceFormatVersion) {
+    json["rank"] = run.rank;
+    json["world_size"] = run.world_size;
+    json["host"] = run.host;
+    json["group"] = run.group;
+  }
+  Write(Line(json));
 }
 
 int64_t TraceWriter::Append(const StepTrace& trace) {
@@ -200,15 +208,21 @@ void TraceWriter::Append(const HostRecord& host) {
 }
 
 void TraceWriter::Append(const ResultRecord& result) {
-  Write(Line({{"type", "result"},
-              {"step", result.step},
-              {"end_ns", result.end_ns},
-              {"duration_ns", result.duration_ns},
-              {"stall_ns", result.stall_ns},
-              {"h2d_bytes", result.h2d_bytes},
-              {"d2h_bytes", result.d2h_bytes},
-              {"device_peak_bytes", result.device_peak_bytes},
-              {"loss", result.loss}}));
+  Json json = {{"type", "result"},
+               {"step", result.step},
+               {"end_ns", result.end_ns},
+               {"duration_ns", result.duration_ns},
+               {"stall_ns", result.stall_ns},
+               {"h2d_bytes", result.h2d_bytes},
+               {"d2h_bytes", result.d2h_bytes},
+               {"device_peak_bytes", result.device_peak_bytes},
+               {"loss", result.loss}};
+  if (version_ >= kRanksTraceFormatVersion) {
+    json["network_sent_bytes"] = result.network_sent_bytes;
+    json["network_received_bytes"] = result.network_received_bytes;
+    json["network_wait_ns"] = result.network_wait_ns;
+  }
+  Write(Line(json));
 }
 
 void TraceWriter::Append(const RefusalRecord& refusal) {
@@ -229,6 +243,13 @@ void TraceWriter::Append(const EndRecord& end) {
               {"status", end.status},
               {"message", end.message},
               {"time_ns", end.time_ns}}));
+}
+
+void TraceWriter::Append(const ClockRecord& clock) {
+  Write(Line({{"type", "clock"},
+              {"time_ns", clock.time_ns},
+              {"offset_ns", clock.offset_ns},
+              {"error_ns", clock.error_ns}}));
 }
 
 void TraceWriter::AppendOp(int64_t tag, Moment moment, int64_t time_ns,
@@ -265,6 +286,17 @@ void TraceWriter::AppendWait(int64_t stream, int64_t count, WorkTag tag,
   for (const WaitRecord::Until& one : until) {
     line.Add(one.stream);
     line.Add(one.count);
+  }
+  Write(line.Finish());
+}
+
+void TraceWriter::AppendNetwork(const NetworkRecord& network) {
+  ArrayLine line("network");
+  for (const int64_t value :
+       {network.stream, network.count, network.sequence, network.kind,
+        network.last_rank, network.ready_ns, network.sent_bytes,
+        network.received_bytes}) {
+    line.Add(value);
   }
   Write(line.Finish());
 }

@@ -28,8 +28,9 @@ namespace castor {
 class TraceWriter {
  public:
   // Replaces what is at `path`. Unavailable: the file cannot be written.
+  // `version`: that of several ranks where there are several.
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(
-      const std::string& path);
+      const std::string& path, int64_t version = kTraceFormatVersion);
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
@@ -42,6 +43,7 @@ class TraceWriter {
   void Append(const ResultRecord& result);
   void Append(const RefusalRecord& refusal);
   void Append(const EndRecord& end);
+  void Append(const ClockRecord& clock);
 
   // The frequent ones. In place of the index of a step record they take the
   // step's tag, which the reader resolves.
@@ -51,18 +53,20 @@ class TraceWriter {
                   int64_t end_ns);
   void AppendWait(int64_t stream, int64_t count, WorkTag tag, int64_t start_ns,
                   int64_t end_ns, absl::Span<const WaitRecord::Until> until);
+  void AppendNetwork(const NetworkRecord& network);
 
   // Unavailable: the first record that was not written, and why.
   // InvalidArgument: a record that the reader would refuse for its size.
   absl::Status status() const;
 
  private:
-  explicit TraceWriter(std::unique_ptr<AppendFile> file)
-      : file_(std::move(file)) {}
+  TraceWriter(std::unique_ptr<AppendFile> file, int64_t version)
+      : file_(std::move(file)), version_(version) {}
   void Write(absl::string_view line);
 
   mutable std::mutex mutex_;
   const std::unique_ptr<AppendFile> file_;
+  const int64_t version_;
   int64_t step_traces_ = 0;
   int64_t plans_ = 0;
   absl::Status failure_;

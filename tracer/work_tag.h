@@ -1,5 +1,6 @@
 // What a piece of queued work is, packed into the number that a device hands to
-// its observer.
+// its observer. On the network's stream kInput is the losses of all ranks, and
+// kClip the sum of their norms.
 #ifndef CASTOR_TRACER_WORK_TAG_H_
 #define CASTOR_TRACER_WORK_TAG_H_
 
@@ -19,14 +20,16 @@ enum class WorkKind : uint8_t {
   kClip,      // gradient norm and clipping
   kInput,     // tokens to the device, loss to the host
   kMove,      // optimizer states to the other side
+  kGather,    // the other ranks' shards of a payload, over the network
+  kExchange,  // a chunk's gradients to the ranks that sum them up
 };
 
-inline constexpr int kNumWorkKinds = 9;
+inline constexpr int kNumWorkKinds = 11;
 
 constexpr absl::string_view WorkKindName(WorkKind kind) {
   constexpr absl::string_view kNames[kNumWorkKinds] = {
-      "other",  "operator", "fetch", "copy_back", "reduce",
-      "update", "clip",     "input", "move"};
+      "other", "operator", "fetch", "copy_back", "reduce",  "update",
+      "clip",  "input",    "move",  "gather",    "exchange"};
   return kNames[static_cast<int>(kind)];
 }
 

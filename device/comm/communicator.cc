@@ -111,7 +111,8 @@ absl::StatusOr<Fence> Communicator::AllToAll(
 
 absl::StatusOr<Fence> Communicator::ReduceScatter(
     absl::string_view key, int64_t tag, DType dtype, const void* send,
-    void* parts, float* sum, int64_t n, bool assign, StreamId sum_stream) {
+    void* parts, float* sum, int64_t n, bool assign, StreamId sum_stream,
+    std::optional<int64_t> sum_tag) {
   const int64_t bytes = n * SizeOf(dtype);
   CASTOR_RETURN_IF_ERROR(CheckBuffer(key, "what is sent", send, bytes));
   CASTOR_RETURN_IF_ERROR(
@@ -136,9 +137,9 @@ absl::StatusOr<Fence> Communicator::ReduceScatter(
                              : static_cast<const std::byte*>(parts) +
                                    (p < rank_ ? p : p - 1) * bytes;
   }
-  device_->Wait(sum_stream, here, tag);
+  device_->Wait(sum_stream, here, sum_tag.value_or(tag));
   const Fence done = device_->Enqueue(
-      sum_stream, tag,
+      sum_stream, sum_tag.value_or(tag),
       [this, dtype, n, sum, assign, in_order = std::move(in_order)](
           const ExecContext& context) -> absl::Status {
         // The exchange failed or was skipped: there is nothing to add.

@@ -40,6 +40,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -123,10 +124,11 @@ class Communicator {
   //   sum   [n]
   // The parts cross on kNetwork in their own type; they are added on
   // `sum_stream`, and the fence is that of the sum. `send` is read by both.
-  absl::StatusOr<Fence> ReduceScatter(absl::string_view key, int64_t tag,
-                                      DType dtype, const void* send,
-                                      void* parts, float* sum, int64_t n,
-                                      bool assign, StreamId sum_stream);
+  // `sum_tag` is the sum's, or none: `tag` is.
+  absl::StatusOr<Fence> ReduceScatter(
+      absl::string_view key, int64_t tag, DType dtype, const void* send,
+      void* parts, float* sum, int64_t n, bool assign, StreamId sum_stream,
+      std::optional<int64_t> sum_tag = std::nullopt);
   // Of ReduceScatter's scratch.
   static int64_t PartsBytes(int world_size, DType dtype, int64_t n) {
     return (world_size - 1) * n * SizeOf(dtype);

@@ -14,6 +14,12 @@ std::string Key(absl::string_view what, ChunkId chunk, WorkTag tag) {
   return absl::StrCat(what, " chunk ", chunk.value, ", moment ", tag.moment);
 }
 
+// Of a reduce, what crosses the network; the sum itself keeps its tag.
+int64_t OnNetwork(WorkTag reduce) {
+  reduce.kind = WorkKind::kExchange;
+  return reduce.Pack();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ShardExchange>> ShardExchange::Create(
@@ -64,6 +70,7 @@ int ShardExchange::TakeSlot() {
 }
 
 absl::Status ShardExchange::Gather(ChunkId chunk, BlockId block, WorkTag tag) {
+  tag.kind = WorkKind::kGather;
   const int64_t bytes = layout_->shard_bytes(chunk);
   device_->Wait(StreamId::kNetwork, arena_->WaitToWrite(block), tag.Pack());
   std::byte* const all = static_cast<std::byte*>(arena_->Pointer(block));
@@ -82,14 +89,14 @@ absl::StatusOr<Fence> ShardExchange::ReduceFromSlot(ChunkId chunk, int slot,
   const int parts = TakeSlot();
   Fence ready = slots_[slot].used;
   ready.Add(slots_[parts].used);
-  device_->Wait(StreamId::kNetwork, ready, tag.Pack());
+  device_->Wait(StreamId::kNetwork, ready, OnNetwork(tag));
   CASTOR_ASSIGN_OR_RETURN(
       const Fence done,
-      ranks_->ReduceScatter(Key("reduce", chunk, tag), tag.Pack(),
+      ranks_->ReduceScatter(Key("reduce", chunk, tag), OnNetwork(tag),
                             layout_->dtype, slots_[slot].block.data(),
                             slots_[parts].block.data(), sum,
                             layout_->shard_elements(chunk), assign,
-                            StreamId::kHostCompute));
+                            StreamId::kHostCompute, tag.Pack()));
   slots_[slot].used.Add(done);
   slots_[parts].used.Add(done);
   GiveSlot(parts);
@@ -103,14 +110,14 @@ absl::StatusOr<Fence> ShardExchange::ReduceFromBlock(ChunkId chunk,
   CASTOR_CHECK(parts_.valid());
   Fence ready = arena_->WaitToRead(block);
   ready.Add(arena_->WaitToWrite(parts_));
-  device_->Wait(StreamId::kNetwork, ready, tag.Pack());
+  device_->Wait(StreamId::kNetwork, ready, OnNetwork(tag));
   CASTOR_ASSIGN_OR_RETURN(
       const Fence done,
-      ranks_->ReduceScatter(Key("reduce", chunk, tag), tag.Pack(),
+      ranks_->ReduceScatter(Key("reduce", chunk, tag), OnNetwork(tag),
                             layout_->dtype, arena_->Pointer(block),
                             arena_->Pointer(parts_), sum,
                             layout_->shard_elements(chunk), assign,
-                            StreamId::kCompute));
+                            StreamId::kCompute, tag.Pack()));
   arena_->NoteRead(block, done);
   arena_->NoteWrite(parts_, done);
   received_bytes_ += OthersBytes(chunk);

@@ -140,6 +140,7 @@ class Builder {
     }
     switch (kind) {
       case WorkKind::kFetch:
+      case WorkKind::kGather:
         Close(c, span.start_ns);
         Write(c, span.start_ns, span.end_ns, State::kArriving);
         Hold(c, span.end_ns);

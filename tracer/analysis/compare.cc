@@ -89,6 +89,7 @@ class Comparer {
                FormatBytes);
     NoteChange("Tokens per step", a.tokens_per_step, b.tokens_per_step, number);
     NoteChange("Threads", a.threads, b.threads, number);
+    NoteChange("Ranks", a.world_size, b.world_size, number);
     const PlanRecord* const plan_a = SettledPlanOf(a_);
     const PlanRecord* const plan_b = SettledPlanOf(b_);
     if (plan_a == nullptr || plan_b == nullptr) return;
@@ -125,6 +126,10 @@ class Comparer {
     comparison_.rows.push_back({std::string(name), std::string(unit), a, b});
   }
 
+  static bool HasRanks(const TraceView& view) {
+    return view.run.has_value() && view.run->world_size > 1;
+  }
+
   void AddRows() {
     const TraceView::Summary& a = *a_.summary;
     const TraceView::Summary& b = *b_.summary;
@@ -136,6 +141,11 @@ class Comparer {
     add("compute", "ns", a.compute_ns, b.compute_ns);
     add("exposed copies", "ns", a.copy_ns, b.copy_ns);
     add("optimizer", "ns", a.optimizer_ns, b.optimizer_ns);
+    const bool ranks = HasRanks(a_) || HasRanks(b_);
+    if (ranks) {
+      add("exposed network", "ns", a.network_ns, b.network_ns);
+      add("waiting for late ranks", "ns", a.late_ns, b.late_ns);
+    }
     add("idle", "ns", a.idle_ns, b.idle_ns);
     add("predicted step time", "ns", a.predicted_step_ns, b.predicted_step_ns);
     AddRow("tokens per second", "tokens_per_s", a.tokens_per_second,
@@ -144,6 +154,11 @@ class Comparer {
     add("least to the device per step", "bytes", a.least_h2d_bytes,
         b.least_h2d_bytes);
     add("to the host per step", "bytes", a.d2h_bytes, b.d2h_bytes);
+    if (ranks) {
+      add("to other ranks per step", "bytes", a.sent_bytes, b.sent_bytes);
+      add("from other ranks per step", "bytes", a.received_bytes,
+          b.received_bytes);
+    }
     add("device peak", "bytes", a.device_peak_bytes, b.device_peak_bytes);
     add("predicted device peak", "bytes", a.predicted_peak_bytes,
         b.predicted_peak_bytes);
@@ -179,6 +194,8 @@ class Comparer {
         {"compute", b.compute_ns - a.compute_ns},
         {"exposed copies", b.copy_ns - a.copy_ns},
         {"the CPU optimizer", b.optimizer_ns - a.optimizer_ns},
+        {"the network", b.network_ns - a.network_ns},
+        {"late ranks", b.late_ns - a.late_ns},
         {"idle time", b.idle_ns - a.idle_ns}};
     std::stable_sort(parts.begin(), parts.end(),
                      [](const Part& x, const Part& y) {

@@ -87,14 +87,26 @@ std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
     case WorkKind::kUpdate:
       return absl::StrCat("update", of_chunk);
     case WorkKind::kClip:
-      return "gradient norm";
+      return stream >= 0 && stream == index.network() ? "norm over all ranks"
+                                                      : "gradient norm";
     case WorkKind::kInput:
       if (stream == index.to_host()) return "loss to the host";
+      if (stream >= 0 && stream == index.network()) {
+        return "losses of all ranks";
+      }
       return named ? op->name : "input";
     case WorkKind::kMove:
       return chunk < 0 ? "move optimizer states"
                        : absl::StrCat("move optimizer states of", of_chunk);
+    case WorkKind::kGather:
+      return absl::StrCat("gather", of_chunk);
+    case WorkKind::kExchange:
+      return absl::StrCat("exchange gradients of",
+                          chunk < 0 ? " a chunk" : of_chunk);
     case WorkKind::kOther:
+      if (stream >= 0 && stream == index.network()) {
+        return "a word among all ranks";
+      }
       break;
   }
   return "set-up, or a move within device memory";

@@ -20,8 +20,12 @@ bool OnTheHost(const TraceIndex& index) {
 class Writer {
  public:
   Writer(const TraceIndex& index, const WaitCauses& causes, SpanList& list,
-         StringTable& strings)
-      : index_(index), causes_(causes), list_(list), strings_(strings) {}
+         StringTable& strings, const Peers& peers)
+      : index_(index),
+        causes_(causes),
+        list_(list),
+        strings_(strings),
+        peers_(peers) {}
 
   void Write() {
     const int64_t before = strings_.bytes();
@@ -156,6 +160,14 @@ class Writer {
     const WaitFinding& finding = causes_.findings[i];
     const int64_t plan = index_.PlanOfStep(wait.step);
     const int64_t awaited = wait.cause;
+    if (finding.cause == WaitCause::kLateRank) {
+      // What the rank did meanwhile differs from one to the next.
+      wait.note = strings_.Add(absl::StrCat(
+          full ? absl::StrCat(CauseText(finding), ".") : LateText(i), " ",
+          RemedyText(index_, finding, index_.PlanRecordOfStep(wait.step),
+                     list_.links.program[i], nullptr, /*at_the_cpu=*/false)));
+      return;
+    }
     const auto [note, is_new] = wait_notes_.try_emplace(
         std::make_tuple(
             static_cast<int64_t>(finding.cause) * 2 + finding.back_to_back,
@@ -167,7 +179,7 @@ class Writer {
     if (is_new) {
       const int64_t program = list_.links.program[i];
       note->second = strings_.Add(absl::StrCat(
-          full ? absl::StrCat(CauseText(finding.cause), ".") : WaitText(i), " ",
+          full ? absl::StrCat(CauseText(finding), ".") : WaitText(i), " ",
           RemedyText(index_, finding, index_.PlanRecordOfStep(wait.step),
                      program,
                      full ? nullptr : index_.Chunk(program, AwaitedChunk(i)),
@@ -206,10 +218,39 @@ class Writer {
         return "an input or the loss";
       case WorkKind::kMove:
         return "optimizer states that change sides";
+      case WorkKind::kGather:
+        return absl::StrCat("the gather of ",
+                            ChunkText(index_, program, work.chunk));
+      case WorkKind::kExchange:
+        return absl::StrCat("the exchange of the gradients of ",
+                            ChunkText(index_, program, work.chunk));
       case WorkKind::kOther:
         break;
     }
-    return "moves of blocks within the device's memory";
+    return work.stream >= 0 && work.stream == index_.network()
+               ? "a word among all ranks"
+               : "moves of blocks within the device's memory";
+  }
+
+  // A wait in which most was for a rank.
+  std::string LateText(int64_t i) const {
+    const WaitFinding& finding = causes_.findings[i];
+    const TraceView::Span& late = span(finding.root);
+    const std::string rank = absl::StrCat("rank ", finding.rank);
+    const std::string doing =
+        peers_.Doing(finding.rank, late.start_ns, late.end_ns);
+    const std::string meanwhile =
+        doing.empty() ? "" : absl::StrCat(" Meanwhile it ran ", doing, ".");
+    const std::string by = FormatNs(late.end_ns - late.start_ns);
+    const std::string what = Named(finding.root);
+    if (finding.root == i) {
+      return absl::StrCat(Upper(rank), " came ", by,
+                          " later than this rank to ", what,
+                          ", which needs all ranks.", meanwhile);
+    }
+    return absl::StrCat(WaiterText(i), " waited for ", rank, ", which came ",
+                        by, " later than this rank to ", what,
+                        ", which needs all ranks.", meanwhile);
   }
 
   // Who waits, and for what.
@@ -320,7 +361,16 @@ class Writer {
             indirect ? absl::StrCat(needs, ", whose fetch") : who,
             " waited for ", root, ", and went on long after that was over",
             OnTheHost(index_) ? ": the stream's thread got no CPU." : ".");
+      case WaitCause::kNetwork:
+        return absl::StrCat(
+            who, " had to wait for ", root,
+            finding.back_to_back
+                ? ": what crossed the network before it and its own parts took "
+                  "longer than the operators beside them."
+                : ": its parts took longer to cross the network than the "
+                  "operators beside it ran.");
       case WaitCause::kBlocksMove:
+      case WaitCause::kLateRank:  // LateText
       case WaitCause::kOther:
       case WaitCause::kUnknown:
         break;
@@ -350,6 +400,7 @@ class Writer {
   const WaitCauses& causes_;
   SpanList& list_;
   StringTable& strings_;
+  const Peers& peers_;
   absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t>
       copy_notes_;
   absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t,
@@ -360,8 +411,8 @@ class Writer {
 
 }  // namespace
 
-std::string CauseText(WaitCause cause) {
-  switch (cause) {
+std::string CauseText(const WaitFinding& finding) {
+  switch (finding.cause) {
     case WaitCause::kUnknown:
       return "Work from before the trace's window";
     case WaitCause::kBus:
@@ -398,6 +449,11 @@ std::string CauseText(WaitCause cause) {
       return "A stream went on late, after what it waited for was over";
     case WaitCause::kBlocksMove:
       return "Blocks that move within the device's memory";
+    case WaitCause::kNetwork:
+      return "The network: parts of a chunk were still on their way";
+    case WaitCause::kLateRank:
+      return absl::StrCat("Rank ", finding.rank,
+                          " was late for what all ranks do together");
     case WaitCause::kOther:
       return "Other work";
   }
@@ -426,7 +482,8 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
     return "A part of it was passed on to an operator: see compute's waits.";
   }
   if (plan != nullptr && plan->warmup &&
-      finding.cause != WaitCause::kWokenLate) {
+      finding.cause != WaitCause::kWokenLate &&
+      finding.cause != WaitCause::kLateRank) {
     return "Nothing to do: this is a warm-up step, on the careful plan that "
            "comes before the one made from its measurements.";
   }
@@ -478,6 +535,21 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
                        : "",
                    "; ");
   switch (finding.cause) {
+    case WaitCause::kNetwork:
+      return absl::StrCat(
+          "Would have helped: ", memory, "a faster network",
+          plan != nullptr && plan->network_bytes_per_s >= 1
+              ? absl::StrCat(" (the plan counts on ",
+                             FormatBytes(static_cast<int64_t>(
+                                 std::min(plan->network_bytes_per_s, 1e18))),
+                             "/s)")
+              : "",
+          "; ", batch);
+    case WaitCause::kLateRank:
+      return absl::StrCat(
+          "Look at rank ", finding.rank,
+          ": it is slower, has more to do, or shares its machine; its own "
+          "lanes show what it waited for.");
     case WaitCause::kBus:
     case WaitCause::kEarlierCopy:
     case WaitCause::kRoomCopyBack:
@@ -521,8 +593,8 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
 }
 
 void WriteNotes(const TraceIndex& index, const WaitCauses& causes,
-                SpanList& list, StringTable& strings) {
-  Writer(index, causes, list, strings).Write();
+                SpanList& list, StringTable& strings, const Peers& peers) {
+  Writer(index, causes, list, strings, peers).Write();
 }
 
 }  // namespace castor

@@ -6,13 +6,15 @@
 #include <cstdint>
 #include <string>
 
+#include "tracer/analysis/peers.h"
 #include "tracer/analysis/spans.h"
 #include "tracer/analysis/wait_causes.h"
 
 namespace castor {
 
-// One line for all waits of a cause, for tables.
-std::string CauseText(WaitCause cause);
+// One line for all waits of a cause, of a late rank those for that one, for
+// tables.
+std::string CauseText(const WaitFinding& finding);
 
 // What would have avoided a wait of that finding under the plan (null: not
 // known). `chunk`: the one that was waited for; null: any. `at_the_cpu`: it had
@@ -25,7 +27,7 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
 // kMostNoteBytes of them, waits get the table's line alone, copies none.
 inline constexpr int64_t kMostNoteBytes = 32 << 20;
 void WriteNotes(const TraceIndex& index, const WaitCauses& causes,
-                SpanList& list, StringTable& strings);
+                SpanList& list, StringTable& strings, const Peers& peers = {});
 
 }  // namespace castor
 

@@ -30,6 +30,8 @@ class RandomTrace {
                    "host_compute"};
     if (Below(4) == 0) run.streams.resize(1 + Below(4));
     if (Below(4) == 0) run.streams.push_back(Name());
+    if (Below(2) == 0) run.streams.push_back("network");
+    run.world_size = 1 + Below(4);
     for (int64_t i = Below(4); i >= 0; --i) run.categories.push_back(Name());
     if (wild_ && Below(8) == 0) contents.run.reset();
     streams_ = static_cast<int64_t>(run.streams.size());
@@ -46,6 +48,15 @@ class RandomTrace {
     for (int64_t i = Below(40); i > 0; --i) {
       contents.works.push_back(Work(contents));
       contents.works.back().count = i;  // in no order of time
+    }
+    // Of some of the works, and of some that are not there.
+    for (int64_t i = Below(30); i > 0; --i) {
+      contents.networks.push_back({.stream = streams_ - 1,
+                                   .count = Below(45),
+                                   .sequence = i,
+                                   .last_rank = Index(5),
+                                   .ready_ns = Time(),
+                                   .received_bytes = Below(100)});
     }
     for (int64_t i = Below(30); i > 0; --i) {
       WaitRecord& wait = contents.waits.emplace_back();
@@ -181,7 +192,7 @@ class RandomTrace {
   WorkRecord Work(const TraceContents& contents) {
     WorkRecord work;
     work.stream = Stream();
-    work.kind = static_cast<WorkKind>(Below(wild_ ? 12 : kNumWorkKinds));
+    work.kind = static_cast<WorkKind>(Below(wild_ ? 14 : kNumWorkKinds));
     work.step = Index(contents.steps.size(), true);
     const StepTrace* const trace = TraceOf(contents, work.step);
     work.moment =

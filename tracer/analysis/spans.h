@@ -28,7 +28,8 @@ struct SpanList {
 // Spans on streams out of range are left out. A span's end is not before its
 // start. The cause of a wait is, of all spans that are the latest recorded up
 // to a count that it names, the one that ends last; none starts after the wait
-// is over. Its label says so. Copies know the moment that they are for.
+// is over. Its label says so. Copies know the moment that they are for. Where a
+// collective had to wait for its last rank, that part is a wait of its own.
 // O(n log n).
 SpanList BuildSpans(const TraceIndex& index, StringTable& strings);
 

@@ -10,7 +10,30 @@ namespace castor {
 namespace {
 
 // Classes of time by rank: the first that holds counts.
-enum Class { kCompute, kOptimizer, kCopies, kWaiting, kHostBusy, kNumClasses };
+enum Class {
+  kCompute,
+  kOptimizer,
+  kLate,
+  kNetwork,
+  kCopies,
+  kWaiting,
+  kHostBusy,
+  kNumClasses
+};
+
+Class ClassOf(ExposedTo to) {
+  switch (to) {
+    case ExposedTo::kOptimizer:
+      return kOptimizer;
+    case ExposedTo::kNetwork:
+      return kNetwork;
+    case ExposedTo::kLateRank:
+      return kLate;
+    case ExposedTo::kCopies:
+      break;
+  }
+  return kCopies;
+}
 
 // For each class how much of [0, t) it names.
 class Division {
@@ -27,8 +50,7 @@ class Division {
       }
     }
     for (const ExposedPiece& piece : causes.pieces) {
-      Cover(piece.start_ns, piece.end_ns,
-            piece.optimizer ? kOptimizer : kCopies);
+      Cover(piece.start_ns, piece.end_ns, ClassOf(piece.to));
     }
     std::sort(edges_.begin(), edges_.end(),
               [](const Edge& a, const Edge& b) { return a.time < b.time; });
@@ -109,6 +131,9 @@ std::vector<TraceView::Step> BuildSteps(const TraceIndex& index,
     } else if (span.kind == static_cast<int64_t>(WorkKind::kCopyBack)) {
       steps[span.step].d2h_bytes =
           AddUpTo(steps[span.step].d2h_bytes, span.bytes);
+    } else if (span.kind >= 0 && span.stream == index.network()) {
+      steps[span.step].received_bytes =
+          AddUpTo(steps[span.step].received_bytes, span.bytes);
     }
   }
   for (const IssueRecord& issue : contents.issues) {
@@ -139,6 +164,8 @@ std::vector<TraceView::Step> BuildSteps(const TraceIndex& index,
       step.start_ns = Time(step.end_ns - Time(result.duration_ns));
       step.h2d_bytes = result.h2d_bytes;
       step.d2h_bytes = result.d2h_bytes;
+      step.sent_bytes = result.network_sent_bytes;
+      step.received_bytes = result.network_received_bytes;
       step.loss = result.loss;
     } else {
       step.whole = record.step == 0 && (!last || contents.end.has_value());
@@ -153,9 +180,13 @@ std::vector<TraceView::Step> BuildSteps(const TraceIndex& index,
     step.compute_ns = named(kCompute);
     step.optimizer_ns = named(kOptimizer) + named(kHostBusy);
     step.copy_ns = named(kCopies) + named(kWaiting);
-    step.wait_ns = named(kOptimizer) + named(kCopies) + named(kWaiting);
+    step.network_ns = named(kNetwork);
+    step.late_ns = named(kLate);
+    step.wait_ns = named(kOptimizer) + named(kCopies) + named(kWaiting) +
+                   step.network_ns + step.late_ns;
     step.idle_ns = step.end_ns - step.start_ns - step.compute_ns -
-                   step.optimizer_ns - step.copy_ns;
+                   step.optimizer_ns - step.copy_ns - step.network_ns -
+                   step.late_ns;
   }
   return steps;
 }

@@ -1,8 +1,8 @@
 #include "tracer/analysis/summary.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -64,23 +64,33 @@ class Adviser {
 
   void SayWhereTimeGoes() {
     const int64_t step = summary_.step_ns;
-    const double lost =
-        Share(AddUpTo(summary_.copy_ns, summary_.optimizer_ns), step);
+    const int64_t network = AddUpTo(summary_.network_ns, summary_.late_ns);
+    const double lost = Share(
+        AddUpTo(AddUpTo(summary_.copy_ns, summary_.optimizer_ns), network),
+        step);
+    const bool ranks = index_.network() >= 0;
     const double idle = Share(summary_.idle_ns, step);
     const std::string computes =
         absl::StrCat("Of a step of ", FormatNs(step), " the device computes ",
                      Percent(Share(summary_.compute_ns, step)));
     if (lost >= kWorthSaying) {
-      Say(absl::StrCat(computes, "; it stands still ",
-                       Percent(Share(summary_.copy_ns, step)),
-                       " for copies and ",
-                       Percent(Share(summary_.optimizer_ns, step)),
-                       " for the CPU optimizer, and has nothing to do ",
-                       Percent(idle), "."));
+      Say(absl::StrCat(
+          computes, "; it stands still ",
+          Percent(Share(summary_.copy_ns, step)), " for copies",
+          ranks ? absl::StrCat(", ", Percent(Share(summary_.network_ns, step)),
+                               " for the network, ",
+                               Percent(Share(summary_.late_ns, step)),
+                               " for ranks that were late,")
+                : "",
+          " and ", Percent(Share(summary_.optimizer_ns, step)),
+          " for the CPU optimizer, and has nothing to do ", Percent(idle),
+          "."));
       return;
     }
     Say(absl::StrCat(computes,
-                     ": copies and the CPU optimizer are hidden behind "
+                     ranks ? ": copies, the network and the CPU optimizer"
+                           : ": copies and the CPU optimizer",
+                     " are hidden behind "
                      "operators but for ",
                      Percent(lost), ". ",
                      idle < kWorthSaying
@@ -95,10 +105,12 @@ class Adviser {
   // The cause that the compute stream waited for longest, over all steps of
   // the summary.
   void SayLargestWait() {
-    std::array<int64_t, kNumWaitCauses> total{};
-    std::array<int64_t, kNumWaitCauses> longest{};
-    std::array<int64_t, kNumWaitCauses> longest_span;
-    longest_span.fill(-1);
+    struct Waits {
+      int64_t total_ns = 0;
+      int64_t longest_ns = 0;
+      int64_t longest_span = -1;
+    };
+    std::map<std::pair<int, int64_t>, Waits> by_cause;  // and late rank
     int64_t all = 0;
     for (size_t i = 0; i < list_.spans.size(); ++i) {
       const TraceView::Span& span = list_.spans[i];
@@ -106,34 +118,39 @@ class Adviser {
           !InSummary(span.step)) {
         continue;
       }
-      const int cause = static_cast<int>(causes_.findings[i].cause);
+      const WaitFinding& finding = causes_.findings[i];
+      Waits& waits = by_cause[{static_cast<int>(finding.cause), finding.rank}];
       const int64_t ns = span.end_ns - span.start_ns;
-      total[cause] = AddUpTo(total[cause], ns);
+      waits.total_ns = AddUpTo(waits.total_ns, ns);
       all = AddUpTo(all, ns);
-      if (ns > longest[cause]) {
-        longest[cause] = ns;
-        longest_span[cause] = static_cast<int64_t>(i);
+      if (waits.longest_span < 0 || ns > waits.longest_ns) {
+        waits.longest_ns = ns;
+        waits.longest_span = static_cast<int64_t>(i);
       }
     }
-    const int most = static_cast<int>(
-        std::max_element(total.begin(), total.end()) - total.begin());
-    const int64_t per_step = total[most] / summary_.steps;
+    const auto found = std::max_element(
+        by_cause.begin(), by_cause.end(), [](const auto& a, const auto& b) {
+          return a.second.total_ns < b.second.total_ns;
+        });
+    if (found == by_cause.end()) return;
+    const Waits& most = found->second;
+    const int64_t per_step = most.total_ns / summary_.steps;
     if (Share(per_step, summary_.step_ns) < kWorthSaying) return;
-    const TraceView::Span& span = list_.spans[longest_span[most]];
+    const TraceView::Span& span = list_.spans[most.longest_span];
     const int64_t chunk = span.chunk >= 0 || span.cause < 0
                               ? span.chunk
                               : list_.spans[span.cause].chunk;
-    const int64_t program = list_.links.program[longest_span[most]];
+    const int64_t program = list_.links.program[most.longest_span];
     Say(absl::StrCat(
-        total[most] == all ? "All" : Percent(Share(total[most], all)),
+        most.total_ns == all ? "All" : Percent(Share(most.total_ns, all)),
         " of the waits (", FormatNs(per_step), " a step) have one cause. ",
-        CauseText(static_cast<WaitCause>(most)), "; the longest, ",
-        FormatNs(longest[most]), ", came before ",
+        CauseText(causes_.findings[most.longest_span]), "; the longest, ",
+        FormatNs(most.longest_ns), ", came before ",
         OperatorText(index_, program, span.moment),
         chunk >= 0 ? absl::StrCat(" for ", ChunkText(index_, program, chunk))
                    : "",
         ". ",
-        RemedyText(index_, causes_.findings[longest_span[most]],
+        RemedyText(index_, causes_.findings[most.longest_span],
                    index_.Plan(plan_), program, index_.Chunk(program, chunk),
                    /*at_the_cpu=*/false)));
   }
@@ -229,9 +246,13 @@ std::optional<TraceView::Summary> Summarize(
   summary.compute_ns = median.compute_ns;
   summary.copy_ns = median.copy_ns;
   summary.optimizer_ns = median.optimizer_ns;
+  summary.network_ns = median.network_ns;
+  summary.late_ns = median.late_ns;
   summary.idle_ns = median.idle_ns;
   summary.h2d_bytes = median.h2d_bytes;
   summary.d2h_bytes = median.d2h_bytes;
+  summary.sent_bytes = median.sent_bytes;
+  summary.received_bytes = median.received_bytes;
   const PlanRecord& plan = *index.Plan(settled);
   summary.least_h2d_bytes = plan.predicted.least_h2d_bytes;
   summary.predicted_step_ns = plan.predicted.step_ns;

@@ -118,23 +118,27 @@ std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
                                           const SpanList& list,
                                           const WaitCauses& causes) {
   // Cause, stream, remedy without a chunk's size.
-  std::map<std::tuple<int64_t, int64_t, std::string>, TraceView::WaitRow> rows;
+  std::map<std::tuple<int64_t, int64_t, int64_t, std::string>,
+           TraceView::WaitRow>
+      rows;
   // The same for the same plan.
-  std::map<std::tuple<int64_t, int64_t, int64_t, Exposure>, TraceView::WaitRow*>
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, Exposure>,
+           TraceView::WaitRow*>
       known;
   for (size_t i = 0; i < list.spans.size(); ++i) {
     const TraceView::Span& span = list.spans[i];
     if (span.kind >= 0) continue;
     const WaitFinding& finding = causes.findings[i];
     const int64_t number = static_cast<int64_t>(finding.cause);
-    TraceView::WaitRow*& row = known[{
-        number, span.stream, index.PlanOfStep(span.step), finding.exposure}];
+    TraceView::WaitRow*& row =
+        known[{number, finding.rank, span.stream, index.PlanOfStep(span.step),
+               finding.exposure}];
     if (row == nullptr) {
       std::string remedy =
           RemedyText(index, finding, index.PlanRecordOfStep(span.step),
                      index.main_program(), nullptr, /*at_the_cpu=*/false);
-      row = &rows[{number, span.stream, remedy}];
-      row->cause = CauseText(finding.cause);
+      row = &rows[{number, finding.rank, span.stream, remedy}];
+      row->cause = CauseText(finding);
       row->remedy = std::move(remedy);
       row->stream = span.stream;
     }

@@ -60,6 +60,19 @@ void TraceIndex::IndexStreams() {
     const auto found = std::find(names.begin(), names.end(), kUsualStreams[i]);
     if (found != names.end()) *roles[i] = found - names.begin();
   }
+  if (named) {
+    const auto& names = contents_.run->streams;
+    const auto found = std::find(names.begin(), names.end(), "network");
+    if (found != names.end()) network_ = found - names.begin();
+  }
+  for (const NetworkRecord& network : contents_.networks) {
+    networks_.push_back(&network);
+  }
+  std::stable_sort(networks_.begin(), networks_.end(),
+                   [](const NetworkRecord* a, const NetworkRecord* b) {
+                     return std::tie(a->stream, a->count) <
+                            std::tie(b->stream, b->count);
+                   });
   num_streams_ = named ? contents_.run->streams.size() : 4;
   for (const WorkRecord& work : contents_.works) {
     num_streams_ = std::max(num_streams_, work.stream + 1);
@@ -68,6 +81,18 @@ void TraceIndex::IndexStreams() {
     num_streams_ = std::max(num_streams_, wait.waiter.stream + 1);
   }
   num_streams_ = std::min(num_streams_, kMostStreams);
+}
+
+const NetworkRecord* TraceIndex::Network(int64_t stream, int64_t count) const {
+  const auto at = std::partition_point(
+      networks_.begin(), networks_.end(), [&](const NetworkRecord* network) {
+        return std::tie(network->stream, network->count) <
+               std::tie(stream, count);
+      });
+  return at == networks_.end() || (*at)->stream != stream ||
+                 (*at)->count != count
+             ? nullptr
+             : *at;
 }
 
 void TraceIndex::IndexPrograms() {

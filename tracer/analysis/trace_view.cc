@@ -7,6 +7,7 @@
 #include "tracer/analysis/memory_curve.h"
 #include "tracer/analysis/names.h"
 #include "tracer/analysis/notes.h"
+#include "tracer/analysis/peers.h"
 #include "tracer/analysis/spans.h"
 #include "tracer/analysis/steps.h"
 #include "tracer/analysis/summary.h"
@@ -102,10 +103,8 @@ void SetNames(const TraceIndex& index, TraceView* view) {
   }
 }
 
-}  // namespace
-
-TraceView BuildTraceView(const TraceContents& contents,
-                         absl::string_view source) {
+TraceView Build(const TraceContents& contents, absl::string_view source,
+                const Peers& peers) {
   TraceView view;
   view.source = std::string(source);
   const TraceIndex index(contents);
@@ -113,12 +112,15 @@ TraceView BuildTraceView(const TraceContents& contents,
   SetNames(index, &view);
   SetPrograms(index, &view);
   view.results = contents.results;
+  for (const ClockRecord& clock : contents.clocks) {
+    view.clock_error_ns = std::max(view.clock_error_ns, clock.error_ns);
+  }
   view.refusal = contents.refusal;
 
   StringTable strings;
   SpanList list = BuildSpans(index, strings);
   const WaitCauses causes = FindWaitCauses(index, list);
-  WriteNotes(index, causes, list, strings);
+  WriteNotes(index, causes, list, strings, peers);
   view.steps = BuildSteps(index, list, causes);
   view.memory = DeviceCurve(index, list, view.categories.size());
   view.host_memory = HostCurve(index, view.categories.size());
@@ -134,6 +136,23 @@ TraceView BuildTraceView(const TraceContents& contents,
   view.spans = std::move(list.spans);
   view.strings = strings.Take();
   return view;
+}
+
+}  // namespace
+
+TraceView BuildTraceView(const TraceContents& contents,
+                         absl::string_view source) {
+  return Build(contents, source, Peers());
+}
+
+std::vector<TraceView> BuildRankViews(const std::vector<TraceContents>& ranks,
+                                      absl::string_view source) {
+  const Peers peers(ranks);
+  std::vector<TraceView> views;
+  for (const TraceContents& contents : ranks) {
+    views.push_back(Build(contents, source, peers));
+  }
+  return views;
 }
 
 absl::string_view ResidencyStateName(TraceView::ResidencyState state) {

@@ -5,7 +5,9 @@
 // Words. A *span* is a piece of work or a wait on one stream. The *cause* of a
 // wait is the span that it waited for: among what it names, the one that ended
 // last. A *program* is one shape of step: the latest step trace of equal
-// signature. The *window* is the steps whose events the trace holds.
+// signature. The *window* is the steps whose events the trace holds. A rank is
+// *late* where others wait for it; such a wait lies on the network's stream,
+// before the collective that it came to last, and has a rank for its cause.
 //
 // Times are in nanoseconds from the run's start, sizes in bytes; -1 stands for
 // none wherever an index, a moment or a chunk is given. Sums that would not fit
@@ -50,7 +52,7 @@ struct TraceView {
     PlanRecord record;  // its long lists are left out
     int64_t moments = 0;
   };
-  // compute + copy + optimizer + idle == end - start.
+  // compute + copy + optimizer + network + late + idle == end - start.
   struct Step {
     int64_t step = 0;  // 0: evaluation
     int64_t plan = -1;
@@ -61,9 +63,13 @@ struct TraceView {
     int64_t wait_ns = 0;       // the compute stream stood still in waits
     int64_t copy_ns = 0;       // ... of which for copies
     int64_t optimizer_ns = 0;  // no operator ran because of host updates
+    int64_t network_ns = 0;    // ... for parts that cross the network
+    int64_t late_ns = 0;       // ... for ranks that were late
     int64_t idle_ns = 0;       // none of these
     int64_t h2d_bytes = 0;
     int64_t d2h_bytes = 0;
+    int64_t sent_bytes = 0;  // to other ranks
+    int64_t received_bytes = 0;
     int64_t device_peak_bytes = 0;  // within this step
     std::optional<double> loss;
   };
@@ -80,6 +86,7 @@ struct TraceView {
     int64_t because = -1;  // the moment that a copy is for
     int64_t cause = -1;    // waits: index of the span waited for
     int64_t note = -1;     // index of strings
+    int64_t late_rank = -1;  // of a wait for a rank: which
   };
   struct MemoryPoint {
     int64_t time_ns = 0;
@@ -154,9 +161,13 @@ struct TraceView {
     int64_t compute_ns = 0;
     int64_t copy_ns = 0;
     int64_t optimizer_ns = 0;
+    int64_t network_ns = 0;
+    int64_t late_ns = 0;
     int64_t idle_ns = 0;
     int64_t h2d_bytes = 0;
     int64_t d2h_bytes = 0;
+    int64_t sent_bytes = 0;
+    int64_t received_bytes = 0;
     int64_t least_h2d_bytes = 0;
     int64_t predicted_step_ns = 0;
     int64_t predicted_peak_bytes = 0;
@@ -173,6 +184,8 @@ struct TraceView {
   std::string message;
   bool truncated = false;
   std::optional<RunRecord> run;
+  // Several ranks: by how much times may be off rank 0's.
+  int64_t clock_error_ns = 0;
   std::vector<std::string> categories;
   std::vector<Stream> streams;
   std::vector<Program> programs;
@@ -198,6 +211,11 @@ struct TraceView {
 // O(n log n) in the size of the contents; memory a small multiple of it.
 TraceView BuildTraceView(const TraceContents& contents,
                          absl::string_view source);
+
+// The views of all ranks of a run, in the order given. What a rank did that
+// others waited for is known where its trace is among them.
+std::vector<TraceView> BuildRankViews(const std::vector<TraceContents>& ranks,
+                                      absl::string_view source);
 
 // "hold", ...; and whether it is a state on the device.
 inline constexpr int kNumResidencyStates = 7;

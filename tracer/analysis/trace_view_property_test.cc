@@ -37,10 +37,13 @@ RC_GTEST_PROP(TraceViewProperty, PartsOfAStepSumToItsLength, ()) {
     RC_ASSERT(step.copy_ns >= 0);
     RC_ASSERT(step.optimizer_ns >= 0);
     RC_ASSERT(step.idle_ns >= 0);
-    RC_ASSERT(step.compute_ns + step.copy_ns + step.optimizer_ns +
-                  step.idle_ns ==
+    RC_ASSERT(step.network_ns >= 0);
+    RC_ASSERT(step.late_ns >= 0);
+    const int64_t exposed = step.copy_ns + step.optimizer_ns +
+                            step.network_ns + step.late_ns;
+    RC_ASSERT(step.compute_ns + exposed + step.idle_ns ==
               step.end_ns - step.start_ns);
-    RC_ASSERT(step.wait_ns <= step.copy_ns + step.optimizer_ns);
+    RC_ASSERT(step.wait_ns <= exposed);
   }
 }
 

@@ -105,6 +105,10 @@ class Writer {
     json_.Int("steps", run.steps);
     json_.Int("tokens_per_step", run.tokens_per_step);
     json_.Int("threads", run.threads);
+    json_.Int("rank", run.rank);
+    json_.Int("world_size", run.world_size);
+    json_.String("host", run.host);
+    json_.Int("clock_error_ns", view_.clock_error_ns);
     json_.EndObject();
   }
 
@@ -190,9 +194,13 @@ class Writer {
     json_.Int("wait_ns", step.wait_ns);
     json_.Int("optimizer_ns", step.optimizer_ns);
     json_.Int("copy_ns", step.copy_ns);
+    json_.Int("network_ns", step.network_ns);
+    json_.Int("late_ns", step.late_ns);
     json_.Int("idle_ns", step.idle_ns);
     json_.Int("h2d_bytes", step.h2d_bytes);
     json_.Int("d2h_bytes", step.d2h_bytes);
+    json_.Int("sent_bytes", step.sent_bytes);
+    json_.Int("received_bytes", step.received_bytes);
     json_.Int("device_peak_bytes", step.device_peak_bytes);
     json_.Key("loss");
     if (step.loss.has_value()) {
@@ -215,6 +223,12 @@ class Writer {
     List("loss", results, [&](const R& r) { json_.Double(r.loss); });
     Ints("h2d_bytes", results, [](const R& r) { return r.h2d_bytes; });
     Ints("d2h_bytes", results, [](const R& r) { return r.d2h_bytes; });
+    Ints("sent_bytes", results,
+         [](const R& r) { return r.network_sent_bytes; });
+    Ints("received_bytes", results,
+         [](const R& r) { return r.network_received_bytes; });
+    Ints("network_wait_ns", results,
+         [](const R& r) { return r.network_wait_ns; });
     json_.EndObject();
   }
 
@@ -235,6 +249,7 @@ class Writer {
     Ints("because", spans, [](const S& s) { return s.because; });
     Ints("cause", spans, [](const S& s) { return s.cause; });
     Ints("note", spans, [](const S& s) { return s.note; });
+    Ints("late_rank", spans, [](const S& s) { return s.late_rank; });
     json_.EndObject();
   }
 
@@ -384,9 +399,13 @@ class Writer {
     json_.Int("compute_ns", summary.compute_ns);
     json_.Int("copy_ns", summary.copy_ns);
     json_.Int("optimizer_ns", summary.optimizer_ns);
+    json_.Int("network_ns", summary.network_ns);
+    json_.Int("late_ns", summary.late_ns);
     json_.Int("idle_ns", summary.idle_ns);
     json_.Int("h2d_bytes", summary.h2d_bytes);
     json_.Int("d2h_bytes", summary.d2h_bytes);
+    json_.Int("sent_bytes", summary.sent_bytes);
+    json_.Int("received_bytes", summary.received_bytes);
     json_.Int("least_h2d_bytes", summary.least_h2d_bytes);
     json_.Int("predicted_step_ns", summary.predicted_step_ns);
     json_.Int("predicted_peak_bytes", summary.predicted_peak_bytes);
@@ -451,14 +470,17 @@ std::string ViewJson(const TraceView& view) {
   return text;
 }
 
-std::string PageJson(const TraceView& view) {
+std::string PageJson(const TraceView& view) { return RanksPageJson({&view, 1}); }
+
+std::string RanksPageJson(absl::Span<const TraceView> ranks) {
   std::string text;
   JsonWriter json(&text);
   json.BeginObject();
   json.Key("views");
   json.BeginArray();
-  WriteView(view, json);
+  for (const TraceView& view : ranks) WriteView(view, json);
   json.EndArray();
+  if (ranks.size() > 1) json.Bool("ranks", true);
   json.EndObject();
   return text;
 }

@@ -1,6 +1,7 @@
 #include "tracer/analysis/wait_causes.h"
 
 #include <algorithm>
+#include <map>
 
 namespace castor {
 namespace {
@@ -55,7 +56,7 @@ class Finder {
     const bool same_chunk = wait.chunk >= 0 && wait.chunk == span.chunk;
     const bool for_compute = wait.stream == index_.compute();
     if (links_.kind[waiter] == WorkKind::kClip) {
-      return {WaitCause::kGradientNorm, BehindClip(work)};
+      return ExplainNorm(wait, BehindClip(work));
     }
     if (for_compute && links_.kind[waiter] == WorkKind::kOther) {
       return {WaitCause::kBlocksMove, work};
@@ -66,6 +67,7 @@ class Finder {
                                                   : WaitCause::kOperator,
                 work};
       case WorkKind::kFetch:
+        if (OnNetwork(wait)) return {WaitCause::kBus, work};
         if (same_chunk) return {WaitCause::kEarlierCopy, work};
         return {
             for_compute ? WaitCause::kOperatorRoom : WaitCause::kEarlierCopy,
@@ -76,7 +78,8 @@ class Finder {
               same_chunk ? WaitCause::kEarlierCopy : WaitCause::kOperatorRoom,
               work};
         }
-        return {same_chunk || wait.stream == index_.host_compute()
+        return {same_chunk || wait.stream == index_.host_compute() ||
+                        OnNetwork(wait)
                     ? WaitCause::kGradientsCopied
                     : WaitCause::kRoomCopyBack,
                 work};
@@ -93,7 +96,10 @@ class Finder {
                 work};
       }
       case WorkKind::kClip:
-        return {WaitCause::kGradientNorm, BehindClip(work)};
+        return ExplainNorm(wait, BehindClip(work));
+      case WorkKind::kGather:
+      case WorkKind::kExchange:
+        return {WaitCause::kNetwork, work};
       case WorkKind::kInput:
         return {span.stream == index_.compute() ? WaitCause::kOperator
                                                 : WaitCause::kInput,
@@ -128,6 +134,81 @@ class Finder {
     return work;
   }
 
+  bool OnNetwork(const TraceView::Span& span) const {
+    return span.stream >= 0 && span.stream == index_.network();
+  }
+
+  // The norm waits for the last gradient; of several ranks, for the last rank.
+  WaitFinding ExplainNorm(const TraceView::Span& wait, int64_t root) const {
+    if (root >= 0 && OnNetwork(spans_[root])) {
+      const int64_t before = links_.before[root];
+      if (before >= 0 && spans_[before].late_rank >= 0) {
+        const TraceView::Span& late = spans_[before];
+        const int64_t late_ns = std::min(late.end_ns, wait.end_ns) -
+                                std::max(late.start_ns, wait.start_ns);
+        if (late_ns > (wait.end_ns - wait.start_ns) / 2) {
+          return {.cause = WaitCause::kLateRank,
+                  .root = before,
+                  .rank = late.late_rank};
+        }
+      }
+    }
+    return {WaitCause::kGradientNorm, root};
+  }
+
+  // A wait for work on the network.
+  WaitFinding ExplainNetwork(int64_t waiter, int64_t work) {
+    const TraceView::Span& wait = spans_[waiter];
+    const auto within = [&](const TraceView::Span& span) {
+      return std::max<int64_t>(0, std::min(span.end_ns, wait.end_ns) -
+                                      std::max(span.start_ns, wait.start_ns));
+    };
+    int64_t crossing_ns = 0;
+    std::map<int64_t, std::pair<int64_t, int64_t>> late;  // ns, a span, by rank
+    WaitFinding held;
+    int64_t held_ns = 0, held_by = -1, collectives = 0;
+    int64_t at = work;
+    for (int i = 0; i < kMostCopies && at >= 0; ++i, at = links_.before[at]) {
+      const TraceView::Span& span = spans_[at];
+      if (span.end_ns <= wait.start_ns) break;
+      if (span.late_rank >= 0) {
+        auto& [ns, longest] =
+            late.try_emplace(span.late_rank, 0, at).first->second;
+        if (within(span) > within(spans_[longest])) longest = at;
+        ns += within(span);
+      } else if (span.kind >= 0) {
+        crossing_ns += within(span);
+        ++collectives;
+      } else {
+        const int64_t behind = WorkBehind(span.cause);
+        if (behind < 0) break;
+        // Up to its end something else held the network up.
+        held_ns = span.end_ns - wait.start_ns;
+        held = links_.kind[behind] == WorkKind::kFetch
+                   ? ExplainFetch(wait, behind)
+                   : Direct(at, behind);
+        held_by = at;
+        break;
+      }
+    }
+    int64_t most_ns = crossing_ns;
+    WaitFinding finding = {.cause = WaitCause::kNetwork,
+                           .root = work,
+                           .back_to_back = collectives > 1};
+    for (const auto& [rank, ns] : late) {
+      if (ns.first <= most_ns) continue;
+      most_ns = ns.first;
+      finding = {
+          .cause = WaitCause::kLateRank, .root = ns.second, .rank = rank};
+    }
+    for (const auto& [rank, ns] : late) PassOn(ns.second);
+    if (held_by >= 0 && held_ns > most_ns) {
+      finding = held;
+      PassOn(held_by);
+    }
+    return finding;
+  }
+
   // Whether the wait went on for most of `ns` after what it waited for.
   bool IsWokenLate(int64_t waiter, int64_t ns) const {
     const TraceView::Span& wait = spans_[waiter];
@@ -138,10 +219,18 @@ class Finder {
 
   WaitFinding Explain(int64_t waiter) {
     const TraceView::Span& wait = spans_[waiter];
+    if (wait.late_rank >= 0) {
+      return {.cause = WaitCause::kLateRank,
+              .root = waiter,
+              .rank = wait.late_rank};
+    }
     const int64_t work = WorkBehind(wait.cause);
     if (work < 0) return {};
     if (IsWokenLate(waiter, wait.end_ns - wait.start_ns)) {
       return {WaitCause::kWokenLate, work};
+    }
+    if (OnNetwork(spans_[work]) && !OnNetwork(wait)) {
+      return ExplainNetwork(waiter, work);
     }
     const bool for_its_fetch =
         wait.stream == index_.compute() &&
@@ -207,44 +296,53 @@ class Finder {
     exposure = std::max(exposure, Exposure::kPassedOn);
   }
 
-  void Add(int64_t start, int64_t end, bool optimizer) {
-    if (start < end) causes_.pieces.push_back({start, end, optimizer});
+  void Add(int64_t start, int64_t end, ExposedTo to) {
+    if (start < end) causes_.pieces.push_back({start, end, to});
   }
 
-  bool IsOptimizer(int64_t span) const {
-    const WorkKind kind = links_.kind[span];
+  ExposedTo ClassOf(int64_t span) const {
+    if (spans_[span].late_rank >= 0) return ExposedTo::kLateRank;
+    if (OnNetwork(spans_[span])) return ExposedTo::kNetwork;
     return spans_[span].stream == index_.host_compute() ||
-           kind == WorkKind::kClip;
+                   links_.kind[span] == WorkKind::kClip
+               ? ExposedTo::kOptimizer
+               : ExposedTo::kCopies;
+  }
+
+  // A wait that stands for something of its own, not for what it waited for.
+  bool IsFollowed(int64_t span) const {
+    return spans_[span].kind < 0 && spans_[span].late_rank < 0;
   }
 
   void Divide(int64_t waiter) {
     const int64_t start = spans_[waiter].start_ns;
     int64_t end = spans_[waiter].end_ns;  // what is not divided yet
     int64_t at = spans_[waiter].cause;
-    bool optimizer = false;
+    ExposedTo to = ExposedTo::kCopies;
     int waits_in_row = 0;
     while (end > start && at >= 0 && --hops_left_ > 0) {
       const TraceView::Span& span = spans_[at];
-      if (span.kind < 0) {
+      if (IsFollowed(at)) {
         if (++waits_in_row > kMostWaitsInRow) break;
         PassOn(at);
         at = span.cause;
         continue;
       }
       waits_in_row = 0;
-      optimizer = IsOptimizer(at);
+      if (span.kind < 0) PassOn(at);
+      to = ClassOf(at);
       const int64_t from = std::clamp(span.start_ns, start, end);
-      Add(from, end, optimizer);
+      Add(from, end, to);
       end = from;
       // The stream's own past; a pause before it goes with what came after.
       at = links_.before[at];
-      if (at >= 0 && spans_[at].kind >= 0 && spans_[at].end_ns < end) {
+      if (at >= 0 && !IsFollowed(at) && spans_[at].end_ns < end) {
         const int64_t until = std::max(start, spans_[at].end_ns);
-        Add(until, end, optimizer);
+        Add(until, end, to);
         end = until;
       }
     }
-    Add(start, end, optimizer);
+    Add(start, end, to);
   }
 
   const TraceIndex& index_;

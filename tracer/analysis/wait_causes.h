@@ -14,6 +14,15 @@
 // of it lay beside operators, and still it was not enough: the bus is the
 // cause. Else it is what held up the chain's first copy.
 //
+// A collective begins on a rank when its stream has come to it, and its parts
+// cross when the last rank has. So a wait for the network is divided, from its
+// end back along the network's stream, into parts that crossed, ranks that were
+// late, and what held up the network's stream itself. What took most is the
+// cause.
+//
+//   compute  |== op ==|......... wait .........|== op ==|
+//   network      |. rank 2 .|-- gather --|-- gather --|
+//
 // Where a stream goes on long after what it waited for was over, most of the
 // time lies there, and nothing further back matters: on the host device its
 // thread got no CPU.
@@ -50,9 +59,11 @@ enum class WaitCause : uint8_t {
   kPlanChange,       // what moves between two plans
   kWokenLate,        // what it waited for had been over for long
   kBlocksMove,       // the arena moves blocks to make one hole of several
+  kNetwork,          // parts that cross the network
+  kLateRank,         // a rank came late to what all do together
   kOther,            // none of these
 };
-inline constexpr int kNumWaitCauses = 17;
+inline constexpr int kNumWaitCauses = 19;
 
 // What a wait cost.
 enum class Exposure : uint8_t {
@@ -67,14 +78,22 @@ struct WaitFinding {
   // kBus: whether other copies held up the one that was waited for.
   bool back_to_back = false;
   Exposure exposure = Exposure::kNone;
+  int64_t rank = -1;  // kLateRank: which
 };
 
 // A part of the compute stream's waits, by what was under way meanwhile: the
 // chain above, followed back to the wait's start.
+enum class ExposedTo : uint8_t {
+  kCopies,
+  kOptimizer,  // the host's updates and sums
+  kNetwork,    // parts on their way
+  kLateRank,
+};
+
 struct ExposedPiece {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  bool optimizer = false;  // the host's updates and sums; else copies
+  ExposedTo to = ExposedTo::kCopies;
 };
 
 struct WaitCauses {

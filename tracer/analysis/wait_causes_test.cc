@@ -50,7 +50,7 @@ class WaitCausesTest : public ::testing::Test {
   int64_t OptimizerMs() const {
     int64_t ns = 0;
     for (const ExposedPiece& piece : causes_.pieces) {
-      if (piece.optimizer) ns += piece.end_ns - piece.start_ns;
+      if (piece.to == ExposedTo::kOptimizer) ns += piece.end_ns - piece.start_ns;
     }
     return ns / kMs;
   }

@@ -167,7 +167,8 @@ absl::Status Steps(const TraceView& view, Rows& rows) {
       rows.Names({"step", "kind", "plan", "policy", "whole", "start_ns",
                   "end_ns", "compute_ns", "copy_ns", "optimizer_ns", "idle_ns",
                   "wait_ns", "h2d_bytes", "d2h_bytes", "device_peak_bytes",
-                  "loss"})
+                  "loss", "network_ns", "late_rank_ns", "sent_bytes",
+                  "received_bytes"})
           .End());
   for (const TraceView::Step& step : view.steps) {
     const PlanRecord* const plan =
@@ -194,6 +195,10 @@ absl::Status Steps(const TraceView& view, Rows& rows) {
     } else {
       rows.Text("");
     }
+    rows.Int(step.network_ns)
+        .Int(step.late_ns)
+        .Int(step.sent_bytes)
+        .Int(step.received_bytes);
     CASTOR_RETURN_IF_ERROR(rows.End());
   }
   return absl::OkStatus();
@@ -203,7 +208,7 @@ absl::Status Spans(const TraceView& view, Rows& rows) {
   CASTOR_RETURN_IF_ERROR(
       rows.Names({"span", "stream", "kind", "label", "step", "moment", "chunk",
                   "start_ns", "end_ns", "bytes", "because_of_moment",
-                  "cause_span", "note"})
+                  "cause_span", "note", "late_rank"})
           .End());
   for (size_t i = 0; i < view.spans.size(); ++i) {
     const TraceView::Span& span = view.spans[i];
@@ -221,7 +226,8 @@ absl::Status Spans(const TraceView& view, Rows& rows) {
         .Index(span.because)
         .Index(span.cause)
         .Text(span.note < 0 ? absl::string_view()
-                            : absl::string_view(view.strings[span.note]));
+                            : absl::string_view(view.strings[span.note]))
+        .Index(span.late_rank);
     CASTOR_RETURN_IF_ERROR(rows.End());
   }
   return absl::OkStatus();
@@ -280,6 +286,24 @@ absl::Status CsvTable(
       absl::StrCat("a trace has no table \"", table,
                    "\": there are operators, chunks, waits, steps, spans and "
                    "memory"));
+}
+
+absl::StatusOr<std::vector<std::string>> WriteCsvOfRanks(
+    absl::Span<const TraceView> ranks, const std::string& directory) {
+  if (ranks.size() == 1) return WriteCsv(ranks[0], directory);
+  std::vector<std::string> paths;
+  for (const TraceView& view : ranks) {
+    const int64_t rank = view.run.has_value() ? view.run->rank : 0;
+    CASTOR_ASSIGN_OR_RETURN(
+        const std::vector<std::string> more,
+        WriteCsv(view, absl::StrCat(directory, "/", CsvRankDirectory(rank))));
+    paths.insert(paths.end(), more.begin(), more.end());
+  }
+  return paths;
+}
+
+std::string CsvRankDirectory(int64_t rank) {
+  return absl::StrCat("rank-", rank);
 }
 
 absl::StatusOr<std::vector<std::string>> WriteCsv(

@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tracer/analysis/trace_view.h"
 
 namespace castor {
@@ -43,6 +44,13 @@ absl::Status CsvTable(
 // appears whole or not at all. Returns the paths.
 absl::StatusOr<std::vector<std::string>> WriteCsv(const TraceView& view,
                                                   const std::string& directory);
+
+// The same of several ranks, each in a directory of its own in it; of one rank
+// as above.
+absl::StatusOr<std::vector<std::string>> WriteCsvOfRanks(
+    absl::Span<const TraceView> ranks, const std::string& directory);
+// "rank-3".
+std::string CsvRankDirectory(int64_t rank);
 
 }  // namespace castor
 

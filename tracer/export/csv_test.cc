@@ -66,9 +66,10 @@ TEST(Csv, HoldsSteps) {
   EXPECT_EQ(Table(view, "steps"),
             "step,kind,plan,policy,whole,start_ns,end_ns,compute_ns,copy_ns,"
             "optimizer_ns,idle_ns,wait_ns,h2d_bytes,d2h_bytes,"
-            "device_peak_bytes,loss\r\n"
+            "device_peak_bytes,loss,network_ns,late_rank_ns,sent_bytes,"
+            "received_bytes\r\n"
             "1,training,0,auto,yes,0,1000,400,200,300,100,200,3000,3000,3300,"
-            "2.5\r\n");
+            "2.5,0,0,0,0\r\n");
 }
 
 TEST(Csv, QuotesWhatRfc4180WantsQuoted) {
@@ -138,6 +139,24 @@ TEST(Csv, RefusesWhatIsNoDirectoryOrNoTable) {
                      [](absl::string_view) { return absl::OkStatus(); })
                 .code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST(Csv, HasADirectoryForEachRank) {
+  const TemporaryDirectory directory;
+  std::vector<TraceView> views;
+  for (const int64_t rank : {0, 1}) {
+    TraceSketch sketch = OneStep();
+    sketch.contents.run->rank = rank;
+    sketch.contents.run->world_size = 2;
+    views.push_back(BuildTraceView(sketch.contents, ""));
+  }
+  const auto paths = WriteCsvOfRanks(views, directory.path());
+  ASSERT_TRUE(paths.ok()) << paths.status();
+  EXPECT_EQ(paths->size(), 2 * CsvTableNames().size());
+  for (const char* const rank : {"/rank-0", "/rank-1"}) {
+    EXPECT_EQ(ReadFile(directory.path() + rank + "/steps.csv"),
+              Table(views[0], "steps"));
+  }
 }
 
 }  // namespace

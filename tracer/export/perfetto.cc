@@ -16,7 +16,6 @@ namespace castor {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
-constexpr int64_t kProcess = 1;
 // Of the process too: its names and counters are this thread's.
 constexpr int64_t kStepsThread = 1;
 
@@ -24,34 +23,56 @@ int64_t ThreadOf(int64_t stream) { return kStepsThread + 1 + stream; }
 
 class Exporter {
  public:
+  // Events of one rank into `json`, which stands within their list and writes
+  // to `text`.
   Exporter(const TraceView& view,
-           absl::FunctionRef<absl::Status(absl::string_view)> append)
-      : view_(view), append_(append), json_(&text_) {}
+           absl::FunctionRef<absl::Status(absl::string_view)> append,
+           std::string* text, JsonWriter* json, int64_t first_id)
+      : view_(view),
+        append_(append),
+        text_(*text),
+        json_(*json),
+        first_id_(first_id) {}
 
   absl::Status Export() {
-    json_.BeginObject();
-    json_.String("displayTimeUnit", "ns");
-    WriteOtherData();
-    json_.Key("traceEvents");
-    json_.BeginArray();
     CASTOR_RETURN_IF_ERROR(WriteNames());
     CASTOR_RETURN_IF_ERROR(WriteSteps());
     CASTOR_RETURN_IF_ERROR(WriteSpans());
     CASTOR_RETURN_IF_ERROR(WriteCounters());
-    CASTOR_RETURN_IF_ERROR(WritePeak());
-    json_.EndArray();
+    return WritePeak();
+  }
+
+  void WriteOtherData() {
+    json_.Key("otherData");
+    json_.BeginObject();
+    json_.String("source", view_.source);
+    json_.String("status", view_.status);
+    if (!view_.message.empty()) json_.String("message", view_.message);
+    if (view_.run.has_value()) {
+      json_.String("title", view_.run->title);
+      json_.String("device", view_.run->device);
+      json_.String("policy", view_.run->policy);
+      json_.String("device_budget",
+                   FormatBytes(view_.run->device_budget_bytes));
+      if (HasRanks()) {
+        json_.String("ranks", absl::StrCat(view_.run->world_size));
+      }
+    }
     json_.EndObject();
-    text_.push_back('\n');
-    return append_(text_);
   }
 
  private:
+  bool HasRanks() const {
+    return view_.run.has_value() && view_.run->world_size > 1;
+  }
+  int64_t process() const { return HasRanks() ? view_.run->rank + 1 : 1; }
+
   // Begins an event; its args, if any, and End follow.
   void Begin(absl::string_view phase, absl::string_view name, int64_t thread) {
     json_.BeginObject();
     json_.String("ph", phase);
     json_.String("name", name);
-    json_.Int("pid", kProcess);
+    json_.Int("pid", process());
     json_.Int("tid", thread);
   }
   absl::Status End() {
@@ -67,22 +88,6 @@ class Exporter {
     ns = std::clamp<int64_t>(ns, 0, JsonWriter::kMaxInteger);
     json_.Key(key);
     json_.Raw(absl::StrFormat("%d.%03d", ns / 1000, ns % 1000));
-  }
-
-  void WriteOtherData() {
-    json_.Key("otherData");
-    json_.BeginObject();
-    json_.String("source", view_.source);
-    json_.String("status", view_.status);
-    if (!view_.message.empty()) json_.String("message", view_.message);
-    if (view_.run.has_value()) {
-      json_.String("title", view_.run->title);
-      json_.String("device", view_.run->device);
-      json_.String("policy", view_.run->policy);
-      json_.String("device_budget",
-                   FormatBytes(view_.run->device_budget_bytes));
-    }
-    json_.EndObject();
   }
 
   absl::Status WriteName(absl::string_view what, int64_t thread,
@@ -105,11 +110,23 @@ class Exporter {
   }
 
   absl::Status WriteNames() {
-    CASTOR_RETURN_IF_ERROR(
-        WriteName("process_name", kStepsThread,
-                  view_.run.has_value() && !view_.run->title.empty()
-                      ? absl::StrCat("castor: ", view_.run->title)
-                      : "castor"));
+    CASTOR_RETURN_IF_ERROR(WriteName(
+        "process_name", kStepsThread,
+        absl::StrCat("castor",
+                     HasRanks() ? absl::StrCat(" rank ", view_.run->rank,
+                                               " on ", view_.run->host)
+                                : "",
+                     view_.run.has_value() && !view_.run->title.empty()
+                         ? absl::StrCat(": ", view_.run->title)
+                         : "")));
+    if (HasRanks()) {
+      Begin("M", "process_sort_index", kStepsThread);
+      json_.Key("args");
+      json_.BeginObject();
+      json_.Int("sort_index", view_.run->rank);
+      json_.EndObject();
+      CASTOR_RETURN_IF_ERROR(End());
+    }
     CASTOR_RETURN_IF_ERROR(WriteName("thread_name", kStepsThread, "steps"));
     CASTOR_RETURN_IF_ERROR(WriteOrder(kStepsThread));
     for (size_t i = 0; i < view_.streams.size(); ++i) {
@@ -134,6 +151,12 @@ class Exporter {
       json_.Int("compute_ns", step.compute_ns);
       json_.Int("copy_ns", step.copy_ns);
       json_.Int("optimizer_ns", step.optimizer_ns);
+      if (HasRanks()) {
+        json_.Int("network_ns", step.network_ns);
+        json_.Int("late_rank_ns", step.late_ns);
+        json_.Int("sent_bytes", step.sent_bytes);
+        json_.Int("received_bytes", step.received_bytes);
+      }
       json_.Int("idle_ns", step.idle_ns);
       json_.Int("h2d_bytes", step.h2d_bytes);
       json_.Int("d2h_bytes", step.d2h_bytes);
@@ -168,6 +191,7 @@ class Exporter {
       IntIfAny("chunk", span.chunk);
       if (span.bytes > 0) json_.Int("bytes", span.bytes);
       IntIfAny("because_of_moment", span.because);
+      IntIfAny("late_rank", span.late_rank);
       if (wait && span.cause >= 0) {
         json_.String("waited_for", Text(view_.spans[span.cause].label));
       }
@@ -191,7 +215,7 @@ class Exporter {
       Begin(begins ? "s" : "f", "waited for",
             ThreadOf(begins ? cause.stream : wait.stream));
       json_.String("cat", "cause");
-      json_.Int("id", i);
+      json_.Int("id", first_id_ + i);
       Time("ts", begins ? from : to);
       if (!begins) json_.String("bp", "e");
       CASTOR_RETURN_IF_ERROR(End());
@@ -250,24 +274,51 @@ class Exporter {
 
   const TraceView& view_;
   absl::FunctionRef<absl::Status(absl::string_view)> append_;
-  std::string text_;
-  JsonWriter json_;
+  std::string& text_;
+  JsonWriter& json_;
+  const int64_t first_id_;  // of its arrows
 };
 
 }  // namespace
 
+absl::Status PerfettoJsonOfRanks(
+    absl::Span<const TraceView> ranks,
+    absl::FunctionRef<absl::Status(absl::string_view)> append) {
+  std::string text;
+  JsonWriter json(&text);
+  json.BeginObject();
+  json.String("displayTimeUnit", "ns");
+  int64_t first_id = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    Exporter exporter(ranks[i], append, &text, &json, first_id);
+    if (i == 0) {
+      exporter.WriteOtherData();
+      json.Key("traceEvents");
+      json.BeginArray();
+    }
+    CASTOR_RETURN_IF_ERROR(exporter.Export());
+    first_id += static_cast<int64_t>(ranks[i].spans.size());
+  }
+  json.EndArray();
+  json.EndObject();
+  text.push_back('\n');
+  return append(text);
+}
+
 absl::Status PerfettoJson(
     const TraceView& view,
     absl::FunctionRef<absl::Status(absl::string_view)> append) {
-  return Exporter(view, append).Export();
+  return PerfettoJsonOfRanks({&view, 1}, append);
 }
 
-absl::Status WritePerfetto(const TraceView& view, const std::string& path) {
+absl::Status WritePerfetto(absl::Span<const TraceView> ranks,
+                           const std::string& path) {
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file,
                           AtomicFile::Create(path));
-  CASTOR_RETURN_IF_ERROR(PerfettoJson(view, [&](absl::string_view piece) {
-    return file->Append(piece.data(), static_cast<int64_t>(piece.size()));
-  }));
+  CASTOR_RETURN_IF_ERROR(
+      PerfettoJsonOfRanks(ranks, [&](absl::string_view piece) {
+        return file->Append(piece.data(), static_cast<int64_t>(piece.size()));
+      }));
   return file->Commit();
 }
 

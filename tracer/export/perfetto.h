@@ -1,7 +1,8 @@
 // A trace for Perfetto (ui.perfetto.dev) and its trace processor: Chrome's
 // trace event format, JSON ("Trace Event Format", Google, 2016).
 //
-//   process 1   the run; a thread "steps", then one for each stream, in order
+//   process r+1 the run, of rank r; a thread "steps", then one for each stream,
+//               in order
 //   X           steps, work and waits: args say step, moment, chunk, bytes, and
 //               of a wait why it came and what would have avoided it
 //   s, f        from the work that a wait waited for to the wait
@@ -17,6 +18,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tracer/analysis/trace_view.h"
 
 namespace castor {
@@ -26,9 +28,14 @@ namespace castor {
 absl::Status PerfettoJson(
     const TraceView& view,
     absl::FunctionRef<absl::Status(absl::string_view)> append);
+// The same of several ranks, one at least, each a process.
+absl::Status PerfettoJsonOfRanks(
+    absl::Span<const TraceView> ranks,
+    absl::FunctionRef<absl::Status(absl::string_view)> append);
 
 // To a file that appears whole or not at all.
-absl::Status WritePerfetto(const TraceView& view, const std::string& path);
+absl::Status WritePerfetto(absl::Span<const TraceView> ranks,
+                           const std::string& path);
 
 }  // namespace castor
 

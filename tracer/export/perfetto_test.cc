@@ -140,9 +140,47 @@ TEST(Perfetto, WritesAFileThatAppearsWhole) {
   const TemporaryDirectory directory;
   const TraceView view = BuildTraceView(OneStep().contents, "x.trace");
   const std::string path = directory.path() + "/out.json";
-  ASSERT_TRUE(WritePerfetto(view, path).ok());
+  ASSERT_TRUE(WritePerfetto({&view, 1}, path).ok());
   EXPECT_EQ(ReadFile(path), Exported(view));
-  EXPECT_FALSE(WritePerfetto(view, directory.path() + "/none/out.json").ok());
+  EXPECT_FALSE(
+      WritePerfetto({&view, 1}, directory.path() + "/none/out.json").ok());
+}
+
+TEST(Perfetto, HasAProcessForEachRank) {
+  std::vector<TraceView> views;
+  for (const int64_t rank : {0, 1}) {
+    TraceSketch sketch = OneStep();
+    sketch.contents.run->rank = rank;
+    sketch.contents.run->world_size = 2;
+    sketch.contents.run->host = rank == 0 ? "node-a" : "node-b";
+    views.push_back(BuildTraceView(sketch.contents, "x.trace"));
+  }
+  std::string text;
+  const absl::Status status =
+      PerfettoJsonOfRanks(views, [&](absl::string_view piece) {
+        text.append(piece.data(), piece.size());
+        return absl::OkStatus();
+      });
+  ASSERT_TRUE(status.ok()) << status;
+  std::map<int, std::string> names;
+  std::map<int, size_t> slices;
+  std::map<int, std::set<int>> arrows;  // ids that begin
+  const Json document = Json::parse(text);
+  for (const Json& event : document["traceEvents"]) {
+    const int process = event["pid"];
+    if (event["name"] == "process_name") names[process] = event["args"]["name"];
+    if (event["ph"] == "X") ++slices[process];
+    if (event["ph"] == "s") {
+      EXPECT_TRUE(arrows[process].insert(event["id"].get<int>()).second);
+    }
+  }
+  EXPECT_EQ(names, (std::map<int, std::string>{
+                       {1, "castor rank 0 on node-a: sketch"},
+                       {2, "castor rank 1 on node-b: sketch"}}));
+  EXPECT_EQ(slices[1], slices[2]);
+  // No id stands for arrows of two ranks.
+  for (const int id : arrows[1]) EXPECT_FALSE(arrows[2].contains(id));
+  EXPECT_FALSE(arrows[2].empty());
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ export class App {
         this.keepLink();
       },
     });
-    this.header = new Header(loaded.views, {
+    this.header = new Header(loaded.views, loaded.ranks, {
+      rank: (rank) => this.showRank(rank),
       query: (text) => this.search(text),
       step: (backwards) => this.goToHit(backwards),
       match: (match) => {
@@ -94,6 +95,14 @@ export class App {
 
   get model(): Model {
     return this.models[this.view]!;
+  }
+
+  /** Another rank's view: what is selected here means nothing there. */
+  private showRank(rank: number): void {
+    this.state.rank = rank;
+    this.state.selection = null;
+    this.writeLink();
+    location.reload();
   }
 
   toggleTables(): void {
@@ -357,7 +366,9 @@ export class App {
 
   /** Takes the state from the address. */
   private followLink(): void {
+    const {rank} = this.state;
     this.state = this.readLink();
+    if (this.state.rank !== rank) return location.reload();
     this.themeChanged();
     const {axis} = this.timeline;
     const {range} = this.state;

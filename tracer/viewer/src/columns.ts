@@ -15,6 +15,8 @@ export interface Column {
   width: number;
   format: (value: number|string, model: Model) => string;
   text?: boolean;
+  /** Only where there are several ranks. */
+  ranks?: boolean;
 }
 
 const asText = (value: number|string) => String(value);
@@ -32,7 +34,7 @@ function column(
   return {key, title, help, width, format, text};
 }
 
-export const kColumns: Record<Tab, Column[]> = {
+const kColumns: Record<Tab, Column[]> = {
   operators: [
     column('moment', '#', 50, asCount, 'moment: its place in the step'),
     column('name', 'operator', 0, asText, '', true),
@@ -76,14 +78,27 @@ export const kColumns: Record<Tab, Column[]> = {
     column('compute_ns', 'compute', 0, asTime),
     column('copy_ns', 'exposed copies', 0, asTime),
     column('optimizer_ns', 'optimizer', 0, asTime),
+    {...column('network_ns', 'network', 0, asTime,
+               'compute stood still while parts crossed the network'),
+     ranks: true},
+    {...column('late_ns', 'late ranks', 0, asTime,
+               'compute stood still because another rank came late'),
+     ranks: true},
     column('idle_ns', 'idle', 0, asTime),
     column('h2d_bytes', 'to the device', 0, asBytes),
     column('d2h_bytes', 'from it', 0, asBytes),
+    {...column('sent_bytes', 'to ranks', 0, asBytes), ranks: true},
+    {...column('received_bytes', 'from ranks', 0, asBytes), ranks: true},
     column('device_peak_bytes', 'device peak', 0, asBytes),
     column('loss', 'loss', 0,
            (value) => Number.isNaN(value) ? '' : (value as number).toFixed(4)),
   ],
 };
+
+export function columnsOf(tab: Tab, model: Model): Column[] {
+  const several = (model.data.run?.worldSize ?? 1) > 1;
+  return kColumns[tab].filter((c) => several || !c.ranks);
+}
 
 /** The text that a row is searched by; '' where the tab is not searched. */
 export function searchText(tab: Tab, table: Table, row: number): string {

@@ -14,6 +14,12 @@ export interface Run {
   steps: number;
   tokensPerStep: number;
   threads: number;
+  rank: number;
+  /** 1: there is no network. */
+  worldSize: number;
+  host: string;
+  /** By how much times may be off rank 0's. */
+  clockErrorNs: number;
 }
 
 export interface Chunk {
@@ -70,9 +76,13 @@ export interface Step {
   computeNs: number;
   copyNs: number;
   optimizerNs: number;
+  networkNs: number;
+  lateNs: number;
   idleNs: number;
   h2dBytes: number;
   d2hBytes: number;
+  sentBytes: number;
+  receivedBytes: number;
   devicePeakBytes: number;
   loss: number|null;
 }
@@ -93,6 +103,8 @@ export interface Spans {
   because: Int32Array;
   cause: Int32Array;
   note: Int32Array;
+  /** Of a wait for a rank: which. */
+  lateRank: Int32Array;
 }
 
 /** A curve of steps: each point holds until the next. */
@@ -128,9 +140,13 @@ export interface Summary {
   computeNs: number;
   copyNs: number;
   optimizerNs: number;
+  networkNs: number;
+  lateNs: number;
   idleNs: number;
   h2dBytes: number;
   d2hBytes: number;
+  sentBytes: number;
+  receivedBytes: number;
   leastH2dBytes: number;
   predictedStepNs: number;
   predictedPeakBytes: number;
@@ -202,7 +218,15 @@ export interface Comparison {
   notes: string[];
 }
 
+/** One of the ranks whose traces the data hold. */
+export interface RankName {
+  rank: number;
+  host: string;
+}
+
 export interface Loaded {
   views: ViewData[];
+  /** Which may be shown in place of the one in `views`; none: no choice. */
+  ranks: RankName[];
   comparison: Comparison|null;
 }

@@ -86,6 +86,8 @@ function spanDetails(
         `${model.label(cause)} → ${model.laneName(spans.stream[cause]!)}`,
         span(cause), 'show what it waited for'));
   }
+  const late = spans.lateRank[index]!;
+  if (late >= 0) card.row('waited for', `rank ${formatCount(late)}`);
   card.row(
       'from', exactTime(start),
       from === undefined ? null : ` (step + ${formatTime(start - from)})`);

@@ -19,17 +19,20 @@ export interface State {
   query: string;
   /** A column of the tab's table and its direction; null: as they come. */
   sort: {column: string, descending: boolean}|null;
+  /** Of a run on several: whose view is shown. */
+  rank: number;
 }
 
 export function initialState(): State {
   return {
     range: null, selection: null, tab: 'operators', theme: 'auto', query: '',
-    sort: null,
+    sort: null, rank: 0,
   };
 }
 
 export function encodeState(state: State): string {
   const parts: string[] = [];
+  if (state.rank > 0) parts.push(`rank=${state.rank}`);
   if (state.range) {
     parts.push(`t=${Math.round(state.range.start)}~${
         Math.round(state.range.end)}`);
@@ -94,6 +97,8 @@ export function decodeState(hash: string): State {
           column: decodeText(match[1]!), descending: match[2] === 'down',
         };
       }
+    } else if (key === 'rank') {
+      if (/^\d{1,7}$/.test(value)) state.rank = Number(value);
     } else if (key === 'theme') {
       if (value === 'light' || value === 'dark') state.theme = value;
     } else if (key === 'q') {

@@ -1,5 +1,5 @@
 // The bar on top: what is shown, search, theme, help.
-import type {ViewData} from './data';
+import type {RankName, ViewData} from './data';
 import {h, replace} from './dom';
 import {clip, formatBytes, formatCount} from './format';
 import type {Match} from './search';
@@ -13,6 +13,7 @@ export interface HeaderEvents {
   theme: () => void;
   help: () => void;
   copyLink: () => void;
+  rank: (rank: number) => void;
 }
 
 const kShownMatches = 9;
@@ -25,7 +26,9 @@ export class Header {
   private readonly themeButton: HTMLElement;
   readonly copied: HTMLElement;
 
-  constructor(views: ViewData[], private readonly events: HeaderEvents) {
+  constructor(
+      views: ViewData[], ranks: RankName[],
+      private readonly events: HeaderEvents) {
     this.input = h('input', {
       type: 'search', placeholder: 'operator or parameter  ( / )',
       'aria-label': 'Search operators and parameters', spellcheck: 'false',
@@ -65,6 +68,7 @@ export class Header {
         'header', {}, h('b', {class: 'brand'}, 'castor', h('i', {}, 'trace')),
         h('div', {class: 'runs'}, ...views.map(
             (view, i) => runTitle(view, views.length > 1 ? 'AB'[i]! : ''))),
+        ranks.length > 1 ? rankChooser(views[0]!, ranks, events.rank) : null,
         box, this.copied, this.themeButton,
         h('button', {
           type: 'button', title: 'keys (?)', 'aria-label': 'help',
@@ -124,12 +128,28 @@ export class Header {
   }
 }
 
+function rankChooser(
+    view: ViewData, ranks: RankName[], choose: (rank: number) => void):
+    HTMLElement {
+  const shown = view.run?.rank ?? 0;
+  const select = h(
+      'select', {
+        class: 'ranks', 'aria-label': 'Rank', title: 'whose view is shown',
+        change: () => choose(Number(select.value)),
+      },
+      ...ranks.map(({rank, host}) => h(
+          'option', {value: String(rank), selected: rank === shown},
+          `rank ${rank}${host ? ` on ${clip(host, 40)}` : ''}`)));
+  return select;
+}
+
 function runTitle(view: ViewData, letter: string): HTMLElement {
   const {run, source, status} = view;
   const facts = run ? [
     run.title, `${run.device} device`, `policy ${run.policy}`,
     run.deviceBudgetBytes === null ? 'no budget' :
                                      formatBytes(run.deviceBudgetBytes),
+    run.worldSize > 1 ? `rank ${run.rank} of ${formatCount(run.worldSize)}` : '',
     run.tokensPerStep > 0 ? `${formatCount(run.tokensPerStep)} tokens a step` :
                             '',
   ].filter((fact) => fact !== '').map((fact) => clip(fact, 120)) : [];

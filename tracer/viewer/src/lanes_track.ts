@@ -9,7 +9,7 @@ import {type Box, type Frame, drawSteps, kFont, kGutter, within} from './track';
 /** Colours of all work, in the order of their classes when merged. */
 const kClasses = [
   'wait', 'forward', 'backward', 'optimizer', 'fetch', 'copy_back', 'reduce',
-  'update', 'clip', 'input', 'move', 'other',
+  'update', 'clip', 'input', 'move', 'gather', 'exchange', 'other',
 ];
 const kClassOf = new Map(kClasses.map((name, i) => [name, i]));
 

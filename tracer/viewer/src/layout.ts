@@ -23,10 +23,24 @@ function letter(views: ViewData[], index: number): string {
   return views.length > 1 ? `${'AB'[index]}: ` : '';
 }
 
-function banners(views: ViewData[], timed: boolean): HTMLElement[] {
+/** What is said where not all ranks are there. */
+function missing({views, ranks, comparison}: Loaded): string {
+  const run = views[0]!.run;
+  if (comparison || !run || run.worldSize <= Math.max(1, ranks.length)) {
+    return '';
+  }
+  const here = ranks.length > 1 ? `${ranks.length} ranks` : `rank ${run.rank}`;
+  return `Of ${run.worldSize} ranks this trace holds ${
+      here}: while a run goes on, and after one that was killed, the others' ` +
+      'traces lie beside it in files of their own, where they can be reached.';
+}
+
+function banners(loaded: Loaded, timed: boolean): HTMLElement[] {
+  const {views} = loaded;
   const banner = (text: string) =>
       h('div', {class: 'banner', role: 'alert'}, text);
-  return views.flatMap((view, i) => {
+  const ranks = missing(loaded);
+  return (ranks ? [banner(ranks)] : []).concat(views.flatMap((view, i) => {
     const who = letter(views, i);
     if (view.truncated) {
       return [banner(`${who}This trace is cut off: ${view.message ||
@@ -36,7 +50,7 @@ function banners(views: ViewData[], timed: boolean): HTMLElement[] {
     return view.message && !view.refusal && timed ?
         [banner(`${who}${view.status}: ${view.message}`)] :
         [];
-  });
+  }));
 }
 
 function nothing(view: ViewData): HTMLElement {
@@ -74,8 +88,9 @@ function splitter(tables: HTMLElement): HTMLElement {
   return bar;
 }
 
-export function layout({views, comparison}: Loaded, models: Model[],
-                       parts: Parts): HTMLElement[] {
+export function layout(
+    loaded: Loaded, models: Model[], parts: Parts): HTMLElement[] {
+  const {views, comparison} = loaded;
   const facts = h('div', {class: 'facts'});
   if (comparison && views.length > 1) {
     facts.append(comparisonPanel(comparison, views));
@@ -102,7 +117,7 @@ export function layout({views, comparison}: Loaded, models: Model[],
       (model) => kTabs.some((tab) => model.data.tables[tab].rows > 0));
   if (rows) main.append(splitter(parts.tables), parts.tables);
   return [
-    parts.header, ...banners(views, timed),
+    parts.header, ...banners(loaded, timed),
     h('div', {class: 'middle'}, main, parts.side), parts.tip, parts.help,
   ];
 }

@@ -9,6 +9,7 @@ import {App} from './app';
 import {DataError} from './data';
 import {h} from './dom';
 import {clip} from './format';
+import {decodeState} from './hash';
 import {applyTheme} from './palette';
 import {parse} from './parse';
 
@@ -50,7 +51,8 @@ async function start(): Promise<void> {
   const root = h('div', {id: 'page'}, h('p', {class: 'hint'}, 'loading'));
   document.body.append(root);
   try {
-    const loaded = parse(await loadText());
+    const {rank} = decodeState(location.hash);
+    const loaded = parse(await loadText(), rank);
     // The text is not needed twice.
     document.getElementById('castor-data')?.replaceChildren();
     const names = loaded.views.map((view) => clip(view.source, 80));

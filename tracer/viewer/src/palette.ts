@@ -20,6 +20,7 @@ const kKnownStates = new Set([
 ]);
 const kKnownKinds = new Set([
   'wait', 'fetch', 'copy_back', 'reduce', 'update', 'clip', 'input', 'move',
+  'gather', 'exchange',
 ]);
 
 /** The name of a kind's colour in palette.css. */

@@ -12,25 +12,43 @@ export const kViewVersion = 1;
 /** No index in a view is larger. */
 const kAnyIndex = 2 ** 31 - 1;
 
-export function parse(text: string): Loaded {
+/** Of several ranks' views the one of `rank`, or the first. */
+export function parse(text: string, rank = 0): Loaded {
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch (error) {
     throw new DataError(`the data is not JSON: ${(error as Error).message}`);
   }
-  return parseLoaded(json);
+  return parseLoaded(json, rank);
 }
 
-export function parseLoaded(json: unknown): Loaded {
+export function parseLoaded(json: unknown, rank = 0): Loaded {
   const root = new Reader(json, '');
+  if (root.at('ranks').flag()) return parseRanks(root.at('views'), rank);
   const views = root.at('views').each(parseView);
   if (views.length === 0 || views.length > 2) {
     throw new DataError(`the data holds ${views.length} views, not 1 or 2`);
   }
   const comparison = root.at('comparison');
-  return {views, comparison: comparison.absent ? null :
+  return {views, ranks: [], comparison: comparison.absent ? null :
                                                  parseComparison(comparison)};
+}
+
+/** Others than the one that is shown are not looked at. */
+function parseRanks(from: Reader, rank: number): Loaded {
+  const ranks = from.each((view) => {
+    const run = view.at('run');
+    return run.absent ?
+        {rank: 0, host: ''} :
+        {rank: run.at('rank').number(), host: run.at('host').text()};
+  });
+  const chosen = Math.max(0, ranks.findIndex((known) => known.rank === rank));
+  const views = from.each(
+      (view, i) => i === chosen ? parseView(view) : null);
+  const view = views[chosen];
+  if (!view) throw new DataError('the data holds no view of any rank');
+  return {views: [view], ranks, comparison: null};
 }
 
 function parseComparison(from: Reader): Comparison {
@@ -97,6 +115,9 @@ function parseRun(from: Reader): ViewData['run'] {
     steps: from.at('steps').number(),
     tokensPerStep: from.at('tokens_per_step').number(),
     threads: from.at('threads').number(),
+    rank: from.at('rank').number(),
+    worldSize: from.at('world_size').number(1), host: from.at('host').text(),
+    clockErrorNs: from.at('clock_error_ns').number(),
   };
 }
 
@@ -159,8 +180,10 @@ function parseStep(from: Reader, plans: number): Step {
     step: number('step'), plan: plan >= 0 && plan < plans ? plan : -1, start,
     end: Math.max(start, number('end_ns')), whole: from.at('whole').flag(),
     computeNs: number('compute_ns'), copyNs: number('copy_ns'),
-    optimizerNs: number('optimizer_ns'), idleNs: number('idle_ns'),
+    optimizerNs: number('optimizer_ns'), networkNs: number('network_ns'),
+    lateNs: number('late_ns'), idleNs: number('idle_ns'),
     h2dBytes: number('h2d_bytes'), d2hBytes: number('d2h_bytes'),
+    sentBytes: number('sent_bytes'), receivedBytes: number('received_bytes'),
     devicePeakBytes: number('device_peak_bytes'),
     loss: from.at('loss').numberOrNull(),
   };
@@ -202,6 +225,7 @@ function parseSpans(
     because: from.indices('because', count, kAnyIndex),
     cause: from.indices('cause', count, count),
     note: from.indices('note', count, limit.strings),
+    lateRank: from.indices('late_rank', count, kAnyIndex),
   };
 }
 
@@ -299,6 +323,10 @@ function stepTable(steps: Step[]): Table {
       compute_ns: column((s) => s.computeNs),
       copy_ns: column((s) => s.copyNs),
       optimizer_ns: column((s) => s.optimizerNs),
+      network_ns: column((s) => s.networkNs),
+      late_ns: column((s) => s.lateNs),
+      sent_bytes: column((s) => s.sentBytes),
+      received_bytes: column((s) => s.receivedBytes),
       idle_ns: column((s) => s.idleNs), h2d_bytes: column((s) => s.h2dBytes),
       d2h_bytes: column((s) => s.d2hBytes),
       device_peak_bytes: column((s) => s.devicePeakBytes),
@@ -314,8 +342,10 @@ function parseSummary(from: Reader): ViewData['summary'] {
   return {
     steps: number('steps'), stepNs: number('step_ns'),
     computeNs: number('compute_ns'), copyNs: number('copy_ns'),
-    optimizerNs: number('optimizer_ns'), idleNs: number('idle_ns'),
+    optimizerNs: number('optimizer_ns'), networkNs: number('network_ns'),
+    lateNs: number('late_ns'), idleNs: number('idle_ns'),
     h2dBytes: number('h2d_bytes'), d2hBytes: number('d2h_bytes'),
+    sentBytes: number('sent_bytes'), receivedBytes: number('received_bytes'),
     leastH2dBytes: number('least_h2d_bytes'),
     predictedStepNs: number('predicted_step_ns'),
     predictedPeakBytes: number('predicted_peak_bytes'),

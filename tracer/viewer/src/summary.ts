@@ -6,7 +6,10 @@ import {
   formatAs, formatBytes, formatChange, formatCount, formatShare, formatTime,
 } from './format';
 
-const kParts = [
+const kParts: {
+  name: string, color: string, help: string, ranks?: boolean,
+  key: 'computeNs'|'copyNs'|'optimizerNs'|'networkNs'|'lateNs'|'idleNs',
+}[] = [
   {name: 'compute', color: 'backward', key: 'computeNs', help: ''},
   {
     name: 'exposed copies', color: 'fetch', key: 'copyNs',
@@ -16,8 +19,16 @@ const kParts = [
     name: 'optimizer', color: 'update', key: 'optimizerNs',
     help: 'compute stood still while the host reduced or updated',
   },
+  {
+    name: 'network', color: 'exchange', key: 'networkNs', ranks: true,
+    help: 'compute stood still while parts crossed the network',
+  },
+  {
+    name: 'late ranks', color: 'wait', key: 'lateNs', ranks: true,
+    help: 'compute stood still because another rank came late',
+  },
   {name: 'idle', color: 'other', key: 'idleNs', help: 'none of these'},
-] as const;
+];
 
 function bar(value: number, whole: number, color: string): HTMLElement {
   const part = h('span', {class: 'part'});
@@ -41,7 +52,9 @@ export function summaryPanel(
     summary: Summary, run: Run|null, heading = 'Summary'): HTMLElement {
   const split = h('div', {class: 'split', 'aria-hidden': 'true'});
   const lines: HTMLElement[] = [];
-  for (const {name, color, key, help} of kParts) {
+  const several = (run?.worldSize ?? 1) > 1;
+  for (const {name, color, key, help, ranks} of kParts) {
+    if (ranks && !several) continue;
     const value = summary[key];
     split.append(bar(value, summary.stepNs, color));
     lines.push(line(
@@ -73,6 +86,10 @@ export function summaryPanel(
       line('to the device', formatBytes(h2dBytes), moved),
       line('the least', formatBytes(leastH2dBytes), 'that any plan moves'),
       line('from it', formatBytes(summary.d2hBytes), 'a step'),
+      several ? line('to other ranks', formatBytes(summary.sentBytes),
+                     'a step') : null,
+      several ? line('from them', formatBytes(summary.receivedBytes),
+                     'a step') : null,
       h('div', {class: 'gap'}),
       line('device peak', formatBytes(summary.devicePeakBytes),
            deviceBudgetBytes === null ? 'no budget' :

@@ -1,6 +1,6 @@
 // The tables below the pictures: sortable, as long as need be (only the rows in
 // sight are in the document), a row leads to what it is about.
-import {type Column, kColumns} from './columns';
+import {type Column, columnsOf} from './columns';
 import {h} from './dom';
 import {clip, formatCount} from './format';
 import {kTabs, type Tab} from './hash';
@@ -124,8 +124,8 @@ export class Tables {
         .join(' ');
   }
 
-  private showHead({tab, sort}: TableState): void {
-    const columns = kColumns[tab];
+  private showHead({tab, sort, model}: TableState): void {
+    const columns = columnsOf(tab, model);
     const focused = (document.activeElement as HTMLElement|null)
                         ?.dataset['column'];
     this.head.style.gridTemplateColumns = this.template(columns);
@@ -161,7 +161,7 @@ export class Tables {
     if (!state) return;
     const {model, tab} = state;
     const table = model.data.tables[tab];
-    const columns = kColumns[tab];
+    const columns = columnsOf(tab, model);
     const template = this.template(columns);
     // Even, for the stripes of even rows.
     const first = Math.max(

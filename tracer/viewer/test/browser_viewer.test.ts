@@ -333,3 +333,64 @@ describe('Hostile names', () => {
     }
   });
 });
+
+describe('Ranks', () => {
+  const ranks = fixtures.makeRanks();
+  const rankOf = (page: Opened['page']) => page.evaluate(
+      () => window.castorViewer!.models[0]!.data.run!.rank);
+
+  it('are chosen by name, and the link keeps the choice', () => using(
+       ranks, 'tab=steps', async ({page}) => {
+         assert.equal(await rankOf(page), 0);
+         assert.deepEqual(
+             await page.$$eval('.ranks option', (options) => options.map(
+                 (option) => option.textContent)),
+             ['rank 0 on node-a', 'rank 1 on node-a', 'rank 2 on node-b']);
+         await Promise.all([
+           page.waitForEvent('load'),
+           page.selectOption('.ranks', '2'),
+         ]);
+         await page.waitForFunction(() => window.castorViewer);
+         await settle(page);
+         assert.equal(await rankOf(page), 2);
+         assert.match(page.url(), /rank=2/);
+         // The tab is the same, with this rank's steps.
+         assert.equal((await tableRows(page)).length, 5);
+         assert.equal(await page.$eval(
+             '.ranks', (select) => (select as HTMLSelectElement).value), '2');
+       }));
+
+  it('show their network, and for whom they waited', () => using(
+       ranks, 'rank=1&tab=steps', async ({page}) => {
+         assert.equal(await rankOf(page), 1);
+         const head = await page.$$eval(
+             '.tables [role=columnheader]',
+             (cells) => cells.map((cell) => cell.textContent ?? ''));
+         assert.ok(head.some((text) => text.startsWith('late ranks')));
+         const summary = await textOf(page, '.summary');
+         assert.match(summary, /late ranks\s*2.00 ms/);
+         assert.match(summary, /to other ranks\s*8.00 KiB/);
+         // The wait on the network's lane says which rank came late.
+         await page.evaluate(() => {
+           const app = window.castorViewer!;
+           const index = app.model.data.spans.lateRank.indexOf(2);
+           app.select({kind: 'span', view: 0, index}, true);
+         });
+         await settle(page);
+         const details = await textOf(page, '.details');
+         assert.match(details, /wait for rank 2/);
+         assert.match(details, /Rank 2 came 2.00 ms later/);
+       }));
+
+  it('are missed where a killed run left them elsewhere', () => using(
+       {views: [ranks.views[0]]}, '', async ({page}) => {
+         assert.match(await textOf(page, '.banner'),
+                      /Of 3 ranks this trace holds rank 0/);
+         assert.equal(await page.$('.ranks'), null);
+       }));
+
+  it('are no word on one rank', () => using(normal, '', async ({page}) => {
+       assert.equal(await page.$('.ranks'), null);
+       assert.doesNotMatch(await textOf(page, '.summary'), /late ranks/);
+     }));
+});

@@ -139,3 +139,46 @@ export function makeComparison(): any {
     },
   };
 }
+
+/** A run on three ranks, of which rank 2 is late. */
+export function makeRanks(): any {
+  const views = ['node-a', 'node-a', 'node-b'].map((host, rank) => {
+    // Each rank's own length, so that views can be told apart.
+    const view = makeView({steps: 3 + rank});
+    view.run = {...view.run, rank, world_size: 3, host, clock_error_ns: 900};
+    view.streams.push({name: 'network', label: 'network'});
+    const lane = view.streams.length - 1;
+    const {spans, strings, steps, kinds} = view;
+    const [label, waits, note] = ['gather chunk 1', 'wait for rank 2',
+      'Rank 2 came 2.00 ms later than this rank to the gather of chunk 1.']
+        .map((text) => strings.push(text) - 1);
+    const end = steps[steps.length - 1].end_ns;
+    spans.late_rank = spans.start.map(() => -1);
+    // Last, so that they come last by start too.
+    const add = (kind: number, from: number, to: number, text: number,
+                 late: number) => {
+      const values: any = {
+        stream: lane, kind, step: 0, moment: 0, chunk: 1, start: from, end: to,
+        label: text, bytes: kind < 0 ? 0 : 4096, because: -1, cause: -1,
+        note: kind < 0 ? note : -1, late_rank: late,
+      };
+      for (const key of Object.keys(values)) {
+        spans[key].push(values[key]);
+      }
+    };
+    if (rank < 2) add(-1, end, end + 2_000_000, waits!, 2);
+    add(kinds.indexOf('gather'), end + 2_000_000, end + 2_500_000, label!, -1);
+    for (const step of steps) {
+      Object.assign(step, {
+        network_ns: 500_000, late_ns: rank < 2 ? 2_000_000 : 0,
+        sent_bytes: 8192, received_bytes: 4096,
+      });
+    }
+    Object.assign(view.summary, {
+      network_ns: 500_000, late_ns: rank < 2 ? 2_000_000 : 0, sent_bytes: 8192,
+      received_bytes: 4096,
+    });
+    return view;
+  });
+  return {views, ranks: true};
+}

@@ -51,7 +51,7 @@ export interface Op {
 
 export const kKinds = [
   'other', 'operator', 'fetch', 'copy_back', 'reduce', 'update', 'clip',
-  'input', 'move',
+  'input', 'move', 'gather', 'exchange',
 ];
 export const kStates = [
   {name: 'arriving', tier: 'device'}, {name: 'hold', tier: 'device'},

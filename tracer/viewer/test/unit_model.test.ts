@@ -406,3 +406,41 @@ describe('Ticks', () => {
     assert.deepEqual(byteTicks(NaN, 4), []);
   });
 });
+
+describe('Ranks', () => {
+  const data = fixtures.makeRanks();
+
+  it('are read one at a time, and named all', () => {
+    const second = parseLoaded(data, 1);
+    assert.deepEqual(second.ranks.map(({rank, host}) => [rank, host]),
+                     [[0, 'node-a'], [1, 'node-a'], [2, 'node-b']]);
+    assert.equal(second.views.length, 1);
+    const view = second.views[0]!;
+    assert.equal(view.run!.rank, 1);
+    assert.equal(view.run!.worldSize, 3);
+    assert.equal(view.steps.length, 4);
+    assert.equal(view.steps[0]!.lateNs, 2_000_000);
+    assert.equal(view.tables.steps.columns['sent_bytes']![0], 8192);
+    const {lateRank, kind} = view.spans;
+    const late = lateRank.indexOf(2);
+    assert.ok(late >= 0);
+    assert.equal(kind[late], -1);
+    // One that is not there: the first.
+    assert.equal(parseLoaded(data, 9).views[0]!.run!.rank, 0);
+  });
+
+  it('are in the link', () => {
+    const state: State = {...initialState(), rank: 2};
+    assert.equal(encodeState(state), 'rank=2');
+    assert.deepEqual(decodeState('#rank=2'), state);
+    assert.equal(decodeState('#rank=-1').rank, 0);
+    assert.equal(decodeState('#rank=x').rank, 0);
+  });
+
+  it('are none where one rank ran', () => {
+    const loaded = parseLoaded({views: [fixtures.makeView()]});
+    assert.deepEqual(loaded.ranks, []);
+    assert.equal(loaded.views[0]!.run!.worldSize, 1);
+    assert.equal(loaded.views[0]!.spans.lateRank[0], -1);
+  });
+});

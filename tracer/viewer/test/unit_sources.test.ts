@@ -118,6 +118,7 @@ for (const dark of [false, true]) {
       compute: ['forward', 'backward', 'optimizer', 'wait', 'faint'],
       copies: ['fetch', 'copy_back', 'wait', 'faint'],
       host: ['reduce', 'update', 'wait', 'faint'],
+      network: ['gather', 'exchange', 'wait', 'faint'],
       states: ['arriving', 'hold', 'compute', 'gradients', 'leaving'].map(
           (name) => `state-${name}`).concat('panel'),
       'states on the host': ['state-reducing', 'state-updating', 'panel'],

@@ -1,0 +1,106 @@
+#include "cli/rank_report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/median.h"
+#include "base/status_macros.h"
+
+namespace castor::cli {
+namespace {
+
+// As it crosses the network, followed by the seconds for each late rank.
+struct Row {
+  int64_t device_peak_bytes;
+  int64_t host_peak_bytes;
+  int64_t sent_bytes_per_step;
+  int64_t received_bytes_per_step;
+  double wait_seconds;
+  char host[64];
+};
+
+std::string HostName() {
+  char name[sizeof(Row::host)] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
+}  // namespace
+
+RankFigures FiguresOf(int64_t rank, int64_t world_size,
+                      const RunReport& report) {
+  RankFigures figures = {.rank = rank,
+                         .host = HostName(),
+                         .device_peak_bytes = report.device_peak_bytes,
+                         .host_peak_bytes = report.host_peak_bytes};
+  figures.late_rank_seconds.resize(world_size);
+  const bool any_steady =
+      std::any_of(report.steps.begin(), report.steps.end(),
+                  [](const StepReport& step) { return !step.warmup; });
+  std::vector<int64_t> sent, received;
+  for (const StepReport& step : report.steps) {
+    figures.network_wait_seconds += step.network_wait_seconds;
+    const size_t known = std::min<size_t>(step.late_rank_seconds.size(),
+                                          figures.late_rank_seconds.size());
+    for (size_t i = 0; i < known; ++i) {
+      figures.late_rank_seconds[i] += step.late_rank_seconds[i];
+    }
+    if (any_steady && step.warmup) continue;
+    sent.push_back(step.network_sent_bytes);
+    received.push_back(step.network_received_bytes);
+  }
+  figures.sent_bytes_per_step = Median(sent);
+  figures.received_bytes_per_step = Median(received);
+  return figures;
+}
+
+absl::Status MergeReports(Communicator& ranks, RunReport* report) {
+  const int world_size = ranks.world_size();
+  const RankFigures own = FiguresOf(ranks.rank(), world_size, *report);
+  const int64_t late_bytes = world_size * static_cast<int64_t>(sizeof(double));
+  const int64_t bytes = static_cast<int64_t>(sizeof(Row)) + late_bytes;
+  std::vector<char> all(world_size * bytes);
+  Row row = {.device_peak_bytes = own.device_peak_bytes,
+             .host_peak_bytes = own.host_peak_bytes,
+             .sent_bytes_per_step = own.sent_bytes_per_step,
+             .received_bytes_per_step = own.received_bytes_per_step,
+             .wait_seconds = own.network_wait_seconds,
+             .host = {}};
+  std::memcpy(row.host, own.host.data(),
+              std::min(own.host.size(), sizeof(row.host) - 1));
+  char* const mine = all.data() + ranks.rank() * bytes;
+  std::memcpy(mine, &row, sizeof(row));
+  std::memcpy(mine + sizeof(row), own.late_rank_seconds.data(), late_bytes);
+  CASTOR_ASSIGN_OR_RETURN(
+      const Fence gathered,
+      ranks.AllGather("reports", 0, mine, all.data(), bytes));
+  CASTOR_RETURN_IF_ERROR(ranks.device().Synchronize(gathered));
+
+  report->world_size = world_size;
+  report->ranks.clear();
+  for (int rank = 0; rank < world_size; ++rank) {
+    const char* const theirs = all.data() + rank * bytes;
+    std::memcpy(&row, theirs, sizeof(row));
+    row.host[sizeof(row.host) - 1] = '\0';
+    RankFigures& figures = report->ranks.emplace_back(
+        RankFigures{.rank = rank,
+                    .host = row.host,
+                    .device_peak_bytes = row.device_peak_bytes,
+                    .host_peak_bytes = row.host_peak_bytes,
+                    .sent_bytes_per_step = row.sent_bytes_per_step,
+                    .received_bytes_per_step = row.received_bytes_per_step,
+                    .network_wait_seconds = row.wait_seconds});
+    figures.late_rank_seconds.resize(world_size);
+    std::memcpy(figures.late_rank_seconds.data(), theirs + sizeof(row),
+                late_bytes);
+    report->device_peak_bytes =
+        std::max(report->device_peak_bytes, row.device_peak_bytes);
+    report->host_peak_bytes =
+        std::max(report->host_peak_bytes, row.host_peak_bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace castor::cli
