@@ -18,6 +18,7 @@
 #include "cli/memory_picture.h"
 #include "cli/output_file.h"
 #include "cli/placement.h"
+#include "cli/rank_report.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
 #include "cli/run_trace.h"
@@ -163,6 +164,7 @@ absl::Status TrainRun::Begin() {
     std::printf("note: %s\n", note.c_str());
   }
   report_.device_budget_bytes = admission.device_arena_bytes;
+  if (ranks_ != nullptr) report_.world_size = ranks_->world_size();
 
   if (arguments_.resume.empty()) {
     CASTOR_RETURN_IF_ERROR(session_.Initialize());
@@ -174,7 +176,7 @@ absl::Status TrainRun::Begin() {
         live_, LiveRun::Create(arguments_.live, DescribeRun(config_),
                                &session_.trainer()));
   }
-  if (!arguments_.trace_path.empty() && first_) {
+  if (!arguments_.trace_path.empty()) {
     CASTOR_ASSIGN_OR_RETURN(
         const TraceWindow window,
         WindowOf(arguments_.trace_steps, session_.trainer().step() + 1,
@@ -329,6 +331,9 @@ absl::Status TrainRun::End() {
   std::fputs(MemoryPicture(*trainer.training_plan(), trainer.training_request())
                  .c_str(),
              stdout);
+  if (ranks_ != nullptr) {
+    CASTOR_RETURN_IF_ERROR(MergeReports(*ranks_, &report_));
+  }
   std::fputs(FinalTable(config_, trainer.admission(), report_).c_str(), stdout);
   if (saved_step_ >= 0 && !config_.checkpoint.dir.empty()) {
     std::printf("  %-26s %s\n", "checkpoint",
@@ -336,11 +341,16 @@ absl::Status TrainRun::End() {
   }
   if (trace_ != nullptr) {
     trace_->Finish(trainer.stopping() ? "interrupted" : "finished", "");
+    const absl::Status merged = trace_->Merge();
     std::printf("  %-26s %s\n", "trace", arguments_.trace_path.c_str());
     // The model is trained all the same.
     if (!trace_->status().ok()) {
       std::fprintf(stderr, "castor: the trace is not complete: %s\n",
                    std::string(trace_->status().message()).c_str());
+    } else if (!merged.ok() && first_) {
+      std::fprintf(stderr,
+                   "castor: the ranks' traces stay in files of their own: %s\n",
+                   std::string(merged.message()).c_str());
     }
   }
   if (!arguments_.summary_path.empty() && first_) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "tests/cli/cli_test_base.h"
+#include "tracer/rank_traces.h"
 
 namespace castor::testing {
 namespace {
@@ -69,6 +71,43 @@ TEST_F(SeveralRanks, GiveTheCurveAndTheBitsOfOneRank) {
     EXPECT_EQ(several["evaluations"], one["evaluations"]) << ranks;
     EXPECT_EQ(several["parameters_sha256"], one["parameters_sha256"]) << ranks;
     EXPECT_LT(several["device_peak_bytes"], one["device_peak_bytes"]) << ranks;
+  }
+}
+
+TEST_F(SeveralRanks, TraceAndReportEachOne) {
+  const Json summary = Summary(3,
+                               [] {
+                                 Json config = Config();
+                                 config["train_batch_size"] = 6;
+                                 return config;
+                               }(),
+                               {"--trace", "run.trace"});
+  EXPECT_EQ(summary["world_size"], 3);
+  ASSERT_EQ(summary["ranks"].size(), 3u);
+  int64_t peak = 0, sent = 0, received = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const Json& own = summary["ranks"][rank];
+    EXPECT_EQ(own["rank"], rank);
+    EXPECT_FALSE(own["host"].get<std::string>().empty());
+    EXPECT_EQ(own["network_wait_seconds_by_late_rank"].size(), 3u);
+    peak = std::max(peak, own["device_peak_bytes"].get<int64_t>());
+    sent += own["network_sent_bytes_per_step"].get<int64_t>();
+    received += own["network_received_bytes_per_step"].get<int64_t>();
+  }
+  EXPECT_EQ(summary["device_peak_bytes"], peak);
+  EXPECT_GT(sent, 0);
+  EXPECT_EQ(sent, received);
+  EXPECT_EQ(summary["network_bytes_per_step"], sent);
+  const auto traces = ReadRanksOfFile(Path("run.trace"));
+  ASSERT_TRUE(traces.ok()) << traces.status();
+  ASSERT_EQ(traces->size(), 3u);
+  for (int rank = 0; rank < 3; ++rank) {
+    const TraceContents& trace = (*traces)[rank];
+    EXPECT_EQ(trace.run->rank, rank);
+    EXPECT_EQ(trace.end->status, "finished");
+    EXPECT_FALSE(trace.networks.empty());
+    EXPECT_FALSE(std::filesystem::exists(
+        Path("run.trace.rank-" + std::to_string(rank))));
   }
 }
 
@@ -132,7 +171,8 @@ TEST_F(SeveralRanks, AllEndWhenOneIsKilled) {
   config["steps"] = 100'000;
   WriteConfig(config);
   for (const int victim : {1, 0}) {
-    CastorProcess process({"train", "run.json"}, directory(), 2);
+    CastorProcess process({"train", "run.json", "--trace", "run.trace"},
+                          directory(), 2);
     ASSERT_TRUE(process.WaitForOutput("\nstep 5/"));
     const auto pids = process.RankPids();
     ASSERT_EQ(pids.size(), 2u);
@@ -143,6 +183,13 @@ TEST_F(SeveralRanks, AllEndWhenOneIsKilled) {
                                   HasSubstr("died")));
     for (const auto& [rank, pid] : pids) {
       EXPECT_TRUE(EndsWithin10s(pid)) << "rank " << rank;
+    }
+    // Each rank's trace is there up to its end.
+    const auto traces = ReadRankTraces(Path("run.trace"));
+    ASSERT_TRUE(traces.ok()) << traces.status();
+    ASSERT_EQ(traces->size(), 2u);
+    for (const TraceContents& trace : *traces) {
+      EXPECT_GE(trace.results.size(), 2u) << trace.run->rank;
     }
   }
 }

@@ -215,3 +215,58 @@ describe('The page of an odd trace', () => {
     await close(opened);
   });
 });
+
+describe('The page of a run on two ranks', () => {
+  it('shows each rank by its own lines, on one clock', async () => {
+    run(0, 'launch', '--nproc', '2', 'run.json', '--trace', 'ranks.trace');
+    const merged = readFileSync(at('ranks.trace'), 'utf8');
+    const parts = merged.split(/^(?=\{"format")/m);
+    assert.equal(parts.length, 2);
+    for (const [rank, part] of parts.entries()) {
+      const opened = await page('ranks.trace', rank > 0 ? `rank=${rank}` : '');
+      const works = linesOf(part, 'work');
+      const networks = linesOf(part, 'network');
+      assert.ok(networks.length > 0);
+      const {work} = await counts(opened);
+      assert.equal(work, works.length);
+      const seen = await opened.page.evaluate(() => {
+        const {run, spans, kinds, streams} = window.castorViewer!.models[0]!
+            .data;
+        const lanes = streams.map((stream) => stream.name);
+        return {
+          rank: run!.rank, error: run!.clockErrorNs,
+          kinds: [...spans.kind].filter(
+              (kind, i) => kind >= 0 &&
+                  lanes[spans.stream[i]!] === 'network')
+              .map((kind) => kinds[kind]!),
+          late: [...spans.lateRank].filter((late) => late >= 0).length,
+          start: Math.min(...spans.start),
+        };
+      });
+      assert.equal(seen.rank, rank);
+      assert.equal(seen.kinds.length, networks.length);
+      const named = new Set(seen.kinds);
+      assert.ok(named.has('gather') && named.has('exchange'));
+      // Ranks that came late, as the lines have it: who, and for how long.
+      const startOf = new Map(
+          works.map((line) => [`${line[1]} ${line[2]}`, line[7]]));
+      const late = networks.filter(
+          (line) => line[5] !== rank &&
+              line[6] > startOf.get(`${line[1]} ${line[2]}`)!);
+      assert.equal(seen.late, late.length);
+      // Times have moved by what the clocks say.
+      const clocks = part.split('\n').filter(
+          (line) => line.startsWith('{"type":"clock"'))
+          .map((line) => JSON.parse(line));
+      assert.equal(clocks.length, 2);
+      assert.equal(seen.error,
+                   Math.max(...clocks.map((clock) => clock.error_ns)));
+      const first = Math.min(...works.concat(linesOf(part, 'wait')).map(
+          (line) => line[7]));
+      const offsets = clocks.map((clock) => clock.offset_ns);
+      assert.ok(seen.start - first >= Math.min(...offsets) - 1);
+      assert.ok(seen.start - first <= Math.max(...offsets) + 1);
+      await close(opened);
+    }
+  });
+});
