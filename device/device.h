@@ -29,10 +29,14 @@
 
 namespace castor {
 
+struct GpuContext;  // device/gpu_context.h
+
 // Handed to a piece of work when its stream reaches it. On the host, `pool` is
-// the stream's own threads.
+// the stream's own threads. On a GPU's stream the work queues kernels through
+// `gpu`, which is null everywhere else.
 struct ExecContext {
   ThreadPool* pool = nullptr;
+  const GpuContext* gpu = nullptr;
 };
 
 // A piece of work. Must not block on other work. An error stops its stream.

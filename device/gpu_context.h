@@ -1,0 +1,47 @@
+// What a piece of work finds when it runs on a GPU's stream.
+//
+// A Work on such a stream runs on the stream's launching thread: it queues
+// kernels on `stream` and returns. It neither waits for them nor reads or
+// writes device memory itself.
+//
+// No header of CUDA is included here, so that all layers may pass it on.
+#ifndef CASTOR_DEVICE_GPU_CONTEXT_H_
+#define CASTOR_DEVICE_GPU_CONTEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace castor {
+
+namespace kernels {
+struct GpuKernels;  // kernels/gpu_kernels.h
+}  // namespace kernels
+
+// What a kernel found wrong with its input (an index out of range): a stream
+// has one, in host memory that kernels may write. The first one counts: a
+// thread that takes `code` from 0 by a compare-and-swap fills in the rest. It
+// is looked at when the work is over, and becomes the stream's failure by
+// GpuKernels::describe_fault.
+struct GpuFault {
+  uint32_t code = 0;  // 0: none; else as kernels/ numbers them
+  uint32_t pad = 0;
+  int64_t detail[3] = {};
+};
+
+struct GpuContext {
+  void* stream = nullptr;  // cudaStream_t
+  const kernels::GpuKernels* kernels = nullptr;
+  int multiprocessors = 0;
+  int compute_capability = 0;  // 10 * major + minor: 80, 90
+  int64_t shared_bytes_per_block = 0;  // what a kernel may opt in to
+  GpuFault* fault = nullptr;           // as the GPU sees it
+  // The kernels' own state of this stream (library handles, plans). Empty at
+  // first; whoever needs it fills it. Used by the stream's launching thread
+  // alone; destroyed with the device, after all work is over.
+  std::shared_ptr<void>* library_state = nullptr;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_GPU_CONTEXT_H_
