@@ -6,6 +6,15 @@
 # Without it Bazel's own default serves, unless the home directory cannot be
 # written to (some build machines), where a folder of temporary files does.
 
+# CUDA's libraries, where tools/setup.sh --cuda has put them
+# (third_party/cuda/repository.bzl reads this).
+castor_cuda_folder="$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")"
+castor_cuda_folder+="/.cuda"
+if [[ -z "${CASTOR_CUDA_LIBS:-}" && -e "${castor_cuda_folder}/installed" ]]
+then
+  export CASTOR_CUDA_LIBS="${castor_cuda_folder}"
+fi
+
 castor_bazel_startup=()
 if [[ -n "${CASTOR_BAZEL_OUTPUT_USER_ROOT:-}" ]]; then
   castor_bazel_startup+=(

@@ -2,6 +2,7 @@
 # Installs those packages of tools/packages.txt that are missing, and the npm
 # packages that the trace viewer is built with. Says what it will install;
 # installs nothing when nothing is missing. --tests: also what only tests need.
+# --cuda: also the libraries that a build with CUDA uses.
 #
 # Exit status: 0 ready, 1 the installation failed, 2 it cannot be tried here.
 set -u
@@ -9,6 +10,7 @@ set -u
 readonly kTools="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 readonly kList="${kTools}/packages.txt"
 tests=0
+cuda=0
 
 # Prints the listed packages that are wanted and not installed.
 missing_packages() {
@@ -55,14 +57,51 @@ tracer/viewer/package-lock.json"
   cp "${folder}/package-lock.json" "${done}"
 }
 
+# Installs cuBLAS and cuDNN, as Python packages that hold headers and shared
+# libraries, into .cuda (1.6 GB); not those that the toolkit has. nvcc itself
+# must be there.
+install_cuda_libraries() {
+  local folder="${kTools}/../.cuda" nvcc toolkit missing=() include
+  local done="${folder}/installed"
+  nvcc="$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)"
+  [[ -n "${CUDA_HOME:-}" ]] && nvcc="${CUDA_HOME}/bin/nvcc"
+  [[ -x "${nvcc}" ]] ||
+    die 2 "there is no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda: \
+install NVIDIA's CUDA toolkit, version 13, first"
+  "${nvcc}" --version | grep -q 'release 13\.' ||
+    die 2 "${nvcc} is not of CUDA 13: $("${nvcc}" --version | tail -n 2 | head -n 1)"
+  toolkit="$("${nvcc}" --dryrun -c -x cu /dev/null -o /dev/null 2>&1 |
+    sed -n 's/^#\$ TOP=//p')"
+  include="${toolkit}/include"
+  [[ -e "${include}/cublasLt.h" ]] || missing+=(nvidia-cublas)
+  [[ -e "${include}/cudnn.h" ]] || missing+=(nvidia-cudnn-cu13)
+  [[ -e "${include}/cudnn_frontend.h" ]] || missing+=(nvidia-cudnn-frontend)
+  [[ ${#missing[@]} -eq 0 ]] && return 0
+  [[ "$(cat "${done}" 2>/dev/null)" == "${missing[*]}" ]] && return 0
+  python3 -m pip --version >/dev/null 2>&1 ||
+    die 2 "python3 has no pip, which fetches ${missing[*]}; install the \
+package python3-pip"
+  echo "setup: installing ${missing[*]} into .cuda (up to 1.6 GB)"
+  # In a folder of another name first: half of it must not be taken for all.
+  rm -rf "${folder}" "${folder}.part"
+  python3 -m pip install --quiet --disable-pip-version-check \
+    --root-user-action=ignore --no-deps --no-compile \
+    --target "${folder}.part" "${missing[@]}" </dev/null ||
+    die 1 "pip could not install ${missing[*]}"
+  echo "${missing[*]}" >"${folder}.part/installed"
+  mv "${folder}.part" "${folder}"
+}
+
 for argument in "$@"; do
   case "${argument}" in
     --tests) tests=1 ;;
+    --cuda) cuda=1 ;;
     -h | --help)
-      echo "usage: tools/setup.sh [--tests]"
+      echo "usage: tools/setup.sh [--tests] [--cuda]"
       echo "Installs the Debian packages of tools/packages.txt that are missing,"
       echo "and the npm packages of tracer/viewer/package-lock.json. --tests:"
-      echo "also those that only tests need."
+      echo "also those that only tests need. --cuda: also cuBLAS and cuDNN, into"
+      echo "the folder .cuda, where the CUDA toolkit does not have them."
       exit 0
       ;;
     *) die 2 "unknown argument '${argument}'; see tools/setup.sh --help" ;;
@@ -76,6 +115,7 @@ packages of ${kList}. On another system, install their counterparts by hand."
 mapfile -t missing < <(missing_packages)
 if [[ ${#missing[@]} -eq 0 ]]; then
   install_npm_packages
+  [[ "${cuda}" -eq 0 ]] || install_cuda_libraries
   exit 0
 fi
 
@@ -111,4 +151,5 @@ as_root+=(env DEBIAN_FRONTEND=noninteractive)
 mapfile -t missing < <(missing_packages)
 [[ ${#missing[@]} -eq 0 ]] || die 1 "still missing: ${missing[*]}"
 install_npm_packages
+[[ "${cuda}" -eq 0 ]] || install_cuda_libraries
 echo "setup: done"
