@@ -78,6 +78,11 @@ class Device {
   virtual Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
                      int64_t bytes) = 0;
 
+  // Queues setting `bytes` bytes of the device's memory (of the host's on
+  // kHostCompute) to `value`, and returns at once.
+  virtual Fence Fill(StreamId stream, int64_t tag, void* dst, uint8_t value,
+                     int64_t bytes) = 0;
+
   // What is queued on `stream` from now on starts after `fence` is reached.
   // Returns at once. Time spent waiting is told to the observer under `tag`.
   virtual void Wait(StreamId stream, const Fence& fence, int64_t tag) = 0;

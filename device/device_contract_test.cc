@@ -277,6 +277,20 @@ TEST_P(DeviceContract, CopiesCarryTheirBytes) {
   EXPECT_EQ(sent, got);
 }
 
+TEST_P(DeviceContract, FillsSetTheirBytesAndNoOthers) {
+  constexpr int64_t kBytes = 1'000'003;
+  std::vector<uint8_t> got(kBytes), expected(kBytes, 0x11);
+  std::byte* const memory = device_->memory();
+  device_->Fill(StreamId::kCompute, 0, memory, 0x11, kBytes);
+  device_->Fill(StreamId::kCompute, 0, memory + 77, 0xFF, 123'457);
+  device_->Fill(StreamId::kCompute, 0, memory, 0x22, 0);
+  std::fill_n(expected.begin() + 77, 123'457, 0xFF);
+  device_->Wait(StreamId::kDeviceToHost, device_->NowAll(), 0);
+  device_->Copy(StreamId::kDeviceToHost, 0, got.data(), memory, kBytes);
+  ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  EXPECT_EQ(got, expected);
+}
+
 TEST_P(DeviceContract, StreamKeepsItsFirstFailureAndSkipsWhatFollows) {
   for (StreamId stream : kStreams) {
     auto device = GetParam().create(4096, 0);

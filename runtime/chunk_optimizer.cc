@@ -28,13 +28,14 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
       arena->Allocate(kReservedBytes, Category::kStaging, End::kLow,
                       "optimizer scalars"));
   device->Wait(StreamId::kCompute, arena->WaitToWrite(optimizer->scalars_), 0);
-  const Fence done = device->Enqueue(
+  auto* const scalars =
+      static_cast<std::byte*>(arena->Pointer(optimizer->scalars_));
+  device->Fill(StreamId::kCompute, WorkTag{}.Pack(), scalars, 0,
+               sizeof(DeviceScalars));
+  const Fence done = device->Copy(
       StreamId::kCompute, WorkTag{}.Pack(),
-      [scalars = static_cast<DeviceScalars*>(arena->Pointer(
-           optimizer->scalars_))](const ExecContext&) {
-        *scalars = DeviceScalars{.sum = {}, .gradient_scale = 1};
-        return absl::OkStatus();
-      });
+      scalars + offsetof(DeviceScalars, gradient_scale),
+      &optimizer->host_->no_scale, sizeof(float));
   arena->NoteWrite(optimizer->scalars_, done);
   return optimizer;
 }

@@ -75,6 +75,7 @@ class ChunkOptimizer {
     kernels::ExactSum from_device;
     kernels::ExactSum zero;
     float gradient_scale = 1;
+    float no_scale = 1;
     double norm = 0;
   };
 

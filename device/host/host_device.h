@@ -21,16 +21,12 @@
 #define CASTOR_DEVICE_HOST_HOST_DEVICE_H_
 
 #include <array>
-#include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "device/device.h"
+#include "device/streamed_device.h"
 
 namespace castor {
 
@@ -43,7 +39,7 @@ struct HostDeviceOptions {
   double bus_bytes_per_s = 0;  // per direction; 0: no limit
 };
 
-class HostDevice final : public Device {
+class HostDevice final : public StreamedDevice {
  public:
   // InvalidArgument: a negative or unlimited size, a thread count below 1, a
   // bus speed that is negative or not finite. ResourceExhausted: the system has
@@ -61,54 +57,26 @@ class HostDevice final : public Device {
   std::byte* memory() override { return memory_; }
   int64_t memory_bytes() const override { return options_.memory_bytes; }
 
-  Fence Enqueue(StreamId stream, int64_t tag, Work work) override;
-  Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
-             int64_t bytes) override;
-  void Wait(StreamId stream, const Fence& fence, int64_t tag) override;
-  Fence Now(StreamId stream) const override;
-  bool Reached(const Fence& fence) const override;
-  absl::Status Synchronize(const Fence& fence) override;
-  int64_t NowNs() const override;
-  void SetObserver(DeviceObserver* observer) override {
-    observer_.store(observer);
-  }
-
  private:
-  struct Item;
-  struct Stream;
+  // What a stream's thread keeps between its items.
+  struct Worker {
+    explicit Worker(int threads) : pool(threads) {}
+    ThreadPool pool;
+    int64_t bus_due_ns = 0;  // when the last copy was due
+  };
 
   HostDevice(const HostDeviceOptions& options, std::byte* memory,
              int64_t mapped_bytes);
 
-  Fence Push(StreamId id, Item item);
-  void WorkerLoop(StreamId id);
-  absl::Status RunItem(StreamId id, const Item& item);
-  void CopyOverBus(Stream& stream, const Item& item);
-  // Blocks until the fence is reached; false if it was from the start.
-  bool BlockUntilReached(const Fence& fence);
+  void Handle(StreamId stream, StreamItem& item, int64_t count) override;
+  bool WantsQueuedNs(StreamId stream) const override;
+  absl::Status RunItem(StreamId stream, Worker& worker, StreamItem& item);
+  void CopyOverBus(Worker& worker, const StreamItem& item);
 
   const HostDeviceOptions options_;
   std::byte* const memory_;
   const int64_t mapped_bytes_;
-  std::atomic<DeviceObserver*> observer_{nullptr};
-  std::array<std::unique_ptr<Stream>, kNumStreams> streams_;
-
-  // Threads that sleep until a fence is reached. Each is woken once, when it
-  // is: a wake-up per piece of work would take the processors from the work
-  // itself.
-  struct Sleeper {
-    const Fence* fence;
-    std::condition_variable reached;
-  };
-  // With sleepers_mutex_ held: next_wanted_ from sleepers_, and wakes those whose
-  // fence is reached. Both at once: a count that is found reached here is no
-  // longer wanted, so the worker that reached it may wake nobody.
-  void WakeReached();
-  std::mutex sleepers_mutex_;
-  std::vector<Sleeper*> sleepers_;
-  // By stream: the least count that a sleeper waits for and that was not there
-  // when it was last looked at.
-  std::array<std::atomic<int64_t>, kNumStreams> next_wanted_;
+  std::array<std::unique_ptr<Worker>, kNumStreams> workers_;
 };
 
 }  // namespace castor

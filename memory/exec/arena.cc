@@ -1,7 +1,6 @@
 #include "memory/exec/arena.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -346,12 +345,8 @@ void Arena::Move(int64_t slot, int64_t to) {
 
 Fence Arena::Scribble(int64_t offset, int64_t bytes, const Fence& fence) {
   device_->Wait(StreamId::kCompute, fence, options_.tag);
-  std::byte* const begin = memory_ + offset;
-  return device_->Enqueue(StreamId::kCompute, options_.tag,
-                          [begin, bytes](const ExecContext&) {
-                            std::memset(begin, 0xFF, bytes);
-                            return absl::OkStatus();
-                          });
+  return device_->Fill(StreamId::kCompute, options_.tag, memory_ + offset, 0xFF,
+                       bytes);
 }
 
 void Arena::Account(const Block& block, int sign) {

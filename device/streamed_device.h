@@ -1,0 +1,83 @@
+// What devices have in common: a queue with a thread for each stream, fences as
+// counts of what is over, waits, failures.
+//
+// A device says what its threads do with an item (Handle). One that runs its
+// items itself, on the host, ends them by RunOnHost; another (a GPU's) hands
+// them on and ends them later by Finish.
+//
+// An item is over in this order: the observer was told, the work was destroyed
+// (what it holds may die with its owner), the fence is reached.
+#ifndef CASTOR_DEVICE_STREAMED_DEVICE_H_
+#define CASTOR_DEVICE_STREAMED_DEVICE_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "absl/functional/function_ref.h"
+#include "device/device.h"
+#include "device/fence_board.h"
+#include "device/worker_stream.h"
+
+namespace castor {
+
+class StreamedDevice : public Device {
+ public:
+  Fence Enqueue(StreamId stream, int64_t tag, Work work) final;
+  Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
+             int64_t bytes) final;
+  Fence Fill(StreamId stream, int64_t tag, void* dst, uint8_t value,
+             int64_t bytes) final;
+  void Wait(StreamId stream, const Fence& fence, int64_t tag) final;
+  Fence Now(StreamId stream) const final;
+  bool Reached(const Fence& fence) const final { return over_.Reached(fence); }
+  absl::Status Synchronize(const Fence& fence) final;
+  int64_t NowNs() const final;
+  void SetObserver(DeviceObserver* observer) final {
+    observer_.store(observer);
+  }
+
+ protected:
+  // Of a stream's own thread, in order.
+  virtual void Handle(StreamId stream, StreamItem& item, int64_t count) = 0;
+  // Whether a copy's time of queueing matters.
+  virtual bool WantsQueuedNs(StreamId) const { return false; }
+
+  void StartStreams();
+  // Every destructor of a device calls it first. Returns when all that was
+  // queued was handled.
+  void StopStreams();
+
+  // Runs an item here and now, and ends it. `run` does what is not a wait.
+  // Returns whether a wait took time.
+  bool RunOnHost(StreamId stream, StreamItem& item, int64_t count,
+                 absl::FunctionRef<absl::Status(StreamItem&)> run);
+  // Ends an item; in order, by one thread for each stream.
+  void Finish(StreamId stream, int64_t count) { over_.Advance(stream, count); }
+
+  // A stream keeps its first failure.
+  void Fail(StreamId stream, absl::Status why);
+  bool failed(StreamId stream) const {
+    return failures_[static_cast<int>(stream)].failed.load(
+        std::memory_order_acquire);
+  }
+  DeviceObserver* observer() const { return observer_.load(); }
+  FenceBoard& over() { return over_; }
+
+ private:
+  struct Failure {
+    std::atomic<bool> failed{false};
+    std::mutex mutex;
+    absl::Status why;
+  };
+
+  std::atomic<DeviceObserver*> observer_{nullptr};
+  FenceBoard over_;
+  std::array<Failure, kNumStreams> failures_;
+  std::array<WorkerStream, kNumStreams> streams_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_STREAMED_DEVICE_H_

@@ -1,0 +1,66 @@
+#include "device/worker_stream.h"
+
+#include <sys/prctl.h>
+
+#include <utility>
+
+#include "base/spin_wait.h"
+
+namespace castor {
+
+void WorkerStream::Start(Handler handler) {
+  handler_ = std::move(handler);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+int64_t WorkerStream::Push(StreamItem item) {
+  bool wake;
+  const int64_t count = queued_.load(std::memory_order_relaxed) + 1;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    queue_.push_back(std::move(item));
+    queued_.store(count, std::memory_order_release);
+    wake = std::exchange(sleeping_, false);
+  }
+  if (wake) filled_.notify_one();
+  return count;
+}
+
+void WorkerStream::Stop() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  filled_.notify_one();
+}
+
+void WorkerStream::Join() {
+  if (!thread_.joinable()) return;
+  Stop();
+  thread_.join();
+}
+
+void WorkerStream::Loop() {
+  // The default slack rounds every sleep up by 50 us: too coarse for a bus.
+  prctl(PR_SET_TIMERSLACK, 1);
+  std::vector<StreamItem> batch;
+  int64_t count = 0;
+  while (true) {
+    batch.clear();
+    SpinUntil(
+        [&] { return queued_.load(std::memory_order_acquire) != count; });
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      while (queue_.empty()) {
+        if (stop_) return;
+        sleeping_ = true;
+        filled_.wait(lock, [&] { return !sleeping_ || stop_; });
+        sleeping_ = false;
+      }
+      batch.swap(queue_);
+    }
+    for (StreamItem& item : batch) handler_(item, ++count);
+  }
+}
+
+}  // namespace castor

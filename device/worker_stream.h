@@ -1,0 +1,70 @@
+// A stream's queue and the thread that takes it in order.
+#ifndef CASTOR_DEVICE_WORKER_STREAM_H_
+#define CASTOR_DEVICE_WORKER_STREAM_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "device/device.h"
+
+namespace castor {
+
+// What was queued on a stream.
+struct StreamItem {
+  enum class Kind : uint8_t { kWork, kCopy, kFill, kWait };
+  Kind kind = Kind::kWork;
+  uint8_t value = 0;  // kFill
+  int64_t tag = 0;
+  Work work;  // kWork
+  void* dst = nullptr;
+  const void* src = nullptr;
+  int64_t bytes = 0;
+  int64_t queued_ns = 0;  // where the device wants to know it
+  Fence fence;            // kWait
+};
+
+// Threads: one thread pushes. The handler runs on the stream's own thread.
+class WorkerStream {
+ public:
+  // Called with each item and its number, from 1, in order.
+  using Handler = std::function<void(StreamItem& item, int64_t count)>;
+
+  WorkerStream() = default;
+  ~WorkerStream() { Join(); }
+  WorkerStream(const WorkerStream&) = delete;
+  WorkerStream& operator=(const WorkerStream&) = delete;
+
+  // Once. Items that were pushed before wait for it.
+  void Start(Handler handler);
+
+  // Returns the item's number.
+  int64_t Push(StreamItem item);
+  // Items pushed so far.
+  int64_t queued() const { return queued_.load(std::memory_order_relaxed); }
+
+  // Lets the thread end once its queue is empty. Nothing is pushed after it.
+  void Stop();
+  void Join();
+
+ private:
+  void Loop();
+
+  Handler handler_;
+  // The producer's count; the mutex guards the four below.
+  std::atomic<int64_t> queued_{0};
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::vector<StreamItem> queue_;
+  bool sleeping_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_WORKER_STREAM_H_
