@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "base/thread_pool.h"
 #include "device/fence.h"
+#include "device/host_pinner.h"
 
 namespace castor {
 
@@ -96,6 +97,10 @@ class Device {
   // Blocks until `fence` is reached. The first failure of any stream that the
   // fence names.
   virtual absl::Status Synchronize(const Fence& fence) = 0;
+
+  // What page-locks host memory for this device's copies; null where the
+  // system's own lock is all there is.
+  virtual HostPinner* host_pinner() { return nullptr; }
 
   // A monotonic clock on which the observer's times lie.
   virtual int64_t NowNs() const = 0;

@@ -8,9 +8,13 @@
 #ifndef CASTOR_DEVICE_GPU_CONTEXT_H_
 #define CASTOR_DEVICE_GPU_CONTEXT_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+
+#include "absl/strings/string_view.h"
 
 namespace castor {
 
@@ -29,6 +33,22 @@ struct GpuFault {
   int64_t detail[3] = {};
 };
 
+// The name of a piece of work, for failures that show after it was queued. What
+// is too long loses its beginning. No allocation.
+class WorkName {
+ public:
+  void Set(absl::string_view name) {
+    name.remove_prefix(name.size() - std::min(name.size(), sizeof(text_)));
+    std::memcpy(text_, name.data(), name.size());
+    size_ = static_cast<uint8_t>(name.size());
+  }
+  absl::string_view get() const { return {text_, size_}; }
+
+ private:
+  char text_[63];
+  uint8_t size_ = 0;
+};
+
 struct GpuContext {
   void* stream = nullptr;  // cudaStream_t
   const kernels::GpuKernels* kernels = nullptr;
@@ -40,6 +60,7 @@ struct GpuContext {
   // first; whoever needs it fills it. Used by the stream's launching thread
   // alone; destroyed with the device, after all work is over.
   std::shared_ptr<void>* library_state = nullptr;
+  WorkName* name = nullptr;  // of the work at hand, which may set it
 };
 
 }  // namespace castor

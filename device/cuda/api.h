@@ -1,0 +1,86 @@
+// The calls of CUDA's runtime that the device makes, and nothing else: so that
+// its logic is compiled, and tested over a fake, where there is no CUDA.
+//
+// RuntimeApi() (runtime_api.h) calls CUDA; FakeApi (fake_api.h) has threads for
+// streams and the host's memory for the GPU's.
+//
+// Errors: every call goes through one mapper (runtime_api.cc): Internal, with
+// the call and CUDA's own words; ResourceExhausted where memory ran out.
+// Threads: all from any, after UseDevice on that thread.
+#ifndef CASTOR_DEVICE_CUDA_API_H_
+#define CASTOR_DEVICE_CUDA_API_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace castor::cuda {
+
+struct GpuProperties {
+  std::string name;
+  std::string pci_bus_id;  // 0000:01:00.0
+  int64_t memory_bytes = 0;
+  int multiprocessors = 0;
+  int compute_capability = 0;  // 10 * major + minor
+  int64_t shared_bytes_per_block = 0;
+  std::string driver_version;  // of CUDA that the driver supports: 13.0
+};
+
+class Api {
+ public:
+  using Stream = void*;
+  using Event = void*;
+
+  virtual ~Api() = default;
+
+  // FailedPrecondition where there is no GPU that can be used: one line that
+  // says why (no driver, too old a driver, no device).
+  virtual absl::StatusOr<int> CountDevices() = 0;
+  virtual absl::StatusOr<GpuProperties> Properties(int device) = 0;
+  // For the calling thread's later calls.
+  virtual absl::Status UseDevice(int device) = 0;
+
+  virtual absl::Status MemoryInfo(int64_t* free_bytes,
+                                  int64_t* total_bytes) = 0;
+  virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
+  virtual void Free(void* memory) = 0;
+
+  // Page-locked memory of the host; `on_gpu` is its address in kernels.
+  virtual absl::StatusOr<void*> AllocatePinned(int64_t bytes,
+                                               void** on_gpu) = 0;
+  virtual void FreePinned(void* memory) = 0;
+  virtual absl::Status RegisterHost(void* memory, int64_t bytes) = 0;
+  virtual void UnregisterHost(void* memory) = 0;
+
+  // `urgent`: scheduled before others where the GPU has the choice.
+  virtual absl::StatusOr<Stream> CreateStream(bool urgent) = 0;
+  virtual void DestroyStream(Stream stream) = 0;  // waits for its work
+  virtual absl::StatusOr<Event> CreateEvent() = 0;
+  virtual void DestroyEvent(Event event) = 0;
+
+  virtual absl::Status Record(Event event, Stream stream) = 0;
+  // Of the last record. Does not block.
+  virtual absl::Status Query(Event event, bool* over) = 0;
+  virtual absl::Status Synchronize(Event event) = 0;
+  // What is queued on `stream` from now on starts after the event's last record
+  // so far.
+  virtual absl::Status WaitFor(Stream stream, Event event) = 0;
+  // From `start` to `end`, both over; 24 bits.
+  virtual absl::Status ElapsedMs(Event start, Event end, float* ms) = 0;
+
+  // Source and destination do not overlap. Host memory may be pageable: then the
+  // call may take as long as the copy.
+  virtual absl::Status Copy(void* dst, const void* src, int64_t bytes,
+                            Stream stream) = 0;
+  // Within the device; may overlap.
+  virtual absl::Status Move(void* dst, const void* src, int64_t bytes,
+                            Stream stream) = 0;
+  virtual absl::Status Fill(void* dst, uint8_t value, int64_t bytes,
+                            Stream stream) = 0;
+};
+
+}  // namespace castor::cuda
+
+#endif  // CASTOR_DEVICE_CUDA_API_H_

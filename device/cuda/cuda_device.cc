@@ -1,0 +1,414 @@
+#include "device/cuda/cuda_device.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/annotate.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "device/cuda/locality.h"
+
+namespace castor {
+
+using cuda::Api;
+using cuda::Lane;
+using cuda::Slot;
+
+namespace {
+
+// What device.h promises of the arena's base.
+constexpr uintptr_t kBaseAlignment = 4096;
+// A move is cut into this many copies at most.
+constexpr int64_t kMaxCopiesOfAMove = 32;
+// The finisher's sleeps between two looks that bring nothing.
+constexpr int64_t kShortestSleepNs = 5'000;
+constexpr int64_t kLongestSleepNs = 50'000;
+
+bool IsHost(StreamId stream) { return stream == StreamId::kHostCompute; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(
+    Api* api, const CudaDeviceOptions& options) {
+  if (options.memory_bytes < 0 || options.memory_bytes >= kUnlimitedBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cuda device: memory of ", FormatBytes(options.memory_bytes), " (",
+        options.memory_bytes, ") cannot be one block; give a size in bytes"));
+  }
+  if (options.host_compute_threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cuda device: ", options.host_compute_threads,
+                     " host compute threads; there must be at least 1"));
+  }
+  CASTOR_ASSIGN_OR_RETURN(const int devices, api->CountDevices());
+  if (options.ordinal < 0 || options.ordinal >= devices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cuda device: there is no GPU ", options.ordinal,
+                     "; this process sees ", devices, ", counted from 0"));
+  }
+  std::unique_ptr<CudaDevice> device(new CudaDevice(api, options));
+  CASTOR_RETURN_IF_ERROR(Annotate("cuda device", device->Open()));
+  return device;
+}
+
+absl::Status CudaDevice::Open() {
+  CASTOR_RETURN_IF_ERROR(api_->UseDevice(options_.ordinal));
+  CASTOR_ASSIGN_OR_RETURN(properties_, api_->Properties(options_.ordinal));
+  const GpuContext shared = {
+      .kernels = options_.kernels,
+      .multiprocessors = properties_.multiprocessors,
+      .compute_capability = properties_.compute_capability,
+      .shared_bytes_per_block = properties_.shared_bytes_per_block};
+  for (int i = 0; i < kNumStreams; ++i) {
+    const StreamId id = static_cast<StreamId>(i);
+    if (IsHost(id)) continue;
+    lanes_[i] = std::make_unique<Lane>(api_);
+    CASTOR_RETURN_IF_ERROR(
+        lanes_[i]->Open(id, shared, [this] { return NowNs(); }));
+  }
+  // After what the streams take: an arena that just fits leaves room for them.
+  if (options_.memory_bytes > 0) {
+    auto memory = api_->Allocate(options_.memory_bytes);
+    if (memory.ok() &&
+        reinterpret_cast<uintptr_t>(*memory) % kBaseAlignment != 0) {
+      // Small blocks may lie anywhere.
+      api_->Free(*memory);
+      memory = api_->Allocate(options_.memory_bytes + kBaseAlignment);
+    }
+    if (!memory.ok()) {
+      int64_t free_bytes = 0, total_bytes = 0;
+      CASTOR_RETURN_IF_ERROR(api_->MemoryInfo(&free_bytes, &total_bytes));
+      if (!absl::IsResourceExhausted(memory.status())) return memory.status();
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "no room for a block of ", FormatBytes(options_.memory_bytes), " (",
+          options_.memory_bytes, " bytes) on the ", properties_.name, ": free ",
+          FormatBytes(free_bytes), " of ", FormatBytes(total_bytes),
+          "; lower memory.device_memory or stop what else uses the GPU"));
+    }
+    allocation_ = *memory;
+    memory_ = reinterpret_cast<std::byte*>(
+        RoundUp(reinterpret_cast<int64_t>(allocation_), kBaseAlignment));
+  }
+  host_compute_pool_ =
+      std::make_unique<ThreadPool>(options_.host_compute_threads);
+  finisher_ = std::thread([this] { FinisherLoop(); });
+  StartStreams();
+  return absl::OkStatus();
+}
+
+CudaDevice::~CudaDevice() {
+  StopStreams();  // all is issued
+  if (finisher_.joinable()) {
+    {
+      std::lock_guard<std::mutex> lock(finisher_mutex_);
+      stop_ = true;
+    }
+    finisher_news_.notify_one();
+    finisher_.join();  // all is over
+  }
+  (void)api_->UseDevice(options_.ordinal);
+  for (auto& lane : lanes_) lane.reset();
+  if (allocation_ != nullptr) api_->Free(allocation_);
+}
+
+void CudaDevice::Handle(StreamId id, StreamItem& item, int64_t count) {
+  if (IsHost(id)) {
+    RunOnHost(id, item, count, [&](StreamItem& it) -> absl::Status {
+      if (it.kind == StreamItem::Kind::kWork) {
+        return it.work(ExecContext{.pool = host_compute_pool_.get()});
+      }
+      if (it.bytes == 0) return absl::OkStatus();
+      if (it.kind == StreamItem::Kind::kFill) {
+        std::memset(it.dst, it.value, it.bytes);
+      } else {
+        std::memmove(it.dst, it.src, it.bytes);
+      }
+      return absl::OkStatus();
+    });
+    return;
+  }
+  Lane& lane = *lanes_[static_cast<int>(id)];
+  if (count == 1) (void)api_->UseDevice(options_.ordinal);  // this thread's
+  // The slot's last item has to be over.
+  if (count > cuda::kInFlight) {
+    over().BlockUntilReached(Fence(id, count - cuda::kInFlight));
+  }
+  Slot& slot = lane.slot(count);
+  slot.kind = item.kind;
+  slot.tag = item.tag;
+  slot.skipped = false;
+  slot.launch_ns = NowNs();
+  slot.name.Set("");
+  if (item.kind == StreamItem::Kind::kWait) {
+    slot.until = item.fence;
+    lane.last_wait = count;
+    const absl::Status waits = WaitForAll(lane, item.fence);
+    if (!waits.ok()) Spoil(Annotate(StreamName(id), waits));
+  } else if (failed(id)) {
+    slot.skipped = true;
+  } else {
+    absl::Status status = Launch(id, lane, item, &slot.name);
+    if (!status.ok()) Fail(id, std::move(status));
+  }
+  slot.work = std::move(item.work);
+  const absl::Status recorded =
+      spoilt_.load(std::memory_order_relaxed)
+          ? absl::InternalError("spoilt")
+          : api_->Record(slot.event.load(std::memory_order_relaxed),
+                         lane.stream);
+  slot.recorded = recorded.ok();
+  if (!recorded.ok() && !spoilt_.load()) {
+    Spoil(Annotate(absl::StrCat("first seen after ", slot.name.get(), " on ",
+                                StreamName(id)),
+                   recorded));
+  }
+  issued_.Advance(id, count);
+  // Sequentially consistent with the finisher's pair (its flag, then a look at
+  // the counts): it sees the count or we see the flag.
+  if (finisher_sleeps_.exchange(false)) {
+    std::lock_guard<std::mutex> lock(finisher_mutex_);
+    finisher_news_.notify_one();
+  }
+}
+
+absl::Status CudaDevice::Launch(StreamId id, Lane& lane, StreamItem& item,
+                                WorkName* name) {
+  switch (item.kind) {
+    case StreamItem::Kind::kWork: {
+      name->Set("a piece of work");
+      GpuContext context = lane.context;
+      context.name = name;
+      return item.work(ExecContext{.pool = &launch_pool_, .gpu = &context});
+    }
+    case StreamItem::Kind::kCopy:
+      name->Set("a copy");
+      if (item.bytes == 0) return absl::OkStatus();
+      return CopyItem(id, lane, item);
+    case StreamItem::Kind::kFill:
+      name->Set("a fill");
+      if (item.bytes == 0) return absl::OkStatus();
+      return api_->Fill(item.dst, item.value, item.bytes, lane.stream);
+    case StreamItem::Kind::kWait:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::CopyItem(StreamId id, Lane& lane,
+                                  const StreamItem& item) {
+  const bool to_device = OnDevice(item.dst);
+  const bool from_device = OnDevice(item.src);
+  if (to_device && from_device) return MoveOnDevice(lane, item);
+  if (!to_device && !from_device) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a copy of ", item.bytes, " bytes on ", StreamName(id),
+        " has neither its source nor its destination on the device"));
+  }
+  if (lane.ring == nullptr ||
+      IsPinned(to_device ? item.src : item.dst, item.bytes)) {
+    if (to_device && lane.ring == nullptr) {
+      over().BlockUntilReached(Fence(id, lane.last_wait));
+    }
+    return api_->Copy(item.dst, item.src, item.bytes, lane.stream);
+  }
+  if (from_device) {
+    return lane.ring->ToHost(item.dst, item.src, item.bytes, lane.stream);
+  }
+  // The host reads the source now, not when the stream gets there: what the
+  // stream was to wait for before it has to be over.
+  over().BlockUntilReached(Fence(id, lane.last_wait));
+  return lane.ring->FromHost(item.dst, item.src, item.bytes, lane.stream);
+}
+
+absl::Status CudaDevice::MoveOnDevice(Lane& lane, const StreamItem& item) {
+  auto* const dst = static_cast<std::byte*>(item.dst);
+  const auto* const src = static_cast<const std::byte*>(item.src);
+  const int64_t distance = std::abs(dst - src);
+  if (distance == 0) return absl::OkStatus();
+  if (distance >= item.bytes) {
+    return api_->Copy(dst, src, item.bytes, lane.stream);
+  }
+  if (CeilDiv(item.bytes, distance) > kMaxCopiesOfAMove) {
+    return api_->Move(dst, src, item.bytes, lane.stream);
+  }
+  // From the end that the move goes to, in pieces that do not reach themselves.
+  const bool up = dst < src;
+  for (int64_t done = 0; done < item.bytes; done += distance) {
+    const int64_t size = std::min(distance, item.bytes - done);
+    const int64_t at = up ? done : item.bytes - done - size;
+    CASTOR_RETURN_IF_ERROR(api_->Copy(dst + at, src + at, size, lane.stream));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::WaitForAll(Lane& lane, const Fence& fence) {
+  for (int i = 0; i < kNumStreams; ++i) {
+    const StreamId id = static_cast<StreamId>(i);
+    const int64_t count = fence.count(id);
+    if (count == 0) continue;
+    if (IsHost(id)) {
+      over().BlockUntilReached(Fence(id, count));
+      continue;
+    }
+    issued_.BlockUntilReached(Fence(id, count));
+    if (over().count(id) >= count) continue;
+    // Should the item be over by now, and its event in use for one kInFlight
+    // further on, we wait for that one: too long, but not in a circle, since
+    // it is issued.
+    const Slot& slot = lanes_[i]->slot(count);
+    CASTOR_RETURN_IF_ERROR(api_->WaitFor(
+        lane.stream, slot.event.load(std::memory_order_relaxed)));
+  }
+  return absl::OkStatus();
+}
+
+void CudaDevice::FinisherLoop() {
+  prctl(PR_SET_TIMERSLACK, 1);
+  (void)api_->UseDevice(options_.ordinal);
+  int64_t sleep_ns = kShortestSleepNs;
+  const auto in_flight = [&] {
+    for (int i = 0; i < kNumStreams; ++i) {
+      if (lanes_[i] != nullptr &&
+          lanes_[i]->finished < issued_.count(static_cast<StreamId>(i))) {
+        return true;
+      }
+    }
+    return false;
+  };
+  while (true) {
+    bool progress = false;
+    for (int i = 0; i < kNumStreams; ++i) {
+      if (lanes_[i] == nullptr) continue;
+      progress |= FinishOver(static_cast<StreamId>(i));
+    }
+    if (progress) {
+      sleep_ns = kShortestSleepNs;
+      continue;
+    }
+    if (in_flight()) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(sleep_ns));
+      sleep_ns = std::min(2 * sleep_ns, kLongestSleepNs);
+      continue;
+    }
+    std::unique_lock<std::mutex> lock(finisher_mutex_);
+    finisher_sleeps_.store(true);
+    // See Handle.
+    if (in_flight()) {
+      finisher_sleeps_.store(false);
+      continue;
+    }
+    if (stop_) return;
+    finisher_news_.wait(lock,
+                        [&] { return !finisher_sleeps_.load() || stop_; });
+    finisher_sleeps_.store(false);
+  }
+}
+
+bool CudaDevice::FinishOver(StreamId id) {
+  Lane& lane = *lanes_[static_cast<int>(id)];
+  const int64_t issued = issued_.count(id);
+  bool any = false;
+  while (lane.finished < issued) {
+    Slot& slot = lane.slot(lane.finished + 1);
+    absl::Status event;
+    if (slot.recorded && !spoilt_.load()) {
+      bool reached = false;
+      event = api_->Query(slot.event.load(std::memory_order_relaxed), &reached);
+      if (event.ok() && !reached) break;
+    }
+    EndItem(id, slot, ++lane.finished, event);
+    any = true;
+  }
+  return any;
+}
+
+void CudaDevice::EndItem(StreamId id, Slot& slot, int64_t count,
+                         const absl::Status& event) {
+  Lane& lane = *lanes_[static_cast<int>(id)];
+  if (!event.ok()) {
+    Spoil(Annotate(absl::StrCat("first seen at ", slot.name.get(), " on ",
+                                StreamName(id)),
+                   event));
+  } else if (!slot.skipped &&
+             __atomic_load_n(&lane.fault->code, __ATOMIC_ACQUIRE) != 0 &&
+             !failed(id)) {
+    absl::Status why =
+        options_.describe_fault != nullptr
+            ? options_.describe_fault(*lane.fault)
+            : absl::InternalError(absl::StrCat("a kernel's fault, number ",
+                                               lane.fault->code));
+    Fail(id, Annotate(slot.name.get(), why));
+  }
+  const int64_t now_ns = NowNs();
+  const int64_t earliest_ns = std::max(slot.launch_ns, lane.last_end_ns);
+  int64_t end_ns = now_ns;
+  if (event.ok() && slot.recorded && !spoilt_.load()) {
+    end_ns = lane.clock.TimeOf(slot.event, earliest_ns, now_ns);
+  }
+  DeviceObserver* const told = observer();
+  if (told == nullptr || slot.skipped) {
+    // Nobody to tell.
+  } else if (slot.kind != StreamItem::Kind::kWait) {
+    told->OnWork(id, count, slot.tag, earliest_ns, end_ns);
+  } else if (end_ns - earliest_ns > cuda::kNoiseNs) {
+    told->OnWait(id, count, slot.tag, slot.until, earliest_ns, end_ns);
+  }
+  lane.last_end_ns = end_ns;
+  slot.work = nullptr;
+  Finish(id, count);
+}
+
+void CudaDevice::Spoil(const absl::Status& why) {
+  // Which of two failures that come at once is told does not matter.
+  if (spoilt_.exchange(true)) return;
+  for (int i = 0; i < kNumStreams; ++i) {
+    if (lanes_[i] != nullptr) Fail(static_cast<StreamId>(i), why);
+  }
+}
+
+bool CudaDevice::OnDevice(const void* data) const {
+  const auto* const at = static_cast<const std::byte*>(data);
+  return memory_ <= at && at < memory_ + options_.memory_bytes;
+}
+
+absl::Status CudaDevice::PinHost(void* data, int64_t bytes) {
+  cuda::BindNear(properties_.pci_bus_id, data, bytes);
+  CASTOR_RETURN_IF_ERROR(api_->UseDevice(options_.ordinal));
+  const absl::Status status = api_->RegisterHost(data, bytes);
+  if (!status.ok()) return status;
+  auto* const begin = static_cast<const std::byte*>(data);
+  std::lock_guard<std::mutex> lock(pinned_mutex_);
+  pinned_.push_back({begin, begin + bytes});
+  return absl::OkStatus();
+}
+
+void CudaDevice::UnpinHost(void* data) {
+  {
+    std::lock_guard<std::mutex> lock(pinned_mutex_);
+    const auto it = std::find_if(
+        pinned_.begin(), pinned_.end(),
+        [&](const PinnedRange& range) { return range.begin == data; });
+    CASTOR_CHECK(it != pinned_.end());
+    pinned_.erase(it);
+  }
+  api_->UnregisterHost(data);
+}
+
+bool CudaDevice::IsPinned(const void* data, int64_t bytes) const {
+  const auto* const begin = static_cast<const std::byte*>(data);
+  std::lock_guard<std::mutex> lock(pinned_mutex_);
+  return std::any_of(pinned_.begin(), pinned_.end(),
+                     [&](const PinnedRange& range) {
+                       return range.begin <= begin &&
+                              begin + bytes <= range.end;
+                     });
+}
+
+}  // namespace castor

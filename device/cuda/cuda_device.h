@@ -1,0 +1,165 @@
+// A GPU as a Device.
+//
+// Streams. kHostCompute is a thread with a pool, as on the host device. Each of
+// the other four is a CUDA stream and a *launcher*: the thread that takes the
+// stream's queue in order and queues it on the CUDA stream. A launcher never
+// waits for the GPU, except where it must: for work of the host that its stream
+// depends on, for room (kInFlight items are on the GPU), and for the end of a
+// copy to pageable memory. So the trainer's thread pays for a queue's push per
+// item and runs ahead, and launches of different streams go on side by side.
+//
+//            trainer ──push──▶ queue ──▶ launcher ──launch──▶ CUDA stream
+//                                          │ one event after each item
+//                                          ▼
+//   fence reached ◀── finisher ◀── ring of items in flight
+//
+// Counts. An item is *issued* when its launcher has queued it and its event on
+// the CUDA stream, and *over* when that event was seen reached. Fences count
+// what is over; a second board counts what is issued.
+//
+// Waits. Fence f on CUDA stream s, where t is another stream that f names:
+//   t is a CUDA stream  s's launcher waits until the item is issued (it is
+//                       queued already, so this is short), then has the CUDA
+//                       stream wait for the item's event: the GPU orders it.
+//   t is kHostCompute   s's launcher waits until the item is over. What s has
+//                       issued goes on meanwhile; what follows depends on it.
+//   s is kHostCompute   its thread waits until the item is over.
+// A wait only ever names what was queued before it, so launchers cannot wait for
+// each other in a circle.
+//
+// The end of items. One thread, the finisher, looks at the oldest event of each
+// stream (cudaEventQuery; between looks that bring nothing it sleeps 5 to 50 us)
+// and ends items in order: observer, destruction of the work, fence. It also
+// reads the stream's GpuFault. A work's closure is kept until then, so memory
+// that it owns outlives the kernels that read it.
+//
+// Times. There is one event per item, its end. An item starts when the one
+// before it has ended, or when its launch began, whichever is later: too early
+// by a launch's latency (a few us) where the GPU stood idle. Event times become
+// times of the host's clock by an anchor for each stream, an event whose host
+// time is known, renewed every second; no item may end before it was launched
+// or after it was seen to be over, and the anchor is corrected by what breaks
+// this, so that the clocks cannot drift apart. A wait shorter than kNoiseNs
+// is not told.
+//
+// Failures. What a work returns, a launch's error, a kernel's fault: the
+// stream's, as on every device. An error that the GPU shows later (an illegal
+// address) spoils the context: all streams get it, with the name of the item at
+// which it was first seen, and every item ends at once: nobody hangs.
+//
+// Copies. Pinned memory (PinHost) is copied by the GPU's copy engines. Pageable
+// memory goes through a small pinned ring of the stream (PinnedRing). A move on
+// the device whose source and destination overlap is cut into copies as long as
+// their distance, or done by a kernel where those would be too many.
+//
+// Cost: no allocation per item but the queue's (the ring has a slot and an event
+// for each); a push, a launch and one event record per operator. See
+// //benchmarks:gpu_bench.
+#ifndef CASTOR_DEVICE_CUDA_CUDA_DEVICE_H_
+#define CASTOR_DEVICE_CUDA_CUDA_DEVICE_H_
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "device/cuda/api.h"
+#include "device/cuda/lane.h"
+#include "device/streamed_device.h"
+
+namespace castor {
+
+struct CudaDeviceOptions {
+  int ordinal = 0;           // among the GPUs that are visible
+  int64_t memory_bytes = 0;  // the arena's exact size
+  int host_compute_threads = 1;
+  // What context.gpu->kernels of works is; outlives the device.
+  const kernels::GpuKernels* kernels = nullptr;
+  // GpuKernels::describe_fault; null: faults are told by number.
+  absl::Status (*describe_fault)(const GpuFault&) = nullptr;
+};
+
+class CudaDevice final : public StreamedDevice, private HostPinner {
+ public:
+  // `api` outlives the device. InvalidArgument: sizes and counts that cannot
+  // be, an ordinal that is not there. FailedPrecondition: no GPU.
+  // ResourceExhausted: the GPU has no room for the arena; names wanted and free.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(
+      cuda::Api* api, const CudaDeviceOptions& options);
+
+  // Waits for all queued work.
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  absl::string_view name() const override { return "cuda"; }
+  std::byte* memory() override { return memory_; }
+  int64_t memory_bytes() const override { return options_.memory_bytes; }
+
+  HostPinner* host_pinner() override { return this; }
+
+  const cuda::GpuProperties& properties() const { return properties_; }
+
+ private:
+  struct PinnedRange {
+    const std::byte* begin;
+    const std::byte* end;
+  };
+
+  CudaDevice(cuda::Api* api, const CudaDeviceOptions& options)
+      : api_(api), options_(options) {}
+  absl::Status Open();
+
+  // Binds to the GPU's NUMA node, then registers with CUDA.
+  absl::Status PinHost(void* data, int64_t bytes) override;
+  void UnpinHost(void* data) override;
+
+  void Handle(StreamId stream, StreamItem& item, int64_t count) override;
+  absl::Status Launch(StreamId stream, cuda::Lane& lane, StreamItem& item,
+                      WorkName* name);
+  absl::Status CopyItem(StreamId stream, cuda::Lane& lane,
+                        const StreamItem& item);
+  absl::Status MoveOnDevice(cuda::Lane& lane, const StreamItem& item);
+  // Has the lane wait for all of `fence`.
+  absl::Status WaitForAll(cuda::Lane& lane, const Fence& fence);
+  void FinisherLoop();
+  // Ends what is over of one stream; whether anything was.
+  bool FinishOver(StreamId stream);
+  void EndItem(StreamId stream, cuda::Slot& slot, int64_t count,
+               const absl::Status& event);
+  // CUDA has failed in a way that it does not recover from: `why` fails every
+  // stream of the GPU.
+  void Spoil(const absl::Status& why);
+  bool OnDevice(const void* data) const;
+  bool IsPinned(const void* data, int64_t bytes) const;
+
+  cuda::Api* const api_;
+  const CudaDeviceOptions options_;
+  cuda::GpuProperties properties_;
+  void* allocation_ = nullptr;
+  std::byte* memory_ = nullptr;
+  ThreadPool launch_pool_{1};  // of works on the GPU's streams: no threads
+  std::unique_ptr<ThreadPool> host_compute_pool_;
+  std::array<std::unique_ptr<cuda::Lane>, kNumStreams> lanes_;
+  FenceBoard issued_;
+
+  mutable std::mutex pinned_mutex_;
+  std::vector<PinnedRange> pinned_;
+
+  std::atomic<bool> spoilt_{false};
+  std::atomic<bool> finisher_sleeps_{false};
+  std::mutex finisher_mutex_;
+  std::condition_variable finisher_news_;
+  bool stop_ = false;  // guarded by finisher_mutex_
+  std::thread finisher_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_DEVICE_CUDA_CUDA_DEVICE_H_

@@ -1,0 +1,443 @@
+// The CUDA device over a GPU made of threads: its own logic, on any machine. The
+// same contract over a real GPU: gpu_device_test.cc.
+#include "device/cuda/cuda_device.h"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "base/units.h"
+#include "device/cuda/fake_api.h"
+#include "device/device_contract.h"
+#include "device/gate.h"
+
+namespace castor {
+namespace {
+
+using cuda::FakeApi;
+
+// A device with the GPU that it runs on.
+class OwningDevice final : public Device {
+ public:
+  OwningDevice(std::unique_ptr<FakeApi> api, std::unique_ptr<CudaDevice> device)
+      : api_(std::move(api)), device_(std::move(device)) {}
+  absl::string_view name() const override { return device_->name(); }
+  std::byte* memory() override { return device_->memory(); }
+  int64_t memory_bytes() const override { return device_->memory_bytes(); }
+  Fence Enqueue(StreamId stream, int64_t tag, Work work) override {
+    return device_->Enqueue(stream, tag, std::move(work));
+  }
+  Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
+             int64_t bytes) override {
+    return device_->Copy(stream, tag, dst, src, bytes);
+  }
+  Fence Fill(StreamId stream, int64_t tag, void* dst, uint8_t value,
+             int64_t bytes) override {
+    return device_->Fill(stream, tag, dst, value, bytes);
+  }
+  void Wait(StreamId stream, const Fence& fence, int64_t tag) override {
+    device_->Wait(stream, fence, tag);
+  }
+  Fence Now(StreamId stream) const override { return device_->Now(stream); }
+  bool Reached(const Fence& fence) const override {
+    return device_->Reached(fence);
+  }
+  absl::Status Synchronize(const Fence& fence) override {
+    return device_->Synchronize(fence);
+  }
+  int64_t NowNs() const override { return device_->NowNs(); }
+  void SetObserver(DeviceObserver* observer) override {
+    device_->SetObserver(observer);
+  }
+
+ private:
+  std::unique_ptr<FakeApi> api_;
+  std::unique_ptr<CudaDevice> device_;
+};
+
+DeviceFactory Factory(const char* name, cuda::FakeApiOptions fake) {
+  return {name,
+          [fake](int64_t memory_bytes, double) -> std::unique_ptr<Device> {
+            auto api = std::make_unique<FakeApi>(fake);
+            auto device = CudaDevice::Create(
+                api.get(),
+                {.memory_bytes = memory_bytes, .host_compute_threads = 2});
+            EXPECT_TRUE(device.ok()) << device.status();
+            if (!device.ok()) return nullptr;
+            return std::make_unique<OwningDevice>(std::move(api),
+                                                  *std::move(device));
+          },
+          /*limits_bus=*/false};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, DeviceContract,
+    testing::Values(Factory("cuda_over_a_fake", {}),
+                    Factory("cuda_with_another_clock", {.clock_drift = 1e-3}),
+                    Factory("cuda_with_late_work", {.jitter_ns = 20'000}),
+                    // No memory can be locked: not even the rings.
+                    Factory("cuda_without_rings", {.pinned_bytes = 1024})),
+    DeviceContractName);
+
+class CudaDeviceTest : public testing::Test {
+ protected:
+  void Open(CudaDeviceOptions options, cuda::FakeApiOptions fake = {}) {
+    api_ = std::make_unique<FakeApi>(fake);
+    auto device = CudaDevice::Create(api_.get(), options);
+    ASSERT_TRUE(device.ok()) << device.status();
+    device_ = *std::move(device);
+  }
+  // A work that launches `kernel`.
+  Work Launches(std::function<void()> kernel) {
+    return [api = api_.get(),
+            kernel = std::move(kernel)](const ExecContext& context) {
+      api->Launch(context.gpu->stream, kernel);
+      return absl::OkStatus();
+    };
+  }
+  std::unique_ptr<FakeApi> api_;
+  std::unique_ptr<CudaDevice> device_;
+};
+
+TEST_F(CudaDeviceTest, RefusesWhatCannotBe) {
+  FakeApi api({.memory_bytes = 64 << 20});
+  const auto status = [&](CudaDeviceOptions options) {
+    return CudaDevice::Create(&api, options).status();
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(status({.memory_bytes = -1})));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(status({.memory_bytes = kUnlimitedBytes})));
+  EXPECT_TRUE(absl::IsInvalidArgument(status({.host_compute_threads = 0})));
+  EXPECT_TRUE(absl::IsInvalidArgument(status({.ordinal = 1})));
+  const absl::Status large = status({.memory_bytes = 65 << 20});
+  EXPECT_TRUE(absl::IsResourceExhausted(large)) << large;
+  EXPECT_TRUE(absl::StrContains(large.message(), "free 64.0 MiB")) << large;
+  EXPECT_EQ(api.live_objects(), 0);
+}
+
+TEST_F(CudaDeviceTest, SaysThatThereIsNoGpu) {
+  FakeApi api({.devices = 0});
+  const absl::Status status = CudaDevice::Create(&api, {}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+}
+
+TEST_F(CudaDeviceTest, GivesBackAllThatItTook) {
+  Open({.memory_bytes = 1 << 20});
+  device_->Fill(StreamId::kCompute, 0, device_->memory(), 1, 1 << 20);
+  EXPECT_GT(api_->live_objects(), 0);
+  device_.reset();
+  EXPECT_EQ(api_->live_objects(), 0);
+}
+
+TEST_F(CudaDeviceTest, MakesNoEventsWhileItRuns) {
+  Open({.memory_bytes = 4096});
+  const int64_t made = api_->events_made();
+  // Several times around the ring of each stream.
+  for (int i = 0; i < 5000; ++i) {
+    device_->Fill(StreamId::kCompute, i, device_->memory(), 0, 16);
+    device_->Wait(StreamId::kDeviceToHost, device_->Now(StreamId::kCompute), i);
+  }
+  EXPECT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  EXPECT_EQ(api_->events_made(), made);
+}
+
+TEST_F(CudaDeviceTest, GivesWorksTheStreamAndWhatTheyNeed) {
+  Open({.memory_bytes = 4096});
+  const void* streams[kNumStreams] = {};
+  for (int i = 0; i < kNumStreams; ++i) {
+    const StreamId id = static_cast<StreamId>(i);
+    device_->Enqueue(id, 0, [&streams, i, id](const ExecContext& context) {
+      EXPECT_EQ(context.gpu == nullptr, id == StreamId::kHostCompute);
+      if (context.gpu == nullptr) return absl::OkStatus();
+      streams[i] = context.gpu->stream;
+      EXPECT_EQ(context.gpu->multiprocessors, 4);
+      EXPECT_EQ(context.gpu->compute_capability, 80);
+      EXPECT_NE(context.gpu->fault, nullptr);
+      // Kept for the stream's next work.
+      if (*context.gpu->library_state == nullptr) {
+        *context.gpu->library_state = std::make_shared<int>(i);
+      }
+      return absl::OkStatus();
+    });
+    device_->Enqueue(id, 0, [i](const ExecContext& context) {
+      if (context.gpu == nullptr) return absl::OkStatus();
+      EXPECT_EQ(*std::static_pointer_cast<int>(*context.gpu->library_state), i);
+      return absl::OkStatus();
+    });
+  }
+  ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  for (int i = 0; i < kNumStreams; ++i) {
+    for (int j = 0; j < i; ++j) EXPECT_NE(streams[i], streams[j]);
+  }
+}
+
+TEST_F(CudaDeviceTest, FenceIsReachedWhenTheGpuIsThroughNotWhenItIsLaunched) {
+  Open({.memory_bytes = 4096});
+  Gate gate;
+  auto held = std::make_shared<int>(1);
+  const Fence fence = device_->Enqueue(
+      StreamId::kCompute, 0,
+      [held, launch = Launches([&gate] {
+         (void)gate.Hold()(ExecContext{});
+       })](const ExecContext& context) mutable { return launch(context); });
+  // The launcher is through with it and with a copy behind it, on a stream that
+  // does not wait.
+  std::atomic<bool> launched{false};
+  device_->Enqueue(StreamId::kCompute, 0, [&](const ExecContext&) {
+    launched = true;
+    return absl::OkStatus();
+  });
+  while (!launched.load()) std::this_thread::yield();
+  EXPECT_FALSE(device_->Reached(fence));
+  EXPECT_EQ(held.use_count(), 2);  // the kernel may be reading what it owns
+  gate.Open();
+  EXPECT_TRUE(device_->Synchronize(fence).ok());
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST_F(CudaDeviceTest, GpuOrdersWhatWaitsForAnotherStream) {
+  // A value goes round the streams, changed by kernels, not by launches; the
+  // host's stream takes its part.
+  Open({.memory_bytes = 4096}, {.jitter_ns = 30'000});
+  constexpr StreamId kRound[] = {
+      StreamId::kCompute, StreamId::kDeviceToHost, StreamId::kHostCompute,
+      StreamId::kHostToDevice, StreamId::kNetwork};
+  int64_t value = 0;
+  Fence last;
+  for (int i = 0; i < 1000; ++i) {
+    const StreamId stream = kRound[i % kNumStreams];
+    device_->Wait(stream, last, i);
+    const auto step = [&value, i] {
+      EXPECT_EQ(value, i);
+      value = i + 1;
+    };
+    last = stream == StreamId::kHostCompute
+               ? device_->Enqueue(stream, i,
+                                  [step](const ExecContext&) {
+                                    step();
+                                    return absl::OkStatus();
+                                  })
+               : device_->Enqueue(stream, i, Launches(step));
+  }
+  ASSERT_TRUE(device_->Synchronize(last).ok());
+  EXPECT_EQ(value, 1000);
+}
+
+TEST_F(CudaDeviceTest, LauncherDoesNotWaitForTheGpu) {
+  Open({.memory_bytes = 4096});
+  Gate gate;
+  device_->Enqueue(StreamId::kCompute, 0,
+                   Launches([&gate] { (void)gate.Hold()(ExecContext{}); }));
+  // The copy stream waits for compute, compute for the copy: the launches of
+  // both go on while the GPU stands at the gate.
+  std::atomic<bool> launched{false};
+  device_->Wait(StreamId::kHostToDevice, device_->NowAll(), 0);
+  const Fence filled = device_->Fill(StreamId::kHostToDevice, 0,
+                                     device_->memory(), 1, 4096);
+  device_->Wait(StreamId::kCompute, filled, 0);
+  device_->Enqueue(StreamId::kCompute, 0, [&](const ExecContext&) {
+    launched = true;
+    return absl::OkStatus();
+  });
+  while (!launched.load()) std::this_thread::yield();
+  EXPECT_FALSE(device_->Reached(filled));
+  gate.Open();
+  EXPECT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+}
+
+TEST_F(CudaDeviceTest, MovesOverlappingBlocksByCopiesOrByTheKernel) {
+  constexpr int64_t kBytes = 1 << 20;
+  Open({.memory_bytes = 3 * kBytes});
+  std::vector<uint8_t> sent(kBytes), got(kBytes);
+  for (int64_t i = 0; i < kBytes; ++i) sent[i] = i * 131 + i / 253;
+  // FakeApi refuses copies that overlap.
+  for (int64_t distance : {int64_t{64}, kBytes / 16, kBytes / 3, kBytes - 1,
+                           kBytes, kBytes + 1}) {
+    for (bool up : {true, false}) {
+      SCOPED_TRACE(testing::Message() << distance << (up ? " up" : " down"));
+      std::byte* const low = device_->memory();
+      std::byte* const from = up ? low : low + distance;
+      std::byte* const to = up ? low + distance : low;
+      const int64_t moves = api_->moves();
+      device_->Copy(StreamId::kCompute, 0, from, sent.data(), kBytes);
+      device_->Copy(StreamId::kCompute, 0, to, from, kBytes);
+      device_->Wait(StreamId::kDeviceToHost, device_->NowAll(), 0);
+      device_->Copy(StreamId::kDeviceToHost, 0, got.data(), to, kBytes);
+      ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+      EXPECT_EQ(got, sent);
+      EXPECT_EQ(api_->moves() - moves, distance == 64 ? 1 : 0);
+    }
+  }
+}
+
+TEST_F(CudaDeviceTest, ReadsPageableMemoryOnlyOnceWhatItWaitsForIsOver) {
+  // Down into pageable memory, a change there by the host, and up again: the
+  // launcher of the way up must not read early.
+  constexpr int64_t kBytes = 5 << 20;  // more than the ring holds
+  Open({.memory_bytes = 2 * kBytes}, {.jitter_ns = 100'000});
+  std::vector<uint8_t> host(kBytes), got(kBytes);
+  std::byte* const memory = device_->memory();
+  for (int round = 1; round <= 3; ++round) {
+    device_->Fill(StreamId::kCompute, 0, memory, round, kBytes);
+    device_->Wait(StreamId::kDeviceToHost, device_->NowAll(), 0);
+    device_->Copy(StreamId::kDeviceToHost, 0, host.data(), memory, kBytes);
+    device_->Wait(StreamId::kHostToDevice, device_->NowAll(), 0);
+    device_->Copy(StreamId::kHostToDevice, 0, memory + kBytes, host.data(),
+                  kBytes);
+    device_->Wait(StreamId::kDeviceToHost, device_->NowAll(), 0);
+    device_->Copy(StreamId::kDeviceToHost, 0, got.data(), memory + kBytes,
+                  kBytes);
+    ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+    EXPECT_EQ(got, std::vector<uint8_t>(kBytes, round));
+  }
+}
+
+TEST_F(CudaDeviceTest, CopiesPinnedMemoryInOnePiece) {
+  constexpr int64_t kBytes = 6 << 20;
+  Open({.memory_bytes = kBytes});
+  std::vector<uint8_t> host(kBytes, 7), got(kBytes);
+  HostPinner* const pinner = device_->host_pinner();
+  ASSERT_NE(pinner, nullptr);
+  ASSERT_TRUE(pinner->PinHost(host.data(), kBytes).ok());
+  device_->Copy(StreamId::kHostToDevice, 0, device_->memory(), host.data(),
+                kBytes);
+  device_->Wait(StreamId::kDeviceToHost, device_->NowAll(), 0);
+  device_->Copy(StreamId::kDeviceToHost, 0, got.data(), device_->memory(),
+                kBytes);
+  ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  EXPECT_EQ(got, host);
+  pinner->UnpinHost(host.data());
+}
+
+TEST_F(CudaDeviceTest, SaysWhenMemoryCannotBeLocked) {
+  Open({.memory_bytes = 4096}, {.pinned_bytes = 32 << 20});
+  std::vector<uint8_t> host(40 << 20);
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      device_->host_pinner()->PinHost(host.data(), host.size())));
+}
+
+TEST_F(CudaDeviceTest, RefusesACopyThatTouchesNoDeviceMemory) {
+  Open({.memory_bytes = 4096});
+  char a = 'a', b = 'b';
+  const Fence fence = device_->Copy(StreamId::kHostToDevice, 0, &a, &b, 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(device_->Synchronize(fence)));
+}
+
+absl::Status DescribeFault(const GpuFault& fault) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("fault ", fault.code, " at row ", fault.detail[0]));
+}
+
+TEST_F(CudaDeviceTest, KernelsFaultIsTheFailureOfItsStreamAndNamesTheWork) {
+  Open({.memory_bytes = 4096, .describe_fault = DescribeFault});
+  const auto named = [&](const char* name, uint32_t code) {
+    return [api = api_.get(), name, code](const ExecContext& context) {
+      context.gpu->name->Set(name);
+      api->Launch(context.gpu->stream, [fault = context.gpu->fault, code] {
+        if (code == 0) return;
+        fault->detail[0] = 12;
+        __atomic_store_n(&fault->code, code, __ATOMIC_RELEASE);
+      });
+      return absl::OkStatus();
+    };
+  };
+  device_->Enqueue(StreamId::kCompute, 0, named("before", 0));
+  EXPECT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  const Fence wrong =
+      device_->Enqueue(StreamId::kCompute, 1, named("wte/forward", 3));
+  EXPECT_EQ(device_->Synchronize(wrong).message(),
+            "wte/forward: fault 3 at row 12");
+  // What comes after is skipped, and other streams go on.
+  bool ran = false;
+  device_->Enqueue(StreamId::kCompute, 2, [&](const ExecContext&) {
+    ran = true;
+    return absl::OkStatus();
+  });
+  EXPECT_FALSE(device_->Synchronize(device_->Now(StreamId::kCompute)).ok());
+  EXPECT_FALSE(ran);
+  const Fence other =
+      device_->Fill(StreamId::kHostToDevice, 0, device_->memory(), 1, 8);
+  EXPECT_TRUE(device_->Synchronize(other).ok());
+}
+
+TEST_F(CudaDeviceTest, SpoiltContextFailsEveryStreamAndNobodyHangs) {
+  Open({.memory_bytes = 4096});
+  Gate gate;
+  device_->Enqueue(StreamId::kCompute, 0,
+                   [&](const ExecContext& context) {
+                     context.gpu->name->Set("h.3.mlp/backward");
+                     api_->Launch(context.gpu->stream, [&gate] {
+                       (void)gate.Hold()(ExecContext{});
+                     });
+                     return absl::OkStatus();
+                   });
+  bool host_ran = false;
+  device_->Wait(StreamId::kHostToDevice, device_->NowAll(), 0);
+  device_->Fill(StreamId::kHostToDevice, 0, device_->memory(), 1, 8);
+  device_->Wait(StreamId::kHostCompute, device_->NowAll(), 0);
+  device_->Enqueue(StreamId::kHostCompute, 0, [&](const ExecContext&) {
+    host_ran = true;
+    return absl::OkStatus();
+  });
+  api_->Break();
+  const absl::Status status = device_->Synchronize(device_->NowAll());
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "illegal memory access"))
+      << status;
+  EXPECT_TRUE(host_ran);
+  for (StreamId id : {StreamId::kCompute, StreamId::kHostToDevice,
+                      StreamId::kDeviceToHost, StreamId::kNetwork}) {
+    const Fence fence = device_->Fill(id, 0, device_->memory(), 0, 8);
+    EXPECT_FALSE(device_->Synchronize(fence).ok());
+  }
+  gate.Open();  // the fake's thread
+}
+
+// Times as the GPU had them, though its clock runs 0.1 % fast.
+TEST_F(CudaDeviceTest, TellsTimesOfTheGpuOnTheHostsClock) {
+  struct Told : DeviceObserver {
+    void OnWork(StreamId stream, int64_t, int64_t, int64_t start_ns,
+                int64_t end_ns) override {
+      if (stream == StreamId::kCompute) works.push_back({start_ns, end_ns});
+    }
+    void OnWait(StreamId, int64_t, int64_t, const Fence&, int64_t,
+                int64_t) override {}
+    std::vector<std::pair<int64_t, int64_t>> works;
+  } told;
+  Open({.memory_bytes = 4096}, {.clock_drift = 1e-3});
+  device_->SetObserver(&told);
+  // Each kernel's own view. Its event lies after its end, and before the next
+  // kernel's beginning.
+  constexpr int kKernels = 50;
+  std::vector<int64_t> began_ns(kKernels), ended_ns(kKernels);
+  for (int i = 0; i < kKernels; ++i) {
+    device_->Enqueue(StreamId::kCompute, 0, Launches([&, i] {
+                       began_ns[i] = device_->NowNs();
+                       std::this_thread::sleep_for(
+                           std::chrono::microseconds(500));
+                       ended_ns[i] = device_->NowNs();
+                     }));
+  }
+  ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+  device_->SetObserver(nullptr);
+  ASSERT_EQ(told.works.size(), began_ns.size());
+  // What the anchor may be off by where the machine is busy, and the drift.
+  constexpr int64_t kOffNs = 5'000'000;
+  for (int i = 0; i < kKernels; ++i) {
+    const auto [begin, end] = told.works[i];
+    EXPECT_GE(end, ended_ns[i] - kOffNs) << i;
+    if (i + 1 < kKernels) {
+      EXPECT_LE(end, began_ns[i + 1] + kOffNs) << i;
+      EXPECT_LE(end, told.works[i + 1].first) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,292 @@
+#include "device/cuda/fake_api.h"
+
+#include <sys/mman.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace castor::cuda {
+namespace {
+
+int64_t SteadyNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+bool Overlap(const void* a, const void* b, int64_t bytes) {
+  return std::abs(static_cast<const char*>(a) - static_cast<const char*>(b)) <
+         bytes;
+}
+
+}  // namespace
+
+struct FakeApi::FakeStream {
+  std::mutex mutex;
+  std::condition_variable filled;
+  std::vector<std::function<void()>> queue;
+  bool stop = false;
+  std::thread thread;
+
+  void Push(std::function<void()> op) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      queue.push_back(std::move(op));
+    }
+    filled.notify_one();
+  }
+};
+
+struct FakeApi::FakeEvent {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int64_t recorded = 0;  // records so far
+  int64_t reached = 0;   // the last of them that was reached
+  int64_t time_ns = 0;   // when
+};
+
+FakeApi::FakeApi(const FakeApiOptions& options) : options_(options) {}
+
+FakeApi::~FakeApi() { CASTOR_CHECK(live_.load() == 0); }
+
+absl::Status FakeApi::Health() const {
+  return broken_.load() ? absl::InternalError(
+                              "an illegal memory access was encountered (700)")
+                        : absl::OkStatus();
+}
+
+absl::StatusOr<int> FakeApi::CountDevices() {
+  if (options_.devices == 0) {
+    return absl::FailedPreconditionError("no GPU: no CUDA device is present");
+  }
+  return options_.devices;
+}
+
+absl::StatusOr<GpuProperties> FakeApi::Properties(int device) {
+  CASTOR_CHECK(device < options_.devices);
+  return GpuProperties{.name = "fake GPU",
+                       .pci_bus_id = "0000:01:00.0",
+                       .memory_bytes = options_.memory_bytes,
+                       .multiprocessors = 4,
+                       .compute_capability = 80,
+                       .shared_bytes_per_block = 48 << 10,
+                       .driver_version = "13.0"};
+}
+
+absl::Status FakeApi::UseDevice(int) { return Health(); }
+
+absl::Status FakeApi::MemoryInfo(int64_t* free_bytes, int64_t* total_bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  *free_bytes = options_.memory_bytes - used_bytes_;
+  *total_bytes = options_.memory_bytes;
+  return Health();
+}
+
+absl::StatusOr<void*> FakeApi::Allocate(int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (bytes > options_.memory_bytes - used_bytes_) {
+    return absl::ResourceExhaustedError("out of memory (2)");
+  }
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CASTOR_CHECK(memory != MAP_FAILED);
+  allocations_[memory] = bytes;
+  used_bytes_ += bytes;
+  ++live_;
+  return memory;
+}
+
+void FakeApi::Free(void* memory) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = allocations_.find(memory);
+  CASTOR_CHECK(it != allocations_.end());
+  used_bytes_ -= it->second;
+  munmap(memory, it->second);
+  allocations_.erase(it);
+  --live_;
+}
+
+absl::StatusOr<void*> FakeApi::AllocatePinned(int64_t bytes, void** on_gpu) {
+  void* const memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  if (absl::Status status = RegisterHost(memory, bytes); !status.ok()) {
+    std::free(memory);
+    return status;
+  }
+  std::memset(memory, 0, bytes);
+  if (on_gpu != nullptr) *on_gpu = memory;
+  return memory;
+}
+
+void FakeApi::FreePinned(void* memory) {
+  UnregisterHost(memory);
+  std::free(memory);
+}
+
+absl::Status FakeApi::RegisterHost(void* memory, int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (bytes > options_.pinned_bytes - pinned_bytes_) {
+    return absl::ResourceExhaustedError("out of memory (2)");
+  }
+  CASTOR_CHECK(pinned_.emplace(memory, bytes).second);
+  pinned_bytes_ += bytes;
+  ++live_;
+  return absl::OkStatus();
+}
+
+void FakeApi::UnregisterHost(void* memory) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = pinned_.find(memory);
+  CASTOR_CHECK(it != pinned_.end());
+  pinned_bytes_ -= it->second;
+  pinned_.erase(it);
+  --live_;
+}
+
+absl::StatusOr<Api::Stream> FakeApi::CreateStream(bool) {
+  auto* const stream = new FakeStream();
+  ++live_;
+  stream->thread = std::thread([this, stream] {
+    std::mt19937_64 random(reinterpret_cast<uintptr_t>(stream));
+    std::vector<std::function<void()>> batch;
+    while (true) {
+      batch.clear();
+      {
+        std::unique_lock<std::mutex> lock(stream->mutex);
+        stream->filled.wait(
+            lock, [&] { return !stream->queue.empty() || stream->stop; });
+        if (stream->queue.empty()) return;
+        batch.swap(stream->queue);
+      }
+      for (auto& op : batch) {
+        if (options_.jitter_ns > 0) {
+          std::this_thread::sleep_for(
+              std::chrono::nanoseconds(random() % options_.jitter_ns));
+        }
+        if (!broken_.load()) op();
+      }
+    }
+  });
+  return stream;
+}
+
+void FakeApi::DestroyStream(Stream handle) {
+  auto* const stream = static_cast<FakeStream*>(handle);
+  {
+    std::lock_guard<std::mutex> lock(stream->mutex);
+    stream->stop = true;
+  }
+  stream->filled.notify_one();
+  stream->thread.join();
+  delete stream;
+  --live_;
+}
+
+absl::StatusOr<Api::Event> FakeApi::CreateEvent() {
+  ++live_;
+  ++events_made_;
+  return new FakeEvent();
+}
+
+void FakeApi::DestroyEvent(Event handle) {
+  delete static_cast<FakeEvent*>(handle);
+  --live_;
+}
+
+absl::Status FakeApi::Record(Event handle, Stream stream) {
+  auto* const event = static_cast<FakeEvent*>(handle);
+  int64_t number;
+  {
+    std::lock_guard<std::mutex> lock(event->mutex);
+    number = ++event->recorded;
+  }
+  static_cast<FakeStream*>(stream)->Push([event, number] {
+    // Under the lock to the end: who sees it reached may destroy it.
+    std::lock_guard<std::mutex> lock(event->mutex);
+    event->reached = number;
+    event->time_ns = SteadyNs();
+    event->changed.notify_all();
+  });
+  return Health();
+}
+
+absl::Status FakeApi::Query(Event handle, bool* over) {
+  auto* const event = static_cast<FakeEvent*>(handle);
+  std::lock_guard<std::mutex> lock(event->mutex);
+  *over = event->reached == event->recorded;
+  return Health();
+}
+
+absl::Status FakeApi::Synchronize(Event handle) {
+  auto* const event = static_cast<FakeEvent*>(handle);
+  std::unique_lock<std::mutex> lock(event->mutex);
+  while (event->reached != event->recorded && !broken_.load()) {
+    event->changed.wait_for(lock, std::chrono::milliseconds(1));
+  }
+  return Health();
+}
+
+absl::Status FakeApi::WaitFor(Stream stream, Event handle) {
+  auto* const event = static_cast<FakeEvent*>(handle);
+  int64_t number;
+  {
+    std::lock_guard<std::mutex> lock(event->mutex);
+    number = event->recorded;
+  }
+  static_cast<FakeStream*>(stream)->Push([this, event, number] {
+    std::unique_lock<std::mutex> lock(event->mutex);
+    while (event->reached < number && !broken_.load()) {
+      event->changed.wait_for(lock, std::chrono::milliseconds(1));
+    }
+  });
+  return Health();
+}
+
+absl::Status FakeApi::ElapsedMs(Event start, Event end, float* ms) {
+  int64_t times[2];
+  int i = 0;
+  for (Event handle : {start, end}) {
+    auto* const event = static_cast<FakeEvent*>(handle);
+    std::lock_guard<std::mutex> lock(event->mutex);
+    CASTOR_CHECK(event->reached == event->recorded || broken_.load());
+    times[i++] = event->time_ns;
+  }
+  *ms = static_cast<float>(static_cast<double>(times[1] - times[0]) *
+                           (1 + options_.clock_drift) * 1e-6);
+  return Health();
+}
+
+void FakeApi::Launch(Stream stream, std::function<void()> kernel) {
+  static_cast<FakeStream*>(stream)->Push(std::move(kernel));
+}
+
+absl::Status FakeApi::Copy(void* dst, const void* src, int64_t bytes,
+                           Stream stream) {
+  CASTOR_CHECK(!Overlap(dst, src, bytes));
+  copied_bytes_ += bytes;
+  Launch(stream, [=] { std::memcpy(dst, src, bytes); });
+  return Health();
+}
+
+absl::Status FakeApi::Move(void* dst, const void* src, int64_t bytes,
+                           Stream stream) {
+  ++moves_;
+  Launch(stream, [=] { std::memmove(dst, src, bytes); });
+  return Health();
+}
+
+absl::Status FakeApi::Fill(void* dst, uint8_t value, int64_t bytes,
+                           Stream stream) {
+  Launch(stream, [=] { std::memset(dst, value, bytes); });
+  return Health();
+}
+
+}  // namespace castor::cuda

@@ -1,0 +1,96 @@
+// A GPU made of threads, for tests of the CUDA device where there is no GPU.
+//
+// Each stream is a thread that runs copies, fills and launches in order, at its
+// own time: a copy that is not ordered by an event is seen too early or too late
+// here too. Device memory is host memory. What CUDA leaves undefined (a copy
+// whose ranges overlap, one outside of device and host memory) ends the program.
+#ifndef CASTOR_DEVICE_CUDA_FAKE_API_H_
+#define CASTOR_DEVICE_CUDA_FAKE_API_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "device/cuda/api.h"
+
+namespace castor::cuda {
+
+struct FakeApiOptions {
+  int devices = 1;
+  int64_t memory_bytes = int64_t{1} << 30;
+  int64_t pinned_bytes = int64_t{1} << 30;  // that can be locked
+  // The GPU's clock runs this much faster than the host's.
+  double clock_drift = 0;
+  // Each piece of work is delayed by up to this, at random.
+  int64_t jitter_ns = 0;
+};
+
+class FakeApi final : public Api {
+ public:
+  explicit FakeApi(const FakeApiOptions& options = {});
+  ~FakeApi() override;
+
+  // Queues `kernel` on a stream, as a launch does.
+  void Launch(Stream stream, std::function<void()> kernel);
+  // From now on every call fails as after an illegal address, and what is
+  // queued never ends.
+  void Break() { broken_.store(true); }
+
+  // What there is now, to see that all of it is given back.
+  int64_t live_objects() const { return live_.load(); }
+  int64_t events_made() const { return events_made_.load(); }
+  int64_t copied_bytes() const { return copied_bytes_.load(); }
+  int64_t moves() const { return moves_.load(); }
+
+  absl::StatusOr<int> CountDevices() override;
+  absl::StatusOr<GpuProperties> Properties(int device) override;
+  absl::Status UseDevice(int device) override;
+  absl::Status MemoryInfo(int64_t* free_bytes, int64_t* total_bytes) override;
+  absl::StatusOr<void*> Allocate(int64_t bytes) override;
+  void Free(void* memory) override;
+  absl::StatusOr<void*> AllocatePinned(int64_t bytes, void** on_gpu) override;
+  void FreePinned(void* memory) override;
+  absl::Status RegisterHost(void* memory, int64_t bytes) override;
+  void UnregisterHost(void* memory) override;
+  absl::StatusOr<Stream> CreateStream(bool urgent) override;
+  void DestroyStream(Stream stream) override;
+  absl::StatusOr<Event> CreateEvent() override;
+  void DestroyEvent(Event event) override;
+  absl::Status Record(Event event, Stream stream) override;
+  absl::Status Query(Event event, bool* over) override;
+  absl::Status Synchronize(Event event) override;
+  absl::Status WaitFor(Stream stream, Event event) override;
+  absl::Status ElapsedMs(Event start, Event end, float* ms) override;
+  absl::Status Copy(void* dst, const void* src, int64_t bytes,
+                    Stream stream) override;
+  absl::Status Move(void* dst, const void* src, int64_t bytes,
+                    Stream stream) override;
+  absl::Status Fill(void* dst, uint8_t value, int64_t bytes,
+                    Stream stream) override;
+
+ private:
+  struct FakeStream;
+  struct FakeEvent;
+
+  absl::Status Health() const;
+
+  const FakeApiOptions options_;
+  std::atomic<bool> broken_{false};
+  std::atomic<int64_t> live_{0};
+  std::atomic<int64_t> events_made_{0};
+  std::atomic<int64_t> copied_bytes_{0};
+  std::atomic<int64_t> moves_{0};
+  std::mutex mutex_;  // guards what follows
+  std::map<void*, int64_t> allocations_;
+  std::map<void*, int64_t> pinned_;
+  int64_t used_bytes_ = 0;
+  int64_t pinned_bytes_ = 0;
+};
+
+}  // namespace castor::cuda
+
+#endif  // CASTOR_DEVICE_CUDA_FAKE_API_H_

@@ -1,0 +1,56 @@
+#include "device/cuda/lane.h"
+
+#include <new>
+
+#include "base/status_macros.h"
+
+namespace castor::cuda {
+namespace {
+
+// A piece is long enough to reach the bus's speed, and the ring long enough for
+// the host to fill one while the GPU copies another.
+constexpr int kPieces = 4;
+constexpr int64_t kPieceBytes = int64_t{1} << 20;
+// On other streams there are a few bytes of input now and then.
+constexpr int64_t kSmallPieceBytes = int64_t{64} << 10;
+
+}  // namespace
+
+absl::Status Lane::Open(StreamId id, const GpuContext& shared,
+                        const std::function<int64_t()>& now_ns) {
+  // A copy is short, and what waits for it is not: it goes first.
+  CASTOR_ASSIGN_OR_RETURN(
+      stream, api->CreateStream(/*urgent=*/id != StreamId::kCompute));
+  for (Slot& slot : slots) {
+    CASTOR_ASSIGN_OR_RETURN(Api::Event event, api->CreateEvent());
+    slot.event.store(event, std::memory_order_relaxed);
+  }
+  void* fault_on_gpu = nullptr;
+  CASTOR_ASSIGN_OR_RETURN(
+      void* const memory,
+      api->AllocatePinned(sizeof(GpuFault), &fault_on_gpu));
+  fault = new (memory) GpuFault();
+  const bool crosses =
+      id == StreamId::kHostToDevice || id == StreamId::kDeviceToHost;
+  auto made = PinnedRing::Create(api, kPieces,
+                                 crosses ? kPieceBytes : kSmallPieceBytes);
+  if (made.ok()) ring = *std::move(made);
+  context = shared;
+  context.stream = stream;
+  context.fault = static_cast<GpuFault*>(fault_on_gpu);
+  context.library_state = &library_state;
+  return clock.Calibrate(stream, now_ns);
+}
+
+Lane::~Lane() {
+  library_state.reset();
+  ring.reset();
+  if (stream != nullptr) api->DestroyStream(stream);
+  for (Slot& slot : slots) {
+    const Api::Event event = slot.event.load(std::memory_order_relaxed);
+    if (event != nullptr) api->DestroyEvent(event);
+  }
+  if (fault != nullptr) api->FreePinned(fault);
+}
+
+}  // namespace castor::cuda

@@ -1,0 +1,77 @@
+// One CUDA stream of a device with the items that are in flight on it.
+//
+// Threads: the launcher fills slots and issues them, the finisher ends them,
+// other launchers read the events of issued slots.
+#ifndef CASTOR_DEVICE_CUDA_LANE_H_
+#define CASTOR_DEVICE_CUDA_LANE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/cuda/api.h"
+#include "device/cuda/event_clock.h"
+#include "device/cuda/pinned_ring.h"
+#include "device/device.h"
+#include "device/gpu_context.h"
+#include "device/worker_stream.h"
+
+namespace castor::cuda {
+
+// Items of one stream that may be on the GPU at once.
+inline constexpr int64_t kInFlight = 1024;
+// Events lie this far apart where nothing happens between them, or less.
+inline constexpr int64_t kNoiseNs = 2'000;
+
+// An item in flight. Its event changes hands between the ring and the clock, so
+// it is read atomically; whichever a late reader gets is over.
+struct Slot {
+  std::atomic<Api::Event> event{nullptr};
+  bool recorded = false;  // false: the event could not be recorded
+  StreamItem::Kind kind = StreamItem::Kind::kWork;
+  bool skipped = false;  // the stream had failed: nobody is told of it
+  int64_t tag = 0;
+  int64_t launch_ns = 0;  // when the launcher came to it
+  Fence until;            // of a wait
+  Work work;
+  WorkName name;
+};
+
+struct Lane {
+  explicit Lane(Api* api) : api(api), slots(kInFlight), clock(api) {}
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  // Makes the CUDA stream, its events and its ring. `context` has what all
+  // lanes share.
+  absl::Status Open(StreamId id, const GpuContext& shared,
+                    const std::function<int64_t()>& now_ns);
+
+  Slot& slot(int64_t count) { return slots[count % kInFlight]; }
+
+  Api* const api;
+  Api::Stream stream = nullptr;
+  std::vector<Slot> slots;
+
+  // The launcher's.
+  GpuContext context;
+  std::shared_ptr<void> library_state;
+  std::unique_ptr<PinnedRing> ring;  // null: pageable memory is CUDA's matter
+  int64_t last_wait = 0;             // the count of the last wait
+
+  // The finisher's.
+  int64_t finished = 0;
+  int64_t last_end_ns = 0;
+  EventClock clock;
+
+  GpuFault* fault = nullptr;  // as the host sees it
+};
+
+}  // namespace castor::cuda
+
+#endif  // CASTOR_DEVICE_CUDA_LANE_H_

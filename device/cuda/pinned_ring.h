@@ -1,0 +1,53 @@
+// A few page-locked buffers through which pageable memory is copied, so that
+// the GPU's copy engine works on one while the host fills or empties another.
+//
+// Used by one launcher. Copies from the host return when the last piece is
+// queued; copies to it return when the last piece has arrived.
+#ifndef CASTOR_DEVICE_CUDA_PINNED_RING_H_
+#define CASTOR_DEVICE_CUDA_PINNED_RING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/cuda/api.h"
+
+namespace castor::cuda {
+
+class PinnedRing {
+ public:
+  // ResourceExhausted: no page-locked memory.
+  static absl::StatusOr<std::unique_ptr<PinnedRing>> Create(
+      Api* api, int pieces, int64_t piece_bytes);
+  ~PinnedRing();
+  PinnedRing(const PinnedRing&) = delete;
+  PinnedRing& operator=(const PinnedRing&) = delete;
+
+  absl::Status FromHost(void* on_device, const void* host, int64_t bytes,
+                        Api::Stream stream);
+  absl::Status ToHost(void* host, const void* on_device, int64_t bytes,
+                      Api::Stream stream);
+
+ private:
+  struct Piece {
+    std::byte* data = nullptr;
+    Api::Event used = nullptr;  // its last copy
+    bool in_use = false;        // a copy out of it may be running
+  };
+
+  PinnedRing(Api* api, int64_t piece_bytes)
+      : api_(api), piece_bytes_(piece_bytes) {}
+
+  Api* const api_;
+  const int64_t piece_bytes_;
+  std::byte* memory_ = nullptr;
+  std::vector<Piece> pieces_;
+  size_t next_ = 0;
+};
+
+}  // namespace castor::cuda
+
+#endif  // CASTOR_DEVICE_CUDA_PINNED_RING_H_
