@@ -167,7 +167,7 @@ absl::StatusOr<Api::Stream> FakeApi::CreateStream(bool) {
         batch.swap(stream->queue);
       }
       for (auto& op : batch) {
-        if (options_.jitter_ns > 0) {
+        if (options_.jitter_ns > 0 && random() % 16 == 0) {
           std::this_thread::sleep_for(
               std::chrono::nanoseconds(random() % options_.jitter_ns));
         }

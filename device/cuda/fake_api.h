@@ -25,7 +25,7 @@ struct FakeApiOptions {
   int64_t pinned_bytes = int64_t{1} << 30;  // that can be locked
   // The GPU's clock runs this much faster than the host's.
   double clock_drift = 0;
-  // Each piece of work is delayed by up to this, at random.
+  // One piece of work in 16, at random, is delayed by up to this.
   int64_t jitter_ns = 0;
 };
 

@@ -85,18 +85,27 @@ absl::StatusOr<std::unique_ptr<HostMemory>> HostMemory::Create(
 void HostMemory::CreatePool(int64_t bytes) {
   const int64_t mapped = RoundUp(bytes, PageBytes());
   std::byte* const pool = MapPages(mapped);
-  if (pool == nullptr || !LockPages(pool, mapped)) {
-    const int error = errno;
+  absl::Status locked;
+  if (pool == nullptr) {
+    locked = absl::ResourceExhaustedError(std::strerror(errno));
+  } else if (options_.pinner != nullptr) {
+    locked = options_.pinner->PinHost(pool, mapped);
+  } else if (!LockPages(pool, mapped)) {
+    locked = absl::ResourceExhaustedError(std::strerror(errno));
+  }
+  if (!locked.ok()) {
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
     pinned_note_ = absl::StrCat(
         "no pinned memory: locking ", FormatBytes(mapped), " failed (",
-        std::strerror(error), ", limit ",
+        std::string(locked.message()), ", limit ",
         limit.rlim_cur == RLIM_INFINITY
             ? "none"
             : FormatBytes(static_cast<int64_t>(std::min<rlim_t>(
                   limit.rlim_cur, kUnlimitedBytes))),
-        "); copies use pageable memory. Raise the limit (ulimit -l) or lower "
+        "); copies use pageable memory",
+        options_.pinner != nullptr ? " through a small pinned ring" : "",
+        ". Raise the limit (ulimit -l) or lower "
         "memory.pinned_memory");
     if (pool != nullptr) munmap(pool, mapped);
     return;
@@ -109,7 +118,9 @@ void HostMemory::CreatePool(int64_t bytes) {
 
 HostMemory::~HostMemory() {
   CASTOR_CHECK(stats_.used_bytes == 0);
-  if (pool_ != nullptr) munmap(pool_, pool_bytes_);
+  if (pool_ == nullptr) return;
+  if (options_.pinner != nullptr) options_.pinner->UnpinHost(pool_);
+  munmap(pool_, pool_bytes_);
 }
 
 absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
@@ -196,9 +207,13 @@ void HostMemory::GiveToPool(int64_t offset, int64_t bytes) {
   // they are unlocked for a moment. Should locking them again fail, they are
   // pageable from here on, which costs time, not correctness.
   std::byte* const data = pool_ + offset;
-  munlock(data, bytes);
-  if (madvise(data, bytes, MADV_DONTNEED) != 0) std::memset(data, 0, bytes);
-  LockPages(data, bytes);
+  if (options_.pinner != nullptr) {
+    std::memset(data, 0, bytes);  // what a device has locked stays
+  } else {
+    munlock(data, bytes);
+    if (madvise(data, bytes, MADV_DONTNEED) != 0) std::memset(data, 0, bytes);
+    LockPages(data, bytes);
+  }
 
   auto next = pool_free_.lower_bound(offset);
   if (next != pool_free_.end() && next->first == offset + bytes) {

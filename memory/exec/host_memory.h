@@ -11,6 +11,10 @@
 //     Its pages, too, are taken only when they are touched, and go back to
 //     the system with the block.
 //
+// A device whose copy engines want pages locked in a way of their own brings a
+// HostPinner. Its pool's pages are all taken when it is made, near the device,
+// and stay.
+//
 // Where page-locking fails (RLIMIT_MEMLOCK), there is no pool: all blocks are
 // pageable and pinned_note() says why and what to do.
 //
@@ -29,6 +33,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "device/host_pinner.h"
 #include "memory/exec/category.h"
 
 namespace castor {
@@ -64,6 +69,8 @@ struct HostMemoryOptions {
   int64_t budget_bytes = 0;  // kUnlimitedBytes: no bound but the system's
   // The pool's size, rounded up to pages; at most the budget. 0: no pool.
   int64_t pinned_bytes = 0;
+  // Locks the pool's pages; null: the system does. Outlives the HostMemory.
+  HostPinner* pinner = nullptr;
 };
 
 struct HostMemoryStats {

@@ -224,5 +224,68 @@ TEST(HostMemory, ThreadsShareOneBudget) {
   EXPECT_LE(memory->stats().peak_bytes, 16 * 4096);
 }
 
+// Locks up to a limit, and remembers what.
+class FakePinner : public HostPinner {
+ public:
+  explicit FakePinner(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  absl::Status PinHost(void* data, int64_t bytes) override {
+    if (bytes > limit_bytes_) return absl::ResourceExhaustedError("too much");
+    pinned = data;
+    pinned_bytes = bytes;
+    return absl::OkStatus();
+  }
+  void UnpinHost(void* data) override {
+    EXPECT_EQ(data, pinned);
+    pinned = nullptr;
+  }
+  void* pinned = nullptr;
+  int64_t pinned_bytes = 0;
+
+ private:
+  const int64_t limit_bytes_;
+};
+
+TEST(HostMemory, ADevicesPinnerLocksThePoolInExactSizeAndUntilTheEnd) {
+  FakePinner pinner(1 << 20);
+  auto memory = HostMemory::Create({.budget_bytes = 1 << 20,
+                                    .pinned_bytes = 3 * 4096,
+                                    .pinner = &pinner});
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(pinner.pinned_bytes, 3 * 4096);
+  EXPECT_EQ((*memory)->pinned_note(), "");
+  {
+    auto block = (*memory)->Allocate(3 * 4096, Category::kParameters, "home");
+    ASSERT_TRUE(block.ok());
+    EXPECT_EQ(block->data(), pinner.pinned);
+    EXPECT_TRUE(block->pinned());
+    std::memset(block->data(), 1, block->size());
+  }
+  // Blocks are zero at first, though a device's pages are never given back.
+  auto again = (*memory)->Allocate(3 * 4096, Category::kParameters, "home");
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->pinned());
+  EXPECT_TRUE(IsZero(*again));
+  *again = HostBlock();
+  memory->reset();
+  EXPECT_EQ(pinner.pinned, nullptr);
+}
+
+TEST(HostMemory, SaysOnceWhyADeviceCouldNotLockThePool) {
+  FakePinner pinner(4096);
+  auto memory = HostMemory::Create({.budget_bytes = 1 << 20,
+                                    .pinned_bytes = 2 * 4096,
+                                    .pinner = &pinner});
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  for (const char* part : {"too much", "8.00 KiB", "small pinned ring",
+                           "memory.pinned_memory"}) {
+    EXPECT_TRUE(absl::StrContains((*memory)->pinned_note(), part))
+        << part << " in: " << (*memory)->pinned_note();
+  }
+  EXPECT_FALSE(absl::StrContains((*memory)->pinned_note(), "GPU"));
+  auto block = (*memory)->Allocate(4096, Category::kParameters, "home");
+  ASSERT_TRUE(block.ok());
+  EXPECT_FALSE(block->pinned());
+}
+
 }  // namespace
 }  // namespace castor

@@ -1,0 +1,39 @@
+#include "device/cuda/gpu.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+
+namespace castor::cuda {
+namespace {
+
+// Code of cuBLASLt's and our kernels (loaded lazily, some ten MiB each) and
+// CUDA's own buffers. Kept until a GPU has shown what it is:
+// tools/gpu_check.sh prints what a run took beside its arena.
+constexpr int64_t kMarginBytes = int64_t{512} << 20;
+
+}  // namespace
+
+std::string GpuMemory::ToString() const {
+  return absl::StrCat(FormatBytes(usable_bytes()), " (free ",
+                      FormatBytes(free_bytes), " of ", FormatBytes(total_bytes),
+                      ", less ", FormatBytes(margin_bytes),
+                      " for CUDA's own needs)");
+}
+
+absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal) {
+  CASTOR_RETURN_IF_ERROR(api->CountDevices().status());
+  CASTOR_RETURN_IF_ERROR(api->UseDevice(ordinal));
+  // The context comes with the first stream at the latest.
+  CASTOR_ASSIGN_OR_RETURN(const Api::Stream stream, api->CreateStream(false));
+  api->DestroyStream(stream);
+  GpuMemory memory;
+  CASTOR_RETURN_IF_ERROR(
+      api->MemoryInfo(&memory.free_bytes, &memory.total_bytes));
+  memory.margin_bytes = std::min(memory.free_bytes, kMarginBytes);
+  return memory;
+}
+
+}  // namespace castor::cuda

@@ -1,0 +1,33 @@
+// Opening a GPU for training: which one, and how much of its memory.
+#ifndef CASTOR_DEVICE_CUDA_GPU_H_
+#define CASTOR_DEVICE_CUDA_GPU_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "device/cuda/api.h"
+#include "device/cuda/cuda_device.h"
+
+namespace castor::cuda {
+
+struct GpuMemory {
+  int64_t free_bytes = 0;
+  int64_t total_bytes = 0;
+  // What is left aside: for the kernels' code, which CUDA loads as it is first
+  // used, and for what the libraries take of their own.
+  int64_t margin_bytes = 0;
+  int64_t usable_bytes() const { return free_bytes - margin_bytes; }
+  // "78.1 GiB (free 78.6 GiB of 79.1 GiB, less 512 MiB for ...)"
+  std::string ToString() const;
+};
+
+// Of the GPU as it stands. Makes the process's context on it, which takes some
+// hundred MiB, so that what is free is told without them. FailedPrecondition:
+// no GPU.
+absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal);
+
+}  // namespace castor::cuda
+
+#endif  // CASTOR_DEVICE_CUDA_GPU_H_
