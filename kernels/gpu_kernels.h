@@ -10,8 +10,8 @@
 // here and above links CUDA, a program without CUDA has no special case, and a
 // test can put another table in its place.
 //
-// How much workspace an operator wants is asked before there is a device: the
-// functions *WorkspaceBytes take the table too, null for the host.
+// How much workspace an operator wants is asked before there is a device
+// (kernels/workspace.h).
 //
 // What a GPU's function must do (kernels/cuda/):
 //  1. Queue its kernels on context.gpu->stream and return: no synchronisation,

@@ -7,6 +7,7 @@
 #include "base/annotate.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "device/gpu_context.h"
 
 namespace castor {
 
@@ -146,6 +147,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
       StreamId::kCompute, tag.Pack(),
       [kernel = std::move(op.kernel), pointers = std::move(pointers),
        name = &record.name](const ExecContext& context) mutable {
+        if (context.gpu != nullptr) context.gpu->name->Set(*name);
         return Annotate(*name, kernel(pointers, context));
       });
   for (const Operand& operand : op.operands) {

@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/philox.h"
+#include "kernels/gpu_kernels.h"
 #include "memory/plan/chunk_layout.h"
 #include "runtime/backend.h"
 #include "runtime/parameter.h"
@@ -194,6 +195,9 @@ class Engine {
   void set_update_at_once(bool on) { update_at_once_ = on; }
   bool checkpoint_activations() const { return checkpoint_activations_; }
   void set_checkpoint_activations(bool on) { checkpoint_activations_ = on; }
+  // What operators will run on, where that is a GPU; null: on the host.
+  const kernels::GpuKernels* gpu_kernels() const { return gpu_kernels_; }
+  void set_gpu_kernels(const kernels::GpuKernels* gpu) { gpu_kernels_ = gpu; }
   // Ranks that share a step; each of them runs as many micro batches.
   void set_world_size(int world_size) { world_size_ = world_size; }
   // d(objective)/d(loss of this micro batch) = 1 / micro batches of the step,
@@ -261,6 +265,7 @@ class Engine {
 
   int64_t micro_batch_ = 0;
   int64_t micro_batches_ = 1;
+  const kernels::GpuKernels* gpu_kernels_ = nullptr;
   int world_size_ = 1;
   int64_t global_micro_batch_ = 0;
   bool training_ = false;

@@ -29,7 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/comm/communicator.h"
-#include "device/host/host_device.h"
+#include "device/device.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
 #include "memory/exec/host_memory.h"
@@ -40,6 +40,7 @@
 #include "runtime/admission.h"
 #include "runtime/chunk_optimizer.h"
 #include "runtime/device_backend.h"
+#include "runtime/dry_backend.h"
 #include "runtime/micro_batch.h"
 #include "runtime/model_state.h"
 #include "runtime/run_observer.h"
@@ -76,8 +77,16 @@ struct TrainerOptions {
     return 1e-3;
   };
   MemoryOptions memory;
+  // A host device with these threads and this bus, or what `open_device` opens.
   int threads = 1;
   double bus_bytes_per_s = 0;  // 0: unlimited
+  // Called once, when the run is admitted, with the arena's size.
+  std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
+      open_device;
+  // What that device computes with; null: the host's kernels.
+  const kernels::GpuKernels* gpu_kernels = nullptr;
+  // Its speeds until the warm-up has measured them; null: those of threads.
+  std::optional<Roofline> roofline;
   bool checkpoint_activations = false;
   // Admit or refuse, and open no device: only admission() and what it is about
   // may be asked for then, and nobody need be joined.
@@ -200,7 +209,8 @@ class Trainer {
   }
   // Speeds assumed until the warm-up has measured them.
   Roofline roofline() const {
-    return {.flops_per_s = 5e10 * options_.threads, .bytes_per_s = 1e10};
+    return options_.roofline.value_or(
+        Roofline{.flops_per_s = 5e10 * options_.threads, .bytes_per_s = 1e10});
   }
   // Whether optimizer states hold sums of micro batches.
   bool accumulate() const {
@@ -249,8 +259,8 @@ class Trainer {
   // In the order of destruction's reverse: the device outlives what queues
   // work on it.
   Timeline timeline_;
-  std::unique_ptr<HostMemory> host_;
-  std::unique_ptr<HostDevice> device_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<HostMemory> host_;  // which the device may have pinned
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<ShardExchange> exchange_;

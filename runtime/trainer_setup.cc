@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "device/topology/memory_limits.h"
+#include "device/host/host_device.h"
 #include "memory/plan/admission.h"
 #include "memory/plan/planner.h"
 #include "runtime/trainer.h"
@@ -84,6 +85,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   }
   CASTOR_RETURN_IF_ERROR(CheckRanks(options));
   options.shape.micro_batches /= options.ranks.world_size;
+  engine->set_gpu_kernels(options.gpu_kernels);
   std::unique_ptr<Trainer> trainer(
       new Trainer(engine, model, std::move(options)));
   const absl::Status built = trainer->Build(refused);
@@ -218,12 +220,16 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
 
 absl::Status Trainer::OpenDevice() {
   const MemoryOptions& memory = options_.memory;
-  CASTOR_ASSIGN_OR_RETURN(
-      device_, HostDevice::Create({.memory_bytes = memory.device_bytes,
-                                   .compute_threads = options_.threads,
-                                   .host_compute_threads = options_.threads,
-                                   .bus_bytes_per_s =
-                                       options_.bus_bytes_per_s}));
+  if (options_.open_device) {
+    CASTOR_ASSIGN_OR_RETURN(device_, options_.open_device(memory.device_bytes));
+  } else {
+    CASTOR_ASSIGN_OR_RETURN(
+        device_, HostDevice::Create({.memory_bytes = memory.device_bytes,
+                                     .compute_threads = options_.threads,
+                                     .host_compute_threads = options_.threads,
+                                     .bus_bytes_per_s =
+                                         options_.bus_bytes_per_s}));
+  }
   device_->SetObserver(&timeline_);
   int64_t homes = 0;
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
@@ -232,7 +238,8 @@ absl::Status Trainer::OpenDevice() {
   CASTOR_ASSIGN_OR_RETURN(
       host_, HostMemory::Create(
                  {.budget_bytes = memory.host_bytes,
-                  .pinned_bytes = std::min(memory.pinned_bytes, homes)}));
+                  .pinned_bytes = std::min(memory.pinned_bytes, homes),
+                  .pinner = device_->host_pinner()}));
   CASTOR_ASSIGN_OR_RETURN(
       arena_,
       Arena::Create(device_.get(),

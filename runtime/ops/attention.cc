@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/attention.h"
+#include "kernels/workspace.h"
 #include "runtime/tape.h"
 
 namespace castor::ops {
@@ -27,7 +28,7 @@ absl::Status Backward(Engine& engine, const kernels::AttentionShape& shape,
   const int in_dy = op.Read(dy);
   const int dqkv = op.Output(qkv.shape(), qkv.dtype());
   const int workspace =
-      op.Workspace(kernels::AttentionBackwardWorkspaceBytes(shape));
+      op.Workspace(kernels::AttentionBackwardWorkspaceBytes(engine.gpu_kernels(), shape));
   op.Cost(Flops(shape, 5), 2.0 * qkv.shape().elements() * SizeOf(shape.dtype));
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
@@ -80,7 +81,7 @@ absl::StatusOr<Tensor> CausalAttention(Engine& engine, const Tensor& qkv,
   const int lse = op.Output({shape.batch, heads, shape.positions},
                             DType::kFloat32);
   const int workspace =
-      op.Workspace(kernels::AttentionForwardWorkspaceBytes(shape));
+      op.Workspace(kernels::AttentionForwardWorkspaceBytes(engine.gpu_kernels(), shape));
   op.Cost(Flops(shape, 2), 1.0 * qkv.shape().elements() * SizeOf(shape.dtype));
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {

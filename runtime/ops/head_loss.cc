@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/head_loss.h"
+#include "kernels/workspace.h"
 #include "runtime/tape.h"
 
 namespace castor::ops {
@@ -21,7 +22,7 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
   const int dx = needs_dx ? op.Output(x.shape(), shape.dtype) : -1;
   const Op::GradientSlot dw = op.ReadAndWriteGradient(w);
   const int workspace =
-      op.Workspace(kernels::HeadLossBackwardWorkspaceBytes(shape));
+      op.Workspace(kernels::HeadLossBackwardWorkspaceBytes(engine.gpu_kernels(), shape));
   op.Cost(6.0 * shape.rows * shape.channels * shape.vocabulary,
           2.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
   const float loss_grad = engine.loss_gradient();
@@ -68,7 +69,7 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
   const int loss = op.Output({1}, DType::kFloat32);
   const int lse = op.Output({shape.rows}, DType::kFloat32);
   const int workspace =
-      op.Workspace(kernels::HeadLossForwardWorkspaceBytes(shape));
+      op.Workspace(kernels::HeadLossForwardWorkspaceBytes(engine.gpu_kernels(), shape));
   op.Cost(2.0 * shape.rows * shape.channels * shape.vocabulary,
           1.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
   CASTOR_RETURN_IF_ERROR(
