@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +8,9 @@
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
 #include "base/units.h"
+#include "cli/bandwidth.h"
 #include "cli/command.h"
+#include "cli/gpu.h"
 #include "cli/placement.h"
 #include "device/comm/launch_env.h"
 #include "device/comm/rank_group.h"
@@ -21,32 +22,6 @@ namespace castor::cli {
 namespace {
 
 constexpr int64_t kCopyBytes = int64_t{64} << 20;
-constexpr int kRounds = 5;
-
-// Bytes per second of copies on the streams given, at once; the best of
-// kRounds, after one that is not counted.
-absl::StatusOr<double> Bandwidth(Device& device, std::byte* host,
-                                 const std::vector<StreamId>& streams) {
-  double best = 0;
-  for (int round = 0; round <= kRounds; ++round) {
-    const int64_t start = device.NowNs();
-    Fence done;
-    for (size_t i = 0; i < streams.size(); ++i) {
-      std::byte* const near = device.memory() + i * kCopyBytes;
-      std::byte* const far = host + i * kCopyBytes;
-      const bool in = streams[i] == StreamId::kHostToDevice;
-      done.Add(device.Copy(streams[i], 0, in ? near : far, in ? far : near,
-                           kCopyBytes));
-    }
-    CASTOR_RETURN_IF_ERROR(device.Synchronize(done));
-    const double seconds = 1e-9 * static_cast<double>(device.NowNs() - start);
-    if (round > 0) {
-      best = std::max(best, static_cast<double>(kCopyBytes) *
-                                static_cast<double>(streams.size()) / seconds);
-    }
-  }
-  return best;
-}
 
 // Lines of what hwloc knows; none where it knows nothing.
 std::string TopologyLines() {
@@ -81,22 +56,10 @@ absl::Status PrintMachine() {
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<HostDevice> device,
                           HostDevice::Create({.memory_bytes = 2 * kCopyBytes}));
   std::vector<std::byte> host(2 * kCopyBytes, std::byte{1});
-  CASTOR_ASSIGN_OR_RETURN(
-      const double in,
-      Bandwidth(*device, host.data(), {StreamId::kHostToDevice}));
-  CASTOR_ASSIGN_OR_RETURN(
-      const double out,
-      Bandwidth(*device, host.data(), {StreamId::kDeviceToHost}));
-  CASTOR_ASSIGN_OR_RETURN(
-      const double both,
-      Bandwidth(*device, host.data(),
-                {StreamId::kHostToDevice, StreamId::kDeviceToHost}));
-  std::printf(
-      "  bus         %.1f GB/s to the device, %.1f GB/s from it, %.1f GB/s in "
-      "both directions at once\n",
-      in * 1e-9, out * 1e-9, both * 1e-9);
-  std::printf("cuda device\n  not in this build\n");
-  return absl::OkStatus();
+  CASTOR_ASSIGN_OR_RETURN(const BusBandwidth bus,
+                          MeasureBandwidth(*device, host.data(), kCopyBytes));
+  std::printf("  bus         %s\n", bus.ToString().c_str());
+  return PrintGpus();
 }
 
 // Each rank tells its place; rank 0 prints the map of all.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
+#include "cli/gpu.h"
 #include "models/gpt2.h"
 #include "runtime/checkpoint.h"
 #include "runtime/config/name_pattern.h"
@@ -168,9 +169,18 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
         absl::StrCat("the configuration was read for ", config.world_size(),
                      " ranks, not for ", options.ranks.world_size));
   }
+  std::optional<Gpu> gpu;
   if (config.device.type == DeviceType::kCuda) {
-    return absl::InvalidArgumentError(
-        "device.type: \"cuda\" is not in this build; use {\"type\": \"host\"}");
+    if (options.ranks.world_size > 1) {
+      return absl::InvalidArgumentError(
+          "device.type: \"cuda\" trains on one rank so far, not on several");
+    }
+    auto found = FindGpu();
+    if (!found.ok()) {
+      return Annotate("device.type: \"cuda\" ({\"type\": \"host\"} needs none)",
+                      found.status());
+    }
+    gpu = *std::move(found);
   }
   if (!config.model.pretrained.empty()) {
     absl::StatusOr<ModelConfig> loaded = ReadHfConfig(config.model.pretrained);
@@ -215,6 +225,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   trainer.memory.machine_share_bytes = options.machine_share_bytes;
   trainer.admit_only = options.admit_only;
   trainer.stop = options.stop;
+  if (gpu.has_value()) {
+    session->device_note_ = Describe(*gpu);
+    RunOn(*gpu, &trainer);
+  }
   CASTOR_ASSIGN_OR_RETURN(
       session->trainer_,
       Trainer::Create(session->engine_.get(), session->model_.get(),

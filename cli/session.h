@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +43,8 @@ class Session {
   // With the sizes of a pretrained model filled in.
   const Config& config() const { return config_; }
   Trainer& trainer() { return *trainer_; }
+  // What a GPU is and has room for; empty on the host.
+  const std::string& device_note() const { return device_note_; }
 
   // Initial or pretrained values, for a run from step 0.
   absl::Status Initialize();
@@ -65,6 +68,7 @@ class Session {
   TokenDataSplits data_;
   RankOptions ranks_;
   std::unique_ptr<Trainer> trainer_;
+  std::string device_note_;
   int64_t samples_ = 0;  // of training data consumed
 };
 

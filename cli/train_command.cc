@@ -158,6 +158,9 @@ absl::Status TrainRun::Run() {
 
 absl::Status TrainRun::Begin() {
   const AdmissionReport& admission = session_.trainer().admission();
+  if (!session_.device_note().empty()) {
+    std::printf("device: %s\n", session_.device_note().c_str());
+  }
   std::fputs(FormatAdmission(admission).c_str(), stdout);
   if (const std::string note = session_.trainer().pinned_note();
       !note.empty()) {

@@ -1,0 +1,39 @@
+// The GPU of a run with {"device": {"type": "cuda"}}, and of `castor info`.
+#ifndef CASTOR_CLI_GPU_H_
+#define CASTOR_CLI_GPU_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/cuda/api.h"
+#include "device/cuda/gpu.h"
+#include "kernels/gpu_kernels.h"
+#include "runtime/trainer.h"
+
+namespace castor::cli {
+
+struct Gpu {
+  cuda::Api* api = nullptr;
+  const kernels::GpuKernels* kernels = nullptr;
+  cuda::GpuProperties properties;
+  cuda::GpuMemory memory;
+};
+
+// The first GPU that is visible. FailedPrecondition, in one line: this build
+// has no CUDA, or this machine no GPU that it can use.
+absl::StatusOr<Gpu> FindGpu();
+
+// Has the trainer run on it. A budget that is not given becomes what is usable.
+void RunOn(const Gpu& gpu, TrainerOptions* options);
+
+// "NVIDIA H100 80GB HBM3, device memory of up to 78.1 GiB (free ...)"
+std::string Describe(const Gpu& gpu);
+
+// Prints what GPUs there are, and the bandwidth of the first one's bus; where
+// there is none, why.
+absl::Status PrintGpus();
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_GPU_H_
