@@ -6,7 +6,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
 usage() {
   cat <<'END'
-usage: ./run.sh [ARGUMENT]...
+usage: ./run.sh [--cuda] [ARGUMENT]...
 
 Installs the packages that are missing (tools/setup.sh; it says which, and needs
 root or sudo for Debian's), builds an optimised castor, prepares the King
@@ -21,6 +21,10 @@ to castor train, for instance:
   ./run.sh --set memory.placement_policy=cpu --set memory.device_memory=64MiB
   ./run.sh --resume latest
 
+--cuda: installs the libraries that a build with CUDA wants (tools/setup.sh
+--cuda), and trains on the GPU. A build where nvcc is found can do so in any
+case; CASTOR_CUDA=0 in the environment leaves CUDA out.
+
 What it writes: examples/data/kjv.txt, and under out/ the checkpoints, a summary
 (out/gpt2_kjv.summary.json), a trace (out/gpt2_kjv.trace), and that as a page for
 a browser (out/gpt2_kjv.html).
@@ -34,7 +38,18 @@ for argument in "$@"; do
   fi
 done
 
-tools/setup.sh
+setup=()
+on_gpu=()
+if [[ "${1:-}" == --cuda ]]; then
+  shift
+  setup=(--cuda)
+  on_gpu=(--set device.type=cuda)
+  if [[ "${CASTOR_CUDA:-}" == 0 ]]; then
+    echo "run: --cuda, but CASTOR_CUDA=0 leaves CUDA out" >&2
+    exit 2
+  fi
+fi
+tools/setup.sh "${setup[@]}"
 source tools/bazel.sh
 mkdir -p out
 
@@ -78,7 +93,7 @@ given --trace "$@" || trace=out/gpt2_kjv.trace
 [[ -z "${trace}" ]] || arguments+=(--trace "${trace}")
 
 status=0
-"${castor}" train examples/gpt2_kjv.json "${arguments[@]}" "$@" || status=$?
+"${castor}" train examples/gpt2_kjv.json "${on_gpu[@]}" "${arguments[@]}" "$@" || status=$?
 # Also of a run that was refused or stopped: then it shows why. Not an old one.
 if [[ -n "${trace}" && "${trace}" -nt out/build.log ]]; then
   "${castor}" trace export "${trace}" out/gpt2_kjv.html >/dev/null &&

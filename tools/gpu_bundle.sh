@@ -1,0 +1,96 @@
+#!/bin/bash
+# Collects what tools/gpu_check.sh runs, for a machine that has a CUDA driver and
+# nothing else. See tools/gpu_bundle.sh --help.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+
+usage() {
+  cat <<'END'
+usage: tools/gpu_bundle.sh --into FOLDER
+
+Builds castor, the GPU tests and the GPU benchmarks, and puts them into FOLDER
+with the shared libraries that a plain Ubuntu or Debian does not have, found by
+the programs beside themselves (rpath $ORIGIN), with a configuration, a text and
+gpu_check.sh. The whole is held under 64 MiB. cuBLASLt and cuDNN are larger than
+that: there, Python's nvidia-* packages (PyTorch's) or the toolkit serve.
+
+Then, on the machine with the GPU:  FOLDER/gpu_check.sh --bin FOLDER
+END
+}
+
+into=""
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --into)
+      [[ $# -ge 2 ]] || { echo "gpu_bundle: --into wants a folder" >&2; exit 2; }
+      into="$2"
+      shift 2
+      ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "gpu_bundle: unknown argument '$1'; see --help" >&2; exit 2 ;;
+  esac
+done
+[[ -n "${into}" ]] || { usage >&2; exit 2; }
+
+source tools/bazel.sh
+# Whatever is tagged "gpu".
+mapfile -t targets < <(castor_bazel query --noshow_progress \
+  'attr(tags, "\bgpu\b", kind("cc_(test|binary) rule", //...))' 2>/dev/null)
+[[ ${#targets[@]} -gt 0 ]] || {
+  echo "gpu_bundle: no target is tagged gpu" >&2
+  exit 2
+}
+# Without new dtags the folder serves the libraries' own needs too.
+castor_bazel build -c opt --noshow_progress --dynamic_mode=off \
+  --linkopt='-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib' //:castor \
+  "${targets[@]}"
+bazel_bin="$(castor_bazel info -c opt bazel-bin 2>/dev/null)"
+
+mkdir -p "${into}/lib"
+programs=()
+for target in //:castor "${targets[@]}"; do
+  path="${target#//}"
+  path="${path/://}"
+  program="${bazel_bin}/${path#/}"
+  [[ -x "${program}" ]] || {
+    echo "gpu_bundle: ${target} was not built: is nvcc there?" >&2
+    exit 2
+  }
+  install -m 755 "${program}" "${into}/$(basename "${program}")"
+  strip --strip-debug "${into}/$(basename "${program}")"
+  programs+=("${into}/$(basename "${program}")")
+done
+
+# Every library but those that come with the C library and the driver.
+own='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libcuda)\.so'
+for program in "${programs[@]}"; do
+  ldd "${program}" | awk '$3 ~ /^\// { print $1, $3 }'
+done | sort -u | while read -r name path; do
+  [[ "${name}" =~ ${own} ]] || install -m 644 "${path}" "${into}/lib/${name}"
+done
+install -m 755 tools/gpu_check.sh "${into}/gpu_check.sh"
+cat >"${into}/gpu_check.json" <<'JSON'
+{
+  "model": {"type": "gpt2", "n_layer": 6, "n_head": 6, "n_embd": 384,
+            "n_positions": 256, "vocab_size": 256, "resid_pdrop": 0.1,
+            "embd_pdrop": 0.1, "attn_pdrop": 0.1},
+  "data": {"train": "text.txt", "sequence_length": 256},
+  "steps": 20, "seed": 1234,
+  "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2,
+  "gradient_clipping": 1.0,
+  "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "weight_decay": 0.1}},
+  "bf16": {"enabled": true},
+  "device": {"type": "cuda"},
+  "memory": {"placement_policy": "auto"}
+}
+JSON
+# Text enough for 20 steps, from our own sources.
+cat README.md docs/*.md runtime/*.cc memory/plan/*.cc >"${into}/text.txt"
+
+bytes="$(du -sb "${into}" | cut -f 1)"
+echo "gpu_bundle: ${#programs[@]} programs, $((bytes / 1048576)) MiB in ${into}"
+if [[ "${bytes}" -ge $((64 * 1048576)) ]]; then
+  echo "gpu_bundle: that is not under 64 MiB; the largest:" >&2
+  du -ab "${into}" | sort -rn | sed -n 2,8p >&2
+  exit 1
+fi
