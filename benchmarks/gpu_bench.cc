@@ -1,4 +1,5 @@
-// What the CUDA device costs the host: per operator, and per wait across streams.
+// What the CUDA device costs the host: per operator, and per wait across
+// streams.
 //
 //   bazel run -c opt //benchmarks:gpu_bench -- --benchmark_repetitions=9
 //
@@ -6,13 +7,13 @@
 // the whole way: queueing, launching, one event, the end. `push` is what the
 // trainer's thread pays of it. Goal: at most 5 us per operator. Without a GPU
 // the program says so.
+#include <benchmark/benchmark.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
-
-#include <benchmark/benchmark.h>
 
 #include "base/check.h"
 #include "device/cuda/cuda_device.h"

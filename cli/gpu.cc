@@ -27,12 +27,12 @@ absl::Status PrintBandwidths(CudaDevice& device) {
   const std::unique_ptr<std::byte, FreeHost> host(
       static_cast<std::byte*>(std::aligned_alloc(4096, 2 * kCopyBytes)));
   if (host == nullptr) {
-    return absl::ResourceExhaustedError("no host memory to measure copies with");
+    return absl::ResourceExhaustedError(
+        "no host memory to measure copies with");
   }
   const auto print = [&](const char* what) -> absl::Status {
-    CASTOR_ASSIGN_OR_RETURN(
-        const BusBandwidth bus,
-        MeasureBandwidth(device, host.get(), kCopyBytes));
+    CASTOR_ASSIGN_OR_RETURN(const BusBandwidth bus,
+                            MeasureBandwidth(device, host.get(), kCopyBytes));
     std::printf("  %-11s %s\n", what, bus.ToString().c_str());
     return absl::OkStatus();
   };
@@ -79,9 +79,8 @@ void RunOn(const Gpu& gpu, TrainerOptions* options) {
   // What an A100 reaches of its datasheet's, or less: the warm-up measures.
   options->roofline = Roofline{.flops_per_s = 1e14, .bytes_per_s = 1e12};
   options->open_device =
-      [api = gpu.api, kernels = gpu.kernels,
-       threads = options->threads](int64_t memory_bytes)
-      -> absl::StatusOr<std::unique_ptr<Device>> {
+      [api = gpu.api, kernels = gpu.kernels, threads = options->threads](
+          int64_t memory_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
     CASTOR_ASSIGN_OR_RETURN(
         std::unique_ptr<CudaDevice> device,
         CudaDevice::Create(api, {.memory_bytes = memory_bytes,

@@ -1,5 +1,7 @@
 #include "device/device_contract.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,8 +14,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "absl/status/status.h"
 #include "device/gate.h"
@@ -160,13 +160,14 @@ TEST_P(DeviceContract, RandomGraphsRunInTheirOrder) {
       expected[node] += expected[inputs.back()] % 1000;
     }
     device_->Wait(stream, all, node);
-    fence[node] = device_->Enqueue(
-        stream, node, [&value, node, inputs](const ExecContext&) {
-          int64_t sum = node;
-          for (int input : inputs) sum += value[input] % 1000;
-          value[node] = sum;
-          return absl::OkStatus();
-        });
+    fence[node] = device_->Enqueue(stream, node,
+                                   [&value, node, inputs](const ExecContext&) {
+                                     int64_t sum = node;
+                                     for (int input : inputs)
+                                       sum += value[input] % 1000;
+                                     value[node] = sum;
+                                     return absl::OkStatus();
+                                   });
     if (random() % 64 == 0) {
       ASSERT_TRUE(device_->Synchronize(fence[random() % (node + 1)]).ok());
     }

@@ -1,5 +1,5 @@
-// What every implementation of Device promises (device.h), as one test suite: an
-// implementation joins by instantiating it with a DeviceFactory.
+// What every implementation of Device promises (device.h), as one test suite:
+// an implementation joins by instantiating it with a DeviceFactory.
 #ifndef CASTOR_DEVICE_DEVICE_CONTRACT_H_
 #define CASTOR_DEVICE_DEVICE_CONTRACT_H_
 

@@ -1,7 +1,8 @@
 // The host device keeps the contract of all devices.
+#include "device/device_contract.h"
+
 #include <gtest/gtest.h>
 
-#include "device/device_contract.h"
 #include "device/host/host_device.h"
 
 namespace castor {
@@ -19,10 +20,10 @@ std::unique_ptr<Device> CreateHostDevice(int64_t memory_bytes,
   return device.ok() ? *std::move(device) : nullptr;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Devices, DeviceContract,
-    testing::Values(DeviceFactory{"host", CreateHostDevice}),
-    DeviceContractName);
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceContract,
+                         testing::Values(DeviceFactory{"host",
+                                                       CreateHostDevice}),
+                         DeviceContractName);
 
 }  // namespace
 }  // namespace castor

@@ -53,7 +53,7 @@ struct GpuContext {
   void* stream = nullptr;  // cudaStream_t
   const kernels::GpuKernels* kernels = nullptr;
   int multiprocessors = 0;
-  int compute_capability = 0;  // 10 * major + minor: 80, 90
+  int compute_capability = 0;          // 10 * major + minor: 80, 90
   int64_t shared_bytes_per_block = 0;  // what a kernel may opt in to
   GpuFault* fault = nullptr;           // as the GPU sees it
   // The kernels' own state of this stream (library handles, plans). Empty at

@@ -37,8 +37,8 @@ Fence StreamedDevice::Enqueue(StreamId id, int64_t tag, Work work) {
   return Fence(id, streams_[static_cast<int>(id)].Push(std::move(item)));
 }
 
-Fence StreamedDevice::Copy(StreamId id, int64_t tag, void* dst,
-                           const void* src, int64_t bytes) {
+Fence StreamedDevice::Copy(StreamId id, int64_t tag, void* dst, const void* src,
+                           int64_t bytes) {
   CASTOR_CHECK(bytes >= 0);
   StreamItem item;
   item.kind = StreamItem::Kind::kCopy;
@@ -90,8 +90,7 @@ Fence StreamedDevice::Now(StreamId id) const {
 
 absl::Status StreamedDevice::Synchronize(const Fence& fence) {
   for (int i = 0; i < kNumStreams; ++i) {
-    CASTOR_CHECK(fence.count(static_cast<StreamId>(i)) <=
-                 streams_[i].queued());
+    CASTOR_CHECK(fence.count(static_cast<StreamId>(i)) <= streams_[i].queued());
   }
   over_.BlockUntilReached(fence);
   for (int i = 0; i < kNumStreams; ++i) {

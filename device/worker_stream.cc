@@ -47,8 +47,7 @@ void WorkerStream::Loop() {
   int64_t count = 0;
   while (true) {
     batch.clear();
-    SpinUntil(
-        [&] { return queued_.load(std::memory_order_acquire) != count; });
+    SpinUntil([&] { return queued_.load(std::memory_order_acquire) != count; });
     {
       std::unique_lock<std::mutex> lock(mutex_);
       while (queue_.empty()) {

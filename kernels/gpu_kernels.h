@@ -3,7 +3,8 @@
 // kernels/<operator>.h is the one interface. Each of its functions looks at its
 // context first:
 //
-//   if (context.gpu != nullptr) return context.gpu->kernels->matmul(context, a);
+//   if (context.gpu != nullptr) return context.gpu->kernels->matmul(context,
+//   a);
 //
 // and goes on with the host's code otherwise. The table comes with the device
 // (whoever opens a CUDA device hands it kernels::cuda::Kernels()), so nothing

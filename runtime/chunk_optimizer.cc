@@ -32,10 +32,10 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
       static_cast<std::byte*>(arena->Pointer(optimizer->scalars_));
   device->Fill(StreamId::kCompute, WorkTag{}.Pack(), scalars, 0,
                sizeof(DeviceScalars));
-  const Fence done = device->Copy(
-      StreamId::kCompute, WorkTag{}.Pack(),
-      scalars + offsetof(DeviceScalars, gradient_scale),
-      &optimizer->host_->no_scale, sizeof(float));
+  const Fence done =
+      device->Copy(StreamId::kCompute, WorkTag{}.Pack(),
+                   scalars + offsetof(DeviceScalars, gradient_scale),
+                   &optimizer->host_->no_scale, sizeof(float));
   arena->NoteWrite(optimizer->scalars_, done);
   return optimizer;
 }

@@ -31,13 +31,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/philox.h"
-#include "kernels/gpu_kernels.h"
 #include "memory/plan/chunk_layout.h"
 #include "runtime/backend.h"
 #include "runtime/parameter.h"
 #include "runtime/tensor.h"
 
 namespace castor {
+
+namespace kernels {
+struct GpuKernels;  // kernels/gpu_kernels.h
+}  // namespace kernels
 
 class Engine;
 class Tape;

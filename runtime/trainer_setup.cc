@@ -9,8 +9,8 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "device/topology/memory_limits.h"
 #include "device/host/host_device.h"
+#include "device/topology/memory_limits.h"
 #include "memory/plan/admission.h"
 #include "memory/plan/planner.h"
 #include "runtime/trainer.h"
@@ -224,11 +224,11 @@ absl::Status Trainer::OpenDevice() {
     CASTOR_ASSIGN_OR_RETURN(device_, options_.open_device(memory.device_bytes));
   } else {
     CASTOR_ASSIGN_OR_RETURN(
-        device_, HostDevice::Create({.memory_bytes = memory.device_bytes,
-                                     .compute_threads = options_.threads,
-                                     .host_compute_threads = options_.threads,
-                                     .bus_bytes_per_s =
-                                         options_.bus_bytes_per_s}));
+        device_,
+        HostDevice::Create({.memory_bytes = memory.device_bytes,
+                            .compute_threads = options_.threads,
+                            .host_compute_threads = options_.threads,
+                            .bus_bytes_per_s = options_.bus_bytes_per_s}));
   }
   device_->SetObserver(&timeline_);
   int64_t homes = 0;
@@ -236,10 +236,10 @@ absl::Status Trainer::OpenDevice() {
     homes += RoundUp(layout_.shard_bytes(ChunkId(i)), 4096);
   }
   CASTOR_ASSIGN_OR_RETURN(
-      host_, HostMemory::Create(
-                 {.budget_bytes = memory.host_bytes,
-                  .pinned_bytes = std::min(memory.pinned_bytes, homes),
-                  .pinner = device_->host_pinner()}));
+      host_,
+      HostMemory::Create({.budget_bytes = memory.host_bytes,
+                          .pinned_bytes = std::min(memory.pinned_bytes, homes),
+                          .pinner = device_->host_pinner()}));
   CASTOR_ASSIGN_OR_RETURN(
       arena_,
       Arena::Create(device_.get(),

@@ -70,8 +70,8 @@ class Api {
   // From `start` to `end`, both over; 24 bits.
   virtual absl::Status ElapsedMs(Event start, Event end, float* ms) = 0;
 
-  // Source and destination do not overlap. Host memory may be pageable: then the
-  // call may take as long as the copy.
+  // Source and destination do not overlap. Host memory may be pageable: then
+  // the call may take as long as the copy.
   virtual absl::Status Copy(void* dst, const void* src, int64_t bytes,
                             Stream stream) = 0;
   // Within the device; may overlap.

@@ -263,8 +263,8 @@ absl::Status CudaDevice::WaitForAll(Lane& lane, const Fence& fence) {
     // further on, we wait for that one: too long, but not in a circle, since
     // it is issued.
     const Slot& slot = lanes_[i]->slot(count);
-    CASTOR_RETURN_IF_ERROR(api_->WaitFor(
-        lane.stream, slot.event.load(std::memory_order_relaxed)));
+    CASTOR_RETURN_IF_ERROR(
+        api_->WaitFor(lane.stream, slot.event.load(std::memory_order_relaxed)));
   }
   return absl::OkStatus();
 }
@@ -333,17 +333,17 @@ void CudaDevice::EndItem(StreamId id, Slot& slot, int64_t count,
                          const absl::Status& event) {
   Lane& lane = *lanes_[static_cast<int>(id)];
   if (!event.ok()) {
-    Spoil(Annotate(absl::StrCat("first seen at ", slot.name.get(), " on ",
-                                StreamName(id)),
-                   event));
+    Spoil(Annotate(
+        absl::StrCat("first seen at ", slot.name.get(), " on ", StreamName(id)),
+        event));
   } else if (!slot.skipped &&
              __atomic_load_n(&lane.fault->code, __ATOMIC_ACQUIRE) != 0 &&
              !failed(id)) {
     absl::Status why =
         options_.describe_fault != nullptr
             ? options_.describe_fault(*lane.fault)
-            : absl::InternalError(absl::StrCat("a kernel's fault, number ",
-                                               lane.fault->code));
+            : absl::InternalError(
+                  absl::StrCat("a kernel's fault, number ", lane.fault->code));
     Fail(id, Annotate(slot.name.get(), why));
   }
   const int64_t now_ns = NowNs();
@@ -404,11 +404,10 @@ void CudaDevice::UnpinHost(void* data) {
 bool CudaDevice::IsPinned(const void* data, int64_t bytes) const {
   const auto* const begin = static_cast<const std::byte*>(data);
   std::lock_guard<std::mutex> lock(pinned_mutex_);
-  return std::any_of(pinned_.begin(), pinned_.end(),
-                     [&](const PinnedRange& range) {
-                       return range.begin <= begin &&
-                              begin + bytes <= range.end;
-                     });
+  return std::any_of(
+      pinned_.begin(), pinned_.end(), [&](const PinnedRange& range) {
+        return range.begin <= begin && begin + bytes <= range.end;
+      });
 }
 
 }  // namespace castor

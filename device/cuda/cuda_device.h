@@ -24,14 +24,14 @@
 //   t is kHostCompute   s's launcher waits until the item is over. What s has
 //                       issued goes on meanwhile; what follows depends on it.
 //   s is kHostCompute   its thread waits until the item is over.
-// A wait only ever names what was queued before it, so launchers cannot wait for
-// each other in a circle.
+// A wait only ever names what was queued before it, so launchers cannot wait
+// for each other in a circle.
 //
 // The end of items. One thread, the finisher, looks at the oldest event of each
-// stream (cudaEventQuery; between looks that bring nothing it sleeps 5 to 50 us)
-// and ends items in order: observer, destruction of the work, fence. It also
-// reads the stream's GpuFault. A work's closure is kept until then, so memory
-// that it owns outlives the kernels that read it.
+// stream (cudaEventQuery; between looks that bring nothing it sleeps 5 to 50
+// us) and ends items in order: observer, destruction of the work, fence. It
+// also reads the stream's GpuFault. A work's closure is kept until then, so
+// memory that it owns outlives the kernels that read it.
 //
 // Times. There is one event per item, its end. An item starts when the one
 // before it has ended, or when its launch began, whichever is later: too early
@@ -52,8 +52,8 @@
 // the device whose source and destination overlap is cut into copies as long as
 // their distance, or done by a kernel where those would be too many.
 //
-// Cost: no allocation per item but the queue's (the ring has a slot and an event
-// for each); a push, a launch and one event record per operator. See
+// Cost: no allocation per item but the queue's (the ring has a slot and an
+// event for each); a push, a launch and one event record per operator. See
 // //benchmarks:gpu_bench.
 #ifndef CASTOR_DEVICE_CUDA_CUDA_DEVICE_H_
 #define CASTOR_DEVICE_CUDA_CUDA_DEVICE_H_
@@ -89,7 +89,8 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
  public:
   // `api` outlives the device. InvalidArgument: sizes and counts that cannot
   // be, an ordinal that is not there. FailedPrecondition: no GPU.
-  // ResourceExhausted: the GPU has no room for the arena; names wanted and free.
+  // ResourceExhausted: the GPU has no room for the arena; names wanted and
+  // free.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(
       cuda::Api* api, const CudaDeviceOptions& options);
 

@@ -1,6 +1,8 @@
-// The CUDA device over a GPU made of threads: its own logic, on any machine. The
-// same contract over a real GPU: gpu_device_test.cc.
+// The CUDA device over a GPU made of threads: its own logic, on any machine.
+// The same contract over a real GPU: gpu_device_test.cc.
 #include "device/cuda/cuda_device.h"
+
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstring>
@@ -8,8 +10,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
 #include "base/units.h"
@@ -183,9 +183,8 @@ TEST_F(CudaDeviceTest, FenceIsReachedWhenTheGpuIsThroughNotWhenItIsLaunched) {
   auto held = std::make_shared<int>(1);
   const Fence fence = device_->Enqueue(
       StreamId::kCompute, 0,
-      [held, launch = Launches([&gate] {
-         (void)gate.Hold()(ExecContext{});
-       })](const ExecContext& context) mutable { return launch(context); });
+      [held, launch = Launches([&gate] { (void)gate.Hold()(ExecContext{}); })](
+          const ExecContext& context) mutable { return launch(context); });
   // The launcher is through with it and with a copy behind it, on a stream that
   // does not wait.
   std::atomic<bool> launched{false};
@@ -205,9 +204,9 @@ TEST_F(CudaDeviceTest, GpuOrdersWhatWaitsForAnotherStream) {
   // A value goes round the streams, changed by kernels, not by launches; the
   // host's stream takes its part.
   Open({.memory_bytes = 4096}, {.jitter_ns = 30'000});
-  constexpr StreamId kRound[] = {
-      StreamId::kCompute, StreamId::kDeviceToHost, StreamId::kHostCompute,
-      StreamId::kHostToDevice, StreamId::kNetwork};
+  constexpr StreamId kRound[] = {StreamId::kCompute, StreamId::kDeviceToHost,
+                                 StreamId::kHostCompute,
+                                 StreamId::kHostToDevice, StreamId::kNetwork};
   int64_t value = 0;
   Fence last;
   for (int i = 0; i < 1000; ++i) {
@@ -238,8 +237,8 @@ TEST_F(CudaDeviceTest, LauncherDoesNotWaitForTheGpu) {
   // both go on while the GPU stands at the gate.
   std::atomic<bool> launched{false};
   device_->Wait(StreamId::kHostToDevice, device_->NowAll(), 0);
-  const Fence filled = device_->Fill(StreamId::kHostToDevice, 0,
-                                     device_->memory(), 1, 4096);
+  const Fence filled =
+      device_->Fill(StreamId::kHostToDevice, 0, device_->memory(), 1, 4096);
   device_->Wait(StreamId::kCompute, filled, 0);
   device_->Enqueue(StreamId::kCompute, 0, [&](const ExecContext&) {
     launched = true;
@@ -257,8 +256,8 @@ TEST_F(CudaDeviceTest, MovesOverlappingBlocksByCopiesOrByTheKernel) {
   std::vector<uint8_t> sent(kBytes), got(kBytes);
   for (int64_t i = 0; i < kBytes; ++i) sent[i] = i * 131 + i / 253;
   // FakeApi refuses copies that overlap.
-  for (int64_t distance : {int64_t{64}, kBytes / 16, kBytes / 3, kBytes - 1,
-                           kBytes, kBytes + 1}) {
+  for (int64_t distance :
+       {int64_t{64}, kBytes / 16, kBytes / 3, kBytes - 1, kBytes, kBytes + 1}) {
     for (bool up : {true, false}) {
       SCOPED_TRACE(testing::Message() << distance << (up ? " up" : " down"));
       std::byte* const low = device_->memory();
@@ -369,14 +368,12 @@ TEST_F(CudaDeviceTest, KernelsFaultIsTheFailureOfItsStreamAndNamesTheWork) {
 TEST_F(CudaDeviceTest, SpoiltContextFailsEveryStreamAndNobodyHangs) {
   Open({.memory_bytes = 4096});
   Gate gate;
-  device_->Enqueue(StreamId::kCompute, 0,
-                   [&](const ExecContext& context) {
-                     context.gpu->name->Set("h.3.mlp/backward");
-                     api_->Launch(context.gpu->stream, [&gate] {
-                       (void)gate.Hold()(ExecContext{});
-                     });
-                     return absl::OkStatus();
-                   });
+  device_->Enqueue(StreamId::kCompute, 0, [&](const ExecContext& context) {
+    context.gpu->name->Set("h.3.mlp/backward");
+    api_->Launch(context.gpu->stream,
+                 [&gate] { (void)gate.Hold()(ExecContext{}); });
+    return absl::OkStatus();
+  });
   bool host_ran = false;
   device_->Wait(StreamId::kHostToDevice, device_->NowAll(), 0);
   device_->Fill(StreamId::kHostToDevice, 0, device_->memory(), 1, 8);
@@ -417,12 +414,12 @@ TEST_F(CudaDeviceTest, TellsTimesOfTheGpuOnTheHostsClock) {
   constexpr int kKernels = 50;
   std::vector<int64_t> began_ns(kKernels), ended_ns(kKernels);
   for (int i = 0; i < kKernels; ++i) {
-    device_->Enqueue(StreamId::kCompute, 0, Launches([&, i] {
-                       began_ns[i] = device_->NowNs();
-                       std::this_thread::sleep_for(
-                           std::chrono::microseconds(500));
-                       ended_ns[i] = device_->NowNs();
-                     }));
+    device_->Enqueue(
+        StreamId::kCompute, 0, Launches([&, i] {
+          began_ns[i] = device_->NowNs();
+          std::this_thread::sleep_for(std::chrono::microseconds(500));
+          ended_ns[i] = device_->NowNs();
+        }));
   }
   ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
   device_->SetObserver(nullptr);

@@ -1,10 +1,10 @@
 #include "device/cuda/event_clock.h"
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <map>
 #include <utility>
-
-#include <gtest/gtest.h>
 
 #include "device/cuda/api.h"
 
@@ -61,9 +61,7 @@ class TimesOnly final : public Api {
   absl::Status Move(void*, const void*, int64_t, Stream) override {
     return None();
   }
-  absl::Status Fill(void*, uint8_t, int64_t, Stream) override {
-    return None();
-  }
+  absl::Status Fill(void*, uint8_t, int64_t, Stream) override { return None(); }
 
  private:
   static absl::Status None() { return absl::UnimplementedError("none"); }
@@ -76,13 +74,11 @@ class EventClockTest : public testing::Test {
   // The host's clock stands at `host_ns` while the anchor is taken.
   void Calibrate(int64_t host_ns, double gpu_ms) {
     api_.gpu_ms = gpu_ms;
-    ASSERT_TRUE(
-        clock_.Calibrate(nullptr, [host_ns] { return host_ns; }).ok());
+    ASSERT_TRUE(clock_.Calibrate(nullptr, [host_ns] { return host_ns; }).ok());
     event_.store(*api_.CreateEvent());
   }
   void TearDown() override { api_.DestroyEvent(event_.load()); }
-  int64_t At(double gpu_ms, int64_t earliest_ns = 0,
-             int64_t latest_ns = kFar) {
+  int64_t At(double gpu_ms, int64_t earliest_ns = 0, int64_t latest_ns = kFar) {
     static_cast<TimesOnly::Made*>(event_.load())->ms = gpu_ms;
     return clock_.TimeOf(event_, earliest_ns, latest_ns);
   }

@@ -1,9 +1,10 @@
 // A GPU made of threads, for tests of the CUDA device where there is no GPU.
 //
 // Each stream is a thread that runs copies, fills and launches in order, at its
-// own time: a copy that is not ordered by an event is seen too early or too late
-// here too. Device memory is host memory. What CUDA leaves undefined (a copy
-// whose ranges overlap, one outside of device and host memory) ends the program.
+// own time: a copy that is not ordered by an event is seen too early or too
+// late here too. Device memory is host memory. What CUDA leaves undefined (a
+// copy whose ranges overlap, one outside of device and host memory) ends the
+// program.
 #ifndef CASTOR_DEVICE_CUDA_FAKE_API_H_
 #define CASTOR_DEVICE_CUDA_FAKE_API_H_
 
@@ -35,7 +36,7 @@ class FakeApi final : public Api {
   ~FakeApi() override;
 
   // Queues `kernel` on a stream, as a launch does.
-  void Launch(Stream stream, std::function<void()> kernel);
+  static void Launch(Stream stream, std::function<void()> kernel);
   // From now on every call fails as after an illegal address, and what is
   // queued never ends.
   void Break() { broken_.store(true); }

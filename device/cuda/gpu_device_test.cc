@@ -28,15 +28,15 @@ std::unique_ptr<CudaDevice> Open(int64_t memory_bytes) {
   return device.ok() ? *std::move(device) : nullptr;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Gpu, DeviceContract,
-    testing::Values(DeviceFactory{"cuda",
-                                  [](int64_t memory_bytes, double)
-                                      -> std::unique_ptr<Device> {
-                                    return Open(memory_bytes);
-                                  },
-                                  /*limits_bus=*/false}),
-    DeviceContractName);
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceContract,
+                         testing::Values(DeviceFactory{
+                             "cuda",
+                             [](int64_t memory_bytes,
+                                double) -> std::unique_ptr<Device> {
+                               return Open(memory_bytes);
+                             },
+                             /*limits_bus=*/false}),
+                         DeviceContractName);
 
 TEST(GpuDevice, MovesOverlappingBlocks) {
   constexpr int64_t kBytes = 3'000'017;
@@ -67,7 +67,8 @@ TEST(GpuDevice, CopiesPinnedMemoryBothWaysAtOnce) {
   constexpr int64_t kBytes = 32 << 20;
   auto device = Open(2 * kBytes);
   if (device == nullptr) GTEST_SKIP() << "no GPU";
-  auto* const host = static_cast<uint8_t*>(std::aligned_alloc(4096, 2 * kBytes));
+  auto* const host =
+      static_cast<uint8_t*>(std::aligned_alloc(4096, 2 * kBytes));
   ASSERT_TRUE(device->host_pinner()->PinHost(host, 2 * kBytes).ok());
   for (int64_t i = 0; i < kBytes; ++i) host[i] = i * 7 + i / 255;
   device->Fill(StreamId::kDeviceToHost, 0, device->memory() + kBytes, 0x5A,

@@ -26,9 +26,8 @@ absl::Status Lane::Open(StreamId id, const GpuContext& shared,
     slot.event.store(event, std::memory_order_relaxed);
   }
   void* fault_on_gpu = nullptr;
-  CASTOR_ASSIGN_OR_RETURN(
-      void* const memory,
-      api->AllocatePinned(sizeof(GpuFault), &fault_on_gpu));
+  CASTOR_ASSIGN_OR_RETURN(void* const memory,
+                          api->AllocatePinned(sizeof(GpuFault), &fault_on_gpu));
   fault = new (memory) GpuFault();
   const bool crosses =
       id == StreamId::kHostToDevice || id == StreamId::kDeviceToHost;

@@ -1,6 +1,6 @@
-#include "device/cuda/overlapping_move.h"
-
 #include <cuda_runtime.h>
+
+#include "device/cuda/overlapping_move.h"
 
 namespace castor::cuda {
 namespace {
@@ -49,8 +49,7 @@ int MoveOverlapping(void* dst, const void* src, int64_t bytes, void* stream) {
                                  bytes / static_cast<int64_t>(sizeof(uint4)));
   } else {
     Move<<<1, kThreads, 0, on>>>(static_cast<unsigned char*>(dst),
-                                 static_cast<const unsigned char*>(src),
-                                 bytes);
+                                 static_cast<const unsigned char*>(src), bytes);
   }
   return cudaGetLastError();
 }

@@ -61,9 +61,9 @@ absl::Status PinnedRing::ToHost(void* host, const void* on_device,
          queued += piece_bytes_) {
       Piece& piece = pieces_[queued / piece_bytes_ % pieces_.size()];
       if (piece.in_use) CASTOR_RETURN_IF_ERROR(api_->Synchronize(piece.used));
-      CASTOR_RETURN_IF_ERROR(
-          api_->Copy(piece.data, from + queued,
-                     std::min(piece_bytes_, bytes - queued), stream));
+      CASTOR_RETURN_IF_ERROR(api_->Copy(piece.data, from + queued,
+                                        std::min(piece_bytes_, bytes - queued),
+                                        stream));
       CASTOR_RETURN_IF_ERROR(api_->Record(piece.used, stream));
       piece.in_use = true;
     }

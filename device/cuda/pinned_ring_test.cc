@@ -1,8 +1,8 @@
 #include "device/cuda/pinned_ring.h"
 
-#include <vector>
-
 #include <gtest/gtest.h>
+
+#include <vector>
 
 #include "device/cuda/fake_api.h"
 
@@ -38,8 +38,8 @@ TEST(PinnedRing, CarriesSizesAroundItsPieces) {
 
 TEST(PinnedRing, SaysThatThereIsNoMemoryForIt) {
   FakeApi api({.pinned_bytes = 100});
-  EXPECT_TRUE(absl::IsResourceExhausted(
-      PinnedRing::Create(&api, 2, 64).status()));
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(PinnedRing::Create(&api, 2, 64).status()));
   EXPECT_EQ(api.live_objects(), 0);
 }
 
@@ -52,8 +52,7 @@ TEST(PinnedRing, EndsWhenTheGpuHasFailed) {
   api.Break();
   EXPECT_FALSE(
       (*ring)->FromHost(device.data(), host.data(), 1000, *stream).ok());
-  EXPECT_FALSE(
-      (*ring)->ToHost(host.data(), device.data(), 1000, *stream).ok());
+  EXPECT_FALSE((*ring)->ToHost(host.data(), device.data(), 1000, *stream).ok());
   ring->reset();
   api.DestroyStream(*stream);
 }

@@ -55,9 +55,9 @@ class Runtime final : public Api {
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaErrorInsufficientDriver) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "no GPU: the driver is for CUDA ", Version(driver),
-          ", this program needs one for ", Version(runtime)));
+      return absl::FailedPreconditionError(
+          absl::StrCat("no GPU: the driver is for CUDA ", Version(driver),
+                       ", this program needs one for ", Version(runtime)));
     }
     if (error != cudaSuccess || count == 0) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -77,15 +77,14 @@ class Runtime final : public Api {
     int driver = 0;
     (void)cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), device);
     (void)cudaDriverGetVersion(&driver);
-    return GpuProperties{
-        .name = p.name,
-        .pci_bus_id = bus_id,
-        .memory_bytes = static_cast<int64_t>(p.totalGlobalMem),
-        .multiprocessors = p.multiProcessorCount,
-        .compute_capability = 10 * p.major + p.minor,
-        .shared_bytes_per_block =
-            static_cast<int64_t>(p.sharedMemPerBlockOptin),
-        .driver_version = Version(driver)};
+    return GpuProperties{.name = p.name,
+                         .pci_bus_id = bus_id,
+                         .memory_bytes = static_cast<int64_t>(p.totalGlobalMem),
+                         .multiprocessors = p.multiProcessorCount,
+                         .compute_capability = 10 * p.major + p.minor,
+                         .shared_bytes_per_block =
+                             static_cast<int64_t>(p.sharedMemPerBlockOptin),
+                         .driver_version = Version(driver)};
   }
 
   absl::Status UseDevice(int device) override {

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/gpu_kernels.h"
 
 #ifndef CASTOR_KERNELS_CPU_ADAM_CC_
 #define CASTOR_KERNELS_CPU_ADAM_CC_
@@ -232,6 +233,9 @@ absl::Status CheckArgs(const AdamArgs& args) {
 }  // namespace
 
 absl::Status AdamUpdate(const ExecContext& context, const AdamArgs& args) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->adam_update(context, args);
+  }
   if (args.num_ranges == 0) return absl::OkStatus();
   if (absl::Status s = CheckArgs(args); !s.ok()) return s;
   std::vector<cpu::AdamScalars> scalars(args.num_ranges);
@@ -282,6 +286,10 @@ absl::Status AccumulateGradient(const ExecContext& context, int64_t size,
                                 DType dtype, void* payload, float* sum,
                                 const float* master, bool assign,
                                 bool restore) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->accumulate_gradient(
+        context, size, dtype, payload, sum, master, assign, restore);
+  }
   if (size < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "AccumulateGradient: size is ", size, "; give 0 or more elements"));

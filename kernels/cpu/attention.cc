@@ -10,6 +10,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/row_ops.h"
 #include "kernels/elementwise.h"
+#include "kernels/gpu_kernels.h"
 
 namespace castor::kernels {
 namespace {
@@ -325,6 +326,9 @@ int64_t AttentionForwardWorkspaceBytes(const AttentionShape&) { return 0; }
 
 absl::Status AttentionForward(const ExecContext& context,
                               const AttentionForwardArgs& args) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->attention_forward(context, args);
+  }
   if (absl::Status status = Check(args.shape); !status.ok()) return status;
   const int64_t positions = args.shape.positions;
   const int64_t queries = ForwardQueries(args.shape);
@@ -348,6 +352,9 @@ int64_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape) {
 
 absl::Status AttentionBackward(const ExecContext& context,
                                const AttentionBackwardArgs& args) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->attention_backward(context, args);
+  }
   if (absl::Status status = Check(args.shape); !status.ok()) return status;
   if (args.shape.positions == 0) return absl::OkStatus();
   cpu::FirstError error;

@@ -8,6 +8,7 @@
 #include "kernels/cpu/dropout_mask.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/gpu_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/elementwise.cc"
@@ -207,6 +208,9 @@ absl::Status CheckSize(absl::string_view what, int64_t size) {
 
 absl::Status GeluForward(const ExecContext& context, DType dtype, int64_t size,
                          const void* x, void* y) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->gelu_forward(context, dtype, size, x, y);
+  }
   if (absl::Status s = CheckSize("GeluForward", size); !s.ok()) return s;
   ParallelTiles(context, size, kElementTile, [&](int64_t begin, int64_t end) {
     if (dtype == DType::kFloat32) {
@@ -222,6 +226,9 @@ absl::Status GeluForward(const ExecContext& context, DType dtype, int64_t size,
 
 absl::Status GeluBackward(const ExecContext& context, DType dtype, int64_t size,
                           const void* x, const void* dy, void* dx) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->gelu_backward(context, dtype, size, x, dy, dx);
+  }
   if (absl::Status s = CheckSize("GeluBackward", size); !s.ok()) return s;
   ParallelTiles(context, size, kElementTile, [&](int64_t begin, int64_t end) {
     if (dtype == DType::kFloat32) {
@@ -239,6 +246,9 @@ absl::Status GeluBackward(const ExecContext& context, DType dtype, int64_t size,
 
 absl::Status Add(const ExecContext& context, DType dtype, int64_t size,
                  const void* a, const void* b, void* y) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->add(context, dtype, size, a, b, y);
+  }
   if (absl::Status s = CheckSize("Add", size); !s.ok()) return s;
   ParallelTiles(context, size, kElementTile, [&](int64_t begin, int64_t end) {
     if (dtype == DType::kFloat32) {
@@ -263,6 +273,10 @@ uint32_t DropoutThreshold(float p) {
 absl::Status Dropout(const ExecContext& context, DType dtype, int64_t size,
                      float p, RandomKey key, const void* x,
                      const void* residual, void* y) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->dropout(context, dtype, size, p, key, x,
+                                         residual, y);
+  }
   if (absl::Status s = CheckSize("Dropout", size); !s.ok()) return s;
   if (!(p >= 0.0f && p < 1.0f)) {
     return absl::InvalidArgumentError(
@@ -301,6 +315,10 @@ absl::Status Dropout(const ExecContext& context, DType dtype, int64_t size,
 absl::Status BiasGradient(const ExecContext& context, DType dtype, int64_t rows,
                           int64_t channels, const void* dy, void* db,
                           bool accumulate) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->bias_gradient(context, dtype, rows, channels,
+                                               dy, db, accumulate);
+  }
   if (absl::Status s = CheckSize("BiasGradient", std::min(rows, channels));
       !s.ok()) {
     return s;
@@ -325,6 +343,9 @@ absl::Status BiasGradient(const ExecContext& context, DType dtype, int64_t rows,
 
 absl::Status Cast(const ExecContext& context, int64_t size, DType from,
                   const void* x, DType to, void* y) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->cast(context, size, from, x, to, y);
+  }
   if (absl::Status s = CheckSize("Cast", size); !s.ok()) return s;
   ParallelTiles(context, size, kElementTile, [&](int64_t begin, int64_t end) {
     const int64_t count = end - begin;

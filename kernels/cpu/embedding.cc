@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/gpu_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/embedding.cc"
@@ -108,6 +109,11 @@ absl::Status EmbeddingForward(const ExecContext& context, DType dtype,
                               int64_t rows, int64_t channels,
                               int64_t vocabulary, const int32_t* indices,
                               const void* table, void* y, bool accumulate) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->embedding_forward(
+        context, dtype, rows, channels, vocabulary, indices, table, y,
+        accumulate);
+  }
   if (absl::Status s =
           CheckIndices("EmbeddingForward", rows, channels, vocabulary, indices);
       !s.ok()) {
@@ -140,6 +146,11 @@ absl::Status EmbeddingBackward(const ExecContext& context, DType dtype,
                                int64_t rows, int64_t channels,
                                int64_t vocabulary, const int32_t* indices,
                                const void* dy, void* dtable, bool accumulate) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->embedding_backward(
+        context, dtype, rows, channels, vocabulary, indices, dy, dtable,
+        accumulate);
+  }
   if (absl::Status s = CheckIndices("EmbeddingBackward", rows, channels,
                                     vocabulary, indices);
       !s.ok()) {

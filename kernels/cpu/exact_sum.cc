@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/gpu_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/exact_sum.cc"
@@ -154,6 +155,9 @@ double ExactSum::Value() const {
 
 absl::Status AddSquares(const ExecContext& context, int64_t size, DType dtype,
                         const void* x, ExactSum* sum) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->add_squares(context, size, dtype, x, sum);
+  }
   if (size < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "AddSquares: size is ", size, "; give 0 or more elements"));

@@ -12,6 +12,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/mixed_matmul.h"
 #include "kernels/cpu/row_ops.h"
+#include "kernels/gpu_kernels.h"
 
 namespace castor::kernels {
 namespace {
@@ -167,6 +168,9 @@ int64_t HeadLossForwardWorkspaceBytes(const HeadLossShape& shape) {
 
 absl::Status HeadLossForward(const ExecContext& context,
                              const HeadLossForwardArgs& args) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->head_loss_forward(context, args);
+  }
   const HeadLossShape& shape = args.shape;
   CASTOR_RETURN_IF_ERROR(Check(shape));
   CASTOR_ASSIGN_OR_RETURN(const int64_t count,
@@ -220,6 +224,9 @@ int64_t HeadLossBackwardWorkspaceBytes(const HeadLossShape& shape) {
 
 absl::Status HeadLossBackward(const ExecContext& context,
                               const HeadLossBackwardArgs& args) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->head_loss_backward(context, args);
+  }
   const HeadLossShape& shape = args.shape;
   const DType dtype = shape.dtype;
   CASTOR_RETURN_IF_ERROR(Check(shape));
@@ -298,7 +305,12 @@ absl::Status HeadLossBackward(const ExecContext& context,
 int64_t HeadLogitsWorkspaceBytes(const HeadLossShape&) { return 0; }
 
 absl::Status HeadLogits(const ExecContext& context, const HeadLossShape& shape,
-                        const void* x, const void* w, float* logits, void*) {
+                        const void* x, const void* w, float* logits,
+                        void* workspace) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->head_logits(context, shape, x, w, logits,
+                                             workspace);
+  }
   CASTOR_RETURN_IF_ERROR(Check(shape));
   MatmulArgs product;
   product.m = shape.rows;

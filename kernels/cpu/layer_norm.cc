@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/gpu_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/layer_norm.cc"
@@ -279,6 +280,10 @@ absl::Status LayerNormForward(const ExecContext& context,
                               const void* x, const void* gamma,
                               const void* beta, void* y, float* mean,
                               float* rstd) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->layer_norm_forward(context, shape, epsilon, x,
+                                                    gamma, beta, y, mean, rstd);
+  }
   if (absl::Status s = CheckShape("LayerNormForward", shape); !s.ok()) return s;
   const int64_t channels = shape.channels;
   cpu::ParallelTiles(context, shape.rows, cpu::RowTile(channels),
@@ -305,6 +310,10 @@ absl::Status LayerNormBackwardInput(const ExecContext& context,
                                     const void* x, const void* gamma,
                                     const float* mean, const float* rstd,
                                     const void* residual, void* dx) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->layer_norm_backward_input(
+        context, shape, dy, x, gamma, mean, rstd, residual, dx);
+  }
   if (absl::Status s = CheckShape("LayerNormBackwardInput", shape); !s.ok()) {
     return s;
   }
@@ -335,6 +344,10 @@ absl::Status LayerNormBackwardParameters(const ExecContext& context,
                                          const float* mean, const float* rstd,
                                          void* dgamma, void* dbeta,
                                          bool accumulate) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->layer_norm_backward_parameters(
+        context, shape, dy, x, mean, rstd, dgamma, dbeta, accumulate);
+  }
   if (absl::Status s = CheckShape("LayerNormBackwardParameters", shape);
       !s.ok()) {
     return s;

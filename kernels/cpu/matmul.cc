@@ -7,6 +7,7 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/mixed_matmul.h"
+#include "kernels/gpu_kernels.h"
 
 namespace castor::kernels {
 namespace {
@@ -162,6 +163,9 @@ absl::Status MixedMatmul(const ExecContext& context, const MatmulArgs& args,
 int64_t MatmulWorkspaceBytes(const MatmulArgs&) { return 0; }
 
 absl::Status Matmul(const ExecContext& context, const MatmulArgs& args) {
+  if (context.gpu != nullptr) {
+    return context.gpu->kernels->matmul(context, args);
+  }
   return cpu::MixedMatmul(context, args, {args.dtype, args.dtype, args.dtype});
 }
 

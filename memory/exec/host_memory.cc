@@ -101,8 +101,8 @@ void HostMemory::CreatePool(int64_t bytes) {
         std::string(locked.message()), ", limit ",
         limit.rlim_cur == RLIM_INFINITY
             ? "none"
-            : FormatBytes(static_cast<int64_t>(std::min<rlim_t>(
-                  limit.rlim_cur, kUnlimitedBytes))),
+            : FormatBytes(static_cast<int64_t>(
+                  std::min<rlim_t>(limit.rlim_cur, kUnlimitedBytes))),
         "); copies use pageable memory",
         options_.pinner != nullptr ? " through a small pinned ring" : "",
         ". Raise the limit (ulimit -l) or lower "

@@ -247,9 +247,8 @@ class FakePinner : public HostPinner {
 
 TEST(HostMemory, ADevicesPinnerLocksThePoolInExactSizeAndUntilTheEnd) {
   FakePinner pinner(1 << 20);
-  auto memory = HostMemory::Create({.budget_bytes = 1 << 20,
-                                    .pinned_bytes = 3 * 4096,
-                                    .pinner = &pinner});
+  auto memory = HostMemory::Create(
+      {.budget_bytes = 1 << 20, .pinned_bytes = 3 * 4096, .pinner = &pinner});
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ(pinner.pinned_bytes, 3 * 4096);
   EXPECT_EQ((*memory)->pinned_note(), "");
@@ -272,12 +271,11 @@ TEST(HostMemory, ADevicesPinnerLocksThePoolInExactSizeAndUntilTheEnd) {
 
 TEST(HostMemory, SaysOnceWhyADeviceCouldNotLockThePool) {
   FakePinner pinner(4096);
-  auto memory = HostMemory::Create({.budget_bytes = 1 << 20,
-                                    .pinned_bytes = 2 * 4096,
-                                    .pinner = &pinner});
+  auto memory = HostMemory::Create(
+      {.budget_bytes = 1 << 20, .pinned_bytes = 2 * 4096, .pinner = &pinner});
   ASSERT_TRUE(memory.ok()) << memory.status();
-  for (const char* part : {"too much", "8.00 KiB", "small pinned ring",
-                           "memory.pinned_memory"}) {
+  for (const char* part :
+       {"too much", "8.00 KiB", "small pinned ring", "memory.pinned_memory"}) {
     EXPECT_TRUE(absl::StrContains((*memory)->pinned_note(), part))
         << part << " in: " << (*memory)->pinned_note();
   }

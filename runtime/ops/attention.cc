@@ -27,8 +27,8 @@ absl::Status Backward(Engine& engine, const kernels::AttentionShape& shape,
   const int in_lse = op.Read(lse);
   const int in_dy = op.Read(dy);
   const int dqkv = op.Output(qkv.shape(), qkv.dtype());
-  const int workspace =
-      op.Workspace(kernels::AttentionBackwardWorkspaceBytes(engine.gpu_kernels(), shape));
+  const int workspace = op.Workspace(
+      kernels::AttentionBackwardWorkspaceBytes(engine.gpu_kernels(), shape));
   op.Cost(Flops(shape, 5), 2.0 * qkv.shape().elements() * SizeOf(shape.dtype));
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
@@ -80,8 +80,8 @@ absl::StatusOr<Tensor> CausalAttention(Engine& engine, const Tensor& qkv,
       op.Output({shape.batch, shape.positions, channels}, qkv.dtype());
   const int lse = op.Output({shape.batch, heads, shape.positions},
                             DType::kFloat32);
-  const int workspace =
-      op.Workspace(kernels::AttentionForwardWorkspaceBytes(engine.gpu_kernels(), shape));
+  const int workspace = op.Workspace(
+      kernels::AttentionForwardWorkspaceBytes(engine.gpu_kernels(), shape));
   op.Cost(Flops(shape, 2), 1.0 * qkv.shape().elements() * SizeOf(shape.dtype));
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {

@@ -21,8 +21,8 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
   const int in_lse = op.Read(lse);
   const int dx = needs_dx ? op.Output(x.shape(), shape.dtype) : -1;
   const Op::GradientSlot dw = op.ReadAndWriteGradient(w);
-  const int workspace =
-      op.Workspace(kernels::HeadLossBackwardWorkspaceBytes(engine.gpu_kernels(), shape));
+  const int workspace = op.Workspace(
+      kernels::HeadLossBackwardWorkspaceBytes(engine.gpu_kernels(), shape));
   op.Cost(6.0 * shape.rows * shape.channels * shape.vocabulary,
           2.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
   const float loss_grad = engine.loss_gradient();
@@ -68,8 +68,8 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
   const int in_targets = op.Read(targets);
   const int loss = op.Output({1}, DType::kFloat32);
   const int lse = op.Output({shape.rows}, DType::kFloat32);
-  const int workspace =
-      op.Workspace(kernels::HeadLossForwardWorkspaceBytes(engine.gpu_kernels(), shape));
+  const int workspace = op.Workspace(
+      kernels::HeadLossForwardWorkspaceBytes(engine.gpu_kernels(), shape));
   op.Cost(2.0 * shape.rows * shape.channels * shape.vocabulary,
           1.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
   CASTOR_RETURN_IF_ERROR(

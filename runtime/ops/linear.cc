@@ -77,7 +77,8 @@ absl::StatusOr<Tensor> BackwardInput(Engine& engine, const Sizes& s,
   Op op(engine, absl::StrCat(SiteOf(w), "/backward_input"));
   MatmulSlots slots = {.a = op.Read(dy), .b = op.Read(w)};
   slots.c = op.Output(x_shape, s.dtype);
-  slots.workspace = op.Workspace(kernels::MatmulWorkspaceBytes(engine.gpu_kernels(), args));
+  slots.workspace =
+      op.Workspace(kernels::MatmulWorkspaceBytes(engine.gpu_kernels(), args));
   CASTOR_RETURN_IF_ERROR(RunMatmul(op, args, slots));
   return op.output(slots.c);
 }
@@ -101,7 +102,8 @@ absl::Status BackwardWeight(Engine& engine, const Sizes& s, const Tensor& x,
   const Op::GradientSlot dw = op.WriteGradient(w);
   slots.c = dw.slot;
   args.accumulate = dw.accumulate;
-  slots.workspace = op.Workspace(kernels::MatmulWorkspaceBytes(engine.gpu_kernels(), args));
+  slots.workspace =
+      op.Workspace(kernels::MatmulWorkspaceBytes(engine.gpu_kernels(), args));
   return RunMatmul(op, args, slots);
 }
 
@@ -148,7 +150,8 @@ absl::StatusOr<Tensor> Linear(Engine& engine, const Tensor& x, Parameter& w,
                           ? Shape{x.shape()[0], x.shape()[1], s.o}
                           : Shape{s.n, s.o},
                       s.dtype);
-  slots.workspace = op.Workspace(kernels::MatmulWorkspaceBytes(engine.gpu_kernels(), args));
+  slots.workspace =
+      op.Workspace(kernels::MatmulWorkspaceBytes(engine.gpu_kernels(), args));
   CASTOR_RETURN_IF_ERROR(RunMatmul(op, args, slots));
   Tensor y = op.output(slots.c);
 

@@ -1,0 +1,20 @@
+// The GPU's operators for a GPU made of threads (device/cuda/fake_api.h): the
+// host's, queued on the fake's streams, so that a training run on the CUDA
+// device must give the host device's bits if its streams are ordered right.
+#ifndef CASTOR_TESTS_FAKE_GPU_KERNELS_H_
+#define CASTOR_TESTS_FAKE_GPU_KERNELS_H_
+
+#include <cstdint>
+
+#include "kernels/gpu_kernels.h"
+
+namespace castor::testing {
+
+// What the fake wants as workspace for each operator more than the host does.
+inline constexpr int64_t kFakeGpuWorkspaceBytes = 768;
+
+const kernels::GpuKernels* FakeGpuKernels();
+
+}  // namespace castor::testing
+
+#endif  // CASTOR_TESTS_FAKE_GPU_KERNELS_H_

@@ -1,0 +1,132 @@
+// Whole training runs on the CUDA device over a GPU made of threads: they give
+// the bits of the host device, under every policy, at every budget, however
+// late the GPU is (promise P1), and what is refused is refused before the first
+// step (P2).
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "device/cuda/cuda_device.h"
+#include "device/cuda/fake_api.h"
+#include "tests/fake_gpu_kernels.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+TrainingCase Small(PlacementPolicy policy, DType dtype) {
+  TrainingCase c;
+  c.model.n_layer = 2;
+  c.model.n_head = 2;
+  c.model.n_embd = 32;
+  c.model.n_positions = 16;
+  c.model.vocab_size = 64;
+  c.model.resid_pdrop = 0.1;
+  c.dtype = dtype;
+  c.steps = 5;
+  c.options.shape = {.batch = 2, .length = 16, .micro_batches = 2};
+  c.options.optimizer.gradient_clipping = 0.5;
+  c.options.memory.policy = policy;
+  c.options.memory.chunk_bytes = 16384;
+  c.options.scribble_freed_memory = true;
+  return c;
+}
+
+// The same on the fake, which outlives the run.
+TrainingCase OnFake(TrainingCase c, cuda::FakeApi* api) {
+  c.options.gpu_kernels = FakeGpuKernels();
+  c.options.open_device =
+      [api](int64_t memory_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
+    auto device = CudaDevice::Create(
+        api, {.memory_bytes = memory_bytes,
+              .kernels = FakeGpuKernels(),
+              .describe_fault = FakeGpuKernels()->describe_fault});
+    if (!device.ok()) return device.status();
+    return std::unique_ptr<Device>(*std::move(device));
+  };
+  return c;
+}
+
+TEST(FakeGpu, TrainsToTheHostDevicesBits) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const auto host = RunTraining(Small(PlacementPolicy::kCuda, dtype));
+    ASSERT_TRUE(host.ok()) << host.status();
+    for (PlacementPolicy policy :
+         {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
+          PlacementPolicy::kAuto}) {
+      cuda::FakeApi api({.clock_drift = 1e-4, .jitter_ns = 200'000});
+      TrainingCase c = OnFake(Small(policy, dtype), &api);
+      auto run = RunTraining(c);
+      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_FALSE(run->refusal.has_value()) << run->refusal_message;
+      EXPECT_EQ(run->state_sha256, host->state_sha256);
+      EXPECT_EQ(run->losses, host->losses);
+      // The least budget, and one in between.
+      const int64_t least = run->admission.smallest_device_budget_bytes;
+      const int64_t all = run->admission.unmanaged_device_bytes;
+      for (int64_t budget : {least, (least + all) / 2}) {
+        SCOPED_TRACE(::testing::Message() << "budget " << budget);
+        c.options.memory.device_bytes = budget;
+        run = RunTraining(c);
+        ASSERT_TRUE(run.ok()) << run.status();
+        ASSERT_FALSE(run->refusal.has_value()) << run->refusal_message;
+        EXPECT_EQ(run->state_sha256, host->state_sha256);
+        EXPECT_EQ(run->losses, host->losses);
+      }
+      c.options.memory.device_bytes = least - 1;
+      run = RunTraining(c);
+      ASSERT_TRUE(run.ok()) << run.status();
+      EXPECT_TRUE(run->refusal.has_value());
+    }
+  }
+}
+
+TEST(FakeGpu, CopiesThroughRingsWhereNothingCanBeLocked) {
+  const auto host = RunTraining(Small(PlacementPolicy::kCpu, DType::kBFloat16));
+  ASSERT_TRUE(host.ok()) << host.status();
+  // Room for the rings and the faults, none for the pool.
+  cuda::FakeApi api(
+      {.pinned_bytes = (8 << 20) + (600 << 10), .jitter_ns = 200'000});
+  std::string note;
+  const auto run =
+      RunTraining(OnFake(Small(PlacementPolicy::kCpu, DType::kBFloat16), &api),
+                  [&](Trainer& trainer) {
+                    note = trainer.pinned_note();
+                    return absl::OkStatus();
+                  });
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->state_sha256, host->state_sha256);
+}
+
+TEST(FakeGpu, SetsAsideTheWorkspaceThatTheGpusKernelsWant) {
+  const auto host = RunTraining(Small(PlacementPolicy::kCuda, DType::kFloat32));
+  ASSERT_TRUE(host.ok()) << host.status();
+  cuda::FakeApi api;
+  const auto run =
+      RunTraining(OnFake(Small(PlacementPolicy::kCuda, DType::kFloat32), &api));
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->admission.device.workspace,
+            host->admission.device.workspace + kFakeGpuWorkspaceBytes);
+}
+
+TEST(FakeGpu, FailureOfAnOperatorNamesItAndEndsTheRun) {
+  cuda::FakeApi api;
+  TrainingCase c = OnFake(Small(PlacementPolicy::kAuto, DType::kFloat32), &api);
+  c.data = [&](int64_t index) {
+    MicroBatch batch =
+        RandomMicroBatch(1, index, c.options.shape, c.model.vocab_size);
+    if (index == 4) batch.tokens[3] = 64;  // not in the vocabulary
+    return batch;
+  };
+  const auto run = RunTraining(c);
+  ASSERT_FALSE(run.ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(run.status())) << run.status();
+  EXPECT_TRUE(absl::StrContains(run.status().message(), "wte")) << run.status();
+}
+
+}  // namespace
+}  // namespace castor::testing
