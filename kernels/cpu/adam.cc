@@ -18,31 +18,11 @@
 #include <cmath>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "kernels/adam_math.h"
+#include "kernels/checks.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/gpu_kernels.h"
-
-#ifndef CASTOR_KERNELS_CPU_ADAM_CC_
-#define CASTOR_KERNELS_CPU_ADAM_CC_
-namespace castor::kernels::cpu {
-
-struct AdamScalars {
-  float grad_scale = 1;
-  bool l2 = false;          // weight_decay != 0, not decoupled
-  bool lerp_from_m = true;  // 1 - beta1 < 0.5
-  float weight_decay = 0;
-  float keep = 1;  // 1 - lr * weight_decay if decoupled
-  float lerp_weight = 0;
-  float beta2 = 0;
-  float one_minus_beta2 = 0;
-  float minus_step_size = 0;
-  float correction2_sqrt = 1;
-  float eps = 0;
-};
-
-}  // namespace castor::kernels::cpu
-#endif  // CASTOR_KERNELS_CPU_ADAM_CC_
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/adam.cc"
@@ -183,52 +163,11 @@ HWY_EXPORT(AccumulateBf16);
 
 namespace {
 
-cpu::AdamScalars MakeScalars(const AdamHyper& hyper, float grad_scale) {
-  const double step = static_cast<double>(hyper.step);
-  const double correction1 = 1.0 - std::pow(hyper.beta1, step);
-  const double correction2 = 1.0 - std::pow(hyper.beta2, step);
-  const float weight = static_cast<float>(1.0 - hyper.beta1);
-  cpu::AdamScalars s;
-  s.grad_scale = grad_scale;
-  s.l2 = !hyper.decoupled && hyper.weight_decay != 0;
-  s.lerp_from_m = weight < 0.5f;
-  s.weight_decay = static_cast<float>(hyper.weight_decay);
-  s.keep = hyper.decoupled
-               ? static_cast<float>(1.0 - hyper.lr * hyper.weight_decay)
-               : 1.0f;
-  s.lerp_weight = s.lerp_from_m ? weight : weight - 1.0f;
-  s.beta2 = static_cast<float>(hyper.beta2);
-  s.one_minus_beta2 = static_cast<float>(1.0 - hyper.beta2);
-  s.minus_step_size = static_cast<float>(-(hyper.lr / correction1));
-  s.correction2_sqrt = static_cast<float>(std::sqrt(correction2));
-  s.eps = static_cast<float>(hyper.eps);
-  return s;
-}
-
 // A part of one range, small enough to be one task.
 struct Piece {
   int64_t begin, end;
   int64_t range;
 };
-
-absl::Status CheckArgs(const AdamArgs& args) {
-  if (args.payload == nullptr || args.master == nullptr || args.m == nullptr ||
-      args.v == nullptr || args.grad_scale == nullptr) {
-    return absl::InvalidArgumentError(
-        "AdamUpdate: a null pointer among payload, master, m, v, grad_scale; "
-        "only gradient_sum may be null");
-  }
-  for (int64_t r = 0; r < args.num_ranges; ++r) {
-    const AdamRange& range = args.ranges[r];
-    if (range.begin < 0 || range.end < range.begin || range.hyper.step < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("AdamUpdate: range ", r, " is [", range.begin, ", ",
-                       range.end, ") at step ", range.hyper.step,
-                       "; give 0 <= begin <= end and a step from 1"));
-    }
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -237,14 +176,15 @@ absl::Status AdamUpdate(const ExecContext& context, const AdamArgs& args) {
     return context.gpu->kernels->adam_update(context, args);
   }
   if (args.num_ranges == 0) return absl::OkStatus();
-  if (absl::Status s = CheckArgs(args); !s.ok()) return s;
-  std::vector<cpu::AdamScalars> scalars(args.num_ranges);
+  if (absl::Status s = CheckAdam(args); !s.ok()) return s;
+  std::vector<AdamScalars> scalars(args.num_ranges);
   std::vector<Piece> pieces;
   std::vector<int64_t> first_piece = {0};  // of each task
   int64_t room = cpu::kElementTile;
   for (int64_t r = 0; r < args.num_ranges; ++r) {
     const AdamRange& range = args.ranges[r];
-    scalars[r] = MakeScalars(range.hyper, *args.grad_scale);
+    scalars[r] = MakeAdamScalars(range.hyper);
+    scalars[r].grad_scale = *args.grad_scale;
     for (int64_t begin = range.begin; begin < range.end;) {
       const int64_t size = std::min(room, range.end - begin);
       pieces.push_back({begin, begin + size, r});
@@ -264,7 +204,7 @@ absl::Status AdamUpdate(const ExecContext& context, const AdamArgs& args) {
         for (int64_t i = first_piece[task]; i < first_piece[task + 1]; ++i) {
           const int64_t begin = pieces[i].begin;
           const int64_t size = pieces[i].end - begin;
-          const cpu::AdamScalars& s = scalars[pieces[i].range];
+          const AdamScalars& s = scalars[pieces[i].range];
           const float* sum = args.gradient_sum == nullptr
                                  ? nullptr
                                  : args.gradient_sum + begin;
@@ -290,9 +230,8 @@ absl::Status AccumulateGradient(const ExecContext& context, int64_t size,
     return context.gpu->kernels->accumulate_gradient(
         context, size, dtype, payload, sum, master, assign, restore);
   }
-  if (size < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "AccumulateGradient: size is ", size, "; give 0 or more elements"));
+  if (absl::Status s = CheckSize("AccumulateGradient", size); !s.ok()) {
+    return s;
   }
   cpu::ParallelTiles(context, size, cpu::kElementTile,
                      [&](int64_t begin, int64_t end) {

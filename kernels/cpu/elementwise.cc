@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
+#include "kernels/checks.h"
 #include "kernels/cpu/dropout_mask.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
@@ -198,12 +198,6 @@ T* Out(void* p) {
   return static_cast<T*>(p);
 }
 
-absl::Status CheckSize(absl::string_view what, int64_t size) {
-  if (size >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, ": size is ", size, "; give 0 or more elements"));
-}
-
 }  // namespace
 
 absl::Status GeluForward(const ExecContext& context, DType dtype, int64_t size,
@@ -277,11 +271,7 @@ absl::Status Dropout(const ExecContext& context, DType dtype, int64_t size,
     return context.gpu->kernels->dropout(context, dtype, size, p, key, x,
                                          residual, y);
   }
-  if (absl::Status s = CheckSize("Dropout", size); !s.ok()) return s;
-  if (!(p >= 0.0f && p < 1.0f)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Dropout: probability is ", p, "; give one in [0, 1)"));
-  }
+  if (absl::Status s = CheckDropout(size, p); !s.ok()) return s;
   if (p == 0.0f) {
     return residual == nullptr ? Cast(context, size, dtype, x, dtype, y)
                                : Add(context, dtype, size, x, residual, y);

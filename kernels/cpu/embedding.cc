@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "kernels/checks.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/gpu_kernels.h"
@@ -87,17 +87,13 @@ namespace {
 absl::Status CheckIndices(absl::string_view what, int64_t rows,
                           int64_t channels, int64_t vocabulary,
                           const int32_t* indices) {
-  if (rows < 0 || channels < 1 || vocabulary < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        what, ": [", rows, ", ", channels, "] from a table of ", vocabulary,
-        " rows; give sizes of at least 0 and at least 1 channel"));
+  if (absl::Status s = CheckEmbedding(what, rows, channels, vocabulary);
+      !s.ok()) {
+    return s;
   }
   for (int64_t n = 0; n < rows; ++n) {
     if (indices[n] < 0 || indices[n] >= vocabulary) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          what, ": index ", indices[n], " at position ", n,
-          " is outside the table's ", vocabulary,
-          " rows; check the tokens against the vocabulary's size"));
+      return BadIndex(what, indices[n], n, vocabulary);
     }
   }
   return absl::OkStatus();

@@ -5,7 +5,7 @@
 #include <limits>
 #include <mutex>
 
-#include "absl/strings/str_cat.h"
+#include "kernels/checks.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/gpu_kernels.h"
@@ -158,10 +158,7 @@ absl::Status AddSquares(const ExecContext& context, int64_t size, DType dtype,
   if (context.gpu != nullptr) {
     return context.gpu->kernels->add_squares(context, size, dtype, x, sum);
   }
-  if (size < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "AddSquares: size is ", size, "; give 0 or more elements"));
-  }
+  if (absl::Status s = CheckSize("AddSquares", size); !s.ok()) return s;
   static_assert(cpu::kElementTile % kNormTile == 0);
   std::mutex mutex;  // of *sum; the order of tasks does not matter
   cpu::ParallelTiles(

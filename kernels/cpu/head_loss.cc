@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "kernels/checks.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/mixed_matmul.h"
@@ -40,17 +40,6 @@ int64_t TileColumns(const HeadLossShape& shape) {
                   std::clamp(whole_blocks, kBlockColumns, kWidestTile));
 }
 
-absl::Status Check(const HeadLossShape& shape) {
-  if (shape.rows >= 0 && shape.channels >= 1 && shape.vocabulary >= 1 &&
-      shape.vocabulary <= std::numeric_limits<int32_t>::max()) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "head loss of ", shape.rows, " rows, ", shape.channels,
-      " channels and a vocabulary of ", shape.vocabulary,
-      ": sizes must be positive, and the vocabulary fit 31 bits"));
-}
-
 // The number of rows that take part.
 absl::StatusOr<int64_t> CountTargets(const HeadLossShape& shape,
                                      const int32_t* targets) {
@@ -58,10 +47,7 @@ absl::StatusOr<int64_t> CountTargets(const HeadLossShape& shape,
   for (int64_t n = 0; n < shape.rows; ++n) {
     if (targets[n] == kIgnored) continue;
     if (targets[n] < 0 || targets[n] >= shape.vocabulary) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the target of row ", n, " is token ", targets[n],
-          ", outside the vocabulary [0, ", shape.vocabulary,
-          "): check that the data and the model use one tokenizer"));
+      return BadTarget(targets[n], n, shape.vocabulary);
     }
     ++count;
   }
@@ -172,7 +158,7 @@ absl::Status HeadLossForward(const ExecContext& context,
     return context.gpu->kernels->head_loss_forward(context, args);
   }
   const HeadLossShape& shape = args.shape;
-  CASTOR_RETURN_IF_ERROR(Check(shape));
+  CASTOR_RETURN_IF_ERROR(CheckHeadLoss(shape));
   CASTOR_ASSIGN_OR_RETURN(const int64_t count,
                           CountTargets(shape, args.targets));
   const Statistics statistics(shape, args.workspace);
@@ -229,14 +215,9 @@ absl::Status HeadLossBackward(const ExecContext& context,
   }
   const HeadLossShape& shape = args.shape;
   const DType dtype = shape.dtype;
-  CASTOR_RETURN_IF_ERROR(Check(shape));
+  CASTOR_RETURN_IF_ERROR(CheckHeadLossBackward(args));
   CASTOR_ASSIGN_OR_RETURN(const int64_t count,
                           CountTargets(shape, args.targets));
-  if (args.accumulate_dw && args.dw == args.w && args.dw != nullptr) {
-    return absl::InvalidArgumentError(
-        "head loss: dw cannot be added to what is there and take over the "
-        "place of w; give dw a place of its own");
-  }
   const float gradient =
       count > 0 ? static_cast<float>(args.loss_grad /
                                      static_cast<double>(count))
@@ -311,7 +292,7 @@ absl::Status HeadLogits(const ExecContext& context, const HeadLossShape& shape,
     return context.gpu->kernels->head_logits(context, shape, x, w, logits,
                                              workspace);
   }
-  CASTOR_RETURN_IF_ERROR(Check(shape));
+  CASTOR_RETURN_IF_ERROR(CheckHeadLoss(shape));
   MatmulArgs product;
   product.m = shape.rows;
   product.n = shape.vocabulary;

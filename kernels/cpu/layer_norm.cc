@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
+#include "kernels/checks.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/gpu_kernels.h"
@@ -266,13 +266,6 @@ T* Out(void* p, int64_t element) {
   return p == nullptr ? nullptr : static_cast<T*>(p) + element;
 }
 
-absl::Status CheckShape(absl::string_view what, const LayerNormShape& shape) {
-  if (shape.rows >= 0 && shape.channels >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, ": shape is [", shape.rows, ", ", shape.channels,
-                   "]; give at least 0 rows and at least 1 channel"));
-}
-
 }  // namespace
 
 absl::Status LayerNormForward(const ExecContext& context,
@@ -284,7 +277,8 @@ absl::Status LayerNormForward(const ExecContext& context,
     return context.gpu->kernels->layer_norm_forward(context, shape, epsilon, x,
                                                     gamma, beta, y, mean, rstd);
   }
-  if (absl::Status s = CheckShape("LayerNormForward", shape); !s.ok()) return s;
+  if (absl::Status s = CheckLayerNorm("LayerNormForward", shape); !s.ok())
+    return s;
   const int64_t channels = shape.channels;
   cpu::ParallelTiles(context, shape.rows, cpu::RowTile(channels),
                      [&](int64_t begin, int64_t end) {
@@ -314,7 +308,8 @@ absl::Status LayerNormBackwardInput(const ExecContext& context,
     return context.gpu->kernels->layer_norm_backward_input(
         context, shape, dy, x, gamma, mean, rstd, residual, dx);
   }
-  if (absl::Status s = CheckShape("LayerNormBackwardInput", shape); !s.ok()) {
+  if (absl::Status s = CheckLayerNorm("LayerNormBackwardInput", shape);
+      !s.ok()) {
     return s;
   }
   const int64_t channels = shape.channels;
@@ -348,7 +343,7 @@ absl::Status LayerNormBackwardParameters(const ExecContext& context,
     return context.gpu->kernels->layer_norm_backward_parameters(
         context, shape, dy, x, mean, rstd, dgamma, dbeta, accumulate);
   }
-  if (absl::Status s = CheckShape("LayerNormBackwardParameters", shape);
+  if (absl::Status s = CheckLayerNorm("LayerNormBackwardParameters", shape);
       !s.ok()) {
     return s;
   }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "base/units.h"
+#include "kernels/checks.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/mixed_matmul.h"
@@ -56,21 +56,6 @@ Tiling TilingOf(int64_t m, int64_t n, int64_t k) {
   rows = std::min(m, even(m, rows));
   columns = std::min(n, even(n, columns));
   return {rows, columns, CeilDiv(m, rows), CeilDiv(n, columns)};
-}
-
-absl::Status Check(const MatmulArgs& args) {
-  const auto bad = [&](const char* what) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Matmul [", args.m, ", ", args.k, "] x [", args.k, ", ", args.n,
-        "] with lda ", args.lda, ", ldb ", args.ldb, ", ldc ", args.ldc, ": ",
-        what));
-  };
-  if (args.m < 0 || args.n < 0 || args.k < 0) return bad("a size is negative");
-  if (args.lda < (args.transpose_a ? args.m : args.k) ||
-      args.ldb < (args.transpose_b ? args.k : args.n) || args.ldc < args.n) {
-    return bad("a row is longer than the distance between rows");
-  }
-  return absl::OkStatus();
 }
 
 // Elements of the stored matrix before op(x)[row, column].
@@ -136,7 +121,7 @@ namespace cpu {
 
 absl::Status MixedMatmul(const ExecContext& context, const MatmulArgs& args,
                          const MatmulTypes& types) {
-  if (absl::Status status = Check(args); !status.ok()) return status;
+  if (absl::Status status = CheckMatmul(args); !status.ok()) return status;
   if (args.m == 0 || args.n == 0) return absl::OkStatus();
   const Tiling tiling = TilingOf(args.m, args.n, args.k);
   FirstError error;
