@@ -18,8 +18,9 @@ class GuardedBuffer {
   // Starts `shift` elements behind a 64-byte boundary, filled with NaNs: what
   // is read before it is written shows.
   GuardedBuffer(DType dtype, int64_t size, int64_t shift = 0)
-      : dtype_(dtype), size_(size), bytes_(2 * kGuard + 64 +
-                                           (size + shift) * SizeOf(dtype)) {
+      : dtype_(dtype),
+        size_(size),
+        bytes_(2 * kGuard + 64 + (size + shift) * SizeOf(dtype)) {
     const uintptr_t base = reinterpret_cast<uintptr_t>(bytes_.data()) + kGuard;
     begin_ = static_cast<int64_t>((base + 63) / 64 * 64 - base) + kGuard +
              shift * SizeOf(dtype);
@@ -28,6 +29,8 @@ class GuardedBuffer {
   }
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
+  // The bytes stay where they are.
+  GuardedBuffer(GuardedBuffer&&) = default;
 
   // Room for `bytes`, as fp32.
   static GuardedBuffer Workspace(int64_t bytes) {
@@ -38,6 +41,10 @@ class GuardedBuffer {
   const void* data() const { return bytes_.data() + begin_; }
   float* floats() { return static_cast<float*>(data()); }
   int64_t size() const { return size_; }
+  // With the guards.
+  void* all() { return bytes_.data(); }
+  const void* all() const { return bytes_.data(); }
+  int64_t all_bytes() const { return static_cast<int64_t>(bytes_.size()); }
   DType dtype() const { return dtype_; }
 
   double operator[](int64_t i) const {

@@ -1,0 +1,12 @@
+#include "kernels/cuda/adam_program.h"
+#include "kernels/cuda/launch-inl.h"
+
+namespace castor::kernels::cuda {
+
+CASTOR_LAUNCH(AdamProgram<float, float>);
+CASTOR_LAUNCH(AdamProgram<float, BFloat16>);
+CASTOR_LAUNCH(AdamProgram<BFloat16, BFloat16>);
+CASTOR_LAUNCH(AccumulateProgram<float>);
+CASTOR_LAUNCH(AccumulateProgram<BFloat16>);
+
+}  // namespace castor::kernels::cuda

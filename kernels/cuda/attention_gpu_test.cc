@@ -1,0 +1,229 @@
+// Attention on the GPU against the host's, within what rounding explains, and
+// the same bits in every order of threads.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "gtest/gtest.h"
+#include "kernels/attention.h"
+#include "kernels/cuda/attention_backward_program.h"
+#include "kernels/cuda/attention_forward_program.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/test_device.h"
+#include "kernels/guarded_buffer.h"
+
+namespace castor::kernels {
+namespace {
+
+using cuda::OnDevice;
+using cuda::TestDevice;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+struct Trial {
+  explicit Trial(const AttentionShape& s, uint64_t seed, double scale = 1)
+      : shape(s),
+        qkv(s.dtype, 3 * Elements()),
+        dout(s.dtype, Elements()),
+        out(s.dtype, Elements()),
+        lse(DType::kFloat32, s.batch * s.heads * s.positions),
+        dqkv(s.dtype, 3 * Elements()) {
+    std::mt19937_64 random(seed);
+    qkv.FillNormal(random, scale);
+    dout.FillNormal(random);
+  }
+  int64_t Elements() const {
+    return shape.batch * shape.positions * shape.heads * shape.head_size;
+  }
+
+  absl::Status RunOnHost(const ExecContext& host) {
+    GuardedBuffer workspace =
+        GuardedBuffer::Workspace(AttentionBackwardWorkspaceBytes(shape));
+    absl::Status status = AttentionForward(host, {.shape = shape,
+                                                  .qkv = qkv.data(),
+                                                  .out = out.data(),
+                                                  .lse = lse.floats()});
+    status.Update(AttentionBackward(host, {.shape = shape,
+                                           .qkv = qkv.data(),
+                                           .out = out.data(),
+                                           .lse = lse.floats(),
+                                           .dout = dout.data(),
+                                           .dqkv = dqkv.data(),
+                                           .workspace = workspace.data()}));
+    return status;
+  }
+
+  absl::Status RunOnDevice() {
+    OnDevice on;
+    const int64_t bytes = cuda::AttentionBackwardWorkspaceBytes(shape);
+    const GuardedBuffer workspace = GuardedBuffer::Workspace(bytes);
+    const void* pqkv = on.In(qkv);
+    void* pout = on.Out(out);
+    float* plse = on.OutFloats(lse);
+    absl::Status status = cuda::AttentionForward(
+        on.context(), {.shape = shape, .qkv = pqkv, .out = pout, .lse = plse});
+    status.Update(cuda::AttentionBackward(
+        on.context(), {.shape = shape,
+                       .qkv = pqkv,
+                       .out = pout,
+                       .lse = plse,
+                       .dout = on.In(dout),
+                       .dqkv = on.Out(dqkv),
+                       .workspace = on.CopyBytes(workspace.data(), bytes)}));
+    status.Update(on.Finish());
+    return status;
+  }
+
+  bool GuardsIntact() const {
+    return out.GuardsIntact() && lse.GuardsIntact() && dqkv.GuardsIntact();
+  }
+
+  AttentionShape shape;
+  GuardedBuffer qkv, dout, out, lse, dqkv;
+};
+
+void ExpectNear(const GuardedBuffer& got, const GuardedBuffer& expected,
+                double tolerance, const testing::Message& what) {
+  for (int64_t i = 0; i < got.size(); ++i) {
+    ASSERT_LE(std::abs(got[i] - expected[i]),
+              tolerance * (1 + std::abs(expected[i])))
+        << what << " at " << i << " of " << got.size() << ": " << got[i]
+        << " against " << expected[i];
+  }
+}
+
+AttentionShape ShapeOf(int64_t batch, int64_t positions, int64_t heads,
+                       int64_t head_size) {
+  AttentionShape shape;
+  shape.batch = batch;
+  shape.positions = positions;
+  shape.heads = heads;
+  shape.head_size = head_size;
+  return shape;
+}
+
+class SmallAttentionOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (TestDevice::Get() == nullptr) {
+      GTEST_SKIP() << "SKIPPED: there is no GPU here";
+    }
+  }
+  ThreadPool pool_{2};
+  const ExecContext host_{&pool_};
+};
+
+TEST_F(SmallAttentionOnGpu, AgreesWithTheHost) {
+  struct Case {
+    int64_t batch, positions, heads, head_size;
+  };
+  uint64_t seed = 0;
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Case& c :
+         {Case{1, 1, 1, 1}, Case{2, 7, 3, 16}, Case{1, 63, 1, 24},
+          Case{1, 64, 2, 64}, Case{1, 65, 1, 65}, Case{1, 131, 1, 80},
+          Case{1, 70, 1, 128}}) {
+      for (bool causal : {true, false}) {
+        for (float dropout : {0.0f, 0.2f}) {
+          // Half of the grid on the host, where a thread is slow.
+          if (TestDevice::Get()->emulated() && causal == (dropout > 0) &&
+              c.positions > 64) {
+            continue;
+          }
+          const AttentionShape shape = {.batch = c.batch,
+                                        .positions = c.positions,
+                                        .heads = c.heads,
+                                        .head_size = c.head_size,
+                                        .dtype = dtype,
+                                        .causal = causal,
+                                        .dropout = dropout,
+                                        .key = {17, ++seed}};
+          const auto what = testing::Message()
+                            << DTypeName(dtype) << " [" << c.batch << ", "
+                            << c.positions << ", " << c.heads << ", "
+                            << c.head_size << "] causal " << causal
+                            << " dropout " << dropout;
+          Trial expected(shape, seed), got(shape, seed);
+          ASSERT_TRUE(expected.RunOnHost(host_).ok());
+          const absl::Status status = got.RunOnDevice();
+          ASSERT_TRUE(status.ok()) << status;
+          ASSERT_TRUE(got.GuardsIntact()) << what;
+          const double unit = dtype == DType::kFloat32 ? 0x1p-17 : 0x1p-6;
+          ExpectNear(got.lse, expected.lse, 0x1p-17, what);
+          ExpectNear(got.out, expected.out, unit, what);
+          ExpectNear(got.dqkv, expected.dqkv, 2 * unit, what);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(SmallAttentionOnGpu, DoesNotDependOnTheOrderOfThreads) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const AttentionShape shape = {.batch = 1,
+                                  .positions = 100,
+                                  .heads = 2,
+                                  .head_size = 40,
+                                  .dtype = dtype,
+                                  .dropout = 0.1f,
+                                  .key = {1, 2}};
+    Trial first(shape, 9);
+    ASSERT_TRUE(first.RunOnDevice().ok());
+    TestDevice::Get()->InEveryOrder([&] {
+      Trial again(shape, 9);
+      ASSERT_TRUE(again.RunOnDevice().ok());
+      EXPECT_TRUE(again.out.SameBits(first.out));
+      EXPECT_TRUE(again.lse.SameBits(first.lse));
+      EXPECT_TRUE(again.dqkv.SameBits(first.dqkv));
+    });
+  }
+}
+
+TEST_F(SmallAttentionOnGpu, StaysFiniteAtLargeScoresAndShowsNans) {
+  const AttentionShape shape = ShapeOf(1, 70, 1, 16);
+  Trial large(shape, 4, 100), expected(shape, 4, 100);
+  ASSERT_TRUE(large.RunOnDevice().ok());
+  ASSERT_TRUE(expected.RunOnHost(host_).ok());
+  for (int64_t i = 0; i < large.dqkv.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(large.dqkv[i])) << i;
+  }
+  for (int64_t i = 0; i < large.out.size(); ++i) {
+    ASSERT_NEAR(large.out[i], expected.out[i], 0.1) << i;
+  }
+  // The key of position 68: rows before it are as they were.
+  Trial nan(shape, 4, 100);
+  nan.qkv.Set(68 * 48 + 16, kNan);
+  ASSERT_TRUE(nan.RunOnDevice().ok());
+  EXPECT_EQ(nan.out[67 * 16], large.out[67 * 16]);
+  EXPECT_TRUE(std::isnan(nan.out[68 * 16]));
+  EXPECT_TRUE(std::isnan(nan.out[69 * 16 + 15]));
+}
+
+TEST_F(SmallAttentionOnGpu, OfNothingDoesNothingAndRefusesBadShapes) {
+  const ExecContext& gpu = TestDevice::Get()->context();
+  for (const AttentionShape& empty :
+       {ShapeOf(0, 4, 1, 8), ShapeOf(1, 0, 1, 8), ShapeOf(1, 4, 0, 8)}) {
+    EXPECT_TRUE(cuda::AttentionForward(gpu, {.shape = empty}).ok());
+    EXPECT_TRUE(cuda::AttentionBackward(gpu, {.shape = empty}).ok());
+  }
+  AttentionShape wide = ShapeOf(1, 4, 1, 129);
+  EXPECT_EQ(cuda::AttentionForward(gpu, {.shape = wide}).code(),
+            absl::StatusCode::kInvalidArgument);
+  wide.head_size = 0;
+  EXPECT_EQ(cuda::AttentionBackward(gpu, {.shape = wide}).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+// What a block may ask for on both architectures: 163 KiB on sm_80.
+template <class Program>
+constexpr bool kFits = sizeof(typename Program::Shared) <= 163 * 1024;
+static_assert(kFits<cuda::AttentionForwardProgram<float, 128>>);
+static_assert(kFits<cuda::AttentionBackwardProgram<float, 128, true>>);
+static_assert(kFits<cuda::AttentionBackwardProgram<float, 128, false>>);
+
+}  // namespace
+}  // namespace castor::kernels

@@ -1,0 +1,133 @@
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+
+#include "base/status_macros.h"
+#include "kernels/checks.h"
+#include "kernels/cpu/dropout_mask.h"
+#include "kernels/cuda/elementwise_program.h"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/status.h"
+
+namespace castor::kernels::cuda {
+namespace {
+
+template <class Op, class TX, class TY>
+absl::Status Unary(const ExecContext& context, const char* kernel, int64_t size,
+                   const void* x, void* y) {
+  CASTOR_RETURN_IF_ERROR(CheckSize(kernel, size));
+  return Launch(context, kernel, ElementBlocks(size),
+                UnaryProgram<Op, TX, TY>{.size = size,
+                                         .x = static_cast<const TX*>(x),
+                                         .y = static_cast<TY*>(y)});
+}
+
+template <class Op, class T>
+absl::Status Binary(const ExecContext& context, const char* kernel,
+                    int64_t size, const void* a, const void* b, void* y) {
+  CASTOR_RETURN_IF_ERROR(CheckSize(kernel, size));
+  return Launch(context, kernel, ElementBlocks(size),
+                BinaryProgram<Op, T>{.size = size,
+                                     .a = static_cast<const T*>(a),
+                                     .b = static_cast<const T*>(b),
+                                     .y = static_cast<T*>(y)});
+}
+
+template <class Op>
+absl::Status Binary(const ExecContext& context, const char* kernel, DType dtype,
+                    int64_t size, const void* a, const void* b, void* y) {
+  return dtype == DType::kFloat32
+             ? Binary<Op, float>(context, kernel, size, a, b, y)
+             : Binary<Op, BFloat16>(context, kernel, size, a, b, y);
+}
+
+template <class T>
+absl::Status Copy(const ExecContext& context, int64_t size, const void* x,
+                  void* y) {
+  if (x == y) return absl::OkStatus();
+  return Launch(context, "Cast", ElementBlocks(size),
+                CopyProgram<T>{.size = size,
+                               .x = static_cast<const T*>(x),
+                               .y = static_cast<T*>(y)});
+}
+
+template <class T>
+absl::Status Drop(const ExecContext& context, int64_t size, float p,
+                  RandomKey key, const void* x, const void* residual, void* y) {
+  return Launch(context, "Dropout", ElementBlocks(size),
+                DropoutProgram<T>{.size = size,
+                                  .key = key,
+                                  .threshold = DropoutThreshold(p),
+                                  .scale = cpu::DropoutScale(p),
+                                  .x = static_cast<const T*>(x),
+                                  .residual = static_cast<const T*>(residual),
+                                  .y = static_cast<T*>(y)});
+}
+
+template <class T>
+absl::Status Bias(const ExecContext& context, int64_t rows, int64_t channels,
+                  const void* dy, void* db, bool accumulate) {
+  return Launch(context, "BiasGradient", ColumnBlocks(channels),
+                BiasGradientProgram<T>{.rows = rows,
+                                       .columns = channels,
+                                       .dy = static_cast<const T*>(dy),
+                                       .db = static_cast<T*>(db),
+                                       .accumulate = accumulate});
+}
+
+}  // namespace
+
+absl::Status GeluForward(const ExecContext& context, DType dtype, int64_t size,
+                         const void* x, void* y) {
+  return dtype == DType::kFloat32
+             ? Unary<GeluOp, float, float>(context, "GeluForward", size, x, y)
+             : Unary<GeluOp, BFloat16, BFloat16>(context, "GeluForward", size,
+                                                 x, y);
+}
+
+absl::Status GeluBackward(const ExecContext& context, DType dtype, int64_t size,
+                          const void* x, const void* dy, void* dx) {
+  return Binary<GeluGradientOp>(context, "GeluBackward", dtype, size, x, dy,
+                                dx);
+}
+
+absl::Status Add(const ExecContext& context, DType dtype, int64_t size,
+                 const void* a, const void* b, void* y) {
+  return Binary<AddOp>(context, "Add", dtype, size, a, b, y);
+}
+
+absl::Status Dropout(const ExecContext& context, DType dtype, int64_t size,
+                     float p, RandomKey key, const void* x,
+                     const void* residual, void* y) {
+  CASTOR_RETURN_IF_ERROR(CheckDropout(size, p));
+  if (p == 0.0f) {
+    return residual == nullptr ? Cast(context, size, dtype, x, dtype, y)
+                               : Add(context, dtype, size, x, residual, y);
+  }
+  return dtype == DType::kFloat32
+             ? Drop<float>(context, size, p, key, x, residual, y)
+             : Drop<BFloat16>(context, size, p, key, x, residual, y);
+}
+
+absl::Status BiasGradient(const ExecContext& context, DType dtype, int64_t rows,
+                          int64_t channels, const void* dy, void* db,
+                          bool accumulate) {
+  CASTOR_RETURN_IF_ERROR(CheckSize("BiasGradient", std::min(rows, channels)));
+  return dtype == DType::kFloat32
+             ? Bias<float>(context, rows, channels, dy, db, accumulate)
+             : Bias<BFloat16>(context, rows, channels, dy, db, accumulate);
+}
+
+absl::Status Cast(const ExecContext& context, int64_t size, DType from,
+                  const void* x, DType to, void* y) {
+  CASTOR_RETURN_IF_ERROR(CheckSize("Cast", size));
+  if (from == to) {
+    return to == DType::kFloat32 ? Copy<float>(context, size, x, y)
+                                 : Copy<BFloat16>(context, size, x, y);
+  }
+  return to == DType::kBFloat16
+             ? Unary<CopyOp, float, BFloat16>(context, "Cast", size, x, y)
+             : Unary<CopyOp, BFloat16, float>(context, "Cast", size, x, y);
+}
+
+}  // namespace castor::kernels::cuda

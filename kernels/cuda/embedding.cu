@@ -1,0 +1,11 @@
+#include "kernels/cuda/embedding_program.h"
+#include "kernels/cuda/launch-inl.h"
+
+namespace castor::kernels::cuda {
+
+CASTOR_LAUNCH(EmbeddingForwardProgram<float>);
+CASTOR_LAUNCH(EmbeddingForwardProgram<BFloat16>);
+CASTOR_LAUNCH(EmbeddingBackwardProgram<float>);
+CASTOR_LAUNCH(EmbeddingBackwardProgram<BFloat16>);
+
+}  // namespace castor::kernels::cuda

@@ -1,0 +1,9 @@
+#include "kernels/cuda/exact_sum_program.h"
+#include "kernels/cuda/launch-inl.h"
+
+namespace castor::kernels::cuda {
+
+CASTOR_LAUNCH(AddSquaresProgram<float>);
+CASTOR_LAUNCH(AddSquaresProgram<BFloat16>);
+
+}  // namespace castor::kernels::cuda

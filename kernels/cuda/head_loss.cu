@@ -1,0 +1,12 @@
+#include "kernels/cuda/head_loss_program.h"
+#include "kernels/cuda/launch-inl.h"
+
+namespace castor::kernels::cuda {
+
+CASTOR_LAUNCH(HeadStatisticsProgram);
+CASTOR_LAUNCH(HeadFinishProgram);
+CASTOR_LAUNCH(HeadScaleProgram);
+CASTOR_LAUNCH(HeadGradientProgram<float>);
+CASTOR_LAUNCH(HeadGradientProgram<BFloat16>);
+
+}  // namespace castor::kernels::cuda

@@ -1,0 +1,77 @@
+// LaunchProgram's definition: on the GPU, or emulated. For .cu files only.
+#ifndef CASTOR_KERNELS_CUDA_LAUNCH_INL_H_
+#define CASTOR_KERNELS_CUDA_LAUNCH_INL_H_
+
+#include "kernels/cuda/block.h"
+#include "kernels/cuda/launch.h"
+
+#ifdef __CUDACC__
+
+#include <cuda_runtime_api.h>
+
+namespace castor::kernels::cuda {
+
+template <class Program>
+__global__ void __launch_bounds__(Program::kThreads)
+    RunProgram(const __grid_constant__ Program program) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  GpuBlock<Program::kThreads> block;
+  program(block, *reinterpret_cast<typename Program::Shared*>(memory));
+}
+
+template <class Program>
+const char* LaunchProgram(void* stream, int64_t blocks,
+                          const Program& program) {
+  // More than this a kernel must ask for.
+  constexpr int kPlainShared = 48 * 1024;
+  constexpr int kShared = static_cast<int>(sizeof(typename Program::Shared));
+  if constexpr (kShared > kPlainShared) {
+    // Every time: it is a property of the kernel on one device, and cheap.
+    const cudaError_t error = cudaFuncSetAttribute(
+        RunProgram<Program>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        kShared);
+    if (error != cudaSuccess) return cudaGetErrorString(error);
+  }
+  RunProgram<Program><<<static_cast<unsigned>(blocks), Program::kThreads,
+                        kShared, static_cast<cudaStream_t>(stream)>>>(program);
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+
+}  // namespace castor::kernels::cuda
+
+#else  // The host's compiler.
+
+#include <cstring>
+#include <memory>
+
+#include "kernels/cuda/emulated_block.h"
+
+namespace castor::kernels::cuda {
+
+template <class Program>
+const char* LaunchProgram(void* stream, int64_t blocks,
+                          const Program& program) {
+  using Shared = typename Program::Shared;
+  static_assert(alignof(Shared) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+  RunEmulated(stream, [blocks, program] {
+    const auto memory = std::make_unique<unsigned char[]>(sizeof(Shared));
+    for (int64_t i = 0; i < blocks; ++i) {
+      // As on the GPU, what is read before it is written is garbage: NaNs.
+      std::memset(memory.get(), 0xff, sizeof(Shared));
+      EmulatedBlock<Program::kThreads> block(InEmulatedOrder(i, blocks));
+      program(block, *reinterpret_cast<Shared*>(memory.get()));
+    }
+  });
+  return nullptr;
+}
+
+}  // namespace castor::kernels::cuda
+
+#endif  // __CUDACC__
+
+// Within the namespace.
+#define CASTOR_LAUNCH(...) \
+  template const char* LaunchProgram(void*, int64_t, const __VA_ARGS__&)
+
+#endif  // CASTOR_KERNELS_CUDA_LAUNCH_INL_H_
