@@ -1,0 +1,122 @@
+// Whole training runs on the CUDA device and the GPU's own kernels, over a GPU
+// made of threads (device/cuda/fake_api.h) on which the kernels' programs run
+// thread after thread (kernels/cuda/block.h): the bits are the same under every
+// policy, at the least budget and with other chunks (promise P1), and the
+// losses are the host's but for rounding.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "device/cuda/cuda_device.h"
+#include "device/cuda/fake_api.h"
+#include "kernels/cuda/emulated_block.h"
+#include "kernels/cuda/kernels.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+TrainingCase Small(PlacementPolicy policy, DType dtype) {
+  TrainingCase c;
+  c.model.n_layer = 2;
+  c.model.n_head = 2;
+  c.model.n_embd = 32;
+  c.model.n_positions = 16;
+  c.model.vocab_size = 64;
+  c.model.resid_pdrop = 0.1;
+  c.model.attn_pdrop = 0.1;
+  c.dtype = dtype;
+  c.steps = 3;
+  c.options.shape = {.batch = 2, .length = 15, .micro_batches = 2};
+  c.options.optimizer.gradient_clipping = 0.5;
+  c.options.memory.policy = policy;
+  c.options.memory.chunk_bytes = 16384;
+  c.options.scribble_freed_memory = true;
+  return c;
+}
+
+class EmulatedGpu : public ::testing::Test {
+ protected:
+  EmulatedGpu() {
+    kernels::cuda::CurrentEmulatedQueue() = [](void* stream,
+                                               std::function<void()> work) {
+      cuda::FakeApi::Launch(stream, std::move(work));
+    };
+  }
+  ~EmulatedGpu() override { kernels::cuda::CurrentEmulatedQueue() = nullptr; }
+
+  // `c` on the fake GPU.
+  TrainingCase OnGpu(TrainingCase c) {
+    const kernels::GpuKernels* table = kernels::cuda::Kernels();
+    c.options.gpu_kernels = table;
+    c.options.open_device =
+        [this, table](
+            int64_t memory_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
+      auto device =
+          CudaDevice::Create(&api_, {.memory_bytes = memory_bytes,
+                                     .kernels = table,
+                                     .describe_fault = table->describe_fault});
+      if (!device.ok()) return device.status();
+      return std::unique_ptr<Device>(*std::move(device));
+    };
+    return c;
+  }
+
+  cuda::FakeApi api_{{.jitter_ns = 100'000}};
+};
+
+TEST_F(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const auto host = RunTraining(Small(PlacementPolicy::kCuda, dtype));
+    ASSERT_TRUE(host.ok()) << host.status();
+    const auto first = RunTraining(OnGpu(Small(PlacementPolicy::kCuda, dtype)));
+    ASSERT_TRUE(first.ok()) << first.status();
+    ASSERT_FALSE(first->refusal.has_value()) << first->refusal_message;
+    ASSERT_EQ(first->losses.size(), host->losses.size());
+    for (size_t i = 0; i < host->losses.size(); ++i) {
+      EXPECT_NEAR(first->losses[i], host->losses[i],
+                  dtype == DType::kFloat32 ? 1e-5 : 2e-2)
+          << i;
+    }
+    for (PlacementPolicy policy :
+         {PlacementPolicy::kCpu, PlacementPolicy::kAuto}) {
+      TrainingCase c = OnGpu(Small(policy, dtype));
+      c.options.memory.chunk_bytes = 24576;
+      auto run = RunTraining(c);
+      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_FALSE(run->refusal.has_value()) << run->refusal_message;
+      EXPECT_EQ(run->state_sha256, first->state_sha256);
+      EXPECT_EQ(run->losses, first->losses);
+      c.options.memory.device_bytes =
+          run->admission.smallest_device_budget_bytes;
+      run = RunTraining(c);
+      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_FALSE(run->refusal.has_value()) << run->refusal_message;
+      EXPECT_EQ(run->state_sha256, first->state_sha256);
+      EXPECT_EQ(run->losses, first->losses);
+    }
+  }
+}
+
+TEST_F(EmulatedGpu, ATokenOutsideTheVocabularyEndsTheRunInTheHostsWords) {
+  TrainingCase c = OnGpu(Small(PlacementPolicy::kAuto, DType::kFloat32));
+  c.data = [&](int64_t index) {
+    MicroBatch batch =
+        RandomMicroBatch(1, index, c.options.shape, c.model.vocab_size);
+    if (index == 2) batch.tokens[3] = 64;
+    return batch;
+  };
+  const auto run = RunTraining(c);
+  ASSERT_FALSE(run.ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(run.status())) << run.status();
+  EXPECT_TRUE(absl::StrContains(run.status().message(),
+                                "index 64 at position 3 is outside"))
+      << run.status();
+}
+
+}  // namespace
+}  // namespace castor::testing
