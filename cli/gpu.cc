@@ -1,6 +1,5 @@
 #include "cli/gpu.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -73,8 +72,9 @@ absl::StatusOr<Gpu> FindGpu() {
 }
 
 void RunOn(const Gpu& gpu, TrainerOptions* options) {
-  options->memory.device_bytes =
-      std::min(options->memory.device_bytes, gpu.memory.usable_bytes());
+  if (options->memory.device_bytes >= kUnlimitedBytes) {
+    options->memory.device_bytes = gpu.memory.usable_bytes();
+  }
   options->gpu_kernels = gpu.kernels;
   // What an A100 reaches of its datasheet's, or less: the warm-up measures.
   options->roofline = Roofline{.flops_per_s = 1e14, .bytes_per_s = 1e12};

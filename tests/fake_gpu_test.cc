@@ -90,7 +90,7 @@ TEST(FakeGpu, CopiesThroughRingsWhereNothingCanBeLocked) {
   ASSERT_TRUE(host.ok()) << host.status();
   // Room for the rings and the faults, none for the pool.
   cuda::FakeApi api(
-      {.pinned_bytes = (8 << 20) + (600 << 10), .jitter_ns = 200'000});
+      {.pinned_bytes = (8 << 20) + (520 << 10), .jitter_ns = 200'000});
   std::string note;
   const auto run =
       RunTraining(OnFake(Small(PlacementPolicy::kCpu, DType::kBFloat16), &api),
@@ -100,6 +100,7 @@ TEST(FakeGpu, CopiesThroughRingsWhereNothingCanBeLocked) {
                   });
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->state_sha256, host->state_sha256);
+  EXPECT_TRUE(absl::StrContains(note, "small pinned ring")) << note;
 }
 
 TEST(FakeGpu, SetsAsideTheWorkspaceThatTheGpusKernelsWant) {
