@@ -90,7 +90,7 @@ TEST(FakeGpu, CopiesThroughRingsWhereNothingCanBeLocked) {
   ASSERT_TRUE(host.ok()) << host.status();
   // Room for the rings and the faults, none for the pool.
   cuda::FakeApi api(
-      {.pinned_bytes = (8 << 20) + (520 << 10), .jitter_ns = 200'000});
+      {.pinned_bytes = (8 << 20) + (648 << 10), .jitter_ns = 200'000});
   std::string note;
   const auto run =
       RunTraining(OnFake(Small(PlacementPolicy::kCpu, DType::kBFloat16), &api),

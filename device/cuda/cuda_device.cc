@@ -154,7 +154,7 @@ void CudaDevice::Handle(StreamId id, StreamItem& item, int64_t count) {
   } else if (failed(id)) {
     slot.skipped = true;
   } else {
-    absl::Status status = Launch(id, lane, item, &slot.name);
+    absl::Status status = Launch(id, lane, item, count);
     if (!status.ok()) Fail(id, std::move(status));
   }
   slot.work = std::move(item.work);
@@ -179,12 +179,14 @@ void CudaDevice::Handle(StreamId id, StreamItem& item, int64_t count) {
 }
 
 absl::Status CudaDevice::Launch(StreamId id, Lane& lane, StreamItem& item,
-                                WorkName* name) {
+                                int64_t count) {
+  WorkName* const name = &lane.slot(count).name;
   switch (item.kind) {
     case StreamItem::Kind::kWork: {
       name->Set("a piece of work");
       GpuContext context = lane.context;
       context.name = name;
+      context.fault = lane.faults_on_gpu + count % cuda::kInFlight;
       return item.work(ExecContext{.pool = &launch_pool_, .gpu = &context});
     }
     case StreamItem::Kind::kCopy:
@@ -336,15 +338,14 @@ void CudaDevice::EndItem(StreamId id, Slot& slot, int64_t count,
     Spoil(Annotate(
         absl::StrCat("first seen at ", slot.name.get(), " on ", StreamName(id)),
         event));
-  } else if (!slot.skipped &&
-             __atomic_load_n(&lane.fault->code, __ATOMIC_ACQUIRE) != 0 &&
-             !failed(id)) {
-    absl::Status why =
-        options_.describe_fault != nullptr
-            ? options_.describe_fault(*lane.fault)
-            : absl::InternalError(
-                  absl::StrCat("a kernel's fault, number ", lane.fault->code));
+  } else if (GpuFault& fault = lane.faults[count % cuda::kInFlight];
+             __atomic_load_n(&fault.code, __ATOMIC_ACQUIRE) != 0) {
+    absl::Status why = options_.describe_fault != nullptr
+                           ? options_.describe_fault(fault)
+                           : absl::InternalError(absl::StrCat(
+                                 "a kernel's fault, number ", fault.code));
     Fail(id, Annotate(slot.name.get(), why));
+    fault = GpuFault();  // the slot's next work has none
   }
   const int64_t now_ns = NowNs();
   const int64_t earliest_ns = std::max(slot.launch_ns, lane.last_end_ns);

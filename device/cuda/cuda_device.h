@@ -30,7 +30,7 @@
 // The end of items. One thread, the finisher, looks at the oldest event of each
 // stream (cudaEventQuery; between looks that bring nothing it sleeps 5 to 50
 // us) and ends items in order: observer, destruction of the work, fence. It
-// also reads the stream's GpuFault. A work's closure is kept until then, so
+// also reads the item's GpuFault. A work's closure is kept until then, so
 // memory that it owns outlives the kernels that read it.
 //
 // Times. There is one event per item, its end. An item starts when the one
@@ -123,7 +123,7 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
 
   void Handle(StreamId stream, StreamItem& item, int64_t count) override;
   absl::Status Launch(StreamId stream, cuda::Lane& lane, StreamItem& item,
-                      WorkName* name);
+                      int64_t count);
   absl::Status CopyItem(StreamId stream, cuda::Lane& lane,
                         const StreamItem& item);
   absl::Status MoveOnDevice(cuda::Lane& lane, const StreamItem& item);

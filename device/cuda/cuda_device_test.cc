@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Factory("cuda_with_another_clock", {.clock_drift = 1e-3}),
                     Factory("cuda_with_late_work", {.jitter_ns = 20'000}),
                     // No memory can be locked: not even the rings.
-                    Factory("cuda_without_rings", {.pinned_bytes = 1024})),
+                    Factory("cuda_without_rings", {.pinned_bytes = 132 << 10})),
     DeviceContractName);
 
 class CudaDeviceTest : public testing::Test {

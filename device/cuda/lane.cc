@@ -1,6 +1,6 @@
 #include "device/cuda/lane.h"
 
-#include <new>
+#include <memory>
 
 #include "base/status_macros.h"
 
@@ -25,10 +25,13 @@ absl::Status Lane::Open(StreamId id, const GpuContext& shared,
     CASTOR_ASSIGN_OR_RETURN(Api::Event event, api->CreateEvent());
     slot.event.store(event, std::memory_order_relaxed);
   }
-  void* fault_on_gpu = nullptr;
-  CASTOR_ASSIGN_OR_RETURN(void* const memory,
-                          api->AllocatePinned(sizeof(GpuFault), &fault_on_gpu));
-  fault = new (memory) GpuFault();
+  void* on_gpu = nullptr;
+  CASTOR_ASSIGN_OR_RETURN(
+      void* const memory,
+      api->AllocatePinned(kInFlight * sizeof(GpuFault), &on_gpu));
+  faults = static_cast<GpuFault*>(memory);
+  std::uninitialized_fill_n(faults, kInFlight, GpuFault());
+  faults_on_gpu = static_cast<GpuFault*>(on_gpu);
   const bool crosses =
       id == StreamId::kHostToDevice || id == StreamId::kDeviceToHost;
   auto made = PinnedRing::Create(api, kPieces,
@@ -36,7 +39,6 @@ absl::Status Lane::Open(StreamId id, const GpuContext& shared,
   if (made.ok()) ring = *std::move(made);
   context = shared;
   context.stream = stream;
-  context.fault = static_cast<GpuFault*>(fault_on_gpu);
   context.library_state = &library_state;
   return clock.Calibrate(stream, now_ns);
 }
@@ -49,7 +51,7 @@ Lane::~Lane() {
     const Api::Event event = slot.event.load(std::memory_order_relaxed);
     if (event != nullptr) api->DestroyEvent(event);
   }
-  if (fault != nullptr) api->FreePinned(fault);
+  if (faults != nullptr) api->FreePinned(faults);
 }
 
 }  // namespace castor::cuda
