@@ -22,8 +22,8 @@ namespace kernels {
 struct GpuKernels;  // kernels/gpu_kernels.h
 }  // namespace kernels
 
-// What a kernel found wrong with its input (an index out of range): a stream
-// has one, in host memory that kernels may write. The first one counts: a
+// What a kernel found wrong with its input (an index out of range): a piece of
+// work has one, in host memory that kernels may write. The first one counts: a
 // thread that takes `code` from 0 by a compare-and-swap fills in the rest. It
 // is looked at when the work is over, and becomes the stream's failure by
 // GpuKernels::describe_fault.
