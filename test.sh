@@ -10,11 +10,12 @@ usage: ./test.sh [--quick]
 Installs the packages that are missing (tools/setup.sh --tests), then runs
 
   1. all tests, optimised;
-  2. those of base/, memory/, device/, runtime/, kernels/ and tracer/, of the
-     trace's writer and the servers, and a share of the property tests, under
-     AddressSanitizer and UndefinedBehaviorSanitizer;
-  3. those of base/, memory/, device/ and runtime/, of the trace's writer and the
-     servers, and the same share, under ThreadSanitizer.
+  2. those of base/, memory/, device/, runtime/, kernels/ and tracer/ (not of its
+     subfolders), of the trace's writer and the servers, and a share of the
+     property tests, under AddressSanitizer and UndefinedBehaviorSanitizer;
+  3. those of base/, memory/exec/, device/, runtime/ and its operators, of the
+     trace's writer and the servers, and the same share, under ThreadSanitizer
+     (what lies in memory/plan/ and the rest of runtime/ knows no threads).
 
 --quick leaves 2 and 3 out. The last line is "N passed, N failed": test cases, not
 programs, over all runs. A target that does not build counts as one failure. The
@@ -86,8 +87,8 @@ if [[ "${quick}" -eq 0 ]]; then
     //tests:ranks_test //tests:rank_trace_test)
   servers=(//cli:run_trace_test //cli/serve/... //cli/live/...)
   run_tests asan --config=asan --platform_suffix=-asan \
-    //base/... //memory/... //device/... //runtime/... //kernels/... \
-    //tracer:all //tracer/analysis/... //tracer/export/... "${servers[@]}" \
+    //base/... //memory/... //device/... //runtime/... //kernels:all \
+    //tracer:all "${servers[@]}" \
     "${runs[@]}"
 
   # OpenMP's barriers in libgomp are not instrumented: what it orders, the
@@ -99,8 +100,8 @@ if [[ "${quick}" -eq 0 ]]; then
     tsan+=(--run_under="setarch -R")
   fi
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
-    //base/... //memory/... //device/... //runtime/... "${servers[@]}" \
-    "${runs[@]}"
+    //base/... //memory/exec/... //device/... //runtime:all \
+    //runtime/ops/... "${servers[@]}" "${runs[@]}"
 fi
 
 if [[ "${failed}" -gt 0 ]]; then
