@@ -1,13 +1,13 @@
 #include "cli/rank_report.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "base/host_name.h"
 #include "base/median.h"
 #include "base/status_macros.h"
+#include "device/comm/agreement.h"
 
 namespace castor::cli {
 namespace {
@@ -21,11 +21,6 @@ struct Row {
   double wait_seconds;
   char host[64];
 };
-
-std::string HostName() {
-  char name[sizeof(Row::host)] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
-}
 
 }  // namespace
 
@@ -73,10 +68,8 @@ absl::Status MergeReports(Communicator& ranks, RunReport* report) {
   char* const mine = all.data() + ranks.rank() * bytes;
   std::memcpy(mine, &row, sizeof(row));
   std::memcpy(mine + sizeof(row), own.late_rank_seconds.data(), late_bytes);
-  CASTOR_ASSIGN_OR_RETURN(
-      const Fence gathered,
-      ranks.AllGather("reports", 0, mine, all.data(), bytes));
-  CASTOR_RETURN_IF_ERROR(ranks.device().Synchronize(gathered));
+  CASTOR_RETURN_IF_ERROR(
+      Await(ranks, ranks.AllGather("reports", 0, mine, all.data(), bytes)));
 
   report->world_size = world_size;
   report->ranks.clear();

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "base/status_text.h"
 #include "device/comm/agreement.h"
 #include "device/comm/launch_env.h"
 
@@ -59,28 +59,16 @@ absl::StatusOr<std::string> FromFirstRank(
     Communicator* communicator, absl::string_view key,
     const absl::StatusOr<std::string>& mine) {
   if (communicator == nullptr) return mine;
-  // The code, a space, the text.
-  std::string text = absl::StrCat(
-      mine.ok() ? 0 : static_cast<int>(mine.status().code()), " ",
-      mine.ok() ? absl::string_view(*mine) : mine.status().message());
+  std::string text = StatusText(mine.status(), mine.ok() ? *mine : "");
   CASTOR_RETURN_IF_ERROR(BroadcastText(*communicator, key, 0, &text));
-  const size_t space = text.find(' ');
-  int code = 0;
-  if (space == std::string::npos ||
-      !absl::SimpleAtoi(text.substr(0, space), &code)) {
-    return absl::InternalError("rank 0's answer cannot be read");
-  }
-  text.erase(0, space + 1);
-  if (code != 0) {
-    return absl::Status(static_cast<absl::StatusCode>(code), text);
-  }
-  return text;
+  std::string answer;
+  CASTOR_RETURN_IF_ERROR(ReadStatusText(text, &answer));
+  return answer;
 }
 
 absl::Status MeetAllRanks(Communicator* communicator, absl::string_view key) {
   if (communicator == nullptr) return absl::OkStatus();
-  CASTOR_ASSIGN_OR_RETURN(const Fence there, communicator->Barrier(key, 0));
-  return communicator->device().Synchronize(there);
+  return Await(*communicator, communicator->Barrier(key, 0));
 }
 
 }  // namespace castor::cli

@@ -1,7 +1,5 @@
 #include "cli/run_trace.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -10,6 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/time/clock.h"
+#include "base/host_name.h"
 #include "base/status_macros.h"
 #include "cli/trace_merge.h"
 #include "device/comm/agreement.h"
@@ -33,11 +32,6 @@ void NameParts(bool several_ranks, RunRecord* run) {
   }
 }
 
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
-}
-
 // Of a run with this file that was killed: its parts would pass for this run's
 // until they are written anew.
 void RemoveOldParts(const std::string& path) {
@@ -54,10 +48,9 @@ absl::StatusOr<int64_t> NewGroup(Communicator& ranks) {
       ranks.rank() == 0
           ? std::clamp<int64_t>(now_ns % kMaxTraceNumber, 1, kMaxTraceNumber)
           : 0;
-  CASTOR_ASSIGN_OR_RETURN(
-      const Fence there,
-      ranks.AllReduce("number of the trace", 0, ReduceOp::kMax, {&group, 1}));
-  CASTOR_RETURN_IF_ERROR(ranks.device().Synchronize(there));
+  CASTOR_RETURN_IF_ERROR(Await(
+      ranks,
+      ranks.AllReduce("number of the trace", 0, ReduceOp::kMax, {&group, 1})));
   return group;
 }
 
@@ -274,11 +267,9 @@ absl::Status RunTrace::WriteClock() {
   Communicator& ranks = *trainer_->communicator();
   std::vector<int64_t> origins(ranks.world_size());
   origins[ranks.rank()] = origin_ns_;
-  CASTOR_ASSIGN_OR_RETURN(
-      const Fence gathered,
-      ranks.AllGather("origins of traces", 0, &origins[ranks.rank()],
-                      origins.data(), sizeof(int64_t)));
-  CASTOR_RETURN_IF_ERROR(ranks.device().Synchronize(gathered));
+  CASTOR_RETURN_IF_ERROR(Await(
+      ranks, ranks.AllGather("origins of traces", 0, &origins[ranks.rank()],
+                             origins.data(), sizeof(int64_t))));
   CASTOR_ASSIGN_OR_RETURN(const ClockOffset clock,
                           MeasureClockOffset(ranks, "clocks of traces", [this] {
                             return trainer_->NowNs();

@@ -17,11 +17,6 @@
 namespace castor::cli {
 namespace {
 
-absl::Status Await(Communicator& ranks, const absl::StatusOr<Fence>& fence) {
-  CASTOR_RETURN_IF_ERROR(fence.status());
-  return ranks.device().Synchronize(*fence);
-}
-
 // One rank's file to rank 0's, piece by piece. Whatever happens to a file, the
 // pieces cross, so that the ranks stay together; what happened to this rank's
 // is kept in *own.

@@ -135,12 +135,13 @@ class TrainRun {
 };
 
 absl::Status TrainRun::Run() {
-  CASTOR_RETURN_IF_ERROR(Begin());
-  absl::Status status = Loop();
+  absl::Status status = Begin();
+  const bool begun = status.ok();
+  if (status.ok()) status = Loop();
   if (status.ok()) status = End();
-  if (!status.ok()) {
-    // No effect if the others know, or have met the same.
-    if (ranks_ != nullptr) ranks_->Fail(status);
+  // No effect if the others know, or have met the same.
+  if (!status.ok() && ranks_ != nullptr) ranks_->Fail(status);
+  if (!status.ok() && begun) {
     // What was reached is worth having; the failure itself is what is told.
     TakeReports();
     report_.error = std::string(status.message());

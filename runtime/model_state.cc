@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/philox.h"
 #include "base/status_macros.h"
+#include "device/comm/agreement.h"
 #include "kernels/elementwise.h"
 #include "kernels/init.h"
 #include "runtime/io/sha256.h"
@@ -185,11 +186,10 @@ absl::StatusOr<std::string> ParametersSha256(const Parameters& parameters,
   const auto hand_over = [&]() -> absl::Status {
     if (communicator == nullptr) return absl::OkStatus();
     state = sum.state();
-    CASTOR_ASSIGN_OR_RETURN(
-        const Fence done,
-        communicator->Broadcast("sum of the parameters", 0, holder,
-                                state.data(), sizeof(state)));
-    CASTOR_RETURN_IF_ERROR(communicator->device().Synchronize(done));
+    CASTOR_RETURN_IF_ERROR(
+        Await(*communicator,
+              communicator->Broadcast("sum of the parameters", 0, holder,
+                                      state.data(), sizeof(state))));
     sum.set_state(state);
     return absl::OkStatus();
   };

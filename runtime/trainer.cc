@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "device/comm/agreement.h"
 #include "memory/plan/planner.h"
 
 namespace castor {
@@ -39,12 +40,11 @@ absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace) {
       Communicator::kMaxAllReduceBytes / sizeof(int64_t);
   const int64_t size = static_cast<int64_t>(values.size());
   for (int64_t i = 0; i < size; i += kAtOnce) {
-    CASTOR_ASSIGN_OR_RETURN(
-        const Fence done,
+    CASTOR_RETURN_IF_ERROR(Await(
+        *communicator_,
         communicator_->AllReduce(
             "measured durations", 0, ReduceOp::kMax,
-            absl::MakeSpan(values).subspan(i, std::min(kAtOnce, size - i))));
-    CASTOR_RETURN_IF_ERROR(device_->Synchronize(done));
+            absl::MakeSpan(values).subspan(i, std::min(kAtOnce, size - i)))));
   }
   auto value = values.begin();
   for (OpRecord& op : trace.ops) {

@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "device/comm/agreement.h"
 #include "device/host/host_device.h"
 #include "device/topology/memory_limits.h"
 #include "memory/plan/admission.h"
@@ -49,8 +50,8 @@ absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
 int64_t StagingBytes(const ChunkLayout& layout) {
   int64_t most = 0;
   for (const ChunkSpec& chunk : layout.chunks) {
-    most = std::max(most, OptimizerBytes(chunk, /*accumulate=*/true,
-                                         layout.world_size));
+    most = std::max(
+        most, OptimizerBytes(chunk, /*accumulate=*/true, layout.world_size));
   }
   return most;
 }
@@ -65,9 +66,11 @@ absl::Status CheckRanks(const TrainerOptions& options) {
         ": a rank counts from 0, and more than one need RankOptions::join"));
   }
   if (options.shape.micro_batches % ranks.world_size != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.shape.micro_batches, " micro batches in a step cannot be "
-        "shared equally by ", ranks.world_size, " ranks"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.shape.micro_batches,
+                     " micro batches in a step cannot be "
+                     "shared equally by ",
+                     ranks.world_size, " ranks"));
   }
   return absl::OkStatus();
 }
@@ -95,8 +98,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
 
 PlanRequest Trainer::Request(const StepTrace& trace,
                              PlacementPolicy policy) const {
-  const int64_t slots =
-      std::max(staging_.slots, FindShardStaging(trace).slots);
+  const int64_t slots = std::max(staging_.slots, FindShardStaging(trace).slots);
   ShardStaging staging = staging_;
   staging.slots = slots;
   // Under `cpu` no sum is ever on the device.
@@ -129,9 +131,8 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
                                 accumulate(), roofline())
                              .status());
-  CASTOR_ASSIGN_OR_RETURN(layout_,
-                          LayOut(*engine_, options_.memory.chunk_bytes,
-                                 options_.ranks));
+  CASTOR_ASSIGN_OR_RETURN(
+      layout_, LayOut(*engine_, options_.memory.chunk_bytes, options_.ranks));
   engine_->SetLayout(&layout_);
   CASTOR_RETURN_IF_ERROR(AdmitRun(refused));
   return options_.admit_only ? absl::OkStatus() : OpenDevice();
@@ -140,13 +141,11 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
 // Whether training and evaluation fit, before there is a device.
 absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   MemoryOptions& memory = options_.memory;
-  CASTOR_ASSIGN_OR_RETURN(Program* const training,
-                          ProgramFor(options_.shape));
+  CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   staging_ = FindShardStaging(training->trace);
   Program* evaluation = nullptr;
   if (options_.eval_batch > 0) {
-    CASTOR_ASSIGN_OR_RETURN(evaluation,
-                            ProgramFor(evaluation_shape()));
+    CASTOR_ASSIGN_OR_RETURN(evaluation, ProgramFor(evaluation_shape()));
   }
   const auto request = [&](const Program& program, PlacementPolicy policy) {
     PlanRequest request = Request(program.trace, policy);
@@ -158,8 +157,8 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   const auto smallest = [&](PlacementPolicy policy) {
     int64_t bytes = SmallestDeviceBudget(policy, request(*training, policy));
     if (evaluation != nullptr) {
-      bytes = std::max(bytes, SmallestDeviceBudget(
-                                  policy, request(*evaluation, policy)));
+      bytes = std::max(
+          bytes, SmallestDeviceBudget(policy, request(*evaluation, policy)));
     }
     return bytes;
   };
@@ -203,8 +202,7 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     }
     if (program == training) {
       FillTiers(training->trace, std::get<Plan>(made),
-                request(*training, memory.policy),
-                accumulate(), &admission_);
+                request(*training, memory.policy), accumulate(), &admission_);
     }
   }
   const int64_t machine_bytes = memory.machine_share_bytes > 0
@@ -244,14 +242,13 @@ absl::Status Trainer::OpenDevice() {
       arena_,
       Arena::Create(device_.get(),
                     {.scribble_freed = options_.scribble_freed_memory}));
-  CASTOR_ASSIGN_OR_RETURN(Program* const training,
-                          ProgramFor(options_.shape));
+  CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   CASTOR_RETURN_IF_ERROR(JoinRanks(training->trace));
   CASTOR_RETURN_IF_ERROR(PlanProgram(*training, WarmupPolicy(*training)));
   CASTOR_ASSIGN_OR_RETURN(
-      store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
-                                 &layout_, accumulate(), training->plan->side,
-                                 exchange_.get()));
+      store_,
+      ChunkStore::Create(device_.get(), arena_.get(), host_.get(), &layout_,
+                         accumulate(), training->plan->side, exchange_.get()));
   OptimizerOptions optimizer = options_.optimizer;
   optimizer.micro_batches = options_.shape.micro_batches;
   for (const auto& parameter : engine_->parameters()) {
@@ -282,13 +279,11 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
       memory.host_bytes, ",", memory.gpu_margin_mem_ratio, memory.prefetch,
       memory.warmup_steps, ",", options_.eval_batch, ",",
       options_.optimizer.gradient_clipping, ",", engine_->seed());
-  CASTOR_ASSIGN_OR_RETURN(
-      const Fence there,
-      communicator_->Barrier(
-          absl::StrCat("start of ", training.signature, ", settings ",
-                       absl::Hex(HashName(asked.data(), asked.size()))),
-          0));
-  CASTOR_RETURN_IF_ERROR(device_->Synchronize(there));
+  const std::string start =
+      absl::StrCat("start of ", training.signature, ", settings ",
+                   absl::Hex(HashName(asked.data(), asked.size())));
+  CASTOR_RETURN_IF_ERROR(
+      Await(*communicator_, communicator_->Barrier(start, 0)));
   ShardStaging staging = staging_;
   if (memory.policy == PlacementPolicy::kCpu) staging.parts_bytes = 0;
   CASTOR_ASSIGN_OR_RETURN(
@@ -302,8 +297,7 @@ std::vector<std::string> Trainer::FindRemedies() {
   std::vector<std::string> remedies;
   const MemoryOptions& memory = options_.memory;
   auto fits = [&](PlacementPolicy policy, const StepShape& shape) {
-    const bool accumulate =
-        shape.micro_batches * options_.ranks.world_size > 1;
+    const bool accumulate = shape.micro_batches * options_.ranks.world_size > 1;
     auto training =
         DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline());
     if (!training.ok() || !std::holds_alternative<Plan>(

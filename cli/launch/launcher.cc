@@ -22,6 +22,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
+#include "base/host_name.h"
 #include "base/status_macros.h"
 #include "cli/launch/remote_line.h"
 #include "device/comm/launch_env.h"
@@ -36,12 +37,6 @@ constexpr int kUserError = 2;
 std::string HostOf(const std::string& host) {
   return host.substr(host.find('@') == std::string::npos ? 0
                                                          : host.find('@') + 1);
-}
-
-std::string OwnName() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
 }
 
 absl::StatusOr<std::string> RandomText(size_t bytes) {
@@ -157,7 +152,7 @@ absl::Status Run::Prepare() {
   const bool only_here = resolved.ok() && (*resolved)[0].is_loopback();
   master_address_ = all_here    ? "127.0.0.1"
                     : !here_[0] ? first
-                    : only_here ? OwnName()
+                    : only_here ? HostName()
                                 : first;
   master_port_ = plan_.master_port;
   if (!here_[0]) {
@@ -369,7 +364,7 @@ int Run::AwaitAll() {
 
 bool IsThisMachine(const std::string& host) {
   const std::string name = HostOf(host);
-  if (name == "localhost" || name == OwnName()) return true;
+  if (name == "localhost" || name == HostName()) return true;
   const auto addresses = Resolve(name, 0);
   // Only one's own address can be listened at.
   return addresses.ok() && ListenAt((*addresses)[0], 1).ok();

@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/host_name.h"
 #include "base/status_macros.h"
 
 namespace castor::cli {
@@ -107,10 +108,9 @@ int64_t TimeOfName(const std::string& directory) {
   return time;
 }
 
-std::string HostName() {
-  char name[256] = "";
-  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == 0) return "host";
-  std::string clean = name;
+std::string CleanHostName() {
+  std::string clean = HostName();
+  if (clean.empty()) return "host";
   for (char& c : clean) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-') {
       c = '_';
@@ -144,7 +144,7 @@ absl::StatusOr<std::unique_ptr<TensorBoardFile>> TensorBoardFile::Create(
     // Ten digits, so that names and times have one order.
     const std::string path =
         absl::StrFormat("%s/%s%010d.%s.%d.%d", directory, kPrefix, time,
-                        HostName(), getpid(), attempt);
+                        CleanHostName(), getpid(), attempt);
     const int fd = open(
         path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) continue;

@@ -7,10 +7,15 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "device/comm/communicator.h"
 
 namespace castor {
+
+// Waits until a collective that was queued is over; or why it was not.
+absl::Status Await(Communicator& communicator,
+                   const absl::StatusOr<Fence>& queued);
 
 // `status` of each rank: OK on all ranks if it is on all of them, else, on all
 // ranks, that of the lowest one that failed, with "rank 2: " before its

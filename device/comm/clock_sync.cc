@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "device/comm/agreement.h"
 
 namespace castor {
 namespace {
@@ -26,14 +27,11 @@ absl::StatusOr<ClockOffset> MeasureClockOffset(
   Stamps& own = all[ranks.rank()];
   for (int i = 0; i < kBarriers; ++i) {
     own.come_ns[i] = now();
-    CASTOR_ASSIGN_OR_RETURN(const Fence there, ranks.Barrier(key, 0));
-    CASTOR_RETURN_IF_ERROR(ranks.device().Synchronize(there));
+    CASTOR_RETURN_IF_ERROR(Await(ranks, ranks.Barrier(key, 0)));
     own.left_ns[i] = now();
   }
-  CASTOR_ASSIGN_OR_RETURN(
-      const Fence gathered,
-      ranks.AllGather(key, 0, &own, all.data(), sizeof(Stamps)));
-  CASTOR_RETURN_IF_ERROR(ranks.device().Synchronize(gathered));
+  CASTOR_RETURN_IF_ERROR(
+      Await(ranks, ranks.AllGather(key, 0, &own, all.data(), sizeof(Stamps))));
   if (ranks.rank() == 0) return ClockOffset{};
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();

@@ -504,4 +504,13 @@ TEST_P(CommunicatorContract, RandomSequencesGiveTheOraclesBits) {
 }
 
 }  // namespace
+void OneProcessOfSeveral::Run(const std::function<void(Communicator&)>& body) {
+  body(own_);
+  int64_t failures = testing::Test::HasFailure() ? 1 : 0;
+  EXPECT_TRUE(
+      Done(own_, own_.AllReduce("did it fail anywhere", 0, ReduceOp::kSum,
+                                absl::MakeSpan(&failures, 1))));
+  EXPECT_EQ(failures, 0) << "ranks on which the test failed";
+}
+
 }  // namespace castor

@@ -42,6 +42,21 @@ class CommunicatorContract : public testing::TestWithParam<TestedRanksFactory> {
   std::shared_ptr<TestedRanks> group_;
 };
 
+// This process as one of several that run the suite together: a test that fails
+// on one rank fails on all, so that all go on alike. `world_size` is what the
+// launcher says; the communicator must outlive it.
+class OneProcessOfSeveral final : public TestedRanks {
+ public:
+  OneProcessOfSeveral(int world_size, Communicator* own)
+      : world_size_(world_size), own_(*own) {}
+  int world_size() const override { return world_size_; }
+  void Run(const std::function<void(Communicator&)>& body) override;
+
+ private:
+  const int world_size_;
+  Communicator& own_;
+};
+
 inline std::string ContractName(
     const testing::TestParamInfo<TestedRanksFactory>& info) {
   return info.param.name;

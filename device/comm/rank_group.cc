@@ -5,9 +5,10 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
+#include "base/status_text.h"
 #include "device/comm/exchange_communicator.h"
 #include "device/comm/mpi/mpi_transport.h"
 #include "device/comm/tcp/tcp_transport.h"
@@ -167,25 +168,15 @@ absl::Status RankGroup::Finish(int messages, absl::string_view key) {
 
 absl::Status RankGroup::Agree(absl::string_view key, const absl::Status& mine) {
   if (world_size_ == 1) return mine;
-  CASTOR_ASSIGN_OR_RETURN(
-      const std::vector<std::string> all,
-      Exchange(key, mine.ok() ? ""
-                              : absl::StrCat(static_cast<int>(mine.code()), " ",
-                                             mine.message())));
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                          Exchange(key, mine.ok() ? "" : StatusText(mine)));
   const auto bad = std::find_if(all.begin(), all.end(),
                                 [](const auto& text) { return !text.empty(); });
   if (bad == all.end()) return absl::OkStatus();
-  const size_t space = bad->find(' ');
-  int code = 0;
-  if (space == std::string::npos ||
-      !absl::SimpleAtoi(bad->substr(0, space), &code)) {
-    return absl::InternalError("a rank's status cannot be read");
-  }
+  const absl::Status first = ReadStatusText(*bad);
   const bool same = std::count(all.begin(), all.end(), *bad) == world_size_;
-  return absl::Status(
-      static_cast<absl::StatusCode>(code),
-      absl::StrCat(same ? "" : absl::StrCat("rank ", bad - all.begin(), ": "),
-                   bad->substr(space + 1)));
+  return same ? first
+              : Annotate(absl::StrCat("rank ", bad - all.begin()), first);
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::MakeCommunicator(

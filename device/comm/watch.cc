@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -327,8 +328,11 @@ void Watch::HandleEnd(Peer& peer) {
   if (!Record(reason)) return;
   if (rank_ == 0) SendToAll(kFail, reason, peer.rank);
   // The first that is left speaks for all.
-  if (options_.on_death && rank_ == (peer.rank == 0 ? 1 : 0)) {
+  if (rank_ != (peer.rank == 0 ? 1 : 0)) return;
+  if (options_.on_death) {
     options_.on_death(text);
+  } else {
+    std::fprintf(stderr, "castor: %s; the other ranks end too\n", text.c_str());
   }
 }
 

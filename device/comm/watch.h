@@ -42,7 +42,7 @@ struct WatchOptions {
   int64_t connect_limit_ns = 30'000'000'000;
   // Told of a rank's death as it is found, by the watching thread, on one of
   // the ranks that are left: the launcher may end them all before they can say
-  // it themselves.
+  // it themselves. Null: a line to standard error says it.
   std::function<void(absl::string_view text)> on_death;
   // Told that Failure() is no longer OK, once, by whichever thread found out.
   std::function<void()> on_failure;

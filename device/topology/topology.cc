@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <hwloc.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_name.h"
 #include "base/status_macros.h"
 
 namespace castor {
@@ -56,12 +56,6 @@ std::string MachineId(const std::string& host) {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
   return id.empty() ? absl::StrCat("host-", host) : id;
-}
-
-std::string HostName() {
-  char name[256] = "";
-  if (gethostname(name, sizeof(name) - 1) != 0) return "?";
-  return name;
 }
 
 }  // namespace
@@ -179,7 +173,7 @@ absl::Status Topology::Bind(const ProcessorSet& processors) const {
 
 absl::StatusOr<Place> PlaceOfThisProcess(const Topology& topology) {
   CASTOR_ASSIGN_OR_RETURN(Place place, topology.PlaceOf(topology.Binding()));
-  place.host = HostName();
+  place.host = HostName().empty() ? "?" : HostName();
   place.machine = MachineId(place.host);
   place.memory = MemoryLimits();
   return place;

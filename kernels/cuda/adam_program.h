@@ -60,21 +60,16 @@ struct AdamProgram {
     const AdamPiece& piece = pieces[i];
     const int64_t first =
         piece.begin + (block.index() - piece.blocks_before) * kElementsPerBlock;
-    block.Each([&](int t) {
-      const float scale = *grad_scale;
-      CASTOR_UNROLL
-      for (int j = 0; j < kElementsPerThread; ++j) {
-        const int64_t e = first + j * kThreads + t;
-        if (e >= piece.end) continue;
-        float p_e = master[e];
-        float m_e = m[e];
-        float v_e = v[e];
-        AdamElement(piece.scalars, scale, Load(gradient + e), p_e, m_e, v_e);
-        m[e] = m_e;
-        v[e] = v_e;
-        master[e] = p_e;
-        Store(p_e, payload + e);
-      }
+    const float scale = *grad_scale;
+    ForEachElement(block, first, piece.end, [&](int64_t e) {
+      float p_e = master[e];
+      float m_e = m[e];
+      float v_e = v[e];
+      AdamElement(piece.scalars, scale, Load(gradient + e), p_e, m_e, v_e);
+      m[e] = m_e;
+      v[e] = v_e;
+      master[e] = p_e;
+      Store(p_e, payload + e);
     });
   }
 };
@@ -93,16 +88,10 @@ struct AccumulateProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    const int64_t first = block.index() * kElementsPerBlock;
-    block.Each([&](int t) {
-      CASTOR_UNROLL
-      for (int j = 0; j < kElementsPerThread; ++j) {
-        const int64_t e = first + j * kThreads + t;
-        if (e >= size) continue;
-        const float g = Load(payload + e);
-        sum[e] = assign ? g : Add(sum[e], g);
-        if (restore) Store(master[e], payload + e);
-      }
+    ForEachElement(block, size, [&](int64_t e) {
+      const float g = Load(payload + e);
+      sum[e] = assign ? g : Add(sum[e], g);
+      if (restore) Store(master[e], payload + e);
     });
   }
 };

@@ -54,14 +54,8 @@ struct UnaryProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    const int64_t first = block.index() * kElementsPerBlock;
-    block.Each([&](int t) {
-      CASTOR_UNROLL
-      for (int j = 0; j < kElementsPerThread; ++j) {
-        const int64_t e = first + j * kThreads + t;
-        if (e < size) Store(Op()(Load(x + e)), y + e);
-      }
-    });
+    ForEachElement(block, size,
+                   [&](int64_t e) { Store(Op()(Load(x + e)), y + e); });
   }
 };
 
@@ -77,14 +71,8 @@ struct CopyProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    const int64_t first = block.index() * kElementsPerBlock;
-    block.Each([&](int t) {
-      CASTOR_UNROLL
-      for (int j = 0; j < kElementsPerThread; ++j) {
-        const int64_t e = first + j * kThreads + t;
-        if (e < size) y[e] = x != nullptr ? x[e] : T();
-      }
-    });
+    ForEachElement(block, size,
+                   [&](int64_t e) { y[e] = x != nullptr ? x[e] : T(); });
   }
 };
 
@@ -101,16 +89,10 @@ struct FillRowsProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    const int64_t first = block.index() * kElementsPerBlock;
-    block.Each([&](int t) {
-      CASTOR_UNROLL
-      for (int j = 0; j < kElementsPerThread; ++j) {
-        const int64_t e = first + j * kThreads + t;
-        if (e >= rows * columns) continue;
-        T* to = y + e / columns * stride + e % columns;
-        const float v = row != nullptr ? Load(row + e % columns) : 0.0f;
-        Store(accumulate ? Add(Load(to), v) : v, to);
-      }
+    ForEachElement(block, rows * columns, [&](int64_t e) {
+      T* to = y + e / columns * stride + e % columns;
+      const float v = row != nullptr ? Load(row + e % columns) : 0.0f;
+      Store(accumulate ? Add(Load(to), v) : v, to);
     });
   }
 };
@@ -131,13 +113,8 @@ struct BinaryProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    const int64_t first = block.index() * kElementsPerBlock;
-    block.Each([&](int t) {
-      CASTOR_UNROLL
-      for (int j = 0; j < kElementsPerThread; ++j) {
-        const int64_t e = first + j * kThreads + t;
-        if (e < size) Store(Op()(Load(a + e), Load(b + e)), y + e);
-      }
+    ForEachElement(block, size, [&](int64_t e) {
+      Store(Op()(Load(a + e), Load(b + e)), y + e);
     });
   }
 };

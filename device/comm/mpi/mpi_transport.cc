@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -192,11 +191,6 @@ class MpiTransport final : public Transport {
   std::vector<int> finished_;
 };
 
-void SayOnStandardError(absl::string_view text) {
-  std::fprintf(stderr, "castor: %.*s; the other ranks end too\n",
-               static_cast<int>(text.size()), text.data());
-}
-
 // What two ranks have in common if and only if loopback connects them.
 struct Machine {
   char host[64];
@@ -231,8 +225,7 @@ absl::StatusOr<std::unique_ptr<Watch>> MakeWatch(MPI_Comm comm, int rank,
               "exchanging the machines' names"));
   WatchOptions watch_options;
   watch_options.take_sigterm = options.take_sigterm;
-  watch_options.on_death =
-      options.on_death ? options.on_death : SayOnStandardError;
+  watch_options.on_death = options.on_death;
   for (const Machine& machine : all) {
     watch_options.same_machine &= machine == all[0];
   }

@@ -40,28 +40,14 @@ Process& ThisProcess() {
   return process;
 }
 
-class OneOfSeveral final : public TestedRanks {
- public:
-  int world_size() const override { return kWorldSize; }
-  void Run(const std::function<void(Communicator&)>& body) override {
-    Communicator& communicator = *ThisProcess().communicator;
-    body(communicator);
-    // A test that fails on one rank fails on all, so that all go on alike.
-    int64_t failures = testing::Test::HasFailure() ? 1 : 0;
-    const absl::StatusOr<Fence> fence =
-        communicator.AllReduce("did it fail anywhere", 0, ReduceOp::kSum,
-                               absl::MakeSpan(&failures, 1));
-    const absl::Status status =
-        fence.ok() ? communicator.device().Synchronize(*fence) : fence.status();
-    EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(failures, 0) << "ranks on which the test failed";
-  }
-};
-
 INSTANTIATE_TEST_SUITE_P(Tcp, CommunicatorContract,
                          testing::Values(TestedRanksFactory{
                              "processes",
-                             [] { return std::make_shared<OneOfSeveral>(); }}),
+                             [] {
+                               return std::make_shared<OneProcessOfSeveral>(
+                                   kWorldSize,
+                                   ThisProcess().communicator.get());
+                             }}),
                          ContractName);
 
 void SetRank(int rank) { setenv("RANK", std::to_string(rank).c_str(), 1); }

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <string>
@@ -69,11 +68,6 @@ int Pieces(Message& message, iovec* pieces) {
   return count;
 }
 
-void SayOnStandardError(absl::string_view text) {
-  std::fprintf(stderr, "castor: %.*s; the other ranks end too\n",
-               static_cast<int>(text.size()), text.data());
-}
-
 class TcpTransport final : public Transport {
  public:
   static absl::StatusOr<std::unique_ptr<Transport>> Create(
@@ -83,7 +77,7 @@ class TcpTransport final : public Transport {
     CASTOR_RETURN_IF_ERROR(transport->Open(std::move(meeting.lanes)));
     WatchOptions watch;
     watch.take_sigterm = options.take_sigterm;
-    watch.on_death = options.on_death ? options.on_death : SayOnStandardError;
+    watch.on_death = options.on_death;
     watch.on_failure = [wake = transport->wake_.fd()] {
       const uint64_t one = 1;
       CASTOR_CHECK(write(wake, &one, sizeof(one)) == sizeof(one));
