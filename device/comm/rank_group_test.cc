@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <functional>
 #include <memory>
 #include <string>
@@ -100,10 +101,13 @@ TEST(RankGroup, FailsWhereRanksAreAtDifferentPlaces) {
 
 TEST(RankGroup, FailsWhenARankDies) {
   const auto threads = ThreadGroup::Create(3);
+  // What is on its way from a rank dies with it.
+  std::barrier all_agreed(3);
   OnRanks(
       3,
       [&](RankGroup& group) {
-        ASSERT_TRUE(group.Agree("start", absl::OkStatus()).ok());
+        EXPECT_TRUE(group.Agree("start", absl::OkStatus()).ok());
+        all_agreed.arrive_and_wait();
         if (group.rank() == 2) {
           threads->Kill(2);
           return;
