@@ -11,7 +11,10 @@
 #include "cli/gpu_kernels.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/locality.h"
+#include "device/cuda/nccl/join_gpus.h"
+#include "device/cuda/nccl/library_api.h"
 #include "device/cuda/runtime_api.h"
+#include "kernels/adam.h"
 
 namespace castor::cli {
 namespace {
@@ -48,26 +51,39 @@ absl::Status PrintBandwidths(CudaDevice& device) {
   return print("pageable");
 }
 
+absl::StatusOr<int> OrdinalOf(cuda::Api& api, int local_rank) {
+  CASTOR_ASSIGN_OR_RETURN(const int gpus, api.CountDevices());
+  return local_rank % gpus;
+}
+
+absl::Status AddPart(const ExecContext& context, DType dtype, int64_t n,
+                     const void* part, float* sum, bool assign) {
+  // Read only, as nothing is restored.
+  return kernels::AccumulateGradient(context, n, dtype, const_cast<void*>(part),
+                                     sum, nullptr, assign, /*restore=*/false);
+}
+
 }  // namespace
 
-absl::StatusOr<Gpu> FindGpu() {
+absl::StatusOr<Gpu> FindGpu(int local_rank) {
   Gpu gpu;
   CASTOR_ASSIGN_OR_RETURN(gpu.api, cuda::RuntimeApi());
-  CASTOR_RETURN_IF_ERROR(gpu.api->CountDevices().status());
+  CASTOR_ASSIGN_OR_RETURN(gpu.ordinal, OrdinalOf(*gpu.api, local_rank));
   gpu.kernels = GpuKernelsOfThisBuild();
   if (gpu.kernels == nullptr) {
     return absl::FailedPreconditionError(
         "this program was built without the GPU's kernels: build it where "
         "nvcc is (./run.sh --cuda), or use {\"type\": \"host\"}");
   }
-  CASTOR_ASSIGN_OR_RETURN(gpu.properties, gpu.api->Properties(0));
+  CASTOR_ASSIGN_OR_RETURN(gpu.properties, gpu.api->Properties(gpu.ordinal));
   if (gpu.properties.compute_capability < 80) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the ", gpu.properties.name, " has compute capability ",
         gpu.properties.compute_capability / 10, ".",
         gpu.properties.compute_capability % 10, "; Castor needs 8.0 or later"));
   }
-  CASTOR_ASSIGN_OR_RETURN(gpu.memory, cuda::MeasureMemory(gpu.api, 0));
+  CASTOR_ASSIGN_OR_RETURN(gpu.memory,
+                          cuda::MeasureMemory(gpu.api, gpu.ordinal));
   return gpu;
 }
 
@@ -79,16 +95,25 @@ void RunOn(const Gpu& gpu, TrainerOptions* options) {
   // What an A100 reaches of its datasheet's, or less: the warm-up measures.
   options->roofline = Roofline{.flops_per_s = 1e14, .bytes_per_s = 1e12};
   options->open_device =
-      [api = gpu.api, kernels = gpu.kernels, threads = options->threads](
+      [api = gpu.api, ordinal = gpu.ordinal, kernels = gpu.kernels,
+       threads = options->threads](
           int64_t memory_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
     CASTOR_ASSIGN_OR_RETURN(
         std::unique_ptr<CudaDevice> device,
-        CudaDevice::Create(api, {.memory_bytes = memory_bytes,
+        CudaDevice::Create(api, {.ordinal = ordinal,
+                                 .memory_bytes = memory_bytes,
                                  .host_compute_threads = threads,
                                  .kernels = kernels,
                                  .describe_fault = kernels->describe_fault}));
     return device;
   };
+}
+
+absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(RankGroup& group,
+                                                      int local_rank) {
+  CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
+  CASTOR_ASSIGN_OR_RETURN(const int ordinal, OrdinalOf(*api, local_rank));
+  return nccl::JoinGpus(group, nccl::LibraryApi(), api, ordinal, AddPart);
 }
 
 std::string Describe(const Gpu& gpu) {

@@ -2,10 +2,13 @@
 #ifndef CASTOR_CLI_GPU_H_
 #define CASTOR_CLI_GPU_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "device/comm/device_parts.h"
+#include "device/comm/rank_group.h"
 #include "device/cuda/api.h"
 #include "device/cuda/gpu.h"
 #include "kernels/gpu_kernels.h"
@@ -16,16 +19,23 @@ namespace castor::cli {
 struct Gpu {
   cuda::Api* api = nullptr;
   const kernels::GpuKernels* kernels = nullptr;
+  int ordinal = 0;  // among those that this process sees
   cuda::GpuProperties properties;
   cuda::GpuMemory memory;
 };
 
-// The first GPU that is visible. FailedPrecondition, in one line: this build
-// has no CUDA, or this machine no GPU that it can use.
-absl::StatusOr<Gpu> FindGpu();
+// The GPU of the `local_rank`th of a machine's ranks: of those that are visible
+// the one with that number, and from the first again where they are fewer (a
+// launcher may show each rank its own alone). FailedPrecondition, in one line:
+// this build has no CUDA, or this machine no GPU that it can use.
+absl::StatusOr<Gpu> FindGpu(int local_rank);
 
 // Has the trainer run on it. A budget that is not given becomes what is usable.
 void RunOn(const Gpu& gpu, TrainerOptions* options);
+
+// What moves parts between the ranks' GPUs; see device/cuda/nccl/join_gpus.h.
+absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(RankGroup& group,
+                                                      int local_rank);
 
 // "NVIDIA H100 80GB HBM3, device memory of up to 78.1 GiB (free ...)"
 std::string Describe(const Gpu& gpu);

@@ -171,11 +171,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   }
   std::optional<Gpu> gpu;
   if (config.device.type == DeviceType::kCuda) {
-    if (options.ranks.world_size > 1) {
-      return absl::InvalidArgumentError(
-          "device.type: \"cuda\" trains on one rank so far, not on several");
-    }
-    auto found = FindGpu();
+    auto found = FindGpu(options.local_rank);
     if (!found.ok()) {
       return Annotate("device.type: \"cuda\" ({\"type\": \"host\"} needs none)",
                       found.status());

@@ -28,6 +28,7 @@ class Session {
   // What a session has beside its configuration, by default as one rank.
   struct Options {
     RankOptions ranks;
+    int local_rank = 0;  // among those of this machine: which GPU is its own
     // See MemoryOptions::machine_share_bytes.
     int64_t machine_share_bytes = 0;
     bool admit_only = false;  // see TrainerOptions

@@ -14,6 +14,7 @@
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
+#include "cli/gpu.h"
 #include "cli/live/live_run.h"
 #include "cli/memory_picture.h"
 #include "cli/output_file.h"
@@ -427,6 +428,7 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
   Session::Options options = {.ranks = {.rank = group.rank(),
                                         .world_size = group.world_size(),
                                         .join = {}},
+                              .local_rank = share.local_rank,
                               .machine_share_bytes = share.machine_bytes,
                               .stop = &interrupted};
   if (group.world_size() > 1) {
@@ -434,7 +436,11 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
         [&](Device* device) -> absl::StatusOr<std::unique_ptr<Communicator>> {
       agreed = true;
       CASTOR_RETURN_IF_ERROR(group.Agree("start", absl::OkStatus()));
-      return group.MakeCommunicator(device);
+      std::unique_ptr<DeviceParts> gpu_parts;
+      if (config->device.type == DeviceType::kCuda) {
+        CASTOR_ASSIGN_OR_RETURN(gpu_parts, JoinGpus(group, share.local_rank));
+      }
+      return group.MakeCommunicator(device, std::move(gpu_parts));
     };
   }
   std::optional<RefusedRun> refused;

@@ -2,7 +2,8 @@
 //
 // A Work on such a stream runs on the stream's launching thread: it queues
 // kernels on `stream` and returns. It neither waits for them nor reads or
-// writes device memory itself.
+// writes device memory itself. (One that exchanges host memory with other
+// processes has its turn come first, by finish_earlier.)
 //
 // No header of CUDA is included here, so that all layers may pass it on.
 #ifndef CASTOR_DEVICE_GPU_CONTEXT_H_
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 
 namespace castor {
@@ -61,6 +63,9 @@ struct GpuContext {
   // alone; destroyed with the device, after all work is over.
   std::shared_ptr<void>* library_state = nullptr;
   WorkName* name = nullptr;  // of the work at hand, which may set it
+  // Returns when what was queued on this stream before, waits included, is
+  // over. By the work alone, while it runs.
+  const absl::FunctionRef<void()>* finish_earlier = nullptr;
 };
 
 }  // namespace castor

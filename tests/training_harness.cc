@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "base/philox.h"
 #include "absl/strings/str_cat.h"
+#include "base/philox.h"
 #include "base/status_macros.h"
 #include "device/comm/thread_ranks.h"
 #include "models/gpt2.h"
@@ -23,9 +23,8 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
   MicroBatch batch;
   const int64_t size = shape.batch * shape.length;
   for (int64_t i = 0; i < size; ++i) {
-    const auto words =
-        Philox4x32({seed, static_cast<uint64_t>(index)},
-                   static_cast<uint64_t>(i));
+    const auto words = Philox4x32({seed, static_cast<uint64_t>(index)},
+                                  static_cast<uint64_t>(i));
     batch.tokens.push_back(static_cast<int32_t>(words[0] % vocabulary));
     batch.targets.push_back(static_cast<int32_t>(words[1] % vocabulary));
   }
@@ -66,15 +65,13 @@ absl::StatusOr<TrainingResult> RunRank(
     InitialValues source(c.seed);
     CASTOR_RETURN_IF_ERROR(trainer.Initialize(source));
   }
-  int64_t next_index =
-      c.first_step * options.shape.micro_batches + ranks.rank;
+  int64_t next_index = c.first_step * options.shape.micro_batches + ranks.rank;
   StepShape shape = options.shape;
   auto next = [&]() -> absl::StatusOr<MicroBatch> {
     const int64_t index = next_index;
     next_index += ranks.world_size;
-    return c.data
-               ? c.data(index)
-               : RandomMicroBatch(c.seed, index, shape, c.model.vocab_size);
+    return c.data ? c.data(index)
+                  : RandomMicroBatch(c.seed, index, shape, c.model.vocab_size);
   };
   for (int64_t step = c.first_step + 1; step <= c.steps; ++step) {
     const bool other = c.other_batch > 0 && step % 2 == 0;
@@ -86,17 +83,17 @@ absl::StatusOr<TrainingResult> RunRank(
     if (step == c.evaluate_after) {
       CASTOR_ASSIGN_OR_RETURN(
           result.evaluation_loss,
-          trainer.Evaluate(
-              c.evaluate_batches,
-              [&, index = int64_t{ranks.rank}]() mutable
-              -> absl::StatusOr<MicroBatch> {
-                StepShape evaluated = options.shape;
-                evaluated.batch = options.eval_batch;
-                MicroBatch batch = RandomMicroBatch(
-                    c.seed + 1, index, evaluated, c.model.vocab_size);
-                index += ranks.world_size;
-                return batch;
-              }));
+          trainer.Evaluate(c.evaluate_batches,
+                           [&, index = int64_t{ranks.rank}]() mutable
+                           -> absl::StatusOr<MicroBatch> {
+                             StepShape evaluated = options.shape;
+                             evaluated.batch = options.eval_batch;
+                             MicroBatch batch =
+                                 RandomMicroBatch(c.seed + 1, index, evaluated,
+                                                  c.model.vocab_size);
+                             index += ranks.world_size;
+                             return batch;
+                           }));
     }
     if (c.after_step) CASTOR_RETURN_IF_ERROR(c.after_step(trainer, step));
   }
@@ -204,9 +201,15 @@ absl::StatusOr<TrainingResult> RunTraining(
     const RankOptions ranks = {
         .rank = rank,
         .world_size = c.world_size,
-        .join = [&group, rank](Device* device) {
+        .join = [&group, &c, rank](Device* device)
+            -> absl::StatusOr<std::unique_ptr<Communicator>> {
+          std::unique_ptr<DeviceParts> gpu_parts;
+          if (c.gpu_parts) {
+            CASTOR_ASSIGN_OR_RETURN(gpu_parts, c.gpu_parts(rank));
+          }
           return MakeThreadRank(group, rank, device,
-                                {.time_limit_ns = 120'000'000'000});
+                                {.time_limit_ns = 120'000'000'000},
+                                std::move(gpu_parts));
         }};
     std::vector<StatePiece> own;
     const auto inspect_one = [&](Trainer& trainer) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "device/comm/device_parts.h"
 #include "runtime/config/model_config.h"
 #include "runtime/trainer.h"
 
@@ -35,6 +36,9 @@ struct TrainingCase {
   // Ranks, each a thread with a device of its own; with more than one,
   // `source`, `data` and `after_step` are called by all of them.
   int world_size = 1;
+  // What moves a rank's parts where its device is a GPU; null where it is not.
+  std::function<absl::StatusOr<std::unique_ptr<DeviceParts>>(int rank)>
+      gpu_parts;
   // Values instead of initial ones; may be null.
   std::function<absl::StatusOr<std::unique_ptr<ParameterSource>>(
       const Parameters&)>

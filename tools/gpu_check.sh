@@ -62,7 +62,7 @@ print(list(s.submodule_search_locations)[0].rsplit("/", 1)[0] if s else "")' \
   [[ -z "${CASTOR_CUDA_LIBS}" ]] || export CASTOR_CUDA_LIBS
 fi
 if [[ -n "${CASTOR_CUDA_LIBS:-}" ]]; then
-  for folder in "${CASTOR_CUDA_LIBS}"/nvidia/{cu13,cublas,cudnn}/lib; do
+  for folder in "${CASTOR_CUDA_LIBS}"/nvidia/{cu13,cublas,cudnn,nccl}/lib; do
     [[ -d "${folder}" ]] &&
       LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH}:}${folder}"
   done
@@ -136,11 +136,14 @@ else
   rows+=("compute-sanitizer                        not installed")
 fi
 
-# train NAME ARGUMENT...: prints the parameters' sha256 and the loss.
+# train NAME ARGUMENT...: prints the parameters' sha256 and the loss. On ${ranks}
+# GPUs.
+ranks=1
 train() {
-  local name="$1"
+  local name="$1" castor=("${bin}/castor" train)
   shift
-  "${bin}/castor" train "${bin}/gpu_check.json" \
+  [[ "${ranks}" -eq 1 ]] || castor=("${bin}/castor" launch --nproc "${ranks}")
+  "${castor[@]}" "${bin}/gpu_check.json" \
     --set "checkpoint.dir=${log}/${name}" \
     --summary "${log}/${name}.json" "$@" || return $?
   grep -o '"parameters_sha256": *"[0-9a-f]*"' "${log}/${name}.json" \
@@ -161,6 +164,20 @@ if [[ -f "${bin}/gpu_check.json" ]]; then
     train_auto_48mib
   check train_again train train_again --set memory.placement_policy=cuda
   check train_again_has_the_same_bits same train_all_resident train_again
+  gpus="$(grep -c '^cuda device [0-9]' "${log}/info.log")"
+  if [[ "${gpus}" -ge 2 ]]; then
+    ranks=2
+    for run in cuda cpu auto; do
+      check "train_2_gpus_${run}" train "train_2_gpus_${run}" \
+        --set "memory.placement_policy=${run}" \
+        --set gradient_accumulation_steps=1
+      check "train_2_gpus_${run}_has_the_same_bits" same train_all_resident \
+        "train_2_gpus_${run}"
+    done
+    ranks=1
+  else
+    rows+=("train_2_gpus                             skipped: ${gpus} GPU")
+  fi
 fi
 
 if [[ "${quick}" -eq 0 ]]; then

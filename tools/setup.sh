@@ -57,9 +57,9 @@ tracer/viewer/package-lock.json"
   cp "${folder}/package-lock.json" "${done}"
 }
 
-# Installs cuBLAS and cuDNN, as Python packages that hold headers and shared
-# libraries, into .cuda (1.6 GB); not those that the toolkit has. nvcc itself
-# must be there.
+# Installs cuBLAS, cuDNN and NCCL, as Python packages that hold headers and
+# shared libraries, into .cuda (2 GB); not those that the toolkit has. nvcc
+# itself must be there.
 install_cuda_libraries() {
   local folder="${kTools}/../.cuda" nvcc toolkit missing=() include
   local done="${folder}/installed"
@@ -76,12 +76,13 @@ install NVIDIA's CUDA toolkit, version 13, first"
   [[ -e "${include}/cublasLt.h" ]] || missing+=(nvidia-cublas)
   [[ -e "${include}/cudnn.h" ]] || missing+=(nvidia-cudnn-cu13)
   [[ -e "${include}/cudnn_frontend.h" ]] || missing+=(nvidia-cudnn-frontend)
+  [[ -e "${include}/nccl.h" ]] || missing+=(nvidia-nccl-cu13)
   [[ ${#missing[@]} -eq 0 ]] && return 0
   [[ "$(cat "${done}" 2>/dev/null)" == "${missing[*]}" ]] && return 0
   python3 -m pip --version >/dev/null 2>&1 ||
     die 2 "python3 has no pip, which fetches ${missing[*]}; install the \
 package python3-pip"
-  echo "setup: installing ${missing[*]} into .cuda (up to 1.6 GB)"
+  echo "setup: installing ${missing[*]} into .cuda (up to 2 GB)"
   # In a folder of another name first: half of it must not be taken for all.
   rm -rf "${folder}" "${folder}.part"
   python3 -m pip install --quiet --disable-pip-version-check \
@@ -100,7 +101,7 @@ for argument in "$@"; do
       echo "usage: tools/setup.sh [--tests] [--cuda]"
       echo "Installs the Debian packages of tools/packages.txt that are missing,"
       echo "and the npm packages of tracer/viewer/package-lock.json. --tests:"
-      echo "also those that only tests need. --cuda: also cuBLAS and cuDNN, into"
+      echo "also those that only tests need. --cuda: also cuBLAS, cuDNN and NCCL, into"
       echo "the folder .cuda, where the CUDA toolkit does not have them."
       exit 0
       ;;

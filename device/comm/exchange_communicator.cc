@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "device/gpu_context.h"
 
 namespace castor {
 namespace {
@@ -76,10 +77,11 @@ int64_t ExchangeCommunicator::Token(int peer, What what) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> ExchangeCommunicator::Create(
     Device* device, std::unique_ptr<Transport> transport,
-    const CommunicatorOptions& options) {
+    const CommunicatorOptions& options,
+    std::unique_ptr<DeviceParts> gpu_parts) {
   CASTOR_RETURN_IF_ERROR(Check(options));
-  std::unique_ptr<ExchangeCommunicator> communicator(
-      new ExchangeCommunicator(device, std::move(transport), options));
+  std::unique_ptr<ExchangeCommunicator> communicator(new ExchangeCommunicator(
+      device, std::move(transport), options, std::move(gpu_parts)));
   for (int p = 0; p < communicator->world_size(); ++p) {
     if (p == communicator->rank()) continue;
     CASTOR_RETURN_IF_ERROR(communicator->Expect(p));
@@ -89,13 +91,24 @@ absl::StatusOr<std::unique_ptr<Communicator>> ExchangeCommunicator::Create(
 
 ExchangeCommunicator::ExchangeCommunicator(Device* device,
                                            std::unique_ptr<Transport> transport,
-                                           const CommunicatorOptions& options)
+                                           const CommunicatorOptions& options,
+                                           std::unique_ptr<DeviceParts> parts)
     : Communicator(device, transport->rank(), transport->world_size()),
       transport_(std::move(transport)),
+      gpu_parts_(std::move(parts)),
       options_(options),
       peers_(world_size()),
       last_(world_size()) {
   stats_.wait_ns.assign(world_size(), 0);
+  if (gpu_parts_ == nullptr) return;
+  Transport& group = *transport_;
+  gpu_parts_->Watch(
+      [&group] { return group.Failure(); },
+      [&group, rank = rank()](const absl::Status& found) {
+        group.Announce(absl::Status(
+            found.code(), absl::StrCat("rank ", rank, ": ", found.message())));
+      },
+      options_.time_limit_ns);
 }
 
 ExchangeCommunicator::~ExchangeCommunicator() {
@@ -108,7 +121,11 @@ ExchangeCommunicator::~ExchangeCommunicator() {
             "the communicator's end", 0);
   const absl::Status status = device().Synchronize(queued());
   const bool orderly = left.ok() && status.ok() && failure().ok();
-  if (!orderly) transport_->Abandon();
+  if (!orderly) {
+    transport_->Abandon();
+    if (gpu_parts_ != nullptr) gpu_parts_->Abort();
+  }
+  gpu_parts_.reset();
   transport_->Close(orderly);
 }
 
@@ -168,7 +185,8 @@ absl::Status ExchangeCommunicator::Run(const Collective& collective,
   record.start_ns = record.ready_ns = device().NowNs();
   record.last_rank = rank();
   NoteLast(rank(), collective.id);
-  if (const absl::Status status = Exchange(collective, &record); !status.ok()) {
+  if (const absl::Status status = Exchange(collective, context, &record);
+      !status.ok()) {
     transport_->Announce(status);  // no effect if it came from there
     transport_->Abandon();
     return failure();
@@ -237,15 +255,74 @@ void ExchangeCommunicator::SetParts(const Collective& collective,
       case CollectiveKind::kLeave:
         break;
     }
-    if (p != me) {
-      peers_[p].to = to;
-      peers_[p].from = from;
-    } else if ((id.kind == CollectiveKind::kAllGather ||
-                id.kind == CollectiveKind::kAllToAll) &&
-               to.bytes > 0 && to.data != from.data) {
-      std::memcpy(from.data, to.data, to.bytes);
+    if (p == me) {
+      const bool moves = (id.kind == CollectiveKind::kAllGather ||
+                          id.kind == CollectiveKind::kAllToAll) &&
+                         to.data != from.data;
+      if (!moves) to = from = {};
+      if (!on_gpu_ && to.bytes > 0) {
+        std::memcpy(from.data, to.data, to.bytes);
+      }
+    }
+    peers_[p].to = to;
+    peers_[p].from = from;
+  }
+}
+
+absl::StatusOr<bool> ExchangeCommunicator::IsOnGpu(
+    const Collective& collective, const ExecContext& context) const {
+  if (context.gpu == nullptr) return false;
+  const std::byte* const begin = device().memory();
+  const std::byte* const end = begin + device().memory_bytes();
+  int on = 0, buffers = 0;
+  const void* const both[] = {collective.send, collective.recv};
+  for (const void* buffer : both) {
+    if (buffer == nullptr) continue;
+    const auto* const at = static_cast<const std::byte*>(buffer);
+    ++buffers;
+    if (begin <= at && at < end) ++on;
+  }
+  if (on == 0) return false;
+  if (on < buffers || collective.id.kind == CollectiveKind::kAllReduce) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Describe(collective.id),
+        on < buffers ? ": one buffer is in the GPU's memory, the other is not"
+                     : ": the values are in the GPU's memory"));
+  }
+  if (gpu_parts_ == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        Describe(collective.id), ": nothing here moves a GPU's memory"));
+  }
+  return true;
+}
+
+absl::Status ExchangeCommunicator::MoveOnGpu(const ExecContext& context) {
+  std::vector<DeviceParts::Part> sends, receives;
+  for (int i = 0; i < world_size(); ++i) {
+    const int to = (rank() + i) % world_size();
+    const int from = (rank() + world_size() - i) % world_size();
+    if (const Part& part = peers_[to].to; part.bytes > 0) {
+      sends.push_back({to, part.data, part.bytes});
+    }
+    if (const Part& part = peers_[from].from; part.bytes > 0) {
+      receives.push_back({from, part.data, part.bytes});
     }
   }
+  return gpu_parts_->Move(context, sends, receives);
+}
+
+absl::Status ExchangeCommunicator::AddParts(const ExecContext& context,
+                                            DType dtype, int64_t n,
+                                            absl::Span<const void* const> parts,
+                                            float* sum, bool assign) {
+  if (context.gpu == nullptr) {
+    return Communicator::AddParts(context, dtype, n, parts, sum, assign);
+  }
+  for (size_t p = 0; p < parts.size(); ++p) {
+    CASTOR_RETURN_IF_ERROR(
+        gpu_parts_->Add(context, dtype, n, parts[p], sum, assign && p == 0));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ExchangeCommunicator::Start(const CollectiveId& id,
@@ -273,8 +350,8 @@ absl::Status ExchangeCommunicator::Start(const CollectiveId& id,
   for (int i = 1; i < world_size(); ++i) {
     const int p = (rank() + i) % world_size();
     const Part& to = peers_[p].to;
-    if (to.bytes == 0) continue;
     record->bytes_sent += to.bytes;
+    if (to.bytes == 0 || on_gpu_) continue;
     CASTOR_RETURN_IF_ERROR(
         Send(p, Lane::kPayload, to.data, to.bytes, What::kPayloadOut));
   }
@@ -319,10 +396,10 @@ absl::Status ExchangeCommunicator::Join(const CollectiveId& id,
     }
     *last = p;
     --*missing;
-    if (payload_bytes > 0) {
+    record->bytes_received += payload_bytes;
+    if (payload_bytes > 0 && !on_gpu_) {
       peer.receiving = true;
       ++open_;
-      record->bytes_received += payload_bytes;
       CASTOR_RETURN_IF_ERROR(transport_->Receive(p, Lane::kPayload,
                                                  peer.from.data, payload_bytes,
                                                  Token(p, What::kPayloadIn)));
@@ -384,8 +461,11 @@ void ExchangeCommunicator::Over(int64_t token) {
 }
 
 absl::Status ExchangeCommunicator::Exchange(const Collective& collective,
+                                            const ExecContext& context,
                                             CollectiveRecord* record) {
   const CollectiveId& id = collective.id;
+  CASTOR_ASSIGN_OR_RETURN(on_gpu_, IsOnGpu(collective, context));
+  if (context.gpu != nullptr && !on_gpu_) (*context.gpu->finish_earlier)();
   std::vector<std::byte> scratch;
   SetParts(collective, &scratch);
   open_ = 0;
@@ -413,6 +493,7 @@ absl::Status ExchangeCommunicator::Exchange(const Collective& collective,
     wait_ns = moved_ns + options_.time_limit_ns - now_ns;
     if (wait_ns <= 0) return Timeout();
   }
+  if (on_gpu_) return MoveOnGpu(context);
   if (id.kind == CollectiveKind::kAllReduce && id.part_bytes > 0) {
     if (id.type == ElementType::kFloat32) {
       CombineRows<float>(id.op, scratch.data(), world_size(), id.part_bytes,

@@ -1,5 +1,5 @@
 // A communicator over messages between pairs of ranks (transport.h), for data
-// in host memory.
+// in host memory; and for data in a GPU's, where it has DeviceParts.
 //
 // One collective:
 //   1. Send every other rank a header (what this rank is calling), and at once
@@ -12,6 +12,12 @@
 //
 // A rank's header tells all others how far it has come; so whoever finds a
 // failure can say what every rank did last.
+//
+// On a GPU's stream. Buffers in the device's memory: the headers cross when the
+// collective is launched, and once all are there and agree, the parts' moves
+// are queued on the stream. Times of records are then those of the launch; when
+// the GPU was at it, the device's observer is told. Buffers in host memory: the
+// launching thread waits for the collective's turn and carries it out.
 #ifndef CASTOR_DEVICE_COMM_EXCHANGE_COMMUNICATOR_H_
 #define CASTOR_DEVICE_COMM_EXCHANGE_COMMUNICATOR_H_
 
@@ -25,16 +31,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/comm/communicator.h"
+#include "device/comm/device_parts.h"
 #include "device/comm/transport.h"
 
 namespace castor {
 
 class ExchangeCommunicator final : public Communicator {
  public:
-  // InvalidArgument: bad options.
+  // `gpu_parts` is null where the device is no GPU. InvalidArgument: bad
+  // options.
   static absl::StatusOr<std::unique_ptr<Communicator>> Create(
       Device* device, std::unique_ptr<Transport> transport,
-      const CommunicatorOptions& options);
+      const CommunicatorOptions& options,
+      std::unique_ptr<DeviceParts> gpu_parts = nullptr);
 
   ~ExchangeCommunicator() override;
   ExchangeCommunicator(const ExchangeCommunicator&) = delete;
@@ -47,6 +56,9 @@ class ExchangeCommunicator final : public Communicator {
  protected:
   absl::Status Run(const Collective& collective, int64_t tag,
                    const ExecContext& context) override;
+  absl::Status AddParts(const ExecContext& context, DType dtype, int64_t n,
+                        absl::Span<const void* const> parts, float* sum,
+                        bool assign) override;
 
  private:
   // As it crosses the network, between equal machines.
@@ -78,14 +90,21 @@ class ExchangeCommunicator final : public Communicator {
   };
 
   ExchangeCommunicator(Device* device, std::unique_ptr<Transport> transport,
-                       const CommunicatorOptions& options);
+                       const CommunicatorOptions& options,
+                       std::unique_ptr<DeviceParts> gpu_parts);
 
   enum class What : int;
   static int64_t Token(int peer, What what);
 
-  absl::Status Exchange(const Collective& collective, CollectiveRecord* record);
-  // What goes to and comes from whom; the own part is copied.
+  // Whether its buffers are in the device's memory, which has to be a GPU's.
+  absl::StatusOr<bool> IsOnGpu(const Collective& collective,
+                               const ExecContext& context) const;
+  absl::Status Exchange(const Collective& collective,
+                        const ExecContext& context, CollectiveRecord* record);
+  // What goes to and comes from whom; the own part is copied, in host memory.
   void SetParts(const Collective& collective, std::vector<std::byte>* scratch);
+  // Queues the moves that SetParts found.
+  absl::Status MoveOnGpu(const ExecContext& context);
   absl::Status Start(const CollectiveId& id, CollectiveRecord* record);
   absl::Status Send(int p, Lane lane, const void* data, int64_t bytes,
                     What what);
@@ -102,10 +121,12 @@ class ExchangeCommunicator final : public Communicator {
   void NoteLast(int rank, const CollectiveId& id);
 
   const std::unique_ptr<Transport> transport_;
+  std::unique_ptr<DeviceParts> gpu_parts_;  // null: none; asks the transport
   const CommunicatorOptions options_;
 
   // The stream's thread alone:
-  std::vector<Peer> peers_;  // by rank; the own one is unused
+  std::vector<Peer> peers_;  // by rank; of the own one the parts alone
+  bool on_gpu_ = false;      // the running collective
   std::vector<int64_t> done_;
   int64_t open_ = 0;  // messages of the running collective that are not over
 

@@ -179,15 +179,21 @@ absl::Status RankGroup::Agree(absl::string_view key, const absl::Status& mine) {
               : Annotate(absl::StrCat("rank ", bad - all.begin()), first);
 }
 
+absl::Status RankGroup::failure() const {
+  return failure_.ok() && transport_ != nullptr ? transport_->Failure()
+                                                : failure_;
+}
+
 absl::StatusOr<std::unique_ptr<Communicator>> RankGroup::MakeCommunicator(
-    Device* device) {
+    Device* device, std::unique_ptr<DeviceParts> gpu_parts) {
   if (transport_ == nullptr) {
     return absl::FailedPreconditionError(
         world_size_ == 1 ? "a group of one needs no communicator"
                          : "the group's communicator was made before");
   }
   CASTOR_RETURN_IF_ERROR(failure_);
-  return ExchangeCommunicator::Create(device, std::move(transport_), options_);
+  return ExchangeCommunicator::Create(device, std::move(transport_), options_,
+                                      std::move(gpu_parts));
 }
 
 }  // namespace castor

@@ -30,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "device/comm/communicator.h"
+#include "device/comm/device_parts.h"
 #include "device/comm/launch_env.h"
 #include "device/comm/transport.h"
 
@@ -67,9 +68,13 @@ class RankGroup {
   // the same. The group's failure, if it fails meanwhile.
   absl::Status Agree(absl::string_view key, const absl::Status& mine);
 
-  // The group's communicator on `device`; once, and not for a group of one.
+  // The group's first failure, as known here; OK if there is none.
+  absl::Status failure() const;
+
+  // The group's communicator on `device`, which has `gpu_parts` if it is a GPU;
+  // once, and not for a group of one.
   absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(
-      Device* device);
+      Device* device, std::unique_ptr<DeviceParts> gpu_parts = nullptr);
 
  private:
   absl::StatusOr<std::vector<std::string>> TryExchange(absl::string_view key,

@@ -193,9 +193,10 @@ std::unique_ptr<Transport> ThreadGroup::NewTransport(int rank) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeThreadRank(
     std::shared_ptr<ThreadGroup> group, int rank, Device* device,
-    const CommunicatorOptions& options) {
+    const CommunicatorOptions& options,
+    std::unique_ptr<DeviceParts> gpu_parts) {
   return ExchangeCommunicator::Create(device, group->NewTransport(rank),
-                                      options);
+                                      options, std::move(gpu_parts));
 }
 
 }  // namespace castor

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/comm/communicator.h"
+#include "device/comm/device_parts.h"
 #include "device/comm/transport.h"
 
 namespace castor {
@@ -88,7 +89,8 @@ class ThreadGroup : public std::enable_shared_from_this<ThreadGroup> {
 // Rank `rank` of `group`, on a device of its own.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeThreadRank(
     std::shared_ptr<ThreadGroup> group, int rank, Device* device,
-    const CommunicatorOptions& options);
+    const CommunicatorOptions& options,
+    std::unique_ptr<DeviceParts> gpu_parts = nullptr);
 
 }  // namespace castor
 

@@ -187,6 +187,11 @@ absl::Status CudaDevice::Launch(StreamId id, Lane& lane, StreamItem& item,
       GpuContext context = lane.context;
       context.name = name;
       context.fault = lane.faults_on_gpu + count % cuda::kInFlight;
+      const auto finish = [&] {
+        over().BlockUntilReached(Fence(id, count - 1));
+      };
+      const absl::FunctionRef<void()> finish_earlier = finish;
+      context.finish_earlier = &finish_earlier;
       return item.work(ExecContext{.pool = &launch_pool_, .gpu = &context});
     }
     case StreamItem::Kind::kCopy:

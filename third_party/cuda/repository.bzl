@@ -11,12 +11,13 @@ them leave CUDA out:
                (.bazelrc has it; the sanitizers' builds have it off)
   :cublaslt    cuBLASLt's headers are there as well
   :cudnn       cuDNN's headers and those of its C++ graph interface
+  :nccl        NCCL's header
 
   :headers     the toolkit's headers
   :cudart      the headers and CUDA's runtime, linked statically
-  :cublaslt_headers, :cudnn_headers
+  :cublaslt_headers, :cudnn_headers, :nccl_headers
 
-cuBLASLt and cuDNN are looked for in the toolkit, and in the folder that
+cuBLASLt, cuDNN and NCCL are looked for in the toolkit, and in the folder that
 CASTOR_CUDA_LIBS names: Python's nvidia-* packages, as tools/setup.sh --cuda
 installs them. Programs open them when they run; nothing links them.
 """
@@ -28,10 +29,10 @@ package(default_visibility = ["//visibility:public"])
 [config_setting(
     name = name,
     define_values = {{"castor_cuda": "is-not-here"}},
-) for name in ["enabled", "cublaslt", "cudnn"]]
+) for name in ["enabled", "cublaslt", "cudnn", "nccl"]]
 
 [cc_library(name = name) for name in [
-    "headers", "cudart", "cublaslt_headers", "cudnn_headers",
+    "headers", "cudart", "cublaslt_headers", "cudnn_headers", "nccl_headers",
 ]]
 """
 
@@ -45,6 +46,7 @@ package(default_visibility = ["//visibility:public"])
     ("enabled", True),
     ("cublaslt", {cublaslt}),
     ("cudnn", {cudnn}),
+    ("nccl", {nccl}),
 ]]
 
 cc_library(
@@ -72,6 +74,13 @@ cc_library(
     name = "cudnn_headers",
     hdrs = glob(["cudnn/**", "frontend/**"]),
     includes = ["cudnn", "frontend"],
+    deps = [":headers"],
+)
+
+cc_library(
+    name = "nccl_headers",
+    hdrs = glob(["nccl/**"]),
+    includes = ["nccl"],
     deps = [":headers"],
 )
 """
@@ -138,11 +147,13 @@ def _cuda_repository_impl(context):
     headers = [str(root) + "/include"]
     libs = context.os.environ.get("CASTOR_CUDA_LIBS", "")
     cudnn = list(headers)
+    nccl = list(headers)
     frontend = list(headers)
     if libs:
         headers = [libs + "/nvidia/cu13/include"] + headers
         cudnn = [libs + "/nvidia/cudnn/include"] + cudnn
         frontend = [libs + "/include"] + frontend
+        nccl = [libs + "/nvidia/nccl/include"] + nccl
 
     cublaslt = _first(context, headers, "cublasLt.h")
     if cublaslt:
@@ -159,9 +170,12 @@ def _cuda_repository_impl(context):
         for header in frontend_h.dirname.readdir():
             if header.basename.startswith("cudnn_frontend"):
                 _link(context, "frontend", header)
+    nccl_h = _first(context, nccl, "nccl.h")
+    _link(context, "nccl", nccl_h)
     context.file("BUILD", _FOUND.format(
         cublaslt = bool(cublaslt),
         cudnn = bool(cudnn_h) and bool(frontend_h),
+        nccl = bool(nccl_h),
     ))
     context.file("info.bzl", _INFO.format(
         nvcc = root.get_child("bin").get_child("nvcc"),

@@ -1,0 +1,57 @@
+// The calls of NCCL that Castor makes, and nothing else: so that what is built
+// on them is compiled, and tested over a fake, where there is no NCCL.
+//
+// LibraryApi() (library_api.h) opens NVIDIA's library; FakeNccl (fake_nccl.h)
+// has ranks that are threads.
+//
+// Errors: Internal, with the call and NCCL's own words; Unavailable where it
+// has lost another rank; what `give_up` says, once that is not OK.
+// Threads: one at a time for each group.
+#ifndef CASTOR_DEVICE_CUDA_NCCL_API_H_
+#define CASTOR_DEVICE_CUDA_NCCL_API_H_
+
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "device/comm/device_parts.h"
+
+namespace castor::nccl {
+
+class Api {
+ public:
+  using Group = void*;   // ncclComm_t
+  using Stream = void*;  // cudaStream_t
+
+  virtual ~Api() = default;
+
+  // Made by one rank and given to Join by all.
+  virtual absl::StatusOr<std::string> NewId() = 0;
+
+  // For the GPU that the calling thread uses; each rank has one of its own.
+  // Waits for all ranks; looks at `give_up` meanwhile.
+  virtual absl::StatusOr<Group> Join(
+      const std::string& id, int rank, int world_size,
+      absl::FunctionRef<absl::Status()> give_up) = 0;
+
+  // See DeviceParts::Move. Returns when all of it is queued on `stream`, which
+  // may take until other ranks have come; looks at `give_up` meanwhile.
+  virtual absl::Status Move(Group group, Stream stream,
+                            absl::Span<const DeviceParts::Part> sends,
+                            absl::Span<const DeviceParts::Part> receives,
+                            absl::FunctionRef<absl::Status()> give_up) = 0;
+
+  // What has gone wrong in the background.
+  virtual absl::Status Health(Group group) = 0;
+
+  // The group's end: Leave after all work is over; Abort at any time, which
+  // ends what is under way.
+  virtual void Leave(Group group) = 0;
+  virtual void Abort(Group group) = 0;
+};
+
+}  // namespace castor::nccl
+
+#endif  // CASTOR_DEVICE_CUDA_NCCL_API_H_

@@ -1,0 +1,108 @@
+// Parts of collectives over NCCL: one group of sends and receives for each
+// collective, so that a rank sends and receives what a communicator promises
+// (communicator.h) and no more.
+//
+// NCCL's kernels wait on the GPU for the other ranks and know nothing of their
+// death. So a thread watches: every kPollNs it looks for the group's failure,
+// for NCCL's own, and for a move that takes too long, and has NCCL end its
+// kernels. The streams go on then, with buffers of no meaning, and whoever
+// asks the communicator hears of the failure.
+#ifndef CASTOR_DEVICE_CUDA_NCCL_NCCL_PARTS_H_
+#define CASTOR_DEVICE_CUDA_NCCL_NCCL_PARTS_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/comm/device_parts.h"
+#include "device/cuda/api.h"
+#include "device/cuda/nccl/api.h"
+
+namespace castor::nccl {
+
+struct PartsOptions {
+  int ordinal = 0;  // the device's, among the GPUs that are visible
+  int rank = 0;
+  int world_size = 1;
+  std::string id;  // Api::NewId's, the same on all ranks
+  // Queues sum (+)= part; see DeviceParts::Add.
+  absl::Status (*add)(const ExecContext& context, DType dtype, int64_t n,
+                      const void* part, float* sum, bool assign) = nullptr;
+};
+
+class NcclParts final : public DeviceParts {
+ public:
+  static constexpr int64_t kPollNs = 20'000'000;
+
+  // All ranks call it together; it waits for them, and gives up with what
+  // `give_up` says. The APIs outlive it, and so does what is queued.
+  static absl::StatusOr<std::unique_ptr<DeviceParts>> Join(
+      Api* api, cuda::Api* gpu, const PartsOptions& options,
+      absl::FunctionRef<absl::Status()> give_up);
+
+  // What is queued must be over, or is aborted.
+  ~NcclParts() override;
+  NcclParts(const NcclParts&) = delete;
+  NcclParts& operator=(const NcclParts&) = delete;
+
+  absl::Status Move(const ExecContext& context, absl::Span<const Part> sends,
+                    absl::Span<const Part> receives) override;
+  absl::Status Add(const ExecContext& context, DType dtype, int64_t n,
+                   const void* part, float* sum, bool assign) override {
+    return options_.add(context, dtype, n, part, sum, assign);
+  }
+  void Watch(std::function<absl::Status()> group,
+             std::function<void(const absl::Status&)> announce,
+             int64_t time_limit_ns) override;
+  void Abort() override;
+
+ private:
+  // A move that was queued and not yet seen to be over.
+  struct InFlight {
+    cuda::Api::Event event = nullptr;
+    int64_t queued_ns = 0;
+  };
+
+  NcclParts(Api* api, cuda::Api* gpu, const PartsOptions& options)
+      : api_(api), gpu_(gpu), options_(options) {}
+  void WatchLoop();
+  // What is wrong now, if anything is. Forgets moves that are over.
+  absl::Status Look();
+  absl::Status TooLong() const;
+  absl::StatusOr<cuda::Api::Event> TakeEvent();
+
+  Api* const api_;
+  cuda::Api* const gpu_;
+  const PartsOptions options_;
+
+  std::function<absl::Status()> failure_of_group_;
+  std::function<void(const absl::Status&)> announce_;
+  std::atomic<int64_t> time_limit_ns_{std::numeric_limits<int64_t>::max()};
+  std::atomic<bool> aborted_{false};
+
+  // Held while NCCL is called, which may take long, but for who sees aborted_.
+  std::mutex group_mutex_;
+  Api::Group group_ = nullptr;  // null: aborted
+
+  std::mutex mutex_;  // guards what follows; taken after group_mutex_
+  std::condition_variable news_;
+  bool stop_ = false;
+  std::deque<InFlight> in_flight_;
+  std::vector<cuda::Api::Event> free_events_;
+  std::thread watcher_;
+};
+
+}  // namespace castor::nccl
+
+#endif  // CASTOR_DEVICE_CUDA_NCCL_NCCL_PARTS_H_
