@@ -1,10 +1,11 @@
 #!/bin/bash
 # usage: netns_test.sh CASTOR RANK_SCENARIO
 #
-# Ranks on several hosts: network namespaces with an address each, joined by a
-# bridge, a rank in each, TCP between them. The same bits as one rank; a link
-# that is cut is reported by all; one that is cut for a moment, or slow, only
-# costs time. Needs root and iproute2; says aloud when it cannot run.
+# Ranks on several hosts: network namespaces with a name and an address each,
+# joined by a bridge, a rank in each; over our own TCP, and over MPI's. The same
+# bits as one rank; a link that is cut is reported; one that is cut for a moment,
+# or slow, only costs time. Needs root and iproute2; says aloud when it cannot
+# run.
 set -euo pipefail
 
 if [[ "${1}" != inside ]]; then
@@ -34,18 +35,37 @@ fail() {
 ip link set lo up
 ip link add bridge0 type bridge
 ip link set bridge0 up
+ip addr add 10.77.0.100/24 dev bridge0
 for rank in 0 1 2; do
-  unshare --net sleep 600 &
+  unshare --net --uts \
+    sh -c "echo node${rank} >/proc/sys/kernel/hostname && exec sleep 600" &
   holders+=("$!")
-  until [[ "$(readlink "/proc/$!/ns/net")" != "$(readlink /proc/$$/ns/net)" ]]; do
-    sleep 0.01
-  done
+  until [[ "$(cat "/proc/$!/comm")" == sleep ]]; do sleep 0.01; done
   ip link add "port${rank}" type veth peer name eth0 netns "$!"
   ip link set "port${rank}" master bridge0 up
   nsenter --net --target "$!" ip addr add "10.77.0.$((rank + 1))/24" dev eth0
   nsenter --net --target "$!" ip link set eth0 up
   nsenter --net --target "$!" ip link set lo up
 done
+
+# What mpirun starts its daemons with, instead of ssh: agent HOST COMMAND...
+cat >agent <<END
+#!/bin/bash
+holders=(${holders[*]})
+host="\$1"
+shift
+exec nsenter --net --uts --target "\${holders[\${host##*.} - 1]}" bash -c "\$*"
+END
+chmod +x agent
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# A command as three ranks of MPI, one in each namespace.
+start_mpi() {
+  timeout 100 mpirun --host 10.77.0.1,10.77.0.2,10.77.0.3 -np 3 \
+    --mca plm rsh --mca plm_rsh_agent "${PWD}/agent" --mca btl tcp,self \
+    --mca btl_tcp_if_include 10.77.0.0/24 \
+    --mca oob_tcp_if_include 10.77.0.0/24 "$@" >out.mpi 2>&1 &
+  ranks=("$!")
+}
 
 # Starts ranks 0 .. N-1 of a command, one in each namespace.
 ranks=()
@@ -54,7 +74,7 @@ start() {
   shift
   ranks=()
   for ((rank = 0; rank < size; rank++)); do
-    nsenter --net --target "${holders[rank]}" \
+    nsenter --net --uts --target "${holders[rank]}" \
       env RANK="${rank}" WORLD_SIZE="${size}" LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 \
       MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 "$@" >"out.${rank}" 2>&1 &
     ranks+=("$!")
@@ -87,9 +107,22 @@ start 3 "${kCastor}" train run.json --summary three.json
 expect 0
 [[ -n "$(sha one.json)" && "$(sha one.json)" == "$(sha three.json)" ]] ||
   fail "$(sha one.json) became $(sha three.json)"
+start_mpi "${kCastor}" train run.json --summary mpi.json
+expect 0
+[[ "$(sha one.json)" == "$(sha mpi.json)" ]] ||
+  fail "$(sha one.json) became $(sha mpi.json) over MPI"
+for host in node0 node1 node2; do
+  grep -q "\"host\": \"${host}\"" mpi.json || fail "no rank was on ${host}"
+done
 
 echo 'A link that is cut for a moment only costs time.'
 start 3 "${kScenario}" well 60000
+ip link set port2 down
+sleep 1
+ip link set port2 up
+expect 0
+start_mpi "${kScenario}" well 60000
+sleep 0.5
 ip link set port2 down
 sleep 1
 ip link set port2 up
@@ -99,6 +132,8 @@ echo 'A slow link only costs time.'
 if nsenter --net --target "${holders[1]}" tc qdisc add dev eth0 root tbf \
   rate 50mbit burst 32kbit latency 400ms 2>/dev/null; then
   start 3 "${kScenario}" well 60000
+  expect 0
+  start_mpi "${kScenario}" well 60000
   expect 0
   nsenter --net --target "${holders[1]}" tc qdisc del dev eth0 root
 else
@@ -120,4 +155,20 @@ for rank in 0 1 2; do
   grep -q 'last collective of each rank.*"gather of a chunk"' "out.${rank}" ||
     fail "rank ${rank} does not say where all were"
 done
+ip link set port2 up
+start_mpi "${kScenario}" forever 600000
+sleep 2
+ip link set port2 down
+for rank in 0 1; do
+  until grep -q "^rank ${rank}: .*rank 2 (process .* on node2) does not answer" \
+    out.mpi; do
+    kill -0 "${ranks[0]}" || fail "over MPI rank ${rank} names no link"
+    sleep 0.1
+  done
+done
+# The ranks have ended; mpirun wants its daemon there to end too.
+ip link set port2 up
+status=0
+wait "${ranks[0]}" || status=$?
+[[ "${status}" != 0 && "${status}" != 124 ]] || fail "mpirun ended with ${status}"
 echo 'PASSED'
