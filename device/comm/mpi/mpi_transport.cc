@@ -6,7 +6,6 @@
 #include <mpi/mpi.h>
 #include <sched.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/host_name.h"
 #include "base/status_macros.h"
 #include "device/comm/transport.h"
 #include "device/comm/watch.h"
@@ -205,7 +205,7 @@ struct Machine {
 
 Machine ThisMachine() {
   Machine machine = {};
-  gethostname(machine.host, sizeof(machine.host) - 1);
+  std::strncpy(machine.host, HostName().c_str(), sizeof(machine.host) - 1);
   struct stat status = {};
   if (stat("/proc/self/ns/net", &status) == 0) {
     machine.network = status.st_ino;
@@ -235,12 +235,21 @@ absl::StatusOr<std::unique_ptr<Watch>> MakeWatch(MPI_Comm comm, int rank,
             MPI_Bcast(data, static_cast<int>(bytes), MPI_BYTE, 0, comm),
             "sharing rank 0's address");
       });
-  // All or none.
+  // All or none. Who is watched may be lost from here on.
   const int connected = watch.ok();
-  int all_connected = 0;
-  CASTOR_RETURN_IF_ERROR(FromMpi(
-      MPI_Allreduce(&connected, &all_connected, 1, MPI_INT, MPI_MIN, comm),
-      "agreeing on the watch"));
+  int all_connected = 0, agreed = 0;
+  MPI_Request request;
+  CASTOR_RETURN_IF_ERROR(
+      FromMpi(MPI_Iallreduce(&connected, &all_connected, 1, MPI_INT, MPI_MIN,
+                             comm, &request),
+              "agreeing on the watch"));
+  while (!agreed) {
+    if (watch.ok()) CASTOR_RETURN_IF_ERROR((*watch)->Failure());
+    CASTOR_RETURN_IF_ERROR(
+        FromMpi(MPI_Test(&request, &agreed, MPI_STATUS_IGNORE),
+                "agreeing on the watch"));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
   if (watch.ok() && !all_connected) {
     return absl::UnavailableError(
         "watch: another rank could not connect to rank 0");
