@@ -1,9 +1,14 @@
 #include "device/cuda/locality.h"
 
 #include <hwloc.h>
+#include <hwloc/linux.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 namespace castor::cuda {
 namespace {
@@ -15,46 +20,56 @@ struct DestroyTopology {
 };
 using Topology = std::unique_ptr<hwloc_topology, DestroyTopology>;
 
-Topology LoadWithPci() {
+struct FreeBitmap {
+  void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
+
+Topology Load() {
   hwloc_topology_t topology;
   if (hwloc_topology_init(&topology) != 0) return nullptr;
   Topology loaded(topology);
-  hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PCI_DEVICE,
-                                 HWLOC_TYPE_FILTER_KEEP_ALL);
   return hwloc_topology_load(topology) == 0 ? std::move(loaded) : nullptr;
 }
 
-// Null where there is nothing to choose.
-hwloc_const_nodeset_t NodesOf(hwloc_topology* topology,
-                              const std::string& pci_bus_id) {
-  if (hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) < 2) {
+// Null where there is nothing to choose. The kernel knows which processors a
+// device is near to; hwloc's own discovery of PCI devices would look at all of
+// them (and libpciaccess leaks).
+Bitmap NodesOf(hwloc_topology* topology, const std::string& pci_bus_id) {
+  const Bitmap processors(hwloc_bitmap_alloc());
+  Bitmap nodes(hwloc_bitmap_alloc());
+  if (hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) < 2 ||
+      hwloc_linux_read_path_as_cpumask(
+          absl::StrCat("/sys/bus/pci/devices/",
+                       absl::AsciiStrToLower(pci_bus_id), "/local_cpus")
+              .c_str(),
+          processors.get()) != 0 ||
+      hwloc_cpuset_to_nodeset(topology, processors.get(), nodes.get()) != 0 ||
+      hwloc_bitmap_iszero(nodes.get()) ||
+      hwloc_bitmap_isequal(nodes.get(),
+                           hwloc_topology_get_topology_nodeset(topology))) {
     return nullptr;
   }
-  const hwloc_obj_t gpu =
-      hwloc_get_pcidev_by_busidstring(topology, pci_bus_id.c_str());
-  if (gpu == nullptr) return nullptr;
-  const hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(topology, gpu);
-  return near == nullptr ? nullptr : near->nodeset;
+  return nodes;
 }
 
 }  // namespace
 
 int NumaNodeOf(const std::string& pci_bus_id) {
-  const Topology topology = LoadWithPci();
+  const Topology topology = Load();
   if (topology == nullptr) return -1;
-  const hwloc_const_nodeset_t nodes = NodesOf(topology.get(), pci_bus_id);
-  // A GPU that hangs on the whole machine is near no node.
-  if (nodes == nullptr || hwloc_bitmap_weight(nodes) != 1) return -1;
-  return hwloc_bitmap_first(nodes);
+  const Bitmap nodes = NodesOf(topology.get(), pci_bus_id);
+  if (nodes == nullptr || hwloc_bitmap_weight(nodes.get()) != 1) return -1;
+  return hwloc_bitmap_first(nodes.get());
 }
 
 void BindNear(const std::string& pci_bus_id, void* data, int64_t bytes) {
-  const Topology topology = LoadWithPci();
+  const Topology topology = Load();
   if (topology == nullptr) return;
-  const hwloc_const_nodeset_t nodes = NodesOf(topology.get(), pci_bus_id);
+  const Bitmap nodes = NodesOf(topology.get(), pci_bus_id);
   if (nodes == nullptr) return;
   // A node that is full passes the rest on to the others.
-  (void)hwloc_set_area_membind(topology.get(), data, bytes, nodes,
+  (void)hwloc_set_area_membind(topology.get(), data, bytes, nodes.get(),
                                HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_BYNODESET);
 }
 
