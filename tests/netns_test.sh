@@ -2,19 +2,19 @@
 # usage: netns_test.sh CASTOR RANK_SCENARIO
 #
 # Ranks on several hosts: network namespaces with a name and an address each,
-# joined by a bridge, a rank in each; over our own TCP, and over MPI's. The same
-# bits as one rank; a link that is cut is reported; one that is cut for a moment,
-# or slow, only costs time. Needs root and iproute2; says aloud when it cannot
-# run.
+# joined by a bridge, a rank in each; over our own TCP, started by hand and by
+# `castor launch` over ssh, and over MPI's. The same bits as one rank; a link that
+# is cut is reported; one that is cut for a moment, or slow, only costs time. Needs
+# root, iproute2 and an ssh server; says aloud when it cannot run.
 set -euo pipefail
 
 if [[ "${1}" != inside ]]; then
   castor="$(realpath "${1}")"
   scenario="$(realpath "${2}")"
-  if ! command -v ip >/dev/null || ! unshare --net true 2>/dev/null ||
+  if ! command -v ip >/dev/null || [[ ! -x /usr/sbin/sshd ]] || ! unshare --net true 2>/dev/null ||
     ! unshare --net ip link add bridge0 type bridge 2>/dev/null; then
     echo 'SKIPPED: no network namespaces can be made here' \
-      '(needs root and iproute2)' | tee /dev/stderr
+      '(needs root, iproute2 and openssh-server)' | tee /dev/stderr
     exit 0
   fi
   # Everything below vanishes with this namespace and the holders' ends.
@@ -24,7 +24,8 @@ fi
 readonly kCastor="${2}" kScenario="${3}"
 cd "${TEST_TMPDIR:?}"
 holders=()
-trap 'kill "${holders[@]}" 2>/dev/null' EXIT
+servers=()
+trap 'kill "${holders[@]}" "${servers[@]}" 2>/dev/null' EXIT
 
 fail() {
   echo "FAILED: $*" >&2
@@ -57,6 +58,31 @@ shift
 exec nsenter --net --uts --target "\${holders[\${host##*.} - 1]}" bash -c "\$*"
 END
 chmod +x agent
+
+# An ssh server on each host, and a client that knows its way there.
+ssh-keygen -q -t ed25519 -N '' -f key
+cat >sshd_config <<END
+HostKey ${PWD}/key
+AuthorizedKeysFile ${PWD}/key.pub
+StrictModes no
+UsePAM no
+PidFile none
+END
+cat >ssh_config <<END
+Host 10.77.0.*
+  IdentityFile ${PWD}/key
+  UserKnownHostsFile ${PWD}/known
+  StrictHostKeyChecking no
+  LogLevel ERROR
+END
+mkdir -p /run/sshd
+for holder in "${holders[@]}"; do
+  nsenter --net --uts --target "${holder}" /usr/sbin/sshd -D \
+    -f "${PWD}/sshd_config" &
+  servers+=("$!")
+done
+printf '10.77.0.%d slots=1\n' 1 2 3 >hosts
+
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # A command as three ranks of MPI, one in each namespace.
 start_mpi() {
@@ -78,6 +104,13 @@ start() {
       env RANK="${rank}" WORLD_SIZE="${size}" LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 \
       MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 "$@" >"out.${rank}" 2>&1 &
     ranks+=("$!")
+  done
+}
+# Waits until they have said so.
+under_way() {
+  until grep -q 'under way' "$1"; do
+    kill -0 "${ranks[@]}" || fail "a rank has ended"
+    sleep 0.05
   done
 }
 # Each must end with this code.
@@ -107,12 +140,18 @@ start 3 "${kCastor}" train run.json --summary three.json
 expect 0
 [[ -n "$(sha one.json)" && "$(sha one.json)" == "$(sha three.json)" ]] ||
   fail "$(sha one.json) became $(sha three.json)"
+timeout 100 "${kCastor}" launch --hostfile hosts \
+  --rsh "ssh -F ${PWD}/ssh_config" run.json --summary ssh.json >out.ssh 2>&1 ||
+  fail 'castor launch over ssh'
 start_mpi "${kCastor}" train run.json --summary mpi.json
 expect 0
-[[ "$(sha one.json)" == "$(sha mpi.json)" ]] ||
-  fail "$(sha one.json) became $(sha mpi.json) over MPI"
-for host in node0 node1 node2; do
-  grep -q "\"host\": \"${host}\"" mpi.json || fail "no rank was on ${host}"
+for way in ssh mpi; do
+  [[ "$(sha one.json)" == "$(sha "${way}.json")" ]] ||
+    fail "$(sha one.json) became $(sha "${way}.json") over ${way}"
+  for host in node0 node1 node2; do
+    grep -q "\"host\": \"${host}\"" "${way}.json" ||
+      fail "over ${way} no rank was on ${host}"
+  done
 done
 
 echo 'A link that is cut for a moment only costs time.'
@@ -142,7 +181,7 @@ fi
 
 echo 'A link that is cut is reported by every rank, with all last collectives.'
 start 3 "${kScenario}" forever 600000
-sleep 1
+under_way out.0
 ip link set port2 down
 expect 3
 for rank in 0 1; do
@@ -157,7 +196,7 @@ for rank in 0 1 2; do
 done
 ip link set port2 up
 start_mpi "${kScenario}" forever 600000
-sleep 2
+under_way out.mpi
 ip link set port2 down
 for rank in 0 1; do
   until grep -q "^rank ${rank}: .*rank 2 (process .* on node2) does not answer" \

@@ -48,6 +48,9 @@ int Run(const std::string& scenario, int64_t limit_ms) {
   const int rounds = scenario == "well" ? 20 : 1'000'000;
   for (int i = 0; i < rounds && status.ok(); ++i) {
     if (i == 10) {
+      if (scenario == "forever" && rank == 0) {
+        std::fprintf(stderr, "under way\n");
+      }
       if (scenario == "kill_last" && rank == last) raise(SIGKILL);
       if (scenario == "kill_first" && rank == 0) raise(SIGKILL);
       if (scenario == "stop" && rank == last) raise(SIGSTOP);
