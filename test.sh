@@ -13,8 +13,9 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
      in 2; everything else that can be built is built;
   2. those of memory/, device/, runtime/ and kernels/, and a share of the property
      tests, under AddressSanitizer and UndefinedBehaviorSanitizer;
-  3. those of memory/exec/, device/ and runtime/ (not of its subfolders), and the
-     same share, under ThreadSanitizer: what else there is knows no threads.
+  3. those of base/, memory/exec/, device/ and runtime/ (not of its subfolders),
+     the same share and tests:fake_gpu_test, under ThreadSanitizer. (memory/plan/
+     and runtime/'s subfolders know no threads.)
 
 --quick: all tests, optimised, and nothing else. The last line is
 "N passed, N failed": test cases, not
@@ -84,11 +85,12 @@ else
   # The sanitizers leave CUDA out.
   mapfile -t sanitized < <(castor_bazel query --noshow_progress \
     'tests(//memory/... + //device/... + //runtime/...)
-     except attr(tags, "\bgpu\b", //...)' 2>/dev/null)
-  [[ ${#sanitized[@]} -gt 0 ]] || {
+     except attr(tags, "\bgpu\b", //...)')
+  if [[ ${#sanitized[@]} -eq 0 ]]; then
     echo "test: bazel query found no tests" >&2
+    echo "0 passed, 1 failed"
     exit 1
-  }
+  fi
   run_tests optimised -- //... "${sanitized[@]/#/-}"
   # A platform suffix gives each sanitizer an output folder of its own, so that
   # none of the three builds throws away another's.
@@ -108,7 +110,8 @@ else
     tsan+=(--run_under="setarch -R")
   fi
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
-    //memory/exec/... //device/... //runtime:all "${runs[@]}"
+    //base/... //memory/exec/... //device/... //runtime:all \
+    //tests:fake_gpu_test "${runs[@]}"
 fi
 
 if [[ "${failed}" -gt 0 ]]; then

@@ -1,9 +1,14 @@
 #include "cli/gpu.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
@@ -20,6 +25,9 @@ namespace castor::cli {
 namespace {
 
 constexpr int64_t kCopyBytes = int64_t{64} << 20;
+// Buffers of NCCL's channels, most of them made when parts first move. Kept
+// until several GPUs have shown what it is.
+constexpr int64_t kNcclBytes = int64_t{1} << 30;
 
 struct FreeHost {
   void operator()(std::byte* memory) const { std::free(memory); }
@@ -107,6 +115,24 @@ void RunOn(const Gpu& gpu, TrainerOptions* options) {
                                  .describe_fault = kernels->describe_fault}));
     return device;
   };
+}
+
+absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank) {
+  const absl::StatusOr<Gpu> own = FindGpu(local_rank);
+  CASTOR_RETURN_IF_ERROR(group.Agree("GPU", own.status()));
+  CASTOR_ASSIGN_OR_RETURN(
+      const std::vector<std::string> all,
+      group.Exchange("device memory",
+                     absl::StrCat(own->memory.usable_bytes() - kNcclBytes)));
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const std::string& text : all) {
+    int64_t bytes = 0;
+    if (!absl::SimpleAtoi(text, &bytes)) {
+      return absl::InternalError("a rank's device memory cannot be read");
+    }
+    least = std::min(least, bytes);
+  }
+  return std::max<int64_t>(0, least);
 }
 
 absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(RankGroup& group,

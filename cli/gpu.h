@@ -2,6 +2,7 @@
 #ifndef CASTOR_CLI_GPU_H_
 #define CASTOR_CLI_GPU_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,10 @@ absl::StatusOr<Gpu> FindGpu(int local_rank);
 
 // Has the trainer run on it. A budget that is not given becomes what is usable.
 void RunOn(const Gpu& gpu, TrainerOptions* options);
+
+// What the GPUs of all ranks have room for, so that all plan alike: the least
+// of what is usable, less what NCCL takes for itself.
+absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank);
 
 // What moves parts between the ranks' GPUs; see device/cuda/nccl/join_gpus.h.
 absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(RankGroup& group,

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "cli/command.h"
 #include "cli/gpu.h"
 #include "cli/live/live_run.h"
@@ -423,6 +424,11 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
                           TakeShare(group, &*config, &notes));
   for (const std::string& note : notes) {
     std::printf("note: %s\n", note.c_str());
+  }
+  if (config->device.type == DeviceType::kCuda && group.world_size() > 1 &&
+      config->memory.device_memory >= kUnlimitedBytes) {
+    CASTOR_ASSIGN_OR_RETURN(config->memory.device_memory,
+                            CommonDeviceMemory(group, share.local_rank));
   }
   bool agreed = false;
   Session::Options options = {.ranks = {.rank = group.rank(),

@@ -1,5 +1,7 @@
 #include "runtime/timeline.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace castor {
@@ -13,10 +15,18 @@ void Timeline::OnWork(StreamId stream, int64_t count, int64_t tag,
                          .count = count};
   std::optional<CollectiveRecord> collective;
   if (stream == StreamId::kNetwork) {
-    collective = std::exchange(collective_, std::nullopt);
+    std::lock_guard<std::mutex> lock(collectives_mutex_);
+    if (!collectives_.empty() && collectives_.front().tag == tag) {
+      collective = std::move(collectives_.front());
+      collectives_.pop_front();
+    }
   }
   if (collective.has_value()) {
-    const bool waited = collective->ready_ns > collective->start_ns;
+    // A GPU comes to it later than its launch, for which ranks met.
+    collective->start_ns = start_ns;
+    collective->ready_ns = std::clamp(collective->ready_ns, start_ns, end_ns);
+    collective->end_ns = end_ns;
+    const bool waited = collective->ready_ns > start_ns;
     event.ready_ns = collective->ready_ns;
     event.late_rank = waited ? collective->last_rank : -1;
     event.bytes_sent = collective->bytes_sent;

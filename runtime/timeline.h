@@ -7,8 +7,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "device/comm/communicator.h"
@@ -41,9 +41,10 @@ class Timeline final : public DeviceObserver, public CommunicatorObserver {
               int64_t end_ns) override;
   void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
               int64_t start_ns, int64_t end_ns) override;
-  // On the network's thread, before OnWork of the same item.
+  // Before OnWork of the same item; on a GPU's stream maybe long before.
   void OnCollective(const CollectiveRecord& record) override {
-    collective_ = record;
+    std::lock_guard<std::mutex> lock(collectives_mutex_);
+    collectives_.push_back(record);
   }
 
   // Null for none. What it was before may be called until the work that is
@@ -66,8 +67,9 @@ class Timeline final : public DeviceObserver, public CommunicatorObserver {
 
   std::array<PerStream, kNumStreams> streams_;
   std::atomic<RunObserver*> next_{nullptr};
-  // Of the network's item that is about to be over; its thread's alone.
-  std::optional<CollectiveRecord> collective_;
+  // Of the network's items that are not over yet, in their order.
+  std::mutex collectives_mutex_;
+  std::deque<CollectiveRecord> collectives_;
 };
 
 }  // namespace castor

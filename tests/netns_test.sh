@@ -12,7 +12,8 @@ if [[ "${1}" != inside ]]; then
   castor="$(realpath "${1}")"
   scenario="$(realpath "${2}")"
   if ! command -v ip >/dev/null || [[ ! -x /usr/sbin/sshd ]] || ! unshare --net true 2>/dev/null ||
-    ! unshare --net ip link add bridge0 type bridge 2>/dev/null; then
+    ! unshare --net ip link add bridge0 type bridge 2>/dev/null ||
+    ! unshare --uts sh -c 'echo x >/proc/sys/kernel/hostname' 2>/dev/null; then
     echo 'SKIPPED: no network namespaces can be made here' \
       '(needs root, iproute2 and openssh-server)' | tee /dev/stderr
     exit 0
@@ -25,7 +26,8 @@ readonly kCastor="${2}" kScenario="${3}"
 cd "${TEST_TMPDIR:?}"
 holders=()
 servers=()
-trap 'kill "${holders[@]}" "${servers[@]}" 2>/dev/null' EXIT
+ranks=()
+trap 'kill "${ranks[@]}" "${holders[@]}" "${servers[@]}" 2>/dev/null' EXIT
 
 fail() {
   echo "FAILED: $*" >&2
@@ -41,7 +43,10 @@ for rank in 0 1 2; do
   unshare --net --uts \
     sh -c "echo node${rank} >/proc/sys/kernel/hostname && exec sleep 600" &
   holders+=("$!")
-  until [[ "$(cat "/proc/$!/comm")" == sleep ]]; do sleep 0.01; done
+  until [[ "$(cat "/proc/$!/comm")" == sleep ]]; do
+    kill -0 "$!" || fail 'no namespace'
+    sleep 0.01
+  done
   ip link add "port${rank}" type veth peer name eth0 netns "$!"
   ip link set "port${rank}" master bridge0 up
   nsenter --net --target "$!" ip addr add "10.77.0.$((rank + 1))/24" dev eth0
@@ -94,7 +99,6 @@ start_mpi() {
 }
 
 # Starts ranks 0 .. N-1 of a command, one in each namespace.
-ranks=()
 start() {
   local size="$1" rank
   shift

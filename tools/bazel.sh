@@ -13,6 +13,11 @@ castor_cuda_folder+="/.cuda"
 if [[ -z "${CASTOR_CUDA_LIBS:-}" && -e "${castor_cuda_folder}/installed" ]]
 then
   export CASTOR_CUDA_LIBS="${castor_cuda_folder}"
+  # Programs open them when they run.
+  for castor_cuda_lib in "${castor_cuda_folder}"/nvidia/{cu13,cudnn,nccl}/lib; do
+    LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH}:}${castor_cuda_lib}"
+  done
+  export LD_LIBRARY_PATH
 fi
 
 castor_bazel_startup=()

@@ -20,10 +20,10 @@
 //     once, the destructor waits for nobody. A collective that has ended on one
 //     rank may still fail on another that was on its way out.
 //
-// Memory: buffers are what the implementation's device reads and writes: host
-// memory and the host device's own for ranks as threads and for MPI. They stay
-// untouched until the fence is reached. Nothing is staged, but for AllReduce's
-// few bytes.
+// Memory: buffers are host memory, the host device's own included; or, where
+// the communicator has DeviceParts, all of one collective are the GPU's memory.
+// They stay untouched until the fence is reached. Nothing is staged, but for
+// AllReduce's few bytes.
 //
 // Network: N ranks send each other their parts directly, so a rank sends and
 // receives (N - 1) parts: the lower bound of an all-gather and of a
@@ -67,12 +67,13 @@ struct CommunicatorStats {
   int64_t collectives = 0;
   int64_t bytes_sent = 0;      // payload, to other ranks
   int64_t bytes_received = 0;  // payload, from other ranks
-  int64_t transfer_ns = 0;     // all ranks were there
+  int64_t transfer_ns = 0;     // all ranks were there; on a GPU, of its launch
   // Indexed by rank: time that this rank waited for one that came last.
   std::vector<int64_t> wait_ns;
 };
 
-// Told of every collective that ended well, from the stream's thread.
+// Told of every collective that ended well, from the stream's thread; in a
+// GPU's memory, of every one that was launched well.
 class CommunicatorObserver {
  public:
   virtual ~CommunicatorObserver() = default;

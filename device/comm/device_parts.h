@@ -41,8 +41,8 @@ class DeviceParts {
 
   // From now on: `group` tells the group's first failure (OK: none), which ends
   // what is under way; what fails here, or takes longer than `time_limit_ns`
-  // once it was queued, is given to `announce`. Both may be called by any
-  // thread until Abort has returned or the object is gone.
+  // once this rank has come to it, is given to `announce`. Both may be called
+  // by any thread until the object is gone.
   virtual void Watch(std::function<absl::Status()> group,
                      std::function<void(const absl::Status&)> announce,
                      int64_t time_limit_ns) = 0;

@@ -343,6 +343,7 @@ absl::Status ExchangeCommunicator::Start(const CollectiveId& id,
     header.sequence = id.sequence;
     header.part_bytes = id.part_bytes;
     header.payload_bytes = peer.to.bytes;
+    header.on_gpu = on_gpu_;
     std::memcpy(header.key, id.key.data(), id.key.size());
     CASTOR_RETURN_IF_ERROR(
         Send(p, Lane::kHeader, &header, sizeof(header), What::kHeaderOut));
@@ -396,6 +397,12 @@ absl::Status ExchangeCommunicator::Join(const CollectiveId& id,
     }
     *last = p;
     --*missing;
+    if (payload_bytes > 0 && header.on_gpu != on_gpu_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the buffers of rank ", on_gpu_ ? rank() : p,
+                       " are in its GPU's memory, those of rank ",
+                       on_gpu_ ? p : rank(), " are not, in ", Describe(id)));
+    }
     record->bytes_received += payload_bytes;
     if (payload_bytes > 0 && !on_gpu_) {
       peer.receiving = true;
@@ -465,7 +472,10 @@ absl::Status ExchangeCommunicator::Exchange(const Collective& collective,
                                             CollectiveRecord* record) {
   const CollectiveId& id = collective.id;
   CASTOR_ASSIGN_OR_RETURN(on_gpu_, IsOnGpu(collective, context));
-  if (context.gpu != nullptr && !on_gpu_) (*context.gpu->finish_earlier)();
+  if (context.gpu != nullptr && !on_gpu_) {
+    (*context.gpu->finish_earlier)();
+    record->start_ns = record->ready_ns = device().NowNs();  // its turn
+  }
   std::vector<std::byte> scratch;
   SetParts(collective, &scratch);
   open_ = 0;

@@ -66,7 +66,7 @@ class ExchangeCommunicator final : public Communicator {
     uint32_t magic;
     uint8_t kind, type, op, key_bytes;
     int32_t root;
-    uint32_t reserved;
+    uint32_t on_gpu;  // where the payload is
     int64_t sequence;
     int64_t part_bytes;
     int64_t payload_bytes;  // for the one who gets this header

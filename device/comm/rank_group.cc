@@ -179,6 +179,12 @@ absl::Status RankGroup::Agree(absl::string_view key, const absl::Status& mine) {
               : Annotate(absl::StrCat("rank ", bad - all.begin()), first);
 }
 
+void RankGroup::Fail(const absl::Status& reason) {
+  if (transport_ != nullptr) {
+    transport_->Announce(Annotate(absl::StrCat("rank ", rank_), reason));
+  }
+}
+
 absl::Status RankGroup::failure() const {
   return failure_.ok() && transport_ != nullptr ? transport_->Failure()
                                                 : failure_;

@@ -56,6 +56,7 @@ class RankGroup {
 
   // How long a rank waits for another, from now on.
   void set_options(const CommunicatorOptions& options) { options_ = options; }
+  const CommunicatorOptions& options() const { return options_; }
 
   // Every rank's text, by rank. For a few KiB: everyone sends all to all.
   // FailedPrecondition: another rank calls something else, or the communicator
@@ -70,6 +71,9 @@ class RankGroup {
 
   // The group's first failure, as known here; OK if there is none.
   absl::Status failure() const;
+  // Ends the group, for a reason of this rank's: all others' calls fail with
+  // it. No effect after a first failure.
+  void Fail(const absl::Status& reason);
 
   // The group's communicator on `device`, which has `gpu_parts` if it is a GPU;
   // once, and not for a group of one.

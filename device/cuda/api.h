@@ -21,6 +21,7 @@ namespace castor::cuda {
 struct GpuProperties {
   std::string name;
   std::string pci_bus_id;  // 0000:01:00.0
+  std::string uuid;        // of no other GPU anywhere
   int64_t memory_bytes = 0;
   int multiprocessors = 0;
   int compute_capability = 0;  // 10 * major + minor

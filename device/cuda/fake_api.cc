@@ -73,14 +73,14 @@ absl::StatusOr<int> FakeApi::CountDevices() {
 
 absl::StatusOr<GpuProperties> FakeApi::Properties(int device) {
   CASTOR_CHECK(device < options_.devices);
-  return GpuProperties{
-      .name = "fake GPU",
-      .pci_bus_id = absl::StrCat("0000:0", device + 1, ":00.0"),
-      .memory_bytes = options_.memory_bytes,
-      .multiprocessors = 4,
-      .compute_capability = 80,
-      .shared_bytes_per_block = 48 << 10,
-      .driver_version = "13.0"};
+  return GpuProperties{.name = "fake GPU",
+                       .pci_bus_id = "0000:01:00.0",
+                       .uuid = absl::StrCat("fake ", device),
+                       .memory_bytes = options_.memory_bytes,
+                       .multiprocessors = 4,
+                       .compute_capability = 80,
+                       .shared_bytes_per_block = 48 << 10,
+                       .driver_version = "13.0"};
 }
 
 absl::Status FakeApi::UseDevice(int) { return Health(); }

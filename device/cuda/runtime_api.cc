@@ -2,7 +2,9 @@
 
 #include <cuda_runtime.h>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "device/cuda/overlapping_move.h"
 
 namespace castor::cuda {
@@ -77,14 +79,16 @@ class Runtime final : public Api {
     int driver = 0;
     (void)cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), device);
     (void)cudaDriverGetVersion(&driver);
-    return GpuProperties{.name = p.name,
-                         .pci_bus_id = bus_id,
-                         .memory_bytes = static_cast<int64_t>(p.totalGlobalMem),
-                         .multiprocessors = p.multiProcessorCount,
-                         .compute_capability = 10 * p.major + p.minor,
-                         .shared_bytes_per_block =
-                             static_cast<int64_t>(p.sharedMemPerBlockOptin),
-                         .driver_version = Version(driver)};
+    return GpuProperties{
+        .name = p.name,
+        .pci_bus_id = bus_id,
+        .uuid = absl::BytesToHexString(absl::string_view(p.uuid.bytes, 16)),
+        .memory_bytes = static_cast<int64_t>(p.totalGlobalMem),
+        .multiprocessors = p.multiProcessorCount,
+        .compute_capability = 10 * p.major + p.minor,
+        .shared_bytes_per_block =
+            static_cast<int64_t>(p.sharedMemPerBlockOptin),
+        .driver_version = Version(driver)};
   }
 
   absl::Status UseDevice(int device) override {

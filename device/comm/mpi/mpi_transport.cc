@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -214,6 +215,9 @@ Machine ThisMachine() {
   return machine;
 }
 
+// How long others have for their part of a collective after one was lost.
+constexpr std::chrono::seconds kLastWords{5};
+
 absl::StatusOr<std::unique_ptr<Watch>> MakeWatch(MPI_Comm comm, int rank,
                                                  int world_size,
                                                  const MpiOptions& options) {
@@ -235,19 +239,32 @@ absl::StatusOr<std::unique_ptr<Watch>> MakeWatch(MPI_Comm comm, int rank,
             MPI_Bcast(data, static_cast<int>(bytes), MPI_BYTE, 0, comm),
             "sharing rank 0's address");
       });
-  // All or none. Who is watched may be lost from here on.
-  const int connected = watch.ok();
-  int all_connected = 0, agreed = 0;
+  // All or none. A rank may be lost from here on; but one that only had no
+  // watch still comes. Static: MPI may write there after this has given up.
+  static int connected, all_connected;
+  connected = watch.ok();
+  int agreed = 0;
   MPI_Request request;
   CASTOR_RETURN_IF_ERROR(
       FromMpi(MPI_Iallreduce(&connected, &all_connected, 1, MPI_INT, MPI_MIN,
                              comm, &request),
               "agreeing on the watch"));
-  while (!agreed) {
-    if (watch.ok()) CASTOR_RETURN_IF_ERROR((*watch)->Failure());
+  std::optional<std::chrono::steady_clock::time_point> lost;
+  while (true) {
     CASTOR_RETURN_IF_ERROR(
         FromMpi(MPI_Test(&request, &agreed, MPI_STATUS_IGNORE),
                 "agreeing on the watch"));
+    if (agreed) break;
+    const absl::Status found =
+        watch.ok() ? (*watch)->Failure() : watch.status();
+    const auto now = std::chrono::steady_clock::now();
+    if (found.ok()) {
+      lost.reset();
+    } else if (!lost.has_value()) {
+      lost = now;
+    } else if (now - *lost > kLastWords) {
+      return found;
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   if (watch.ok() && !all_connected) {

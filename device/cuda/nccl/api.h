@@ -46,9 +46,8 @@ class Api {
   // What has gone wrong in the background.
   virtual absl::Status Health(Group group) = 0;
 
-  // The group's end: Leave after all work is over; Abort at any time, which
-  // ends what is under way.
-  virtual void Leave(Group group) = 0;
+  // The group's end for this rank. Ends what is under way, if anything is, and
+  // waits for nobody.
   virtual void Abort(Group group) = 0;
 };
 

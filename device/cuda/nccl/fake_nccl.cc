@@ -1,5 +1,6 @@
 #include "device/cuda/nccl/fake_nccl.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -38,6 +39,7 @@ absl::StatusOr<Api::Group> FakeNccl::Join(
   }
   std::unique_lock<std::mutex> lock(world->mutex);
   ++world->joined;
+  world->moves.resize(world_size);
   world->changed.notify_all();
   while (world->joined < world_size) {
     CASTOR_RETURN_IF_ERROR(give_up());
@@ -52,8 +54,18 @@ absl::StatusOr<Api::Group> FakeNccl::Join(
 absl::Status FakeNccl::Move(Group group, Stream stream,
                             absl::Span<const DeviceParts::Part> sends,
                             absl::Span<const DeviceParts::Part> receives,
-                            absl::FunctionRef<absl::Status()>) {
+                            absl::FunctionRef<absl::Status()> give_up) {
   const auto& member = *static_cast<const Member*>(group);
+  if (moves_meet_) {
+    World& world = *member.world;
+    std::unique_lock<std::mutex> lock(world.mutex);
+    const int64_t own = ++world.moves[member.rank];
+    world.changed.notify_all();
+    while (*std::min_element(world.moves.begin(), world.moves.end()) < own) {
+      CASTOR_RETURN_IF_ERROR(give_up());
+      world.changed.wait_for(lock, kLook);
+    }
+  }
   cuda::FakeApi::Launch(
       stream,
       [this, world = member.world, me = member.rank, aborted = member.aborted,
@@ -104,14 +116,11 @@ absl::Status FakeNccl::Health(Group) {
                         : absl::OkStatus();
 }
 
-void FakeNccl::Leave(Group group) {
-  delete static_cast<Member*>(group);
-  --live_;
-}
-
 void FakeNccl::Abort(Group group) {
-  static_cast<Member*>(group)->aborted->store(true);
-  Leave(group);
+  auto* const member = static_cast<Member*>(group);
+  member->aborted->store(true);
+  delete member;
+  --live_;
 }
 
 }  // namespace castor::nccl

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "device/cuda/nccl/api.h"
 
@@ -23,7 +24,8 @@ namespace castor::nccl {
 
 class FakeNccl final : public Api {
  public:
-  FakeNccl() = default;
+  // `moves_meet`: Move returns only when all ranks have come to it.
+  explicit FakeNccl(bool moves_meet = false) : moves_meet_(moves_meet) {}
   ~FakeNccl() override;
 
   // From now on: background work fails as when a network card breaks.
@@ -41,7 +43,6 @@ class FakeNccl final : public Api {
                     absl::Span<const DeviceParts::Part> receives,
                     absl::FunctionRef<absl::Status()> give_up) override;
   absl::Status Health(Group group) override;
-  void Leave(Group group) override;
   void Abort(Group group) override;
 
  private:
@@ -56,6 +57,7 @@ class FakeNccl final : public Api {
     std::mutex mutex;
     std::condition_variable changed;
     int joined = 0;
+    std::vector<int64_t> moves;  // by rank: how many it has come to
     // By sender and receiver.
     std::map<std::pair<int, int>, std::deque<std::shared_ptr<Offer>>> offers;
   };
@@ -66,6 +68,7 @@ class FakeNccl final : public Api {
     std::shared_ptr<std::atomic<bool>> aborted;
   };
 
+  const bool moves_meet_;
   std::atomic<bool> broken_{false};
   std::atomic<int64_t> live_{0};
   std::atomic<int64_t> moved_bytes_{0};

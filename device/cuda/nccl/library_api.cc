@@ -19,7 +19,6 @@ constexpr char kLibrary[] = "libnccl.so.2";
   X(ncclGetUniqueId)             \
   X(ncclCommInitRankConfig)      \
   X(ncclCommGetAsyncError)       \
-  X(ncclCommDestroy)             \
   X(ncclCommAbort)               \
   X(ncclGroupStart)              \
   X(ncclGroupEnd)                \
@@ -80,9 +79,10 @@ class Library final : public Api {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclComm_t group = nullptr;
-    absl::Status status = Settle(
-        f_.ncclCommInitRankConfig(&group, world_size, unique, rank, &config),
-        "ncclCommInitRankConfig", group, give_up);
+    const ncclResult_t begun =
+        f_.ncclCommInitRankConfig(&group, world_size, unique, rank, &config);
+    absl::Status status =
+        Settle(begun, "ncclCommInitRankConfig", group, give_up);
     if (!status.ok()) {
       if (group != nullptr) f_.ncclCommAbort(group);
       return status;
@@ -125,9 +125,7 @@ class Library final : public Api {
     return ToStatus(found, "a collective in the background", group);
   }
 
-  void Leave(Group group) override {
-    f_.ncclCommDestroy(static_cast<ncclComm_t>(group));
-  }
+  // Not ncclCommDestroy, which waits for the other ranks of this machine.
   void Abort(Group group) override {
     f_.ncclCommAbort(static_cast<ncclComm_t>(group));
   }

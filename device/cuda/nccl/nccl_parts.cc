@@ -39,8 +39,11 @@ NcclParts::~NcclParts() {
   news_.notify_all();
   if (watcher_.joinable()) watcher_.join();
   (void)gpu_->UseDevice(options_.ordinal);
-  if (group_ != nullptr) api_->Leave(group_);
-  for (const InFlight& move : in_flight_) gpu_->DestroyEvent(move.event);
+  if (group_ != nullptr) api_->Abort(group_);
+  for (const InFlight& move : in_flight_) {
+    gpu_->DestroyEvent(move.begun);
+    gpu_->DestroyEvent(move.over);
+  }
   for (cuda::Api::Event event : free_events_) gpu_->DestroyEvent(event);
 }
 
@@ -60,7 +63,10 @@ absl::Status NcclParts::Move(const ExecContext& context,
                              absl::Span<const Part> sends,
                              absl::Span<const Part> receives) {
   if (sends.empty() && receives.empty()) return absl::OkStatus();
-  CASTOR_ASSIGN_OR_RETURN(const cuda::Api::Event over, TakeEvent());
+  CASTOR_RETURN_IF_ERROR(AwaitRoom());
+  InFlight move;
+  CASTOR_ASSIGN_OR_RETURN(move.begun, TakeEvent());
+  CASTOR_ASSIGN_OR_RETURN(move.over, TakeEvent());
   const int64_t begin_ns = SteadyNs();
   absl::Status status;
   {
@@ -71,18 +77,43 @@ absl::Status NcclParts::Move(const ExecContext& context,
       return absl::OkStatus();
     };
     status = give_up();
+    if (status.ok()) status = gpu_->Record(move.begun, context.gpu->stream);
     if (status.ok()) {
       status =
           api_->Move(group_, context.gpu->stream, sends, receives, give_up);
     }
-    if (status.ok()) status = gpu_->Record(over, context.gpu->stream);
+    if (status.ok()) status = gpu_->Record(move.over, context.gpu->stream);
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (!status.ok()) {
-    free_events_.push_back(over);
+    free_events_.push_back(move.begun);
+    free_events_.push_back(move.over);
     return status;
   }
-  in_flight_.push_back({.event = over, .queued_ns = SteadyNs()});
+  in_flight_.push_back(move);
+  return absl::OkStatus();
+}
+
+absl::Status NcclParts::AwaitRoom() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    CASTOR_RETURN_IF_ERROR(ForgetOver());
+    // Who has aborted hears of it before anything is queued.
+    if (in_flight_.size() < kMostInFlight || aborted_) return absl::OkStatus();
+    news_.wait_for(lock, std::chrono::microseconds(100));
+  }
+}
+
+absl::Status NcclParts::ForgetOver() {
+  while (!in_flight_.empty()) {
+    const InFlight& first = in_flight_.front();
+    bool over = false;
+    CASTOR_RETURN_IF_ERROR(gpu_->Query(first.over, &over));
+    if (!over) break;
+    free_events_.push_back(first.begun);
+    free_events_.push_back(first.over);
+    in_flight_.pop_front();
+  }
   return absl::OkStatus();
 }
 
@@ -122,19 +153,17 @@ absl::Status NcclParts::Look() {
     CASTOR_RETURN_IF_ERROR(api_->Health(group_));
   }
   std::lock_guard<std::mutex> lock(mutex_);
-  while (!in_flight_.empty()) {
-    const InFlight& first = in_flight_.front();
-    bool over = false;
-    CASTOR_RETURN_IF_ERROR(gpu_->Query(first.event, &over));
-    if (over) {
-      free_events_.push_back(first.event);
-      in_flight_.pop_front();
-      continue;
-    }
-    if (SteadyNs() - first.queued_ns > time_limit_ns_) return TooLong();
-    break;
+  CASTOR_RETURN_IF_ERROR(ForgetOver());
+  if (in_flight_.empty()) return absl::OkStatus();
+  InFlight& first = in_flight_.front();
+  if (first.begun_ns == 0) {
+    bool begun = false;
+    CASTOR_RETURN_IF_ERROR(gpu_->Query(first.begun, &begun));
+    if (begun) first.begun_ns = SteadyNs();
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return SteadyNs() - first.begun_ns > time_limit_ns_ ? TooLong()
+                                                      : absl::OkStatus();
 }
 
 absl::Status NcclParts::TooLong() const {

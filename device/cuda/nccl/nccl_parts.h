@@ -46,7 +46,7 @@ class NcclParts final : public DeviceParts {
   static constexpr int64_t kPollNs = 20'000'000;
 
   // All ranks call it together; it waits for them, and gives up with what
-  // `give_up` says. The APIs outlive it, and so does what is queued.
+  // `give_up` says. The APIs outlive it.
   static absl::StatusOr<std::unique_ptr<DeviceParts>> Join(
       Api* api, cuda::Api* gpu, const PartsOptions& options,
       absl::FunctionRef<absl::Status()> give_up);
@@ -68,17 +68,26 @@ class NcclParts final : public DeviceParts {
   void Abort() override;
 
  private:
-  // A move that was queued and not yet seen to be over.
+  // More moves than this are not queued at once: a launch must not stand still
+  // inside CUDA, where nobody can end it.
+  static constexpr size_t kMostInFlight = 64;
+
+  // A move that was queued and not yet seen to be over. Its time counts from
+  // when the GPU came to it.
   struct InFlight {
-    cuda::Api::Event event = nullptr;
-    int64_t queued_ns = 0;
+    cuda::Api::Event begun = nullptr;
+    cuda::Api::Event over = nullptr;
+    int64_t begun_ns = 0;  // seen; 0: not yet
   };
 
   NcclParts(Api* api, cuda::Api* gpu, const PartsOptions& options)
       : api_(api), gpu_(gpu), options_(options) {}
   void WatchLoop();
-  // What is wrong now, if anything is. Forgets moves that are over.
+  // What is wrong now, if anything is.
   absl::Status Look();
+  // Forgets moves that are over; with mutex_ held.
+  absl::Status ForgetOver();
+  absl::Status AwaitRoom();
   absl::Status TooLong() const;
   absl::StatusOr<cuda::Api::Event> TakeEvent();
 

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -247,26 +249,36 @@ TEST(NcclParts, MovesWhatTheStatisticsSayAndNoHostMemory) {
 }
 
 TEST(NcclParts, HostMemoryIsReadInItsTurn) {
-  // What is sent comes from the GPU, late.
+  // What is sent comes from a GPU that is long at it.
   World world(2);
   OnRanks(world, [&](GpuRank& rank, int me) {
-    const Bytes mine = RandomBytes(999, me), theirs = RandomBytes(999, 1 - me);
-    std::byte* const on_gpu = rank.Put(mine);
-    Bytes all(2 * 999);
+    constexpr int64_t kBytes = 999;
+    struct Free {
+      void operator()(std::byte* memory) const { std::free(memory); }
+    };
+    const std::unique_ptr<std::byte, Free> all(
+        static_cast<std::byte*>(std::aligned_alloc(4096, 4096)));
+    std::memset(all.get(), 0, 4096);
+    // So that no thread waits for the copy but who has to.
+    ASSERT_TRUE(rank.device().host_pinner()->PinHost(all.get(), 4096).ok());
+    std::byte* const on_gpu = rank.Put(RandomBytes(kBytes, me));
+    std::atomic<bool> open{false};
     rank.device().Wait(StreamId::kDeviceToHost,
                        rank.device().Now(StreamId::kNetwork), 0);
-    rank.device().Wait(StreamId::kNetwork,
-                       rank.device().Copy(StreamId::kDeviceToHost, 0,
-                                          all.data() + me * 999, on_gpu, 999),
-                       0);
+    rank.device().Enqueue(StreamId::kDeviceToHost, 0, HoldGpu(open));
+    const Fence copied = rank.device().Copy(
+        StreamId::kDeviceToHost, 0, all.get() + me * kBytes, on_gpu, kBytes);
+    rank.device().Wait(StreamId::kNetwork, copied, 0);
     const auto done = rank.ranks().AllGather(
-        "from the GPU", 0, all.data() + me * 999, all.data(), 999);
+        "from the GPU", 0, all.get() + me * kBytes, all.get(), kBytes);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    open.store(true);
     ASSERT_TRUE(done.ok() && rank.device().Synchronize(*done).ok());
-    EXPECT_EQ(Bytes(all.begin() + me * 999, all.begin() + me * 999 + 999),
-              mine);
-    EXPECT_EQ(
-        Bytes(all.begin() + (1 - me) * 999, all.begin() + (1 - me) * 999 + 999),
-        theirs);
+    for (int r = 0; r < 2; ++r) {
+      EXPECT_EQ(Bytes(all.get() + r * kBytes, all.get() + (r + 1) * kBytes),
+                RandomBytes(kBytes, r));
+    }
+    rank.device().host_pinner()->UnpinHost(all.get());
   });
 }
 
@@ -354,6 +366,59 @@ TEST(NcclParts, FailureInsideNcclEndsAllRanks) {
       "unhandled system error");
 }
 
+// Two ranks' parts, of which one alone comes to a move; whatever NCCL does
+// about it, `end` does.
+void MoveAlone(int64_t time_limit_ns,
+               const std::function<void(DeviceParts&)>& end,
+               const std::string& reason) {
+  cuda::FakeApi api;
+  nccl::FakeNccl nccl(/*moves_meet=*/true);
+  const std::string id = *nccl.NewId();
+  std::unique_ptr<DeviceParts> parts[2];
+  const auto join = [&](int rank) {
+    parts[rank] = *nccl::NcclParts::Join(
+        &nccl, &api,
+        {.rank = rank, .world_size = 2, .id = id, .add = AddOnFake},
+        [] { return absl::OkStatus(); });
+  };
+  std::thread other(join, 1);
+  join(0);
+  other.join();
+  std::atomic<int> announced{0};
+  parts[0]->Watch([] { return absl::OkStatus(); },
+                  [&](const absl::Status&) { ++announced; }, time_limit_ns);
+  const cuda::Api::Stream stream = *api.CreateStream(false);
+  std::byte data[8];
+  absl::Status moved;
+  std::thread mover([&] {
+    GpuContext gpu;
+    gpu.stream = stream;
+    const DeviceParts::Part part = {.peer = 1, .data = data, .bytes = 8};
+    moved = parts[0]->Move({.gpu = &gpu}, {part}, {});
+  });
+  end(*parts[0]);
+  mover.join();
+  EXPECT_THAT(std::string(moved.message()), HasSubstr(reason));
+  parts[0].reset();
+  parts[1].reset();
+  api.DestroyStream(stream);
+}
+
+TEST(NcclParts, AbortFreesALaunchThatWaitsInsideNccl) {
+  MoveAlone(
+      kLimitNs,
+      [](DeviceParts& parts) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        parts.Abort();
+      },
+      "given up");
+}
+
+TEST(NcclParts, LaunchThatWaitsInsideNcclEndsAtTheTimeLimit) {
+  MoveAlone(
+      100'000'000, [](DeviceParts&) {}, "did not get from GPU to GPU");
+}
+
 void OnGroups(int world_size, const std::function<void(RankGroup&)>& body) {
   const auto threads = ThreadGroup::Create(world_size);
   std::vector<std::thread> ranks;
@@ -384,7 +449,7 @@ TEST(JoinGpus, RefusesTwoRanksOnOneGpu) {
         nccl::JoinGpus(group, &nccl, &api, group.rank() % 2, AddOnFake);
     EXPECT_EQ(parts.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(parts.status().message()),
-                HasSubstr("ranks 0 and 2 would share the GPU"));
+                HasSubstr("ranks 0 and 2 would share one fake GPU"));
   });
 }
 
