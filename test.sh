@@ -11,8 +11,8 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
 
   1. all tests, optimised, but those of memory/, device/ and runtime/, which come
      in 2; everything else that can be built is built;
-  2. those of memory/, device/, runtime/ and kernels/, and a share of the property
-     tests, under AddressSanitizer and UndefinedBehaviorSanitizer;
+  2. those of memory/, device/ and runtime/, and a share of the property tests,
+     under AddressSanitizer and UndefinedBehaviorSanitizer;
   3. those of base/, memory/exec/, device/ and runtime/ (not of its subfolders),
      the same share and tests:fake_gpu_test, under ThreadSanitizer. (memory/plan/
      and runtime/'s subfolders know no threads.)
@@ -49,13 +49,17 @@ failures=""
 show=(--noshow_progress)
 [[ -t 1 ]] && show=()
 
+# More than the processors can do at once is compiled, since tests wait much.
+jobs=(--jobs=HOST_CPUS*1.5 --local_cpu_resources=HOST_CPUS*1.5
+  --local_test_jobs=HOST_CPUS)
+
 # run_tests NAME BAZEL_ARGUMENT...: one run, counted.
 run_tests() {
   local name="$1" status counts started="${SECONDS}"
   shift
   echo "test: ${name}"
   castor_bazel test -c opt --keep_going --test_output=errors \
-    --test_summary=terse "${show[@]}" \
+    --test_summary=terse "${show[@]}" "${jobs[@]}" \
     --build_event_json_file="${events}/${name}.json" "$@"
   status=$?
   counts="$(awk -f tools/count_tests.awk "${events}/${name}.json")" ||
@@ -96,10 +100,11 @@ else
   # none of the three builds throws away another's.
   # Of the property tests, whole training runs with every stream at work, a
   # share: sanitized, a case takes ten times as long.
-  runs=(--test_env=CASTOR_CASES=240 //tests:promises_test //tests:shapes_test
+  # Reports name functions; for lines, leave -g0 out.
+  runs=(--copt=-g0 --test_env=CASTOR_CASES=240 //tests:promises_test //tests:shapes_test
     //tests:ranks_test //tests:rank_trace_test)
   run_tests asan --config=asan --platform_suffix=-asan \
-    //memory/... //device/... //runtime/... //kernels:all "${runs[@]}"
+    //memory/... //device/... //runtime/... "${runs[@]}"
 
   # OpenMP's barriers in libgomp are not instrumented: what it orders, the
   # sanitizer cannot see.
