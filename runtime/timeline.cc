@@ -23,10 +23,11 @@ void Timeline::OnWork(StreamId stream, int64_t count, int64_t tag,
   }
   if (collective.has_value()) {
     // A GPU comes to it later than its launch, for which ranks met.
-    collective->start_ns = start_ns;
-    collective->ready_ns = std::clamp(collective->ready_ns, start_ns, end_ns);
-    collective->end_ns = end_ns;
-    const bool waited = collective->ready_ns > start_ns;
+    for (int64_t* time :
+         {&collective->start_ns, &collective->ready_ns, &collective->end_ns}) {
+      *time = std::clamp(*time, start_ns, end_ns);
+    }
+    const bool waited = collective->ready_ns > collective->start_ns;
     event.ready_ns = collective->ready_ns;
     event.late_rank = waited ? collective->last_rank : -1;
     event.bytes_sent = collective->bytes_sent;

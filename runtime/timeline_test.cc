@@ -24,11 +24,14 @@ TEST(Timeline, PairsCollectivesThatWereLaunchedAheadWithTheirItems) {
   Timeline timeline;
   timeline.OnCollective(Collective(Tag(1), 10, 20, 100));
   timeline.OnCollective(Collective(Tag(2), 20, 70, 200));
+  timeline.OnCollective(Collective(Tag(3), 95, 95, 300));
   timeline.OnWork(StreamId::kNetwork, 1, Tag(1), 40, 50);
   timeline.OnWork(StreamId::kCompute, 1, Tag(2), 40, 50);  // no collective
   timeline.OnWork(StreamId::kNetwork, 2, Tag(2), 60, 90);
+  // As on the host: its own clock begins a little after the item's.
+  timeline.OnWork(StreamId::kNetwork, 3, Tag(3), 90, 99);
   const std::vector<TimelineEvent> events = timeline.Take();
-  ASSERT_EQ(events.size(), 3);
+  ASSERT_EQ(events.size(), 4);
   int64_t seen = 0;
   for (const TimelineEvent& event : events) {
     if (event.stream != StreamId::kNetwork) {
@@ -39,6 +42,10 @@ TEST(Timeline, PairsCollectivesThatWereLaunchedAheadWithTheirItems) {
       EXPECT_EQ(event.late_rank, -1);
       EXPECT_EQ(event.ready_ns, 40);
       ++seen;
+    } else if (event.count == 3) {
+      EXPECT_EQ(event.bytes_received, 300);
+      EXPECT_EQ(event.late_rank, -1);
+      ++seen;
     } else {
       EXPECT_EQ(event.bytes_received, 200);
       EXPECT_EQ(event.late_rank, 2);
@@ -46,7 +53,7 @@ TEST(Timeline, PairsCollectivesThatWereLaunchedAheadWithTheirItems) {
       ++seen;
     }
   }
-  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(seen, 3);
 }
 
 }  // namespace

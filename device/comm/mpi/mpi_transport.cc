@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -249,7 +248,8 @@ absl::StatusOr<std::unique_ptr<Watch>> MakeWatch(MPI_Comm comm, int rank,
       FromMpi(MPI_Iallreduce(&connected, &all_connected, 1, MPI_INT, MPI_MIN,
                              comm, &request),
               "agreeing on the watch"));
-  std::optional<std::chrono::steady_clock::time_point> lost;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point give_up = Clock::time_point::max();
   while (true) {
     CASTOR_RETURN_IF_ERROR(
         FromMpi(MPI_Test(&request, &agreed, MPI_STATUS_IGNORE),
@@ -257,13 +257,9 @@ absl::StatusOr<std::unique_ptr<Watch>> MakeWatch(MPI_Comm comm, int rank,
     if (agreed) break;
     const absl::Status found =
         watch.ok() ? (*watch)->Failure() : watch.status();
-    const auto now = std::chrono::steady_clock::now();
-    if (found.ok()) {
-      lost.reset();
-    } else if (!lost.has_value()) {
-      lost = now;
-    } else if (now - *lost > kLastWords) {
-      return found;
+    if (!found.ok()) {
+      give_up = std::min(give_up, Clock::now() + kLastWords);
+      if (Clock::now() >= give_up) return found;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
