@@ -17,8 +17,8 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
      the same share and tests:fake_gpu_test, under ThreadSanitizer. (memory/plan/
      and runtime/'s subfolders know no threads.)
 
---quick: all tests, optimised, and nothing else. The last line is
-"N passed, N failed": test cases, not
+--quick: all tests, optimised, the property tests in full, and nothing else. The
+last line is "N passed, N failed": test cases, not
 programs, over all runs. A target that does not build counts as one failure. The
 exit status is 0 if nothing failed. Tests that need minutes or several gigabytes
 are tagged "manual" and run only by name.
@@ -95,7 +95,8 @@ else
     echo "0 passed, 1 failed"
     exit 1
   fi
-  run_tests optimised -- //... "${sanitized[@]/#/-}"
+  run_tests optimised --test_env=CASTOR_CASES=1600 -- \
+    //... "${sanitized[@]/#/-}"
   # A platform suffix gives each sanitizer an output folder of its own, so that
   # none of the three builds throws away another's.
   # Of the property tests, whole training runs with every stream at work, a
