@@ -13,9 +13,9 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
      in 2; everything else that can be built is built;
   2. those of memory/, device/ and runtime/, and a share of the property tests,
      under AddressSanitizer and UndefinedBehaviorSanitizer;
-  3. those of base/, memory/exec/, device/ and runtime/ (not of its subfolders),
-     the same share and tests:fake_gpu_test, under ThreadSanitizer. (memory/plan/
-     and runtime/'s subfolders know no threads.)
+  3. those of memory/exec/, device/ and runtime/ (not of its subfolders), the thread
+     pool's, the same share and tests:fake_gpu_test, under ThreadSanitizer.
+     (memory/plan/ and runtime/'s subfolders know no threads.)
 
 --quick: all tests, optimised, the property tests in full, and nothing else. The
 last line is "N passed, N failed": test cases, not
@@ -102,7 +102,7 @@ else
   # Of the property tests, whole training runs with every stream at work, a
   # share: sanitized, a case takes ten times as long.
   # Reports name functions; for lines, leave -g0 out.
-  runs=(--copt=-g0 --test_env=CASTOR_CASES=240 //tests:promises_test //tests:shapes_test
+  runs=(--copt=-g0 --test_env=CASTOR_CASES=160 //tests:promises_test
     //tests:ranks_test //tests:rank_trace_test)
   run_tests asan --config=asan --platform_suffix=-asan \
     //memory/... //device/... //runtime/... "${runs[@]}"
@@ -116,7 +116,7 @@ else
     tsan+=(--run_under="setarch -R")
   fi
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
-    //base/... //memory/exec/... //device/... //runtime:all \
+    //base:thread_pool_test //memory/exec/... //device/... //runtime:all \
     //tests:fake_gpu_test "${runs[@]}"
 fi
 
