@@ -103,7 +103,7 @@ else
   # share: sanitized, a case takes ten times as long.
   # Reports name functions; for lines, leave -g0 out.
   runs=(--copt=-g0 --test_env=CASTOR_CASES=160 //tests:promises_test
-    //tests:ranks_test //tests:rank_trace_test)
+    //tests:ranks_test)
   run_tests asan --config=asan --platform_suffix=-asan \
     //memory/... //device/... //runtime/... "${runs[@]}"
 
