@@ -103,11 +103,11 @@ class GpuRank {
   }
 
  private:
+  std::deque<Bytes> contents_;  // outlive the device, which copies them
   cuda::FakeApi api_;
   std::unique_ptr<CudaDevice> device_;
   std::unique_ptr<Communicator> communicator_;
   int64_t used_ = 0;
-  std::deque<Bytes> contents_;  // until they were copied
 };
 
 void OnRanks(World& world, const std::function<void(GpuRank&, int)>& body,
