@@ -95,14 +95,14 @@ else
     echo "0 passed, 1 failed"
     exit 1
   fi
-  run_tests optimised --test_env=CASTOR_CASES=1600 -- \
+  run_tests optimised --test_env=CASTOR_CASES=1000 -- \
     //... "${sanitized[@]/#/-}"
   # A platform suffix gives each sanitizer an output folder of its own, so that
   # none of the three builds throws away another's.
   # Of the property tests, whole training runs with every stream at work, a
   # share: sanitized, a case takes ten times as long.
   # Reports name functions; for lines, leave -g0 out.
-  runs=(--copt=-g0 --test_env=CASTOR_CASES=160 //tests:promises_test
+  runs=(--copt=-g0 --test_env=CASTOR_CASES=120 //tests:promises_test
     //tests:ranks_test)
   run_tests asan --config=asan --platform_suffix=-asan \
     //memory/... //device/... //runtime/... "${runs[@]}"
