@@ -399,9 +399,9 @@ void MoveAlone(int64_t time_limit_ns,
   end(*parts[0]);
   mover.join();
   EXPECT_THAT(std::string(moved.message()), HasSubstr(reason));
+  api.DestroyStream(stream);  // all that was queued is over
   parts[0].reset();
   parts[1].reset();
-  api.DestroyStream(stream);
 }
 
 TEST(NcclParts, AbortFreesALaunchThatWaitsInsideNccl) {
