@@ -50,7 +50,7 @@ show=(--noshow_progress)
 [[ -t 1 ]] && show=()
 
 # More than the processors can do at once is compiled, since tests wait much.
-jobs=(--jobs=HOST_CPUS*1.5 --local_cpu_resources=HOST_CPUS*1.5
+jobs=("--jobs=HOST_CPUS*1.5" "--local_cpu_resources=HOST_CPUS*1.5"
   --local_test_jobs=HOST_CPUS)
 
 # run_tests NAME BAZEL_ARGUMENT...: one run, counted.
