@@ -64,13 +64,6 @@ absl::StatusOr<int> OrdinalOf(cuda::Api& api, int local_rank) {
   return local_rank % gpus;
 }
 
-absl::Status AddPart(const ExecContext& context, DType dtype, int64_t n,
-                     const void* part, float* sum, bool assign) {
-  // Read only, as nothing is restored.
-  return kernels::AccumulateGradient(context, n, dtype, const_cast<void*>(part),
-                                     sum, nullptr, assign, /*restore=*/false);
-}
-
 }  // namespace
 
 absl::StatusOr<Gpu> FindGpu(int local_rank) {
@@ -139,7 +132,8 @@ absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(RankGroup& group,
                                                       int local_rank) {
   CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
   CASTOR_ASSIGN_OR_RETURN(const int ordinal, OrdinalOf(*api, local_rank));
-  return nccl::JoinGpus(group, nccl::LibraryApi(), api, ordinal, AddPart);
+  return nccl::JoinGpus(group, nccl::LibraryApi(), api, ordinal,
+                        kernels::AddToSum);
 }
 
 std::string Describe(const Gpu& gpu) {

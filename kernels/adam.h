@@ -68,6 +68,16 @@ absl::Status AccumulateGradient(const ExecContext& context, int64_t size,
                                 DType dtype, void* payload, float* sum,
                                 const float* master, bool assign, bool restore);
 
+// sum (+)= gradient (type dtype), which is only read: the gradient's place is
+// given to nothing else. `size` in elements; `assign` as above.
+inline absl::Status AddToSum(const ExecContext& context, DType dtype,
+                             int64_t size, const void* gradient, float* sum,
+                             bool assign) {
+  return AccumulateGradient(context, size, dtype, const_cast<void*>(gradient),
+                            sum, /*master=*/nullptr, assign,
+                            /*restore=*/false);
+}
+
 }  // namespace castor::kernels
 
 #endif  // CASTOR_KERNELS_ADAM_H_

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
 #include "base/status_text.h"
 
@@ -36,8 +37,7 @@ absl::Status AgreeOnStatus(Communicator& communicator, absl::string_view key,
   const int root = static_cast<int>(first);
   std::string text;
   if (root == communicator.rank()) {
-    text = StatusText(absl::Status(
-        status.code(), absl::StrCat("rank ", root, ": ", status.message())));
+    text = StatusText(Annotate(absl::StrCat("rank ", root), status));
   }
   CASTOR_RETURN_IF_ERROR(BroadcastText(communicator, key, root, &text));
   // Whoever goes on with a failure may end the group: not before all have heard

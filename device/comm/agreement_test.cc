@@ -1,11 +1,11 @@
 #include "device/comm/agreement.h"
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
@@ -38,12 +38,11 @@ TEST(Agreement, IsThatOfTheLowestRankThatFailed) {
     EXPECT_TRUE(AgreeOnStatus(communicator, "a", absl::OkStatus()).ok());
     const absl::Status agreed = AgreeOnStatus(
         communicator, "b",
-        rank == 0 ? absl::OkStatus()
-        : rank == 1
-            ? absl::DataLossError(std::string(100'000, 'x'))
-            : absl::NotFoundError("this is not what they hear of"));
-    EXPECT_EQ(agreed, absl::DataLossError("rank 1: " +
-                                          std::string(100'000, 'x')));
+        rank == 0   ? absl::OkStatus()
+        : rank == 1 ? absl::DataLossError(std::string(100'000, 'x'))
+                    : absl::NotFoundError("this is not what they hear of"));
+    EXPECT_EQ(agreed,
+              absl::DataLossError("rank 1: " + std::string(100'000, 'x')));
     // The group goes on.
     EXPECT_TRUE(AgreeOnStatus(communicator, "c", absl::OkStatus()).ok());
   });
@@ -53,13 +52,13 @@ TEST(Agreement, IsThatOfTheLowestRankThatFailed) {
 TEST(Agreement, IsHeardByAllBeforeAnyGoesOn) {
   for (int round = 0; round < 20; ++round) {
     OnRanks(3, [&](Communicator& communicator) {
-      const absl::Status agreed = AgreeOnStatus(
-          communicator, "a",
-          communicator.rank() == round % 3 ? absl::DataLossError("bad")
-                                           : absl::OkStatus());
+      const absl::Status agreed = AgreeOnStatus(communicator, "a",
+                                                communicator.rank() == round % 3
+                                                    ? absl::DataLossError("bad")
+                                                    : absl::OkStatus());
       communicator.Fail(agreed);
-      EXPECT_EQ(agreed, absl::DataLossError(
-                            absl::StrCat("rank ", round % 3, ": bad")));
+      EXPECT_EQ(agreed,
+                absl::DataLossError(absl::StrCat("rank ", round % 3, ": bad")));
     });
   }
 }

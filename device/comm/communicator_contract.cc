@@ -496,7 +496,7 @@ TEST_P(CommunicatorContract, LongKeysAreCut) {
 }
 
 TEST_P(CommunicatorContract, RandomSequencesGiveTheOraclesBits) {
-  for (const uint32_t seed : {1u, 2u, 3u, 4u, 5u, 6u}) {
+  for (const uint32_t seed : {1u, 2u, 3u}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Run([seed](Communicator& comm) { RunRandomSequence(seed, 60, comm); });
     if (HasFailure()) return;
@@ -504,6 +504,7 @@ TEST_P(CommunicatorContract, RandomSequencesGiveTheOraclesBits) {
 }
 
 }  // namespace
+
 void OneProcessOfSeveral::Run(const std::function<void(Communicator&)>& body) {
   body(own_);
   int64_t failures = testing::Test::HasFailure() ? 1 : 0;

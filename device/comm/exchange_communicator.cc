@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "device/gpu_context.h"
@@ -105,8 +106,7 @@ ExchangeCommunicator::ExchangeCommunicator(Device* device,
   gpu_parts_->Watch(
       [&group] { return group.Failure(); },
       [&group, rank = rank()](const absl::Status& found) {
-        group.Announce(absl::Status(
-            found.code(), absl::StrCat("rank ", rank, ": ", found.message())));
+        group.Announce(Annotate(absl::StrCat("rank ", rank), found));
       },
       options_.time_limit_ns);
 }
@@ -136,9 +136,8 @@ absl::Status ExchangeCommunicator::Expect(int peer) {
 
 void ExchangeCommunicator::Fail(const absl::Status& reason) {
   CASTOR_CHECK(!reason.ok());
-  transport_->Announce(absl::Status(
-      reason.code(),
-      absl::StrCat("rank ", rank(), " failed: ", reason.message())));
+  transport_->Announce(
+      Annotate(absl::StrCat("rank ", rank(), " failed"), reason));
 }
 
 absl::Status ExchangeCommunicator::failure() const {

@@ -3,6 +3,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -39,6 +40,8 @@ constexpr uint32_t kMagic = 0x43575431;
 constexpr int64_t kMsNs = 1'000'000;
 // For one address and one greeting.
 constexpr int kGreetingMs = 3000;
+// A word that is sent has arrived by then, or the peer is gone.
+constexpr unsigned kAcknowledgedMs = 8000;
 // After a SIGTERM: until news of a death must be here, and until the process
 // must have ended by itself. Open MPI sends SIGKILL a second after it.
 constexpr int64_t kNewsNs = 300 * kMsNs;
@@ -242,6 +245,16 @@ absl::Status Watch::Connect(const Endpoint& endpoint) {
 }
 
 absl::Status Watch::Start() {
+  // Keep-alive asks nothing while words wait to be acknowledged: those are sent
+  // again for a quarter of an hour. (Not for connections that carry data: they
+  // may stand still for as long as their reader does.)
+  for (const Peer& peer : peers_) {
+    const unsigned ms = kAcknowledgedMs;
+    if (setsockopt(peer.socket.fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms,
+                   sizeof(ms)) != 0) {
+      return SystemError("no limit for a connection");
+    }
+  }
   wake_ = Socket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return SystemError("no event");
   has_sigterm_ = options_.take_sigterm && TakeSigterm(wake_.fd());

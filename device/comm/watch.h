@@ -6,7 +6,7 @@
 // When a process ends, however it ends, its system closes the connection: rank
 // 0 knows within milliseconds which rank it was and tells the others. If rank 0
 // ends, all others see it themselves. A machine that vanishes is found by TCP's
-// keep-alive within ten seconds.
+// keep-alive, or by words that are not acknowledged, within ten seconds.
 //
 // When the ranks share a machine, rank 0 listens on loopback only; otherwise on
 // all its addresses, and takes only connections that show the run's secret.

@@ -173,7 +173,8 @@ absl::Status Topology::Bind(const ProcessorSet& processors) const {
 
 absl::StatusOr<Place> PlaceOfThisProcess(const Topology& topology) {
   CASTOR_ASSIGN_OR_RETURN(Place place, topology.PlaceOf(topology.Binding()));
-  place.host = HostName().empty() ? "?" : HostName();
+  place.host = HostName();
+  if (place.host.empty()) place.host.assign(1, '?');
   place.machine = MachineId(place.host);
   place.memory = MemoryLimits();
   return place;

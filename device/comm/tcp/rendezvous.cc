@@ -385,6 +385,18 @@ absl::Status Rendezvous::ConnectAll() {
   return AwaitLanes();
 }
 
+// Somebody listens there, but a network that has just come back may lose the
+// attempts that were made as it did.
+absl::StatusOr<Socket> ConnectBy(const SocketAddress& address,
+                                 int64_t until_ns) {
+  while (true) {
+    absl::StatusOr<Socket> socket =
+        ConnectTo(address, std::min(until_ns, SteadyNowNs() + kAttemptNs));
+    if (socket.ok() || SteadyNowNs() + kRetryNs > until_ns) return socket;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kRetryNs));
+  }
+}
+
 absl::Status Rendezvous::ConnectLanes(int peer) {
   const SocketAddress master = PeerAddress(meeting_.controls[0].socket.fd());
   SocketAddress address = peer == 0 ? master : roster_[peer].listener;
@@ -393,9 +405,9 @@ absl::Status Rendezvous::ConnectLanes(int peer) {
     address = master;
     address.set_port(port);
   }
+  const int64_t until_ns = SteadyNowNs() + connect_limit_ns_;
   for (int lane = 0; lane < kNumLanes; ++lane) {
-    CASTOR_ASSIGN_OR_RETURN(
-        Socket socket, ConnectTo(address, SteadyNowNs() + connect_limit_ns_));
+    CASTOR_ASSIGN_OR_RETURN(Socket socket, ConnectBy(address, until_ns));
     LaneGreeting greeting = {
         .magic = kLaneMagic, .rank = rank_, .lane = lane, .secret = {}};
     std::memcpy(greeting.secret, secret_, sizeof(secret_));

@@ -29,7 +29,8 @@ constexpr int64_t kMsNs = 1'000'000;
 // One connection gives way to the next after so much.
 constexpr size_t kTurnBytes = size_t{1} << 22;
 // A data connection has broken: why is the watch's to say, which has its own.
-constexpr int64_t kNewsNs = 2'000 * kMsNs;
+// On a cut network keep-alive may end that one some seconds later.
+constexpr int64_t kNewsNs = 4'000 * kMsNs;
 constexpr uint64_t kWake = UINT64_MAX;
 
 // A message on its way, in either direction.
