@@ -66,16 +66,23 @@ absl::StatusOr<int> OrdinalOf(cuda::Api& api, int local_rank) {
 
 }  // namespace
 
-absl::StatusOr<Gpu> FindGpu(int local_rank) {
+absl::StatusOr<Gpu> GpuElsewhere() {
   Gpu gpu;
-  CASTOR_ASSIGN_OR_RETURN(gpu.api, cuda::RuntimeApi());
-  CASTOR_ASSIGN_OR_RETURN(gpu.ordinal, OrdinalOf(*gpu.api, local_rank));
   gpu.kernels = GpuKernelsOfThisBuild();
   if (gpu.kernels == nullptr) {
     return absl::FailedPreconditionError(
         "this program was built without the GPU's kernels: build it where "
-        "nvcc is (./run.sh --cuda), or use {\"type\": \"host\"}");
+        "nvcc is (./run.sh --cuda)");
   }
+  return gpu;
+}
+
+absl::StatusOr<Gpu> FindGpu(int local_rank) {
+  CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
+  CASTOR_ASSIGN_OR_RETURN(const int ordinal, OrdinalOf(*api, local_rank));
+  CASTOR_ASSIGN_OR_RETURN(Gpu gpu, GpuElsewhere());
+  gpu.api = api;
+  gpu.ordinal = ordinal;
   CASTOR_ASSIGN_OR_RETURN(gpu.properties, gpu.api->Properties(gpu.ordinal));
   if (gpu.properties.compute_capability < 80) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -92,6 +99,7 @@ void RunOn(const Gpu& gpu, TrainerOptions* options) {
   if (options->memory.device_bytes >= kUnlimitedBytes) {
     options->memory.device_bytes = gpu.memory.usable_bytes();
   }
+  options->memory.device_has_own_memory = true;
   options->gpu_kernels = gpu.kernels;
   // What an A100 reaches of its datasheet's, or less: the warm-up measures.
   options->roofline = Roofline{.flops_per_s = 1e14, .bytes_per_s = 1e12};

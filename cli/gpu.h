@@ -31,6 +31,10 @@ struct Gpu {
 // this build has no CUDA, or this machine no GPU that it can use.
 absl::StatusOr<Gpu> FindGpu(int local_rank);
 
+// A GPU that is not here, to plan for: all that a plan needs of it is this
+// build's kernels. FailedPrecondition: this build has none.
+absl::StatusOr<Gpu> GpuElsewhere();
+
 // Has the trainer run on it. A budget that is not given becomes what is usable.
 void RunOn(const Gpu& gpu, TrainerOptions* options);
 

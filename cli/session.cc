@@ -111,6 +111,24 @@ Trainer::NextMicroBatch ShareOf(const TokenData& data, int64_t position,
   };
 }
 
+// Null on the host device. A plan for a budget that is given is the same on
+// every GPU, and needs none.
+absl::StatusOr<std::optional<Gpu>> GpuOf(const Config& config,
+                                         const Session::Options& options) {
+  if (config.device.type != DeviceType::kCuda) return std::nullopt;
+  const bool budget = config.memory.device_memory < kUnlimitedBytes;
+  absl::StatusOr<Gpu> gpu = options.admit_only && budget
+                                ? GpuElsewhere()
+                                : FindGpu(options.local_rank);
+  if (gpu.ok()) return *std::move(gpu);
+  const bool plan = options.admit_only && !budget;
+  return Annotate(plan ? "device.type: \"cuda\" (to plan for a GPU that is not "
+                         "here, give memory.device_memory)"
+                       : "device.type: \"cuda\" ({\"type\": \"host\"} needs "
+                         "none)",
+                  gpu.status());
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
@@ -169,15 +187,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
         absl::StrCat("the configuration was read for ", config.world_size(),
                      " ranks, not for ", options.ranks.world_size));
   }
-  std::optional<Gpu> gpu;
-  if (config.device.type == DeviceType::kCuda) {
-    auto found = FindGpu(options.local_rank);
-    if (!found.ok()) {
-      return Annotate("device.type: \"cuda\" ({\"type\": \"host\"} needs none)",
-                      found.status());
-    }
-    gpu = *std::move(found);
-  }
+  CASTOR_ASSIGN_OR_RETURN(const std::optional<Gpu> gpu, GpuOf(config, options));
   if (!config.model.pretrained.empty()) {
     absl::StatusOr<ModelConfig> loaded = ReadHfConfig(config.model.pretrained);
     CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", loaded.status()));
@@ -224,6 +234,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   if (gpu.has_value()) {
     session->device_note_ = Describe(*gpu);
     RunOn(*gpu, &trainer);
+    if (gpu->api == nullptr && config.memory.host_memory < kUnlimitedBytes) {
+      // Its machine has what is given, not what this one has.
+      trainer.memory.machine_share_bytes = kUnlimitedBytes;
+    }
   }
   CASTOR_ASSIGN_OR_RETURN(
       session->trainer_,

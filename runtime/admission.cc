@@ -89,10 +89,13 @@ void FillLayout(const ChunkLayout& layout, AdmissionReport* report) {
 }
 
 std::optional<Refusal> MachineRefusal(const AdmissionReport& report,
+                                      const MemoryOptions& memory,
                                       int64_t machine_bytes) {
-  const int64_t total = report.device.total() + report.host.total();
+  const TierReport device =
+      memory.device_has_own_memory ? TierReport() : report.device;
+  const int64_t total = device.total() + report.host.total();
   if (total <= machine_bytes) return std::nullopt;
-  const int64_t peak = report.device.activations + report.device.workspace;
+  const int64_t peak = device.activations + device.workspace;
   return Refusal{.tier = "machine",
                  .op = report.peak_operator,
                  .moment = {},
@@ -105,12 +108,20 @@ std::optional<Refusal> MachineRefusal(const AdmissionReport& report,
 absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
                            const std::vector<std::string>& remedies) {
   if (refusal.tier == "machine") {
+    const std::string needs =
+        memory.device_has_own_memory
+            ? absl::StrCat(": it needs ", FormatBytes(refusal.resident_bytes),
+                           " of parameters, gradients and optimizer states in "
+                           "host memory")
+            : absl::StrCat(
+                  ", which emulates the device: at its peak, in operator \"",
+                  refusal.op, "\", it needs ", FormatBytes(refusal.peak_bytes),
+                  " of activations and workspace beside ",
+                  FormatBytes(refusal.resident_bytes),
+                  " of parameters, gradients and optimizer states in device "
+                  "and host memory together");
     return absl::ResourceExhaustedError(absl::StrCat(
-        "this run does not fit the machine, which emulates the device: at its "
-        "peak, in operator \"", refusal.op, "\", it needs ",
-        FormatBytes(refusal.peak_bytes), " of activations and workspace beside ",
-        FormatBytes(refusal.resident_bytes), " of parameters, gradients and "
-        "optimizer states in device and host memory together",
+        "this run does not fit the machine", needs,
         memory.machine_share_bytes > 0
             ? absl::StrCat(", and its share as one of the machine's ranks is ",
                            FormatBytes(memory.machine_share_bytes),

@@ -23,7 +23,9 @@ struct MemoryOptions {
   // What a rank may take of its machine's memory, where others share it. 0: all
   // of it.
   int64_t machine_share_bytes = 0;
-  int64_t chunk_bytes = 0;                 // 0: searched
+  // A GPU's device memory is its own; an emulated device's is the machine's.
+  bool device_has_own_memory = false;
+  int64_t chunk_bytes = 0;  // 0: searched
   double gpu_margin_mem_ratio = 1.0;
   int64_t warmup_steps = 1;
   bool prefetch = true;
@@ -39,8 +41,8 @@ struct TierReport {
   int64_t workspace = 0;
   int64_t staging = 0;
   int64_t total() const {
-    return parameters + gradients + optimizer_states + activations +
-           workspace + staging;
+    return parameters + gradients + optimizer_states + activations + workspace +
+           staging;
   }
 };
 
@@ -72,17 +74,19 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
                const PlanRequest& request, bool accumulate,
                AdmissionReport* report);
 
-// Device and host are the same machine's memory where the host emulates the
-// device: a run that fits both budgets, but together with the host's bytes not
-// `machine_bytes`, would be ended by the system in mid-step.
+// A run that fits both budgets, but whose host memory (together with the
+// device's, where the host emulates it) is more than `machine_bytes`, would be
+// ended by the system in mid-step.
 std::optional<Refusal> MachineRefusal(const AdmissionReport& report,
+                                      const MemoryOptions& memory,
                                       int64_t machine_bytes);
 
 // The report as the table that `castor train` prints.
 std::string FormatAdmission(const AdmissionReport& report);
 
 // ResourceExhausted: what is too large, where, and what would help: `remedies`
-// are settings that would let the run fit, as "memory.placement_policy \"auto\"".
+// are settings that would let the run fit, as "memory.placement_policy
+// \"auto\"".
 absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
                            const std::vector<std::string>& remedies);
 

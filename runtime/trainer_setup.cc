@@ -208,7 +208,7 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   const int64_t machine_bytes = memory.machine_share_bytes > 0
                                     ? memory.machine_share_bytes
                                     : PhysicalMemoryBytes();
-  if (const auto why = MachineRefusal(admission_, machine_bytes);
+  if (const auto why = MachineRefusal(admission_, memory, machine_bytes);
       why.has_value()) {
     refuse(*training, *why);
     return RefusalStatus(*why, memory, {});

@@ -1,10 +1,11 @@
 // Budgets that are too small: refused before step 1, with the figures; the
 // smallest that is named works, and nothing smaller does.
-#include <string>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "cli/gpu_kernels.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
@@ -88,6 +89,34 @@ INSTANTIATE_TEST_SUITE_P(Policies, Refused,
                          [](const auto& info) {
                            return std::string(info.param);
                          });
+
+class PlanForAGpu : public CliTest {};
+
+// On a machine that has none, too.
+TEST_F(PlanForAGpu, SaysWhatFitsAndWhatDoesNot) {
+  Json config = SmallConfig();
+  config["device"] = {{"type", "cuda"}};
+  config["memory"] = {{"device_memory", 1000}};
+  WriteConfig(config);
+  const ProcessResult refused = Castor({"plan", "run.json"});
+  ExpectUserError(refused);
+  if (cli::GpuKernelsOfThisBuild() == nullptr) {
+    EXPECT_THAT(refused.err, HasSubstr("without the GPU's kernels"));
+    return;
+  }
+  const std::string marker = "memory.device_memory that would do is ";
+  const size_t at = refused.err.find(marker);
+  ASSERT_NE(at, std::string::npos) << refused.err;
+  const int64_t smallest = std::stoll(refused.err.substr(at + marker.size()));
+  config["memory"]["device_memory"] = smallest;
+  WriteConfig(config);
+  const ProcessResult fits = Castor({"plan", "run.json"});
+  EXPECT_EQ(fits.exit_code, 0) << fits.err;
+  EXPECT_THAT(fits.out, HasSubstr("it fits"));
+  config["memory"]["device_memory"] = smallest - 256;
+  WriteConfig(config);
+  ExpectUserError(Castor({"plan", "run.json"}));
+}
 
 class RefusedHost : public CliTest {};
 
