@@ -80,6 +80,33 @@ TEST(CpuPolicy, HoldsOnlyWhatTheOperatorUses) {
                                    {}}));
 }
 
+TEST(CpuPolicy, HoldsWhatIsUsedAgainBeyondOperatorsWithoutParameters) {
+  // A layer's two halves in one chunk, and attention between them.
+  const StepTrace trace = TraceBuilder()
+                              .Evaluation()
+                              .Chunk(256, 0)
+                              .Chunk(256, 0)
+                              .Read({0}, 100)
+                              .Read({}, 300)
+                              .Read({0}, 100)
+                              .Read({1}, 100)
+                              .Build();
+  PlanRequest request = RequestFor(trace);
+  request.prefetch = false;
+  const Actions once = {
+      {Fetch(0, 0)}, {}, {}, {Drop(0, 3), Fetch(1, 3)}, {Drop(1, 0)}};
+  request.device_budget_bytes = 256 + 300;
+  EXPECT_EQ(Planned(PlacementPolicy::kCpu, request).actions, once);
+  // Without room beside it, attention is alone.
+  request.device_budget_bytes = 256 + 299;
+  EXPECT_EQ(Planned(PlacementPolicy::kCpu, request).actions,
+            (Actions{{Fetch(0, 0)},
+                     {Drop(0, 1)},
+                     {Fetch(0, 2)},
+                     {Drop(0, 3), Fetch(1, 3)},
+                     {Drop(1, 0)}}));
+}
+
 TEST(CpuPolicy, FetchesOneArrivalAhead) {
   // Chunk 0 is used twice in a row and stays in between.
   const StepTrace trace = TraceBuilder()
@@ -241,9 +268,8 @@ TEST(MakePlan, CountsWholeBlocksOfTheHost) {
       TraceBuilder().Evaluation().Chunk(100, 0).Chunk(300, 0).Build();
   PlanRequest request = RequestFor(trace);
   request.host_budget_bytes = 256 + 512 - 1;
-  EXPECT_EQ(
-      Refused(PlacementPolicy::kCpu, request).smallest_host_budget_bytes,
-      256 + 512);
+  EXPECT_EQ(Refused(PlacementPolicy::kCpu, request).smallest_host_budget_bytes,
+            256 + 512);
 }
 
 TEST(MakePlan, KeepsDeviceSidePayloadsThroughEvaluation) {

@@ -1,5 +1,5 @@
 // Only what the operator at hand uses is on the device, and where there is room
-// what the next one needs: two buffers.
+// what the next one that uses any chunk needs: two buffers.
 #include <algorithm>
 #include <vector>
 
@@ -29,19 +29,28 @@ Plan PlanOneOperatorAhead(PlacementPolicy policy, const PlanRequest& request,
   Residency residency = StayEverywhere(index);
   Room room(FreeBesideNeeds(request, side));
 
-  // The next operator on the device after each, unrolled. The host's reduce
-  // and update in between do not count: dropping for them would gain nothing.
+  // The next operator on the device after each, and the next that uses chunks,
+  // unrolled. The host's reduce and update in between do not count: dropping
+  // for them would gain nothing; nor would it for operators without chunks,
+  // where there is room.
   const int64_t moments = index.moments();
-  std::vector<int64_t> next(moments, 2 * moments);
-  for (int64_t t = 2 * moments - 1, operator_at = 2 * moments; t >= 0; --t) {
-    if (t < moments) next[t] = operator_at;
-    if (RunsOnDevice(trace.ops[t % moments], side)) operator_at = t;
+  std::vector<int64_t> next(moments), next_user(moments);
+  int64_t operator_at = 2 * moments, user_at = 2 * moments;
+  for (int64_t t = 2 * moments - 1; t >= 0; --t) {
+    if (t < moments) {
+      next[t] = operator_at;
+      next_user[t] = user_at;
+    }
+    const OpRecord& op = trace.ops[t % moments];
+    if (!RunsOnDevice(op, side)) continue;
+    operator_at = t;
+    if (!op.chunks.empty()) user_at = t;
   }
 
   std::vector<int64_t> leaving;
   for (size_t g = 0; g < residency.size(); ++g) {
     const Gap& gap = index.gaps()[g];
-    if (!gap.forced() && gap.to <= next[gap.from] &&
+    if (!gap.forced() && gap.to <= next_user[gap.from] &&
         room.Min(gap.from + 1, gap.to) >= gap.bytes) {
       room.Take(gap.from + 1, gap.to, gap.bytes);
       continue;
