@@ -11,15 +11,16 @@
 //
 //   bazel run //benchmarks:adam_bench
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "base/check.h"
 #include "base/dtype.h"
+#include "base/median.h"
 #include "base/thread_pool.h"
 #include "benchmark/benchmark.h"
+#include "benchmarks/seconds.h"
 #include "device/device.h"
 #include "kernels/adam.h"
 #include "kernels/cpu/targets.h"
@@ -76,17 +77,6 @@ HWY_EXPORT(StreamTriadTile);
 namespace {
 
 constexpr int64_t kElements = int64_t{32} << 20;
-
-double Seconds() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 using Floats = std::unique_ptr<float, decltype(&std::free)>;
 

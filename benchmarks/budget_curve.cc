@@ -19,8 +19,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/median.h"
 #include "base/thread_pool.h"
 #include "base/units.h"
+#include "benchmarks/synthetic.h"
 #include "memory/plan/lower_bound.h"
 #include "models/gpt2.h"
 #include "runtime/nn/zero_init.h"
@@ -31,7 +33,7 @@ namespace {
 
 struct Flags {
   bool bf16 = false;
-  int64_t layers = 8, width = 512, vocabulary = 4096, batch = 4, length = 128;
+  SyntheticRun run = {8, 512, 4096, 4, 128};
   int64_t rounds = 5, threads = AvailableProcessors();
 };
 
@@ -42,32 +44,20 @@ struct Run {
   double step_seconds = 0;  // median
   double stall_seconds = 0;
   int64_t h2d_bytes = 0, d2h_bytes = 0;
-  int64_t device_sides = 0;  // chunks whose optimizer states are on the device
-  TrafficBound bound;        // of a host-side run with one micro batch
+  int64_t device_sides = 0;   // chunks whose optimizer states are on the device
+  TrafficBound bound;         // of a host-side run with one micro batch
   int64_t least_fetched = 0;  // by any plan with this one's sides
   AdmissionReport admission;
   int64_t largest_chunk = 0;
 };
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 Run Train(const Flags& flags, int64_t budget, double bus_bytes_per_s,
           PlacementPolicy policy) {
-  ModelConfig config;
-  config.n_layer = flags.layers;
-  config.n_head = flags.width / 64;
-  config.n_embd = flags.width;
-  config.n_positions = flags.length;
-  config.vocab_size = flags.vocabulary;
-  config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0;
   Engine engine(flags.bf16 ? DType::kBFloat16 : DType::kFloat32, 1);
   const ZeroInit scope(engine);
-  models::Gpt2 model(config);
+  models::Gpt2 model(flags.run.Model());
   TrainerOptions options;
-  options.shape = {.batch = flags.batch, .length = flags.length};
+  options.shape = flags.run.Shape();
   options.threads = static_cast<int>(flags.threads);
   options.bus_bytes_per_s = bus_bytes_per_s;
   options.optimizer.gradient_clipping = 1;
@@ -83,15 +73,7 @@ Run Train(const Flags& flags, int64_t budget, double bus_bytes_per_s,
   int64_t index = 0;
   for (int i = 0; i < kSettle + kSteps; ++i) {
     auto loss = (*trainer)->Step([&]() -> absl::StatusOr<MicroBatch> {
-      MicroBatch batch;
-      for (int64_t j = 0; j < flags.batch * flags.length; ++j) {
-        batch.tokens.push_back(
-            static_cast<int32_t>((index * 7919 + j) % flags.vocabulary));
-        batch.targets.push_back(
-            static_cast<int32_t>((index * 6101 + j) % flags.vocabulary));
-      }
-      ++index;
-      return batch;
+      return flags.run.Batch(index++);
     });
     if (!loss.ok()) {
       std::fprintf(stderr, "%s\n", loss.status().ToString().c_str());
@@ -115,8 +97,8 @@ Run Train(const Flags& flags, int64_t budget, double bus_bytes_per_s,
   const Plan& plan = *(*trainer)->training_plan();
   run.bound = OneMicroBatchBound(request);
   run.least_fetched = LeastFetchedBytes(request, plan.side);
-  run.device_sides = std::count(plan.side.begin(), plan.side.end(),
-                                Side::kDevice);
+  run.device_sides =
+      std::count(plan.side.begin(), plan.side.end(), Side::kDevice);
   std::vector<int64_t> chunks;
   for (int64_t i = 0; i < (*trainer)->layout().num_chunks(); ++i) {
     chunks.push_back((*trainer)->layout().payload_bytes(ChunkId(i)));
@@ -148,25 +130,32 @@ void Measure(const Flags& flags) {
       "GPT-2 %ld x %ld, V %ld, %ld x %ld tokens, %s, %ld threads; %ld "
       "parameters in %ld chunks\nunlimited step %.1f ms; smallest budget %s, "
       "everything %s; bus %.2f GB/s each way\n",
-      static_cast<long>(flags.layers), static_cast<long>(flags.width),
-      static_cast<long>(flags.vocabulary), static_cast<long>(flags.batch),
-      static_cast<long>(flags.length), flags.bf16 ? "bf16" : "fp32",
-      static_cast<long>(flags.threads),
+      static_cast<long>(flags.run.layers), static_cast<long>(flags.run.width),
+      static_cast<long>(flags.run.vocabulary),
+      static_cast<long>(flags.run.batch), static_cast<long>(flags.run.length),
+      flags.bf16 ? "bf16" : "fp32", static_cast<long>(flags.threads),
       static_cast<long>(unlimited.admission.parameter_elements),
       static_cast<long>(unlimited.admission.num_chunks),
       1e3 * unlimited.step_seconds, FormatBytes(least).c_str(),
       FormatBytes(all).c_str(), bus * 1e-9);
   std::vector<Row> rows;
-  rows.push_back({"cpu policy, smallest", least, PlacementPolicy::kCpu, {}, {},
-                  {}});
+  rows.push_back(
+      {"cpu policy, smallest", least, PlacementPolicy::kCpu, {}, {}, {}});
   rows.push_back({"smallest", least, PlacementPolicy::kAuto, {}, {}, {}});
-  rows.push_back({"+ 2 largest chunks", least + 2 * unlimited.largest_chunk,
-                  PlacementPolicy::kAuto, {}, {}, {}});
+  rows.push_back({"+ 2 largest chunks",
+                  least + 2 * unlimited.largest_chunk,
+                  PlacementPolicy::kAuto,
+                  {},
+                  {},
+                  {}});
   for (const double share : {0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0}) {
     rows.push_back(
         {"smallest + " + std::to_string(static_cast<int>(share * 100)) + " %",
          least + static_cast<int64_t>(share * static_cast<double>(all - least)),
-         PlacementPolicy::kAuto, {}, {}, {}});
+         PlacementPolicy::kAuto,
+         {},
+         {},
+         {}});
   }
   for (int64_t round = 0; round < flags.rounds; ++round) {
     for (Row& row : rows) {
@@ -218,11 +207,11 @@ int main(int argc, char** argv) {
     };
     if (std::strcmp(argv[i], "--bf16") == 0) {
       flags.bf16 = true;
-    } else if (!value("--layers", &flags.layers) &&
-               !value("--width", &flags.width) &&
-               !value("--vocabulary", &flags.vocabulary) &&
-               !value("--batch", &flags.batch) &&
-               !value("--length", &flags.length) &&
+    } else if (!value("--layers", &flags.run.layers) &&
+               !value("--width", &flags.run.width) &&
+               !value("--vocabulary", &flags.run.vocabulary) &&
+               !value("--batch", &flags.run.batch) &&
+               !value("--length", &flags.run.length) &&
                !value("--rounds", &flags.rounds) &&
                !value("--threads", &flags.threads)) {
       std::fprintf(stderr, "budget_curve: unknown argument %s\n", argv[i]);

@@ -4,14 +4,16 @@
 //
 //   bazel run -c opt //benchmarks:manager_overhead -- [ROUNDS [THREADS]]
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "base/check.h"
+#include "base/median.h"
 #include "benchmarks/direct_backend.h"
+#include "benchmarks/seconds.h"
+#include "benchmarks/synthetic.h"
 #include "models/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/trainer.h"
@@ -21,53 +23,20 @@ namespace {
 
 struct Size {
   const char* name;
-  int64_t layers, heads, width, vocabulary, batch, length;
+  SyntheticRun run;
 };
 constexpr Size kSizes[] = {
-    {"6 x 384, 4 x 128 tokens, bytes", 6, 6, 384, 256, 4, 128},
-    {"12 x 768 (GPT-2 124M), 4 x 64 tokens", 12, 12, 768, 50257, 4, 64},
+    {"6 x 384, 4 x 128 tokens, bytes", {6, 384, 256, 4, 128}},
+    {"12 x 768 (GPT-2 124M), 4 x 64 tokens", {12, 768, 50257, 4, 64}},
 };
 constexpr int kStepsPerRound = 5;
 
-double Seconds() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-ModelConfig ConfigOf(const Size& size) {
-  ModelConfig config;
-  config.n_layer = size.layers;
-  config.n_head = size.heads;
-  config.n_embd = size.width;
-  config.n_positions = size.length;
-  config.vocab_size = size.vocabulary;
-  config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0;
-  return config;
-}
-
-MicroBatch Batch(const Size& size, int64_t step) {
-  MicroBatch batch;
-  for (int64_t i = 0; i < size.batch * size.length; ++i) {
-    batch.tokens.push_back(
-        static_cast<int32_t>((i * 7919 + step * 104729) % size.vocabulary));
-    batch.targets.push_back(
-        static_cast<int32_t>((i * 6101 + step * 7561) % size.vocabulary));
-  }
-  return batch;
-}
-
 // One model with its two ways of training.
 void Compare(const Size& size, int rounds, int threads) {
-  const StepShape shape = {.batch = size.batch, .length = size.length};
+  const StepShape shape = size.run.Shape();
   Engine managed_engine(DType::kFloat32, 1);
   const ZeroInit managed_scope(managed_engine);
-  models::Gpt2 managed_model(ConfigOf(size));
+  models::Gpt2 managed_model(size.run.Model());
   TrainerOptions options;
   options.shape = shape;
   options.threads = threads;
@@ -81,7 +50,7 @@ void Compare(const Size& size, int rounds, int threads) {
 
   Engine direct_engine(DType::kFloat32, 1);
   const ZeroInit direct_scope(direct_engine);
-  models::Gpt2 direct_model(ConfigOf(size));
+  models::Gpt2 direct_model(size.run.Model());
   // The same order of parameters in the engine, so the layout serves both.
   direct_engine.SetLayout(&(*trainer)->layout());
   DirectBackend direct(&(*trainer)->layout(), &direct_engine.parameters(),
@@ -98,7 +67,7 @@ void Compare(const Size& size, int rounds, int threads) {
     for (int i = 0; i < kStepsPerRound; ++i) {
       direct.BeginStep();
       auto loss = RunMicroBatch(direct_engine, direct_model, shape, 0,
-                                first + i, Batch(size, first + i));
+                                first + i, size.run.Batch(first + i));
       CASTOR_CHECK(loss.ok());
       direct_loss = direct.ReadFloat(loss->storage_id());
       CASTOR_CHECK(direct_engine.UpdateParameters().ok());
@@ -108,7 +77,7 @@ void Compare(const Size& size, int rounds, int threads) {
     double managed_loss = 0;
     for (int i = 0; i < kStepsPerRound; ++i) {
       auto loss = (*trainer)->Step(
-          [&]() -> absl::StatusOr<MicroBatch> { return Batch(size, step); });
+          [&]() -> absl::StatusOr<MicroBatch> { return size.run.Batch(step); });
       CASTOR_CHECK(loss.ok());
       managed_loss = *loss;
       ++step;

@@ -29,6 +29,7 @@
 #include "base/dtype.h"
 #include "base/median.h"
 #include "base/units.h"
+#include "benchmarks/synthetic.h"
 #include "device/comm/launch_env.h"
 #include "device/comm/rank_group.h"
 #include "device/host/host_device.h"
@@ -41,8 +42,8 @@ namespace {
 
 struct Flags {
   bool bf16 = false;
-  int64_t steps = 10, accumulation = 2, width = 384, layers = 6;
-  int64_t batch = 4, length = 128, vocabulary = 256, rounds = 15;
+  int64_t steps = 10, accumulation = 2, rounds = 15;
+  SyntheticRun run = {6, 384, 256, 4, 128};
   PlacementPolicy policy = PlacementPolicy::kCuda;
 };
 
@@ -57,18 +58,10 @@ void Steps(const Flags& flags, RankGroup* group) {
   const int ranks = group->world_size();
   Engine engine(flags.bf16 ? DType::kBFloat16 : DType::kFloat32, 1);
   const ZeroInit scope(engine);
-  ModelConfig config;
-  config.n_layer = flags.layers;
-  config.n_head = flags.width / 64;
-  config.n_embd = flags.width;
-  config.n_positions = flags.length;
-  config.vocab_size = flags.vocabulary;
-  config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0;
-  models::Gpt2 model(config);
+  models::Gpt2 model(flags.run.Model());
   TrainerOptions options;
-  options.shape = {.batch = flags.batch,
-                   .length = flags.length,
-                   .micro_batches = flags.accumulation * ranks};
+  options.shape = flags.run.Shape();
+  options.shape.micro_batches = flags.accumulation * ranks;
   options.threads = 1;
   options.memory.policy = flags.policy;
   options.ranks.rank = group->rank();
@@ -86,14 +79,7 @@ void Steps(const Flags& flags, RankGroup* group) {
     for (int64_t i = 0; i < steps; ++i) {
       CASTOR_CHECK(trainer
                        .Step([&]() -> absl::StatusOr<MicroBatch> {
-                         MicroBatch batch;
-                         const int64_t n = flags.batch * flags.length;
-                         for (int64_t j = 0; j < n; ++j) {
-                           batch.tokens.push_back(static_cast<int32_t>(
-                               (index * 7919 + j) % flags.vocabulary));
-                           batch.targets.push_back(static_cast<int32_t>(
-                               (index * 6101 + j) % flags.vocabulary));
-                         }
+                         MicroBatch batch = flags.run.Batch(index);
                          index += ranks;
                          return batch;
                        })
@@ -133,8 +119,8 @@ void Steps(const Flags& flags, RankGroup* group) {
       "bound_gathered_twice %lld  bound_gathered_once %lld\n",
       ranks, std::string(PolicyName(flags.policy)).c_str(), 1e3 * step,
       1e3 * Spread(seconds),
-      static_cast<double>(flags.batch * flags.length * flags.accumulation *
-                          ranks) /
+      static_cast<double>(flags.run.batch * flags.run.length *
+                          flags.accumulation * ranks) /
           step,
       1e3 * wait, 1e3 * network, 1e3 * std::max(0.0, network - wait),
       static_cast<long long>(received), static_cast<long long>(3 * part),
@@ -223,8 +209,8 @@ int Main(int argc, char** argv) {
       int64_t* number;
     } kNumbers[] = {{"--steps", &flags.steps},
                     {"--accumulation", &flags.accumulation},
-                    {"--width", &flags.width},
-                    {"--layers", &flags.layers},
+                    {"--width", &flags.run.width},
+                    {"--layers", &flags.run.layers},
                     {"--rounds", &flags.rounds}};
     bool known = false;
     for (const auto& number : kNumbers) {

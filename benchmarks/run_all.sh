@@ -8,19 +8,20 @@ if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
   cat <<'END'
 usage: benchmarks/run_all.sh [--no-pytorch]
 
-Builds and runs, in this order: the manager's overhead, the trace's, step time
-and bytes over the budget (fp32 and bf16), CPU Adam against a memory triad, the
-device's own cost, planning, what replay predicts (benchmarks/replay_accuracy.sh),
-several ranks (benchmarks/ranks.sh), and GPT-2 124M beside PyTorch
-(benchmarks/compare_pytorch.sh; it needs torch). About half an hour.
+Builds and runs, in this order: the manager's overhead, what issuing an operator
+costs, the trace's overhead, step time and bytes over the budget (fp32 and bf16),
+CPU Adam against a memory triad, the device's own cost, planning, what replay
+predicts (benchmarks/replay_accuracy.sh), several ranks (benchmarks/ranks.sh), and
+GPT-2 124M beside PyTorch (benchmarks/compare_pytorch.sh; it needs torch). About
+half an hour.
 END
   exit 0
 fi
 
 tools/setup.sh
 source tools/bazel.sh
-targets=(manager_overhead trace_overhead budget_curve adam_bench device_bench
-         planner_bench kernels_bench)
+targets=(manager_overhead issue_cost trace_overhead budget_curve adam_bench
+         device_bench planner_bench kernels_bench)
 castor_bazel build -c opt "${targets[@]/#///benchmarks:}" >/dev/null 2>&1
 bin="$(castor_bazel info -c opt bazel-bin 2>/dev/null)/benchmarks"
 
@@ -37,6 +38,7 @@ run() {
   "${bin}/$1" "${@:2}"
 }
 run manager_overhead
+run issue_cost
 run trace_overhead 9
 run budget_curve
 run budget_curve --bf16

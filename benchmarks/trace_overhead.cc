@@ -3,7 +3,6 @@
 //
 //   bazel run -c opt //benchmarks:trace_overhead -- [ROUNDS [THREADS]]
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/median.h"
+#include "benchmarks/seconds.h"
+#include "benchmarks/synthetic.h"
 #include "cli/run_trace.h"
 #include "models/gpt2.h"
 #include "runtime/nn/zero_init.h"
@@ -27,39 +29,25 @@ namespace {
 // in a budget that makes chunks move.
 struct Size {
   const char* name;
-  int64_t layers, heads, width, vocabulary, batch, length;
+  SyntheticRun run;
   int64_t device_bytes;
 };
 constexpr Size kSizes[] = {
-    {"6 x 128, 4 x 64 tokens, bytes, 8 MiB", 6, 4, 128, 256, 4, 64, 8 << 20},
-    {"6 x 384, 4 x 128 tokens, bytes, 48 MiB", 6, 6, 384, 256, 4, 128,
+    {"6 x 128, 4 x 64 tokens, bytes, 8 MiB",
+     {6, 128, 256, 4, 64, 4, 0.1},
+     8 << 20},
+    {"6 x 384, 4 x 128 tokens, bytes, 48 MiB",
+     {6, 384, 256, 4, 128, 6, 0.1},
      48 << 20},
 };
 constexpr int kStepsPerRound = 25;  // beside which the records of plans are few
 
-double Seconds() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void Compare(const Size& size, int rounds, int threads) {
   Engine engine(DType::kBFloat16, 1);
   const ZeroInit scope(engine);
-  ModelConfig config;
-  config.n_layer = size.layers;
-  config.n_head = size.heads;
-  config.n_embd = size.width;
-  config.n_positions = size.length;
-  config.vocab_size = size.vocabulary;
-  models::Gpt2 model(config);
+  models::Gpt2 model(size.run.Model());
   TrainerOptions options;
-  options.shape = {.batch = size.batch, .length = size.length};
+  options.shape = size.run.Shape();
   options.threads = threads;
   options.optimizer.gradient_clipping = 1;
   options.memory.device_bytes = size.device_bytes;
@@ -76,15 +64,7 @@ void Compare(const Size& size, int rounds, int threads) {
     const double start = Seconds();
     for (int i = 0; i < kStepsPerRound; ++i) {
       auto loss = (*trainer)->Step([&]() -> absl::StatusOr<MicroBatch> {
-        MicroBatch batch;
-        for (int64_t n = 0; n < size.batch * size.length; ++n) {
-          batch.tokens.push_back(
-              static_cast<int32_t>((n * 7919 + sample) % size.vocabulary));
-          batch.targets.push_back(
-              static_cast<int32_t>((n * 6101 + sample) % size.vocabulary));
-        }
-        ++sample;
-        return batch;
+        return size.run.Batch(sample++);
       });
       CASTOR_CHECK(loss.ok());
     }

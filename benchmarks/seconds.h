@@ -1,0 +1,17 @@
+#ifndef CASTOR_BENCHMARKS_SECONDS_H_
+#define CASTOR_BENCHMARKS_SECONDS_H_
+
+#include <chrono>
+
+namespace castor {
+
+// Of a clock that only goes on.
+inline double Seconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace castor
+
+#endif  // CASTOR_BENCHMARKS_SECONDS_H_
