@@ -11,10 +11,12 @@ usage: tools/gpu_bundle.sh --into FOLDER
 Builds castor, the GPU tests and the GPU benchmarks, and puts them into FOLDER
 with the shared libraries that a plain Ubuntu or Debian does not have, found by
 the programs beside themselves (rpath $ORIGIN), with a configuration, a text and
-gpu_check.sh. The whole is held under 64 MiB. cuBLASLt and cuDNN are larger than
-that: there, Python's nvidia-* packages (PyTorch's) or the toolkit serve.
+gpu_check.sh, and packs it all as FOLDER.tar.xz, which is held under 56 MiB.
+cuBLASLt, cuDNN and NCCL are larger than that: there, Python's nvidia-* packages
+(PyTorch's) or the toolkit serve, or copies in FOLDER/lib.
 
-Then, on the machine with the GPU:  FOLDER/gpu_check.sh --bin FOLDER
+Then, on the machine with the GPU:
+  tar xf FOLDER.tar.xz && FOLDER/gpu_check.sh --bin FOLDER
 END
 }
 
@@ -87,10 +89,17 @@ JSON
 # Text enough for 20 steps, from our own sources.
 cat README.md docs/*.md runtime/*.cc memory/plan/*.cc >"${into}/text.txt"
 
-bytes="$(du -sb "${into}" | cut -f 1)"
-echo "gpu_bundle: ${#programs[@]} programs, $((bytes / 1048576)) MiB in ${into}"
-if [[ "${bytes}" -ge $((64 * 1048576)) ]]; then
-  echo "gpu_bundle: that is not under 64 MiB; the largest:" >&2
+# The budget that gpu_check.sh tries must be one that the run fits in: that much
+# needs no GPU.
+"${into}/castor" plan "${into}/gpu_check.json" \
+  --set memory.device_memory=128MiB >/dev/null
+
+archive="$(readlink -f "${into}").tar.xz"
+tar cJf "${archive}" -C "$(dirname "${archive}")" "$(basename "${into}")"
+bytes="$(stat -c %s "${archive}")"
+echo "gpu_bundle: ${#programs[@]} programs, $((bytes >> 20)) MiB in ${archive}"
+if [[ "${bytes}" -ge $((56 << 20)) ]]; then
+  echo "gpu_bundle: that is not under 56 MiB; the largest:" >&2
   du -ab "${into}" | sort -rn | sed -n 2,8p >&2
   exit 1
 fi

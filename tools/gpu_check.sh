@@ -6,27 +6,32 @@ here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
 usage() {
   cat <<'END'
-usage: gpu_check.sh [--bin FOLDER] [--log FOLDER] [--quick]
+usage: gpu_check.sh [--bin FOLDER] [--log FOLDER] [--quick] [--sanitizer]
 
 Runs on a machine with a GPU:
   1. what the machine is (castor info), with the bus measured;
   2. every GPU test;
-  3. the same under compute-sanitizer, where it is installed;
-  4. training on the GPU: the same bits under three policies and two budgets,
+  3. training on the GPU: the same bits under three policies and two budgets,
      and a second run;
-  5. benchmarks (not with --quick);
-and prints a table of what passed, failed and was skipped, with times. The exit
-status is 0 if nothing failed and at least one test ran on a GPU.
+  4. benchmarks (not with --quick);
+  5. with --sanitizer, the tests under compute-sanitizer (half an hour or more);
+and prints each result as it comes, and at the end a table of what passed,
+failed and was skipped, with times. A program has five minutes. The exit status
+is 0 if nothing failed and at least one test ran on a GPU.
 
 --bin FOLDER  programs as tools/gpu_bundle.sh collects them. Without it they are
               built here by Bazel.
 --log FOLDER  where the full output goes (default: a folder of temporary files)
+
+cuBLASLt and NCCL are looked for in FOLDER/lib, in Python's nvidia packages and
+in /usr/local/cuda.
 END
 }
 
 bin=""
 log=""
 quick=0
+sanitizer=0
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --bin | --log)
@@ -35,6 +40,7 @@ while [[ $# -gt 0 ]]; do
       shift 2
       ;;
     --quick) quick=1; shift ;;
+    --sanitizer) sanitizer=1; shift ;;
     -h | --help) usage; exit 0 ;;
     *) echo "gpu_check: unknown argument '$1'; see --help" >&2; exit 2 ;;
   esac
@@ -42,7 +48,7 @@ done
 
 if [[ -z "${bin}" ]]; then
   bin="$(mktemp -d)"
-  trap 'rm -rf "${bin}"' EXIT
+  trap 'rm -rf "${bin}" "${bin}.tar.xz"' EXIT
   "${here}/gpu_bundle.sh" --into "${bin}" || exit $?
 fi
 [[ -x "${bin}/castor" ]] || {
@@ -52,20 +58,23 @@ fi
 [[ -n "${log}" ]] || log="$(mktemp -d)"
 mkdir -p "${log}"
 bin="$(readlink -f "${bin}")"
-# Libraries that the bundle does not hold: those of Python's nvidia-* packages.
-if [[ -z "${CASTOR_CUDA_LIBS:-}" ]] && command -v python3 >/dev/null; then
-  CASTOR_CUDA_LIBS="$(python3 -c \
-    'import importlib.util as u
+# Libraries that the bundle does not hold. Python's nvidia packages may be in
+# several places.
+folders=()
+add_folder() { [[ ! -d "$1" ]] || folders+=("$1"); }
+if command -v python3 >/dev/null; then
+  while read -r packages; do
+    for library in cu13 cublas cudnn nccl; do
+      add_folder "${packages}/${library}/lib"
+    done
+  done < <(python3 -c 'import importlib.util as u
 s = u.find_spec("nvidia")
-print(list(s.submodule_search_locations)[0].rsplit("/", 1)[0] if s else "")' \
-    2>/dev/null)"
-  [[ -z "${CASTOR_CUDA_LIBS}" ]] || export CASTOR_CUDA_LIBS
+print("\n".join(s.submodule_search_locations if s else []))' 2>/dev/null)
 fi
-if [[ -n "${CASTOR_CUDA_LIBS:-}" ]]; then
-  for folder in "${CASTOR_CUDA_LIBS}"/nvidia/{cu13,cublas,cudnn,nccl}/lib; do
-    [[ -d "${folder}" ]] &&
-      LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH}:}${folder}"
-  done
+add_folder /usr/local/cuda/lib64
+if [[ ${#folders[@]} -gt 0 ]]; then
+  LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH}:}$(IFS=:; echo \
+    "${folders[*]}")"
   export LD_LIBRARY_PATH
 fi
 
@@ -77,7 +86,6 @@ on_gpu=0
 check() {
   local name="$1" status started ended result
   shift
-  echo "gpu_check: ${name}"
   started="$(date +%s.%N)"
   "$@" >"${log}/${name}.log" 2>&1
   status=$?
@@ -93,12 +101,13 @@ check() {
   fi
   rows+=("$(awk -v n="${name}" -v r="${result}" -v a="${started}" \
     -v b="${ended}" 'BEGIN { printf "%-40s %-12s %8.1f s", n, r, b - a }')")
+  echo "${rows[-1]}"
 }
 
 # A GoogleTest program: skipped where it ran no test on a GPU.
 run_test() {
   local output
-  output="$("$@" 2>&1)"
+  output="$(timeout 300 "$@" 2>&1)"
   local status=$?
   echo "${output}"
   [[ "${status}" -eq 0 ]] || return "${status}"
@@ -120,22 +129,6 @@ for test in "${bin}"/*_gpu_test "${bin}"/gpu_*_test; do
     on_gpu=$((on_gpu + 1))
 done
 
-if command -v compute-sanitizer >/dev/null; then
-  for test in "${bin}"/*_gpu_test "${bin}"/gpu_*_test; do
-    [[ -x "${test}" ]] || continue
-    # The sanitizer is slow: of the device's contract the copies are enough.
-    filter='*'
-    [[ "${test}" == */gpu_device_test ]] && filter='*Copies*:*Fills*:*Moves*'
-    for tool in memcheck racecheck; do
-      check "${tool}_$(basename "${test}")" timeout 300 compute-sanitizer \
-        --tool "${tool}" --error-exitcode 9 "${test}" \
-        --gtest_filter="${filter}"
-    done
-  done
-else
-  rows+=("compute-sanitizer                        not installed")
-fi
-
 # train NAME ARGUMENT...: prints the parameters' sha256 and the loss. On ${ranks}
 # GPUs.
 ranks=1
@@ -143,7 +136,7 @@ train() {
   local name="$1" castor=("${bin}/castor" train)
   shift
   [[ "${ranks}" -eq 1 ]] || castor=("${bin}/castor" launch --nproc "${ranks}")
-  "${castor[@]}" "${bin}/gpu_check.json" \
+  timeout 300 "${castor[@]}" "${bin}/gpu_check.json" \
     --set "checkpoint.dir=${log}/${name}" \
     --summary "${log}/${name}.json" "$@" || return $?
   grep -o '"parameters_sha256": *"[0-9a-f]*"' "${log}/${name}.json" \
@@ -158,10 +151,10 @@ if [[ -f "${bin}/gpu_check.json" ]]; then
       --set "memory.placement_policy=${run}"
     check "train_${run}_has_the_same_bits" same train_all_resident "train_${run}"
   done
-  check train_auto_48mib train train_auto_48mib \
-    --set memory.device_memory=48MiB
-  check train_auto_48mib_has_the_same_bits same train_all_resident \
-    train_auto_48mib
+  check train_auto_128mib train train_auto_128mib \
+    --set memory.device_memory=128MiB
+  check train_auto_128mib_has_the_same_bits same train_all_resident \
+    train_auto_128mib
   check train_again train train_again --set memory.placement_policy=cuda
   check train_again_has_the_same_bits same train_all_resident train_again
   gpus="$(grep -c '^cuda device [0-9]' "${log}/info.log")"
@@ -183,9 +176,29 @@ fi
 if [[ "${quick}" -eq 0 ]]; then
   for benchmark in "${bin}"/*_bench; do
     [[ -x "${benchmark}" ]] || continue
-    check "$(basename "${benchmark}")" "${benchmark}"
+    check "$(basename "${benchmark}")" timeout 300 "${benchmark}"
     cat "${log}/$(basename "${benchmark}").log"
   done
+fi
+
+if [[ "${sanitizer}" -eq 1 ]]; then
+  if ! command -v compute-sanitizer >/dev/null; then
+    rows+=("compute-sanitizer                        not installed")
+  else
+    for test in "${bin}"/*_gpu_test "${bin}"/gpu_*_test; do
+      [[ -x "${test}" ]] || continue
+      # The sanitizer is slow: of the device's contract the copies are enough.
+      filter='*'
+      [[ "${test}" == */gpu_device_test ]] && filter='*Copies*:*Fills*:*Moves*'
+      for tool in memcheck racecheck; do
+        # Of our own kernels: not what NVIDIA's libraries do.
+        check "${tool}_$(basename "${test}")" timeout 300 compute-sanitizer \
+          --tool "${tool}" --report-api-errors no --error-exitcode 9 \
+          --kernel-name kernel_substring=RunProgram "${test}" \
+          --gtest_filter="${filter}"
+      done
+    done
+  fi
 fi
 
 echo

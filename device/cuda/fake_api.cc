@@ -46,12 +46,18 @@ struct FakeApi::FakeStream {
   }
 };
 
+// A handle is a shared pointer to one: an event may be destroyed while work
+// that is queued has still to reach it or waits for it.
 struct FakeApi::FakeEvent {
   std::mutex mutex;
   std::condition_variable changed;
   int64_t recorded = 0;  // records so far
   int64_t reached = 0;   // the last of them that was reached
   int64_t time_ns = 0;   // when
+
+  static const std::shared_ptr<FakeEvent>& Of(Event handle) {
+    return *static_cast<std::shared_ptr<FakeEvent>*>(handle);
+  }
 };
 
 FakeApi::FakeApi(const FakeApiOptions& options) : options_(options) {}
@@ -100,6 +106,7 @@ absl::StatusOr<void*> FakeApi::Allocate(int64_t bytes) {
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CASTOR_CHECK(memory != MAP_FAILED);
+  std::memset(memory, 0xff, bytes);  // garbage, as on a GPU
   allocations_[memory] = bytes;
   used_bytes_ += bytes;
   ++live_;
@@ -194,23 +201,22 @@ void FakeApi::DestroyStream(Stream handle) {
 absl::StatusOr<Api::Event> FakeApi::CreateEvent() {
   ++live_;
   ++events_made_;
-  return new FakeEvent();
+  return new std::shared_ptr<FakeEvent>(std::make_shared<FakeEvent>());
 }
 
 void FakeApi::DestroyEvent(Event handle) {
-  delete static_cast<FakeEvent*>(handle);
+  delete static_cast<std::shared_ptr<FakeEvent>*>(handle);
   --live_;
 }
 
 absl::Status FakeApi::Record(Event handle, Stream stream) {
-  auto* const event = static_cast<FakeEvent*>(handle);
+  const std::shared_ptr<FakeEvent> event = FakeEvent::Of(handle);
   int64_t number;
   {
     std::lock_guard<std::mutex> lock(event->mutex);
     number = ++event->recorded;
   }
   static_cast<FakeStream*>(stream)->Push([event, number] {
-    // Under the lock to the end: who sees it reached may destroy it.
     std::lock_guard<std::mutex> lock(event->mutex);
     event->reached = number;
     event->time_ns = SteadyNs();
@@ -220,14 +226,14 @@ absl::Status FakeApi::Record(Event handle, Stream stream) {
 }
 
 absl::Status FakeApi::Query(Event handle, bool* over) {
-  auto* const event = static_cast<FakeEvent*>(handle);
+  const std::shared_ptr<FakeEvent> event = FakeEvent::Of(handle);
   std::lock_guard<std::mutex> lock(event->mutex);
   *over = event->reached == event->recorded;
   return Health();
 }
 
 absl::Status FakeApi::Synchronize(Event handle) {
-  auto* const event = static_cast<FakeEvent*>(handle);
+  const std::shared_ptr<FakeEvent> event = FakeEvent::Of(handle);
   std::unique_lock<std::mutex> lock(event->mutex);
   while (event->reached != event->recorded && !broken_.load()) {
     event->changed.wait_for(lock, std::chrono::milliseconds(1));
@@ -236,7 +242,7 @@ absl::Status FakeApi::Synchronize(Event handle) {
 }
 
 absl::Status FakeApi::WaitFor(Stream stream, Event handle) {
-  auto* const event = static_cast<FakeEvent*>(handle);
+  const std::shared_ptr<FakeEvent> event = FakeEvent::Of(handle);
   int64_t number;
   {
     std::lock_guard<std::mutex> lock(event->mutex);
@@ -255,7 +261,7 @@ absl::Status FakeApi::ElapsedMs(Event start, Event end, float* ms) {
   int64_t times[2];
   int i = 0;
   for (Event handle : {start, end}) {
-    auto* const event = static_cast<FakeEvent*>(handle);
+    const std::shared_ptr<FakeEvent> event = FakeEvent::Of(handle);
     std::lock_guard<std::mutex> lock(event->mutex);
     CASTOR_CHECK(event->reached == event->recorded || broken_.load());
     times[i++] = event->time_ns;

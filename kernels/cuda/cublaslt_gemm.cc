@@ -223,8 +223,11 @@ absl::Status Choose(const Api& api, cublasLtHandle_t handle, const Key& key,
       found.state != CUBLAS_STATUS_SUCCESS) {
     return absl::InternalError(absl::StrCat(
         "cuBLASLt has no algorithm for [", key.m, ", ", key.k, "] x [", key.k,
-        ", ", key.n, "] in ", DTypeName(key.operands), ": ",
-        api.cublasLtGetStatusString(status)));
+        ", ", key.n, "] in ", DTypeName(key.operands), ", rows ", key.lda, ", ",
+        key.ldb, " and ", key.ldc, " apart", key.bias ? ", with a bias" : "",
+        status == CUBLAS_STATUS_SUCCESS
+            ? ""
+            : absl::StrCat(": ", api.cublasLtGetStatusString(status))));
   }
   plan.algorithm = found.algo;
   return absl::OkStatus();

@@ -32,6 +32,7 @@ _FLAGS = [
     "-O3",
     "--fmad=false",
     "-lineinfo",
+    "-Xfatbin=-compress-all",  # programs travel (tools/gpu_bundle.sh)
     "-Werror=all-warnings",
     "-Xcompiler=-fPIC,-ffp-contract=off,-fno-strict-aliasing,-Wall",
     "-Xcompiler=-Wno-unused-parameter",
