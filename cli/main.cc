@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "cli/command.h"
+#include "device/comm/launch_env.h"
 
 namespace castor::cli {
 namespace {
@@ -268,8 +269,12 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    return Fail(UsageError(app, error, "castor",
-                           absl::MakeSpan(argv, argc).subspan(argc > 0)));
+    const absl::Status status = UsageError(
+        app, error, "castor", absl::MakeSpan(argv, argc).subspan(argc > 0));
+    // Ranks are all given the same.
+    const auto launch_env = DetectLaunch(CurrentEnvironment());
+    return launch_env.ok() && launch_env->rank > 0 ? ExitCode(status)
+                                                   : Fail(status);
   }
   if (*train_command) return Train(train);
   if (*launch_command) {

@@ -1,6 +1,8 @@
 #include "cli/ranks.h"
 
+#include <chrono>
 #include <cstdio>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -64,6 +66,41 @@ absl::StatusOr<std::string> FromFirstRank(
   std::string answer;
   CASTOR_RETURN_IF_ERROR(ReadStatusText(text, &answer));
   return answer;
+}
+
+absl::StatusOr<std::string> FromFirstRankInItsTime(
+    Communicator* communicator, absl::string_view key, int64_t round_ns,
+    const std::function<absl::StatusOr<std::string>()>& find) {
+  if (communicator == nullptr) return find();
+  std::future<absl::StatusOr<std::string>> found;
+  if (communicator->rank() == 0) found = std::async(std::launch::async, find);
+  for (int64_t busy = 1; busy != 0;) {
+    busy =
+        found.valid() && found.wait_for(std::chrono::nanoseconds(round_ns)) !=
+                             std::future_status::ready;
+    CASTOR_RETURN_IF_ERROR(Await(
+        *communicator, communicator->AllReduce(key, 0, ReduceOp::kMax,
+                                               absl::MakeSpan(&busy, 1))));
+  }
+  return FromFirstRank(communicator, key,
+                       found.valid() ? found.get() : std::string());
+}
+
+absl::Status CheckSameInputs(Communicator* communicator,
+                             const std::vector<InputIdentity>& inputs) {
+  if (communicator == nullptr) return absl::OkStatus();
+  const std::string key = "what is read";
+  absl::Status status;
+  for (const InputIdentity& input : inputs) {
+    std::string first = input.identity;
+    CASTOR_RETURN_IF_ERROR(BroadcastText(*communicator, key, 0, &first));
+    if (status.ok() && first != input.identity) {
+      status = absl::InvalidArgumentError(
+          absl::StrCat(input.key, " is ", input.identity, ", on rank 0 ", first,
+                       ": give all ranks the same"));
+    }
+  }
+  return AgreeOnStatus(*communicator, key, status);
 }
 
 absl::Status MeetAllRanks(Communicator* communicator, absl::string_view key) {

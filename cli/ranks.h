@@ -3,11 +3,15 @@
 #ifndef CASTOR_CLI_RANKS_H_
 #define CASTOR_CLI_RANKS_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "cli/input_identity.h"
 #include "device/comm/communicator.h"
 #include "device/comm/rank_group.h"
 #include "runtime/config/config.h"
@@ -25,11 +29,22 @@ absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks();
 // it.
 absl::Status CheckSameConfig(RankGroup& group, const Config& config);
 
+// Whether all ranks read the same, wherever each has it. InvalidArgument: the
+// key, and two ranks' identities at it. Null communicator: one rank.
+absl::Status CheckSameInputs(Communicator* communicator,
+                             const std::vector<InputIdentity>& inputs);
+
 // Rank 0's `mine`, on all ranks; a failure of it too. `mine` of the others is
 // not looked at. Null communicator: one rank.
 absl::StatusOr<std::string> FromFirstRank(
     Communicator* communicator, absl::string_view key,
     const absl::StatusOr<std::string>& mine);
+
+// The same of what takes rank 0 long to find: the others hear every `round_ns`
+// that it is still at it, so that no time limit ends them.
+absl::StatusOr<std::string> FromFirstRankInItsTime(
+    Communicator* communicator, absl::string_view key, int64_t round_ns,
+    const std::function<absl::StatusOr<std::string>()>& find);
 
 // Waits until all ranks have come here.
 absl::Status MeetAllRanks(Communicator* communicator, absl::string_view key);

@@ -239,6 +239,7 @@ void RunTrace::Close() {
 }
 
 void RunTrace::OnResult(const StepReport& report) {
+  if (writer_ == nullptr) return;  // merged
   writer_->Append(ResultRecord{
       .step = report.step,
       .end_ns = FromOrigin(report.end_ns),
@@ -257,6 +258,7 @@ void RunTrace::OnResult(const StepReport& report) {
 }
 
 void RunTrace::Finish(const std::string& status, const std::string& message) {
+  if (writer_ == nullptr) return;
   Close();
   writer_->Append(EndRecord{.status = status,
                             .message = message,

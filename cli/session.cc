@@ -22,13 +22,17 @@ namespace {
 // Tokens up to which a data set is read through before training. What is
 // larger would take too long, and is checked batch by batch.
 constexpr int64_t kMaxTokensChecked = int64_t{1} << 29;
+constexpr int64_t kTokensSampled = int64_t{1} << 22;
 
-// `status` with the key that it is about.
-absl::Status CheckTokens(const char* key, const TokenData* data) {
-  if (data == nullptr || data->num_tokens() > kMaxTokensChecked) {
-    return absl::OkStatus();
-  }
-  return Annotate(key, data->CheckTokens());
+// What is read at `key`, after a look at it. Null data: nothing.
+absl::Status LookAtTokens(const char* key, const TokenData* data,
+                          std::vector<InputIdentity>* inputs) {
+  if (data == nullptr) return absl::OkStatus();
+  const auto checksum = data->CheckTokens(kMaxTokensChecked, kTokensSampled);
+  CASTOR_RETURN_IF_ERROR(Annotate(key, checksum.status()));
+  inputs->push_back({key, absl::StrCat(data->num_tokens(), " tokens, checksum ",
+                                       absl::Hex(*checksum))});
+  return absl::OkStatus();
 }
 
 // A checkpoint's parameters may have the sizes of another architecture.
@@ -214,9 +218,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_ASSIGN_OR_RETURN(session->data_,
                           OpenTokenData(config.data, config.model.vocab_size,
                                         static_cast<uint64_t>(config.seed)));
-  CASTOR_RETURN_IF_ERROR(CheckTokens("data.train", session->data_.train.get()));
-  CASTOR_RETURN_IF_ERROR(
-      CheckTokens("data.validation", session->data_.validation.get()));
+  CASTOR_RETURN_IF_ERROR(LookAtTokens("data.train", session->data_.train.get(),
+                                      &session->inputs_));
+  CASTOR_RETURN_IF_ERROR(LookAtTokens(
+      "data.validation", session->data_.validation.get(), &session->inputs_));
   const bool evaluates =
       session->data_.validation != nullptr && config.eval_interval > 0;
   if (config.eval_interval > 0 && !evaluates) {
@@ -254,6 +259,10 @@ absl::Status Session::Initialize() {
   const auto source =
       PretrainedSource::Open(config_.model.pretrained, engine_->parameters());
   CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", source.status()));
+  const auto checksum = (*source)->SampleChecksum();
+  CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", checksum.status()));
+  inputs_.push_back({"model.pretrained", absl::StrCat("weights with checksum ",
+                                                      absl::Hex(*checksum))});
   return Annotate("model.pretrained", trainer_->Initialize(**source));
 }
 
@@ -278,6 +287,10 @@ absl::Status Session::Restore(const std::string& path) {
         " does not give: resume with train_batch_size ",
         metadata.config.train_batch_size));
   }
+  CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, reader->Identity());
+  inputs_.push_back(
+      {"--resume",
+       absl::StrCat("step ", state.step, ", checksum ", absl::Hex(identity))});
   CASTOR_ASSIGN_OR_RETURN(
       const auto source,
       CheckpointSource::Create(std::move(reader), engine_->parameters()));

@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/input_identity.h"
 #include "runtime/config/config.h"
 #include "runtime/data/token_data.h"
 #include "runtime/engine.h"
@@ -47,6 +49,9 @@ class Session {
   // What a GPU is and has room for; empty on the host.
   const std::string& device_note() const { return device_note_; }
 
+  // Of all that has been read so far.
+  const std::vector<InputIdentity>& inputs() const { return inputs_; }
+
   // Initial or pretrained values, for a run from step 0.
   absl::Status Initialize();
   // Values and step of a checkpoint. InvalidArgument: of another run.
@@ -67,6 +72,7 @@ class Session {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Model> model_;
   TokenDataSplits data_;
+  std::vector<InputIdentity> inputs_;
   RankOptions ranks_;
   std::unique_ptr<Trainer> trainer_;
   std::string device_note_;

@@ -177,6 +177,7 @@ absl::Status TrainRun::Begin() {
   } else {
     CASTOR_RETURN_IF_ERROR(Resume());
   }
+  CASTOR_RETURN_IF_ERROR(CheckSameInputs(ranks_, session_.inputs()));
   if (arguments_.live.any() && first_) {
     CASTOR_ASSIGN_OR_RETURN(
         live_, LiveRun::Create(arguments_.live, DescribeRun(config_),
@@ -218,9 +219,11 @@ absl::Status TrainRun::Resume() {
   std::string path = arguments_.resume;
   if (path == "latest") {
     // Every byte is read to find it: one rank will do.
+    const double round_s = std::min(10.0, config_.network.timeout_seconds / 4);
     CASTOR_ASSIGN_OR_RETURN(
-        path, FromFirstRank(ranks_, "the latest checkpoint",
-                            first_ ? FindLatest() : std::string()));
+        path, FromFirstRankInItsTime(ranks_, "the latest checkpoint",
+                                     static_cast<int64_t>(round_s * 1e9),
+                                     [this] { return FindLatest(); }));
   }
   CASTOR_RETURN_IF_ERROR(Annotate("--resume", session_.Restore(path)));
   const int64_t step = session_.trainer().step();

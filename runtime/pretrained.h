@@ -26,6 +26,11 @@ class PretrainedSource final : public ParameterSource {
   absl::Status Read(const Parameter& parameter, OptimizerPart part,
                     int64_t begin, int64_t end, float* out) override;
 
+  // SafetensorsModel::SampleChecksum.
+  absl::StatusOr<uint64_t> SampleChecksum() const {
+    return model_->SampleChecksum();
+  }
+
  private:
   explicit PretrainedSource(std::unique_ptr<SafetensorsModel> model)
       : model_(std::move(model)) {}

@@ -207,10 +207,12 @@ class Trainer {
             .micro_batches = 1,
             .training = false};
   }
-  // Speeds assumed until the warm-up has measured them.
+  // Speeds assumed until the warm-up has measured them. Ranks must plan alike,
+  // however many threads each has.
   Roofline roofline() const {
+    const int threads = options_.ranks.world_size > 1 ? 1 : options_.threads;
     return options_.roofline.value_or(
-        Roofline{.flops_per_s = 5e10 * options_.threads, .bytes_per_s = 1e10});
+        Roofline{.flops_per_s = 5e10 * threads, .bytes_per_s = 1e10});
   }
   // Whether optimizer states hold sums of micro batches.
   bool accumulate() const {

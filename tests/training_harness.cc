@@ -44,6 +44,7 @@ absl::StatusOr<TrainingResult> RunRank(
   TrainingResult result;
   TrainerOptions options = c.options;
   options.ranks = ranks;
+  options.threads += ranks.rank % 2;  // need not be alike
   if (c.evaluate_after > 0 && options.eval_batch == 0) {
     options.eval_batch = options.shape.batch;
   }

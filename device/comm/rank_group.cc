@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "base/status_text.h"
@@ -112,11 +113,13 @@ absl::StatusOr<std::vector<std::string>> RankGroup::TryExchange(
         transport_->Receive(p, Lane::kHeader, &headers[p], sizeof(Header), p));
     return transport_->Send(p, Lane::kHeader, &header, sizeof(Header), p);
   }));
-  CASTOR_RETURN_IF_ERROR(Finish(2 * (world_size_ - 1), key));
+  std::vector<int> missing(world_size_, 2);
+  missing[rank_] = 0;
+  CASTOR_RETURN_IF_ERROR(Finish(std::move(missing), key));
 
   std::vector<std::string> texts(world_size_);
   texts[rank_] = std::string(mine);
-  int messages = 0;
+  missing.assign(world_size_, 0);
   CASTOR_RETURN_IF_ERROR(for_others([&](int p) -> absl::Status {
     const Header& theirs = headers[p];
     if (theirs.magic != kMagic || theirs.key_bytes > sizeof(Header::key) ||
@@ -134,34 +137,41 @@ absl::StatusOr<std::vector<std::string>> RankGroup::TryExchange(
     }
     texts[p].resize(theirs.text_bytes);
     if (theirs.text_bytes > 0) {
-      ++messages;
+      ++missing[p];
       CASTOR_RETURN_IF_ERROR(transport_->Receive(
           p, Lane::kPayload, texts[p].data(), theirs.text_bytes, p));
     }
     if (mine.empty()) return absl::OkStatus();
-    ++messages;
+    ++missing[p];
     return transport_->Send(p, Lane::kPayload, mine.data(),
                             static_cast<int64_t>(mine.size()), p);
   }));
-  CASTOR_RETURN_IF_ERROR(Finish(messages, key));
+  CASTOR_RETURN_IF_ERROR(Finish(std::move(missing), key));
   return texts;
 }
 
-absl::Status RankGroup::Finish(int messages, absl::string_view key) {
+absl::Status RankGroup::Finish(std::vector<int> missing,
+                               absl::string_view key) {
   using Clock = std::chrono::steady_clock;
   const auto until =
       Clock::now() + std::chrono::nanoseconds(options_.time_limit_ns);
-  // The tokens that were waited for, twice each at the most.
-  std::vector<int64_t> done;
-  while (static_cast<int>(done.size()) < messages) {
+  const auto waits_for = [&](int count) { return count > 0; };
+  while (std::any_of(missing.begin(), missing.end(), waits_for)) {
     const int64_t left_ns =
         std::chrono::nanoseconds(until - Clock::now()).count();
     if (left_ns <= 0) {
+      std::vector<int> absent;
+      for (int p = 0; p < world_size_; ++p) {
+        if (waits_for(missing[p])) absent.push_back(p);
+      }
       return absl::UnavailableError(absl::StrCat(
-          "not all ranks came to \"", key, "\" within ",
-          options_.time_limit_ns / 1'000'000'000, " s of rank ", rank_));
+          "rank ", absl::StrJoin(absent, ", "), " did not come to \"", key,
+          "\" within ", options_.time_limit_ns / 1'000'000'000, " s of rank ",
+          rank_));
     }
+    std::vector<int64_t> done;  // the tokens, which are ranks
     CASTOR_RETURN_IF_ERROR(transport_->Poll(left_ns, /*hot=*/false, &done));
+    for (const int64_t peer : done) --missing[peer];
   }
   return absl::OkStatus();
 }

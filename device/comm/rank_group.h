@@ -83,8 +83,8 @@ class RankGroup {
  private:
   absl::StatusOr<std::vector<std::string>> TryExchange(absl::string_view key,
                                                        absl::string_view mine);
-  // Waits until `messages` of those that were started are over.
-  absl::Status Finish(int messages, absl::string_view key);
+  // Waits until all messages are over: of each rank so many are `missing`.
+  absl::Status Finish(std::vector<int> missing, absl::string_view key);
 
   std::unique_ptr<Transport> transport_;  // null: alone, or handed on
   CommunicatorOptions options_;

@@ -24,11 +24,12 @@ constexpr CommunicatorOptions kOptions = {.time_limit_ns = 20'000'000'000};
 
 // `body` on every rank, each on a thread of its own.
 void OnRanks(int world_size, const std::function<void(RankGroup&)>& body,
-             const std::shared_ptr<ThreadGroup>& threads) {
+             const std::shared_ptr<ThreadGroup>& threads,
+             const CommunicatorOptions& options = kOptions) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < world_size; ++rank) {
     ranks.emplace_back([&, rank] {
-      RankGroup group(threads->NewTransport(rank), kOptions);
+      RankGroup group(threads->NewTransport(rank), options);
       body(group);
     });
   }
@@ -116,6 +117,21 @@ TEST(RankGroup, FailsWhenARankDies) {
                     HasSubstr("rank 2"));
       },
       threads);
+}
+
+TEST(RankGroup, NamesTheRanksThatDoNotCome) {
+  std::barrier all_ended(4);
+  OnRanks(
+      4,
+      [&](RankGroup& group) {
+        if (group.rank() % 2 == 0) {
+          EXPECT_THAT(
+              std::string(group.Exchange("start", "x").status().message()),
+              HasSubstr("rank 1, 3 did not come to \"start\" within 1 s of "));
+        }
+        all_ended.arrive_and_wait();
+      },
+      ThreadGroup::Create(4), {.time_limit_ns = 1'000'000'000});
 }
 
 TEST(RankGroup, GivesItsCommunicatorOnce) {

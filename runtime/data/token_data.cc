@@ -1,13 +1,15 @@
 #include "runtime/data/token_data.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/annotate.h"
+#include "base/check.h"
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "runtime/data/permutation.h"
@@ -77,14 +79,25 @@ absl::Status TokenData::FillBatch(int64_t first_position, int64_t batch,
   return absl::OkStatus();
 }
 
-absl::Status TokenData::CheckTokens() const {
-  constexpr int64_t kPiece = 1 << 16;
-  std::vector<int32_t> piece(std::min(kPiece, num_tokens()));
-  for (int64_t at = options_.begin; at < options_.end; at += kPiece) {
-    CASTOR_RETURN_IF_ERROR(file_->Read(at, std::min(kPiece, options_.end - at),
-                                       options_.vocabulary, piece.data()));
+absl::StatusOr<uint64_t> TokenData::CheckTokens(int64_t all,
+                                                int64_t sample) const {
+  int64_t piece = 1 << 16, stride = piece;
+  if (num_tokens() > all) {
+    piece = 1 << 10;
+    const int64_t pieces = std::max<int64_t>(1, sample / piece);
+    stride = std::max(piece, num_tokens() / pieces);
   }
-  return absl::OkStatus();
+  std::vector<int32_t> tokens(std::min(piece, num_tokens()));
+  uint64_t checksum = 0;
+  for (int64_t at = options_.begin; at < options_.end; at += stride) {
+    const int64_t count = std::min(piece, options_.end - at);
+    CASTOR_RETURN_IF_ERROR(
+        file_->Read(at, count, options_.vocabulary, tokens.data()));
+    // Seeded by what is before it: the order counts.
+    checksum =
+        XXH3_64bits_withSeed(tokens.data(), count * sizeof(int32_t), checksum);
+  }
+  return checksum;
 }
 
 absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
@@ -104,10 +117,10 @@ absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
 
   TokenDataSplits splits;
   if (!data.validation.empty()) {
-    CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> file,
-                            Keyed("data.validation",
-                                  TokenFile::Open(data.validation,
-                                                  data.token_type)));
+    CASTOR_ASSIGN_OR_RETURN(
+        std::shared_ptr<const TokenFile> file,
+        Keyed("data.validation",
+              TokenFile::Open(data.validation, data.token_type)));
     validation.end = file->size();
     CASTOR_ASSIGN_OR_RETURN(
         splits.validation,
@@ -117,10 +130,9 @@ absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
     const int64_t kept = static_cast<int64_t>(std::floor(
         data.validation_fraction * static_cast<double>(train->size())));
     options.end = validation.begin = train->size() - kept;
-    CASTOR_ASSIGN_OR_RETURN(
-        splits.validation,
-        Keyed("data.validation_fraction",
-              TokenData::Create(train, validation)));
+    CASTOR_ASSIGN_OR_RETURN(splits.validation,
+                            Keyed("data.validation_fraction",
+                                  TokenData::Create(train, validation)));
   }
   CASTOR_ASSIGN_OR_RETURN(
       splits.train,

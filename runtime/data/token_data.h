@@ -46,8 +46,11 @@ class TokenData {
   absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
                          int32_t* targets) const;
 
-  // Reads every token once. InvalidArgument: one is outside the vocabulary.
-  absl::Status CheckTokens() const;
+  // Reads every token once, or where there are more than `all`, about as many
+  // as `sample` from end to end. Returns their checksum (XXH3-64), the same
+  // however wide they are in the file. InvalidArgument: one is outside the
+  // vocabulary.
+  absl::StatusOr<uint64_t> CheckTokens(int64_t all, int64_t sample) const;
 
  private:
   TokenData(std::shared_ptr<const TokenFile> file, const Options& options);

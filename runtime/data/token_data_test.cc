@@ -151,6 +151,37 @@ TEST_F(TokenDataTest, NamesFileAndPositionOfABadToken) {
                         "model.vocab_size is 57"));
 }
 
+TEST_F(TokenDataTest, ChecksumsTellTokensApart) {
+  const auto checksum = [&](const std::string& path, int64_t all,
+                            int64_t sample) {
+    const auto splits = OpenTokenData(Data(path, 10), 256, 1);
+    EXPECT_TRUE(splits.ok()) << splits.status();
+    const auto checked = splits->train->CheckTokens(all, sample);
+    EXPECT_TRUE(checked.ok()) << checked.status();
+    return *checked;
+  };
+  constexpr int64_t kSize = 200'000;
+  const auto write = [&](int64_t changed) {
+    std::string bytes(kSize, '\0');
+    for (int64_t i = 0; i < kSize; ++i) bytes[i] = static_cast<char>(i * i % 7);
+    if (changed >= 0) bytes[changed] = 77;
+    WriteFile(Path("a.txt"), bytes);
+    std::string wide;
+    for (const char c : bytes) wide += {c, '\0'};
+    WriteFile(Path("a.bin"), wide);
+    return Path("a.txt");
+  };
+  const uint64_t whole = checksum(write(-1), kSize, 0);
+  EXPECT_EQ(checksum(Path("a.bin"), kSize, 0), whole);
+  const uint64_t sampled = checksum(Path("a.txt"), kSize - 1, 4096);
+  for (const int64_t changed : {int64_t{0}, kSize / 3, kSize - 1}) {
+    EXPECT_NE(checksum(write(changed), kSize, 0), whole) << changed;
+  }
+  // A sample of four pieces of 1,024, each a quarter from the last.
+  EXPECT_NE(checksum(write(kSize / 4 + 1023), kSize - 1, 4096), sampled);
+  EXPECT_EQ(checksum(write(kSize / 4 + 1024), kSize - 1, 4096), sampled);
+}
+
 TEST_F(TokenDataTest, RefusesWhatIsNoDataSet) {
   const auto error = [&](DataConfig data) {
     const auto splits = OpenTokenData(data, 256, 1);

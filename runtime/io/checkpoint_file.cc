@@ -250,6 +250,17 @@ absl::Status CheckpointFile::Read(int64_t piece, int64_t begin, int64_t end,
   return absl::OkStatus();
 }
 
+absl::StatusOr<uint64_t> CheckpointFile::Identity() const {
+  std::vector<uint64_t> checksums = {seal_};
+  for (size_t p = 0; p < pieces_.size(); ++p) {
+    if (pieces_[p].elements == 0) continue;
+    const int64_t bytes = std::min(block_elements_, pieces_[p].elements) * 4;
+    CASTOR_RETURN_IF_ERROR(ReadAt(offsets_[p] + bytes,
+                                  &checksums.emplace_back(), kChecksumBytes));
+  }
+  return Checksum(checksums.data(), checksums.size() * sizeof(uint64_t), 0);
+}
+
 absl::Status CheckpointFile::VerifyAll() const {
   std::vector<float> block;
   for (int64_t p = 0; p < static_cast<int64_t>(pieces_.size()); ++p) {

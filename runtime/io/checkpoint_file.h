@@ -62,6 +62,11 @@ class CheckpointFile {
   absl::Status Read(int64_t piece, int64_t begin, int64_t end, float* out,
                     CheckpointBlock* last) const;
 
+  // A checksum of the seal and of the checksums of the pieces' first blocks:
+  // tells the file from those of other steps and runs, without reading what it
+  // holds.
+  absl::StatusOr<uint64_t> Identity() const;
+
   // Reads all data. OK: every byte of the file is as it was written.
   absl::Status VerifyAll() const;
 

@@ -175,6 +175,24 @@ TEST_F(CheckpointFileTest, WritesTheFormatOfRecord) {
   EXPECT_EQ(ReadFile(path_), ReadFile("tests/fixtures/checkpoint/v2.castor"));
 }
 
+TEST_F(CheckpointFileTest, IdentityIsThatOfWhatItHolds) {
+  const auto identity = [&](float value, const char* metadata) {
+    auto writer = CheckpointWriter::Create(path_);
+    EXPECT_TRUE(writer.ok());
+    Add(**writer, "x", CheckpointKind::kMaster, {1, 2, value}, 3);
+    Add(**writer, "empty", CheckpointKind::kMaster, {}, 3);
+    EXPECT_TRUE((*writer)->Commit(metadata).ok());
+    auto file = CheckpointFile::Open(path_);
+    EXPECT_TRUE(file.ok()) << file.status();
+    const auto of_file = (*file)->Identity();
+    EXPECT_TRUE(of_file.ok()) << of_file.status();
+    return *of_file;
+  };
+  EXPECT_EQ(identity(3, "{}"), identity(3, "{}"));
+  EXPECT_NE(identity(3, "{}"), identity(4, "{}"));
+  EXPECT_NE(identity(3, "{}"), identity(3, "[]"));
+}
+
 TEST_F(CheckpointFileTest, KeepsEveryBitPattern) {
   std::vector<float> values = {
       0.0f, -0.0f, INFINITY, -INFINITY, std::nanf("1"), -std::nanf("77"),

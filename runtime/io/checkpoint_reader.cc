@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/io/checkpoint_format.h"
 #include "runtime/io/checkpoint_parts.h"
 #include "runtime/io/strict_json.h"
 
@@ -188,6 +189,16 @@ absl::Status CheckpointReader::Read(absl::string_view name,
     out += n;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> CheckpointReader::Identity() const {
+  std::vector<uint64_t> of_files;
+  for (const auto& file : files_) {
+    CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, file->Identity());
+    of_files.push_back(identity);
+  }
+  return checkpoint_format::Checksum(
+      of_files.data(), of_files.size() * sizeof(uint64_t), 0);
 }
 
 absl::Status CheckpointReader::VerifyAll() const {

@@ -48,6 +48,9 @@ class CheckpointReader {
   absl::Status Read(absl::string_view name, CheckpointKind kind, int64_t begin,
                     int64_t end, float* out);
 
+  // A checksum of the files' identities.
+  absl::StatusOr<uint64_t> Identity() const;
+
   // Reads all data. OK: every byte of the checkpoint is as it was written.
   absl::Status VerifyAll() const;
 

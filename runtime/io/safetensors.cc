@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <bit>
@@ -427,6 +428,25 @@ absl::Status SafetensorsModel::ReadFloats(absl::string_view name,
         absl::StrCat(directory_, " holds no tensor ", QuotedForMessage(name)));
   }
   return found->second->ReadFloats(name, begin, end, out);
+}
+
+absl::StatusOr<uint64_t> SafetensorsModel::SampleChecksum() const {
+  constexpr int64_t kPieces = 16, kElements = 64;
+  std::vector<float> values(kElements);
+  uint64_t checksum = 0;
+  for (const std::string& name : names_) {
+    checksum = XXH3_64bits_withSeed(name.data(), name.size(), checksum);
+    const int64_t elements = Find(name)->elements;
+    const int64_t stride = std::max(kElements, elements / kPieces);
+    for (int64_t begin = 0; begin < elements; begin += stride) {
+      const int64_t count = std::min(kElements, elements - begin);
+      CASTOR_RETURN_IF_ERROR(
+          ReadFloats(name, begin, begin + count, values.data()));
+      checksum = XXH3_64bits_withSeed(values.data(), count * sizeof(float),
+                                      checksum);
+    }
+  }
+  return checksum;
 }
 
 }  // namespace castor

@@ -283,6 +283,25 @@ TEST_F(SafetensorsModelTest, ReadsShardsOfTheOwnLibrary) {
             absl::StatusCode::kNotFound);
 }
 
+TEST_F(SafetensorsModelTest, SampleChecksumTellsModelsApart) {
+  const auto checksum = [&] {
+    auto model = SafetensorsModel::Open(dir_.path());
+    EXPECT_TRUE(model.ok()) << model.status();
+    const auto sampled = (*model)->SampleChecksum();
+    EXPECT_TRUE(sampled.ok()) << sampled.status();
+    return *sampled;
+  };
+  WriteShard("model.safetensors", {"a", "b"});
+  const uint64_t first = checksum();
+  EXPECT_EQ(checksum(), first);
+  std::string bytes = ReadFile(dir_.path() + "/model.safetensors");
+  bytes.back() ^= 1;
+  WriteFile(dir_.path() + "/model.safetensors", bytes);
+  EXPECT_NE(checksum(), first);
+  WriteShard("model.safetensors", {"a", "c"});
+  EXPECT_NE(checksum(), first);
+}
+
 TEST_F(SafetensorsModelTest, PrefersTheSingleFile) {
   WriteShard("model.safetensors", {"a"});
   ASSERT_TRUE(OpenWithIndex("not looked at").ok());

@@ -146,6 +146,9 @@ TEST_F(SeveralRanks, RefuseWithOneMessageForAll) {
 }
 
 TEST_F(SeveralRanks, NameTheRankThatAloneFindsSomethingWrong) {
+  std::string text = ReadFile(Path("text.txt"));
+  std::reverse(text.begin(), text.end());
+  WriteFile(Path("other.txt"), text);
   // What rank 1 alone is given, and what is then said of it.
   const struct {
     const char* setting;
@@ -153,6 +156,7 @@ TEST_F(SeveralRanks, NameTheRankThatAloneFindsSomethingWrong) {
   } kCases[] = {
       {"steps=0", "rank 1: run.json: steps: "},
       {"data.train=none.txt", "rank 1: data.train: "},
+      {"data.train=other.txt", "rank 1: data.train is "},
       {"seed=77", "seed: rank 0 has 7, rank 1 77"},
   };
   for (const auto& c : kCases) {
@@ -164,6 +168,47 @@ TEST_F(SeveralRanks, NameTheRankThatAloneFindsSomethingWrong) {
     EXPECT_EQ(result.exit_code, 2) << c.setting;
     EXPECT_THAT(Messages(result), ElementsAre(HasSubstr(c.says)));
   }
+}
+
+TEST_F(SeveralRanks, ResumeFromOneCheckpointOnly) {
+  Json config = Config();
+  config["checkpoint"] = {{"dir", "out"}, {"save_interval", 3}, {"keep", 9}};
+  Summary(config);
+  const ProcessResult result = TrainOnRanks(
+      2, config, {},
+      "exec \"$@\" --resume out/step-0000000$((3 + 3 * OMPI_COMM_WORLD_RANK))"
+      ".castor");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(Messages(result),
+              ElementsAre(AllOf(HasSubstr("rank 1: --resume is step 6, "),
+                                HasSubstr("on rank 0 step 3, "))));
+}
+
+TEST_F(SeveralRanks, SayOnceThatAnOptionIsUnknown) {
+  const ProcessResult result = TrainOnRanks(2, Config(), {"--bogus"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(Messages(result), ElementsAre(HasSubstr("--bogus")));
+}
+
+// Whatever fails after the traces are merged.
+TEST_F(SeveralRanks, ReportASummaryThatCannotBeWritten) {
+  Json config = Config();
+  config["steps"] = 100'000;
+  WriteConfig(config);
+  std::filesystem::create_directory(Path("figures"));
+  CastorProcess process({"train", "run.json", "--trace", "run.trace",
+                         "--summary", "figures/summary.json"},
+                        directory(), 2);
+  ASSERT_TRUE(process.WaitForOutput("\nstep 5/"));
+  std::filesystem::remove_all(Path("figures"));
+  kill(process.RankPids().at(1), SIGTERM);
+  const ProcessResult result = process.Wait();
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(Messages(result), ElementsAre(HasSubstr("figures/summary.json")));
+  EXPECT_THAT(result.err, Not(HasSubstr("signal")));
+  const auto traces = ReadRanksOfFile(Path("run.trace"));
+  ASSERT_TRUE(traces.ok()) << traces.status();
+  EXPECT_EQ(traces->size(), 2u);
 }
 
 TEST_F(SeveralRanks, AllEndWhenOneIsKilled) {
