@@ -85,7 +85,7 @@ absl::StatusOr<GpuProperties> FakeApi::Properties(int device) {
                        .memory_bytes = options_.memory_bytes,
                        .multiprocessors = 4,
                        .compute_capability = 80,
-                       .shared_bytes_per_block = 48 << 10,
+                       .shared_bytes_per_block = 163 << 10,
                        .driver_version = "13.0"};
 }
 
