@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <set>
 #include <string>
@@ -80,8 +81,10 @@ class LauncherTest : public ::testing::Test {
   bool IsGone(const std::string& name) const {
     const std::string stat = absl::StrCat(
         "/proc/", absl::StripAsciiWhitespace(ReadFile(Path(name))), "/stat");
-    if (access(stat.c_str(), F_OK) != 0) return true;
-    return absl::StrContains(ReadFile(stat), ") Z ");
+    // It may go while it is looked at.
+    std::ifstream in(stat);
+    std::string line;
+    return !std::getline(in, line) || absl::StrContains(line, ") Z ");
   }
 
   // A remote shell that does on this machine what ssh does on another: it gives
