@@ -10,14 +10,22 @@
 
 namespace castor {
 
-enum class DType : uint8_t { kFloat32, kBFloat16 };
+enum class DType : uint8_t { kFloat32, kBFloat16, kFloat16 };
 
 constexpr int64_t SizeOf(DType dtype) {
   return dtype == DType::kFloat32 ? 4 : 2;
 }
 
 constexpr absl::string_view DTypeName(DType dtype) {
-  return dtype == DType::kFloat32 ? "fp32" : "bf16";
+  switch (dtype) {
+    case DType::kFloat32:
+      return "fp32";
+    case DType::kBFloat16:
+      return "bf16";
+    case DType::kFloat16:
+      return "fp16";
+  }
+  return "";
 }
 
 // The upper half of an IEEE binary32.
@@ -41,10 +49,58 @@ struct BFloat16 {
 };
 static_assert(sizeof(BFloat16) == 2);
 
+// IEEE binary16: 10 bits of mantissa, at most 65504, 2^-24 at least.
+struct Float16 {
+  uint16_t bits = 0;
+
+  constexpr Float16() = default;
+  // Rounds to nearest, ties to even; from 65520 on infinite; a NaN stays a
+  // (quiet) NaN.
+  constexpr explicit Float16(float value) {
+    const uint32_t u = std::bit_cast<uint32_t>(value);
+    const uint32_t magnitude = u & 0x7fffffffu;
+    uint32_t half = 0;
+    if (magnitude > 0x7f800000u) {
+      half = 0x7e00u | ((magnitude >> 13) & 0x03ffu);
+    } else if (magnitude >= 0x477ff000u) {
+      half = 0x7c00u;
+    } else if (magnitude >= 0x38800000u) {  // 2^-14: a normal number
+      const uint32_t rebiased = magnitude - (uint32_t{127 - 15} << 23);
+      half = (rebiased + 0x0fffu + ((rebiased >> 13) & 1u)) >> 13;
+    } else if (magnitude > 0x33000000u) {  // 2^-25, half of the least
+      const uint32_t mantissa = (magnitude & 0x007fffffu) | 0x00800000u;
+      const uint32_t shift = 126 - (magnitude >> 23);
+      const uint32_t rest = mantissa & ((1u << shift) - 1);
+      const uint32_t tie = 1u << (shift - 1);
+      half = mantissa >> shift;
+      if (rest > tie || (rest == tie && (half & 1u) != 0)) ++half;
+    }
+    bits = static_cast<uint16_t>(((u >> 16) & 0x8000u) | half);
+  }
+  // Exact; a NaN becomes quiet.
+  constexpr explicit operator float() const {
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+    const uint32_t exponent = (bits >> 10) & 0x1fu;
+    const uint32_t mantissa = bits & 0x03ffu;
+    uint32_t u = 0;
+    if (exponent == 0x1fu) {
+      u = 0x7f800000u | (mantissa << 13) | (mantissa != 0 ? 0x00400000u : 0);
+    } else if (exponent != 0) {
+      u = (exponent + (127 - 15)) << 23 | mantissa << 13;
+    } else {
+      u = std::bit_cast<uint32_t>(static_cast<float>(mantissa) * 0x1p-24f);
+    }
+    return std::bit_cast<float>(sign | u);
+  }
+};
+static_assert(sizeof(Float16) == 2);
+
 template <typename T>
 inline constexpr DType kDTypeOf = DType::kFloat32;
 template <>
 inline constexpr DType kDTypeOf<BFloat16> = DType::kBFloat16;
+template <>
+inline constexpr DType kDTypeOf<Float16> = DType::kFloat16;
 
 }  // namespace castor
 

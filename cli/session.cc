@@ -259,10 +259,13 @@ absl::Status Session::Initialize() {
   const auto source =
       PretrainedSource::Open(config_.model.pretrained, engine_->parameters());
   CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", source.status()));
-  const auto checksum = (*source)->SampleChecksum();
-  CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", checksum.status()));
-  inputs_.push_back({"model.pretrained", absl::StrCat("weights with checksum ",
-                                                      absl::Hex(*checksum))});
+  if (ranks_.world_size > 1) {
+    const auto checksum = (*source)->SampleChecksum();
+    CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", checksum.status()));
+    inputs_.push_back(
+        {"model.pretrained",
+         absl::StrCat("weights with checksum ", absl::Hex(*checksum))});
+  }
   return Annotate("model.pretrained", trainer_->Initialize(**source));
 }
 
@@ -287,10 +290,12 @@ absl::Status Session::Restore(const std::string& path) {
         " does not give: resume with train_batch_size ",
         metadata.config.train_batch_size));
   }
-  CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, reader->Identity());
-  inputs_.push_back(
-      {"--resume",
-       absl::StrCat("step ", state.step, ", checksum ", absl::Hex(identity))});
+  if (ranks_.world_size > 1) {
+    CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, reader->Identity());
+    inputs_.push_back(
+        {"--resume", absl::StrCat("step ", state.step, ", checksum ",
+                                  absl::Hex(identity))});
+  }
   CASTOR_ASSIGN_OR_RETURN(
       const auto source,
       CheckpointSource::Create(std::move(reader), engine_->parameters()));

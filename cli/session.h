@@ -49,7 +49,8 @@ class Session {
   // What a GPU is and has room for; empty on the host.
   const std::string& device_note() const { return device_note_; }
 
-  // Of all that has been read so far.
+  // Of what has been read so far and ranks must have in common. (A single rank
+  // does not look at everything.)
   const std::vector<InputIdentity>& inputs() const { return inputs_; }
 
   // Initial or pretrained values, for a run from step 0.

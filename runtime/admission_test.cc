@@ -91,8 +91,7 @@ TEST(MachineRefusal, LeavesOutAGpusOwnMemory) {
   EXPECT_EQ(why->resident_bytes, 3000);
   ExpectParts(RefusalStatus(*why, memory, {}).message(),
               {"does not fit the machine: it needs 2.93 KiB of",
-               "host memory; "
-               "train a smaller model"});
+               "host memory; train a smaller model"});
 }
 
 TEST(Refusal, OfTheHostNamesItsBudget) {

@@ -23,8 +23,9 @@ is 0 if nothing failed and at least one test ran on a GPU.
               built here by Bazel.
 --log FOLDER  where the full output goes (default: a folder of temporary files)
 
-cuBLASLt and NCCL are looked for in FOLDER/lib, in Python's nvidia packages and
-in /usr/local/cuda.
+cuBLASLt and NCCL are looked for in FOLDER/lib, in Python's nvidia packages (of
+the folder CASTOR_CUDA_LIBS, of this checkout's .cuda, and installed ones) and in
+/usr/local/cuda.
 END
 }
 
@@ -62,15 +63,17 @@ bin="$(readlink -f "${bin}")"
 # several places.
 folders=()
 add_folder() { [[ ! -d "$1" ]] || folders+=("$1"); }
-if command -v python3 >/dev/null; then
-  while read -r packages; do
-    for library in cu13 cublas cudnn nccl; do
-      add_folder "${packages}/${library}/lib"
-    done
-  done < <(python3 -c 'import importlib.util as u
+while read -r packages; do
+  for library in cu13 cublas cudnn nccl; do
+    add_folder "${packages}/${library}/lib"
+  done
+done < <(
+  [[ -z "${CASTOR_CUDA_LIBS:-}" ]] || echo "${CASTOR_CUDA_LIBS}/nvidia"
+  echo "${here}/../.cuda/nvidia"
+  python3 -c 'import importlib.util as u
 s = u.find_spec("nvidia")
-print("\n".join(s.submodule_search_locations if s else []))' 2>/dev/null)
-fi
+print("\n".join(s.submodule_search_locations if s else []))' 2>/dev/null
+)
 add_folder /usr/local/cuda/lib64
 if [[ ${#folders[@]} -gt 0 ]]; then
   LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH}:}$(IFS=:; echo \

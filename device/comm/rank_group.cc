@@ -155,7 +155,7 @@ absl::Status RankGroup::Finish(std::vector<int> missing,
   using Clock = std::chrono::steady_clock;
   const auto until =
       Clock::now() + std::chrono::nanoseconds(options_.time_limit_ns);
-  const auto waits_for = [&](int count) { return count > 0; };
+  const auto waits_for = [](int count) { return count > 0; };
   while (std::any_of(missing.begin(), missing.end(), waits_for)) {
     const int64_t left_ns =
         std::chrono::nanoseconds(until - Clock::now()).count();

@@ -83,7 +83,8 @@ absl::StatusOr<Socket> ConnectTo(const SocketAddress& address,
                                  int64_t until_ns);
 
 // What is sent goes out at once; a peer that no longer answers is found within
-// ten seconds.
+// ten seconds, unless something that was sent waits for its acknowledgement:
+// then only the system's own limit ends it, or the caller's (watch.h).
 void ConfigureSocket(int fd);
 
 // False: `until_ns` has come.

@@ -386,14 +386,15 @@ absl::Status Rendezvous::ConnectAll() {
 }
 
 // Somebody listens there, but a network that has just come back may lose the
-// attempts that were made as it did.
+// attempts that were made as it did: those that nobody answered are made again.
+// A refusal is an answer.
 absl::StatusOr<Socket> ConnectBy(const SocketAddress& address,
                                  int64_t until_ns) {
   while (true) {
-    absl::StatusOr<Socket> socket =
-        ConnectTo(address, std::min(until_ns, SteadyNowNs() + kAttemptNs));
-    if (socket.ok() || SteadyNowNs() + kRetryNs > until_ns) return socket;
-    std::this_thread::sleep_for(std::chrono::nanoseconds(kRetryNs));
+    const int64_t attempt_ns = std::min(until_ns, SteadyNowNs() + kAttemptNs);
+    absl::StatusOr<Socket> socket = ConnectTo(address, attempt_ns);
+    const int64_t now_ns = SteadyNowNs();
+    if (socket.ok() || now_ns < attempt_ns || now_ns >= until_ns) return socket;
   }
 }
 

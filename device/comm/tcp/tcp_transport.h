@@ -9,7 +9,7 @@
 // Failures: the connections to rank 0 by which the ranks met (rendezvous.h)
 // stay, and a Watch (watch.h) listens to them from a thread of its own, so a
 // death is known within milliseconds, also between collectives. A machine that
-// vanishes, or a network that is cut, is found within ten seconds.
+// vanishes, or whose network to rank 0 is cut, is found within ten seconds.
 #ifndef CASTOR_DEVICE_COMM_TCP_TCP_TRANSPORT_H_
 #define CASTOR_DEVICE_COMM_TCP_TCP_TRANSPORT_H_
 
