@@ -36,7 +36,8 @@ absl::Status ExportTo(std::string checkpoint, const std::string& directory) {
   CASTOR_RETURN_IF_ERROR(ExportCheckpoint(*reader, engine.parameters(),
                                           metadata.config.model, directory));
   std::printf("exported %s (step %ld) to %s\n", checkpoint.c_str(),
-              static_cast<long>(metadata.state.step), directory.c_str());
+              static_cast<long>(metadata.state.trainer.step),
+              directory.c_str());
   return absl::OkStatus();
 }
 

@@ -86,6 +86,12 @@ nlohmann::json RankJson(const RankFigures& rank) {
           {"network_wait_seconds_by_late_rank", rank.late_rank_seconds}};
 }
 
+int64_t SkippedSteps(const std::vector<StepReport>& steps) {
+  return std::count_if(steps.begin(), steps.end(), [](const StepReport& step) {
+    return !step.overflow.empty();
+  });
+}
+
 double Percent(double part, double whole) {
   return whole > 0 ? 100.0 * part / whole : 0;
 }
@@ -127,14 +133,27 @@ std::string ProgressLine(const Config& config, const RunReport& report,
   const SteadyFigures now = Steady(recent, TokensPerStep(config));
   return absl::StrFormat(
       "step %d/%d  loss %.4f  %.0f tokens/s  device %s of %s  "
-      "bus in %s out %s a step  waiting %.1f%%  %s left%s",
+      "bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
       last.step, config.steps, last.loss, now.tokens_per_second,
       FormatBytes(report.device_peak_bytes),
       FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
       FormatBytes(now.d2h_bytes), Percent(now.stall_seconds, now.step_seconds),
       FormatSeconds(static_cast<double>(config.steps - last.step) *
                     now.step_seconds),
+      config.fp16.enabled
+          ? absl::StrFormat("  loss scale %g", last.next_loss_scale)
+          : "",
       last.warmup ? "  (warm-up)" : "");
+}
+
+std::string OverflowLine(const StepReport& step) {
+  return absl::StrFormat(
+      "step %d  skipped: the gradient of \"%s\" is not finite at a loss scale "
+      "of %g%s",
+      step.step, step.overflow, step.loss_scale,
+      step.next_loss_scale == step.loss_scale
+          ? "; the scale stays"
+          : absl::StrFormat("; it becomes %g", step.next_loss_scale));
 }
 
 std::string FinalTable(const Config& config, const AdmissionReport& admission,
@@ -154,6 +173,11 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   if (!report.evaluations.empty()) {
     row("validation loss, last",
         absl::StrFormat("%.4f", report.evaluations.back().second));
+  }
+  if (config.fp16.enabled && !report.steps.empty()) {
+    row("loss scale, last", absl::StrFormat("%g (%d steps skipped)",
+                                            report.steps.back().next_loss_scale,
+                                            SkippedSteps(report.steps)));
   }
   row("tokens per second", absl::StrFormat("%.0f", steady.tokens_per_second));
   row("step, median", absl::StrFormat("%.3f s", steady.step_seconds));
@@ -224,6 +248,10 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     summary["final_loss"] = report.steps.back().loss;
   }
   summary["losses"] = losses;
+  if (config.fp16.enabled && !report.steps.empty()) {
+    summary["loss_scale"] = report.steps.back().next_loss_scale;
+    summary["skipped_steps"] = SkippedSteps(report.steps);
+  }
   if (!report.error.empty()) summary["error"] = report.error;
   json evaluations = json::array();
   for (const auto& [step, loss] : report.evaluations) {

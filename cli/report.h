@@ -67,6 +67,9 @@ int64_t TokensPerStep(const Config& config);
 std::string ProgressLine(const Config& config, const RunReport& report,
                          const std::vector<StepReport>& recent);
 
+// Of a step that was skipped.
+std::string OverflowLine(const StepReport& step);
+
 std::string FinalTable(const Config& config, const AdmissionReport& admission,
                        const RunReport& report);
 

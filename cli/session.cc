@@ -1,6 +1,7 @@
 #include "cli/session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -168,6 +169,16 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
                            lr = optimizer.lr](int64_t step) {
     return LearningRate(scheduler, lr, step);
   };
+  const Fp16Config& fp16 = config.fp16;
+  const bool dynamic = fp16.loss_scale == 0;
+  options.loss_scale = {
+      .dynamic = dynamic,
+      .initial =
+          dynamic ? std::ldexp(1.0, static_cast<int>(fp16.initial_scale_power))
+                  : fp16.loss_scale,
+      .window = fp16.loss_scale_window,
+      .hysteresis = fp16.hysteresis,
+      .minimum = fp16.min_loss_scale};
   const MemoryConfig& memory = config.memory;
   options.memory = {.policy = memory.placement_policy,
                     .device_bytes = memory.device_memory,
@@ -283,30 +294,30 @@ absl::Status Session::Restore(const std::string& path) {
         config_.seed, ": dropout and data order would change; set seed to ",
         state.seed));
   }
-  if (state.samples != state.step * config_.train_batch_size) {
+  const int64_t step = state.trainer.step;
+  if (state.samples != step * config_.train_batch_size) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, " has used ", state.samples, " samples in ", state.step,
+        path, " has used ", state.samples, " samples in ", step,
         " steps, which train_batch_size ", config_.train_batch_size,
         " does not give: resume with train_batch_size ",
         metadata.config.train_batch_size));
   }
   if (ranks_.world_size > 1) {
     CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, reader->Identity());
-    inputs_.push_back(
-        {"--resume", absl::StrCat("step ", state.step, ", checksum ",
-                                  absl::Hex(identity))});
+    inputs_.push_back({"--resume", absl::StrCat("step ", step, ", checksum ",
+                                                absl::Hex(identity))});
   }
   CASTOR_ASSIGN_OR_RETURN(
       const auto source,
       CheckpointSource::Create(std::move(reader), engine_->parameters()));
-  CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.step));
+  CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.trainer));
   samples_ = state.samples;
   return absl::OkStatus();
 }
 
 absl::Status Session::Save(const std::string& path) {
   CASTOR_RETURN_IF_ERROR(trainer_->Drain());
-  CheckpointMetadata metadata = {.state = {.step = trainer_->step(),
+  CheckpointMetadata metadata = {.state = {.trainer = trainer_->state(),
                                            .samples = samples_,
                                            .seed = config_.seed},
                                  .config = config_};

@@ -120,6 +120,7 @@ class TrainRun {
   absl::Status End();
   absl::Status Evaluate();
   absl::Status SaveCheckpoint();
+  absl::Status SaveTheLast();
   void TakeReports();
   void PrintProgress(bool all);
 
@@ -255,7 +256,9 @@ absl::Status TrainRun::PrepareDirectory() {
 absl::Status TrainRun::Loop() {
   Trainer& trainer = session_.trainer();
   while (trainer.step() < config_.steps && !trainer.stopping()) {
-    CASTOR_RETURN_IF_ERROR(session_.Step().status());
+    const absl::Status trained = session_.Step().status();
+    if (!trainer.out_of_scale().ok()) CASTOR_RETURN_IF_ERROR(SaveTheLast());
+    CASTOR_RETURN_IF_ERROR(trained);
     const int64_t step = trainer.step();
     TakeReports();
     PrintProgress(/*all=*/false);
@@ -271,6 +274,18 @@ absl::Status TrainRun::Loop() {
   TakeReports();
   PrintProgress(/*all=*/true);
   return absl::OkStatus();
+}
+
+// All of it is in order: nothing was changed since the last good step.
+absl::Status TrainRun::SaveTheLast() {
+  CASTOR_RETURN_IF_ERROR(SaveCheckpoint());
+  TakeReports();
+  PrintProgress(/*all=*/true);
+  if (saved_step_ >= 0 && !config_.checkpoint.dir.empty()) {
+    std::printf("saved %s\n", checkpoints_.PathOf(saved_step_).c_str());
+  }
+  std::fflush(stdout);
+  return MeetAllRanks(ranks_, "the last checkpoint");
 }
 
 void TrainRun::TakeReports() {
@@ -289,6 +304,9 @@ void TrainRun::PrintProgress(bool all) {
   std::vector<StepReport> line;
   for (const StepReport& step : std::exchange(unprinted_, {})) {
     line.push_back(step);
+    if (!step.overflow.empty()) {
+      std::printf("%s\n", OverflowLine(step).c_str());
+    }
     if (step.step % config_.steps_per_print == 0 || step.step == 1 ||
         (all && step.step == report_.steps.back().step)) {
       std::printf("%s\n", ProgressLine(config_, report_, line).c_str());

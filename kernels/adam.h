@@ -11,6 +11,10 @@
 // decay regularization", 2019; in PyTorch's order of operations
 // (torch.optim.AdamW, single tensor).
 //
+// A step whose grad_scale is not finite (gradients in fp16 went beyond its
+// range) is skipped: gradients are not looked at, master, m and v stay as they
+// are, and payload = master rounded.
+//
 // Elementwise, with explicit fused multiply-adds and correctly rounded division
 // and square root: bit-identical however a chunk is sliced and on whatever
 // instruction set it runs.
@@ -52,7 +56,8 @@ struct AdamArgs {
   float* master = nullptr;
   float* m = nullptr;
   float* v = nullptr;
-  // Read when the work runs, since clipping knows it late.
+  // Read when the work runs, since clipping knows it late. Not finite: the step
+  // is skipped.
   const float* grad_scale = nullptr;
   const AdamRange* ranges = nullptr;
   int64_t num_ranges = 0;

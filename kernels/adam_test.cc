@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/with_type.h"
 #include "gtest/gtest.h"
 #include "kernels/guarded_buffer.h"
 #include "kernels/kernel_test_util.h"
@@ -115,6 +116,10 @@ uint32_t Bits(float x) {
   return std::isnan(x) ? 0x7fc00000u : std::bit_cast<uint32_t>(x);
 }
 
+float RoundedTo(DType dtype, float x) {
+  return WithType(dtype, [&]<class T>(T) { return static_cast<float>(T(x)); });
+}
+
 void ExpectOracle(const State& before, const State& after, DType dtype,
                   bool from_sum, const AdamHyper& hyper, float scale,
                   int64_t begin, int64_t end) {
@@ -126,8 +131,7 @@ void ExpectOracle(const State& before, const State& after, DType dtype,
       e = Oracle(
           hyper, scale,
           static_cast<float>(from_sum ? before.sum[i] : before.payload[i]), e);
-      payload =
-          dtype == DType::kFloat32 ? e.p : static_cast<float>(BFloat16(e.p));
+      payload = RoundedTo(dtype, e.p);
     }
     ASSERT_EQ(Bits(after.master[i]), Bits(e.p)) << i;
     ASSERT_EQ(Bits(after.m[i]), Bits(e.m)) << i;
@@ -141,7 +145,7 @@ TEST(AdamUpdate, EqualsScalarFmaOracleBitForBitOnEveryTarget) {
   const ExecContext context{&pool};
   const float scale = 0.37f;
   ForEachTarget([&](const char* target) {
-    for (DType dtype : kBothTypes) {
+    for (DType dtype : kAllTypes) {
       for (const AdamHyper& hyper : Hypers()) {
         for (bool from_sum : {false, true}) {
           for (int64_t size : {1, 15, 16, 17, 33, 67, 130, 1000}) {
@@ -171,7 +175,7 @@ TEST(AdamUpdate, EqualsScalarFmaOracleBitForBitOnEveryTarget) {
 TEST(AdamUpdate, LeavesElementsOutsideRangesAlone) {
   ThreadPool pool(2);
   const float scale = 1.0f;
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     const State before(dtype, 300, 0, 5);
     State after(dtype, 300, 0, 5);
     const AdamRange range{13, 211, Hypers()[0]};
@@ -185,7 +189,7 @@ TEST(AdamUpdate, DoesNotDependOnSlicingOrThreads) {
   const int64_t size = 200003;
   const float scale = 0.5f;
   const AdamHyper a = Hypers()[0], b = Hypers()[2];
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     State whole(dtype, size, 0, 21);
     const AdamRange two[] = {{0, 70001, a}, {70001, size, b}};
     ThreadPool one(1);
@@ -238,7 +242,7 @@ TEST(AdamUpdate, FirstStepMovesByLearningRate) {
 TEST(AdamUpdate, PropagatesNanAndInfinity) {
   ThreadPool pool(1);
   const float scale = 1.0f;
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     State s(dtype, 64, 0, 4);
     for (int64_t i = 0; i < 64; ++i) s.payload.Set(i, 0.5);
     s.payload.Set(5, std::numeric_limits<double>::quiet_NaN());
@@ -250,6 +254,50 @@ TEST(AdamUpdate, PropagatesNanAndInfinity) {
     EXPECT_TRUE(std::isinf(s.v[6]));
     EXPECT_TRUE(std::isnan(s.payload[6]));  // -inf / inf
   }
+}
+
+// A gradient that went beyond its type's range leaves no trace.
+TEST(AdamUpdate, SkipsAStepWhoseScaleIsNotFiniteOnEveryTarget) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr int64_t kSize = 1003, kBegin = 13, kEnd = 900;
+  const AdamRange ranges[] = {{kBegin, 500, Hypers()[0]},
+                              {500, kEnd, Hypers()[2]}};
+  ForEachTarget([&](const char* target) {
+    ForEachPool([&](const ExecContext& context) {
+      for (DType dtype : kAllTypes) {
+        for (bool from_sum : {false, true}) {
+          for (float scale : {nan, -nan, infinity, -infinity}) {
+            State before(dtype, kSize, 1, 8);
+            for (GuardedBuffer* gradient : {&before.payload, &before.sum}) {
+              for (int64_t i = 0; i < kSize; i += 5) {
+                gradient->Set(i, i % 2 == 0 ? nan : infinity);
+              }
+            }
+            State after(dtype, kSize, 1, 8);
+            after.payload.CopyFrom(before.payload);
+            after.sum.CopyFrom(before.sum);
+            AdamArgs args = after.Args(ranges, 2, &scale);
+            if (from_sum) args.gradient_sum = after.sum.floats();
+            ASSERT_TRUE(AdamUpdate(context, args).ok());
+            ASSERT_TRUE(after.GuardsIntact());
+            ASSERT_TRUE(after.master.SameBits(before.master) &&
+                        after.m.SameBits(before.m) &&
+                        after.v.SameBits(before.v) &&
+                        after.sum.SameBits(before.sum))
+                << target << " " << scale;
+            for (int64_t i = 0; i < kSize; ++i) {
+              const float p =
+                  i >= kBegin && i < kEnd
+                      ? RoundedTo(dtype, static_cast<float>(before.master[i]))
+                      : static_cast<float>(before.payload[i]);
+              ASSERT_EQ(Bits(after.payload[i]), Bits(p)) << target << " " << i;
+            }
+          }
+        }
+      }
+    });
+  });
 }
 
 TEST(AdamUpdate, RefusesBadArguments) {
@@ -271,7 +319,7 @@ TEST(AdamUpdate, RefusesBadArguments) {
 
 TEST(AccumulateGradient, AddsAndRestoresOnEveryTarget) {
   ForEachTarget([&](const char* target) {
-    for (DType dtype : kBothTypes) {
+    for (DType dtype : kAllTypes) {
       for (int64_t size : kTestSizes) {
         if (size > 40000 && std::strcmp(target, "Scalar") == 0) continue;
         for (bool assign : {false, true}) {
@@ -293,10 +341,7 @@ TEST(AccumulateGradient, AddsAndRestoresOnEveryTarget) {
                   assign ? g : static_cast<float>(before.sum[i]) + g;
               ASSERT_EQ(Bits(after.sum[i]), Bits(sum)) << target << " " << i;
               const float p = static_cast<float>(before.master[i]);
-              const float payload = !restore ? g
-                                    : dtype == DType::kFloat32
-                                        ? p
-                                        : static_cast<float>(BFloat16(p));
+              const float payload = restore ? RoundedTo(dtype, p) : g;
               ASSERT_EQ(Bits(after.payload[i]), Bits(payload)) << i;
             }
           }

@@ -35,7 +35,7 @@ std::vector<int32_t> Indices(const Case& c, std::mt19937_64& random) {
 TEST(EmbeddingForward, CopiesOrAddsRows) {
   std::mt19937_64 random(1);
   for (const Case& c : kCases) {
-    for (DType dtype : kBothTypes) {
+    for (DType dtype : kAllTypes) {
       for (bool accumulate : {false, true}) {
         const std::vector<int32_t> indices = Indices(c, random);
         GuardedBuffer table(dtype, c.vocabulary * c.channels, 1);
@@ -70,7 +70,7 @@ TEST(EmbeddingForward, CopiesOrAddsRows) {
 TEST(EmbeddingBackward, AddsInOrderOfRowsAndRoundsOnce) {
   std::mt19937_64 random(2);
   for (const Case& c : kCases) {
-    for (DType dtype : kBothTypes) {
+    for (DType dtype : kAllTypes) {
       for (bool accumulate : {false, true}) {
         const std::vector<int32_t> indices = Indices(c, random);
         GuardedBuffer dy(dtype, c.rows * c.channels, 1);

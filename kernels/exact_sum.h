@@ -29,6 +29,8 @@ struct ExactSum {
   // How many of the addends were NaN, infinite or negative. If not 0, Value()
   // is NaN.
   int64_t invalid = 0;
+  // The greatest label of an AddSquares that met invalid addends.
+  int64_t invalid_label = 0;
 
   // Exact for up to 2^31 addends.
   void Add(double value);
@@ -41,8 +43,9 @@ struct ExactSum {
 inline constexpr int64_t kNormTile = 64;
 
 // sum += the squares of x [size], tile by tile. x starts at a tile's start.
+// `label`, 0 or more, is the caller's name for x.
 absl::Status AddSquares(const ExecContext& context, int64_t size, DType dtype,
-                        const void* x, ExactSum* sum);
+                        const void* x, ExactSum* sum, int64_t label = 0);
 
 }  // namespace castor::kernels
 

@@ -174,6 +174,19 @@ TEST(ExactSum, IsNanAfterAnInvalidAddend) {
   }
 }
 
+TEST(ExactSum, KeepsTheGreatestLabel) {
+  ExactSum sum, low, high;
+  low.invalid_label = 3;
+  high.invalid_label = 8;
+  sum.Add(low);
+  EXPECT_EQ(sum.invalid_label, 3);
+  sum.Add(high);
+  sum.Add(low);
+  EXPECT_EQ(sum.invalid_label, 8);
+  // Ranks reduce it as a row of integers.
+  EXPECT_EQ(sizeof(ExactSum), (ExactSum::kLimbs + 2) * sizeof(int64_t));
+}
+
 // The order of additions that cpu/exact_sum.cc promises, in plain C++.
 double TileOracle(const GuardedBuffer& x, int64_t begin) {
   double s[8] = {};
@@ -185,7 +198,7 @@ double TileOracle(const GuardedBuffer& x, int64_t begin) {
 
 TEST(AddSquares, EqualsTileOracleOnEveryTargetAndPool) {
   std::mt19937_64 random(4);
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     for (int64_t size : kTestSizes) {
       GuardedBuffer x(dtype, size, size % 5);
       x.FillNormal(random, 1e-3);
@@ -202,6 +215,7 @@ TEST(AddSquares, EqualsTileOracleOnEveryTargetAndPool) {
           EXPECT_EQ(sum.limbs, expected.limbs)
               << target << " " << DTypeName(dtype) << " " << size;
           EXPECT_EQ(sum.invalid, 0);
+          EXPECT_EQ(sum.invalid_label, 0);
         });
       });
     }
@@ -237,7 +251,7 @@ TEST(AddSquares, DoesNotDependOnSlicesAtTileBoundaries) {
 
 TEST(AddSquares, MarksNanAndInfinity) {
   ThreadPool pool(1);
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     GuardedBuffer x(dtype, 200);
     for (int64_t i = 0; i < 200; ++i) x.Set(i, 1);
     x.Set(70, std::numeric_limits<double>::quiet_NaN());
@@ -248,6 +262,32 @@ TEST(AddSquares, MarksNanAndInfinity) {
     EXPECT_EQ(sum.invalid, 2);  // two tiles
     EXPECT_TRUE(std::isnan(sum.Value()));
   }
+}
+
+TEST(AddSquares, NamesTheGreatestLabelOfInvalidAddends) {
+  // More than a task has, so that one of several meets the NaN.
+  const int64_t size = 100003;
+  GuardedBuffer good(DType::kFloat16, size), bad(DType::kFloat16, size);
+  for (int64_t i = 0; i < size; ++i) good.Set(i, 0.5);
+  bad.CopyFrom(good);
+  bad.Set(50000, kInfinity);
+  ForEachPool([&](const ExecContext& context) {
+    ExactSum sum;
+    const auto add = [&](const GuardedBuffer& x, int64_t label) {
+      ASSERT_TRUE(
+          AddSquares(context, size, x.dtype(), x.data(), &sum, label).ok());
+    };
+    add(good, 9);
+    EXPECT_EQ(sum.invalid_label, 0);
+    add(bad, 5);
+    EXPECT_EQ(sum.invalid_label, 5);
+    add(bad, 2);
+    add(good, 7);
+    EXPECT_EQ(sum.invalid_label, 5);
+    EXPECT_EQ(sum.invalid, 2);
+    add(bad, 6);
+    EXPECT_EQ(sum.invalid_label, 6);
+  });
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ struct GpuKernels {
                                       const float* master, bool assign,
                                       bool restore);
   absl::Status (*add_squares)(const ExecContext&, int64_t size, DType,
-                              const void* x, ExactSum* sum);
+                              const void* x, ExactSum* sum, int64_t label);
 
   // A fault in words, as the status that the host's function returns.
   absl::Status (*describe_fault)(const GpuFault&);

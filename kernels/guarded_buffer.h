@@ -1,15 +1,17 @@
-// For tests: an array of either element type between guard bytes, at any
+// For tests: an array of any element type between guard bytes, at any
 // alignment, read and written as doubles.
 #ifndef CASTOR_KERNELS_GUARDED_BUFFER_H_
 #define CASTOR_KERNELS_GUARDED_BUFFER_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/with_type.h"
 
 namespace castor::kernels {
 
@@ -48,19 +50,15 @@ class GuardedBuffer {
   DType dtype() const { return dtype_; }
 
   double operator[](int64_t i) const {
-    if (dtype_ == DType::kFloat32) {
-      return static_cast<const float*>(data())[i];
-    }
-    return static_cast<float>(static_cast<const BFloat16*>(data())[i]);
+    return WithType(dtype_, [&]<class T>(T) {
+      return static_cast<float>(static_cast<const T*>(data())[i]);
+    });
   }
   // Rounds to the type.
   void Set(int64_t i, double value) {
-    const float f = static_cast<float>(value);
-    if (dtype_ == DType::kFloat32) {
-      static_cast<float*>(data())[i] = f;
-    } else {
-      static_cast<BFloat16*>(data())[i] = BFloat16(f);
-    }
+    WithType(dtype_, [&]<class T>(T) {
+      static_cast<T*>(data())[i] = T(static_cast<float>(value));
+    });
   }
   void FillNormal(std::mt19937_64& random, double scale = 1) {
     std::normal_distribution<double> normal(0, scale);
@@ -98,9 +96,29 @@ class GuardedBuffer {
   int64_t begin_ = 0;
 };
 
-// What one rounding to the type adds to a relative error: 2^-24 or 2^-8.
+// Finite numbers up to here stay finite in every type.
+inline constexpr double kLargestFloat16 = 65504;
+
+// What one rounding to the type adds to a relative error.
 inline double UnitRoundoff(DType dtype) {
-  return dtype == DType::kFloat32 ? 0x1p-24 : 0x1p-8;
+  switch (dtype) {
+    case DType::kFloat32:
+      return 0x1p-24;
+    case DType::kBFloat16:
+      return 0x1p-8;
+    case DType::kFloat16:
+      return 0x1p-11;
+  }
+  return 0;
+}
+
+// The most by which one rounding to the type moves `value`, where the result
+// is finite. fp16's least numbers are 2^-24 apart from 2^-14 down: a gradient
+// or a probability may well be there. What fp32 and bf16 lose so far down is
+// beyond every other error.
+inline double RoundingError(DType dtype, double value) {
+  const double least = dtype == DType::kFloat16 ? 0x1p-25 : 0;
+  return std::max(UnitRoundoff(dtype) * std::abs(value), least);
 }
 
 }  // namespace castor::kernels

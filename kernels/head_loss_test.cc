@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/with_type.h"
 #include "gtest/gtest.h"
 #include "kernels/guarded_buffer.h"
 
@@ -210,20 +211,22 @@ void ExpectOracle(HeadLossShape shape, int64_t shift = 0,
       }
     }
   }
-  const double rounding =
-      shape.dtype == DType::kBFloat16 ? UnitRoundoff(shape.dtype) : 0;
+  const auto rounding = [&](double value) {
+    return shape.dtype == DType::kFloat32 ? 0
+                                          : RoundingError(shape.dtype, value);
+  };
   for (size_t i = 0; i < dx.size(); ++i) {
-    ASSERT_NEAR(trial.dx[i], dx[i], dx_bound[i] + rounding * std::abs(dx[i]))
+    ASSERT_NEAR(trial.dx[i], dx[i], dx_bound[i] + rounding(dx[i]))
         << "dx " << i;
   }
   for (size_t i = 0; i < dw.size(); ++i) {
-    ASSERT_NEAR(trial.dw[i], dw[i], dw_bound[i] + rounding * std::abs(dw[i]))
+    ASSERT_NEAR(trial.dw[i], dw[i], dw_bound[i] + rounding(dw[i]))
         << "dw " << i;
   }
 }
 
 TEST(HeadLoss, AgreesWithDoubleAtSmallAndOddSizes) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     for (int64_t rows : {1, 2, 5, 33}) {
       for (int64_t channels : {1, 7, 64}) {
         for (int64_t vocabulary : {1, 2, 50, 385}) {
@@ -236,9 +239,9 @@ TEST(HeadLoss, AgreesWithDoubleAtSmallAndOddSizes) {
 }
 
 // Blocks are 256 rows x 384 tokens, tiles of the vocabulary up to 3072, panels
-// of bf16 256 channels.
+// of 16-bit types 256 channels.
 TEST(HeadLoss, AgreesWithDoubleAcrossBlocksTilesAndPanels) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     ExpectOracle({257, 20, 1000, dtype});
     ExpectOracle({10, 40, 3500, dtype}, 1, true);
     ExpectOracle({12, 300, 400, dtype});
@@ -246,7 +249,7 @@ TEST(HeadLoss, AgreesWithDoubleAcrossBlocksTilesAndPanels) {
 }
 
 TEST(HeadLoss, BitsDependNeitherOnThreadsNorOnAlignment) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     const HeadLossShape shape{270, 40, 3500, dtype};
     Trial reference(shape);
     ASSERT_TRUE(reference.Forward(1).ok());
@@ -264,7 +267,7 @@ TEST(HeadLoss, BitsDependNeitherOnThreadsNorOnAlignment) {
 }
 
 TEST(HeadLoss, GradientMayTakeThePlaceOfTheWeight) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     for (int64_t vocabulary : {7, 3500}) {
       const HeadLossShape shape{40, 33, vocabulary, dtype};
       Trial apart(shape);
@@ -280,7 +283,7 @@ TEST(HeadLoss, GradientMayTakeThePlaceOfTheWeight) {
 }
 
 TEST(HeadLoss, LeavesOutGradientsThatAreNotWanted) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     const HeadLossShape shape{20, 10, 3500, dtype};
     Trial both(shape), only_dx(shape), only_dw(shape);
     ASSERT_TRUE(both.Forward(1).ok() && both.Backward(1).ok());
@@ -340,7 +343,7 @@ TEST(HeadLoss, SurvivesLargeLogitsAndShowsNaNs) {
 }
 
 TEST(HeadLogits, AreTheProductInFloat) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     const HeadLossShape shape{9, 300, 401, dtype};
     Trial trial(shape, 1);
     GuardedBuffer workspace =

@@ -9,12 +9,11 @@
 
 #include "base/dtype.h"
 #include "base/thread_pool.h"
+#include "base/with_type.h"
 #include "device/device.h"
 #include "hwy/targets.h"
 
 namespace castor::kernels {
-
-inline constexpr DType kBothTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 // Sizes on both sides of vectors, partial sums and tiles of a task.
 inline constexpr int64_t kTestSizes[] = {

@@ -1,6 +1,6 @@
 // Matrix products.
 //
-// Arithmetic: fp32, also for bf16 operands, whose result is rounded once to
+// Arithmetic: fp32, also for 16-bit operands, whose result is rounded once to
 // nearest even. The work is cut into tiles by the shapes alone, so the bits of
 // a result do not depend on the number of threads.
 #ifndef CASTOR_KERNELS_MATMUL_H_
@@ -28,7 +28,7 @@ struct MatmulArgs {
   void* c = nullptr;
   int64_t ldc = 0;
   const void* bias = nullptr;  // null: none
-  bool accumulate = false;     // bf16: c + product is formed in fp32
+  bool accumulate = false;     // c + product is formed in fp32
   DType dtype = DType::kFloat32;
   void* workspace = nullptr;  // MatmulWorkspaceBytes() bytes on the device
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/with_type.h"
 #include "gtest/gtest.h"
 #include "kernels/guarded_buffer.h"
 
@@ -119,7 +120,7 @@ void ExpectOracle(const Case& test) {
       // magnitudes; then one rounding to the type.
       const double tolerance =
           (test.k + 2) * 0x1p-24 * magnitude +
-          (test.dtype == DType::kBFloat16 ? 0x1p-8 * std::abs(sum) : 0);
+          (test.dtype == DType::kFloat32 ? 0 : RoundingError(test.dtype, sum));
       ASSERT_NEAR(product.c[i * product.ldc + j], sum, tolerance)
           << "at " << i << ", " << j;
     }
@@ -131,7 +132,7 @@ void ExpectOracle(const Case& test) {
 }
 
 TEST(Matmul, AgreesWithDoubleForEveryOptionAtSmallSizes) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     for (int options = 0; options < 16; ++options) {
       for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
                {1, 1, 1}, {1, 7, 5}, {5, 1, 3}, {3, 5, 1}, {16, 16, 16},
@@ -147,7 +148,7 @@ TEST(Matmul, AgreesWithDoubleForEveryOptionAtSmallSizes) {
 }
 
 TEST(Matmul, AgreesWithDoubleAcrossTilesAndPanels) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     for (int transposes = 0; transposes < 4; ++transposes) {
       const bool a = (transposes & 1) != 0, b = (transposes & 2) != 0;
       ExpectOracle({257, 130, 61, dtype, a, b, true, false, 1, 1});
@@ -166,15 +167,16 @@ TEST(Matmul, AgreesWithDoubleOnRandomShapes) {
       return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
     };
     ExpectOracle({1 + below(90), 1 + below(90), 1 + below(90),
-                  below(2) ? DType::kFloat32 : DType::kBFloat16, below(2) != 0,
-                  below(2) != 0, below(2) != 0, below(2) != 0, below(9),
-                  below(17)});
+                  kAllTypes[below(3)], below(2) != 0, below(2) != 0,
+                  below(2) != 0, below(2) != 0, below(9), below(17)});
   }
 }
 
 TEST(Matmul, BitsDependNeitherOnThreadsNorOnAlignment) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     for (int transposes = 0; transposes < 4; ++transposes) {
+      // In fp16, which is but converted otherwise than bf16, half of them.
+      if (dtype == DType::kFloat16 && transposes % 2 != 0) continue;
       Case test{300, 500, 333, dtype, (transposes & 1) != 0,
                 (transposes & 2) != 0, true, true};
       SCOPED_TRACE(testing::Message() << test);
@@ -193,11 +195,19 @@ TEST(Matmul, BitsDependNeitherOnThreadsNorOnAlignment) {
   }
 }
 
-// Up to 256 deep the fp32 product is formed in one piece, as for bf16.
-TEST(Matmul, RoundsFloatResultToNearestEvenForBFloat16) {
-  for (int options = 0; options < 16; ++options) {
-    Case test{70, 450, 255, DType::kBFloat16, (options & 1) != 0,
-              (options & 2) != 0, (options & 4) != 0, (options & 8) != 0};
+// Up to 256 deep the fp32 product is formed in one piece, as for 16 bits.
+TEST(Matmul, RoundsFloatResultToNearestEvenForSixteenBits) {
+  for (int options = 0; options < 32; ++options) {
+    const DType dtype =
+        (options & 16) != 0 ? DType::kFloat16 : DType::kBFloat16;
+    Case test{70,
+              450,
+              255,
+              dtype,
+              (options & 1) != 0,
+              (options & 2) != 0,
+              (options & 4) != 0,
+              (options & 8) != 0};
     SCOPED_TRACE(testing::Message() << test);
     Product half(test, 3);
     test.dtype = DType::kFloat32;
@@ -208,28 +218,43 @@ TEST(Matmul, RoundsFloatResultToNearestEvenForBFloat16) {
     whole.bias.CopyFrom(half.bias);
     ASSERT_TRUE(half.Run(2).ok());
     ASSERT_TRUE(whole.Run(2).ok());
-    GuardedBuffer rounded(DType::kBFloat16, whole.c.size());
+    GuardedBuffer rounded(dtype, whole.c.size());
     rounded.CopyFrom(whole.c);
     EXPECT_TRUE(half.c.SameBits(rounded));
   }
 }
 
 TEST(Matmul, RoundsTiesToEven) {
-  // 1 + 2^-8 lies between 1 and 1 + 2^-7; 1 + 3 * 2^-8 between odd and even.
-  Product product({1, 2, 2, DType::kBFloat16}, 4);
-  product.a.Set(0, 1);
-  product.a.Set(1, 0x1p-8);
-  product.b.Set(0, 1);
-  product.b.Set(1, 1);
-  product.b.Set(2, 1);
-  product.b.Set(3, 3);
+  for (DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    // 1 + u lies between 1 and 1 + 2u; 1 + 3u between odd and even.
+    const double u = UnitRoundoff(dtype);
+    Product product({1, 2, 2, dtype}, 4);
+    product.a.Set(0, 1);
+    product.a.Set(1, u);
+    product.b.Set(0, 1);
+    product.b.Set(1, 1);
+    product.b.Set(2, 1);
+    product.b.Set(3, 3);
+    ASSERT_TRUE(product.Run(1).ok());
+    EXPECT_EQ(product.c[0], 1);
+    EXPECT_EQ(product.c[1], 1 + 4 * u);
+  }
+}
+
+TEST(Matmul, OverflowsToInfinityOnlyAtTheResult) {
+  // 65536 - 40 rounds to fp16's largest number, 65504; 65536 - 8 lies beyond
+  // 65520. Sums on the way may be larger, since they are formed in fp32.
+  Product product({1, 2, 3, DType::kFloat16}, 4);
+  const double a[] = {256, 256, 1}, b[] = {512, 512, -256, -256, -40, -8};
+  for (int i = 0; i < 3; ++i) product.a.Set(i, a[i]);
+  for (int i = 0; i < 6; ++i) product.b.Set(i, b[i]);
   ASSERT_TRUE(product.Run(1).ok());
-  EXPECT_EQ(product.c[0], 1);
-  EXPECT_EQ(product.c[1], 1 + 0x1p-6);
+  EXPECT_EQ(product.c[0], kLargestFloat16);
+  EXPECT_TRUE(std::isinf(product.c[1]));
 }
 
 TEST(Matmul, KeepsNaNs) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     Product product({3, 40, 5, dtype}, 5);
     product.a.Set(product.AtA(1, 2), std::nan(""));
     ASSERT_TRUE(product.Run(1).ok());
@@ -241,7 +266,7 @@ TEST(Matmul, KeepsNaNs) {
 }
 
 TEST(Matmul, OfDepthZeroIsBiasPlusWhatWasThere) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     for (bool accumulate : {false, true}) {
       ExpectOracle({3, 20, 0, dtype, false, false, true, accumulate});
       ExpectOracle({3, 20, 0, dtype, true, true, false, accumulate});

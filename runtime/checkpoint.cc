@@ -1,12 +1,13 @@
 #include "runtime/checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -34,14 +35,42 @@ CheckpointKind KindOf(OptimizerPart part) {
 std::string FormatMetadata(const CheckpointMetadata& metadata) {
   nlohmann::json json;
   json["format"] = kFormat;
-  json["step"] = metadata.state.step;
+  const TrainerState& trainer = metadata.state.trainer;
+  json["step"] = trainer.step;
   json["samples"] = metadata.state.samples;
   json["seed"] = metadata.state.seed;
-  json["loss_scale"] = metadata.state.loss_scale;
+  json["skipped_steps"] = trainer.skipped_steps;
+  if (const auto& scale = trainer.loss_scale; scale.has_value()) {
+    json["loss_scaler"] = {{"scale", scale->scale},
+                           {"good_steps", scale->good_steps},
+                           {"hysteresis_left", scale->hysteresis_left}};
+  }
   json["world_size"] = metadata.config.world_size();
   json["config"] = nlohmann::json::parse(ConfigToJson(metadata.config));
   return json.dump();
 }
+
+namespace {
+
+std::optional<LossScaleState> ReadLossScale(const nlohmann::json& json) {
+  const auto is_count = [&](const char* key) {
+    return json.contains(key) && json[key].is_number_integer() &&
+           json[key].get<int64_t>() >= 0;
+  };
+  if (!json.is_object() || !json.contains("scale") ||
+      !json["scale"].is_number() || !is_count("good_steps") ||
+      !is_count("hysteresis_left")) {
+    return std::nullopt;
+  }
+  const LossScaleState state = {
+      .scale = json["scale"].get<double>(),
+      .good_steps = json["good_steps"].get<int64_t>(),
+      .hysteresis_left = json["hysteresis_left"].get<int64_t>()};
+  if (!(state.scale > 0) || !std::isfinite(state.scale)) return std::nullopt;
+  return state;
+}
+
+}  // namespace
 
 absl::StatusOr<CheckpointMetadata> ReadMetadata(
     const CheckpointReader& reader) {
@@ -60,17 +89,27 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(
       return wrong(absl::StrCat("its metadata lacks \"", key, "\""));
     }
   }
-  if (!json.contains("loss_scale") || !json["loss_scale"].is_number() ||
-      !json.contains("config")) {
-    return wrong("its metadata is not whole");
-  }
+  if (!json.contains("config")) return wrong("its metadata is not whole");
   CheckpointMetadata metadata;
-  metadata.state = {.step = json["step"].get<int64_t>(),
+  metadata.state = {.trainer = {.step = json["step"].get<int64_t>()},
                     .samples = json["samples"].get<int64_t>(),
-                    .seed = json["seed"].get<int64_t>(),
-                    .loss_scale = json["loss_scale"].get<double>()};
-  if (metadata.state.step < 0 || metadata.state.samples < 0) {
-    return wrong("its step or samples are negative");
+                    .seed = json["seed"].get<int64_t>()};
+  TrainerState& trainer = metadata.state.trainer;
+  // Files from before fp16 could be trained lack it.
+  if (json.contains("skipped_steps")) {
+    if (!json["skipped_steps"].is_number_integer()) {
+      return wrong("its \"skipped_steps\" are no number");
+    }
+    trainer.skipped_steps = json["skipped_steps"].get<int64_t>();
+  }
+  if (trainer.step < 0 || metadata.state.samples < 0 ||
+      trainer.skipped_steps < 0 || trainer.skipped_steps > trainer.step) {
+    return wrong("its step or samples are out of range");
+  }
+  if (json.contains("loss_scaler")) {
+    const auto scale = ReadLossScale(json["loss_scaler"]);
+    if (!scale.has_value()) return wrong("its \"loss_scaler\" makes no sense");
+    trainer.loss_scale = *scale;
   }
   const int64_t world_size = json["world_size"].get<int64_t>();
   if (world_size < 1 || world_size > std::numeric_limits<int>::max()) {

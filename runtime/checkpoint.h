@@ -14,6 +14,7 @@
 #include "runtime/config/config.h"
 #include "runtime/io/checkpoint_reader.h"
 #include "runtime/model_state.h"
+#include "runtime/trainer_state.h"
 
 namespace castor {
 
@@ -21,10 +22,9 @@ namespace castor {
 // states. Random numbers come from counters, so the seed and the step are the
 // state of every generator; the position in the data is a number of samples.
 struct RunState {
-  int64_t step = 0;     // steps that are over
+  TrainerState trainer;
   int64_t samples = 0;  // of training data consumed
   int64_t seed = 0;
-  double loss_scale = 1;  // 1: none in use
 };
 
 struct CheckpointMetadata {

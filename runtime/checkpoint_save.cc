@@ -83,7 +83,7 @@ class SharedSave {
     CASTOR_RETURN_IF_ERROR(
         BroadcastText(ranks_, "checkpoint: id", 0, &identity_.save_id));
     CASTOR_RETURN_IF_ERROR(
-        Agree(WritePart(parameters, store, metadata.state.step)));
+        Agree(WritePart(parameters, store, metadata.state.trainer.step)));
     return Agree(Commit(FormatMetadata(metadata)));
   }
 
@@ -150,8 +150,9 @@ absl::Status SaveCheckpoint(const std::string& path,
                             const CheckpointMetadata& metadata,
                             Communicator* communicator) {
   if (!store.sharded()) {
-    return WriteShards(path, path, parameters, store, metadata.state.step,
-                       nullptr, FormatMetadata(metadata));
+    return WriteShards(path, path, parameters, store,
+                       metadata.state.trainer.step, nullptr,
+                       FormatMetadata(metadata));
   }
   CASTOR_CHECK(communicator != nullptr);
   return SharedSave(path, communicator).Run(parameters, store, metadata);

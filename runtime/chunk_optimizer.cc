@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,11 +42,13 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
   return optimizer;
 }
 
-void ChunkOptimizer::BeginStep(int64_t step, double lr, uint16_t tag_step) {
+void ChunkOptimizer::BeginStep(int64_t step, double lr, uint16_t tag_step,
+                               double loss_scale) {
   step_ = step;
   lr_ = lr;
+  loss_scale_ = loss_scale;
   tag_step_ = tag_step;
-  norm_pending_ = options_.gradient_clipping > 0;
+  norm_pending_ = needs_norm();
 }
 
 absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
@@ -117,7 +121,7 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
                        .moment = moment.value,
                        .chunk = chunk.value};
   std::vector<Range> ranges;
-  if (last && options_.gradient_clipping > 0) ranges = OwnRanges(chunk);
+  if (last && needs_norm()) ranges = OwnRanges(chunk);
   // Where ranks share chunks, a host-side home keeps its parameters.
   const bool restore =
       !last && !(sharded && store_->side(chunk) == Side::kHost);
@@ -142,18 +146,52 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
         }
         for (const Range& range : ranges) {
           const int64_t size = range.end - range.begin;
+          const int64_t label = range.parameter.value + 1;
           CASTOR_RETURN_IF_ERROR(
               accumulate
                   ? kernels::AddSquares(context, size, DType::kFloat32,
-                                        states.sum + range.begin, sum)
+                                        states.sum + range.begin, sum, label)
                   : kernels::AddSquares(context, size, dtype,
                                         payload + range.begin * SizeOf(dtype),
-                                        sum));
+                                        sum, label));
         }
         return absl::OkStatus();
       }));
   return sharded && restore ? store_->Share(chunk, tag, /*changed=*/false)
                             : absl::OkStatus();
+}
+
+absl::Status ChunkOptimizer::NotFinite(int64_t step, int64_t label) const {
+  const std::string where =
+      label > 0 ? absl::StrCat(" (\"", (*parameters_)[label - 1]->name, "\")")
+                : "";
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the gradient norm at step ", step, " is not finite", where,
+      ": lower the learning rate, or resume from the last checkpoint with "
+      "other settings"));
+}
+
+// An ExactSum is a row of integers, whose sums over ranks are exact too. Its
+// last is a label, of which all want the greatest.
+absl::Status ChunkOptimizer::AddNormOverRanks(int64_t tag) {
+  static_assert(sizeof(kernels::ExactSum) % sizeof(int64_t) == 0);
+  static_assert(offsetof(kernels::ExactSum, invalid_label) ==
+                sizeof(kernels::ExactSum) - sizeof(int64_t));
+  constexpr int64_t kLast = sizeof(kernels::ExactSum) / sizeof(int64_t) - 1;
+  auto* const words = reinterpret_cast<int64_t*>(&host_->sum);
+  device_->Wait(StreamId::kNetwork, device_->Now(StreamId::kHostCompute), tag);
+  CASTOR_ASSIGN_OR_RETURN(
+      Fence summed, ranks_->AllReduce("gradient norm", tag, ReduceOp::kSum,
+                                      absl::MakeSpan(words, kLast)));
+  if (options_.scaled) {
+    CASTOR_ASSIGN_OR_RETURN(
+        const Fence labelled,
+        ranks_->AllReduce("gradient overflow", tag, ReduceOp::kMax,
+                          absl::MakeSpan(words + kLast, 1)));
+    summed.Add(labelled);
+  }
+  device_->Wait(StreamId::kHostCompute, summed, tag);
+  return absl::OkStatus();
 }
 
 // The device's part of the sum comes to the host, the scale goes back; both are
@@ -186,37 +224,30 @@ absl::Status ChunkOptimizer::FinishNorm() {
       return absl::OkStatus();
     });
   }
-  if (ranks_ != nullptr) {
-    // An ExactSum is a row of integers, whose sums over ranks are exact too.
-    static_assert(sizeof(kernels::ExactSum) % sizeof(int64_t) == 0);
-    device_->Wait(StreamId::kNetwork, device_->Now(StreamId::kHostCompute),
-                  tag);
-    CASTOR_ASSIGN_OR_RETURN(
-        const Fence summed,
-        ranks_->AllReduce(
-            "gradient norm", tag, ReduceOp::kSum,
-            absl::MakeSpan(reinterpret_cast<int64_t*>(&host->sum),
-                           sizeof(kernels::ExactSum) / sizeof(int64_t))));
-    device_->Wait(StreamId::kHostCompute, summed, tag);
-  }
+  if (ranks_ != nullptr) CASTOR_RETURN_IF_ERROR(AddNormOverRanks(tag));
   const Fence scale_ready = device_->Enqueue(
       StreamId::kHostCompute, tag,
-      [host, limit = options_.gradient_clipping,
+      [this, host, loss_scale = loss_scale_,
        step = step_](const ExecContext&) -> absl::Status {
-        const double norm = std::sqrt(host->sum.Value());
+        const int64_t label = host->sum.invalid_label;
+        const double norm = std::sqrt(host->sum.Value()) / loss_scale;
         host->sum = kernels::ExactSum();
-        host->norm = norm;
+        host->outcome = {.norm = norm, .not_finite = {}};
         if (!std::isfinite(norm)) {
-          return absl::FailedPreconditionError(absl::StrCat(
-              "the gradient norm at step ", step,
-              " is not finite: lower the learning rate, or resume from the "
-              "last checkpoint with other settings"));
+          host->outcome.norm = std::numeric_limits<double>::infinity();
+          if (label > 0) host->outcome.not_finite = ParamId(label - 1);
+          // AdamUpdate takes this as: leave everything as it is.
+          host->gradient_scale = std::numeric_limits<float>::quiet_NaN();
+          return options_.scaled ? absl::OkStatus() : NotFinite(step, label);
         }
         // As torch.nn.utils.clip_grad_norm_.
-        const double scale = limit / (norm + 1e-6);
-        host->gradient_scale = scale < 1 ? static_cast<float>(scale) : 1.0f;
+        const double limit = options_.gradient_clipping;
+        const double clip = limit > 0 ? limit / (norm + 1e-6) : 1;
+        host->gradient_scale =
+            static_cast<float>(std::min(clip, 1.0) / loss_scale);
         return absl::OkStatus();
       });
+  outcome_ready_ = scale_ready;
   if (on_device) {
     Fence ready = arena_->WaitToWrite(scalars_);
     ready.Add(scale_ready);

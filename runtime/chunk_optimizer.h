@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,8 +34,21 @@ struct OptimizerOptions {
   bool decoupled = true;         // AdamW; false: Adam with L2 decay
   double gradient_clipping = 0;  // largest global norm; 0: none
   int64_t micro_batches = 1;  // that this rank has in a step
+  // Gradients are multiples of themselves (fp16), and a step with one that is
+  // not finite is skipped. Else such a one fails a step with clipping.
+  bool scaled = false;
   // Indexed by ParamId.
   std::vector<double> weight_decay;
+};
+
+// What became of a step's gradients.
+struct GradientOutcome {
+  // Before clipping, without the loss's scale; infinite if one is not finite, 0
+  // if nobody asked for it.
+  double norm = 0;
+  // Of the parameters whose gradients are not finite, the last one in the order
+  // of their construction: backward comes to it first.
+  std::optional<ParamId> not_finite;
 };
 
 class ChunkOptimizer {
@@ -49,8 +63,11 @@ class ChunkOptimizer {
       const std::vector<std::unique_ptr<Parameter>>* parameters,
       OptimizerOptions options, Communicator* ranks = nullptr);
 
-  // `step` counts from 1. `tag_step` goes into the work's tags.
-  void BeginStep(int64_t step, double lr, uint16_t tag_step);
+  // `step` is Adam's t, from 1: skipped steps do not count. `loss_scale` is
+  // what the step's gradients are multiples by. `tag_step` goes into the work's
+  // tags.
+  void BeginStep(int64_t step, double lr, uint16_t tag_step,
+                 double loss_scale = 1);
 
   // The chunk's gradients of a micro batch are complete, in its payload: on the
   // device for a chunk of the device's side, at home for one of the host's.
@@ -58,9 +75,11 @@ class ChunkOptimizer {
   // After all Reduces of the step.
   absl::Status Update(ChunkId chunk, Moment moment);
 
-  // The global norm of the last step whose clipping is over; 0 without
-  // clipping. Call after synchronising with the step.
-  double gradient_norm() const { return host_->norm; }
+  // When the outcome of the step that was issued last is known. Empty if it had
+  // no update, or nothing needs its norm.
+  const Fence& outcome_ready() const { return outcome_ready_; }
+  // Call after synchronising with that.
+  const GradientOutcome& outcome() const { return host_->outcome; }
 
  private:
   // Lives on the device, in the reserved block.
@@ -76,7 +95,7 @@ class ChunkOptimizer {
     kernels::ExactSum zero;
     float gradient_scale = 1;
     float no_scale = 1;
-    double norm = 0;
+    GradientOutcome outcome;
   };
 
   ChunkOptimizer() = default;
@@ -87,7 +106,12 @@ class ChunkOptimizer {
       kernels::ExactSum* sum, const float* gradient_scale,
       const ExecContext& context)>;
   absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
+  bool needs_norm() const {
+    return options_.gradient_clipping > 0 || options_.scaled;
+  }
   absl::Status FinishNorm();
+  absl::Status AddNormOverRanks(int64_t tag);
+  absl::Status NotFinite(int64_t step, int64_t label) const;
   // Of the own shard, in its elements.
   struct Range {
     ParamId parameter;
@@ -106,6 +130,8 @@ class ChunkOptimizer {
   std::unique_ptr<HostScalars> host_;
   int64_t step_ = 0;
   double lr_ = 0;
+  double loss_scale_ = 1;
+  Fence outcome_ready_;
   uint16_t tag_step_ = 0;
   bool norm_pending_ = false;
 };

@@ -27,6 +27,14 @@ struct Case {
   double clipping = 0;
   bool decoupled = true;
   int64_t chunk_bytes = 1024;
+  double loss_scale = 0;  // 0: not scaled
+};
+
+// Added to the gradients of the model's elements [begin, end).
+struct Poison {
+  float value = 0;
+  int64_t begin = 0;
+  int64_t end = 294;
 };
 
 class Rig {
@@ -61,6 +69,7 @@ class Rig {
     options.gradient_clipping = c.clipping;
     options.micro_batches = c.micro_batches;
     options.weight_decay = {0, 0.1, 0};
+    options.scaled = c.loss_scale > 0;
     optimizer_ = *ChunkOptimizer::Create(device_.get(), arena_.get(),
                                          store_.get(), &parameters_, options);
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
@@ -95,8 +104,9 @@ class Rig {
     return Random(100 * step + micro_batch, global);
   }
 
-  absl::Status Step(int step, float poison = 0) {
-    optimizer_->BeginStep(step, kLearningRate, static_cast<uint16_t>(step));
+  absl::Status Step(int step, Poison poison = {}) {
+    optimizer_->BeginStep(step, kLearningRate, static_cast<uint16_t>(step),
+                          case_.loss_scale > 0 ? case_.loss_scale : 1);
     for (int64_t m = 0; m < case_.micro_batches; ++m) {
       for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
         WriteGradients(ChunkId(i), step, m, poison);
@@ -141,7 +151,7 @@ class Rig {
     }
     return all;
   }
-  double norm() const { return optimizer_->gradient_norm(); }
+  double norm() const { return optimizer_->outcome().norm; }
   ChunkOptimizer& optimizer() { return *optimizer_; }
   ChunkStore& store() { return *store_; }
 
@@ -156,10 +166,15 @@ class Rig {
     }
   }
   void WriteGradients(ChunkId chunk, int step, int64_t micro_batch,
-                      float poison) {
+                      Poison poison) {
+    const float scale =
+        case_.loss_scale > 0 ? static_cast<float>(case_.loss_scale) : 1;
     auto write = [=, this](float* payload) {
       ForEach(chunk, [&](int64_t at, int64_t global) {
-        payload[at] = Gradient(step, micro_batch, global) + poison;
+        payload[at] = Gradient(step, micro_batch, global) * scale;
+        if (global >= poison.begin && global < poison.end) {
+          payload[at] += poison.value;
+        }
       });
       return absl::OkStatus();
     };
@@ -309,11 +324,79 @@ TEST(ChunkOptimizer, NormThatIsNotFiniteStopsTheStepAndNamesIt) {
     Rig rig({.sides = {side, side}, .clipping = 1});
     ASSERT_TRUE(rig.Step(1).ok());
     const absl::Status status =
-        rig.Step(2, std::numeric_limits<float>::infinity());
+        rig.Step(2, {.value = std::numeric_limits<float>::infinity(),
+                     .begin = 0,
+                     .end = 164});
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-    EXPECT_NE(status.message().find("at step 2 is not finite"),
+    EXPECT_NE(status.message().find("at step 2 is not finite (\"b\")"),
               std::string::npos)
         << status;
+  }
+}
+
+TEST(ChunkOptimizer, ALossScaleThatIsAPowerOfTwoChangesNoBit) {
+  for (Case c : Cases()) {
+    Rig plain(c);
+    c.loss_scale = 1024;
+    Rig scaled(c);
+    for (int step = 1; step <= kSteps; ++step) {
+      ASSERT_TRUE(plain.Step(step).ok());
+      ASSERT_TRUE(scaled.Step(step).ok());
+      if (c.clipping > 0) {
+        EXPECT_EQ(scaled.norm(), plain.norm());
+      }
+      EXPECT_GT(scaled.norm(), 0);
+    }
+    for (OptimizerPart part :
+         {OptimizerPart::kMaster, OptimizerPart::kM, OptimizerPart::kV}) {
+      EXPECT_EQ(scaled.Values(part), plain.Values(part));
+    }
+    EXPECT_EQ(scaled.Payload(), plain.Payload());
+  }
+}
+
+TEST(ChunkOptimizer, AStepWithAnOverflowChangesNothingAndNamesIt) {
+  const Side kH = Side::kHost, kD = Side::kDevice;
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const std::vector<Side>& sides :
+       {std::vector<Side>{kH, kH}, {kD, kD}, {kH, kD}, {kD, kH}}) {
+    for (Case c : Cases()) {
+      c.sides = sides;
+      c.loss_scale = 8;
+      Rig rig(c);
+      ASSERT_TRUE(rig.Step(1).ok());
+      EXPECT_FALSE(rig.optimizer().outcome().not_finite.has_value());
+      const auto master = rig.Values(OptimizerPart::kMaster);
+      const auto m = rig.Values(OptimizerPart::kM);
+      const auto v = rig.Values(OptimizerPart::kV);
+      const auto payload = rig.Payload();
+      const struct {
+        Poison poison;
+        int64_t parameter;
+      } kPoisons[] = {{{inf, 0, 1}, 0},
+                      {{-inf, 30, 101}, 1},
+                      {{std::nanf(""), 163, 165}, 2},
+                      {{inf, 0, 294}, 2}};
+      for (const auto& [poison, parameter] : kPoisons) {
+        ASSERT_TRUE(rig.Step(2, poison).ok());
+        EXPECT_EQ(rig.optimizer().outcome().not_finite, ParamId(parameter));
+        EXPECT_EQ(rig.norm(), std::numeric_limits<double>::infinity());
+        EXPECT_EQ(rig.Values(OptimizerPart::kMaster), master);
+        EXPECT_EQ(rig.Values(OptimizerPart::kM), m);
+        EXPECT_EQ(rig.Values(OptimizerPart::kV), v);
+        EXPECT_EQ(rig.Payload(), payload);
+      }
+      // And leaves no trace in the next step.
+      ASSERT_TRUE(rig.Step(2).ok());
+      EXPECT_FALSE(rig.optimizer().outcome().not_finite.has_value());
+      Rig undisturbed(c);
+      ASSERT_TRUE(undisturbed.Step(1).ok());
+      ASSERT_TRUE(undisturbed.Step(2).ok());
+      EXPECT_EQ(rig.norm(), undisturbed.norm());
+      EXPECT_EQ(rig.Values(OptimizerPart::kMaster),
+                undisturbed.Values(OptimizerPart::kMaster));
+      EXPECT_EQ(rig.Payload(), undisturbed.Payload());
+    }
   }
 }
 

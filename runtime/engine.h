@@ -203,10 +203,12 @@ class Engine {
   void set_gpu_kernels(const kernels::GpuKernels* gpu) { gpu_kernels_ = gpu; }
   // Ranks that share a step; each of them runs as many micro batches.
   void set_world_size(int world_size) { world_size_ = world_size; }
-  // d(objective)/d(loss of this micro batch) = 1 / micro batches of the step,
-  // on all ranks.
+  // What all gradients are multiplied by (fp16; see loss_scaler.h).
+  void set_loss_scale(double scale) { loss_scale_ = static_cast<float>(scale); }
+  // d(objective)/d(loss of this micro batch) = loss scale / micro batches of
+  // the step, on all ranks.
   float loss_gradient() const {
-    return 1.0f / static_cast<float>(micro_batches_ * world_size_);
+    return loss_scale_ / static_cast<float>(micro_batches_ * world_size_);
   }
 
   // Random stream of the dropout at `site` in this micro batch.
@@ -268,6 +270,7 @@ class Engine {
 
   int64_t micro_batch_ = 0;
   int64_t micro_batches_ = 1;
+  float loss_scale_ = 1;
   const kernels::GpuKernels* gpu_kernels_ = nullptr;
   int world_size_ = 1;
   int64_t global_micro_batch_ = 0;

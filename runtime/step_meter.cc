@@ -11,6 +11,15 @@ void StepMeter::Issued(uint16_t tag_step, StepReport report) {
   ++issued_;
 }
 
+void StepMeter::Skipped(uint16_t tag_step, std::string overflow,
+                        double next_loss_scale) {
+  const auto tag = by_tag_.find(tag_step);
+  if (tag == by_tag_.end()) return;
+  StepReport& report = open_[tag->second].report;
+  report.overflow = std::move(overflow);
+  report.next_loss_scale = next_loss_scale;
+}
+
 void StepMeter::Collect() {
   const std::vector<TimelineEvent> events = timeline_->Take();
   for (const TimelineEvent& event : events) exposure_.Add(event);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "memory/plan/plan.h"
@@ -26,6 +27,11 @@ struct StepReport {
   int64_t d2h_bytes = 0;
   int64_t device_peak_bytes = 0;
   bool warmup = false;
+  double loss_scale = 1;       // of its gradients (fp16)
+  double next_loss_scale = 1;  // less after an overflow
+  // A parameter whose gradient was not finite, for which the step was skipped
+  // (GradientOutcome); empty if it was not.
+  std::string overflow = {};
   int64_t network_bytes = 0;  // received from other ranks, of chunks
   // Payloads of all of the step's collectives, to and from other ranks.
   int64_t network_sent_bytes = 0;
@@ -48,6 +54,8 @@ class StepMeter {
 
   // A training step whose work has `tag_step` was issued.
   void Issued(uint16_t tag_step, StepReport report);
+  // That step turned out to be skipped. Call before it is finalised.
+  void Skipped(uint16_t tag_step, std::string overflow, double next_loss_scale);
   // All steps issued before `tag_step` are over.
   void FinaliseBefore(uint16_t tag_step);
   void FinaliseAll();

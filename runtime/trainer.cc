@@ -83,8 +83,7 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
         made->trace,
         DryRun(*engine_, *model_, shape, &layout_, accumulate(), roofline()));
     engine_->SetBackend(backend_.get());
-    made->trace.global_norm =
-        shape.training && options_.optimizer.gradient_clipping > 0;
+    made->trace.global_norm = shape.training && needs_norm();
     program = std::move(made);
   }
   return program.get();
@@ -144,11 +143,50 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Initialize(ParameterSource& source, int64_t step) {
+absl::Status Trainer::Initialize(ParameterSource& source,
+                                 const TrainerState& state) {
   const absl::Status filled =
       FillChunks(engine_->parameters(), *store_, source);
   if (!filled.ok()) return Failed(filled);
-  step_ = step;
+  state_ = state;
+  if (scaler_.has_value() && state.loss_scale.has_value()) {
+    scaler_->Restore(*state.loss_scale);
+  }
+  state_.loss_scale.reset();
+  if (scaler_.has_value()) state_.loss_scale = scaler_->state();
+  return absl::OkStatus();
+}
+
+// The next step's gradients are scaled by what this step's outcome says, so the
+// host waits for it; its updates may still run then.
+absl::Status Trainer::SettleLossScale() {
+  if (!std::exchange(outcome_pending_, false)) return absl::OkStatus();
+  const absl::Status arrival =
+      device_->Synchronize(optimizer_->outcome_ready());
+  if (!arrival.ok()) {
+    failure_.Update(Failed(arrival));
+    return failure_;
+  }
+  const std::optional<ParamId> not_finite = optimizer_->outcome().not_finite;
+  const bool overflow = not_finite.has_value();
+  const double scale = scaler_->scale();
+  const bool can_go_on = scaler_->Update(overflow);
+  state_.loss_scale = scaler_->state();
+  const absl::Status loss_failure = std::exchange(loss_failure_, {});
+  if (!overflow) {
+    failure_.Update(loss_failure);
+    return failure_;
+  }
+  ++state_.skipped_steps;
+  const std::string& name = engine_->parameters()[not_finite->value]->name;
+  meter_.Skipped(tag_step_, name, scaler_->scale());
+  if (!can_go_on) {
+    out_of_scale_ = absl::OutOfRangeError(absl::StrCat(
+        "step ", state_.step, " overflows at a loss scale of ", scale,
+        ", the smallest allowed (fp16.min_loss_scale): the gradient of \"",
+        name, "\" is not finite", loss_failure.ok() ? "" : ", nor is the loss",
+        "; lower the learning rate, or train in bf16"));
+  }
   return absl::OkStatus();
 }
 
@@ -156,7 +194,7 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
     Program& program, const StepShape& shape, const NextMicroBatch& next) {
   tag_step_ = NextTag();
   if (observer_ != nullptr) {
-    observer_->OnStep({.step = shape.training ? step_ + 1 : 0,
+    observer_->OnStep({.step = shape.training ? state_.step + 1 : 0,
                        .tag = tag_step_,
                        .warmup = program.warmup,
                        .plan = program.plan,
@@ -169,6 +207,7 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
   std::vector<float> losses(row * world_size);
   float* const own = losses.data() + rank * row;
   Fence arrived;
+  if (exchange_ != nullptr) exchange_->BeginStep(&program.trace);
   absl::Status status =
       backend_->BeginStep(&program.trace, program.plan, tag_step_);
   h2d_at_begin_ = store_->h2d_bytes();
@@ -178,7 +217,7 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
     status = [&]() -> absl::Status {
       CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, next());
       const int64_t in_run =
-          (step_ * shape.micro_batches + i) * world_size + rank;
+          (state_.step * shape.micro_batches + i) * world_size + rank;
       CASTOR_ASSIGN_OR_RETURN(
           const Tensor loss,
           RunMicroBatch(*engine_, *model_, shape, i, in_run, std::move(batch)));
@@ -229,6 +268,8 @@ absl::StatusOr<std::vector<float>> Trainer::RunStep(
 absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                                      const NextMicroBatch& next) {
   CASTOR_RETURN_IF_ERROR(failure_);
+  CASTOR_RETURN_IF_ERROR(SettleLossScale());
+  CASTOR_RETURN_IF_ERROR(out_of_scale_);
   StepShape shape = options_.shape;
   shape.batch = batch;
   shape.length = length;
@@ -248,30 +289,40 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   }
   program->warmup = warmup;
 
-  const double lr = options_.learning_rate(step_ + 1);
-  optimizer_->BeginStep(step_ + 1, lr, NextTag());
+  const int64_t update = state_.step - state_.skipped_steps + 1;
+  const double lr = options_.learning_rate(update);
+  const double scale = scaler_.has_value() ? scaler_->scale() : 1;
+  engine_->set_loss_scale(scale);
+  optimizer_->BeginStep(update, lr, NextTag(), scale);
   CASTOR_ASSIGN_OR_RETURN(const std::vector<float> losses,
                           RunStep(*program, shape, next));
   double sum = 0;
   for (float loss : losses) sum += loss;
   const double loss = sum / static_cast<double>(losses.size());
   if (!std::isfinite(loss)) {
-    failure_.Update(absl::FailedPreconditionError(absl::StrCat(
-        "the loss at step ", step_ + 1,
+    const absl::Status why = absl::FailedPreconditionError(absl::StrCat(
+        "the loss at step ", state_.step + 1,
         " is not finite: lower the learning "
-        "rate, or resume from the last checkpoint with other settings")));
-    return failure_;
+        "rate, or resume from the last checkpoint with other settings"));
+    if (!scaler_.has_value()) {
+      failure_.Update(why);
+      return failure_;
+    }
+    loss_failure_ = why;
   }
-  ++step_;
+  outcome_pending_ = scaler_.has_value();
+  ++state_.step;
   ++program->steps;
   meter_.Issued(tag_step_,
-                {.step = step_,
+                {.step = state_.step,
                  .loss = loss,
                  .learning_rate = lr,
                  .h2d_bytes = store_->h2d_bytes() - h2d_at_begin_,
                  .d2h_bytes = store_->d2h_bytes() - d2h_at_begin_,
                  .device_peak_bytes = arena_->stats().peak_bytes,
                  .warmup = warmup,
+                 .loss_scale = scale,
+                 .next_loss_scale = scale,
                  .network_bytes = store_->network_bytes() - network_at_begin_});
   if (warmup) {
     CASTOR_RETURN_IF_ERROR(Drain());
@@ -322,6 +373,7 @@ bool Trainer::stopping() const {
 absl::Status Trainer::Drain() {
   const absl::Status over = device_->Synchronize(device_->NowAll());
   if (failure_.ok() && !over.ok()) failure_ = Failed(over);
+  if (failure_.ok()) SettleLossScale().IgnoreError();  // it is in failure_
   meter_.FinaliseAll();
   idle_ = true;
   return failure_;

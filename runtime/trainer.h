@@ -41,11 +41,13 @@
 #include "runtime/chunk_optimizer.h"
 #include "runtime/device_backend.h"
 #include "runtime/dry_backend.h"
+#include "runtime/loss_scaler.h"
 #include "runtime/micro_batch.h"
 #include "runtime/model_state.h"
 #include "runtime/run_observer.h"
 #include "runtime/step_meter.h"
 #include "runtime/timeline.h"
+#include "runtime/trainer_state.h"
 
 namespace castor {
 
@@ -72,7 +74,9 @@ struct TrainerOptions {
   std::function<double(const Parameter&)> weight_decay = [](const Parameter&) {
     return 0.0;
   };
-  // Of step 1, 2, ...
+  // Used if the engine computes in fp16.
+  LossScaleOptions loss_scale;
+  // Of step 1, 2, ..., of which skipped ones do not count.
   std::function<double(int64_t step)> learning_rate = [](int64_t) {
     return 1e-3;
   };
@@ -118,12 +122,17 @@ class Trainer {
       std::optional<RefusedRun>* refused = nullptr);
   ~Trainer();
 
-  // Gives the parameters their values, once, before the first step. `step`
-  // steps are over already (a resumed run).
-  absl::Status Initialize(ParameterSource& source, int64_t step = 0);
+  // Gives the parameters their values, once, before the first step. `state`: of
+  // the run that is resumed.
+  absl::Status Initialize(ParameterSource& source,
+                          const TrainerState& state = {});
 
   // One step over the micro batches that `next` gives, one after another.
   // Returns their mean loss. FailedPrecondition if it is not finite.
+  //
+  // In fp16 a step with an overflow changes nothing; its StepReport says so. A
+  // loss that is not finite is one, too. OutOfRange: the step before had one at
+  // the smallest scale (out_of_scale); nothing has happened then.
   //
   // On rank r of N `next` gives this rank's share: of the micro batches of the
   // run, counted from 0 over all steps, those whose index is r modulo N, in
@@ -148,7 +157,12 @@ class Trainer {
   // nor saved.
   absl::Status Drain();
 
-  int64_t step() const { return step_; }
+  int64_t step() const { return state_.step; }
+  // As Initialize takes it. Call Drain first.
+  const TrainerState& state() const { return state_; }
+  // Why the loss's scale cannot sink any more, if that is so: no later step
+  // will run, what is there may be saved. The same on all ranks.
+  const absl::Status& out_of_scale() const { return out_of_scale_; }
   // Whether to end here: TrainerOptions::stop was set, with several ranks on
   // any of them and by the time when the latest step's losses were queued. The
   // same answer on all ranks.
@@ -162,7 +176,8 @@ class Trainer {
   HostMemoryStats host_stats() const { return host_->stats(); }
   // Why host memory is not pinned, where it is not; else empty.
   const std::string& pinned_note() const { return host_->pinned_note(); }
-  double gradient_norm() const { return optimizer_->gradient_norm(); }
+  // Of the latest step, once it is over; 0 without clipping and loss scale.
+  double gradient_norm() const { return optimizer_->outcome().norm; }
   // The clock of the events' times.
   int64_t NowNs() const { return device_->NowNs(); }
   // The plan in use for training and the trace it was made from.
@@ -218,6 +233,12 @@ class Trainer {
   bool accumulate() const {
     return options_.shape.micro_batches * options_.ranks.world_size > 1;
   }
+  // Whether updates wait for all gradients' norm.
+  bool needs_norm() const {
+    return options_.optimizer.gradient_clipping > 0 || scaler_.has_value();
+  }
+  // Learns whether the step that was issued last overflowed.
+  absl::Status SettleLossScale();
   absl::Status JoinRanks(const StepTrace& training);
   // All ranks' durations and speeds become the same, so that their plans do:
   // those of the slowest.
@@ -271,7 +292,12 @@ class Trainer {
   std::unique_ptr<DeviceBackend> backend_;
   StepMeter meter_;
   std::map<StepShape, std::unique_ptr<Program>> programs_;
-  int64_t step_ = 0;
+  TrainerState state_;
+  std::optional<LossScaler> scaler_;  // fp16
+  bool outcome_pending_ = false;      // of the step that was issued last
+  // The failure of that step's loss, unless it was skipped.
+  absl::Status loss_failure_;
+  absl::Status out_of_scale_;
   bool stop_agreed_ = false;
   uint16_t tag_step_ = 0;
   absl::Status failure_;  // the first of a step

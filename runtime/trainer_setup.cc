@@ -126,7 +126,10 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
     bus_.h2d_bytes_per_s = bus_.d2h_bytes_per_s = options_.bus_bytes_per_s;
   }
   engine_->set_checkpoint_activations(options_.checkpoint_activations);
-  engine_->set_update_at_once(options_.optimizer.gradient_clipping == 0);
+  if (engine_->dtype() == DType::kFloat16) {
+    scaler_.emplace(options_.loss_scale);
+  }
+  engine_->set_update_at_once(!needs_norm());
   engine_->set_world_size(options_.ranks.world_size);
   CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
                                 accumulate(), roofline())
@@ -251,6 +254,7 @@ absl::Status Trainer::OpenDevice() {
                          accumulate(), training->plan->side, exchange_.get()));
   OptimizerOptions optimizer = options_.optimizer;
   optimizer.micro_batches = options_.shape.micro_batches;
+  optimizer.scaled = scaler_.has_value();
   for (const auto& parameter : engine_->parameters()) {
     optimizer.weight_decay.push_back(options_.weight_decay(*parameter));
   }
@@ -274,11 +278,14 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
   const MemoryOptions& memory = options_.memory;
   CASTOR_ASSIGN_OR_RETURN(communicator_, ranks.join(device_.get()));
   communicator_->SetObserver(&timeline_);
+  const LossScaleOptions& scale = options_.loss_scale;
   const std::string asked = absl::StrCat(
       training.signature, PolicyName(memory.policy), memory.device_bytes, ",",
       memory.host_bytes, ",", memory.gpu_margin_mem_ratio, memory.prefetch,
       memory.warmup_steps, ",", options_.eval_batch, ",",
-      options_.optimizer.gradient_clipping, ",", engine_->seed());
+      options_.optimizer.gradient_clipping, ",", engine_->seed(), ",",
+      DTypeName(engine_->dtype()), scale.dynamic, scale.initial, ",",
+      scale.window, ",", scale.hysteresis, ",", scale.minimum);
   const std::string start =
       absl::StrCat("start of ", training.signature, ", settings ",
                    absl::Hex(HashName(asked.data(), asked.size())));

@@ -143,7 +143,8 @@ TrainingCase RandomModel(uint64_t seed) {
   model.initializer_range = 0.2;
   model.frozen = RandomFrozen(model, random);
 
-  c.dtype = random.Chance(0.5) ? DType::kFloat32 : DType::kBFloat16;
+  c.dtype = random.Pick({DType::kFloat32, DType::kFloat32, DType::kBFloat16,
+                         DType::kBFloat16, DType::kFloat16});
   c.seed = MixKey(seed, 1);
   c.steps = random.Uniform(2, 4);
   TrainerOptions& options = c.options;
@@ -171,6 +172,12 @@ TrainingCase RandomModel(uint64_t seed) {
         MatchesPattern("*ln_*", parameter.name);
     return exempt && !all_decay ? 0.0 : decay;
   };
+  // From scales at which nothing overflows to those at which each step does.
+  options.loss_scale = {.dynamic = random.Chance(0.8),
+                        .initial = random.Pick({0x1p4, 0x1p12, 0x1p16, 0x1p20}),
+                        .window = random.Pick<int64_t>({1, 2, 1000}),
+                        .hysteresis = random.Uniform(1, 2),
+                        .minimum = 0x1p-20};
   const double lr = random.Pick({1e-3, 1e-2});
   options.learning_rate = [=](int64_t step) {
     return lr / std::sqrt(static_cast<double>(step));
@@ -282,6 +289,14 @@ std::string Describe(const TrainingCase& c) {
                       o.optimizer.beta2, o.optimizer.gradient_clipping,
                       o.weight_decay(weight), o.weight_decay(bias),
                       o.learning_rate(1), o.learning_rate(2)));
+  if (c.dtype == DType::kFloat16) {
+    const LossScaleOptions& scale = o.loss_scale;
+    absl::StrAppend(&text,
+                    absl::StrFormat("loss scale: %g, dynamic %d, window %d, "
+                                    "hysteresis %d, minimum %g\n",
+                                    scale.initial, scale.dynamic, scale.window,
+                                    scale.hysteresis, scale.minimum));
+  }
   absl::StrAppend(
       &text,
       absl::StrFormat(

@@ -41,6 +41,7 @@ Config ConfigOf(const TrainingCase& c) {
       c.options.shape.batch * c.options.shape.micro_batches;
   config.data.sequence_length = c.options.shape.length;
   config.bf16.enabled = c.dtype == DType::kBFloat16;
+  config.fp16.enabled = c.dtype == DType::kFloat16;
   config.device.threads = c.options.threads;
   return config;
 }
@@ -52,23 +53,30 @@ absl::Status Save(const std::string& path, const TrainingCase& c,
   const int64_t samples =
       trainer.step() * c.options.shape.batch * c.options.shape.micro_batches;
   return SaveCheckpoint(path, trainer.parameters(), trainer.store(),
-                        {.state = {.step = trainer.step(),
+                        {.state = {.trainer = trainer.state(),
                                    .samples = samples,
                                    .seed = static_cast<int64_t>(c.seed >> 1)},
                          .config = ConfigOf(c)},
                         trainer.communicator());
 }
 
+absl::StatusOr<CheckpointMetadata> MetadataOf(const std::string& path) {
+  auto reader = CheckpointReader::Open(path);
+  if (!reader.ok()) return reader.status();
+  return ReadMetadata(**reader);
+}
+
 // The case, going on after what the file holds.
 TrainingCase ResumedFrom(const std::string& path, int64_t step,
                          TrainingCase c) {
-  c.first_step = step;
+  const auto metadata = MetadataOf(path);
+  EXPECT_TRUE(metadata.ok()) << metadata.status();
+  if (metadata.ok()) c.start = metadata->state.trainer;
+  EXPECT_EQ(c.start.step, step);
   c.source = [path](const Parameters& parameters)
       -> absl::StatusOr<std::unique_ptr<ParameterSource>> {
     auto reader = CheckpointReader::Open(path);
     if (!reader.ok()) return reader.status();
-    auto metadata = ReadMetadata(**reader);
-    if (!metadata.ok()) return metadata.status();
     return CheckpointSource::Create(*std::move(reader), parameters);
   };
   return c;
@@ -127,6 +135,7 @@ TEST(Checkpoint, ResumesToTheSameBitsUnderAnyPlacement) {
     EXPECT_EQ(result->state_sha256, undisturbed->state_sha256)
         << "seed " << seed << ", saved after step " << saved_after << "\n"
         << Describe(saving) << Describe(resumed);
+    EXPECT_EQ(result->state, undisturbed->state) << Describe(resumed);
     EXPECT_EQ(result->losses,
               std::vector<double>(undisturbed->losses.begin() + saved_after,
                                   undisturbed->losses.end()));
@@ -141,11 +150,10 @@ TEST(Checkpoint, TellsWhereTheRunWas) {
   auto result = RunTraining(
       c, [&](Trainer& trainer) { return Save(path, c, trainer); });
   ASSERT_TRUE(result.ok()) << result.status();
-  auto reader = CheckpointReader::Open(path);
-  ASSERT_TRUE(reader.ok()) << reader.status();
-  auto metadata = ReadMetadata(**reader);
+  const auto metadata = MetadataOf(path);
   ASSERT_TRUE(metadata.ok()) << metadata.status();
-  EXPECT_EQ(metadata->state.step, 2);
+  EXPECT_EQ(metadata->state.trainer, result->state);
+  EXPECT_EQ(metadata->state.trainer.step, 2);
   EXPECT_EQ(metadata->state.samples,
             2 * c.options.shape.batch * c.options.shape.micro_batches);
   EXPECT_EQ(metadata->state.seed, static_cast<int64_t>(c.seed >> 1));

@@ -81,6 +81,9 @@ absl::Status CheckSameResults(const TrainingResult& reference,
   if (result.gradient_norm != reference.gradient_norm) {
     return absl::InternalError("gradient norms differ");
   }
+  if (!(result.state == reference.state)) {
+    return absl::InternalError("steps skipped or loss scales differ");
+  }
   if (evaluated && result.evaluation_loss != reference.evaluation_loss) {
     return absl::InternalError(
         absl::StrCat("evaluation loss ", result.evaluation_loss, " is not ",

@@ -60,7 +60,7 @@ TrainingCase Small(int world_size) {
 
 CheckpointMetadata MetadataOf(const TrainingCase& c, const Trainer& trainer) {
   CheckpointMetadata metadata;
-  metadata.state.step = trainer.step();
+  metadata.state.trainer = trainer.state();
   metadata.config.model = c.model;
   metadata.config.data.train = "text.txt";
   metadata.config.steps = c.steps;
@@ -130,7 +130,7 @@ class SharedCheckpoint : public ::testing::Test {
     auto reader = CheckpointReader::Open(Path(CheckpointName(1)));
     ASSERT_TRUE(reader.ok()) << reader.status();
     EXPECT_TRUE((*reader)->VerifyAll().ok());
-    EXPECT_EQ(ReadMetadata(**reader)->state.step, 1);
+    EXPECT_EQ(ReadMetadata(**reader)->state.trainer.step, 1);
   }
 
   TemporaryDirectory dir_;
@@ -186,7 +186,7 @@ TEST_F(SharedCheckpoint, TakesThePlaceOfTheFormerOneAtOnce) {
   EXPECT_THAT(Names(), ElementsAre(CheckpointName(1)));
   auto reader = CheckpointReader::Open(Path(CheckpointName(1)));
   ASSERT_TRUE(reader.ok()) << reader.status();
-  EXPECT_EQ(ReadMetadata(**reader)->state.step, 2);
+  EXPECT_EQ(ReadMetadata(**reader)->state.trainer.step, 2);
 }
 
 // Each rank's shards are in its own part: with another one's data damaged it

@@ -61,12 +61,12 @@ absl::StatusOr<TrainingResult> RunRank(
   if (c.watched) trainer.SetObserver(&accountant);
   if (c.source) {
     CASTOR_ASSIGN_OR_RETURN(const auto source, c.source(engine.parameters()));
-    CASTOR_RETURN_IF_ERROR(trainer.Initialize(*source, c.first_step));
+    CASTOR_RETURN_IF_ERROR(trainer.Initialize(*source, c.start));
   } else {
     InitialValues source(c.seed);
     CASTOR_RETURN_IF_ERROR(trainer.Initialize(source));
   }
-  int64_t next_index = c.first_step * options.shape.micro_batches + ranks.rank;
+  int64_t next_index = c.start.step * options.shape.micro_batches + ranks.rank;
   StepShape shape = options.shape;
   auto next = [&]() -> absl::StatusOr<MicroBatch> {
     const int64_t index = next_index;
@@ -74,7 +74,7 @@ absl::StatusOr<TrainingResult> RunRank(
     return c.data ? c.data(index)
                   : RandomMicroBatch(c.seed, index, shape, c.model.vocab_size);
   };
-  for (int64_t step = c.first_step + 1; step <= c.steps; ++step) {
+  for (int64_t step = c.start.step + 1; step <= c.steps; ++step) {
     const bool other = c.other_batch > 0 && step % 2 == 0;
     shape.batch = other ? c.other_batch : options.shape.batch;
     shape.length = other ? c.other_length : options.shape.length;
@@ -114,6 +114,7 @@ absl::StatusOr<TrainingResult> RunRank(
         return absl::OkStatus();
       }));
   result.gradient_norm = trainer.gradient_norm();
+  result.state = trainer.state();
   result.reports = trainer.TakeReports();
   result.admission = trainer.admission();
   result.device_peak_bytes = trainer.arena_stats().peak_bytes;
@@ -171,10 +172,14 @@ absl::Status HashState(std::vector<StatePiece> pieces, TrainingResult* result) {
 absl::Status CheckAgreement(const TrainingResult& a, const TrainingResult& b) {
   if (a.refusal.has_value() != b.refusal.has_value() ||
       a.refusal_message != b.refusal_message || a.losses != b.losses ||
-      a.gradient_norm != b.gradient_norm ||
+      a.gradient_norm != b.gradient_norm || !(a.state == b.state) ||
+      !std::equal(a.reports.begin(), a.reports.end(), b.reports.begin(),
+                  b.reports.end(),
+                  [](const StepReport& x, const StepReport& y) {
+                    return x.overflow == y.overflow;
+                  }) ||
       a.evaluation_loss != b.evaluation_loss ||
-      a.parameters_sha256 != b.parameters_sha256 ||
-      a.reports.size() != b.reports.size()) {
+      a.parameters_sha256 != b.parameters_sha256) {
     return absl::InternalError("ranks have different results");
   }
   return absl::OkStatus();

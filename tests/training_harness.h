@@ -21,8 +21,8 @@ struct TrainingCase {
   uint64_t seed = 1;
   TrainerOptions options;
   int64_t steps = 3;
-  // A resumed run: so many of the steps are over; `source` has their outcome.
-  int64_t first_step = 0;
+  // A resumed run's: `source` has the outcome of the steps that are over.
+  TrainerState start = {};
   // Every second step has this shape instead, [batch, length] a micro batch; 0:
   // all have that of the options. No larger than that, so that both fit.
   int64_t other_batch = 0;
@@ -56,7 +56,8 @@ struct TrainingResult {
   std::string parameters_sha256;
   std::string state_sha256;  // parameters and optimizer states
   std::vector<double> losses;
-  double gradient_norm = 0;  // of the last step, 0 without clipping
+  double gradient_norm = 0;  // Trainer::gradient_norm, at the end
+  TrainerState state;
   double evaluation_loss = 0;
   std::vector<StepReport> reports;
   AdmissionReport admission;

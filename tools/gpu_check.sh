@@ -12,7 +12,7 @@ Runs on a machine with a GPU:
   1. what the machine is (castor info), with the bus measured;
   2. every GPU test;
   3. training on the GPU: the same bits under three policies and two budgets,
-     and a second run;
+     and in a second run; in fp16, with steps that overflow, under two;
   4. benchmarks (not with --quick);
   5. with --sanitizer, the tests under compute-sanitizer (half an hour or more);
 and prints each result as it comes, and at the end a table of what passed,
@@ -160,6 +160,14 @@ if [[ -f "${bin}/gpu_check.json" ]]; then
     train_auto_128mib
   check train_again train train_again --set memory.placement_policy=cuda
   check train_again_has_the_same_bits same train_all_resident train_again
+  # From a scale at which the first steps overflow.
+  fp16=(--set 'bf16={}' --set 'fp16={"enabled": true,
+    "initial_scale_power": 30, "hysteresis": 1}')
+  check train_fp16 train train_fp16 "${fp16[@]}" \
+    --set memory.placement_policy=cuda
+  check train_fp16_128mib train train_fp16_128mib "${fp16[@]}" \
+    --set memory.device_memory=128MiB
+  check train_fp16_128mib_has_the_same_bits same train_fp16 train_fp16_128mib
   gpus="$(grep -c '^cuda device [0-9]' "${log}/info.log")"
   if [[ "${gpus}" -ge 2 ]]; then
     ranks=2

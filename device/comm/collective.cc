@@ -35,6 +35,8 @@ absl::string_view TypeName(ElementType type) {
       return " of fp32";
     case ElementType::kBFloat16:
       return " of bf16";
+    case ElementType::kFloat16:
+      return " of fp16";
   }
   return " of an unknown type";
 }

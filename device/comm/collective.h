@@ -26,7 +26,13 @@ enum class CollectiveKind : uint8_t {
   kLeave,  // a communicator's end
 };
 
-enum class ElementType : uint8_t { kBytes, kInt64, kFloat32, kBFloat16 };
+enum class ElementType : uint8_t {
+  kBytes,
+  kInt64,
+  kFloat32,
+  kBFloat16,
+  kFloat16,
+};
 
 enum class ReduceOp : uint8_t { kNone, kSum, kMin, kMax };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "device/comm/ordered_sum.h"
 
@@ -23,6 +24,18 @@ absl::Status CheckBuffer(absl::string_view key, absl::string_view name,
                      bytes, " bytes are wanted"));
   }
   return absl::OkStatus();
+}
+
+ElementType TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return ElementType::kFloat32;
+    case DType::kBFloat16:
+      return ElementType::kBFloat16;
+    case DType::kFloat16:
+      return ElementType::kFloat16;
+  }
+  CASTOR_CHECK(false);
 }
 
 }  // namespace
@@ -118,19 +131,17 @@ absl::StatusOr<Fence> Communicator::ReduceScatter(
   CASTOR_RETURN_IF_ERROR(
       CheckBuffer(key, "the scratch", parts, (world_size_ - 1) * bytes));
   CASTOR_RETURN_IF_ERROR(CheckBuffer(key, "the sum", sum, bytes));
-  CASTOR_ASSIGN_OR_RETURN(
-      const Fence here,
-      Queue({.id = {.kind = CollectiveKind::kReduceScatter,
-                    .type = dtype == DType::kFloat32 ? ElementType::kFloat32
-                                                     : ElementType::kBFloat16,
-                    .op = ReduceOp::kSum,
-                    .part_bytes = bytes,
-                    .key = {}},
-             .send = send,
-             .recv = parts,
-             .send_bytes = {},
-             .recv_bytes = {}},
-            key, tag));
+  CASTOR_ASSIGN_OR_RETURN(const Fence here,
+                          Queue({.id = {.kind = CollectiveKind::kReduceScatter,
+                                        .type = TypeOf(dtype),
+                                        .op = ReduceOp::kSum,
+                                        .part_bytes = bytes,
+                                        .key = {}},
+                                 .send = send,
+                                 .recv = parts,
+                                 .send_bytes = {},
+                                 .recv_bytes = {}},
+                                key, tag));
   std::vector<const void*> in_order(world_size_);
   for (int p = 0; p < world_size_; ++p) {
     in_order[p] = p == rank_ ? static_cast<const std::byte*>(send) + p * bytes

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/with_type.h"
 
 namespace castor {
 namespace {
@@ -163,7 +164,7 @@ class Sequence {
   }
 
   absl::StatusOr<Fence> Reduce(Call* call) {
-    const DType dtype = Draw(2) == 0 ? DType::kFloat32 : DType::kBFloat16;
+    const DType dtype = kAllTypes[Draw(3)];
     const int64_t n = Size();
     const bool assign = Draw(2) == 0;
     const StreamId stream =
@@ -247,13 +248,14 @@ Bytes RandomNumbers(DType dtype, int64_t elements, uint32_t seed) {
   for (int64_t i = 0; i < elements; ++i) {
     const float mantissa =
         static_cast<float>(static_cast<int32_t>(random())) / 65536.0f;
-    const float value = std::ldexp(mantissa, static_cast<int>(random() % 24));
-    if (dtype == DType::kFloat32) {
-      std::memcpy(result.data() + 4 * i, &value, 4);
-    } else {
-      const BFloat16 rounded(value);
-      std::memcpy(result.data() + 2 * i, &rounded, 2);
-    }
+    // In fp16 from 32768 down to where it has few bits left.
+    const int least = dtype == DType::kFloat16 ? -23 : 0;
+    const float value =
+        std::ldexp(mantissa, least + static_cast<int>(random() % 24));
+    WithType(dtype, [&]<class T>(T) {
+      const T rounded(value);
+      std::memcpy(result.data() + i * sizeof(T), &rounded, sizeof(T));
+    });
   }
   return result;
 }
@@ -265,14 +267,10 @@ void Append(const Bytes& part, Bytes* all) {
 void OracleAdd(DType dtype, const Bytes& part, bool assign,
                std::vector<float>* sum) {
   for (size_t i = 0; i < sum->size(); ++i) {
-    float value;
-    if (dtype == DType::kFloat32) {
-      std::memcpy(&value, part.data() + 4 * i, 4);
-    } else {
-      BFloat16 narrow;
-      std::memcpy(&narrow, part.data() + 2 * i, 2);
-      value = static_cast<float>(narrow);
-    }
+    const float value = WithType(dtype, [&]<class T>(T element) {
+      std::memcpy(&element, part.data() + i * sizeof(T), sizeof(T));
+      return static_cast<float>(element);
+    });
     (*sum)[i] = assign ? value : (*sum)[i] + value;
   }
 }

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
+#include "base/with_type.h"
 #include "device/comm/communicator_oracle.h"
 
 namespace castor {
@@ -13,7 +17,7 @@ namespace {
 TEST(OrderedSum, GivesTheOraclesBitsForAllSizesTypesAndThreads) {
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const DType dtype : kAllTypes) {
       for (const int64_t n : {0, 1, 255, 256, 257, 16'384, 40'001}) {
         for (const int num_parts : {1, 2, 7}) {
           for (const bool assign : {false, true}) {
@@ -35,10 +39,31 @@ TEST(OrderedSum, GivesTheOraclesBitsForAllSizesTypesAndThreads) {
   }
 }
 
+// NaNs, too, are the ones that the types' own conversions give.
+TEST(OrderedSum, WidensEverySixteenBits) {
+  ThreadPool pool(1);
+  std::vector<uint16_t> bits(65536);
+  std::iota(bits.begin(), bits.end(), 0);
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    std::vector<float> sum(bits.size());
+    AddInOrder(&pool, dtype, static_cast<int64_t>(bits.size()), {bits.data()},
+               sum.data(), /*assign=*/true);
+    for (const uint16_t b : bits) {
+      const float expected =
+          dtype == DType::kBFloat16
+              ? static_cast<float>(std::bit_cast<BFloat16>(b))
+              : static_cast<float>(std::bit_cast<Float16>(b));
+      ASSERT_EQ(std::bit_cast<uint32_t>(sum[b]),
+                std::bit_cast<uint32_t>(expected))
+          << DTypeName(dtype) << " " << b;
+    }
+  }
+}
+
 TEST(OrderedSum, TakesPartsOfAnyAlignmentAndWritesNothingBeside) {
   ThreadPool pool(1);
   constexpr int64_t kSize = 1000;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : kAllTypes) {
     const Bytes part = RandomNumbers(dtype, kSize, 5);
     Bytes shifted(part.size() + 1);
     std::memcpy(shifted.data() + 1, part.data(), part.size());

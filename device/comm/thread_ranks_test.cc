@@ -146,6 +146,14 @@ TEST(ThreadRanks, DifferentKindsSizesTypesAndRootsStop) {
       {"fp32", "bf16"});
   differ(
       [](Communicator& comm, std::byte* memory) {
+        return comm.ReduceScatter(
+            "x", 0, comm.rank() == 0 ? DType::kFloat16 : DType::kBFloat16,
+            memory, memory + 64, reinterpret_cast<float*>(memory + 128), 2,
+            true, StreamId::kCompute);
+      },
+      {"fp16", "bf16"});
+  differ(
+      [](Communicator& comm, std::byte* memory) {
         // Rank 0 sends 24 bytes where 16 are expected.
         const std::vector<int64_t> send = {8, comm.rank() == 0 ? 24 : 8};
         const std::vector<int64_t> recv = {8, comm.rank() == 0 ? 16 : 8};

@@ -66,10 +66,11 @@ struct AdamStep {
   }
 };
 
-// One pass: 16 (fp32) or 14 (bf16) bytes in and as many out per element, less
-// where the gradient's own memory is written only. Prefetching and unrolling
-// were tried and measured no faster: memory is the limit, not the loop (an
-// AVX-512 core updates 4 to 5 elements per ns from its cache, 2 from memory).
+// One pass: 16 (fp32) or 14 (bf16, fp16) bytes in and as many out per element,
+// less where the gradient's own memory is written only. Prefetching and
+// unrolling were tried and measured no faster: memory is the limit, not the
+// loop (an AVX-512 core updates 4 to 5 elements per ns from its cache, 2 from
+// memory).
 template <bool kL2, bool kLerpFromM, class TG, class TP>
 HWY_INLINE void AdamLoop(const AdamScalars& scalars, int64_t size,
                          const TG* grad, TP* payload, float* master, float* m,
@@ -115,18 +116,19 @@ HWY_INLINE void AdamAny(const AdamScalars& s, int64_t size, const TG* grad,
   }
 }
 
-// `sum` null: the gradient is in `payload`.
-void AdamF32(const AdamScalars& s, int64_t size, const float* sum,
-             float* payload, float* master, float* m, float* v) {
-  AdamAny(s, size, sum != nullptr ? sum : payload, payload, master, m, v);
-}
-void AdamBf16(const AdamScalars& s, int64_t size, const float* sum,
-              BFloat16* payload, float* master, float* m, float* v) {
-  if (sum != nullptr) {
-    AdamAny(s, size, sum, payload, master, m, v);
-  } else {
-    AdamAny(s, size, payload, payload, master, m, v);
-  }
+// Elements [begin, begin + size) of the arrays. `sum` null: the gradient is in
+// `payload`.
+void AdamImpl(DType dtype, const AdamScalars& s, int64_t begin, int64_t size,
+              const float* sum, void* payload, float* master, float* m,
+              float* v) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    T* to = At<T>(payload, begin);
+    if (sum != nullptr) {
+      AdamAny(s, size, sum + begin, to, master + begin, m + begin, v + begin);
+    } else {
+      AdamAny(s, size, to, to, master + begin, m + begin, v + begin);
+    }
+  });
 }
 
 template <class T>
@@ -140,13 +142,21 @@ HWY_INLINE void Accumulate(int64_t size, T* payload, float* sum,
     if (restore) StorePart(LoadPart(master + i, left), payload + i, left);
   }
 }
-void AccumulateF32(int64_t size, float* payload, float* sum,
-                   const float* master, bool assign, bool restore) {
-  Accumulate(size, payload, sum, master, assign, restore);
+void AccumulateImpl(DType dtype, int64_t begin, int64_t size, void* payload,
+                    float* sum, const float* master, bool assign,
+                    bool restore) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    Accumulate(size, At<T>(payload, begin), sum + begin,
+               At<float>(master, begin), assign, restore);
+  });
 }
-void AccumulateBf16(int64_t size, BFloat16* payload, float* sum,
-                    const float* master, bool assign, bool restore) {
-  Accumulate(size, payload, sum, master, assign, restore);
+
+// payload = master, rounded: what is left of a step that is skipped.
+void RestoreImpl(DType dtype, int64_t begin, int64_t size, const float* master,
+                 void* payload) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    Map(CopyOp(), size, At<T>(payload, begin), master + begin);
+  });
 }
 
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE
@@ -155,10 +165,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace castor::kernels {
 namespace cpu {
-HWY_EXPORT(AdamF32);
-HWY_EXPORT(AdamBf16);
-HWY_EXPORT(AccumulateF32);
-HWY_EXPORT(AccumulateBf16);
+HWY_EXPORT(AdamImpl);
+HWY_EXPORT(AccumulateImpl);
+HWY_EXPORT(RestoreImpl);
 }  // namespace cpu
 
 namespace {
@@ -177,6 +186,7 @@ absl::Status AdamUpdate(const ExecContext& context, const AdamArgs& args) {
   }
   if (args.num_ranges == 0) return absl::OkStatus();
   if (absl::Status s = CheckAdam(args); !s.ok()) return s;
+  const bool skip = !std::isfinite(*args.grad_scale);
   std::vector<AdamScalars> scalars(args.num_ranges);
   std::vector<Piece> pieces;
   std::vector<int64_t> first_piece = {0};  // of each task
@@ -204,19 +214,14 @@ absl::Status AdamUpdate(const ExecContext& context, const AdamArgs& args) {
         for (int64_t i = first_piece[task]; i < first_piece[task + 1]; ++i) {
           const int64_t begin = pieces[i].begin;
           const int64_t size = pieces[i].end - begin;
-          const AdamScalars& s = scalars[pieces[i].range];
-          const float* sum = args.gradient_sum == nullptr
-                                 ? nullptr
-                                 : args.gradient_sum + begin;
-          if (args.dtype == DType::kFloat32) {
-            HWY_DYNAMIC_DISPATCH(cpu::AdamF32)
-            (s, size, sum, static_cast<float*>(args.payload) + begin,
-             args.master + begin, args.m + begin, args.v + begin);
-          } else {
-            HWY_DYNAMIC_DISPATCH(cpu::AdamBf16)
-            (s, size, sum, static_cast<BFloat16*>(args.payload) + begin,
-             args.master + begin, args.m + begin, args.v + begin);
+          if (skip) {
+            HWY_DYNAMIC_DISPATCH(cpu::RestoreImpl)
+            (args.dtype, begin, size, args.master, args.payload);
+            continue;
           }
+          HWY_DYNAMIC_DISPATCH(cpu::AdamImpl)
+          (args.dtype, scalars[pieces[i].range], begin, size, args.gradient_sum,
+           args.payload, args.master, args.m, args.v);
         }
       });
   return absl::OkStatus();
@@ -235,16 +240,9 @@ absl::Status AccumulateGradient(const ExecContext& context, int64_t size,
   }
   cpu::ParallelTiles(context, size, cpu::kElementTile,
                      [&](int64_t begin, int64_t end) {
-                       const float* from = restore ? master + begin : nullptr;
-                       if (dtype == DType::kFloat32) {
-                         HWY_DYNAMIC_DISPATCH(cpu::AccumulateF32)
-                         (end - begin, static_cast<float*>(payload) + begin,
-                          sum + begin, from, assign, restore);
-                       } else {
-                         HWY_DYNAMIC_DISPATCH(cpu::AccumulateBf16)
-                         (end - begin, static_cast<BFloat16*>(payload) + begin,
-                          sum + begin, from, assign, restore);
-                       }
+                       HWY_DYNAMIC_DISPATCH(cpu::AccumulateImpl)
+                       (dtype, begin, end - begin, payload, sum,
+                        restore ? master : nullptr, assign, restore);
                      });
   return absl::OkStatus();
 }

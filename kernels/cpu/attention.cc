@@ -171,8 +171,8 @@ absl::Status ForwardTile(const AttentionForwardArgs& args, const Head& head,
   return absl::OkStatus();
 }
 
-// The workspace of the backward pass: delta [B, H, T], and for bf16 the sums of
-// dq in fp32, [B, H, T, D].
+// The workspace of the backward pass: delta [B, H, T], and where the type has
+// 16 bits the sums of dq in fp32, [B, H, T, D].
 int64_t Rows(const AttentionShape& shape) {
   return shape.batch * shape.heads * shape.positions;
 }

@@ -1,4 +1,4 @@
-// Vector loops that several CPU kernels share: bf16 <-> fp32 and tiles of
+// Vector loops that several CPU kernels share: any type <-> fp32 and tiles of
 // matrices. Chosen at run time for the processor (AVX2, AVX-512, ...); the
 // results are the same on all of them and for every alignment.
 #ifndef CASTOR_KERNELS_CPU_CONVERT_H_
@@ -10,11 +10,12 @@
 
 namespace castor::kernels::cpu {
 
-// y [size] = x, exact.
-void ToFloat(const BFloat16* x, int64_t size, float* y);
+// y [size] = x of `dtype`, exact.
+void ToFloat(DType dtype, const void* x, int64_t size, float* y);
 
-// y [size] = x rounded to nearest even, NaNs quiet: the bits of BFloat16(x[i]).
-void ToBFloat16(const float* x, int64_t size, BFloat16* y);
+// y [size] = x rounded to `dtype`, to nearest even, NaNs quiet: the bits of
+// BFloat16(x[i]) or Float16(x[i]).
+void FromFloat(DType dtype, const float* x, int64_t size, void* y);
 
 // y [size] += x.
 void AddInto(const float* x, int64_t size, float* y);

@@ -60,34 +60,33 @@ struct AddOp {
   HWY_INLINE VF32 operator()(VF32 a, VF32 b) const { return hn::Add(a, b); }
 };
 
-struct CopyOp {
-  HWY_INLINE VF32 operator()(VF32 x) const { return x; }
-};
-
-void GeluForwardF32(int64_t size, const float* x, float* y) {
-  Map(GeluOp(), size, y, x);
+// The loops over elements [begin, begin + size) of arrays of `dtype`.
+void GeluForwardImpl(DType dtype, int64_t begin, int64_t size, const void* x,
+                     void* y) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    Map(GeluOp(), size, At<T>(y, begin), At<T>(x, begin));
+  });
 }
-void GeluForwardBf16(int64_t size, const BFloat16* x, BFloat16* y) {
-  Map(GeluOp(), size, y, x);
+void GeluBackwardImpl(DType dtype, int64_t begin, int64_t size, const void* x,
+                      const void* dy, void* dx) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    Map(GeluGradientOp(), size, At<T>(dx, begin), At<T>(x, begin),
+        At<T>(dy, begin));
+  });
 }
-void GeluBackwardF32(int64_t size, const float* x, const float* dy, float* dx) {
-  Map(GeluGradientOp(), size, dx, x, dy);
+void AddImpl(DType dtype, int64_t begin, int64_t size, const void* a,
+             const void* b, void* y) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    Map(AddOp(), size, At<T>(y, begin), At<T>(a, begin), At<T>(b, begin));
+  });
 }
-void GeluBackwardBf16(int64_t size, const BFloat16* x, const BFloat16* dy,
-                      BFloat16* dx) {
-  Map(GeluGradientOp(), size, dx, x, dy);
-}
-void AddF32(int64_t size, const float* a, const float* b, float* y) {
-  Map(AddOp(), size, y, a, b);
-}
-void AddBf16(int64_t size, const BFloat16* a, const BFloat16* b, BFloat16* y) {
-  Map(AddOp(), size, y, a, b);
-}
-void CastToBf16(int64_t size, const float* x, BFloat16* y) {
-  Map(CopyOp(), size, y, x);
-}
-void CastToF32(int64_t size, const BFloat16* x, float* y) {
-  Map(CopyOp(), size, y, x);
+void CastImpl(int64_t begin, int64_t size, DType from, const void* x, DType to,
+              void* y) {
+  WithType(from, [&]<class X>(X) HWY_ATTR {
+    WithType(to, [&]<class Y>(Y) HWY_ATTR {
+      Map(CopyOp(), size, At<Y>(y, begin), At<X>(x, begin));
+    });
+  });
 }
 
 // y[i] = (words[i] >= threshold ? x[i] * scale : 0) (+ residual[i]).
@@ -108,15 +107,13 @@ HWY_INLINE void ApplyDropout(int64_t size, const uint32_t* words,
     StorePart(v, y + i, count);
   }
 }
-void ApplyDropoutF32(int64_t size, const uint32_t* words, uint32_t threshold,
-                     float scale, const float* x, const float* residual,
-                     float* y) {
-  ApplyDropout(size, words, threshold, scale, x, residual, y);
-}
-void ApplyDropoutBf16(int64_t size, const uint32_t* words, uint32_t threshold,
-                      float scale, const BFloat16* x, const BFloat16* residual,
-                      BFloat16* y) {
-  ApplyDropout(size, words, threshold, scale, x, residual, y);
+void ApplyDropoutImpl(DType dtype, int64_t begin, int64_t size,
+                      const uint32_t* words, uint32_t threshold, float scale,
+                      const void* x, const void* residual, void* y) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    ApplyDropout(size, words, threshold, scale, At<T>(x, begin),
+                 At<T>(residual, begin), At<T>(y, begin));
+  });
 }
 
 // db[c] (+)= sum over rows of dy[n, c] for up to kColumnTile columns. Rows are
@@ -154,13 +151,14 @@ HWY_INLINE void SumColumns(int64_t rows, int64_t stride, int64_t columns,
     StorePart(total[v], out, count);
   }
 }
-void SumColumnsF32(int64_t rows, int64_t stride, int64_t columns,
-                   const float* dy, float* db, bool accumulate) {
-  SumColumns(rows, stride, columns, dy, db, accumulate);
-}
-void SumColumnsBf16(int64_t rows, int64_t stride, int64_t columns,
-                    const BFloat16* dy, BFloat16* db, bool accumulate) {
-  SumColumns(rows, stride, columns, dy, db, accumulate);
+// From column `begin` on.
+void SumColumnsImpl(DType dtype, int64_t begin, int64_t rows, int64_t stride,
+                    int64_t columns, const void* dy, void* db,
+                    bool accumulate) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    SumColumns(rows, stride, columns, At<T>(dy, begin), At<T>(db, begin),
+               accumulate);
+  });
 }
 
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE
@@ -169,34 +167,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace castor::kernels {
 namespace cpu {
-HWY_EXPORT(GeluForwardF32);
-HWY_EXPORT(GeluForwardBf16);
-HWY_EXPORT(GeluBackwardF32);
-HWY_EXPORT(GeluBackwardBf16);
-HWY_EXPORT(AddF32);
-HWY_EXPORT(AddBf16);
-HWY_EXPORT(CastToBf16);
-HWY_EXPORT(CastToF32);
-HWY_EXPORT(ApplyDropoutF32);
-HWY_EXPORT(ApplyDropoutBf16);
-HWY_EXPORT(SumColumnsF32);
-HWY_EXPORT(SumColumnsBf16);
+HWY_EXPORT(GeluForwardImpl);
+HWY_EXPORT(GeluBackwardImpl);
+HWY_EXPORT(AddImpl);
+HWY_EXPORT(CastImpl);
+HWY_EXPORT(ApplyDropoutImpl);
+HWY_EXPORT(SumColumnsImpl);
 }  // namespace cpu
 
 namespace {
 
 using cpu::kElementTile;
 using cpu::ParallelTiles;
-
-// A pointer to elements, as either type.
-template <class T>
-const T* In(const void* p) {
-  return static_cast<const T*>(p);
-}
-template <class T>
-T* Out(void* p) {
-  return static_cast<T*>(p);
-}
 
 }  // namespace
 
@@ -207,13 +189,7 @@ absl::Status GeluForward(const ExecContext& context, DType dtype, int64_t size,
   }
   if (absl::Status s = CheckSize("GeluForward", size); !s.ok()) return s;
   ParallelTiles(context, size, kElementTile, [&](int64_t begin, int64_t end) {
-    if (dtype == DType::kFloat32) {
-      HWY_DYNAMIC_DISPATCH(cpu::GeluForwardF32)
-      (end - begin, In<float>(x) + begin, Out<float>(y) + begin);
-    } else {
-      HWY_DYNAMIC_DISPATCH(cpu::GeluForwardBf16)
-      (end - begin, In<BFloat16>(x) + begin, Out<BFloat16>(y) + begin);
-    }
+    HWY_DYNAMIC_DISPATCH(cpu::GeluForwardImpl)(dtype, begin, end - begin, x, y);
   });
   return absl::OkStatus();
 }
@@ -225,15 +201,8 @@ absl::Status GeluBackward(const ExecContext& context, DType dtype, int64_t size,
   }
   if (absl::Status s = CheckSize("GeluBackward", size); !s.ok()) return s;
   ParallelTiles(context, size, kElementTile, [&](int64_t begin, int64_t end) {
-    if (dtype == DType::kFloat32) {
-      HWY_DYNAMIC_DISPATCH(cpu::GeluBackwardF32)
-      (end - begin, In<float>(x) + begin, In<float>(dy) + begin,
-       Out<float>(dx) + begin);
-    } else {
-      HWY_DYNAMIC_DISPATCH(cpu::GeluBackwardBf16)
-      (end - begin, In<BFloat16>(x) + begin, In<BFloat16>(dy) + begin,
-       Out<BFloat16>(dx) + begin);
-    }
+    HWY_DYNAMIC_DISPATCH(cpu::GeluBackwardImpl)
+    (dtype, begin, end - begin, x, dy, dx);
   });
   return absl::OkStatus();
 }
@@ -245,15 +214,7 @@ absl::Status Add(const ExecContext& context, DType dtype, int64_t size,
   }
   if (absl::Status s = CheckSize("Add", size); !s.ok()) return s;
   ParallelTiles(context, size, kElementTile, [&](int64_t begin, int64_t end) {
-    if (dtype == DType::kFloat32) {
-      HWY_DYNAMIC_DISPATCH(cpu::AddF32)
-      (end - begin, In<float>(a) + begin, In<float>(b) + begin,
-       Out<float>(y) + begin);
-    } else {
-      HWY_DYNAMIC_DISPATCH(cpu::AddBf16)
-      (end - begin, In<BFloat16>(a) + begin, In<BFloat16>(b) + begin,
-       Out<BFloat16>(y) + begin);
-    }
+    HWY_DYNAMIC_DISPATCH(cpu::AddImpl)(dtype, begin, end - begin, a, b, y);
   });
   return absl::OkStatus();
 }
@@ -286,17 +247,8 @@ absl::Status Dropout(const ExecContext& context, DType dtype, int64_t size,
     for (int64_t i = begin; i < end; i += kBlock) {
       const int64_t count = std::min(kBlock, end - i);
       cpu::RandomWords(key, static_cast<uint64_t>(i), count, words);
-      if (dtype == DType::kFloat32) {
-        HWY_DYNAMIC_DISPATCH(cpu::ApplyDropoutF32)
-        (count, words, threshold, scale, In<float>(x) + i,
-         residual == nullptr ? nullptr : In<float>(residual) + i,
-         Out<float>(y) + i);
-      } else {
-        HWY_DYNAMIC_DISPATCH(cpu::ApplyDropoutBf16)
-        (count, words, threshold, scale, In<BFloat16>(x) + i,
-         residual == nullptr ? nullptr : In<BFloat16>(residual) + i,
-         Out<BFloat16>(y) + i);
-      }
+      HWY_DYNAMIC_DISPATCH(cpu::ApplyDropoutImpl)
+      (dtype, i, count, words, threshold, scale, x, residual, y);
     }
   });
   return absl::OkStatus();
@@ -317,15 +269,8 @@ absl::Status BiasGradient(const ExecContext& context, DType dtype, int64_t rows,
                 [&](int64_t begin, int64_t end) {
                   for (int64_t c = begin; c < end; c += cpu::kColumnTile) {
                     const int64_t columns = std::min(cpu::kColumnTile, end - c);
-                    if (dtype == DType::kFloat32) {
-                      HWY_DYNAMIC_DISPATCH(cpu::SumColumnsF32)
-                      (rows, channels, columns, In<float>(dy) + c,
-                       Out<float>(db) + c, accumulate);
-                    } else {
-                      HWY_DYNAMIC_DISPATCH(cpu::SumColumnsBf16)
-                      (rows, channels, columns, In<BFloat16>(dy) + c,
-                       Out<BFloat16>(db) + c, accumulate);
-                    }
+                    HWY_DYNAMIC_DISPATCH(cpu::SumColumnsImpl)
+                    (dtype, c, rows, channels, columns, dy, db, accumulate);
                   }
                 });
   return absl::OkStatus();
@@ -339,17 +284,13 @@ absl::Status Cast(const ExecContext& context, int64_t size, DType from,
   if (absl::Status s = CheckSize("Cast", size); !s.ok()) return s;
   ParallelTiles(context, size, kElementTile, [&](int64_t begin, int64_t end) {
     const int64_t count = end - begin;
-    if (from == to) {
-      if (x == y || count == 0) return;
+    if (from != to) {
+      HWY_DYNAMIC_DISPATCH(cpu::CastImpl)(begin, count, from, x, to, y);
+    } else if (x != y && count > 0) {
       const int64_t element = SizeOf(to);
-      std::memcpy(Out<char>(y) + begin * element, In<char>(x) + begin * element,
+      std::memcpy(static_cast<char*>(y) + begin * element,
+                  static_cast<const char*>(x) + begin * element,
                   count * element);
-    } else if (to == DType::kBFloat16) {
-      HWY_DYNAMIC_DISPATCH(cpu::CastToBf16)
-      (count, In<float>(x) + begin, Out<BFloat16>(y) + begin);
-    } else {
-      HWY_DYNAMIC_DISPATCH(cpu::CastToF32)
-      (count, In<BFloat16>(x) + begin, Out<float>(y) + begin);
     }
   });
   return absl::OkStatus();

@@ -23,11 +23,13 @@ struct AddRowOp {
   HWY_INLINE VF32 operator()(VF32 a, VF32 b) const { return hn::Add(a, b); }
 };
 
-void AddRowF32(int64_t channels, const float* row, float* y) {
-  Map(AddRowOp(), channels, y, y, row);
-}
-void AddRowBf16(int64_t channels, const BFloat16* row, BFloat16* y) {
-  Map(AddRowOp(), channels, y, y, row);
+// y += row, each from its element on.
+void AddRowImpl(DType dtype, int64_t channels, const void* row,
+                int64_t row_begin, void* y, int64_t y_begin) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    T* to = At<T>(y, y_begin);
+    Map(AddRowOp(), channels, to, to, At<T>(row, row_begin));
+  });
 }
 
 // out [columns] (+)= the sum of the rows dy[positions[i]], in this order, for
@@ -60,14 +62,14 @@ HWY_INLINE void SumRows(int64_t count, const int32_t* positions,
     StorePart(sum[v], to, left);
   }
 }
-void SumRowsF32(int64_t count, const int32_t* positions, int64_t columns,
-                int64_t stride, const float* dy, float* out, bool accumulate) {
-  SumRows(count, positions, columns, stride, dy, out, accumulate);
-}
-void SumRowsBf16(int64_t count, const int32_t* positions, int64_t columns,
-                 int64_t stride, const BFloat16* dy, BFloat16* out,
-                 bool accumulate) {
-  SumRows(count, positions, columns, stride, dy, out, accumulate);
+// From column `begin` on, into `out` from element `to` on.
+void SumRowsImpl(DType dtype, int64_t count, const int32_t* positions,
+                 int64_t begin, int64_t columns, int64_t stride, const void* dy,
+                 void* out, int64_t to, bool accumulate) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    SumRows(count, positions, columns, stride, At<T>(dy, begin), At<T>(out, to),
+            accumulate);
+  });
 }
 
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE
@@ -76,10 +78,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace castor::kernels {
 namespace cpu {
-HWY_EXPORT(AddRowF32);
-HWY_EXPORT(AddRowBf16);
-HWY_EXPORT(SumRowsF32);
-HWY_EXPORT(SumRowsBf16);
+HWY_EXPORT(AddRowImpl);
+HWY_EXPORT(SumRowsImpl);
 }  // namespace cpu
 
 namespace {
@@ -115,23 +115,19 @@ absl::Status EmbeddingForward(const ExecContext& context, DType dtype,
       !s.ok()) {
     return s;
   }
-  const int64_t row_bytes = channels * SizeOf(dtype);
+  const int64_t element = SizeOf(dtype);
   cpu::ParallelTiles(
       context, rows, cpu::RowTile(channels), [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
-          const char* from =
-              static_cast<const char*>(table) + indices[n] * row_bytes;
-          char* to = static_cast<char*>(y) + n * row_bytes;
-          if (!accumulate) {
-            std::memcpy(to, from, row_bytes);
-          } else if (dtype == DType::kFloat32) {
-            HWY_DYNAMIC_DISPATCH(cpu::AddRowF32)
-            (channels, reinterpret_cast<const float*>(from),
-             reinterpret_cast<float*>(to));
+          const int64_t from = indices[n] * channels;
+          const int64_t to = n * channels;
+          if (accumulate) {
+            HWY_DYNAMIC_DISPATCH(cpu::AddRowImpl)
+            (dtype, channels, table, from, y, to);
           } else {
-            HWY_DYNAMIC_DISPATCH(cpu::AddRowBf16)
-            (channels, reinterpret_cast<const BFloat16*>(from),
-             reinterpret_cast<BFloat16*>(to));
+            std::memcpy(static_cast<char*>(y) + to * element,
+                        static_cast<const char*>(table) + from * element,
+                        channels * element);
           }
         }
       });
@@ -195,17 +191,9 @@ absl::Status EmbeddingBackward(const ExecContext& context, DType dtype,
       const int64_t row = indices[positions[0]];
       for (int64_t c = first; c < last; c += cpu::kColumnTile) {
         const int64_t columns = std::min(cpu::kColumnTile, last - c);
-        if (dtype == DType::kFloat32) {
-          HWY_DYNAMIC_DISPATCH(cpu::SumRowsF32)
-          (count, positions, columns, channels,
-           static_cast<const float*>(dy) + c,
-           static_cast<float*>(dtable) + row * channels + c, accumulate);
-        } else {
-          HWY_DYNAMIC_DISPATCH(cpu::SumRowsBf16)
-          (count, positions, columns, channels,
-           static_cast<const BFloat16*>(dy) + c,
-           static_cast<BFloat16*>(dtable) + row * channels + c, accumulate);
-        }
+        HWY_DYNAMIC_DISPATCH(cpu::SumRowsImpl)
+        (dtype, count, positions, c, columns, channels, dy, dtable,
+         row * channels + c, accumulate);
       }
     }
   });

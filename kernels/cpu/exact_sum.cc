@@ -1,5 +1,6 @@
 #include "kernels/exact_sum.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -27,17 +28,6 @@ using F64 = hn::CappedTag<double, 8>;
 using HalfF32 = hn::Rebind<float, F64>;
 inline constexpr int64_t kDoubles = static_cast<int64_t>(hn::MaxLanes(F64()));
 
-HWY_INLINE hn::Vec<F64> LoadDouble(const float* p) {
-  return hn::PromoteTo(F64(), hn::LoadU(HalfF32(), p));
-}
-HWY_INLINE hn::Vec<F64> LoadDouble(const BFloat16* p) {
-  const hn::Rebind<uint16_t, F64> d16;
-  const hn::Rebind<uint32_t, F64> d32;
-  const auto bits =
-      hn::PromoteTo(d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p)));
-  return hn::PromoteTo(F64(), hn::BitCast(HalfF32(), hn::ShiftLeft<16>(bits)));
-}
-
 template <class T>
 HWY_INLINE double TileSquares(const T* x) {
   constexpr int64_t kVectors = kPartialSums / kDoubles;
@@ -46,7 +36,7 @@ HWY_INLINE double TileSquares(const T* x) {
   for (auto& v : sum) v = hn::Zero(d);
   for (int64_t i = 0; i < kNormTile; i += kPartialSums) {
     for (int64_t v = 0; v < kVectors; ++v) {
-      const auto e = LoadDouble(x + i + v * kDoubles);
+      const auto e = hn::PromoteTo(d, LoadAs(HalfF32(), x + i + v * kDoubles));
       sum[v] = hn::Add(sum[v], hn::Mul(e, e));
     }
   }
@@ -68,11 +58,11 @@ HWY_INLINE void TilesSquares(int64_t size, const T* x, double* sums) {
     *sums = TileSquares(padded);
   }
 }
-void TilesSquaresF32(int64_t size, const float* x, double* sums) {
-  TilesSquares(size, x, sums);
-}
-void TilesSquaresBf16(int64_t size, const BFloat16* x, double* sums) {
-  TilesSquares(size, x, sums);
+// From element `begin` on.
+void TilesSquaresImpl(DType dtype, int64_t begin, int64_t size, const void* x,
+                      double* sums) {
+  WithType(dtype, [&]<class T>(T)
+                      HWY_ATTR { TilesSquares(size, At<T>(x, begin), sums); });
 }
 
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE
@@ -81,8 +71,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace castor::kernels {
 namespace cpu {
-HWY_EXPORT(TilesSquaresF32);
-HWY_EXPORT(TilesSquaresBf16);
+HWY_EXPORT(TilesSquaresImpl);
 }  // namespace cpu
 
 namespace {
@@ -116,6 +105,7 @@ void ExactSum::Add(double value) {
 void ExactSum::Add(const ExactSum& other) {
   for (int i = 0; i < kLimbs; ++i) limbs[i] += other.limbs[i];
   invalid += other.invalid;
+  invalid_label = std::max(invalid_label, other.invalid_label);
 }
 
 double ExactSum::Value() const {
@@ -154,9 +144,10 @@ double ExactSum::Value() const {
 }
 
 absl::Status AddSquares(const ExecContext& context, int64_t size, DType dtype,
-                        const void* x, ExactSum* sum) {
+                        const void* x, ExactSum* sum, int64_t label) {
   if (context.gpu != nullptr) {
-    return context.gpu->kernels->add_squares(context, size, dtype, x, sum);
+    return context.gpu->kernels->add_squares(context, size, dtype, x, sum,
+                                             label);
   }
   if (absl::Status s = CheckSize("AddSquares", size); !s.ok()) return s;
   static_assert(cpu::kElementTile % kNormTile == 0);
@@ -164,16 +155,12 @@ absl::Status AddSquares(const ExecContext& context, int64_t size, DType dtype,
   cpu::ParallelTiles(
       context, size, cpu::kElementTile, [&](int64_t begin, int64_t end) {
         double sums[cpu::kElementTile / kNormTile];
-        if (dtype == DType::kFloat32) {
-          HWY_DYNAMIC_DISPATCH(cpu::TilesSquaresF32)
-          (end - begin, static_cast<const float*>(x) + begin, sums);
-        } else {
-          HWY_DYNAMIC_DISPATCH(cpu::TilesSquaresBf16)
-          (end - begin, static_cast<const BFloat16*>(x) + begin, sums);
-        }
+        HWY_DYNAMIC_DISPATCH(cpu::TilesSquaresImpl)
+        (dtype, begin, end - begin, x, sums);
         ExactSum local;
         const int64_t tiles = (end - begin + kNormTile - 1) / kNormTile;
         for (int64_t t = 0; t < tiles; ++t) local.Add(sums[t]);
+        if (local.invalid != 0) local.invalid_label = label;
         std::lock_guard<std::mutex> lock(mutex);
         sum->Add(local);
       });

@@ -20,7 +20,7 @@ namespace {
 constexpr int32_t kIgnored = -100;
 
 // The blocks of logits that one task forms in its thread's scratch, of the
-// size of Matmul's tiles; operands in bf16 are converted by panels of C.
+// size of Matmul's tiles; operands of 16 bits are converted by panels of C.
 constexpr int64_t kBlockRows = 256;
 constexpr int64_t kBlockColumns = 384;
 constexpr int64_t kPanelDepth = 256;
@@ -55,7 +55,7 @@ absl::StatusOr<int64_t> CountTargets(const HeadLossShape& shape,
 }
 
 // logits [rows, columns] of rows from `row` and tokens from `column`. `panels`:
-// room for (rows + columns) * kPanelDepth floats, used for bf16.
+// room for (rows + columns) * kPanelDepth floats, used for 16 bits.
 absl::Status FormLogits(const HeadLossShape& shape, const void* x,
                         const void* w, int64_t row, int64_t rows,
                         int64_t column, int64_t columns, float* panels,
@@ -201,7 +201,7 @@ absl::Status HeadLossForward(const ExecContext& context,
   return absl::OkStatus();
 }
 
-// The gradients of one tile [N, tile], and for bf16 dx in fp32 [N, C].
+// The gradients of one tile [N, tile], and for 16 bits dx in fp32 [N, C].
 int64_t HeadLossBackwardWorkspaceBytes(const HeadLossShape& shape) {
   const int64_t sums = shape.dtype == DType::kFloat32 ? 0 : shape.channels;
   return (TileColumns(shape) + sums) * shape.rows *

@@ -205,40 +205,35 @@ HWY_INLINE void NormColumns(int64_t rows, int64_t stride, int64_t columns,
   }
 }
 
-void NormRowsF32(int64_t rows, int64_t channels, float epsilon, const float* x,
-                 const float* gamma, const float* beta, float* y, float* mean,
-                 float* rstd) {
-  NormRows(rows, channels, epsilon, x, gamma, beta, y, mean, rstd);
+// The loops over rows [begin, begin + rows), or columns from `begin` on.
+void NormRowsImpl(DType dtype, int64_t begin, int64_t rows, int64_t channels,
+                  float epsilon, const void* x, const void* gamma,
+                  const void* beta, void* y, float* mean, float* rstd) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    NormRows(rows, channels, epsilon, At<T>(x, begin * channels),
+             At<T>(gamma, 0), At<T>(beta, 0), At<T>(y, begin * channels),
+             mean + begin, rstd + begin);
+  });
 }
-void NormRowsBf16(int64_t rows, int64_t channels, float epsilon,
-                  const BFloat16* x, const BFloat16* gamma,
-                  const BFloat16* beta, BFloat16* y, float* mean, float* rstd) {
-  NormRows(rows, channels, epsilon, x, gamma, beta, y, mean, rstd);
+void NormRowsBackwardImpl(DType dtype, int64_t begin, int64_t rows,
+                          int64_t channels, const void* dy, const void* x,
+                          const void* gamma, const float* mean,
+                          const float* rstd, const void* residual, void* dx) {
+  const int64_t first = begin * channels;
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    NormRowsBackward(rows, channels, At<T>(dy, first), At<T>(x, first),
+                     At<T>(gamma, 0), mean + begin, rstd + begin,
+                     At<T>(residual, first), At<T>(dx, first));
+  });
 }
-void NormRowsBackwardF32(int64_t rows, int64_t channels, const float* dy,
-                         const float* x, const float* gamma, const float* mean,
-                         const float* rstd, const float* residual, float* dx) {
-  NormRowsBackward(rows, channels, dy, x, gamma, mean, rstd, residual, dx);
-}
-void NormRowsBackwardBf16(int64_t rows, int64_t channels, const BFloat16* dy,
-                          const BFloat16* x, const BFloat16* gamma,
-                          const float* mean, const float* rstd,
-                          const BFloat16* residual, BFloat16* dx) {
-  NormRowsBackward(rows, channels, dy, x, gamma, mean, rstd, residual, dx);
-}
-void NormColumnsF32(int64_t rows, int64_t stride, int64_t columns,
-                    const float* dy, const float* x, const float* mean,
-                    const float* rstd, float* dgamma, float* dbeta,
-                    bool accumulate) {
-  NormColumns(rows, stride, columns, dy, x, mean, rstd, dgamma, dbeta,
-              accumulate);
-}
-void NormColumnsBf16(int64_t rows, int64_t stride, int64_t columns,
-                     const BFloat16* dy, const BFloat16* x, const float* mean,
-                     const float* rstd, BFloat16* dgamma, BFloat16* dbeta,
-                     bool accumulate) {
-  NormColumns(rows, stride, columns, dy, x, mean, rstd, dgamma, dbeta,
-              accumulate);
+void NormColumnsImpl(DType dtype, int64_t begin, int64_t rows, int64_t stride,
+                     int64_t columns, const void* dy, const void* x,
+                     const float* mean, const float* rstd, void* dgamma,
+                     void* dbeta, bool accumulate) {
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    NormColumns(rows, stride, columns, At<T>(dy, begin), At<T>(x, begin), mean,
+                rstd, At<T>(dgamma, begin), At<T>(dbeta, begin), accumulate);
+  });
 }
 
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE
@@ -247,26 +242,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace castor::kernels {
 namespace cpu {
-HWY_EXPORT(NormRowsF32);
-HWY_EXPORT(NormRowsBf16);
-HWY_EXPORT(NormRowsBackwardF32);
-HWY_EXPORT(NormRowsBackwardBf16);
-HWY_EXPORT(NormColumnsF32);
-HWY_EXPORT(NormColumnsBf16);
+HWY_EXPORT(NormRowsImpl);
+HWY_EXPORT(NormRowsBackwardImpl);
+HWY_EXPORT(NormColumnsImpl);
 }  // namespace cpu
-
-namespace {
-
-template <class T>
-const T* In(const void* p, int64_t element) {
-  return p == nullptr ? nullptr : static_cast<const T*>(p) + element;
-}
-template <class T>
-T* Out(void* p, int64_t element) {
-  return p == nullptr ? nullptr : static_cast<T*>(p) + element;
-}
-
-}  // namespace
 
 absl::Status LayerNormForward(const ExecContext& context,
                               const LayerNormShape& shape, float epsilon,
@@ -282,19 +261,9 @@ absl::Status LayerNormForward(const ExecContext& context,
   const int64_t channels = shape.channels;
   cpu::ParallelTiles(context, shape.rows, cpu::RowTile(channels),
                      [&](int64_t begin, int64_t end) {
-                       const int64_t first = begin * channels;
-                       if (shape.dtype == DType::kFloat32) {
-                         HWY_DYNAMIC_DISPATCH(cpu::NormRowsF32)
-                         (end - begin, channels, epsilon, In<float>(x, first),
-                          In<float>(gamma, 0), In<float>(beta, 0),
-                          Out<float>(y, first), mean + begin, rstd + begin);
-                       } else {
-                         HWY_DYNAMIC_DISPATCH(cpu::NormRowsBf16)
-                         (end - begin, channels, epsilon,
-                          In<BFloat16>(x, first), In<BFloat16>(gamma, 0),
-                          In<BFloat16>(beta, 0), Out<BFloat16>(y, first),
-                          mean + begin, rstd + begin);
-                       }
+                       HWY_DYNAMIC_DISPATCH(cpu::NormRowsImpl)
+                       (shape.dtype, begin, end - begin, channels, epsilon, x,
+                        gamma, beta, y, mean, rstd);
                      });
   return absl::OkStatus();
 }
@@ -313,23 +282,12 @@ absl::Status LayerNormBackwardInput(const ExecContext& context,
     return s;
   }
   const int64_t channels = shape.channels;
-  cpu::ParallelTiles(
-      context, shape.rows, cpu::RowTile(channels),
-      [&](int64_t begin, int64_t end) {
-        const int64_t first = begin * channels;
-        if (shape.dtype == DType::kFloat32) {
-          HWY_DYNAMIC_DISPATCH(cpu::NormRowsBackwardF32)
-          (end - begin, channels, In<float>(dy, first), In<float>(x, first),
-           In<float>(gamma, 0), mean + begin, rstd + begin,
-           In<float>(residual, first), Out<float>(dx, first));
-        } else {
-          HWY_DYNAMIC_DISPATCH(cpu::NormRowsBackwardBf16)
-          (end - begin, channels, In<BFloat16>(dy, first),
-           In<BFloat16>(x, first), In<BFloat16>(gamma, 0), mean + begin,
-           rstd + begin, In<BFloat16>(residual, first),
-           Out<BFloat16>(dx, first));
-        }
-      });
+  cpu::ParallelTiles(context, shape.rows, cpu::RowTile(channels),
+                     [&](int64_t begin, int64_t end) {
+                       HWY_DYNAMIC_DISPATCH(cpu::NormRowsBackwardImpl)
+                       (shape.dtype, begin, end - begin, channels, dy, x, gamma,
+                        mean, rstd, residual, dx);
+                     });
   return absl::OkStatus();
 }
 
@@ -348,24 +306,16 @@ absl::Status LayerNormBackwardParameters(const ExecContext& context,
     return s;
   }
   const int64_t channels = shape.channels;
-  cpu::ParallelTiles(
-      context, channels, cpu::ColumnsPerTask(shape.rows),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t c = begin; c < end; c += cpu::kColumnTile) {
-          const int64_t columns = std::min(cpu::kColumnTile, end - c);
-          if (shape.dtype == DType::kFloat32) {
-            HWY_DYNAMIC_DISPATCH(cpu::NormColumnsF32)
-            (shape.rows, channels, columns, In<float>(dy, c), In<float>(x, c),
-             mean, rstd, Out<float>(dgamma, c), Out<float>(dbeta, c),
-             accumulate);
-          } else {
-            HWY_DYNAMIC_DISPATCH(cpu::NormColumnsBf16)
-            (shape.rows, channels, columns, In<BFloat16>(dy, c),
-             In<BFloat16>(x, c), mean, rstd, Out<BFloat16>(dgamma, c),
-             Out<BFloat16>(dbeta, c), accumulate);
-          }
-        }
-      });
+  cpu::ParallelTiles(context, channels, cpu::ColumnsPerTask(shape.rows),
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t c = begin; c < end; c += cpu::kColumnTile) {
+                         const int64_t columns =
+                             std::min(cpu::kColumnTile, end - c);
+                         HWY_DYNAMIC_DISPATCH(cpu::NormColumnsImpl)
+                         (shape.dtype, c, shape.rows, channels, columns, dy, x,
+                          mean, rstd, dgamma, dbeta, accumulate);
+                       }
+                     });
   return absl::OkStatus();
 }
 

@@ -14,10 +14,10 @@ namespace {
 
 // 256 x 384 is within 10 % of the fastest tile for every product of GPT-2 124M
 // with 256 and 1024 tokens (440 to 470 GFLOP/s on two cores of a Zen 5), and
-// its fp32 copies for bf16 fit the scratch of a thread.
+// its fp32 copies of 16-bit operands fit the scratch of a thread.
 constexpr int64_t kTileRows = 256;
 constexpr int64_t kTileColumns = 384;
-// For bf16 operands k is cut into panels of this depth.
+// For 16-bit operands k is cut into panels of this depth.
 constexpr int64_t kPanelDepth = 256;
 static_assert(kTileRows * kPanelDepth + kTileColumns * kPanelDepth +
                   kTileRows * kTileColumns <=
@@ -63,7 +63,8 @@ int64_t At(bool transpose, int64_t ld, int64_t row, int64_t column) {
   return transpose ? column * ld + row : row * ld + column;
 }
 
-// Where operands are bf16, panels of k are converted in the thread's scratch.
+// Where operands have 16 bits, panels of k are converted in the thread's
+// scratch.
 absl::Status RunTile(const MatmulArgs& args, const cpu::MatmulTypes& types,
                      int64_t row, int64_t rows, int64_t column,
                      int64_t columns) {

@@ -1,5 +1,5 @@
 // What the vector loops share, compiled once per instruction set: loads and
-// stores of either element type as fp32, tails, the fused multiply-add.
+// stores of every element type as fp32, tails, the fused multiply-add.
 //
 // Include kernels/cpu/targets.h first; the guard follows Highway's scheme for
 // headers that are included once per target.
@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "base/with_type.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,15 +37,32 @@ HWY_INLINE V Fma(V a, V b, V c) {
 #endif
 }
 
-HWY_INLINE VF32 Load(const float* p) { return hn::LoadU(F32(), p); }
-
-// Exact.
-HWY_INLINE VF32 Load(const BFloat16* p) {
-  const F32 d;
-  const hn::Rebind<uint16_t, F32> d16;
-  const hn::RebindToUnsigned<F32> d32;
+// As many elements as the float tag `d` has lanes, exact.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const float* p) {
+  return hn::LoadU(d, p);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const BFloat16* p) {
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
   const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const Float16* p) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(d, static_cast<float>(*p));
+#else
+  const hn::Rebind<hwy::float16_t, D> d16;
+  return hn::PromoteTo(
+      d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(p)));
+#endif
+}
+
+template <class T>
+HWY_INLINE VF32 Load(const T* p) {
+  return LoadAs(F32(), p);
 }
 
 HWY_INLINE void Store(VF32 v, float* p) { hn::StoreU(v, F32(), p); }
@@ -65,6 +83,28 @@ HWY_INLINE void Store(VF32 v, BFloat16* p) {
   // At most 0xffff: the saturation never acts.
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, bits)), d16,
              reinterpret_cast<uint16_t*>(p));
+}
+
+// The bits of Float16(float), by the processor: AVX2's and AVX-512's
+// instruction is told to round to nearest even, NEON does unless a program
+// changes its mode. Highway's scalar code cuts, and knows no infinity.
+HWY_INLINE void Store(VF32 v, Float16* p) {
+#if HWY_TARGET == HWY_SCALAR
+  *p = Float16(hn::GetLane(v));
+#else
+  const hn::Rebind<hwy::float16_t, F32> d16;
+  hn::StoreU(hn::DemoteTo(d16, v), d16, reinterpret_cast<hwy::float16_t*>(p));
+#endif
+}
+
+// Element `element` of an array of T; null stays null.
+template <class T>
+HWY_INLINE const T* At(const void* p, int64_t element) {
+  return p == nullptr ? nullptr : static_cast<const T*>(p) + element;
+}
+template <class T>
+HWY_INLINE T* At(void* p, int64_t element) {
+  return p == nullptr ? nullptr : static_cast<T*>(p) + element;
 }
 
 // The first `count` lanes from memory, the others `pad`.
@@ -98,6 +138,11 @@ HWY_INLINE void Map(const Op& op, int64_t size, TY* y, const TX*... x) {
     StorePart(op(LoadPart(x + i, size - i)...), y + i, size - i);
   }
 }
+
+// y = x in another type.
+struct CopyOp {
+  HWY_INLINE VF32 operator()(VF32 x) const { return x; }
+};
 
 // A sum over 32 partial sums, element i in partial sum i mod 32, whatever the
 // vectors' length.

@@ -1,6 +1,7 @@
 #include "kernels/adam.h"
 
 #include "base/status_macros.h"
+#include "base/with_type.h"
 #include "kernels/adam_math.h"
 #include "kernels/checks.h"
 #include "kernels/cuda/adam_program.h"
@@ -55,16 +56,11 @@ absl::Status Accumulate(const ExecContext& context, int64_t size, void* payload,
 absl::Status AdamUpdate(const ExecContext& context, const AdamArgs& args) {
   if (args.num_ranges == 0) return absl::OkStatus();
   CASTOR_RETURN_IF_ERROR(CheckAdam(args));
-  if (args.dtype == DType::kFloat32) {
-    return Update<float, float>(context, args,
-                                args.gradient_sum != nullptr
-                                    ? args.gradient_sum
-                                    : static_cast<float*>(args.payload));
-  }
-  return args.gradient_sum != nullptr
-             ? Update<float, BFloat16>(context, args, args.gradient_sum)
-             : Update<BFloat16, BFloat16>(context, args,
-                                          static_cast<BFloat16*>(args.payload));
+  return WithType(args.dtype, [&]<class T>(T) {
+    return args.gradient_sum != nullptr
+               ? Update<float, T>(context, args, args.gradient_sum)
+               : Update<T, T>(context, args, static_cast<T*>(args.payload));
+  });
 }
 
 absl::Status AccumulateGradient(const ExecContext& context, int64_t size,
@@ -72,11 +68,9 @@ absl::Status AccumulateGradient(const ExecContext& context, int64_t size,
                                 const float* master, bool assign,
                                 bool restore) {
   CASTOR_RETURN_IF_ERROR(CheckSize("AccumulateGradient", size));
-  return dtype == DType::kFloat32
-             ? Accumulate<float>(context, size, payload, sum, master, assign,
-                                 restore)
-             : Accumulate<BFloat16>(context, size, payload, sum, master, assign,
-                                    restore);
+  return WithType(dtype, [&]<class T>(T) {
+    return Accumulate<T>(context, size, payload, sum, master, assign, restore);
+  });
 }
 
 }  // namespace castor::kernels::cuda

@@ -6,7 +6,10 @@ namespace castor::kernels::cuda {
 CASTOR_LAUNCH(AdamProgram<float, float>);
 CASTOR_LAUNCH(AdamProgram<float, BFloat16>);
 CASTOR_LAUNCH(AdamProgram<BFloat16, BFloat16>);
+CASTOR_LAUNCH(AdamProgram<float, Float16>);
+CASTOR_LAUNCH(AdamProgram<Float16, Float16>);
 CASTOR_LAUNCH(AccumulateProgram<float>);
 CASTOR_LAUNCH(AccumulateProgram<BFloat16>);
+CASTOR_LAUNCH(AccumulateProgram<Float16>);
 
 }  // namespace castor::kernels::cuda

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/with_type.h"
 #include "gtest/gtest.h"
 #include "kernels/adam.h"
 #include "kernels/adam_math.h"
@@ -139,7 +141,7 @@ class AdamOnGpu : public testing::Test {
 };
 
 TEST_F(AdamOnGpu, GivesTheHostsBits) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     for (bool from_sum : {false, true}) {
       for (const AdamHyper& hyper : Hypers()) {
         for (bool likely : {false, true}) {
@@ -172,7 +174,7 @@ TEST_F(AdamOnGpu, TakesManySmallRanges) {
     begin = end + static_cast<int64_t>(random_() % 20);
   }
   ASSERT_GT(ranges.size(), 2u * cuda::kMaxAdamPieces);
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     State before(dtype, kSize, 2);
     before.FillLikely(random_);
     State expected(dtype, kSize, 2);
@@ -185,6 +187,37 @@ TEST_F(AdamOnGpu, TakesManySmallRanges) {
       ASSERT_TRUE(RunOnDevice(got, false, ranges, scale).ok());
       ExpectSame(got, expected);
     });
+  }
+}
+
+// Gradients that are NaN or infinite leave no trace.
+TEST_F(AdamOnGpu, SkipsAStepWhoseScaleIsNotFinite) {
+  constexpr int64_t kSize = 5000;
+  const std::vector<AdamRange> ranges = {{3, 2000, Hypers()[0]},
+                                         {2000, kSize - 5, Hypers()[3]}};
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (DType dtype : kAllTypes) {
+    for (bool from_sum : {false, true}) {
+      for (float scale : {infinity, -infinity, infinity - infinity}) {
+        State before(dtype, kSize, 1);
+        before.FillLikely(random_);
+        for (int64_t i = 0; i < kSize; i += 7) {
+          before.payload.Set(i, scale);
+          before.sum.Set(i, scale);
+        }
+        State expected(dtype, kSize, 1);
+        expected.CopyFrom(before);
+        ASSERT_TRUE(
+            AdamUpdate(host_, expected.Args(from_sum, ranges, &scale)).ok());
+        ASSERT_TRUE(expected.m.SameBits(before.m));
+        TestDevice::Get()->InEveryOrder([&] {
+          State got(dtype, kSize, 1);
+          got.CopyFrom(before);
+          ASSERT_TRUE(RunOnDevice(got, from_sum, ranges, scale).ok());
+          ExpectSame(got, expected);
+        });
+      }
+    }
   }
 }
 
@@ -201,7 +234,7 @@ TEST_F(AdamOnGpu, RefusesWhatTheHostRefuses) {
 }
 
 TEST_F(AdamOnGpu, AccumulatesAsTheHost) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     for (int64_t size : {0, 1, 1023, 1024, 1025, 4000}) {
       for (bool assign : {false, true}) {
         for (bool restore : {false, true}) {

@@ -61,14 +61,18 @@ struct AdamProgram {
     const int64_t first =
         piece.begin + (block.index() - piece.blocks_before) * kElementsPerBlock;
     const float scale = *grad_scale;
+    // Of a step that is skipped (kernels/adam.h), payload alone is written.
+    const bool skip = !std::isfinite(scale);
     ForEachElement(block, first, piece.end, [&](int64_t e) {
       float p_e = master[e];
-      float m_e = m[e];
-      float v_e = v[e];
-      AdamElement(piece.scalars, scale, Load(gradient + e), p_e, m_e, v_e);
-      m[e] = m_e;
-      v[e] = v_e;
-      master[e] = p_e;
+      if (!skip) {
+        float m_e = m[e];
+        float v_e = v[e];
+        AdamElement(piece.scalars, scale, Load(gradient + e), p_e, m_e, v_e);
+        m[e] = m_e;
+        v[e] = v_e;
+        master[e] = p_e;
+      }
       Store(p_e, payload + e);
     });
   }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/with_type.h"
 #include "kernels/cpu/dropout_mask.h"
 #include "kernels/cuda/attention_backward_program.h"
 #include "kernels/cuda/attention_forward_program.h"
@@ -92,12 +93,10 @@ int64_t AttentionForwardWorkspaceBytes(const AttentionShape&) { return 0; }
 absl::Status AttentionForward(const ExecContext& context,
                               const AttentionForwardArgs& args) {
   CASTOR_RETURN_IF_ERROR(Check(args.shape));
-  if (args.shape.dtype == DType::kFloat32) {
-    return args.shape.head_size <= 64 ? Forward<float, 64>(context, args)
-                                      : Forward<float, 128>(context, args);
-  }
-  return args.shape.head_size <= 64 ? Forward<BFloat16, 64>(context, args)
-                                    : Forward<BFloat16, 128>(context, args);
+  return WithType(args.shape.dtype, [&]<class T>(T) {
+    return args.shape.head_size <= 64 ? Forward<T, 64>(context, args)
+                                      : Forward<T, 128>(context, args);
+  });
 }
 
 // delta [B, H, T].
@@ -108,12 +107,10 @@ int64_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape) {
 absl::Status AttentionBackward(const ExecContext& context,
                                const AttentionBackwardArgs& args) {
   CASTOR_RETURN_IF_ERROR(Check(args.shape));
-  if (args.shape.dtype == DType::kFloat32) {
-    return args.shape.head_size <= 64 ? Backward<float, 64>(context, args)
-                                      : Backward<float, 128>(context, args);
-  }
-  return args.shape.head_size <= 64 ? Backward<BFloat16, 64>(context, args)
-                                    : Backward<BFloat16, 128>(context, args);
+  return WithType(args.shape.dtype, [&]<class T>(T) {
+    return args.shape.head_size <= 64 ? Backward<T, 64>(context, args)
+                                      : Backward<T, 128>(context, args);
+  });
 }
 
 }  // namespace castor::kernels::cuda

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/with_type.h"
 #include "gtest/gtest.h"
 #include "kernels/attention.h"
 #include "kernels/cuda/attention_backward_program.h"
@@ -122,7 +123,7 @@ TEST_F(SmallAttentionOnGpu, AgreesWithTheHost) {
     int64_t batch, positions, heads, head_size;
   };
   uint64_t seed = 0;
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     for (const Case& c :
          {Case{1, 1, 1, 1}, Case{2, 7, 3, 16}, Case{1, 63, 1, 24},
           Case{1, 64, 2, 64}, Case{1, 65, 1, 65}, Case{1, 131, 1, 80},
@@ -152,7 +153,8 @@ TEST_F(SmallAttentionOnGpu, AgreesWithTheHost) {
           const absl::Status status = got.RunOnDevice();
           ASSERT_TRUE(status.ok()) << status;
           ASSERT_TRUE(got.GuardsIntact()) << what;
-          const double unit = dtype == DType::kFloat32 ? 0x1p-17 : 0x1p-6;
+          const double unit =
+              dtype == DType::kFloat32 ? 0x1p-17 : 4 * UnitRoundoff(dtype);
           ExpectNear(got.lse, expected.lse, 0x1p-17, what);
           ExpectNear(got.out, expected.out, unit, what);
           ExpectNear(got.dqkv, expected.dqkv, 2 * unit, what);
@@ -163,7 +165,7 @@ TEST_F(SmallAttentionOnGpu, AgreesWithTheHost) {
 }
 
 TEST_F(SmallAttentionOnGpu, DoesNotDependOnTheOrderOfThreads) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : kAllTypes) {
     const AttentionShape shape = {.batch = 1,
                                   .positions = 100,
                                   .heads = 2,

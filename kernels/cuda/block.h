@@ -18,8 +18,8 @@
 //  1. Each(f) runs f(t) for every thread t of the block, then a barrier. Within
 //     one Each no thread reads what another one writes: the order of threads
 //     must not show. What is between two Eaches is the same for all threads.
-//  2. Blocks do not communicate, but by AtomicAdd on integers, in which the
-//     order does not show either.
+//  2. Blocks do not communicate, but by atomics on integers, in which the order
+//     does not show either.
 //  3. Hence the result depends on the arguments and the number of blocks alone,
 //     which depends on shapes alone (promise P1).
 //
@@ -83,6 +83,9 @@ class GpuBlock {
   __device__ __forceinline__ static void AtomicAdd(int64_t* to, int64_t value) {
     atomicAdd(reinterpret_cast<unsigned long long*>(to),
               static_cast<unsigned long long>(value));
+  }
+  __device__ __forceinline__ static void AtomicMax(int64_t* to, int64_t value) {
+    atomicMax(reinterpret_cast<long long*>(to), static_cast<long long>(value));
   }
   __device__ __forceinline__ static void AtomicMin(uint64_t* to,
                                                    uint64_t value) {

@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "device/gpu_context.h"
 #include "kernels/cuda/gemm.h"
@@ -131,7 +132,15 @@ struct Plan {
 };
 
 cudaDataType TypeOf(DType dtype) {
-  return dtype == DType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
+  switch (dtype) {
+    case DType::kFloat32:
+      return CUDA_R_32F;
+    case DType::kBFloat16:
+      return CUDA_R_16BF;
+    case DType::kFloat16:
+      return CUDA_R_16F;
+  }
+  CASTOR_CHECK(false);
 }
 
 template <class Attribute, class Value>

@@ -1,8 +1,10 @@
 #include "kernels/elementwise.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/status_macros.h"
+#include "base/with_type.h"
 #include "kernels/checks.h"
 #include "kernels/cpu/dropout_mask.h"
 #include "kernels/cuda/elementwise_program.h"
@@ -36,9 +38,9 @@ absl::Status Binary(const ExecContext& context, const char* kernel,
 template <class Op>
 absl::Status Binary(const ExecContext& context, const char* kernel, DType dtype,
                     int64_t size, const void* a, const void* b, void* y) {
-  return dtype == DType::kFloat32
-             ? Binary<Op, float>(context, kernel, size, a, b, y)
-             : Binary<Op, BFloat16>(context, kernel, size, a, b, y);
+  return WithType(dtype, [&]<class T>(T) {
+    return Binary<Op, T>(context, kernel, size, a, b, y);
+  });
 }
 
 template <class T>
@@ -79,10 +81,9 @@ absl::Status Bias(const ExecContext& context, int64_t rows, int64_t channels,
 
 absl::Status GeluForward(const ExecContext& context, DType dtype, int64_t size,
                          const void* x, void* y) {
-  return dtype == DType::kFloat32
-             ? Unary<GeluOp, float, float>(context, "GeluForward", size, x, y)
-             : Unary<GeluOp, BFloat16, BFloat16>(context, "GeluForward", size,
-                                                 x, y);
+  return WithType(dtype, [&]<class T>(T) {
+    return Unary<GeluOp, T, T>(context, "GeluForward", size, x, y);
+  });
 }
 
 absl::Status GeluBackward(const ExecContext& context, DType dtype, int64_t size,
@@ -104,30 +105,32 @@ absl::Status Dropout(const ExecContext& context, DType dtype, int64_t size,
     return residual == nullptr ? Cast(context, size, dtype, x, dtype, y)
                                : Add(context, dtype, size, x, residual, y);
   }
-  return dtype == DType::kFloat32
-             ? Drop<float>(context, size, p, key, x, residual, y)
-             : Drop<BFloat16>(context, size, p, key, x, residual, y);
+  return WithType(dtype, [&]<class T>(T) {
+    return Drop<T>(context, size, p, key, x, residual, y);
+  });
 }
 
 absl::Status BiasGradient(const ExecContext& context, DType dtype, int64_t rows,
                           int64_t channels, const void* dy, void* db,
                           bool accumulate) {
   CASTOR_RETURN_IF_ERROR(CheckSize("BiasGradient", std::min(rows, channels)));
-  return dtype == DType::kFloat32
-             ? Bias<float>(context, rows, channels, dy, db, accumulate)
-             : Bias<BFloat16>(context, rows, channels, dy, db, accumulate);
+  return WithType(dtype, [&]<class T>(T) {
+    return Bias<T>(context, rows, channels, dy, db, accumulate);
+  });
 }
 
 absl::Status Cast(const ExecContext& context, int64_t size, DType from,
                   const void* x, DType to, void* y) {
   CASTOR_RETURN_IF_ERROR(CheckSize("Cast", size));
-  if (from == to) {
-    return to == DType::kFloat32 ? Copy<float>(context, size, x, y)
-                                 : Copy<BFloat16>(context, size, x, y);
-  }
-  return to == DType::kBFloat16
-             ? Unary<CopyOp, float, BFloat16>(context, "Cast", size, x, y)
-             : Unary<CopyOp, BFloat16, float>(context, "Cast", size, x, y);
+  return WithType(from, [&]<class X>(X) {
+    return WithType(to, [&]<class Y>(Y) {
+      if constexpr (std::is_same_v<X, Y>) {
+        return Copy<X>(context, size, x, y);
+      } else {
+        return Unary<CopyOp, X, Y>(context, "Cast", size, x, y);
+      }
+    });
+  });
 }
 
 }  // namespace castor::kernels::cuda

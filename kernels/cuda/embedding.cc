@@ -1,6 +1,7 @@
 #include "kernels/embedding.h"
 
 #include "base/status_macros.h"
+#include "base/with_type.h"
 #include "kernels/checks.h"
 #include "kernels/cuda/elementwise_program.h"
 #include "kernels/cuda/embedding_program.h"
@@ -60,10 +61,10 @@ absl::Status EmbeddingForward(const ExecContext& context, DType dtype,
                               const void* table, void* y, bool accumulate) {
   CASTOR_RETURN_IF_ERROR(
       CheckEmbedding("EmbeddingForward", rows, channels, vocabulary));
-  const auto run =
-      dtype == DType::kFloat32 ? Forward<float> : Forward<BFloat16>;
-  return run(context, rows, channels, vocabulary, indices, table, y,
-             accumulate);
+  return WithType(dtype, [&]<class T>(T) {
+    return Forward<T>(context, rows, channels, vocabulary, indices, table, y,
+                      accumulate);
+  });
 }
 
 absl::Status EmbeddingBackward(const ExecContext& context, DType dtype,
@@ -72,10 +73,10 @@ absl::Status EmbeddingBackward(const ExecContext& context, DType dtype,
                                const void* dy, void* dtable, bool accumulate) {
   CASTOR_RETURN_IF_ERROR(
       CheckEmbedding("EmbeddingBackward", rows, channels, vocabulary));
-  const auto run =
-      dtype == DType::kFloat32 ? Backward<float> : Backward<BFloat16>;
-  return run(context, rows, channels, vocabulary, indices, dy, dtable,
-             accumulate);
+  return WithType(dtype, [&]<class T>(T) {
+    return Backward<T>(context, rows, channels, vocabulary, indices, dy, dtable,
+                       accumulate);
+  });
 }
 
 }  // namespace castor::kernels::cuda

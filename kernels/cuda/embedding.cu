@@ -5,7 +5,9 @@ namespace castor::kernels::cuda {
 
 CASTOR_LAUNCH(EmbeddingForwardProgram<float>);
 CASTOR_LAUNCH(EmbeddingForwardProgram<BFloat16>);
+CASTOR_LAUNCH(EmbeddingForwardProgram<Float16>);
 CASTOR_LAUNCH(EmbeddingBackwardProgram<float>);
 CASTOR_LAUNCH(EmbeddingBackwardProgram<BFloat16>);
+CASTOR_LAUNCH(EmbeddingBackwardProgram<Float16>);
 
 }  // namespace castor::kernels::cuda

@@ -92,6 +92,7 @@ class EmulatedBlock {
   }
 
   static void AtomicAdd(int64_t* to, int64_t value) { *to += value; }
+  static void AtomicMax(int64_t* to, int64_t value) { *to = Max(*to, value); }
   static void AtomicMin(uint64_t* to, uint64_t value) { *to = Min(*to, value); }
 
  private:

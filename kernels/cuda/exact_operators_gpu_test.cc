@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/with_type.h"
 #include "gtest/gtest.h"
 #include "kernels/adam.h"
 #include "kernels/cuda/kernels.h"
@@ -25,7 +26,6 @@ namespace {
 using cuda::OnDevice;
 using cuda::TestDevice;
 
-constexpr DType kBothTypes[] = {DType::kFloat32, DType::kBFloat16};
 constexpr RandomKey kKey{0x1234567890abcdefu, 77};
 
 // On both sides of a block's elements.
@@ -75,7 +75,7 @@ GuardedBuffer Like(const GuardedBuffer& x, int64_t shift) {
 }
 
 TEST_F(SmallExactOperators, Add) {
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     for (int64_t size : kSizes) {
       const GuardedBuffer a = Normal(dtype, size, 1);
       const GuardedBuffer b = Normal(dtype, size, 2);
@@ -100,8 +100,8 @@ TEST_F(SmallExactOperators, Add) {
 }
 
 TEST_F(SmallExactOperators, Cast) {
-  for (DType from : kBothTypes) {
-    for (DType to : kBothTypes) {
+  for (DType from : kAllTypes) {
+    for (DType to : kAllTypes) {
       for (int64_t size : kSizes) {
         GuardedBuffer x = Normal(from, size, 1);
         if (size > 3) {
@@ -127,7 +127,7 @@ TEST_F(SmallExactOperators, Cast) {
 }
 
 TEST_F(SmallExactOperators, Dropout) {
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     for (int64_t size : kSizes) {
       for (float p : {0.0f, 0.1f, 0.75f}) {
         for (bool residual : {false, true}) {
@@ -154,7 +154,7 @@ TEST_F(SmallExactOperators, Dropout) {
 }
 
 TEST_F(SmallExactOperators, BiasGradient) {
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     for (int64_t rows : {0, 1, 31, 32, 33, 512, 513, 1100}) {
       for (int64_t channels : {1, 31, 32, 33, 70}) {
         for (bool accumulate : {false, true}) {
@@ -180,7 +180,7 @@ TEST_F(SmallExactOperators, BiasGradient) {
 }
 
 TEST_F(SmallExactOperators, LayerNorm) {
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     for (int64_t rows : {1, 7, 8, 9, 100}) {
       for (int64_t channels : {1, 31, 32, 33, 100, 768}) {
         const LayerNormShape shape{rows, channels, dtype};
@@ -265,7 +265,7 @@ TEST_F(SmallExactOperators, Embedding) {
   };
   for (const Case& c : {Case{1, 1, 1}, Case{7, 33, 5}, Case{300, 300, 40},
                         Case{2100, 24, 3}, Case{0, 8, 4}}) {
-    for (DType dtype : kBothTypes) {
+    for (DType dtype : kAllTypes) {
       for (bool accumulate : {false, true}) {
         std::vector<int32_t> indices(c.rows);
         for (int32_t& i : indices)
@@ -335,7 +335,7 @@ TEST_F(SmallExactOperators, EmbeddingTellsOfABadIndexAsTheHostDoes) {
 }
 
 TEST_F(SmallExactOperators, AddSquares) {
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     for (int64_t size : {0, 1, 63, 64, 65, 2047, 2048, 32768, 32769, 100003}) {
       for (double scale : {1.0, 1e-30, 1e15}) {
         GuardedBuffer x(dtype, size, 1);
@@ -343,17 +343,19 @@ TEST_F(SmallExactOperators, AddSquares) {
         ExactSum expected;
         expected.Add(0.7);
         ExactSum sum = expected;
-        ASSERT_TRUE(AddSquares(host_, size, dtype, x.data(), &expected).ok());
+        ASSERT_TRUE(
+            AddSquares(host_, size, dtype, x.data(), &expected, 3).ok());
         InEveryOrder([&] {
           OnDevice on;
           ExactSum* p = static_cast<ExactSum*>(on.CopyBytes(&sum, sizeof(sum)));
           ASSERT_TRUE(
-              cuda::AddSquares(on.context(), size, dtype, on.In(x), p).ok());
+              cuda::AddSquares(on.context(), size, dtype, on.In(x), p, 3).ok());
           ASSERT_TRUE(on.Finish().ok());
           ExactSum got;
           TestDevice::Get()->ToHost(&got, p, sizeof(got));
           EXPECT_EQ(got.limbs, expected.limbs) << size << " " << scale;
           EXPECT_EQ(got.invalid, expected.invalid);
+          EXPECT_EQ(got.invalid_label, expected.invalid_label);
         });
       }
     }
@@ -381,6 +383,32 @@ TEST_F(SmallExactOperators, AddSquaresCountsTilesThatAreNotFinite) {
     EXPECT_EQ(got.limbs, expected.limbs);
     EXPECT_EQ(got.invalid, 2);
   }
+}
+
+TEST_F(SmallExactOperators, AddSquaresNamesTheGreatestLabelOfInvalidAddends) {
+  // Two blocks, one of which is all finite.
+  const GuardedBuffer good = Normal(DType::kFloat16, 40000, 1);
+  GuardedBuffer bad = Like(good, 1);
+  bad.Set(39999, std::numeric_limits<double>::infinity());
+  InEveryOrder([&] {
+    const ExactSum zero;
+    OnDevice on;
+    ExactSum* p = static_cast<ExactSum*>(on.CopyBytes(&zero, sizeof(zero)));
+    const auto label_after = [&](const GuardedBuffer& x, int64_t label) {
+      EXPECT_TRUE(cuda::AddSquares(on.context(), x.size(), x.dtype(), on.In(x),
+                                   p, label)
+                      .ok());
+      EXPECT_TRUE(on.Finish().ok());
+      ExactSum got;
+      TestDevice::Get()->ToHost(&got, p, sizeof(got));
+      return got.invalid_label;
+    };
+    EXPECT_EQ(label_after(good, 9), 0);
+    EXPECT_EQ(label_after(bad, 5), 5);
+    EXPECT_EQ(label_after(bad, 2), 5);
+    EXPECT_EQ(label_after(good, 7), 5);
+    EXPECT_EQ(label_after(bad, 6), 6);
+  });
 }
 
 }  // namespace

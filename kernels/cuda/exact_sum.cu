@@ -5,5 +5,6 @@ namespace castor::kernels::cuda {
 
 CASTOR_LAUNCH(AddSquaresProgram<float>);
 CASTOR_LAUNCH(AddSquaresProgram<BFloat16>);
+CASTOR_LAUNCH(AddSquaresProgram<Float16>);
 
 }  // namespace castor::kernels::cuda

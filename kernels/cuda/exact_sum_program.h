@@ -61,8 +61,10 @@ struct AddSquaresProgram {
 
   int64_t size;
   const T* x;
-  int64_t* limbs;    // [kExactLimbs]
-  int64_t* invalid;  // [1]
+  int64_t* limbs;          // [kExactLimbs]
+  int64_t* invalid;        // [1]
+  int64_t* invalid_label;  // [1]
+  int64_t label;
 
   CASTOR_HD static int64_t Blocks(int64_t size) {
     return (size + kBlock - 1) / kBlock;
@@ -106,8 +108,9 @@ struct AddSquaresProgram {
           sum += shared.parts[i].part[t - limb];
         }
       }
-      if (sum != 0)
-        block.AtomicAdd(t == kExactLimbs ? invalid : limbs + t, sum);
+      if (sum == 0) return;
+      block.AtomicAdd(t == kExactLimbs ? invalid : limbs + t, sum);
+      if (t == kExactLimbs) block.AtomicMax(invalid_label, label);
     });
   }
 };

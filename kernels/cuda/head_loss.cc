@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "base/with_type.h"
 #include "kernels/checks.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cuda/gemm.h"
@@ -230,15 +231,15 @@ absl::Status HeadLossBackward(const ExecContext& context,
           .loss_grad = args.loss_grad,
           .scale = reinterpret_cast<float*>(At(args.workspace, layout.scale)),
           .fault = context.gpu->fault}));
-  const auto gradients =
-      shape.dtype == DType::kFloat32 ? Gradients<float> : Gradients<BFloat16>;
   for (int64_t begin = 0; begin < shape.vocabulary; begin += layout.columns) {
     const int64_t columns = std::min(layout.columns, shape.vocabulary - begin);
     CASTOR_RETURN_IF_ERROR(
         FormLogits(context, shape, args.x, args.w, begin, columns,
                    reinterpret_cast<float*>(At(args.workspace, layout.logits)),
                    layout.ld, At(args.workspace, layout.gemm)));
-    CASTOR_RETURN_IF_ERROR(gradients(context, args, layout, begin, columns));
+    CASTOR_RETURN_IF_ERROR(WithType(shape.dtype, [&]<class T>(T) {
+      return Gradients<T>(context, args, layout, begin, columns);
+    }));
     CASTOR_RETURN_IF_ERROR(AddTile(context, args, layout, begin, columns));
   }
   if (args.dx == nullptr || shape.dtype == DType::kFloat32) {

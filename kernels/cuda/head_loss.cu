@@ -8,5 +8,6 @@ CASTOR_LAUNCH(HeadFinishProgram);
 CASTOR_LAUNCH(HeadScaleProgram);
 CASTOR_LAUNCH(HeadGradientProgram<float>);
 CASTOR_LAUNCH(HeadGradientProgram<BFloat16>);
+CASTOR_LAUNCH(HeadGradientProgram<Float16>);
 
 }  // namespace castor::kernels::cuda

@@ -192,9 +192,9 @@ struct HeadScaleProgram {
 };
 
 // Replaces a tile's logits by their gradients, (softmax - onehot) * scale, as
-// T. For bf16 a row of W gradients lies in the first half of its logits' place:
-// a round's columns are read before any is written, and what is written lies
-// below what is still to be read.
+// T. Of 16 bits, a row of W gradients lies in the first half of its logits'
+// place: a round's columns are read before any is written, and what is written
+// lies below what is still to be read.
 template <class T>
 struct HeadGradientProgram {
   static constexpr int kThreads = kHeadThreads;

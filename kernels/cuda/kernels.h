@@ -98,7 +98,7 @@ absl::Status AccumulateGradient(const ExecContext& context, int64_t size,
                                 DType dtype, void* payload, float* sum,
                                 const float* master, bool assign, bool restore);
 absl::Status AddSquares(const ExecContext& context, int64_t size, DType dtype,
-                        const void* x, ExactSum* sum);
+                        const void* x, ExactSum* sum, int64_t label = 0);
 
 absl::Status DescribeFault(const GpuFault& fault);
 

@@ -1,6 +1,7 @@
 #include "kernels/layer_norm.h"
 
 #include "base/status_macros.h"
+#include "base/with_type.h"
 #include "kernels/checks.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/layer_norm_program.h"
@@ -71,9 +72,9 @@ absl::Status LayerNormForward(const ExecContext& context,
                               const void* beta, void* y, float* mean,
                               float* rstd) {
   CASTOR_RETURN_IF_ERROR(CheckLayerNorm("LayerNormForward", shape));
-  const auto run =
-      shape.dtype == DType::kFloat32 ? Forward<float> : Forward<BFloat16>;
-  return run(context, shape, epsilon, x, gamma, beta, y, mean, rstd);
+  return WithType(shape.dtype, [&]<class T>(T) {
+    return Forward<T>(context, shape, epsilon, x, gamma, beta, y, mean, rstd);
+  });
 }
 
 absl::Status LayerNormBackwardInput(const ExecContext& context,
@@ -82,9 +83,10 @@ absl::Status LayerNormBackwardInput(const ExecContext& context,
                                     const float* mean, const float* rstd,
                                     const void* residual, void* dx) {
   CASTOR_RETURN_IF_ERROR(CheckLayerNorm("LayerNormBackwardInput", shape));
-  const auto run = shape.dtype == DType::kFloat32 ? BackwardInput<float>
-                                                  : BackwardInput<BFloat16>;
-  return run(context, shape, dy, x, gamma, mean, rstd, residual, dx);
+  return WithType(shape.dtype, [&]<class T>(T) {
+    return BackwardInput<T>(context, shape, dy, x, gamma, mean, rstd, residual,
+                            dx);
+  });
 }
 
 absl::Status LayerNormBackwardParameters(const ExecContext& context,
@@ -94,10 +96,10 @@ absl::Status LayerNormBackwardParameters(const ExecContext& context,
                                          void* dgamma, void* dbeta,
                                          bool accumulate) {
   CASTOR_RETURN_IF_ERROR(CheckLayerNorm("LayerNormBackwardParameters", shape));
-  const auto run = shape.dtype == DType::kFloat32
-                       ? BackwardParameters<float>
-                       : BackwardParameters<BFloat16>;
-  return run(context, shape, dy, x, mean, rstd, dgamma, dbeta, accumulate);
+  return WithType(shape.dtype, [&]<class T>(T) {
+    return BackwardParameters<T>(context, shape, dy, x, mean, rstd, dgamma,
+                                 dbeta, accumulate);
+  });
 }
 
 }  // namespace castor::kernels::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "base/with_type.h"
 #include "kernels/checks.h"
 #include "kernels/cuda/elementwise_program.h"
 #include "kernels/cuda/gemm.h"
@@ -45,8 +46,8 @@ absl::Status Matmul(const ExecContext& context, const MatmulArgs& args) {
   CASTOR_RETURN_IF_ERROR(CheckMatmul(args));
   if (args.m == 0 || args.n == 0) return absl::OkStatus();
   if (args.k == 0) {
-    return args.dtype == DType::kFloat32 ? NoProduct<float>(context, args)
-                                         : NoProduct<BFloat16>(context, args);
+    return WithType(args.dtype,
+                    [&]<class T>(T) { return NoProduct<T>(context, args); });
   }
   return Gemm(context, {.m = args.m,
                         .n = args.n,

@@ -86,8 +86,26 @@ CASTOR_HD I Max(I a, I b) {
 // Elements as fp32, and back with one rounding.
 CASTOR_HD float Load(const float* p) { return *p; }
 CASTOR_HD float Load(const BFloat16* p) { return static_cast<float>(*p); }
+CASTOR_HD float Load(const Float16* p) {
+#ifdef __CUDA_ARCH__
+  // What cuda_fp16.h's __half2float is, without its 9000 lines.
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(p->bits));
+  return value;
+#else
+  return static_cast<float>(*p);
+#endif
+}
 CASTOR_HD void Store(float value, float* p) { *p = value; }
 CASTOR_HD void Store(float value, BFloat16* p) { *p = BFloat16(value); }
+CASTOR_HD void Store(float value, Float16* p) {
+#ifdef __CUDA_ARCH__
+  // __float2half_rn: the host's bits, but for NaNs, of which it has one.
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p->bits) : "f"(value));
+#else
+  *p = Float16(value);
+#endif
+}
 
 // RandomWord(key, element) for elements that mostly follow each other: four of
 // them share one run of the generator.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/with_type.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/test_device.h"
@@ -25,7 +26,6 @@ namespace {
 using cuda::OnDevice;
 using cuda::TestDevice;
 
-constexpr DType kBothTypes[] = {DType::kFloat32, DType::kBFloat16};
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 class SmallProductOperators : public testing::Test {
@@ -107,13 +107,18 @@ void RunInEveryOrder(
 }
 
 TEST_F(SmallProductOperators, Gelu) {
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     constexpr int64_t kSize = 3001;
     GuardedBuffer x = Normal(dtype, kSize, 3);
     const GuardedBuffer dy = Normal(dtype, kSize);
     const double odd[] = {0,    -0.0,  1e-30, 60,    -60,
                           1e30, -1e30, kNan,  88.8f, -13.2};
-    for (int64_t i = 0; i < 10; ++i) x.Set(i, odd[i]);
+    for (int64_t i = 0; i < 10; ++i) {
+      // Finite in fp16, too.
+      x.Set(i, dtype == DType::kFloat16 && std::abs(odd[i]) > kLargestFloat16
+                   ? std::copysign(kLargestFloat16, odd[i])
+                   : odd[i]);
+    }
     GuardedBuffer y(dtype, kSize), dx(dtype, kSize);
     ASSERT_TRUE(GeluForward(host_, dtype, kSize, x.data(), y.data()).ok());
     ASSERT_TRUE(
@@ -127,9 +132,11 @@ TEST_F(SmallProductOperators, Gelu) {
                                        on.In(dy), out[1]));
       return status;
     });
-    // A few ulps of exp, or one rounding to bf16.
-    const double tolerance = dtype == DType::kFloat32 ? 0x1p-20 : 0x1p-7;
-    ExpectNear(y2, y, tolerance, 1e-30, "GeluForward");
+    // A few ulps of exp, or one rounding to 16 bits; of fp16's least numbers.
+    const double tolerance =
+        dtype == DType::kFloat32 ? 0x1p-20 : 2 * UnitRoundoff(dtype);
+    const double floor = dtype == DType::kFloat16 ? 0x1p-14 : 1e-30;
+    ExpectNear(y2, y, tolerance, floor, "GeluForward");
     // The slope passes through 0.
     ExpectNear(dx2, dx, tolerance, 0.25, "GeluBackward");
   }
@@ -143,7 +150,7 @@ struct Product {
 
 TEST_F(SmallProductOperators, Matmul) {
   std::vector<Product> products;
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     for (bool ta : {false, true}) {
       for (bool tb : {false, true}) {
         products.push_back({33, 40, 17, ta, tb, false, false, dtype});
@@ -180,7 +187,6 @@ TEST_F(SmallProductOperators, Matmul) {
       args.workspace = on.CopyBytes(workspace.data(), workspace.size() * 4);
       return cuda::Matmul(on.context(), args);
     });
-    const double unit = UnitRoundoff(p.dtype);
     for (int64_t i = 0; i < p.m; ++i) {
       for (int64_t j = 0; j < args.ldc; ++j) {
         const int64_t at = i * args.ldc + j;
@@ -197,7 +203,7 @@ TEST_F(SmallProductOperators, Matmul) {
           size += std::abs(term);
         }
         ASSERT_LE(std::abs(c[at] - sum),
-                  2 * unit * std::abs(sum) +
+                  2 * RoundingError(p.dtype, sum) +
                       static_cast<double>(p.k + 4) * 0x1p-24 * size)
             << p.m << " x " << p.n << " x " << p.k << " at " << i << ", " << j;
       }
@@ -308,12 +314,17 @@ struct Head {
   GuardedBuffer loss, lse, dx, dw;
 };
 
+// Relative to the largest gradient.
+double GradientTolerance(DType dtype) {
+  return dtype == DType::kFloat32 ? 0x1p-18 : 4 * UnitRoundoff(dtype);
+}
+
 TEST_F(SmallProductOperators, HeadLoss) {
   struct Case {
     int64_t rows, channels, vocabulary;
     bool accumulate;
   };
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     for (const Case& c : {Case{1, 1, 1, false}, Case{7, 12, 50, true},
                           Case{33, 64, 1000, false}, Case{40, 5, 1031, true},
                           Case{3, 4, 20003, false}}) {
@@ -327,7 +338,7 @@ TEST_F(SmallProductOperators, HeadLoss) {
                         return head.RunOnDevice(on, out, c.accumulate);
                       });
       ASSERT_TRUE(head.RunOnHost(host_, c.accumulate).ok());
-      const double unit = dtype == DType::kFloat32 ? 0x1p-18 : 0x1p-6;
+      const double unit = GradientTolerance(dtype);
       ExpectNear(loss, head.loss, 0x1p-18, 1, "loss");
       ExpectNear(lse, head.lse, 0x1p-18, 1, "lse");
       ExpectNear(dx, head.dx, unit, Largest(head.dx), "dx");
@@ -337,7 +348,7 @@ TEST_F(SmallProductOperators, HeadLoss) {
 }
 
 TEST_F(SmallProductOperators, HeadLossGradientMayTakeThePlaceOfTheWeight) {
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     Head head({9, 16, 300, dtype}, random_, 1);
     ASSERT_TRUE(head.RunOnHost(host_, false).ok());
     GuardedBuffer place = Like(head.w), dx(dtype, head.dx.size());
@@ -355,7 +366,7 @@ TEST_F(SmallProductOperators, HeadLossGradientMayTakeThePlaceOfTheWeight) {
                          .dw = out[0],
                          .workspace = on.CopyBytes(workspace.data(), bytes)});
     });
-    const double unit = dtype == DType::kFloat32 ? 0x1p-18 : 0x1p-6;
+    const double unit = GradientTolerance(dtype);
     ExpectNear(place, head.dw, unit, Largest(head.dw), "dw");
     ExpectNear(dx, head.dx, unit, Largest(head.dx), "dx");
   }
@@ -411,7 +422,7 @@ TEST_F(SmallProductOperators, HeadLossTellsOfABadTargetAsTheHostDoes) {
 }
 
 TEST_F(SmallProductOperators, HeadLossHoldsOneTileOfLogits) {
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     const HeadLossShape shape = {8192, 1600, 50257, dtype};
     const int64_t logits = shape.rows * shape.vocabulary * 4;
     EXPECT_LT(cuda::HeadLossForwardWorkspaceBytes(shape), logits / 16);
@@ -420,7 +431,7 @@ TEST_F(SmallProductOperators, HeadLossHoldsOneTileOfLogits) {
 }
 
 TEST_F(SmallProductOperators, HeadLogits) {
-  for (DType dtype : kBothTypes) {
+  for (DType dtype : kAllTypes) {
     const HeadLossShape shape = {6, 24, 77, dtype};
     const GuardedBuffer x = Normal(dtype, 6 * 24);
     const GuardedBuffer w = Normal(dtype, 77 * 24);

@@ -10,10 +10,6 @@
 namespace castor {
 namespace {
 
-std::string Key(absl::string_view what, ChunkId chunk, WorkTag tag) {
-  return absl::StrCat(what, " chunk ", chunk.value, ", moment ", tag.moment);
-}
-
 // Of a reduce, what crosses the network; the sum itself keeps its tag.
 int64_t OnNetwork(WorkTag reduce) {
   reduce.kind = WorkKind::kExchange;
@@ -21,6 +17,17 @@ int64_t OnNetwork(WorkTag reduce) {
 }
 
 }  // namespace
+
+std::string ShardExchange::Key(absl::string_view what, ChunkId chunk,
+                               WorkTag tag) const {
+  std::string key =
+      absl::StrCat(what, " chunk ", chunk.value, ", moment ", tag.moment);
+  if (step_ != nullptr && tag.moment >= 0 &&
+      tag.moment < static_cast<int64_t>(step_->ops.size())) {
+    absl::StrAppend(&key, " (", step_->ops[tag.moment].name, ")");
+  }
+  return key;
+}
 
 absl::StatusOr<std::unique_ptr<ShardExchange>> ShardExchange::Create(
     Device* device, Arena* arena, HostMemory* host, Communicator* ranks,

@@ -4,8 +4,8 @@
 //
 // Rank r of N owns the r-th of N equal shards of every chunk. Every rank must
 // call Gather and Reduce for the same chunks in the same order, as the same
-// plan makes it do; each carries chunk and moment in its key, so that ranks
-// which do not are told.
+// plan makes it do; each carries chunk, moment and operator in its key, so that
+// ranks which do not, and one that hangs, are told by them.
 //
 // Methods queue their work and return at once. Threads: one.
 #ifndef CASTOR_MEMORY_EXEC_SHARD_EXCHANGE_H_
@@ -13,16 +13,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "device/comm/communicator.h"
 #include "device/device.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/host_memory.h"
 #include "memory/plan/chunk_layout.h"
 #include "memory/plan/shard_staging.h"
+#include "tracer/step_trace.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
@@ -37,6 +40,10 @@ class ShardExchange {
 
   // So many slots at least. Blocks for nothing.
   absl::Status EnsureSlots(int64_t slots);
+
+  // Whose moments those of the tags are from now on: messages name their
+  // operators. Outlives the exchange.
+  void BeginStep(const StepTrace* step) { step_ = step; }
 
   // A slot is a block of host memory. It is the taker's until it is given back;
   // whoever writes to it waits for `used` first, and notes all of its work.
@@ -79,11 +86,15 @@ class ShardExchange {
     return (layout_->world_size - 1) * layout_->shard_bytes(chunk);
   }
 
+  // For a person, and equal on all ranks.
+  std::string Key(absl::string_view what, ChunkId chunk, WorkTag tag) const;
+
   Device* const device_;
   Arena* const arena_;
   HostMemory* const host_;
   Communicator* const ranks_;
   const ChunkLayout* const layout_;
+  const StepTrace* step_ = nullptr;
   const int64_t slot_bytes_;
   std::vector<Slot> slots_;
   BlockId parts_;  // on the device

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/with_type.h"
 #include "device/comm/communicator_oracle.h"
 #include "device/comm/thread_ranks.h"
 #include "device/gate.h"
@@ -173,7 +174,8 @@ class Exchange : public ::testing::TestWithParam<std::tuple<int, DType>> {
 INSTANTIATE_TEST_SUITE_P(
     Ranks, Exchange,
     ::testing::Combine(::testing::Values(1, 2, 3, 4),
-                       ::testing::Values(DType::kFloat32, DType::kBFloat16)),
+                       ::testing::Values(DType::kFloat32, DType::kBFloat16,
+                                         DType::kFloat16)),
     [](const auto& info) {
       return absl::StrCat(std::get<0>(info.param), "ranks",
                           DTypeName(std::get<1>(info.param)));
@@ -216,14 +218,10 @@ std::vector<float> Oracle(const ChunkLayout& layout, ChunkId chunk,
       for (int64_t i = 0; i < n; ++i) {
         const std::byte* const at =
             payload.data() + (begin + i) * SizeOf(layout.dtype);
-        float x = 0;
-        if (layout.dtype == DType::kFloat32) {
-          std::memcpy(&x, at, sizeof(x));
-        } else {
-          BFloat16 half;
-          std::memcpy(&half, at, sizeof(half));
-          x = static_cast<float>(half);
-        }
+        const float x = WithType(layout.dtype, [&]<class T>(T value) {
+          std::memcpy(&value, at, sizeof(value));
+          return static_cast<float>(value);
+        });
         sum[i] = batch == 0 && r == 0 ? x : sum[i] + x;
       }
     }
@@ -400,8 +398,14 @@ TEST(ShardExchange, DeathOfARankFailsTheOthersWork) {
 }
 
 TEST(ShardExchange, RanksThatExchangeOtherChunksAreToldWhich) {
-  RunRanks({.world_size = 2}, [](Rank& rank) {
+  StepTrace step;
+  for (const char* name :
+       {"embed", "norm", "attention", "add", "linear", "gelu", "head"}) {
+    step.ops.emplace_back().name = name;
+  }
+  RunRanks({.world_size = 2}, [&step](Rank& rank) {
     ASSERT_TRUE(rank.MakeExchange(rank.Staging(2)).ok());
+    rank.exchange->BeginStep(&step);
     // Of one size, so that it is the key that differs.
     const ChunkId chunk(rank.layout.rank == 0 ? 0 : 2);
     ASSERT_EQ(rank.layout.shard_bytes(ChunkId(0)),
@@ -414,8 +418,8 @@ TEST(ShardExchange, RanksThatExchangeOtherChunksAreToldWhich) {
     }
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
     EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("gather chunk 0, moment 5"),
-                      HasSubstr("gather chunk 2, moment 7")));
+                AllOf(HasSubstr("gather chunk 0, moment 5 (gelu)"),
+                      HasSubstr("gather chunk 2, moment 7\"")));
   });
 }
 

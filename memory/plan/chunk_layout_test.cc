@@ -169,7 +169,7 @@ RandomModel DrawModel() {
          *rc::gen::weightedElement<bool>({{4, true}, {1, false}})});
   }
   model.options.dtype =
-      *rc::gen::element(DType::kFloat32, DType::kBFloat16);
+      *rc::gen::element(DType::kFloat32, DType::kBFloat16, DType::kFloat16);
   model.options.world_size = *rc::gen::inRange(1, 9);
   model.options.chunk_bytes =
       *rc::gen::element<int64_t>(0, 256, 1000, 4096, 65536, 1 << 20);

@@ -1,6 +1,7 @@
 #include "runtime/config/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -27,6 +28,9 @@ constexpr int64_t kMaxSteps = int64_t{1} << 48;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
 constexpr int64_t kMaxThreads = 4096;
+// Its multiples of a loss are fp32 numbers still.
+constexpr double kMinLossScale = 0x1p-100;
+constexpr double kMaxLossScale = 0x1p100;
 
 template <typename Enum>
 void ReadEnum(JsonReader& reader, absl::string_view key,
@@ -160,9 +164,10 @@ void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
   bf16.Bool("enabled", &config->bf16.enabled);
   bf16.RefuseUnknownKeys();
   fp16.Bool("enabled", &config->fp16.enabled);
-  fp16.Double("loss_scale", &config->fp16.loss_scale, {.min = 0});
+  fp16.Double("loss_scale", &config->fp16.loss_scale,
+              {.min = 0, .max = kMaxLossScale});
   fp16.Int("initial_scale_power", &config->fp16.initial_scale_power,
-           {.min = 0, .max = 126});
+           {.min = 0, .max = 100});
   fp16.Int("loss_scale_window", &config->fp16.loss_scale_window,
            {.min = 1, .max = kMaxSteps});
   fp16.Int("hysteresis", &config->fp16.hysteresis,
@@ -170,12 +175,23 @@ void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
   fp16.Double("min_loss_scale", &config->fp16.min_loss_scale, {.min = 0});
   fp16.RefuseUnknownKeys();
   if (!config->fp16.enabled) return;
+  if (config->fp16.loss_scale > 0 && config->fp16.loss_scale < kMinLossScale) {
+    fp16.Fail("loss_scale", "must be 0 (a dynamic scale) or from 2^-100 on");
+  }
+  const double initial =
+      std::ldexp(1.0, static_cast<int>(config->fp16.initial_scale_power));
   if (config->bf16.enabled) {
     fp16.Fail("enabled", "cannot be true beside bf16.enabled: choose one");
   }
-  fp16.Fail("enabled",
-            "fp16 needs the cuda device and is not available in this build: "
-            "use bf16 (\"bf16\": {\"enabled\": true})");
+  if (config->fp16.min_loss_scale < kMinLossScale) {
+    fp16.Fail("min_loss_scale", "must be more than 0 (the default is 1)");
+  }
+  if (config->fp16.loss_scale == 0 && config->fp16.min_loss_scale > initial) {
+    fp16.Fail("min_loss_scale",
+              absl::StrCat(config->fp16.min_loss_scale,
+                           " is more than the scale to begin with, 2^",
+                           fp16.PathOf("initial_scale_power"), " = ", initial));
+  }
 }
 
 void ReadDevice(JsonReader reader, DeviceConfig* device) {

@@ -103,12 +103,11 @@ struct Bf16Config {
   friend bool operator==(const Bf16Config&, const Bf16Config&) = default;
 };
 
-// Read and checked; `enabled` is refused, since no device here computes in
-// fp16.
+// See runtime/loss_scaler.h. DeepSpeed's keys and defaults.
 struct Fp16Config {
   bool enabled = false;
-  double loss_scale = 0;  // 0: dynamic
-  int64_t initial_scale_power = 16;
+  double loss_scale = 0;             // 0: dynamic
+  int64_t initial_scale_power = 16;  // of 2
   int64_t loss_scale_window = 1000;
   int64_t hysteresis = 2;
   double min_loss_scale = 1;
@@ -196,6 +195,7 @@ struct Config {
   }
   // Of parameters and activations.
   DType dtype() const {
+    if (fp16.enabled) return DType::kFloat16;
     return bf16.enabled ? DType::kBFloat16 : DType::kFloat32;
   }
 

@@ -208,13 +208,34 @@ TEST(Config, NamesThePathOfAWrongValue) {
   }
 }
 
-TEST(Config, Fp16IsRefusedWithAWayOut) {
-  EXPECT_THAT(Error({"fp16.enabled=true"}),
-              AllOf(HasSubstr("fp16.enabled"), HasSubstr("cuda device"),
-                    HasSubstr("use bf16")));
+TEST(Config, PrecisionIsOneOfThree) {
+  EXPECT_EQ(Parse(kMinimal, {"fp16.enabled=false"})->dtype(), DType::kFloat32);
+  EXPECT_EQ(Parse(kMinimal, {"fp16.enabled=true"})->dtype(), DType::kFloat16);
   EXPECT_THAT(Error({"fp16.enabled=true", "bf16.enabled=true"}),
               HasSubstr("fp16.enabled: cannot be true beside bf16.enabled"));
-  EXPECT_TRUE(Parse(kMinimal, {"fp16.enabled=false"}).ok());
+}
+
+TEST(Config, ALossScaleMustBeOne) {
+  const auto error = [](const char* override_text) {
+    return Error({"fp16.enabled=true", override_text});
+  };
+  EXPECT_THAT(error("fp16.min_loss_scale=0"),
+              HasSubstr("fp16.min_loss_scale: must be more than 0"));
+  EXPECT_THAT(error("fp16.min_loss_scale=65537"),
+              AllOf(HasSubstr("fp16.min_loss_scale: 65537 is more than"),
+                    HasSubstr("2^fp16.initial_scale_power = 65536")));
+  EXPECT_THAT(error("fp16.loss_scale=1e-40"), HasSubstr("fp16.loss_scale:"));
+  EXPECT_THAT(error("fp16.loss_scale=1e40"), HasSubstr("fp16.loss_scale:"));
+  EXPECT_THAT(error("fp16.loss_scale=-1"), HasSubstr("fp16.loss_scale:"));
+  EXPECT_THAT(error("fp16.initial_scale_power=101"),
+              HasSubstr("fp16.initial_scale_power:"));
+  EXPECT_THAT(error("fp16.loss_scale_window=0"),
+              HasSubstr("fp16.loss_scale_window:"));
+  EXPECT_THAT(error("fp16.hysteresis=0"), HasSubstr("fp16.hysteresis:"));
+  // One that is not dynamic has no minimum.
+  EXPECT_TRUE(Parse(kMinimal, {"fp16.enabled=true", "fp16.loss_scale=128",
+                               "fp16.min_loss_scale=1e6"})
+                  .ok());
 }
 
 struct Batch {

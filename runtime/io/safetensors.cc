@@ -7,7 +7,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -72,6 +71,16 @@ const std::string* GetString(const Json& object, const char* key) {
   return member->get_ptr<const std::string*>();
 }
 
+// Numbers of 16 bits at any address, as fp32.
+template <class T>
+void Widen(const uint8_t* from, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value.bits, from + sizeof(T) * i, sizeof(T));
+    out[i] = static_cast<float>(value);
+  }
+}
+
 }  // namespace
 
 absl::string_view SafetensorsDtypeName(SafetensorsDtype dtype) {
@@ -80,19 +89,6 @@ absl::string_view SafetensorsDtypeName(SafetensorsDtype dtype) {
 
 int64_t SizeOf(SafetensorsDtype dtype) {
   return kDtypes[static_cast<size_t>(dtype)].size;
-}
-
-float FloatOfHalf(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  const uint32_t mantissa = half & 0x3ffu;
-  if (exponent == 0) {
-    // Zero or subnormal: mantissa × 2^-24, exact in binary32.
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-  }
-  const uint32_t wide = exponent == 0x1f ? 0xffu : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | (wide << 23) | (mantissa << 13));
 }
 
 absl::Status SafetensorsFile::Refuse(absl::string_view what) const {
@@ -294,18 +290,10 @@ absl::Status SafetensorsFile::ReadFloats(absl::string_view name, int64_t begin,
       std::memcpy(out, from, count * 4);
       break;
     case SafetensorsDtype::kBF16:
-      for (int64_t i = 0; i < count; ++i) {
-        BFloat16 value;
-        std::memcpy(&value.bits, from + 2 * i, 2);
-        out[i] = static_cast<float>(value);
-      }
+      Widen<BFloat16>(from, count, out);
       break;
     case SafetensorsDtype::kF16:
-      for (int64_t i = 0; i < count; ++i) {
-        uint16_t half;
-        std::memcpy(&half, from + 2 * i, 2);
-        out[i] = FloatOfHalf(half);
-      }
+      Widen<Float16>(from, count, out);
       break;
     default:
       return absl::InvalidArgumentError(absl::StrCat(

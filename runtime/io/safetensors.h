@@ -40,9 +40,6 @@ enum class SafetensorsDtype : uint8_t {
 absl::string_view SafetensorsDtypeName(SafetensorsDtype dtype);
 int64_t SizeOf(SafetensorsDtype dtype);
 
-// Binary16 to binary32, exact.
-float FloatOfHalf(uint16_t half);
-
 struct SafetensorsTensor {
   std::string name;
   SafetensorsDtype dtype = SafetensorsDtype::kF32;

@@ -56,25 +56,6 @@ std::vector<float> Floats(const SafetensorsFile& file,
   return values;
 }
 
-TEST(FloatOfHalf, IsTheStandardsFormulaForAllBits) {
-  for (int bits = 0; bits < 65536; ++bits) {
-    const int exponent = (bits >> 10) & 31;
-    const int mantissa = bits & 1023;
-    const double sign = bits & 0x8000 ? -1 : 1;
-    const float value = FloatOfHalf(static_cast<uint16_t>(bits));
-    ASSERT_EQ(std::signbit(value), sign < 0) << bits;
-    if (exponent == 31) {
-      ASSERT_EQ(std::isnan(value), mantissa != 0) << bits;
-      ASSERT_EQ(std::isinf(value), mantissa == 0) << bits;
-    } else if (exponent == 0) {
-      ASSERT_EQ(value, sign * std::ldexp(mantissa, -24)) << bits;
-    } else {
-      ASSERT_EQ(value, sign * std::ldexp(1024 + mantissa, exponent - 25))
-          << bits;
-    }
-  }
-}
-
 TEST(SafetensorsFile, ReadsWhatTheOwnLibraryWrites) {
   auto opened = SafetensorsFile::Open(
       absl::StrCat(kFixtures, "/mixed.safetensors"));

@@ -135,7 +135,8 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
   ExpectSetRefused("data.sequence_length=17",
                    {"data.sequence_length", "17", "n_positions (16)"});
   ExpectSetRefused("eval_interval=2", {"eval_interval", "data.validation"});
-  ExpectSetRefused("fp16.enabled=true", {"fp16", "bf16"});
+  ExpectSetRefused("fp16={\"enabled\":true,\"min_loss_scale\":1e9}",
+                   {"fp16.min_loss_scale", "initial_scale_power"});
   ExpectSetRefused("device.type=cuda", {"device.type", "cuda", "host"});
   ExpectSetRefused("steps", {"--set \"steps\"", "KEY=VALUE"});
   ExpectSetRefused("=3", {"--set", "KEY=VALUE"});

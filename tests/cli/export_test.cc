@@ -71,7 +71,7 @@ class Export : public CliTest,
                public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(Export, GivesBackTheFileThatHuggingFaceWrote) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const absl::Status status = RoundTrip(
         Fixture(GetParam()), dtype, 1, Path("a.castor"), Path("exported"));
     ASSERT_TRUE(status.ok()) << status;

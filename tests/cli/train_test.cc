@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -139,6 +140,53 @@ TEST_F(TrainCommand, PrintsThePlanBeforeTheFirstStepAndALinePerStep) {
     }
   }
   EXPECT_THAT(result.out, HasSubstr("out/step-00000006.castor"));
+}
+
+TEST_F(TrainCommand, ScalesTheLossInFp16) {
+  Json config = SmallConfig();
+  config["fp16"] = {{"enabled", true},
+                    {"initial_scale_power", 26},
+                    {"loss_scale_window", 1000},
+                    {"hysteresis", 1}};
+  config["steps"] = 20;
+  const ProcessResult result = Train(config, {"--summary", "summary.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json summary = Json::parse(ReadFile(Path("summary.json")));
+  EXPECT_EQ(summary["precision"], "fp16");
+  const int64_t skipped = summary["skipped_steps"];
+  EXPECT_GT(skipped, 0);
+  EXPECT_LT(skipped, 20);
+  EXPECT_EQ(summary["loss_scale"], std::ldexp(1.0, 26 - skipped));
+  EXPECT_LT(summary["final_loss"], summary["first_loss"]);
+  EXPECT_EQ(CountOf(result.out, "skipped: the gradient of "), skipped);
+  EXPECT_THAT(result.out,
+              HasSubstr("step 1  skipped: the gradient of \"transformer."));
+  EXPECT_THAT(result.out, HasSubstr("it becomes 3.35544e+07"));
+  EXPECT_THAT(result.out, HasSubstr("loss scale, last"));
+}
+
+TEST_F(TrainCommand, SavesWhereTheLossScaleEnds) {
+  Json config = SmallConfig();
+  config["fp16"] = {{"enabled", true},
+                    {"initial_scale_power", 60},
+                    {"hysteresis", 2},
+                    {"min_loss_scale", std::ldexp(1.0, 60)}};
+  const ProcessResult result = Train(config, {"--summary", "summary.json"});
+  ExpectUserError(result);
+  EXPECT_THAT(result.err, HasSubstr("step 2 overflows at a loss scale of"));
+  EXPECT_THAT(result.err, HasSubstr("fp16.min_loss_scale"));
+  EXPECT_THAT(result.out, HasSubstr("saved "));
+  const Json summary = Json::parse(ReadFile(Path("summary.json")));
+  EXPECT_THAT(summary["error"].get<std::string>(),
+              HasSubstr("step 2 overflows"));
+  EXPECT_EQ(summary["skipped_steps"], 2);
+  // With a way out of it, the run goes on from there.
+  config["fp16"]["min_loss_scale"] = 1;
+  config["fp16"]["loss_scale"] = 64;
+  const ProcessResult resumed = Train(config, {"--resume", "latest"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("at step 2"));
+  EXPECT_THAT(resumed.out, HasSubstr("(0 steps skipped)"));
 }
 
 TEST_F(TrainCommand, PrintsAsOftenAsAsked) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/with_type.h"
 #include "device/comm/agreement.h"
 #include "device/comm/communicator_oracle.h"
 #include "device/comm/exchange_communicator.h"
@@ -193,7 +194,7 @@ TEST(NcclParts, ExchangesPartsOfEverySize) {
 TEST(NcclParts, SumsInTheOrderOfRanksOnTheDevice) {
   World world(4);
   OnRanks(world, [&](GpuRank& rank, int me) {
-    for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (DType dtype : kAllTypes) {
       const int64_t n = 5001;
       const auto part = [&](int step, int from, int owner) {
         return RandomNumbers(dtype, n, step * 100 + from * 10 + owner);
