@@ -120,7 +120,7 @@ class TrainRun {
   absl::Status End();
   absl::Status Evaluate();
   absl::Status SaveCheckpoint();
-  absl::Status SaveTheLast();
+  absl::Status EndOutOfScale();
   void TakeReports();
   void PrintProgress(bool all);
 
@@ -257,7 +257,7 @@ absl::Status TrainRun::Loop() {
   Trainer& trainer = session_.trainer();
   while (trainer.step() < config_.steps && !trainer.stopping()) {
     const absl::Status trained = session_.Step().status();
-    if (!trainer.out_of_scale().ok()) CASTOR_RETURN_IF_ERROR(SaveTheLast());
+    if (!trainer.out_of_scale().ok()) return EndOutOfScale();
     CASTOR_RETURN_IF_ERROR(trained);
     const int64_t step = trainer.step();
     TakeReports();
@@ -276,16 +276,25 @@ absl::Status TrainRun::Loop() {
   return absl::OkStatus();
 }
 
-// All of it is in order: nothing was changed since the last good step.
-absl::Status TrainRun::SaveTheLast() {
-  CASTOR_RETURN_IF_ERROR(SaveCheckpoint());
+// What is there is in order, since nothing was changed after the last good
+// step: it is saved, and the run ends.
+absl::Status TrainRun::EndOutOfScale() {
+  const absl::Status& why = session_.trainer().out_of_scale();
+  CASTOR_RETURN_IF_ERROR(session_.trainer().Drain());
+  const absl::Status saved = SaveCheckpoint();
+  if (!saved.ok()) {
+    return absl::Status(
+        why.code(), absl::StrCat(why.message(), "; nor could that be saved: ",
+                                 saved.message()));
+  }
   TakeReports();
   PrintProgress(/*all=*/true);
   if (saved_step_ >= 0 && !config_.checkpoint.dir.empty()) {
     std::printf("saved %s\n", checkpoints_.PathOf(saved_step_).c_str());
   }
   std::fflush(stdout);
-  return MeetAllRanks(ranks_, "the last checkpoint");
+  CASTOR_RETURN_IF_ERROR(MeetAllRanks(ranks_, "the last checkpoint"));
+  return why;
 }
 
 void TrainRun::TakeReports() {

@@ -104,11 +104,12 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(
   }
   if (trainer.step < 0 || metadata.state.samples < 0 ||
       trainer.skipped_steps < 0 || trainer.skipped_steps > trainer.step) {
-    return wrong("its step or samples are out of range");
+    return wrong("its step, skipped_steps or samples are out of range");
   }
   if (json.contains("loss_scaler")) {
     const auto scale = ReadLossScale(json["loss_scaler"]);
-    if (!scale.has_value()) return wrong("its \"loss_scaler\" makes no sense");
+    if (!scale.has_value() || scale->good_steps > trainer.step)
+      return wrong("its \"loss_scaler\" makes no sense");
     trainer.loss_scale = *scale;
   }
   const int64_t world_size = json["world_size"].get<int64_t>();

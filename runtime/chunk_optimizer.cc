@@ -162,9 +162,11 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
 }
 
 absl::Status ChunkOptimizer::NotFinite(int64_t step, int64_t label) const {
+  // Several ranks have not compared their labels.
   const std::string where =
-      label > 0 ? absl::StrCat(" (\"", (*parameters_)[label - 1]->name, "\")")
-                : "";
+      label > 0 && ranks_ == nullptr
+          ? absl::StrCat(" (\"", (*parameters_)[label - 1]->name, "\")")
+          : "";
   return absl::FailedPreconditionError(absl::StrCat(
       "the gradient norm at step ", step, " is not finite", where,
       ": lower the learning rate, or resume from the last checkpoint with "

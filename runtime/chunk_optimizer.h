@@ -47,7 +47,7 @@ struct GradientOutcome {
   // if nobody asked for it.
   double norm = 0;
   // Of the parameters whose gradients are not finite, the last one in the order
-  // of their construction: backward comes to it first.
+  // of their construction: backward completes its gradient first.
   std::optional<ParamId> not_finite;
 };
 

@@ -11,7 +11,7 @@ void StepMeter::Issued(uint16_t tag_step, StepReport report) {
   ++issued_;
 }
 
-void StepMeter::Skipped(uint16_t tag_step, std::string overflow,
+void StepMeter::Settled(uint16_t tag_step, std::string overflow,
                         double next_loss_scale) {
   const auto tag = by_tag_.find(tag_step);
   if (tag == by_tag_.end()) return;

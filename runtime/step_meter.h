@@ -28,7 +28,7 @@ struct StepReport {
   int64_t device_peak_bytes = 0;
   bool warmup = false;
   double loss_scale = 1;       // of its gradients (fp16)
-  double next_loss_scale = 1;  // less after an overflow
+  double next_loss_scale = 1;  // another where this step's outcome changed it
   // A parameter whose gradient was not finite, for which the step was skipped
   // (GradientOutcome); empty if it was not.
   std::string overflow = {};
@@ -54,8 +54,8 @@ class StepMeter {
 
   // A training step whose work has `tag_step` was issued.
   void Issued(uint16_t tag_step, StepReport report);
-  // That step turned out to be skipped. Call before it is finalised.
-  void Skipped(uint16_t tag_step, std::string overflow, double next_loss_scale);
+  // What became of that step's gradients. Call before it is finalised.
+  void Settled(uint16_t tag_step, std::string overflow, double next_loss_scale);
   // All steps issued before `tag_step` are over.
   void FinaliseBefore(uint16_t tag_step);
   void FinaliseAll();

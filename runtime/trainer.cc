@@ -169,17 +169,18 @@ absl::Status Trainer::SettleLossScale() {
   }
   const std::optional<ParamId> not_finite = optimizer_->outcome().not_finite;
   const bool overflow = not_finite.has_value();
+  const std::string name =
+      overflow ? engine_->parameters()[not_finite->value]->name : "";
   const double scale = scaler_->scale();
   const bool can_go_on = scaler_->Update(overflow);
   state_.loss_scale = scaler_->state();
+  meter_.Settled(tag_step_, name, scaler_->scale());
   const absl::Status loss_failure = std::exchange(loss_failure_, {});
   if (!overflow) {
     failure_.Update(loss_failure);
     return failure_;
   }
   ++state_.skipped_steps;
-  const std::string& name = engine_->parameters()[not_finite->value]->name;
-  meter_.Skipped(tag_step_, name, scaler_->scale());
   if (!can_go_on) {
     out_of_scale_ = absl::OutOfRangeError(absl::StrCat(
         "step ", state_.step, " overflows at a loss scale of ", scale,

@@ -130,9 +130,10 @@ class Trainer {
   // One step over the micro batches that `next` gives, one after another.
   // Returns their mean loss. FailedPrecondition if it is not finite.
   //
-  // In fp16 a step with an overflow changes nothing; its StepReport says so. A
-  // loss that is not finite is one, too. OutOfRange: the step before had one at
-  // the smallest scale (out_of_scale); nothing has happened then.
+  // In fp16 a step with an overflow changes nothing; its StepReport says so. So
+  // it is with a loss that is not finite (if its gradients are, the next call
+  // fails). OutOfRange: the step before overflowed at the smallest scale
+  // (out_of_scale); nothing has happened then.
   //
   // On rank r of N `next` gives this rank's share: of the micro batches of the
   // run, counted from 0 over all steps, those whose index is r modulo N, in

@@ -34,14 +34,6 @@ TrainingCase Small() {
   return c;
 }
 
-std::vector<std::string> Overflows(const TrainingResult& result) {
-  std::vector<std::string> all;
-  for (const StepReport& report : result.reports) {
-    all.push_back(report.overflow);
-  }
-  return all;
-}
-
 TEST(LossScale, LearnsWhatFp32Learns) {
   TrainingCase c = Small();
   c.steps = 20;

@@ -67,7 +67,7 @@ struct Tally {
 // Everything that may not depend on placement.
 absl::Status CheckSameResults(const TrainingResult& reference,
                               const TrainingResult& result, bool evaluated) {
-  if (result.losses != reference.losses) {
+  if (!SameNumbers(result.losses, reference.losses)) {
     return absl::InternalError(
         absl::StrCat("losses ", absl::StrJoin(result.losses, " "), " are not ",
                      absl::StrJoin(reference.losses, " ")));
@@ -83,6 +83,11 @@ absl::Status CheckSameResults(const TrainingResult& reference,
   }
   if (!(result.state == reference.state)) {
     return absl::InternalError("steps skipped or loss scales differ");
+  }
+  if (Overflows(result) != Overflows(reference)) {
+    return absl::InternalError(
+        absl::StrCat("overflows ", absl::StrJoin(Overflows(result), " "),
+                     " are not ", absl::StrJoin(Overflows(reference), " ")));
   }
   if (evaluated && result.evaluation_loss != reference.evaluation_loss) {
     return absl::InternalError(

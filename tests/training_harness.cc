@@ -1,6 +1,7 @@
 #include "tests/training_harness.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <thread>
 #include <tuple>
@@ -29,6 +30,21 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
     batch.targets.push_back(static_cast<int32_t>(words[1] % vocabulary));
   }
   return batch;
+}
+
+bool SameNumbers(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double x, double y) {
+                      return x == y || (std::isnan(x) && std::isnan(y));
+                    });
+}
+
+std::vector<std::string> Overflows(const TrainingResult& result) {
+  std::vector<std::string> all;
+  for (const StepReport& report : result.reports) {
+    all.push_back(report.overflow);
+  }
+  return all;
 }
 
 absl::StatusOr<TrainingResult> RunRank(
@@ -171,13 +187,9 @@ absl::Status HashState(std::vector<StatePiece> pieces, TrainingResult* result) {
 
 absl::Status CheckAgreement(const TrainingResult& a, const TrainingResult& b) {
   if (a.refusal.has_value() != b.refusal.has_value() ||
-      a.refusal_message != b.refusal_message || a.losses != b.losses ||
-      a.gradient_norm != b.gradient_norm || !(a.state == b.state) ||
-      !std::equal(a.reports.begin(), a.reports.end(), b.reports.begin(),
-                  b.reports.end(),
-                  [](const StepReport& x, const StepReport& y) {
-                    return x.overflow == y.overflow;
-                  }) ||
+      a.refusal_message != b.refusal_message ||
+      !SameNumbers(a.losses, b.losses) || a.gradient_norm != b.gradient_norm ||
+      !(a.state == b.state) || Overflows(a) != Overflows(b) ||
       a.evaluation_loss != b.evaluation_loss ||
       a.parameters_sha256 != b.parameters_sha256) {
     return absl::InternalError("ranks have different results");

@@ -66,6 +66,11 @@ struct TrainingResult {
   int64_t operators_watched = 0;
 };
 
+// Bit by bit, but that any NaN is as good as another.
+bool SameNumbers(const std::vector<double>& a, const std::vector<double>& b);
+// Of each step, what StepReport::overflow says.
+std::vector<std::string> Overflows(const TrainingResult& result);
+
 // Values of one part of one parameter, for VisitModelState's order.
 struct StatePiece {
   std::string parameter;

@@ -13,6 +13,7 @@ Wants the tensorboard package; not part of the tests, which decode the files by
 themselves.
 """
 import json
+import math
 import pathlib
 import struct
 import sys
@@ -28,7 +29,14 @@ TAGS = {
 
 
 def as_float(value):
+    if value is None:  # not finite
+        return math.nan
     return struct.unpack("f", struct.pack("f", value))[0]
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(
+        a[k] == b[k] or math.isnan(a[k]) and math.isnan(b[k]) for k in a)
 
 
 def main():
@@ -36,11 +44,13 @@ def main():
         sys.exit(__doc__)
     directory, summaries = sys.argv[1], sys.argv[2:]
     losses, evaluations = {}, {}
+    scaled = False
     for path in summaries:
         summary = json.loads(pathlib.Path(path).read_text())
         first = summary["steps"] - len(summary["losses"]) + 1
         losses = {s: l for s, l in losses.items() if s < first}
         evaluations = {s: l for s, l in evaluations.items() if s < first}
+        scaled = scaled or summary["precision"] == "fp16"
         for i, loss in enumerate(summary["losses"]):
             losses[first + i] = as_float(loss)
         for evaluation in summary["evaluations"]:
@@ -51,6 +61,7 @@ def main():
     reader.Reload()
     tags = set(reader.Tags()["scalars"])
     wanted = TAGS | ({"validation/loss"} if evaluations else set())
+    wanted |= {"train/loss_scale"} if scaled else set()
     if tags != wanted:
         sys.exit(f"check_tensorboard: tags {sorted(tags)}, "
                  f"expected {sorted(wanted)}")
@@ -61,7 +72,7 @@ def main():
     for tag in sorted(TAGS):
         if sorted(read(tag)) != sorted(losses):
             sys.exit(f"check_tensorboard: {tag} is not there for each step")
-    if read("train/loss") != losses:
+    if not same(read("train/loss"), losses):
         sys.exit("check_tensorboard: the losses differ from the summary's")
     if evaluations and read("validation/loss") != evaluations:
         sys.exit("check_tensorboard: the evaluations differ")

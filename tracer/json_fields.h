@@ -77,6 +77,13 @@ class JsonFields {
     return 0;
   }
 
+  // A number, or NaN for the null that JSON has in place of one.
+  double DoubleOrNan(absl::string_view key) {
+    const Json* value = Get(key);
+    if (value == nullptr || value->is_null()) return NAN;
+    return Double(key, -std::numeric_limits<double>::max());
+  }
+
   bool Bool(absl::string_view key) {
     const Json* value = Get(key);
     if (value == nullptr) return false;

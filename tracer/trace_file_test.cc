@@ -273,7 +273,7 @@ TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {
       {"\"work\",1,4,2", "\"work\",1,4,11", "the kind of work is 11"},
       {"1050,1,4]", "1050,1]", "line 9: has not 8 numbers and pairs"},
       {"1050,1,4]", "1050,2,4]", "line 9: the stream waited for is 2"},
-      {"\"loss\":-2.5", "\"loss\":null", "line 11: loss must be a number"},
+      {"\"loss\":-2.5", "\"loss\":[]", "line 11: loss must be a number"},
   };
   const std::string good = All();
   for (const auto& [from, to, message] : kCases) {

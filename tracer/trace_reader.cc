@@ -252,7 +252,7 @@ void Reader::ReadResult(JsonFields& fields) {
   result.h2d_bytes = fields.Int("h2d_bytes");
   result.d2h_bytes = fields.Int("d2h_bytes");
   result.device_peak_bytes = fields.Int("device_peak_bytes");
-  result.loss = fields.Double("loss", -std::numeric_limits<double>::max());
+  result.loss = fields.DoubleOrNan("loss");
   if (version_ >= kRanksTraceFormatVersion) {
     result.network_sent_bytes = fields.Int("network_sent_bytes");
     result.network_received_bytes = fields.Int("network_received_bytes");

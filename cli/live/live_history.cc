@@ -1,6 +1,7 @@
 #include "cli/live/live_history.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace castor::cli {
 
@@ -11,7 +12,11 @@ LivePoint Merge(const LivePoint& a, const LivePoint& b) {
   both.steps = a.steps + b.steps;
   const double share =
       static_cast<double>(b.steps) / static_cast<double>(both.steps);
-  const auto mean = [share](double x, double y) { return x + (y - x) * share; };
+  // The loss of a step that was skipped may be none.
+  const auto mean = [share](double x, double y) {
+    if (!std::isfinite(x)) return y;
+    return std::isfinite(y) ? x + (y - x) * share : x;
+  };
   both.loss = mean(a.loss, b.loss);
   both.seconds = mean(a.seconds, b.seconds);
   both.stall_seconds = mean(a.stall_seconds, b.stall_seconds);

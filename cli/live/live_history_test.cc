@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace castor::cli {
 namespace {
 
@@ -86,6 +89,13 @@ TEST(LivePoint, MergesByTheKindOfEachFigure) {
   EXPECT_TRUE(both.warmup);
   EXPECT_EQ(Merge(LivePoint(), b), b);
   EXPECT_EQ(Merge(b, LivePoint()), b);
+}
+
+TEST(LivePoint, HasTheLossOfTheStepsThatHaveOne) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(Merge(Step(1, none), Step(2, 3)).loss, 3);
+  EXPECT_EQ(Merge(Step(1, 3), Step(2, none)).loss, 3);
+  EXPECT_TRUE(std::isnan(Merge(Step(1, none), Step(2, none)).loss));
 }
 
 }  // namespace

@@ -65,6 +65,9 @@ void LiveRun::AddStep(const StepReport& step) {
   const double tokens_per_second =
       step.seconds > 0 ? static_cast<double>(tokens_per_step_) / step.seconds
                        : 0;
+  if (trainer_->state().loss_scale.has_value()) {
+    Write(step.step, {{"train/loss_scale", step.loss_scale}});
+  }
   Write(step.step,
         {{"train/loss", step.loss},
          {"train/learning_rate", step.learning_rate},

@@ -136,8 +136,9 @@ class Communicator {
   }
 
   // In place, and only what is exact in any order: 64-bit integers (kSum wraps
-  // around; an ExactSum is a row of them), and the least or greatest of floats
-  // (a NaN anywhere gives a NaN). For a few numbers: everyone sends all to all.
+  // around; an ExactSum's limbs are a row of them), and the least or greatest
+  // of floats (a NaN anywhere gives a NaN). For a few numbers: everyone sends
+  // all to all.
   static constexpr int64_t kMaxAllReduceBytes = int64_t{1} << 20;
   absl::StatusOr<Fence> AllReduce(absl::string_view key, int64_t tag,
                                   ReduceOp op, absl::Span<int64_t> values);

@@ -5,6 +5,11 @@
 #ifndef CASTOR_KERNELS_CPU_TARGETS_H_
 #define CASTOR_KERNELS_CPU_TARGETS_H_
 
+// Of the two kinds of scalar code the plain one, which a compiler's version
+// would choose otherwise.
+#ifndef HWY_BROKEN_EMU128
+#define HWY_BROKEN_EMU128 1
+#endif
 #define HWY_DISABLED_TARGETS                                                \
   (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | \
    HWY_RVV)

@@ -183,10 +183,11 @@ void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
   if (config->bf16.enabled) {
     fp16.Fail("enabled", "cannot be true beside bf16.enabled: choose one");
   }
+  if (config->fp16.loss_scale > 0) return;  // and no other key has a meaning
   if (config->fp16.min_loss_scale < kMinLossScale) {
     fp16.Fail("min_loss_scale", "must be more than 0 (the default is 1)");
   }
-  if (config->fp16.loss_scale == 0 && config->fp16.min_loss_scale > initial) {
+  if (config->fp16.min_loss_scale > initial) {
     fp16.Fail("min_loss_scale",
               absl::StrCat(config->fp16.min_loss_scale,
                            " is more than the scale to begin with, 2^",

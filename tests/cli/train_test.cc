@@ -180,6 +180,8 @@ TEST_F(TrainCommand, SavesWhereTheLossScaleEnds) {
   EXPECT_THAT(summary["error"].get<std::string>(),
               HasSubstr("step 2 overflows"));
   EXPECT_EQ(summary["skipped_steps"], 2);
+  EXPECT_EQ(CountOf(result.out, "saved "), 1);
+  EXPECT_EQ(CountOf(result.out, "skipped: the gradient of "), 2);
   // With a way out of it, the run goes on from there.
   config["fp16"]["min_loss_scale"] = 1;
   config["fp16"]["loss_scale"] = 64;
@@ -187,6 +189,28 @@ TEST_F(TrainCommand, SavesWhereTheLossScaleEnds) {
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, HasSubstr("at step 2"));
   EXPECT_THAT(resumed.out, HasSubstr("(0 steps skipped)"));
+}
+
+// In forward already, so the loss is none; every figure's reader copes.
+TEST_F(TrainCommand, ShowsAStepWithoutALoss) {
+  Json config = SmallConfig();
+  config["fp16"] = {{"enabled", true}, {"min_loss_scale", 0x1p-50}};
+  config["model"]["initializer_range"] = 300;
+  const Json summary = Summary(config, {"--trace", "run.trace"});
+  EXPECT_EQ(summary["losses"], Json::array({nullptr, nullptr, nullptr, nullptr,
+                                            nullptr, nullptr}));
+  EXPECT_EQ(summary["skipped_steps"], 6);
+  const auto traced = ReadTraceFile(Path("run.trace"));
+  ASSERT_TRUE(traced.ok()) << traced.status();
+  ASSERT_FALSE(traced->results.empty());
+  EXPECT_TRUE(std::isnan(traced->results[0].loss));
+  for (const std::string format : {"html", "json", "csv"}) {
+    const ProcessResult exported =
+        Castor({"trace", "export", "run.trace", "out." + format, "--format",
+                format == "json" ? "perfetto" : format});
+    EXPECT_EQ(exported.exit_code, 0) << exported.err;
+  }
+  EXPECT_EQ(Castor({"replay", "run.trace"}).exit_code, 0);
 }
 
 TEST_F(TrainCommand, PrintsAsOftenAsAsked) {

@@ -1,5 +1,6 @@
 #include "tracer/export/csv.h"
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -62,7 +63,7 @@ class Rows {
   Rows& Index(int64_t value) { return value < 0 ? Text("") : Int(value); }
   Rows& Double(double value) {
     Separate();
-    absl::StrAppendFormat(&text_, "%.9g", value);
+    if (std::isfinite(value)) absl::StrAppendFormat(&text_, "%.9g", value);
     return *this;
   }
   Rows& Names(std::initializer_list<absl::string_view> names) {
