@@ -5,6 +5,8 @@
 // shared_checkpoint_test's.
 #include "runtime/checkpoint.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -14,12 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include <gtest/gtest.h>
-
 #include "absl/strings/match.h"
 #include "base/philox.h"
 #include "base/test_files.h"
 #include "runtime/io/checkpoint_reader.h"
+#include "runtime/io/checkpoint_writer.h"
 #include "tests/case_generator.h"
 #include "tests/training_harness.h"
 
@@ -158,6 +159,50 @@ TEST(Checkpoint, TellsWhereTheRunWas) {
             2 * c.options.shape.batch * c.options.shape.micro_batches);
   EXPECT_EQ(metadata->state.seed, static_cast<int64_t>(c.seed >> 1));
   EXPECT_EQ(metadata->config.model, c.model);
+}
+
+// Its checksums are right, what it says of the run is not.
+TEST(Checkpoint, WhoseStateMakesNoSenseIsRefused) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/run";
+  const TrainingCase c = RandomModel(kSeed);
+  CheckpointMetadata good = {
+      .state = {.trainer = {.step = 7}, .samples = 14, .seed = 1},
+      .config = ConfigOf(c)};
+  const auto read = [&](const CheckpointMetadata& metadata) {
+    const auto writer = CheckpointWriter::Create(path);
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    const absl::Status written = (*writer)->Commit(FormatMetadata(metadata));
+    EXPECT_TRUE(written.ok()) << written;
+    return MetadataOf(path);
+  };
+  const LossScaleState scale = {
+      .scale = 8, .good_steps = 7, .hysteresis_left = 2};
+  good.state.trainer.skipped_steps = 3;
+  good.state.trainer.loss_scale = scale;
+  const auto back = read(good);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->state.trainer, good.state.trainer);
+
+  using Change = void (*)(RunState&);
+  constexpr Change kChanges[] = {
+      [](RunState& s) { s.trainer.step = -1; },
+      [](RunState& s) { s.samples = -1; },
+      [](RunState& s) { s.trainer.skipped_steps = -1; },
+      [](RunState& s) { s.trainer.skipped_steps = 8; },
+      [](RunState& s) { s.trainer.loss_scale->scale = 0; },
+      [](RunState& s) { s.trainer.loss_scale->scale = -8; },
+      [](RunState& s) { s.trainer.loss_scale->scale = std::nan(""); },
+      [](RunState& s) { s.trainer.loss_scale->good_steps = -1; },
+      [](RunState& s) { s.trainer.loss_scale->good_steps = 8; },
+      [](RunState& s) { s.trainer.loss_scale->hysteresis_left = -1; },
+  };
+  for (const Change& change : kChanges) {
+    CheckpointMetadata bad = good;
+    change(bad.state);
+    EXPECT_EQ(read(bad).status().code(), absl::StatusCode::kDataLoss)
+        << FormatMetadata(bad);
+  }
 }
 
 TEST(Checkpoint, OfAnotherModelIsRefusedByTheNamesThatDiffer) {

@@ -1,7 +1,6 @@
 #include "kernels/cpu/gemm.h"
 
 #include <dnnl.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <memory>
@@ -9,6 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+
+// Of GCC's OpenMP, which oneDNN runs on. Another compiler has another omp.h, or
+// none.
+extern "C" void omp_set_num_threads(int threads);
 
 namespace castor::kernels::cpu {
 namespace {

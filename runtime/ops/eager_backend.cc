@@ -9,7 +9,7 @@
 
 namespace castor::testing {
 
-EagerBackend::EagerBackend(const ChunkLayout* layout) : layout_(layout) {
+EagerBackend::EagerBackend(const ChunkLayout* layout) {
   CASTOR_CHECK(layout->dtype == DType::kFloat32);
   for (const ChunkSpec& chunk : layout->chunks) {
     values_.emplace_back(chunk.elements, std::nanf(""));

@@ -21,7 +21,7 @@ namespace castor::testing {
 
 class EagerBackend final : public Backend {
  public:
-  // `layout` outlives the backend. Its dtype is kFloat32.
+  // Its dtype is kFloat32.
   explicit EagerBackend(const ChunkLayout* layout);
 
   // The parameters of a chunk, from now until the next change.
@@ -51,7 +51,6 @@ class EagerBackend final : public Backend {
  private:
   int64_t Allocate(int64_t bytes);
 
-  const ChunkLayout* const layout_;
   ThreadPool pool_{1};
   std::vector<std::vector<float>> values_, payloads_, gradients_;
   std::vector<std::unique_ptr<std::byte[]>> storages_;
