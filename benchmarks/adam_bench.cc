@@ -5,9 +5,9 @@
 // on fp32 reads b and c, reads a's lines before it writes them (write-allocate)
 // and writes them: 16 bytes per element. Adam reads gradient, master, m and v
 // and writes the parameter, master, m and v into lines that it has just read:
-// 32 bytes per element with fp32 gradients, 28 with bf16. A second triad writes
-// past the caches: 12 bytes per element. `share` is Adam's rate over that of
-// the better triad, the median over the rounds of one run.
+// 32 bytes per element with fp32 gradients, 28 with 16 bits. A second triad
+// writes past the caches: 12 bytes per element. `share` is Adam's rate over
+// that of the better triad, the median over the rounds of one run.
 //
 //   bazel run //benchmarks:adam_bench
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include "base/dtype.h"
 #include "base/median.h"
 #include "base/thread_pool.h"
+#include "base/with_type.h"
 #include "benchmark/benchmark.h"
 #include "benchmarks/seconds.h"
 #include "device/device.h"
@@ -115,10 +116,10 @@ void BM_AdamAgainstTriad(benchmark::State& state, DType dtype) {
   const int64_t floats = payload + 3 * kElements;
   const Floats triad_memory = Allocate(floats);
   const Floats memory = Allocate(floats);
-  if (dtype == DType::kBFloat16) {
-    BFloat16* gradient = reinterpret_cast<BFloat16*>(memory.get());
-    std::fill(gradient, gradient + kElements, BFloat16(1e-3f));
-  }
+  WithType(dtype, [&]<class T>(T) {
+    T* const gradient = reinterpret_cast<T*>(memory.get());
+    std::fill(gradient, gradient + kElements, T(1e-3f));
+  });
   const float scale = 0.5f;
   AdamHyper hyper;
   hyper.weight_decay = 0.1;
@@ -169,6 +170,12 @@ BENCHMARK_CAPTURE(BM_AdamAgainstTriad, fp32, DType::kFloat32)
     ->Iterations(21)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_AdamAgainstTriad, bf16, DType::kBFloat16)
+    ->Arg(1)
+    ->Arg(2)
+    ->UseManualTime()
+    ->Iterations(21)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_AdamAgainstTriad, fp16, DType::kFloat16)
     ->Arg(1)
     ->Arg(2)
     ->UseManualTime()

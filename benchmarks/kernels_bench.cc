@@ -1,6 +1,6 @@
 // The large operators at the sizes of GPT-2 124M, in floating-point operations
 // per second (two for each multiplication and addition; recomputation and
-// exponentials do not count).
+// exponentials do not count). `type`: 0 fp32, 1 bf16, 2 fp16.
 //
 //   bazel run -c opt //benchmarks:kernels_bench
 //
@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/with_type.h"
 #include "benchmark/benchmark.h"
 #include "kernels/attention.h"
 #include "kernels/head_loss.h"
@@ -40,14 +41,10 @@ std::vector<unsigned char> Random(DType dtype, int64_t size, float scale = 1) {
   std::vector<unsigned char> bytes(size * SizeOf(dtype));
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, scale);
-  for (int64_t i = 0; i < size; ++i) {
-    const float value = normal(random);
-    if (dtype == DType::kFloat32) {
-      reinterpret_cast<float*>(bytes.data())[i] = value;
-    } else {
-      reinterpret_cast<BFloat16*>(bytes.data())[i] = BFloat16(value);
-    }
-  }
+  WithType(dtype, [&]<class T>(T) {
+    T* const values = reinterpret_cast<T*>(bytes.data());
+    for (int64_t i = 0; i < size; ++i) values[i] = T(normal(random));
+  });
   return bytes;
 }
 
@@ -59,7 +56,7 @@ void Report(benchmark::State& state, double flops) {
 }
 
 DType TypeOf(const benchmark::State& state) {
-  return state.range(0) == 0 ? DType::kFloat32 : DType::kBFloat16;
+  return kAllTypes[state.range(0)];
 }
 
 enum Pass { kForward, kInputGradient, kWeightGradient };
@@ -103,8 +100,8 @@ void LinearLayer(benchmark::State& state, Pass pass) {
 }
 
 void Layers(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"bf16", "tokens", "in", "out"});
-  for (int64_t type : {0, 1}) {
+  benchmark->ArgNames({"type", "tokens", "in", "out"});
+  for (int64_t type : {0, 1, 2}) {
     for (int64_t tokens : {256, 1024}) {
       for (const auto& [in, out] : {std::pair<int64_t, int64_t>{1, 3},
                                     {1, 1}, {1, 4}, {4, 1}}) {
@@ -188,9 +185,9 @@ void AttentionBackwardPass(benchmark::State& state) {
 }
 
 void Attentions(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"bf16", "batch", "positions", "dropout_percent"})
-      ->ArgsProduct({{0, 1}, {4}, {64}, {0, 10}})
-      ->ArgsProduct({{0, 1}, {1}, {1024}, {0, 10}})
+  benchmark->ArgNames({"type", "batch", "positions", "dropout_percent"})
+      ->ArgsProduct({{0, 1, 2}, {4}, {64}, {0, 10}})
+      ->ArgsProduct({{0, 1, 2}, {1}, {1024}, {0, 10}})
       ->UseRealTime();
 }
 BENCHMARK(AttentionForwardPass)->Apply(Attentions);
@@ -262,8 +259,8 @@ void HeadBackwardPass(benchmark::State& state) {
 }
 
 void Heads(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"bf16", "tokens"})
-      ->ArgsProduct({{0, 1}, {256, 1024}})
+  benchmark->ArgNames({"type", "tokens"})
+      ->ArgsProduct({{0, 1, 2}, {256, 1024}})
       ->UseRealTime();
 }
 BENCHMARK(HeadForwardPass)->Apply(Heads);

@@ -1,6 +1,7 @@
 // castor: trains transformer models that do not fit in the device's memory.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -191,6 +192,8 @@ absl::Status CheckTrainsArguments(std::vector<std::string> words) {
 }
 
 int Main(int argc, char** argv) {
+  // A file that may grow no more is an error like a full disk: it is told.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app(
       "Trains transformer models that do not fit in the device's memory.");
   app.name("castor");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -237,6 +238,39 @@ TEST_F(SeveralRanks, AllEndWhenOneIsKilled) {
       EXPECT_GE(trace.results.size(), 2u) << trace.run->rank;
     }
   }
+}
+
+// Its files may not grow any more, as on a disk that is full.
+TEST_F(SeveralRanks, AllEndWhenOnesDiskIsFull) {
+  Json config = Config();
+  config["steps"] = 100'000;
+  config["checkpoint"] = {{"dir", "out"}, {"save_interval", 40}, {"keep", 2}};
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json"}, directory(), 2);
+  ASSERT_TRUE(process.WaitForOutput("\nstep 45/"));
+  const auto pids = process.RankPids();
+  ASSERT_EQ(pids.size(), 2u);
+  const rlimit full = {.rlim_cur = 4096, .rlim_max = 4096};
+  ASSERT_EQ(prlimit(pids.at(1), RLIMIT_FSIZE, &full, nullptr), 0);
+  const ProcessResult result = process.Wait();
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(Messages(result),
+              ElementsAre(AllOf(HasSubstr("rank 1"), HasSubstr("too large"))));
+  for (const auto& [rank, pid] : pids) {
+    EXPECT_TRUE(EndsWithin10s(pid)) << "rank " << rank;
+  }
+  // What was saved before is there, whole, and nothing else is.
+  const std::vector<std::string> saved = List("out");
+  ASSERT_FALSE(saved.empty());
+  for (const std::string& name : saved) {
+    EXPECT_EQ(name.rfind("step-", 0), 0u) << name;
+  }
+  const int64_t step = std::stoll(saved.back().substr(5));
+  EXPECT_EQ(step % 40, 0);
+  config["steps"] = step + 1;
+  const ProcessResult resumed = TrainOnRanks(2, config, {"--resume", "latest"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("at step " + std::to_string(step)));
 }
 
 TEST_F(SeveralRanks, StopAfterTheSameStepWhenOneIsAskedTo) {
