@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
@@ -62,10 +63,19 @@ struct GpuContext {
   // first; whoever needs it fills it. Used by the stream's launching thread
   // alone; destroyed with the device, after all work is over.
   std::shared_ptr<void>* library_state = nullptr;
-  WorkName* name = nullptr;  // of the work at hand, which may set it
+  WorkName* name = nullptr;  // of the work at hand
+  // Shows the rest of the work at hand to a profiler; null where none is asked.
+  const absl::FunctionRef<void(const char*)>* begin_range = nullptr;
   // Returns when what was queued on this stream before, waits included, is
   // over. By the work alone, while it runs.
   const absl::FunctionRef<void()>* finish_earlier = nullptr;
+
+  // By the work at hand, before it queues anything: what it is called in
+  // messages and by profilers.
+  void SetName(const std::string& what) const {
+    name->Set(what);
+    if (begin_range != nullptr) (*begin_range)(what.c_str());
+  }
 };
 
 }  // namespace castor

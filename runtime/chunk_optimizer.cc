@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "device/gpu_context.h"
 #include "kernels/elementwise.h"
 
 namespace castor {
@@ -78,9 +79,14 @@ absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
       store_->payload(chunk) + layout.shard_begin(chunk) * SizeOf(layout.dtype);
   const Fence done = device_->Enqueue(
       StreamId::kCompute, tag.Pack(),
-      [work = std::move(work), scalars, shard,
+      [work = std::move(work), scalars, shard, tag,
        states = store_->optimizer_on_device(chunk)](
           const ExecContext& context) mutable {
+        if (context.gpu != nullptr) {
+          const bool update = tag.kind == WorkKind::kUpdate;
+          context.gpu->SetName(absl::StrCat(update ? "update" : "reduce",
+                                            " of chunk ", tag.chunk));
+        }
         return work(shard, states, &scalars->sum, &scalars->gradient_scale,
                     context);
       });

@@ -147,7 +147,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
       StreamId::kCompute, tag.Pack(),
       [kernel = std::move(op.kernel), pointers = std::move(pointers),
        name = &record.name](const ExecContext& context) mutable {
-        if (context.gpu != nullptr) context.gpu->name->Set(*name);
+        if (context.gpu != nullptr) context.gpu->SetName(*name);
         return Annotate(*name, kernel(pointers, context));
       });
   for (const Operand& operand : op.operands) {

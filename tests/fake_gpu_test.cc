@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/fake_api.h"
 #include "device/cuda/nccl/fake_nccl.h"
@@ -97,6 +99,37 @@ TEST(FakeGpu, TrainsToTheHostDevicesBits) {
       ASSERT_TRUE(run.ok()) << run.status();
       EXPECT_TRUE(run->refusal.has_value());
     }
+  }
+}
+
+// With its own name and as often as it runs, updates too.
+TEST(FakeGpu, ShowsEachOperatorToAProfiler) {
+  cuda::FakeApi api;
+  TrainingCase c = OnFake(Small(PlacementPolicy::kCuda, DType::kFloat32), &api);
+  std::map<std::string, int64_t> expected;
+  const auto run = RunTraining(c, [&](Trainer& trainer) -> absl::Status {
+    for (const OpRecord& op : trainer.training_trace()->ops) {
+      // Copies are the profiler's own to show.
+      if (absl::StartsWith(op.name, "input/") ||
+          absl::EndsWith(op.name, "/input")) {
+        continue;
+      }
+      const std::string name =
+          op.kind == OpKind::kCompute
+              ? op.name
+              : absl::StrCat(op.kind == OpKind::kUpdate ? "update" : "reduce",
+                             " of chunk ", op.chunks[0].chunk.value);
+      expected[name] += c.steps;
+    }
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(run.ok()) << run.status();
+  std::map<std::string, int64_t> seen = api.ranges();
+  for (const auto& [name, count] : expected) {
+    EXPECT_EQ(seen[name], count) << name;
+  }
+  for (const auto& [name, count] : seen) {
+    EXPECT_EQ(expected[name], count) << name;
   }
 }
 

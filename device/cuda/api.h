@@ -71,6 +71,12 @@ class Api {
   // From `start` to `end`, both over; 24 bits.
   virtual absl::Status ElapsedMs(Event start, Event end, float* ms) = 0;
 
+  // A range on a profiler's time line (NVTX) of the calling thread, and the end
+  // of the latest one: what is queued in between belongs to it. Costs next to
+  // nothing where no profiler is attached, and may have no effect.
+  virtual void BeginRange(const char* /*name*/) {}
+  virtual void EndRange() {}
+
   // Source and destination do not overlap. Host memory may be pageable: then
   // the call may take as long as the copy.
   virtual absl::Status Copy(void* dst, const void* src, int64_t bytes,

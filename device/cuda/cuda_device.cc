@@ -192,7 +192,17 @@ absl::Status CudaDevice::Launch(StreamId id, Lane& lane, StreamItem& item,
       };
       const absl::FunctionRef<void()> finish_earlier = finish;
       context.finish_earlier = &finish_earlier;
-      return item.work(ExecContext{.pool = &launch_pool_, .gpu = &context});
+      int open_ranges = 0;
+      const auto begin = [&](const char* range) {
+        api_->BeginRange(range);
+        ++open_ranges;
+      };
+      const absl::FunctionRef<void(const char*)> begin_range = begin;
+      context.begin_range = &begin_range;
+      absl::Status status =
+          item.work(ExecContext{.pool = &launch_pool_, .gpu = &context});
+      for (; open_ranges > 0; --open_ranges) api_->EndRange();
+      return status;
     }
     case StreamItem::Kind::kCopy:
       name->Set("a copy");

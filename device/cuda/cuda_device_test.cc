@@ -337,7 +337,7 @@ TEST_F(CudaDeviceTest, KernelsFaultIsTheFailureOfItsStreamAndNamesTheWork) {
   Open({.memory_bytes = 4096, .describe_fault = DescribeFault});
   const auto named = [&](const char* name, uint32_t code) {
     return [api = api_.get(), name, code](const ExecContext& context) {
-      context.gpu->name->Set(name);
+      context.gpu->SetName(name);
       api->Launch(context.gpu->stream, [fault = context.gpu->fault, code] {
         if (code == 0) return;
         fault->detail[0] = 12;
@@ -369,7 +369,7 @@ TEST_F(CudaDeviceTest, SpoiltContextFailsEveryStreamAndNobodyHangs) {
   Open({.memory_bytes = 4096});
   Gate gate;
   device_->Enqueue(StreamId::kCompute, 0, [&](const ExecContext& context) {
-    context.gpu->name->Set("h.3.mlp/backward");
+    context.gpu->SetName("h.3.mlp/backward");
     api_->Launch(context.gpu->stream,
                  [&gate] { (void)gate.Hold()(ExecContext{}); });
     return absl::OkStatus();

@@ -275,6 +275,30 @@ void FakeApi::Launch(Stream stream, std::function<void()> kernel) {
   static_cast<FakeStream*>(stream)->Push(std::move(kernel));
 }
 
+namespace {
+
+// Open on this thread.
+std::vector<std::string>& OpenRanges() {
+  static thread_local std::vector<std::string> open;
+  return open;
+}
+
+}  // namespace
+
+void FakeApi::BeginRange(const char* name) { OpenRanges().push_back(name); }
+
+void FakeApi::EndRange() {
+  CASTOR_CHECK(!OpenRanges().empty());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++ranges_[OpenRanges().back()];
+  OpenRanges().pop_back();
+}
+
+std::map<std::string, int64_t> FakeApi::ranges() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return ranges_;
+}
+
 absl::Status FakeApi::Copy(void* dst, const void* src, int64_t bytes,
                            Stream stream) {
   CASTOR_CHECK(!Overlap(dst, src, bytes));

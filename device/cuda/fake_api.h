@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "device/cuda/api.h"
 
@@ -46,6 +47,8 @@ class FakeApi final : public Api {
   int64_t events_made() const { return events_made_.load(); }
   int64_t copied_bytes() const { return copied_bytes_.load(); }
   int64_t moves() const { return moves_.load(); }
+  // The profiler's ranges that are over, with how often.
+  std::map<std::string, int64_t> ranges() const;
 
   absl::StatusOr<int> CountDevices() override;
   absl::StatusOr<GpuProperties> Properties(int device) override;
@@ -66,6 +69,8 @@ class FakeApi final : public Api {
   absl::Status Synchronize(Event event) override;
   absl::Status WaitFor(Stream stream, Event event) override;
   absl::Status ElapsedMs(Event start, Event end, float* ms) override;
+  void BeginRange(const char* name) override;
+  void EndRange() override;
   absl::Status Copy(void* dst, const void* src, int64_t bytes,
                     Stream stream) override;
   absl::Status Move(void* dst, const void* src, int64_t bytes,
@@ -85,7 +90,8 @@ class FakeApi final : public Api {
   std::atomic<int64_t> events_made_{0};
   std::atomic<int64_t> copied_bytes_{0};
   std::atomic<int64_t> moves_{0};
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
+  std::map<std::string, int64_t> ranges_;
   std::map<void*, int64_t> allocations_;
   std::map<void*, int64_t> pinned_;
   int64_t used_bytes_ = 0;

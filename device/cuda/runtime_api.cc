@@ -1,6 +1,10 @@
 #include "device/cuda/runtime_api.h"
 
 #include <cuda_runtime.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define CASTOR_NVTX 1
+#endif
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -182,6 +186,11 @@ class Runtime final : public Api {
   absl::Status ElapsedMs(Event start, Event end, float* ms) override {
     return CASTOR_CUDA(cudaEventElapsedTime, ms, Ev(start), Ev(end));
   }
+
+#ifdef CASTOR_NVTX
+  void BeginRange(const char* name) override { nvtxRangePushA(name); }
+  void EndRange() override { nvtxRangePop(); }
+#endif
 
   absl::Status Copy(void* dst, const void* src, int64_t bytes,
                     Stream stream) override {
