@@ -141,7 +141,7 @@ std::string ProgressLine(const Config& config, const RunReport& report,
       FormatSeconds(static_cast<double>(config.steps - last.step) *
                     now.step_seconds),
       config.fp16.enabled
-          ? absl::StrFormat("  loss scale %g", last.next_loss_scale)
+          ? absl::StrFormat("  loss scale %.12g", last.next_loss_scale)
           : "",
       last.warmup ? "  (warm-up)" : "");
 }
@@ -149,11 +149,11 @@ std::string ProgressLine(const Config& config, const RunReport& report,
 std::string OverflowLine(const StepReport& step) {
   return absl::StrFormat(
       "step %d  skipped: the gradient of \"%s\" is not finite at a loss scale "
-      "of %g%s",
+      "of %.12g%s",
       step.step, step.overflow, step.loss_scale,
       step.next_loss_scale == step.loss_scale
           ? "; the scale stays"
-          : absl::StrFormat("; it becomes %g", step.next_loss_scale));
+          : absl::StrFormat("; it becomes %.12g", step.next_loss_scale));
 }
 
 std::string FinalTable(const Config& config, const AdmissionReport& admission,
@@ -175,7 +175,7 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
         absl::StrFormat("%.4f", report.evaluations.back().second));
   }
   if (config.fp16.enabled && !report.steps.empty()) {
-    row("loss scale, last", absl::StrFormat("%g (%d steps skipped)",
+    row("loss scale, last", absl::StrFormat("%.12g (%d steps skipped)",
                                             report.steps.back().next_loss_scale,
                                             SkippedSteps(report.steps)));
   }

@@ -134,6 +134,7 @@ class TrainRun {
   std::unique_ptr<LiveRun> live_;
   RunReport report_;
   std::vector<StepReport> unprinted_;
+  int64_t overflow_told_ = 0;  // of the steps up to this one
   int64_t saved_step_ = -1;
 };
 
@@ -313,8 +314,9 @@ void TrainRun::PrintProgress(bool all) {
   std::vector<StepReport> line;
   for (const StepReport& step : std::exchange(unprinted_, {})) {
     line.push_back(step);
-    if (!step.overflow.empty()) {
+    if (!step.overflow.empty() && step.step > overflow_told_) {
       std::printf("%s\n", OverflowLine(step).c_str());
+      overflow_told_ = step.step;
     }
     if (step.step % config_.steps_per_print == 0 || step.step == 1 ||
         (all && step.step == report_.steps.back().step)) {
