@@ -19,11 +19,10 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
      under ThreadSanitizer. (memory/plan/ and runtime/'s subfolders know no
      threads.)
 
---quick: all tests, optimised, and nothing else. The
-last line is "N passed, N failed": test cases, not programs, over all runs. A
-target that does not build counts as one failure. The exit status is 0 if nothing
-failed. Tests that need minutes or several gigabytes are tagged "manual" and run
-only by name.
+--quick: all tests, optimised, and nothing else. The last line is "N passed,
+N failed": test cases, not programs, over all runs. A target that does not build
+counts as one failure. The exit status is 0 if nothing failed. Tests that need
+minutes or several gigabytes are tagged "manual" and run only by name.
 END
 }
 

@@ -150,7 +150,7 @@ TEST(Float16, IsTheCompilersType) {
 #endif
 
 TEST(WithType, CallsWithTheTypeThatIsNamed) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+  for (DType dtype : kAllTypes) {
     WithType(dtype, [&]<class T>(T) {
       EXPECT_EQ(kDTypeOf<T>, dtype);
       EXPECT_EQ(SizeOf(dtype), static_cast<int64_t>(sizeof(T)));

@@ -49,7 +49,7 @@ void ChunkOptimizer::BeginStep(int64_t step, double lr, uint16_t tag_step,
   lr_ = lr;
   loss_scale_ = loss_scale;
   tag_step_ = tag_step;
-  norm_pending_ = needs_norm();
+  norm_pending_ = options_.needs_norm();
 }
 
 absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
@@ -127,7 +127,7 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
                        .moment = moment.value,
                        .chunk = chunk.value};
   std::vector<Range> ranges;
-  if (last && needs_norm()) ranges = OwnRanges(chunk);
+  if (last && options_.needs_norm()) ranges = OwnRanges(chunk);
   // Where ranks share chunks, a host-side home keeps its parameters.
   const bool restore =
       !last && !(sharded && store_->side(chunk) == Side::kHost);

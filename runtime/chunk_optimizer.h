@@ -34,11 +34,14 @@ struct OptimizerOptions {
   bool decoupled = true;         // AdamW; false: Adam with L2 decay
   double gradient_clipping = 0;  // largest global norm; 0: none
   int64_t micro_batches = 1;  // that this rank has in a step
-  // Gradients are multiples of themselves (fp16), and a step with one that is
-  // not finite is skipped. Else such a one fails a step with clipping.
+  // Gradients come multiplied by a loss scale (fp16), and a step with one that
+  // is not finite is skipped. Else such a one fails a step with clipping.
   bool scaled = false;
   // Indexed by ParamId.
   std::vector<double> weight_decay;
+
+  // Whether updates wait for all gradients' norm.
+  bool needs_norm() const { return gradient_clipping > 0 || scaled; }
 };
 
 // What became of a step's gradients.
@@ -64,8 +67,8 @@ class ChunkOptimizer {
       OptimizerOptions options, Communicator* ranks = nullptr);
 
   // `step` is Adam's t, from 1: skipped steps do not count. `loss_scale` is
-  // what the step's gradients are multiples by. `tag_step` goes into the work's
-  // tags.
+  // what the step's gradients are multiplied by. `tag_step` goes into the
+  // work's tags.
   void BeginStep(int64_t step, double lr, uint16_t tag_step,
                  double loss_scale = 1);
 
@@ -106,9 +109,6 @@ class ChunkOptimizer {
       kernels::ExactSum* sum, const float* gradient_scale,
       const ExecContext& context)>;
   absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
-  bool needs_norm() const {
-    return options_.gradient_clipping > 0 || options_.scaled;
-  }
   absl::Status FinishNorm();
   absl::Status AddNormOverRanks(int64_t tag);
   absl::Status NotFinite(int64_t step, int64_t label) const;

@@ -6,7 +6,6 @@ namespace castor {
 namespace {
 
 constexpr double kFactor = 2;
-constexpr double kMaxScale = 0x1p100;
 
 }  // namespace
 
@@ -18,7 +17,7 @@ LossScaler::LossScaler(const LossScaleOptions& options)
 void LossScaler::Restore(const LossScaleState& state) {
   if (!options_.dynamic) return;
   state_ = state;
-  state_.scale = std::clamp(state.scale, options_.minimum, kMaxScale);
+  state_.scale = std::clamp(state.scale, options_.minimum, kMaxLossScale);
   state_.hysteresis_left =
       std::clamp<int64_t>(state.hysteresis_left, 1, options_.hysteresis);
 }
@@ -29,7 +28,7 @@ bool LossScaler::Update(bool overflow) {
     const int64_t before = state_.good_steps++;
     if (before == 0 || before % options_.window != 0) return true;
     state_.hysteresis_left = options_.hysteresis;
-    state_.scale = std::min(state_.scale * kFactor, kMaxScale);
+    state_.scale = std::min(state_.scale * kFactor, kMaxLossScale);
     return true;
   }
   state_.good_steps = 0;

@@ -12,7 +12,7 @@
 //
 // Sources: Micikevicius et al., "Mixed precision training", 2018; the rule of
 // DeepSpeed's DynamicLossScaler (deepspeed/runtime/fp16/loss_scaler.py), with
-// consecutive_hysteresis off. What we add: the scale stays below 2^100, where
+// consecutive_hysteresis off. What we add: the scale stays at most 2^100, where
 // a model whose gradients are all 0 would take it to infinity.
 #ifndef CASTOR_RUNTIME_LOSS_SCALER_H_
 #define CASTOR_RUNTIME_LOSS_SCALER_H_
@@ -20,6 +20,10 @@
 #include <cstdint>
 
 namespace castor {
+
+// Within these, its multiples of a loss are fp32 numbers still.
+inline constexpr double kMinLossScale = 0x1p-100;
+inline constexpr double kMaxLossScale = 0x1p100;
 
 struct LossScaleOptions {
   bool dynamic = true;

@@ -83,7 +83,7 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
         made->trace,
         DryRun(*engine_, *model_, shape, &layout_, accumulate(), roofline()));
     engine_->SetBackend(backend_.get());
-    made->trace.global_norm = shape.training && needs_norm();
+    made->trace.global_norm = shape.training && options_.optimizer.needs_norm();
     program = std::move(made);
   }
   return program.get();

@@ -69,7 +69,7 @@ struct TrainerOptions {
   RankOptions ranks;
   // Micro batch size of evaluation; 0: none will be asked for.
   int64_t eval_batch = 0;
-  // Adam's; its weight_decay is filled in by the trainer from this:
+  // Adam's. What the trainer fills in: `scaled`, and weight_decay from this:
   OptimizerOptions optimizer;
   std::function<double(const Parameter&)> weight_decay = [](const Parameter&) {
     return 0.0;
@@ -233,10 +233,6 @@ class Trainer {
   // Whether optimizer states hold sums of micro batches.
   bool accumulate() const {
     return options_.shape.micro_batches * options_.ranks.world_size > 1;
-  }
-  // Whether updates wait for all gradients' norm.
-  bool needs_norm() const {
-    return options_.optimizer.gradient_clipping > 0 || scaler_.has_value();
   }
   // Learns whether the step that was issued last overflowed.
   absl::Status SettleLossScale();

@@ -126,10 +126,9 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
     bus_.h2d_bytes_per_s = bus_.d2h_bytes_per_s = options_.bus_bytes_per_s;
   }
   engine_->set_checkpoint_activations(options_.checkpoint_activations);
-  if (engine_->dtype() == DType::kFloat16) {
-    scaler_.emplace(options_.loss_scale);
-  }
-  engine_->set_update_at_once(!needs_norm());
+  options_.optimizer.scaled = engine_->dtype() == DType::kFloat16;
+  if (options_.optimizer.scaled) scaler_.emplace(options_.loss_scale);
+  engine_->set_update_at_once(!options_.optimizer.needs_norm());
   engine_->set_world_size(options_.ranks.world_size);
   CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
                                 accumulate(), roofline())
@@ -254,7 +253,6 @@ absl::Status Trainer::OpenDevice() {
                          accumulate(), training->plan->side, exchange_.get()));
   OptimizerOptions optimizer = options_.optimizer;
   optimizer.micro_batches = options_.shape.micro_batches;
-  optimizer.scaled = scaler_.has_value();
   for (const auto& parameter : engine_->parameters()) {
     optimizer.weight_decay.push_back(options_.weight_decay(*parameter));
   }

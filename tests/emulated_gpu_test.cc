@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "base/with_type.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/fake_api.h"
 #include "kernels/cuda/emulated_block.h"
@@ -72,7 +73,7 @@ class EmulatedGpu : public ::testing::Test {
 };
 
 TEST_F(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+  for (DType dtype : kAllTypes) {
     const auto host = RunTraining(Small(PlacementPolicy::kCuda, dtype));
     ASSERT_TRUE(host.ok()) << host.status();
     const auto first = RunTraining(OnGpu(Small(PlacementPolicy::kCuda, dtype)));

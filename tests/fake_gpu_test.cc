@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/with_type.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/fake_api.h"
 #include "device/cuda/nccl/fake_nccl.h"
@@ -66,7 +67,7 @@ TrainingCase OnFake(TrainingCase c, cuda::FakeApi* api) {
 }
 
 TEST(FakeGpu, TrainsToTheHostDevicesBits) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+  for (DType dtype : kAllTypes) {
     const auto host = RunTraining(Small(PlacementPolicy::kCuda, dtype));
     ASSERT_TRUE(host.ok()) << host.status();
     ExpectSkips(dtype, *host);

@@ -112,20 +112,30 @@ void ExpectNear(Trainer& trainer, OptimizerPart part, double scale,
 }
 
 class Gpt2Reference : public ::testing::TestWithParam<
-                          std::tuple<const char*, bool, PlacementPolicy>> {};
+                          std::tuple<const char*, bool, PlacementPolicy>> {
+ protected:
+  std::string name() const { return std::get<0>(GetParam()); }
+  TrainingCase Placed(const nlohmann::json& expected) const {
+    TrainingCase c = CaseOf(name(), expected);
+    c.options.checkpoint_activations = std::get<1>(GetParam());
+    c.options.memory.policy = std::get<2>(GetParam());
+    return c;
+  }
+  // One step from m = 0 without clipping leaves m = (1 - beta1) g.
+  TrainingCase OneStep(const nlohmann::json& expected) const {
+    TrainingCase c = Placed(expected);
+    c.steps = 1;
+    c.options.optimizer.beta1 = 0.5;
+    return c;
+  }
+};
 
 TEST_P(Gpt2Reference, GradientsAreHuggingFaces) {
-  const auto [name, checkpoint, policy] = GetParam();
-  const nlohmann::json expected = Expected(name);
-  TrainingCase c = CaseOf(name, expected);
-  c.options.checkpoint_activations = checkpoint;
-  c.options.memory.policy = policy;
-  c.steps = 1;
-  // One step from m = 0 without clipping leaves m = (1 - beta1) g.
-  c.options.optimizer.beta1 = 0.5;
+  const nlohmann::json expected = Expected(name());
+  const TrainingCase c = OneStep(expected);
   auto result = RunTraining(c, [&](Trainer& trainer) {
     ExpectNear(trainer, OptimizerPart::kM, 2.0,
-               Fixture(name, "grads.safetensors"),
+               Fixture(name(), "grads.safetensors"),
                expected["torch_float32_error"]["grads"]);
     return absl::OkStatus();
   });
@@ -138,11 +148,8 @@ TEST_P(Gpt2Reference, GradientsAreHuggingFaces) {
 }
 
 TEST_P(Gpt2Reference, FiveStepsOfAdamWArePyTorchs) {
-  const auto [name, checkpoint, policy] = GetParam();
-  const nlohmann::json expected = Expected(name);
-  TrainingCase c = CaseOf(name, expected);
-  c.options.checkpoint_activations = checkpoint;
-  c.options.memory.policy = policy;
+  const nlohmann::json expected = Expected(name());
+  TrainingCase c = Placed(expected);
   c.options.shape.micro_batches = 2;
   c.options.optimizer.gradient_clipping = expected["gradient_clipping"];
   c.options.weight_decay = [&expected](const Parameter& parameter) {
@@ -155,7 +162,7 @@ TEST_P(Gpt2Reference, FiveStepsOfAdamWArePyTorchs) {
   auto result = RunTraining(c, [&](Trainer& trainer) {
     EXPECT_NEAR(trainer.gradient_norm(), expected["grad_norms"][4], 1e-5);
     ExpectNear(trainer, OptimizerPart::kMaster, 1.0,
-               Fixture(name, "params_after.safetensors"),
+               Fixture(name(), "params_after.safetensors"),
                expected["torch_float32_error"]["params_after"]);
     return absl::OkStatus();
   });
@@ -171,23 +178,18 @@ TEST_P(Gpt2Reference, FiveStepsOfAdamWArePyTorchs) {
 // PyTorch's errors in 16 bits come from the same roundings as ours, but for the
 // loss's own: PyTorch's is rounded to 16 bits as well.
 TEST_P(Gpt2Reference, GradientsIn16BitsAreAsNearAsPyTorchs) {
-  const auto [name, checkpoint, policy] = GetParam();
-  const nlohmann::json expected = Expected(name);
+  const nlohmann::json expected = Expected(name());
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     const double unit = dtype == DType::kFloat16 ? 0x1p-10 : 0x1p-7;
     const nlohmann::json& torch_error =
         expected["torch_half_error"][std::string(DTypeName(dtype))];
-    TrainingCase c = CaseOf(name, expected);
+    TrainingCase c = OneStep(expected);
     c.dtype = dtype;
     c.options.loss_scale = {.dynamic = false,
                             .initial = expected["loss_scale"]};
-    c.options.checkpoint_activations = checkpoint;
-    c.options.memory.policy = policy;
-    c.steps = 1;
-    c.options.optimizer.beta1 = 0.5;
     auto result = RunTraining(c, [&](Trainer& trainer) {
       ExpectNear(trainer, OptimizerPart::kM, 2.0,
-                 Fixture(name, "grads.safetensors"), torch_error["grads"],
+                 Fixture(name(), "grads.safetensors"), torch_error["grads"],
                  unit);
       return absl::OkStatus();
     });

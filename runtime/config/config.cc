@@ -11,6 +11,7 @@
 #include "runtime/config/config_names.h"
 #include "runtime/config/overrides.h"
 #include "runtime/io/strict_json.h"
+#include "runtime/loss_scaler.h"
 
 namespace castor {
 namespace {
@@ -28,9 +29,6 @@ constexpr int64_t kMaxSteps = int64_t{1} << 48;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
 constexpr int64_t kMaxThreads = 4096;
-// Its multiples of a loss are fp32 numbers still.
-constexpr double kMinLossScale = 0x1p-100;
-constexpr double kMaxLossScale = 0x1p100;
 
 template <typename Enum>
 void ReadEnum(JsonReader& reader, absl::string_view key,

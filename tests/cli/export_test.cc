@@ -1,13 +1,14 @@
 // Hugging Face directories in and out: a round trip changes no byte.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "base/status_macros.h"
+#include "base/with_type.h"
 #include "runtime/checkpoint.h"
 #include "runtime/io/hf_config.h"
 #include "runtime/io/safetensors.h"
@@ -71,7 +72,7 @@ class Export : public CliTest,
                public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(Export, GivesBackTheFileThatHuggingFaceWrote) {
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+  for (DType dtype : kAllTypes) {
     const absl::Status status = RoundTrip(
         Fixture(GetParam()), dtype, 1, Path("a.castor"), Path("exported"));
     ASSERT_TRUE(status.ok()) << status;
