@@ -1,13 +1,20 @@
 #include "kernels/attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/with_type.h"
 #include "kernels/cpu/dropout_mask.h"
 #include "kernels/cuda/attention_backward_program.h"
+#include "kernels/cuda/attention_delta_program.h"
 #include "kernels/cuda/attention_forward_program.h"
+#include "kernels/cuda/attention_mma_backward_program.h"
+#include "kernels/cuda/attention_mma_forward_program.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/status.h"
 #include "kernels/elementwise.h"
@@ -24,11 +31,17 @@ absl::Status Check(const AttentionShape& shape) {
 }
 
 template <class T>
-AttentionOperands<T> Operands(const AttentionShape& shape, const void* qkv) {
+AttentionOperands<T> Operands(const AttentionShape& shape, const void* qkv,
+                              std::initializer_list<const void*> others) {
+  const auto whole = [](const void* p) {
+    return reinterpret_cast<uintptr_t>(p) % 16 == 0;
+  };
   return {.positions = shape.positions,
           .heads = shape.heads,
           .head_size = shape.head_size,
           .causal = shape.causal,
+          .whole_chunks = shape.head_size % kChunkElements == 0 && whole(qkv) &&
+                          std::all_of(others.begin(), others.end(), whole),
           .scale = 1.0f / std::sqrt(static_cast<float>(shape.head_size)),
           .drops = shape.dropout > 0,
           .threshold = DropoutThreshold(shape.dropout),
@@ -41,49 +54,73 @@ int64_t Rows(const AttentionShape& shape) {
   return shape.batch * shape.heads * shape.positions;
 }
 
-template <class T, int kD>
+// fp32 in fp32; 16-bit types on the matrix units.
+template <class T, int kD, bool kDrops>
+using AttentionForwardOf =
+    std::conditional_t<std::is_same_v<T, float>, AttentionForwardProgram<kD>,
+                       AttentionMmaForwardProgram<T, kD, kDrops>>;
+template <class T, int kD, bool kKeys, bool kDrops>
+using AttentionBackwardOf =
+    std::conditional_t<std::is_same_v<T, float>,
+                       AttentionBackwardProgram<kD, kKeys>,
+                       AttentionMmaBackwardProgram<T, kD, kKeys, kDrops>>;
+
+// Calls f with the least head size that programs are made for, and with whether
+// they drop, as constants.
+template <class F>
+absl::Status WithProgram(const AttentionShape& shape, const F& f) {
+  const auto with_size = [&](auto drops) {
+    if (shape.head_size <= 64) {
+      return f(std::integral_constant<int, 64>(), drops);
+    }
+    static_assert(kMaxHeadSize == 128);
+    return f(std::integral_constant<int, kMaxHeadSize>(), drops);
+  };
+  return shape.dropout > 0 ? with_size(std::true_type())
+                           : with_size(std::false_type());
+}
+
+template <class T, class Program>
 absl::Status Forward(const ExecContext& context,
                      const AttentionForwardArgs& args) {
-  const AttentionOperands<T> of = Operands<T>(args.shape, args.qkv);
+  const AttentionOperands<T> of = Operands<T>(args.shape, args.qkv, {args.out});
   const int64_t batch_heads = args.shape.batch * args.shape.heads;
-  return Launch(context, "AttentionForward", batch_heads * of.tiles(),
-                AttentionForwardProgram<T, kD>{.of = of,
-                                               .batch_heads = batch_heads,
-                                               .out = static_cast<T*>(args.out),
-                                               .lse = args.lse});
+  return Launch(context, "AttentionForward",
+                batch_heads * of.tiles(Program::kRows),
+                Program{.of = of,
+                        .batch_heads = batch_heads,
+                        .out = static_cast<T*>(args.out),
+                        .lse = args.lse});
 }
 
-template <class T, int kD, bool kKeys>
+template <class T, class Program>
 absl::Status Gradients(const ExecContext& context,
                        const AttentionBackwardArgs& args, const char* kernel) {
-  const AttentionOperands<T> of = Operands<T>(args.shape, args.qkv);
+  const AttentionOperands<T> of =
+      Operands<T>(args.shape, args.qkv, {args.dout, args.dqkv});
   const int64_t batch_heads = args.shape.batch * args.shape.heads;
-  return Launch(context, kernel, batch_heads * of.tiles(),
-                AttentionBackwardProgram<T, kD, kKeys>{
-                    .of = of,
-                    .batch_heads = batch_heads,
-                    .dout = static_cast<const T*>(args.dout),
-                    .lse = args.lse,
-                    .delta = static_cast<const float*>(args.workspace),
-                    .dqkv = static_cast<T*>(args.dqkv)});
+  return Launch(context, kernel, batch_heads * of.tiles(Program::kRows),
+                Program{.of = of,
+                        .batch_heads = batch_heads,
+                        .dout = static_cast<const T*>(args.dout),
+                        .lse = args.lse,
+                        .delta = static_cast<const float*>(args.workspace),
+                        .dqkv = static_cast<T*>(args.dqkv)});
 }
 
-template <class T, int kD>
-absl::Status Backward(const ExecContext& context,
-                      const AttentionBackwardArgs& args) {
-  using Delta = AttentionDeltaProgram<T>;
+template <class T>
+absl::Status Delta(const ExecContext& context,
+                   const AttentionBackwardArgs& args) {
+  using Program = AttentionDeltaProgram<T>;
   const int64_t rows = Rows(args.shape);
-  CASTOR_RETURN_IF_ERROR(
-      Launch(context, "AttentionBackward (delta)",
-             (rows + Delta::kRows - 1) / Delta::kRows,
-             Delta{.of = Operands<T>(args.shape, args.qkv),
-                   .rows = rows,
-                   .out = static_cast<const T*>(args.out),
-                   .dout = static_cast<const T*>(args.dout),
-                   .delta = static_cast<float*>(args.workspace)}));
-  CASTOR_RETURN_IF_ERROR(
-      (Gradients<T, kD, true>(context, args, "AttentionBackward (keys)")));
-  return Gradients<T, kD, false>(context, args, "AttentionBackward (queries)");
+  return Launch(
+      context, "AttentionBackward (delta)",
+      (rows + Program::kRows - 1) / Program::kRows,
+      Program{.of = Operands<T>(args.shape, args.qkv, {args.out, args.dout}),
+              .rows = rows,
+              .out = static_cast<const T*>(args.out),
+              .dout = static_cast<const T*>(args.dout),
+              .delta = static_cast<float*>(args.workspace)});
 }
 
 }  // namespace
@@ -94,8 +131,9 @@ absl::Status AttentionForward(const ExecContext& context,
                               const AttentionForwardArgs& args) {
   CASTOR_RETURN_IF_ERROR(Check(args.shape));
   return WithType(args.shape.dtype, [&]<class T>(T) {
-    return args.shape.head_size <= 64 ? Forward<T, 64>(context, args)
-                                      : Forward<T, 128>(context, args);
+    return WithProgram(args.shape, [&](auto size, auto drops) {
+      return Forward<T, AttentionForwardOf<T, size, drops>>(context, args);
+    });
   });
 }
 
@@ -108,8 +146,14 @@ absl::Status AttentionBackward(const ExecContext& context,
                                const AttentionBackwardArgs& args) {
   CASTOR_RETURN_IF_ERROR(Check(args.shape));
   return WithType(args.shape.dtype, [&]<class T>(T) {
-    return args.shape.head_size <= 64 ? Backward<T, 64>(context, args)
-                                      : Backward<T, 128>(context, args);
+    CASTOR_RETURN_IF_ERROR(Delta<T>(context, args));
+    return WithProgram(args.shape, [&](auto size, auto drops) {
+      CASTOR_RETURN_IF_ERROR(
+          (Gradients<T, AttentionBackwardOf<T, size, true, drops>>(
+              context, args, "AttentionBackward (keys)")));
+      return Gradients<T, AttentionBackwardOf<T, size, false, drops>>(
+          context, args, "AttentionBackward (queries)");
+    });
   });
 }
 

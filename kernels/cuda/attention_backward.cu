@@ -1,4 +1,6 @@
 #include "kernels/cuda/attention_backward_program.h"
+#include "kernels/cuda/attention_delta_program.h"
+#include "kernels/cuda/attention_mma_backward_program.h"
 #include "kernels/cuda/launch-inl.h"
 
 namespace castor::kernels::cuda {
@@ -6,17 +8,25 @@ namespace castor::kernels::cuda {
 CASTOR_LAUNCH(AttentionDeltaProgram<float>);
 CASTOR_LAUNCH(AttentionDeltaProgram<BFloat16>);
 CASTOR_LAUNCH(AttentionDeltaProgram<Float16>);
-CASTOR_LAUNCH(AttentionBackwardProgram<float, 64, true>);
-CASTOR_LAUNCH(AttentionBackwardProgram<float, 64, false>);
-CASTOR_LAUNCH(AttentionBackwardProgram<float, 128, true>);
-CASTOR_LAUNCH(AttentionBackwardProgram<float, 128, false>);
-CASTOR_LAUNCH(AttentionBackwardProgram<BFloat16, 64, true>);
-CASTOR_LAUNCH(AttentionBackwardProgram<BFloat16, 64, false>);
-CASTOR_LAUNCH(AttentionBackwardProgram<BFloat16, 128, true>);
-CASTOR_LAUNCH(AttentionBackwardProgram<BFloat16, 128, false>);
-CASTOR_LAUNCH(AttentionBackwardProgram<Float16, 64, true>);
-CASTOR_LAUNCH(AttentionBackwardProgram<Float16, 64, false>);
-CASTOR_LAUNCH(AttentionBackwardProgram<Float16, 128, true>);
-CASTOR_LAUNCH(AttentionBackwardProgram<Float16, 128, false>);
+CASTOR_LAUNCH(AttentionBackwardProgram<64, true>);
+CASTOR_LAUNCH(AttentionBackwardProgram<64, false>);
+CASTOR_LAUNCH(AttentionBackwardProgram<128, true>);
+CASTOR_LAUNCH(AttentionBackwardProgram<128, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, true, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, true, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, false, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, false, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, true, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, true, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, false, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, false, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 64, true, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 64, true, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 64, false, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 64, false, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 128, true, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 128, true, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 128, false, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 128, false, false>);
 
 }  // namespace castor::kernels::cuda

@@ -1,4 +1,4 @@
-// Attention's backward pass, from the rows' log-sum-exp. Source: Dao,
+// Attention's backward pass in fp32, from the rows' log-sum-exp. Source: Dao,
 // "FlashAttention-2", 2023, algorithm 2, but that it runs twice over the
 // scores, once by keys (dk, dv) and once by queries (dq): nothing is added by
 // atomics, so that sums have one order, for 7 products instead of 5.
@@ -12,43 +12,12 @@
 
 namespace castor::kernels::cuda {
 
-// delta [B, H, T] = out . dout: a warp per row.
-template <class T>
-struct AttentionDeltaProgram {
-  static constexpr int kRows = 8;
-  static constexpr int kThreads = kRows * kWarp;
-  using Shared = NoShared;
-
-  AttentionOperands<T> of;
-  int64_t rows;  // B H T
-  const T *out, *dout;
-  float* delta;
-
-  template <class Block>
-  CASTOR_HD void operator()(Block& block, Shared&) const {
-    typename Block::template PerThread<float> sum;
-    block.Each([&](int t) {
-      sum[t] = 0.0f;
-      const int64_t row = block.index() * kRows + t / kWarp;
-      if (row >= rows) return;
-      const int64_t at = of.InOut(row / of.positions, row % of.positions);
-      for (int64_t d = t % kWarp; d < of.head_size; d += kWarp) {
-        sum[t] = Fma(Load(out + at + d), Load(dout + at + d), sum[t]);
-      }
-    });
-    block.WarpSum(sum);
-    block.Each([&](int t) {
-      const int64_t row = block.index() * kRows + t / kWarp;
-      if (row < rows && t % kWarp == 0) delta[row] = sum[t];
-    });
-  }
-};
-
 // dk and dv where kKeys: a block per tile of keys, over all queries that see
 // it. Otherwise dq: a block per tile of queries, over the keys that it sees.
-template <class T, int kD, bool kKeys>
+template <int kD, bool kKeys>
 struct AttentionBackwardProgram {
   static constexpr int kThreads = kAttentionThreads;
+  static constexpr int kRows = kAttentionTile;
   struct Shared {
     AttentionRows<kD> q, dout, k, v;
     AttentionScores s;
@@ -58,12 +27,12 @@ struct AttentionBackwardProgram {
     float at[kMicro][kMicro];
   };
 
-  AttentionOperands<T> of;
+  AttentionOperands<float> of;
   int64_t batch_heads;
-  const T* dout;       // [B, T, C]
+  const float* dout;   // [B, T, C]
   const float* lse;    // [B, H, T]
   const float* delta;  // [B, H, T]
-  T* dqkv;             // [B, T, 3C]
+  float* dqkv;         // [B, T, 3C]
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
@@ -72,7 +41,7 @@ struct AttentionBackwardProgram {
     if constexpr (kKeys) {
       Keys(block, shared, bh, tile * kAttentionTile);
     } else {
-      Queries(block, shared, bh, (of.tiles() - 1 - tile) * kAttentionTile);
+      Queries(block, shared, bh, (of.tiles(kRows) - 1 - tile) * kAttentionTile);
     }
   }
 
@@ -103,10 +72,8 @@ struct AttentionBackwardProgram {
       });
     }
     block.Each([&](int t) {
-      dk[t].Write(t, key, of.positions, of.head_size, dqkv,
-                  [&](int64_t r) { return of.InQkv(bh, 1, r); });
-      dv[t].Write(t, key, of.positions, of.head_size, dqkv,
-                  [&](int64_t r) { return of.InQkv(bh, 2, r); });
+      dk[t].Write(t, key, of, of.InQkv(dqkv, bh, 1));
+      dv[t].Write(t, key, of, of.InQkv(dqkv, bh, 2));
     });
   }
 
@@ -131,31 +98,20 @@ struct AttentionBackwardProgram {
         dq[t].template AddProduct<false>(t, shared.s, shared.k);
       });
     }
-    block.Each([&](int t) {
-      dq[t].Write(t, query, of.positions, of.head_size, dqkv,
-                  [&](int64_t r) { return of.InQkv(bh, 0, r); });
-    });
+    block.Each(
+        [&](int t) { dq[t].Write(t, query, of, of.InQkv(dqkv, bh, 0)); });
   }
 
   CASTOR_HD void LoadKeys(int t, int64_t bh, int64_t key,
                           Shared& shared) const {
-    const auto load = [&](int part, AttentionRows<kD>& tile) {
-      LoadRows<kD>(
-          t, key, of.positions, of.head_size, of.qkv,
-          [&](int64_t r) { return of.InQkv(bh, part, r); }, tile);
-    };
-    load(1, shared.k);
-    load(2, shared.v);
+    LoadRows<kD>(t, of, of.InQkv(of.qkv, bh, 1), key, shared.k);
+    LoadRows<kD>(t, of, of.InQkv(of.qkv, bh, 2), key, shared.v);
   }
 
   CASTOR_HD void LoadQueries(int t, int64_t bh, int64_t query,
                              Shared& shared) const {
-    LoadRows<kD>(
-        t, query, of.positions, of.head_size, of.qkv,
-        [&](int64_t r) { return of.InQkv(bh, 0, r); }, shared.q);
-    LoadRows<kD>(
-        t, query, of.positions, of.head_size, dout,
-        [&](int64_t r) { return of.InOut(bh, r); }, shared.dout);
+    LoadRows<kD>(t, of, of.InQkv(of.qkv, bh, 0), query, shared.q);
+    LoadRows<kD>(t, of, of.InOut(dout, bh), query, shared.dout);
     if (t >= kAttentionTile) return;
     // Rows behind the end have p = exp(0 - inf) = 0.
     const bool inside = query + t < of.positions;
@@ -172,6 +128,7 @@ struct AttentionBackwardProgram {
     float s[kMicro][kMicro] = {};
     float dp[kMicro][kMicro] = {};
     const int depth = static_cast<int>(of.head_size);
+    WordReader words(of.key);
     RowProducts<kD>(t, depth, shared.q, shared.k, s);
     RowProducts<kD>(t, depth, shared.dout, shared.v, dp);
     CASTOR_UNROLL
@@ -184,7 +141,9 @@ struct AttentionBackwardProgram {
         float pf = 0.0f;
         ds.at[i][j] = 0.0f;
         if (of.Sees(query + r, key + c)) {
-          const float f = of.Factor(bh, query + r, key + c);
+          const float f =
+              of.drops ? of.Factor(words, of.Element(bh, query + r, key + c))
+                       : 1.0f;
           p = expf(Sub(Mul(s[i][j], of.scale), shared.lse[r]));
           pf = Mul(p, f);
           ds.at[i][j] =

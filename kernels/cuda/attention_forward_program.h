@@ -1,5 +1,5 @@
-// Attention's forward pass, with a running maximum and sum of each row. Source:
-// Dao et al., "FlashAttention", 2022, algorithm 1.
+// Attention's forward pass in fp32, with a running maximum and sum of each row.
+// Source: Dao et al., "FlashAttention", 2022, algorithm 1.
 #ifndef CASTOR_KERNELS_CUDA_ATTENTION_FORWARD_PROGRAM_H_
 #define CASTOR_KERNELS_CUDA_ATTENTION_FORWARD_PROGRAM_H_
 
@@ -11,9 +11,10 @@
 namespace castor::kernels::cuda {
 
 // One block per head and tile of queries, the longest rows first.
-template <class T, int kD>
+template <int kD>
 struct AttentionForwardProgram {
   static constexpr int kThreads = kAttentionThreads;
+  static constexpr int kRows = kAttentionTile;
   static constexpr int kParts = kThreads / kAttentionTile;  // of a row
   static constexpr int kPart = kAttentionTile / kParts;
   struct Shared {
@@ -23,24 +24,22 @@ struct AttentionForwardProgram {
     float max[kAttentionTile], sum[kAttentionTile], rescale[kAttentionTile];
   };
 
-  AttentionOperands<T> of;
+  AttentionOperands<float> of;
   int64_t batch_heads;
-  T* out;      // [B, T, C]
+  float* out;  // [B, T, C]
   float* lse;  // [B, H, T]
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
     const int64_t bh = block.index() % batch_heads;
     const int64_t begin =
-        (of.tiles() - 1 - block.index() / batch_heads) * kAttentionTile;
+        (of.tiles(kRows) - 1 - block.index() / batch_heads) * kAttentionTile;
     const int64_t end = Min<int64_t>(
         of.positions, of.causal ? begin + kAttentionTile : of.positions);
     typename Block::template PerThread<AttentionPart<kD>> sums;
     const auto load = [&](int t, int part, int64_t from,
                           AttentionRows<kD>& tile) {
-      LoadRows<kD>(
-          t, from, of.positions, of.head_size, of.qkv,
-          [&](int64_t r) { return of.InQkv(bh, part, r); }, tile);
+      LoadRows<kD>(t, of, of.InQkv(of.qkv, bh, part), from, tile);
     };
     block.Each([&](int t) {
       load(t, 0, begin, shared.q);
@@ -88,8 +87,7 @@ struct AttentionForwardProgram {
         CASTOR_UNROLL
         for (float& v : sums[t].at[i]) v = Div(v, sum);
       }
-      sums[t].Write(t, begin, of.positions, of.head_size, out,
-                    [&](int64_t r) { return of.InOut(bh, r); });
+      sums[t].Write(t, begin, of, of.InOut(out, bh));
       if (t < kAttentionTile && begin + t < of.positions) {
         lse[of.InRows(bh, begin + t)] = Add(shared.max[t], logf(shared.sum[t]));
       }
@@ -123,10 +121,8 @@ struct AttentionForwardProgram {
     for (int c = first; c < first + kPart; ++c) {
       float p = expf(Sub(shared.s[r][c], shared.max[r]));
       sum = Add(sum, p);
-      if (of.drops) {
-        const uint32_t word = words.At(of.Element(bh, begin + r, key + c));
-        p = word >= of.threshold ? Mul(p, of.kept) : 0.0f;
-      }
+      if (of.drops)
+        p = Mul(p, of.Factor(words, of.Element(bh, begin + r, key + c)));
       shared.s[r][c] = p;
     }
     shared.part[r][t % kParts] = sum;

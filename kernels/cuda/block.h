@@ -23,6 +23,10 @@
 //  3. Hence the result depends on the arguments and the number of blocks alone,
 //     which depends on shapes alone (promise P1).
 //
+// What a warp does together (sums over lanes, products of the matrix units) is
+// called for the whole block, between Eaches, with each thread's registers:
+// PerThread values, or a function that names them.
+//
 // GpuBlock (below, nvcc only) is a block of CUDA threads; EmulatedBlock
 // (emulated_block.h) runs threads one after the other in any order, so that the
 // tests see the same index arithmetic and the same roundings.
@@ -31,6 +35,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/matrix_unit.h"
 #include "kernels/cuda/portable.h"
 
 namespace castor::kernels::cuda {
@@ -63,6 +68,84 @@ class GpuBlock {
     __syncthreads();
   }
 
+  // Each without the barrier: f(t) touches the thread's registers, reads what
+  // was written before the last barrier, and writes what nobody reads before
+  // the next one.
+  template <class F>
+  __device__ __forceinline__ void EachUnsynced(const F& f) {
+    f(static_cast<int>(threadIdx.x));
+  }
+
+  // By a thread within an Each: starts to copy 16 bytes into shared memory,
+  // both places at multiples of 16; zeros where not `inside`, and `from` is not
+  // read. They are there after WaitForCopies.
+  __device__ __forceinline__ static void CopyAhead(void* to, const void* from,
+                                                   bool inside) {
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(Shared(to)),
+        "l"(from), "r"(inside ? 16 : 0)
+        : "memory");
+  }
+  // All copies of all threads have landed; a barrier.
+  __device__ __forceinline__ void WaitForCopies() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+  }
+
+  // Of f(t), a float&, in each lane of four that follow each other: their sum,
+  // (0 + 1) + (2 + 3), or maximum.
+  template <class F>
+  __device__ __forceinline__ void QuadSum(const F& f) {
+    float& x = f(static_cast<int>(threadIdx.x));
+    x = __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    x = __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, 2));
+  }
+  template <class F>
+  __device__ __forceinline__ void QuadMax(const F& f) {
+    float& x = f(static_cast<int>(threadIdx.x));
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+  }
+
+  // f(t) is the lane's MmaOperands; T is the operands' type. How the units
+  // round the 16 products of a sum is their own matter, and always the same.
+  template <class T, class F>
+  __device__ __forceinline__ void Mma(const F& f) {
+    const MmaOperands o = f(static_cast<int>(threadIdx.x));
+    if constexpr (kDTypeOf<T> == DType::kBFloat16) {
+      asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+          "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+          : "+f"(o.c[0]), "+f"(o.c[1]), "+f"(o.c[2]), "+f"(o.c[3])
+          : "r"(o.a[0]), "r"(o.a[1]), "r"(o.a[2]), "r"(o.a[3]), "r"(o.b[0]),
+            "r"(o.b[1]));
+    } else {
+      asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+          "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+          : "+f"(o.c[0]), "+f"(o.c[1]), "+f"(o.c[2]), "+f"(o.c[3])
+          : "r"(o.a[0]), "r"(o.a[1]), "r"(o.a[2]), "r"(o.a[3]), "r"(o.b[0]),
+            "r"(o.b[1]));
+    }
+  }
+  // f(t) is the lane's MatrixLoad.
+  template <bool kTranspose, class F>
+  __device__ __forceinline__ void LoadMatrices(const F& f) {
+    const MatrixLoad load = f(static_cast<int>(threadIdx.x));
+    if constexpr (kTranspose) {
+      asm volatile(
+          "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, "
+          "[%4];"
+          : "=r"(load.to[0]), "=r"(load.to[1]), "=r"(load.to[2]),
+            "=r"(load.to[3])
+          : "r"(Shared(load.row)));
+    } else {
+      asm volatile(
+          "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+          : "=r"(load.to[0]), "=r"(load.to[1]), "=r"(load.to[2]),
+            "=r"(load.to[3])
+          : "r"(Shared(load.row)));
+    }
+  }
+
   // Every lane gets its warp's sum, or maximum: lane i with lane i + 16, these
   // with i + 8, ... 1. A NaN may be lost in the maximum.
   __device__ __forceinline__ void WarpSum(PerThread<float>& x) {
@@ -91,6 +174,12 @@ class GpuBlock {
                                                    uint64_t value) {
     atomicMin(reinterpret_cast<unsigned long long*>(to),
               static_cast<unsigned long long>(value));
+  }
+
+ private:
+  // What asm calls an address in shared memory.
+  __device__ __forceinline__ static uint32_t Shared(const void* p) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(p));
   }
 };
 

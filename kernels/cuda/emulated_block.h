@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "kernels/cuda/block.h"
 
 namespace castor::kernels::cuda {
@@ -84,6 +85,86 @@ class EmulatedBlock {
     }
   }
 
+  template <class F>
+  void EachUnsynced(const F& f) {
+    Each(f);
+  }
+
+  // As early as a GPU may copy in one order of threads, and as late as it may
+  // in the others.
+  void CopyAhead(void* to, const void* from, bool inside) {
+    CASTOR_CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0);
+    CASTOR_CHECK(!inside || reinterpret_cast<uintptr_t>(from) % 16 == 0);
+    copies_.push_back({to, inside ? from : nullptr});
+    if (CurrentEmulatedOrder() == EmulatedOrder::kForward) Land();
+  }
+  void WaitForCopies() { Land(); }
+
+  template <class F>
+  void QuadSum(const F& f) {
+    ForEachQuad(f, [](float a, float b) { return a + b; });
+  }
+  template <class F>
+  void QuadMax(const F& f) {
+    ForEachQuad(f, [](float a, float b) { return std::fmax(a, b); });
+  }
+
+  template <class T, class F>
+  void Mma(const F& f) {
+    for (int first = 0; first < kThreads; first += kWarp) {
+      float a[kMmaRows][kMmaDepth], b[kMmaDepth][kMmaColumns];
+      MmaOperands lanes[kWarp];
+      for (int lane = 0; lane < kWarp; ++lane) {
+        const MmaOperands& o = lanes[lane] = f(first + lane);
+        const int g = lane / 4;
+        const int j = lane % 4 * 2;
+        for (int half = 0; half < 2; ++half) {
+          for (int i = 0; i < 4; ++i) {
+            a[g + i % 2 * 8][j + i / 2 * 8 + half] = Half<T>(o.a[i], half);
+          }
+          for (int i = 0; i < 2; ++i) {
+            b[j + i * 8 + half][g] = Half<T>(o.b[i], half);
+          }
+        }
+      }
+      for (int lane = 0; lane < kWarp; ++lane) {
+        for (int i = 0; i < 4; ++i) {
+          const int row = lane / 4 + i / 2 * 8;
+          const int column = lane % 4 * 2 + i % 2;
+          double sum = lanes[lane].c[i];
+          for (int k = 0; k < kMmaDepth; ++k) {
+            sum += double{a[row][k]} * double{b[k][column]};
+          }
+          lanes[lane].c[i] = static_cast<float>(sum);
+        }
+      }
+    }
+  }
+
+  template <bool kTranspose, class F>
+  void LoadMatrices(const F& f) {
+    for (int first = 0; first < kThreads; first += kWarp) {
+      MatrixLoad lanes[kWarp];
+      for (int lane = 0; lane < kWarp; ++lane) {
+        lanes[lane] = f(first + lane);
+        CASTOR_CHECK(reinterpret_cast<uintptr_t>(lanes[lane].row) % 16 == 0);
+      }
+      for (int lane = 0; lane < kWarp; ++lane) {
+        const int g = lane / 4;
+        const int j = lane % 4 * 2;
+        for (int matrix = 0; matrix < 4; ++matrix) {
+          const auto element = [&](int row, int column) -> uint32_t {
+            return static_cast<const uint16_t*>(
+                lanes[8 * matrix + row].row)[column];
+          };
+          lanes[lane].to[matrix] =
+              kTranspose ? element(j, g) | element(j + 1, g) << 16
+                         : element(g, j) | element(g, j + 1) << 16;
+        }
+      }
+    }
+  }
+
   void WarpSum(PerThread<float>& x) {
     WarpTree(x, [](float a, float b) { return a + b; });
   }
@@ -96,6 +177,38 @@ class EmulatedBlock {
   static void AtomicMin(uint64_t* to, uint64_t value) { *to = Min(*to, value); }
 
  private:
+  struct Copy16 {
+    void* to;
+    const void* from;  // null: zeros
+  };
+
+  void Land() {
+    for (const Copy16& copy : copies_) {
+      if (copy.from == nullptr) {
+        std::memset(copy.to, 0, 16);
+      } else {
+        std::memcpy(copy.to, copy.from, 16);
+      }
+    }
+    copies_.clear();
+  }
+
+  template <class T>
+  static float Half(uint32_t pair, int half) {
+    T value;
+    value.bits = static_cast<uint16_t>(pair >> (16 * half));
+    return static_cast<float>(value);
+  }
+
+  template <class F, class Op>
+  void ForEachQuad(const F& f, const Op& op) {
+    for (int first = 0; first < kThreads; first += 4) {
+      const float all =
+          op(op(f(first), f(first + 1)), op(f(first + 2), f(first + 3)));
+      for (int i = 0; i < 4; ++i) f(first + i) = all;
+    }
+  }
+
   template <class Op>
   void WarpTree(PerThread<float>& x, const Op& op) {
     for (int first = 0; first < kThreads; first += kWarp) {
@@ -109,6 +222,7 @@ class EmulatedBlock {
   }
 
   int64_t index_;
+  std::vector<Copy16> copies_;
 };
 
 }  // namespace castor::kernels::cuda

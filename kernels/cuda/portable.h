@@ -19,11 +19,13 @@
 #else
 #define CASTOR_HD inline
 #endif
-// Before a loop. The host's compiler has no such pragma.
+// Before a loop. The host's compiler has no such pragmas.
 #ifdef __CUDA_ARCH__
 #define CASTOR_UNROLL _Pragma("unroll")
+#define CASTOR_NO_UNROLL _Pragma("unroll 1")
 #else
 #define CASTOR_UNROLL
+#define CASTOR_NO_UNROLL
 #endif
 
 namespace castor::kernels::cuda {
@@ -67,6 +69,17 @@ CASTOR_HD float Sqrt(float a) {
 #endif
 }
 
+// 2^x within two units in the last place; results below 2^-126 may be zero.
+CASTOR_HD float Exp2(float x) {
+#ifdef __CUDA_ARCH__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return std::exp2(x);
+#endif
+}
+
 CASTOR_HD float MinusInfinity() {
   return std::bit_cast<float>(uint32_t{0xff800000u});
 }
@@ -83,6 +96,13 @@ CASTOR_HD I Max(I a, I b) {
   return a < b ? b : a;
 }
 
+// What a GPU traps at, the emulation does too.
+CASTOR_HD void MustBeAligned(const void* p, int bytes) {
+#ifndef __CUDA_ARCH__
+  if (reinterpret_cast<uintptr_t>(p) % bytes != 0) __builtin_trap();
+#endif
+}
+
 // Elements as fp32, and back with one rounding.
 CASTOR_HD float Load(const float* p) { return *p; }
 CASTOR_HD float Load(const BFloat16* p) { return static_cast<float>(*p); }
@@ -97,13 +117,60 @@ CASTOR_HD float Load(const Float16* p) {
 #endif
 }
 CASTOR_HD void Store(float value, float* p) { *p = value; }
-CASTOR_HD void Store(float value, BFloat16* p) { *p = BFloat16(value); }
+CASTOR_HD void Store(float value, BFloat16* p) {
+#ifdef __CUDA_ARCH__
+  // The host's bits, but for NaNs, of which it has one.
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(p->bits) : "f"(value));
+#else
+  *p = BFloat16(value);
+#endif
+}
 CASTOR_HD void Store(float value, Float16* p) {
 #ifdef __CUDA_ARCH__
-  // __float2half_rn: the host's bits, but for NaNs, of which it has one.
+  // __float2half_rn; as above.
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p->bits) : "f"(value));
 #else
   *p = Float16(value);
+#endif
+}
+
+// Two elements of T (BFloat16 or Float16) in a register, `low` in its lower
+// half.
+template <class T>
+CASTOR_HD uint32_t Pack(float low, float high) {
+#ifdef __CUDA_ARCH__
+  uint32_t pair;
+  if constexpr (kDTypeOf<T> == DType::kBFloat16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  }
+  return pair;
+#else
+  return static_cast<uint32_t>(T(low).bits) |
+         static_cast<uint32_t>(T(high).bits) << 16;
+#endif
+}
+
+// to[0] = the lower half, to[1] = the upper.
+template <class T>
+CASTOR_HD void Unpack(uint32_t pair, float* to) {
+  T low, high;
+  low.bits = static_cast<uint16_t>(pair);
+  high.bits = static_cast<uint16_t>(pair >> 16);
+  to[0] = Load(&low);
+  to[1] = Load(&high);
+}
+
+// to[0] = low, to[1] = high; `to` is at a multiple of 4 bytes.
+template <class T>
+CASTOR_HD void StorePair(float low, float high, T* to) {
+#ifdef __CUDA_ARCH__
+  *reinterpret_cast<uint32_t*>(to) = Pack<T>(low, high);
+#else
+  MustBeAligned(to, sizeof(uint32_t));
+  to[0] = T(low);
+  to[1] = T(high);
 #endif
 }
 
@@ -135,6 +202,22 @@ class WordReader {
   bool filled_ = false;
   uint32_t w0_ = 0, w1_ = 0, w2_ = 0, w3_ = 0;
 };
+
+// Bit i: whether RandomWord(key, element + i) is at least `threshold`, so that
+// dropout keeps that element. 32 of them for 8 or 9 runs of the generator.
+CASTOR_HD uint32_t KeptBits(RandomKey key, uint64_t element,
+                            uint32_t threshold) {
+  const int skip = static_cast<int>(element % 4);
+  uint64_t bits = 0;
+  for (int i = 0; i < (skip == 0 ? 8 : 9); ++i) {
+    const auto words = Philox4x32(key, element / 4 + i);
+    const uint32_t four =
+        (words[0] >= threshold ? 1u : 0u) | (words[1] >= threshold ? 2u : 0u) |
+        (words[2] >= threshold ? 4u : 0u) | (words[3] >= threshold ? 8u : 0u);
+    bits |= uint64_t{four} << (4 * i);
+  }
+  return static_cast<uint32_t>(bits >> skip);
+}
 
 }  // namespace castor::kernels::cuda
 
