@@ -128,28 +128,37 @@ absl::Status RunOnDevice(State& s, bool from_sum,
   return status.ok() ? finished : status;
 }
 
-class AdamOnGpu : public testing::Test {
+// Twice: with arrays that begin at an aligned place, and with others.
+class AdamOnGpu : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     if (TestDevice::Get() == nullptr) {
       GTEST_SKIP() << "SKIPPED: there is no GPU here";
     }
   }
+  int64_t Shift(int64_t shift) const { return GetParam() ? 0 : shift; }
+
   ThreadPool pool_{2};
   const ExecContext host_{&pool_};
   std::mt19937_64 random_{5};
 };
 
-TEST_F(AdamOnGpu, GivesTheHostsBits) {
+INSTANTIATE_TEST_SUITE_P(Arrays, AdamOnGpu, testing::Bool(),
+                         [](const auto& info) {
+                           return info.param ? "aligned" : "anywhere";
+                         });
+
+TEST_P(AdamOnGpu, GivesTheHostsBits) {
   for (DType dtype : kAllTypes) {
     for (bool from_sum : {false, true}) {
       for (const AdamHyper& hyper : Hypers()) {
         for (bool likely : {false, true}) {
           const int64_t kSize = likely ? 30000 : 200000;
-          const std::vector<AdamRange> ranges = {{3, kSize - 5, hyper}};
-          State before(dtype, kSize, 1);
+          const std::vector<AdamRange> ranges = {
+              {GetParam() ? 4 : 3, kSize - 5, hyper}};
+          State before(dtype, kSize, Shift(1));
           likely ? before.FillLikely(random_) : before.FillBits(random_);
-          State expected(dtype, kSize, 1), got(dtype, kSize, 1);
+          State expected(dtype, kSize, Shift(1)), got(dtype, kSize, Shift(1));
           expected.CopyFrom(before);
           got.CopyFrom(before);
           const float scale = likely ? 0.25f : 1.0f;
@@ -164,7 +173,7 @@ TEST_F(AdamOnGpu, GivesTheHostsBits) {
 }
 
 // More ranges than one launch takes, some of them empty, with gaps.
-TEST_F(AdamOnGpu, TakesManySmallRanges) {
+TEST_P(AdamOnGpu, TakesManySmallRanges) {
   constexpr int64_t kSize = 40000;
   std::vector<AdamRange> ranges;
   for (int64_t begin = 0; begin + 400 < kSize;) {
@@ -175,14 +184,14 @@ TEST_F(AdamOnGpu, TakesManySmallRanges) {
   }
   ASSERT_GT(ranges.size(), 2u * cuda::kMaxAdamPieces);
   for (DType dtype : kAllTypes) {
-    State before(dtype, kSize, 2);
+    State before(dtype, kSize, Shift(2));
     before.FillLikely(random_);
-    State expected(dtype, kSize, 2);
+    State expected(dtype, kSize, Shift(2));
     expected.CopyFrom(before);
     const float scale = 0.5f;
     ASSERT_TRUE(AdamUpdate(host_, expected.Args(false, ranges, &scale)).ok());
     TestDevice::Get()->InEveryOrder([&] {
-      State got(dtype, kSize, 2);
+      State got(dtype, kSize, Shift(2));
       got.CopyFrom(before);
       ASSERT_TRUE(RunOnDevice(got, false, ranges, scale).ok());
       ExpectSame(got, expected);
@@ -191,7 +200,7 @@ TEST_F(AdamOnGpu, TakesManySmallRanges) {
 }
 
 // Gradients that are NaN or infinite leave no trace.
-TEST_F(AdamOnGpu, SkipsAStepWhoseScaleIsNotFinite) {
+TEST_P(AdamOnGpu, SkipsAStepWhoseScaleIsNotFinite) {
   constexpr int64_t kSize = 5000;
   const std::vector<AdamRange> ranges = {{3, 2000, Hypers()[0]},
                                          {2000, kSize - 5, Hypers()[3]}};
@@ -199,19 +208,19 @@ TEST_F(AdamOnGpu, SkipsAStepWhoseScaleIsNotFinite) {
   for (DType dtype : kAllTypes) {
     for (bool from_sum : {false, true}) {
       for (float scale : {infinity, -infinity, infinity - infinity}) {
-        State before(dtype, kSize, 1);
+        State before(dtype, kSize, Shift(1));
         before.FillLikely(random_);
         for (int64_t i = 0; i < kSize; i += 7) {
           before.payload.Set(i, scale);
           before.sum.Set(i, scale);
         }
-        State expected(dtype, kSize, 1);
+        State expected(dtype, kSize, Shift(1));
         expected.CopyFrom(before);
         ASSERT_TRUE(
             AdamUpdate(host_, expected.Args(from_sum, ranges, &scale)).ok());
         ASSERT_TRUE(expected.m.SameBits(before.m));
         TestDevice::Get()->InEveryOrder([&] {
-          State got(dtype, kSize, 1);
+          State got(dtype, kSize, Shift(1));
           got.CopyFrom(before);
           ASSERT_TRUE(RunOnDevice(got, from_sum, ranges, scale).ok());
           ExpectSame(got, expected);
@@ -221,7 +230,7 @@ TEST_F(AdamOnGpu, SkipsAStepWhoseScaleIsNotFinite) {
   }
 }
 
-TEST_F(AdamOnGpu, RefusesWhatTheHostRefuses) {
+TEST_P(AdamOnGpu, RefusesWhatTheHostRefuses) {
   State s(DType::kFloat32, 8, 0);
   const float scale = 1;
   const std::vector<AdamRange> bad = {{4, 2, AdamHyper()}};
@@ -233,14 +242,14 @@ TEST_F(AdamOnGpu, RefusesWhatTheHostRefuses) {
             AdamUpdate(host_, s.Args(false, bad, nullptr)));
 }
 
-TEST_F(AdamOnGpu, AccumulatesAsTheHost) {
+TEST_P(AdamOnGpu, AccumulatesAsTheHost) {
   for (DType dtype : kAllTypes) {
-    for (int64_t size : {0, 1, 1023, 1024, 1025, 4000}) {
+    for (int64_t size : {0, 1, 2047, 2048, 2049, 7000}) {
       for (bool assign : {false, true}) {
         for (bool restore : {false, true}) {
-          State before(dtype, size, 1);
+          State before(dtype, size, Shift(1));
           before.FillBits(random_);
-          State expected(dtype, size, 1);
+          State expected(dtype, size, Shift(1));
           expected.CopyFrom(before);
           ASSERT_TRUE(
               AccumulateGradient(host_, size, dtype, expected.payload.data(),
@@ -248,7 +257,7 @@ TEST_F(AdamOnGpu, AccumulatesAsTheHost) {
                                  expected.master.floats(), assign, restore)
                   .ok());
           TestDevice::Get()->InEveryOrder([&] {
-            State got(dtype, size, 1);
+            State got(dtype, size, Shift(1));
             got.CopyFrom(before);
             OnDevice on;
             ASSERT_TRUE(cuda::AccumulateGradient(

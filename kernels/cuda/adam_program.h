@@ -63,17 +63,25 @@ struct AdamProgram {
     const float scale = *grad_scale;
     // Of a step that is skipped (kernels/adam.h), payload alone is written.
     const bool skip = !std::isfinite(scale);
-    ForEachElement(block, first, piece.end, [&](int64_t e) {
-      float p_e = master[e];
+    const bool runs = first % kRun == 0 && HasRuns(gradient) &&
+                      HasRuns(payload) && HasRuns(master) && HasRuns(m) &&
+                      HasRuns(v);
+    ForEachPlace(block, first, piece.end, runs, [&](const auto& place) {
+      auto p_e = place.LoadFrom(master);
       if (!skip) {
-        float m_e = m[e];
-        float v_e = v[e];
-        AdamElement(piece.scalars, scale, Load(gradient + e), p_e, m_e, v_e);
-        m[e] = m_e;
-        v[e] = v_e;
-        master[e] = p_e;
+        auto m_e = place.LoadFrom(m);
+        auto v_e = place.LoadFrom(v);
+        const auto g_e = place.LoadFrom(gradient);
+        CASTOR_UNROLL
+        for (int i = 0; i < place.kCount; ++i) {
+          AdamElement(piece.scalars, scale, g_e.at[i], p_e.at[i], m_e.at[i],
+                      v_e.at[i]);
+        }
+        place.StoreTo(m, m_e);
+        place.StoreTo(v, v_e);
+        place.StoreTo(master, p_e);
       }
-      Store(p_e, payload + e);
+      place.StoreTo(payload, p_e);
     });
   }
 };
@@ -92,10 +100,19 @@ struct AccumulateProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    ForEachElement(block, size, [&](int64_t e) {
-      const float g = Load(payload + e);
-      sum[e] = assign ? g : Add(sum[e], g);
-      if (restore) Store(master[e], payload + e);
+    const bool runs =
+        HasRuns(payload) && HasRuns(sum) && (!restore || HasRuns(master));
+    ForEachPlace(block, size, runs, [&](const auto& place) {
+      auto total = place.LoadFrom(payload);
+      if (!assign) {
+        const auto before = place.LoadFrom(sum);
+        CASTOR_UNROLL
+        for (int i = 0; i < place.kCount; ++i) {
+          total.at[i] = Add(before.at[i], total.at[i]);
+        }
+      }
+      place.StoreTo(sum, total);
+      if (restore) place.StoreTo(payload, place.LoadFrom(master));
     });
   }
 };

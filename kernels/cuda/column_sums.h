@@ -1,6 +1,9 @@
-// Sums down columns, of one or two terms per element, in the host's order: rows
-// in tiles of kSumRows, the tiles' sums one after the other. A block has
-// kSumColumns columns; each of its kSumTiles groups of threads sums one tile.
+// Sums down columns in the host's order: rows in tiles of kSumRows, the tiles'
+// sums one after the other.
+//
+// A block has kSumColumns columns: there are few blocks, so each has to have
+// much on its way. It copies a slab of tiles ahead into shared memory while its
+// threads, one for each tile and column, sum the slab before.
 #ifndef CASTOR_KERNELS_CUDA_COLUMN_SUMS_H_
 #define CASTOR_KERNELS_CUDA_COLUMN_SUMS_H_
 
@@ -11,64 +14,157 @@
 namespace castor::kernels::cuda {
 
 inline constexpr int kSumRows = 32;
-inline constexpr int kSumColumns = 32;
-inline constexpr int kSumTiles = 16;
+inline constexpr int kSumColumns = 16;
 
 CASTOR_HD int64_t ColumnBlocks(int64_t columns) {
   return (columns + kSumColumns - 1) / kSumColumns;
 }
 
-// Terms: term(n, c, sum) adds row n, column c to sum[kTerms]; finish(c, sum)
-// takes the total.
-template <int kTerms, class Block, class Shared, class Term, class Finish>
-CASTOR_HD void SumColumns(Block& block, Shared& shared, int64_t rows,
-                          int64_t columns, const Term& term,
-                          const Finish& finish) {
-  const int64_t first = block.index() * kSumColumns;
-  block.Each([&](int t) {
-    if (t >= kSumColumns) return;
-    for (int k = 0; k < kTerms; ++k) shared.total[k][t] = 0.0f;
-  });
-  for (int64_t begin = 0; begin < rows; begin += kSumRows * kSumTiles) {
-    block.Each([&](int t) {
-      const int64_t c = first + t % kSumColumns;
-      const int64_t from = begin + int64_t{kSumRows} * (t / kSumColumns);
-      if (c >= columns || from >= rows) return;
-      float sum[kTerms];
+// For programs that sum kTerms terms of each element of kMatrices matrices
+// [rows, columns] of T, with kVectors fp32 values for each row.
+template <class T, int kMatrices, int kVectors, int kTerms>
+struct ColumnSums {
+  // A slab of 32 KiB.
+  static constexpr int kTiles = 64 / static_cast<int>(sizeof(T)) / kMatrices;
+  static constexpr int kRows = kTiles * kSumRows;
+  static constexpr int kThreads = kTiles * kSumColumns;
+  static constexpr int kPerCopy = 16 / static_cast<int>(sizeof(T));
+  static constexpr int kCopies = kSumColumns / kPerCopy;  // of a row
+
+  struct Slab {
+    // Tiles are a row apart: those that a warp reads lie in other banks.
+    alignas(16) T at[kMatrices][kTiles][kSumRows + 1][kSumColumns];
+    float vectors[kVectors + 1][kRows];
+  };
+  struct Shared {
+    Slab slabs[2];
+    float sums[kTerms][kTiles][kSumColumns];
+  };
+
+  int64_t rows, columns;
+  const T* matrices[kMatrices];
+  const float* vectors[kVectors + 1];
+
+  // add(x, v, sum): x [kMatrices] of one element and v [kVectors] of its row
+  // add to sum [kTerms]. finish(c, total) takes column c's total [kTerms].
+  template <class Block, class Add, class Finish>
+  CASTOR_HD void Run(Block& block, Shared& shared, const Add& add,
+                     const Finish& finish) const {
+    struct Total {
+      float of[kTerms];
+    };
+    typename Block::template PerThread<Total> totals;
+    const int64_t first = block.index() * kSumColumns;
+    block.EachUnsynced([&](int t) {
       CASTOR_UNROLL
-      for (int k = 0; k < kTerms; ++k) sum[k] = 0.0f;
-      const int64_t to = Min<int64_t>(rows, from + kSumRows);
-      for (int64_t n = from; n < to; ++n) term(n, c, sum);
-      CASTOR_UNROLL
-      for (int k = 0; k < kTerms; ++k) {
-        shared.sum[k][t / kSumColumns][t % kSumColumns] = sum[k];
-      }
+      for (float& total : totals[t].of) total = 0.0f;
+      if (rows > 0) LoadAhead(block, t, 0, first, shared.slabs[0]);
     });
-    block.Each([&](int t) {
-      if (t >= kSumColumns || first + t >= columns) return;
-      for (int k = 0; k < kTerms; ++k) {
-        float total = shared.total[k][t];
-        for (int i = 0; i < kSumTiles; ++i) {
-          if (begin + int64_t{kSumRows} * i >= rows) break;
-          total = Add(total, shared.sum[k][i][t]);
+    int stage = 0;
+    for (int64_t begin = 0; begin < rows; begin += kRows, stage ^= 1) {
+      block.WaitForCopies();
+      if (begin + kRows < rows) {
+        block.EachUnsynced([&](int t) {
+          LoadAhead(block, t, begin + kRows, first, shared.slabs[stage ^ 1]);
+        });
+      }
+      block.Each([&](int t) {
+        SumTile(t / kSumColumns, t % kSumColumns, rows - begin,
+                shared.slabs[stage], add, shared);
+      });
+      block.EachUnsynced([&](int t) {
+        if (t >= kSumColumns) return;
+        CASTOR_UNROLL
+        for (int k = 0; k < kTerms; ++k) {
+          for (int i = 0; i < kTiles && begin + i * kSumRows < rows; ++i) {
+            totals[t].of[k] = cuda::Add(totals[t].of[k], shared.sums[k][i][t]);
+          }
         }
-        shared.total[k][t] = total;
+      });
+    }
+    block.Each([&](int t) {
+      if (t < kSumColumns && first + t < columns) {
+        finish(first + t, totals[t].of);
       }
     });
   }
-  block.Each([&](int t) {
-    if (t >= kSumColumns || first + t >= columns) return;
-    float total[kTerms];
-    CASTOR_UNROLL
-    for (int k = 0; k < kTerms; ++k) total[k] = shared.total[k][t];
-    finish(first + t, total);
-  });
-}
 
-template <int kTerms>
-struct SumColumnsShared {
-  float total[kTerms][kSumColumns];
-  float sum[kTerms][kSumTiles][kSumColumns];
+ private:
+  template <class Block>
+  CASTOR_HD void LoadAhead(Block& block, int t, int64_t begin, int64_t first,
+                           Slab& slab) const {
+    bool whole = columns % kPerCopy == 0;
+    for (const T* matrix : matrices) {
+      whole = whole && reinterpret_cast<uintptr_t>(matrix) % 16 == 0;
+    }
+    // Calls f(to, from, row, column) for what the thread copies of matrix k.
+    const auto each = [&](int k, int e, const auto& f) {
+      const int row = e / kCopies;
+      const int64_t column = first + e % kCopies * kPerCopy;
+      f(&slab.at[k][row / kSumRows][row % kSumRows][column - first],
+        matrices[k] + (begin + row) * columns + column, begin + row, column);
+    };
+    CASTOR_UNROLL
+    for (int k = 0; k < kMatrices; ++k) {
+      if (whole) {
+        CASTOR_UNROLL
+        for (int e = t; e < kRows * kCopies; e += kThreads) {
+          each(k, e, [&](T* to, const T* from, int64_t row, int64_t column) {
+            const bool inside = row < rows && column < columns;
+            block.CopyAhead(to, inside ? from : matrices[k], inside);
+          });
+        }
+        continue;
+      }
+      CASTOR_NO_UNROLL
+      for (int e = t; e < kRows * kCopies; e += kThreads) {
+        each(k, e, [&](T* to, const T* from, int64_t row, int64_t column) {
+          CASTOR_NO_UNROLL
+          for (int i = 0; i < kPerCopy; ++i) {
+            to[i] = row < rows && column + i < columns ? from[i] : T(0.0f);
+          }
+        });
+      }
+    }
+    CASTOR_UNROLL
+    for (int k = 0; k < kVectors; ++k) {
+      for (int row = t; row < kRows && begin + row < rows; row += kThreads) {
+        slab.vectors[k][row] = vectors[k][begin + row];
+      }
+    }
+  }
+
+  // `left`: the rows from the slab's first on.
+  template <class Add>
+  CASTOR_HD static void SumTile(int tile, int column, int64_t left,
+                                const Slab& slab, const Add& add,
+                                Shared& shared) {
+    float sum[kTerms];
+    CASTOR_UNROLL
+    for (float& s : sum) s = 0.0f;
+    const auto add_row = [&](int r) {
+      float x[kMatrices];
+      float v[kVectors + 1];
+      CASTOR_UNROLL
+      for (int k = 0; k < kMatrices; ++k) {
+        x[k] = Load(&slab.at[k][tile][r][column]);
+      }
+      CASTOR_UNROLL
+      for (int k = 0; k < kVectors; ++k) {
+        v[k] = slab.vectors[k][tile * kSumRows + r];
+      }
+      add(x, v, sum);
+    };
+    // A row behind the end would still turn -0 into 0.
+    if (left >= (tile + 1) * kSumRows) {
+      CASTOR_UNROLL
+      for (int r = 0; r < kSumRows; ++r) add_row(r);
+    } else {
+      for (int r = 0; tile * kSumRows + r < left; ++r) add_row(r);
+    }
+    CASTOR_UNROLL
+    for (int k = 0; k < kTerms; ++k) shared.sums[k][tile][column] = sum[k];
+  }
 };
 
 }  // namespace castor::kernels::cuda

@@ -1,4 +1,10 @@
-// How elementwise programs cut their work into blocks.
+// How elementwise programs cut their work into blocks and threads.
+//
+// A thread has kElementsPerThread elements of its block: two runs of kRun that
+// follow each other, so that it moves 8 or 16 bytes at a time and has both runs
+// on their way at once. Where operands do not begin at a multiple of a run, and
+// in a range's last block, it takes single elements instead. What is computed
+// does not show it.
 #ifndef CASTOR_KERNELS_CUDA_ELEMENTS_H_
 #define CASTOR_KERNELS_CUDA_ELEMENTS_H_
 
@@ -8,34 +14,137 @@
 
 namespace castor::kernels::cuda {
 
-// Threads of an elementwise block, and the elements of each.
 inline constexpr int kElementThreads = 256;
-inline constexpr int kElementsPerThread = 4;
+inline constexpr int kElementsPerThread = 8;
 inline constexpr int64_t kElementsPerBlock =
     int64_t{kElementThreads} * kElementsPerThread;
+inline constexpr int kRun = 4;
+inline constexpr int kRuns = kElementsPerThread / kRun;
 
 // Blocks of an elementwise program.
 CASTOR_HD int64_t ElementBlocks(int64_t size) {
   return (size + kElementsPerBlock - 1) / kElementsPerBlock;
 }
 
-// Calls f(e) for those of the block's elements first, first + 1, ... that are
-// below `end`. Neighbouring threads take neighbouring elements.
-template <class Block, class F>
-CASTOR_HD void ForEachElement(Block& block, int64_t first, int64_t end, F f) {
-  block.Each([&](int t) {
+// Whether runs of an array that begins at p can be moved whole.
+template <class T>
+CASTOR_HD bool HasRuns(const T* p) {
+  return reinterpret_cast<uintptr_t>(p) % (kRun * sizeof(T)) == 0;
+}
+
+template <int kCount>
+struct Values {
+  float at[kCount];
+};
+
+// to[0 .. kRun) from p, at a multiple of a run.
+template <class T>
+CASTOR_HD void LoadRun(const T* p, float* to) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == sizeof(float)) {
+    const float4 run = *reinterpret_cast<const float4*>(p);
+    to[0] = run.x;
+    to[1] = run.y;
+    to[2] = run.z;
+    to[3] = run.w;
+  } else {
+    const uint2 run = *reinterpret_cast<const uint2*>(p);
+    Unpack<T>(run.x, to);
+    Unpack<T>(run.y, to + 2);
+  }
+#else
+  MustBeAligned(p, kRun * sizeof(T));
+  for (int i = 0; i < kRun; ++i) to[i] = Load(p + i);
+#endif
+}
+template <class T>
+CASTOR_HD void StoreRun(const float* from, T* p) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == sizeof(float)) {
+    *reinterpret_cast<float4*>(p) =
+        make_float4(from[0], from[1], from[2], from[3]);
+  } else {
+    *reinterpret_cast<uint2*>(p) =
+        make_uint2(Pack<T>(from[0], from[1]), Pack<T>(from[2], from[3]));
+  }
+#else
+  MustBeAligned(p, kRun * sizeof(T));
+  for (int i = 0; i < kRun; ++i) Store(from[i], p + i);
+#endif
+}
+
+// A thread's runs, half a block apart.
+struct RunsPlace {
+  static constexpr int kCount = kElementsPerThread;
+  int64_t first;
+
+  // The element with index i in Values.
+  CASTOR_HD int64_t Element(int i) const {
+    return first + i / kRun * (kElementsPerBlock / kRuns) + i % kRun;
+  }
+  template <class T>
+  CASTOR_HD Values<kCount> LoadFrom(const T* p) const {
+    Values<kCount> values;
     CASTOR_UNROLL
+    for (int i = 0; i < kCount; i += kRun) {
+      LoadRun(p + Element(i), values.at + i);
+    }
+    return values;
+  }
+  template <class T>
+  CASTOR_HD void StoreTo(T* p, const Values<kCount>& values) const {
+    CASTOR_UNROLL
+    for (int i = 0; i < kCount; i += kRun) {
+      StoreRun(values.at + i, p + Element(i));
+    }
+  }
+};
+
+struct SinglePlace {
+  static constexpr int kCount = 1;
+  int64_t first;
+
+  CASTOR_HD int64_t Element(int) const { return first; }
+  template <class T>
+  CASTOR_HD Values<1> LoadFrom(const T* p) const {
+    return {{Load(p + first)}};
+  }
+  template <class T>
+  CASTOR_HD void StoreTo(T* p, const Values<1>& values) const {
+    Store(values.at[0], p + first);
+  }
+};
+
+// Calls f(place) for those of the block's elements first, first + 1, ... that
+// are below `end`, many or one at a time. `runs`: whether all operands have
+// them from `first` on.
+template <class Block, class F>
+CASTOR_HD void ForEachPlace(Block& block, int64_t first, int64_t end, bool runs,
+                            const F& f) {
+  block.Each([&](int t) {
+    if (runs && first + kElementsPerBlock <= end) {
+      f(RunsPlace{first + t * kRun});
+      return;
+    }
     for (int j = 0; j < kElementsPerThread; ++j) {
       const int64_t e = first + j * kElementThreads + t;
-      if (e < end) f(e);
+      if (e < end) f(SinglePlace{e});
     }
   });
 }
 
 // The same for a program whose elements are 0 to size.
 template <class Block, class F>
-CASTOR_HD void ForEachElement(Block& block, int64_t size, F f) {
-  ForEachElement(block, block.index() * kElementsPerBlock, size, f);
+CASTOR_HD void ForEachPlace(Block& block, int64_t size, bool runs, const F& f) {
+  ForEachPlace(block, block.index() * kElementsPerBlock, size, runs, f);
+}
+
+// Calls f(e) for each of the block's elements. Neighbouring threads take
+// neighbouring elements.
+template <class Block, class F>
+CASTOR_HD void ForEachElement(Block& block, int64_t size, const F& f) {
+  ForEachPlace(block, size, /*runs=*/false,
+               [&](const auto& place) { f(place.Element(0)); });
 }
 
 }  // namespace castor::kernels::cuda

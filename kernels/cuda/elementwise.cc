@@ -69,12 +69,15 @@ absl::Status Drop(const ExecContext& context, int64_t size, float p,
 template <class T>
 absl::Status Bias(const ExecContext& context, int64_t rows, int64_t channels,
                   const void* dy, void* db, bool accumulate) {
-  return Launch(context, "BiasGradient", ColumnBlocks(channels),
-                BiasGradientProgram<T>{.rows = rows,
+  using Program = BiasGradientProgram<T>;
+  const typename Program::Sums sums = {.rows = rows,
                                        .columns = channels,
-                                       .dy = static_cast<const T*>(dy),
-                                       .db = static_cast<T*>(db),
-                                       .accumulate = accumulate});
+                                       .matrices = {static_cast<const T*>(dy)},
+                                       .vectors = {}};
+  return Launch(
+      context, "BiasGradient", ColumnBlocks(channels),
+      Program{
+          .sums = sums, .db = static_cast<T*>(db), .accumulate = accumulate});
 }
 
 }  // namespace

@@ -54,8 +54,12 @@ struct UnaryProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    ForEachElement(block, size,
-                   [&](int64_t e) { Store(Op()(Load(x + e)), y + e); });
+    ForEachPlace(block, size, HasRuns(x) && HasRuns(y), [&](const auto& place) {
+      auto values = place.LoadFrom(x);
+      CASTOR_UNROLL
+      for (float& v : values.at) v = Op()(v);
+      place.StoreTo(y, values);
+    });
   }
 };
 
@@ -113,14 +117,20 @@ struct BinaryProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    ForEachElement(block, size, [&](int64_t e) {
-      Store(Op()(Load(a + e), Load(b + e)), y + e);
+    const bool runs = HasRuns(a) && HasRuns(b) && HasRuns(y);
+    ForEachPlace(block, size, runs, [&](const auto& place) {
+      auto values = place.LoadFrom(a);
+      const auto others = place.LoadFrom(b);
+      CASTOR_UNROLL
+      for (int i = 0; i < place.kCount; ++i) {
+        values.at[i] = Op()(values.at[i], others.at[i]);
+      }
+      place.StoreTo(y, values);
     });
   }
 };
 
-// y = dropout(x) (+ residual). A thread's elements follow each other, so that
-// they share one run of the generator.
+// y = dropout(x) (+ residual). A run's elements share a run of the generator.
 template <class T>
 struct DropoutProgram {
   static constexpr int kThreads = kElementThreads;
@@ -135,38 +145,46 @@ struct DropoutProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    const int64_t first = block.index() * kElementsPerBlock;
-    block.Each([&](int t) {
+    const bool runs =
+        HasRuns(x) && HasRuns(y) && (residual == nullptr || HasRuns(residual));
+    ForEachPlace(block, size, runs, [&](const auto& place) {
       WordReader words(key);
+      auto values = place.LoadFrom(x);
       CASTOR_UNROLL
-      for (int j = 0; j < kElementsPerThread; ++j) {
-        const int64_t e = first + t * kElementsPerThread + j;
-        if (e >= size) continue;
-        const bool keep = words.At(static_cast<uint64_t>(e)) >= threshold;
-        float v = keep ? Mul(Load(x + e), scale) : 0.0f;
-        if (residual != nullptr) v = Add(v, Load(residual + e));
-        Store(v, y + e);
+      for (int i = 0; i < place.kCount; ++i) {
+        const bool keep =
+            words.At(static_cast<uint64_t>(place.Element(i))) >= threshold;
+        values.at[i] = keep ? Mul(values.at[i], scale) : 0.0f;
       }
+      if (residual != nullptr) {
+        const auto others = place.LoadFrom(residual);
+        CASTOR_UNROLL
+        for (int i = 0; i < place.kCount; ++i) {
+          values.at[i] = Add(values.at[i], others.at[i]);
+        }
+      }
+      place.StoreTo(y, values);
     });
   }
 };
 
+// db [columns] (+)= the sum of dy's rows.
 template <class T>
 struct BiasGradientProgram {
-  static constexpr int kThreads = kSumColumns * kSumTiles;
-  using Shared = SumColumnsShared<1>;
+  using Sums = ColumnSums<T, 1, 0, 1>;
+  static constexpr int kThreads = Sums::kThreads;
+  using Shared = typename Sums::Shared;
 
-  int64_t rows, columns;
-  const T* dy;
+  Sums sums;  // of dy
   T* db;
   bool accumulate;
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    SumColumns<1>(
-        block, shared, rows, columns,
-        [&](int64_t n, int64_t c, float* sum) {
-          sum[0] = Add(sum[0], Load(dy + n * columns + c));
+    sums.Run(
+        block, shared,
+        [](const float* x, const float*, float* sum) {
+          sum[0] = Add(sum[0], x[0]);
         },
         [&](int64_t c, const float* total) {
           Store(accumulate ? Add(Load(db + c), total[0]) : total[0], db + c);

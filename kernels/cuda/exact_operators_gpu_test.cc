@@ -30,9 +30,11 @@ constexpr RandomKey kKey{0x1234567890abcdefu, 77};
 
 // On both sides of a block's elements.
 constexpr int64_t kSizes[] = {0,   1,    2,    3,    255, 256,
-                              257, 1023, 1024, 1025, 5000};
+                              257, 2047, 2048, 2049, 5000};
 
-class SmallExactOperators : public testing::Test {
+// Twice: with all operands aligned, so that they are read in runs, and with
+// none.
+class SmallExactOperators : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     if (TestDevice::Get() == nullptr) {
@@ -43,10 +45,20 @@ class SmallExactOperators : public testing::Test {
   const ExecContext host_{&pool_};
   std::mt19937_64 random_{11};
 
+  // `shift` elements behind an aligned place, where not all are aligned.
   GuardedBuffer Normal(DType dtype, int64_t size, int64_t shift) {
-    GuardedBuffer x(dtype, size, shift);
+    GuardedBuffer x = Empty(dtype, size, shift);
     x.FillNormal(random_);
     return x;
+  }
+  GuardedBuffer Empty(DType dtype, int64_t size, int64_t shift = 0) {
+    return GuardedBuffer(dtype, size, GetParam() ? 0 : shift);
+  }
+  // A copy.
+  GuardedBuffer Like(const GuardedBuffer& x, int64_t shift) {
+    GuardedBuffer copy = Empty(x.dtype(), x.size(), shift);
+    copy.CopyFrom(x);
+    return copy;
   }
   static void InEveryOrder(const std::function<void()>& body) {
     TestDevice::Get()->InEveryOrder(body);
@@ -67,14 +79,12 @@ void ExpectSame(const GuardedBuffer& got, const GuardedBuffer& expected,
   }
 }
 
-// A copy, of any shift.
-GuardedBuffer Like(const GuardedBuffer& x, int64_t shift) {
-  GuardedBuffer copy(x.dtype(), x.size(), shift);
-  copy.CopyFrom(x);
-  return copy;
-}
+INSTANTIATE_TEST_SUITE_P(Operands, SmallExactOperators, testing::Bool(),
+                         [](const auto& info) {
+                           return info.param ? "aligned" : "anywhere";
+                         });
 
-TEST_F(SmallExactOperators, Add) {
+TEST_P(SmallExactOperators, Add) {
   for (DType dtype : kAllTypes) {
     for (int64_t size : kSizes) {
       const GuardedBuffer a = Normal(dtype, size, 1);
@@ -83,7 +93,7 @@ TEST_F(SmallExactOperators, Add) {
       ASSERT_TRUE(
           Add(host_, dtype, size, a.data(), b.data(), expected.data()).ok());
       InEveryOrder([&] {
-        GuardedBuffer y(dtype, size, 3);
+        GuardedBuffer y = Empty(dtype, size, 3);
         GuardedBuffer in_place = Like(a, 1);
         OnDevice on;
         ASSERT_TRUE(
@@ -99,7 +109,7 @@ TEST_F(SmallExactOperators, Add) {
   }
 }
 
-TEST_F(SmallExactOperators, Cast) {
+TEST_P(SmallExactOperators, Cast) {
   for (DType from : kAllTypes) {
     for (DType to : kAllTypes) {
       for (int64_t size : kSizes) {
@@ -113,7 +123,7 @@ TEST_F(SmallExactOperators, Cast) {
         ASSERT_TRUE(
             Cast(host_, size, from, x.data(), to, expected.data()).ok());
         InEveryOrder([&] {
-          GuardedBuffer y(to, size, 3);
+          GuardedBuffer y = Empty(to, size, 3);
           OnDevice on;
           ASSERT_TRUE(
               cuda::Cast(on.context(), size, from, on.In(x), to, on.Out(y))
@@ -126,7 +136,7 @@ TEST_F(SmallExactOperators, Cast) {
   }
 }
 
-TEST_F(SmallExactOperators, Dropout) {
+TEST_P(SmallExactOperators, Dropout) {
   for (DType dtype : kAllTypes) {
     for (int64_t size : kSizes) {
       for (float p : {0.0f, 0.1f, 0.75f}) {
@@ -138,7 +148,7 @@ TEST_F(SmallExactOperators, Dropout) {
                               residual ? r.data() : nullptr, expected.data())
                           .ok());
           InEveryOrder([&] {
-            GuardedBuffer y(dtype, size, 2);
+            GuardedBuffer y = Empty(dtype, size, 2);
             OnDevice on;
             ASSERT_TRUE(cuda::Dropout(on.context(), dtype, size, p, kKey,
                                       on.In(x), residual ? on.In(r) : nullptr,
@@ -153,10 +163,10 @@ TEST_F(SmallExactOperators, Dropout) {
   }
 }
 
-TEST_F(SmallExactOperators, BiasGradient) {
+TEST_P(SmallExactOperators, BiasGradient) {
   for (DType dtype : kAllTypes) {
-    for (int64_t rows : {0, 1, 31, 32, 33, 512, 513, 1100}) {
-      for (int64_t channels : {1, 31, 32, 33, 70}) {
+    for (int64_t rows : {0, 1, 31, 32, 33, 512, 513, 1024, 2100}) {
+      for (int64_t channels : {1, 16, 31, 32, 40, 70}) {
         for (bool accumulate : {false, true}) {
           const GuardedBuffer dy = Normal(dtype, rows * channels, 1);
           const GuardedBuffer before = Normal(dtype, channels, 0);
@@ -179,10 +189,11 @@ TEST_F(SmallExactOperators, BiasGradient) {
   }
 }
 
-TEST_F(SmallExactOperators, LayerNorm) {
+TEST_P(SmallExactOperators, LayerNorm) {
   for (DType dtype : kAllTypes) {
-    for (int64_t rows : {1, 7, 8, 9, 100}) {
+    for (int64_t rows : {1, 7, 8, 9, 100, 600}) {
       for (int64_t channels : {1, 31, 32, 33, 100, 768}) {
+        if (rows > 100 && channels > 33) continue;
         const LayerNormShape shape{rows, channels, dtype};
         const int64_t size = rows * channels;
         const GuardedBuffer x = Normal(dtype, size, 1);
@@ -213,11 +224,12 @@ TEST_F(SmallExactOperators, LayerNorm) {
                         rstd.floats(), nullptr, dbeta.data(), true)
                         .ok());
         InEveryOrder([&] {
-          GuardedBuffer y2(dtype, size, 3), dx2 = Like(r, 2);
-          GuardedBuffer plain2(dtype, size, 1);
+          GuardedBuffer y2 = Empty(dtype, size, 3), dx2 = Like(r, 2);
+          GuardedBuffer plain2 = Empty(dtype, size, 1);
           GuardedBuffer mean2(DType::kFloat32, rows);
           GuardedBuffer rstd2(DType::kFloat32, rows);
-          GuardedBuffer dgamma2(dtype, channels, 1), dbeta2 = Like(beta, 0);
+          GuardedBuffer dgamma2 = Empty(dtype, channels, 1);
+          GuardedBuffer dbeta2 = Like(beta, 0);
           OnDevice on;
           const void* px = on.In(x);
           const void* pdy = on.In(dy);
@@ -259,7 +271,7 @@ TEST_F(SmallExactOperators, LayerNorm) {
   }
 }
 
-TEST_F(SmallExactOperators, Embedding) {
+TEST_P(SmallExactOperators, Embedding) {
   struct Case {
     int64_t rows, channels, vocabulary;
   };
@@ -306,7 +318,7 @@ TEST_F(SmallExactOperators, Embedding) {
   }
 }
 
-TEST_F(SmallExactOperators, EmbeddingTellsOfABadIndexAsTheHostDoes) {
+TEST_P(SmallExactOperators, EmbeddingTellsOfABadIndexAsTheHostDoes) {
   for (int32_t bad : {-1, 3, 1000}) {
     const std::vector<int32_t> indices = {0, bad};
     GuardedBuffer table = Normal(DType::kFloat32, 6, 0);
@@ -334,11 +346,11 @@ TEST_F(SmallExactOperators, EmbeddingTellsOfABadIndexAsTheHostDoes) {
   }
 }
 
-TEST_F(SmallExactOperators, AddSquares) {
+TEST_P(SmallExactOperators, AddSquares) {
   for (DType dtype : kAllTypes) {
     for (int64_t size : {0, 1, 63, 64, 65, 2047, 2048, 32768, 32769, 100003}) {
       for (double scale : {1.0, 1e-30, 1e15}) {
-        GuardedBuffer x(dtype, size, 1);
+        GuardedBuffer x = Empty(dtype, size, 1);
         x.FillNormal(random_, scale);
         ExactSum expected;
         expected.Add(0.7);
@@ -362,7 +374,7 @@ TEST_F(SmallExactOperators, AddSquares) {
   }
 }
 
-TEST_F(SmallExactOperators, AddSquaresCountsTilesThatAreNotFinite) {
+TEST_P(SmallExactOperators, AddSquaresCountsTilesThatAreNotFinite) {
   for (double odd : {std::numeric_limits<double>::quiet_NaN(),
                      -std::numeric_limits<double>::infinity()}) {
     GuardedBuffer x = Normal(DType::kFloat32, 300, 0);
@@ -385,7 +397,7 @@ TEST_F(SmallExactOperators, AddSquaresCountsTilesThatAreNotFinite) {
   }
 }
 
-TEST_F(SmallExactOperators, AddSquaresNamesTheGreatestLabelOfInvalidAddends) {
+TEST_P(SmallExactOperators, AddSquaresNamesTheGreatestLabelOfInvalidAddends) {
   // Two blocks, one of which is all finite.
   const GuardedBuffer good = Normal(DType::kFloat16, 40000, 1);
   GuardedBuffer bad = Like(good, 1);

@@ -51,17 +51,18 @@ absl::Status BackwardParameters(const ExecContext& context,
                                 const void* x, const float* mean,
                                 const float* rstd, void* dgamma, void* dbeta,
                                 bool accumulate) {
+  using Program = LayerNormParametersProgram<T>;
+  const typename Program::Sums sums = {
+      .rows = shape.rows,
+      .columns = shape.channels,
+      .matrices = {static_cast<const T*>(dy), static_cast<const T*>(x)},
+      .vectors = {mean, rstd}};
   return Launch(context, "LayerNormBackwardParameters",
                 ColumnBlocks(shape.channels),
-                LayerNormParametersProgram<T>{.rows = shape.rows,
-                                              .channels = shape.channels,
-                                              .dy = static_cast<const T*>(dy),
-                                              .x = static_cast<const T*>(x),
-                                              .mean = mean,
-                                              .rstd = rstd,
-                                              .dgamma = static_cast<T*>(dgamma),
-                                              .dbeta = static_cast<T*>(dbeta),
-                                              .accumulate = accumulate});
+                Program{.sums = sums,
+                        .dgamma = static_cast<T*>(dgamma),
+                        .dbeta = static_cast<T*>(dbeta),
+                        .accumulate = accumulate});
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // LayerNorm with the host's order of sums (kernels/cpu/layer_norm.cc): a warp
 // has a row, lane i the elements i, i + 32, ...; the lanes' sums go through one
-// tree. Columns: see SumColumns.
+// tree. Columns: see ColumnSums.
 #ifndef CASTOR_KERNELS_CUDA_LAYER_NORM_PROGRAM_H_
 #define CASTOR_KERNELS_CUDA_LAYER_NORM_PROGRAM_H_
 
@@ -140,25 +140,22 @@ struct LayerNormBackwardProgram {
 // dgamma [C] = sum_n dy xhat, dbeta [C] = sum_n dy; either may be null.
 template <class T>
 struct LayerNormParametersProgram {
-  static constexpr int kThreads = kSumColumns * kSumTiles;
-  using Shared = SumColumnsShared<2>;
+  using Sums = ColumnSums<T, 2, 2, 2>;
+  static constexpr int kThreads = Sums::kThreads;
+  using Shared = typename Sums::Shared;
 
-  int64_t rows, channels;
-  const T *dy, *x;
-  const float *mean, *rstd;
+  Sums sums;  // of dy and x [N, C], with mean and rstd [N]
   T *dgamma, *dbeta;
   bool accumulate;
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    SumColumns<2>(
-        block, shared, rows, channels,
-        [&](int64_t n, int64_t c, float* sum) {
-          const float g = Load(dy + n * channels + c);
-          const float xhat =
-              Mul(Sub(Load(x + n * channels + c), mean[n]), rstd[n]);
-          sum[0] = Fma(g, xhat, sum[0]);
-          sum[1] = Add(sum[1], g);
+    sums.Run(
+        block, shared,
+        [](const float* x, const float* row, float* sum) {
+          const float xhat = Mul(Sub(x[1], row[0]), row[1]);
+          sum[0] = Fma(x[0], xhat, sum[0]);
+          sum[1] = Add(sum[1], x[0]);
         },
         [&](int64_t c, const float* total) {
           if (dgamma != nullptr) Put(total[0], dgamma + c);
