@@ -75,7 +75,8 @@ class Device {
   // reached when the copy is over. Copies on kHostToDevice and kDeviceToHost
   // cross the bus and take its time. Copies on kCompute stay on the device
   // (source and destination may overlap), or bring an operator's few bytes of
-  // input from the host, so that they do not queue behind payloads.
+  // input from the host, so that they do not queue behind payloads: these must
+  // be there when the copy is queued, and may be read from then on.
   virtual Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
                      int64_t bytes) = 0;
 

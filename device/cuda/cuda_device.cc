@@ -228,20 +228,19 @@ absl::Status CudaDevice::CopyItem(StreamId id, Lane& lane,
         "a copy of ", item.bytes, " bytes on ", StreamName(id),
         " has neither its source nor its destination on the device"));
   }
-  if (lane.ring == nullptr ||
-      IsPinned(to_device ? item.src : item.dst, item.bytes)) {
-    if (to_device && lane.ring == nullptr) {
-      over().BlockUntilReached(Fence(id, lane.last_wait));
-    }
+  const bool pinned = IsPinned(to_device ? item.src : item.dst, item.bytes);
+  if (to_device && !pinned && id != StreamId::kCompute) {
+    // The host reads the source now, not when the stream gets there: what the
+    // stream was to wait for before it has to be over. (An operator's input is
+    // there already.)
+    over().BlockUntilReached(Fence(id, lane.last_wait));
+  }
+  if (pinned || lane.ring == nullptr) {
     return api_->Copy(item.dst, item.src, item.bytes, lane.stream);
   }
-  if (from_device) {
-    return lane.ring->ToHost(item.dst, item.src, item.bytes, lane.stream);
-  }
-  // The host reads the source now, not when the stream gets there: what the
-  // stream was to wait for before it has to be over.
-  over().BlockUntilReached(Fence(id, lane.last_wait));
-  return lane.ring->FromHost(item.dst, item.src, item.bytes, lane.stream);
+  return from_device
+             ? lane.ring->ToHost(item.dst, item.src, item.bytes, lane.stream)
+             : lane.ring->FromHost(item.dst, item.src, item.bytes, lane.stream);
 }
 
 absl::Status CudaDevice::MoveOnDevice(Lane& lane, const StreamItem& item) {

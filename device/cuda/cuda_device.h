@@ -4,9 +4,10 @@
 // the other four is a CUDA stream and a *launcher*: the thread that takes the
 // stream's queue in order and queues it on the CUDA stream. A launcher never
 // waits for the GPU, except where it must: for work of the host that its stream
-// depends on, for room (kInFlight items are on the GPU), and for the end of a
-// copy to pageable memory. So the trainer's thread pays for a queue's push per
-// item and runs ahead, and launches of different streams go on side by side.
+// depends on, for room (kInFlight items are on the GPU), for the end of a copy
+// to pageable memory, and for the source of one from it. So the trainer's thread
+// pays for a queue's push per item and runs ahead, and launches of different
+// streams go on side by side.
 //
 //            trainer ──push──▶ queue ──▶ launcher ──launch──▶ CUDA stream
 //                                          │ one event after each item
