@@ -1,10 +1,15 @@
-"""Times a training step of GPT-2 124M in PyTorch, Castor's peer on the CPU.
+"""Times a training step of GPT-2 in PyTorch, Castor's peer.
 
   pip install torch==2.13.0 transformers==5.23.0
   python3 tools/bench_pytorch.py --batch 4x64 [--compile] [--tokens FILE.bin]
+  python3 tools/bench_pytorch.py --device cuda --bf16 --batch 8x1024 \\
+      --layers 48 --width 1600 --heads 25 --offload --memory 6442450944 --recompute
 
-fp32, no dropout, fused AdamW, gradients clipped to a norm of 1.0, Hugging Face's
-model with its default attention. Prints one JSON object.
+No dropout, fused AdamW, gradients clipped to a norm of 1.0, Hugging Face's model
+with its default attention. fp32; with --bf16 fp32 parameters under autocast, or,
+with --offload, FSDP2 (one rank) with bf16 parameters and gradients on the device
+and fp32 parameters, gradients and optimizer states on the host. Prints one JSON
+object.
 """
 
 import argparse
@@ -22,31 +27,83 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batch", default="4x64",
                         help="samples x tokens of one step (default 4x64)")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--threads", type=int, default=2,
+                        help="of the CPU, where it computes (default 2)")
     parser.add_argument("--warmup", type=int, default=2,
                         help="steps that are not timed (default 2)")
     parser.add_argument("--steps", type=int, default=6,
                         help="steps that are timed (default 6)")
     parser.add_argument("--compile", action="store_true",
                         help="use torch.compile")
+    parser.add_argument("--bf16", action="store_true",
+                        help="compute in bf16 with fp32 parameters")
+    parser.add_argument("--offload", action="store_true",
+                        help="FSDP2 with all states on the host")
+    parser.add_argument("--memory", type=int,
+                        help="bytes of device memory that PyTorch may take")
+    parser.add_argument("--recompute", action="store_true",
+                        help="keep each block's input only")
     parser.add_argument("--tokens",
                         help="little-endian uint16 tokens (default: random)")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
-    return parser.parse_args()
+    parser.add_argument("--heads", type=int,
+                        help="(default: width / 64)")
+    args = parser.parse_args()
+    if args.memory and args.device != "cuda":
+        parser.error("--memory is of a GPU's: give --device cuda")
+    return args
+
+
+def shard(model, args):
+    """FSDP2 over one rank: a unit for each block, one for the rest."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import (CPUOffloadPolicy,
+                                        MixedPrecisionPolicy, OffloadPolicy,
+                                        fully_shard)
+
+    # Clipping reduces on the host, where the gradients are.
+    backend = "cpu:gloo,cuda:nccl" if args.device == "cuda" else "gloo"
+    dist.init_process_group(backend, store=dist.HashStore(), rank=0,
+                            world_size=1)
+    options = {
+        "mesh": init_device_mesh(args.device, (1,)),
+        # On a CPU there is nothing to offload from.
+        "offload_policy": CPUOffloadPolicy() if args.device == "cuda"
+                          else OffloadPolicy(),
+    }
+    if args.bf16:
+        options["mp_policy"] = MixedPrecisionPolicy(
+            param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in model.transformer.h:
+        fully_shard(block, **options)
+    fully_shard(model, **options)
 
 
 def main():
     args = parse_arguments()
     batch, length = (int(n) for n in args.batch.split("x"))
-    torch.set_num_threads(args.threads)
+    if args.device == "cpu":
+        torch.set_num_threads(args.threads)
+    elif args.memory:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(args.memory / total)
     torch.manual_seed(1234)
 
     config = GPT2Config(n_layer=args.layers, n_embd=args.width,
-                        n_head=args.width // 64, resid_pdrop=0.0,
+                        n_head=args.heads or args.width // 64,
+                        n_positions=max(length, 1024), resid_pdrop=0.0,
                         embd_pdrop=0.0, attn_pdrop=0.0)
     model = GPT2LMHeadModel(config)
     model.train()
+    if args.recompute:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    if args.offload:
+        shard(model, args)
+    else:
+        model.to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4,
                                   betas=(0.9, 0.95), weight_decay=0.1,
                                   fused=True)
@@ -62,9 +119,11 @@ def main():
     tokens = torch.from_numpy(tokens.astype(np.int64))
 
     def mean_loss(inputs, targets):
-        logits = model(input_ids=inputs, use_cache=False).logits
-        return torch.nn.functional.cross_entropy(
-            logits.view(-1, logits.shape[-1]), targets.view(-1))
+        with torch.autocast(args.device, torch.bfloat16,
+                            enabled=args.bf16 and not args.offload):
+            logits = model(input_ids=inputs, use_cache=False).logits
+            return torch.nn.functional.cross_entropy(
+                logits.view(-1, logits.shape[-1]), targets.view(-1))
 
     if args.compile:
         mean_loss = torch.compile(mean_loss)
@@ -75,22 +134,27 @@ def main():
         begin = step * batch * length
         end = begin + batch * length
         start = time.perf_counter()
-        loss = mean_loss(tokens[begin:end].view(batch, length),
-                         tokens[begin + 1:end + 1].view(batch, length))
+        loss = mean_loss(
+            tokens[begin:end].view(batch, length).to(args.device),
+            tokens[begin + 1:end + 1].view(batch, length).to(args.device))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
+        if args.device == "cuda":
+            torch.cuda.synchronize()
         if step >= args.warmup:
             seconds.append(time.perf_counter() - start)
 
     median = statistics.median(seconds)
     print(json.dumps({
-        "system": "pytorch " + ("compile" if args.compile else "eager"),
+        "system": "pytorch " + ("fsdp2" if args.offload else
+                                "compile" if args.compile else "eager"),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "batch": args.batch,
+        "device": args.device,
         "threads": args.threads,
         "parameters": sum(p.numel() for p in model.parameters()),
         "step_seconds": median,
@@ -98,6 +162,8 @@ def main():
         "step_seconds_max": max(seconds),
         "steps": len(seconds),
         "tokens_per_second": batch * length / median,
+        "device_peak_bytes": torch.cuda.max_memory_reserved()
+                             if args.device == "cuda" else None,
         "first_loss": losses[0],
         "final_loss": losses[-1],
     }))

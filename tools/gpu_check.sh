@@ -7,6 +7,7 @@ here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 usage() {
   cat <<'END'
 usage: gpu_check.sh [--bin FOLDER] [--log FOLDER] [--quick] [--sanitizer]
+       gpu_check.sh [--bin FOLDER] [--log FOLDER] --training ROWS
 
 Runs on a machine with a GPU:
   1. what the machine is (castor info), with the bus measured;
@@ -21,6 +22,9 @@ is 0 if nothing failed and at least one test ran on a GPU.
 
 --bin FOLDER  programs as tools/gpu_bundle.sh collects them. Without it they are
               built here by Bazel.
+--training    instead of all that: training speed beside PyTorch's, ROWS of
+              gpu_training.py (which has a list) with commas, or all. Hours for
+              all of them.
 --log FOLDER  where the full output goes (default: a folder of temporary files)
 
 cuBLASLt and NCCL are looked for in FOLDER/lib, in Python's nvidia packages (of
@@ -33,11 +37,17 @@ bin=""
 log=""
 quick=0
 sanitizer=0
+training=""
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --bin | --log)
       [[ $# -ge 2 ]] || { echo "gpu_check: $1 wants a folder" >&2; exit 2; }
       if [[ "$1" == --bin ]]; then bin="$2"; else log="$2"; fi
+      shift 2
+      ;;
+    --training)
+      [[ $# -ge 2 ]] || { echo "gpu_check: $1 wants rows, or all" >&2; exit 2; }
+      training="$2"
       shift 2
       ;;
     --quick) quick=1; shift ;;
@@ -123,6 +133,15 @@ run_test() {
 
 "${bin}/castor" info | tee "${log}/info.log"
 echo
+
+if [[ -n "${training}" ]]; then
+  [[ "${training}" == all ]] && training=""
+  # Words: names of rows.
+  # shellcheck disable=SC2086
+  "${bin}/gpu_training.py" --castor "${bin}/castor" \
+    --out "${log}/training.jsonl" ${training//,/ }
+  exit $?
+fi
 
 for test in "${bin}"/*_gpu_test "${bin}"/gpu_*_test; do
   [[ -x "${test}" ]] || continue

@@ -1,7 +1,6 @@
 #include "device/comm/ordered_sum.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -18,31 +17,14 @@ constexpr int64_t kBlock = 256;
 // Elements of one task: it has to be worth handing to a thread.
 constexpr int64_t kTask = 64 * kBlock;
 
-float Widen(float x) { return x; }
-float Widen(BFloat16 x) { return static_cast<float>(x); }
-// As Float16 does it, but without a branch, so that the compiler vectorises
-// the loop below: 0.6 ns instead of 1.6 for an element.
-float Widen(Float16 x) {
-  const uint32_t magnitude = x.bits & 0x7fffu;
-  // All bits are set where it is one.
-  const uint32_t subnormal = 0u - ((magnitude - 0x0400u) >> 31);
-  const uint32_t infinite = 0u - ((magnitude + 0x0400u) >> 15);  // or a NaN
-  const uint32_t nan = 0u - ((magnitude + 0x03ffu) >> 15);
-  const uint32_t normal = (magnitude << 13) + (uint32_t{127 - 15} << 23);
-  // A unit of 0.5's mantissa is 2^-24, as of subnormal numbers.
-  const uint32_t small = std::bit_cast<uint32_t>(
-      std::bit_cast<float>(magnitude | 0x3f000000u) - 0.5f);
-  return std::bit_cast<float>(static_cast<uint32_t>(x.bits & 0x8000u) << 16 |
-                              (normal & ~subnormal) | (small & subnormal) |
-                              (0x7f800000u & infinite) | (0x00400000u & nan));
-}
-
 // values [size <= kBlock] as fp32; the rest of `out` may become anything.
 void Load(DType dtype, const std::byte* from, int64_t size, float* out) {
   WithType(dtype, [&]<class T>(T) {
     T raw[kBlock] = {};
     std::memcpy(raw, from, size * sizeof(T));
-    for (int64_t i = 0; i < kBlock; ++i) out[i] = Widen(raw[i]);
+    for (int64_t i = 0; i < kBlock; ++i) {
+      out[i] = static_cast<float>(raw[i]);
+    }
   });
 }
 

@@ -38,6 +38,10 @@ class EmulatedDevice : public TestDevice {
     std::memcpy(to, from, bytes);
   }
 
+  void CopyOnDevice(void* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+
   absl::Status Synchronize() override {
     if (fault_.code == 0) return absl::OkStatus();
     const absl::Status status = DescribeFault(fault_);

@@ -60,6 +60,13 @@ class GpuDevice : public TestDevice {
     Copy(to, from, bytes, cudaMemcpyDeviceToHost, "copy to the host");
   }
 
+  void CopyOnDevice(void* to, const void* from, int64_t bytes) override {
+    Must(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes),
+                         cudaMemcpyDeviceToDevice,
+                         static_cast<cudaStream_t>(gpu_.stream)),
+         "copy on the device");
+  }
+
   absl::Status Synchronize() override {
     const cudaError_t error =
         cudaStreamSynchronize(static_cast<cudaStream_t>(gpu_.stream));

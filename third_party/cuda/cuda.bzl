@@ -27,6 +27,12 @@ CUDA_ONLY = select({
     "//conditions:default": ["@platforms//:incompatible"],
 })
 
+# Of targets that are there only where cuBLASLt's headers are, too.
+CUBLASLT_ONLY = select({
+    "@cuda//:cublaslt": [],
+    "//conditions:default": ["@platforms//:incompatible"],
+})
+
 _FLAGS = [
     "-std=c++20",
     "-O3",
