@@ -120,6 +120,7 @@ class Bench:
     def __init__(self, args, folder):
         self.args = args
         self.folder = folder
+        self.failed = 0  # of Castor's runs
         self.castor = find_castor(args.castor)
         self.tokens = os.path.join(folder, "tokens.bin")
         # Enough for the largest row; speed does not depend on what they are.
@@ -203,6 +204,7 @@ class Bench:
             os.remove(summary)
         if self.run([self.castor, "train", self.config(row, steps),
                      "--summary", summary]) is None:
+            self.failed += 1
             return None
         with open(summary) as f:
             return json.load(f)
@@ -365,6 +367,8 @@ def main():
                 bench.curve()
             else:
                 bench.largest()
+    if bench.failed:
+        sys.exit(f"gpu_training: {bench.failed} of castor's runs failed")
 
 
 if __name__ == "__main__":

@@ -215,7 +215,8 @@ int Main(int argc, char** argv) {
   AddConfig(plan_command, &plan.config_path, &plan.overrides);
   plan_command
       ->add_option("--world-size", plan.world_size,
-                   "of so many ranks, each on a device of its own")
+                   "of so many ranks, each on a device of its own (default: "
+                   "as a launcher started, else 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
 
@@ -285,12 +286,23 @@ int Main(int argc, char** argv) {
     const absl::Status status = CheckTrainsArguments(launch.train);
     return status.ok() ? Launch(launch) : Fail(status);
   }
-  if (*plan_command) return PlanRun(plan);
+  if (*info_command) return Info();
+
+  // What follows is one process's work. Under a launcher it is rank 0's; a plan
+  // is of as many ranks as were started, if nothing else is asked for.
+  const absl::StatusOr<LaunchEnv> ranks = DetectLaunch(CurrentEnvironment());
+  if (!ranks.ok()) return Fail(ranks.status());
+  if (ranks->rank > 0) return kSuccess;
+  if (*plan_command) {
+    if (plan_command->count("--world-size") == 0) {
+      plan.world_size = ranks->world_size;
+    }
+    return PlanRun(plan);
+  }
   if (app.got_subcommand("replay")) return ReplayTrace(replay);
   if (*export_command) return Export(checkpoint, directory);
   if (*view_command) return ViewTrace(view);
   if (*trace_export_command) return ExportTrace(trace_export);
-  if (*info_command) return Info();
   return kUserError;
 }
 

@@ -23,6 +23,7 @@ using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class SeveralRanks : public CliTest {
  protected:
@@ -189,6 +190,26 @@ TEST_F(SeveralRanks, SayOnceThatAnOptionIsUnknown) {
   const ProcessResult result = TrainOnRanks(2, Config(), {"--bogus"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(Messages(result), ElementsAre(HasSubstr("--bogus")));
+}
+
+// What one process does is rank 0's, and a plan is of the ranks that there are.
+TEST_F(SeveralRanks, ExportAndPlanOnce) {
+  Json config = Config();
+  config["checkpoint"] = {{"dir", "out"}};
+  (void)Summary(2, config);
+  const ProcessResult exported =
+      RunCastor({"export", "out", "hf"}, directory(), 2);
+  EXPECT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_THAT(exported.out, StartsWith("exported out/step-00000006.castor"));
+  EXPECT_EQ(exported.out.find("exported", 1), std::string::npos);
+  const ProcessResult again =
+      RunCastor({"export", "none", "hf2"}, directory(), 2);
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(Messages(again), ElementsAre(HasSubstr("none")));
+  const ProcessResult two = RunCastor({"plan", "run.json"}, directory(), 2);
+  EXPECT_EQ(two.exit_code, 0) << two.err;
+  EXPECT_EQ(two.out, Castor({"plan", "run.json", "--world-size", "2"}).out);
+  EXPECT_NE(two.out, Castor({"plan", "run.json"}).out);
 }
 
 // Whatever fails after the traces are merged.
