@@ -17,9 +17,10 @@ dropout, on random tokens:
             three steps (where 7b itself does not fit, fewer)
 
 The peer is tools/bench_pytorch.py: resident rows with autocast, fused AdamW and
-torch.compile; capped rows with FSDP2, CPU offload and recomputed blocks, its
-allocator held to the same budget. Without torch on a GPU, Castor's rows alone are
-run. Peak is what gpu_kernels_bench measures for a product of 8192 x 8192 x 8192,
+torch.compile (eager where that fails: it needs a C compiler, and the row says so);
+capped rows with FSDP2, CPU offload of fp32 parameters, gradients and states, and
+recomputed blocks, its allocator held to the same budget. A peer that fails is
+named. Without torch on a GPU, Castor's rows alone are run. Peak is what gpu_kernels_bench measures for a product of 8192 x 8192 x 8192,
 if it lies beside castor; a token's operations are 6 N + 12 L C T (Chowdhery et al.,
 "PaLM", 2022, appendix B).
 """
@@ -84,6 +85,9 @@ def parse_arguments():
                         help=f"of {', '.join(NAMES)} (default: all)")
     parser.add_argument("--castor", help="the program (default: beside this file, "
                         "else what Bazel built)")
+    parser.add_argument("--castor-libraries", metavar="PATH",
+                        help="castor's LD_LIBRARY_PATH, which PyTorch, that "
+                             "brings its own, does not get")
     parser.add_argument("--rounds", type=int, default=3,
                         help="runs of each side, in turns (default 3)")
     parser.add_argument("--steps", type=int, default=10,
@@ -92,8 +96,8 @@ def parse_arguments():
     parser.add_argument("--no-pytorch", action="store_true")
     parser.add_argument("--dry", action="store_true",
                         help="only ask `castor plan` what fits; needs no GPU")
-    parser.add_argument("--timeout", type=int, default=540,
-                        help="seconds that one run may take (default 540)")
+    parser.add_argument("--timeout", type=int, default=1200,
+                        help="seconds that one run may take (default 1200)")
     parser.add_argument("--out", help="where each run's result goes, as JSON lines")
     args = parser.parse_args()
     for name in args.rows:
@@ -121,6 +125,7 @@ class Bench:
         self.args = args
         self.folder = folder
         self.failed = 0  # of Castor's runs
+        self.compiles = True  # whether torch.compile works here
         self.castor = find_castor(args.castor)
         self.tokens = os.path.join(folder, "tokens.bin")
         # Enough for the largest row; speed does not depend on what they are.
@@ -147,7 +152,8 @@ class Bench:
             return None
         done = subprocess.run(
             [bench, "--benchmark_filter=ceiling/product",
-             "--benchmark_format=json"], capture_output=True, text=True)
+             "--benchmark_format=json"], capture_output=True, text=True,
+            env=self.castors_environment())
         try:
             text = done.stdout[done.stdout.index("{"):]
             return max(row["FLOP/s"] for row in json.loads(text)["benchmarks"])
@@ -183,18 +189,24 @@ class Bench:
                 "memory": memory, "steps_per_print": 1}, f)
         return path
 
-    def run(self, command):
+    def castors_environment(self):
+        environment = dict(os.environ)
+        if self.args.castor_libraries:
+            environment["LD_LIBRARY_PATH"] = self.args.castor_libraries
+        return environment
+
+    def run(self, who, command, environment):
         """Its output, or None with the reason printed."""
         try:
             done = subprocess.run(command, capture_output=True, text=True,
-                                  timeout=self.args.timeout)
+                                  timeout=self.args.timeout, env=environment)
         except subprocess.TimeoutExpired:
-            print(f"  did not end within {self.args.timeout} s", flush=True)
+            print(f"  {who} did not end within {self.args.timeout} s", flush=True)
             return None
         if done.returncode != 0:
             lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            print(f"  exit {done.returncode}: {lines[-1] if lines else ''}",
-                  flush=True)
+            print(f"  {who} failed with {done.returncode}: "
+                  f"{lines[-1] if lines else ''}", flush=True)
             return None
         return done.stdout
 
@@ -202,8 +214,9 @@ class Bench:
         summary = os.path.join(self.folder, "summary.json")
         if os.path.exists(summary):
             os.remove(summary)
-        if self.run([self.castor, "train", self.config(row, steps),
-                     "--summary", summary]) is None:
+        if self.run("castor", [self.castor, "train", self.config(row, steps),
+                               "--summary", summary],
+                    self.castors_environment()) is None:
             self.failed += 1
             return None
         with open(summary) as f:
@@ -216,13 +229,20 @@ class Bench:
                    "--heads", str(row.heads), "--bf16",
                    "--steps", str(self.args.steps - 2),
                    "--tokens", self.tokens]
-        if row.budget:
-            command += ["--offload", "--memory", str(row.budget)]
-        else:
-            command += ["--compile"]
+        environment = dict(os.environ)
         if row.recompute:
             command += ["--recompute"]
-        output = self.run(command)
+        if row.budget:
+            command += ["--offload", "--memory", str(row.budget)]
+            # Under a cap fragments would count against it.
+            environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+        output = None
+        if not row.budget and self.compiles:
+            output = self.run("pytorch (torch.compile)",
+                              command + ["--compile"], environment)
+            self.compiles = output is not None
+        if output is None:
+            output = self.run("pytorch", command, environment)
         return json.loads(output.splitlines()[-1]) if output else None
 
     @staticmethod
@@ -236,7 +256,8 @@ class Bench:
     def plan(self, row):
         """What `castor plan` says: (fits, its last line)."""
         done = subprocess.run([self.castor, "plan", self.config(row, 3)],
-                              capture_output=True, text=True)
+                              capture_output=True, text=True,
+                              env=self.castors_environment())
         lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
         return done.returncode == 0, lines[-1] if lines else ""
 
@@ -261,6 +282,7 @@ class Bench:
             print("  " + self.plan(replace(row, budget=row.budget or 1 << 40))[1])
             return
         seconds = {}
+        peer = ""
         for round_ in range(self.args.rounds):
             summary = self.train_castor(row, self.args.steps)
             if summary:
@@ -271,6 +293,7 @@ class Bench:
                 if result:
                     seconds.setdefault("pytorch", []).append(
                         result["step_seconds"])
+                    peer = result["system"]
                     self.keep(row=row.name, round=round_, **result)
         for system, times in seconds.items():
             median = statistics.median(times)
@@ -280,7 +303,7 @@ class Bench:
         if len(seconds) == 2:
             ratio = (statistics.median(seconds["pytorch"])
                      / statistics.median(seconds["castor"]))
-            print(f"  castor is {ratio:.2f} times as fast", flush=True)
+            print(f"  castor is {ratio:.2f} times as fast as {peer}", flush=True)
 
     def curve(self):
         row = CURVE_BASE
@@ -319,7 +342,7 @@ class Bench:
     def least_budget(self, row):
         done = subprocess.run(
             [self.castor, "plan", self.config(replace(row, budget=64 * GIB), 3)],
-            capture_output=True, text=True)
+            capture_output=True, text=True, env=self.castors_environment())
         for line in done.stdout.splitlines():
             if "smallest device budget" in line and "(" in line:
                 return int(line.split("(")[1].split()[0])

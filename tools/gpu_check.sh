@@ -85,6 +85,7 @@ s = u.find_spec("nvidia")
 print("\n".join(s.submodule_search_locations if s else []))' 2>/dev/null
 )
 add_folder /usr/local/cuda/lib64
+given_libraries="${LD_LIBRARY_PATH:-}"
 if [[ ${#folders[@]} -gt 0 ]]; then
   LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH}:}$(IFS=:; echo \
     "${folders[*]}")"
@@ -138,7 +139,8 @@ if [[ -n "${training}" ]]; then
   [[ "${training}" == all ]] && training=""
   # Words: names of rows.
   # shellcheck disable=SC2086
-  "${bin}/gpu_training.py" --castor "${bin}/castor" \
+  LD_LIBRARY_PATH="${given_libraries}" "${bin}/gpu_training.py" \
+    --castor "${bin}/castor" --castor-libraries "${LD_LIBRARY_PATH:-}" \
     --out "${log}/training.jsonl" ${training//,/ }
   exit $?
 fi

@@ -24,6 +24,7 @@ struct AttentionMmaBackwardProgram {
   static constexpr int kStep = 32;
   static constexpr int kN = kStep / kMmaColumns;
   static_assert(kRows % kStep == 0);
+  static_assert(kN == kMmaPerWord);
   using Kept = KeptScores<kKeys ? kStep : kRows, kKeys ? kRows : kStep, kDrops>;
   struct Shared {
     MatrixRows<T, kRows, kD> rows[2];     // k, v; or q, dout
@@ -52,25 +53,29 @@ struct AttentionMmaBackwardProgram {
     const int64_t end = Min<int64_t>(
         of.positions, !kKeys && of.causal ? begin + kRows : of.positions);
 
-    const auto load_queries = [&](int t, int64_t at, auto& q, auto& gradient) {
-      LoadAhead(block, t, of, of.InQkv(of.qkv, head, 0), at, q);
-      LoadAhead(block, t, of, of.InOut(dout, head), at, gradient);
+    const RowsOfHead<const T> q = of.InQkv(of.qkv, head, 0);
+    const RowsOfHead<const T> k = of.InQkv(of.qkv, head, 1);
+    const RowsOfHead<const T> v = of.InQkv(of.qkv, head, 2);
+    const RowsOfHead<const T> gradient = of.InOut(dout, head);
+    const auto load_queries = [&](int t, int64_t at, auto& tiles) {
+      LoadAhead(block, t, of, q, at, tiles[0]);
+      LoadAhead(block, t, of, gradient, at, tiles[1]);
     };
-    const auto load_keys = [&](int t, int64_t at, auto& k, auto& v) {
-      LoadAhead(block, t, of, of.InQkv(of.qkv, head, 1), at, k);
-      LoadAhead(block, t, of, of.InQkv(of.qkv, head, 2), at, v);
+    const auto load_keys = [&](int t, int64_t at, auto& tiles) {
+      LoadAhead(block, t, of, k, at, tiles[0]);
+      LoadAhead(block, t, of, v, at, tiles[1]);
     };
     const auto load_step = [&](int t, int64_t at, int stage) {
       auto& step = shared.step[stage];
       shared.kept[stage].Fill(t, of, head, kKeys ? at : begin,
                               kKeys ? begin : at);
       if constexpr (kKeys) {
-        load_queries(t, at, step[0], step[1]);
+        load_queries(t, at, step);
         if (t >= kStep) return;
         shared.lse[stage][t] = Lse(head, at + t);
         shared.delta[stage][t] = Delta(head, at + t);
       } else {
-        load_keys(t, at, step[0], step[1]);
+        load_keys(t, at, step);
       }
     };
 
@@ -81,10 +86,10 @@ struct AttentionMmaBackwardProgram {
       load_step(t, first, 0);
       sums[0][t].Clear();
       if constexpr (kKeys) {
-        load_keys(t, begin, shared.rows[0], shared.rows[1]);
+        load_keys(t, begin, shared.rows);
         sums[1][t].Clear();
       } else {
-        load_queries(t, begin, shared.rows[0], shared.rows[1]);
+        load_queries(t, begin, shared.rows);
         CASTOR_UNROLL
         for (int r = 0; r < 2 * kM; ++r) {
           const int64_t row = begin + MmaRow<kM>(t, r / 2, r % 2 * 2);
@@ -98,6 +103,7 @@ struct AttentionMmaBackwardProgram {
       block.WaitForCopies();
       if (at + kStep < end) {
         block.EachUnsynced([&](int t) { load_step(t, at + kStep, stage ^ 1); });
+        block.Rejoin();
       }
       const auto& step = shared.step[stage];
       RowProducts<kM>(block, shared.rows[0], step[0], p);
@@ -151,31 +157,47 @@ struct AttentionMmaBackwardProgram {
         .diagonal = static_cast<int>(begin - at),
         .causal = of.causal,
         .rows_are_keys = kKeys};
+    ForEachScore([&](int r, int n, int i) {
+      const int column = MmaColumn(t, n, i);
+      const float lse = kKeys ? shared.lse[stage][column] : queries.lse[r];
+      const float delta =
+          kKeys ? shared.delta[stage][column] : queries.delta[r];
+      float& s = p.at[r / 2][n][r % 2 * 2 + i];
+      float& d = ds.at[r / 2][n][r % 2 * 2 + i];
+      const float e = Exp2(Fma(s, scale, -lse));
+      s = e;
+      if constexpr (kDrops) {
+        // A word of bits serves all of a thread's keys.
+        const Kept& kept = shared.kept[stage];
+        const int row = MmaRow<kM>(t, r / 2, r % 2 * 2);
+        const uint32_t keeps =
+            kKeys ? kept.From(column, MmaRow<kM>(t, 0, 0)) >>
+                        (r / 2 * kMmaRows + r % 2 * 8)
+                  : kept.From(row, MmaColumn(t, 0, 0)) >> (n * kMmaColumns + i);
+        s = (keeps & 1u) != 0 ? Mul(e, of.kept) : 0.0f;
+        d = (keeps & 1u) != 0 ? Mul(d, of.kept) : 0.0f;
+      }
+      d = Mul(e, Sub(d, delta));
+    });
+    if (!partial) return;
+    ForEachScore([&](int r, int n, int i) {
+      if (mask.Counts(MmaRow<kM>(t, r / 2, r % 2 * 2), MmaColumn(t, n, i))) {
+        return;
+      }
+      p.at[r / 2][n][r % 2 * 2 + i] = 0.0f;
+      ds.at[r / 2][n][r % 2 * 2 + i] = 0.0f;
+    });
+  }
+
+  // Calls f(r, n, i) for at[r / 2][n][r % 2 * 2 + i], all of them.
+  template <class F>
+  CASTOR_HD static void ForEachScore(const F& f) {
     CASTOR_UNROLL
-    for (int r = 0; r < 2 * kM; ++r) {
-      const int row = MmaRow<kM>(t, r / 2, r % 2 * 2);
+    for (int n = 0; n < kN; ++n) {
       CASTOR_UNROLL
-      for (int n = 0; n < kN; ++n) {
+      for (int i = 0; i < 2; ++i) {
         CASTOR_UNROLL
-        for (int i = 0; i < 2; ++i) {
-          const int column = MmaColumn(t, n, i);
-          float& s = p.at[r / 2][n][r % 2 * 2 + i];
-          float& d = ds.at[r / 2][n][r % 2 * 2 + i];
-          const float lse = kKeys ? shared.lse[stage][column] : queries.lse[r];
-          const float delta =
-              kKeys ? shared.delta[stage][column] : queries.delta[r];
-          const float e = Exp2(Fma(s, scale, -lse));
-          float f = 1.0f;
-          if constexpr (kDrops) {
-            f = shared.kept[stage].Has(kKeys ? column : row,
-                                       kKeys ? row : column)
-                    ? of.kept
-                    : 0.0f;
-          }
-          const bool counts = !partial || mask.Counts(row, column);
-          s = counts ? Mul(e, f) : 0.0f;
-          d = counts ? Mul(e, Sub(Mul(d, f), delta)) : 0.0f;
-        }
+        for (int r = 0; r < 2 * kM; ++r) f(r, n, i);
       }
     }
   }

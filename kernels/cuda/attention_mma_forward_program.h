@@ -36,9 +36,11 @@ struct AttentionMmaForwardProgram {
         (of.tiles(kRows) - 1 - block.index() / batch_heads) * kRows;
     const int64_t end =
         Min<int64_t>(of.positions, of.causal ? begin + kRows : of.positions);
+    const RowsOfHead<const T> k = of.InQkv(of.qkv, head, 1);
+    const RowsOfHead<const T> v = of.InQkv(of.qkv, head, 2);
     const auto load = [&](int t, int64_t key, int stage) {
-      LoadAhead(block, t, of, of.InQkv(of.qkv, head, 1), key, shared.k[stage]);
-      LoadAhead(block, t, of, of.InQkv(of.qkv, head, 2), key, shared.v[stage]);
+      LoadAhead(block, t, of, k, key, shared.k[stage]);
+      LoadAhead(block, t, of, v, key, shared.v[stage]);
       shared.kept[stage].Fill(t, of, head, begin, key);
     };
     typename Block::template PerThread<MmaSums<kM, kN>> scores;
@@ -55,6 +57,7 @@ struct AttentionMmaForwardProgram {
       block.WaitForCopies();
       if (key + kKeys < end) {
         block.EachUnsynced([&](int t) { load(t, key + kKeys, stage ^ 1); });
+        block.Rejoin();
       }
       RowProducts<kM>(block, shared.q, shared.k[stage], scores);
       // Only tiles at the diagonal and at the end have scores that don't count.
@@ -170,15 +173,20 @@ struct AttentionMmaForwardProgram {
     for (int r = 0; r < 2 * kM; ++r) {
       const float max = -Mul(rows.max[r], scale);
       const int row = MmaRow<kM>(t, r / 2, r % 2 * 2);
+      uint32_t bits = 0;
       CASTOR_UNROLL
       for (int n = 0; n < kN; ++n) {
+        if constexpr (kDrops) {
+          if (n % kMmaPerWord == 0) bits = kept.From(row, MmaColumn(t, n, 0));
+        }
         CASTOR_UNROLL
         for (int i = 0; i < 2; ++i) {
           float& s = scores.at[r / 2][n][r % 2 * 2 + i];
           s = Exp2(Fma(s, scale, max));
           rows.sum[r] = Add(rows.sum[r], s);
           if constexpr (kDrops) {
-            s = kept.Has(row, MmaColumn(t, n, i)) ? Mul(s, of.kept) : 0.0f;
+            const int bit = n % kMmaPerWord * kMmaColumns + i;
+            s = (bits >> bit & 1u) != 0 ? Mul(s, of.kept) : 0.0f;
           }
         }
       }

@@ -39,6 +39,9 @@ struct MmaSums {
   }
 };
 
+// Columns n of a 32-bit word's keys.
+inline constexpr int kMmaPerWord = 32 / kMmaColumns;
+
 // Where thread t's element at[m][n][i] lies: among the block's rows, and among
 // the columns.
 template <int kM>
@@ -99,8 +102,8 @@ struct TileMask {
   }
 };
 
-// What dropout keeps of a tile of scores, kQueries by kKeys; nothing where not
-// kDrops.
+// What dropout keeps of a tile of scores, kQueries by kKeys, a bit for each;
+// nothing where not kDrops.
 template <int kQueries, int kKeys, bool kDrops>
 struct KeptScores {
   static constexpr int kBits = 32;
@@ -118,8 +121,9 @@ struct KeptScores {
       words[w / kWords][w % kWords] = KeptBits(of.key, element, of.threshold);
     }
   }
-  CASTOR_HD bool Has(int query, int key) const {
-    return (words[query][key / kBits] >> (key % kBits) & 1u) != 0;
+  // Keys from `key` on to the next multiple of 32, from the lowest bit on.
+  CASTOR_HD uint32_t From(int query, int key) const {
+    return words[query][key / kBits] >> (key % kBits);
   }
 };
 template <int kQueries, int kKeys>
@@ -127,7 +131,6 @@ struct KeptScores<kQueries, kKeys, false> {
   template <class T>
   CASTOR_HD void Fill(int, const AttentionOperands<T>&, int64_t, int64_t,
                       int64_t) {}
-  CASTOR_HD bool Has(int, int) const { return true; }
 };
 
 // The left operand of products with depth 16.

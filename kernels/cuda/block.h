@@ -76,6 +76,10 @@ class GpuBlock {
     f(static_cast<int>(threadIdx.x));
   }
 
+  // After an EachUnsynced in which lanes of a warp went different ways: whole
+  // warps go on.
+  __device__ __forceinline__ void Rejoin() { __syncwarp(); }
+
   // By a thread within an Each: starts to copy 16 bytes into shared memory,
   // both places at multiples of 16; zeros where not `inside`, and `from` is not
   // read. They are there after WaitForCopies.

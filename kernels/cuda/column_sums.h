@@ -34,7 +34,7 @@ struct ColumnSums {
   struct Slab {
     // Tiles are a row apart: those that a warp reads lie in other banks.
     alignas(16) T at[kMatrices][kTiles][kSumRows + 1][kSumColumns];
-    float vectors[kVectors + 1][kRows];
+    float vectors[kVectors + 1][kTiles][kSumRows + 1];
   };
   struct Shared {
     Slab slabs[2];
@@ -74,11 +74,17 @@ struct ColumnSums {
       });
       block.EachUnsynced([&](int t) {
         if (t >= kSumColumns) return;
-        CASTOR_UNROLL
-        for (int k = 0; k < kTerms; ++k) {
-          for (int i = 0; i < kTiles && begin + i * kSumRows < rows; ++i) {
+        const auto add_tile = [&](int i) {
+          CASTOR_UNROLL
+          for (int k = 0; k < kTerms; ++k) {
             totals[t].of[k] = cuda::Add(totals[t].of[k], shared.sums[k][i][t]);
           }
+        };
+        if (begin + kRows <= rows) {
+          CASTOR_UNROLL
+          for (int i = 0; i < kTiles; ++i) add_tile(i);
+        } else {
+          for (int i = 0; begin + i * kSumRows < rows; ++i) add_tile(i);
         }
       });
     }
@@ -129,7 +135,8 @@ struct ColumnSums {
     CASTOR_UNROLL
     for (int k = 0; k < kVectors; ++k) {
       for (int row = t; row < kRows && begin + row < rows; row += kThreads) {
-        slab.vectors[k][row] = vectors[k][begin + row];
+        slab.vectors[k][row / kSumRows][row % kSumRows] =
+            vectors[k][begin + row];
       }
     }
   }
@@ -151,7 +158,7 @@ struct ColumnSums {
       }
       CASTOR_UNROLL
       for (int k = 0; k < kVectors; ++k) {
-        v[k] = slab.vectors[k][tile * kSumRows + r];
+        v[k] = slab.vectors[k][tile][r];
       }
       add(x, v, sum);
     };

@@ -90,6 +90,8 @@ class EmulatedBlock {
     Each(f);
   }
 
+  void Rejoin() {}
+
   // As early as a GPU may copy in one order of threads, and as late as it may
   // in the others.
   void CopyAhead(void* to, const void* from, bool inside) {
