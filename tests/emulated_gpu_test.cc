@@ -2,20 +2,14 @@
 // made of threads (device/cuda/fake_api.h) on which the kernels' programs run
 // thread after thread (kernels/cuda/block.h): the bits are the same under every
 // policy, at the least budget and with other chunks (promise P1), and the
-// losses are the host's but for rounding.
+// losses are the host's but for rounding. (Random cases: promises_test.)
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
-#include <memory>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "base/with_type.h"
-#include "device/cuda/cuda_device.h"
-#include "device/cuda/fake_api.h"
-#include "kernels/cuda/emulated_block.h"
-#include "kernels/cuda/kernels.h"
+#include "tests/test_machine.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -42,41 +36,12 @@ TrainingCase Small(PlacementPolicy policy, DType dtype) {
   return c;
 }
 
-class EmulatedGpu : public ::testing::Test {
- protected:
-  EmulatedGpu() {
-    kernels::cuda::CurrentEmulatedQueue() = [](void* stream,
-                                               std::function<void()> work) {
-      cuda::FakeApi::Launch(stream, std::move(work));
-    };
-  }
-  ~EmulatedGpu() override { kernels::cuda::CurrentEmulatedQueue() = nullptr; }
-
-  // `c` on the fake GPU.
-  TrainingCase OnGpu(TrainingCase c) {
-    const kernels::GpuKernels* table = kernels::cuda::Kernels();
-    c.options.gpu_kernels = table;
-    c.options.open_device =
-        [this, table](
-            int64_t memory_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
-      auto device =
-          CudaDevice::Create(&api_, {.memory_bytes = memory_bytes,
-                                     .kernels = table,
-                                     .describe_fault = table->describe_fault});
-      if (!device.ok()) return device.status();
-      return std::unique_ptr<Device>(*std::move(device));
-    };
-    return c;
-  }
-
-  cuda::FakeApi api_{{.jitter_ns = 100'000}};
-};
-
-TEST_F(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
+TEST(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
   for (DType dtype : kAllTypes) {
     const auto host = RunTraining(Small(PlacementPolicy::kCuda, dtype));
     ASSERT_TRUE(host.ok()) << host.status();
-    const auto first = RunTraining(OnGpu(Small(PlacementPolicy::kCuda, dtype)));
+    const auto first =
+        RunTraining(OnTestMachine(Small(PlacementPolicy::kCuda, dtype)));
     ASSERT_TRUE(first.ok()) << first.status();
     ASSERT_FALSE(first->refusal.has_value()) << first->refusal_message;
     ASSERT_EQ(first->losses.size(), host->losses.size());
@@ -94,7 +59,7 @@ TEST_F(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
     }
     for (PlacementPolicy policy :
          {PlacementPolicy::kCpu, PlacementPolicy::kAuto}) {
-      TrainingCase c = OnGpu(Small(policy, dtype));
+      TrainingCase c = OnTestMachine(Small(policy, dtype));
       c.options.memory.chunk_bytes = 24576;
       auto run = RunTraining(c);
       ASSERT_TRUE(run.ok()) << run.status();
@@ -112,8 +77,9 @@ TEST_F(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
   }
 }
 
-TEST_F(EmulatedGpu, ATokenOutsideTheVocabularyEndsTheRunInTheHostsWords) {
-  TrainingCase c = OnGpu(Small(PlacementPolicy::kAuto, DType::kFloat32));
+TEST(EmulatedGpu, ATokenOutsideTheVocabularyEndsTheRunInTheHostsWords) {
+  TrainingCase c =
+      OnTestMachine(Small(PlacementPolicy::kAuto, DType::kFloat32));
   c.data = [&](int64_t index) {
     MicroBatch batch =
         RandomMicroBatch(1, index, c.options.shape, c.model.vocab_size);

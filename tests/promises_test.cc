@@ -1,10 +1,14 @@
 // Promises P1, P2 and P5 over random models, placements and numbers of ranks:
 // each run is refused before its first step with what a user needs to mend it,
 // or gives the bits of the run on one rank that has everything on the device.
-// None fails half-way.
+// None fails half-way. On the machine that is linked in (test_machine.h).
 //
-// CASTOR_CASES=N runs at least N placements (2,400 by default), CASTOR_SEED=S
-// takes others, CASTOR_MODEL=I runs the I-th model of that seed alone.
+// CASTOR_CASES=N runs at least N placements (2,400 on the host by default),
+// CASTOR_SEED=S takes others, CASTOR_MODEL=I runs the I-th model of that seed
+// alone.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -12,9 +16,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <unistd.h>
-
-#include <gtest/gtest.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -24,6 +25,7 @@
 #include "base/philox.h"
 #include "base/units.h"
 #include "tests/case_generator.h"
+#include "tests/test_machine.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -252,8 +254,12 @@ std::string Explain(const TrainingCase& c, bool follow) {
 class Promises : public ::testing::TestWithParam<int> {};
 
 TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
+  if (!WhyNoTestMachine().empty()) {
+    GTEST_SKIP() << "SKIPPED: " << WhyNoTestMachine();
+  }
   const int64_t seed = FromEnvironment("CASTOR_SEED", 20240229);
-  const int64_t cases = FromEnvironment("CASTOR_CASES", 2400);
+  const int64_t cases =
+      FromEnvironment("CASTOR_CASES", PlacementsOnTestMachine());
   const int64_t only = FromEnvironment("CASTOR_MODEL", -1);
   const int64_t models = CeilDiv(cases, kPlacementsPerModel);
   std::printf("CASTOR_SEED=%lld CASTOR_CASES=%lld\n",
@@ -265,7 +271,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     const uint64_t model_seed = MixKey(seed, i);
     const std::string name =
         absl::StrCat("CASTOR_SEED=", seed, " CASTOR_MODEL=", i, "\n");
-    const TrainingCase model = RandomModel(model_seed);
+    const TrainingCase model = OnTestMachine(RandomModel(model_seed));
     SetCurrentCase(name + Describe(model));
     auto reference = RunTraining(model);
     ASSERT_TRUE(reference.ok())
@@ -273,7 +279,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     ASSERT_FALSE(reference->refusal.has_value()) << name << Describe(model);
     for (int64_t p = 0; p < kPlacementsPerModel; ++p) {
       Random random(model_seed, p);
-      auto c = RandomPlacement(model, random, /*most_ranks=*/4);
+      auto c = RandomPlacement(model, random, MostRanksOnTestMachine());
       ASSERT_TRUE(c.ok()) << c.status() << "\n" << name << Describe(model);
       const std::string placed =
           absl::StrCat(name, "placement ", p, "\n", Describe(*c));
@@ -304,7 +310,9 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
   if (only < 0 && models >= 4 * kGroups) {
     EXPECT_GT(tally.admitted, 0);
     EXPECT_GT(tally.refused, 0);
-    EXPECT_GT(tally.sharded, 0);
+    if (MostRanksOnTestMachine() > 1) {
+      EXPECT_GT(tally.sharded, 0);
+    }
     EXPECT_GT(tally.evictions, 0);
     EXPECT_GT(tally.advice_followed, 0);
     EXPECT_GT(tally.operators, 0);

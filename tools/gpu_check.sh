@@ -224,7 +224,8 @@ if [[ "${sanitizer}" -eq 1 ]]; then
       [[ "${test}" == */gpu_device_test ]] && filter='*Copies*:*Fills*:*Moves*'
       for tool in memcheck racecheck; do
         # Of our own kernels: not what NVIDIA's libraries do.
-        check "${tool}_$(basename "${test}")" timeout 300 compute-sanitizer \
+        check "${tool}_$(basename "${test}")" timeout 300 env \
+          CASTOR_CASES=12 compute-sanitizer \
           --tool "${tool}" --report-api-errors no --error-exitcode 9 \
           --kernel-name kernel_substring=RunProgram "${test}" \
           --gtest_filter="${filter}"
