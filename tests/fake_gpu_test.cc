@@ -6,19 +6,19 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/with_type.h"
-#include "device/cuda/cuda_device.h"
 #include "device/cuda/fake_api.h"
 #include "device/cuda/nccl/fake_nccl.h"
 #include "device/cuda/nccl/nccl_parts.h"
 #include "kernels/adam.h"
 #include "tests/fake_gpu_kernels.h"
+#include "tests/on_gpu.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -53,17 +53,7 @@ void ExpectSkips(DType dtype, const TrainingResult& result) {
 
 // The same on the fake, which outlives the run.
 TrainingCase OnFake(TrainingCase c, cuda::FakeApi* api) {
-  c.options.gpu_kernels = FakeGpuKernels();
-  c.options.open_device =
-      [api](int64_t memory_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
-    auto device = CudaDevice::Create(
-        api, {.memory_bytes = memory_bytes,
-              .kernels = FakeGpuKernels(),
-              .describe_fault = FakeGpuKernels()->describe_fault});
-    if (!device.ok()) return device.status();
-    return std::unique_ptr<Device>(*std::move(device));
-  };
-  return c;
+  return OnGpu(std::move(c), api, FakeGpuKernels());
 }
 
 TEST(FakeGpu, TrainsToTheHostDevicesBits) {

@@ -18,7 +18,7 @@ namespace castor::testing {
 // Why nothing can be run, "" if it can.
 std::string WhyNoTestMachine();
 
-// `c`, to be run there; once is enough.
+// `c`, to be run there, if that can be. Once is enough.
 TrainingCase OnTestMachine(TrainingCase c);
 
 // Ranks that a case may have.

@@ -141,7 +141,8 @@ struct AttentionMmaBackwardProgram {
   }
 
   // p is q k^T and ds is dout v^T at first. Then, with f the dropout's factors,
-  // p = exp(s - lse) f and ds = exp(s - lse) (ds f - delta): not yet scaled.
+  // p = exp(s - lse) f and ds = exp(s - lse) (ds f - delta); the sums are
+  // scaled.
   CASTOR_HD void Gradients(int t, int64_t begin, int64_t at,
                            const QueryRows& queries, const Shared& shared,
                            int stage, Scores& p, Scores& ds) const {
@@ -157,49 +158,39 @@ struct AttentionMmaBackwardProgram {
         .diagonal = static_cast<int>(begin - at),
         .causal = of.causal,
         .rows_are_keys = kKeys};
-    ForEachScore([&](int r, int n, int i) {
-      const int column = MmaColumn(t, n, i);
-      const float lse = kKeys ? shared.lse[stage][column] : queries.lse[r];
-      const float delta =
-          kKeys ? shared.delta[stage][column] : queries.delta[r];
-      float& s = p.at[r / 2][n][r % 2 * 2 + i];
-      float& d = ds.at[r / 2][n][r % 2 * 2 + i];
-      const float e = Exp2(Fma(s, scale, -lse));
-      s = e;
-      if constexpr (kDrops) {
-        // A word of bits serves all of a thread's keys.
-        const Kept& kept = shared.kept[stage];
-        const int row = MmaRow<kM>(t, r / 2, r % 2 * 2);
-        const uint32_t keeps =
-            kKeys ? kept.From(column, MmaRow<kM>(t, 0, 0)) >>
-                        (r / 2 * kMmaRows + r % 2 * 8)
-                  : kept.From(row, MmaColumn(t, 0, 0)) >> (n * kMmaColumns + i);
-        s = (keeps & 1u) != 0 ? Mul(e, of.kept) : 0.0f;
-        d = (keeps & 1u) != 0 ? Mul(d, of.kept) : 0.0f;
-      }
-      d = Mul(e, Sub(d, delta));
-    });
-    if (!partial) return;
-    ForEachScore([&](int r, int n, int i) {
-      if (mask.Counts(MmaRow<kM>(t, r / 2, r % 2 * 2), MmaColumn(t, n, i))) {
-        return;
-      }
-      p.at[r / 2][n][r % 2 * 2 + i] = 0.0f;
-      ds.at[r / 2][n][r % 2 * 2 + i] = 0.0f;
-    });
-  }
-
-  // Calls f(r, n, i) for at[r / 2][n][r % 2 * 2 + i], all of them.
-  template <class F>
-  CASTOR_HD static void ForEachScore(const F& f) {
     CASTOR_UNROLL
     for (int n = 0; n < kN; ++n) {
       CASTOR_UNROLL
       for (int i = 0; i < 2; ++i) {
         CASTOR_UNROLL
-        for (int r = 0; r < 2 * kM; ++r) f(r, n, i);
+        for (int r = 0; r < 2 * kM; ++r) {
+          const int column = MmaColumn(t, n, i);
+          const float lse = kKeys ? shared.lse[stage][column] : queries.lse[r];
+          const float delta =
+              kKeys ? shared.delta[stage][column] : queries.delta[r];
+          float& s = p.at[r / 2][n][r % 2 * 2 + i];
+          float& d = ds.at[r / 2][n][r % 2 * 2 + i];
+          const float e = Exp2(Fma(s, scale, -lse));
+          s = e;
+          if constexpr (kDrops) {
+            // A word of bits serves all of a thread's keys.
+            const Kept& kept = shared.kept[stage];
+            const int row = MmaRow<kM>(t, r / 2, r % 2 * 2);
+            const uint32_t keeps =
+                kKeys ? kept.From(column, MmaRow<kM>(t, 0, 0)) >>
+                            (r / 2 * kMmaRows + r % 2 * 8)
+                      : kept.From(row, MmaColumn(t, 0, 0)) >>
+                            (n * kMmaColumns + i);
+            s = (keeps & 1u) != 0 ? Mul(e, of.kept) : 0.0f;
+            d = (keeps & 1u) != 0 ? Mul(d, of.kept) : 0.0f;
+          }
+          d = Mul(e, Sub(d, delta));
+        }
       }
     }
+    if (!partial) return;
+    Mask(t, mask, 0.0f, p);
+    Mask(t, mask, 0.0f, ds);
   }
 };
 

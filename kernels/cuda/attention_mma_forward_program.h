@@ -69,7 +69,7 @@ struct AttentionMmaForwardProgram {
           .causal = of.causal,
           .rows_are_keys = false};
       block.EachUnsynced([&](int t) {
-        if (partial) Mask(t, mask, scores[t]);
+        if (partial) Mask(t, mask, MinusInfinity(), scores[t]);
         rows[t].Maxima(scores[t]);
       });
       CASTOR_UNROLL
@@ -128,22 +128,6 @@ struct AttentionMmaForwardProgram {
       }
     }
   };
-
-  CASTOR_HD static void Mask(int t, const TileMask& mask,
-                             MmaSums<kM, kN>& scores) {
-    CASTOR_UNROLL
-    for (int m = 0; m < kM; ++m) {
-      CASTOR_UNROLL
-      for (int n = 0; n < kN; ++n) {
-        CASTOR_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          if (!mask.Counts(MmaRow<kM>(t, m, i), MmaColumn(t, n, i))) {
-            scores.at[m][n][i] = MinusInfinity();
-          }
-        }
-      }
-    }
-  }
 
   // Everything so far, as of the rows' new maxima.
   CASTOR_HD void Rescale(RowStates& rows,

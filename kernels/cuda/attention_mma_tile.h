@@ -102,6 +102,24 @@ struct TileMask {
   }
 };
 
+// Scores that don't count become `value`.
+template <int kM, int kN>
+CASTOR_HD void Mask(int t, const TileMask& mask, float value,
+                    MmaSums<kM, kN>& scores) {
+  CASTOR_UNROLL
+  for (int m = 0; m < kM; ++m) {
+    CASTOR_UNROLL
+    for (int n = 0; n < kN; ++n) {
+      CASTOR_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        if (!mask.Counts(MmaRow<kM>(t, m, i), MmaColumn(t, n, i))) {
+          scores.at[m][n][i] = value;
+        }
+      }
+    }
+  }
+}
+
 // What dropout keeps of a tile of scores, kQueries by kKeys, a bit for each;
 // nothing where not kDrops.
 template <int kQueries, int kKeys, bool kDrops>

@@ -115,6 +115,17 @@ struct SinglePlace {
   }
 };
 
+// Calls f(e) for thread t's part of first, first + 1, ..., a block's elements,
+// as far as they are below `end`. Neighbouring threads take neighbours.
+template <class F>
+CASTOR_HD void ForThreadsElements(int t, int64_t first, int64_t end,
+                                  const F& f) {
+  for (int j = 0; j < kElementsPerThread; ++j) {
+    const int64_t e = first + j * kElementThreads + t;
+    if (e < end) f(e);
+  }
+}
+
 // Calls f(place) for those of the block's elements first, first + 1, ... that
 // are below `end`, many or one at a time. `runs`: whether all operands have
 // them from `first` on.
@@ -124,11 +135,8 @@ CASTOR_HD void ForEachPlace(Block& block, int64_t first, int64_t end, bool runs,
   block.Each([&](int t) {
     if (runs && first + kElementsPerBlock <= end) {
       f(RunsPlace{first + t * kRun});
-      return;
-    }
-    for (int j = 0; j < kElementsPerThread; ++j) {
-      const int64_t e = first + j * kElementThreads + t;
-      if (e < end) f(SinglePlace{e});
+    } else {
+      ForThreadsElements(t, first, end, [&](int64_t e) { f(SinglePlace{e}); });
     }
   });
 }
@@ -139,12 +147,12 @@ CASTOR_HD void ForEachPlace(Block& block, int64_t size, bool runs, const F& f) {
   ForEachPlace(block, block.index() * kElementsPerBlock, size, runs, f);
 }
 
-// Calls f(e) for each of the block's elements. Neighbouring threads take
-// neighbouring elements.
+// Calls f(e) for the elements of such a program, one at a time.
 template <class Block, class F>
 CASTOR_HD void ForEachElement(Block& block, int64_t size, const F& f) {
-  ForEachPlace(block, size, /*runs=*/false,
-               [&](const auto& place) { f(place.Element(0)); });
+  block.Each([&](int t) {
+    ForThreadsElements(t, block.index() * kElementsPerBlock, size, f);
+  });
 }
 
 }  // namespace castor::kernels::cuda

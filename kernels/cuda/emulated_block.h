@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "kernels/cuda/block.h"
 
 namespace castor::kernels::cuda {
@@ -95,8 +94,8 @@ class EmulatedBlock {
   // As early as a GPU may copy in one order of threads, and as late as it may
   // in the others.
   void CopyAhead(void* to, const void* from, bool inside) {
-    CASTOR_CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0);
-    CASTOR_CHECK(!inside || reinterpret_cast<uintptr_t>(from) % 16 == 0);
+    MustBeAligned(to, 16);
+    if (inside) MustBeAligned(from, 16);
     copies_.push_back({to, inside ? from : nullptr});
     if (CurrentEmulatedOrder() == EmulatedOrder::kForward) Land();
   }
@@ -149,7 +148,7 @@ class EmulatedBlock {
       MatrixLoad lanes[kWarp];
       for (int lane = 0; lane < kWarp; ++lane) {
         lanes[lane] = f(first + lane);
-        CASTOR_CHECK(reinterpret_cast<uintptr_t>(lanes[lane].row) % 16 == 0);
+        MustBeAligned(lanes[lane].row, 16);
       }
       for (int lane = 0; lane < kWarp; ++lane) {
         const int g = lane / 4;

@@ -49,7 +49,6 @@ struct MatrixLoad {
 // permuted, so that the eight rows of a matrix lie in different banks.
 template <class T, int kCount, int kD>
 struct MatrixRows {
-  static constexpr int kRowCount = kCount;
   static constexpr int kChunks = kD / kChunkElements;
   static_assert(kChunks % 8 == 0);
   alignas(16) T at[kCount][kD];

@@ -1,0 +1,17 @@
+// A test's training on a CUDA device.
+#ifndef CASTOR_TESTS_ON_GPU_H_
+#define CASTOR_TESTS_ON_GPU_H_
+
+#include "device/cuda/api.h"
+#include "kernels/gpu_kernels.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+
+// `c` on the first GPU of `api`, with these kernels; both outlive its runs.
+TrainingCase OnGpu(TrainingCase c, cuda::Api* api,
+                   const kernels::GpuKernels* kernels);
+
+}  // namespace castor::testing
+
+#endif  // CASTOR_TESTS_ON_GPU_H_
