@@ -1,0 +1,47 @@
+#include "base/thread.h"
+
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace castor {
+namespace internal {
+
+std::atomic<int64_t> threads_left_for_test{-1};
+
+}  // namespace internal
+
+namespace {
+
+// Whether a test wants this thread to fail.
+bool FailsForTest() {
+  int64_t left = internal::threads_left_for_test.load();
+  while (left > 0 && !internal::threads_left_for_test.compare_exchange_weak(
+                         left, left - 1)) {
+  }
+  return left == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::thread> StartThread(absl::string_view purpose,
+                                        std::function<void()> body) {
+  std::error_code error;
+  if (FailsForTest()) {
+    error = std::make_error_code(std::errc::resource_unavailable_try_again);
+  } else {
+    // The one place where a thread's failure can be caught.
+    try {
+      return std::thread(std::move(body));
+    } catch (const std::system_error& failure) {
+      error = failure.code();
+    }
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the system gives no thread for ", purpose, ": ", error.message(),
+      "; raise the limit on threads (ulimit -u, a control group's pids.max) or "
+      "free memory"));
+}
+
+}  // namespace castor

@@ -1,0 +1,35 @@
+// Starting a thread where it may fail.
+//
+// std::thread's constructor throws when the system gives no thread, which ends
+// a program that expects no exceptions. Every thread of the product is started
+// here instead, so that a limit on threads (ulimit -u, a control group's
+// pids.max) or on memory is an error with a name.
+#ifndef CASTOR_BASE_THREAD_H_
+#define CASTOR_BASE_THREAD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace castor {
+
+// Runs `body` on a thread of its own, which the caller joins. `purpose` tells
+// the user what the thread is for: "the trace's writer". ResourceExhausted: the
+// system gives none; `body` was not run and is destroyed.
+absl::StatusOr<std::thread> StartThread(absl::string_view purpose,
+                                        std::function<void()> body);
+
+namespace internal {
+
+// For tests: after so many threads more, StartThread fails as if the system
+// gave none. Below 0, as at the start: the system decides.
+extern std::atomic<int64_t> threads_left_for_test;
+
+}  // namespace internal
+}  // namespace castor
+
+#endif  // CASTOR_BASE_THREAD_H_
