@@ -3,9 +3,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/spin_wait.h"
+#include "base/thread.h"
 
 namespace castor {
 
@@ -20,7 +22,13 @@ ThreadPool::ThreadPool(int threads) {
   CASTOR_CHECK(threads >= 1 && static_cast<uint64_t>(threads) <= kInside);
   workers_.reserve(threads - 1);
   for (int thread = 1; thread < threads; ++thread) {
-    workers_.emplace_back([this, thread] { WorkerLoop(thread); });
+    auto worker = StartThread("a pool's worker",
+                              [this, thread] { WorkerLoop(thread); });
+    if (!worker.ok()) {
+      status_ = worker.status();
+      return;
+    }
+    workers_.push_back(*std::move(worker));
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 
 namespace castor {
 
@@ -28,12 +29,16 @@ int AvailableProcessors();
 // loop that finds them asleep pays for waking them, but does not wait for them.
 class ThreadPool {
  public:
-  // `threads` >= 1 counts the caller: ThreadPool(1) starts no worker.
+  // `threads` >= 1 counts the caller: ThreadPool(1) starts no worker. Whoever
+  // asks for more looks at status() before the first loop.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  // ResourceExhausted: the system gave fewer threads than were asked for. Loops
+  // work all the same, on those that there are.
+  const absl::Status& status() const { return status_; }
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Runs fn(task, thread) for every task in [0, num_tasks), in any order, and
@@ -65,6 +70,7 @@ class ThreadPool {
 
   std::mutex loop_mutex_;  // one loop at a time
   std::vector<std::thread> workers_;
+  absl::Status status_;
 
   const absl::FunctionRef<void(int64_t, int)>* fn_ = nullptr;
   int64_t num_tasks_ = 0;

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/test_threads.h"
+
 namespace castor {
 namespace {
 
@@ -22,6 +24,22 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
       for (const auto& count : runs) EXPECT_EQ(count.load(), 1);
     }
   }
+}
+
+TEST(ThreadPool, WorksWithTheThreadsThatThereAreAndSaysSo) {
+  for (int more : {0, 2}) {
+    const FewThreads few(more);
+    ThreadPool pool(5);
+    EXPECT_TRUE(absl::IsResourceExhausted(pool.status())) << pool.status();
+    EXPECT_EQ(pool.num_threads(), 1 + more);
+    std::vector<std::atomic<int>> runs(100);
+    pool.ParallelFor(100, [&](int64_t task, int thread) {
+      EXPECT_LE(thread, more);
+      runs[task].fetch_add(1);
+    });
+    for (const auto& count : runs) EXPECT_EQ(count.load(), 1);
+  }
+  EXPECT_TRUE(ThreadPool(5).status().ok());
 }
 
 TEST(ThreadPool, NoTwoTasksShareAThreadNumberAtOnce) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace castor {
 
@@ -13,13 +14,15 @@ int64_t StreamedDevice::NowNs() const {
       .count();
 }
 
-void StreamedDevice::StartStreams() {
+absl::Status StreamedDevice::StartStreams() {
   for (int i = 0; i < kNumStreams; ++i) {
     const StreamId id = static_cast<StreamId>(i);
-    streams_[i].Start([this, id](StreamItem& item, int64_t count) {
-      Handle(id, item, count);
-    });
+    CASTOR_RETURN_IF_ERROR(streams_[i].Start(
+        StreamName(id), [this, id](StreamItem& item, int64_t count) {
+          Handle(id, item, count);
+        }));
   }
+  return absl::OkStatus();
 }
 
 void StreamedDevice::StopStreams() {

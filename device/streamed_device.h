@@ -44,7 +44,9 @@ class StreamedDevice : public Device {
   // Whether a copy's time of queueing matters.
   virtual bool WantsQueuedNs(StreamId) const { return false; }
 
-  void StartStreams();
+  // ResourceExhausted: there is no thread for one of them. The device may then
+  // only be destroyed.
+  absl::Status StartStreams();
   // Every destructor of a device calls it first. Returns when all that was
   // queued was handled.
   void StopStreams();

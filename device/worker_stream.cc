@@ -4,13 +4,20 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/spin_wait.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
 
 namespace castor {
 
-void WorkerStream::Start(Handler handler) {
+absl::Status WorkerStream::Start(absl::string_view name, Handler handler) {
   handler_ = std::move(handler);
-  thread_ = std::thread([this] { Loop(); });
+  CASTOR_ASSIGN_OR_RETURN(
+      thread_, StartThread(absl::StrCat("the stream ", name), [this] {
+        Loop();
+      }));
+  return absl::OkStatus();
 }
 
 int64_t WorkerStream::Push(StreamItem item) {

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "device/device.h"
 
 namespace castor {
@@ -39,8 +41,9 @@ class WorkerStream {
   WorkerStream(const WorkerStream&) = delete;
   WorkerStream& operator=(const WorkerStream&) = delete;
 
-  // Once. Items that were pushed before wait for it.
-  void Start(Handler handler);
+  // Once. Items that were pushed before wait for it. ResourceExhausted: there
+  // is no thread for it; nothing may be pushed. `name` says which stream it is.
+  absl::Status Start(absl::string_view name, Handler handler);
 
   // Returns the item's number.
   int64_t Push(StreamItem item);

@@ -112,6 +112,7 @@ std::vector<const Parameter*> ByName(const Parameters& parameters) {
 
 absl::Status InitialValues::Read(const Parameter& parameter, OptimizerPart part,
                                  int64_t begin, int64_t end, float* out) {
+  CASTOR_RETURN_IF_ERROR(pool_.status());
   const ExecContext context{&pool_};
   if (part != OptimizerPart::kMaster) {
     return kernels::FillConstant(context, end - begin, 0, out);

@@ -12,6 +12,7 @@
 #include "base/annotate.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
 #include "base/units.h"
 #include "device/cuda/locality.h"
 
@@ -98,9 +99,11 @@ absl::Status CudaDevice::Open() {
   }
   host_compute_pool_ =
       std::make_unique<ThreadPool>(options_.host_compute_threads);
-  finisher_ = std::thread([this] { FinisherLoop(); });
-  StartStreams();
-  return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(host_compute_pool_->status());
+  CASTOR_ASSIGN_OR_RETURN(
+      finisher_,
+      StartThread("the end of the GPU's work", [this] { FinisherLoop(); }));
+  return StartStreams();
 }
 
 CudaDevice::~CudaDevice() {

@@ -90,8 +90,8 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
  public:
   // `api` outlives the device. InvalidArgument: sizes and counts that cannot
   // be, an ordinal that is not there. FailedPrecondition: no GPU.
-  // ResourceExhausted: the GPU has no room for the arena; names wanted and
-  // free.
+  // ResourceExhausted: the GPU has no room for the arena, names wanted and
+  // free; or the system gives too few threads.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(
       cuda::Api* api, const CudaDeviceOptions& options);
 

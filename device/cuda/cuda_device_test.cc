@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/test_threads.h"
 #include "base/units.h"
 #include "device/cuda/fake_api.h"
 #include "device/device_contract.h"
@@ -125,6 +126,23 @@ TEST_F(CudaDeviceTest, SaysThatThereIsNoGpu) {
   FakeApi api({.devices = 0});
   const absl::Status status = CudaDevice::Create(&api, {}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+}
+
+TEST_F(CudaDeviceTest, TooFewThreadsAreAnErrorAndNothingStaysTaken) {
+  // One for each stream, one for the pool, the finisher.
+  constexpr int kThreads = kNumStreams + 2;
+  FakeApi api;
+  const CudaDeviceOptions options = {.memory_bytes = 4096,
+                                     .host_compute_threads = 2};
+  for (int more = 0; more < kThreads; ++more) {
+    const FewThreads few(more);
+    const absl::Status status = CudaDevice::Create(&api, options).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "thread")) << status;
+    EXPECT_EQ(api.live_objects(), 0) << more;
+  }
+  const FewThreads enough(kThreads);
+  EXPECT_TRUE(CudaDevice::Create(&api, options).ok());
 }
 
 TEST_F(CudaDeviceTest, GivesBackAllThatItTook) {

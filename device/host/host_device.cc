@@ -10,8 +10,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/check.h"
 #include "base/spin_wait.h"
+#include "base/status_macros.h"
 #include "base/units.h"
 
 namespace castor {
@@ -86,13 +88,12 @@ absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(
   CASTOR_CHECK(mprotect(memory + usable, page, PROT_NONE) == 0);
   // Fewer page faults and TLB misses; no matter if the kernel declines.
   madvise(memory, usable, MADV_HUGEPAGE);
-  return std::unique_ptr<HostDevice>(
-      new HostDevice(options, memory, mapped));
+  std::unique_ptr<HostDevice> device(new HostDevice(options, memory, mapped));
+  CASTOR_RETURN_IF_ERROR(Annotate("host device", device->StartWorkers()));
+  return device;
 }
 
-HostDevice::HostDevice(const HostDeviceOptions& options, std::byte* memory,
-                       int64_t mapped_bytes)
-    : options_(options), memory_(memory), mapped_bytes_(mapped_bytes) {
+absl::Status HostDevice::StartWorkers() {
   for (int i = 0; i < kNumStreams; ++i) {
     const StreamId id = static_cast<StreamId>(i);
     const int threads = id == StreamId::kCompute ? options_.compute_threads
@@ -100,8 +101,9 @@ HostDevice::HostDevice(const HostDeviceOptions& options, std::byte* memory,
                             ? options_.host_compute_threads
                             : 1;
     workers_[i] = std::make_unique<Worker>(threads);
+    CASTOR_RETURN_IF_ERROR(workers_[i]->pool.status());
   }
-  StartStreams();
+  return StartStreams();
 }
 
 HostDevice::~HostDevice() {

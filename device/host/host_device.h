@@ -44,7 +44,7 @@ class HostDevice final : public StreamedDevice {
   // InvalidArgument: a negative or unlimited size, a thread count below 1, a
   // bus speed that is negative or not finite. ResourceExhausted: the system has
   // no room for the block in the address space (pages are taken from it only as
-  // they are touched).
+  // they are touched), or gives too few threads.
   static absl::StatusOr<std::unique_ptr<HostDevice>> Create(
       const HostDeviceOptions& options);
 
@@ -66,7 +66,9 @@ class HostDevice final : public StreamedDevice {
   };
 
   HostDevice(const HostDeviceOptions& options, std::byte* memory,
-             int64_t mapped_bytes);
+             int64_t mapped_bytes)
+      : options_(options), memory_(memory), mapped_bytes_(mapped_bytes) {}
+  absl::Status StartWorkers();
 
   void Handle(StreamId stream, StreamItem& item, int64_t count) override;
   bool WantsQueuedNs(StreamId stream) const override;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "base/test_threads.h"
 #include "base/units.h"
 
 namespace castor {
@@ -40,6 +41,21 @@ TEST(HostDevice, SaysWhenTheSystemHasNoRoom) {
   const absl::Status status = CreateStatus({.memory_bytes = int64_t{1} << 59});
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "device_memory")) << status;
+}
+
+TEST(HostDevice, SaysWhenTheSystemGivesTooFewThreads) {
+  // One for each stream, two for the pools.
+  constexpr int kThreads = kNumStreams + 2;
+  const HostDeviceOptions options = {.compute_threads = 2,
+                                     .host_compute_threads = 2};
+  for (int more = 0; more < kThreads; ++more) {
+    const FewThreads few(more);
+    const absl::Status status = CreateStatus(options);
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "thread")) << status;
+  }
+  const FewThreads enough(kThreads);
+  EXPECT_TRUE(CreateStatus(options).ok());
 }
 
 TEST(HostDevice, TakesPagesOnlyAsTheyAreTouched) {
