@@ -10,7 +10,7 @@
 #include "base/thread_pool.h"
 #include "runtime/config/config_names.h"
 #include "runtime/config/overrides.h"
-#include "runtime/io/strict_json.h"
+#include "base/strict_json.h"
 #include "runtime/loss_scaler.h"
 
 namespace castor {

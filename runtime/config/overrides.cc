@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "runtime/config/json_reader.h"
-#include "runtime/io/strict_json.h"
+#include "base/strict_json.h"
 
 namespace castor {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "runtime/io/checkpoint_writer.h"
-#include "runtime/io/strict_json.h"
+#include "base/strict_json.h"
 
 namespace castor {
 namespace {

@@ -1,7 +1,7 @@
 #include "runtime/io/checkpoint_piece.h"
 
 #include "absl/strings/str_cat.h"
-#include "runtime/io/strict_json.h"
+#include "base/strict_json.h"
 
 namespace castor {
 

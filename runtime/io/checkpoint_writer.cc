@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "runtime/io/checkpoint_format.h"
-#include "runtime/io/strict_json.h"
+#include "base/strict_json.h"
 
 namespace castor {
 

@@ -9,7 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/config/json_reader.h"
 #include "runtime/io/small_file.h"
-#include "runtime/io/strict_json.h"
+#include "base/strict_json.h"
 
 namespace castor {
 namespace {

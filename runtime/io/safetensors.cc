@@ -22,7 +22,7 @@
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "runtime/io/small_file.h"
-#include "runtime/io/strict_json.h"
+#include "base/strict_json.h"
 
 namespace castor {
 namespace {

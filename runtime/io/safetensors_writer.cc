@@ -13,7 +13,7 @@
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"
-#include "runtime/io/strict_json.h"
+#include "base/strict_json.h"
 
 namespace castor {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/io/strict_json.h"
+#include "base/strict_json.h"
 
 #include <string>
 

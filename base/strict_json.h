@@ -3,8 +3,8 @@
 // Refused beyond what JSON itself forbids: nesting deeper than a limit, more
 // values than a limit, and an object that names one key twice (where most
 // parsers silently keep the last).
-#ifndef CASTOR_RUNTIME_IO_STRICT_JSON_H_
-#define CASTOR_RUNTIME_IO_STRICT_JSON_H_
+#ifndef CASTOR_BASE_STRICT_JSON_H_
+#define CASTOR_BASE_STRICT_JSON_H_
 
 #include <cstdint>
 #include <string>
@@ -35,4 +35,4 @@ std::string QuotedForMessage(absl::string_view name);
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_IO_STRICT_JSON_H_
+#endif  // CASTOR_BASE_STRICT_JSON_H_
