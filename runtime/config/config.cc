@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "base/thread_pool.h"
 #include "runtime/config/config_names.h"
 #include "runtime/config/overrides.h"
-#include "base/strict_json.h"
 #include "runtime/loss_scaler.h"
 
 namespace castor {

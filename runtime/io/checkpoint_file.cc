@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "runtime/io/checkpoint_format.h"
 #include "base/strict_json.h"
+#include "runtime/io/checkpoint_format.h"
 
 namespace castor {
 

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "runtime/io/checkpoint_writer.h"
 #include "base/strict_json.h"
+#include "runtime/io/checkpoint_writer.h"
 
 namespace castor {
 namespace {

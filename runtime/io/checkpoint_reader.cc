@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "runtime/io/checkpoint_format.h"
 #include "runtime/io/checkpoint_parts.h"
-#include "base/strict_json.h"
 
 namespace castor {
 

@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "nlohmann/json.hpp"
 #include "runtime/config/json_reader.h"
 #include "runtime/io/small_file.h"
-#include "base/strict_json.h"
 
 namespace castor {
 namespace {

@@ -21,8 +21,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
-#include "runtime/io/small_file.h"
 #include "base/strict_json.h"
+#include "runtime/io/small_file.h"
 
 namespace castor {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
-#include "nlohmann/json.hpp"
 #include "base/strict_json.h"
+#include "nlohmann/json.hpp"
 
 namespace castor {
 namespace {

@@ -4,8 +4,13 @@ def fuzz_test(name, srcs, deps, corpus, corpus_args, runs = 20000, **kwargs):
     """A cc_test around LLVMFuzzerTestOneInput.
 
     By default it is linked with standalone_driver.cc and runs the corpus and
-    `runs` mutations of it. For libFuzzer, with feedback from coverage and no
-    bound (add -max_total_time=60 or the like as --test_arg or by hand):
+    mutations of it, two seconds long, from a seed that is another one each
+    time and is printed; CASTOR_FUZZ_SEED=N gives all `runs` of that one:
+
+      CASTOR_FUZZ_SEED=7 bazel test //tests/fuzz:TARGET
+
+    For libFuzzer, with feedback from coverage and no bound (add
+    -max_total_time=60 or the like as --test_arg or by hand):
 
       CC=clang-14 bazel build --define=fuzzer=libfuzzer \\
         --copt=-fsanitize=fuzzer-no-link,address \\
@@ -18,14 +23,14 @@ def fuzz_test(name, srcs, deps, corpus, corpus_args, runs = 20000, **kwargs):
       deps: what is fuzzed.
       corpus: labels of the seeds.
       corpus_args: their paths, files or directories, from the root.
-      runs: mutations in the test.
+      runs: the most mutations in the test.
       **kwargs: for cc_test.
     """
     native.cc_test(
         name = name,
         srcs = srcs,
         data = corpus,
-        args = ["-runs=%d" % runs, "-seed=1"] + corpus_args,
+        args = ["-runs=%d" % runs, "-max_total_time=2"] + corpus_args,
         linkopts = select({
             "//tests/fuzz:libfuzzer": ["-fsanitize=fuzzer"],
             "//conditions:default": [],

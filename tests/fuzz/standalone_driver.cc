@@ -1,18 +1,26 @@
 // Runs a libFuzzer target without libFuzzer, so that any compiler can build it
 // and an ordinary test can run a bounded number of inputs.
 //
-//   TARGET [-runs=N] [-seed=S] [-max_len=BYTES] [FILE_OR_DIRECTORY]...
+//   TARGET [-runs=N] [-seed=S] [-max_total_time=SECONDS] [-max_len=BYTES]
+//          [FILE_OR_DIRECTORY]...
 //
-// First each file as it is, then N mutations of them. The same seed and files
-// give the same inputs. When the target dies, the input that killed it is
-// written to crash-input in $TEST_UNDECLARED_OUTPUTS_DIR or here: give it as
-// FILE to see it die again. There is no feedback from coverage: for that, build
-// the same target with clang's libFuzzer (see fuzz.bzl).
+// First each file as it is, then N mutations of them, or as many as the time is
+// enough for. The same seed and files give the same inputs, in the same order.
+// Without -seed it is another one each time, so that many short runs see what
+// one long run sees. It is printed; to have all of a run again, however long
+// that takes, give it as -seed or as $CASTOR_FUZZ_SEED (0: another each time):
+// then there is no limit of time.
+//
+// When the target dies, or is ended because it takes too long, the input that
+// it was at is written to crash-input in $TEST_UNDECLARED_OUTPUTS_DIR or here:
+// give it as FILE to see it die again. There is no feedback from coverage: for
+// that, build the same target with clang's libFuzzer (see fuzz.bzl).
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +43,9 @@ using Input = std::vector<uint8_t>;
 const Input* current = nullptr;
 std::string crash_path;
 
+// What a run needs to be had again. Written before there are inputs.
+std::string seed_note;
+
 // Only what a signal handler may call.
 void SaveCurrent() {
   if (current == nullptr) return;
@@ -42,7 +53,8 @@ void SaveCurrent() {
   if (fd < 0) return;
   const char note[] = "the input is in crash-input\n";
   if (write(fd, current->data(), current->size()) < 0 ||
-      write(STDERR_FILENO, note, sizeof(note) - 1) < 0) {
+      write(STDERR_FILENO, note, sizeof(note) - 1) < 0 ||
+      write(STDERR_FILENO, seed_note.data(), seed_note.size()) < 0) {
     _exit(1);
   }
   close(fd);
@@ -98,14 +110,25 @@ class Mutator {
 
   void MutateOnce(Input& input, const Input& other) {
     static constexpr uint64_t kNumbers[] = {
-        0,          1,          2,          0x7f,
-        0xff,       0x7fff,     0xffff,     0x7fffffff,
-        0x80000000, 0xffffffff, 1ull << 32, 1ull << 62,
+        0,          1,          2,          0x7f,       0xff,       0x7fff,
+        0xffff,     0x7fffffff, 0x80000000, 0xffffffff, 1ull << 32, 1ull << 62,
         1ull << 63, ~0ull,      ~0ull - 7,  100'000'001};
-    static constexpr const char* kTexts[] = {
-        "{",   "}",   "[",    "]",     "\"",    ":",
-        ",",   "0",   "-1",   "1e999", "null",  "true",
-        "2.5", "\\u0000", "18446744073709551615", "9223372036854775808"};
+    static constexpr const char* kTexts[] = {"{",
+                                             "}",
+                                             "[",
+                                             "]",
+                                             "\"",
+                                             ":",
+                                             ",",
+                                             "0",
+                                             "-1",
+                                             "1e999",
+                                             "null",
+                                             "true",
+                                             "2.5",
+                                             "\\u0000",
+                                             "18446744073709551615",
+                                             "9223372036854775808"};
     const size_t at = Below(input.size());
     switch (Below(9)) {
       case 0:
@@ -181,9 +204,15 @@ void Load(const std::string& path, std::vector<Input>& corpus) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
   uint64_t runs = 0;
-  uint64_t seed = 1;
+  uint64_t seed = 0;     // none given
+  uint64_t seconds = 0;  // no limit
   size_t max_len = 1 << 16;
+  if (const char* given = std::getenv("CASTOR_FUZZ_SEED")) {
+    seed = std::strtoull(given, nullptr, 10);
+  }
   std::vector<Input> corpus;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -193,21 +222,30 @@ int main(int argc, char** argv) {
       return true;
     };
     if (number("-runs=", &runs) || number("-seed=", &seed) ||
-        number("-max_len=", &max_len)) {
+        number("-max_total_time=", &seconds) || number("-max_len=", &max_len)) {
       continue;
     }
     Load(argument, corpus);
   }
   const char* outputs = std::getenv("TEST_UNDECLARED_OUTPUTS_DIR");
-  crash_path = (outputs != nullptr ? std::string(outputs) + "/" : "") +
-               "crash-input";
-  for (int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) {
+  crash_path =
+      (outputs != nullptr ? std::string(outputs) + "/" : "") + "crash-input";
+  // SIGTERM: Bazel's, when a test takes too long.
+  for (int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTERM}) {
     signal(number, OnSignal);
   }
   if (__sanitizer_set_death_callback != nullptr) {
     __sanitizer_set_death_callback(SaveCurrent);
   }
-  std::printf("%zu files, %llu mutations, seed %llu\n", corpus.size(),
+  auto until = Clock::time_point::max();
+  if (seed == 0) {
+    // Short, to be typed.
+    while (seed == 0) seed = std::random_device()();
+    if (seconds > 0) until = start + std::chrono::seconds(seconds);
+  }
+  seed_note =
+      "to have this run again: CASTOR_FUZZ_SEED=" + std::to_string(seed) + "\n";
+  std::printf("%zu files, at most %llu mutations, seed %llu\n", corpus.size(),
               static_cast<unsigned long long>(runs),
               static_cast<unsigned long long>(seed));
   std::fflush(stdout);
@@ -219,7 +257,8 @@ int main(int argc, char** argv) {
   Mutator mutator(seed, max_len);
   const size_t num_files = corpus.size();
   constexpr size_t kPool = 256;
-  for (uint64_t run = 0; run < runs; ++run) {
+  uint64_t run = 0;
+  for (; run < runs && Clock::now() < until; ++run) {
     // One after the other: the order of arguments is the compiler's choice.
     const size_t base =
         mutator.Below(mutator.Below(4) != 0 ? num_files : corpus.size());
@@ -233,6 +272,8 @@ int main(int argc, char** argv) {
       corpus[num_files + mutator.Below(kPool)] = input;
     }
   }
-  std::printf("done\n");
+  std::printf("done: %llu mutations in %.1f s\n",
+              static_cast<unsigned long long>(run),
+              std::chrono::duration<double>(Clock::now() - start).count());
   return 0;
 }
