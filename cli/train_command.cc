@@ -1,12 +1,9 @@
-#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -23,10 +20,10 @@
 #include "cli/rank_report.h"
 #include "cli/ranks.h"
 #include "cli/report.h"
+#include "cli/run_checkpoints.h"
 #include "cli/run_trace.h"
 #include "cli/session.h"
 #include "cli/trace_request.h"
-#include "runtime/io/checkpoint_dir.h"
 
 namespace castor::cli {
 namespace {
@@ -43,55 +40,6 @@ absl::Status WriteSummary(const std::string& path, const std::string& text) {
   return path.empty() ? absl::OkStatus() : WriteWhole(path, text);
 }
 
-// DIR.1, DIR.2, ...: the first that is not there.
-std::string FreeNameBeside(const CheckpointDir& dir) {
-  const std::filesystem::path path =
-      std::filesystem::path(dir.directory()).lexically_normal();
-  const std::string base =
-      (path.has_filename() ? path : path.parent_path()).string();
-  for (int64_t i = 1;; ++i) {
-    std::string name = absl::StrCat(base, ".", i);
-    std::error_code error;
-    if (!std::filesystem::exists(
-            std::filesystem::symlink_status(name, error))) {
-      return name;
-    }
-  }
-}
-
-// A run does not mix its checkpoints with another's: those of later steps than
-// `step`, which this run has not made, move aside. Else they would pass for the
-// newest, and this run's own would be removed as the oldest.
-absl::Status MoveLaterCheckpointsAside(const CheckpointDir& dir, int64_t step) {
-  const auto old = dir.List();
-  if (!old.ok()) return absl::OkStatus();  // no directory yet
-  std::string aside;
-  for (const CheckpointEntry& entry : *old) {
-    if (entry.step <= step) continue;
-    std::error_code error;
-    if (aside.empty()) {
-      aside = FreeNameBeside(dir);
-      std::filesystem::create_directory(aside, error);
-    }
-    if (!error) {
-      std::filesystem::rename(
-          entry.path, absl::StrCat(aside, "/", CheckpointName(entry.step)),
-          error);
-    }
-    if (error) {
-      return absl::PermissionDeniedError(
-          absl::StrCat("checkpoint.dir: ", entry.path,
-                       " is of another run and cannot be "
-                       "moved to ",
-                       aside, ": ", error.message()));
-    }
-  }
-  if (!aside.empty()) {
-    std::printf("checkpoints of an earlier run moved to %s\n", aside.c_str());
-  }
-  return absl::OkStatus();
-}
-
 absl::Status AsUsersError(absl::string_view option,
                           const absl::Status& status) {
   if (status.ok()) return status;
@@ -105,7 +53,7 @@ class TrainRun {
       : arguments_(arguments),
         session_(session),
         config_(session.config()),
-        checkpoints_(config_.checkpoint.dir),
+        checkpoints_(arguments.resume, &session),
         ranks_(session.trainer().communicator()),
         first_(ranks_ == nullptr || ranks_->rank() == 0) {}
 
@@ -113,13 +61,9 @@ class TrainRun {
 
  private:
   absl::Status Begin();
-  absl::StatusOr<std::string> FindLatest();
-  absl::Status Resume();
-  absl::Status PrepareDirectory();
   absl::Status Loop();
   absl::Status End();
   absl::Status Evaluate();
-  absl::Status SaveCheckpoint();
   absl::Status EndOutOfScale();
   void TakeReports();
   void PrintProgress(bool all);
@@ -127,7 +71,7 @@ class TrainRun {
   const TrainArguments& arguments_;
   Session& session_;
   const Config& config_;
-  const CheckpointDir checkpoints_;
+  RunCheckpoints checkpoints_;
   Communicator* const ranks_;  // null: one rank
   const bool first_;           // rank 0, who speaks for all
   std::unique_ptr<RunTrace> trace_;
@@ -135,7 +79,6 @@ class TrainRun {
   RunReport report_;
   std::vector<StepReport> unprinted_;
   int64_t overflow_told_ = 0;  // of the steps up to this one
-  int64_t saved_step_ = -1;
 };
 
 absl::Status TrainRun::Run() {
@@ -174,11 +117,7 @@ absl::Status TrainRun::Begin() {
   report_.device_budget_bytes = admission.device_arena_bytes;
   if (ranks_ != nullptr) report_.world_size = ranks_->world_size();
 
-  if (arguments_.resume.empty()) {
-    CASTOR_RETURN_IF_ERROR(session_.Initialize());
-  } else {
-    CASTOR_RETURN_IF_ERROR(Resume());
-  }
+  CASTOR_RETURN_IF_ERROR(checkpoints_.Restore());
   CASTOR_RETURN_IF_ERROR(CheckSameInputs(ranks_, session_.inputs()));
   if (arguments_.live.any() && first_) {
     CASTOR_ASSIGN_OR_RETURN(
@@ -195,63 +134,9 @@ absl::Status TrainRun::Begin() {
     CASTOR_RETURN_IF_ERROR(AsUsersError("--trace", trace.status()));
     trace_ = *std::move(trace);
   }
-  if (!config_.checkpoint.dir.empty() && first_) {
-    CASTOR_RETURN_IF_ERROR(Annotate("checkpoint.dir", PrepareDirectory()));
-  }
+  CASTOR_RETURN_IF_ERROR(checkpoints_.Prepare());
   std::fflush(stdout);
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> TrainRun::FindLatest() {
-  if (config_.checkpoint.dir.empty()) {
-    return absl::InvalidArgumentError(
-        "--resume latest: the config has no checkpoint.dir");
-  }
-  std::vector<std::string> skipped;
-  const absl::StatusOr<CheckpointEntry> entry =
-      checkpoints_.FindLatest(&skipped);
-  CASTOR_RETURN_IF_ERROR(Annotate("--resume latest", entry.status()));
-  for (const std::string& message : skipped) {
-    std::fprintf(stderr, "castor: %s\n", message.c_str());
-  }
-  return entry->path;
-}
-
-absl::Status TrainRun::Resume() {
-  std::string path = arguments_.resume;
-  if (path == "latest") {
-    // Every byte is read to find it: one rank will do.
-    const double round_s = std::min(10.0, config_.network.timeout_seconds / 4);
-    CASTOR_ASSIGN_OR_RETURN(
-        path, FromFirstRankInItsTime(ranks_, "the latest checkpoint",
-                                     static_cast<int64_t>(round_s * 1e9),
-                                     [this] { return FindLatest(); }));
-  }
-  CASTOR_RETURN_IF_ERROR(Annotate("--resume", session_.Restore(path)));
-  const int64_t step = session_.trainer().step();
-  std::error_code error;
-  const bool saved =
-      !config_.checkpoint.dir.empty() &&
-      std::filesystem::equivalent(path, checkpoints_.PathOf(step), error);
-  CASTOR_ASSIGN_OR_RETURN(const std::string first_saved,
-                          FromFirstRank(ranks_, "whether the step is saved",
-                                        std::string(saved ? "yes" : "no")));
-  if (first_saved == "yes") saved_step_ = step;
-  std::printf("resumed from %s at step %ld%s\n", path.c_str(),
-              static_cast<long>(step),
-              step >= config_.steps ? "; that is all of them (see steps)" : "");
-  return absl::OkStatus();
-}
-
-absl::Status TrainRun::PrepareDirectory() {
-  CASTOR_RETURN_IF_ERROR(checkpoints_.Make());
-  const int64_t step = session_.trainer().step();
-  // The newest valid one is there to go on from; what is above it is damaged.
-  if (arguments_.resume != "latest") {
-    CASTOR_RETURN_IF_ERROR(MoveLaterCheckpointsAside(
-        checkpoints_, arguments_.resume.empty() ? -1 : step));
-  }
-  return checkpoints_.RemoveStaleTemporaries().status();
 }
 
 absl::Status TrainRun::Loop() {
@@ -268,7 +153,7 @@ absl::Status TrainRun::Loop() {
     }
     if (config_.checkpoint.save_interval > 0 &&
         step % config_.checkpoint.save_interval == 0) {
-      CASTOR_RETURN_IF_ERROR(SaveCheckpoint());
+      CASTOR_RETURN_IF_ERROR(checkpoints_.Save());
     }
   }
   CASTOR_RETURN_IF_ERROR(trainer.Drain());
@@ -282,7 +167,7 @@ absl::Status TrainRun::Loop() {
 absl::Status TrainRun::EndOutOfScale() {
   const absl::Status& why = session_.trainer().out_of_scale();
   CASTOR_RETURN_IF_ERROR(session_.trainer().Drain());
-  const absl::Status saved = SaveCheckpoint();
+  const absl::Status saved = checkpoints_.Save();
   if (!saved.ok()) {
     return absl::Status(
         why.code(), absl::StrCat(why.message(), "; nor could that be saved: ",
@@ -290,8 +175,8 @@ absl::Status TrainRun::EndOutOfScale() {
   }
   TakeReports();
   PrintProgress(/*all=*/true);
-  if (saved_step_ >= 0 && !config_.checkpoint.dir.empty()) {
-    std::printf("saved %s\n", checkpoints_.PathOf(saved_step_).c_str());
+  if (const std::string saved_as = checkpoints_.newest(); !saved_as.empty()) {
+    std::printf("saved %s\n", saved_as.c_str());
   }
   std::fflush(stdout);
   CASTOR_RETURN_IF_ERROR(MeetAllRanks(ranks_, "the last checkpoint"));
@@ -340,20 +225,8 @@ absl::Status TrainRun::Evaluate() {
   return absl::OkStatus();
 }
 
-absl::Status TrainRun::SaveCheckpoint() {
-  const int64_t step = session_.trainer().step();
-  if (config_.checkpoint.dir.empty() || step == saved_step_) {
-    return absl::OkStatus();
-  }
-  CASTOR_RETURN_IF_ERROR(session_.Save(checkpoints_.PathOf(step)));
-  saved_step_ = step;
-  if (!first_) return absl::OkStatus();
-  return checkpoints_.Prune(std::max<int64_t>(1, config_.checkpoint.keep),
-                            step);
-}
-
 absl::Status TrainRun::End() {
-  CASTOR_RETURN_IF_ERROR(SaveCheckpoint());
+  CASTOR_RETURN_IF_ERROR(checkpoints_.Save());
   Trainer& trainer = session_.trainer();
   TakeReports();
   CASTOR_ASSIGN_OR_RETURN(
@@ -373,9 +246,8 @@ absl::Status TrainRun::End() {
     CASTOR_RETURN_IF_ERROR(MergeReports(*ranks_, &report_));
   }
   std::fputs(FinalTable(config_, trainer.admission(), report_).c_str(), stdout);
-  if (saved_step_ >= 0 && !config_.checkpoint.dir.empty()) {
-    std::printf("  %-26s %s\n", "checkpoint",
-                checkpoints_.PathOf(saved_step_).c_str());
+  if (const std::string saved = checkpoints_.newest(); !saved.empty()) {
+    std::printf("  %-26s %s\n", "checkpoint", saved.c_str());
   }
   if (trace_ != nullptr) {
     trace_->Finish(trainer.stopping() ? "interrupted" : "finished", "");
