@@ -1,7 +1,6 @@
 #include "base/atomic_directory.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/directory_entry.h"
+#include "base/lock_file.h"
 #include "base/status_macros.h"
 
 namespace castor {
@@ -42,14 +42,18 @@ absl::StatusOr<std::unique_ptr<AtomicDirectory>> AtomicDirectory::Create(
       rmdir(temporary.c_str());
       return status;
     }
-    // Where there are no locks: see AtomicFile::Create.
-    flock(fd, LOCK_EX | LOCK_NB);
+    // As in AtomicFile::Create.
+    const LockResult locked = TryLock(fd);
+    if (locked == LockResult::kHeld || !IsNamed(fd, lock)) {
+      close(fd);
+      continue;
+    }
     return std::unique_ptr<AtomicDirectory>(
         new AtomicDirectory(std::move(path), std::move(temporary), fd));
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "cannot create a temporary directory for ", path,
-      ": 1000 names are taken; remove ", path, ".tmp-*"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot create a temporary directory for ", path,
+                   ": 1000 names are taken; remove ", path, ".tmp-*"));
 }
 
 AtomicDirectory::~AtomicDirectory() {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/atomic_file.h"
@@ -70,8 +71,7 @@ TEST_F(AtomicDirectoryTest, RemovesItsTemporaryWhenNotCommitted) {
 TEST_F(AtomicDirectoryTest, NamesAMissingDirectory) {
   const auto directory = AtomicDirectory::Create(dir_.path() + "/none/d");
   EXPECT_EQ(directory.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(directory.status().message()),
-              HasSubstr("/none/d"));
+  EXPECT_THAT(std::string(directory.status().message()), HasSubstr("/none/d"));
 }
 
 // The maker of one temporary is killed; of a second one the maker is killed
@@ -107,8 +107,8 @@ TEST_F(AtomicDirectoryTest, OnlyTemporariesThatNobodyWritesAreStale) {
   ASSERT_TRUE(live.ok());
   ASSERT_EQ(Names().size(), 3u);
 
-  EXPECT_THAT(RemoveStale(), ElementsAre(names[0].substr(
-                                 dir_.path().size() + 1)));
+  EXPECT_THAT(RemoveStale(),
+              ElementsAre(names[0].substr(dir_.path().size() + 1)));
   EXPECT_EQ(Names().size(), 2u);
   EXPECT_TRUE(std::filesystem::exists(names[1] + "/a"));
   writer->reset();
@@ -125,6 +125,19 @@ TEST_F(AtomicDirectoryTest, StaleOnesOfOtherNamesStay) {
   std::filesystem::create_directory(dir_.path() + "/d.old-1-0");
   EXPECT_THAT(RemoveStale(), ElementsAre("d.old-1-0"));
   EXPECT_THAT(Names(), UnorderedElementsAre("d", "d.tmp-x-0", "e.tmp-1-0"));
+}
+
+TEST_F(AtomicDirectoryTest, IsNotTakenForStaleBeforeItIsLocked) {
+  const std::jthread cleaner([&](const std::stop_token& ends) {
+    while (!ends.stop_requested()) RemoveStale();
+  });
+  for (int i = 0; i < 1'000; ++i) {
+    const auto directory = AtomicDirectory::Create(path_);
+    ASSERT_TRUE(directory.ok()) << directory.status();
+    ASSERT_TRUE(std::filesystem::exists((*directory)->temporary_path() + "/" +
+                                        AtomicDirectory::kLockName))
+        << i;
+  }
 }
 
 }  // namespace

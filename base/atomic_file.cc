@@ -1,10 +1,9 @@
 #include "base/atomic_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -13,43 +12,73 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/disk_room.h"
+#include "base/lock_file.h"
 #include "base/status_macros.h"
 
 namespace castor {
 namespace {
 
-// Whether a live process holds the lock of a file; true also where that cannot
-// be known. `error` is that of opening the file.
-bool IsHeld(const std::string& path, int* error) {
-  *error = 0;
-  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) {
-    *error = errno;
-    return true;
+// The locks that show that nobody writes a temporary, held while it is removed:
+// a maker that had not yet locked it finds that out, and takes another name.
+class StaleLocks {
+ public:
+  StaleLocks() = default;
+  ~StaleLocks() {
+    for (const int fd : fds_) close(fd);
   }
-  const bool held = flock(fd, LOCK_EX | LOCK_NB) != 0;
-  close(fd);
-  return held;
-}
+  StaleLocks(const StaleLocks&) = delete;
+  StaleLocks& operator=(const StaleLocks&) = delete;
 
-// Whether nobody writes the temporary at `path`, a file or a directory.
-absl::StatusOr<bool> IsStale(const std::string& path) {
-  int error = 0;
-  bool held = IsHeld(path, &error);
-  if (error == EISDIR) {
+  // Whether nobody has the lock of the file at `path`, which is now ours. False
+  // also where that cannot be known, and where another file has taken the name
+  // meanwhile.
+  absl::StatusOr<bool> Take(const std::string& path) {
+    struct stat info;
+    if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return true;
+    // As network file systems want it for a lock. Whatever has taken the name
+    // since must not make it wait.
+    const int fd =
+        open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    // Somebody is at it.
+    if (fd < 0 && errno == ENOENT) return false;
+    if (fd < 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+    }
+    fds_.push_back(fd);
+    return TryLock(fd) == LockResult::kLocked && IsNamed(fd, path);
+  }
+
+ private:
+  std::vector<int> fds_;
+};
+
+// Removes the temporary at `path`, a file or a directory, if nobody writes it.
+absl::StatusOr<bool> RemoveIfStale(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return false;  // finished meanwhile
+  StaleLocks locks;
+  if (S_ISDIR(info.st_mode)) {
+    // One whose maker has not come to locking it is empty.
+    if (rmdir(path.c_str()) == 0) return true;
     const absl::StatusOr<std::vector<std::string>> names = ListDirectory(path);
     if (absl::IsNotFound(names.status())) return false;
     CASTOR_RETURN_IF_ERROR(names.status());
-    held = std::any_of(names->begin(), names->end(), [&](const auto& name) {
-      return IsHeld(absl::StrCat(path, "/", name), &error) &&
-             error != EISDIR && error != ENOENT;
-    });
-  } else if (error == ENOENT) {
-    return false;  // its writer finished meanwhile
-  } else if (error != 0) {
-    return absl::ErrnoToStatus(error, absl::StrCat("cannot open ", path));
+    if (names->empty()) return false;  // of which the same is true
+    for (const std::string& name : *names) {
+      CASTOR_ASSIGN_OR_RETURN(const bool unheld,
+                              locks.Take(absl::StrCat(path, "/", name)));
+      if (!unheld) return false;
+    }
+  } else if (S_ISREG(info.st_mode)) {
+    CASTOR_ASSIGN_OR_RETURN(const bool unheld, locks.Take(path));
+    if (!unheld) return false;
+  } else {
+    return false;
   }
-  return !held;
+  CASTOR_RETURN_IF_ERROR(RemoveEntry(path));
+  return true;
 }
 
 }  // namespace
@@ -63,23 +92,28 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(
     std::string path) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     std::string temporary = TemporaryName(path, attempt);
-    const int fd = open(temporary.c_str(),
-                        O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int fd =
+        open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) {
       // Left by a process of the same number, or a second writer in this one.
       if (errno == EEXIST) continue;
       return absl::ErrnoToStatus(
           errno, absl::StrCat("cannot create a temporary file beside ", path));
     }
-    // Without the lock (some network file systems) the file is written all the
-    // same: only the clean-up after another process is less careful.
-    flock(fd, LOCK_EX | LOCK_NB);
+    // Without locks (some network file systems) the file is written all the
+    // same: only the clean-up after another process is less careful. Else it
+    // may have been taken for stale before it was locked.
+    const LockResult locked = TryLock(fd);
+    if (locked == LockResult::kHeld || !IsNamed(fd, temporary)) {
+      close(fd);
+      continue;
+    }
     return std::unique_ptr<AtomicFile>(
         new AtomicFile(std::move(path), std::move(temporary), fd));
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "cannot create a temporary for ", path,
-      ": 1000 names are taken; remove ", path, ".tmp-*"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot create a temporary for ", path,
+                   ": 1000 names are taken; remove ", path, ".tmp-*"));
 }
 
 AtomicFile::~AtomicFile() {
@@ -88,7 +122,7 @@ AtomicFile::~AtomicFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::Status AtomicFile::Fail(const char* what, int error) {
+absl::Status AtomicFile::Fail(absl::string_view what, int error) {
   status_ = absl::ErrnoToStatus(
       error, absl::StrCat("cannot ", what, " ", temporary_path_, " (for ",
                           path_, ", ", size_bytes_, " bytes written so far)"));
@@ -115,11 +149,36 @@ absl::Status AtomicFile::Append(const void* data, int64_t size_bytes) {
   return absl::OkStatus();
 }
 
+absl::Status AtomicFile::Reserve(int64_t size_bytes) {
+  if (!status_.ok()) return status_;
+  CASTOR_CHECK(fd_ >= 0 && size_bytes_ == 0);
+  while (size_bytes > 0 &&
+         fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, size_bytes) != 0) {
+    const int error = errno;
+    if (error == EINTR) continue;
+    if (error != EOPNOTSUPP && error != ENOSYS && error != EINVAL) {
+      return Fail(absl::StrCat("set aside ", size_bytes, " bytes for"), error);
+    }
+    const auto free_bytes = FreeDiskBytes(temporary_path_);
+    if (free_bytes.ok() && *free_bytes < size_bytes) {
+      return Fail(absl::StrCat("find room for ", size_bytes, " bytes of"),
+                  ENOSPC);
+    }
+    return absl::OkStatus();
+  }
+  reserved_bytes_ = size_bytes;
+  return absl::OkStatus();
+}
+
 absl::Status AtomicFile::Commit() {
   if (!status_.ok()) return status_;
   if (fd_ < 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, " is committed already"));
+  }
+  // What was set aside in vain is given back.
+  if (reserved_bytes_ > size_bytes_ && ftruncate(fd_, size_bytes_) != 0) {
+    return Fail("end", errno);
   }
   if (fsync(fd_) != 0) return Fail("force to disk", errno);
   status_ = TakeName(temporary_path_, path_);
@@ -133,24 +192,26 @@ absl::Status AtomicFile::Commit() {
 
 absl::StatusOr<std::vector<std::string>> RemoveStaleTemporaries(
     const std::string& directory,
-    absl::FunctionRef<bool(absl::string_view target)> wanted) {
+    absl::FunctionRef<bool(absl::string_view target)> wanted,
+    absl::Status* problem) {
   CASTOR_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                           ListDirectory(directory));
   std::vector<std::string> removed;
   for (const std::string& name : names) {
-    const std::string path = absl::StrCat(directory, "/", name);
+    absl::StatusOr<bool> gone = false;
     if (const absl::string_view target = AsideTarget(name);
         !target.empty() && wanted(target)) {
-      CASTOR_RETURN_IF_ERROR(RestoreAside(directory, name));
-      removed.push_back(name);
-      continue;
+      gone = true;
+      if (absl::Status restored = RestoreAside(directory, name);
+          !restored.ok()) {
+        gone = std::move(restored);
+      }
+    } else if (const absl::string_view target = TemporaryTarget(name);
+               !target.empty() && wanted(target)) {
+      gone = RemoveIfStale(absl::StrCat(directory, "/", name));
     }
-    const absl::string_view target = TemporaryTarget(name);
-    if (target.empty() || !wanted(target)) continue;
-    CASTOR_ASSIGN_OR_RETURN(const bool stale, IsStale(path));
-    if (!stale) continue;
-    CASTOR_RETURN_IF_ERROR(RemoveEntry(path));
-    removed.push_back(name);
+    if (gone.ok() && *gone) removed.push_back(name);
+    if (!gone.ok() && problem != nullptr) problem->Update(gone.status());
   }
   return removed;
 }

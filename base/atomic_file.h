@@ -38,32 +38,47 @@ class AtomicFile {
   // ResourceExhausted) is kept and given again by every later call.
   absl::Status Append(const void* data, int64_t size_bytes);
 
+  // Room on the disk for `size_bytes` in all, to be called before the first
+  // Append: what does not fit is refused before it is written. Where the file
+  // system cannot set room aside, it is only asked what it has.
+  // ResourceExhausted: too little.
+  absl::Status Reserve(int64_t size_bytes);
+
   // fsync, rename, fsync of the directory. Returns when all of it is durable.
+  // After a failure nothing is known of what is on the disk (a second fsync
+  // would succeed all the same): begin again with a new AtomicFile.
   absl::Status Commit();
 
   int64_t size_bytes() const { return size_bytes_; }
+  // The failure that is kept, or OK.
+  const absl::Status& status() const { return status_; }
   const std::string& path() const { return path_; }
   const std::string& temporary_path() const { return temporary_path_; }
 
  private:
   AtomicFile(std::string path, std::string temporary_path, int fd);
-  absl::Status Fail(const char* what, int error);
+  absl::Status Fail(absl::string_view what, int error);
 
   const std::string path_;
   const std::string temporary_path_;
   int fd_;  // -1 once closed
   bool renamed_ = false;
   int64_t size_bytes_ = 0;
+  int64_t reserved_bytes_ = 0;
   absl::Status status_;
 };
 
 // Removes the temporaries in `directory`, files and directories
 // (atomic_directory.h), that no live process writes and whose final name
 // `wanted` accepts, and ends what TakeName was killed in; returns the names
-// that are gone.
+// that are gone. What is neither a file nor a directory (a link, a pipe) is not
+// a writer's, and stays. An entry that cannot be looked at or removed keeps
+// none of the others from it; the first such failure goes to *problem (may be
+// null).
 absl::StatusOr<std::vector<std::string>> RemoveStaleTemporaries(
     const std::string& directory,
-    absl::FunctionRef<bool(absl::string_view target)> wanted);
+    absl::FunctionRef<bool(absl::string_view target)> wanted,
+    absl::Status* problem = nullptr);
 
 }  // namespace castor
 

@@ -2,11 +2,15 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/test_files.h"
@@ -130,6 +134,83 @@ TEST_F(AtomicFileTest, OnlyTemporariesOfTheDeadAreStale) {
   EXPECT_THAT((*removed)[0], HasSubstr(std::to_string(child)));
   EXPECT_EQ(Names().size(), 2u);
   EXPECT_TRUE((*live)->Commit().ok());
+}
+
+// Neither waits for who would write into a pipe, nor stops at a link: nobody
+// here has made them.
+TEST_F(AtomicFileTest, LeavesPipesAndLinksAmongTheTemporaries) {
+  ASSERT_EQ(mkfifo((dir_.path() + "/file.tmp-1-0").c_str(), 0666), 0);
+  std::filesystem::create_symlink("nowhere", dir_.path() + "/file.tmp-1-1");
+  const std::string within = dir_.path() + "/file.tmp-1-2";
+  std::filesystem::create_directory(within);
+  ASSERT_EQ(mkfifo((within + "/pipe").c_str(), 0666), 0);
+  std::filesystem::create_symlink("nowhere", within + "/link");
+  WriteFile(dir_.path() + "/file.tmp-1-3", "stale");
+  absl::Status problem;
+  const auto removed = RemoveStaleTemporaries(
+      dir_.path(), [](absl::string_view) { return true; }, &problem);
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_TRUE(problem.ok()) << problem;
+  EXPECT_THAT(*removed, ElementsAre("file.tmp-1-2", "file.tmp-1-3"));
+  EXPECT_THAT(Names(), ElementsAre("file.tmp-1-0", "file.tmp-1-1"));
+}
+
+TEST_F(AtomicFileTest, OneThatCannotBeRemovedKeepsNoOther) {
+  if (geteuid() == 0) {
+    // To root every file is open; only what is no file can be in the way.
+    std::printf("skipped in part: as root\n");
+  }
+  std::filesystem::create_directory(dir_.path() + "/file.tmp-1-0");
+  WriteFile(dir_.path() + "/file.tmp-1-0/x", "");
+  ASSERT_EQ(chmod((dir_.path() + "/file.tmp-1-0").c_str(), 0), 0);
+  WriteFile(dir_.path() + "/file.tmp-1-1", "stale");
+  absl::Status problem;
+  const auto removed = RemoveStaleTemporaries(
+      dir_.path(), [](absl::string_view) { return true; }, &problem);
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_THAT(*removed, ::testing::Contains("file.tmp-1-1"));
+  EXPECT_EQ(problem.ok(), geteuid() == 0) << problem;
+  chmod((dir_.path() + "/file.tmp-1-0").c_str(), 0700);
+}
+
+// Another process looks for stale ones while files are made: it may find one
+// between its making and its lock.
+TEST_F(AtomicFileTest, IsNotTakenForStaleBeforeItIsLocked) {
+  const std::jthread cleaner([&](const std::stop_token& ends) {
+    while (!ends.stop_requested()) {
+      EXPECT_TRUE(RemoveStaleTemporaries(dir_.path(), [](absl::string_view) {
+                    return true;
+                  }).ok());
+    }
+  });
+  for (int i = 0; i < 5'000; ++i) {
+    const auto file = AtomicFile::Create(path_);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE(std::filesystem::exists((*file)->temporary_path())) << i;
+  }
+}
+
+TEST_F(AtomicFileTest, RefusesAtOnceWhatTheDiskHasNoRoomFor) {
+  auto file = AtomicFile::Create(path_);
+  ASSERT_TRUE(file.ok());
+  const absl::Status refused = (*file)->Reserve(int64_t{1} << 60);
+  EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("1152921504606846976 bytes"));
+  EXPECT_EQ((*file)->Append("x", 1), refused);
+  EXPECT_EQ((*file)->Commit(), refused);
+}
+
+TEST_F(AtomicFileTest, GivesBackWhatWasSetAsideInVain) {
+  auto file = AtomicFile::Create(path_);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->Reserve(10 << 20).ok());
+  ASSERT_TRUE((*file)->Append("text", 4).ok());
+  ASSERT_TRUE((*file)->Commit().ok());
+  EXPECT_EQ(ReadFile(path_), "text");
+  struct stat info;
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_LT(info.st_blocks * 512, 1 << 20);
 }
 
 }  // namespace

@@ -43,8 +43,7 @@ absl::string_view TargetOf(absl::string_view name, absl::string_view mark) {
 }
 
 absl::Status Error(const char* what, absl::string_view path, int error) {
-  return absl::ErrnoToStatus(error,
-                             absl::StrCat("cannot ", what, " ", path));
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
 }
 
 // Whether rename(2) refused because of what is in the place.
@@ -63,9 +62,31 @@ absl::StatusOr<std::string> MoveTo(const std::string& path,
     if (rename(path.c_str(), name.c_str()) == 0) return name;
     if (!IsInTheWay(errno)) return Error("rename", path, errno);
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "cannot rename ", path, ": ", kAttempts, " names are taken; remove ",
-      path, mark, "*"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot rename ", path, ": ", kAttempts,
+                   " names are taken; remove ", path, mark, "*"));
+}
+
+absl::Status MakeMissing(const std::string& path,
+                         std::vector<std::string>* made) {
+  const auto is_there = [&] {
+    struct stat info;
+    return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  };
+  if (is_there()) return absl::OkStatus();
+  bool is_made = mkdir(path.c_str(), 0777) == 0;
+  if (!is_made && errno == ENOENT && ParentDirectory(path) != path) {
+    CASTOR_RETURN_IF_ERROR(MakeMissing(ParentDirectory(path), made));
+    is_made = mkdir(path.c_str(), 0777) == 0;
+  }
+  if (!is_made) {
+    const int error = errno;
+    // Another process may have been first.
+    if (error == EEXIST && is_there()) return absl::OkStatus();
+    return Error("make the directory", path, error == EEXIST ? ENOTDIR : error);
+  }
+  made->push_back(path);
+  return SyncDirectory(ParentDirectory(path));
 }
 
 // What nobody can find any more by its name; a rest is a temporary like any.
@@ -101,7 +122,13 @@ absl::Status TakeName(const std::string& temporary, const std::string& path) {
     }
     return Error("rename", temporary, errno);
   }
-  CASTOR_RETURN_IF_ERROR(SyncDirectory(ParentDirectory(path)));
+  const absl::Status synced = SyncDirectory(ParentDirectory(path));
+  if (!synced.ok()) {
+    // The former entry may be all that the disk has.
+    static_cast<void>(renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD,
+                                path.c_str(), RENAME_EXCHANGE));
+    return synced;
+  }
   RemoveRest(temporary);
   return absl::OkStatus();
 }
@@ -115,6 +142,7 @@ absl::Status TakeNameInTwoSteps(const std::string& temporary,
     static_cast<void>(rename(old.c_str(), path.c_str()));
     return Error("rename", temporary, error);
   }
+  // Until that is so, both are kept.
   CASTOR_RETURN_IF_ERROR(SyncDirectory(ParentDirectory(path)));
   RemoveRest(old);
   return absl::OkStatus();
@@ -176,6 +204,15 @@ absl::Status SyncDirectory(const std::string& directory) {
     return Error("force to disk the directory", directory, error);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> MakeDirectories(
+    const std::string& path) {
+  std::string bare = path;
+  while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
+  std::vector<std::string> made;
+  CASTOR_RETURN_IF_ERROR(MakeMissing(bare, &made));
+  return made;
 }
 
 std::string ParentDirectory(const std::string& path) {

@@ -27,7 +27,9 @@ absl::string_view TemporaryTarget(absl::string_view name);
 absl::string_view AsideTarget(absl::string_view name);
 
 // Gives `temporary` the name `path`; what had it before is removed. Returns
-// when that is durable. On failure `path` is what it was.
+// when that is durable. On failure `path` is what it was; but where it was a
+// file, or nothing, and the disk failed last of all, it may be the new entry,
+// whole.
 absl::Status TakeName(const std::string& temporary, const std::string& path);
 // The way of file systems that cannot exchange two names: killed in between, it
 // leaves the former entry as `path`.old-*, which RestoreAside brings back.
@@ -48,6 +50,12 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(
 
 // Forces a directory's entries to the disk.
 absl::Status SyncDirectory(const std::string& directory);
+
+// Makes the directory `path`, and those above it, where they are missing; what
+// is made is there after a loss of power too. Returns the names of those that
+// were made, the topmost first.
+absl::StatusOr<std::vector<std::string>> MakeDirectories(
+    const std::string& path);
 
 // "." for a name without a slash.
 std::string ParentDirectory(const std::string& path);

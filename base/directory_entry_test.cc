@@ -115,5 +115,21 @@ TEST_F(DirectoryEntryTest, RemovesWhatIsThereOrNot) {
   EXPECT_THAT(Names(), IsEmpty());
 }
 
+TEST_F(DirectoryEntryTest, MakesTheDirectoriesThatAreMissing) {
+  const auto made = MakeDirectories(Path("a/b/c/"));
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(*made, ElementsAre(Path("a"), Path("a/b"), Path("a/b/c")));
+  EXPECT_TRUE(std::filesystem::is_directory(Path("a/b/c")));
+  EXPECT_THAT(*MakeDirectories(Path("a/b")), IsEmpty());
+  std::filesystem::create_symlink("a", Path("link"));
+  EXPECT_THAT(*MakeDirectories(Path("link/b/d")),
+              ElementsAre(Path("link/b/d")));
+  WriteFile(Path("file"), "");
+  for (const char* bad : {"file", "file/x"}) {
+    const auto none = MakeDirectories(Path(bad));
+    EXPECT_THAT(std::string(none.status().message()), HasSubstr(bad));
+  }
+}
+
 }  // namespace
 }  // namespace castor
