@@ -16,8 +16,8 @@
 namespace castor::cli {
 namespace {
 
-// Where --port is not given: always the same one if it is free, so that a link
-// that holds a view opens in the next viewer too.
+// Where --port is not given: always the same one if it is free, so that a
+// tunnel to it (ssh -L 8674:127.0.0.1:8674) serves the next viewer too.
 constexpr int kUsualPort = 8674;
 
 // What the page shows in place of a trace that cannot be read any more.

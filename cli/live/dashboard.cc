@@ -1,14 +1,11 @@
 #include "cli/live/dashboard.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "base/units.h"
 #include "tracer/viewer/page.h"
 
@@ -82,11 +79,7 @@ bool StepOf(const HttpQuery& query, const char* name, int64_t* step) {
 }  // namespace
 
 Dashboard::Dashboard(const RunRecord& run, int64_t step)
-    : run_(run),
-      first_step_(step + 1),
-      id_(absl::StrCat(
-          std::chrono::system_clock::now().time_since_epoch().count(), "-",
-          getpid())) {}
+    : run_(run), first_step_(step + 1) {}
 
 Dashboard::~Dashboard() = default;
 
@@ -175,8 +168,7 @@ HttpReply Dashboard::Answer(const HttpQuery& query) {
     answer["message"] = message_;
   }
   answer["version"] = 1;
-  answer["run"] = {{"id", id_},
-                   {"title", run_.title},
+  answer["run"] = {{"title", run_.title},
                    {"device", run_.device},
                    {"policy", run_.policy},
                    {"device_budget_bytes", Budget(run_.device_budget_bytes)},

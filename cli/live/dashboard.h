@@ -67,7 +67,6 @@ class Dashboard {
 
   const RunRecord run_;
   const int64_t first_step_;
-  const std::string id_;  // of this run among those served at one address
   // Guards all that follows but the server.
   std::mutex mutex_;
   LiveHistory history_{kMaxPoints};

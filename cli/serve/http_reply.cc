@@ -1,5 +1,7 @@
 #include "cli/serve/http_reply.h"
 
+#include <openssl/sha.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,15 +10,39 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/io/sha256.h"
 
 namespace castor::cli {
 namespace {
 
 std::string Base64Sha256(absl::string_view bytes) {
-  Sha256 sum;
-  sum.Update(bytes);
-  return absl::Base64Escape(absl::HexStringToBytes(sum.HexDigest()));
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+         digest);
+  return absl::Base64Escape(
+      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
+}
+
+const char* Reason(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    default:
+      return "";  // may be empty, and nobody reads it
+  }
 }
 
 }  // namespace
@@ -41,6 +67,25 @@ std::string PagePolicy(absl::string_view page) {
       "default-src 'none'; script-src", scripts.empty() ? " 'none'" : scripts,
       "; style-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'; "
       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+}
+
+std::string ReplyHead(const HttpReply& reply) {
+  return absl::StrCat(
+      "HTTP/1.1 ", reply.status, " ", Reason(reply.status),
+      "\r\nContent-Type: ", reply.content_type,
+      "\r\nContent-Length: ", reply.body == nullptr ? 0 : reply.body->size(),
+      "\r\nCache-Control: no-store"
+      "\r\nX-Content-Type-Options: nosniff"
+      "\r\nX-Frame-Options: DENY"
+      "\r\nReferrer-Policy: no-referrer"
+      "\r\nCross-Origin-Resource-Policy: same-origin"
+      "\r\nCross-Origin-Opener-Policy: same-origin"
+      "\r\nContent-Security-Policy: ",
+      reply.policy.empty()
+          ? "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
+          : reply.policy,
+      reply.status == 405 ? "\r\nAllow: GET" : "",
+      "\r\nConnection: close\r\n\r\n");
 }
 
 HttpReply TextReply(int status, std::string text) {

@@ -17,6 +17,12 @@ struct HttpReply {
   std::string policy;
 };
 
+// The status line and the headers, their empty line included. They say, of
+// every answer, that it may not be stored, its type not be guessed, it not be
+// framed nor be read from another origin, and that the connection ends after
+// it.
+std::string ReplyHead(const HttpReply& reply);
+
 HttpReply TextReply(int status, std::string text);
 HttpReply JsonReply(std::shared_ptr<const std::string> json, int status = 200);
 

@@ -1,317 +1,355 @@
 #include "cli/serve/loopback_server.h"
 
-#include <httplib.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
+#include <fcntl.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <condition_variable>
-#include <csignal>
-#include <cstring>
-#include <deque>
-#include <mutex>
-#include <system_error>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
 #include <thread>
-#include <utility>
+#include <utility>  // Boost 1.74 uses std::exchange without including it.
 #include <vector>
+
+// After what it should include.
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+#include "cli/serve/http_request.h"
 
 namespace castor::cli {
 namespace {
 
+namespace asio = boost::asio;
+
 using Clock = std::chrono::steady_clock;
+using ErrorCode = boost::system::error_code;
+using Tcp = asio::ip::tcp;
+using WorkGuard = asio::executor_work_guard<asio::io_context::executor_type>;
 
-constexpr char kAddress[] = "127.0.0.1";
-// Connections that wait for a thread, with us and then with the system.
-constexpr size_t kMaxWaiting = 16;
-constexpr int kMaxWaitingOutside = 64;
+// Connections that wait in the system's line, which is looked at all the time.
+constexpr int kMaxWaitingOutside = 128;
+// After its answer a client has as long to hang up. Closing a socket with
+// unread bytes would throw away the answer on its way.
+constexpr std::chrono::seconds kLinger{1};
+// Until accepting is tried again where there are no descriptors, or no memory.
+constexpr std::chrono::milliseconds kRetry{100};
 
-// A connection for one request and its answer. Both have a time by which they
-// must be over, however steadily bytes drip; `stop` becomes readable when the
-// server stops.
-class BoundedStream : public httplib::Stream {
- public:
-  BoundedStream(int socket, int stop, const ServerOptions& options)
-      : socket_(socket), stop_(stop), options_(options) {}
+struct Answer {
+  std::string head;
+  std::shared_ptr<const std::string> body;  // null: empty
 
-  bool is_readable() const override { return true; }
-  bool is_writable() const override { return true; }
-  socket_t socket() const override { return socket_; }
-  void get_remote_ip_and_port(std::string& ip, int& port) const override {
-    ip = kAddress;
-    port = 0;
-  }
-  void get_local_ip_and_port(std::string& ip, int& port) const override {
-    ip = kAddress;
-    port = 0;
-  }
-
-  ssize_t read(char* data, size_t size) override {
-    if (next_ == end_) {
-      if (received_ >= LoopbackServer::kMaxRequestBytes) return -1;
-      if (!WaitFor(POLLIN, begun_ + options_.request_limit)) return -1;
-      const ssize_t count = recv(socket_, buffer_.data(), buffer_.size(), 0);
-      if (count <= 0) return count;
-      next_ = 0;
-      end_ = static_cast<size_t>(count);
-      received_ += count;
-    }
-    const size_t count = std::min(size, end_ - next_);
-    std::memcpy(data, buffer_.data() + next_, count);
-    next_ += count;
-    return static_cast<ssize_t>(count);
-  }
-
-  ssize_t write(const char* data, size_t size) override {
-    if (!WaitFor(POLLOUT, begun_ + options_.answer_limit)) return -1;
-    return send(socket_, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
-
-  // What a client still sends is not read by us, but closing a socket with
-  // unread bytes would throw away the answer on its way.
-  void Finish() {
-    shutdown(socket_, SHUT_WR);
-    const Clock::time_point until = Clock::now() + std::chrono::seconds(1);
-    while (WaitFor(POLLIN, until) &&
-           recv(socket_, buffer_.data(), buffer_.size(), 0) > 0) {
-    }
-  }
-
- private:
-  bool WaitFor(short event, Clock::time_point until) {
-    pollfd fds[2] = {{socket_, event, 0}, {stop_, POLLIN, 0}};
-    while (true) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-          until - Clock::now());
-      if (left.count() <= 0) return false;
-      const int ready = poll(fds, 2, static_cast<int>(left.count()));
-      if (ready < 0 && errno == EINTR) continue;
-      return ready > 0 && fds[1].revents == 0;
-    }
-  }
-
-  const int socket_;
-  const int stop_;
-  const ServerOptions& options_;
-  const Clock::time_point begun_ = Clock::now();
-  std::array<char, 2048> buffer_;
-  size_t next_ = 0, end_ = 0;
-  int64_t received_ = 0;
+  size_t size() const { return head.size() + (body ? body->size() : 0); }
 };
+using AnswerPtr = std::shared_ptr<const Answer>;
 
-// A fixed number of threads and a bounded line before them.
-class Workers : public httplib::TaskQueue {
- public:
-  Workers() {
-    for (int i = 0; i < LoopbackServer::kThreads; ++i) {
-      threads_.emplace_back([this] { Work(); });
-    }
-  }
-  ~Workers() override { Join(); }
+AnswerPtr MakeAnswer(const HttpReply& reply) {
+  return std::make_shared<const Answer>(
+      Answer{.head = ReplyHead(reply), .body = reply.body});
+}
 
-  // Called by the thread that accepts; while it waits here, connections wait
-  // in the system's line.
-  void enqueue(std::function<void()> task) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return tasks_.size() < kMaxWaiting; });
-    tasks_.push_back(std::move(task));
-    changed_.notify_all();
-  }
-  void shutdown() override { Join(); }
+// One request and its answer:
+//
+//   kReading -> kComputing -> kWriting -> kLingering -> kClosed
+//        \__________________/ a refusal computes nothing
+//
+// kClosed follows from each, by the client's doing or for want of room.
+struct Connection {
+  enum class State { kReading, kComputing, kWriting, kLingering, kClosed };
 
- private:
-  void Join() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-  }
-  void Work() {
-    while (true) {
-      std::function<void()> task;
-      {
-        std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [this] { return ended_ || !tasks_.empty(); });
-        if (tasks_.empty()) return;
-        task = std::move(tasks_.front());
-        tasks_.pop_front();
-      }
-      changed_.notify_all();
-      task();
-    }
-  }
+  explicit Connection(Tcp::socket s) : socket(std::move(s)) {}
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
-  bool ended_ = false;                       // guarded by mutex_
-  std::vector<std::thread> threads_;
+  Tcp::socket socket;
+  State state = State::kReading;
+  bool is_guest = false;  // has shown the token
+  Clock::time_point progress = Clock::now();
+  Clock::time_point deadline;
+  std::array<char, kMaxRequestBytes> request;
+  size_t received = 0;
+  AnswerPtr answer;
+  size_t sent = 0;
 };
+using ConnectionPtr = std::shared_ptr<Connection>;
+using State = Connection::State;
 
-void SetReply(const HttpReply& reply, httplib::Response& response) {
-  response.status = reply.status;
-  response.set_header("Cache-Control", "no-store");
-  response.set_header("X-Content-Type-Options", "nosniff");
-  response.set_header("X-Frame-Options", "DENY");
-  response.set_header("Referrer-Policy", "no-referrer");
-  response.set_header("Cross-Origin-Resource-Policy", "same-origin");
-  response.set_header("Cross-Origin-Opener-Policy", "same-origin");
-  response.set_header(
-      "Content-Security-Policy",
-      reply.policy.empty()
-          ? "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
-          : reply.policy);
-  if (reply.status == 405) response.set_header("Allow", "GET");
-  const auto body = reply.body;
-  if (body == nullptr || body->empty()) return;
-  response.set_content_provider(
-      body->size(), reply.content_type,
-      [body](size_t offset, size_t length, httplib::DataSink& sink) {
-        // In pieces: the library asks anew after each whether it is stopping.
-        constexpr size_t kPiece = 1 << 20;
-        return sink.write(body->data() + offset, std::min(length, kPiece));
-      });
+void CloseOnExec(int descriptor) {
+  fcntl(descriptor, F_SETFD, fcntl(descriptor, F_GETFD) | FD_CLOEXEC);
 }
 
 }  // namespace
 
-// cpp-httplib's own server reads a request without a bound on its size or,
-// where a client drips, on its time. This one hands it a stream that has both.
-class LoopbackServer::Impl : public httplib::Server {
+class LoopbackServer::Impl {
  public:
-  static std::unique_ptr<Impl> Make(const ServerOptions& options,
-                                    std::map<std::string, HttpHandler> paths) {
-    // Its constructor ignores SIGPIPE for the whole process, which we need not:
-    // nothing is written here without MSG_NOSIGNAL.
-    struct sigaction before;
-    sigaction(SIGPIPE, nullptr, &before);
-    std::unique_ptr<Impl> impl(new Impl(options, std::move(paths)));
-    sigaction(SIGPIPE, &before, nullptr);
-    return impl;
-  }
-  ~Impl() override {
-    if (thread_.joinable()) {
-      const uint64_t one = 1;
-      while (::write(stop_, &one, sizeof(one)) < 0 && errno == EINTR) {
-      }
-      stop();
-      thread_.join();
-    }
-    if (stop_ >= 0) close(stop_);
+  explicit Impl(const ServerOptions& options) : options_(options) {}
+
+  ~Impl() {
+    io_.stop();
+    jobs_.stop();
+    for (std::thread& thread : threads_) thread.join();
   }
 
-  // The port; -1: errno says why not.
-  int Bind(int port) {
-    errno = 0;
-    if (port == 0) return bind_to_any_port(kAddress);
-    return bind_to_port(kAddress, port) ? port : -1;
+  // The port; 0: `error` says why not.
+  int Bind(int port, ErrorCode& error) {
+    const auto failed = [&] {
+      ErrorCode ignored;
+      acceptor_.close(ignored);
+      return 0;
+    };
+    acceptor_.open(Tcp::v4(), error);
+    if (error) return failed();
+    CloseOnExec(acceptor_.native_handle());
+    // Or a port is not to be had for a minute after its last connection. A port
+    // that somebody listens on is not shared.
+    acceptor_.set_option(Tcp::acceptor::reuse_address(true), error);
+    if (error) return failed();
+    acceptor_.bind(
+        {asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)}, error);
+    if (error) return failed();
+    acceptor_.listen(kMaxWaitingOutside, error);
+    if (error) return failed();
+    const Tcp::endpoint bound = acceptor_.local_endpoint(error);
+    return error ? failed() : bound.port();
   }
 
-  absl::Status Serve(int port) {
-    for (const char* name : {"127.0.0.1", "localhost"}) {
-      hosts_.push_back(absl::StrCat(name, ":", port));
-      if (port == 80) hosts_.push_back(name);
+  absl::Status Serve(std::unique_ptr<HttpSite> site) {
+    site_ = std::move(site);
+    const auto start = [this](std::function<void()> body) -> absl::Status {
+      threads_.reserve(threads_.size() + 1);  // or a started one may be lost
+      CASTOR_ASSIGN_OR_RETURN(
+          std::thread thread,
+          StartThread("the server of the page", std::move(body)));
+      threads_.push_back(std::move(thread));
+      return absl::OkStatus();
+    };
+    CASTOR_RETURN_IF_ERROR(start([this] { RunConnections(); }));
+    for (int i = 0; i < kThreads; ++i) {
+      CASTOR_RETURN_IF_ERROR(start([this] { jobs_.run(); }));
     }
-    // The library's own bound is 5, beyond which a client tries again only
-    // after a second.
-    ::listen(svr_sock_, kMaxWaitingOutside);
-    stop_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (stop_ < 0) {
-      return absl::InternalError(
-          absl::StrCat("cannot serve: eventfd: ", std::strerror(errno)));
-    }
-    try {
-      auto workers = std::make_unique<Workers>();
-      new_task_queue = [queue = workers.get()] { return queue; };
-      thread_ = std::thread([this] { listen_after_bind(); });
-      workers.release();  // the thread's now
-    } catch (const std::system_error& error) {
-      return absl::InternalError(
-          absl::StrCat("cannot serve: no thread: ", error.what()));
-    }
-    // Before that, stop() does nothing.
-    while (!is_running()) std::this_thread::yield();
     return absl::OkStatus();
   }
 
+  const HttpSite& site() const { return *site_; }
+
  private:
-  Impl(const ServerOptions& options, std::map<std::string, HttpHandler> paths)
-      : options_(options), paths_(std::move(paths)) {
-    // Without SO_REUSEPORT, with which the library would share a taken port.
-    set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  // All that follows but Compute is called by the first thread alone. Nothing
+  // that is thrown ends it: what was hit makes no progress any more, and is
+  // closed at its deadline.
+  void RunConnections() {
+    while (!io_.stopped()) {
+      try {
+        if (!accepting_ && Clock::now() >= accept_at_) Accept();
+        io_.run_one_until(NextDeadline());
+        CloseOverdue();
+      } catch (const std::exception&) {
+        accept_at_ = Clock::now() + kRetry;
+      }
+    }
+  }
+
+  Clock::time_point NextDeadline() const {
+    Clock::time_point next = Clock::now() + std::chrono::hours(1);
+    if (!accepting_) next = std::min(next, accept_at_);
+    for (const ConnectionPtr& c : connections_) {
+      next = std::min(next, c->deadline);
+    }
+    return next;
+  }
+
+  void CloseOverdue() {
+    const Clock::time_point now = Clock::now();
+    for (auto at = connections_.begin(); at != connections_.end();) {
+      const ConnectionPtr c = *at++;  // closing removes it
+      if (c->deadline > now) continue;
+      if (c->state == State::kReading && c->received > 0) {
+        Refuse(c, 408, "the request did not arrive in time\n");
+      } else {
+        Close(c);
+      }
+    }
+  }
+
+  void Accept() {
+    acceptor_.async_accept([this](ErrorCode error, Tcp::socket socket) {
+      accepting_ = false;
+      if (error) {
+        // Mostly for want of descriptors: each connection that ends has one.
+        accept_at_ = Clock::now() + kRetry;
+        GiveWay(/*guests=*/false, 1);
+        return;
+      }
+      GiveWay(/*guests=*/false, kMaxStrangers);
+      CloseOnExec(socket.native_handle());
+      const auto c = std::make_shared<Connection>(std::move(socket));
+      c->deadline = c->progress + options_.request_limit;
+      connections_.push_back(c);
+      Read(c);
     });
-    set_pre_routing_handler(
-        [this](const httplib::Request& request, httplib::Response& response) {
-          SetReply(Answer(request), response);
-          return HandlerResponse::Handled;
-        });
-    set_exception_handler([](const httplib::Request&,
-                             httplib::Response& response, std::exception_ptr) {
-      SetReply(TextReply(500, "out of memory\n"), response);
-    });
-    // Of what the library answers by itself: requests that it cannot parse.
-    set_error_handler(
-        Handler([](const httplib::Request&, httplib::Response& response) {
-          if (response.content_length_ == 0) {
-            SetReply(TextReply(response.status, "bad request\n"), response);
+    accepting_ = true;
+  }
+
+  // Makes room for one more of a class that has room for `most`.
+  void GiveWay(bool guests, int most) {
+    int count = 0;
+    ConnectionPtr oldest;
+    for (const ConnectionPtr& c : connections_) {
+      if (c->is_guest != guests) continue;
+      ++count;
+      if (oldest == nullptr || c->progress < oldest->progress) oldest = c;
+    }
+    if (count >= most) Close(oldest);
+  }
+
+  void Close(const ConnectionPtr& c) {
+    ErrorCode ignored;
+    // A reset, where an answer is broken off: the system would keep what it has
+    // of it for a client that does not read, and who does would take it as
+    // whole.
+    if (c->state == State::kWriting) {
+      c->socket.set_option(Tcp::socket::linger(true, 0), ignored);
+    }
+    c->state = State::kClosed;
+    c->socket.close(ignored);
+    connections_.remove(c);
+  }
+
+  void Read(const ConnectionPtr& c) {
+    c->socket.async_read_some(
+        asio::buffer(c->request.data() + c->received,
+                     c->request.size() - c->received),
+        [this, c](ErrorCode error, size_t count) {
+          if (c->state != State::kReading) return;
+          if (error) return Close(c);
+          c->progress = Clock::now();
+          c->received += count;
+          const absl::string_view received(c->request.data(), c->received);
+          if (const int64_t head = HttpHeadBytes(received); head > 0) {
+            Guard(c, [&] { Find(c, received.substr(0, head)); });
+          } else if (c->received == c->request.size()) {
+            Refuse(c, 431, "the request is too large\n");
+          } else {
+            Read(c);
           }
-        }));
+        });
   }
 
-  bool process_and_close_socket(socket_t socket) override {
-    bool ok;
-    {
-      BoundedStream stream(socket, stop_, options_);
-      bool closed = true;
-      ok = process_request(stream, /*close_connection=*/true, closed,
-                           [](httplib::Request& request) {
-                             // What the library would act on by itself: parts,
-                             // compression (brotli at its slowest), bodies.
-                             const std::string host =
-                                 request.get_header_value_count("Host") == 1
-                                     ? request.get_header_value("Host")
-                                     : "";
-                             request.headers.clear();
-                             request.ranges.clear();
-                             request.headers.emplace("Host", host);
-                           });
-      if (ok) stream.Finish();
+  // Runs `step` of a connection. Out of memory, it is told so.
+  template <typename Step>
+  void Guard(const ConnectionPtr& c, Step step) {
+    try {
+      step();
+    } catch (const std::exception&) {
+      Send(c, out_of_memory_);
     }
-    close(socket);
-    return ok;
   }
 
-  HttpReply Answer(const httplib::Request& request) const {
-    std::string host = request.get_header_value("Host");
-    for (char& c : host) c = static_cast<char>(std::tolower(c & 0xff));
-    if (std::find(hosts_.begin(), hosts_.end(), host) == hosts_.end()) {
-      return TextReply(403, absl::StrCat("ask for ", hosts_[0], "\n"));
+  void Refuse(const ConnectionPtr& c, int status, const char* why) {
+    Guard(c, [&] { Send(c, MakeAnswer(TextReply(status, why))); });
+  }
+
+  void Find(const ConnectionPtr& c, absl::string_view head) {
+    HttpSite::Route route = site_->Find(head);
+    if (route.handler == nullptr) return Send(c, MakeAnswer(route.refusal));
+    GiveWay(/*guests=*/true, kMaxGuests);
+    c->is_guest = true;
+    c->state = State::kComputing;
+    c->deadline = Clock::time_point::max();  // it is we who are slow
+    asio::post(jobs_, [this, client = std::weak_ptr<Connection>(c),
+                       handler = route.handler,
+                       query = std::move(route.query)] {
+      if (client.expired()) return;  // gave way meanwhile
+      const AnswerPtr answer = Compute(*handler, query);
+      while (!io_.stopped()) {
+        try {
+          return asio::post(io_, [this, client, answer] {
+            if (const ConnectionPtr c = client.lock()) Send(c, answer);
+          });
+        } catch (const std::exception&) {  // there is no memory for so little
+          std::this_thread::sleep_for(kRetry);
+        }
+      }
+    });
+  }
+
+  // Called by the other threads.
+  AnswerPtr Compute(const HttpHandler& handler, const HttpQuery& query) const {
+    try {
+      return MakeAnswer(handler(query));
+    } catch (const std::exception&) {
+      return out_of_memory_;
     }
-    if (request.method != "GET") return TextReply(405, "GET only\n");
-    const auto found = paths_.find(request.path);
-    if (found == paths_.end()) return TextReply(404, "no such page\n");
-    HttpQuery query;
-    for (const auto& [name, value] : request.params) {
-      query.emplace(name, value);
-    }
-    return found->second(query);
+  }
+
+  void Send(const ConnectionPtr& c, AnswerPtr answer) {
+    if (c->state == State::kClosed) return;
+    c->state = State::kWriting;
+    c->answer = std::move(answer);
+    c->sent = 0;
+    c->progress = Clock::now();
+    c->deadline = c->progress + options_.answer_limit;
+    Write(c);
+  }
+
+  void Write(const ConnectionPtr& c) {
+    const auto piece = [&](absl::string_view bytes, size_t before) {
+      bytes.remove_prefix(
+          std::min(bytes.size(), c->sent - std::min(c->sent, before)));
+      return asio::const_buffer(bytes.data(), bytes.size());
+    };
+    const Answer& answer = *c->answer;
+    const std::array<asio::const_buffer, 2> rest = {
+        piece(answer.head, 0), answer.body == nullptr
+                                   ? asio::const_buffer()
+                                   : piece(*answer.body, answer.head.size())};
+    // As much as the system takes now, so that all clients have their turn.
+    c->socket.async_write_some(rest, [this, c](ErrorCode error, size_t count) {
+      if (c->state != State::kWriting) return;
+      if (error) return Close(c);
+      c->progress = Clock::now();
+      c->sent += count;
+      if (c->sent < c->answer->size()) {
+        c->deadline = c->progress + options_.answer_limit;
+        return Write(c);
+      }
+      c->socket.shutdown(Tcp::socket::shutdown_send, error);
+      c->state = State::kLingering;
+      c->deadline = c->progress + kLinger;
+      Linger(c);
+    });
+  }
+
+  void Linger(const ConnectionPtr& c) {
+    c->socket.async_read_some(asio::buffer(c->request),
+                              [this, c](ErrorCode error, size_t) {
+                                if (c->state != State::kLingering) return;
+                                if (error) return Close(c);
+                                Linger(c);
+                              });
   }
 
   const ServerOptions options_;
-  const std::map<std::string, HttpHandler> paths_;
-  std::vector<std::string> hosts_;  // that a request may name
-  int stop_ = -1;
-  std::thread thread_;
+  const AnswerPtr out_of_memory_ =
+      MakeAnswer(TextReply(500, "out of memory\n"));
+  std::unique_ptr<HttpSite> site_;
+
+  asio::io_context io_;    // the connections'
+  asio::io_context jobs_;  // the handlers'
+  // There is always more to do.
+  const WorkGuard io_work_{io_.get_executor()};
+  const WorkGuard jobs_work_{jobs_.get_executor()};
+  Tcp::acceptor acceptor_{io_};
+  bool accepting_ = false;
+  Clock::time_point accept_at_;  // not before
+  std::list<ConnectionPtr> connections_;
+  std::vector<std::thread> threads_;
 };
 
 LoopbackServer::LoopbackServer() = default;
@@ -323,29 +361,28 @@ absl::StatusOr<std::unique_ptr<LoopbackServer>> LoopbackServer::Start(
     return absl::InvalidArgumentError(absl::StrCat(
         "port ", options.port, ": expected 0 (any free one) to 65535"));
   }
-  std::unique_ptr<LoopbackServer> server(new LoopbackServer());
-  server->impl_ = Impl::Make(options, std::move(paths));
-  server->port_ = server->impl_->Bind(options.port);
-  int error = errno;
-  if (server->port_ < 0 && options.any_port_will_do) {
-    server->port_ = server->impl_->Bind(0);
-    error = errno;
+  CASTOR_ASSIGN_OR_RETURN(std::string token, MakeUrlToken());
+  try {
+    std::unique_ptr<LoopbackServer> server(new LoopbackServer());
+    server->impl_ = std::make_unique<Impl>(options);
+    ErrorCode error;
+    server->port_ = server->impl_->Bind(options.port, error);
+    if (server->port_ == 0 && options.any_port_will_do) {
+      server->port_ = server->impl_->Bind(0, error);
+    }
+    if (server->port_ == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "port ", options.port, " of 127.0.0.1 cannot be had: ",
+          error.message(), "; choose another, or 0 for any free one"));
+    }
+    CASTOR_RETURN_IF_ERROR(server->impl_->Serve(std::make_unique<HttpSite>(
+        server->port_, std::move(token), std::move(paths))));
+    server->url_ = server->impl_->site().url();
+    return server;
+  } catch (const std::exception& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot serve: ", error.what()));
   }
-  if (server->port_ < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("port ", options.port, " of ", kAddress, " cannot be had",
-                     error != 0 ? absl::StrCat(": ", std::strerror(error)) : "",
-                     "; choose another, or 0 for any free one"));
-  }
-  if (const absl::Status status = server->impl_->Serve(server->port_);
-      !status.ok()) {
-    return status;
-  }
-  return server;
-}
-
-std::string LoopbackServer::url() const {
-  return absl::StrCat("http://", kAddress, ":", port_, "/");
 }
 
 }  // namespace castor::cli

@@ -3,39 +3,38 @@
 // What reaches it and what it gives, however hostile the page or the process
 // that asks:
 //  1. It listens on 127.0.0.1 alone.
-//  2. The Host header must name this machine and this port: a page of another
-//     site, whose name was made to resolve to 127.0.0.1 (DNS rebinding), is
-//     refused with 403.
-//  3. GET only (405), exact paths only (404); nothing is read from a request
-//     but its path and its query. There are no files, no ranges, no uploads.
-//  4. Every answer forbids storing it, guessing its type, framing it, and
+//  2. Only who knows the token in its address is answered; see HttpSite, which
+//     also turns away what pages of others ask. Nothing is read from a request
+//     but its method, its path, its query and who asks.
+//  3. Every answer forbids storing it, guessing its type, framing it, and
 //     reading it from another origin. A page may load nothing and run no script
 //     but its own (see PagePolicy).
-//  5. A request has at most kMaxRequestBytes and must arrive, and its answer
-//     leave, within the limits of ServerOptions; kThreads are served at once. A
-//     slow client costs one of these threads until then, and nobody else.
+//  4. A request has at most kMaxRequestBytes (431) and must be whole within
+//     `request_limit` (408); an answer may stand still for `answer_limit`.
+//  5. A client that is slow, or silent, costs a connection and no thread. There
+//     are at most kMaxStrangers that have not shown the token, and kMaxGuests
+//     that have: of the class in which room is wanted, the connection that has
+//     made no progress for longest gives way. So strangers, however many, never
+//     cost a guest his answer.
+//  6. What fails, memory included, costs its own connection: 500 where there is
+//     still an answer, and the server goes on.
 //
-// Built on cpp-httplib, which parses and writes HTTP.
+// Built on Boost.Asio. One thread accepts, reads and writes; kThreads others
+// call the handlers, so that an answer that takes long holds up no other.
 //
 // Threads: its own; handlers are called from several at once.
 #ifndef CASTOR_CLI_SERVE_LOOPBACK_SERVER_H_
 #define CASTOR_CLI_SERVE_LOOPBACK_SERVER_H_
 
 #include <chrono>
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "cli/serve/http_reply.h"
+#include "cli/serve/http_site.h"
 
 namespace castor::cli {
-
-// The query's parameters, decoded; the first of those with one name.
-using HttpQuery = std::map<std::string, std::string>;
-using HttpHandler = std::function<HttpReply(const HttpQuery& query)>;
 
 struct ServerOptions {
   int port = 0;  // 0: any free one
@@ -48,10 +47,12 @@ struct ServerOptions {
 class LoopbackServer {
  public:
   static constexpr int kThreads = 4;
-  static constexpr int64_t kMaxRequestBytes = 8192;
+  static constexpr int kMaxStrangers = 32;
+  static constexpr int kMaxGuests = 32;
 
   // Serves from now on: `paths` has a handler for each, "/" and so on.
   // InvalidArgument: the port is none, is taken or not for this user.
+  // ResourceExhausted: there are no threads or descriptors left.
   static absl::StatusOr<std::unique_ptr<LoopbackServer>> Start(
       const ServerOptions& options, std::map<std::string, HttpHandler> paths);
   // Breaks off what is being answered, and returns when all threads are gone.
@@ -60,7 +61,8 @@ class LoopbackServer {
   LoopbackServer& operator=(const LoopbackServer&) = delete;
 
   int port() const { return port_; }
-  std::string url() const;  // "http://127.0.0.1:8674/"
+  // With the token, another one for each server: for its user's eyes.
+  const std::string& url() const { return url_; }
 
  private:
   class Impl;
@@ -68,6 +70,7 @@ class LoopbackServer {
 
   std::unique_ptr<Impl> impl_;
   int port_ = 0;
+  std::string url_;
 };
 
 }  // namespace castor::cli

@@ -8,15 +8,19 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/test_threads.h"
+#include "cli/serve/http_request.h"
 #include "cli/serve/test_client.h"
 
 namespace castor::cli {
@@ -24,11 +28,17 @@ namespace {
 
 using ::castor::testing::HttpAnswer;
 using ::castor::testing::HttpGet;
+using ::castor::testing::HttpRequestFor;
 using ::castor::testing::HttpSend;
-using ::castor::testing::PortIn;
+using ::castor::testing::PathOf;
 using ::castor::testing::TestConnection;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
+// Nothing ends by itself: where one client has to wait for another, a test
+// waits for ever.
+constexpr ServerOptions kPatient = {.request_limit = std::chrono::hours(1),
+                                    .answer_limit = std::chrono::hours(1)};
 constexpr char kPage[] = "<!doctype html><script>1</script>";
 
 std::map<std::string, HttpHandler> Paths() {
@@ -62,24 +72,22 @@ std::unique_ptr<LoopbackServer> Start(ServerOptions options = {}) {
   return *std::move(server);
 }
 
-std::string Request(int port, const std::string& more = "") {
-  return absl::StrCat("GET /echo HTTP/1.1\r\nHost: localhost:", port, "\r\n",
-                      more, "\r\n");
-}
-
 TEST(LoopbackServer, AnswersEachPathWithHeadersThatKeepItToItself) {
   const auto server = Start();
-  EXPECT_EQ(PortIn(server->url()), server->port());
-  const HttpAnswer page = HttpGet(server->port(), "/");
+  EXPECT_THAT(server->url(), MatchesRegex(absl::StrCat(
+                                 "http://127\\.0\\.0\\.1:", server->port(),
+                                 "/[0-9a-f]{32}/")));
+  const HttpAnswer page = HttpGet(server->url());
   EXPECT_EQ(page.status, 200);
   EXPECT_EQ(page.body, kPage);
-  for (const std::string path : {"/", "/echo?a=1", "/empty", "/none"}) {
-    HttpAnswer answer = HttpGet(server->port(), path);
+  for (const std::string path : {"", "echo?a=1", "empty", "none", "../echo"}) {
+    HttpAnswer answer = HttpGet(server->url() + path);
     EXPECT_EQ(answer.headers["content-length"],
               absl::StrCat(answer.body.size()));
     EXPECT_EQ(answer.headers["cache-control"], "no-store");
     EXPECT_EQ(answer.headers["x-content-type-options"], "nosniff");
     EXPECT_EQ(answer.headers["x-frame-options"], "DENY");
+    EXPECT_EQ(answer.headers["referrer-policy"], "no-referrer");
     EXPECT_EQ(answer.headers["cross-origin-resource-policy"], "same-origin");
     EXPECT_EQ(answer.headers["connection"], "close");
     EXPECT_THAT(answer.headers["content-security-policy"],
@@ -91,49 +99,19 @@ TEST(LoopbackServer, AnswersEachPathWithHeadersThatKeepItToItself) {
   EXPECT_EQ(page.headers.at("content-security-policy"), PagePolicy(kPage));
 }
 
-TEST(LoopbackServer, DecodesTheQueryAndTakesTheFirstOfAName) {
-  const auto server = Start();
-  EXPECT_EQ(HttpGet(server->port(), "/echo?since=12&a=%3Cb%3E&since=3").body,
-            "a=<b>;since=12;");
-}
-
-TEST(LoopbackServer, RefusesOtherPathsAndMethods) {
-  const auto server = Start();
-  const int port = server->port();
-  for (const std::string path :
-       {"/none", "/echo/", "/echo/..", "//", "/../etc/passwd", "/%2e%2e/x",
-        "/index.html", "*", "http://example.org/", "/echo%00"}) {
-    EXPECT_EQ(HttpGet(port, path).status, 404) << path;
-  }
-  for (const std::string method : {"POST", "PUT", "DELETE", "HEAD", "OPTIONS",
-                                   "PATCH", "TRACE", "CONNECT"}) {
-    const HttpAnswer answer = HttpSend(
-        port, absl::StrCat(method, " /echo HTTP/1.1\r\nHost: 127.0.0.1:", port,
-                           "\r\nContent-Length: 5\r\n\r\nhello"));
-    EXPECT_EQ(answer.status, 405) << method;
-    EXPECT_EQ(answer.headers.at("allow"), "GET");
-  }
-}
-
-TEST(LoopbackServer, RefusesAHostThatIsNotThisMachine) {
-  const auto server = Start();
-  const int port = server->port();
-  const auto status = [&](const std::string& lines) {
-    return HttpSend(port, absl::StrCat("GET /echo HTTP/1.1\r\n", lines, "\r\n"))
-        .status;
-  };
-  EXPECT_EQ(status(absl::StrCat("Host: 127.0.0.1:", port, "\r\n")), 200);
-  EXPECT_EQ(status(absl::StrCat("host: LocalHost:", port, "\r\n")), 200);
-  for (const std::string& lines : std::vector<std::string>{
-           "", "Host: \r\n", "Host: evil.example\r\n",
-           absl::StrCat("Host: evil.example:", port, "\r\n"),
-           absl::StrCat("Host: 127.0.0.1.evil.example:", port, "\r\n"),
-           absl::StrCat("Host: evil.example@127.0.0.1:", port, "\r\n"),
-           absl::StrCat("Host: 127.0.0.1:", port, "\r\nHost: evil\r\n"),
-           absl::StrCat("Host: 127.0.0.1:", port ^ 1, "\r\n"),
-           "Host: 127.0.0.1\r\n", "Host: localhost\r\n"}) {
-    EXPECT_EQ(status(lines), 403) << lines;
-  }
+TEST(LoopbackServer, HasATokenOfItsOwn) {
+  const auto server = Start(), other = Start();
+  const std::string token = PathOf(server->url());
+  EXPECT_NE(token, PathOf(other->url()));
+  const std::string here = absl::StrCat("http://127.0.0.1:", server->port());
+  EXPECT_EQ(HttpGet(here + token + "echo").status, 200);
+  EXPECT_EQ(HttpGet(here + PathOf(other->url()) + "echo").status, 403);
+  EXPECT_EQ(HttpGet(here + "/echo").status, 403);
+  EXPECT_EQ(HttpGet(server->url() + "none").status, 404);
+  EXPECT_EQ(HttpSend(server->port(),
+                     HttpRequestFor(server->url(), "Origin: http://a.b\r\n"))
+                .status,
+            403);
 }
 
 // Every address of this machine but 127.0.0.1 finds nobody.
@@ -155,74 +133,73 @@ TEST(LoopbackServer, ListensOnLoopbackAlone) {
   freeifaddrs(addresses);
 }
 
-TEST(LoopbackServer, ActsOnNothingElseInARequest) {
-  const auto server = Start();
-  const int port = server->port();
-  // Parts, compression, a promise of a body: answered whole and at once.
-  for (const std::string more :
-       {"Range: bytes=0-1,0-1,0-1\r\n", "Accept-Encoding: br, gzip\r\n",
-        "Expect: 100-continue\r\nContent-Length: 9\r\n",
-        "Transfer-Encoding: chunked\r\n", "Content-Length: 99999999999\r\n",
-        "Content-Length: -1\r\n", "Connection: keep-alive\r\n"}) {
-    EXPECT_EQ(HttpSend(port, Request(port, more)).status, 200) << more;
-  }
-}
-
 TEST(LoopbackServer, SurvivesWhatIsNoRequest) {
   const auto server = Start();
   const int port = server->port();
-  std::string parts = "Range: bytes=0-1";
-  while (parts.size() < 7000) parts += ",0-1";
   for (const std::string& bytes : std::vector<std::string>{
-           "", "\r\n\r\n", "hello\r\n\r\n", "GET\r\n\r\n",
-           "GET / HTTP/9\r\n\r\n", "GET  HTTP/1.1\r\n\r\n",
-           std::string(100, '\0') + "\r\n\r\n",
-           "GET /?a=1?b=2 HTTP/1.1\r\n\r\n", "GET /%zz%u HTTP/1.1\r\n\r\n",
-           Request(port, "Range: pieces\r\n"), Request(port, parts + "\r\n"),
-           Request(port, "no colon\r\n"), Request(port, ": no name\r\n")}) {
-    // Closed by us, so that what has no end has one.
-    TestConnection connection(port);
-    connection.Send(bytes);
-    if (bytes.empty()) continue;
-    const int status = connection.Receive().status;
-    EXPECT_TRUE(status == 200 || (status >= 400 && status < 500))
-        << status << " to " << bytes.substr(0, 40);
+           "\r\n\r\n", "hello\r\n\r\n", std::string(100, '\0') + "\r\n\r\n",
+           "GET / HTTP/9\r\n\r\n", "GET / HTTP/1.1\r\nno colon\r\n\r\n"}) {
+    EXPECT_EQ(HttpSend(port, bytes).status, 400) << bytes;
   }
-  // Without an end: cut off at kMaxRequestBytes, with or without an answer.
-  for (const std::string& bytes : std::vector<std::string>{
-           "GET /" + std::string(100'000, 'a'),
-           "GET / HTTP/1.1\r\nHost: " + std::string(100'000, 'a'),
-           std::string(100'000, '\n')}) {
-    TestConnection connection(port);
-    connection.Send(bytes);
-    EXPECT_NE(connection.Receive().status, 200);
-  }
+  { const TestConnection silent(port); }
+  EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
+}
+
+// Without an end: told so after kMaxRequestBytes, whatever more is sent.
+TEST(LoopbackServer, RefusesARequestThatIsTooLarge) {
+  const auto server = Start(kPatient);
   std::string many = "GET /echo HTTP/1.1\r\n";
   while (many.size() < 100'000) many += "a: b\r\n";
-  EXPECT_NE(HttpSend(port, many + "\r\n").status, 200);
-  EXPECT_EQ(HttpGet(port, "/throws").status, 500);
-  EXPECT_EQ(HttpGet(port, "/echo").status, 200);
+  for (const std::string& bytes : std::vector<std::string>{
+           "GET /" + std::string(100'000, 'a'), many,
+           "GET / HTTP/1.1\r\nHost: " + std::string(100'000, 'a'),
+           std::string(100'000, '\n')}) {
+    EXPECT_EQ(HttpSend(server->port(), bytes).status, 431);
+  }
+  // The largest that is none of these.
+  const std::string url = server->url() + "echo";
+  const std::string filler(
+      kMaxRequestBytes - HttpRequestFor(url, "Filler: \r\n").size(), 'a');
+  EXPECT_EQ(HttpSend(server->port(),
+                     HttpRequestFor(url, "Filler: " + filler + "\r\n"))
+                .status,
+            200);
+  EXPECT_EQ(HttpSend(server->port(),
+                     HttpRequestFor(url, "Filler: " + filler + "a\r\n"))
+                .status,
+            431);
 }
 
-// More clients than threads that send half a request and then nothing: each
-// costs its thread until the limit, then all others are served.
-TEST(LoopbackServer, ServesOthersBesideClientsThatHang) {
-  const auto server = Start({.request_limit = std::chrono::milliseconds(100)});
-  std::vector<std::unique_ptr<TestConnection>> hanging;
-  for (int i = 0; i < 3 * LoopbackServer::kThreads; ++i) {
-    hanging.push_back(std::make_unique<TestConnection>(server->port()));
-    hanging.back()->Send("GET /echo HTT");
+// A request that is sent byte by byte is a request.
+TEST(LoopbackServer, TakesARequestInPieces) {
+  const auto server = Start();
+  const TestConnection client(server->port());
+  for (const char c : HttpRequestFor(server->url() + "echo?a=1")) {
+    client.Send(absl::string_view(&c, 1));
   }
-  EXPECT_EQ(HttpGet(server->port(), "/echo").status, 200);
-  for (const auto& connection : hanging) {
-    EXPECT_EQ(connection->Receive().status, 0);
-  }
+  EXPECT_EQ(client.Receive().body, "a=1;");
 }
 
-// A byte now and then keeps no connection beyond the limit either.
+// More clients than there are threads, or room for strangers, that say nothing
+// or half a request: all of them stay as long as there is room, and none keeps
+// anybody waiting.
+TEST(LoopbackServer, ServesOthersBesideClientsThatAreSilent) {
+  const auto server = Start(kPatient);
+  std::vector<std::unique_ptr<TestConnection>> silent;
+  for (int i = 0; i < LoopbackServer::kMaxStrangers + 8; ++i) {
+    silent.push_back(std::make_unique<TestConnection>(server->port()));
+    ASSERT_TRUE(silent.back()->connected());
+    if (i % 2 == 0) silent.back()->Send("GET /echo HTT");
+    EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
+  }
+  // Those that had been silent for longest gave way.
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(silent[i]->Receive().status, 0);
+}
+
+// A byte now and then keeps no connection beyond the limit.
 TEST(LoopbackServer, CutsOffAClientThatDrips) {
   const auto server = Start({.request_limit = std::chrono::milliseconds(100)});
-  TestConnection drip(server->port());
+  const TestConnection drip(server->port()), silent(server->port());
   std::atomic<bool> over{false};
   std::thread sender([&] {
     drip.Send("GET /echo HTTP/1.1\r\nHost: ");
@@ -231,9 +208,110 @@ TEST(LoopbackServer, CutsOffAClientThatDrips) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   });
-  EXPECT_EQ(drip.Receive().status, 400);
+  EXPECT_EQ(drip.Receive().status, 408);
+  EXPECT_EQ(silent.Receive().status, 0);
   over.store(true);
   sender.join();
+}
+
+// More than there are threads, or room for guests, who know the token and take
+// nothing of an answer that fits into no buffer.
+TEST(LoopbackServer, ServesOthersBesideClientsThatDoNotRead) {
+  const auto server = Start(kPatient);
+  std::vector<std::unique_ptr<TestConnection>> slow;
+  for (int i = 0; i < LoopbackServer::kMaxGuests + 8; ++i) {
+    slow.push_back(std::make_unique<TestConnection>(server->port()));
+    slow.back()->Send(HttpRequestFor(server->url() + "large"));
+    EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
+  }
+  EXPECT_EQ(HttpGet(server->url() + "large").body.size(), 20u << 20);
+  // The first have given way, the last to come is still answered whole.
+  for (int i = 0; i < 8; ++i) slow[i]->WaitForReset();
+  EXPECT_EQ(slow.back()->Receive().body.size(), 20u << 20);
+}
+
+// Those who do not know the token never cost an answer of those who do.
+TEST(LoopbackServer, KeepsGuestsHoweverManyStrangersCome) {
+  const auto server = Start(kPatient);
+  const TestConnection guest(server->port());
+  guest.Send(HttpRequestFor(server->url() + "large"));
+  std::vector<std::unique_ptr<TestConnection>> strangers;
+  for (int i = 0; i < 4 * LoopbackServer::kMaxStrangers; ++i) {
+    strangers.push_back(std::make_unique<TestConnection>(server->port()));
+    strangers.back()->Send(i % 2 == 0 ? "GET /large HTTP/1.1\r\n"
+                                      : "GET /large HTTP/1.1\r\n\r\n");
+  }
+  EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
+  EXPECT_EQ(guest.Receive().body.size(), 20u << 20);
+}
+
+TEST(LoopbackServer, CutsOffAnAnswerThatNobodyTakes) {
+  const auto server = Start({.answer_limit = std::chrono::milliseconds(50)});
+  const TestConnection slow(server->port());
+  slow.Send(HttpRequestFor(server->url() + "large"));
+  slow.WaitForReset();
+  EXPECT_LT(slow.Receive().body.size(), 20u << 20);
+}
+
+// Handlers that take long, as many as there are threads but one.
+TEST(LoopbackServer, ServesOthersWhileHandlersCompute) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int inside = 0;
+  bool over = false;
+  auto paths = Paths();
+  paths["/slow"] = [&](const HttpQuery&) {
+    std::unique_lock<std::mutex> lock(mutex);
+    ++inside;
+    changed.notify_all();
+    changed.wait(lock, [&] { return over; });
+    return TextReply(200, "slow");
+  };
+  auto server = LoopbackServer::Start(kPatient, paths);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string url = (*server)->url();
+  std::vector<std::thread> clients;
+  for (int i = 0; i < LoopbackServer::kThreads - 1; ++i) {
+    clients.emplace_back(
+        [&] { EXPECT_EQ(HttpGet(url + "slow").body, "slow"); });
+  }
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return inside == LoopbackServer::kThreads - 1; });
+  }
+  EXPECT_EQ(HttpGet(url + "echo").status, 200);
+  // With the last thread too: refusals still come at once.
+  std::thread last([&] { EXPECT_EQ(HttpGet(url + "slow").body, "slow"); });
+  {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return inside == LoopbackServer::kThreads; });
+  }
+  EXPECT_EQ(HttpGet(url + "none").status, 404);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    over = true;
+  }
+  changed.notify_all();
+  last.join();
+  for (std::thread& client : clients) client.join();
+}
+
+TEST(LoopbackServer, SaysThatAHandlerFailedAndGoesOn) {
+  const auto server = Start();
+  for (int i = 0; i < 2 * LoopbackServer::kThreads; ++i) {
+    EXPECT_EQ(HttpGet(server->url() + "throws").status, 500);
+  }
+  EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
+}
+
+TEST(LoopbackServer, SaysThatThereIsNoThread) {
+  for (int threads = 0; threads <= LoopbackServer::kThreads; ++threads) {
+    const FewThreads few(threads);
+    const auto server = LoopbackServer::Start({}, Paths());
+    EXPECT_EQ(server.status().code(), absl::StatusCode::kResourceExhausted)
+        << threads;
+  }
+  EXPECT_EQ(HttpGet(Start()->url() + "echo").status, 200);
 }
 
 TEST(LoopbackServer, SendsLargeAnswersWhole) {
@@ -241,7 +319,7 @@ TEST(LoopbackServer, SendsLargeAnswersWhole) {
   std::vector<std::thread> clients;
   for (int i = 0; i < 6; ++i) {
     clients.emplace_back([&] {
-      EXPECT_EQ(HttpGet(server->port(), "/large").body.size(), 20u << 20);
+      EXPECT_EQ(HttpGet(server->url() + "large").body.size(), 20u << 20);
     });
   }
   for (std::thread& client : clients) client.join();
@@ -255,9 +333,7 @@ TEST(LoopbackServer, StopsWhateverClientsDo) {
     for (int i = 0; i < 8; ++i) {
       clients.push_back(std::make_unique<TestConnection>(server->port()));
       clients.back()->Send(
-          i % 2 == 0 ? "GET /la"
-                     : absl::StrCat("GET /large HTTP/1.1\r\nHost: localhost:",
-                                    server->port(), "\r\n\r\n"));
+          i % 2 == 0 ? "GET /la" : HttpRequestFor(server->url() + "large"));
     }
   }
   for (const auto& client : clients) {
@@ -269,7 +345,7 @@ TEST(LoopbackServer, StartsAndStopsAgainAndAgain) {
   for (int i = 0; i < 50; ++i) {
     const auto server = Start();
     if (i % 2 == 0) {
-      EXPECT_EQ(HttpGet(server->port(), "/echo").status, 200);
+      EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
     }
   }
 }
@@ -300,10 +376,9 @@ TEST(LoopbackServer, LeavesTheProcessItsSignals) {
   // Clients that go away while they are answered do not end it.
   for (int i = 0; i < 20; ++i) {
     TestConnection client(server->port());
-    client.Send(absl::StrCat(
-        "GET /large HTTP/1.1\r\nHost: localhost:", server->port(), "\r\n\r\n"));
+    client.Send(HttpRequestFor(server->url() + "large"));
   }
-  EXPECT_EQ(HttpGet(server->port(), "/echo").status, 200);
+  EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
 }
 
 }  // namespace

@@ -2,16 +2,23 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace castor::testing {
+namespace {
+
+constexpr absl::string_view kBefore = "http://127.0.0.1:";
+
+}  // namespace
 
 TestConnection::TestConnection(int port, const std::string& address) {
   sockaddr_in to = {};
@@ -58,6 +65,12 @@ HttpAnswer TestConnection::Receive() const {
   return answer;
 }
 
+void TestConnection::WaitForReset() const {
+  pollfd fd = {socket_, 0, 0};  // an error is always told
+  while (poll(&fd, 1, -1) != 1 || (fd.revents & POLLERR) == 0) {
+  }
+}
+
 HttpAnswer HttpSend(int port, absl::string_view request) {
   const TestConnection connection(port);
   CASTOR_CHECK(connection.connected());
@@ -65,18 +78,33 @@ HttpAnswer HttpSend(int port, absl::string_view request) {
   return connection.Receive();
 }
 
-HttpAnswer HttpGet(int port, const std::string& path) {
-  return HttpSend(port, absl::StrCat("GET ", path, " HTTP/1.1\r\n",
-                                     "Host: 127.0.0.1:", port, "\r\n",
-                                     "Accept-Encoding: gzip, deflate, br\r\n",
-                                     "Connection: keep-alive\r\n\r\n"));
+std::string HttpRequestFor(const std::string& url, const std::string& more) {
+  return absl::StrCat("GET ", PathOf(url), " HTTP/1.1\r\n",
+                      "Host: 127.0.0.1:", PortOf(url), "\r\n",
+                      "Accept-Encoding: gzip, deflate, br\r\n",
+                      "Sec-Fetch-Site: same-origin\r\n",
+                      "Connection: keep-alive\r\n", more, "\r\n");
 }
 
-int PortIn(absl::string_view text) {
-  constexpr absl::string_view kBefore = "http://127.0.0.1:";
+HttpAnswer HttpGet(const std::string& url) {
+  return HttpSend(PortOf(url), HttpRequestFor(url));
+}
+
+std::string UrlIn(absl::string_view text) {
   const size_t at = text.find(kBefore);
-  if (at == absl::string_view::npos) return 0;
-  return std::atoi(std::string(text.substr(at + kBefore.size(), 5)).c_str());
+  if (at == absl::string_view::npos) return "";
+  text.remove_prefix(at);
+  return std::string(text.substr(0, text.find_first_of(" \n")));
+}
+
+int PortOf(const std::string& url) {
+  CASTOR_CHECK(absl::StartsWith(url, kBefore));
+  return std::atoi(url.c_str() + kBefore.size());
+}
+
+std::string PathOf(const std::string& url) {
+  CASTOR_CHECK(absl::StartsWith(url, kBefore));
+  return url.substr(url.find('/', kBefore.size()));
 }
 
 }  // namespace castor::testing

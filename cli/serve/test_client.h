@@ -28,19 +28,29 @@ class TestConnection {
   void Send(absl::string_view bytes) const;
   // All that comes until the other end closes.
   HttpAnswer Receive() const;
+  // Until the other end breaks it off; reads nothing.
+  void WaitForReset() const;
 
  private:
   int socket_ = -1;
   bool connected_ = false;
 };
 
-// "GET PATH" as a browser asks.
-HttpAnswer HttpGet(int port, const std::string& path);
+// What a browser sends for "http://127.0.0.1:PORT/PATH", which is one of the
+// server's own pages; with `more`, whole header lines.
+std::string HttpRequestFor(const std::string& url,
+                           const std::string& more = "");
+// Asks for that.
+HttpAnswer HttpGet(const std::string& url);
 // A whole request of one's own.
 HttpAnswer HttpSend(int port, absl::string_view request);
 
-// The port in "http://127.0.0.1:PORT/", the first one in `text`; 0: none.
-int PortIn(absl::string_view text);
+// The first "http://127.0.0.1:PORT/..." in `text`, up to a space or the line's
+// end; "": none.
+std::string UrlIn(absl::string_view text);
+// Of "http://127.0.0.1:PORT/PATH", PORT and "/PATH".
+int PortOf(const std::string& url);
+std::string PathOf(const std::string& url);
 
 }  // namespace castor::testing
 

@@ -41,7 +41,8 @@ class Followed : public CliTest {
     auto process = std::make_unique<CastorProcess>(args, directory());
     EXPECT_TRUE(process->WaitForOutput("dashboard: http://"))
         << process->Wait().err;
-    port_ = PortIn(ReadFile(Path("stdout.txt")));
+    EXPECT_TRUE(process->WaitForOutput("/\n"));
+    url_ = UrlIn(ReadFile(Path("stdout.txt")));
     return process;
   }
 
@@ -52,8 +53,8 @@ class Followed : public CliTest {
       return std::to_string(steps.empty() ? 0 : steps.back().get<int64_t>());
     };
     const HttpAnswer http =
-        HttpGet(port_, "/live.json?since=" + last(points_["step"]) +
-                           "&validated=" + last(validation_["step"]));
+        HttpGet(url_ + "live.json?since=" + last(points_["step"]) +
+                "&validated=" + last(validation_["step"]));
     EXPECT_EQ(http.status, 200) << http.body;
     answer_ = Json::parse(http.body);
     EXPECT_EQ(answer_["every"], 1);
@@ -85,7 +86,7 @@ class Followed : public CliTest {
     return files;
   }
 
-  int port_ = 0;
+  std::string url_;
   Json answer_;
   Json points_ = {{"step", Json::array()}};
   Json validation_ = {{"step", Json::array()}};
@@ -94,7 +95,7 @@ class Followed : public CliTest {
 TEST_F(Followed, OnADashboardThatSaysWhatTheSummarySays) {
   const auto process = Start(FollowedConfig(400), {});
   // A client that hangs keeps nobody waiting.
-  const TestConnection hanging(port_);
+  const TestConnection hanging(PortOf(url_));
   hanging.Send("GET /live.json HTTP/1.1\r\nHost:");
   EXPECT_EQ(AskUntilTheEnd(), "finished");
   const ProcessResult result = process->Wait();
@@ -253,7 +254,7 @@ TEST_F(Followed, ByTensorBoardWhenKilled) {
 TEST_F(Followed, ByWhomThereCannotBe) {
   WriteFile(Path("file"), "");
   const auto taken = Start(FollowedConfig(1'000'000), {});
-  const std::string port = std::to_string(port_);
+  const std::string port = std::to_string(PortOf(url_));
   const auto refused = [&](const std::vector<std::string>& args,
                            const std::string& part) {
     TemporaryDirectory other;

@@ -1,8 +1,8 @@
 // Title: Castor run
 //
 // A run while it goes on: asks the program that trains for what is new, every
-// second, and says how the run ended. When another run takes its address (the
-// same one, resumed), shows that one.
+// second, and says how the run ended. The next run at the same port (the same
+// one, resumed) has another address and turns this page away.
 import 'uplot/dist/uPlot.min.css';
 import './palette.css';
 import './dashboard.css';
@@ -21,6 +21,7 @@ const kFarBudget = 4;
 const data = new LiveData();
 let palette = readPalette();
 let lost = false;
+let turnedAway = false;
 
 const title = h('h1', {}, 'Castor run');
 const state = h('p', {id: 'state', role: 'status'}, 'asking the run …');
@@ -96,7 +97,8 @@ const charts = {
 /** What the run is doing, in a sentence. */
 function stateText(): string {
   const run = data.run;
-  if (!run) return lost ? 'no run answers here; asking again' : 'asking the run …';
+  const next = 'another run is here now: open the address that it printed';
+  if (!run) return turnedAway ? next : lost ? 'no run answers here; asking again' : 'asking the run …';
   const at = `step ${formatCount(data.step)} of ${formatCount(run.steps)}`;
   switch (data.state) {
     case 'finished':
@@ -106,6 +108,7 @@ function stateText(): string {
     case 'failed':
       return `failed after ${at}: ${data.message}`;
     case 'running': {
+      if (turnedAway) return `stopped or killed after ${at}; ${next}`;
       if (lost) {
         return `the run no longer answers: it was stopped or killed after ${
             at}; asking again`;
@@ -121,7 +124,7 @@ function showState(): void {
   state.textContent = stateText();
   state.dataset['state'] =
       data.run && data.state !== 'running' ? data.state :
-      lost                                 ? 'lost' :
+      lost || turnedAway                   ? 'lost' :
                                              'running';
 }
 
@@ -247,13 +250,14 @@ function show(): void {
 
 async function ask(): Promise<void> {
   const answer = await fetch(data.query(), {cache: 'no-store'});
+  turnedAway = answer.status === 403;
   if (!answer.ok) throw new Error(`${answer.status}`);
   // Asked anew at once where what was here is void.
   if (!data.take(await answer.json())) await ask();
 }
 
 async function follow(): Promise<void> {
-  for (;;) {
+  while (!turnedAway) {
     try {
       await ask();
       lost = false;

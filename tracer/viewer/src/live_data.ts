@@ -29,7 +29,6 @@ export interface LiveMemory {
 }
 
 export interface LiveRun {
-  id: string;
   title: string;
   device: string;
   policy: string;
@@ -85,16 +84,15 @@ export class LiveData {
   }
 
   /**
-   * Takes an answer to query(). False: it is of another run, or the server has
-   * merged its points; all that was here is gone, and is to be asked for anew.
+   * Takes an answer to query(). False: the server has merged its points; all
+   * that was here is gone, and is to be asked for anew.
    */
   take(answer: LiveAnswer): boolean {
     if (answer?.version !== 1) {
       throw new Error('the server is not of this page\'s version');
     }
     const asked = this.points.step.length + this.validation.step.length > 0;
-    const same = this.run?.id === answer.run.id && this.every === answer.every;
-    if (asked && !same) {
+    if (asked && this.every !== answer.every) {
       this.run = null;
       this.points = noPoints();
       this.validation = {step: [], loss: []};

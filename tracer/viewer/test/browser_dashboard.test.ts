@@ -17,6 +17,8 @@ class FakeRun {
   options: LiveOptions = {};
   /** What was asked for, since the last look. */
   asked: string[] = [];
+  /** As the program's server has one, another for each run. */
+  token = 'one';
   private server: Server|null = null;
   private port = 0;
 
@@ -26,10 +28,13 @@ class FakeRun {
     this.server = createServer((request, response) => {
       const url = new URL(request.url!, 'http://run');
       response.setHeader('Connection', 'close');
-      if (url.pathname === '/') {
+      if (!url.pathname.startsWith(`/${this.token}/`)) {
+        response.statusCode = 403;
+        response.end();
+      } else if (url.pathname === `/${this.token}/`) {
         response.setHeader('Content-Type', 'text/html; charset=utf-8');
         response.end(page);
-      } else if (url.pathname === '/live.json') {
+      } else if (url.pathname === `/${this.token}/live.json`) {
         this.asked.push(url.search);
         response.end(JSON.stringify(this.answer(url.searchParams)));
       } else {
@@ -40,7 +45,7 @@ class FakeRun {
     await new Promise<void>(
         (done) => this.server!.listen(this.port, '127.0.0.1', done));
     this.port = (this.server.address() as AddressInfo).port;
-    return `http://127.0.0.1:${this.port}/`;
+    return `http://127.0.0.1:${this.port}/${this.token}/`;
   }
 
   async stop(): Promise<void> {
@@ -77,9 +82,9 @@ async function using(
     scheme: 'light'|'dark' = 'light', width = 1280): Promise<void> {
   const opened = await openUrl(await run.start(), {scheme, width});
   await then(opened.page, opened);
-  // That a server is gone is told by the browser itself.
+  // That a server is gone, or refuses, is told by the browser itself.
   assert.deepEqual(
-      opened.errors.filter((error) => !/ERR_CONNECTION/.test(error)), []);
+      opened.errors.filter((error) => !/ERR_CONNECTION|403/.test(error)), []);
   for (const url of opened.requests) assert.match(url, /\/live\.json\?since=/);
   await opened.page.close();
 }
@@ -229,19 +234,33 @@ describe('Dashboard', () => {
     });
   }
 
-  it('says when a run is gone without a word, and shows the next one', () => {
+  it('says when a run is gone without a word, and asks on', () => {
     run.steps = [1, 2, 3];
     return using(async (page) => {
       await untilState(page, 'running: step 3');
       await run.stop();
       await untilState(page, 'stopped or killed after step 3 of 100');
       assert.equal(await page.getAttribute('#state', 'data-state'), 'lost');
-      run.steps = [3, 4];
-      run.options = {id: 'resumed', first: 3, title: 'the same, resumed'};
+      run.steps = [1, 2, 3, 4];
       await run.start();
       await untilState(page, 'running: step 4 of 100');
-      assert.match(await textOf(page, 'h1'), /^the same, resumed/);
-      assert.match(await chart(page, 'Loss'), /^Loss, step 3 to 4;/);
+      assert.match(await chart(page, 'Loss'), /^Loss, step 1 to 4;/);
+    });
+  });
+
+  it('asks the next run at its port no more than once', () => {
+    run.steps = [1, 2, 3];
+    return using(async (page) => {
+      await untilState(page, 'running: step 3');
+      await run.stop();
+      run.token = 'two';
+      run.asked = [];
+      await run.start();
+      await untilState(
+          page, 'stopped or killed after step 3 of 100; another run is here');
+      assert.equal(await page.getAttribute('#state', 'data-state'), 'lost');
+      assert.match(await chart(page, 'Loss'), /^Loss, step 1 to 3;/);
+      assert.deepEqual(run.asked, []);
     });
   });
 

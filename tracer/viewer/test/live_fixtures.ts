@@ -22,7 +22,6 @@ export function livePoints(steps: number[]): LivePoints {
 }
 
 export interface LiveOptions {
-  id?: string;
   title?: string;
   first?: number;
   every?: number;
@@ -37,7 +36,6 @@ export function liveAnswer(
   return {
     version: 1,
     run: {
-      id: options.id ?? 'one',
       title: options.title ?? 'gpt2, 2 layers of 16, fp32',
       device: 'host',
       policy: 'auto',

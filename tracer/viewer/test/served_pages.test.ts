@@ -49,7 +49,7 @@ function serve(...args: string[]): Promise<string> {
     // stop it.
     const read = (piece: Buffer) => {
       text += piece;
-      const found = /http:\/\/127\.0\.0\.1:\d+\//.exec(text);
+      const found = /http:\/\/127\.0\.0\.1:\d+\/\w+\//.exec(text);
       if (found) done(found[0]);
     };
     process.stdout.on('data', read);
@@ -142,14 +142,14 @@ describe('Served', () => {
                  new RegExp(`loss${summary.final_loss.toFixed(4)}`));
     const label = await opened.page.getAttribute('.plot', 'aria-label');
     assert.match(label ?? '', /^Loss, step 1 to 4000;/);
-    // The page goes on asking for another run at the address of the one that
-    // ended.
+    // The page goes on asking after the end: a browser tells that nobody is
+    // there.
     assert.deepEqual(opened.errors.filter(
         (error) => !error.includes('ERR_CONNECTION_REFUSED')), []);
     await opened.page.close();
   });
 
-  // What a page of another origin can try with an address that it has guessed.
+  // What a page of another origin can try, even with an address that it knows.
   it('nothing is told to pages of others', async () => {
     const url = await serve('trace', 'view', 'run.trace', '--port', '0');
     const stranger = createServer((_, response) => {

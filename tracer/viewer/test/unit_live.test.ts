@@ -27,16 +27,6 @@ describe('Live data', () => {
     assert.deepEqual(data.points.step, [2, 4, 6]);
   });
 
-  it('begins anew where another run has taken the address', () => {
-    const data = new LiveData();
-    assert.ok(data.take(liveAnswer([1, 2], {validated: [2]})));
-    assert.ok(!data.take(liveAnswer([], {id: 'other', first: 2})));
-    assert.ok(data.take(liveAnswer([2], {id: 'other', first: 2})));
-    assert.deepEqual(data.points.step, [2]);
-    assert.deepEqual(data.validation.step, []);
-    assert.equal(data.run?.id, 'other');
-  });
-
   it('knows the last step and the time that is left', () => {
     const data = new LiveData();
     assert.equal(data.step, 0);
