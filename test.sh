@@ -11,9 +11,10 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
 
   1. all tests, optimised, but those of memory/, device/ and runtime/, which
      come in 2; everything else that can be built is built;
-  2. those of memory/, device/ and runtime/, a share of the property tests, and
-     those of checkpoints of several ranks and of fp16, under AddressSanitizer
-     and UndefinedBehaviorSanitizer;
+  2. those of memory/, device/ and runtime/, a share of the property tests,
+     those of checkpoints of several ranks and of fp16, and those of the file
+     that a trace is written to, under AddressSanitizer and
+     UndefinedBehaviorSanitizer;
   3. those of memory/exec/, device/ and runtime/ (not of its subfolders), the
      thread pool's, the same share, the same of tests/, and tests:fake_gpu_test,
      under ThreadSanitizer. (memory/plan/ and runtime/'s subfolders know no
@@ -105,7 +106,8 @@ else
   # than they are given, the first run has shown: no sandbox for compilers.
   runs=(--copt=-g0 --test_env=CASTOR_CASES=120 --strategy=CppCompile=local
     --strategy=CppLink=local --strategy=CppArchive=local //tests:promises_test
-    //tests:ranks_test //tests:loss_scale_test //tests:shared_checkpoint_test)
+    //tests:ranks_test //tests:loss_scale_test //tests:shared_checkpoint_test
+    //tracer:append_file_test //tracer:mapped_window_test)
   run_tests asan --config=asan --platform_suffix=-asan \
     //memory/... //device/... //runtime/... "${runs[@]}"
 

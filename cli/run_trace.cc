@@ -15,6 +15,7 @@
 #include "device/comm/clock_sync.h"
 #include "memory/plan/plan_record.h"
 #include "memory/plan/simulator.h"
+#include "tracer/append_file.h"
 #include "tracer/rank_traces.h"
 #include "tracer/trace_names.h"
 
@@ -33,11 +34,13 @@ void NameParts(bool several_ranks, RunRecord* run) {
 }
 
 // Of a run with this file that was killed: its parts would pass for this run's
-// until they are written anew.
+// until they are written anew. Those of a run that goes on are left to it.
 void RemoveOldParts(const std::string& path) {
   std::error_code error;
-  for (int64_t rank = 1;
-       std::filesystem::remove(RankFileName(path, rank), error); ++rank) {
+  for (int64_t rank = 1;; ++rank) {
+    const std::string part = RankFileName(path, rank);
+    if (IsBeingAppended(part)) continue;
+    if (!std::filesystem::remove(part, error)) return;
   }
 }
 
@@ -253,6 +256,7 @@ void RunTrace::OnResult(const StepReport& report) {
       .network_received_bytes = report.network_received_bytes,
       .network_wait_ns =
           static_cast<int64_t>(report.network_wait_seconds * 1e9)});
+  writer_->Check();
   // All of its work is over, so the window is complete.
   if (report.step == window_.last) Close();
 }
@@ -263,6 +267,9 @@ void RunTrace::Finish(const std::string& status, const std::string& message) {
   writer_->Append(EndRecord{.status = status,
                             .message = message,
                             .time_ns = FromOrigin(trainer_->NowNs())});
+  writer_->Check();
+  // Somebody may have renamed it.
+  path_ = writer_->Place().value_or(path_);
 }
 
 absl::Status RunTrace::WriteClock() {
@@ -288,7 +295,11 @@ absl::Status RunTrace::Merge() {
   if (ranks == nullptr || writer_ == nullptr) return absl::OkStatus();
   trainer_->SetObserver(nullptr);
   CASTOR_RETURN_IF_ERROR(WriteClock());
+  writer_->Check();
   written_ = writer_->status();
+  const absl::StatusOr<std::string> place = writer_->Place();
+  if (place.ok()) path_ = *place;
+  written_.Update(place.status());
   writer_ = nullptr;
   return MergeTraceFiles(*ranks, path_, written_);
 }

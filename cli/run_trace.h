@@ -29,8 +29,9 @@ struct TraceWindow {
   int64_t last = 0;
 };
 
-// A failure to write does not stop the run that is traced: the file ends there,
-// and status() says why.
+// Whatever happens to the file does not stop the run that is traced: its disk
+// is full, it has become as large as a trace may be, somebody cuts or removes
+// it. Recording ends there, and status() says why.
 class RunTrace final : public RunObserver {
  public:
   // Replaces `path`, or on rank K > 0 the file of that name for its rank.
@@ -66,10 +67,13 @@ class RunTrace final : public RunObserver {
   // Nothing to do on one rank.
   absl::Status Merge();
 
-  // The first record that could not be written.
+  // The first record that could not be written. What others did to the file is
+  // noticed when a step is over.
   absl::Status status() const {
     return writer_ == nullptr ? written_ : writer_->status();
   }
+  // What this rank's file is called, by now.
+  const std::string& path() const { return path_; }
 
  private:
   RunTrace(std::unique_ptr<TraceWriter> writer, std::string path,
@@ -86,7 +90,7 @@ class RunTrace final : public RunObserver {
 
   std::unique_ptr<TraceWriter> writer_;  // null once it is merged
   absl::Status written_;                 // by the writer that is gone
-  const std::string path_;
+  std::string path_;
   const TraceWindow window_;
   Trainer* const trainer_;
   const int64_t origin_ns_;

@@ -66,6 +66,7 @@ class TrainRun {
   absl::Status Evaluate();
   absl::Status EndOutOfScale();
   void TakeReports();
+  void TellOfTrace();
   void PrintProgress(bool all);
 
   const TrainArguments& arguments_;
@@ -75,6 +76,7 @@ class TrainRun {
   Communicator* const ranks_;  // null: one rank
   const bool first_;           // rank 0, who speaks for all
   std::unique_ptr<RunTrace> trace_;
+  bool told_of_trace_ = false;
   std::unique_ptr<LiveRun> live_;
   RunReport report_;
   std::vector<StepReport> unprinted_;
@@ -193,6 +195,16 @@ void TrainRun::TakeReports() {
   }
   report_.device_peak_bytes = session_.trainer().arena_stats().peak_bytes;
   report_.host_peak_bytes = session_.trainer().host_stats().peak_bytes;
+  TellOfTrace();
+}
+
+// Once, when it happens: the model is trained all the same.
+void TrainRun::TellOfTrace() {
+  if (trace_ == nullptr || told_of_trace_ || trace_->status().ok()) return;
+  told_of_trace_ = true;
+  std::fprintf(stderr,
+               "castor: the trace is not complete: %s; training goes on\n",
+               std::string(trace_->status().message()).c_str());
 }
 
 void TrainRun::PrintProgress(bool all) {
@@ -252,12 +264,9 @@ absl::Status TrainRun::End() {
   if (trace_ != nullptr) {
     trace_->Finish(trainer.stopping() ? "interrupted" : "finished", "");
     const absl::Status merged = trace_->Merge();
-    std::printf("  %-26s %s\n", "trace", arguments_.trace_path.c_str());
-    // The model is trained all the same.
-    if (!trace_->status().ok()) {
-      std::fprintf(stderr, "castor: the trace is not complete: %s\n",
-                   std::string(trace_->status().message()).c_str());
-    } else if (!merged.ok() && first_) {
+    std::printf("  %-26s %s\n", "trace", trace_->path().c_str());
+    TellOfTrace();
+    if (trace_->status().ok() && !merged.ok() && first_) {
       std::fprintf(stderr,
                    "castor: the ranks' traces stay in files of their own: %s\n",
                    std::string(merged.message()).c_str());

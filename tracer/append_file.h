@@ -8,6 +8,11 @@
 // what looks whole is whole.
 //
 // Where a file cannot be mapped (a pipe, /dev/null), lines are written.
+//
+// The file is always a new one: what had its name before is replaced, never
+// cut, since somebody may have it open. A writer holds an advisory lock (flock)
+// on its file; a file that is still written gives its name, too, but keeps
+// another.
 #ifndef CASTOR_TRACER_APPEND_FILE_H_
 #define CASTOR_TRACER_APPEND_FILE_H_
 
@@ -18,13 +23,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tracer/mapped_window.h"
 
 namespace castor {
 
 // Threads: one at a time.
 class AppendFile {
  public:
-  // Replaces what is at `path`. Unavailable: it cannot be created.
+  // Replaces what is at `path`, once there is room for the first lines. A file
+  // that a live process writes there is named PATH.replaced-N instead.
+  // Unavailable: it cannot be created.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Create(
       const std::string& path);
   // Cuts the file to its text.
@@ -33,25 +41,46 @@ class AppendFile {
   AppendFile& operator=(const AppendFile&) = delete;
 
   // `line` ends with its newline. Unavailable: it is not, or not all, in the
-  // file, for example because the disk is full; do not append after that.
+  // file, for example because the disk is full or because somebody has cut the
+  // file; do not append after that. A full disk leaves whole lines.
   absl::Status Append(absl::string_view line);
 
+  // Unavailable: somebody has cut the file, has written to it or removed it.
+  // Append notices a file that was cut only where it was cut short of the page
+  // at hand. Costs a system call.
+  absl::Status Check() const;
+
+  // What the file is called now. Unavailable: it was removed.
+  absl::StatusOr<std::string> Place() const;
+
   const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }  // of the text
 
  private:
-  AppendFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  AppendFile(std::string path, int fd, bool regular)
+      : path_(std::move(path)), fd_(fd), regular_(regular), maps_(regular) {}
+  static absl::StatusOr<std::unique_ptr<AppendFile>> Open(
+      const std::string& path);
   absl::Status Failure(absl::string_view what, int error) const;
   absl::Status WriteOut(absl::string_view text);
+  absl::Status Copy(absl::string_view text);
   // The next window of the file, with room on the disk.
   absl::Status MapNext();
+  void CutTo(int64_t size);
 
   const std::string path_;
   const int fd_;
-  bool mapped_ = true;      // false: lines are written
-  int64_t size_ = 0;        // of the text
-  char* window_ = nullptr;  // of the file, from window_begin_
+  const bool regular_;
+  bool maps_;         // false: lines are written
+  int64_t size_ = 0;  // of the text
+  int64_t end_ = 0;   // of the file, unless others have changed it
+  MappedWindow window_;
   int64_t window_begin_ = 0;
 };
+
+// Whether a live process has the file open as an AppendFile. False where that
+// cannot be known.
+bool IsBeingAppended(const std::string& path);
 
 }  // namespace castor
 

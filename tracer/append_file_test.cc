@@ -1,8 +1,10 @@
 #include "tracer/append_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,11 +13,15 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/test_files.h"
 
 namespace castor {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::string TemporaryPath(const char* name) {
   const char* base = std::getenv("TEST_TMPDIR");
@@ -123,6 +129,14 @@ TEST(AppendFile, ReportsThatThereIsNoMoreRoom) {
     for (int i = 0; i < 100; ++i) {
       const absl::Status status = (*file)->Append(line);
       if (status.ok()) continue;
+      file->reset();
+      // Of the line that was too much, nothing.
+      if (Contents(path).size() != i * line.size()) _exit(5);
+      // And what is there stays when there is no room for another.
+      const rlimit less = {1 << 19, 3 << 20};
+      if (setrlimit(RLIMIT_FSIZE, &less) != 0) _exit(6);
+      if (AppendFile::Create(path).ok()) _exit(7);
+      if (Contents(path).size() != i * line.size()) _exit(8);
       _exit(absl::IsUnavailable(status) && i > 30 ? 0 : 3);
     }
     _exit(4);
@@ -132,6 +146,131 @@ TEST(AppendFile, ReportsThatThereIsNoMoreRoom) {
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   std::filesystem::remove(path);
+}
+
+// As `> FILE` and logrotate's copytruncate do: the pages behind the new end are
+// gone from under the mapping.
+TEST(AppendFile, OutlivesItsFileBeingCut) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  for (const int lines : {1, 3, 100, 430}) {  // 430: in the second window
+    for (const double share : {0.0, 0.001, 0.5, 0.99}) {
+      auto file = AppendFile::Create(path);
+      ASSERT_TRUE(file.ok()) << file.status();
+      for (int i = 0; i < lines; ++i) {
+        ASSERT_TRUE((*file)->Append(Line(i)).ok());
+      }
+      ASSERT_TRUE((*file)->Check().ok());
+      const auto cut =
+          static_cast<int64_t>(share * static_cast<double>((*file)->size()));
+      std::filesystem::resize_file(path, cut);
+      EXPECT_EQ((*file)->Check().code(), absl::StatusCode::kUnavailable);
+      // At the latest when there is no more room in the page, or the window.
+      absl::Status status;
+      for (int i = lines; status.ok() && i < lines + 1000; ++i) {
+        status = (*file)->Append(Line(i));
+      }
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("was cut or written to by somebody else"));
+      file->reset();
+      // What is left is whoever's that cut it.
+      EXPECT_EQ(static_cast<int64_t>(std::filesystem::file_size(path)), cut);
+    }
+  }
+}
+
+// In the middle of a copy, too.
+TEST(AppendFile, OutlivesItsFileBeingCutAtAnyMoment) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  for (int round = 0; round < 8; ++round) {
+    auto file = AppendFile::Create(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    std::thread other([&] {
+      const auto size = [&] {
+        return static_cast<int64_t>(std::filesystem::file_size(path));
+      };
+      while (size() < MappedWindow::kBytes * (1 + round % 2)) {
+      }
+      for (int i = 0; i < round; ++i) std::this_thread::yield();
+      ASSERT_EQ(truncate(path.c_str(), 0), 0);
+    });
+    absl::Status status;
+    for (int i = 0; status.ok(); ++i) {
+      status = (*file)->Append(Line(i % 1000));
+    }
+    other.join();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST(AppendFile, LeavesAFileAloneThatIsStillWritten) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  EXPECT_FALSE(IsBeingAppended(path));
+  auto first = AppendFile::Create(path);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(IsBeingAppended(path));
+  ASSERT_TRUE((*first)->Append("first 1\n").ok());
+  auto second = AppendFile::Create(path);
+  ASSERT_TRUE(second.ok()) << second.status();
+  ASSERT_TRUE((*second)->Append("second 1\n").ok());
+  auto third = AppendFile::Create(path);
+  ASSERT_TRUE(third.ok()) << third.status();
+  ASSERT_TRUE((*first)->Append("first 2\n").ok());
+  ASSERT_TRUE((*first)->Check().ok()) << (*first)->Check();
+  ASSERT_TRUE((*second)->Append("second 2\n").ok());
+  EXPECT_EQ((*first)->Place().value_or(""), path + ".replaced-1");
+  EXPECT_EQ((*second)->Place().value_or(""), path + ".replaced-2");
+  EXPECT_EQ((*third)->Place().value_or(""), path);
+  first->reset();
+  second->reset();
+  third->reset();
+  EXPECT_EQ(ReadFile(path + ".replaced-1"), "first 1\nfirst 2\n");
+  EXPECT_EQ(ReadFile(path + ".replaced-2"), "second 1\nsecond 2\n");
+  EXPECT_EQ(ReadFile(path), "");
+  EXPECT_FALSE(IsBeingAppended(path));
+  // A finished one has had its time.
+  ASSERT_TRUE(AppendFile::Create(path).ok());
+  EXPECT_FALSE(std::filesystem::exists(path + ".replaced-3"));
+}
+
+TEST(AppendFile, SaysThatItsFileIsGone) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  auto file = AppendFile::Create(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::filesystem::rename(path, path + ".1");
+  EXPECT_TRUE((*file)->Check().ok());
+  EXPECT_EQ((*file)->Place().value_or(""), path + ".1");
+  std::filesystem::remove(path + ".1");
+  EXPECT_THAT(std::string((*file)->Check().message()), HasSubstr("removed"));
+  EXPECT_EQ((*file)->Place().status().code(), absl::StatusCode::kUnavailable);
+  // Long before a disk is filled for nobody.
+  absl::Status status;
+  for (int i = 0; status.ok() && i < 1000; ++i) {
+    status = (*file)->Append(Line(i));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(AppendFile, ReplacesWhatALinkLeadsTo) {
+  TemporaryDirectory directory;
+  const std::string file = directory.path() + "/file";
+  const std::string link = directory.path() + "/link";
+  WriteFile(file, "before");
+  ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  std::filesystem::create_symlink("file", link);
+  auto created = AppendFile::Create(link);
+  ASSERT_TRUE(created.ok()) << created.status();
+  ASSERT_TRUE((*created)->Append("after\n").ok());
+  created->reset();
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(ReadFile(file), "after\n");
+  struct stat info;
+  ASSERT_EQ(stat(file.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
 TEST(AppendFile, NamesAFileThatCannotBeCreated) {

@@ -61,36 +61,35 @@ Json PlanJson(const PlanRecord& plan) {
                        action.chunk.value, action.because.value});
   }
   const Prediction& predicted = plan.predicted;
-  Json json = {
-          {"type", "plan"},
-          {"trace", plan.trace},
-          {"policy", plan.policy},
-          {"warmup", plan.warmup},
-          {"refused", plan.refused},
-          {"device_budget_bytes", Budget(plan.device_budget_bytes)},
-          {"host_budget_bytes", Budget(plan.host_budget_bytes)},
-          {"device_reserved_bytes", plan.device_reserved_bytes},
-          {"host_reserved_bytes", plan.host_reserved_bytes},
-          {"h2d_bytes_per_s", plan.h2d_bytes_per_s},
-          {"d2h_bytes_per_s", plan.d2h_bytes_per_s},
-          {"latency_ns", plan.latency_ns},
-          {"prefetch", plan.prefetch},
-          {"gpu_margin_mem_ratio", plan.gpu_margin_mem_ratio},
-          {"fixed_sides", plan.fixed_sides},
-          {"device_side", Numbers(plan.device_side)},
-          {"initial", Numbers(plan.initial)},
-          {"initial_dirty", Numbers(plan.initial_dirty)},
-          {"actions", std::move(actions)},
-          {"predicted",
-           {{"step_ns", predicted.step_ns},
-            {"stall_ns", predicted.stall_ns},
-            {"h2d_bytes", predicted.h2d_bytes},
-            {"d2h_bytes", predicted.d2h_bytes},
-            {"device_peak_bytes", predicted.device_peak_bytes},
-            {"host_bytes", predicted.host_bytes},
-            {"least_h2d_bytes", predicted.least_h2d_bytes},
-            {"op_start_ns", predicted.op_start_ns},
-            {"device_bytes", predicted.device_bytes}}}};
+  Json json = {{"type", "plan"},
+               {"trace", plan.trace},
+               {"policy", plan.policy},
+               {"warmup", plan.warmup},
+               {"refused", plan.refused},
+               {"device_budget_bytes", Budget(plan.device_budget_bytes)},
+               {"host_budget_bytes", Budget(plan.host_budget_bytes)},
+               {"device_reserved_bytes", plan.device_reserved_bytes},
+               {"host_reserved_bytes", plan.host_reserved_bytes},
+               {"h2d_bytes_per_s", plan.h2d_bytes_per_s},
+               {"d2h_bytes_per_s", plan.d2h_bytes_per_s},
+               {"latency_ns", plan.latency_ns},
+               {"prefetch", plan.prefetch},
+               {"gpu_margin_mem_ratio", plan.gpu_margin_mem_ratio},
+               {"fixed_sides", plan.fixed_sides},
+               {"device_side", Numbers(plan.device_side)},
+               {"initial", Numbers(plan.initial)},
+               {"initial_dirty", Numbers(plan.initial_dirty)},
+               {"actions", std::move(actions)},
+               {"predicted",
+                {{"step_ns", predicted.step_ns},
+                 {"stall_ns", predicted.stall_ns},
+                 {"h2d_bytes", predicted.h2d_bytes},
+                 {"d2h_bytes", predicted.d2h_bytes},
+                 {"device_peak_bytes", predicted.device_peak_bytes},
+                 {"host_bytes", predicted.host_bytes},
+                 {"least_h2d_bytes", predicted.least_h2d_bytes},
+                 {"op_start_ns", predicted.op_start_ns},
+                 {"device_bytes", predicted.device_bytes}}}};
   if (plan.world_size > 1) {
     json["world_size"] = plan.world_size;
     json["network_bytes_per_s"] = plan.network_bytes_per_s;
@@ -135,13 +134,13 @@ class ArrayLine {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
-    const std::string& path, int64_t version) {
+    const std::string& path, int64_t version, int64_t max_bytes) {
+  CASTOR_CHECK(max_bytes <= kMaxTraceBytes);
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file,
                           AppendFile::Create(path));
   std::unique_ptr<TraceWriter> writer(
-      new TraceWriter(std::move(file), version));
-  writer->Write(
-      Line({{"format", trace_names::kFormat}, {"version", version}}));
+      new TraceWriter(std::move(file), version, max_bytes));
+  writer->Write(Line({{"format", trace_names::kFormat}, {"version", version}}));
   if (!writer->failure_.ok()) return writer->failure_;
   return writer;
 }
@@ -292,10 +291,9 @@ void TraceWriter::AppendWait(int64_t stream, int64_t count, WorkTag tag,
 
 void TraceWriter::AppendNetwork(const NetworkRecord& network) {
   ArrayLine line("network");
-  for (const int64_t value :
-       {network.stream, network.count, network.sequence, network.kind,
-        network.last_rank, network.ready_ns, network.sent_bytes,
-        network.received_bytes}) {
+  for (const int64_t value : {network.stream, network.count, network.sequence,
+                              network.kind, network.last_rank, network.ready_ns,
+                              network.sent_bytes, network.received_bytes}) {
     line.Add(value);
   }
   Write(line.Finish());
@@ -315,7 +313,23 @@ void TraceWriter::Write(absl::string_view line) {
                      " bytes is larger than a trace file may hold"));
     return;
   }
+  if (file_->size() + static_cast<int64_t>(line.size()) > max_bytes_) {
+    failure_ = absl::ResourceExhaustedError(absl::StrCat(
+        "file \"", file_->path(), "\" has the ", FormatBytes(max_bytes_),
+        " that it may have; fewer steps are traced with --trace-steps"));
+    return;
+  }
   failure_ = file_->Append(line);
+}
+
+void TraceWriter::Check() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (failure_.ok()) failure_ = file_->Check();
+}
+
+absl::StatusOr<std::string> TraceWriter::Place() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return file_->Place();
 }
 
 }  // namespace castor

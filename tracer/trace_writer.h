@@ -20,17 +20,21 @@ namespace castor {
 // Thread-safe: records of several threads follow each other whole.
 //
 // Each call returns when the system has the record. A failure to write (a full
-// disk) is kept: later records are not tried, what was written stays readable.
-// Strings should be UTF-8: bytes that are not are replaced.
+// disk, a file that somebody cut, one that has become as large as a trace may
+// be) is kept: later records are not tried, what was written stays readable.
+// Strings should be UTF-8: bytes that are not are replaced; and what is longer
+// than a trace's strings may be is cut.
 //
 // Cost: the record of a single event (op, work, wait) takes some 100 ns and no
 // memory.
 class TraceWriter {
  public:
   // Replaces what is at `path`. Unavailable: the file cannot be written.
-  // `version`: that of several ranks where there are several.
+  // `version`: that of several ranks where there are several. `max_bytes`: the
+  // file's, at most kMaxTraceBytes.
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(
-      const std::string& path, int64_t version = kTraceFormatVersion);
+      const std::string& path, int64_t version = kTraceFormatVersion,
+      int64_t max_bytes = kMaxTraceBytes);
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
@@ -57,16 +61,24 @@ class TraceWriter {
 
   // Unavailable: the first record that was not written, and why.
   // InvalidArgument: a record that the reader would refuse for its size.
+  // ResourceExhausted: the file would be larger than the reader accepts.
   absl::Status status() const;
 
+  // As AppendFile's: what others have done to the file is kept as a failure;
+  // what the file is called now.
+  void Check();
+  absl::StatusOr<std::string> Place() const;
+
  private:
-  TraceWriter(std::unique_ptr<AppendFile> file, int64_t version)
-      : file_(std::move(file)), version_(version) {}
+  TraceWriter(std::unique_ptr<AppendFile> file, int64_t version,
+              int64_t max_bytes)
+      : file_(std::move(file)), version_(version), max_bytes_(max_bytes) {}
   void Write(absl::string_view line);
 
   mutable std::mutex mutex_;
   const std::unique_ptr<AppendFile> file_;
   const int64_t version_;
+  const int64_t max_bytes_;
   int64_t step_traces_ = 0;
   int64_t plans_ = 0;
   absl::Status failure_;
