@@ -1,28 +1,40 @@
 #!/bin/bash
 # Installs those packages of tools/packages.txt that are missing, and the npm
 # packages that the trace viewer is built with. Says what it will install;
-# installs nothing when nothing is missing. --tests: also what only tests need.
-# --cuda: also the libraries that a build with CUDA uses.
+# installs nothing when nothing is missing. See tools/setup.sh --help.
 #
 # Exit status: 0 ready, 1 the installation failed, 2 it cannot be tried here.
 set -u
 
 readonly kTools="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 readonly kList="${kTools}/packages.txt"
-tests=0
-cuda=0
+# What is wanted besides what everybody needs: words of packages.txt.
+wanted=" "
+
+usage() {
+  cat <<'END'
+usage: tools/setup.sh [--tests] [--cuda] [--arm64]
+
+Installs the Debian packages of tools/packages.txt that are missing, and the npm
+packages of tracer/viewer/package-lock.json.
+
+  --tests   also those that only tests need
+  --cuda    also cuBLAS, cuDNN and NCCL, into the folder .cuda, where the CUDA
+            toolkit does not have them
+  --arm64   also the compiler for arm64, for tools/check_arm64.sh
+END
+}
 
 # Prints the listed packages that are wanted and not installed.
 missing_packages() {
   sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "${kList}" |
     while read -r name conditions; do
-      if [[ " ${conditions} " == *" tests "* && "${tests}" -eq 0 ]]; then
-        continue
-      fi
-      if [[ " ${conditions} " =~ \ unless=([^ ]+)\  ]] &&
-        command -v "${BASH_REMATCH[1]}" >/dev/null; then
-        continue
-      fi
+      for condition in ${conditions}; do
+        case "${condition}" in
+          unless=*) ! command -v "${condition#*=}" >/dev/null || continue 2 ;;
+          *) [[ "${wanted}" == *" ${condition} "* ]] || continue 2 ;;
+        esac
+      done
       status="$(dpkg-query -W -f '${db:Status-Status}\n' "${name}" \
         2>/dev/null)"
       grep -qx installed <<<"${status}" || echo "${name}"
@@ -79,13 +91,10 @@ install NVIDIA's CUDA toolkit, version 13, first"
   [[ -e "${include}/nccl.h" ]] || missing+=(nvidia-nccl-cu13)
   [[ ${#missing[@]} -eq 0 ]] && return 0
   [[ "$(cat "${done}" 2>/dev/null)" == "${missing[*]}" ]] && return 0
-  python3 -m pip --version >/dev/null 2>&1 ||
-    die 2 "python3 has no pip, which fetches ${missing[*]}; install the \
-package python3-pip"
   echo "setup: installing ${missing[*]} into .cuda (up to 2 GB)"
   # In a folder of another name first: half of it must not be taken for all.
   rm -rf "${folder}" "${folder}.part"
-  python3 -m pip install --quiet --disable-pip-version-check \
+  pip3 install --quiet --disable-pip-version-check \
     --root-user-action=ignore --no-deps --no-compile \
     --target "${folder}.part" "${missing[@]}" </dev/null ||
     die 1 "pip could not install ${missing[*]}"
@@ -95,16 +104,8 @@ package python3-pip"
 
 for argument in "$@"; do
   case "${argument}" in
-    --tests) tests=1 ;;
-    --cuda) cuda=1 ;;
-    -h | --help)
-      echo "usage: tools/setup.sh [--tests] [--cuda]"
-      echo "Installs the Debian packages of tools/packages.txt that are missing,"
-      echo "and the npm packages of tracer/viewer/package-lock.json. --tests:"
-      echo "also those that only tests need. --cuda: also cuBLAS, cuDNN and NCCL, into"
-      echo "the folder .cuda, where the CUDA toolkit does not have them."
-      exit 0
-      ;;
+    --tests | --cuda | --arm64) wanted+="${argument#--} " ;;
+    -h | --help) usage; exit 0 ;;
     *) die 2 "unknown argument '${argument}'; see tools/setup.sh --help" ;;
   esac
 done
@@ -116,7 +117,7 @@ packages of ${kList}. On another system, install their counterparts by hand."
 mapfile -t missing < <(missing_packages)
 if [[ ${#missing[@]} -eq 0 ]]; then
   install_npm_packages
-  [[ "${cuda}" -eq 0 ]] || install_cuda_libraries
+  [[ "${wanted}" != *" cuda "* ]] || install_cuda_libraries
   exit 0
 fi
 
@@ -152,5 +153,5 @@ as_root+=(env DEBIAN_FRONTEND=noninteractive)
 mapfile -t missing < <(missing_packages)
 [[ ${#missing[@]} -eq 0 ]] || die 1 "still missing: ${missing[*]}"
 install_npm_packages
-[[ "${cuda}" -eq 0 ]] || install_cuda_libraries
+[[ "${wanted}" != *" cuda "* ]] || install_cuda_libraries
 echo "setup: done"
