@@ -140,9 +140,9 @@ class LoopbackServer::Impl {
   const HttpSite& site() const { return *site_; }
 
  private:
-  // All that follows but Compute is called by the first thread alone. Nothing
-  // that is thrown ends it: what was hit makes no progress any more, and is
-  // closed at its deadline.
+  // All that follows but Compute is called by the first thread alone. What is
+  // thrown, mostly for want of memory, does not end it: accepting goes on
+  // later.
   void RunConnections() {
     while (!io_.stopped()) {
       try {
@@ -222,32 +222,47 @@ class LoopbackServer::Impl {
   }
 
   void Read(const ConnectionPtr& c) {
-    c->socket.async_read_some(
-        asio::buffer(c->request.data() + c->received,
-                     c->request.size() - c->received),
-        [this, c](ErrorCode error, size_t count) {
-          if (c->state != State::kReading) return;
-          if (error) return Close(c);
-          c->progress = Clock::now();
-          c->received += count;
-          const absl::string_view received(c->request.data(), c->received);
-          if (const int64_t head = HttpHeadBytes(received); head > 0) {
-            Guard(c, [&] { Find(c, received.substr(0, head)); });
-          } else if (c->received == c->request.size()) {
-            Refuse(c, 431, "the request is too large\n");
-          } else {
-            Read(c);
-          }
-        });
+    const asio::mutable_buffer room(c->request.data() + c->received,
+                                    c->request.size() - c->received);
+    OrClose(c, [&] {
+      c->socket.async_read_some(room, [this, c](ErrorCode error, size_t count) {
+        if (c->state != State::kReading) return;
+        if (error) return Close(c);
+        Take(c, count);
+      });
+    });
   }
 
-  // Runs `step` of a connection. Out of memory, it is told so.
+  // `count` bytes more of a request.
+  void Take(const ConnectionPtr& c, size_t count) {
+    c->progress = Clock::now();
+    c->received += count;
+    const absl::string_view received(c->request.data(), c->received);
+    if (const int64_t head = HttpHeadBytes(received); head > 0) {
+      Guard(c, [&] { Find(c, received.substr(0, head)); });
+    } else if (c->received == c->request.size()) {
+      Refuse(c, 431, "the request is too large\n");
+    } else {
+      Read(c);
+    }
+  }
+
+  // Run `step` of a connection, which throws, if at all, std::bad_alloc. This
+  // connection is told so, or closed; no other has to know.
   template <typename Step>
   void Guard(const ConnectionPtr& c, Step step) {
     try {
       step();
     } catch (const std::exception&) {
       Send(c, out_of_memory_);
+    }
+  }
+  template <typename Step>
+  void OrClose(const ConnectionPtr& c, Step step) {
+    try {
+      step();
+    } catch (const std::exception&) {
+      Close(c);
     }
   }
 
@@ -310,29 +325,39 @@ class LoopbackServer::Impl {
                                    ? asio::const_buffer()
                                    : piece(*answer.body, answer.head.size())};
     // As much as the system takes now, so that all clients have their turn.
-    c->socket.async_write_some(rest, [this, c](ErrorCode error, size_t count) {
-      if (c->state != State::kWriting) return;
-      if (error) return Close(c);
-      c->progress = Clock::now();
-      c->sent += count;
-      if (c->sent < c->answer->size()) {
-        c->deadline = c->progress + options_.answer_limit;
-        return Write(c);
-      }
-      c->socket.shutdown(Tcp::socket::shutdown_send, error);
-      c->state = State::kLingering;
-      c->deadline = c->progress + kLinger;
-      Linger(c);
+    OrClose(c, [&] {
+      c->socket.async_write_some(rest,
+                                 [this, c](ErrorCode error, size_t count) {
+                                   if (c->state != State::kWriting) return;
+                                   if (error) return Close(c);
+                                   Wrote(c, count);
+                                 });
     });
   }
 
+  void Wrote(const ConnectionPtr& c, size_t count) {
+    c->progress = Clock::now();
+    c->sent += count;
+    if (c->sent < c->answer->size()) {
+      c->deadline = c->progress + options_.answer_limit;
+      return Write(c);
+    }
+    ErrorCode ignored;
+    c->socket.shutdown(Tcp::socket::shutdown_send, ignored);
+    c->state = State::kLingering;
+    c->deadline = c->progress + kLinger;
+    Linger(c);
+  }
+
   void Linger(const ConnectionPtr& c) {
-    c->socket.async_read_some(asio::buffer(c->request),
-                              [this, c](ErrorCode error, size_t) {
-                                if (c->state != State::kLingering) return;
-                                if (error) return Close(c);
-                                Linger(c);
-                              });
+    OrClose(c, [&] {
+      c->socket.async_read_some(asio::buffer(c->request),
+                                [this, c](ErrorCode error, size_t) {
+                                  if (c->state != State::kLingering) return;
+                                  if (error) return Close(c);
+                                  Linger(c);
+                                });
+    });
   }
 
   const ServerOptions options_;
@@ -361,8 +386,8 @@ absl::StatusOr<std::unique_ptr<LoopbackServer>> LoopbackServer::Start(
     return absl::InvalidArgumentError(absl::StrCat(
         "port ", options.port, ": expected 0 (any free one) to 65535"));
   }
-  CASTOR_ASSIGN_OR_RETURN(std::string token, MakeUrlToken());
   try {
+    CASTOR_ASSIGN_OR_RETURN(std::string token, MakeUrlToken());
     std::unique_ptr<LoopbackServer> server(new LoopbackServer());
     server->impl_ = std::make_unique<Impl>(options);
     ErrorCode error;
