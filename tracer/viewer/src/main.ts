@@ -29,10 +29,18 @@ async function loadText(): Promise<string> {
   }
   const response = await fetch('view.json');
   if (!response.ok) {
-    throw new DataError(
-        `the server has no trace to show (view.json: ${response.status})`);
+    throw new DataError(reasonIn(await response.text()));
   }
   return response.text();
+}
+
+/** Why the server has no trace to show, in its own words. */
+function reasonIn(text: string): string {
+  try {
+    return String(JSON.parse(text).error);
+  } catch {
+    return text;
+  }
 }
 
 /** What went wrong, in place of the page. */

@@ -2,7 +2,9 @@
 // the headers that it sends.
 import assert from 'node:assert/strict';
 import {type ChildProcess, spawn, spawnSync} from 'node:child_process';
-import {mkdtempSync, readFileSync, writeFileSync} from 'node:fs';
+import {
+  copyFileSync, mkdtempSync, readFileSync, unlinkSync, writeFileSync,
+} from 'node:fs';
 import {createServer} from 'node:http';
 import type {AddressInfo} from 'node:net';
 import {tmpdir} from 'node:os';
@@ -114,6 +116,16 @@ describe('Served', () => {
     assert.deepEqual(await spans(opened), [data.views[0].spans.start.length]);
     await opened.page.close();
     assert.equal(await stop('SIGINT'), 0);
+  });
+
+  it('the viewer says why there is no trace any more', async () => {
+    copyFileSync(at('run.trace'), at('gone.trace'));
+    const url = await serve('trace', 'view', 'gone.trace', '--port', '0');
+    unlinkSync(at('gone.trace'));
+    const {page} = await openUrl(url);
+    await page.waitForSelector('.failure');
+    assert.match(await textOf(page, '.failure'), /gone\.trace.*No such file/);
+    await page.close();
   });
 
   it('an exported page shows the same without a server', async () => {
