@@ -39,6 +39,8 @@ using ::testing::MatchesRegex;
 // waits for ever.
 constexpr ServerOptions kPatient = {.request_limit = std::chrono::hours(1),
                                     .answer_limit = std::chrono::hours(1)};
+// More than the system takes for a client that does not read.
+constexpr size_t kLarge = 10 << 20;
 constexpr char kPage[] = "<!doctype html><script>1</script>";
 
 std::map<std::string, HttpHandler> Paths() {
@@ -58,7 +60,7 @@ std::map<std::string, HttpHandler> Paths() {
       {"/large",
        [](const HttpQuery&) {
          return JsonReply(
-             std::make_shared<const std::string>(std::string(20 << 20, 'x')));
+             std::make_shared<const std::string>(std::string(kLarge, 'x')));
        }},
       {"/empty", [](const HttpQuery&) { return HttpReply(); }},
       {"/throws",
@@ -224,10 +226,10 @@ TEST(LoopbackServer, ServesOthersBesideClientsThatDoNotRead) {
     slow.back()->Send(HttpRequestFor(server->url() + "large"));
     EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
   }
-  EXPECT_EQ(HttpGet(server->url() + "large").body.size(), 20u << 20);
+  EXPECT_EQ(HttpGet(server->url() + "large").body.size(), kLarge);
   // The first have given way, the last to come is still answered whole.
   for (int i = 0; i < 8; ++i) slow[i]->WaitForReset();
-  EXPECT_EQ(slow.back()->Receive().body.size(), 20u << 20);
+  EXPECT_EQ(slow.back()->Receive().body.size(), kLarge);
 }
 
 // Those who do not know the token never cost an answer of those who do.
@@ -242,7 +244,7 @@ TEST(LoopbackServer, KeepsGuestsHoweverManyStrangersCome) {
                                       : "GET /large HTTP/1.1\r\n\r\n");
   }
   EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
-  EXPECT_EQ(guest.Receive().body.size(), 20u << 20);
+  EXPECT_EQ(guest.Receive().body.size(), kLarge);
 }
 
 TEST(LoopbackServer, CutsOffAnAnswerThatNobodyTakes) {
@@ -250,7 +252,7 @@ TEST(LoopbackServer, CutsOffAnAnswerThatNobodyTakes) {
   const TestConnection slow(server->port());
   slow.Send(HttpRequestFor(server->url() + "large"));
   slow.WaitForReset();
-  EXPECT_LT(slow.Receive().body.size(), 20u << 20);
+  EXPECT_LT(slow.Receive().body.size(), kLarge);
 }
 
 // Handlers that take long, as many as there are threads but one.
@@ -319,7 +321,7 @@ TEST(LoopbackServer, SendsLargeAnswersWhole) {
   std::vector<std::thread> clients;
   for (int i = 0; i < 6; ++i) {
     clients.emplace_back([&] {
-      EXPECT_EQ(HttpGet(server->url() + "large").body.size(), 20u << 20);
+      EXPECT_EQ(HttpGet(server->url() + "large").body.size(), kLarge);
     });
   }
   for (std::thread& client : clients) client.join();
@@ -337,7 +339,7 @@ TEST(LoopbackServer, StopsWhateverClientsDo) {
     }
   }
   for (const auto& client : clients) {
-    EXPECT_LT(client->Receive().body.size(), 20u << 20);
+    EXPECT_LT(client->Receive().body.size(), kLarge);
   }
 }
 
