@@ -246,8 +246,9 @@ Environment CurrentEnvironment() {
   return environment;
 }
 
-absl::StatusOr<LaunchEnv> DetectLaunch(const Environment& environment) {
-  const Reader read(environment);
+namespace {
+
+absl::StatusOr<LaunchEnv> DetectLauncher(const Reader& read) {
   if (read.Has("CASTOR_RUN_ID")) return ReadTorchrun(read, Launcher::kCastor);
   LaunchEnv mpi, torchrun;
   const bool srun =
@@ -280,6 +281,16 @@ absl::StatusOr<LaunchEnv> DetectLaunch(const Environment& environment) {
   if (mpi.launcher != Launcher::kNone) return mpi;
   if (srun) return ReadSrun(read);
   return LaunchEnv();
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchEnv> DetectLaunch(const Environment& environment) {
+  const Reader read(environment);
+  CASTOR_ASSIGN_OR_RETURN(LaunchEnv env, DetectLauncher(read));
+  env.secret = read.Text("CASTOR_SECRET");
+  env.secret_file = read.Text("CASTOR_SECRET_FILE");
+  return env;
 }
 
 }  // namespace castor

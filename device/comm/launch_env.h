@@ -27,6 +27,9 @@
 //   srun              MASTER_ADDR, or the step's first node; MASTER_PORT, or
 //                     one that follows from the job's and the step's number
 //   MPICH mpiexec     MASTER_ADDR and MASTER_PORT, set by hand
+//
+// There ranks show each other that they know CASTOR_SECRET, or what the file
+// CASTOR_SECRET_FILE holds, which the user sets; castor launch makes one.
 #ifndef CASTOR_DEVICE_COMM_LAUNCH_ENV_H_
 #define CASTOR_DEVICE_COMM_LAUNCH_ENV_H_
 
@@ -66,6 +69,9 @@ struct LaunchEnv {
   // The same for all processes of one start, and for no other; "" if the
   // launcher does not say.
   std::string run_id;
+  // What all ranks of the run know and nobody else does (secret.h), and the
+  // file that holds it; "" where the environment has none.
+  std::string secret{}, secret_file{};
   // Rank 0's alone: a socket of `castor launch` that listens at master_port
   // already; -1: none.
   int master_socket = -1;

@@ -287,5 +287,18 @@ TEST(LaunchEnv, ReadsTheProcesssEnvironment) {
   EXPECT_EQ(CurrentEnvironment().count("CASTOR_NO_SUCH_VARIABLE"), 0u);
 }
 
+TEST(LaunchEnv, TakesTheSecretWhoeverStartedIt) {
+  const auto env = DetectLaunch({{"RANK", "1"},
+                                 {"WORLD_SIZE", "2"},
+                                 {"MASTER_ADDR", "node1"},
+                                 {"MASTER_PORT", "29500"},
+                                 {"CASTOR_SECRET", "a secret"},
+                                 {"CASTOR_SECRET_FILE", "/its/file"}});
+  ASSERT_TRUE(env.ok()) << env.status();
+  EXPECT_EQ(env->secret, "a secret");
+  EXPECT_EQ(env->secret_file, "/its/file");
+  EXPECT_EQ(DetectLaunch({{"CASTOR_SECRET", "x"}})->secret, "x");
+}
+
 }  // namespace
 }  // namespace castor

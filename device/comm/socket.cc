@@ -129,6 +129,11 @@ SocketAddress PeerAddress(int fd) {
   return address;
 }
 
+bool IsRemote(int fd) {
+  const SocketAddress peer = PeerAddress(fd);
+  return !peer.is_loopback() && peer.HostText() != LocalAddress(fd).HostText();
+}
+
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
                                                    int port) {
   addrinfo hints = {};
@@ -183,6 +188,13 @@ absl::StatusOr<Socket> ListenOnAll(int port, int backlog) {
   if (both.ok() || !absl::IsUnavailable(both.status())) return both;
   address.storage.ss_family = AF_INET;  // IPv6 is switched off
   return ListenAt(address, backlog);
+}
+
+absl::StatusOr<Socket> ListenAtOrOnAll(const SocketAddress& address,
+                                       int backlog) {
+  absl::StatusOr<Socket> at = ListenAt(address, backlog);
+  if (at.ok() || !absl::IsUnavailable(at.status())) return at;
+  return ListenOnAll(address.port(), backlog);
 }
 
 Socket AcceptNow(int listener) {

@@ -64,6 +64,8 @@ struct SocketAddress {
 SocketAddress Loopback();  // of IPv4, without a port
 SocketAddress LocalAddress(int fd);
 SocketAddress PeerAddress(int fd);
+// Whether the other end is on another machine, as far as addresses tell.
+bool IsRemote(int fd);
 
 // All addresses of a name. NotFound: it has none, as far as is known now.
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
@@ -74,6 +76,9 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
 // listens there. PermissionDenied: the port is not for everybody.
 absl::StatusOr<Socket> ListenAt(const SocketAddress& address, int backlog);
 absl::StatusOr<Socket> ListenOnAll(int port, int backlog);
+// At one address if it is this machine's, else at all.
+absl::StatusOr<Socket> ListenAtOrOnAll(const SocketAddress& address,
+                                       int backlog);
 
 // Takes the next connection, if there is one. Non-blocking, configured.
 Socket AcceptNow(int listener);

@@ -14,12 +14,17 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/check.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
+#include "device/comm/greeter.h"
+#include "device/comm/handshake.h"
+#include "device/comm/secret.h"
 #include "device/comm/sigterm.h"
 #include "device/comm/socket.h"
 
@@ -32,13 +37,14 @@ struct Endpoint {
   uint16_t num_addresses;
   uint32_t addresses[64];  // IPv4, as on the network
   uint32_t failed;
+  int32_t process;  // rank 0's
+  char host[64];
 };
 
 namespace {
 
-constexpr uint32_t kMagic = 0x43575431;
 constexpr int64_t kMsNs = 1'000'000;
-// For one address and one greeting.
+// For one address.
 constexpr int kGreetingMs = 3000;
 // A word that is sent has arrived by then, or the peer is gone.
 constexpr unsigned kAcknowledgedMs = 8000;
@@ -46,23 +52,11 @@ constexpr unsigned kAcknowledgedMs = 8000;
 // must have ended by itself. Open MPI sends SIGKILL a second after it.
 constexpr int64_t kNewsNs = 300 * kMsNs;
 constexpr int64_t kGraceNs = 700 * kMsNs;
-constexpr uint32_t kMaxText = 8192;
 
-enum Frames : uint32_t { kFail = 1, kLeft = 2 };
-
-// Both sides' first words.
-struct Hello {
-  uint32_t magic;
-  int32_t rank;
+// What a rank adds to its proof.
+struct Introduction {
   int32_t process;
-  uint8_t secret[16];
   char host[64];
-};
-
-struct FrameHeader {
-  uint32_t type;
-  int32_t code;
-  uint32_t text_bytes;
 };
 
 absl::Status SystemError(absl::string_view what) {
@@ -75,26 +69,26 @@ bool WriteNow(int fd, const void* data, size_t bytes) {
          static_cast<ssize_t>(bytes);
 }
 
-Hello MakeHello(int rank, const Endpoint& endpoint) {
-  Hello hello = {};
-  hello.magic = kMagic;
-  hello.rank = rank;
-  hello.process = getpid();
-  std::memcpy(hello.secret, endpoint.secret, sizeof(hello.secret));
-  gethostname(hello.host, sizeof(hello.host) - 1);
-  return hello;
+HandshakeTerms Terms(const Endpoint& endpoint) {
+  const auto* const secret = reinterpret_cast<const char*>(endpoint.secret);
+  return {.key = std::string(secret, sizeof(endpoint.secret)),
+          .run_id = {},
+          .role = ConnectionRole::kWatch,
+          .note_bytes = sizeof(Introduction)};
 }
 
-bool IsFriend(const Hello& hello, const Endpoint& endpoint) {
-  return hello.magic == kMagic &&
-         std::memcmp(hello.secret, endpoint.secret, sizeof(hello.secret)) == 0;
+Introduction Introduce() {
+  Introduction mine = {};
+  mine.process = getpid();
+  gethostname(mine.host, sizeof(mine.host) - 1);
+  return mine;
 }
 
-std::string Name(const Hello& hello) {
-  return absl::StrCat(
-      "rank ", hello.rank, " (process ", hello.process, " on ",
-      absl::string_view(hello.host, strnlen(hello.host, sizeof(hello.host))),
-      ")");
+std::string Name(int rank, const Introduction& introduction) {
+  const absl::string_view host(
+      introduction.host, strnlen(introduction.host, sizeof(introduction.host)));
+  return absl::StrCat("rank ", rank, " (process ", introduction.process, " on ",
+                      Printable(host), ")");
 }
 
 void AddOwnAddresses(Endpoint* endpoint) {
@@ -123,6 +117,9 @@ absl::StatusOr<std::unique_ptr<Watch>> Watch::Create(
   if (rank == 0) {
     listening = watch->Listen(&endpoint);
     endpoint.failed = !listening.ok();
+    const Introduction mine = Introduce();
+    endpoint.process = mine.process;
+    std::memcpy(endpoint.host, mine.host, sizeof(endpoint.host));
   }
   CASTOR_RETURN_IF_ERROR(share(&endpoint, sizeof(endpoint)));
   CASTOR_RETURN_IF_ERROR(listening);
@@ -172,9 +169,10 @@ absl::Status Watch::Listen(Endpoint* endpoint) {
 
 absl::Status Watch::AcceptAll(const Endpoint& endpoint) {
   const int64_t until = SteadyNowNs() + options_.connect_limit_ns;
-  const Hello mine = MakeHello(0, endpoint);
+  Greeter greeter(listener_.fd(), Terms(endpoint), 0);
   while (static_cast<int>(peers_.size()) + 1 < world_size_) {
-    if (!WaitForSocket(listener_.fd(), POLLIN, until)) {
+    std::optional<Greeter::News> news = greeter.Next({}, until);
+    if (!news.has_value()) {
       std::string missing;
       for (int rank = 1; rank < world_size_; ++rank) {
         if (std::none_of(peers_.begin(), peers_.end(),
@@ -184,26 +182,21 @@ absl::Status Watch::AcceptAll(const Endpoint& endpoint) {
       }
       return absl::UnavailableError(absl::StrCat(
           "watch: no connection from rank ", missing,
-          "; rank 0 must be reachable by TCP from every rank's machine"));
+          "; rank 0 must be reachable by TCP from every rank's machine",
+          greeter.StrangersText()));
     }
-    Socket socket = AcceptNow(listener_.fd());
-    if (!socket) continue;
-    Hello hello = {};
-    const bool known = ReadAll(socket.fd(), &hello, sizeof(hello),
-                               SteadyNowNs() + kGreetingMs * kMsNs)
-                           .ok() &&
-                       IsFriend(hello, endpoint) && hello.rank > 0 &&
-                       hello.rank < world_size_ &&
-                       WriteNow(socket.fd(), &mine, sizeof(mine));
-    if (!known) continue;  // not one of ours
+    const int rank = news->claim.rank;
+    if (rank < 1 || rank >= world_size_) continue;
     // A rank that gave up one address and came by another.
-    peers_.erase(std::remove_if(
-                     peers_.begin(), peers_.end(),
-                     [&](const Peer& peer) { return peer.rank == hello.rank; }),
-                 peers_.end());
-    peers_.push_back({.rank = hello.rank,
-                      .socket = std::move(socket),
-                      .who = Name(hello),
+    peers_.erase(
+        std::remove_if(peers_.begin(), peers_.end(),
+                       [&](const Peer& peer) { return peer.rank == rank; }),
+        peers_.end());
+    Introduction theirs;
+    std::memcpy(&theirs, news->note.data(), sizeof(theirs));
+    peers_.push_back({.rank = rank,
+                      .socket = std::move(news->socket),
+                      .who = Name(rank, theirs),
                       .received = {}});
   }
   listener_.Reset();
@@ -211,7 +204,13 @@ absl::Status Watch::AcceptAll(const Endpoint& endpoint) {
 }
 
 absl::Status Watch::Connect(const Endpoint& endpoint) {
-  const Hello mine = MakeHello(rank_, endpoint);
+  Introduction first = {.process = endpoint.process, .host = {}};
+  std::memcpy(first.host, endpoint.host, sizeof(first.host));
+  const Introduction mine = Introduce();
+  const std::string note(reinterpret_cast<const char*>(&mine), sizeof(mine));
+  Claim claim;
+  claim.role = ConnectionRole::kWatch;
+  claim.rank = rank_;
   std::string tried;
   for (int i = 0; i < endpoint.num_addresses; ++i) {
     SocketAddress address;
@@ -221,16 +220,15 @@ absl::Status Watch::Connect(const Endpoint& endpoint) {
     v4->sin_addr.s_addr = endpoint.addresses[i];
     absl::StatusOr<Socket> socket =
         ConnectTo(address, SteadyNowNs() + kGreetingMs * kMsNs);
-    // Rank 0 greets one after the other.
-    Hello hello = {};
-    if (socket.ok() && WriteNow(socket->fd(), &mine, sizeof(mine)) &&
-        ReadAll(socket->fd(), &hello, sizeof(hello),
-                SteadyNowNs() + options_.connect_limit_ns)
-            .ok() &&
-        IsFriend(hello, endpoint) && hello.rank == 0) {
+    CASTOR_ASSIGN_OR_RETURN(std::string nonce, RandomKey());
+    Handshake handshake =
+        Handshake::Connecting(Terms(endpoint), std::move(nonce), claim, note);
+    if (socket.ok() && ShakeHands(socket->fd(), &handshake,
+                                  SteadyNowNs() + options_.connect_limit_ns)
+                           .ok()) {
       peers_.push_back({.rank = 0,
                         .socket = *std::move(socket),
-                        .who = Name(hello),
+                        .who = Name(0, first),
                         .received = {}});
       return absl::OkStatus();
     }
@@ -290,22 +288,17 @@ absl::Status Watch::Failure() const {
 }
 
 void Watch::Announce(const absl::Status& reason) {
-  if (Record(reason)) SendToAll(kFail, reason, -1);
+  if (Record(reason)) SendToAll(WatchFrameKind::kFail, reason, -1);
 }
 
 void Watch::Leave() {
   left_.store(true);
-  SendToAll(kLeft, absl::OkStatus(), -1);
+  SendToAll(WatchFrameKind::kLeft, absl::OkStatus(), -1);
 }
 
-void Watch::SendToAll(uint32_t type, const absl::Status& status,
+void Watch::SendToAll(WatchFrameKind kind, const absl::Status& status,
                       int except_rank) {
-  const absl::string_view text = status.message().substr(0, kMaxText);
-  const FrameHeader header = {.type = type,
-                              .code = static_cast<int32_t>(status.code()),
-                              .text_bytes = static_cast<uint32_t>(text.size())};
-  std::string frame(reinterpret_cast<const char*>(&header), sizeof(header));
-  frame.append(text.data(), text.size());
+  const std::string frame = WriteWatchFrame({.kind = kind, .status = status});
   std::lock_guard<std::mutex> lock(send_mutex_);
   for (const Peer& peer : peers_) {
     // Who cannot be told is gone, or will find out by the time limit.
@@ -315,15 +308,12 @@ void Watch::SendToAll(uint32_t type, const absl::Status& status,
   }
 }
 
-void Watch::HandleFrame(Peer& peer, uint32_t type, int32_t code,
-                        std::string text) {
-  if (type == kLeft) {
+void Watch::HandleFrame(Peer& peer, const WatchFrame& frame) {
+  if (frame.kind == WatchFrameKind::kLeft) {
     peer.left = true;
-    return;
+  } else if (Record(frame.status) && rank_ == 0) {
+    SendToAll(WatchFrameKind::kFail, frame.status, peer.rank);
   }
-  if (type != kFail || code == 0) return;
-  const absl::Status reason(static_cast<absl::StatusCode>(code), text);
-  if (Record(reason) && rank_ == 0) SendToAll(kFail, reason, peer.rank);
 }
 
 void Watch::HandleEnd(Peer& peer) {
@@ -339,7 +329,7 @@ void Watch::HandleEnd(Peer& peer) {
                             : " died");
   const absl::Status reason = absl::UnavailableError(text);
   if (!Record(reason)) return;
-  if (rank_ == 0) SendToAll(kFail, reason, peer.rank);
+  if (rank_ == 0) SendToAll(WatchFrameKind::kFail, reason, peer.rank);
   // The first that is left speaks for all.
   if (rank_ != (peer.rank == 0 ? 1 : 0)) return;
   if (options_.on_death) {
@@ -359,18 +349,11 @@ bool Watch::Read(Peer& peer) {
     peer.silent = got < 0 && errno != ECONNRESET;
     return false;
   }
-  peer.received.append(buffer, got);
-  while (peer.received.size() >= sizeof(FrameHeader)) {
-    FrameHeader header;
-    std::memcpy(&header, peer.received.data(), sizeof(header));
-    if (header.text_bytes > kMaxText) return false;
-    const size_t bytes = sizeof(header) + header.text_bytes;
-    if (peer.received.size() < bytes) break;
-    HandleFrame(peer, header.type, header.code,
-                peer.received.substr(sizeof(header), header.text_bytes));
-    peer.received.erase(0, bytes);
+  peer.received.Add(absl::string_view(buffer, got));
+  while (const std::optional<WatchFrame> frame = peer.received.Next()) {
+    HandleFrame(peer, *frame);
   }
-  return true;
+  return !peer.received.broken();
 }
 
 void Watch::Loop() {

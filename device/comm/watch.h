@@ -9,7 +9,8 @@
 // keep-alive, or by words that are not acknowledged, within ten seconds.
 //
 // When the ranks share a machine, rank 0 listens on loopback only; otherwise on
-// all its addresses, and takes only connections that show the run's secret.
+// all its addresses. It takes only connections that prove to be of the run
+// (handshake.h): by a key that Create shares over MPI, or as they were adopted.
 //
 // Threads: a thread of its own does the watching; every method may be called by
 // any thread.
@@ -30,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "device/comm/socket.h"
+#include "device/comm/watch_frames.h"
 
 namespace castor {
 
@@ -94,9 +96,9 @@ class Watch {
     int rank = 0;
     Socket socket;
     bool left = false;
-    bool silent = false;   // has not ended, as far as is known
-    std::string who;       // "rank 2 (process 4711 on node7)"
-    std::string received;  // of the next frame
+    bool silent = false;  // has not ended, as far as is known
+    std::string who;      // "rank 2 (process 4711 on node7)"
+    WatchFrameReader received;
   };
 
   Watch(int rank, int world_size, const WatchOptions& options)
@@ -109,10 +111,11 @@ class Watch {
   void Loop();
   // Of one peer whose socket has something to say; false: it is over.
   bool Read(Peer& peer);
-  void HandleFrame(Peer& peer, uint32_t type, int32_t code, std::string text);
+  void HandleFrame(Peer& peer, const WatchFrame& frame);
   void HandleEnd(Peer& peer);
   bool Record(const absl::Status& reason);
-  void SendToAll(uint32_t type, const absl::Status& status, int except_rank);
+  void SendToAll(WatchFrameKind kind, const absl::Status& status,
+                 int except_rank);
 
   const int rank_;
   const int world_size_;

@@ -1,7 +1,6 @@
 #include "device/comm/tcp/rendezvous.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,47 +13,33 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
+#include "base/host_name.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
-#include "device/comm/tcp/greeter.h"
+#include "device/comm/greeter.h"
+#include "device/comm/handshake.h"
+#include "device/comm/secret.h"
+#include "device/comm/tcp/sealed_words.h"
 
 namespace castor {
 namespace {
 
-constexpr uint32_t kHelloMagic = 0x43544831;  // the protocol's version
-constexpr uint32_t kReplyMagic = 0x43545231;
-constexpr uint32_t kLaneMagic = 0x43544c31;
 constexpr int64_t kMsNs = 1'000'000;
 constexpr int64_t kRetryNs = 100 * kMsNs;
 constexpr int64_t kAttemptNs = 5'000 * kMsNs;
 // For a few bytes to somebody who is waiting for them.
 constexpr int64_t kReplyNs = 10'000 * kMsNs;
-constexpr uint32_t kMaxReply = 1 << 28;
-constexpr size_t kSecretBytes = 16;
 
-// All of these as they cross the network, between equal machines.
-struct Hello {
-  uint32_t magic;
-  int32_t rank;
+// Both as they cross the network, between equal machines. What a rank adds to
+// its proof:
+struct Introduction {
   int32_t world_size;
   int32_t process;
-  char run_id[64];
   char host[64];
-  SocketAddress listener;
-};
-struct ReplyHeader {
-  uint32_t magic;
-  int32_t code;
-  uint32_t text_bytes;
 };
 struct RosterEntry {
   SocketAddress listener;  // unknown: rank 0's
   char who[128];
-};
-struct LaneGreeting {
-  uint32_t magic;
-  int32_t rank;
-  int32_t lane;
-  char secret[kSecretBytes];
 };
 
 template <typename T>
@@ -72,35 +57,11 @@ void CopyText(absl::string_view text, char* out, size_t room) {
   std::memcpy(out, text.data(), std::min(text.size(), room - 1));
 }
 
-std::string Name(const Hello& hello) {
-  return absl::StrCat(
-      "rank ", hello.rank, " (process ", hello.process, " on ",
-      absl::string_view(hello.host, strnlen(hello.host, sizeof(hello.host))),
-      ")");
-}
-
-absl::Status WriteReply(int fd, absl::StatusCode code, absl::string_view text) {
-  const ReplyHeader header = {.magic = kReplyMagic,
-                              .code = static_cast<int32_t>(code),
-                              .text_bytes = static_cast<uint32_t>(text.size())};
-  const std::string bytes = absl::StrCat(AsBytes(header), text);
-  return WriteAll(fd, bytes.data(), bytes.size(), SteadyNowNs() + kReplyNs);
-}
-
-// `heard` is false if nothing that makes sense came.
-absl::StatusOr<std::string> ReadReply(int fd, int64_t until_ns, bool* heard) {
-  *heard = false;
-  ReplyHeader header = {};
-  CASTOR_RETURN_IF_ERROR(ReadAll(fd, &header, sizeof(header), until_ns));
-  if (header.magic != kReplyMagic || header.text_bytes > kMaxReply) {
-    return absl::UnavailableError("what answers is no rank of Castor");
-  }
-  std::string text(header.text_bytes, '\0');
-  CASTOR_RETURN_IF_ERROR(
-      ReadAll(fd, text.data(), text.size(), SteadyNowNs() + kReplyNs));
-  *heard = true;
-  if (header.code == 0) return text;
-  return absl::Status(static_cast<absl::StatusCode>(header.code), text);
+std::string Name(int rank, const Introduction& introduction) {
+  const absl::string_view host(
+      introduction.host, strnlen(introduction.host, sizeof(introduction.host)));
+  return absl::StrCat("rank ", rank, " (process ", introduction.process, " on ",
+                      Printable(host), ")");
 }
 
 // An address that nobody can reach from another machine, by its name.
@@ -119,15 +80,17 @@ class Rendezvous {
       : launch_(launch),
         rank_(launch.rank),
         world_size_(launch.world_size),
+        all_here_(launch.local_size == launch.world_size),
         connect_limit_ns_(connect_limit_ns),
-        hello_(),
+        mine_(),
+        terms_({.key = Hmac(launch.secret, "castor rendezvous"),
+                .run_id = launch.run_id,
+                .role = ConnectionRole::kControl,
+                .note_bytes = sizeof(Introduction)}),
         roster_(launch.world_size) {
-    hello_.magic = kHelloMagic;
-    hello_.rank = rank_;
-    hello_.world_size = world_size_;
-    hello_.process = getpid();
-    CopyText(launch.run_id, hello_.run_id, sizeof(hello_.run_id));
-    gethostname(hello_.host, sizeof(hello_.host) - 1);
+    mine_.world_size = world_size_;
+    mine_.process = getpid();
+    CopyText(HostName(), mine_.host, sizeof(mine_.host));
     meeting_.lanes.resize(static_cast<size_t>(world_size_) * kNumLanes);
   }
 
@@ -151,6 +114,11 @@ class Rendezvous {
   std::string Master() const {
     return absl::StrCat(launch_.master_address, ":", launch_.master_port);
   }
+  int Backlog() const { return std::max(64, 2 * kNumLanes * world_size_); }
+  // Of what rank 0 says when all have come.
+  size_t RosterBytes() const {
+    return kKeyBytes + roster_.size() * sizeof(RosterEntry);
+  }
 
   // Rank 0: step 1 and 2.
   absl::Status Lead();
@@ -158,16 +126,21 @@ class Rendezvous {
   absl::Status AwaitAll();
   // OK: it is in, or has been turned away.
   absl::Status Admit(Greeter::News news);
-  void TellAll(const absl::Status& status);
+  void TellAll(const absl::Status& status, absl::string_view text);
 
   // The others: step 1 and 2.
   absl::Status Follow();
   // One attempt to have rank 0's answer. `final`: another would not help.
   absl::Status ComeIn(const SocketAddress& master, bool* final);
+  absl::Status ListenBeside(const Socket& control, const SocketAddress& master,
+                            SocketAddress* listener);
 
-  absl::Status ConnectAll();  // step 3
-  absl::Status ConnectLanes(int peer);
-  absl::Status AwaitLanes();
+  // Step 3. `run_key`: a random number of rank 0's for this meeting alone.
+  void DeriveLanesKey(absl::string_view run_key);
+  absl::Status ConnectAll();
+  absl::Status ConnectLane(Greeter* greeter, int peer, int lane,
+                           int64_t until_ns);
+  absl::Status AwaitLanes(Greeter* greeter, int64_t until_ns);
   absl::Status Conclude(const absl::Status& mine);  // step 4, rank 0
   absl::Status Report(const absl::Status& mine);    // step 4, the others
   // Rank 0: of one of the others, by its place in controls.
@@ -176,13 +149,16 @@ class Rendezvous {
   const LaunchEnv& launch_;
   const int rank_;
   const int world_size_;
+  const bool all_here_;  // on this machine, says the launcher
   const int64_t connect_limit_ns_;
-  Hello hello_;
+  Introduction mine_;
+  const HandshakeTerms terms_;
+  HandshakeTerms lane_terms_;
   Socket listener_;
   std::vector<RosterEntry> roster_;
-  char secret_[kSecretBytes] = {};
   Meeting meeting_;
-  std::vector<bool> reported_;           // rank 0: by place in controls
+  std::vector<SealedWords> words_;       // by place in controls
+  std::vector<bool> reported_;           // rank 0: the same
   std::optional<absl::Status> verdict_;  // rank 0's, where it came early
 };
 
@@ -204,11 +180,13 @@ absl::Status Rendezvous::ListenAsMaster() {
   }
   CASTOR_ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses,
                           Resolve(launch_.master_address, launch_.master_port));
-  const int backlog = std::max(16, kNumLanes * world_size_);
+  const bool others_reach_it =
+      addresses[0].is_loopback()
+          ? all_here_ || IsLoopbackName(launch_.master_address, addresses[0])
+          : addresses.size() == 1;
   absl::StatusOr<Socket> listener =
-      IsLoopbackName(launch_.master_address, addresses[0])
-          ? ListenAt(addresses[0], backlog)
-          : ListenOnAll(launch_.master_port, backlog);
+      others_reach_it ? ListenAtOrOnAll(addresses[0], Backlog())
+                      : ListenOnAll(launch_.master_port, Backlog());
   if (absl::IsAlreadyExists(listener.status())) {
     return absl::AlreadyExistsError(absl::StrCat(
         "rank 0 cannot listen at port ", launch_.master_port,
@@ -222,35 +200,29 @@ absl::Status Rendezvous::ListenAsMaster() {
 
 absl::Status Rendezvous::Lead() {
   CASTOR_RETURN_IF_ERROR(ListenAsMaster());
-  if (getrandom(secret_, sizeof(secret_), 0) != sizeof(secret_)) {
-    return SocketError("no random numbers");
-  }
-  CopyText(Name(hello_), roster_[0].who, sizeof(RosterEntry::who));
+  CASTOR_ASSIGN_OR_RETURN(const std::string run_key, RandomKey());
+  DeriveLanesKey(run_key);
+  CopyText(Name(0, mine_), roster_[0].who, sizeof(RosterEntry::who));
   const absl::Status status = AwaitAll();
-  if (!status.ok()) {
-    TellAll(status);
-    return status;
-  }
-  std::string text(secret_, sizeof(secret_));
-  for (const RosterEntry& entry : roster_)
+  std::string text = run_key;
+  for (const RosterEntry& entry : roster_) {
     absl::StrAppend(&text, AsBytes(entry));
-  for (const WatchPeer& peer : meeting_.controls) {
-    // Whoever does not get it will not report either.
-    WriteReply(peer.socket.fd(), absl::StatusCode::kOk, text).IgnoreError();
   }
+  // Whoever does not get it will not report either.
+  TellAll(status, text);
   reported_.assign(meeting_.controls.size(), false);
-  return absl::OkStatus();
+  return status;
 }
 
-void Rendezvous::TellAll(const absl::Status& status) {
-  for (const WatchPeer& peer : meeting_.controls) {
-    WriteReply(peer.socket.fd(), status.code(), status.message()).IgnoreError();
+void Rendezvous::TellAll(const absl::Status& status, absl::string_view text) {
+  for (size_t i = 0; i < meeting_.controls.size(); ++i) {
+    words_[i].Say(meeting_.controls[i].socket.fd(), status, text).IgnoreError();
   }
 }
 
 absl::Status Rendezvous::AwaitAll() {
   const int64_t until_ns = SteadyNowNs() + connect_limit_ns_;
-  Greeter greeter(listener_.fd(), sizeof(Hello));
+  Greeter greeter(listener_.fd(), terms_, 0);
   while (static_cast<int>(meeting_.controls.size()) + 1 < world_size_) {
     std::vector<int> fds;
     for (const WatchPeer& peer : meeting_.controls) {
@@ -266,53 +238,55 @@ absl::Status Rendezvous::AwaitAll() {
       return absl::UnavailableError(absl::StrCat(
           "no connection from rank ", missing, " of ", world_size_, " within ",
           Seconds(connect_limit_ns_), " at rank 0's address ", Master(),
-          ": was it started, and can it reach that address?"));
+          ": was it started, and can it reach that address?",
+          greeter.StrangersText()));
     }
-    if (news->readable >= 0) {
+    if (news->what == Greeter::News::What::kReadable) {
       // They have nothing to say yet.
       return absl::UnavailableError(
-          absl::StrCat(roster_[meeting_.controls[news->readable].rank].who,
+          absl::StrCat(roster_[meeting_.controls[news->also].rank].who,
                        " died before all ranks had come"));
     }
     CASTOR_RETURN_IF_ERROR(Admit(*std::move(news)));
   }
+  meeting_.strangers = greeter.strangers();
+  meeting_.strangers_text = greeter.StrangersText();
   return absl::OkStatus();
 }
 
 absl::Status Rendezvous::Admit(Greeter::News news) {
-  const Hello hello = FromBytes<Hello>(news.greeting);
+  const Claim& claim = news.claim;
+  const auto theirs = FromBytes<Introduction>(news.note);
+  const std::string name = Name(claim.rank, theirs);
   const int fd = news.socket.fd();
-  if (hello.magic != kHelloMagic) return absl::OkStatus();
-  if (std::memcmp(hello.run_id, hello_.run_id, sizeof(hello.run_id)) != 0) {
-    // It may be early for a run that comes after this one, so it tries again.
-    WriteReply(fd, absl::StatusCode::kAborted,
-               absl::StrCat("what listens at ", Master(), " is ", Name(hello_),
-                            " of another run"))
-        .IgnoreError();
-    return absl::OkStatus();
-  }
+  const bool remote = IsRemote(fd);
+  // Who needs no secret must at least be where the launcher says all are.
+  if (remote && all_here_ && launch_.secret.empty()) return absl::OkStatus();
+  SealedWords words(news.session_key, /*leads=*/true, 0);
   absl::Status status;
-  if (hello.world_size != world_size_) {
+  if (theirs.world_size != world_size_) {
     status = absl::InvalidArgumentError(
-        absl::StrCat(Name(hello), " was started as one of ", hello.world_size,
-                     " ranks, ", Name(hello_), " as one of ", world_size_));
-  } else if (hello.rank < 0 || hello.rank >= world_size_) {
+        absl::StrCat(name, " was started as one of ", theirs.world_size,
+                     " ranks, ", roster_[0].who, " as one of ", world_size_));
+  } else if (claim.rank < 1 || claim.rank >= world_size_) {
     return absl::OkStatus();  // no program of ours
-  } else if (roster_[hello.rank].who[0] != 0) {
+  } else if (roster_[claim.rank].who[0] != 0) {
     status = absl::InvalidArgumentError(
         absl::StrCat("two processes were started as the same rank: ",
-                     roster_[hello.rank].who, " and ", Name(hello),
+                     roster_[claim.rank].who, " and ", name,
                      "; each needs a RANK of its own"));
   }
   if (!status.ok()) {
-    WriteReply(fd, status.code(), status.message()).IgnoreError();
+    words.Say(fd, status).IgnoreError();
     return status;
   }
-  RosterEntry& entry = roster_[hello.rank];
-  CopyText(Name(hello), entry.who, sizeof(entry.who));
-  entry.listener = hello.listener;
+  meeting_.several_machines |= remote;
+  RosterEntry& entry = roster_[claim.rank];
+  CopyText(name, entry.who, sizeof(entry.who));
+  entry.listener = claim.listener;
+  words_.push_back(std::move(words));
   meeting_.controls.push_back(
-      {.rank = hello.rank, .socket = std::move(news.socket), .who = {}});
+      {.rank = claim.rank, .socket = std::move(news.socket), .who = {}});
   return absl::OkStatus();
 }
 
@@ -340,49 +314,86 @@ absl::Status Rendezvous::Follow() {
   }
 }
 
+absl::Status Rendezvous::ListenBeside(const Socket& control,
+                                      const SocketAddress& master,
+                                      SocketAddress* listener) {
+  SocketAddress address = LocalAddress(control.fd());
+  const bool loopback = address.is_loopback();
+  // Who is reached over loopback shares rank 0's machine, and its addresses.
+  if (loopback) address = PeerAddress(control.fd());
+  address.set_port(0);
+  const bool others_reach_it =
+      !loopback || all_here_ || IsLoopbackName(launch_.master_address, master);
+  CASTOR_ASSIGN_OR_RETURN(listener_, others_reach_it
+                                         ? ListenAtOrOnAll(address, Backlog())
+                                         : ListenOnAll(0, Backlog()));
+  address.set_port(LocalAddress(listener_.fd()).port());
+  *listener = address;
+  return absl::OkStatus();
+}
+
 absl::Status Rendezvous::ComeIn(const SocketAddress& master, bool* final) {
   CASTOR_ASSIGN_OR_RETURN(
       Socket control,
       ConnectTo(master,
                 SteadyNowNs() + std::min(kAttemptNs, connect_limit_ns_)));
-  SocketAddress local = LocalAddress(control.fd());
-  local.set_port(0);
-  const int backlog = std::max(16, kNumLanes * world_size_);
-  CASTOR_ASSIGN_OR_RETURN(listener_,
-                          IsLoopbackName(launch_.master_address, master)
-                              ? ListenAt(local, backlog)
-                              : ListenOnAll(0, backlog));
-  local.set_port(LocalAddress(listener_.fd()).port());
-  hello_.listener = local;
-  CASTOR_RETURN_IF_ERROR(WriteAll(control.fd(), &hello_, sizeof(hello_),
-                                  SteadyNowNs() + kReplyNs));
+  Claim claim;
+  claim.rank = rank_;
+  CASTOR_RETURN_IF_ERROR(ListenBeside(control, master, &claim.listener));
+  CASTOR_ASSIGN_OR_RETURN(std::string nonce, RandomKey());
+  Handshake handshake =
+      Handshake::Connecting(terms_, std::move(nonce), claim, AsBytes(mine_));
   // Rank 0's own limit began before, and a rank that comes late is the others'
   // news, too.
+  const int64_t until_ns = SteadyNowNs() + connect_limit_ns_ + kReplyNs;
+  const absl::Status shaken = ShakeHands(control.fd(), &handshake, until_ns);
+  if (absl::IsFailedPrecondition(shaken)) {
+    return absl::FailedPreconditionError(
+        "what answers there does not prove that it is rank 0 of this run: it "
+        "is of another run, or the secrets differ (CASTOR_SECRET, "
+        "CASTOR_SECRET_FILE)");
+  }
+  CASTOR_RETURN_IF_ERROR(shaken);
+  SealedWords words(handshake.SessionKey(), /*leads=*/false, RosterBytes());
   bool heard = false;
-  const absl::StatusOr<std::string> reply = ReadReply(
-      control.fd(), SteadyNowNs() + connect_limit_ns_ + kReplyNs, &heard);
-  *final = heard && reply.status().code() != absl::StatusCode::kAborted;
+  const absl::StatusOr<std::string> reply =
+      words.Hear(control.fd(), until_ns, &heard);
+  *final = heard;
   CASTOR_RETURN_IF_ERROR(reply.status());
-  if (reply->size() != kSecretBytes + roster_.size() * sizeof(RosterEntry)) {
+  if (reply->size() != RosterBytes()) {
     return absl::FailedPreconditionError(
         "rank 0 tells of the ranks in another way: all ranks must run the same "
         "program");
   }
-  std::memcpy(secret_, reply->data(), kSecretBytes);
-  std::memcpy(roster_.data(), reply->data() + kSecretBytes,
-              reply->size() - kSecretBytes);
+  DeriveLanesKey(absl::string_view(*reply).substr(0, kKeyBytes));
+  std::memcpy(roster_.data(), reply->data() + kKeyBytes,
+              reply->size() - kKeyBytes);
+  for (RosterEntry& entry : roster_) entry.who[sizeof(entry.who) - 1] = 0;
+  words_.push_back(std::move(words));
   meeting_.controls.push_back(
       {.rank = 0, .socket = std::move(control), .who = {}});
   return absl::OkStatus();
 }
 
+void Rendezvous::DeriveLanesKey(absl::string_view run_key) {
+  // The run's own number alone goes over the network.
+  lane_terms_ = {
+      .key = Hmac(launch_.secret, absl::StrCat("castor lanes ", run_key)),
+      .run_id = launch_.run_id,
+      .role = ConnectionRole::kLane,
+      .note_bytes = 0};
+}
+
 absl::Status Rendezvous::ConnectAll() {
+  Greeter greeter(listener_.fd(), lane_terms_, rank_);
+  const int64_t connect_until_ns = SteadyNowNs() + connect_limit_ns_;
   for (int peer = 0; peer < rank_; ++peer) {
-    CASTOR_RETURN_IF_ERROR(Annotate(
-        absl::StrCat(roster_[rank_].who, " cannot reach ", roster_[peer].who),
-        ConnectLanes(peer)));
+    for (int lane = 0; lane < kNumLanes; ++lane) {
+      CASTOR_RETURN_IF_ERROR(
+          ConnectLane(&greeter, peer, lane, connect_until_ns));
+    }
   }
-  return AwaitLanes();
+  return AwaitLanes(&greeter, SteadyNowNs() + connect_limit_ns_);
 }
 
 // Somebody listens there, but a network that has just come back may lose the
@@ -398,7 +409,8 @@ absl::StatusOr<Socket> ConnectBy(const SocketAddress& address,
   }
 }
 
-absl::Status Rendezvous::ConnectLanes(int peer) {
+absl::Status Rendezvous::ConnectLane(Greeter* greeter, int peer, int lane,
+                                     int64_t until_ns) {
   const SocketAddress master = PeerAddress(meeting_.controls[0].socket.fd());
   SocketAddress address = peer == 0 ? master : roster_[peer].listener;
   if (peer != 0 && address.is_loopback()) {
@@ -406,52 +418,52 @@ absl::Status Rendezvous::ConnectLanes(int peer) {
     address = master;
     address.set_port(port);
   }
-  const int64_t until_ns = SteadyNowNs() + connect_limit_ns_;
-  for (int lane = 0; lane < kNumLanes; ++lane) {
-    CASTOR_ASSIGN_OR_RETURN(Socket socket, ConnectBy(address, until_ns));
-    LaneGreeting greeting = {
-        .magic = kLaneMagic, .rank = rank_, .lane = lane, .secret = {}};
-    std::memcpy(greeting.secret, secret_, sizeof(secret_));
-    CASTOR_RETURN_IF_ERROR(WriteAll(socket.fd(), &greeting, sizeof(greeting),
-                                    SteadyNowNs() + kReplyNs));
-    meeting_.lanes[peer * kNumLanes + lane] = std::move(socket);
+  absl::StatusOr<Socket> socket = ConnectBy(address, until_ns);
+  if (!socket.ok()) {
+    return Annotate(
+        absl::StrCat(roster_[rank_].who, " cannot reach ", roster_[peer].who),
+        socket.status());
   }
-  return absl::OkStatus();
+  Claim claim;
+  claim.role = ConnectionRole::kLane;
+  claim.lane = lane;
+  claim.rank = rank_;
+  claim.to = peer;
+  return greeter->Greet(*std::move(socket), claim, "");
 }
 
-absl::Status Rendezvous::AwaitLanes() {
-  const int64_t until_ns = SteadyNowNs() + connect_limit_ns_;
-  Greeter greeter(listener_.fd(), sizeof(LaneGreeting));
-  int missing = (world_size_ - 1 - rank_) * kNumLanes;
+absl::Status Rendezvous::AwaitLanes(Greeter* greeter, int64_t until_ns) {
+  int missing = (world_size_ - 1) * kNumLanes;
   while (missing > 0) {
     std::vector<int> fds;
     for (size_t i = 0; i < meeting_.controls.size(); ++i) {
       const bool silent = rank_ == 0 && reported_[i];
       fds.push_back(silent ? -1 : meeting_.controls[i].socket.fd());
     }
-    std::optional<Greeter::News> news = greeter.Next(fds, until_ns);
+    std::optional<Greeter::News> news = greeter->Next(fds, until_ns);
     if (!news.has_value()) {
       std::string text;
-      for (int peer = rank_ + 1; peer < world_size_; ++peer) {
-        if (meeting_.lanes[peer * kNumLanes] &&
-            meeting_.lanes[peer * kNumLanes + 1]) {
+      for (int peer = 0; peer < world_size_; ++peer) {
+        if (peer == rank_ || (meeting_.lanes[peer * kNumLanes] &&
+                              meeting_.lanes[peer * kNumLanes + 1])) {
           continue;
         }
         absl::StrAppend(&text, text.empty() ? "" : ", ", roster_[peer].who);
       }
-      return absl::UnavailableError(
-          absl::StrCat(roster_[rank_].who, " got no connection from ", text,
-                       " within ", Seconds(connect_limit_ns_)));
+      return absl::UnavailableError(absl::StrCat(
+          roster_[rank_].who, " got no connection from ", text, " within ",
+          Seconds(connect_limit_ns_), greeter->StrangersText()));
     }
-    if (news->readable >= 0 && rank_ == 0) {
-      CASTOR_RETURN_IF_ERROR(
-          ReadReport(news->readable, SteadyNowNs() + kReplyNs));
+    using What = Greeter::News::What;
+    if (news->what == What::kReadable && rank_ == 0) {
+      CASTOR_RETURN_IF_ERROR(ReadReport(news->also, SteadyNowNs() + kReplyNs));
       continue;
     }
-    if (news->readable >= 0) {
+    if (news->what == What::kReadable) {
       // Rank 0 has something to say before all are done, so it is bad.
       bool heard = false;
-      const absl::Status status = ReadReply(meeting_.controls[0].socket.fd(),
+      const absl::Status status = words_[0]
+                                      .Hear(meeting_.controls[0].socket.fd(),
                                             SteadyNowNs() + kReplyNs, &heard)
                                       .status();
       verdict_ =
@@ -460,17 +472,24 @@ absl::Status Rendezvous::AwaitLanes() {
                       roster_[0].who, " died while the ranks were connecting"));
       return *verdict_;
     }
-    const LaneGreeting greeting = FromBytes<LaneGreeting>(news->greeting);
-    if (greeting.magic != kLaneMagic || greeting.rank <= rank_ ||
-        greeting.rank >= world_size_ || greeting.lane < 0 ||
-        greeting.lane >= kNumLanes ||
-        std::memcmp(greeting.secret, secret_, sizeof(secret_)) != 0) {
+    const Claim& claim = news->claim;
+    if (news->what == What::kFailed) {
+      // Turned away among strangers, or it met one in the other's place.
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kRetryNs));
+      CASTOR_RETURN_IF_ERROR(
+          ConnectLane(greeter, claim.to, claim.lane, until_ns));
       continue;
     }
-    Socket& socket = meeting_.lanes[greeting.rank * kNumLanes + greeting.lane];
-    if (socket) continue;
+    const bool came = news->what == What::kCame;
+    const int peer = came ? claim.rank : claim.to;
+    if (came &&
+        (peer <= rank_ || peer >= world_size_ || claim.lane >= kNumLanes)) {
+      continue;
+    }
+    // Of two the last, which the other end holds, too.
+    Socket& socket = meeting_.lanes[peer * kNumLanes + claim.lane];
+    if (!socket) --missing;
     socket = std::move(news->socket);
-    --missing;
   }
   return absl::OkStatus();
 }
@@ -478,7 +497,8 @@ absl::Status Rendezvous::AwaitLanes() {
 absl::Status Rendezvous::ReadReport(size_t place, int64_t until_ns) {
   bool heard = false;
   const absl::Status status =
-      ReadReply(meeting_.controls[place].socket.fd(), until_ns, &heard)
+      words_[place]
+          .Hear(meeting_.controls[place].socket.fd(), until_ns, &heard)
           .status();
   reported_[place] = true;
   if (heard) return status;
@@ -494,17 +514,18 @@ absl::Status Rendezvous::Conclude(const absl::Status& mine) {
   for (size_t i = 0; i < meeting_.controls.size() && status.ok(); ++i) {
     if (!reported_[i]) status = ReadReport(i, until_ns);
   }
-  TellAll(status);
+  TellAll(status, "");
   return status;
 }
 
 absl::Status Rendezvous::Report(const absl::Status& mine) {
   if (verdict_.has_value()) return *verdict_;
   const int fd = meeting_.controls[0].socket.fd();
-  WriteReply(fd, mine.code(), mine.message()).IgnoreError();
+  words_[0].Say(fd, mine).IgnoreError();
   bool heard = false;
   const absl::Status status =
-      ReadReply(fd, SteadyNowNs() + 2 * connect_limit_ns_ + kReplyNs, &heard)
+      words_[0]
+          .Hear(fd, SteadyNowNs() + 2 * connect_limit_ns_ + kReplyNs, &heard)
           .status();
   if (heard) return status;
   if (!mine.ok()) return mine;

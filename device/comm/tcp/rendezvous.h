@@ -2,19 +2,27 @@
 // connected, each with each.
 //
 //   1. Rank 0 listens at the master's address. Every other rank connects to it,
-//      as often as it takes until rank 0 is there, and says who it is and where
-//      it listens itself.
-//   2. When all have come, rank 0 tells everyone where all are, and the run's
-//      secret. Ranks that do not fit (a number twice, another world size) end
-//      the meeting; what belongs to no run, or to another, is turned away.
+//      as often as it takes until rank 0 is there; both prove that they know
+//      the run's secret and id (handshake.h), and the rank says who it is and
+//      where it listens itself.
+//   2. When all have come, rank 0 tells everyone where all are, and a number of
+//      which, with the secret, the lanes' key is made. Ranks that do not fit (a
+//      number twice, another world size) end the meeting; who proves nothing is
+//      turned away and counted.
 //   3. Each connects to all ranks before it, once for each lane, and takes the
-//      connections of those behind it, if they show the secret.
+//      connections of those behind it; both ends prove again, with that key.
 //   4. Each tells rank 0 how it went, and rank 0 tells all: connected are all
-//   or
-//      none, and every rank has the same reason.
+//      or none, and every rank has the same reason. All that is said in 2 and 4
+//      is sealed (sealed_words.h).
 //
-// A rank listens at the address of its connection to rank 0. Where that is
-// loopback's the rank shares rank 0's machine, and is reached where rank 0 is.
+// Without a secret the proofs show no more than the run's id, which can be
+// guessed; then, where all ranks are on one machine, none comes from another.
+//
+// Rank 0 listens at the address that the master's name means to it; on all
+// interfaces where it has no such address, the name means several, or it means
+// loopback although ranks are elsewhere. Another rank listens at the address of
+// its connection to rank 0. Where that is loopback's the rank shares rank 0's
+// machine, and is reached where rank 0 is.
 //
 // Threads: one. Blocks.
 #ifndef CASTOR_DEVICE_COMM_TCP_RENDEZVOUS_H_
@@ -39,11 +47,17 @@ struct Meeting {
   std::vector<WatchPeer> controls;  // to rank 0; on rank 0 to all others
   // By rank * kNumLanes + lane; this rank's are empty.
   std::vector<Socket> lanes;
+  // Rank 0's alone: whether others come from other machines; how many
+  // connections were turned away, and that as a text (Greeter).
+  bool several_machines = false;
+  int64_t strangers = 0;
+  std::string strangers_text;
 };
 
-// InvalidArgument: the launch says no master's address, or the ranks contradict
-// each other (both are named). Unavailable: a rank did not come within the
-// limit (it is named), or cannot be reached.
+// `launch.secret` is the secret. InvalidArgument: the launch says no master's
+// address, or the ranks contradict each other (both are named). Unavailable: a
+// rank did not come within the limit (it is named), or cannot be reached.
+// FailedPrecondition: what listens at the master's address has no proof.
 absl::StatusOr<Meeting> Meet(const LaunchEnv& launch, int64_t connect_limit_ns);
 
 }  // namespace castor

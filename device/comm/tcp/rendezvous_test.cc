@@ -5,15 +5,20 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <future>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "device/comm/handshake.h"
+#include "device/comm/secret.h"
 #include "device/comm/socket.h"
 #include "device/comm/tcp/tcp_ranks_for_test.h"
 
@@ -181,40 +186,276 @@ TEST(Rendezvous, TurnsRanksOfAnotherRunAway) {
   LaunchEnv stale = ranks[1];
   stale.run_id = "the run before";
   std::future<Result> first = MeetLater(ranks[0], kLongNs);
-  ExpectStatus(Meet(stale, kShortNs), absl::StatusCode::kAborted,
-               {"rank 0 (process ", "of another run"});
+  ExpectStatus(Meet(stale, kShortNs), absl::StatusCode::kFailedPrecondition,
+               {"rank 1 did not find rank 0", "of another run"});
   EXPECT_TRUE(MeetLater(ranks[1], kLongNs).get().ok());
   EXPECT_TRUE(first.get().ok());
+}
+
+TEST(Rendezvous, RanksOfTwoRunsAtOnePortDoNotMix) {
+  // The second run's rank 0 is refused; its others find no rank 0 of theirs,
+  // and the first run does not notice.
+  std::vector<LaunchEnv> ranks = LaunchOnLoopback(2, AF_INET);
+  std::vector<LaunchEnv> others = ranks;
+  others[0].master_socket = -1;
+  for (LaunchEnv& rank : others) rank.run_id = "another run";
+  std::future<Result> first = MeetLater(ranks[0], kLongNs);
+  ExpectStatus(Meet(others[0], kShortNs), absl::StatusCode::kAlreadyExists,
+               {absl::StrCat("port ", ranks[0].master_port), "MASTER_PORT"});
+  std::future<Result> lost = MeetLater(others[1], kShortNs);
+  EXPECT_TRUE(MeetLater(ranks[1], kLongNs).get().ok());
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_FALSE(lost.get().ok());
+}
+
+// A run with a secret, and one who attacks it.
+class SecretRendezvous : public ::testing::Test {
+ protected:
+  static constexpr char kSecret[] = "what no stranger can know";
+
+  SecretRendezvous() : ranks_(LaunchOnLoopback(2, AF_INET)) {
+    for (LaunchEnv& rank : ranks_) rank.secret = kSecret;
+  }
+
+  // What rank 1's control connection would say, by this secret.
+  Handshake Impostor(const std::string& secret, int as_rank = 1) const {
+    const HandshakeTerms terms = {.key = Hmac(secret, "castor rendezvous"),
+                                  .run_id = ranks_[0].run_id,
+                                  .role = ConnectionRole::kControl,
+                                  .note_bytes = kNoteBytes};
+    Claim claim;
+    claim.rank = as_rank;
+    std::string note(kNoteBytes, '\0');
+    note[0] = 2;  // the world's size
+    return Handshake::Connecting(terms, *RandomKey(), claim, note);
+  }
+
+  // The real ranks meet in spite of whoever came first, who is counted.
+  void ExpectToMeet(std::future<Result> first, int64_t strangers) {
+    const Result other = MeetLater(ranks_[1], kLongNs).get();
+    EXPECT_TRUE(other.ok()) << other.status();
+    const Result met = first.get();
+    ASSERT_TRUE(met.ok()) << met.status();
+    EXPECT_EQ(met->strangers, strangers);
+    EXPECT_EQ(absl::StrContains(met->strangers_text, "127.0.0.1"),
+              strangers > 0)
+        << met->strangers_text;
+    EXPECT_FALSE(met->several_machines);
+  }
+
+  static std::string HearAll(const Socket& socket) {
+    std::string heard;
+    char byte;
+    while (ReadAll(socket.fd(), &byte, 1, SteadyNowNs() + kLongNs).ok()) {
+      heard.push_back(byte);
+    }
+    return heard;
+  }
+
+  static constexpr size_t kNoteBytes = 72;
+  std::vector<LaunchEnv> ranks_;
+};
+
+TEST_F(SecretRendezvous, OneWhoKnowsItIsLetIn) {
+  // So that the refusals below are the secret's doing.
+  std::future<Result> first = MeetLater(ranks_[0], kLongNs);
+  {
+    const Socket socket = ConnectAsStranger(ranks_[0]);
+    Handshake handshake = Impostor(kSecret);
+    EXPECT_TRUE(
+        ShakeHands(socket.fd(), &handshake, SteadyNowNs() + kLongNs).ok());
+  }
+  // As rank 1 it is missed.
+  ExpectStatus(first.get(), absl::StatusCode::kUnavailable,
+               {"rank 1 (process ", "died"});
+}
+
+TEST_F(SecretRendezvous, TurnsAwayWhoHasAnother) {
+  std::future<Result> first = MeetLater(ranks_[0], kLongNs);
+  LaunchEnv wrong = ranks_[1];
+  wrong.secret = "what a stranger may guess";
+  ExpectStatus(Meet(wrong, kShortNs), absl::StatusCode::kFailedPrecondition,
+               {"does not prove", "CASTOR_SECRET"});
+  wrong.secret = "";
+  ExpectStatus(Meet(wrong, kShortNs), absl::StatusCode::kFailedPrecondition,
+               {"CASTOR_SECRET_FILE"});
+  // One who goes on all the same, and does not look at rank 0's proof.
+  const Socket socket = ConnectAsStranger(ranks_[0]);
+  const std::string claim = Impostor("").TakeWords();
+  ASSERT_TRUE(
+      WriteAll(socket.fd(), claim.data(), claim.size(), SteadyNowNs() + kLongNs)
+          .ok());
+  std::string answer(68, '\0');
+  ASSERT_TRUE(ReadAll(socket.fd(), answer.data(), answer.size(),
+                      SteadyNowNs() + kLongNs)
+                  .ok());
+  const std::string guess(kNoteBytes + kKeyBytes, 'G');
+  ASSERT_TRUE(
+      WriteAll(socket.fd(), guess.data(), guess.size(), SteadyNowNs() + kLongNs)
+          .ok());
+  EXPECT_EQ(HearAll(socket), "");  // and is shown the door
+  const Result other = MeetLater(ranks_[1], kLongNs).get();
+  EXPECT_TRUE(other.ok()) << other.status();
+  const Result met = first.get();
+  ASSERT_TRUE(met.ok()) << met.status();
+  EXPECT_GE(met->strangers, 3);
+}
+
+TEST_F(SecretRendezvous, ProofThatWasHeardBeforeIsNone) {
+  // All that a rank says is heard on its way, and said again.
+  std::vector<LaunchEnv> earlier = LaunchOnLoopback(2, AF_INET);
+  for (LaunchEnv& rank : earlier) {
+    rank.secret = kSecret;
+    rank.run_id = ranks_[0].run_id;
+  }
+  Socket ear(earlier[0].master_socket);
+  const HandshakeTerms terms = {.key = Hmac(kSecret, "castor rendezvous"),
+                                .run_id = ranks_[0].run_id,
+                                .role = ConnectionRole::kControl,
+                                .note_bytes = kNoteBytes};
+  std::future<Result> copied = MeetLater(earlier[1], kShortNs);
+  ASSERT_TRUE(WaitForSocket(ear.fd(), POLLIN, SteadyNowNs() + kLongNs));
+  Socket heard = AcceptNow(ear.fd());
+  ear.Reset();
+  Handshake listening = Handshake::Listening(terms, *RandomKey(), 0);
+  std::string words;
+  while (!listening.done()) {
+    std::string next(listening.wanted(), '\0');
+    ASSERT_TRUE(
+        ReadAll(heard.fd(), next.data(), next.size(), SteadyNowNs() + kLongNs)
+            .ok());
+    words += next;
+    ASSERT_TRUE(listening.Hear(next));
+    const std::string answer = listening.TakeWords();
+    ASSERT_TRUE(WriteAll(heard.fd(), answer.data(), answer.size(),
+                         SteadyNowNs() + kLongNs)
+                    .ok());
+  }
+  heard.Reset();
+  std::future<Result> first = MeetLater(ranks_[0], kLongNs);
+  const Socket replay = ConnectAsStranger(ranks_[0]);
+  ASSERT_TRUE(
+      WriteAll(replay.fd(), words.data(), words.size(), SteadyNowNs() + kLongNs)
+          .ok());
+  EXPECT_EQ(HearAll(replay).size(), 68u);  // an answer, and no welcome
+  ExpectToMeet(std::move(first), 1);
+  EXPECT_FALSE(copied.get().ok());
+}
+
+TEST_F(SecretRendezvous, ItsOwnProofSaidBackIsNone) {
+  std::future<Result> first = MeetLater(ranks_[0], kLongNs);
+  const Socket mirror = ConnectAsStranger(ranks_[0]);
+  std::string claim = Impostor("").TakeWords();
+  ASSERT_TRUE(
+      WriteAll(mirror.fd(), claim.data(), claim.size(), SteadyNowNs() + kLongNs)
+          .ok());
+  std::string answer(68, '\0');
+  ASSERT_TRUE(ReadAll(mirror.fd(), answer.data(), answer.size(),
+                      SteadyNowNs() + kLongNs)
+                  .ok());
+  const std::string back =
+      std::string(kNoteBytes, '\0') + answer.substr(4 + kKeyBytes);
+  ASSERT_TRUE(
+      WriteAll(mirror.fd(), back.data(), back.size(), SteadyNowNs() + kLongNs)
+          .ok());
+  EXPECT_EQ(HearAll(mirror), "");
+  ExpectToMeet(std::move(first), 1);
+}
+
+TEST_F(SecretRendezvous, HelloOfBeforeTheSecretIsTurnedAway) {
+  std::future<Result> first = MeetLater(ranks_[0], kLongNs);
+  const Socket old = ConnectAsStranger(ranks_[0]);
+  // Its version, rank 1 of 2, a process, the run's id, a host, a listener.
+  std::string hello(272, '\0');
+  hello.replace(0, 12, std::string("1HTC\1\0\0\0\2\0\0\0", 12));
+  hello.replace(16, ranks_[0].run_id.size(), ranks_[0].run_id);
+  hello.replace(80, 4, "host");
+  ASSERT_TRUE(
+      WriteAll(old.fd(), hello.data(), hello.size(), SteadyNowNs() + kLongNs)
+          .ok());
+  EXPECT_EQ(HearAll(old), "");
+  ExpectToMeet(std::move(first), 1);
+}
+
+TEST_F(SecretRendezvous, StrangersInMassesDoNotKeepRanksOut) {
+  // Twice as many silent ones as are listened to at a time, some with half a
+  // hello, and more come while the ranks meet.
+  std::future<Result> first = MeetLater(ranks_[0], kLongNs);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> attackers;
+  for (int i = 0; i < 2; ++i) {
+    attackers.emplace_back([&, i] {
+      std::deque<Socket> held;
+      SocketAddress address = Loopback();
+      address.set_port(ranks_[0].master_port);
+      const std::string claim = Impostor("").TakeWords();
+      while (!stop.load()) {
+        auto socket = ConnectTo(address, SteadyNowNs() + 10'000'000);
+        if (!socket.ok()) continue;
+        if (i == 0) {
+          (void)!send(socket->fd(), claim.data(), claim.size() / 2,
+                      MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+        held.push_back(*std::move(socket));
+        if (held.size() > 150) held.pop_front();
+      }
+    });
+  }
+  const Result other = MeetLater(ranks_[1], kLongNs).get();
+  EXPECT_TRUE(other.ok()) << other.status();
+  const Result met = first.get();
+  EXPECT_TRUE(met.ok()) << met.status();
+  stop.store(true);
+  for (std::thread& attacker : attackers) attacker.join();
+}
+
+TEST_F(SecretRendezvous, StrangersAmongTheLanesAreTurnedAway) {
+  // A run's secret of before the meeting opens no lane: they have a key of this
+  // meeting's own. Rank 1 is kept from ending by rank 2, who is late.
+  std::vector<LaunchEnv> ranks = LaunchOnLoopback(3, AF_INET);
+  for (LaunchEnv& rank : ranks) rank.secret = kSecret;
+  std::vector<std::future<Result>> results;
+  for (const LaunchEnv& rank : ranks) {
+    results.push_back(MeetLater(rank, kLongNs));
+    const Socket stranger = ConnectAsStranger(ranks[0]);
+    const HandshakeTerms terms = {.key = kSecret,
+                                  .run_id = ranks[0].run_id,
+                                  .role = ConnectionRole::kLane,
+                                  .note_bytes = 0};
+    Claim claim;
+    claim.role = ConnectionRole::kLane;
+    claim.rank = 2;
+    Handshake lane = Handshake::Connecting(terms, *RandomKey(), claim, "");
+    EXPECT_FALSE(
+        ShakeHands(stranger.fd(), &lane, SteadyNowNs() + kShortNs).ok());
+  }
+  for (auto& result : results) {
+    const Result met = result.get();
+    EXPECT_TRUE(met.ok()) << met.status();
+  }
 }
 
 TEST(Rendezvous, RankThatDiesWhileOthersAreAwaitedIsNamed) {
   std::vector<LaunchEnv> ranks = LaunchOnLoopback(3, AF_INET);
   std::future<Result> first = MeetLater(ranks[0], kLongNs);
-  // Says who it is, as rank 1 does, and goes. Its words are taken from a real
-  // rank that has met an ear instead of rank 0.
-  std::vector<LaunchEnv> ear = LaunchOnLoopback(3, AF_INET);
-  ear[1].run_id = ranks[1].run_id;
-  std::future<Result> copied = MeetLater(ear[1], kShortNs);
-  const Socket listener(ear[0].master_socket);
-  ASSERT_TRUE(WaitForSocket(listener.fd(), POLLIN, SteadyNowNs() + kLongNs));
-  Socket heard = AcceptNow(listener.fd());
-  std::string words;
-  while (WaitForSocket(heard.fd(), POLLIN, SteadyNowNs() + kShortNs)) {
-    char buffer[4096];
-    const ssize_t got = recv(heard.fd(), buffer, sizeof(buffer), MSG_DONTWAIT);
-    if (got <= 0) break;
-    words.append(buffer, got);
-  }
-  heard.Reset();
+  // Says who it is, as rank 1 does, and goes.
   {
     const Socket brief = ConnectAsStranger(ranks[0]);
-    ASSERT_TRUE(WriteAll(brief.fd(), words.data(), words.size(),
-                         SteadyNowNs() + kLongNs)
-                    .ok());
+    Claim claim;
+    claim.rank = 1;
+    std::string note(72, '\0');
+    note[0] = 3;  // the world's size
+    const HandshakeTerms terms = {.key = Hmac("", "castor rendezvous"),
+                                  .run_id = ranks[0].run_id,
+                                  .role = ConnectionRole::kControl,
+                                  .note_bytes = note.size()};
+    Handshake handshake =
+        Handshake::Connecting(terms, *RandomKey(), claim, note);
+    ASSERT_TRUE(
+        ShakeHands(brief.fd(), &handshake, SteadyNowNs() + kLongNs).ok());
   }
   ExpectStatus(first.get(), absl::StatusCode::kUnavailable,
                {"rank 1 (process ", "died before all ranks had come"});
-  EXPECT_FALSE(copied.get().ok());
 }
 
 TEST(Rendezvous, SaysThatThePortIsTaken) {

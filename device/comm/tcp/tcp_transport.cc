@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <string>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "device/comm/secret.h"
 #include "device/comm/socket.h"
 #include "device/comm/tcp/rendezvous.h"
 #include "device/comm/tcp/torch_store.h"
@@ -310,6 +312,24 @@ absl::Status TcpTransport::Poll(int64_t wait_ns, bool /*hot*/,
   }
 }
 
+// What the user should know of how the ranks met, from rank 0.
+void Tell(const LaunchEnv& launch, const Meeting& meeting) {
+  if (meeting.strangers > 0) {
+    std::fprintf(stderr, "castor: the ranks have met%s\n",
+                 meeting.strangers_text.c_str());
+  }
+  if (meeting.several_machines && launch.secret.empty()) {
+    std::fprintf(
+        stderr,
+        "castor: warning: the ranks on several machines share no secret: "
+        "whoever reaches rank 0's port %d can join the run, or end it. Give "
+        "all ranks one: CASTOR_SECRET_FILE=FILE, made by `umask 077; openssl "
+        "rand -hex 32 >FILE` and copied to each machine, or CASTOR_SECRET; "
+        "castor launch does it by itself (SECURITY.md)\n",
+        launch.master_port);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transport>> JoinTcp(const LaunchEnv& launch,
@@ -319,12 +339,15 @@ absl::StatusOr<std::unique_ptr<Transport>> JoinTcp(const LaunchEnv& launch,
         "TCP: ranks cannot meet within ", options.connect_limit_ns, " ns"));
   }
   LaunchEnv found = launch;
+  CASTOR_ASSIGN_OR_RETURN(found.secret,
+                          ReadSecret(launch.secret, launch.secret_file));
   if (launch.master_is_store) {
     CASTOR_ASSIGN_OR_RETURN(
-        found, FindMasterInTorchStore(launch, options.connect_limit_ns));
+        found, FindMasterInTorchStore(found, options.connect_limit_ns));
   }
   CASTOR_ASSIGN_OR_RETURN(Meeting meeting,
                           Meet(found, options.connect_limit_ns));
+  Tell(found, meeting);
   return TcpTransport::Create(launch.rank, launch.world_size,
                               std::move(meeting), options);
 }

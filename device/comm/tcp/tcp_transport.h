@@ -35,8 +35,10 @@ struct TcpOptions {
 
 // This process's transport. All ranks call it together; it waits for them.
 // InvalidArgument: a limit that is not positive, no master's address, ranks
-// that contradict each other. AlreadyExists: the master's port is taken.
-// Unavailable: the ranks cannot reach each other.
+// that contradict each other; a secret that cannot be read, also by other codes
+// (secret.h). AlreadyExists: the master's port is taken. Unavailable: the ranks
+// cannot reach each other. Rank 0 says to standard error how many strangers it
+// turned away, and that ranks on several machines share no secret.
 absl::StatusOr<std::unique_ptr<Transport>> JoinTcp(const LaunchEnv& launch,
                                                    const TcpOptions& options);
 

@@ -1,5 +1,7 @@
 #include "device/comm/tcp/torch_store.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -57,15 +59,15 @@ absl::StatusOr<Socket> Connect(const LaunchEnv& launch, int64_t until_ns) {
 // "PORT" where rank 0 is reached by the store's own name, "PORT ADDRESS"
 // otherwise.
 absl::StatusOr<std::string> Listen(const Socket& store, LaunchEnv* env) {
-  const SocketAddress local = LocalAddress(store.fd());
+  SocketAddress local = LocalAddress(store.fd());
+  local.set_port(0);
   const std::string& name = env->master_address;
-  const bool local_name =
+  const bool others_reach_it =
+      !local.is_loopback() || env->local_size == env->world_size ||
       name == "localhost" || name == "::1" || name.rfind("127.", 0) == 0;
-  SocketAddress loopback = local;
-  loopback.set_port(0);
-  const int backlog = std::max(16, 2 * env->world_size);
-  CASTOR_ASSIGN_OR_RETURN(Socket listener, local.is_loopback() && local_name
-                                               ? ListenAt(loopback, backlog)
+  const int backlog = std::max(64, 4 * env->world_size);
+  CASTOR_ASSIGN_OR_RETURN(Socket listener, others_reach_it
+                                               ? ListenAtOrOnAll(local, backlog)
                                                : ListenOnAll(0, backlog));
   env->master_port = LocalAddress(listener.fd()).port();
   env->master_socket = listener.Release();
@@ -92,9 +94,18 @@ absl::StatusOr<std::string> Get(const Socket& store, absl::string_view key,
   return value;
 }
 
-absl::StatusOr<LaunchEnv> Find(const LaunchEnv& launch, int64_t until_ns) {
+bool IsIpAddress(const std::string& text) {
+  in6_addr room;
+  return inet_pton(AF_INET, text.c_str(), &room) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), &room) == 1;
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchEnv> FindMasterInTorchStore(const LaunchEnv& launch,
+                                                 const Socket& store,
+                                                 int64_t until_ns) {
   LaunchEnv env = launch;
-  CASTOR_ASSIGN_OR_RETURN(const Socket store, Connect(launch, until_ns));
   CASTOR_RETURN_IF_ERROR(Say(store, kValidate, AsBytes(kValidation), until_ns));
   const std::string key = absl::StrCat("/castor/rank 0/", launch.run_id);
   if (launch.rank == 0) {
@@ -107,20 +118,27 @@ absl::StatusOr<LaunchEnv> Find(const LaunchEnv& launch, int64_t until_ns) {
                : absl::UnavailableError("it does not keep what it is given");
   }
   CASTOR_ASSIGN_OR_RETURN(const std::string value, Get(store, key, until_ns));
+  // Whoever reaches the store can have written it: an address, and no name
+  // that would be looked up.
   const size_t space = value.find(' ');
-  if (!absl::SimpleAtoi(value.substr(0, space), &env.master_port)) {
+  const std::string address =
+      space == std::string::npos ? "" : value.substr(space + 1);
+  if (!absl::SimpleAtoi(value.substr(0, space), &env.master_port) ||
+      env.master_port < 1 || env.master_port > 65535 ||
+      (!address.empty() && !IsIpAddress(address))) {
     return absl::UnavailableError("it holds no address of rank 0");
   }
-  if (space != std::string::npos) env.master_address = value.substr(space + 1);
+  if (!address.empty()) env.master_address = address;
   return env;
 }
 
-}  // namespace
-
 absl::StatusOr<LaunchEnv> FindMasterInTorchStore(const LaunchEnv& launch,
                                                  int64_t connect_limit_ns) {
+  const int64_t until_ns = SteadyNowNs() + connect_limit_ns;
+  const absl::StatusOr<Socket> store = Connect(launch, until_ns);
   absl::StatusOr<LaunchEnv> env =
-      Find(launch, SteadyNowNs() + connect_limit_ns);
+      store.ok() ? FindMasterInTorchStore(launch, *store, until_ns)
+                 : store.status();
   if (env.ok()) return env;
   return Annotate(absl::StrCat("rank ", launch.rank, ": torchrun's store at ",
                                launch.master_address, ":", launch.master_port),

@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "device/comm/launch_env.h"
+#include "device/comm/socket.h"
 
 namespace castor {
 
@@ -27,6 +28,11 @@ namespace castor {
 // rank 0 has not been there within the limit.
 absl::StatusOr<LaunchEnv> FindMasterInTorchStore(const LaunchEnv& launch,
                                                  int64_t connect_limit_ns);
+
+// The same over a connection to the store that is there already (until then).
+absl::StatusOr<LaunchEnv> FindMasterInTorchStore(const LaunchEnv& launch,
+                                                 const Socket& store,
+                                                 int64_t until_ns);
 
 }  // namespace castor
 
