@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/check.h"
+#include "base/printable.h"
 #include "base/status_macros.h"
 #include "device/gpu_context.h"
 
@@ -16,6 +18,11 @@ namespace castor {
 namespace {
 
 constexpr uint32_t kMagic = 0x43535231;  // the protocol's version
+constexpr uint32_t kNoticeMagic = 0x43534e31;
+// How long a notice may take on its way, and how long the one who is to speak
+// has to show that it is there.
+constexpr int64_t kNoticeNs = 1'000'000'000;
+constexpr int64_t kLastWordsNs = 5'000'000'000;
 
 std::string Seconds(int64_t ns) {
   return absl::StrCat(static_cast<double>(ns / 1'000'000) / 1e3, " s");
@@ -64,16 +71,20 @@ void CombineRows(ReduceOp op, const std::byte* rows, int num_rows,
 
 }  // namespace
 
-// A message's token: which peer, and which of its four messages.
+// A message's token: which peer, and which of its messages.
 enum class ExchangeCommunicator::What : int {
   kHeaderOut,
   kHeaderIn,
   kPayloadOut,
-  kPayloadIn
+  kPayloadIn,
+  kNoticeOut
 };
+namespace {
+constexpr int kWhats = 5;
+}  // namespace
 
 int64_t ExchangeCommunicator::Token(int peer, What what) {
-  return int64_t{peer} * 4 + static_cast<int>(what);
+  return int64_t{peer} * kWhats + static_cast<int>(what);
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> ExchangeCommunicator::Create(
@@ -188,7 +199,12 @@ absl::Status ExchangeCommunicator::Run(const Collective& collective,
       !status.ok()) {
     transport_->Announce(status);  // no effect if it came from there
     transport_->Abandon();
-    return failure();
+    const absl::Status found = failure();
+    if (speaks_) {
+      std::fprintf(stderr, "castor: %s; the other ranks end too\n",
+                   std::string(found.message()).c_str());
+    }
+    return found;
   }
   record.end_ns = device().NowNs();
   {
@@ -415,17 +431,19 @@ absl::Status ExchangeCommunicator::Join(const CollectiveId& id,
   return absl::OkStatus();
 }
 
-absl::Status ExchangeCommunicator::Timeout() const {
+absl::Status ExchangeCommunicator::Timeout() {
   const std::string limit = Seconds(options_.time_limit_ns);
   std::string late, stuck;
+  int speaker = -1;  // the first that is there
   for (int p = 0; p < world_size(); ++p) {
-    if (p == rank()) continue;
     const Peer& peer = peers_[p];
-    if (!peer.joined) {
+    if (p != rank() && !peer.joined) {
       absl::StrAppend(&late, late.empty() ? "" : ", ", "rank ", p);
-    } else if (peer.sending > 0 || peer.receiving) {
+    } else if (p != rank() && (peer.sending > 0 || peer.receiving)) {
       absl::StrAppend(&stuck, stuck.empty() ? "" : ", ",
                       peer.receiving ? "from" : "to", " rank ", p);
+    } else if (speaker < 0) {
+      speaker = p;
     }
   }
   std::string text;
@@ -436,10 +454,82 @@ absl::Status ExchangeCommunicator::Timeout() const {
     absl::StrAppend(&text, "rank ", rank(), " got no part through ", stuck,
                     " for ", limit);
   }
+  // Rank 0 speaks for all, and passes the news on, unless it is the one.
+  if (speaker > 0) AgreeWhoSpeaks(late.empty() ? "rank 0" : late, speaker);
   absl::StrAppend(&text,
                   ": hung, or its network is; if it was only busy, raise the "
                   "time limit of collectives (network.timeout_seconds)");
   return absl::UnavailableError(text);
+}
+
+void ExchangeCommunicator::SendNotices(absl::string_view hung, int speaker) {
+  Header notice;
+  std::memset(&notice, 0, sizeof(notice));
+  notice.magic = kNoticeMagic;
+  notice.root = speaker;
+  hung = hung.substr(0, kMaxKeyBytes);
+  notice.key_bytes = static_cast<uint8_t>(hung.size());
+  std::memcpy(notice.key, hung.data(), hung.size());
+  // Those that hang get one, too: it is never over, and is given up.
+  int waiting = 0;
+  for (int p = 0; p < world_size(); ++p) {
+    if (p == rank()) continue;
+    Peer& peer = peers_[p];
+    waiting += peer.joined && peer.sending == 0;
+    peer.notice = notice;
+    if (!transport_
+             ->Send(p, Lane::kHeader, &peer.notice, sizeof(notice),
+                    Token(p, What::kNoticeOut))
+             .ok()) {
+      return;
+    }
+  }
+  const int64_t until_ns = device().NowNs() + kNoticeNs;
+  do {
+    const int64_t left_ns = waiting > 0 ? until_ns - device().NowNs() : 0;
+    done_.clear();
+    if (left_ns < 0 || !transport_->Poll(left_ns, false, &done_).ok()) return;
+    for (const int64_t token : done_) {
+      waiting -= token % kWhats == static_cast<int>(What::kNoticeOut);
+      Over(token);
+    }
+  } while (waiting > 0);
+}
+
+int ExchangeCommunicator::WhoNoticed() const {
+  for (int p = 0; p < world_size(); ++p) {
+    if (peers_[p].header_came && peers_[p].incoming.magic == kNoticeMagic) {
+      return p;
+    }
+  }
+  return -1;
+}
+
+void ExchangeCommunicator::AgreeWhoSpeaks(absl::string_view hung, int speaker) {
+  speaks_ = speaker == rank();
+  SendNotices(hung, speaker);
+  const int64_t until_ns = device().NowNs() + kLastWordsNs;
+  while (!speaks_ && !(peers_[speaker].header_came &&
+                       peers_[speaker].incoming.magic == kNoticeMagic)) {
+    const int64_t left_ns = until_ns - device().NowNs();
+    done_.clear();
+    // It is not there either.
+    speaks_ = left_ns <= 0 || !transport_->Poll(left_ns, false, &done_).ok();
+    for (const int64_t token : done_) Over(token);
+  }
+}
+
+absl::Status ExchangeCommunicator::HearNotice(int from) {
+  const Header notice = peers_[from].incoming;
+  const std::string hung = Printable(absl::string_view(
+      notice.key, std::min<size_t>(notice.key_bytes, kMaxKeyBytes)));
+  speaks_ = notice.root == rank();
+  SendNotices(hung, notice.root);
+  return absl::UnavailableError(absl::StrCat(
+      hung, " did not join rank ", from, " within ",
+      Seconds(options_.time_limit_ns),
+      ": hung, or its network is; if it was only busy, raise the time limit of "
+      "collectives (network.timeout_seconds)"));
 }
 
 absl::Status ExchangeCommunicator::Send(int p, Lane lane, const void* data,
@@ -450,8 +540,8 @@ absl::Status ExchangeCommunicator::Send(int p, Lane lane, const void* data,
 }
 
 void ExchangeCommunicator::Over(int64_t token) {
-  Peer& peer = peers_[token / 4];
-  switch (static_cast<What>(token % 4)) {
+  Peer& peer = peers_[token / kWhats];
+  switch (static_cast<What>(token % kWhats)) {
     case What::kHeaderIn:
       peer.header_came = true;
       return;
@@ -462,6 +552,8 @@ void ExchangeCommunicator::Over(int64_t token) {
     case What::kPayloadIn:
       peer.receiving = false;
       break;
+    case What::kNoticeOut:
+      return;
   }
   --open_;
 }
@@ -488,6 +580,7 @@ absl::Status ExchangeCommunicator::Exchange(const Collective& collective,
     CASTOR_RETURN_IF_ERROR(
         transport_->Poll(wait_ns, /*hot=*/missing == 0, &done_));
     for (const int64_t token : done_) Over(token);
+    if (const int from = WhoNoticed(); from >= 0) return HearNotice(from);
     if (missing > 0) {
       int last = rank();
       CASTOR_RETURN_IF_ERROR(Join(id, record, &missing, &last));

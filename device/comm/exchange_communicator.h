@@ -13,6 +13,12 @@
 // A rank's header tells all others how far it has come; so whoever finds a
 // failure can say what every rank did last.
 //
+// Where rank 0 hangs, nobody speaks for all and nobody passes news on (the
+// watch's connections all end there). Who finds that out sends every rank a
+// notice in a header's place, which names the first rank that is there; that
+// one says to standard error who hangs, and answers by a notice of its own.
+// Who gets none within seconds says it itself.
+//
 // On a GPU's stream. Buffers in the device's memory: the headers cross when the
 // collective is launched, and once all are there and agree, the parts' moves
 // are queued on the stream. Times of records are then those of the launch; when
@@ -81,7 +87,7 @@ class ExchangeCommunicator final : public Communicator {
   };
   // What a collective means for one other rank.
   struct Peer {
-    Header sent, incoming;
+    Header sent, incoming, notice;
     bool header_came = false;  // `incoming` is complete and not yet looked at
     bool joined = false;       // the running collective
     Part to, from;
@@ -113,7 +119,14 @@ class ExchangeCommunicator final : public Communicator {
   absl::Status Join(const CollectiveId& id, CollectiveRecord* record,
                     int* missing, int* last);
   void Over(int64_t token);
-  absl::Status Timeout() const;
+  absl::Status Timeout();
+  // `hung`: "rank 0, rank 2".
+  void SendNotices(absl::string_view hung, int speaker);
+  // Whose notice has come; -1: nobody's.
+  int WhoNoticed() const;
+  // Sets speaks_; `speaker` is the first rank that is there.
+  void AgreeWhoSpeaks(absl::string_view hung, int speaker);
+  absl::Status HearNotice(int from);
   absl::Status Expect(int peer);
   // `reason` with this rank, its collective and everyone's last one. With
   // mutex_ held.
@@ -128,7 +141,8 @@ class ExchangeCommunicator final : public Communicator {
   std::vector<Peer> peers_;  // by rank; of the own one the parts alone
   bool on_gpu_ = false;      // the running collective
   std::vector<int64_t> done_;
-  int64_t open_ = 0;  // messages of the running collective that are not over
+  int64_t open_ = 0;     // messages of the running collective that are not over
+  bool speaks_ = false;  // for all, of rank 0 that hangs
 
   mutable std::mutex mutex_;
   std::vector<CollectiveId> last_;  // by rank: what it was last seen to call

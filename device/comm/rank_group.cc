@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -164,10 +165,18 @@ absl::Status RankGroup::Finish(std::vector<int> missing,
       for (int p = 0; p < world_size_; ++p) {
         if (waits_for(missing[p])) absent.push_back(p);
       }
-      return absl::UnavailableError(absl::StrCat(
+      const std::string text = absl::StrCat(
           "rank ", absl::StrJoin(absent, ", "), " did not come to \"", key,
           "\" within ", options_.time_limit_ns / 1'000'000'000, " s of rank ",
-          rank_));
+          rank_);
+      // Rank 0 speaks for all; where it is missing, the first that is not.
+      int first = 0;
+      while (waits_for(missing[first])) ++first;
+      if (first > 0 && first == rank_) {
+        std::fprintf(stderr, "castor: %s; the other ranks end too\n",
+                     text.c_str());
+      }
+      return absl::UnavailableError(text);
     }
     std::vector<int64_t> done;  // the tokens, which are ranks
     CASTOR_RETURN_IF_ERROR(transport_->Poll(left_ns, /*hot=*/false, &done));

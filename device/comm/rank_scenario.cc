@@ -45,15 +45,19 @@ int Run(const std::string& scenario, int64_t limit_ms) {
   constexpr int64_t kBytes = 200'000;
   std::vector<char> mine(kBytes, 'x'), all(kBytes * comm->world_size());
   absl::Status status;
-  const int rounds = scenario == "well" ? 20 : 1'000'000;
+  const bool well = scenario == "well" || scenario.rfind("slow_", 0) == 0;
+  const int rounds = well ? 20 : 1'000'000;
   for (int i = 0; i < rounds && status.ok(); ++i) {
     if (i == 10) {
       if (scenario == "forever" && rank == 0) {
         std::fprintf(stderr, "under way\n");
       }
-      if (scenario == "kill_last" && rank == last) raise(SIGKILL);
-      if (scenario == "kill_first" && rank == 0) raise(SIGKILL);
-      if (scenario == "stop" && rank == last) raise(SIGSTOP);
+      // "stop_0": rank 0 stops, and so on.
+      if (scenario == absl::StrCat("stop_", rank)) raise(SIGSTOP);
+      if (scenario == "stop_0_late_1" && rank == 0) raise(SIGSTOP);
+      if (scenario == "stop_0_late_1" && rank == 1) usleep(700'000);
+      if (scenario == absl::StrCat("kill_", rank)) raise(SIGKILL);
+      if (scenario == absl::StrCat("slow_", rank)) usleep(300'000);
       if (scenario == "exit" && rank == last) _exit(0);
       if (scenario == "segv" && rank == last) raise(SIGSEGV);
       if (scenario == "leave" && rank == last) break;

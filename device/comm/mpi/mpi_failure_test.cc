@@ -124,13 +124,13 @@ TEST(MpiFailure, NothingIsSaidWhereAllGoesWell) {
 
 TEST(MpiFailure, KilledRankIsNamed) {
   // The time limit is long: it is not that which ends the run.
-  const Outcome outcome = RunScenario(3, "kill_last", 50'000);
+  const Outcome outcome = RunScenario(3, "kill_2", 50'000);
   ExpectEnds(outcome, {"castor: rank 2 (process "});
   EXPECT_EQ(Count(outcome.output, "castor: rank 2"), 1) << outcome.output;
 }
 
 TEST(MpiFailure, KilledFirstRankIsNamed) {
-  const Outcome outcome = RunScenario(3, "kill_first", 50'000);
+  const Outcome outcome = RunScenario(3, "kill_0", 50'000);
   ExpectEnds(outcome, {"castor: rank 0 (process "});
   EXPECT_EQ(Count(outcome.output, "castor: rank 0"), 1) << outcome.output;
 }
@@ -144,9 +144,13 @@ TEST(MpiFailure, RankThatExitsQuietlyIsNamed) {
 }
 
 TEST(MpiFailure, StoppedRankIsReportedAfterTheTimeLimit) {
-  ExpectEnds(RunScenario(3, "stop", 1500),
+  ExpectEnds(RunScenario(3, "stop_2", 1500),
              {"rank 2 did not join rank ", "within 1.5 s",
               "last collective of each rank", "gather of a chunk"});
+  // And if it is the one who speaks for all.
+  ExpectEnds(RunScenario(3, "stop_0", 1500),
+             {"castor: rank 1 of 3, in ", "rank 0 did not join rank ",
+              "within 1.5 s", "last collective of each rank"});
 }
 
 TEST(MpiFailure, DifferentCollectivesAreBothNamed) {
