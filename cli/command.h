@@ -37,7 +37,9 @@ struct LaunchArguments {
   std::string hostfile;
   std::string master_port;
   std::string remote_shell;
-  std::vector<std::string> train;  // what `castor train` is to be given
+  std::string grace;                  // seconds
+  std::vector<std::string> exported;  // variables' names
+  std::vector<std::string> train;     // what `castor train` is to be given
 };
 int Launch(const LaunchArguments& arguments);
 

@@ -17,6 +17,7 @@ namespace castor::cli {
 namespace {
 
 constexpr int kMaxRanks = 1 << 16;
+constexpr int kMaxGraceSeconds = 1'000'000;
 
 absl::StatusOr<int> Number(absl::string_view option, const std::string& text,
                            int most) {
@@ -47,6 +48,13 @@ absl::StatusOr<LaunchPlan> MakePlan(const LaunchArguments& arguments) {
       return absl::InvalidArgumentError("--rsh: it names no command");
     }
   }
+  if (!arguments.grace.empty()) {
+    CASTOR_ASSIGN_OR_RETURN(
+        const int seconds,
+        Number("--grace", arguments.grace, kMaxGraceSeconds));
+    plan.signal_patience_ns = int64_t{seconds} * 1'000'000'000;
+  }
+  plan.exported = arguments.exported;
   std::vector<HostSlots> hosts;
   if (!arguments.hostfile.empty()) {
     auto read = ReadHostfile(arguments.hostfile);

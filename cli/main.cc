@@ -159,6 +159,16 @@ void AddLaunch(CLI::App* command, LaunchArguments* launch) {
   add("--rsh", &launch->remote_shell, "COMMAND",
       "starts a command on another machine, called as COMMAND HOST ...; "
       "without it, ssh -x -T");
+  add("--grace", &launch->grace, "SECONDS",
+      "after a signal, how long the ranks may neither end nor save before they "
+      "are ended (default: 120)");
+  command
+      ->add_option("--export", launch->exported,
+                   "a variable that ranks on other machines get too; may be "
+                   "repeated")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->type_name("NAME");
   command->prefix_command();
   command->footer(
       "castor launch [OPTIONS] CONFIG.json [OPTIONS of castor train]\n"
@@ -292,7 +302,18 @@ int Main(int argc, char** argv) {
   // is of as many ranks as were started, if nothing else is asked for.
   const absl::StatusOr<LaunchEnv> ranks = DetectLaunch(CurrentEnvironment());
   if (!ranks.ok()) return Fail(ranks.status());
-  if (ranks->rank > 0) return kSuccess;
+  if (ranks->rank > 0) {
+    // torchrun's variables are those that are set, and forgotten, by hand.
+    if (ranks->launcher == Launcher::kTorchrun) {
+      std::fprintf(stderr,
+                   "castor: nothing is done here: RANK=%d of WORLD_SIZE=%d in "
+                   "the environment says that this is one of several ranks, "
+                   "and rank 0 does it; if it is none, unset RANK and "
+                   "WORLD_SIZE\n",
+                   ranks->rank, ranks->world_size);
+    }
+    return kSuccess;
+  }
   if (*plan_command) {
     if (plan_command->count("--world-size") == 0) {
       plan.world_size = ranks->world_size;

@@ -15,17 +15,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <utility>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/host_name.h"
 #include "base/status_macros.h"
 #include "cli/launch/remote_line.h"
 #include "device/comm/launch_env.h"
+#include "device/comm/secret.h"
 #include "device/comm/socket.h"
 
 namespace castor::cli {
@@ -33,18 +37,14 @@ namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int kUserError = 2;
+// Signals that come closer together are one wish.
+constexpr int64_t kSameWishNs = kSecondNs;
+// What is said as a rank goes on is less; a save is more.
+constexpr int64_t kSaveBytes = 1 << 16;
 
 std::string HostOf(const std::string& host) {
   return host.substr(host.find('@') == std::string::npos ? 0
                                                          : host.find('@') + 1);
-}
-
-absl::StatusOr<std::string> RandomText(size_t bytes) {
-  std::string random(bytes, '\0');
-  if (getrandom(random.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
-    return SocketError("no random numbers");
-  }
-  return absl::BytesToHexString(random);
 }
 
 // Blocked in this process, so that they are taken one at a time; the ranks get
@@ -83,11 +83,38 @@ struct Child {
   bool running = true;
 };
 
+// What a process has written to files and the like so far; 0: it has ended.
+int64_t WrittenBytes(pid_t process) {
+  std::ifstream in(absl::StrCat("/proc/", process, "/io"));
+  std::string name;
+  int64_t value = 0;
+  while (in >> name >> value) {
+    if (name == "wchar:") return value;
+  }
+  return 0;
+}
+
+// Whether one of its threads waits for a disk, as one that syncs does.
+bool WaitsForDisk(pid_t process) {
+  std::error_code error;
+  std::filesystem::directory_iterator threads(
+      absl::StrCat("/proc/", process, "/task"), error);
+  for (; !error && threads != std::filesystem::directory_iterator();
+       threads.increment(error)) {
+    std::ifstream in(threads->path() / "stat");
+    std::string line;
+    if (std::getline(in, line) && absl::StrContains(line, ") D ")) return true;
+  }
+  return false;
+}
+
 class Run {
  public:
   explicit Run(const LaunchPlan& plan)
       : plan_(plan), environment_(CurrentEnvironment()) {
-    environment_.erase("CASTOR_MASTER_SOCKET");  // of a launch around this one
+    // Of a launch around this one, and of ranks that are started otherwise.
+    environment_.erase("CASTOR_MASTER_SOCKET");
+    environment_.erase("CASTOR_SECRET_FILE");
   }
   ~Run() {
     for (Child& child : children_) {
@@ -113,12 +140,17 @@ class Run {
   void SignalAll(int signal);
   void TakeEnded();
   void NoteFailure(int rank, int status);
+  void TakeWish(int signal);
+  // Whether a rank has written much since this was last asked.
+  bool Saves();
+  void TakeStep();
 
   const LaunchPlan& plan_;
   std::map<std::string, std::string> environment_;
   BlockedSignals signals_;
-  std::vector<bool> here_;  // by rank
-  std::string run_id_, master_address_, directory_;
+  std::vector<bool> here_;                      // by rank
+  std::map<std::string, std::string> carried_;  // to other machines
+  std::string run_id_, secret_, master_address_, directory_;
   int master_port_ = 0;
   Socket listener_;
   std::vector<Child> children_;  // by rank
@@ -126,13 +158,20 @@ class Run {
   int code_ = 0;         // of the first that failed
   bool killed_ = false;  // it was ended by a signal
   bool users_error_ = false;
-  bool signalled_ = false;  // by the user: what ends by it has not failed alone
+  // By the user: what ends by it has not failed alone.
+  bool signalled_ = false;
+  int64_t signalled_ns_ = 0;
+  int64_t written_bytes_ = 0;  // by all ranks here, as they were last asked
   std::optional<int64_t> next_step_ns_;  // towards those that do not end
   int steps_ = 0;
 };
 
 absl::Status Run::Prepare() {
-  CASTOR_ASSIGN_OR_RETURN(run_id_, RandomText(16));
+  CASTOR_ASSIGN_OR_RETURN(carried_,
+                          VariablesToCarry(environment_, plan_.exported));
+  CASTOR_ASSIGN_OR_RETURN(run_id_, MakeSecret());
+  run_id_.resize(32);  // as good as unique; it is no secret
+  CASTOR_ASSIGN_OR_RETURN(secret_, MakeSecret());
   char directory[PATH_MAX + 1] = "";
   if (getcwd(directory, PATH_MAX) == nullptr) {
     return SocketError("the working directory");
@@ -166,10 +205,14 @@ absl::Status Run::Prepare() {
     return absl::OkStatus();
   }
   const int backlog = 2 * static_cast<int>(plan_.ranks.size()) + 16;
-  SocketAddress loopback = Loopback();
-  loopback.set_port(master_port_);
-  auto listener = all_here ? ListenAt(loopback, backlog)
-                           : ListenOnAll(master_port_, backlog);
+  SocketAddress at = Loopback();
+  // Elsewhere a name that means loopback here means another address of this
+  // machine's.
+  const bool one = resolved.ok() && resolved->size() == 1 && !only_here;
+  if (!all_here && one) at = (*resolved)[0];
+  at.set_port(master_port_);
+  auto listener = all_here || one ? ListenAtOrOnAll(at, backlog)
+                                  : ListenOnAll(master_port_, backlog);
   CASTOR_RETURN_IF_ERROR(Annotate(
       master_port_ == 0 ? "rank 0" : "--master-port", listener.status()));
   listener_ = *std::move(listener);
@@ -181,6 +224,7 @@ std::map<std::string, std::string> Run::Variables(int rank) const {
   const RankPlace& place = plan_.ranks[rank];
   std::map<std::string, std::string> variables = {
       {"CASTOR_RUN_ID", run_id_},
+      {"CASTOR_SECRET", secret_},
       {"RANK", absl::StrCat(rank)},
       {"WORLD_SIZE", absl::StrCat(plan_.ranks.size())},
       {"LOCAL_RANK", absl::StrCat(place.local_rank)},
@@ -233,7 +277,7 @@ absl::Status Run::Start(int rank) {
     words = plan_.remote_shell;
     words.push_back(plan_.ranks[rank].host);
     words.push_back(std::string(RemoteCommand()));
-    std::map<std::string, std::string> there = VariablesToCarry(environment_);
+    std::map<std::string, std::string> there = carried_;
     for (const auto& [name, value] : variables) there[name] = value;
     line = RemoteLine(directory_, there, plan_.program);
     // A pair of sockets rather than a pipe: no SIGPIPE when the shell ends.
@@ -325,9 +369,8 @@ void Run::NoteFailure(int rank, int status) {
                  rank, static_cast<int>(children_[rank].process), signal,
                  strsignal(signal), running_ > 0 ? "; the others end too" : "");
   }
-  if (!next_step_ns_.has_value()) {
-    next_step_ns_ = SteadyNowNs() + plan_.patience_ns;
-  }
+  const int64_t soon_ns = SteadyNowNs() + plan_.patience_ns;
+  next_step_ns_ = std::min(next_step_ns_.value_or(soon_ns), soon_ns);
 }
 
 void Run::TakeEnded() {
@@ -344,17 +387,64 @@ void Run::TakeEnded() {
   }
 }
 
+bool Run::Saves() {
+  int64_t bytes = 0;
+  bool waits = false;
+  for (const Child& child : children_) {
+    if (!child.running || child.remote) continue;
+    bytes += WrittenBytes(child.process);
+    waits |= WaitsForDisk(child.process);
+  }
+  const int64_t more = bytes - std::exchange(written_bytes_, bytes);
+  return waits || more >= kSaveBytes;
+}
+
+void Run::TakeWish(int signal) {
+  const int64_t now_ns = SteadyNowNs();
+  if (signalled_ && now_ns - signalled_ns_ >= kSameWishNs) {
+    std::fprintf(stderr,
+                 "castor launch: a second signal: the ranks are killed\n");
+    steps_ = 2;
+    SignalAll(SIGKILL);
+    return;
+  }
+  SignalAll(signal);
+  if (std::exchange(signalled_, true)) return;
+  signalled_ns_ = now_ns;
+  Saves();
+  if (!next_step_ns_.has_value()) {
+    next_step_ns_ = now_ns + plan_.signal_patience_ns;
+  }
+}
+
+void Run::TakeStep() {
+  // Nobody has failed: the ranks end as they were asked to, or do not.
+  const bool asked = code_ == 0 && signalled_;
+  if (asked && steps_ < 2 && Saves()) {
+    next_step_ns_ = SteadyNowNs() + plan_.signal_patience_ns;
+    return;
+  }
+  const int signal = steps_++ == 0 ? SIGTERM : SIGKILL;
+  if (asked) {
+    std::fprintf(stderr,
+                 "castor launch: %d of the ranks neither end nor save: they "
+                 "get %s\n",
+                 running_, signal == SIGTERM ? "SIGTERM" : "SIGKILL");
+  }
+  SignalAll(signal);
+  next_step_ns_ =
+      SteadyNowNs() + (asked && signal == SIGTERM ? plan_.signal_patience_ns
+                                                  : plan_.last_patience_ns);
+}
+
 int Run::AwaitAll() {
   while (running_ > 0) {
     const int signal = signals_.Next(next_step_ns_);
-    if (signal != 0 && signal != SIGCHLD) {
-      signalled_ = true;
-      SignalAll(signal);
-    }
+    if (signal != 0 && signal != SIGCHLD) TakeWish(signal);
     TakeEnded();
-    if (next_step_ns_.has_value() && SteadyNowNs() >= *next_step_ns_) {
-      SignalAll(steps_++ == 0 ? SIGTERM : SIGKILL);
-      next_step_ns_ = SteadyNowNs() + plan_.last_patience_ns;
+    if (running_ > 0 && next_step_ns_.has_value() &&
+        SteadyNowNs() >= *next_step_ns_) {
+      TakeStep();
     }
   }
   return users_error_ ? kUserError : code_;

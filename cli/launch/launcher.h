@@ -1,10 +1,13 @@
 // Starts the ranks of a run, here and on other machines, and stays until the
 // last has ended.
 //
-// Every rank gets torchrun's variables (device/comm/launch_env.h) and
-// CASTOR_RUN_ID. Where rank 0 is on this machine it also gets, in
-// CASTOR_MASTER_SOCKET, the socket at which it listens: it was opened here, so
-// no other program can take the port in between.
+// Every rank gets torchrun's variables (device/comm/launch_env.h),
+// CASTOR_RUN_ID and CASTOR_SECRET, a secret that is new for each run. It is in
+// no command line: ranks here have it in their environment, which only their
+// user may read, and a remote shell gets it as input. Where rank 0 is on this
+// machine it also gets, in CASTOR_MASTER_SOCKET, the socket at which it
+// listens: it was opened here, so no other program can take the port in
+// between.
 //
 // Ranks on this machine are children, each in a process group of its own (a
 // key pressed at the terminal reaches the launcher alone, which passes it on),
@@ -14,8 +17,13 @@
 //
 // When a rank has failed, the others learn it from each other and end by
 // themselves; those that have not after `patience_ns` get a SIGTERM, and
-// after `last_patience_ns` more a SIGKILL. SIGINT, SIGTERM and SIGHUP are
-// passed on to all.
+// after `last_patience_ns` more a SIGKILL.
+//
+// SIGINT, SIGTERM and SIGHUP are passed on to all: the ranks finish their step,
+// save and end. If they have not after `signal_patience_ns` in which none here
+// has written to a file, they get a SIGTERM, and after as long again a SIGKILL;
+// a second signal, a second or more after the first (terminals and shells send
+// one twice), kills them at once.
 #ifndef CASTOR_CLI_LAUNCH_LAUNCHER_H_
 #define CASTOR_CLI_LAUNCH_LAUNCHER_H_
 
@@ -37,6 +45,10 @@ struct LaunchPlan {
   int master_port = 0;  // 0: any free one
   int64_t patience_ns = 4'000'000'000;
   int64_t last_patience_ns = 3'000'000'000;
+  int64_t signal_patience_ns = 120'000'000'000;
+  // Of variables that ranks on other machines are given besides those that
+  // always go along (remote_line.h).
+  std::vector<std::string> exported;
 };
 
 // Whether `host` ("user@" before it is passed over) is this machine.
@@ -46,7 +58,8 @@ bool IsThisMachine(const std::string& host);
 // rank ended with 0; 2, a user's error, if one ended with 2; otherwise that of
 // the first that was ended by signal N, 128 + N, or else that of the first that
 // failed. Errors are those of starting;
-// nothing runs then. AlreadyExists: the port is taken. One call at a time per
+// nothing runs then. AlreadyExists: the port is taken. InvalidArgument: of
+// `exported`, as VariablesToCarry. One call at a time per
 // process, in its main thread.
 absl::StatusOr<int> RunRanks(const LaunchPlan& plan);
 

@@ -95,7 +95,7 @@ class LauncherTest : public ::testing::Test {
     WriteFile(path,
               "#!/bin/sh\n"
               "echo \"$1\" >>" +
-                  Path("hosts") +
+                  Path("hosts") + "\necho \"$*\" >>" + Path("ps") +
                   "\n"
                   "cd / && exec env -i PATH=/usr/bin:/bin /bin/sh -c \"$2\"\n");
     EXPECT_EQ(chmod(path.c_str(), 0700), 0);
@@ -218,6 +218,57 @@ TEST_F(LauncherTest, SignalsArePassedOn) {
   }
 }
 
+TEST_F(LauncherTest, RanksThatHeedNoSignalAreEndedAfterALimit) {
+  LaunchPlan plan = Plan(2,
+                         "trap '' INT; trap 'touch term$RANK' TERM; "
+                         "echo $$ >pid$RANK; mv pid$RANK is$RANK; "
+                         "while :; do sleep 0.05; done");
+  plan.signal_patience_ns = 300'000'000;
+  const pid_t launcher = Fork(plan);
+  Await([&] { return Exists("is0") && Exists("is1"); });
+  kill(launcher, SIGINT);
+  EXPECT_EQ(CodeOf(launcher), 128 + SIGKILL);
+  EXPECT_TRUE(Exists("term0") && Exists("term1"));  // first a SIGTERM
+  EXPECT_TRUE(IsGone("is0"));
+  EXPECT_TRUE(IsGone("is1"));
+}
+
+TEST_F(LauncherTest, RanksThatSaveAreWaitedFor) {
+  // Rank 0 saves for several times the limit, and heeds nothing meanwhile; rank
+  // 1 waits for it, as in a collective.
+  LaunchPlan plan =
+      Plan(2,
+           "trap '' TERM; trap 'asked=1' INT; echo $$ >pid$RANK; "
+           "mv pid$RANK is$RANK; while [ -z \"$asked\" ]; do sleep 0.05; done; "
+           "if [ $RANK = 0 ]; then for i in 1 2 3 4 5 6 7 8 9 10 11 12; do "
+           "printf %0200000d $i >part; sleep 0.25; done; mv part saved; fi; "
+           "while [ ! -e saved ]; do sleep 0.05; done");
+  plan.signal_patience_ns = 1'000'000'000;
+  const pid_t launcher = Fork(plan);
+  Await([&] { return Exists("is0") && Exists("is1"); });
+  kill(launcher, SIGINT);
+  EXPECT_EQ(CodeOf(launcher), 0);
+  EXPECT_TRUE(Exists("saved"));
+}
+
+TEST_F(LauncherTest, SecondSignalEndsRanksAtOnce) {
+  const pid_t launcher =
+      Fork(Plan(2,
+                "trap 'touch int$RANK' INT; trap '' HUP; echo $$ >pid$RANK; "
+                "mv pid$RANK is$RANK; while :; do sleep 0.05; done"));
+  Await([&] { return Exists("is0") && Exists("is1"); });
+  // Two at once, as a terminal's end sends them, are one.
+  kill(launcher, SIGINT);
+  kill(launcher, SIGHUP);
+  Await([&] { return Exists("int0") && Exists("int1"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  EXPECT_FALSE(IsGone("is0"));
+  kill(launcher, SIGINT);
+  EXPECT_EQ(CodeOf(launcher), 128 + SIGKILL);
+  EXPECT_TRUE(IsGone("is0"));
+  EXPECT_TRUE(IsGone("is1"));
+}
+
 TEST_F(LauncherTest, KilledLauncherLeavesNoRank) {
   const pid_t launcher = Fork(Plan(2, kUntilSignal));
   Await([&] { return Exists("is0") && Exists("is1"); });
@@ -247,6 +298,52 @@ TEST_F(LauncherTest, RemoteRanksFindDirectoryVariablesAndArguments) {
         absl::EndsWith(said, "it's $two\nlines|a 'quoted' word|* $HOME\n|"))
         << said;
   }
+}
+
+constexpr char kSaySecret[] =
+    "printf %s \"$CASTOR_SECRET\" >pid$RANK; tr '\\0' ' ' </proc/$$/cmdline "
+    ">>ps; env >env$RANK; mv pid$RANK secret$RANK";
+
+TEST_F(LauncherTest, EveryRunHasASecretOfItsOwn) {
+  // Whatever the launcher's own environment has of one.
+  setenv("CASTOR_SECRET", "of somebody else's run", 1);
+  setenv("CASTOR_SECRET_FILE", "/no/such/file", 1);
+  setenv("NVIDIA_API_KEY", "nvapi-123", 1);
+  std::set<std::string> secrets;
+  for (const char* host : {"localhost", "far-away.invalid"}) {
+    LaunchPlan plan = Plan(2, kSaySecret, host);
+    plan.remote_shell = FakeRemoteShell();
+    EXPECT_EQ(Code(plan), 0);
+    const std::string secret = ReadFile(Path("secret0"));
+    EXPECT_EQ(secret.size(), 64u);
+    EXPECT_EQ(ReadFile(Path("secret1")), secret);
+    secrets.insert(secret);
+    for (const char* file : {"env0", "env1"}) {
+      const std::string environment = ReadFile(Path(file));
+      EXPECT_FALSE(absl::StrContains(environment, "CASTOR_SECRET_FILE"));
+      EXPECT_EQ(absl::StrContains(environment, "nvapi-123"),
+                std::string(host) == "localhost");
+    }
+    // No command line has it: the rank's own, the remote shell's.
+    EXPECT_FALSE(absl::StrContains(ReadFile(Path("ps")), secret));
+  }
+  unsetenv("CASTOR_SECRET");
+  unsetenv("CASTOR_SECRET_FILE");
+  unsetenv("NVIDIA_API_KEY");
+  EXPECT_EQ(secrets.size(), 2u);
+}
+
+TEST_F(LauncherTest, RemoteRanksGetTheVariablesThatAreNamed) {
+  setenv("MY_OWN", "and its value", 1);
+  LaunchPlan plan = Plan(1, "printf %s \"$MY_OWN\" >said", "far-away.invalid");
+  plan.remote_shell = FakeRemoteShell();
+  EXPECT_EQ(Code(plan), 0);
+  EXPECT_EQ(ReadFile(Path("said")), "");
+  plan.exported = {"MY_OWN"};
+  EXPECT_EQ(Code(plan), 0);
+  EXPECT_EQ(ReadFile(Path("said")), "and its value");
+  unsetenv("MY_OWN");
+  EXPECT_EQ(RunRanks(plan).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(LauncherTest, RemoteRanksGetSignalsAndGiveTheirCode) {

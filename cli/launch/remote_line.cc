@@ -1,9 +1,9 @@
 #include "cli/launch/remote_line.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
@@ -13,9 +13,50 @@ namespace {
 // How long a rank has after the launcher's end, in seconds.
 constexpr int kGraceSeconds = 15;
 
-constexpr absl::string_view kPrefixes[] = {
-    "CASTOR_", "CUDA_", "GOMP_", "KMP_", "MKL_",    "NCCL_",
-    "NVIDIA_", "OMP_",  "DNNL_", "UCX_", "ONEDNN_", "OPENBLAS_"};
+constexpr absl::string_view kNames[] = {
+    // Libraries.
+    "LD_LIBRARY_PATH",
+    // Threads.
+    "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT", "GOMP_STACKSIZE", "KMP_AFFINITY",
+    "KMP_BLOCKTIME", "KMP_HW_SUBSET", "KMP_STACKSIZE", "OMP_DYNAMIC",
+    "OMP_MAX_ACTIVE_LEVELS", "OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND",
+    "OMP_SCHEDULE", "OMP_STACKSIZE", "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY",
+    // Mathematics.
+    "DNNL_MAX_CPU_ISA", "DNNL_VERBOSE", "MKL_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE", "ONEDNN_MAX_CPU_ISA", "ONEDNN_VERBOSE",
+    "OPENBLAS_NUM_THREADS",
+    // GPUs.
+    "CUDA_CACHE_DISABLE", "CUDA_CACHE_MAXSIZE", "CUDA_CACHE_PATH",
+    "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_DEVICE_ORDER", "CUDA_HOME",
+    "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES",
+    "NVIDIA_VISIBLE_DEVICES",
+    // Networks.
+    "NCCL_ALGO", "NCCL_BUFFSIZE", "NCCL_COLLNET_ENABLE", "NCCL_COMM_BLOCKING",
+    "NCCL_CONF_FILE", "NCCL_CROSS_NIC", "NCCL_CUMEM_ENABLE", "NCCL_DEBUG",
+    "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_DMABUF_ENABLE",
+    "NCCL_IB_ADAPTIVE_ROUTING", "NCCL_IB_CUDA_SUPPORT", "NCCL_IB_DISABLE",
+    "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_IB_PCI_RELAXED_ORDERING",
+    "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_RETRY_CNT", "NCCL_IB_SL",
+    "NCCL_IB_TC", "NCCL_IB_TIMEOUT", "NCCL_LAUNCH_MODE", "NCCL_MAX_CTAS",
+    "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS", "NCCL_NET",
+    "NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_NET_PLUGIN",
+    "NCCL_NET_SHARED_BUFFERS", "NCCL_NTHREADS", "NCCL_NVLS_ENABLE",
+    "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_PROTO", "NCCL_SHM_DISABLE",
+    "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_NTHREADS",
+    "NCCL_TOPO_FILE", "NCCL_TUNER_PLUGIN"};
+
+// What the launcher sets, one by one for each rank.
+constexpr absl::string_view kOwnNames[] = {"CASTOR_MASTER_SOCKET",
+                                           "CASTOR_RUN_ID",
+                                           "CASTOR_SECRET",
+                                           "CASTOR_SECRET_FILE",
+                                           "LOCAL_RANK",
+                                           "LOCAL_WORLD_SIZE",
+                                           "MASTER_ADDR",
+                                           "MASTER_PORT",
+                                           "RANK",
+                                           "WORLD_SIZE"};
 
 }  // namespace
 
@@ -54,20 +95,32 @@ std::string RemoteLine(const std::string& directory,
   return line;
 }
 
-std::map<std::string, std::string> VariablesToCarry(
-    const std::map<std::string, std::string>& environment) {
+absl::Span<const absl::string_view> NamesToCarry() { return kNames; }
+
+absl::StatusOr<std::map<std::string, std::string>> VariablesToCarry(
+    const std::map<std::string, std::string>& environment,
+    const std::vector<std::string>& more) {
   std::map<std::string, std::string> carried;
-  for (const auto& [name, value] : environment) {
-    if (!std::all_of(name.begin(), name.end(), [](char c) {
-          return absl::ascii_isalnum(c) || c == '_';
-        })) {
-      continue;
+  for (const absl::string_view name : kNames) {
+    const auto found = environment.find(std::string(name));
+    if (found != environment.end()) carried.insert(*found);
+  }
+  for (const std::string& name : more) {
+    const auto refuse = [&](absl::string_view why) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--export ", name, ": ", why));
+    };
+    const bool is_name = !name.empty() && !absl::ascii_isdigit(name[0]) &&
+                         std::all_of(name.begin(), name.end(), [](char c) {
+                           return absl::ascii_isalnum(c) || c == '_';
+                         });
+    if (!is_name) return refuse("no variable has such a name");
+    if (std::count(std::begin(kOwnNames), std::end(kOwnNames), name) > 0) {
+      return refuse("castor launch sets it itself");
     }
-    bool carry = name == "LD_LIBRARY_PATH";
-    for (const absl::string_view prefix : kPrefixes) {
-      carry |= absl::StartsWith(name, prefix);
-    }
-    if (carry) carried[name] = value;
+    const auto found = environment.find(name);
+    if (found == environment.end()) return refuse("it is not set here");
+    carried.insert(*found);
   }
   return carried;
 }

@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace castor::cli {
 
@@ -30,10 +32,17 @@ std::string RemoteLine(const std::string& directory,
                        const std::map<std::string, std::string>& variables,
                        const std::vector<std::string>& program);
 
-// Of this process's variables those that a rank elsewhere needs too: search
-// paths of libraries and what steers threads, devices and networks.
-std::map<std::string, std::string> VariablesToCarry(
-    const std::map<std::string, std::string>& environment);
+// The variables that a rank elsewhere is given too, where they are set: search
+// paths of libraries and what steers threads, devices and networks. Names, not
+// prefixes: others keep keys of theirs under the same (NVIDIA_API_KEY).
+absl::Span<const absl::string_view> NamesToCarry();
+
+// Those of `environment` that are among NamesToCarry or `more`.
+// InvalidArgument: one of `more` is no variable's name, is not set, or is the
+// launcher's own to set.
+absl::StatusOr<std::map<std::string, std::string>> VariablesToCarry(
+    const std::map<std::string, std::string>& environment,
+    const std::vector<std::string>& more);
 
 }  // namespace castor::cli
 

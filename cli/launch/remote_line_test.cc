@@ -8,6 +8,9 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
 namespace castor::cli {
 namespace {
 
@@ -43,19 +46,56 @@ TEST(RemoteLine, IsOneLine) {
   EXPECT_EQ(line.back(), '\n');
 }
 
+const Variables kHere = {{"HOME", "/root"},
+                         {"PATH", "/bin"},
+                         {"LD_LIBRARY_PATH", "/opt/lib"},
+                         {"LD_PRELOAD", "x.so"},
+                         {"OMP_NUM_THREADS", "2"},
+                         {"OMP_BAD-NAME", "2"},
+                         {"CUDA_VISIBLE_DEVICES", "1"},
+                         {"CUDA", "1"},
+                         {"NVIDIA_API_KEY", "nvapi-x"},
+                         {"NCCL_DEBUG", "INFO"},
+                         {"NCCL_TOKEN", "x"},
+                         {"CASTOR_SECRET", "of another run"},
+                         {"CASTOR_SECRET_FILE", "/root/secret"},
+                         {"RANK", "3"},
+                         {"SSH_AUTH_SOCK", "/run/x"}};
+
 TEST(RemoteLine, CarriesWhatSteersARankAndNothingElse) {
-  EXPECT_EQ(VariablesToCarry({{"HOME", "/root"},
-                              {"PATH", "/bin"},
-                              {"LD_LIBRARY_PATH", "/opt/lib"},
-                              {"LD_PRELOAD", "x.so"},
-                              {"OMP_NUM_THREADS", "2"},
-                              {"OMP_BAD-NAME", "2"},
-                              {"CUDA_VISIBLE_DEVICES", "1"},
-                              {"CUDA", "1"},
-                              {"SSH_AUTH_SOCK", "/run/x"}}),
-            (Variables{{"LD_LIBRARY_PATH", "/opt/lib"},
-                       {"OMP_NUM_THREADS", "2"},
-                       {"CUDA_VISIBLE_DEVICES", "1"}}));
+  const auto carried = VariablesToCarry(kHere, {});
+  ASSERT_TRUE(carried.ok()) << carried.status();
+  EXPECT_EQ(*carried, (Variables{{"LD_LIBRARY_PATH", "/opt/lib"},
+                                 {"NCCL_DEBUG", "INFO"},
+                                 {"OMP_NUM_THREADS", "2"},
+                                 {"CUDA_VISIBLE_DEVICES", "1"}}));
+}
+
+TEST(RemoteLine, CarriesNoNameThatLooksLikeASecret) {
+  for (const absl::string_view name : NamesToCarry()) {
+    for (const char* word : {"KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"}) {
+      EXPECT_FALSE(absl::StrContains(name, word)) << name;
+    }
+  }
+}
+
+TEST(RemoteLine, CarriesWhatElseIsNamed) {
+  const auto carried = VariablesToCarry(kHere, {"HOME", "NCCL_DEBUG"});
+  ASSERT_TRUE(carried.ok()) << carried.status();
+  EXPECT_EQ(carried->at("HOME"), "/root");
+  EXPECT_EQ(carried->size(), 5u);
+}
+
+TEST(RemoteLine, RefusesNamesThatAreNone) {
+  for (const char* name : {"", "OMP_BAD-NAME", "1X", "X=1", "NOT_SET", "RANK",
+                           "CASTOR_SECRET", "CASTOR_SECRET_FILE"}) {
+    const auto carried = VariablesToCarry(kHere, {name});
+    EXPECT_EQ(carried.status().code(), absl::StatusCode::kInvalidArgument)
+        << name;
+    EXPECT_TRUE(absl::StrContains(carried.status().message(),
+                                  absl::StrCat("--export ", name)))
+        << carried.status();
+  }
 }
 
 }  // namespace
