@@ -105,13 +105,18 @@ done
 printf '10.77.0.%d slots=1\n' 1 2 3 >hosts
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# What mpirun starts its daemons with, and over which network: the names of Open
+# MPI 4, and those of 5, which has another mpirun.
+export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent="${PWD}/agent"
+export OMPI_MCA_oob_tcp_if_include=10.77.0.0/24
+export PRTE_MCA_plm_ssh_agent="${PWD}/agent"
+export PRTE_MCA_prte_if_include=10.77.0.0/24
 # A command as three ranks of MPI, one in each namespace.
 start_mpi() {
   rm -f out.*
   timeout -k 5 100 mpirun --host 10.77.0.1,10.77.0.2,10.77.0.3 -np 3 \
-    --mca plm rsh --mca plm_rsh_agent "${PWD}/agent" --mca btl tcp,self \
-    --mca btl_tcp_if_include 10.77.0.0/24 \
-    --mca oob_tcp_if_include 10.77.0.0/24 "$@" >out.mpi 2>&1 &
+    --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 \
+    "$@" >out.mpi 2>&1 &
   ranks=("$!")
 }
 

@@ -9,11 +9,14 @@ namespace castor {
 bool UnderMpirun() { return getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 void SetMpirunEnvironment() {
+  // Open MPI 5 has another mpirun, whose variables begin with PRTE.
   constexpr const char* kVariables[][2] = {
       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
       {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+      {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
       {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+      {"PRTE_MCA_hwloc_default_binding_policy", "none"},
       {"OMPI_MCA_mpi_yield_when_idle", "1"},
       // No other host, no ssh.
       {"OMPI_MCA_plm", "isolated"},
@@ -26,7 +29,9 @@ void SetMpirunEnvironment() {
   if (const char* const own = getenv("TEST_TMPDIR")) {
     setenv("TMPDIR", own, 1);
     setenv("OMPI_MCA_orte_tmpdir_base", own, 1);
+    setenv("PRTE_MCA_prte_tmpdir_base", own, 1);
     setenv("OMPI_MCA_btl_vader_backing_directory", own, 1);
+    setenv("OMPI_MCA_btl_sm_backing_directory", own, 1);
   }
 }
 
