@@ -123,13 +123,12 @@ HostMemory::~HostMemory() {
   munmap(pool_, pool_bytes_);
 }
 
-absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
-                                               Category category,
+absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes, Category category,
                                                absl::string_view owner) {
   if (bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "host memory: ", owner, " asks for ", bytes,
-        " bytes; a size is at least 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("host memory: ", owner, " asks for ", bytes,
+                     " bytes; a size is at least 0"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t free = options_.budget_bytes - stats_.used_bytes;
@@ -139,9 +138,8 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
     return absl::ResourceExhaustedError(absl::StrCat(
         "host memory: ", owner, " (", CategoryName(category), ") wants ",
         counted, " bytes (", FormatBytes(counted), "); free ", free, " of ",
-        options_.budget_bytes, ", largest hole ", free,
-        "; in use: ", stats_.used.ToString(),
-        "; it takes a memory.host_memory of at least ",
+        options_.budget_bytes, ", largest hole ", free, "; in use: ",
+        stats_.used.ToString(), "; it takes a memory.host_memory of at least ",
         counted + stats_.used_bytes, " bytes"));
   }
   HostBlock block;
@@ -153,11 +151,11 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
   } else {
     block.data_ = MapPages(mapped);
     if (block.data_ == nullptr) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "host memory: the system has no room for ", owner, " (",
-          CategoryName(category), "), ", counted, " bytes (",
-          FormatBytes(counted), "): ", std::strerror(errno), "; free ", free,
-          " of the budget"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("host memory: the system has no room for ", owner, " (",
+                       CategoryName(category), "), ", counted, " bytes (",
+                       FormatBytes(counted), "): ", std::strerror(errno),
+                       "; free ", free, " of the budget"));
     }
     // Large streams of optimizer states: fewer TLB misses.
     madvise(block.data_, mapped, MADV_HUGEPAGE);
@@ -183,7 +181,11 @@ void HostMemory::Release(HostBlock& block) {
     GiveToPool(block.data_ - pool_, mapped);
     stats_.pinned_used_bytes -= counted;
   } else {
-    CASTOR_CHECK(munmap(block.data_, mapped) == 0);
+    // Where there may be no more mappings, none can be cut in two to take this
+    // out of it. Its pages go back all the same; addresses are plenty.
+    if (munmap(block.data_, mapped) != 0) {
+      madvise(block.data_, mapped, MADV_DONTNEED);
+    }
   }
   stats_.used[block.category_] -= counted;
   stats_.used_bytes -= counted;
