@@ -123,12 +123,13 @@ HostMemory::~HostMemory() {
   munmap(pool_, pool_bytes_);
 }
 
-absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes, Category category,
+absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
+                                               Category category,
                                                absl::string_view owner) {
   if (bytes < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("host memory: ", owner, " asks for ", bytes,
-                     " bytes; a size is at least 0"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "host memory: ", owner, " asks for ", bytes,
+        " bytes; a size is at least 0"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t free = options_.budget_bytes - stats_.used_bytes;
@@ -138,8 +139,9 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes, Category category,
     return absl::ResourceExhaustedError(absl::StrCat(
         "host memory: ", owner, " (", CategoryName(category), ") wants ",
         counted, " bytes (", FormatBytes(counted), "); free ", free, " of ",
-        options_.budget_bytes, ", largest hole ", free, "; in use: ",
-        stats_.used.ToString(), "; it takes a memory.host_memory of at least ",
+        options_.budget_bytes, ", largest hole ", free,
+        "; in use: ", stats_.used.ToString(),
+        "; it takes a memory.host_memory of at least ",
         counted + stats_.used_bytes, " bytes"));
   }
   HostBlock block;
@@ -151,11 +153,11 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes, Category category,
   } else {
     block.data_ = MapPages(mapped);
     if (block.data_ == nullptr) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("host memory: the system has no room for ", owner, " (",
-                       CategoryName(category), "), ", counted, " bytes (",
-                       FormatBytes(counted), "): ", std::strerror(errno),
-                       "; free ", free, " of the budget"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "host memory: the system has no room for ", owner, " (",
+          CategoryName(category), "), ", counted, " bytes (",
+          FormatBytes(counted), "): ", std::strerror(errno), "; free ", free,
+          " of the budget"));
     }
     // Large streams of optimizer states: fewer TLB misses.
     madvise(block.data_, mapped, MADV_HUGEPAGE);
