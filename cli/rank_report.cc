@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/host_name.h"
-#include "base/median.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 
@@ -30,24 +29,12 @@ RankFigures FiguresOf(int64_t rank, int64_t world_size,
                          .host = HostName(),
                          .device_peak_bytes = report.device_peak_bytes,
                          .host_peak_bytes = report.host_peak_bytes};
+  figures.network_wait_seconds = report.steps.network_wait_seconds();
+  figures.late_rank_seconds = report.steps.late_rank_seconds();
   figures.late_rank_seconds.resize(world_size);
-  const bool any_steady =
-      std::any_of(report.steps.begin(), report.steps.end(),
-                  [](const StepReport& step) { return !step.warmup; });
-  std::vector<int64_t> sent, received;
-  for (const StepReport& step : report.steps) {
-    figures.network_wait_seconds += step.network_wait_seconds;
-    const size_t known = std::min<size_t>(step.late_rank_seconds.size(),
-                                          figures.late_rank_seconds.size());
-    for (size_t i = 0; i < known; ++i) {
-      figures.late_rank_seconds[i] += step.late_rank_seconds[i];
-    }
-    if (any_steady && step.warmup) continue;
-    sent.push_back(step.network_sent_bytes);
-    received.push_back(step.network_received_bytes);
-  }
-  figures.sent_bytes_per_step = Median(sent);
-  figures.received_bytes_per_step = Median(received);
+  const SteadyFigures steady = report.steps.Steady();
+  figures.sent_bytes_per_step = steady.sent_bytes;
+  figures.received_bytes_per_step = steady.received_bytes;
   return figures;
 }
 

@@ -23,7 +23,7 @@ RunReport Own(int rank) {
   RunReport report;
   report.device_peak_bytes = 1000 + (rank == 1 ? 500 : 0);
   report.host_peak_bytes = 2000 + rank;
-  report.steps = {
+  const std::vector<StepReport> steps = {
       {.step = 1, .warmup = true, .network_sent_bytes = 9},
       {.step = 2,
        .network_sent_bytes = 1024 * (rank + 1),
@@ -36,6 +36,7 @@ RunReport Own(int rank) {
        .network_wait_seconds = 0.125,
        .late_rank_seconds = {}},
   };
+  for (const StepReport& step : steps) report.steps.Add(step);
   return report;
 }
 

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/median.h"
 #include "base/units.h"
 
 namespace castor::cli {
@@ -86,10 +85,10 @@ nlohmann::json RankJson(const RankFigures& rank) {
           {"network_wait_seconds_by_late_rank", rank.late_rank_seconds}};
 }
 
-int64_t SkippedSteps(const std::vector<StepReport>& steps) {
-  return std::count_if(steps.begin(), steps.end(), [](const StepReport& step) {
-    return !step.overflow.empty();
-  });
+double TokensPerSecond(const Config& config, const SteadyFigures& figures) {
+  return figures.step_seconds > 0
+             ? static_cast<double>(TokensPerStep(config)) / figures.step_seconds
+             : 0;
 }
 
 double Percent(double part, double whole) {
@@ -102,39 +101,14 @@ int64_t TokensPerStep(const Config& config) {
   return config.train_batch_size * config.data.sequence_length;
 }
 
-SteadyFigures Steady(const std::vector<StepReport>& steps,
-                     int64_t tokens_per_step) {
-  const bool any_steady =
-      std::any_of(steps.begin(), steps.end(),
-                  [](const StepReport& step) { return !step.warmup; });
-  std::vector<double> seconds, stalls;
-  std::vector<int64_t> h2d, d2h;
-  for (const StepReport& step : steps) {
-    if (any_steady && step.warmup) continue;
-    seconds.push_back(step.seconds);
-    stalls.push_back(step.stall_seconds);
-    h2d.push_back(step.h2d_bytes);
-    d2h.push_back(step.d2h_bytes);
-  }
-  SteadyFigures figures = {.step_seconds = Median(seconds),
-                           .stall_seconds = Median(stalls),
-                           .h2d_bytes = Median(h2d),
-                           .d2h_bytes = Median(d2h)};
-  if (figures.step_seconds > 0) {
-    figures.tokens_per_second =
-        static_cast<double>(tokens_per_step) / figures.step_seconds;
-  }
-  return figures;
-}
-
 std::string ProgressLine(const Config& config, const RunReport& report,
-                         const std::vector<StepReport>& recent) {
-  const StepReport& last = recent.back();
-  const SteadyFigures now = Steady(recent, TokensPerStep(config));
+                         const StepFigures& recent) {
+  const StepReport& last = recent.last();
+  const SteadyFigures now = recent.Steady();
   return absl::StrFormat(
       "step %d/%d  loss %.4f  %.0f tokens/s  device %s of %s  "
       "bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
-      last.step, config.steps, last.loss, now.tokens_per_second,
+      last.step, config.steps, last.loss, TokensPerSecond(config, now),
       FormatBytes(report.device_peak_bytes),
       FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
       FormatBytes(now.d2h_bytes), Percent(now.stall_seconds, now.step_seconds),
@@ -158,7 +132,7 @@ std::string OverflowLine(const StepReport& step) {
 
 std::string FinalTable(const Config& config, const AdmissionReport& admission,
                        const RunReport& report) {
-  const SteadyFigures steady = Steady(report.steps, TokensPerStep(config));
+  const SteadyFigures steady = report.steps.Steady();
   std::string text;
   const auto row = [&](absl::string_view name, absl::string_view value) {
     absl::StrAppend(&text, absl::StrFormat("  %-26s %s\n", name, value));
@@ -167,8 +141,8 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   row("steps", absl::StrFormat("%d of %d", report.last_step, config.steps));
   if (!report.steps.empty()) {
     row("loss, first and last",
-        absl::StrFormat("%.4f  %.4f", report.steps.front().loss,
-                        report.steps.back().loss));
+        absl::StrFormat("%.4f  %.4f", report.steps.losses().front(),
+                        report.steps.losses().back()));
   }
   if (!report.evaluations.empty()) {
     row("validation loss, last",
@@ -176,10 +150,10 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   }
   if (config.fp16.enabled && !report.steps.empty()) {
     row("loss scale, last", absl::StrFormat("%.12g (%d steps skipped)",
-                                            report.steps.back().next_loss_scale,
-                                            SkippedSteps(report.steps)));
+                                            report.steps.last().next_loss_scale,
+                                            report.steps.skipped()));
   }
-  row("tokens per second", absl::StrFormat("%.0f", steady.tokens_per_second));
+  row("tokens per second", absl::StrFormat("%.0f", TokensPerSecond(config, steady)));
   row("step, median", absl::StrFormat("%.3f s", steady.step_seconds));
   row("  waiting for the bus",
       absl::StrFormat("%.3f s (%.1f%%)", steady.stall_seconds,
@@ -239,18 +213,16 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     summary["steps"] = 0;
     return summary.dump(2) + "\n";
   }
-  const SteadyFigures steady = Steady(report.steps, TokensPerStep(config));
-  json losses = json::array();
-  for (const StepReport& step : report.steps) losses.push_back(step.loss);
+  const SteadyFigures steady = report.steps.Steady();
   summary["steps"] = report.last_step;
   if (!report.steps.empty()) {
-    summary["first_loss"] = report.steps.front().loss;
-    summary["final_loss"] = report.steps.back().loss;
+    summary["first_loss"] = report.steps.losses().front();
+    summary["final_loss"] = report.steps.losses().back();
   }
-  summary["losses"] = losses;
+  summary["losses"] = report.steps.losses();
   if (config.fp16.enabled && !report.steps.empty()) {
-    summary["loss_scale"] = report.steps.back().next_loss_scale;
-    summary["skipped_steps"] = SkippedSteps(report.steps);
+    summary["loss_scale"] = report.steps.last().next_loss_scale;
+    summary["skipped_steps"] = report.steps.skipped();
   }
   if (!report.error.empty()) summary["error"] = report.error;
   json evaluations = json::array();
@@ -265,7 +237,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["d2h_bytes_per_step"] = steady.d2h_bytes;
   summary["stall_seconds_per_step"] = steady.stall_seconds;
   summary["step_seconds"] = steady.step_seconds;
-  summary["tokens_per_second"] = steady.tokens_per_second;
+  summary["tokens_per_second"] = TokensPerSecond(config, steady);
   if (!report.ranks.empty()) {
     json ranks = json::array();
     int64_t sent = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/step_figures.h"
 #include "memory/plan/plan.h"
 #include "runtime/admission.h"
 #include "runtime/config/config.h"
@@ -37,8 +38,8 @@ struct RankFigures {
 // One run's figures, gathered step by step. On several ranks this rank's own,
 // until they are merged: then peaks are the greatest of all.
 struct RunReport {
-  std::vector<StepReport> steps;  // of this process
-  int64_t last_step = 0;          // that is over, in this process or before
+  StepFigures steps;      // of this process
+  int64_t last_step = 0;  // that is over, in this process or before
   std::vector<std::pair<int64_t, double>> evaluations;  // step, loss
   int64_t device_budget_bytes = 0;
   int64_t device_peak_bytes = 0;
@@ -49,23 +50,12 @@ struct RunReport {
   std::vector<RankFigures> ranks = {};  // by rank, once they are merged
 };
 
-// Medians over the steps after warm-up (over all, where there are no others).
-struct SteadyFigures {
-  double step_seconds = 0;
-  double stall_seconds = 0;
-  double tokens_per_second = 0;
-  int64_t h2d_bytes = 0;
-  int64_t d2h_bytes = 0;
-};
-SteadyFigures Steady(const std::vector<StepReport>& steps,
-                     int64_t tokens_per_step);
-
 int64_t TokensPerStep(const Config& config);
 
 // "step 20/300  loss 2.4051  ..."; `recent` are the latest finished steps, of
 // which the last is shown, with medians over all of them.
 std::string ProgressLine(const Config& config, const RunReport& report,
-                         const std::vector<StepReport>& recent);
+                         const StepFigures& recent);
 
 // Of a step that was skipped.
 std::string OverflowLine(const StepReport& step);

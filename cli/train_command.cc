@@ -80,7 +80,7 @@ class TrainRun {
   std::unique_ptr<LiveRun> live_;
   RunReport report_;
   std::vector<StepReport> unprinted_;
-  int64_t overflow_told_ = 0;  // of the steps up to this one
+  StepFigures since_print_;  // the steps since the last line
 };
 
 absl::Status TrainRun::Run() {
@@ -190,7 +190,7 @@ void TrainRun::TakeReports() {
   for (const StepReport& step : session_.trainer().TakeReports()) {
     if (trace_ != nullptr) trace_->OnResult(step);
     if (live_ != nullptr) live_->AddStep(step);
-    report_.steps.push_back(step);
+    report_.steps.Add(step);
     unprinted_.push_back(step);
   }
   report_.device_peak_bytes = session_.trainer().arena_stats().peak_bytes;
@@ -208,20 +208,19 @@ void TrainRun::TellOfTrace() {
 }
 
 void TrainRun::PrintProgress(bool all) {
-  std::vector<StepReport> line;
+  const auto print = [this] {
+    std::printf("%s\n",
+                ProgressLine(config_, report_, since_print_).c_str());
+    since_print_ = {};
+  };
   for (const StepReport& step : std::exchange(unprinted_, {})) {
-    line.push_back(step);
-    if (!step.overflow.empty() && step.step > overflow_told_) {
+    since_print_.Add(step);
+    if (!step.overflow.empty()) {
       std::printf("%s\n", OverflowLine(step).c_str());
-      overflow_told_ = step.step;
     }
-    if (step.step % config_.steps_per_print == 0 || step.step == 1 ||
-        (all && step.step == report_.steps.back().step)) {
-      std::printf("%s\n", ProgressLine(config_, report_, line).c_str());
-      line.clear();
-    }
+    if (step.step % config_.steps_per_print == 0 || step.step == 1) print();
   }
-  unprinted_ = std::move(line);
+  if (all && !since_print_.empty()) print();
   std::fflush(stdout);
 }
 
