@@ -7,13 +7,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/exit_code.h"
 #include "cli/live/live_options.h"
 
 namespace castor::cli {
-
-inline constexpr int kSuccess = 0;
-inline constexpr int kFailure = 1;    // the machine's or our own
-inline constexpr int kUserError = 2;  // a bad request; nothing was done
 
 // Of a process that ends with `status`.
 int ExitCode(const absl::Status& status);

@@ -1,14 +1,16 @@
 // castor: trains transformer models that do not fit in the device's memory.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/signals.h"
 #include "cli/command.h"
+#include "cli/out_of_memory.h"
+#include "cli/standard_output.h"
 #include "device/comm/launch_env.h"
 
 namespace castor::cli {
@@ -201,9 +203,12 @@ absl::Status CheckTrainsArguments(std::vector<std::string> words) {
   return absl::OkStatus();
 }
 
+// The exit code of a command whose result is what it prints.
+int Printed(int code) {
+  return FlushOutput() || code != kSuccess ? code : kFailure;
+}
+
 int Main(int argc, char** argv) {
-  // A file that may grow no more is an error like a full disk: it is told.
-  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app(
       "Trains transformer models that do not fit in the device's memory.");
   app.name("castor");
@@ -282,7 +287,7 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    if (error.get_exit_code() == 0) return Printed(app.exit(error));  // --help
     const absl::Status status = UsageError(
         app, error, "castor", absl::MakeSpan(argv, argc).subspan(argc > 0));
     // Ranks are all given the same.
@@ -296,7 +301,7 @@ int Main(int argc, char** argv) {
     const absl::Status status = CheckTrainsArguments(launch.train);
     return status.ok() ? Launch(launch) : Fail(status);
   }
-  if (*info_command) return Info();
+  if (*info_command) return Printed(Info());
 
   // What follows is one process's work. Under a launcher it is rank 0's; a plan
   // is of as many ranks as were started, if nothing else is asked for.
@@ -318,9 +323,9 @@ int Main(int argc, char** argv) {
     if (plan_command->count("--world-size") == 0) {
       plan.world_size = ranks->world_size;
     }
-    return PlanRun(plan);
+    return Printed(PlanRun(plan));
   }
-  if (app.got_subcommand("replay")) return ReplayTrace(replay);
+  if (app.got_subcommand("replay")) return Printed(ReplayTrace(replay));
   if (*export_command) return Export(checkpoint, directory);
   if (*view_command) return ViewTrace(view);
   if (*trace_export_command) return ExportTrace(trace_export);
@@ -330,4 +335,9 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace castor::cli
 
-int main(int argc, char** argv) { return castor::cli::Main(argc, argv); }
+int main(int argc, char** argv) {
+  castor::cli::OpenStandardStreams();
+  castor::FailWritesInsteadOfEnding();
+  castor::cli::TellWhenOutOfMemory();
+  return castor::cli::Main(argc, argv);
+}

@@ -1,5 +1,3 @@
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -9,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
+#include "base/signals.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/command.h"
@@ -23,18 +22,11 @@
 #include "cli/run_checkpoints.h"
 #include "cli/run_trace.h"
 #include "cli/session.h"
+#include "cli/standard_output.h"
 #include "cli/trace_request.h"
 
 namespace castor::cli {
 namespace {
-
-std::atomic<bool> interrupted{false};
-
-// The first signal asks for an orderly end, the second has its usual effect.
-void OnInterrupt(int signal) {
-  interrupted.store(true);
-  std::signal(signal, SIG_DFL);
-}
 
 absl::Status WriteSummary(const std::string& path, const std::string& text) {
   return path.empty() ? absl::OkStatus() : WriteWhole(path, text);
@@ -137,7 +129,7 @@ absl::Status TrainRun::Begin() {
     trace_ = *std::move(trace);
   }
   CASTOR_RETURN_IF_ERROR(checkpoints_.Prepare());
-  std::fflush(stdout);
+  FlushOutput();
   return absl::OkStatus();
 }
 
@@ -180,7 +172,7 @@ absl::Status TrainRun::EndOutOfScale() {
   if (const std::string saved_as = checkpoints_.newest(); !saved_as.empty()) {
     std::printf("saved %s\n", saved_as.c_str());
   }
-  std::fflush(stdout);
+  FlushOutput();
   CASTOR_RETURN_IF_ERROR(MeetAllRanks(ranks_, "the last checkpoint"));
   return why;
 }
@@ -221,7 +213,7 @@ void TrainRun::PrintProgress(bool all) {
     if (step.step % config_.steps_per_print == 0 || step.step == 1) print();
   }
   if (all && !since_print_.empty()) print();
-  std::fflush(stdout);
+  FlushOutput();
 }
 
 absl::Status TrainRun::Evaluate() {
@@ -278,10 +270,10 @@ absl::Status TrainRun::End() {
     std::printf("  %-26s %s\n", "summary", arguments_.summary_path.c_str());
   }
   if (live_ != nullptr) {
-    std::fflush(stdout);
+    FlushOutput();
     live_->End(trainer.stopping() ? "interrupted" : "finished", "");
   }
-  std::fflush(stdout);
+  FlushOutput();
   // What fails on one rank up to here ends all of them.
   return MeetAllRanks(ranks_, "the run's end");
 }
@@ -348,7 +340,7 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
                                         .join = {}},
                               .local_rank = share.local_rank,
                               .machine_share_bytes = share.machine_bytes,
-                              .stop = &interrupted};
+                              .stop = StopFlag()};
   if (group.world_size() > 1) {
     options.ranks.join =
         [&](Device* device) -> absl::StatusOr<std::unique_ptr<Communicator>> {
@@ -372,8 +364,7 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
     }
     return agreed ? why : group.Agree("start", why);
   }
-  std::signal(SIGINT, OnInterrupt);
-  std::signal(SIGTERM, OnInterrupt);
+  StopOnSignals();
   return TrainRun(arguments, **session).Run();
 }
 

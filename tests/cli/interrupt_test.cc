@@ -1,4 +1,4 @@
-// Ctrl-C: the step at hand is finished, saved, and gone on from to the same
+// Ctrl-C, a terminal that closes: the step at hand is finished, saved, and gone on from to the same
 // bits.
 #include <signal.h>
 
@@ -56,10 +56,29 @@ TEST_P(Interrupted, FinishesTheStepSavesAndGoesOnToTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, Interrupted,
-                         ::testing::Values(SIGINT, SIGTERM),
+                         ::testing::Values(SIGINT, SIGTERM, SIGHUP),
                          [](const auto& info) {
-                           return info.param == SIGINT ? "Int" : "Term";
+                           return sigabbrev_np(info.param);
                          });
+
+// nohup, and a shell's background jobs.
+TEST_P(Interrupted, GoesOnWhereTheSignalWasIgnoredAtTheStart) {
+  Json config = SmallConfig();
+  config["checkpoint"] = {{"dir", "out"}};
+  config["steps"] = 100000;
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json"}, directory(), /*ranks=*/0,
+                        "trap '' " + std::to_string(GetParam()) +
+                            "; exec \"$@\"");
+  ASSERT_TRUE(process.WaitForOutput("\nstep 2/"));
+  process.Signal(GetParam());
+  process.Signal(GetParam());
+  ASSERT_TRUE(process.WaitForOutput("\nstep 40/"));
+  process.Signal(GetParam() == SIGINT ? SIGTERM : SIGINT);
+  const ProcessResult result = process.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("interrupted after step "));
+}
 
 TEST_F(CliTest, InterruptedWithoutADirectorySaysThatNothingIsSaved) {
   Json config = SmallConfig();

@@ -1,0 +1,30 @@
+// What a process does about signals, in one place.
+//
+//   SIGPIPE, SIGXFSZ         a write that nobody reads, or that a limit on the
+//                            size of files forbids, fails and says so, instead
+//                            of ending the process
+//   SIGINT, SIGTERM, SIGHUP  ask a run to stop: it ends its step and saves
+//
+// A signal that was ignored when the process started stays so: nohup ignores
+// SIGHUP, a shell SIGINT of what it runs in the background.
+#ifndef CASTOR_BASE_SIGNALS_H_
+#define CASTOR_BASE_SIGNALS_H_
+
+#include <atomic>
+
+namespace castor {
+
+// From now on writes fail with EPIPE and EFBIG. Programs that this one starts
+// have the signals' usual effect again.
+void FailWritesInsteadOfEnding();
+
+// From now on the first SIGINT, SIGTERM or SIGHUP sets StopFlag. A second
+// SIGINT or SIGTERM has its usual effect; SIGHUP has not, since a terminal that
+// closes sends several.
+void StopOnSignals();
+// Lives as long as the process.
+const std::atomic<bool>* StopFlag();
+
+}  // namespace castor
+
+#endif  // CASTOR_BASE_SIGNALS_H_

@@ -1,0 +1,128 @@
+// Outputs that take nothing more: a run goes on without its progress and what
+// follows it; what was asked for as a file fails with a clear error, and leaves
+// what was there. (Checkpoints and traces have tests of their own.)
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/cli/cli_test_base.h"
+
+namespace castor::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+class OutputTest : public CliTest {
+ protected:
+  // Trains with standard streams as `setup`, shell commands, leaves them.
+  ProcessResult TrainAfter(const std::string& setup) const {
+    WriteConfig(SmallConfig());
+    return RunCastor({"train", "run.json", "--summary", "summary.json"},
+                     directory(), /*ranks=*/0, setup + "; exec \"$@\"");
+  }
+  // What a run leaves that nobody hinders, the paths of its checkpoints too.
+  void ExpectTrained() const {
+    const Json summary = Json::parse(ReadFile(Path("summary.json")));
+    const std::vector<std::string> saved = List("out");
+    EXPECT_FALSE(saved.empty());
+    EXPECT_EQ(summary["steps"], 6);
+    std::filesystem::remove_all(Path("out"));
+    EXPECT_EQ(summary["parameters_sha256"],
+              Summary(SmallConfig())["parameters_sha256"]);
+    EXPECT_EQ(List("out"), saved);
+  }
+};
+
+// A pipe whose reader has gone.
+constexpr char kBrokenPipe[] = "mkfifo pipe; : < pipe & exec > pipe; wait";
+
+TEST_F(OutputTest, TrainingGoesOnWhenNobodyReadsAndSaysSoOnce) {
+  const ProcessResult result = TrainAfter(kBrokenPipe);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, MatchesRegex("castor: standard output cannot be "
+                                       "written: Broken pipe;[^\n]*\n"));
+  ExpectTrained();
+}
+
+TEST_F(OutputTest, TrainingGoesOnWhenTheDiskOfItsOutputIsFull) {
+  const ProcessResult result = TrainAfter("exec > /dev/full");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, MatchesRegex("castor: standard output cannot be "
+                                       "written: No space left[^\n]*\n"));
+  ExpectTrained();
+}
+
+// No file may get a standard stream's number: it would take what is printed.
+TEST_F(OutputTest, TrainingGoesOnWhereStandardStreamsAreClosed) {
+  const ProcessResult result = TrainAfter("exec <&- >&- 2>&-");
+  EXPECT_EQ(result.exit_code, 0);
+  ExpectTrained();
+  const ProcessResult told = TrainAfter("exec >&-");
+  EXPECT_EQ(told.exit_code, 0);
+  EXPECT_THAT(told.err, HasSubstr("standard output cannot be written"));
+  ExpectTrained();
+}
+
+TEST_F(OutputTest, CommandWhoseResultIsPrintedFailsWhereThatIsLost) {
+  WriteConfig(SmallConfig());
+  const ProcessResult result =
+      RunCastor({"plan", "run.json"}, directory(), /*ranks=*/0,
+                "exec > /dev/full; exec \"$@\"");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, MatchesRegex("castor: standard output cannot be "
+                                       "written: No space left[^\n]*\n"));
+}
+
+// As a full disk, for this process alone: no file grows beyond 512 bytes.
+constexpr char kFullDisk[] = "exec > /dev/null; ulimit -f 1; exec \"$@\"";
+
+TEST_F(OutputTest, SummaryThatCannotBeWrittenIsToldAndTheOldOneStays) {
+  Json config = SmallConfig();
+  config.erase("checkpoint");
+  WriteConfig(config);
+  WriteFile(Path("summary.json"), "{}");
+  const ProcessResult result =
+      RunCastor({"train", "run.json", "--summary", "summary.json"}, directory(),
+                /*ranks=*/0, kFullDisk);
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, MatchesRegex("castor: [^\n]*summary.json[^\n]*"
+                                       "File too large[^\n]*\n"));
+  EXPECT_EQ(ReadFile(Path("summary.json")), "{}");
+}
+
+TEST_F(OutputTest, TrainingGoesOnWithoutTensorBoardWhereItsDiskIsFull) {
+  Json config = SmallConfig();
+  config.erase("checkpoint");
+  config["steps"] = 30;
+  WriteConfig(config);
+  const ProcessResult result =
+      RunCastor({"train", "run.json", "--tensorboard", "events"}, directory(),
+                /*ranks=*/0, kFullDisk);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err,
+              MatchesRegex("castor: --tensorboard: [^\n]*File too large; the "
+                           "run goes on without\n"));
+}
+
+TEST_F(OutputTest, ExportThatCannotBeWrittenIsToldAndTheOldOneStays) {
+  Train(SmallConfig(), {"--trace", "run.trace"});
+  for (const std::string format : {"html", "perfetto", "csv"}) {
+    const std::string out = "out." + format;
+    const std::string kept = format == "csv" ? out + "/operators.csv" : out;
+    if (format == "csv") std::filesystem::create_directory(Path(out));
+    WriteFile(Path(kept), "before");
+    const ProcessResult result = RunCastor(
+        {"trace", "export", "run.trace", out, "--format", format}, directory(),
+        /*ranks=*/0, kFullDisk);
+    EXPECT_NE(result.exit_code, 0) << format;
+    EXPECT_THAT(result.err, MatchesRegex("castor: [^\n]*" + out +
+                                         "[^\n]*File too large[^\n]*\n"))
+        << format;
+    EXPECT_EQ(ReadFile(Path(kept)), "before") << format;
+  }
+}
+
+}  // namespace
+}  // namespace castor::testing
