@@ -184,9 +184,10 @@ absl::Status AtomicFile::Commit() {
   status_ = TakeName(temporary_path_, path_);
   CASTOR_RETURN_IF_ERROR(status_);
   renamed_ = true;
-  // Network file systems may report a failed write only here.
+  // Network file systems may report a failed write only here. An interrupted
+  // close has closed.
   const int fd = std::exchange(fd_, -1);
-  if (close(fd) != 0) return Fail("close", errno);
+  if (close(fd) != 0 && errno != EINTR) return Fail("close", errno);
   return absl::OkStatus();
 }
 

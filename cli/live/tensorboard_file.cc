@@ -134,7 +134,9 @@ absl::StatusOr<std::unique_ptr<TensorBoardFile>> TensorBoardFile::Create(
     const std::string& directory, int64_t step) {
   std::error_code error;
   const bool made = std::filesystem::create_directories(directory, error);
-  if (!std::filesystem::is_directory(directory)) {
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(directory, unknown)) {
+    if (!error) error = unknown;
     return absl::InvalidArgumentError(
         absl::StrCat(directory, " is no directory and cannot be made one",
                      error ? absl::StrCat(": ", error.message()) : ""));

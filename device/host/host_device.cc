@@ -85,7 +85,15 @@ absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(
         "; lower memory.device_memory or raise the process's address limit"));
   }
   std::byte* const memory = static_cast<std::byte*>(block);
-  CASTOR_CHECK(mprotect(memory + usable, page, PROT_NONE) == 0);
+  // A mapping more, of which the system allows so many.
+  if (mprotect(memory + usable, page, PROT_NONE) != 0) {
+    const int error = errno;
+    munmap(block, mapped);
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "host device: no page can be closed behind a block of ",
+        options.memory_bytes, " bytes: ", std::strerror(error),
+        "; raise vm.max_map_count"));
+  }
   // Fewer page faults and TLB misses; no matter if the kernel declines.
   madvise(memory, usable, MADV_HUGEPAGE);
   std::unique_ptr<HostDevice> device(new HostDevice(options, memory, mapped));

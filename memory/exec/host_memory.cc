@@ -183,7 +183,11 @@ void HostMemory::Release(HostBlock& block) {
     GiveToPool(block.data_ - pool_, mapped);
     stats_.pinned_used_bytes -= counted;
   } else {
-    CASTOR_CHECK(munmap(block.data_, mapped) == 0);
+    // Where there may be no more mappings, none can be cut in two to take this
+    // out of it. Its pages go back all the same; addresses are plenty.
+    if (munmap(block.data_, mapped) != 0) {
+      madvise(block.data_, mapped, MADV_DONTNEED);
+    }
   }
   stats_.used[block.category_] -= counted;
   stats_.used_bytes -= counted;

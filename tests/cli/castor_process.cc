@@ -90,6 +90,16 @@ bool CastorProcess::WaitForOutput(const std::string& text) {
   }
 }
 
+bool CastorProcess::EndsWithin(int seconds) {
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (Running()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 void CastorProcess::Signal(int signal) const { kill(pid_, signal); }
 
 std::map<int, pid_t> CastorProcess::RankPids() const {

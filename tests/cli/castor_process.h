@@ -37,6 +37,8 @@ class CastorProcess {
   pid_t pid() const { return pid_; }
   // Of the ranks that run now, by rank.
   std::map<int, pid_t> RankPids() const;
+  // Waits for it to end by itself, so long. False: it still runs.
+  bool EndsWithin(int seconds);
   ProcessResult Wait();
 
  private:
