@@ -36,8 +36,6 @@ using ErrorCode = boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using WorkGuard = asio::executor_work_guard<asio::io_context::executor_type>;
 
-// Connections that wait in the system's line, which is looked at all the time.
-constexpr int kMaxWaitingOutside = 128;
 // After its answer a client has as long to hang up. Closing a socket with
 // unread bytes would throw away the answer on its way.
 constexpr std::chrono::seconds kLinger{1};
@@ -114,7 +112,11 @@ class LoopbackServer::Impl {
     acceptor_.bind(
         {asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)}, error);
     if (error) return failed();
-    acceptor_.listen(kMaxWaitingOutside, error);
+    // As many may wait as the system lets: one that finds no room tries again
+    // only after a second.
+    acceptor_.listen(Tcp::acceptor::max_listen_connections, error);
+    if (error) return failed();
+    acceptor_.non_blocking(true, error);
     if (error) return failed();
     const Tcp::endpoint bound = acceptor_.local_endpoint(error);
     return error ? failed() : bound.port();
@@ -178,22 +180,31 @@ class LoopbackServer::Impl {
   }
 
   void Accept() {
-    acceptor_.async_accept([this](ErrorCode error, Tcp::socket socket) {
+    // Without descriptors accept() fails even where nobody waits to come in.
+    acceptor_.async_wait(Tcp::acceptor::wait_read, [this](ErrorCode error) {
       accepting_ = false;
-      if (error) {
-        // Mostly for want of descriptors: each connection that ends has one.
-        accept_at_ = Clock::now() + kRetry;
-        GiveWay(/*guests=*/false, 1);
-        return;
-      }
-      GiveWay(/*guests=*/false, kMaxStrangers);
-      CloseOnExec(socket.native_handle());
-      const auto c = std::make_shared<Connection>(std::move(socket));
-      c->deadline = c->progress + options_.request_limit;
-      connections_.push_back(c);
-      Read(c);
+      if (!error) Admit();
     });
     accepting_ = true;
+  }
+
+  void Admit() {
+    Tcp::socket socket(io_);
+    ErrorCode error;
+    acceptor_.accept(socket, error);
+    if (error == asio::error::would_block) return;  // gone already
+    if (error) {
+      // Mostly for want of descriptors: each connection that ends has one.
+      accept_at_ = Clock::now() + kRetry;
+      GiveWay(/*guests=*/false, 1);
+      return;
+    }
+    GiveWay(/*guests=*/false, kMaxStrangers);
+    CloseOnExec(socket.native_handle());
+    const auto c = std::make_shared<Connection>(std::move(socket));
+    c->deadline = c->progress + options_.request_limit;
+    connections_.push_back(c);
+    Read(c);
   }
 
   // Makes room for one more of a class that has room for `most`.

@@ -47,7 +47,7 @@ struct ServerOptions {
 class LoopbackServer {
  public:
   static constexpr int kThreads = 4;
-  static constexpr int kMaxStrangers = 32;
+  static constexpr int kMaxStrangers = 128;
   static constexpr int kMaxGuests = 32;
 
   // Serves from now on: `paths` has a handler for each, "/" and so on.

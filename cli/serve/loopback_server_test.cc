@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -314,6 +316,27 @@ TEST(LoopbackServer, SaysThatThereIsNoThread) {
         << threads;
   }
   EXPECT_EQ(HttpGet(Start()->url() + "echo").status, 200);
+}
+
+// The client takes the last descriptor (unless the server closes that of the
+// client before it only now); a silent one gives up its own.
+TEST(LoopbackServer, MakesRoomWhereThereAreNoDescriptors) {
+  const auto server = Start(kPatient);
+  const TestConnection silent(server->port());
+  EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 256;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> taken;
+  for (int fd; (fd = dup(STDIN_FILENO)) >= 0;) taken.push_back(fd);
+  ASSERT_FALSE(taken.empty());
+  close(taken.back());
+  taken.pop_back();
+  EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
+  for (const int fd : taken) close(fd);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(LoopbackServer, SendsLargeAnswersWhole) {
