@@ -16,7 +16,6 @@
 namespace castor::cli {
 namespace {
 
-constexpr int kMaxRanks = 1 << 16;
 constexpr int kMaxGraceSeconds = 1'000'000;
 
 absl::StatusOr<int> Number(absl::string_view option, const std::string& text,

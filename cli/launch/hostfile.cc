@@ -16,8 +16,6 @@
 namespace castor::cli {
 namespace {
 
-constexpr int kMaxSlots = 1 << 16;
-
 // What can be the name of a machine, and is no option of a remote shell.
 bool IsHost(absl::string_view host) {
   return !host.empty() && host[0] != '-' &&
@@ -55,15 +53,19 @@ absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view name,
             absl::StrCat("\"", words[known ? 2 : 1], "\" is not known here"));
       }
       if (!absl::SimpleAtoi(slots, &entry.slots) || entry.slots < 1 ||
-          entry.slots > kMaxSlots) {
+          entry.slots > kMaxRanks) {
         return refuse(absl::StrCat("slots=", slots,
-                                   " is not a number from 1 to ", kMaxSlots));
+                                   " is not a number from 1 to ", kMaxRanks));
       }
     }
     const auto same = std::find_if(
         hosts.begin(), hosts.end(),
         [&](const HostSlots& other) { return other.host == entry.host; });
     if (same != hosts.end()) {
+      if (same->slots > kMaxRanks - entry.slots) {
+        return refuse(absl::StrCat(entry.host, " gets more than ", kMaxRanks,
+                                   " slots in all"));
+      }
       same->slots += entry.slots;
     } else {
       hosts.push_back(entry);
@@ -100,6 +102,11 @@ absl::StatusOr<std::vector<RankPlace>> PlaceRanks(
                      " slots: add machines or slots=N"));
   }
   int64_t left = num_ranks > 0 ? num_ranks : slots;
+  if (left > kMaxRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the hostfile has ", slots, " slots, and a run at most ",
+                     kMaxRanks, " ranks: say how many (--nproc)"));
+  }
   std::vector<RankPlace> places;
   for (const HostSlots& host : hosts) {
     const int here = static_cast<int>(std::min<int64_t>(left, host.slots));

@@ -15,6 +15,9 @@
 
 namespace castor::cli {
 
+// In all: more than any machine is asked for, and few enough to be counted.
+inline constexpr int kMaxRanks = 1 << 16;
+
 struct HostSlots {
   std::string host;  // as the remote shell takes it
   int slots = 1;
@@ -23,7 +26,8 @@ struct HostSlots {
 };
 
 // InvalidArgument, with `name` and the line's number: a line is of another
-// form. A machine that is named again gets so many slots more.
+// form. A machine that is named again gets so many slots more; none has more
+// than kMaxRanks.
 absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view name,
                                                      absl::string_view text);
 
@@ -40,7 +44,7 @@ struct RankPlace {
 };
 
 // `num_ranks` of them, by rank; 0: as many as there are slots. InvalidArgument:
-// more than there are.
+// more than there are, or than kMaxRanks.
 absl::StatusOr<std::vector<RankPlace>> PlaceRanks(
     const std::vector<HostSlots>& hosts, int num_ranks);
 

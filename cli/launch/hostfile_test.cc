@@ -47,6 +47,8 @@ TEST(Hostfile, BadLinesAreToldByTheirNumber) {
   ExpectRefused("\n\na cores=4", {"line 3", "\"cores=4\""});
   ExpectRefused("a slots=4 max-slots=8", {"line 1", "max-slots=8"});
   ExpectRefused("a b", {"line 1", "\"b\""});
+  ExpectRefused("a slots=65536\nb\na slots=1",
+                {"line 3", "a gets more than 65536 slots"});
   // Would be an option of the remote shell, or more than a word of it.
   ExpectRefused("-oProxyCommand=touch", {"line 1", "no machine's name"});
   ExpectRefused("a;reboot", {"line 1", "no machine's name"});
@@ -76,6 +78,14 @@ TEST(PlaceRanks, FillsMachineByMachine) {
   EXPECT_EQ(places->size(), 5u);
   EXPECT_EQ(places->at(4), (RankPlace{"b", 2, 3}));
   EXPECT_EQ(PlaceRanks(hosts, 1)->size(), 1u);
+}
+
+TEST(PlaceRanks, CountsNoMoreThanARunCanHave) {
+  const std::vector<HostSlots> hosts = {{"a", 65536}, {"b", 1}};
+  const absl::Status status = PlaceRanks(hosts, 0).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(status.message(), "65537 slots")) << status;
+  EXPECT_EQ(PlaceRanks(hosts, 65536)->size(), 65536u);
 }
 
 TEST(PlaceRanks, RefusesMoreThanThereAreSlots) {
