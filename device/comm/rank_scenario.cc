@@ -4,7 +4,10 @@
 // with 0 when all went well.
 //
 //   rank_scenario SCENARIO TIME_LIMIT_MS MARKER
+//
+// "jump_SCENARIO": under jumping_clock_for_test.
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,7 +26,13 @@
 namespace castor {
 namespace {
 
-int Run(const std::string& scenario, int64_t limit_ms) {
+int Run(std::string scenario, int64_t limit_ms) {
+  if (scenario.rfind("jump_", 0) == 0) {
+    // So that nobody takes a clock that stands for one that jumps.
+    const time_t before = time(nullptr);
+    if (std::llabs(time(nullptr) - before) < 3600) return 9;
+    scenario.erase(0, 5);
+  }
   auto device = HostDevice::Create({.memory_bytes = 1 << 20});
   if (!device.ok()) return 1;
   const absl::StatusOr<LaunchEnv> launch = DetectLaunch(CurrentEnvironment());

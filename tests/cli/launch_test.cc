@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "device/comm/socket.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
@@ -138,6 +140,58 @@ TEST_F(Launched, SignalEndsAllInOrder) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr("interrupted after step "));
+}
+
+// Ranks that the user starts, with torchrun's variables.
+class StartedByHand : public Launched {
+ protected:
+  // As two ranks, with what `variables` sets besides, a shell's assignments;
+  // the code and the output of both.
+  ProcessResult StartBoth(const std::string& common, const std::string& zero,
+                          const std::string& one) const {
+    WriteFile(Path("both"),
+              absl::StrCat("exec 2>&1; export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 "
+                           "MASTER_ADDR=127.0.0.1 MASTER_PORT=",
+                           FreePort(), " ", common, "; RANK=1 LOCAL_RANK=1 ",
+                           one, " \"$@\" & RANK=0 LOCAL_RANK=0 ", zero,
+                           " \"$@\"; zero=$?; wait $!; exit $((zero + $?))"));
+    return RunCastor({"train", "run.json"}, directory(), 0, ". ./both");
+  }
+  static int FreePort() {
+    return LocalAddress(ListenAt(Loopback(), 1)->fd()).port();
+  }
+};
+
+TEST_F(StartedByHand, RanksMeetByASecretFile) {
+  WriteConfig(Config());
+  WriteFile(Path("secret"), "0123456789abcdef0123456789abcdef\n");
+  ASSERT_EQ(chmod(Path("secret").c_str(), 0600), 0);
+  const ProcessResult well =
+      StartBoth("CASTOR_SECRET_FILE=$PWD/secret", "", "");
+  EXPECT_EQ(well.exit_code, 0) << well.out;
+  EXPECT_EQ(well.out.find("castor:"), std::string::npos) << well.out;
+  ASSERT_EQ(chmod(Path("secret").c_str(), 0644), 0);
+  const ProcessResult open =
+      StartBoth("CASTOR_SECRET_FILE=$PWD/secret", "", "");
+  EXPECT_EQ(open.exit_code, 4) << open.out;
+  EXPECT_THAT(open.out, HasSubstr("may be read or written by others"));
+}
+
+TEST_F(StartedByHand, RankAboveZeroByAccidentSaysWhyItDoesNothing) {
+  WriteConfig(Config());
+  WriteFile(Path("alone"),
+            "export RANK=3 WORLD_SIZE=4 MASTER_ADDR=x "
+            "MASTER_PORT=1; exec \"$@\"");
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"plan", "run.json"},
+        std::vector<std::string>{"export", "out", "hf"},
+        std::vector<std::string>{"replay", "trace"}}) {
+    const ProcessResult result = RunCastor(args, directory(), 0, ". ./alone");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr("castor: nothing is done here: RANK=3 of "
+                                      "WORLD_SIZE=4"));
+  }
 }
 
 }  // namespace

@@ -312,6 +312,26 @@ TEST_F(SeveralRanks, StopAfterTheSameStepWhenOneIsAskedTo) {
   EXPECT_EQ(Summary(config)["parameters_sha256"], summary["parameters_sha256"]);
 }
 
+TEST_F(SeveralRanks, ReportTheFirstThatHangs) {
+  // Who speaks for all says nothing then: the next does.
+  Json config = Config();
+  config["steps"] = 100'000;
+  config["network"] = {{"timeout_seconds", 2}};
+  WriteConfig(config);
+  CastorProcess process({"train", "run.json"}, directory(), 2);
+  ASSERT_TRUE(process.WaitForOutput("\nstep 5/"));
+  const pid_t hung = process.RankPids().at(0);
+  kill(hung, SIGSTOP);
+  const ProcessResult result = process.Wait();
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("castor: rank 1 of 2, in "),
+                                AnyOf(HasSubstr("rank 0 did not join rank 1"),
+                                      HasSubstr("through to rank 0 for 2 s"),
+                                      HasSubstr("through from rank 0 for 2 s")),
+                                HasSubstr("network.timeout_seconds")));
+  EXPECT_TRUE(EndsWithin10s(hung));
+}
+
 TEST_F(SeveralRanks, ReportOneThatHangs) {
   Json config = Config();
   config["steps"] = 100'000;
