@@ -183,15 +183,15 @@ class LoopbackServer::Impl {
     // Without descriptors accept() fails even where nobody waits to come in.
     acceptor_.async_wait(Tcp::acceptor::wait_read, [this](ErrorCode error) {
       accepting_ = false;
-      if (!error) Admit();
+      Admit(error);
     });
     accepting_ = true;
   }
 
-  void Admit() {
+  // Whoever waits; `error` is that of waiting for him.
+  void Admit(ErrorCode error) {
     Tcp::socket socket(io_);
-    ErrorCode error;
-    acceptor_.accept(socket, error);
+    if (!error) acceptor_.accept(socket, error);
     if (error == asio::error::would_block) return;  // gone already
     if (error) {
       // Mostly for want of descriptors: each connection that ends has one.
