@@ -86,8 +86,11 @@ bool SameInConstantTime(absl::string_view a, absl::string_view b) {
 
 absl::StatusOr<std::string> RandomKey() {
   std::string key(kKeyBytes, '\0');
-  if (getrandom(key.data(), key.size(), 0) !=
-      static_cast<ssize_t>(key.size())) {
+  ssize_t got;
+  do {
+    got = getrandom(key.data(), key.size(), 0);
+  } while (got < 0 && errno == EINTR);
+  if (got != static_cast<ssize_t>(key.size())) {
     return SocketError("no random numbers");
   }
   return key;

@@ -1,6 +1,7 @@
 // Any bytes on a watch's connection, in pieces of any size: the same frames
 // come out, failures have a code and a text that can be shown, and what is of
 // no rank is refused.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
