@@ -151,7 +151,7 @@ absl::Status AtomicFile::Append(const void* data, int64_t size_bytes) {
 
 absl::Status AtomicFile::Reserve(int64_t size_bytes) {
   if (!status_.ok()) return status_;
-  CASTOR_CHECK(fd_ >= 0 && size_bytes_ == 0);
+  CASTOR_CHECK(fd_ >= 0);
   while (size_bytes > 0 &&
          fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, size_bytes) != 0) {
     const int error = errno;
@@ -160,7 +160,7 @@ absl::Status AtomicFile::Reserve(int64_t size_bytes) {
       return Fail(absl::StrCat("set aside ", size_bytes, " bytes for"), error);
     }
     const auto free_bytes = FreeDiskBytes(temporary_path_);
-    if (free_bytes.ok() && *free_bytes < size_bytes) {
+    if (free_bytes.ok() && *free_bytes < size_bytes - size_bytes_) {
       return Fail(absl::StrCat("find room for ", size_bytes, " bytes of"),
                   ENOSPC);
     }

@@ -38,10 +38,9 @@ class AtomicFile {
   // ResourceExhausted) is kept and given again by every later call.
   absl::Status Append(const void* data, int64_t size_bytes);
 
-  // Room on the disk for `size_bytes` in all, to be called before the first
-  // Append: what does not fit is refused before it is written. Where the file
-  // system cannot set room aside, it is only asked what it has.
-  // ResourceExhausted: too little.
+  // Sets room on the disk aside for `size_bytes` in all, so that what does not
+  // fit is refused before it is written. Where the file system cannot do that,
+  // it is only asked what it has. ResourceExhausted: too little.
   absl::Status Reserve(int64_t size_bytes);
 
   // fsync, rename, fsync of the directory. Returns when all of it is durable.

@@ -21,6 +21,7 @@ struct TrainArguments {
   std::string config_path;
   std::vector<std::string> overrides;  // KEY=VALUE
   std::string resume;                  // "", "latest" or a file
+  bool resume_changed = false;
   std::string summary_path;
   std::string trace_path;
   std::string trace_steps;  // "", "FIRST:LAST" or "LAST"

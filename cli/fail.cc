@@ -16,6 +16,7 @@ bool IsUsersToMend(absl::StatusCode code) {
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kAborted:  // a checkpoint's files
       return true;
     default:
       return false;

@@ -117,6 +117,11 @@ void AddTrain(CLI::App* command, TrainArguments* train) {
       ->type_name("CHECKPOINT")
       ->check(NotEmpty());
   command
+      ->add_flag("--resume-changed", train->resume_changed,
+                 "go on also where that run had other settings, which are "
+                 "listed")
+      ->needs("--resume");
+  command
       ->add_option("--summary", train->summary_path,
                    "write the run's figures to this JSON file")
       ->type_name("FILE")

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "cli/gpu.h"
@@ -16,6 +17,7 @@
 #include "runtime/lr_schedule.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/pretrained.h"
+#include "runtime/run_identity.h"
 
 namespace castor::cli {
 namespace {
@@ -24,6 +26,8 @@ namespace {
 // larger would take too long, and is checked batch by batch.
 constexpr int64_t kMaxTokensChecked = int64_t{1} << 29;
 constexpr int64_t kTokensSampled = int64_t{1} << 22;
+
+constexpr char kTrainingData[] = "data.train";
 
 // What is read at `key`, after a look at it. Null data: nothing.
 absl::Status LookAtTokens(const char* key, const TokenData* data,
@@ -63,6 +67,27 @@ absl::Status CheckArchitecture(const std::string& path, const ModelConfig& was,
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is of another model: its model.", key.key, " is ",
                      key.was, ", the config's is ", key.is));
+  }
+  return absl::OkStatus();
+}
+
+// What could be told of a run before its checkpoints had its identity.
+absl::Status CheckWithoutIdentity(const std::string& path,
+                                  const CheckpointMetadata& metadata,
+                                  const Config& config) {
+  const RunState& state = metadata.state;
+  if (state.seed != config.seed) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is of a run with seed ", state.seed, ", the config has ",
+        config.seed, ": dropout and data order would change; set seed to ",
+        state.seed, ", or say --resume-changed"));
+  }
+  if (state.samples != state.trainer.step * config.train_batch_size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " has used ", state.samples, " samples in ", state.trainer.step,
+        " steps, which train_batch_size ", config.train_batch_size,
+        " does not give: resume with train_batch_size ",
+        metadata.config.train_batch_size, ", or say --resume-changed"));
   }
   return absl::OkStatus();
 }
@@ -229,7 +254,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_ASSIGN_OR_RETURN(session->data_,
                           OpenTokenData(config.data, config.model.vocab_size,
                                         static_cast<uint64_t>(config.seed)));
-  CASTOR_RETURN_IF_ERROR(LookAtTokens("data.train", session->data_.train.get(),
+  CASTOR_RETURN_IF_ERROR(LookAtTokens(kTrainingData, session->data_.train.get(),
                                       &session->inputs_));
   CASTOR_RETURN_IF_ERROR(LookAtTokens(
       "data.validation", session->data_.validation.get(), &session->inputs_));
@@ -280,7 +305,15 @@ absl::Status Session::Initialize() {
   return Annotate("model.pretrained", trainer_->Initialize(**source));
 }
 
-absl::Status Session::Restore(const std::string& path) {
+std::string Session::TrainingData() const {
+  for (const InputIdentity& input : inputs_) {
+    if (input.key == kTrainingData) return input.identity;
+  }
+  return "";
+}
+
+absl::Status Session::Restore(const std::string& path, bool changed,
+                              std::vector<std::string>* differences) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader,
                           CheckpointReader::Open(path));
   CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
@@ -288,19 +321,25 @@ absl::Status Session::Restore(const std::string& path) {
   CASTOR_RETURN_IF_ERROR(
       CheckArchitecture(path, metadata.config.model, config_.model));
   const RunState& state = metadata.state;
-  if (state.seed != config_.seed) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " is of a run with seed ", state.seed, ", the config has ",
-        config_.seed, ": dropout and data order would change; set seed to ",
-        state.seed));
+  const bool has_identity = !metadata.run.id.empty();
+  const RunSettings now = SettingsOf(config_, TrainingData());
+  if (has_identity && metadata.digest == DigestOf(now)) {
+    differences->clear();
+  } else {
+    *differences =
+        Differences(SettingsOf(metadata.config, has_identity ? metadata.run.data
+                                                             : TrainingData()),
+                    now);
+  }
+  if (has_identity && !changed && !differences->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is of a run with other settings (",
+                     absl::StrJoin(*differences, "; "),
+                     "): set them to what they were, or say --resume-changed"));
   }
   const int64_t step = state.trainer.step;
-  if (state.samples != step * config_.train_batch_size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " has used ", state.samples, " samples in ", step,
-        " steps, which train_batch_size ", config_.train_batch_size,
-        " does not give: resume with train_batch_size ",
-        metadata.config.train_batch_size));
+  if (!has_identity && !changed) {
+    CASTOR_RETURN_IF_ERROR(CheckWithoutIdentity(path, metadata, config_));
   }
   if (ranks_.world_size > 1) {
     CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, reader->Identity());
@@ -312,15 +351,17 @@ absl::Status Session::Restore(const std::string& path) {
       CheckpointSource::Create(std::move(reader), engine_->parameters()));
   CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.trainer));
   samples_ = state.samples;
+  if (differences->empty()) restored_run_ = metadata.run.id;
   return absl::OkStatus();
 }
 
-absl::Status Session::Save(const std::string& path) {
+absl::Status Session::Save(const std::string& path, const std::string& run_id) {
   CASTOR_RETURN_IF_ERROR(trainer_->Drain());
   CheckpointMetadata metadata = {.state = {.trainer = trainer_->state(),
                                            .samples = samples_,
                                            .seed = config_.seed},
-                                 .config = config_};
+                                 .config = config_,
+                                 .run = {run_id, TrainingData()}};
   // The checkpoint stands for itself: its values are not the directory's.
   metadata.config.model.pretrained.clear();
   metadata.config.model.dropout_overrides.clear();

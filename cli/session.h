@@ -55,10 +55,18 @@ class Session {
 
   // Initial or pretrained values, for a run from step 0.
   absl::Status Initialize();
-  // Values and step of a checkpoint. InvalidArgument: of another run.
-  absl::Status Restore(const std::string& path);
-  // Drains the trainer.
-  absl::Status Save(const std::string& path);
+  // Values and step of a checkpoint. With `changed`, whatever other settings
+  // its run had that determine bits (run_identity.h), which *differences then
+  // lists. InvalidArgument: of another model, or without `changed` of another
+  // run.
+  absl::Status Restore(const std::string& path, bool changed,
+                       std::vector<std::string>* differences);
+  // Drains the trainer. `run_id` goes into the checkpoint. As SaveCheckpoint.
+  absl::Status Save(const std::string& path, const std::string& run_id);
+
+  // That of the run whose checkpoint was restored, if it is still that run; else
+  // "".
+  const std::string& restored_run() const { return restored_run_; }
 
   absl::StatusOr<double> Step();
   // Over the first eval_batches micro batches of the validation data, the same
@@ -77,7 +85,11 @@ class Session {
   RankOptions ranks_;
   std::unique_ptr<Trainer> trainer_;
   std::string device_note_;
+  // What was read at data.train.
+  std::string TrainingData() const;
+
   int64_t samples_ = 0;  // of training data consumed
+  std::string restored_run_;
 };
 
 // What the trainer takes of a config.

@@ -45,7 +45,7 @@ class TrainRun {
       : arguments_(arguments),
         session_(session),
         config_(session.config()),
-        checkpoints_(arguments.resume, &session),
+        checkpoints_(arguments.resume, arguments.resume_changed, &session),
         ranks_(session.trainer().communicator()),
         first_(ranks_ == nullptr || ranks_->rank() == 0) {}
 
@@ -161,7 +161,7 @@ absl::Status TrainRun::Loop() {
 absl::Status TrainRun::EndOutOfScale() {
   const absl::Status& why = session_.trainer().out_of_scale();
   CASTOR_RETURN_IF_ERROR(session_.trainer().Drain());
-  const absl::Status saved = checkpoints_.Save();
+  const absl::Status saved = checkpoints_.SaveLast();
   if (!saved.ok()) {
     return absl::Status(
         why.code(), absl::StrCat(why.message(), "; nor could that be saved: ",
@@ -229,7 +229,7 @@ absl::Status TrainRun::Evaluate() {
 }
 
 absl::Status TrainRun::End() {
-  CASTOR_RETURN_IF_ERROR(checkpoints_.Save());
+  CASTOR_RETURN_IF_ERROR(checkpoints_.SaveLast());
   Trainer& trainer = session_.trainer();
   TakeReports();
   CASTOR_ASSIGN_OR_RETURN(

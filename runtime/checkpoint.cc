@@ -11,12 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/enough_memory.h"
 #include "base/status_macros.h"
 
 namespace castor {
 namespace {
 
 constexpr char kFormat[] = "castor-run";
+constexpr size_t kMaxIdentityBytes = 1024;
 
 }  // namespace
 
@@ -46,6 +48,11 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
                            {"hysteresis_left", scale->hysteresis_left}};
   }
   json["world_size"] = metadata.config.world_size();
+  if (const RunIdentity& run = metadata.run; !run.id.empty()) {
+    json["run"] = {{"id", run.id},
+                   {"data", run.data},
+                   {"digest", DigestOf(SettingsOf(metadata.config, run.data))}};
+  }
   json["config"] = nlohmann::json::parse(ConfigToJson(metadata.config));
   return json.dump();
 }
@@ -70,17 +77,15 @@ std::optional<LossScaleState> ReadLossScale(const nlohmann::json& json) {
   return state;
 }
 
-}  // namespace
-
-absl::StatusOr<CheckpointMetadata> ReadMetadata(
+absl::StatusOr<CheckpointMetadata> ParseMetadata(
     const CheckpointReader& reader) {
   const auto wrong = [&](absl::string_view what) {
     return absl::DataLossError(absl::StrCat(reader.path(), ": ", what,
                                             ": not a checkpoint of a training "
                                             "run"));
   };
-  const nlohmann::json json = nlohmann::json::parse(
-      reader.metadata(), nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = nlohmann::json::parse(reader.metadata(), nullptr,
+                                                    /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("format", nlohmann::json()) != kFormat) {
     return wrong("its metadata lacks \"format\"");
   }
@@ -91,6 +96,21 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(
   }
   if (!json.contains("config")) return wrong("its metadata is not whole");
   CheckpointMetadata metadata;
+  // Files from before runs had identities lack it.
+  if (json.contains("run")) {
+    const auto text = [&](const char* key, std::string* out) {
+      const auto& run = json["run"];
+      if (!run.is_object() || !run.contains(key) || !run[key].is_string()) {
+        return false;
+      }
+      *out = run[key].get<std::string>();
+      return !out->empty() && out->size() <= kMaxIdentityBytes;
+    };
+    if (!text("id", &metadata.run.id) || !text("data", &metadata.run.data) ||
+        !text("digest", &metadata.digest)) {
+      return wrong("its \"run\" makes no sense");
+    }
+  }
   metadata.state = {.trainer = {.step = json["step"].get<int64_t>()},
                     .samples = json["samples"].get<int64_t>(),
                     .seed = json["seed"].get<int64_t>()};
@@ -123,6 +143,13 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(
   return metadata;
 }
 
+}  // namespace
+
+absl::StatusOr<CheckpointMetadata> ReadMetadata(
+    const CheckpointReader& reader) {
+  return IfMemoryAllows(reader.path(), [&] { return ParseMetadata(reader); });
+}
+
 absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(
     std::unique_ptr<CheckpointReader> reader, const Parameters& parameters) {
   std::vector<std::string> wrong;
@@ -143,8 +170,8 @@ absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(
   }
   const int64_t known = static_cast<int64_t>(parameters.size());
   if (wrong.empty() && masters != known) {
-    wrong.push_back(absl::StrCat("it has ", masters, " parameters, the model ",
-                                 known));
+    wrong.push_back(
+        absl::StrCat("it has ", masters, " parameters, the model ", known));
   }
   if (!wrong.empty()) {
     const size_t total = wrong.size();

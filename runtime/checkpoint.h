@@ -14,6 +14,7 @@
 #include "runtime/config/config.h"
 #include "runtime/io/checkpoint_reader.h"
 #include "runtime/model_state.h"
+#include "runtime/run_identity.h"
 #include "runtime/trainer_state.h"
 
 namespace castor {
@@ -30,6 +31,10 @@ struct RunState {
 struct CheckpointMetadata {
   RunState state;
   Config config;  // the run's, effective
+  RunIdentity run = {};
+  // DigestOf the run's settings as they were when it was written; "" without a
+  // run.id. FormatMetadata makes it.
+  std::string digest = {};
 };
 
 // Writes `path`, atomically: one rank a file, several a directory, each its own
@@ -38,7 +43,9 @@ struct CheckpointMetadata {
 // `config.model` must have its sizes.
 //
 // It is written or it is not, on all ranks alike: what stops one, fails all
-// with that one's reason, and what was there before stays. FailedPrecondition:
+// with that one's reason, and what was there before stays. Aborted: files could
+// not be written (a full disk); what is in memory is as it was, and another
+// call begins again with new files. FailedPrecondition:
 // a value is not finite (such a checkpoint would take the place of one that is
 // good), or a rank does not see the others' files. Unavailable: a lost rank.
 absl::Status SaveCheckpoint(const std::string& path,
@@ -47,7 +54,8 @@ absl::Status SaveCheckpoint(const std::string& path,
                             Communicator* communicator);
 
 // The metadata as JSON, and what ReadMetadata makes of it again. DataLoss,
-// InvalidArgument: what is in the metadata is not ours.
+// InvalidArgument: what is in the metadata is not ours. ResourceExhausted:
+// there is not enough memory for them.
 std::string FormatMetadata(const CheckpointMetadata& metadata);
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader);
 

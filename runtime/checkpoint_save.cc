@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "runtime/checkpoint.h"
+#include "runtime/checkpoint_size.h"
 #include "runtime/io/checkpoint_parts.h"
 #include "runtime/io/checkpoint_reader.h"
 #include "runtime/io/checkpoint_writer.h"
@@ -17,14 +18,19 @@
 namespace castor {
 namespace {
 
-// Writes this rank's shards to `file`; `path` is the checkpoint's name.
-absl::Status WriteShards(const std::string& file, const std::string& path,
-                         const Parameters& parameters, ChunkStore& store,
-                         int64_t step, const Communicator* communicator,
-                         const std::string& file_metadata) {
-  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointWriter> writer,
-                          CheckpointWriter::Create(file));
+// What could not be written, while the memory is as it was.
+absl::Status NotWritten(const absl::Status& status) {
+  return status.ok() ? status : absl::AbortedError(status.message());
+}
+
+absl::Status WriteShardsTo(CheckpointWriter& writer, const std::string& path,
+                           const Parameters& parameters, ChunkStore& store,
+                           int64_t step, const Communicator* communicator,
+                           const std::string& file_metadata) {
   const ChunkLayout& layout = store.layout();
+  CASTOR_RETURN_IF_ERROR(writer.Reserve(CheckpointFileBytes(
+      parameters, layout, layout.rank,
+      static_cast<int64_t>(file_metadata.size()))));
   CASTOR_RETURN_IF_ERROR(VisitModelState(
       parameters, store, /*with_states=*/true,
       [&](const Parameter& parameter, OptimizerPart part, int64_t begin,
@@ -35,7 +41,7 @@ absl::Status WriteShards(const std::string& file, const std::string& path,
         }
         const ParameterRange own = ShardOf(parameter, layout, layout.rank);
         if (begin == own.begin) {
-          CASTOR_RETURN_IF_ERROR(writer->BeginPiece(
+          CASTOR_RETURN_IF_ERROR(writer.BeginPiece(
               {parameter.name, KindOf(part), own.begin, own.end - own.begin,
                parameter.elements()}));
         }
@@ -47,13 +53,31 @@ absl::Status WriteShards(const std::string& file, const std::string& path,
               "after step ", step, ", ", parameter.name, " (",
               CheckpointKindName(KindOf(part)), ") holds ", *bad, ", so ",
               path, " is not written: resume from an earlier checkpoint with "
-              "a lower learning rate or stronger clipping"));
+              "a lower learning rate or stronger clipping, and "
+              "--resume-changed"));
         }
-        CASTOR_RETURN_IF_ERROR(writer->Append(values));
+        CASTOR_RETURN_IF_ERROR(writer.Append(values));
         const int64_t end = begin + static_cast<int64_t>(values.size());
-        return end == own.end ? writer->EndPiece() : absl::OkStatus();
+        return end == own.end ? writer.EndPiece() : absl::OkStatus();
       }));
-  return writer->Commit(file_metadata);
+  return writer.Commit(file_metadata);
+}
+
+// Writes this rank's shards to `file`; `path` is the checkpoint's name. NotFound:
+// the directory of `file`.
+absl::Status WriteShards(const std::string& file, const std::string& path,
+                         const Parameters& parameters, ChunkStore& store,
+                         int64_t step, const Communicator* communicator,
+                         const std::string& file_metadata) {
+  auto created = CheckpointWriter::Create(file);
+  if (absl::IsNotFound(created.status())) return created.status();
+  CASTOR_RETURN_IF_ERROR(NotWritten(created.status()));
+  CheckpointWriter& writer = **created;
+  const absl::Status written =
+      WriteShardsTo(writer, path, parameters, store, step, communicator,
+                    file_metadata);
+  return writer.file_status().ok() ? written
+                                   : NotWritten(writer.file_status());
 }
 
 // What a rank that does not find another's files is to be told.
@@ -96,7 +120,9 @@ class SharedSave {
 
   absl::Status Begin() {
     if (!leads()) return absl::OkStatus();
-    CASTOR_ASSIGN_OR_RETURN(directory_, AtomicDirectory::Create(path_));
+    auto directory = AtomicDirectory::Create(path_);
+    CASTOR_RETURN_IF_ERROR(NotWritten(directory.status()));
+    directory_ = *std::move(directory);
     temporary_ = directory_->temporary_path();
     identity_.save_id = NewSaveId();
     return absl::OkStatus();
@@ -122,18 +148,22 @@ class SharedSave {
       PartIdentity theirs = identity_;
       theirs.rank = rank;
       if (const auto part = OpenPart(temporary_, theirs); !part.ok()) {
-        return NotShared(
-            path_, absl::StrCat("rank 0 does not see what rank ", rank,
-                                " wrote"),
-            part.status());
+        return absl::IsDataLoss(part.status())
+                   ? NotShared(path_,
+                               absl::StrCat("rank 0 does not see what rank ",
+                                            rank, " wrote"),
+                               part.status())
+                   : NotWritten(part.status());
       }
     }
-    CASTOR_RETURN_IF_ERROR(WriteMarker(temporary_, identity_.save_id,
-                                       identity_.world_size, metadata));
+    CASTOR_RETURN_IF_ERROR(
+        NotWritten(WriteMarker(temporary_, identity_.save_id,
+                               identity_.world_size, metadata)));
     // That the parts make up the tensors is ours to ensure; nothing takes the
     // place of a good checkpoint that could not be resumed from.
-    CASTOR_RETURN_IF_ERROR(CheckpointReader::Open(temporary_).status());
-    return directory_->Commit();
+    CASTOR_RETURN_IF_ERROR(
+        NotWritten(CheckpointReader::Open(temporary_).status()));
+    return NotWritten(directory_->Commit());
   }
 
   const std::string path_;
@@ -150,9 +180,10 @@ absl::Status SaveCheckpoint(const std::string& path,
                             const CheckpointMetadata& metadata,
                             Communicator* communicator) {
   if (!store.sharded()) {
-    return WriteShards(path, path, parameters, store,
-                       metadata.state.trainer.step, nullptr,
-                       FormatMetadata(metadata));
+    const absl::Status written =
+        WriteShards(path, path, parameters, store, metadata.state.trainer.step,
+                    nullptr, FormatMetadata(metadata));
+    return absl::IsNotFound(written) ? NotWritten(written) : written;
   }
   CASTOR_CHECK(communicator != nullptr);
   return SharedSave(path, communicator).Run(parameters, store, metadata);

@@ -40,8 +40,10 @@ class PretrainedSource final : public ParameterSource {
 
 // Writes the parameters that `reader` has as a Hugging Face directory:
 // config.json and model.safetensors in fp32. `parameters` are those of the
-// model that `config` describes; they need no bytes. The directory is made
-// where it is missing; each file appears whole or not at all.
+// model that `config` describes; they need no bytes. The directory, and those
+// above it, are made where they are missing. All of it appears at once or not
+// at all, in the place of an earlier export too. FailedPrecondition: the
+// directory holds what no export wrote; it stays as it is.
 absl::Status ExportCheckpoint(CheckpointReader& reader,
                               const Parameters& parameters,
                               const ModelConfig& config,

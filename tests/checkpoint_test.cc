@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -19,6 +20,8 @@
 #include "absl/strings/match.h"
 #include "base/philox.h"
 #include "base/test_files.h"
+#include "runtime/checkpoint_size.h"
+#include "runtime/io/checkpoint_parts.h"
 #include "runtime/io/checkpoint_reader.h"
 #include "runtime/io/checkpoint_writer.h"
 #include "tests/case_generator.h"
@@ -47,18 +50,44 @@ Config ConfigOf(const TrainingCase& c) {
   return config;
 }
 
+// What this rank wrote is as large as was known before.
+void ExpectSizesAsForetold(const std::string& path, Trainer& trainer) {
+  const ChunkLayout& layout = trainer.store().layout();
+  const std::string own =
+      layout.world_size == 1
+          ? path
+          : path + "/" + PartName(layout.rank, layout.world_size);
+  const auto file = CheckpointFile::Open(own);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->size_bytes(),
+            CheckpointFileBytes(
+                trainer.parameters(), layout, layout.rank,
+                static_cast<int64_t>((*file)->metadata().size())));
+  int64_t all = (*file)->size_bytes();
+  if (layout.world_size > 1) {
+    all = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(path)) {
+      all += static_cast<int64_t>(entry.file_size());
+    }
+  }
+  EXPECT_LE(all, CheckpointBytes(trainer.parameters(), layout));
+}
+
 absl::Status Save(const std::string& path, const TrainingCase& c,
                   Trainer& trainer) {
   absl::Status drained = trainer.Drain();
   if (!drained.ok()) return drained;
   const int64_t samples =
       trainer.step() * c.options.shape.batch * c.options.shape.micro_batches;
-  return SaveCheckpoint(path, trainer.parameters(), trainer.store(),
-                        {.state = {.trainer = trainer.state(),
-                                   .samples = samples,
-                                   .seed = static_cast<int64_t>(c.seed >> 1)},
-                         .config = ConfigOf(c)},
-                        trainer.communicator());
+  const absl::Status saved = SaveCheckpoint(
+      path, trainer.parameters(), trainer.store(),
+      {.state = {.trainer = trainer.state(),
+                 .samples = samples,
+                 .seed = static_cast<int64_t>(c.seed >> 1)},
+       .config = ConfigOf(c)},
+      trainer.communicator());
+  if (saved.ok()) ExpectSizesAsForetold(path, trainer);
+  return saved;
 }
 
 absl::StatusOr<CheckpointMetadata> MetadataOf(const std::string& path) {

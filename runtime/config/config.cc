@@ -19,6 +19,7 @@ namespace {
 using config_names::kCheckpointings;
 using config_names::kDevices;
 using config_names::kOptimizers;
+using config_names::kOnSaveErrors;
 using config_names::kPolicies;
 using config_names::kSchedulers;
 using config_names::kTokenTypes;
@@ -73,6 +74,8 @@ void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
   reader.Int("save_interval", &checkpoint->save_interval,
              {.min = 0, .max = kMaxSteps});
   reader.Int("keep", &checkpoint->keep, {.min = 1, .max = 1 << 20});
+  ReadEnum(reader, "on_error", kOnSaveErrors, &checkpoint->on_error);
+  reader.Bool("lock", &checkpoint->lock);
   if (checkpoint->save_interval > 0 && checkpoint->dir.empty()) {
     reader.Fail("save_interval", absl::StrCat("needs ", reader.PathOf("dir")));
   }

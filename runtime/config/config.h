@@ -41,10 +41,22 @@ struct DataConfig {
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
 
+// What a run does that cannot write a checkpoint, at a second attempt either.
+enum class OnSaveError : uint8_t {
+  kStop,      // goes on, but ends when three in a row could not be written
+  kContinue,  // goes on
+};
+
 struct CheckpointConfig {
   std::string dir;            // "": no checkpoints
   int64_t save_interval = 0;  // steps; 0: at the end only
   int64_t keep = 2;           // the newest ones; older ones are removed
+  // "stop" or "continue". A run whose last checkpoint cannot be written has
+  // failed either way.
+  OnSaveError on_error = OnSaveError::kStop;
+  // Whether the run locks the directory, so that no other saves into it. Where
+  // the file system has no locks, false says that the user sees to it.
+  bool lock = true;
 
   friend bool operator==(const CheckpointConfig&,
                          const CheckpointConfig&) = default;

@@ -34,7 +34,8 @@ constexpr char kFull[] = R"({
            "validation_fraction": 0.05, "token_type": "uint16",
            "sequence_length": 128, "shuffle": false},
   "steps": 200, "seed": 7, "eval_interval": 50, "eval_batches": 4,
-  "checkpoint": {"dir": "out", "save_interval": 100, "keep": 3},
+  "checkpoint": {"dir": "out", "save_interval": 100, "keep": 3,
+                 "on_error": "continue", "lock": false},
   "train_batch_size": 16, "train_micro_batch_size_per_gpu": 4,
   "gradient_accumulation_steps": 4, "gradient_clipping": 1.0,
   "optimizer": {"type": "AdamW",
@@ -88,6 +89,8 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->checkpoint.dir, "/base/out");
   EXPECT_EQ(config->checkpoint.save_interval, 100);
   EXPECT_EQ(config->checkpoint.keep, 3);
+  EXPECT_EQ(config->checkpoint.on_error, OnSaveError::kContinue);
+  EXPECT_FALSE(config->checkpoint.lock);
   EXPECT_EQ(config->gradient_accumulation_steps, 4);
   EXPECT_EQ(config->gradient_clipping, 1);
   EXPECT_EQ(config->optimizer.lr, 3e-4);
@@ -199,6 +202,8 @@ TEST(Config, NamesThePathOfAWrongValue) {
       {"device.bus_gbps=-1", "device.bus_gbps: expected"},
       {"device.type=tpu", "device.type: expected one of \"host\""},
       {"checkpoint.keep=0", "checkpoint.keep: expected"},
+      {"checkpoint.on_error=retry",
+       "checkpoint.on_error: expected one of \"stop\""},
       {"checkpoint.save_interval=5", "needs checkpoint.dir"},
       {"eval_interval=5", "eval_interval: needs data.validation"},
       {"train_micro_batch_size_per_gpu=1048577", "expected an integer from"},

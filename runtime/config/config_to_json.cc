@@ -114,7 +114,10 @@ std::string ConfigToJson(const Config& config) {
   json["eval_batches"] = config.eval_batches;
   json["checkpoint"] = {{"dir", config.checkpoint.dir},
                         {"save_interval", config.checkpoint.save_interval},
-                        {"keep", config.checkpoint.keep}};
+                        {"keep", config.checkpoint.keep},
+                        {"on_error", Name(config_names::kOnSaveErrors,
+                                          config.checkpoint.on_error)},
+                        {"lock", config.checkpoint.lock}};
   json["train_batch_size"] = config.train_batch_size;
   json["train_micro_batch_size_per_gpu"] =
       config.train_micro_batch_size_per_gpu;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -12,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/disk_room.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "runtime/io/checkpoint_parts.h"
 #include "runtime/io/checkpoint_reader.h"
 
@@ -57,6 +60,25 @@ bool IsCheckpoint(const std::string& path) {
          std::filesystem::exists(absl::StrCat(path, "/", kMarkerName), ignored);
 }
 
+int64_t RoomForSaves(std::deque<int64_t> sizes, int64_t size_bytes,
+                     int64_t saves, int64_t keep) {
+  // Once all that are there are new ones, nothing changes any more.
+  const int64_t rounds =
+      std::min(saves, keep + 1 + static_cast<int64_t>(sizes.size()));
+  int64_t used = 0, most = 0;  // beyond what is used now
+  for (int64_t i = 0; i < rounds; ++i) {
+    if (__builtin_add_overflow(used, size_bytes, &used)) {
+      return std::numeric_limits<int64_t>::max();
+    }
+    most = std::max(most, used);
+    sizes.push_back(size_bytes);
+    for (; static_cast<int64_t>(sizes.size()) > keep; sizes.pop_front()) {
+      used -= sizes.front();
+    }
+  }
+  return most;
+}
+
 CheckpointDir::CheckpointDir(std::string directory)
     : directory_(std::move(directory)) {}
 
@@ -64,15 +86,11 @@ std::string CheckpointDir::PathOf(int64_t step) const {
   return absl::StrCat(directory_, "/", CheckpointName(step));
 }
 
-absl::Status CheckpointDir::Make() const {
-  std::error_code error;
-  std::filesystem::create_directories(directory_, error);
-  if (error) {
-    return absl::ErrnoToStatus(
-        error.value(),
-        absl::StrCat("cannot make the checkpoint directory ", directory_));
-  }
-  return AtomicFile::Create(PathOf(0)).status();
+absl::StatusOr<std::vector<std::string>> CheckpointDir::Make() const {
+  CASTOR_ASSIGN_OR_RETURN(std::vector<std::string> made,
+                          MakeDirectories(directory_));
+  CASTOR_RETURN_IF_ERROR(AtomicFile::Create(PathOf(0)).status());
+  return made;
 }
 
 absl::StatusOr<std::vector<CheckpointEntry>> CheckpointDir::List() const {
@@ -146,19 +164,42 @@ absl::Status CheckpointDir::Prune(int64_t keep,
   }
   // A disk that refuses every read shows no valid file: then nothing goes.
   if (newest_valid == entries.size()) return absl::OkStatus();
+  absl::Status removed;
   for (size_t i = 0; i < num_old; ++i) {
-    if (i == newest_valid) continue;
-    CASTOR_RETURN_IF_ERROR(RemoveEntry(entries[i].path));
+    if (i == newest_valid || entries[i].step == known_valid_step) continue;
+    removed.Update(RemoveEntry(entries[i].path));
   }
-  return absl::OkStatus();
+  return removed;
 }
 
-absl::StatusOr<std::vector<std::string>> CheckpointDir::RemoveStaleTemporaries()
-    const {
+absl::Status CheckpointDir::CheckRoom(int64_t size_bytes, int64_t saves,
+                                      int64_t keep, int64_t last_step) const {
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, List());
+  CASTOR_ASSIGN_OR_RETURN(const int64_t free_bytes,
+                          FreeDiskBytes(directory_));
+  std::deque<int64_t> sizes;  // of what is there, the oldest first
+  for (const CheckpointEntry& entry : entries) {
+    if (entry.step <= last_step) sizes.push_back(BytesOnDisk(entry.path));
+  }
+  if (RoomForSaves(std::move(sizes), size_bytes, saves, keep) <= free_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the disk of ", directory_, " has ", FormatBytes(free_bytes),
+      " free; this run's checkpoints take ", FormatBytes(size_bytes),
+      " each, of which it keeps ", keep,
+      " and needs one more while it saves: free some, lower checkpoint.keep, or "
+      "choose another disk"));
+}
+
+absl::StatusOr<std::vector<std::string>> CheckpointDir::RemoveStaleTemporaries(
+    absl::Status* problem) const {
   return castor::RemoveStaleTemporaries(
-      directory_, [](absl::string_view target) {
+      directory_,
+      [](absl::string_view target) {
         return StepOfCheckpointName(target) >= 0;
-      });
+      },
+      problem);
 }
 
 }  // namespace castor

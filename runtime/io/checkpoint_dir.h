@@ -8,6 +8,7 @@
 #define CASTOR_RUNTIME_IO_CHECKPOINT_DIR_H_
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,12 @@ int64_t StepOfCheckpointName(absl::string_view name);
 // several: by its name, and by what lies in it.
 bool IsCheckpoint(const std::string& path);
 
+// Bytes that a disk must have free for `saves` more checkpoints of `size_bytes`
+// each, one after the other, of which, and of those of `sizes` (the oldest
+// first) that are there, only the newest `keep` stay after each.
+int64_t RoomForSaves(std::deque<int64_t> sizes, int64_t size_bytes,
+                     int64_t saves, int64_t keep);
+
 // Holds nothing but the path: each call looks at the directory anew. Several
 // processes may read it; one writes.
 class CheckpointDir {
@@ -42,8 +49,9 @@ class CheckpointDir {
   std::string PathOf(int64_t step) const;
 
   // Makes the directory, and those above it, where they are missing, and sees
-  // to it that files can be made in it.
-  absl::Status Make() const;
+  // to it that files can be made in it. Returns those that were made, the
+  // topmost first.
+  absl::StatusOr<std::vector<std::string>> Make() const;
 
   // By ascending step, by name alone. One whose replacement was cut short
   // (directory_entry.h) is still there, under the name it has now. NotFound: no
@@ -58,13 +66,23 @@ class CheckpointDir {
 
   // Removes all but the newest `keep` >= 1. When none of those kept is valid,
   // the newest valid one below them stays too. Reads the newest to know that it
-  // is valid, unless it is `known_valid_step`, which the caller has
-  // just committed.
+  // is valid, unless it is `known_valid_step`, which the caller has just
+  // committed and which stays whatever else is there. One that cannot be
+  // removed keeps none of the others; the first such failure is returned.
   absl::Status Prune(int64_t keep, int64_t known_valid_step = -1) const;
 
+  // Whether the disk has room for `saves` more checkpoints of `size_bytes` each
+  // when Prune leaves the newest `keep` of them and of those that are there up
+  // to step `last_step`: for keep + 1 in all, if there will be so many.
+  // ResourceExhausted: it has not. Others may use the disk meanwhile.
+  absl::Status CheckRoom(int64_t size_bytes, int64_t saves, int64_t keep,
+                         int64_t last_step) const;
+
   // Removes what killed runs left half written, but nothing that a live process
-  // is writing, on whichever of the ranks. Returns the names.
-  absl::StatusOr<std::vector<std::string>> RemoveStaleTemporaries() const;
+  // is writing, on whichever of the ranks. Returns the names. `problem`: as in
+  // atomic_file.h.
+  absl::StatusOr<std::vector<std::string>> RemoveStaleTemporaries(
+      absl::Status* problem = nullptr) const;
 
  private:
   const std::string directory_;

@@ -1,12 +1,15 @@
 #include "runtime/io/checkpoint_dir.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -26,6 +29,7 @@
 namespace castor {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -185,6 +189,57 @@ TEST_F(CheckpointDirTest, PruneNeverRemovesTheNewestValidOne) {
   Damage(3);
   ASSERT_TRUE(dir_.Prune(1).ok());
   EXPECT_THAT(Steps(), ElementsAre(3, 5)) << "nothing valid: nothing removed";
+}
+
+// Whatever has a later step's name: it was not there when the run began.
+TEST_F(CheckpointDirTest, PruneNeverRemovesWhatWasJustSaved) {
+  Write({2, 4, 6, 8, 10});
+  ASSERT_TRUE(dir_.Prune(2, 4).ok());
+  EXPECT_THAT(Steps(), ElementsAre(4, 8, 10));
+}
+
+// One is in use, say, where files in use cannot be removed.
+TEST_F(CheckpointDirTest, PruneGoesOnAfterOneThatCannotBeRemoved) {
+  Write({2, 4, 6});
+  if (geteuid() == 0) {
+    std::printf("skipped: root can remove every file\n");
+    return;
+  }
+  std::filesystem::remove(dir_.PathOf(2));
+  std::filesystem::create_directories(dir_.PathOf(2) + "/x/y");
+  ASSERT_EQ(chmod((dir_.PathOf(2) + "/x").c_str(), 0), 0);
+  EXPECT_FALSE(dir_.Prune(1, 6).ok());
+  EXPECT_THAT(Steps(), ElementsAre(6));
+  for (const std::string& name : Names()) {
+    chmod((dir_.directory() + "/" + name + "/x").c_str(), 0700);
+  }
+}
+
+TEST(RoomForSaves, IsForThoseKeptAndOneMore) {
+  EXPECT_EQ(RoomForSaves({}, 10, 100, 2), 30);
+  EXPECT_EQ(RoomForSaves({}, 10, 3, 2), 30);
+  EXPECT_EQ(RoomForSaves({}, 10, 2, 2), 20);
+  EXPECT_EQ(RoomForSaves({}, 10, 0, 2), 0);
+  EXPECT_EQ(RoomForSaves({}, 10, 100, 1), 20);
+  // What is there and will be pruned makes room: for the first save none yet,
+  // then one of 4, then one of 16, which is more than a new one takes.
+  EXPECT_EQ(RoomForSaves({10, 10}, 10, 100, 2), 10);
+  EXPECT_EQ(RoomForSaves({4, 16}, 10, 100, 2), 16);
+  EXPECT_EQ(RoomForSaves({4, 16}, 10, 1, 2), 10);
+  // More than are kept, from a run that kept more.
+  EXPECT_EQ(RoomForSaves({5, 5, 5, 5}, 10, 100, 2), 10);
+  EXPECT_EQ(RoomForSaves({}, int64_t{1} << 62, 100, 2),
+            std::numeric_limits<int64_t>::max());
+}
+
+TEST_F(CheckpointDirTest, SaysBeforehandThatTheDiskHasNoRoom) {
+  ASSERT_TRUE(dir_.Make().ok());
+  EXPECT_TRUE(dir_.CheckRoom(1, 100, 2, -1).ok());
+  const absl::Status full = dir_.CheckRoom(int64_t{1} << 55, 100, 2, -1);
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(full.message()),
+              AllOf(HasSubstr(dir_.directory()), HasSubstr("free"),
+                    HasSubstr("checkpoint.keep")));
 }
 
 TEST_F(CheckpointDirTest, HandlesDirectoriesLikeFiles) {

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/enough_memory.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "runtime/io/checkpoint_format.h"
@@ -58,7 +59,8 @@ absl::StatusOr<std::unique_ptr<CheckpointFile>> CheckpointFile::Open(
   std::unique_ptr<CheckpointFile> file(
       new CheckpointFile(std::move(path), fd));
   CASTOR_RETURN_IF_ERROR(file->ReadHeader());
-  CASTOR_RETURN_IF_ERROR(file->ReadTail());
+  CASTOR_RETURN_IF_ERROR(
+      IfMemoryAllows(file->path_, [&] { return file->ReadTail(); }));
   return file;
 }
 
@@ -221,6 +223,14 @@ absl::Status CheckpointFile::ReadBlock(int64_t piece, int64_t block,
 
 absl::Status CheckpointFile::Read(int64_t piece, int64_t begin, int64_t end,
                                   float* out, CheckpointBlock* last) const {
+  return IfMemoryAllows(path_, [&] {
+    return ReadRange(piece, begin, end, out, last);
+  });
+}
+
+absl::Status CheckpointFile::ReadRange(int64_t piece, int64_t begin,
+                                       int64_t end, float* out,
+                                       CheckpointBlock* last) const {
   const int64_t elements = pieces_[piece].elements;
   begin -= pieces_[piece].begin;
   end -= pieces_[piece].begin;
@@ -262,6 +272,10 @@ absl::StatusOr<uint64_t> CheckpointFile::Identity() const {
 }
 
 absl::Status CheckpointFile::VerifyAll() const {
+  return IfMemoryAllows(path_, [&] { return VerifyBlocks(); });
+}
+
+absl::Status CheckpointFile::VerifyBlocks() const {
   std::vector<float> block;
   for (int64_t p = 0; p < static_cast<int64_t>(pieces_.size()); ++p) {
     const int64_t elements = pieces_[p].elements;

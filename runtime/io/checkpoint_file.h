@@ -13,6 +13,9 @@
 //  4. the metadata is well-formed JSON.
 // The data is checked block by block as it is read. So no byte of the file can
 // change without some call returning DataLoss.
+//
+// How much memory is wanted is the file's to say, up to the format's limits:
+// each call returns ResourceExhausted where there is less.
 #ifndef CASTOR_RUNTIME_IO_CHECKPOINT_FILE_H_
 #define CASTOR_RUNTIME_IO_CHECKPOINT_FILE_H_
 
@@ -80,6 +83,9 @@ class CheckpointFile {
   absl::Status ReadIndex(absl::string_view index, int64_t index_offset);
   absl::Status ReadAt(int64_t offset, void* out, int64_t size_bytes) const;
   absl::Status ReadBlock(int64_t piece, int64_t block, float* out) const;
+  absl::Status ReadRange(int64_t piece, int64_t begin, int64_t end, float* out,
+                         CheckpointBlock* last) const;
+  absl::Status VerifyBlocks() const;
 
   const std::string path_;
   const int fd_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/enough_memory.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "runtime/io/checkpoint_format.h"
@@ -19,20 +20,21 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
     std::string path) {
   std::unique_ptr<CheckpointReader> reader(
       new CheckpointReader(std::move(path)));
-  struct stat info;
-  if (stat(reader->path_.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    CASTOR_RETURN_IF_ERROR(reader->OpenDirectory());
-  } else {
-    CASTOR_RETURN_IF_ERROR(reader->OpenFile());
-  }
-  CASTOR_RETURN_IF_ERROR(reader->Assemble());
+  CASTOR_RETURN_IF_ERROR(IfMemoryAllows(reader->path_, [&]() -> absl::Status {
+    struct stat info;
+    CASTOR_RETURN_IF_ERROR(stat(reader->path_.c_str(), &info) == 0 &&
+                                   S_ISDIR(info.st_mode)
+                               ? reader->OpenDirectory()
+                               : reader->OpenFile());
+    return reader->Assemble();
+  }));
   return reader;
 }
 
 absl::Status CheckpointReader::Damaged(absl::string_view what) const {
-  return absl::DataLossError(absl::StrCat(
-      path_, " is not a whole Castor checkpoint: ", what,
-      ". Resume from an earlier one."));
+  return absl::DataLossError(
+      absl::StrCat(path_, " is not a whole Castor checkpoint: ", what,
+                   ". Resume from an earlier one."));
 }
 
 absl::Status CheckpointReader::OpenFile() {
@@ -40,9 +42,10 @@ absl::Status CheckpointReader::OpenFile() {
                           CheckpointFile::Open(path_));
   if (ParsePartIdentity(file->metadata()).ok() ||
       ParseMarker(file->metadata()).ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path_, " is one file of a checkpoint of several ranks: name the "
-        "directory that it is in"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_,
+                     " is one file of a checkpoint of several ranks: name the "
+                     "directory that it is in"));
   }
   metadata_ = file->metadata();
   for (const CheckpointPiece& piece : file->pieces()) {
@@ -162,9 +165,8 @@ const CheckpointTensor* CheckpointReader::Find(absl::string_view name,
   return found == by_key_.end() ? nullptr : &tensors_[found->second];
 }
 
-absl::Status CheckpointReader::Read(absl::string_view name,
-                                    CheckpointKind kind, int64_t begin,
-                                    int64_t end, float* out) {
+absl::Status CheckpointReader::Read(absl::string_view name, CheckpointKind kind,
+                                    int64_t begin, int64_t end, float* out) {
   const auto found = by_key_.find(TensorKey(name, kind));
   if (found == by_key_.end()) {
     return absl::NotFoundError(
@@ -172,19 +174,19 @@ absl::Status CheckpointReader::Read(absl::string_view name,
   }
   const int64_t elements = tensors_[found->second].elements;
   if (begin < 0 || begin > end || end > elements) {
-    return absl::OutOfRangeError(absl::StrCat(
-        path_, ": elements [", begin, ", ", end, ") of ",
-        DescribeTensor(name, kind), ", which has ", elements));
+    return absl::OutOfRangeError(
+        absl::StrCat(path_, ": elements [", begin, ", ", end, ") of ",
+                     DescribeTensor(name, kind), ", which has ", elements));
   }
   const std::vector<Place>& places = places_[found->second];
   // The last piece that does not begin after `begin`.
-  auto place = std::upper_bound(
-      places.begin() + 1, places.end(), begin,
-      [](int64_t at, const Place& p) { return at < p.begin; });
+  auto place =
+      std::upper_bound(places.begin() + 1, places.end(), begin,
+                       [](int64_t at, const Place& p) { return at < p.begin; });
   for (--place; begin < end; ++place) {
     const int64_t n = std::min(end, PieceAt(*place).end()) - begin;
-    CASTOR_RETURN_IF_ERROR(files_[place->file]->Read(
-        place->piece, begin, begin + n, out, &last_));
+    CASTOR_RETURN_IF_ERROR(
+        files_[place->file]->Read(place->piece, begin, begin + n, out, &last_));
     begin += n;
     out += n;
   }
@@ -197,8 +199,8 @@ absl::StatusOr<uint64_t> CheckpointReader::Identity() const {
     CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, file->Identity());
     of_files.push_back(identity);
   }
-  return checkpoint_format::Checksum(
-      of_files.data(), of_files.size() * sizeof(uint64_t), 0);
+  return checkpoint_format::Checksum(of_files.data(),
+                                     of_files.size() * sizeof(uint64_t), 0);
 }
 
 absl::Status CheckpointReader::VerifyAll() const {

@@ -31,6 +31,11 @@ class CheckpointWriter {
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(
       std::string path, int64_t block_elements = kCheckpointBlockElements);
 
+  // See AtomicFile::Reserve.
+  absl::Status Reserve(int64_t size_bytes) {
+    return file_->Reserve(size_bytes);
+  }
+
   // InvalidArgument: an empty or overlong name, a range that is none of the
   // tensor, or a second piece of a tensor.
   absl::Status BeginPiece(CheckpointPiece piece);
@@ -49,6 +54,8 @@ class CheckpointWriter {
   absl::Status Commit(absl::string_view metadata_json);
 
   int64_t bytes_written() const { return file_->size_bytes(); }
+  // The disk's failure, or OK: tells it from what was wrong with a call.
+  const absl::Status& file_status() const { return file_->status(); }
 
  private:
   CheckpointWriter(std::unique_ptr<AtomicFile> file, int64_t block_elements);

@@ -113,6 +113,9 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
   }
   CASTOR_ASSIGN_OR_RETURN(auto file, AtomicFile::Create(std::move(path)));
   const uint64_t header_bytes = header->size();
+  int64_t all_bytes = 8 + static_cast<int64_t>(header_bytes);
+  for (const SafetensorsEntry& entry : entries) all_bytes += SizeBytes(entry);
+  CASTOR_RETURN_IF_ERROR(file->Reserve(all_bytes));
   CASTOR_RETURN_IF_ERROR(file->Append(&header_bytes, 8));
   CASTOR_RETURN_IF_ERROR(
       file->Append(header->data(), static_cast<int64_t>(header->size())));

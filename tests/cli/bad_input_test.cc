@@ -260,9 +260,17 @@ TEST_F(BadResume, FromNothing) {
 
 TEST_F(BadResume, FromAnotherRun) {
   ExpectResumeRefused("latest", {"--set", "seed=8"},
-                      {"step-00000006.castor", "seed 7", "has 8"});
+                      {"step-00000006.castor", "seed: 7 then, 8 now",
+                       "--resume-changed"});
+  ExpectResumeRefused(
+      "latest",
+      {"--set", "optimizer.params.lr=1", "--set", "gradient_clipping=2"},
+      {"gradient_clipping: 0.5 then, 2.0 now",
+       "optimizer.params.lr: 0.001 then, 1.0 now"});
+  ExpectTrainRefused({"--resume-changed"},
+                     {"--resume-changed", "requires --resume"});
   ExpectResumeRefused("latest", {"--set", "gradient_accumulation_steps=1"},
-                      {"24 samples in 6 steps", "train_batch_size 4"});
+                      {"train_batch_size: 4 then, 2 now"});
   ExpectResumeRefused("latest", {"--set", "model.n_embd=32"},
                       {"another model", "model.n_embd is 16", "32"});
   // The same parameters, and yet another function.
@@ -323,7 +331,8 @@ TEST_F(BadInput, AsLearningRateThatDiverges) {
   config.erase("scheduler");
   ASSERT_EQ(Train(config, {"--set", "steps=2"}).exit_code, 0);
   const ProcessResult result = Train(
-      config, {"--resume", "latest", "--set", "optimizer.params.lr=1e38"});
+      config, {"--resume", "latest", "--resume-changed", "--set",
+               "optimizer.params.lr=1e38"});
   ExpectUserError(result);
   EXPECT_THAT(result.err, HasSubstr("learning rate"));
   // What is kept has only finite values, so that another rate can go on.

@@ -1,7 +1,11 @@
 // Hugging Face directories in and out: a round trip changes no byte.
 #include <gmock/gmock.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -186,6 +190,90 @@ TEST_F(CliTest, ExportsWhatWasTrained) {
   config["checkpoint"]["dir"] = "again";
   EXPECT_EQ(Summary(config)["parameters_sha256"],
             summary["parameters_sha256"]);
+}
+
+// Two models, of which one is exported over the other.
+class ExportOver : public CliTest {
+ protected:
+  ExportOver() {
+    Json config = SmallConfig();
+    EXPECT_EQ(Train(config).exit_code, 0);
+    config["model"]["n_layer"] = 1;
+    config["checkpoint"]["dir"] = "other";
+    EXPECT_EQ(Train(config).exit_code, 0);
+    EXPECT_EQ(Castor({"export", "other", "whole"}).exit_code, 0);
+    EXPECT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
+  }
+  std::string Bytes(const std::string& name) const {
+    return ReadFile(Path(name + "/config.json")) +
+           ReadFile(Path(name + "/model.safetensors"));
+  }
+  void ExpectRefused(const std::string& name) const {
+    const ProcessResult result = Castor({"export", "other", "hf"});
+    ExpectUserError(result);
+    EXPECT_THAT(result.err,
+                ::testing::AllOf(::testing::HasSubstr(name),
+                                 ::testing::HasSubstr("no export wrote")));
+  }
+};
+
+// Who had the former directory open still sees it whole, without a file of the
+// new one: nothing was ever put in it.
+TEST_F(ExportOver, AnEarlierOneReplacesItAtOnce) {
+  const std::string before = Bytes("hf");
+  const int fd = open(Path("hf").c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_GE(fd, 0);
+  struct stat former, now;
+  ASSERT_EQ(fstat(fd, &former), 0);
+  ASSERT_EQ(Castor({"export", "other", "hf/"}).exit_code, 0);
+  ASSERT_EQ(stat(Path("hf").c_str(), &now), 0);
+  EXPECT_NE(former.st_ino, now.st_ino);
+  close(fd);
+  EXPECT_EQ(Bytes("hf"), Bytes("whole"));
+  EXPECT_NE(Bytes("hf"), before);
+  // And where a link leads.
+  std::filesystem::create_symlink("hf", Path("link"));
+  ASSERT_EQ(Castor({"export", "out", "link"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+  EXPECT_EQ(Bytes("hf"), before);
+}
+
+TEST_F(ExportOver, ADirectoryOfSomebodyElseIsRefused) {
+  WriteFile(Path("hf/notes.txt"), "mine");
+  const std::string before = Bytes("hf");
+  ExpectRefused("notes.txt");
+  EXPECT_EQ(ReadFile(Path("hf/notes.txt")), "mine");
+  EXPECT_EQ(Bytes("hf"), before);
+  std::filesystem::remove(Path("hf/notes.txt"));
+  // A model from elsewhere, by its names alone.
+  Json config = Json::parse(ReadFile(Path("hf/config.json")));
+  config["transformers_version"] = "4.40.0";
+  WriteFile(Path("hf/config.json"), config.dump(2));
+  ExpectRefused("config.json");
+  std::filesystem::remove(Path("hf/config.json"));
+  ExpectRefused("model.safetensors");
+  std::filesystem::remove(Path("hf/model.safetensors"));
+  EXPECT_EQ(Castor({"export", "other", "hf"}).exit_code, 0);
+}
+
+TEST_F(ExportOver, OnAFullDiskLeavesTheFormerOne) {
+  const std::string before = Bytes("hf");
+  const auto names = List(".");
+  const ProcessResult full =
+      RunCastor({"export", "other", "hf"}, directory(), 0,
+                "ulimit -f 8; exec \"$@\"");
+  ExpectUserError(full);
+  EXPECT_THAT(full.err, ::testing::HasSubstr("too large"));
+  EXPECT_EQ(Bytes("hf"), before);
+  EXPECT_EQ(List("."), names);
+}
+
+// What a killed export has left beside it goes with the next one.
+TEST_F(ExportOver, RemovesWhatAKilledOneLeft) {
+  std::filesystem::create_directory(Path("hf.tmp-1-0"));
+  WriteFile(Path("hf.tmp-1-0/model.safetensors"), "half");
+  ASSERT_EQ(Castor({"export", "other", "hf"}).exit_code, 0);
+  EXPECT_FALSE(Exists("hf.tmp-1-0"));
 }
 
 }  // namespace

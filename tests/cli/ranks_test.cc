@@ -275,13 +275,19 @@ TEST_F(SeveralRanks, AllEndWhenOnesDiskIsFull) {
   ASSERT_EQ(prlimit(pids.at(1), RLIMIT_FSIZE, &full, nullptr), 0);
   const ProcessResult result = process.Wait();
   EXPECT_NE(result.exit_code, 0);
+  // Both ranks agree on it three times.
+  const auto reason = AllOf(HasSubstr("rank 1"), HasSubstr("too large"));
   EXPECT_THAT(Messages(result),
-              ElementsAre(AllOf(HasSubstr("rank 1"), HasSubstr("too large"))));
+              ElementsAre(AllOf(HasSubstr("training goes on"), reason),
+                          AllOf(HasSubstr("training goes on"), reason),
+                          AllOf(HasSubstr("checkpoint.on_error"), reason)));
   for (const auto& [rank, pid] : pids) {
     EXPECT_TRUE(EndsWithin10s(pid)) << "rank " << rank;
   }
   // What was saved before is there, whole, and nothing else is.
-  const std::vector<std::string> saved = List("out");
+  std::vector<std::string> saved = List("out");
+  // Left by rank 0 if the launcher was faster to end it.
+  std::erase(saved, "castor.lock");
   ASSERT_FALSE(saved.empty());
   for (const std::string& name : saved) {
     EXPECT_EQ(name.rfind("step-", 0), 0u) << name;

@@ -186,7 +186,8 @@ TEST_F(TrainCommand, SavesWhereTheLossScaleEnds) {
   // With a way out of it, the run goes on from there.
   config["fp16"]["min_loss_scale"] = 1;
   config["fp16"]["loss_scale"] = 64;
-  const ProcessResult resumed = Train(config, {"--resume", "latest"});
+  const ProcessResult resumed =
+      Train(config, {"--resume", "latest", "--resume-changed"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, HasSubstr("at step 2"));
   EXPECT_THAT(resumed.out, HasSubstr("(0 steps skipped)"));
@@ -401,8 +402,9 @@ TEST_F(TrainCommand, GoesBackToAnOlderCheckpointWithoutLosingTheNewer) {
   const std::string newest = ReadFile(Path("out/step-00000006.castor"));
   // Other settings from step 2 on: steps 4 and 6 are now another run's.
   const std::vector<std::string> from_2 = {
-      "--resume", "out/step-00000002.castor", "--set", "steps=5",
-      "--set",    "optimizer.params.lr=0.1"};
+      "--resume", "out/step-00000002.castor",
+      "--resume-changed", "--set", "steps=5",
+      "--set", "optimizer.params.lr=0.1"};
   const Json other = Summary(config, from_2);
   EXPECT_THAT(List("out"),
               ElementsAre("step-00000002.castor", "step-00000004.castor",
