@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,6 +137,9 @@ absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
                          /*strict=*/true, limits.allow_comments)) {
       return absl::InvalidArgumentError(builder.error());
     }
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        "there is not the memory that its values take");
   } catch (const std::exception& error) {
     return absl::InvalidArgumentError(
         absl::StrCat("not valid JSON: ", Plain(error.what())));

@@ -25,7 +25,7 @@ struct JsonLimits {
 };
 
 // InvalidArgument says what is wrong and at which byte; the caller adds whose
-// text it is. No exception leaves.
+// text it is. ResourceExhausted: an allocation failed. No exception leaves.
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
                                                const JsonLimits& limits = {});
 

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
+#include "base/enough_memory.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/command.h"
@@ -149,7 +150,9 @@ absl::Status ReplayOrSay(const ReplayArguments& arguments) {
 }  // namespace
 
 int ReplayTrace(const ReplayArguments& arguments) {
-  const absl::Status status = ReplayOrSay(arguments);
+  const absl::Status status =
+      IfMemoryAllows(absl::StrCat("replaying ", arguments.trace_path),
+                     [&] { return ReplayOrSay(arguments); });
   return status.ok() ? kSuccess : Fail(status);
 }
 

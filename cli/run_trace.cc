@@ -44,6 +44,12 @@ void RemoveOldParts(const std::string& path) {
   }
 }
 
+// Of one rank's file: all of them are to be one that can be read, and each is
+// to have room for its plans.
+int64_t MaxBytes(int64_t world_size) {
+  return std::max(kMaxTraceBytes / world_size, int64_t{8} << 20);
+}
+
 // A number for this run's files; also, nobody goes on before rank 0 does.
 absl::StatusOr<int64_t> NewGroup(Communicator& ranks) {
   const int64_t now_ns = absl::ToUnixNanos(absl::Now());
@@ -85,7 +91,8 @@ absl::StatusOr<std::unique_ptr<RunTrace>> RunTrace::Create(
   run.rank = ranks->rank();
   run.world_size = ranks->world_size();
   run.host = HostName();
-  auto writer = TraceWriter::Create(own_path, kRanksTraceFormatVersion);
+  auto writer = TraceWriter::Create(own_path, kRanksTraceFormatVersion,
+                                    MaxBytes(run.world_size));
   if (writer.ok()) (*writer)->Append(run);
   CASTOR_RETURN_IF_ERROR(AgreeOnStatus(*ranks, "trace files", writer.status()));
   std::unique_ptr<RunTrace> trace(

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/enough_memory.h"
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/output_file.h"
@@ -116,7 +117,9 @@ absl::Status ExportTo(const TraceExportArguments& arguments) {
 }  // namespace
 
 int ExportTrace(const TraceExportArguments& arguments) {
-  const absl::Status status = ExportTo(arguments);
+  const absl::Status status =
+      IfMemoryAllows(absl::StrCat("exporting ", arguments.trace_path),
+                     [&] { return ExportTo(arguments); });
   return status.ok() ? kSuccess : Fail(status);
 }
 

@@ -11,6 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/enough_memory.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "tracer/analysis/view_json.h"
@@ -19,9 +21,14 @@
 namespace castor::cli {
 
 absl::StatusOr<std::vector<TraceView>> LoadTrace(const std::string& path) {
-  CASTOR_ASSIGN_OR_RETURN(const std::vector<TraceContents> ranks,
-                          ReadRankTraces(path));
-  return BuildRankViews(ranks, std::filesystem::path(path).filename().string());
+  return IfMemoryAllows(
+      absl::StrCat("trace file \"", path, "\""),
+      [&]() -> absl::StatusOr<std::vector<TraceView>> {
+        CASTOR_ASSIGN_OR_RETURN(const std::vector<TraceContents> ranks,
+                                ReadRankTraces(path));
+        return BuildRankViews(ranks,
+                              std::filesystem::path(path).filename().string());
+      });
 }
 
 void AnnounceReading(const std::vector<std::string>& paths) {
@@ -50,6 +57,12 @@ bool TraceSource::StampTells(const std::string& path) {
 }
 
 absl::StatusOr<std::shared_ptr<const std::string>> TraceSource::Json() {
+  return IfMemoryAllows(
+      absl::StrCat("trace file \"", absl::StrJoin(paths_, "\" with \""), "\""),
+      [&] { return ReadAnew(); });
+}
+
+absl::StatusOr<std::shared_ptr<const std::string>> TraceSource::ReadAnew() {
   std::lock_guard<std::mutex> lock(mutex_);
   // Taken before reading: what changes meanwhile is read next time.
   std::vector<Stamp> stamps;

@@ -16,6 +16,7 @@ namespace castor::cli {
 
 // Reads `path` and derives the views of all its ranks, one at least, by rank.
 // InvalidArgument, NotFound: it is no trace, or cannot be read, and why.
+// ResourceExhausted: there is not the memory for it.
 absl::StatusOr<std::vector<TraceView>> LoadTrace(const std::string& path);
 
 // Where reading takes seconds, says so on standard error. 64 MiB take about
@@ -35,6 +36,7 @@ class TraceSource {
   absl::StatusOr<std::shared_ptr<const std::string>> Json();
 
  private:
+  absl::StatusOr<std::shared_ptr<const std::string>> ReadAnew();
   // Of a file: device, inode, bytes, time of the last change in ns.
   using Stamp = std::array<int64_t, 4>;
   static Stamp StampOf(const std::string& path);

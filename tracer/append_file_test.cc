@@ -153,7 +153,7 @@ TEST(AppendFile, ReportsThatThereIsNoMoreRoom) {
 TEST(AppendFile, OutlivesItsFileBeingCut) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/t";
-  for (const int lines : {1, 3, 100, 430}) {  // 430: in the second window
+  for (const int lines : {1, 100, 430}) {  // 430: in the second window
     for (const double share : {0.0, 0.001, 0.5, 0.99}) {
       auto file = AppendFile::Create(path);
       ASSERT_TRUE(file.ok()) << file.status();
@@ -184,7 +184,7 @@ TEST(AppendFile, OutlivesItsFileBeingCut) {
 TEST(AppendFile, OutlivesItsFileBeingCutAtAnyMoment) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/t";
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < 4; ++round) {
     auto file = AppendFile::Create(path);
     ASSERT_TRUE(file.ok()) << file.status();
     std::thread other([&] {

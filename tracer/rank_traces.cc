@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/units.h"
 
 namespace castor {
 namespace {
@@ -47,6 +48,13 @@ class Clock {
   ClockRecord a_, b_;
   double slope_ = 0;
 };
+
+// 0 where that cannot be known; then it cannot be read, either.
+int64_t SizeOf(const std::string& path) {
+  std::error_code error;
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(bytes);
+}
 
 int64_t RankOf(const TraceContents& contents) {
   return contents.run.has_value() ? contents.run->rank : 0;
@@ -91,6 +99,7 @@ absl::StatusOr<std::vector<TraceContents>> ReadRankTraces(
     const std::string& path) {
   auto ranks = ReadRanksOfFile(path);
   if (!ranks.ok()) return ranks.status();
+  int64_t left_bytes = kMaxTraceBytes - SizeOf(path);
   const std::optional<RunRecord> run = ranks->front().run;
   if (run.has_value() && run->rank == 0) {
     for (int64_t rank = 1; rank < std::min(run->world_size, kMaxTraceParts);
@@ -98,6 +107,14 @@ absl::StatusOr<std::vector<TraceContents>> ReadRankTraces(
       const std::string beside = RankFileName(path, rank);
       std::error_code none;
       if (!std::filesystem::is_regular_file(beside, none)) continue;
+      left_bytes -= SizeOf(beside);
+      if (left_bytes < 0) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "trace file \"", path,
+            "\" and the parts of ranks beside it, up to ", beside,
+            ", have more than the ", FormatBytes(kMaxTraceBytes),
+            " that are read together; move some of them elsewhere"));
+      }
       auto more = ReadRanksOfFile(beside);
       if (!more.ok()) return more.status();
       TraceContents& theirs = more->front();

@@ -47,6 +47,19 @@
 
 namespace castor {
 
+// Limits of a file that the reader accepts, which the writer keeps to: what
+// would be beyond them is not recorded.
+inline constexpr int64_t kMaxTraceBytes = int64_t{512} << 20;
+inline constexpr int64_t kMaxTraceLineBytes = 64 << 20;
+inline constexpr int64_t kMaxTraceValues = 10'000'000;  // of one line
+inline constexpr int64_t kMaxTraceNameBytes = 4096;
+inline constexpr int64_t kMaxTraceItems = 1'000'000;          // of one list
+inline constexpr int64_t kMaxTraceNumber = int64_t{1} << 60;  // bytes, ns
+inline constexpr int64_t kMaxTraceCategories = 64;
+inline constexpr int64_t kMaxTraceStreams = 16;
+inline constexpr int64_t kMaxTraceRanks = 1 << 20;
+inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
+
 inline constexpr int64_t kTraceFormatVersion = 2;
 // Of a run on several ranks.
 inline constexpr int64_t kRanksTraceFormatVersion = 3;
@@ -213,8 +226,10 @@ struct TraceContents {
 // moment, plan, stream stands for something that came before, limits on counts
 // and sizes, and that categories sum to the arena's own count. Every error
 // names the file and the line. NotFound: no such file, or none that may be
-// read. InvalidArgument: not a trace, another version, or anything out of
-// order. Of several ranks the first one's: rank 0's.
+// read. InvalidArgument: not a trace, another version, anything out of order,
+// or a file larger than kMaxTraceBytes. ResourceExhausted: there is not the
+// memory that its records take, which is some times the file. Of several ranks
+// the first one's: rank 0's.
 absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path);
 
 // The same from memory; `source` names it in messages.
@@ -227,17 +242,6 @@ absl::StatusOr<std::vector<TraceContents>> ReadRanksOfFile(
     const std::string& path);
 absl::StatusOr<std::vector<TraceContents>> ParseRanks(
     absl::string_view text, absl::string_view source = "trace");
-
-// Limits of a file that the reader accepts.
-inline constexpr int64_t kMaxTraceBytes = int64_t{4} << 30;
-inline constexpr int64_t kMaxTraceLineBytes = 64 << 20;
-inline constexpr int64_t kMaxTraceNameBytes = 4096;
-inline constexpr int64_t kMaxTraceItems = 1'000'000;          // of one list
-inline constexpr int64_t kMaxTraceNumber = int64_t{1} << 60;  // bytes, ns
-inline constexpr int64_t kMaxTraceCategories = 64;
-inline constexpr int64_t kMaxTraceStreams = 16;
-inline constexpr int64_t kMaxTraceRanks = 1 << 20;
-inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
 }  // namespace castor
 

@@ -3,22 +3,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/test_files.h"
 #include "tracer/trace_writer.h"
 
 namespace castor {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr char kHeader[] = "{\"format\":\"castor-trace\",\"version\":2}\n";
@@ -194,7 +200,7 @@ std::string Error(absl::string_view text) {
 
 TEST(TraceFile, RefusesWhatIsNoTrace) {
   EXPECT_THAT(Error(""), HasSubstr("no complete first line"));
-  EXPECT_THAT(Error("hello\n"), HasSubstr("file, line 1: is no JSON"));
+  EXPECT_THAT(Error("hello\n"), HasSubstr("file, line 1: not valid JSON"));
   EXPECT_THAT(Error("{}\n"), HasSubstr("line 1: format is missing"));
   EXPECT_THAT(Error("[]\n"), HasSubstr("line 1: the record is no object"));
   EXPECT_THAT(Error("{\"format\":\"other\",\"version\":2}\n"),
@@ -242,7 +248,7 @@ TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {
        "chunks[0] makes the model larger"},
       {"\"duration_ns\":10", "\"duration_ns\":1152921504606846976",
        "ops take longer"},
-      {"[\"wte\"]", "[[[[[[]]]]]]", "line 3: is nested deeper"},
+      {"[\"wte\"]", "[[[[[[]]]]]]", "line 3: nested deeper"},
       {"[\"wte\"]", "{}", "chunks[0].parameters must be a list"},
       {"\"trace\":0", "\"trace\":1", "line 4: trace must be an integer from 0"},
       {"\"h2d_bytes_per_s\":8e9", "\"h2d_bytes_per_s\":0", "must be a number"},
@@ -499,6 +505,61 @@ TEST(TraceWriter, ReplacesBytesThatAreNoUtf8) {
   unlink(path.c_str());
 }
 
+TEST(TraceWriter, CutsTextToWhatTheReaderAccepts) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  auto writer = TraceWriter::Create(path);
+  ASSERT_TRUE(writer.ok());
+  std::string accents;
+  for (int i = 0; i < 3000; ++i) accents += "\xc3\xa9";
+  (*writer)->Append(RunRecord{.title = accents, .device = "x" + accents});
+  (*writer)->Append(
+      EndRecord{.status = "failed", .message = std::string(2000, '\xff')});
+  ASSERT_TRUE((*writer)->status().ok());
+  const auto contents = ReadTraceFile(path);
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_EQ(contents->run->title, accents.substr(0, 4092) + "...");
+  EXPECT_EQ(contents->run->device, "x" + accents.substr(0, 4092) + "...");
+  EXPECT_EQ(contents->end->message.substr(0, 3), "\xef\xbf\xbd");
+  EXPECT_LE(contents->end->message.size(), 4096u);
+}
+
+TEST(TraceWriter, StopsWhereTheReaderWould) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  auto writer =
+      TraceWriter::Create(path, kTraceFormatVersion, /*max_bytes=*/100'000);
+  ASSERT_TRUE(writer.ok());
+  (*writer)->Append(RunRecord{.streams = {"a"}});
+  for (int i = 1; i <= 10'000; ++i) {
+    (*writer)->AppendWork(0, i, WorkTag{}, i, i + 1);
+  }
+  EXPECT_EQ((*writer)->status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string((*writer)->status().message()),
+              AllOf(HasSubstr(path), HasSubstr("--trace-steps")));
+  writer->reset();
+  const auto size = std::filesystem::file_size(path);
+  EXPECT_LE(size, 100'000u);
+  EXPECT_GT(size, 99'000u);
+  const auto contents = ReadTraceFile(path);
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_FALSE(contents->truncated);
+}
+
+TEST(TraceWriter, WritesNoListThatTheReaderRefuses) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  auto writer = TraceWriter::Create(path);
+  ASSERT_TRUE(writer.ok());
+  StepTrace trace;
+  trace.chunks.resize(1);
+  trace.chunks[0].parameters.assign(kMaxTraceItems + 1, "p");
+  (*writer)->Append(trace);
+  EXPECT_EQ((*writer)->status().code(), absl::StatusCode::kInvalidArgument);
+  writer->reset();
+  EXPECT_TRUE(ReadTraceFile(path).ok());
+}
+
 TEST(TraceWriter, ReportsAFileThatCannotBeWritten) {
   EXPECT_EQ(TraceWriter::Create("/no/such/dir/t").status().code(),
             absl::StatusCode::kUnavailable);
@@ -506,6 +567,45 @@ TEST(TraceWriter, ReportsAFileThatCannotBeWritten) {
   const auto full = TraceWriter::Create("/dev/full");
   EXPECT_EQ(full.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(full.status().message()), HasSubstr("/dev/full"));
+}
+
+TEST(ReadTraceFile, RefusesWhatIsTooLargeWithoutReadingIt) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  WriteFile(path, absl::StrCat(kHeader, kRun));
+  std::filesystem::resize_file(path, int64_t{4} << 30);
+  const auto contents = ReadTraceFile(path);
+  EXPECT_EQ(contents.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(contents.status().message()),
+              AllOf(HasSubstr(path), HasSubstr("is larger than 512 MiB")));
+}
+
+// A file of 64 MB and, beside what there is, room for 20.
+TEST(ReadTraceFile, NamesTheFileThatMemoryDoesNotSufficeFor) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t";
+  std::string text = absl::StrCat(kHeader, kRun);
+  std::string works;
+  while (works.size() < 64'000) works += "[\"work\",0,1,0,0,0,-1,0,0]\n";
+  for (int i = 0; i < 1000; ++i) text += works;
+  WriteFile(path, text);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t room = pages * sysconf(_SC_PAGESIZE) + 20'000'000;
+    const rlimit limit = {room, room};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(1);
+    const absl::Status status = ReadTraceFile(path).status();
+    if (status.ok()) _exit(4);
+    if (!absl::IsResourceExhausted(status)) _exit(2);
+    _exit(absl::StrContains(status.message(), path) ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(ReadTraceFile, NamesAMissingFile) {

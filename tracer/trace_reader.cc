@@ -1,21 +1,16 @@
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <exception>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/enough_memory.h"
+#include "base/strict_json.h"
+#include "tracer/file_lines.h"
 #include "tracer/json_fields.h"
 #include "tracer/trace_file.h"
 #include "tracer/trace_names.h"
@@ -24,29 +19,9 @@
 namespace castor {
 namespace {
 
-constexpr int kMaxDepth = 6;
-
-// `error` stays empty if all is well.
-Json ParseLine(absl::string_view line, std::string* error) {
-  bool too_deep = false;
-  const auto watch_depth = [&](int depth, Json::parse_event_t event,
-                               const Json&) {
-    const bool opens = event == Json::parse_event_t::object_start ||
-                       event == Json::parse_event_t::array_start;
-    if (opens && depth >= kMaxDepth) too_deep = true;
-    return !too_deep;
-  };
-  try {
-    Json json = Json::parse(line.begin(), line.end(), watch_depth);
-    if (!too_deep) return json;
-    *error = absl::StrCat("is nested deeper than ", kMaxDepth);
-  } catch (const std::exception& exception) {
-    const std::string what = exception.what();
-    *error = absl::StrCat("is no JSON: ",
-                          absl::Utf8SafeCHexEscape(what.substr(0, 200)));
-  }
-  return Json();
-}
+// A list of small lists is the most that a line holds for its length.
+constexpr JsonLimits kLineLimits = {.max_depth = 6,
+                                    .max_values = kMaxTraceValues};
 
 // A record of numbers: ["type",1,2,...]. They are most of a file, so they are
 // read without a tree in between.
@@ -93,8 +68,12 @@ class Reader {
     if (!first && !line.empty() && line[0] == '[') {
       ReadArray(line);
     } else {
-      const Json json = ParseLine(line, &error_);
-      if (error_.empty()) first ? ReadHeader(json) : ReadObject(json);
+      const absl::StatusOr<Json> json = ParseStrictJson(line, kLineLimits);
+      if (!json.ok()) {
+        error_ = std::string(json.status().message());
+      } else {
+        first ? ReadHeader(*json) : ReadObject(*json);
+      }
     }
     return error_;
   }
@@ -443,37 +422,6 @@ void Reader::ReadNetwork(absl::Span<const int64_t> numbers) {
                                 .received_bytes = numbers[7]});
 }
 
-// The file's text, which must be that of a trace. What follows its last line
-// is left out.
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  const auto not_a_trace = [&](absl::string_view why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("trace file \"", path, "\" ", why));
-  };
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) {
-    return absl::NotFoundError(
-        absl::StrCat("trace file \"", path, "\": ", std::strerror(errno)));
-  }
-  if (!S_ISREG(info.st_mode)) return not_a_trace("is no regular file");
-  if (info.st_size > kMaxTraceBytes) {
-    return not_a_trace(
-        absl::StrCat("is larger than ", kMaxTraceBytes, " bytes"));
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string text(static_cast<size_t>(info.st_size), '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || !file.is_open()) {
-    return absl::UnavailableError(
-        absl::StrCat("trace file \"", path, "\" cannot be read"));
-  }
-  // It may have been cut since its size was asked for; and one whose writer is
-  // at work, or was killed, ends in zeros (append_file.h).
-  text.resize(static_cast<size_t>(file.gcount()));
-  text.resize(text.find_last_not_of('\0') + 1);
-  return text;
-}
-
 // Whether a rank's part begins with the line, in a file of several.
 bool IsFirstLine(absl::string_view line) {
   return absl::StartsWith(line, "{\"format\"");
@@ -498,57 +446,72 @@ std::string Misfit(const std::vector<TraceContents>& ranks,
   return "";
 }
 
+// What a file holds, line by line.
+class RanksReader {
+ public:
+  // `source` names it in messages.
+  explicit RanksReader(absl::string_view source) : source_(source) {}
+
+  // False: there is something wrong with this line; no more of them.
+  bool Add(absl::string_view line) {
+    ++number_;
+    const bool next_rank = number_ > 1 && IsFirstLine(line) &&
+                           reader_->version() >= kRanksTraceFormatVersion;
+    if (next_rank) {
+      error_ = Misfit(ranks_, reader_->contents());
+      ranks_.push_back(reader_->Take());
+      if (static_cast<int64_t>(ranks_.size()) >= kMaxTraceParts) {
+        error_ = "begins the part of more ranks than there may be";
+      }
+    }
+    if (static_cast<int64_t>(line.size()) > kMaxTraceLineBytes) {
+      error_ = absl::StrCat("is longer than ", kMaxTraceLineBytes, " bytes");
+    }
+    if (error_.empty()) {
+      error_ = reader_->Read(line, /*first=*/number_ == 1 || next_rank);
+    }
+    if (error_.empty() && next_rank &&
+        reader_->version() < kRanksTraceFormatVersion) {
+      error_ = "begins another rank's part, in the version of one rank";
+    }
+    return error_.empty();
+  }
+
+  absl::StatusOr<std::vector<TraceContents>> Finish(bool truncated) {
+    if (number_ == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          source_, ": has no complete first line: no Castor trace"));
+    }
+    if (error_.empty()) error_ = Misfit(ranks_, reader_->contents());
+    if (!error_.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(source_, ", line ", number_, ": ", error_));
+    }
+    ranks_.push_back(reader_->Take());
+    ranks_.back().truncated = truncated;
+    return std::move(ranks_);
+  }
+
+ private:
+  const absl::string_view source_;
+  const std::unique_ptr<Reader> reader_ = std::make_unique<Reader>();  // large
+  std::vector<TraceContents> ranks_;
+  int64_t number_ = 0;
+  std::string error_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::vector<TraceContents>> ParseRanks(
     absl::string_view text, absl::string_view source) {
-  auto reader = std::make_unique<Reader>();  // large
-  std::vector<TraceContents> ranks;
-  int64_t number = 0;
-  bool truncated = false;
-  std::string error;
+  RanksReader reader(source);
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    if (end == absl::string_view::npos) {
-      truncated = true;
-      break;
-    }
-    const absl::string_view line = text.substr(0, end);
+    if (end == absl::string_view::npos) break;
+    if (!reader.Add(text.substr(0, end))) break;
     text.remove_prefix(end + 1);
-    ++number;
-    const bool next_rank = number > 1 && IsFirstLine(line) &&
-                           reader->version() >= kRanksTraceFormatVersion;
-    if (next_rank) {
-      error = Misfit(ranks, reader->contents());
-      ranks.push_back(reader->Take());
-      if (static_cast<int64_t>(ranks.size()) >= kMaxTraceParts) {
-        error = "begins the part of more ranks than there may be";
-      }
-    }
-    if (static_cast<int64_t>(line.size()) > kMaxTraceLineBytes) {
-      error = absl::StrCat("is longer than ", kMaxTraceLineBytes, " bytes");
-    }
-    if (error.empty()) {
-      error = reader->Read(line, /*first=*/number == 1 || next_rank);
-    }
-    if (error.empty() && next_rank &&
-        reader->version() < kRanksTraceFormatVersion) {
-      error = "begins another rank's part, in the version of one rank";
-    }
-    if (!error.empty()) break;
   }
-  if (number == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, ": has no complete first line: no Castor trace"));
-  }
-  if (error.empty()) error = Misfit(ranks, reader->contents());
-  if (!error.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, ", line ", number, ": ", error));
-  }
-  ranks.push_back(reader->Take());
-  ranks.back().truncated = truncated;
-  return ranks;
+  return reader.Finish(/*truncated=*/!text.empty());
 }
 
 absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
@@ -560,15 +523,27 @@ absl::StatusOr<TraceContents> ParseTrace(absl::string_view text,
 
 absl::StatusOr<std::vector<TraceContents>> ReadRanksOfFile(
     const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadText(path);
-  if (!text.ok()) return text.status();
-  return ParseRanks(*text, path);
+  return IfMemoryAllows(
+      absl::StrCat("trace file \"", path, "\""),
+      [&]() -> absl::StatusOr<std::vector<TraceContents>> {
+        RanksReader reader(path);
+        const absl::StatusOr<bool> truncated = ForEachLine(
+            path,
+            {.max_bytes = kMaxTraceBytes, .max_line_bytes = kMaxTraceLineBytes},
+            [&](absl::string_view line) { return reader.Add(line); });
+        if (!truncated.ok()) {
+          return absl::Status(
+              truncated.status().code(),
+              absl::StrCat("trace file ", truncated.status().message()));
+        }
+        return reader.Finish(*truncated);
+      });
 }
 
 absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadText(path);
-  if (!text.ok()) return text.status();
-  return ParseTrace(*text, path);
+  auto ranks = ReadRanksOfFile(path);
+  if (!ranks.ok()) return ranks.status();
+  return std::move(ranks->front());
 }
 
 }  // namespace castor

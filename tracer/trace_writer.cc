@@ -1,5 +1,6 @@
 #include "tracer/trace_writer.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "nlohmann/json.hpp"
 #include "tracer/trace_names.h"
 
@@ -97,7 +99,40 @@ Json PlanJson(const PlanRecord& plan) {
   return json;
 }
 
-std::string Line(const Json& json) {
+// `text` as the reader will have it, cut to what it accepts.
+std::string Clipped(const std::string& text) {
+  constexpr auto kReplace = Json::error_handler_t::replace;
+  std::string valid =
+      Json::parse(Json(text).dump(-1, ' ', false, kReplace)).get<std::string>();
+  if (static_cast<int64_t>(valid.size()) <= kMaxTraceNameBytes) return valid;
+  size_t end = kMaxTraceNameBytes - 3;
+  while (end > 0 && (valid[end] & 0xc0) == 0x80) --end;  // within a character
+  return valid.substr(0, end) + "...";
+}
+
+// Keeps values to the reader's limits. Returns how many there are, or more than
+// there may be where a list is too long.
+int64_t Limit(Json& json) {
+  int64_t values = 1;
+  if (json.is_structured()) {
+    if (json.is_array() && static_cast<int64_t>(json.size()) > kMaxTraceItems) {
+      return kMaxTraceValues + 1;
+    }
+    for (Json& item : json) values += Limit(item);
+  } else if (json.is_string()) {
+    auto& text = json.get_ref<std::string&>();
+    // A byte that is no UTF-8 becomes three.
+    if (static_cast<int64_t>(text.size()) > kMaxTraceNameBytes / 3) {
+      text = Clipped(text);
+    }
+  } else if (json.is_number_integer()) {
+    json = std::clamp(json.get<int64_t>(), -kMaxTraceNumber, kMaxTraceNumber);
+  }
+  return values;
+}
+
+std::string Line(Json json) {
+  if (Limit(json) > kMaxTraceValues) return "";
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -307,10 +342,11 @@ absl::Status TraceWriter::status() const {
 void TraceWriter::Write(absl::string_view line) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!failure_.ok()) return;
-  if (static_cast<int64_t>(line.size()) > kMaxTraceLineBytes) {
-    failure_ = absl::InvalidArgumentError(
-        absl::StrCat("a trace record of ", line.size(),
-                     " bytes is larger than a trace file may hold"));
+  if (line.empty() || static_cast<int64_t>(line.size()) > kMaxTraceLineBytes) {
+    failure_ = absl::InvalidArgumentError(absl::StrCat(
+        "file \"", file_->path(), "\": the next record, of ",
+        line.empty() ? "millions of values" : FormatBytes(line.size()),
+        ", is larger than a trace may hold"));
     return;
   }
   if (file_->size() + static_cast<int64_t>(line.size()) > max_bytes_) {
