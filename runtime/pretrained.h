@@ -15,7 +15,7 @@
 
 namespace castor {
 
-// Parameters from model.safetensors (or its shards), memory-mapped and read
+// Parameters from model.safetensors (or its shards), read
 // range by range; optimizer states are 0.
 class PretrainedSource final : public ParameterSource {
  public:

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <numeric>
 #include <string>
@@ -13,6 +14,7 @@
 namespace castor {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -135,6 +137,22 @@ TEST_F(TokenDataTest, ShufflesEachEpochAnewAndCompletely) {
   }
   // Batches of any size walk the same order.
   EXPECT_EQ(Tokens(*one->train, 90, 20, 1)[15], orders[1][5]);
+}
+
+// Between steps, say: it ends neither the process nor in other tokens.
+TEST_F(TokenDataTest, SaysThatAFileHasShrunk) {
+  const std::string path = Ramp("a.txt", 1'000'000);
+  const auto splits = OpenTokenData(Data(path, 4), 256, 1);
+  ASSERT_TRUE(splits.ok()) << splits.status();
+  ASSERT_EQ(truncate(path.c_str(), 100'000), 0);
+  std::vector<int32_t> tokens(4), targets(4);
+  EXPECT_TRUE(
+      splits->train->FillBatch(0, 1, tokens.data(), targets.data()).ok());
+  const absl::Status read =
+      splits->train->FillBatch(200'000, 1, tokens.data(), targets.data());
+  EXPECT_EQ(read.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(read.message()),
+              AllOf(HasSubstr(path), HasSubstr("has shrunk")));
 }
 
 TEST_F(TokenDataTest, NamesFileAndPositionOfABadToken) {

@@ -1,13 +1,14 @@
 #include "runtime/data/token_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,26 +19,11 @@ namespace castor {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "token files are mapped as they are");
+              "token files are read as they are");
 
 absl::Status Refuse(const std::string& path, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("token file \"", path, "\" ", why));
-}
-
-template <typename Token>
-absl::Status Convert(const std::string& path, const void* data, int64_t begin,
-                     int64_t count, int64_t vocabulary, int32_t* out) {
-  const Token* tokens = static_cast<const Token*>(data) + begin;
-  for (int64_t i = 0; i < count; ++i) {
-    if (tokens[i] >= vocabulary) [[unlikely]] {
-      return Refuse(path, absl::StrCat("has token ", tokens[i], " at position ",
-                                       begin + i, ", but model.vocab_size is ",
-                                       vocabulary));
-    }
-    out[i] = static_cast<int32_t>(tokens[i]);
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -76,28 +62,57 @@ absl::StatusOr<std::unique_ptr<TokenFile>> TokenFile::Open(
         path, absl::StrCat("has ", bytes, " bytes, no multiple of its tokens' ",
                            token_bytes, ": is data.token_type right?"));
   }
-  void* data =
-      mmap(nullptr, static_cast<size_t>(bytes), PROT_READ, MAP_PRIVATE, fd, 0);
-  const int error = errno;
-  close(fd);
-  if (data == MAP_FAILED) {
-    return absl::InternalError(absl::StrCat(
-        "token file \"", path, "\" cannot be mapped: ", std::strerror(error)));
-  }
   return std::unique_ptr<TokenFile>(
-      new TokenFile(path, data, bytes, token_bytes));
+      new TokenFile(path, fd, bytes, token_bytes));
 }
 
-TokenFile::TokenFile(std::string path, const void* data, int64_t bytes,
+TokenFile::TokenFile(std::string path, int fd, int64_t bytes,
                      int64_t token_bytes)
     : path_(std::move(path)),
-      data_(data),
-      bytes_(bytes),
+      fd_(fd),
       token_bytes_(token_bytes),
       size_(bytes / token_bytes) {}
 
-TokenFile::~TokenFile() {
-  munmap(const_cast<void*>(data_), static_cast<size_t>(bytes_));
+TokenFile::~TokenFile() { close(fd_); }
+
+template <typename Token>
+absl::Status TokenFile::ReadAs(int64_t begin, int64_t count, int64_t vocabulary,
+                               int32_t* out) const {
+  // As narrow as they are in the file, a piece at a time.
+  Token tokens[8192];
+  while (count > 0) {
+    const int64_t piece = std::min<int64_t>(count, std::size(tokens));
+    auto* const bytes = reinterpret_cast<char*>(tokens);
+    const int64_t size = piece * static_cast<int64_t>(sizeof(Token));
+    for (int64_t done = 0; done < size;) {
+      const ssize_t n =
+          pread(fd_, bytes + done, static_cast<size_t>(size - done),
+                begin * static_cast<int64_t>(sizeof(Token)) + done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) {
+        return absl::DataLossError(absl::StrCat(
+            "token file \"", path_, "\" ",
+            n < 0 ? absl::StrCat("cannot be read: ", std::strerror(errno))
+                  : absl::StrCat("has shrunk since it was opened: it had ",
+                                 size_, " tokens, and token ", begin,
+                                 " is not all there any more")));
+      }
+      done += n;
+    }
+    for (int64_t i = 0; i < piece; ++i) {
+      if (tokens[i] >= vocabulary) [[unlikely]] {
+        return Refuse(
+            path_,
+            absl::StrCat("has token ", tokens[i], " at position ", begin + i,
+                         ", but model.vocab_size is ", vocabulary));
+      }
+      out[i] = static_cast<int32_t>(tokens[i]);
+    }
+    begin += piece;
+    count -= piece;
+    out += piece;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TokenFile::Read(int64_t begin, int64_t count, int64_t vocabulary,
@@ -105,11 +120,11 @@ absl::Status TokenFile::Read(int64_t begin, int64_t count, int64_t vocabulary,
   CASTOR_CHECK(begin >= 0 && count >= 0 && begin <= size_ - count);
   switch (token_bytes_) {
     case 1:
-      return Convert<uint8_t>(path_, data_, begin, count, vocabulary, out);
+      return ReadAs<uint8_t>(begin, count, vocabulary, out);
     case 2:
-      return Convert<uint16_t>(path_, data_, begin, count, vocabulary, out);
+      return ReadAs<uint16_t>(begin, count, vocabulary, out);
     default:
-      return Convert<uint32_t>(path_, data_, begin, count, vocabulary, out);
+      return ReadAs<uint32_t>(begin, count, vocabulary, out);
   }
 }
 

@@ -1,5 +1,5 @@
-// A file of tokens, memory-mapped: nothing is read before it is used, and the
-// page cache holds it, not us.
+// A file of tokens: nothing is read before it is used, and the page cache holds
+// it, not us.
 //
 //   *.txt   each byte is a token, 0 to 255
 //   *.bin   little-endian unsigned integers of 2 or 4 bytes
@@ -16,8 +16,9 @@
 
 namespace castor {
 
-// Thread-safe: reads only. The file must not shrink while it is open (the
-// system would end the process); it may be renamed or removed.
+// Thread-safe: reads only. The file may be renamed or removed while it is open;
+// if it shrinks, reading what is gone is an error. (Were it mapped, the system
+// would end the process.)
 class TokenFile {
  public:
   // `token_type` is for .bin. NotFound: no such file. InvalidArgument: another
@@ -34,17 +35,18 @@ class TokenFile {
 
   // out[i] = token `begin` + i, for i in [0, count), which must lie in the
   // file. InvalidArgument: a token outside [0, vocabulary), with file and
-  // position.
+  // position. DataLoss: the file has shrunk, or its disk cannot read it.
   absl::Status Read(int64_t begin, int64_t count, int64_t vocabulary,
                     int32_t* out) const;
 
  private:
-  TokenFile(std::string path, const void* data, int64_t bytes,
-            int64_t token_bytes);
+  TokenFile(std::string path, int fd, int64_t bytes, int64_t token_bytes);
+  template <typename Token>
+  absl::Status ReadAs(int64_t begin, int64_t count, int64_t vocabulary,
+                      int32_t* out) const;
 
   const std::string path_;
-  const void* const data_;
-  const int64_t bytes_;
+  const int fd_;
   const int64_t token_bytes_;
   const int64_t size_;
 };

@@ -1,7 +1,6 @@
 #include "runtime/io/safetensors.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -19,7 +18,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/dtype.h"
+#include "base/enough_memory.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "runtime/io/small_file.h"
@@ -110,52 +111,74 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(
                                absl::StrCat("cannot stat ", file->path_));
   }
   if (!S_ISREG(info.st_mode)) return file->Refuse("it is not a regular file");
-  if (info.st_size < 8) {
-    return file->Refuse(absl::StrCat("it has only ", info.st_size, " bytes"));
-  }
-  void* map = mmap(nullptr, info.st_size, PROT_READ, MAP_SHARED, file->fd_, 0);
-  if (map == MAP_FAILED) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("cannot map ", file->path_, " (", info.st_size,
-                            " bytes)"));
-  }
-  file->map_ = map;
-  file->map_bytes_ = info.st_size;
-  CASTOR_RETURN_IF_ERROR(file->ParseHeader(
-      {static_cast<const uint8_t*>(map), static_cast<size_t>(info.st_size)}));
+  file->file_bytes_ = info.st_size;
+  CASTOR_RETURN_IF_ERROR(file->ReadHeader());
   return file;
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Parse(
     absl::Span<const uint8_t> bytes, std::string name) {
   std::unique_ptr<SafetensorsFile> file(new SafetensorsFile(std::move(name)));
-  CASTOR_RETURN_IF_ERROR(file->ParseHeader(bytes));
+  file->memory_ = bytes;
+  file->file_bytes_ = static_cast<int64_t>(bytes.size());
+  CASTOR_RETURN_IF_ERROR(file->ReadHeader());
   return file;
 }
 
 SafetensorsFile::~SafetensorsFile() {
-  if (map_ != nullptr) munmap(map_, map_bytes_);
   if (fd_ >= 0) close(fd_);
 }
 
-absl::Status SafetensorsFile::ParseHeader(absl::Span<const uint8_t> bytes) {
-  const int64_t file_bytes = static_cast<int64_t>(bytes.size());
-  if (file_bytes < 8) {
-    return Refuse(absl::StrCat("it has only ", file_bytes, " bytes"));
+absl::Status SafetensorsFile::Read(int64_t begin,
+                                   absl::Span<uint8_t> out) const {
+  if (fd_ < 0) {
+    std::memcpy(out.data(), memory_.data() + begin, out.size());
+    return absl::OkStatus();
+  }
+  while (!out.empty()) {
+    const ssize_t n = pread(fd_, out.data(), out.size(), begin);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      return absl::DataLossError(absl::StrCat(
+          path_, " cannot be read any more: ", std::strerror(errno)));
+    }
+    if (n == 0) {
+      return absl::DataLossError(absl::StrCat(
+          path_, " has shrunk since it was opened, from ", file_bytes_,
+          " bytes"));
+    }
+    begin += n;
+    out.remove_prefix(n);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsFile::ReadHeader() {
+  if (file_bytes_ < 8) {
+    return Refuse(absl::StrCat("it has only ", file_bytes_, " bytes"));
   }
   uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, bytes.data(), 8);
+  CASTOR_RETURN_IF_ERROR(
+      Read(0, {reinterpret_cast<uint8_t*>(&header_bytes), 8}));
   if (header_bytes > static_cast<uint64_t>(kMaxHeaderBytes)) {
     return Refuse(absl::StrCat("a header of ", header_bytes,
                                " bytes; at most ", kMaxHeaderBytes,
                                " are allowed"));
   }
-  if (header_bytes > static_cast<uint64_t>(file_bytes - 8)) {
+  if (header_bytes > static_cast<uint64_t>(file_bytes_ - 8)) {
     return Refuse(absl::StrCat("a header of ", header_bytes,
-                               " bytes in a file of ", file_bytes));
+                               " bytes in a file of ", file_bytes_));
   }
-  const absl::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8,
-                               header_bytes);
+  return IfMemoryAllows(
+      absl::StrCat("the header of ", path_), [&]() -> absl::Status {
+        std::string text(header_bytes, '\0');
+        CASTOR_RETURN_IF_ERROR(
+            Read(8, {reinterpret_cast<uint8_t*>(text.data()), text.size()}));
+        return ParseHeader(text);
+      });
+}
+
+absl::Status SafetensorsFile::ParseHeader(absl::string_view text) {
   if (text.empty() || text[0] != '{') {
     return Refuse("its header does not begin with \"{\"");
   }
@@ -163,8 +186,8 @@ absl::Status SafetensorsFile::ParseHeader(absl::Span<const uint8_t> bytes) {
   if (!parsed.ok()) {
     return Refuse(absl::StrCat("its header: ", parsed.status().message()));
   }
-  const absl::Span<const uint8_t> data = bytes.subspan(8 + header_bytes);
-  const int64_t data_bytes = static_cast<int64_t>(data.size());
+  const int64_t data_begin = 8 + static_cast<int64_t>(text.size());
+  const int64_t data_bytes = file_bytes_ - data_begin;
 
   for (const auto& [name, value] : parsed->items()) {
     const std::string quoted = QuotedForMessage(name);
@@ -229,30 +252,31 @@ absl::Status SafetensorsFile::ParseHeader(absl::Span<const uint8_t> bytes) {
                                  " elements of ", *dtype, " in ", end - begin,
                                  " bytes"));
     }
-    tensor.bytes = data.subspan(begin, end - begin);
+    tensor.begin = data_begin + begin;
+    tensor.size_bytes = end - begin;
     tensors_.push_back(std::move(tensor));
   }
 
   std::sort(tensors_.begin(), tensors_.end(),
             [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
-              return std::make_tuple(a.bytes.data(), a.bytes.size(), a.name) <
-                     std::make_tuple(b.bytes.data(), b.bytes.size(), b.name);
+              return std::tie(a.begin, a.size_bytes, a.name) <
+                     std::tie(b.begin, b.size_bytes, b.name);
             });
-  const uint8_t* covered = data.data();
+  int64_t covered = data_begin;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const SafetensorsTensor& tensor = tensors_[i];
-    if (tensor.bytes.data() != covered) {
+    if (tensor.begin != covered) {
       return Refuse(absl::StrCat(
           "tensor ", QuotedForMessage(tensor.name), " begins at byte ",
-          tensor.bytes.data() - data.data(), " of the data, where ",
-          covered - data.data(), " are taken by those before it"));
+          tensor.begin - data_begin, " of the data, where ",
+          covered - data_begin, " are taken by those before it"));
     }
-    covered += tensor.bytes.size();
+    covered += tensor.size_bytes;
     by_name_.emplace(tensor.name, static_cast<int64_t>(i));
   }
-  if (covered != data.data() + data_bytes) {
-    return Refuse(absl::StrCat("tensors cover ", covered - data.data(),
-                               " of ", data_bytes, " bytes of data"));
+  if (covered != file_bytes_) {
+    return Refuse(absl::StrCat("tensors cover ", covered - data_begin, " of ",
+                               data_bytes, " bytes of data"));
   }
   return absl::OkStatus();
 }
@@ -274,43 +298,41 @@ absl::Status SafetensorsFile::ReadFloats(absl::string_view name, int64_t begin,
         path_, ": elements [", begin, ", ", end, ") of ",
         QuotedForMessage(name), ", which has ", tensor->elements));
   }
-  if (fd_ >= 0) {
-    struct stat info;
-    if (fstat(fd_, &info) != 0 || info.st_size < map_bytes_) {
-      return absl::DataLossError(absl::StrCat(
-          path_, " has shrunk since it was opened, from ", map_bytes_,
-          " bytes"));
-    }
-  }
   const int64_t count = end - begin;
-  if (count == 0) return absl::OkStatus();
-  const uint8_t* from = tensor->bytes.data() + begin * SizeOf(tensor->dtype);
+  const int64_t size = SizeOf(tensor->dtype);
+  // Narrow numbers into the end of where they are to be: each becomes wider
+  // only over those that have been read.
+  const auto raw = [&](int64_t bytes) {
+    return absl::MakeSpan(
+        reinterpret_cast<uint8_t*>(out + count) - bytes, bytes);
+  };
   switch (tensor->dtype) {
     case SafetensorsDtype::kF32:
-      std::memcpy(out, from, count * 4);
-      break;
+      return ReadBytes(*tensor, begin * size, raw(count * size));
     case SafetensorsDtype::kBF16:
-      Widen<BFloat16>(from, count, out);
-      break;
+      CASTOR_RETURN_IF_ERROR(
+          ReadBytes(*tensor, begin * size, raw(count * size)));
+      Widen<BFloat16>(raw(count * size).data(), count, out);
+      return absl::OkStatus();
     case SafetensorsDtype::kF16:
-      Widen<Float16>(from, count, out);
-      break;
+      CASTOR_RETURN_IF_ERROR(
+          ReadBytes(*tensor, begin * size, raw(count * size)));
+      Widen<Float16>(raw(count * size).data(), count, out);
+      return absl::OkStatus();
     default:
       return absl::InvalidArgumentError(absl::StrCat(
           path_, ": tensor ", QuotedForMessage(name), " is ",
           SafetensorsDtypeName(tensor->dtype),
           "; only F32, BF16 and F16 are read as numbers"));
   }
-  if (map_ != nullptr) {
-    // Unmaps the pages just read; they stay in the page cache as long as there
-    // is room. Else a model read once would count as resident to the end.
-    const int64_t page = sysconf(_SC_PAGESIZE);
-    const int64_t at = from - static_cast<const uint8_t*>(map_);
-    const int64_t first = at / page * page;
-    madvise(static_cast<uint8_t*>(map_) + first,
-            at + count * SizeOf(tensor->dtype) - first, MADV_DONTNEED);
-  }
-  return absl::OkStatus();
+}
+
+absl::Status SafetensorsFile::ReadBytes(const SafetensorsTensor& tensor,
+                                        int64_t begin,
+                                        absl::Span<uint8_t> out) const {
+  CASTOR_CHECK(begin >= 0 &&
+               begin <= tensor.size_bytes - static_cast<int64_t>(out.size()));
+  return Read(tensor.begin + begin, out);
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(

@@ -1,5 +1,5 @@
-// Hugging Face's safetensors: files of named tensors, read through a memory map
-// and written as a stream.
+// Hugging Face's safetensors: files of named tensors, read piece by piece and
+// written as a stream.
 //
 // Format (github.com/huggingface/safetensors, README "Format"): 8 bytes N,
 // little endian; N bytes of JSON, {name: {dtype, shape, data_offsets: [begin,
@@ -45,13 +45,13 @@ struct SafetensorsTensor {
   SafetensorsDtype dtype = SafetensorsDtype::kF32;
   std::vector<int64_t> shape;  // C order; empty for a scalar
   int64_t elements = 0;        // product of the shape
-  // A view of the mapped file, of any alignment.
-  absl::Span<const uint8_t> bytes;
+  // Where its bytes are in the file.
+  int64_t begin = 0;
+  int64_t size_bytes = 0;
 };
 
-// Immutable and thread-safe. Views live as long as the object. The file must
-// not be truncated meanwhile: touching a view would then raise SIGBUS
-// (ReadFloats looks at the size first and refuses).
+// Immutable and thread-safe. Nothing but the header is kept in memory. The file
+// is read, not mapped: if somebody cuts it meanwhile, that is an error.
 class SafetensorsFile {
  public:
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(
@@ -73,21 +73,26 @@ class SafetensorsFile {
   const SafetensorsTensor* Find(absl::string_view name) const;
 
   // Elements [begin, end) of a tensor, in C order, as fp32 (exact), into
-  // out[0 .. end-begin). Pages of the file that were read may be taken back by
-  // the system at once: what stays in memory is `out`. NotFound, OutOfRange,
-  // InvalidArgument (a dtype without floats), DataLoss (the file has shrunk).
+  // out[0 .. end-begin). NotFound, OutOfRange, InvalidArgument (a dtype without
+  // floats), DataLoss (the file has shrunk, or its disk cannot read it).
   absl::Status ReadFloats(absl::string_view name, int64_t begin, int64_t end,
                           float* out) const;
+  // A tensor's bytes as they are, from its byte `begin` on. DataLoss.
+  absl::Status ReadBytes(const SafetensorsTensor& tensor, int64_t begin,
+                         absl::Span<uint8_t> out) const;
 
  private:
   explicit SafetensorsFile(std::string path) : path_(std::move(path)) {}
-  absl::Status ParseHeader(absl::Span<const uint8_t> bytes);
+  absl::Status ReadHeader();
+  absl::Status ParseHeader(absl::string_view text);
   absl::Status Refuse(absl::string_view what) const;
+  // The file's bytes from `begin` on.
+  absl::Status Read(int64_t begin, absl::Span<uint8_t> out) const;
 
   const std::string path_;
-  int fd_ = -1;
-  void* map_ = nullptr;
-  int64_t map_bytes_ = 0;
+  int fd_ = -1;                        // -1: in memory
+  absl::Span<const uint8_t> memory_;
+  int64_t file_bytes_ = 0;
   std::vector<SafetensorsTensor> tensors_;
   std::map<std::string, std::string> metadata_;
   absl::flat_hash_map<std::string, int64_t> by_name_;

@@ -2,13 +2,16 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/test_files.h"
 #include "gmock/gmock.h"
@@ -255,8 +258,14 @@ TEST_F(SafetensorsModelTest, ReadsShardsOfTheOwnLibrary) {
     std::vector<float> values(tensor->elements);
     ASSERT_TRUE(
         (*model)->ReadFloats(name, 0, values.size(), values.data()).ok());
-    EXPECT_EQ(std::memcmp(values.data(), tensor->bytes.data(),
-                          tensor->bytes.size()),
+    // A piece has the same values.
+    const int64_t middle = tensor->elements / 2;
+    std::vector<float> rest(tensor->elements - middle);
+    ASSERT_TRUE((*model)
+                    ->ReadFloats(name, middle, tensor->elements, rest.data())
+                    .ok());
+    EXPECT_EQ(std::memcmp(rest.data(), values.data() + middle,
+                          rest.size() * sizeof(float)),
               0);
   }
   float out[1];
@@ -281,6 +290,38 @@ TEST_F(SafetensorsModelTest, SampleChecksumTellsModelsApart) {
   EXPECT_NE(checksum(), first);
   WriteShard("model.safetensors", {"a", "c"});
   EXPECT_NE(checksum(), first);
+}
+
+// While it is read, too: that ends neither the process nor in other values.
+TEST_F(SafetensorsModelTest, OutlivesAFileThatShrinksWhileItIsRead) {
+  const std::string path = dir_.path() + "/model.safetensors";
+  constexpr int64_t kElements = 1 << 18;
+  const std::string bytes =
+      FileOf(absl::StrCat(R"({"a":{"dtype":"BF16","shape":[)", kElements,
+                          R"(],"data_offsets":[0,)", 2 * kElements, "]}}"),
+             2 * kElements);
+  WriteFile(path, bytes);
+  auto model = SafetensorsModel::Open(dir_.path());
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    while (!done) {
+      ASSERT_EQ(truncate(path.c_str(), 8), 0);
+      ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(bytes.size())), 0);
+    }
+  });
+  std::vector<float> values(kElements);
+  int refused = 0;
+  for (int i = 0; i < 2000 && (i < 100 || refused == 0); ++i) {
+    const absl::Status read =
+        (*model)->ReadFloats("a", 0, kElements, values.data());
+    if (read.ok()) continue;
+    ++refused;
+    EXPECT_EQ(read.code(), absl::StatusCode::kDataLoss);
+    EXPECT_TRUE(absl::StrContains(read.message(), path)) << read;
+  }
+  done = true;
+  other.join();
 }
 
 TEST_F(SafetensorsModelTest, PrefersTheSingleFile) {

@@ -20,9 +20,11 @@ void ReadAll(const uint8_t* data, size_t size) {
   uint64_t sum = 0;
   for (const castor::SafetensorsTensor& tensor : (*file)->tensors()) {
     CASTOR_CHECK((*file)->Find(tensor.name) == &tensor);
-    CASTOR_CHECK(tensor.bytes.data() == data + covered);
-    covered += tensor.bytes.size();
-    for (uint8_t byte : tensor.bytes) sum += byte;
+    CASTOR_CHECK(tensor.begin == static_cast<int64_t>(covered));
+    covered += tensor.size_bytes;
+    std::vector<uint8_t> bytes(tensor.size_bytes);
+    CASTOR_CHECK((*file)->ReadBytes(tensor, 0, absl::MakeSpan(bytes)).ok());
+    for (uint8_t byte : bytes) sum += byte;
     values.resize(tensor.elements);
     const absl::Status read = (*file)->ReadFloats(
         tensor.name, 0, tensor.elements, values.data());
