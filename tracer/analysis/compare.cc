@@ -242,7 +242,9 @@ class Comparer {
     for (const auto& [cause, ns] : b) {
       const auto same =
           std::find_if(waits.begin(), waits.end(),
-                       [&](const Wait& w) { return w.cause == cause; });
+                       [&, &cause = cause](const Wait& w) {
+                         return w.cause == cause;
+                       });
       if (same == waits.end()) {
         waits.push_back({cause, 0, ns});
       } else {

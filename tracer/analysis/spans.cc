@@ -241,9 +241,9 @@ class Builder {
          contents_.waits[source_[i] - works].until) {
       if (stream < 0 || stream >= index_.num_streams()) continue;
       const std::vector<int64_t>& spans = by_count_[stream];
-      const auto after =
-          std::partition_point(spans.begin(), spans.end(),
-                               [&](int64_t s) { return CountOf(s) <= count; });
+      const auto after = std::partition_point(
+          spans.begin(), spans.end(),
+          [&, last = count](int64_t s) { return CountOf(s) <= last; });
       if (after == spans.begin()) continue;
       const int64_t found = *(after - 1);
       const TraceView::Span& span = list_.spans[found];
