@@ -42,10 +42,12 @@ class DeviceParts {
   // From now on: `group` tells the group's first failure (OK: none), which ends
   // what is under way; what fails here, or takes longer than `time_limit_ns`
   // once this rank has come to it, is given to `announce`. Both may be called
-  // by any thread until the object is gone.
-  virtual void Watch(std::function<absl::Status()> group,
-                     std::function<void(const absl::Status&)> announce,
-                     int64_t time_limit_ns) = 0;
+  // by any thread until the object is gone. ResourceExhausted: there is no
+  // thread to watch.
+  virtual absl::Status Watch(
+      std::function<absl::Status()> group,
+      std::function<void(const absl::Status&)> announce,
+      int64_t time_limit_ns) = 0;
 
   // What is under way ends; the buffers' contents are undefined. Later moves
   // fail. No effect a second time.

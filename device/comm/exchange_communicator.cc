@@ -94,6 +94,15 @@ absl::StatusOr<std::unique_ptr<Communicator>> ExchangeCommunicator::Create(
   CASTOR_RETURN_IF_ERROR(Check(options));
   std::unique_ptr<ExchangeCommunicator> communicator(new ExchangeCommunicator(
       device, std::move(transport), options, std::move(gpu_parts)));
+  if (communicator->gpu_parts_ != nullptr) {
+    Transport& group = *communicator->transport_;
+    CASTOR_RETURN_IF_ERROR(communicator->gpu_parts_->Watch(
+        [&group] { return group.Failure(); },
+        [&group, rank = communicator->rank()](const absl::Status& found) {
+          group.Announce(Annotate(absl::StrCat("rank ", rank), found));
+        },
+        options.time_limit_ns));
+  }
   for (int p = 0; p < communicator->world_size(); ++p) {
     if (p == communicator->rank()) continue;
     CASTOR_RETURN_IF_ERROR(communicator->Expect(p));
@@ -112,14 +121,6 @@ ExchangeCommunicator::ExchangeCommunicator(Device* device,
       peers_(world_size()),
       last_(world_size()) {
   stats_.wait_ns.assign(world_size(), 0);
-  if (gpu_parts_ == nullptr) return;
-  Transport& group = *transport_;
-  gpu_parts_->Watch(
-      [&group] { return group.Failure(); },
-      [&group, rank = rank()](const absl::Status& found) {
-        group.Announce(Annotate(absl::StrCat("rank ", rank), found));
-      },
-      options_.time_limit_ns);
 }
 
 ExchangeCommunicator::~ExchangeCommunicator() {

@@ -22,6 +22,7 @@
 #include "base/check.h"
 #include "base/printable.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
 #include "device/comm/greeter.h"
 #include "device/comm/handshake.h"
 #include "device/comm/secret.h"
@@ -256,7 +257,9 @@ absl::Status Watch::Start() {
   wake_ = Socket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return SystemError("no event");
   has_sigterm_ = options_.take_sigterm && TakeSigterm(wake_.fd());
-  thread_ = std::thread([this] { Loop(); });
+  CASTOR_ASSIGN_OR_RETURN(
+      thread_,
+      StartThread("the watch over the other ranks", [this] { Loop(); }));
   return absl::OkStatus();
 }
 

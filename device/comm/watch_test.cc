@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/test_threads.h"
 #include "device/comm/sigterm.h"
 
 namespace castor {
@@ -152,6 +153,15 @@ TEST(Watch, ConnectsByTheMachinesOwnAddresses) {
   Group group(3, /*same_machine=*/false);
   group.Kill(1);
   EXPECT_FALSE(group.Await(2).ok());
+}
+
+TEST(Watch, SaysThatThereIsNoThreadForIt) {
+  WatchOptions options;
+  options.take_sigterm = false;
+  const FewThreads few(0);
+  auto watch = Watch::Create(0, 1, options,
+                             [](void*, int64_t) { return absl::OkStatus(); });
+  EXPECT_TRUE(absl::IsResourceExhausted(watch.status())) << watch.status();
 }
 
 TEST(Watch, SaysWhichRankDidNotCome) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "base/thread.h"
 #include "device/gpu_context.h"
 
 namespace castor::nccl {
@@ -117,13 +118,16 @@ absl::Status NcclParts::ForgetOver() {
   return absl::OkStatus();
 }
 
-void NcclParts::Watch(std::function<absl::Status()> group,
-                      std::function<void(const absl::Status&)> announce,
-                      int64_t time_limit_ns) {
+absl::Status NcclParts::Watch(
+    std::function<absl::Status()> group,
+    std::function<void(const absl::Status&)> announce, int64_t time_limit_ns) {
   failure_of_group_ = std::move(group);
   announce_ = std::move(announce);
   time_limit_ns_ = time_limit_ns;
-  watcher_ = std::thread([this] { WatchLoop(); });
+  CASTOR_ASSIGN_OR_RETURN(
+      watcher_,
+      StartThread("the watch over NCCL's work", [this] { WatchLoop(); }));
+  return absl::OkStatus();
 }
 
 void NcclParts::WatchLoop() {

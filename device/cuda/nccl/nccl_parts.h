@@ -62,9 +62,9 @@ class NcclParts final : public DeviceParts {
                    const void* part, float* sum, bool assign) override {
     return options_.add(context, dtype, n, part, sum, assign);
   }
-  void Watch(std::function<absl::Status()> group,
-             std::function<void(const absl::Status&)> announce,
-             int64_t time_limit_ns) override;
+  absl::Status Watch(std::function<absl::Status()> group,
+                     std::function<void(const absl::Status&)> announce,
+                     int64_t time_limit_ns) override;
   void Abort() override;
 
  private:

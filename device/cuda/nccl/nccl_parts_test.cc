@@ -386,8 +386,11 @@ void MoveAlone(int64_t time_limit_ns,
   join(0);
   other.join();
   std::atomic<int> announced{0};
-  parts[0]->Watch([] { return absl::OkStatus(); },
-                  [&](const absl::Status&) { ++announced; }, time_limit_ns);
+  EXPECT_TRUE(parts[0]
+                  ->Watch([] { return absl::OkStatus(); },
+                          [&](const absl::Status&) { ++announced; },
+                          time_limit_ns)
+                  .ok());
   const cuda::Api::Stream stream = *api.CreateStream(false);
   std::byte data[8];
   absl::Status moved;
