@@ -5,7 +5,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
 usage() {
   cat <<'END'
-usage: ./test.sh [--quick]
+usage: ./test.sh [--quick] [--werror]
 
 Installs the packages that are missing (tools/setup.sh --tests), then runs
 
@@ -20,7 +20,8 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
      under ThreadSanitizer. (memory/plan/ and runtime/'s subfolders know no
      threads.)
 
---quick: all tests, optimised, and nothing else. The last line is "N passed,
+--quick: all tests, optimised, and nothing else. --werror: a compiler's warning
+is an error, as in continuous integration. The last line is "N passed,
 N failed": test cases, not programs, over all runs. A target that does not build
 counts as one failure. The exit status is 0 if nothing failed. Tests that need
 minutes or several gigabytes are tagged "manual" and run only by name.
@@ -28,9 +29,11 @@ END
 }
 
 quick=0
+strict=()
 for argument in "$@"; do
   case "${argument}" in
     --quick) quick=1 ;;
+    --werror) strict=(--config=werror) ;;
     -h | --help) usage; exit 0 ;;
     *) echo "test: unknown argument '${argument}'; see ./test.sh --help" >&2
        exit 2 ;;
@@ -61,7 +64,7 @@ run_tests() {
   shift
   echo "test: ${name}"
   castor_bazel test -c opt --keep_going --test_output=errors \
-    --test_summary=terse "${show[@]}" "${jobs[@]}" \
+    --test_summary=terse "${show[@]}" "${jobs[@]}" "${strict[@]}" \
     --build_event_json_file="${events}/${name}.json" "$@"
   status=$?
   counts="$(awk -f tools/count_tests.awk "${events}/${name}.json")" ||

@@ -93,7 +93,10 @@ if [[ -n "${keep}" ]]; then
 else
   work="$(mktemp -d "${TMPDIR:-/var/tmp}/castor-release.XXXXXX")"
 fi
-[[ -z "${disk_cache}" ]] || mkdir -p "${disk_cache}"
+if [[ -n "${disk_cache}" ]]; then
+  mkdir -p "${disk_cache}"
+  disk_cache="$(readlink -f "${disk_cache}")"
+fi
 
 # What runs in the background can be ended at once; a shell that waits for a
 # program in the foreground heeds no signal. With the first process of a process

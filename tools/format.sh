@@ -3,7 +3,7 @@
 #
 # Formats the C++ and CUDA sources that git knows (or the files named) in the
 # house style. --check changes nothing and fails if something would change.
-# Wants clang-format 14 (Debian: clang-format-14); other versions differ.
+# Wants clang-format 14 (CONTRIBUTING.md says whence); other versions differ.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 
@@ -17,8 +17,8 @@ elif [[ "${1:-}" == --check ]]; then
 fi
 
 clang_format="$(command -v clang-format-14 || command -v clang-format)" || {
-  echo "format: there is no clang-format; on Debian: apt-get install" \
-    "clang-format-14" >&2
+  echo "format: there is no clang-format; CONTRIBUTING.md says whence to take" \
+    "version 14" >&2
   exit 2
 }
 

@@ -12,9 +12,7 @@ def fuzz_test(name, srcs, deps, corpus, corpus_args, runs = 20000, **kwargs):
     For libFuzzer, with feedback from coverage and no bound (add
     -max_total_time=60 or the like as --test_arg or by hand):
 
-      CC=clang-14 bazel build --define=fuzzer=libfuzzer \\
-        --copt=-fsanitize=fuzzer-no-link,address \\
-        --linkopt=-fsanitize=address //tests/fuzz:TARGET
+      bazel build --config=fuzz //tests/fuzz:TARGET
       bazel-bin/tests/fuzz/TARGET NEW_CORPUS_DIR tests/fixtures/...
 
     Args:
