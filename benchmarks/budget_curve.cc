@@ -24,7 +24,7 @@
 #include "base/units.h"
 #include "benchmarks/synthetic.h"
 #include "memory/plan/lower_bound.h"
-#include "models/gpt2.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/trainer.h"
 

@@ -16,7 +16,7 @@
 #include "base/median.h"
 #include "base/units.h"
 #include "benchmarks/synthetic.h"
-#include "models/gpt2.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/trainer.h"
 

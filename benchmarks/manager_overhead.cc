@@ -14,7 +14,7 @@
 #include "benchmarks/direct_backend.h"
 #include "benchmarks/seconds.h"
 #include "benchmarks/synthetic.h"
-#include "models/gpt2.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/trainer.h"
 

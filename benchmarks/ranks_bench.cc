@@ -33,7 +33,7 @@
 #include "device/comm/launch_env.h"
 #include "device/comm/rank_group.h"
 #include "device/host/host_device.h"
-#include "models/gpt2.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/trainer.h"
 

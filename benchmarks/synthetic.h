@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "runtime/config/model_config.h"
+#include "models/gpt2/gpt2_config.h"
 #include "runtime/micro_batch.h"
 
 namespace castor {
@@ -14,8 +14,8 @@ struct SyntheticRun {
   int64_t heads = 0;  // 0: of 64 elements each
   double dropout = 0;
 
-  ModelConfig Model() const {
-    ModelConfig config;
+  models::Gpt2Config Model() const {
+    models::Gpt2Config config;
     config.n_layer = layers;
     config.n_head = heads > 0 ? heads : width / 64;
     config.n_embd = width;

@@ -17,7 +17,7 @@
 #include "benchmarks/seconds.h"
 #include "benchmarks/synthetic.h"
 #include "cli/run_trace.h"
-#include "models/gpt2.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/trainer.h"
 #include "tracer/trace_file.h"

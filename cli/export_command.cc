@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "cli/command.h"
 #include "cli/session.h"
+#include "models/families.h"
 #include "runtime/checkpoint.h"
 #include "runtime/io/checkpoint_dir.h"
 #include "runtime/pretrained.h"
@@ -26,7 +27,7 @@ absl::Status ExportTo(std::string checkpoint, const std::string& directory) {
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
                           CheckpointReader::Open(checkpoint));
   CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
-                          ReadMetadata(*reader));
+                          ReadMetadata(*reader, models::Reader()));
   // All of it, before anything is written.
   CASTOR_RETURN_IF_ERROR(reader->VerifyAll());
   // The model without bytes: its parameters' names and shapes.
@@ -34,7 +35,7 @@ absl::Status ExportTo(std::string checkpoint, const std::string& directory) {
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                           MakeModel(engine, metadata.config.model));
   CASTOR_RETURN_IF_ERROR(ExportCheckpoint(*reader, engine.parameters(),
-                                          metadata.config.model, directory));
+                                          models::ExportedConfigOf(metadata.config.model), directory));
   std::printf("exported %s (step %ld) to %s\n", checkpoint.c_str(),
               static_cast<long>(metadata.state.trainer.step),
               directory.c_str());

@@ -6,13 +6,15 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/session.h"
+#include "models/families.h"
 
 namespace castor::cli {
 namespace {
 
 absl::Status PrintPlan(const PlanArguments& arguments) {
   CASTOR_ASSIGN_OR_RETURN(const Config config,
-                          LoadConfig(arguments.config_path, arguments.overrides,
+                          LoadConfig(models::Reader(), arguments.config_path,
+                                     arguments.overrides,
                                      arguments.world_size));
   Session::Options options;
   options.ranks.world_size = arguments.world_size;

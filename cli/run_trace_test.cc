@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/gpt2.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "tracer/trace_file.h"
 
@@ -21,7 +21,7 @@ namespace {
 TEST(RunTrace, HoldsTheWindowWhileStreamsRun) {
   Engine engine(DType::kBFloat16, 1);
   const ZeroInit scope(engine);
-  ModelConfig config;
+  models::Gpt2Config config;
   config.n_layer = 2;
   config.n_head = 2;
   config.n_embd = 16;

@@ -5,15 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "cli/gpu.h"
-#include "models/gpt2.h"
+#include "models/families.h"
 #include "runtime/checkpoint.h"
 #include "runtime/config/name_pattern.h"
-#include "runtime/io/hf_config.h"
 #include "runtime/lr_schedule.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/pretrained.h"
@@ -43,30 +41,18 @@ absl::Status LookAtTokens(const char* key, const TokenData* data,
 // A checkpoint's parameters may have the sizes of another architecture.
 absl::Status CheckArchitecture(const std::string& path, const ModelConfig& was,
                                const ModelConfig& is) {
-  const auto boolean = [](bool value) {
-    return std::string(value ? "true" : "false");
-  };
-  const struct {
-    const char* key;
-    std::string was, is;
-  } kKeys[] = {
-      {"n_layer", absl::StrCat(was.n_layer), absl::StrCat(is.n_layer)},
-      {"n_head", absl::StrCat(was.n_head), absl::StrCat(is.n_head)},
-      {"n_embd", absl::StrCat(was.n_embd), absl::StrCat(is.n_embd)},
-      {"n_inner", absl::StrCat(was.inner()), absl::StrCat(is.inner())},
-      {"n_positions", absl::StrCat(was.n_positions),
-       absl::StrCat(is.n_positions)},
-      {"vocab_size", absl::StrCat(was.vocab_size), absl::StrCat(is.vocab_size)},
-      {"layer_norm_epsilon", absl::StrFormat("%.17g", was.layer_norm_epsilon),
-       absl::StrFormat("%.17g", is.layer_norm_epsilon)},
-      {"tie_word_embeddings", boolean(was.tie_word_embeddings),
-       boolean(is.tie_word_embeddings)},
-  };
-  for (const auto& key : kKeys) {
-    if (key.was == key.is) continue;
+  if (was.type != is.type) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " is of another model: its model.", key.key, " is ",
-                     key.was, ", the config's is ", key.is));
+        absl::StrCat(path, " is of another model: its model.type is ", was.type,
+                     ", the config's is ", is.type));
+  }
+  const OrderedJson then = was.architecture->Identity();
+  const OrderedJson now = is.architecture->Identity();
+  for (const auto& [key, value] : then.items()) {
+    if (now[key] == value) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is of another model: its model.", key, " is ",
+                     value.dump(), ", the config's is ", now[key].dump()));
   }
   return absl::OkStatus();
 }
@@ -164,7 +150,8 @@ absl::StatusOr<std::optional<Gpu>> GpuOf(const Config& config,
 absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
                                                  const ModelConfig& config) {
   const ZeroInit scope(engine);
-  auto model = std::make_unique<models::Gpt2>(config);
+  std::unique_ptr<Model> model =
+      models::FamilyOf(config).Make(*config.architecture);
   CASTOR_RETURN_IF_ERROR(
       CheckPatterns("model.frozen", config.frozen, engine.parameters()));
   for (const auto& parameter : engine.parameters()) {
@@ -229,18 +216,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   }
   CASTOR_ASSIGN_OR_RETURN(const std::optional<Gpu> gpu, GpuOf(config, options));
   if (!config.model.pretrained.empty()) {
-    absl::StatusOr<ModelConfig> loaded = ReadHfConfig(config.model.pretrained);
-    CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", loaded.status()));
-    config.model = MergePretrained(config.model, *std::move(loaded));
-    if (config.data.sequence_length == 0) {
-      config.data.sequence_length = config.model.n_positions;
-    }
-    if (config.data.sequence_length > config.model.n_positions) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("data.sequence_length: ", config.data.sequence_length,
-                       " is more than the pretrained model's n_positions, ",
-                       config.model.n_positions));
-    }
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("model.pretrained", models::LoadPretrained(&config.model)));
+    CASTOR_RETURN_IF_ERROR(FitToModel(&config));
   }
   std::unique_ptr<Session> session(new Session());
   session->config_ = config;
@@ -252,7 +230,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
                                        config.optimizer.no_decay,
                                        session->engine_->parameters()));
   CASTOR_ASSIGN_OR_RETURN(session->data_,
-                          OpenTokenData(config.data, config.model.vocab_size,
+                          OpenTokenData(config.data,
+                                        config.model.architecture->vocabulary(),
                                         static_cast<uint64_t>(config.seed)));
   CASTOR_RETURN_IF_ERROR(LookAtTokens(kTrainingData, session->data_.train.get(),
                                       &session->inputs_));
@@ -292,8 +271,9 @@ absl::Status Session::Initialize() {
     InitialValues values(static_cast<uint64_t>(config_.seed));
     return trainer_->Initialize(values);
   }
-  const auto source =
-      PretrainedSource::Open(config_.model.pretrained, engine_->parameters());
+  const auto source = PretrainedSource::Open(
+      config_.model.pretrained, engine_->parameters(),
+      models::FamilyOf(config_.model).hf_names());
   CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", source.status()));
   if (ranks_.world_size > 1) {
     const auto checksum = (*source)->SampleChecksum();
@@ -317,7 +297,7 @@ absl::Status Session::Restore(const std::string& path, bool changed,
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader,
                           CheckpointReader::Open(path));
   CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
-                          ReadMetadata(*reader));
+                          ReadMetadata(*reader, models::Reader()));
   CASTOR_RETURN_IF_ERROR(
       CheckArchitecture(path, metadata.config.model, config_.model));
   const RunState& state = metadata.state;
@@ -364,7 +344,7 @@ absl::Status Session::Save(const std::string& path, const std::string& run_id) {
                                  .run = {run_id, TrainingData()}};
   // The checkpoint stands for itself: its values are not the directory's.
   metadata.config.model.pretrained.clear();
-  metadata.config.model.dropout_overrides.clear();
+  metadata.config.model.overrides.clear();
   return SaveCheckpoint(path, engine_->parameters(), trainer_->store(),
                         metadata, trainer_->communicator());
 }

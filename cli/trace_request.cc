@@ -39,8 +39,8 @@ RunRecord DescribeRun(const Config& config) {
   const ModelConfig& model = config.model;
   RunRecord run;
   run.title = model.pretrained.empty()
-                  ? absl::StrCat(model.type, ", ", model.n_layer, " layers of ",
-                                 model.n_embd)
+                  ? absl::StrCat(model.type, ", ",
+                                 model.architecture->Describe())
                   : absl::StrCat(model.type, " of ", model.pretrained);
   absl::StrAppend(&run.title, ", ", DTypeName(config.dtype()));
   run.device = config.device.type == DeviceType::kCuda ? "cuda" : "host";

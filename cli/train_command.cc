@@ -24,6 +24,7 @@
 #include "cli/session.h"
 #include "cli/standard_output.h"
 #include "cli/trace_request.h"
+#include "models/families.h"
 
 namespace castor::cli {
 namespace {
@@ -282,7 +283,8 @@ absl::Status TrainRun::End() {
 absl::StatusOr<Config> CheckArguments(TrainArguments& arguments,
                                       const RankGroup& group) {
   CASTOR_ASSIGN_OR_RETURN(Config config,
-                          LoadConfig(arguments.config_path, arguments.overrides,
+                          LoadConfig(models::Reader(), arguments.config_path,
+                                     arguments.overrides,
                                      group.world_size()));
   if (!arguments.summary_path.empty() && group.rank() == 0) {
     arguments.summary_path = LinkTarget(arguments.summary_path);

@@ -77,8 +77,8 @@ std::optional<LossScaleState> ReadLossScale(const nlohmann::json& json) {
   return state;
 }
 
-absl::StatusOr<CheckpointMetadata> ParseMetadata(
-    const CheckpointReader& reader) {
+absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
+                                                 const ModelReader& models) {
   const auto wrong = [&](absl::string_view what) {
     return absl::DataLossError(absl::StrCat(reader.path(), ": ", what,
                                             ": not a checkpoint of a training "
@@ -138,16 +138,17 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(
   }
   CASTOR_ASSIGN_OR_RETURN(
       metadata.config,
-      ParseConfig(json["config"].dump(), "", {}, static_cast<int>(world_size),
+      ParseConfig(models, json["config"].dump(), "", {}, static_cast<int>(world_size),
                   reader.path()));
   return metadata;
 }
 
 }  // namespace
 
-absl::StatusOr<CheckpointMetadata> ReadMetadata(
-    const CheckpointReader& reader) {
-  return IfMemoryAllows(reader.path(), [&] { return ParseMetadata(reader); });
+absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader,
+                                                const ModelReader& models) {
+  return IfMemoryAllows(reader.path(),
+                        [&] { return ParseMetadata(reader, models); });
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(

@@ -57,7 +57,9 @@ absl::Status SaveCheckpoint(const std::string& path,
 // InvalidArgument: what is in the metadata is not ours. ResourceExhausted:
 // there is not enough memory for them.
 std::string FormatMetadata(const CheckpointMetadata& metadata);
-absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader);
+// `models` reads the model's section of the run's configuration.
+absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader,
+                                                const ModelReader& models);
 
 CheckpointKind KindOf(OptimizerPart part);
 

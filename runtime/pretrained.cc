@@ -14,7 +14,6 @@
 #include "base/enough_memory.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
-#include "runtime/io/hf_config.h"
 #include "runtime/io/hf_weights.h"
 #include "runtime/io/safetensors_writer.h"
 #include "runtime/io/small_file.h"
@@ -42,7 +41,8 @@ std::string NameOf(const std::string& directory) {
 // OK if there is nothing at `directory`, an empty directory or an earlier
 // export. What an export wrote is told by its config.json, which is byte for
 // byte the one that Castor writes for the model in it.
-absl::Status CheckReplaceable(const std::string& directory) {
+absl::Status CheckReplaceable(const std::string& directory,
+                              const ExportedConfig& config) {
   const absl::StatusOr<std::vector<std::string>> names =
       ListDirectory(directory);
   if (absl::IsNotFound(names.status())) return absl::OkStatus();
@@ -74,10 +74,8 @@ absl::Status CheckReplaceable(const std::string& directory) {
   if (!has_config) return refuse(names->front());
   const auto text =
       ReadSmallFile(absl::StrCat(directory, "/", kConfigName), kMaxConfigBytes);
-  const auto config = ReadHfConfig(directory);
-  return text.ok() && config.ok() && FormatHfConfig(*config) == *text
-             ? absl::OkStatus()
-             : refuse(kConfigName);
+  return text.ok() && config.is_exported(*text) ? absl::OkStatus()
+                                                : refuse(kConfigName);
 }
 
 std::vector<int64_t> DimsOf(const Shape& shape) {
@@ -89,7 +87,8 @@ std::vector<int64_t> DimsOf(const Shape& shape) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PretrainedSource>> PretrainedSource::Open(
-    const std::string& directory, const Parameters& parameters) {
+    const std::string& directory, const Parameters& parameters,
+    const HfNames& hf_names) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsModel> model,
                           SafetensorsModel::Open(directory));
   std::vector<HfParameter> wanted;
@@ -97,7 +96,7 @@ absl::StatusOr<std::unique_ptr<PretrainedSource>> PretrainedSource::Open(
     wanted.push_back({parameter->name, DimsOf(parameter->shape)});
   }
   CASTOR_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                          ResolveHfWeights(*model, wanted));
+                          ResolveHfWeights(*model, wanted, hf_names));
   std::unique_ptr<PretrainedSource> source(
       new PretrainedSource(std::move(model)));
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -119,7 +118,7 @@ absl::Status PretrainedSource::Read(const Parameter& parameter,
 namespace {
 
 absl::Status Export(CheckpointReader& reader, const Parameters& parameters,
-                    const ModelConfig& config, const std::string& directory) {
+                    const ExportedConfig& config, const std::string& directory) {
   std::vector<SafetensorsEntry> entries;
   for (const auto& parameter : parameters) {
     const CheckpointTensor* tensor =
@@ -136,7 +135,7 @@ absl::Status Export(CheckpointReader& reader, const Parameters& parameters,
                        .shape = DimsOf(parameter->shape)});
   }
   const std::string target = NameOf(directory);
-  CASTOR_RETURN_IF_ERROR(CheckReplaceable(target));
+  CASTOR_RETURN_IF_ERROR(CheckReplaceable(target, config));
   CASTOR_RETURN_IF_ERROR(MakeDirectories(ParentDirectory(target)).status());
   const std::string last = std::filesystem::path(target).filename().string();
   // What is left of exports that were killed. If it has to stay, it stays.
@@ -164,7 +163,11 @@ absl::Status Export(CheckpointReader& reader, const Parameters& parameters,
     }
   }
   CASTOR_RETURN_IF_ERROR(writer->Finish());
-  CASTOR_RETURN_IF_ERROR(WriteHfConfig(config, temporary));
+  CASTOR_ASSIGN_OR_RETURN(const auto file,
+                          AtomicFile::Create(temporary + "/config.json"));
+  CASTOR_RETURN_IF_ERROR(file->Append(
+      config.text.data(), static_cast<int64_t>(config.text.size())));
+  CASTOR_RETURN_IF_ERROR(file->Commit());
   return whole->Commit();
 }
 
@@ -172,7 +175,7 @@ absl::Status Export(CheckpointReader& reader, const Parameters& parameters,
 
 absl::Status ExportCheckpoint(CheckpointReader& reader,
                               const Parameters& parameters,
-                              const ModelConfig& config,
+                              const ExportedConfig& config,
                               const std::string& directory) {
   return IfMemoryAllows(
       directory, [&] { return Export(reader, parameters, config, directory); });

@@ -2,14 +2,16 @@
 #ifndef CASTOR_RUNTIME_PRETRAINED_H_
 #define CASTOR_RUNTIME_PRETRAINED_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "runtime/config/model_config.h"
+#include "absl/strings/string_view.h"
 #include "runtime/io/checkpoint_reader.h"
+#include "runtime/io/hf_weights.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/model_state.h"
 
@@ -21,7 +23,8 @@ class PretrainedSource final : public ParameterSource {
  public:
   // InvalidArgument: a parameter is missing or of another shape.
   static absl::StatusOr<std::unique_ptr<PretrainedSource>> Open(
-      const std::string& directory, const Parameters& parameters);
+      const std::string& directory, const Parameters& parameters,
+      const HfNames& names);
 
   absl::Status Read(const Parameter& parameter, OptimizerPart part,
                     int64_t begin, int64_t end, float* out) override;
@@ -38,15 +41,22 @@ class PretrainedSource final : public ParameterSource {
   absl::flat_hash_map<std::string, std::string> file_names_;  // by ours
 };
 
+// The config.json of an export, and how that of an earlier export is known: what
+// a model family says (models/families.h).
+struct ExportedConfig {
+  std::string text;
+  std::function<bool(absl::string_view text)> is_exported;
+};
+
 // Writes the parameters that `reader` has as a Hugging Face directory:
-// config.json and model.safetensors in fp32. `parameters` are those of the
-// model that `config` describes; they need no bytes. The directory, and those
-// above it, are made where they are missing. All of it appears at once or not
-// at all, in the place of an earlier export too. FailedPrecondition: the
-// directory holds what no export wrote; it stays as it is.
+// config.json and model.safetensors in fp32. `parameters` are those of the model
+// that `config` describes; they need no bytes. The directory, and those above it, are made where they
+// are missing. All of it appears at once or not at all, in the place of an
+// earlier export too. FailedPrecondition: the directory holds what no export
+// wrote; it stays as it is.
 absl::Status ExportCheckpoint(CheckpointReader& reader,
                               const Parameters& parameters,
-                              const ModelConfig& config,
+                              const ExportedConfig& config,
                               const std::string& directory);
 
 }  // namespace castor

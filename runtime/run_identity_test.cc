@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/config/test_models.h"
 
 namespace castor {
 namespace {
@@ -17,8 +18,8 @@ constexpr char kData[] = "4000 tokens, checksum 1a";
 Config Parsed(const std::vector<std::string>& overrides = {},
               int world_size = 1) {
   auto config = ParseConfig(
-      R"({"model": {"type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8,
-                    "n_positions": 8, "vocab_size": 16},
+      TestModels(),
+      R"({"model": {"n_layer": 1, "n_positions": 8},
           "data": {"train": "a.txt", "sequence_length": 8}, "steps": 10,
           "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2,
           "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}})",
@@ -45,7 +46,7 @@ TEST(RunIdentity, IsThatOfWhatDeterminesTheBits) {
         "gradient_clipping=1", "optimizer.params.lr=0.1",
         "optimizer.no_decay=[\"*.bias\"]", "scheduler.type=WarmupLR",
         "bf16.enabled=true", "fp16.enabled=true", "data.sequence_length=4",
-        "data.shuffle=false", "model.resid_pdrop=0.5", "model.n_layer=2",
+        "data.shuffle=false", "model.dropout=0.5", "model.n_layer=2",
         "model.frozen=[\"*wte*\"]", "device.type=cuda"}) {
     const RunSettings now = SettingsOf(Parsed({change}), kData);
     EXPECT_FALSE(Differences(then, now).empty()) << change;

@@ -14,7 +14,7 @@
 namespace castor::testing {
 namespace {
 
-std::vector<std::string> RandomFrozen(const ModelConfig& model,
+std::vector<std::string> RandomFrozen(const models::Gpt2Config& model,
                                       Random& random) {
   if (random.Chance(0.5)) return {};
   switch (random.Uniform(0, 6)) {
@@ -126,7 +126,7 @@ double Random::Real() {
 TrainingCase RandomModel(uint64_t seed) {
   Random random(seed, HashName("model", 5));
   TrainingCase c;
-  ModelConfig& model = c.model;
+  models::Gpt2Config& model = c.model;
   model.n_layer = random.Uniform(1, 3);
   model.n_head = random.Uniform(1, 4);
   model.n_embd = model.n_head * random.Pick<int64_t>({1, 2, 3, 5, 8, 12});
@@ -141,7 +141,7 @@ TrainingCase RandomModel(uint64_t seed) {
   model.attn_pdrop = random.Pick({0.0, 0.0, 0.1});
   // Large enough for gradients to differ from layer to layer.
   model.initializer_range = 0.2;
-  model.frozen = RandomFrozen(model, random);
+  c.frozen = RandomFrozen(model, random);
 
   c.dtype = random.Pick({DType::kFloat32, DType::kFloat32, DType::kBFloat16,
                          DType::kBFloat16, DType::kFloat16});
@@ -261,7 +261,7 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
 }
 
 std::string Describe(const TrainingCase& c) {
-  const ModelConfig& m = c.model;
+  const models::Gpt2Config& m = c.model;
   const TrainerOptions& o = c.options;
   const MemoryOptions& memory = o.memory;
   Parameter weight, bias;
@@ -272,7 +272,7 @@ std::string Describe(const TrainingCase& c) {
       "vocabulary %d, %s, dropout %g %g %g, frozen [%s]\n",
       m.n_layer, m.n_head, m.n_embd, m.inner(), m.n_positions, m.vocab_size,
       m.tie_word_embeddings ? "tied" : "untied", m.resid_pdrop, m.embd_pdrop,
-      m.attn_pdrop, absl::StrJoin(m.frozen, " "));
+      m.attn_pdrop, absl::StrJoin(c.frozen, " "));
   absl::StrAppend(
       &text,
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
@@ -343,7 +343,7 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) {
         x.model.resid_pdrop = x.model.embd_pdrop = x.model.attn_pdrop = 0;
       },
-      [](TrainingCase& x) { x.model.frozen.clear(); },
+      [](TrainingCase& x) { x.frozen.clear(); },
       [](TrainingCase& x) { x.model.tie_word_embeddings = false; },
       [](TrainingCase& x) { x.model.n_layer = 1; },
       [](TrainingCase& x) { x.model.n_embd = x.model.n_head = 1; },

@@ -3,6 +3,7 @@
 // the bits of one that was never stopped. That files are atomic and checked is
 // runtime/io's to show; how several ranks fail together is
 // shared_checkpoint_test's.
+#include "models/families.h"
 #include "runtime/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ constexpr int kModels = 48;  // three times each pair of 1 to 4 ranks
 
 Config ConfigOf(const TrainingCase& c) {
   Config config;
-  config.model = c.model;
+  config.model = ModelConfigOf(c);
   config.data.train = "text.txt";
   config.steps = c.steps;
   config.train_micro_batch_size_per_gpu = c.options.shape.batch;
@@ -93,7 +94,7 @@ absl::Status Save(const std::string& path, const TrainingCase& c,
 absl::StatusOr<CheckpointMetadata> MetadataOf(const std::string& path) {
   auto reader = CheckpointReader::Open(path);
   if (!reader.ok()) return reader.status();
-  return ReadMetadata(**reader);
+  return ReadMetadata(**reader, models::Reader());
 }
 
 // The case, going on after what the file holds.
@@ -187,7 +188,7 @@ TEST(Checkpoint, TellsWhereTheRunWas) {
   EXPECT_EQ(metadata->state.samples,
             2 * c.options.shape.batch * c.options.shape.micro_batches);
   EXPECT_EQ(metadata->state.seed, static_cast<int64_t>(c.seed >> 1));
-  EXPECT_EQ(metadata->config.model, c.model);
+  EXPECT_EQ(metadata->config.model, ModelConfigOf(c));
 }
 
 // Its checksums are right, what it says of the run is not.
@@ -239,7 +240,7 @@ TEST(Checkpoint, OfAnotherModelIsRefusedByTheNamesThatDiffer) {
   const std::string path = directory.path() + "/run";
   TrainingCase c = RandomModel(kSeed);
   c.model.tie_word_embeddings = true;
-  c.model.frozen.clear();
+  c.frozen.clear();
   c.steps = 1;
   auto result = RunTraining(
       c, [&](Trainer& trainer) { return Save(path, c, trainer); });
@@ -269,7 +270,7 @@ TEST(Checkpoint, ThawsParametersThatWereFrozen) {
   TrainingCase c = RandomModel(kSeed);
   c.dtype = DType::kFloat32;
   c.model.tie_word_embeddings = false;
-  c.model.frozen = {"*wpe*"};
+  c.frozen = {"*wpe*"};
   c.options.learning_rate = [](int64_t) { return 1e-2; };
   c.steps = 1;
   auto result = RunTraining(
@@ -277,7 +278,7 @@ TEST(Checkpoint, ThawsParametersThatWereFrozen) {
   ASSERT_TRUE(result.ok()) << result.status();
 
   TrainingCase thawed = ResumedFrom(path, 1, c);
-  thawed.model.frozen.clear();
+  thawed.frozen.clear();
   auto largest_m = [&]() {
     float largest = -1;
     auto again = RunTraining(thawed, [&](Trainer& trainer) -> absl::Status {

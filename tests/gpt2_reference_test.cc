@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/philox.h"
+#include "models/families.h"
 #include "runtime/config/name_pattern.h"
-#include "runtime/io/hf_config.h"
 #include "runtime/io/safetensors.h"
 #include "runtime/pretrained.h"
 #include "tests/training_harness.h"
@@ -50,7 +50,7 @@ std::vector<uint16_t> Tokens(const std::string& name) {
 
 TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
   TrainingCase c;
-  auto model = ReadHfConfig(Fixture(name, "hf"));
+  auto model = ReadGpt2(Fixture(name, "hf"));
   EXPECT_TRUE(model.ok()) << model.status();
   c.model = *model;
   c.model.resid_pdrop = c.model.embd_pdrop = c.model.attn_pdrop = 0;
@@ -65,7 +65,9 @@ TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
   };
   c.source = [name](const Parameters& parameters)
       -> absl::StatusOr<std::unique_ptr<ParameterSource>> {
-    return PretrainedSource::Open(Fixture(name, "hf"), parameters);
+    return PretrainedSource::Open(
+        Fixture(name, "hf"), parameters,
+        models::FindFamily("gpt2")->hf_names());
   };
   c.data = [tokens = Tokens(name), shape = c.options.shape](int64_t index) {
     MicroBatch batch;

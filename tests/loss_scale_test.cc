@@ -136,7 +136,7 @@ TEST(LossScale, AnOverflowIsNamedByWhereBackwardMetItFirst) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(Overflows(*result), std::vector<std::string>{"lm_head.weight"});
   // Where the head's own is frozen: the norm before it.
-  c.model.frozen = {"lm_head.weight"};
+  c.frozen = {"lm_head.weight"};
   result = RunTraining(c);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(Overflows(*result),

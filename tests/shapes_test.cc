@@ -6,15 +6,15 @@
 #include <gtest/gtest.h>
 
 #include "base/status_macros.h"
-#include "models/gpt2.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
 namespace {
 
-ModelConfig SmallModel() {
-  ModelConfig config;
+models::Gpt2Config SmallModel() {
+  models::Gpt2Config config;
   config.n_layer = 2;
   config.n_head = 2;
   config.n_embd = 32;

@@ -25,6 +25,7 @@
 #include "base/directory_entry.h"
 #include "base/test_files.h"
 #include "device/comm/thread_ranks.h"
+#include "models/families.h"
 #include "runtime/checkpoint.h"
 #include "runtime/io/checkpoint_dir.h"
 #include "runtime/io/checkpoint_parts.h"
@@ -49,7 +50,7 @@ TrainingCase Small(int world_size) {
   c.model.n_embd = 16;
   c.model.n_positions = 8;
   c.model.vocab_size = 32;
-  c.model.frozen = {"*wpe*"};
+  c.frozen = {"*wpe*"};
   c.dtype = DType::kBFloat16;
   c.options.shape = {.batch = 1, .length = 8, .micro_batches = 6};
   c.options.memory.policy = PlacementPolicy::kCpu;
@@ -61,7 +62,7 @@ TrainingCase Small(int world_size) {
 CheckpointMetadata MetadataOf(const TrainingCase& c, const Trainer& trainer) {
   CheckpointMetadata metadata;
   metadata.state.trainer = trainer.state();
-  metadata.config.model = c.model;
+  metadata.config.model = ModelConfigOf(c);
   metadata.config.data.train = "text.txt";
   metadata.config.steps = c.steps;
   metadata.config.train_batch_size = 6;
@@ -130,7 +131,7 @@ class SharedCheckpoint : public ::testing::Test {
     auto reader = CheckpointReader::Open(Path(CheckpointName(1)));
     ASSERT_TRUE(reader.ok()) << reader.status();
     EXPECT_TRUE((*reader)->VerifyAll().ok());
-    EXPECT_EQ(ReadMetadata(**reader)->state.trainer.step, 1);
+    EXPECT_EQ(ReadMetadata(**reader, models::Reader())->state.trainer.step, 1);
   }
 
   TemporaryDirectory dir_;
@@ -161,7 +162,7 @@ TEST_F(SharedCheckpoint, HoldsWhatThatOfOneRankHolds) {
     EXPECT_EQ(*ListDirectory(path), files);
     auto shared = CheckpointReader::Open(path);
     ASSERT_TRUE(shared.ok()) << shared.status();
-    EXPECT_EQ(ReadMetadata(**shared)->config.world_size(), world_size);
+    EXPECT_EQ(ReadMetadata(**shared, models::Reader())->config.world_size(), world_size);
     ASSERT_EQ((*shared)->tensors().size(), (*one)->tensors().size());
     for (size_t i = 0; i < (*one)->tensors().size(); ++i) {
       const CheckpointTensor& a = (*one)->tensors()[i];
@@ -186,7 +187,7 @@ TEST_F(SharedCheckpoint, TakesThePlaceOfTheFormerOneAtOnce) {
   EXPECT_THAT(Names(), ElementsAre(CheckpointName(1)));
   auto reader = CheckpointReader::Open(Path(CheckpointName(1)));
   ASSERT_TRUE(reader.ok()) << reader.status();
-  EXPECT_EQ(ReadMetadata(**reader)->state.trainer.step, 2);
+  EXPECT_EQ(ReadMetadata(**reader, models::Reader())->state.trainer.step, 2);
 }
 
 // Each rank's shards are in its own part: with another one's data damaged it
@@ -373,7 +374,8 @@ TEST_F(SharedCheckpoint, IsExportedPieceByPiece) {
     const auto result = RunTraining(c, [&](Trainer& trainer) -> absl::Status {
       auto reader = CheckpointReader::Open(path);
       if (!reader.ok()) return reader.status();
-      return ExportCheckpoint(**reader, trainer.parameters(), c.model,
+      return ExportCheckpoint(**reader, trainer.parameters(),
+                              models::ExportedConfigOf(ModelConfigOf(c)),
                               path + ".hf");
     });
     ASSERT_TRUE(result.ok()) << result.status();

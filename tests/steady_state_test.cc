@@ -171,7 +171,7 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
   int64_t with_frozen = 0;
   for (int i = 0; i < 40; ++i) {
     TrainingCase c = RandomModel(MixKey(kSeed, 3000 + i));
-    if (c.model.frozen.empty()) continue;
+    if (c.frozen.empty()) continue;
     c.options.memory.policy =
         i % 2 == 0 ? PlacementPolicy::kCpu : PlacementPolicy::kAuto;
     std::vector<float> before;

@@ -11,7 +11,8 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "device/comm/thread_ranks.h"
-#include "models/gpt2.h"
+#include "models/families.h"
+#include "models/gpt2/gpt2.h"
 #include "runtime/config/name_pattern.h"
 #include "runtime/io/sha256.h"
 #include "runtime/nn/zero_init.h"
@@ -47,6 +48,22 @@ std::vector<std::string> Overflows(const TrainingResult& result) {
   return all;
 }
 
+ModelConfig ModelConfigOf(const TrainingCase& c) {
+  ModelConfig config;
+  config.type = std::string(c.model.family());
+  config.frozen = c.frozen;
+  config.architecture = std::make_shared<models::Gpt2Config>(c.model);
+  return config;
+}
+
+absl::StatusOr<models::Gpt2Config> ReadGpt2(const std::string& directory) {
+  ModelConfig config;
+  config.type = "gpt2";
+  config.pretrained = directory;
+  CASTOR_RETURN_IF_ERROR(models::LoadPretrained(&config));
+  return dynamic_cast<const models::Gpt2Config&>(*config.architecture);
+}
+
 absl::StatusOr<TrainingResult> RunRank(
     const TrainingCase& c, const RankOptions& ranks,
     const std::function<absl::Status(Trainer&)>& inspect,
@@ -55,7 +72,7 @@ absl::StatusOr<TrainingResult> RunRank(
   ZeroInit scope(engine);
   models::Gpt2 model(c.model);
   for (const auto& parameter : engine.parameters()) {
-    parameter->trainable = !MatchesAnyPattern(c.model.frozen, parameter->name);
+    parameter->trainable = !MatchesAnyPattern(c.frozen, parameter->name);
   }
   TrainingResult result;
   TrainerOptions options = c.options;

@@ -10,13 +10,15 @@
 
 #include "absl/status/statusor.h"
 #include "device/comm/device_parts.h"
-#include "runtime/config/model_config.h"
+#include "models/gpt2/gpt2_config.h"
 #include "runtime/trainer.h"
 
 namespace castor::testing {
 
 struct TrainingCase {
-  ModelConfig model;
+  models::Gpt2Config model;
+  // Patterns of names of parameters that are not trained.
+  std::vector<std::string> frozen;
   DType dtype = DType::kFloat32;
   uint64_t seed = 1;
   TrainerOptions options;
@@ -49,6 +51,12 @@ struct TrainingCase {
   // Called between steps, and after the last one; may be null.
   std::function<absl::Status(Trainer&, int64_t step)> after_step;
 };
+
+// The model as a configuration names it.
+ModelConfig ModelConfigOf(const TrainingCase& c);
+
+// The sizes of the GPT-2 in a Hugging Face directory.
+absl::StatusOr<models::Gpt2Config> ReadGpt2(const std::string& directory);
 
 struct TrainingResult {
   std::optional<Refusal> refusal;  // then nothing below but its message

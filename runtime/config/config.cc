@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "base/thread_pool.h"
@@ -274,31 +275,37 @@ void ReadBatch(JsonReader& root, int64_t world_size, Config* config) {
   }
 }
 
+// `key` receives the key to which the message belongs.
+absl::Status FitToModel(Config* config, std::string* key) {
+  const Architecture& model = *config->model.architecture;
+  int64_t& length = config->data.sequence_length;
+  if (length == 0) length = model.positions();
+  if (length > model.positions()) {
+    *key = "data.sequence_length";
+    return absl::InvalidArgumentError(
+        absl::StrCat(length, " is more than the model's ",
+                     model.positions_key(), " (", model.positions(), ")"));
+  }
+  // The largest tensors' elements must be countable with room to spare.
+  const double tokens =
+      static_cast<double>(config->train_micro_batch_size_per_gpu) *
+      static_cast<double>(length);
+  if (tokens * model.elements_per_token() > 0x1p56) {
+    *key = "train_micro_batch_size_per_gpu";
+    return absl::InvalidArgumentError(absl::StrCat(
+        config->train_micro_batch_size_per_gpu, " samples of ", length,
+        " tokens are more than can be counted for a model of this size"));
+  }
+  return absl::OkStatus();
+}
+
 // What spans several sections.
 void CheckTogether(JsonReader& root, Config* config) {
-  DataConfig& data = config->data;
-  const ModelConfig& model = config->model;
-  if (model.pretrained.empty()) {
-    if (data.sequence_length == 0) data.sequence_length = model.n_positions;
-    if (data.sequence_length > model.n_positions) {
-      root.Fail("data.sequence_length",
-                absl::StrCat(data.sequence_length,
-                             " is more than model.n_positions (",
-                             model.n_positions, ")"));
-    }
-    // The largest tensors' elements must be countable with room to spare.
-    const double tokens =
-        static_cast<double>(config->train_micro_batch_size_per_gpu) *
-        static_cast<double>(data.sequence_length);
-    const double width = static_cast<double>(
-        std::max(model.inner(), 3 * model.n_embd) * model.n_layer);
-    if (tokens * width > 0x1p56) {
-      root.Fail("train_micro_batch_size_per_gpu",
-                absl::StrCat(config->train_micro_batch_size_per_gpu,
-                             " samples of ", data.sequence_length,
-                             " tokens are more than can be counted for a "
-                             "model of this size"));
-    }
+  const DataConfig& data = config->data;
+  if (config->model.architecture != nullptr) {
+    std::string key;
+    const absl::Status fits = FitToModel(config, &key);
+    if (!fits.ok()) root.Fail(key, fits.message());
   }
   if (config->eval_interval > 0 && data.validation.empty() &&
       data.validation_fraction == 0) {
@@ -307,11 +314,11 @@ void CheckTogether(JsonReader& root, Config* config) {
   }
 }
 
-void ReadConfig(JsonReader& root, const std::string& base_dir, int world_size,
-                Config* config) {
+void ReadConfig(const ModelReader& models, JsonReader& root,
+                const std::string& base_dir, int world_size, Config* config) {
   root.Require("model");
   JsonReader model = root.Object("model");
-  ReadModelConfig(model, &config->model);
+  models.Read(model, &config->model);
   if (!config->model.pretrained.empty()) {
     ReadPath(model, "pretrained", base_dir, &config->model.pretrained);
   }
@@ -346,7 +353,14 @@ int ThreadsOf(const DeviceConfig& device) {
                              : static_cast<int>(device.threads);
 }
 
-absl::StatusOr<Config> ParseConfig(absl::string_view text,
+absl::Status FitToModel(Config* config) {
+  std::string key;
+  const absl::Status status = FitToModel(config, &key);
+  return Annotate(key, status);
+}
+
+absl::StatusOr<Config> ParseConfig(const ModelReader& models,
+                                   absl::string_view text,
                                    const std::string& base_dir,
                                    absl::Span<const std::string> overrides,
                                    int world_size, absl::string_view source) {
@@ -366,12 +380,13 @@ absl::StatusOr<Config> ParseConfig(absl::string_view text,
   }
   JsonReader root(*document, report);
   Config config;
-  ReadConfig(root, base_dir, world_size, &config);
+  ReadConfig(models, root, base_dir, world_size, &config);
   CASTOR_RETURN_IF_ERROR(report.status());
   return config;
 }
 
-absl::StatusOr<Config> LoadConfig(const std::string& path,
+absl::StatusOr<Config> LoadConfig(const ModelReader& models,
+                                  const std::string& path,
                                   absl::Span<const std::string> overrides,
                                   int world_size) {
   std::error_code error;
@@ -395,7 +410,7 @@ absl::StatusOr<Config> LoadConfig(const std::string& path,
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": larger than ", kMaxConfigBytes, " bytes: no config"));
   }
-  return ParseConfig(text, absolute.parent_path().string(), overrides,
+  return ParseConfig(models, text, absolute.parent_path().string(), overrides,
                      world_size, path);
 }
 

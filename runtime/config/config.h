@@ -33,8 +33,8 @@ struct DataConfig {
   // that is kept for validation instead. In [0, 1).
   double validation_fraction = 0;
   TokenType token_type = TokenType::kUint16;  // of .bin, little-endian
-  // T, tokens per sample; at most n_positions. 0 or absent: n_positions (still
-  // 0 here when that is in a pretrained directory).
+  // T, tokens per sample; at most the model's positions (n_positions). 0 or
+  // absent: as many (still 0 here when that is in a pretrained directory).
   int64_t sequence_length = 0;
   bool shuffle = true;
 
@@ -218,17 +218,25 @@ struct Config {
 // JSON where it is JSON, else as a string, and replaces or adds the key; lists
 // are set whole. Paths in the file and in overrides are relative to the file's
 // directory. NotFound: no such file. InvalidArgument: see above.
-absl::StatusOr<Config> LoadConfig(const std::string& path,
+// `models` reads "model".
+absl::StatusOr<Config> LoadConfig(const ModelReader& models,
+                                  const std::string& path,
                                   absl::Span<const std::string> overrides = {},
                                   int world_size = 1);
 
 // The same from `text`, whose paths are relative to `base_dir` ("": as they
 // are); `source` names it in messages.
-absl::StatusOr<Config> ParseConfig(absl::string_view text,
+absl::StatusOr<Config> ParseConfig(const ModelReader& models,
+                                   absl::string_view text,
                                    const std::string& base_dir,
                                    absl::Span<const std::string> overrides = {},
                                    int world_size = 1,
                                    absl::string_view source = "config");
+
+// The rules between the model's sizes and the rest, for a model whose sizes were
+// not in the configuration: sequence_length, where it is absent, becomes the
+// model's positions. InvalidArgument: they do not hold.
+absl::Status FitToModel(Config* config);
 
 // Every effective value, as a config that ParseConfig reads back to the same
 // Config (fields that the type of a scheduler does not use aside).

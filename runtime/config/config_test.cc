@@ -8,6 +8,7 @@
 
 #include "base/test_files.h"
 #include "base/thread_pool.h"
+#include "runtime/config/test_models.h"
 
 namespace castor {
 namespace {
@@ -18,18 +19,14 @@ using ::testing::HasSubstr;
 
 // The least that is a config.
 constexpr char kMinimal[] = R"({
-  "model": {"n_layer": 2, "n_head": 2, "n_embd": 8, "n_positions": 16,
-            "vocab_size": 256},
+  "model": {"n_layer": 2, "n_positions": 16},
   "data": {"train": "a.txt"}, "steps": 3, "train_batch_size": 4})";
 
 // Every key of the documentation's example.
 constexpr char kFull[] = R"({
   // a comment
-  "model": {"type": "gpt2", "n_layer": 6, "n_head": 6, "n_embd": 384,
-            "n_inner": null, "n_positions": 256, "vocab_size": 256,
-            "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
-            "layer_norm_epsilon": 1e-5, "initializer_range": 0.02,
-            "tie_word_embeddings": true, "frozen": ["wte.*"]},
+  "model": {"type": "test", "n_layer": 6, "n_positions": 256,
+            "dropout": 0.1, "frozen": ["wte.*"]},
   "data": {"train": "text.txt", "validation": "val.txt",
            "validation_fraction": 0.05, "token_type": "uint16",
            "sequence_length": 128, "shuffle": false},
@@ -60,7 +57,7 @@ constexpr char kFull[] = R"({
 absl::StatusOr<Config> Parse(absl::string_view text,
                              const std::vector<std::string>& overrides = {},
                              int world_size = 1) {
-  return ParseConfig(text, "/base", overrides, world_size);
+  return ParseConfig(TestModels(), text, "/base", overrides, world_size);
 }
 
 std::string Error(const std::vector<std::string>& overrides,
@@ -74,8 +71,8 @@ std::string Error(const std::vector<std::string>& overrides,
 TEST(Config, ReadsEveryKey) {
   const auto config = Parse(kFull);
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->model.n_layer, 6);
-  EXPECT_EQ(config->model.inner(), 1536);
+  EXPECT_EQ(config->model.type, "test");
+  EXPECT_EQ(config->model.architecture->positions(), 256);
   EXPECT_THAT(config->model.frozen, ElementsAre("wte.*"));
   EXPECT_EQ(config->data.train, "/base/text.txt");
   EXPECT_EQ(config->data.validation, "/base/val.txt");
@@ -140,7 +137,7 @@ TEST(Config, SurvivesItsOwnJson) {
            {"scheduler={\"type\":\"WarmupInverseSqrtLR\"}"},
            {"scheduler=null", "optimizer.type=Adam"},
            {"scheduler={\"type\":\"WarmupDecayLR\"}", "steps=2000"},
-           {"model={\"pretrained\":\"hf\",\"embd_pdrop\":0}",
+           {"model={\"pretrained\":\"hf\",\"dropout\":0}",
             "data.sequence_length=null"},
            {"device.threads=null"},
            {"device={\"type\":\"cuda\"}", "bf16=null", "data.validation=null"},
@@ -149,7 +146,7 @@ TEST(Config, SurvivesItsOwnJson) {
     const auto config = Parse(kFull, overrides);
     ASSERT_TRUE(config.ok()) << config.status();
     const std::string json = ConfigToJson(*config);
-    const auto again = ParseConfig(json, "/elsewhere");
+    const auto again = ParseConfig(TestModels(), json, "/elsewhere");
     ASSERT_TRUE(again.ok()) << again.status() << "\n" << json;
     EXPECT_EQ(*again, *config) << json;
     EXPECT_EQ(ConfigToJson(*again), json);
@@ -169,7 +166,10 @@ TEST(Config, NamesThePathOfAWrongValue) {
       {"steps=0", "steps: expected an integer of at least 1"},
       {"steps=many", "steps: expected an integer"},
       {"seed=-1", "seed: expected"},
-      {"model.n_head=3", "model.n_embd: 8 is not a multiple"},
+      {"model.n_layer=0", "model.n_layer: expected"},
+      {"model.n_layer=1000000000000",
+       "train_micro_batch_size_per_gpu: 4 samples of 16 tokens are more than "
+       "can be counted"},
       {"data.sequence_length=17", "data.sequence_length: 17 is more than"},
       {"data.validation_fraction=1", "data.validation_fraction: expected"},
       {"data.token_type=int8", "data.token_type: expected one of \"uint16\""},
@@ -374,7 +374,7 @@ TEST(LoadConfig, ResolvesPathsAgainstTheFile) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/c.json";
   WriteFile(path, kFull);
-  const auto config = LoadConfig(path, {"model={\"pretrained\":\"../hf\"}"});
+  const auto config = LoadConfig(TestModels(), path, {"model={\"pretrained\":\"../hf\"}"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->data.train, directory.path() + "/text.txt");
   EXPECT_EQ(config->model.pretrained,
@@ -382,16 +382,16 @@ TEST(LoadConfig, ResolvesPathsAgainstTheFile) {
 }
 
 TEST(LoadConfig, NamesTheFile) {
-  EXPECT_EQ(LoadConfig("/no/such.json").status().code(),
+  EXPECT_EQ(LoadConfig(TestModels(), "/no/such.json").status().code(),
             absl::StatusCode::kNotFound);
   TemporaryDirectory directory;
-  EXPECT_FALSE(LoadConfig(directory.path()).ok());
+  EXPECT_FALSE(LoadConfig(TestModels(), directory.path()).ok());
   const std::string path = directory.path() + "/c.json";
   WriteFile(path, "{\"stepz\": 1}");
-  EXPECT_THAT(std::string(LoadConfig(path).status().message()),
+  EXPECT_THAT(std::string(LoadConfig(TestModels(), path).status().message()),
               AllOf(HasSubstr("c.json: stepz"), HasSubstr("steps")));
   WriteFile(path, std::string((1 << 20) + 1, ' '));
-  EXPECT_THAT(std::string(LoadConfig(path).status().message()),
+  EXPECT_THAT(std::string(LoadConfig(TestModels(), path).status().message()),
               HasSubstr("larger than"));
 }
 

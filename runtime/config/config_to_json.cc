@@ -7,7 +7,7 @@
 namespace castor {
 namespace {
 
-using Ordered = nlohmann::ordered_json;
+using Ordered = OrderedJson;
 
 template <typename Enum, size_t N>
 std::string Name(const absl::string_view (&names)[N], Enum value) {
@@ -16,33 +16,6 @@ std::string Name(const absl::string_view (&names)[N], Enum value) {
 
 Ordered Bytes(int64_t bytes) {
   return bytes >= kUnlimitedBytes ? Ordered("unlimited") : Ordered(bytes);
-}
-
-Ordered ModelJson(const ModelConfig& model) {
-  Ordered json = {{"type", model.type}};
-  if (model.pretrained.empty()) {
-    json["n_layer"] = model.n_layer;
-    json["n_head"] = model.n_head;
-    json["n_embd"] = model.n_embd;
-    json["n_inner"] = model.n_inner == 0 ? Ordered() : Ordered(model.n_inner);
-    json["n_positions"] = model.n_positions;
-    json["vocab_size"] = model.vocab_size;
-    json["resid_pdrop"] = model.resid_pdrop;
-    json["embd_pdrop"] = model.embd_pdrop;
-    json["attn_pdrop"] = model.attn_pdrop;
-    json["layer_norm_epsilon"] = model.layer_norm_epsilon;
-    json["initializer_range"] = model.initializer_range;
-    json["tie_word_embeddings"] = model.tie_word_embeddings;
-  } else {
-    json["pretrained"] = model.pretrained;
-    for (const std::string& key : model.dropout_overrides) {
-      json[key] = key == "resid_pdrop"  ? model.resid_pdrop
-                  : key == "embd_pdrop" ? model.embd_pdrop
-                                        : model.attn_pdrop;
-    }
-  }
-  json["frozen"] = model.frozen;
-  return json;
 }
 
 Ordered DataJson(const DataConfig& data) {
@@ -106,7 +79,7 @@ Ordered MemoryJson(const MemoryConfig& memory) {
 
 std::string ConfigToJson(const Config& config) {
   Ordered json;
-  json["model"] = ModelJson(config.model);
+  json["model"] = config.model.ToJson();
   json["data"] = DataJson(config.data);
   json["steps"] = config.steps;
   json["seed"] = config.seed;

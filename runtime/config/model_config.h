@@ -1,59 +1,83 @@
-// The architecture of a model, under Hugging Face's own key names
-// (transformers, GPT2Config).
+// What the configuration says of the model, as far as everything below models/
+// needs it.
+//
+// A model *family* (models/family.h) is what models of one architecture have in
+// common: their keys, their names in Hugging Face's files, their modules. Its
+// sizes are an Architecture, which only the family can look into. runtime/ asks
+// an Architecture what every family can answer, and names no family.
 #ifndef CASTOR_RUNTIME_CONFIG_MODEL_CONFIG_H_
 #define CASTOR_RUNTIME_CONFIG_MODEL_CONFIG_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
 #include "runtime/config/json_reader.h"
 
 namespace castor {
 
-// Defaults are Hugging Face's. Member names are the JSON keys.
-struct ModelConfig {
-  std::string type = "gpt2";
-  // A directory of Hugging Face's: config.json and safetensors. If not empty,
-  // the sizes below are not in Castor's config but in that config.json, and are
-  // without meaning here until MergePretrained.
-  std::string pretrained;
+// Keys in the order in which people read them.
+using OrderedJson = nlohmann::ordered_json;
 
-  int64_t n_layer = 12;
-  int64_t n_head = 12;
-  int64_t n_embd = 768;  // a multiple of n_head
-  int64_t n_inner = 0;   // of the MLP; JSON null or 0: 4 * n_embd
-  int64_t n_positions = 1024;
-  int64_t vocab_size = 50257;
-  double resid_pdrop = 0.1;  // dropout of both residual branches, in [0, 1)
-  double embd_pdrop = 0.1;   // of the embeddings' sum
-  double attn_pdrop = 0.1;   // of the attention's probabilities
-  double layer_norm_epsilon = 1e-5;
-  double initializer_range = 0.02;  // standard deviation of initial weights
-  bool tie_word_embeddings = true;
+// The sizes and rates of one model. Immutable.
+class Architecture {
+ public:
+  virtual ~Architecture() = default;
 
-  // Patterns of parameter names (name_pattern.h) that are not trained.
-  std::vector<std::string> frozen;
-  // With `pretrained`: which of the three dropouts Castor's config gives; they
-  // replace config.json's.
-  std::vector<std::string> dropout_overrides;
-
-  int64_t inner() const { return n_inner > 0 ? n_inner : 4 * n_embd; }
-
-  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
+  // The name of its family: "model.type".
+  virtual absl::string_view family() const = 0;
+  // The number of tokens that it knows.
+  virtual int64_t vocabulary() const = 0;
+  // The most tokens that a sequence may have, and the key that says so.
+  virtual int64_t positions() const = 0;
+  virtual absl::string_view positions_key() const = 0;
+  // The elements of the widest activation of each layer for one token, summed
+  // over the layers: a bound by which sizes that cannot be counted are refused.
+  virtual double elements_per_token() const = 0;
+  // For titles: "12 layers of 768".
+  virtual std::string Describe() const = 0;
+  // Every key of "model" with its value: the family reads the same Architecture
+  // from it.
+  virtual OrderedJson ToJson() const = 0;
+  // Those keys, with the values in effect, whose change makes another function
+  // of the parameters. (Dropout and initial values do not.)
+  virtual OrderedJson Identity() const = 0;
 };
 
-// Reads the architecture's keys (all but type, pretrained and frozen), by their
-// Hugging Face names, from any object that has them, and checks them.
-void ReadGpt2Keys(JsonReader& reader, ModelConfig* model);
+// "model" of the configuration.
+struct ModelConfig {
+  // The family's name. Empty only with `pretrained`, until the directory's
+  // config.json has been read.
+  std::string type;
+  // A directory of Hugging Face's: config.json and safetensors. If not empty,
+  // the sizes are in that config.json, and not in Castor's configuration.
+  std::string pretrained;
+  // With `pretrained`: the keys that Castor's configuration gives in the place
+  // of config.json's.
+  OrderedJson overrides = OrderedJson::object();
+  // Patterns of parameter names (name_pattern.h) that are not trained.
+  std::vector<std::string> frozen;
+  // Null only with `pretrained`, until the config.json has been read.
+  std::shared_ptr<const Architecture> architecture;
 
-// "model" of Castor's config: sizes, or `pretrained` with `frozen` and
-// dropouts.
-void ReadModelConfig(JsonReader& reader, ModelConfig* model);
+  // The section as the configuration has it: with `pretrained` without sizes.
+  OrderedJson ToJson() const;
 
-// `given` has `pretrained`; `loaded` is what that directory's config.json says.
-// Returns `loaded` with what `given` adds to it.
-ModelConfig MergePretrained(const ModelConfig& given, ModelConfig loaded);
+  friend bool operator==(const ModelConfig& a, const ModelConfig& b);
+};
+
+// Reads "model". models/families.h has the one that knows all families.
+class ModelReader {
+ public:
+  virtual ~ModelReader() = default;
+  // What is wrong goes into the reader's report; unknown keys are the caller's
+  // matter. Leaves `model->architecture` null only with `pretrained`, or after
+  // an error.
+  virtual void Read(JsonReader& reader, ModelConfig* model) const = 0;
+};
 
 }  // namespace castor
 

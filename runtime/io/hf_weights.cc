@@ -5,21 +5,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/strict_json.h"
+#include "runtime/config/name_pattern.h"
 
 namespace castor {
 namespace {
-
-constexpr absl::string_view kPrefix = "transformer.";
-
-bool IsIgnorable(absl::string_view name) {
-  return absl::EndsWith(name, ".attn.bias") ||
-         absl::EndsWith(name, ".attn.masked_bias") || name == "lm_head.weight";
-}
 
 bool IsFloat(SafetensorsDtype dtype) {
   return dtype == SafetensorsDtype::kF32 || dtype == SafetensorsDtype::kBF16 ||
@@ -49,7 +42,8 @@ std::string Listed(absl::string_view what,
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
-    const SafetensorsModel& model, absl::Span<const HfParameter> parameters) {
+    const SafetensorsModel& model, absl::Span<const HfParameter> parameters,
+    const HfNames& names) {
   std::vector<std::string> resolved;
   absl::flat_hash_set<std::string> used;
   std::vector<std::string> missing;
@@ -58,7 +52,7 @@ absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
     std::string name = parameter.name;
     const SafetensorsTensor* tensor = model.Find(name);
     if (tensor == nullptr) {
-      name = std::string(absl::StripPrefix(parameter.name, kPrefix));
+      name = std::string(absl::StripPrefix(parameter.name, names.optional_prefix));
       tensor = model.Find(name);
     }
     if (tensor == nullptr) {
@@ -79,7 +73,7 @@ absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
   }
   std::vector<std::string> unexpected;
   for (const std::string& name : model.names()) {
-    if (!used.contains(name) && !IsIgnorable(name)) {
+    if (!used.contains(name) && !MatchesAnyPattern(names.without_parameter, name)) {
       unexpected.push_back(QuotedForMessage(name));
     }
   }

@@ -1,12 +1,8 @@
 // Which tensor of a Hugging Face directory is which of our parameters.
 //
-// Our names are those of GPT2LMHeadModel: "transformer.h.0.ln_1.weight", and
-// "lm_head.weight" when the head is not tied. Files of GPT2Model, OpenAI's
-// original among them, lack the "transformer." in front. Both are found.
-//
-// Tensors that hold no parameter of ours may lie in a file: the causal masks
-// that old versions saved ("*.attn.bias", "*.attn.masked_bias"), and a copy of
-// the tied head.
+// Our names are those of transformers' model with its head:
+// "transformer.h.0.ln_1.weight". A model family (models/family.h) says how files
+// of the same model may differ from that.
 #ifndef CASTOR_RUNTIME_IO_HF_WEIGHTS_H_
 #define CASTOR_RUNTIME_IO_HF_WEIGHTS_H_
 
@@ -20,6 +16,16 @@
 
 namespace castor {
 
+// How tensors are named in files of one model family.
+struct HfNames {
+  // What our names may lack in front in a file ("transformer."): files of the
+  // model without its head are saved so.
+  std::string optional_prefix = {};
+  // Patterns (runtime/config/name_pattern.h) of names in a file that may hold
+  // no parameter of ours: saved masks, a copy of a tied head.
+  std::vector<std::string> without_parameter = {};
+};
+
 struct HfParameter {
   std::string name;  // ours
   std::vector<int64_t> shape;
@@ -29,7 +35,8 @@ struct HfParameter {
 // SafetensorsModel::ReadFloats takes. InvalidArgument lists all that is
 // missing, of the wrong shape or dtype, or in the file without being known.
 absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
-    const SafetensorsModel& model, absl::Span<const HfParameter> parameters);
+    const SafetensorsModel& model, absl::Span<const HfParameter> parameters,
+    const HfNames& names);
 
 }  // namespace castor
 

@@ -20,6 +20,11 @@ using ::testing::Not;
 
 constexpr auto kF32 = SafetensorsDtype::kF32;
 
+const HfNames kNames = {
+    .optional_prefix = "transformer.",
+    .without_parameter = {"*.attn.bias", "*.attn.masked_bias",
+                          "lm_head.weight"}};
+
 class HfWeightsTest : public ::testing::Test {
  protected:
   // A directory with these tensors, all zero.
@@ -49,7 +54,7 @@ class HfWeightsTest : public ::testing::Test {
 TEST_F(HfWeightsTest, FindsNamesWithThePrefix) {
   auto model = Model({{"transformer.wte.weight", kF32, {5, 2}},
                       {"transformer.h.0.attn.c_attn.bias", kF32, {6}}});
-  auto resolved = ResolveHfWeights(*model, parameters_);
+  auto resolved = ResolveHfWeights(*model, parameters_, kNames);
   ASSERT_TRUE(resolved.ok()) << resolved.status();
   EXPECT_THAT(*resolved, ElementsAre("transformer.wte.weight",
                                      "transformer.h.0.attn.c_attn.bias"));
@@ -61,7 +66,7 @@ TEST_F(HfWeightsTest, FindsNamesWithoutItAndIgnoresMasksAndTheTiedHead) {
                       {"h.0.attn.bias", kF32, {1, 1, 4, 4}},
                       {"h.0.attn.masked_bias", SafetensorsDtype::kBool, {}},
                       {"lm_head.weight", kF32, {5, 2}}});
-  auto resolved = ResolveHfWeights(*model, parameters_);
+  auto resolved = ResolveHfWeights(*model, parameters_, kNames);
   ASSERT_TRUE(resolved.ok()) << resolved.status();
   EXPECT_THAT(*resolved, ElementsAre("wte.weight", "h.0.attn.c_attn.bias"));
 }
@@ -71,7 +76,7 @@ TEST_F(HfWeightsTest, WantsTheHeadWhenItIsNotTied) {
   parameters.push_back({"lm_head.weight", {5, 2}});
   auto model = Model({{"transformer.wte.weight", kF32, {5, 2}},
                       {"transformer.h.0.attn.c_attn.bias", kF32, {6}}});
-  auto resolved = ResolveHfWeights(*model, parameters);
+  auto resolved = ResolveHfWeights(*model, parameters, kNames);
   EXPECT_EQ(resolved.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(resolved.status().message()),
               HasSubstr("missing: lm_head.weight"));
@@ -84,7 +89,7 @@ TEST_F(HfWeightsTest, ListsAllThatIsWrongAtOnce) {
                       {"transformer.x\x1b", kF32, {1}}});
   std::vector<HfParameter> parameters = parameters_;
   parameters.push_back({"transformer.wpe.weight", {3, 2}});
-  auto resolved = ResolveHfWeights(*model, parameters);
+  auto resolved = ResolveHfWeights(*model, parameters, kNames);
   EXPECT_EQ(resolved.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(resolved.status().message()),
               AllOf(HasSubstr(dir_.path()),
@@ -100,7 +105,7 @@ TEST_F(HfWeightsTest, StaysShortWhenEverythingIsWrong) {
   for (int i = 0; i < 100; ++i) {
     parameters.push_back({absl::StrCat("transformer.h.", i), {1}});
   }
-  auto resolved = ResolveHfWeights(*Model({}), parameters);
+  auto resolved = ResolveHfWeights(*Model({}), parameters, kNames);
   EXPECT_THAT(std::string(resolved.status().message()),
               AllOf(HasSubstr("transformer.h.7 and 92 more"),
                     Not(HasSubstr("transformer.h.8,"))));
@@ -115,7 +120,7 @@ TEST_F(HfWeightsTest, FindsAllOfARealModel) {
     for (const std::string& name : (*model)->names()) {
       parameters.push_back({name, (*model)->Find(name)->shape});
     }
-    auto resolved = ResolveHfWeights(**model, parameters);
+    auto resolved = ResolveHfWeights(**model, parameters, kNames);
     ASSERT_TRUE(resolved.ok()) << resolved.status();
     EXPECT_EQ(*resolved, (*model)->names());
   }

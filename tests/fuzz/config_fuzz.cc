@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/check.h"
+#include "models/families.h"
 #include "runtime/config/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -18,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     document = text.substr(0, at);
     overrides.emplace_back(text.substr(at + 1));
   }
-  const auto config = castor::ParseConfig(document, "/base", overrides, 2);
+  const auto config = castor::ParseConfig(castor::models::Reader(), document, "/base", overrides, 2);
   if (!config.ok()) {
     CASTOR_CHECK(config.status().code() == absl::StatusCode::kInvalidArgument);
     CASTOR_CHECK(!config.status().message().empty());
@@ -27,10 +28,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CASTOR_CHECK(config->train_batch_size ==
                config->train_micro_batch_size_per_gpu *
                    config->gradient_accumulation_steps * 2);
-  CASTOR_CHECK(!config->model.pretrained.empty() ||
-               config->model.n_embd % config->model.n_head == 0);
+  CASTOR_CHECK(config->model.pretrained.empty() ==
+               (config->model.architecture != nullptr));
   const std::string json = castor::ConfigToJson(*config);
-  const auto again = castor::ParseConfig(json, "", {}, 2);
+  const auto again = castor::ParseConfig(castor::models::Reader(), json, "", {}, 2);
   CASTOR_CHECK(again.ok() && *again == *config);
   return 0;
 }

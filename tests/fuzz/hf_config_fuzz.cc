@@ -5,17 +5,21 @@
 
 #include "absl/strings/string_view.h"
 #include "base/check.h"
-#include "runtime/io/hf_config.h"
+#include "models/families.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
-  auto config = castor::ParseHfConfig(text, "input");
-  if (!config.ok()) {
-    CASTOR_CHECK(config.status().code() == absl::StatusCode::kInvalidArgument);
+  castor::ModelConfig model;
+  const absl::Status status =
+      castor::models::ParsePretrained(text, "input", &model);
+  if (!status.ok()) {
+    CASTOR_CHECK(status.code() == absl::StatusCode::kInvalidArgument);
     return 0;
   }
-  CASTOR_CHECK(config->n_embd % config->n_head == 0);
-  auto again = castor::ParseHfConfig(castor::FormatHfConfig(*config), "again");
-  CASTOR_CHECK(again.ok() && *again == *config);
+  castor::ModelConfig again;
+  CASTOR_CHECK(castor::models::ParsePretrained(
+                   castor::models::HfConfigText(model), "again", &again)
+                   .ok());
+  CASTOR_CHECK(again == model);
   return 0;
 }

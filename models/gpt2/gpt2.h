@@ -6,13 +6,13 @@
 // learners", 2019; transformers' modeling_gpt2.py for names, weight layout
 // ([in, out]) and initial values (residual projections scaled by 1 / sqrt(2
 // n_layer)).
-#ifndef CASTOR_MODELS_GPT2_H_
-#define CASTOR_MODELS_GPT2_H_
+#ifndef CASTOR_MODELS_GPT2_GPT2_H_
+#define CASTOR_MODELS_GPT2_GPT2_H_
 
 #include <string>
 #include <vector>
 
-#include "runtime/config/model_config.h"
+#include "models/gpt2/gpt2_config.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/modules.h"
 
@@ -21,17 +21,16 @@ namespace castor::models {
 class Gpt2 final : public Model {
  public:
   // Inside a ZeroInit scope; `config` must have passed its checks.
-  explicit Gpt2(const ModelConfig& config);
+  explicit Gpt2(const Gpt2Config& config);
 
   absl::StatusOr<Tensor> Loss(Engine& engine, const Tensor& tokens,
                               const Tensor& targets) override;
-
 
  private:
   // x [B, T, C] -> [B, T, C].
   class Block {
    public:
-    Block(const ModelConfig& config, std::string name);
+    Block(const Gpt2Config& config, std::string name);
     absl::StatusOr<Tensor> operator()(Engine& engine, const Tensor& x) const;
 
    private:
@@ -47,7 +46,7 @@ class Gpt2 final : public Model {
   // What the head is applied to, [B, T, C].
   absl::StatusOr<Tensor> Hidden(Engine& engine, const Tensor& tokens);
 
-  ModelConfig config_;
+  Gpt2Config config_;
   nn::Embedding wte_;
   nn::PositionEmbedding wpe_;
   std::vector<Block> blocks_;
@@ -57,4 +56,4 @@ class Gpt2 final : public Model {
 
 }  // namespace castor::models
 
-#endif  // CASTOR_MODELS_GPT2_H_
+#endif  // CASTOR_MODELS_GPT2_GPT2_H_

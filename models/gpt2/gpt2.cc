@@ -1,4 +1,4 @@
-#include "models/gpt2.h"
+#include "models/gpt2/gpt2.h"
 
 #include <cmath>
 #include <utility>
@@ -20,14 +20,14 @@ nn::Linear Conv1D(const std::string& name, int64_t in, int64_t out,
                     ops::WeightLayout::kInOut);
 }
 
-double ResidualStddev(const ModelConfig& config) {
+double ResidualStddev(const Gpt2Config& config) {
   return config.initializer_range /
          std::sqrt(2.0 * static_cast<double>(config.n_layer));
 }
 
 }  // namespace
 
-Gpt2::Block::Block(const ModelConfig& config, std::string name)
+Gpt2::Block::Block(const Gpt2Config& config, std::string name)
     : name_(std::move(name)),
       heads_(config.n_head),
       attention_dropout_(static_cast<float>(config.attn_pdrop)),
@@ -66,7 +66,7 @@ absl::StatusOr<Tensor> Gpt2::Block::operator()(Engine& engine,
   return ops::Dropout(engine, m, h, residual_dropout_, name_ + ".mlp.dropout");
 }
 
-Gpt2::Gpt2(const ModelConfig& config)
+Gpt2::Gpt2(const Gpt2Config& config)
     : config_(config),
       wte_("transformer.wte", config.vocab_size, config.n_embd,
            static_cast<float>(config.initializer_range)),
