@@ -32,8 +32,12 @@ struct ExactSum {
   // The greatest label of an AddSquares that met invalid addends.
   int64_t invalid_label = 0;
 
-  // Exact for up to 2^31 addends.
+  // How many numbers may be added, one by one, before the sum is added to
+  // another: a limb has room for as many carries.
+  static constexpr int64_t kMaxAddends = int64_t{1} << 31;
+
   void Add(double value);
+  // Settles the carries: there is no limit on how often.
   void Add(const ExactSum& other);
   // The nearest double, ties to even.
   double Value() const;
@@ -43,7 +47,9 @@ struct ExactSum {
 inline constexpr int64_t kNormTile = 64;
 
 // sum += the squares of x [size], tile by tile. x starts at a tile's start.
-// `label`, 0 or more, is the caller's name for x.
+// `label`, 0 or more, is the caller's name for x. InvalidArgument: x has more
+// than kMaxAddends tiles. (A GPU's sum is not carried between calls: its user
+// sees to it that they do not come to more.)
 absl::Status AddSquares(const ExecContext& context, int64_t size, DType dtype,
                         const void* x, ExactSum* sum, int64_t label = 0);
 

@@ -64,6 +64,31 @@ double AnyDouble(std::mt19937_64& random, int least, int most) {
   return std::bit_cast<double>((exponent << 52) | (random() >> 12));
 }
 
+// Every limb full of ones, doubled far beyond what one has room for.
+TEST(ExactSum, AddsMoreSumsThanALimbHasRoomForCarries) {
+  ExactSum sum;
+  for (int exponent = 1; exponent < 1900; exponent += 53) {
+    sum.Add(std::bit_cast<double>((uint64_t(exponent) << 52) |
+                                  ((uint64_t{1} << 52) - 1)));
+  }
+  const double once = sum.Value();
+  constexpr int kDoublings = 80;
+  for (int i = 0; i < kDoublings; ++i) {
+    const ExactSum same = sum;
+    sum.Add(same);
+  }
+  EXPECT_EQ(sum.Value(), std::ldexp(once, kDoublings));
+}
+
+TEST(AddSquares, RefusesMoreTilesThanASumHasRoomFor) {
+  ThreadPool pool(1);
+  ExactSum sum;
+  const absl::Status refused =
+      AddSquares({&pool}, ExactSum::kMaxAddends * kNormTile, DType::kFloat32,
+                 nullptr, &sum);
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+}
+
 TEST(ExactSum, RoundsOneAddendToItself) {
   std::mt19937_64 random(1);
   std::vector<double> values = {0.0,
@@ -202,11 +227,12 @@ TEST(AddSquares, EqualsTileOracleOnEveryTargetAndPool) {
     for (int64_t size : kTestSizes) {
       GuardedBuffer x(dtype, size, size % 5);
       x.FillNormal(random, 1e-3);
-      ExactSum expected;
-      expected.Add(0.125);
+      ExactSum added, expected;
+      added.Add(0.125);
       for (int64_t i = 0; i < size; i += kNormTile) {
-        expected.Add(TileOracle(x, i));
+        added.Add(TileOracle(x, i));
       }
+      expected.Add(added);  // its carries settled
       ForEachTarget([&](const char* target) {
         ForEachPool([&](const ExecContext& context) {
           ExactSum sum;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/checks.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
@@ -103,7 +104,16 @@ void ExactSum::Add(double value) {
 }
 
 void ExactSum::Add(const ExactSum& other) {
-  for (int i = 0; i < kLimbs; ++i) limbs[i] += other.limbs[i];
+  // Two limbs of less than 2^63 and a carry of less than 2^32 fit an unsigned
+  // word. The last limb keeps what is beyond it, which no double reaches.
+  uint64_t carry = 0;
+  for (int i = 0; i < kLimbs; ++i) {
+    const uint64_t total = static_cast<uint64_t>(limbs[i]) +
+                           static_cast<uint64_t>(other.limbs[i]) + carry;
+    const bool last = i + 1 == kLimbs;
+    limbs[i] = static_cast<int64_t>(last ? total : total & 0xffffffff);
+    carry = total >> 32;
+  }
   invalid += other.invalid;
   invalid_label = std::max(invalid_label, other.invalid_label);
 }
@@ -145,6 +155,11 @@ double ExactSum::Value() const {
 
 absl::Status AddSquares(const ExecContext& context, int64_t size, DType dtype,
                         const void* x, ExactSum* sum, int64_t label) {
+  if (size / kNormTile >= ExactSum::kMaxAddends) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "AddSquares: ", size, " elements are more than the ",
+        ExactSum::kMaxAddends, " tiles that an exact sum takes at once"));
+  }
   if (context.gpu != nullptr) {
     return context.gpu->kernels->add_squares(context, size, dtype, x, sum,
                                              label);

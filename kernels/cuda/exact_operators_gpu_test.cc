@@ -346,6 +346,13 @@ TEST_P(SmallExactOperators, EmbeddingTellsOfABadIndexAsTheHostDoes) {
   }
 }
 
+// With its carries settled: the host settles them as it adds, a GPU does not.
+ExactSum Settled(const ExactSum& sum) {
+  ExactSum settled;
+  settled.Add(sum);
+  return settled;
+}
+
 TEST_P(SmallExactOperators, AddSquares) {
   for (DType dtype : kAllTypes) {
     for (int64_t size : {0, 1, 63, 64, 65, 2047, 2048, 32768, 32769, 100003}) {
@@ -365,7 +372,8 @@ TEST_P(SmallExactOperators, AddSquares) {
           ASSERT_TRUE(on.Finish().ok());
           ExactSum got;
           TestDevice::Get()->ToHost(&got, p, sizeof(got));
-          EXPECT_EQ(got.limbs, expected.limbs) << size << " " << scale;
+          EXPECT_EQ(Settled(got).limbs, Settled(expected).limbs)
+              << size << " " << scale;
           EXPECT_EQ(got.invalid, expected.invalid);
           EXPECT_EQ(got.invalid_label, expected.invalid_label);
         });
@@ -392,7 +400,7 @@ TEST_P(SmallExactOperators, AddSquaresCountsTilesThatAreNotFinite) {
     ASSERT_TRUE(on.Finish().ok());
     ExactSum got;
     TestDevice::Get()->ToHost(&got, p, sizeof(got));
-    EXPECT_EQ(got.limbs, expected.limbs);
+    EXPECT_EQ(Settled(got).limbs, Settled(expected).limbs);
     EXPECT_EQ(got.invalid, 2);
   }
 }
