@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/philox.h"
+#include "base/status_macros.h"
 #include "base/units.h"
 #include "memory/exec/chunk_store.h"
 #include "memory/plan/plan.h"
@@ -59,13 +60,30 @@ int64_t Roofline::Duration(double flops, double bytes) const {
       kLaunchNs + 1e9 * std::max(flops / flops_per_s, bytes / bytes_per_s));
 }
 
-int64_t DryBackend::Allocate(int64_t bytes) {
+absl::StatusOr<int64_t> DryBackend::Allocate(int64_t bytes) {
+  if (bytes < 0 || bytes > kMaxBytes - live_bytes_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "activations of more than ", FormatBytes(kMaxBytes),
+        " are more than any machine holds: lower "
+        "train_micro_batch_size_per_gpu, data.sequence_length or the model's "
+        "sizes"));
+  }
   // The arena gives a block of no bytes a whole unit too.
   const int64_t rounded =
       std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
   live_bytes_ += rounded;
   bytes_.push_back(rounded);
   return static_cast<int64_t>(bytes_.size()) - 1;
+}
+
+double DryBackend::TouchedBytes(const ChunkLayout& layout) const {
+  double bytes = 0;
+  for (const OpRecord& op : ops_) {
+    for (const ChunkUse& use : op.chunks) {
+      bytes += static_cast<double>(layout.payload_bytes(use.chunk));
+    }
+  }
+  return bytes;
 }
 
 void DryBackend::Release(int64_t storage_id) {
@@ -75,7 +93,8 @@ void DryBackend::Release(int64_t storage_id) {
 absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
   absl::InlinedVector<int64_t, 4> storages;
   for (const OutputRequest& output : op.outputs) {
-    storages.push_back(Allocate(output.bytes));
+    CASTOR_ASSIGN_OR_RETURN(const int64_t storage, Allocate(output.bytes));
+    storages.push_back(storage);
   }
   OpRecord record;
   record.shapes = ShapesOf(op);
@@ -92,7 +111,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
 absl::StatusOr<int64_t> DryBackend::Upload(std::string name,
                                            std::vector<int32_t> data) {
   const int64_t bytes = static_cast<int64_t>(data.size() * sizeof(int32_t));
-  const int64_t storage = Allocate(bytes);
+  CASTOR_ASSIGN_OR_RETURN(const int64_t storage, Allocate(bytes));
   OpRecord record;
   record.shapes = absl::StrCat("-> [", data.size(), "]");
   record.name = std::move(name);

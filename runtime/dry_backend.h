@@ -25,6 +25,10 @@ class DryBackend final : public Backend {
  public:
   explicit DryBackend(Roofline roofline = {}) : roofline_(roofline) {}
 
+  // Of what lives at once: a pebibyte, far beyond any machine, and so little
+  // that sums of sizes stay within int64_t. More is InvalidArgument.
+  static constexpr int64_t kMaxBytes = int64_t{1} << 50;
+
   absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
   absl::StatusOr<int64_t> Upload(std::string name,
                                  std::vector<int32_t> data) override;
@@ -33,6 +37,8 @@ class DryBackend final : public Backend {
   void Release(int64_t storage_id) override;
 
   int64_t operators() const { return static_cast<int64_t>(ops_.size()); }
+  // Payloads of the operators' chunks, so far.
+  double TouchedBytes(const ChunkLayout& layout) const;
   // The trace so far, with a signature over all of it and the chunks of
   // `layout` (may be null: no chunks). The trace's durations are estimates.
   StepTrace Finish(const ChunkLayout* layout, bool accumulate, bool training,
@@ -40,7 +46,7 @@ class DryBackend final : public Backend {
                    const std::vector<std::unique_ptr<Parameter>>& parameters);
 
  private:
-  int64_t Allocate(int64_t bytes);
+  absl::StatusOr<int64_t> Allocate(int64_t bytes);
   void RecordChunkOp(std::string name, OpKind kind, Phase phase,
                      ChunkId chunk);
 

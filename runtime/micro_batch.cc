@@ -1,5 +1,6 @@
 #include "runtime/micro_batch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,39 @@ absl::Status CheckChunks(const ChunkLayout& layout) {
       layout.num_chunks(), " chunks are more than the ",
       WorkTag::kMaxChunk + 1,
       " that a model can have: raise memory.chunk_size"));
+}
+
+// What a micro batch's tokens and a step's touching of chunks may come to. Both
+// are far beyond any machine, and keep sums of sizes and of times within
+// int64_t.
+constexpr int64_t kMaxTokens = int64_t{1} << 24;
+constexpr double kMaxTouchedBytes = 1e18;
+
+absl::Status CheckTokens(const StepShape& shape) {
+  if (shape.batch <= kMaxTokens / std::max<int64_t>(1, shape.length)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a micro batch of ", shape.batch, " samples of ", shape.length,
+      " tokens has more than the ", kMaxTokens,
+      " tokens that one can have: lower train_micro_batch_size_per_gpu or "
+      "data.sequence_length"));
+}
+
+// From the first micro batch, as below.
+absl::Status CheckTouchedBytes(const DryBackend& backend,
+                               const StepShape& shape,
+                               const ChunkLayout* layout) {
+  if (layout == nullptr) return absl::OkStatus();
+  const double bytes = backend.TouchedBytes(*layout) *
+                       static_cast<double>(shape.micro_batches);
+  if (bytes <= kMaxTouchedBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the operators of a step of ", shape.micro_batches,
+      " micro batches use ", bytes, " bytes of parameters in all, more than "
+      "the ", kMaxTouchedBytes,
+      " that can be planned: train a smaller model, or lower "
+      "gradient_accumulation_steps"));
 }
 
 // From the first micro batch, so that a step of far too many is not walked
@@ -105,6 +139,7 @@ absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
     Engine& engine;
     Backend* const before;
   } attached(engine, &backend);
+  CASTOR_RETURN_IF_ERROR(CheckTokens(shape));
   for (int64_t i = 0; i < shape.micro_batches; ++i) {
     MicroBatch batch;
     batch.tokens.resize(shape.batch * shape.length);
@@ -114,6 +149,7 @@ absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
     if (i > 0) continue;
     CASTOR_RETURN_IF_ERROR(
         CheckOperators(backend.operators(), shape, layout));
+    CASTOR_RETURN_IF_ERROR(CheckTouchedBytes(backend, shape, layout));
   }
   if (shape.training && layout != nullptr) {
     CASTOR_RETURN_IF_ERROR(engine.UpdateParameters());

@@ -17,6 +17,21 @@ int64_t OptimizerBytes(const StepTrace& trace, const std::vector<Side>& side) {
   return bytes;
 }
 
+// The least of [low, high] for which `holds`, which then holds for all above
+// it; high if it holds for none below.
+template <typename Predicate>
+int64_t LeastThat(int64_t low, int64_t high, Predicate holds) {
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (holds(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
 // Reserved bytes, device-side optimizer states and pinned payloads.
 int64_t AlwaysDeviceBytes(const PlanRequest& request,
                           const std::vector<Side>& side) {
@@ -151,10 +166,9 @@ Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
                        request.fixed_side.empty();
   int64_t low = policy == PlacementPolicy::kCuda ? all : 0;
   const int64_t high = chooses ? all : low;
-  while (low < high &&
-         HostBytes(request, sides(low)) > request.host_budget_bytes) {
-    ++low;
-  }
+  low = LeastThat(low, high, [&](int64_t count) {
+    return HostBytes(request, sides(count)) <= request.host_budget_bytes;
+  });
   admission.fewest = low;
 
   const auto needed_with = [&](int64_t count) {
@@ -193,11 +207,10 @@ Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
   Refusal refusal =
       WorstMoment(request, needed_with(host_is_short ? low : fewest));
   if (host_is_short) {
-    int64_t at_most = fewest;
-    while (at_most < high &&
-           least_budget(at_most + 1) <= request.device_budget_bytes) {
-      ++at_most;
-    }
+    const int64_t at_most =
+        LeastThat(fewest, high, [&](int64_t count) {
+          return least_budget(count + 1) > request.device_budget_bytes;
+        });
     refusal.tier = "host";
     refusal.smallest_host_budget_bytes = HostBytes(request, sides(at_most));
     refusal.smallest_device_budget_bytes =

@@ -12,7 +12,9 @@
 namespace castor {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 56;
+// Of a model: some hundred times what has been trained, and so few that sums of
+// sizes stay within int64_t.
+constexpr int64_t kMaxElements = int64_t{1} << 48;
 constexpr int64_t kFloorBytes = 256 << 10;
 constexpr int64_t kCapBytes = 64 << 20;
 constexpr int64_t kMostParts = 64;
@@ -64,7 +66,7 @@ absl::Status CheckArguments(absl::Span<const LayoutParameter> parameters,
       return absl::InvalidArgumentError(
           absl::StrCat("parameter \"", parameter.name, "\" of ",
                        parameter.elements, " elements makes the model larger "
-                       "than 2^56 elements"));
+                       "than 2^48 elements"));
     }
     total += parameter.elements;
   }

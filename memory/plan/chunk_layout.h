@@ -114,7 +114,7 @@ struct ChunkLayout {
 // then the smaller S.
 //
 // InvalidArgument: no parameter, one without elements, ids that are no
-// permutation, more than 2^56 elements in all, a chunk smaller than a tile, a
+// permutation, more than 2^48 elements in all, a chunk smaller than a tile, a
 // world size below 1, a rank out of it. Cost: about 100 passes over
 // `parameters`.
 absl::StatusOr<ChunkLayout> MakeChunkLayout(

@@ -8,8 +8,8 @@ namespace castor::models {
 namespace {
 
 // Bounds that keep every product of sizes within int64_t: they are some hundred
-// times what has been trained.
-constexpr int64_t kMaxLayers = 1 << 14;
+// times what has been trained; layers, which take long to plan, twenty times.
+constexpr int64_t kMaxLayers = 1 << 11;
 constexpr int64_t kMaxWidth = 1 << 20;
 constexpr int64_t kMaxInner = 1 << 23;
 constexpr int64_t kMaxPositions = 1 << 24;

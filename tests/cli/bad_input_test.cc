@@ -144,6 +144,44 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
   ExpectSetRefused("checkpoint.dir=", {"save_interval", "checkpoint.dir"});
 }
 
+// Within seconds, not after minutes of planning or an overflow.
+TEST_F(BadInput, AsSizesThatNoMachineHas) {
+  WriteConfig(SmallConfig());
+  const struct {
+    std::vector<std::string> sets;
+    const char* why;
+  } kCases[] = {
+      {{"model.vocab_size=268435456", "model.n_embd=1048576"},
+       "larger than 2^48 elements"},
+      {{"model.n_embd=1048576", "model.n_layer=512"},
+       "larger than 2^48 elements"},
+      {{"model.n_positions=16777216", "data.sequence_length=16777216"},
+       "tokens that one can have"},
+      {{"train_micro_batch_size_per_gpu=1048576", "model.n_positions=2048",
+        "data.sequence_length=2048"},
+       "tokens that one can have"},
+      {{"model.n_positions=8388608", "data.sequence_length=8388608",
+        "model.n_inner=8388608", "model.n_layer=8"},
+       "more than any machine holds"},
+      {{"gradient_accumulation_steps=1048576"}, "gradient_accumulation_steps"},
+      {{"model.n_layer=16384"}, "n_layer"},
+      {{"gradient_accumulation_steps=1048576",
+        "train_micro_batch_size_per_gpu=1048576"},
+       "gradient_accumulation_steps"},
+      {{"model.n_layer=9223372036854775807"}, "n_layer"},
+      {{"train_batch_size=9223372036854775807"}, "train_batch_size"},
+  };
+  for (const auto& c : kCases) {
+    std::vector<std::string> args = {"plan", "run.json"};
+    for (const std::string& set : c.sets) {
+      args.insert(args.end(), {"--set", set});
+    }
+    const ProcessResult result = Castor(args);
+    ExpectUserError(result);
+    EXPECT_THAT(result.err, HasSubstr(c.why)) << c.sets[0];
+  }
+}
+
 TEST_F(BadInput, AsPatternThatMatchesNoParameter) {
   ExpectSetRefused("model.frozen=[\"h.0.*\"]",
                    {"model.frozen", "\"h.0.*\"", "transformer."});
