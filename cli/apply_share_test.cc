@@ -32,7 +32,7 @@ TEST(ApplyShare, LeavesUnlimitedBudgetsUnlimited) {
   ApplyShare(ShareOfThree(), &config);
   EXPECT_EQ(config.memory.host_memory, kUnlimitedBytes);
   EXPECT_EQ(config.memory.device_memory, kUnlimitedBytes);
-  EXPECT_EQ(config.memory.pinned_memory, (int64_t{512} << 20) / 3);
+  EXPECT_EQ(config.memory.pinned_memory, kUnlimitedBytes);
 }
 
 TEST(ApplyShare, GivesThreadsWhereTheConfigDoesNot) {

@@ -138,6 +138,10 @@ absl::Status TrainRun::Loop() {
   Trainer& trainer = session_.trainer();
   while (trainer.step() < config_.steps && !trainer.stopping()) {
     const absl::Status trained = session_.Step().status();
+    if (const std::string note = trainer.TakePlanNote();
+        first_ && !note.empty()) {
+      std::fprintf(stderr, "castor: %s\n", note.c_str());
+    }
     if (!trainer.out_of_scale().ok()) return EndOutOfScale();
     CASTOR_RETURN_IF_ERROR(trained);
     const int64_t step = trainer.step();

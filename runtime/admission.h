@@ -19,7 +19,8 @@ struct MemoryOptions {
   PlacementPolicy policy = PlacementPolicy::kAuto;
   int64_t device_bytes = kUnlimitedBytes;
   int64_t host_bytes = kUnlimitedBytes;
-  int64_t pinned_bytes = kUnlimitedBytes;  // the pool takes what homes need
+  // At most; the pool takes what homes and the slots of shards need.
+  int64_t pinned_bytes = kUnlimitedBytes;
   // What a rank may take of its machine's memory, where others share it. 0: all
   // of it.
   int64_t machine_share_bytes = 0;

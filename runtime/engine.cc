@@ -125,16 +125,15 @@ Parameter& Engine::AddParameter(absl::string_view name, const Shape& shape,
   parameter->name = std::string(name);
   parameter->shape = shape;
   parameter->init = init;
+  by_name_.try_emplace(parameter->name, parameter.get());
   parameters_.push_back(std::move(parameter));
   used_.push_back(false);
   return *parameters_.back();
 }
 
 Parameter* Engine::FindParameter(absl::string_view name) const {
-  for (const auto& parameter : parameters_) {
-    if (parameter->name == name) return parameter.get();
-  }
-  return nullptr;
+  const auto at = by_name_.find(name);
+  return at == by_name_.end() ? nullptr : at->second;
 }
 
 void Engine::SetLayout(const ChunkLayout* layout) {
@@ -330,7 +329,6 @@ absl::Status Engine::TakeBack(const ExpectedUses& uses) {
 
 absl::Status Engine::Transition(Parameter& parameter, TensorState to,
                                 absl::string_view op) {
-  if (parameter.state == to) return absl::OkStatus();
   CASTOR_RETURN_IF_ERROR(
       CheckTransition(parameter.name, parameter.state, to, op));
   parameter.state = to;

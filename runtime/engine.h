@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -261,6 +262,8 @@ class Engine {
   const uint64_t seed_;
   absl::Status construction_status_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
+  // Views of the parameters' own names.
+  absl::flat_hash_map<absl::string_view, Parameter*> by_name_;
   std::vector<ParamId> first_use_;
   std::vector<bool> used_;
   const ChunkLayout* layout_ = nullptr;

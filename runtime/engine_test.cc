@@ -247,6 +247,20 @@ TEST_F(EngineTest, ContributionThatIsTakenBackCompletesTheGradient) {
   EXPECT_EQ(Ops(), (Names{"contribute w", "reduce/chunk 0"}));
 }
 
+TEST_F(EngineTest, UpdateOfWhatHoldsItsParameterAlreadyIsAnError) {
+  Parameter& w = Add("w");
+  LayOut(256);
+  Begin();
+  engine_.ExpectBackward(w, /*reads=*/false);
+  ASSERT_TRUE(Contribute(w, 1).ok());
+  ASSERT_TRUE(engine_.UpdateParameters().ok());
+  EXPECT_EQ(w.state, TensorState::kHold);
+  const absl::Status again = engine_.UpdateParameters();
+  EXPECT_TRUE(absl::IsFailedPrecondition(again)) << again;
+  EXPECT_NE(again.message().find("from HOLD to HOLD"), std::string::npos)
+      << again;
+}
+
 TEST_F(EngineTest, ReadingAPlaceThatHoldsAGradientIsAnError) {
   Parameter& w = Add("w");
   LayOut(256);

@@ -100,18 +100,42 @@ PlacementPolicy Trainer::WarmupPolicy(const Program& program) const {
   return careful ? PlacementPolicy::kCpu : memory.policy;
 }
 
+PlanOrRefusal Trainer::PlanOf(PlacementPolicy policy,
+                              const PlanRequest& request) {
+  PlanOrRefusal made = MakePlan(policy, request, options_.plan_mistake);
+  const Plan* const plan = std::get_if<Plan>(&made);
+  if (plan != nullptr && !plan->instead_of_unproven.empty() &&
+      !std::exchange(plan_note_made_, true)) {
+    plan_note_ = absl::StrCat(
+        "the plan of policy ", PolicyName(policy),
+        " failed its proof (please report this): ", plan->instead_of_unproven,
+        "; the run goes on with a slower plan, to the same results");
+  }
+  return made;
+}
+
+absl::Status Trainer::EnsureSlots(const StepTrace& trace) {
+  if (exchange_ == nullptr) return absl::OkStatus();
+  const int64_t slots = FindShardStaging(trace).slots;
+  if (slots <= staging_.slots) return absl::OkStatus();
+  const absl::Status room =
+      AgreeOnStatus(*communicator_, "slots for another shape",
+                    exchange_->EnsureSlots(slots));
+  if (!room.ok()) {
+    exchange_->KeepSlots(staging_.slots);
+    return room;
+  }
+  staging_.slots = slots;
+  return absl::OkStatus();
+}
+
 absl::Status Trainer::PlanProgram(Program& program, PlacementPolicy policy) {
   program.request = Request(program.trace);
-  PlanOrRefusal made = MakePlan(policy, program.request);
+  PlanOrRefusal made = PlanOf(policy, program.request);
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
     return RefusalStatus(*why, options_.memory, {});
   }
-  if (exchange_ != nullptr) {
-    const int64_t slots = FindShardStaging(program.trace).slots;
-    const absl::Status room = exchange_->EnsureSlots(slots);
-    if (!room.ok()) return failure_ = Failed(room);
-    staging_.slots = std::max(staging_.slots, slots);
-  }
+  CASTOR_RETURN_IF_ERROR(EnsureSlots(program.trace));
   program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
   return absl::OkStatus();
 }
@@ -128,12 +152,12 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
   if (program.plan != nullptr && program.plan->side == request.fixed_side) {
     return absl::OkStatus();
   }
-  PlanOrRefusal made = MakePlan(options_.memory.policy, request);
+  PlanOrRefusal made = PlanOf(options_.memory.policy, request);
   if (std::holds_alternative<Refusal>(made)) {
     CASTOR_ASSIGN_OR_RETURN(const Program* const training,
                             ProgramFor(options_.shape));
     request.fixed_side = SafeSides(options_.memory.policy, training->trace);
-    made = MakePlan(options_.memory.policy, request);
+    made = PlanOf(options_.memory.policy, request);
   }
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
     return RefusalStatus(*why, options_.memory, {});
@@ -148,6 +172,7 @@ absl::Status Trainer::Initialize(ParameterSource& source,
   const absl::Status filled =
       FillChunks(engine_->parameters(), *store_, source);
   if (!filled.ok()) return Failed(filled);
+  initialized_ = true;
   state_ = state;
   if (scaler_.has_value() && state.loss_scale.has_value()) {
     scaler_->Restore(*state.loss_scale);
@@ -155,6 +180,12 @@ absl::Status Trainer::Initialize(ParameterSource& source,
   state_.loss_scale.reset();
   if (scaler_.has_value()) state_.loss_scale = scaler_->state();
   return absl::OkStatus();
+}
+
+absl::Status Trainer::CheckInitialized(absl::string_view what) const {
+  if (initialized_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, " before Initialize: the parameters have no values"));
 }
 
 // The next step's gradients are scaled by what this step's outcome says, so the
@@ -268,6 +299,7 @@ absl::StatusOr<std::vector<float>> Trainer::RunStep(
 
 absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                                      const NextMicroBatch& next) {
+  CASTOR_RETURN_IF_ERROR(CheckInitialized("a step"));
   CASTOR_RETURN_IF_ERROR(failure_);
   CASTOR_RETURN_IF_ERROR(SettleLossScale());
   CASTOR_RETURN_IF_ERROR(out_of_scale_);
@@ -344,6 +376,7 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
         "an evaluation of ", batches, " batches of ", options_.eval_batch,
         " samples: set TrainerOptions::eval_batch and ask for at least one"));
   }
+  CASTOR_RETURN_IF_ERROR(CheckInitialized("an evaluation"));
   CASTOR_RETURN_IF_ERROR(Drain());
   const StepShape shape = evaluation_shape();
   CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));

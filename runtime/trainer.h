@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,6 +36,7 @@
 #include "memory/exec/host_memory.h"
 #include "memory/exec/shard_exchange.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/planner.h"
 #include "memory/plan/shard_staging.h"
 #include "memory/plan/simulator.h"
 #include "runtime/admission.h"
@@ -98,6 +100,8 @@ struct TrainerOptions {
   // Set when training should end after the step at hand (Trainer::stopping);
   // null: never. Outlives the trainer.
   const std::atomic<bool>* stop = nullptr;
+  // A planner's mistake: tests.
+  PlanMistake plan_mistake;
   // Fill freed device memory with NaN, so that a use after free shows: tests.
   bool scribble_freed_memory = false;
 };
@@ -122,8 +126,9 @@ class Trainer {
       std::optional<RefusedRun>* refused = nullptr);
   ~Trainer();
 
-  // Gives the parameters their values, once, before the first step. `state`: of
-  // the run that is resumed.
+  // Gives the parameters their values, once, before the first step or
+  // evaluation, which without it are FailedPrecondition. `state`: of the run
+  // that is resumed.
   absl::Status Initialize(ParameterSource& source,
                           const TrainerState& state = {});
 
@@ -175,8 +180,11 @@ class Trainer {
   ChunkStore& store() { return *store_; }
   const ArenaStats& arena_stats() const { return arena_->stats(); }
   HostMemoryStats host_stats() const { return host_->stats(); }
-  // Why host memory is not pinned, where it is not; else empty.
-  const std::string& pinned_note() const { return host_->pinned_note(); }
+  // Why host memory is not pinned, or not all that crosses the bus; else empty.
+  const std::string& pinned_note() const { return pinned_note_; }
+  // Why a plan in use is not the policy's own, since the last call that told of
+  // one (Plan::instead_of_unproven); else empty. The same on all ranks.
+  std::string TakePlanNote() { return std::exchange(plan_note_, {}); }
   // Of the latest step, once it is over; 0 without clipping and loss scale.
   double gradient_norm() const { return optimizer_->outcome().norm; }
   // The clock of the events' times.
@@ -209,9 +217,14 @@ class Trainer {
   absl::Status Build(std::optional<RefusedRun>* refused);
   absl::Status AdmitRun(std::optional<RefusedRun>* refused);
   absl::Status OpenDevice();
+  absl::Status CheckInitialized(absl::string_view what) const;
   absl::StatusOr<Program*> ProgramFor(const StepShape& shape);
   PlacementPolicy WarmupPolicy(const Program& program) const;
   absl::Status PlanProgram(Program& program, PlacementPolicy policy);
+  // MakePlan, keeping a note of the first plan that had to be replaced.
+  PlanOrRefusal PlanOf(PlacementPolicy policy, const PlanRequest& request);
+  // As many slots as the program takes, on all ranks or on none.
+  absl::Status EnsureSlots(const StepTrace& trace);
   absl::Status PlanEvaluation(Program& program);
   PlanRequest Request(const StepTrace& trace) const {
     return Request(trace, options_.memory.policy);
@@ -290,12 +303,16 @@ class Trainer {
   StepMeter meter_;
   std::map<StepShape, std::unique_ptr<Program>> programs_;
   TrainerState state_;
+  std::string pinned_note_;
+  std::string plan_note_;
+  bool plan_note_made_ = false;
   std::optional<LossScaler> scaler_;  // fp16
   bool outcome_pending_ = false;      // of the step that was issued last
   // The failure of that step's loss, unless it was skipped.
   absl::Status loss_failure_;
   absl::Status out_of_scale_;
   bool stop_agreed_ = false;
+  bool initialized_ = false;
   uint16_t tag_step_ = 0;
   absl::Status failure_;  // the first of a step
   bool idle_ = true;      // nothing queued since the last Drain

@@ -191,7 +191,7 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   for (const Program* program : {training, evaluation}) {
     if (program == nullptr) continue;
     PlanOrRefusal made =
-        MakePlan(memory.policy, request(*program, memory.policy));
+        PlanOf(memory.policy, request(*program, memory.policy));
     if (Refusal* why = std::get_if<Refusal>(&made)) {
       // Of both shapes of step; unlimited where the host is short too, and no
       // device budget alone would do.
@@ -235,11 +235,26 @@ absl::Status Trainer::OpenDevice() {
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
     homes += RoundUp(layout_.shard_bytes(ChunkId(i)), 4096);
   }
+  // What crosses the bus: homes first, then the slots that payloads with
+  // gradients go through.
+  const int64_t pinned =
+      homes + staging_.slots * RoundUp(staging_.slot_bytes, 4096);
   CASTOR_ASSIGN_OR_RETURN(
       host_,
       HostMemory::Create({.budget_bytes = memory.host_bytes,
-                          .pinned_bytes = std::min(memory.pinned_bytes, homes),
+                          .pinned_bytes = std::min(memory.pinned_bytes, pinned),
+                          .pinned_home_bytes = homes,
                           .pinner = device_->host_pinner()}));
+  pinned_note_ = host_->pinned_note();
+  if (pinned_note_.empty() && memory.pinned_bytes > 0 &&
+      memory.pinned_bytes < pinned) {
+    pinned_note_ = absl::StrCat(
+        "memory.pinned_memory gives ",
+        options_.ranks.world_size > 1 ? "each rank " : "",
+        FormatBytes(memory.pinned_bytes), " of the ", FormatBytes(pinned), " (",
+        pinned, " bytes) that cross the bus and would do; copies of the rest "
+        "use pageable memory, which is slower. \"auto\" takes what is needed");
+  }
   CASTOR_ASSIGN_OR_RETURN(
       arena_,
       Arena::Create(device_.get(),
@@ -330,6 +345,16 @@ std::vector<std::string> Trainer::FindRemedies() {
     }
     engine_->set_checkpoint_activations(false);
   }
+  // Each try walks through a step. More micro batches have more operators.
+  constexpr int64_t kMostOperators = 1 << 20;
+  int64_t left = kMostOperators;
+  const auto training = programs_.find(options_.shape);
+  const int64_t operators_per_batch =
+      training == programs_.end() || training->second == nullptr
+          ? kMostOperators
+          : static_cast<int64_t>(training->second->trace.ops.size()) /
+                    options_.shape.micro_batches +
+                1;
   StepShape smaller = options_.shape;
   while (smaller.batch > 1) {
     smaller.micro_batches =
@@ -338,6 +363,8 @@ std::vector<std::string> Trainer::FindRemedies() {
         smaller.micro_batches * smaller.batch) {
       continue;
     }
+    if (smaller.micro_batches > left / operators_per_batch) break;
+    left -= smaller.micro_batches * operators_per_batch;
     if (fits(memory.policy, smaller)) {
       remedies.push_back(absl::StrCat(
           "train_micro_batch_size_per_gpu ", smaller.batch,

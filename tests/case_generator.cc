@@ -193,6 +193,7 @@ TrainingCase ReferenceOf(const TrainingCase& c) {
   reference.world_size = 1;
   reference.options.memory = {.policy = PlacementPolicy::kCuda,
                               .prefetch = false};
+  reference.options.plan_mistake = nullptr;
   reference.options.threads = 1;
   reference.options.bus_bytes_per_s = 0;
   return reference;
@@ -257,7 +258,13 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
     CASTOR_ASSIGN_OR_RETURN(needs, FindNeeds(c));
   }
   memory.device_bytes = DeviceBudget(needs, random);
+  if (random.Chance(0.15)) c.options.plan_mistake = FetchTwice;
   return c;
+}
+
+void FetchTwice(Plan* plan) {
+  const Action fetch = {ActionKind::kFetch, ChunkId(0), Moment()};
+  plan->actions[0].insert(plan->actions[0].end(), {fetch, fetch});
 }
 
 std::string Describe(const TrainingCase& c) {
@@ -302,11 +309,13 @@ std::string Describe(const TrainingCase& c) {
       absl::StrFormat(
           "placement: ranks %d, %s, device %s, host %s, pinned %s, chunks of "
           "%d, margin "
-          "%g, warm-up %d, prefetch %d, threads %d, bus %g, watched %d\n",
+          "%g, warm-up %d, prefetch %d, threads %d, bus %g, watched %d, "
+          "mistaken plans %d\n",
           c.world_size, PolicyName(memory.policy), Size(memory.device_bytes),
           Size(memory.host_bytes), Size(memory.pinned_bytes),
           memory.chunk_bytes, memory.gpu_margin_mem_ratio, memory.warmup_steps,
-          memory.prefetch, o.threads, o.bus_bytes_per_s, c.watched));
+          memory.prefetch, o.threads, o.bus_bytes_per_s, c.watched,
+          o.plan_mistake != nullptr));
   return text;
 }
 
@@ -319,6 +328,7 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.other_batch = x.other_length = 0; },
       [](TrainingCase& x) { x.world_size = 1; },
       [](TrainingCase& x) { x.evaluate_batches = 1; },
+      [](TrainingCase& x) { x.options.plan_mistake = nullptr; },
       [](TrainingCase& x) { x.options.threads = 1; },
       [](TrainingCase& x) { x.options.bus_bytes_per_s = 0; },
       [](TrainingCase& x) { x.options.memory.prefetch = false; },

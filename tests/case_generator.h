@@ -62,6 +62,9 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
                                              Random& random,
                                              int most_ranks = 1);
 
+// A planner's mistake that no proof lets through: a chunk is fetched twice.
+void FetchTwice(Plan* plan);
+
 // All that is needed to write the case down by hand.
 std::string Describe(const TrainingCase& c);
 

@@ -147,6 +147,27 @@ TEST(StepsOfSeveralShapes, RefuseAShapeThatTheModelDoesNotTakeAndGoOn) {
   EXPECT_TRUE((*trainer)->Step(batch(8)).ok());
 }
 
+TEST(StepBeforeInitialize, IsAnErrorAndHarmsNothing) {
+  Engine engine(DType::kFloat32, 3);
+  const ZeroInit scope(engine);
+  models::Gpt2 model(SmallModel());
+  TrainerOptions options;
+  options.shape = {.batch = 1, .length = 8};
+  options.eval_batch = 1;
+  auto trainer = Trainer::Create(&engine, &model, options);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const auto next = []() -> absl::StatusOr<MicroBatch> {
+    return RandomMicroBatch(5, 0, {.batch = 1, .length = 8}, 97);
+  };
+  EXPECT_TRUE(absl::IsFailedPrecondition((*trainer)->Step(next).status()));
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition((*trainer)->Evaluate(1, next).status()));
+  EXPECT_EQ((*trainer)->step(), 0);
+  InitialValues values(3);
+  ASSERT_TRUE((*trainer)->Initialize(values).ok());
+  EXPECT_TRUE((*trainer)->Step(next).ok());
+}
+
 TEST(FailedStep, IsTheLastOne) {
   Engine engine(DType::kFloat32, 3);
   const ZeroInit scope(engine);

@@ -71,6 +71,7 @@ TEST(SteadyState, AutoMovesFarLessThanCpu) {
     auto placed = RandomPlacement(c, random);
     ASSERT_TRUE(placed.ok()) << placed.status();
     c = *std::move(placed);
+    c.options.plan_mistake = nullptr;  // which would cost bytes
     MemoryOptions& memory = c.options.memory;
     memory.warmup_steps = 1;
     memory.host_bytes = kUnlimitedBytes;

@@ -113,6 +113,7 @@ void HostMemory::CreatePool(int64_t bytes) {
   pool_ = pool;
   pool_bytes_ = mapped;
   pool_free_.emplace(0, mapped);
+  pool_open_bytes_ = std::max<int64_t>(0, mapped - options_.pinned_home_bytes);
   stats_.pinned_capacity_bytes = mapped;
 }
 
@@ -146,7 +147,7 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
   }
   HostBlock block;
   const int64_t mapped = RoundUp(counted, PageBytes());
-  const int64_t offset = TakeFromPool(mapped);
+  const int64_t offset = TakeFromPool(mapped, category);
   if (offset >= 0) {
     block.data_ = pool_ + offset;
     block.pinned_ = true;
@@ -180,7 +181,7 @@ void HostMemory::Release(HostBlock& block) {
   const int64_t mapped = RoundUp(counted, PageBytes());
   std::lock_guard<std::mutex> lock(mutex_);
   if (block.pinned_) {
-    GiveToPool(block.data_ - pool_, mapped);
+    GiveToPool(block.data_ - pool_, mapped, block.category_);
     stats_.pinned_used_bytes -= counted;
   } else {
     // Where there may be no more mappings, none can be cut in two to take this
@@ -193,7 +194,9 @@ void HostMemory::Release(HostBlock& block) {
   stats_.used_bytes -= counted;
 }
 
-int64_t HostMemory::TakeFromPool(int64_t bytes) {
+int64_t HostMemory::TakeFromPool(int64_t bytes, Category category) {
+  const bool home = category == Category::kParameters;
+  if (!home && bytes > pool_open_bytes_) return -1;
   for (auto it = pool_free_.begin(); it != pool_free_.end(); ++it) {
     const auto [offset, hole_bytes] = *it;
     if (hole_bytes < bytes) continue;
@@ -201,12 +204,14 @@ int64_t HostMemory::TakeFromPool(int64_t bytes) {
     if (hole_bytes > bytes) {
       pool_free_.emplace(offset + bytes, hole_bytes - bytes);
     }
+    if (!home) pool_open_bytes_ -= bytes;
     return offset;
   }
   return -1;
 }
 
-void HostMemory::GiveToPool(int64_t offset, int64_t bytes) {
+void HostMemory::GiveToPool(int64_t offset, int64_t bytes, Category category) {
+  if (category != Category::kParameters) pool_open_bytes_ += bytes;
   // The pages go back to the system; what is locked cannot be given back, so
   // they are unlocked for a moment. Should locking them again fail, they are
   // pageable from here on, which costs time, not correctness.

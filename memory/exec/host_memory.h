@@ -8,6 +8,8 @@
 //     resident than is counted.
 //  2. The *pinned pool* is one page-locked region, made once and never grown. A
 //     block lies in it while it has room (first fit), else in pageable memory.
+//     A part of it is for homes (Category::kParameters) alone, which cross the
+//     bus most, however late they come.
 //     Its pages, too, are taken only when they are touched, and go back to
 //     the system with the block.
 //
@@ -69,6 +71,8 @@ struct HostMemoryOptions {
   int64_t budget_bytes = 0;  // kUnlimitedBytes: no bound but the system's
   // The pool's size, rounded up to pages; at most the budget. 0: no pool.
   int64_t pinned_bytes = 0;
+  // Of the pool, what is kept for homes.
+  int64_t pinned_home_bytes = 0;
   // Locks the pool's pages; null: the system does. Outlives the HostMemory.
   HostPinner* pinner = nullptr;
 };
@@ -111,8 +115,8 @@ class HostMemory {
   explicit HostMemory(const HostMemoryOptions& options) : options_(options) {}
   void CreatePool(int64_t bytes);
   // Offset in the pool, or -1. Rounded to pages.
-  int64_t TakeFromPool(int64_t bytes);
-  void GiveToPool(int64_t offset, int64_t bytes);
+  int64_t TakeFromPool(int64_t bytes, Category category);
+  void GiveToPool(int64_t offset, int64_t bytes, Category category);
   void Release(HostBlock& block);
 
   const HostMemoryOptions options_;
@@ -122,6 +126,7 @@ class HostMemory {
 
   mutable std::mutex mutex_;  // guards what follows
   absl::btree_map<int64_t, int64_t> pool_free_;  // offset -> bytes
+  int64_t pool_open_bytes_ = 0;  // that others than homes may still take
   HostMemoryStats stats_;
 };
 

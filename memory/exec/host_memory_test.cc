@@ -269,6 +269,33 @@ TEST(HostMemory, ADevicesPinnerLocksThePoolInExactSizeAndUntilTheEnd) {
   EXPECT_EQ(pinner.pinned, nullptr);
 }
 
+TEST(HostMemory, KeepsThePoolForHomesThatComeLate) {
+  FakePinner pinner(1 << 20);
+  auto memory = HostMemory::Create({.budget_bytes = 1 << 20,
+                                    .pinned_bytes = 3 * 4096,
+                                    .pinned_home_bytes = 2 * 4096,
+                                    .pinner = &pinner});
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const auto take = [&](Category category) {
+    auto block = (*memory)->Allocate(4096, category, "x");
+    EXPECT_TRUE(block.ok()) << block.status();
+    return *std::move(block);
+  };
+  HostBlock slot = take(Category::kStaging);
+  EXPECT_TRUE(slot.pinned());
+  const HostBlock late_slot = take(Category::kStaging);
+  EXPECT_FALSE(late_slot.pinned());
+  const HostBlock home = take(Category::kParameters);
+  EXPECT_TRUE(home.pinned());
+  // What others have given back, others may have again.
+  slot = HostBlock();
+  slot = take(Category::kStaging);
+  EXPECT_TRUE(slot.pinned());
+  const HostBlock last_home = take(Category::kParameters);
+  EXPECT_TRUE(last_home.pinned());
+  EXPECT_FALSE(take(Category::kParameters).pinned());
+}
+
 TEST(HostMemory, SaysOnceWhyADeviceCouldNotLockThePool) {
   FakePinner pinner(4096);
   auto memory = HostMemory::Create(

@@ -56,6 +56,10 @@ absl::Status ShardExchange::EnsureSlots(int64_t slots) {
   return absl::OkStatus();
 }
 
+void ShardExchange::KeepSlots(int64_t slots) {
+  while (static_cast<int64_t>(slots_.size()) > slots) slots_.pop_back();
+}
+
 int ShardExchange::TakeSlot() {
   // The one that is over, or else was noted first.
   int best = -1;

@@ -38,8 +38,11 @@ class ShardExchange {
       Device* device, Arena* arena, HostMemory* host, Communicator* ranks,
       const ChunkLayout* layout, const ShardStaging& staging);
 
-  // So many slots at least. Blocks for nothing.
+  // So many slots at least. Blocks for nothing. ResourceExhausted: no room; what
+  // was made stays until KeepSlots.
   absl::Status EnsureSlots(int64_t slots);
+  // Gives back all but the first `slots`; nobody has used those.
+  void KeepSlots(int64_t slots);
 
   // Whose moments those of the tags are from now on: messages name their
   // operators. Outlives the exchange.

@@ -345,6 +345,11 @@ TEST(ShardExchange, StaysWithinItsStaging) {
     EXPECT_THAT(std::string(full.message()),
                 HasSubstr("payloads with gradients"));
     EXPECT_LE(rank.host->stats().used_bytes, 8 << 10);
+    // What was made of them can go back, and be made again.
+    rank.exchange->KeepSlots(2);
+    EXPECT_EQ(rank.host->stats().used_bytes, staging.HostBytes());
+    EXPECT_TRUE(rank.exchange->EnsureSlots(3).ok());
+    EXPECT_GT(rank.host->stats().used_bytes, staging.HostBytes());
   });
 }
 

@@ -82,6 +82,9 @@ struct Plan {
   // actions[t], t in [0, T): issued before operator t allocates, in order.
   // actions[T]: after the last operator. Size T + 1.
   std::vector<std::vector<Action>> actions;
+  // Empty, or why this is the one-operator-ahead plan in place of the policy's
+  // own: how that one failed its proof.
+  std::string instead_of_unproven = {};
 };
 
 // Copies run at once in the two directions, each one after the other, and

@@ -15,6 +15,7 @@
 #ifndef CASTOR_MEMORY_PLAN_PLANNER_H_
 #define CASTOR_MEMORY_PLAN_PLANNER_H_
 
+#include <functional>
 #include <variant>
 
 #include "memory/plan/plan.h"
@@ -23,8 +24,15 @@ namespace castor {
 
 using PlanOrRefusal = std::variant<Plan, Refusal>;
 
-// The plan of `policy`, proven by CheckPlan, or the reason why none exists.
-PlanOrRefusal MakePlan(PlacementPolicy policy, const PlanRequest& request);
+// Changes a policy's plan before its proof, as a planner's mistake would: tests.
+using PlanMistake = std::function<void(Plan*)>;
+
+// The plan of `policy`, proven by CheckPlan, or the reason why none exists. A
+// policy's plan that fails its proof is our mistake, not the end of the run:
+// the one-operator-ahead plan takes its place, is proven in turn, and says so
+// (Plan::instead_of_unproven).
+PlanOrRefusal MakePlan(PlacementPolicy policy, const PlanRequest& request,
+                       const PlanMistake& mistake = nullptr);
 
 // The least device budget for which MakePlan(policy, ...) gives a plan, with
 // all else as in the request.

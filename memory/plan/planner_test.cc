@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <variant>
 #include <vector>
 
 #include "base/units.h"
+#include "memory/plan/plan_checker.h"
 #include "memory/plan/simulator.h"
 #include "memory/plan/trace_builder.h"
 
@@ -63,6 +65,32 @@ TEST(CudaPolicy, KeepsEverythingOnTheDevice) {
   EXPECT_EQ(plan.initial, (std::vector<ResidentChunk>{{ChunkId(0), true},
                                                       {ChunkId(1), false}}));
   EXPECT_EQ(plan.actions, Actions(6));
+}
+
+// The proof is what stands between a planner's mistake and a run.
+TEST(MakePlan, PlansOneOperatorAheadWhereThePoliciesPlanFailsItsProof) {
+  const StepTrace trace = Training();
+  PlanRequest request = RequestFor(trace);
+  for (const PlacementPolicy policy :
+       {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
+        PlacementPolicy::kAuto}) {
+    request.device_budget_bytes = kUnlimitedBytes;
+    for (const int64_t budget :
+         {SmallestDeviceBudget(policy, request), kUnlimitedBytes}) {
+      request.device_budget_bytes = budget;
+      EXPECT_EQ(Planned(policy, request).instead_of_unproven, "");
+      const PlanOrRefusal made = MakePlan(policy, request, [](Plan* plan) {
+        plan->actions[0].push_back(Fetch(1, 1));
+        plan->actions[0].push_back(Fetch(1, 1));
+      });
+      const Plan* const plan = std::get_if<Plan>(&made);
+      ASSERT_NE(plan, nullptr);
+      EXPECT_TRUE(CheckPlan(*plan, request).ok());
+      EXPECT_EQ(plan->policy, policy);
+      EXPECT_NE(plan->instead_of_unproven.find("chunk 1"), std::string::npos)
+          << plan->instead_of_unproven;
+    }
+  }
 }
 
 TEST(CpuPolicy, HoldsOnlyWhatTheOperatorUses) {

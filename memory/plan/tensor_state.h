@@ -43,6 +43,9 @@
 //   m  as e, but seen only after the operator was done: the uses that a
 //      checkpointed block had announced were taken back
 //
+// No state leads to itself: who asks for the state that there is has lost
+// count, of uses of a parameter or of updates.
+//
 // Frozen parameters, and all parameters in evaluation, know a to d alone.
 #ifndef CASTOR_MEMORY_PLAN_TENSOR_STATE_H_
 #define CASTOR_MEMORY_PLAN_TENSOR_STATE_H_

@@ -214,7 +214,10 @@ void ReadMemory(JsonReader reader, MemoryConfig* memory) {
   ReadEnum(reader, "placement_policy", kPolicies, &memory->placement_policy);
   reader.Bytes("device_memory", &memory->device_memory, Unlimited::kAllowed);
   reader.Bytes("host_memory", &memory->host_memory, Unlimited::kAllowed);
-  reader.Bytes("pinned_memory", &memory->pinned_memory);
+  const Json* pinned_memory = reader.Raw("pinned_memory");
+  if (pinned_memory != nullptr && *pinned_memory != "auto") {
+    reader.Bytes("pinned_memory", &memory->pinned_memory);
+  }
   const Json* chunk_size = reader.Raw("chunk_size");
   if (chunk_size != nullptr && *chunk_size != "auto") {
     reader.Bytes("chunk_size", &memory->chunk_size);

@@ -154,7 +154,7 @@ struct MemoryConfig {
   // divide them equally.
   int64_t device_memory = kUnlimitedBytes;
   int64_t host_memory = kUnlimitedBytes;
-  int64_t pinned_memory = int64_t{512} << 20;
+  int64_t pinned_memory = kUnlimitedBytes;  // "auto": what the model needs
   int64_t chunk_size = 0;  // bytes of payload; 0, absent or "auto": searched
   // Of the device bytes that no moment needs, the share that may hold optimizer
   // states. In [0, 1]. PatrickStar's and Colossal-AI's key.

@@ -133,7 +133,8 @@ TEST(Config, SurvivesItsOwnJson) {
   for (const std::vector<std::string>& overrides :
        std::vector<std::vector<std::string>>{
            {},
-           {"memory.chunk_size=auto", "memory.device_memory=0"},
+           {"memory.chunk_size=auto", "memory.pinned_memory=auto",
+            "memory.device_memory=0"},
            {"scheduler={\"type\":\"WarmupInverseSqrtLR\"}"},
            {"scheduler=null", "optimizer.type=Adam"},
            {"scheduler={\"type\":\"WarmupDecayLR\"}", "steps=2000"},

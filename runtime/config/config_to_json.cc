@@ -65,7 +65,9 @@ Ordered MemoryJson(const MemoryConfig& memory) {
            Name(config_names::kPolicies, memory.placement_policy)},
           {"device_memory", Bytes(memory.device_memory)},
           {"host_memory", Bytes(memory.host_memory)},
-          {"pinned_memory", memory.pinned_memory},
+          {"pinned_memory", memory.pinned_memory >= kUnlimitedBytes
+                                ? Ordered("auto")
+                                : Ordered(memory.pinned_memory)},
           {"chunk_size", memory.chunk_size == 0 ? Ordered("auto")
                                                 : Ordered(memory.chunk_size)},
           {"gpu_margin_mem_ratio", memory.gpu_margin_mem_ratio},
