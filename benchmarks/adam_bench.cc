@@ -23,9 +23,10 @@
 #include "benchmark/benchmark.h"
 #include "benchmarks/seconds.h"
 #include "device/device.h"
-#include "kernels/adam.h"
+#include "kernels/adam/adam.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/run.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "benchmarks/adam_bench.cc"
@@ -139,12 +140,12 @@ void BM_AdamAgainstTriad(benchmark::State& state, DType dtype) {
   std::vector<double> adam, triad, stream, share;
   // The first pair warms up.
   TriadSeconds(pool, triad_memory.get(), floats, false);
-  CASTOR_CHECK(AdamUpdate(ExecContext{&pool}, args).ok());
+  CASTOR_CHECK(Run(ExecContext{&pool}, args).ok());
   for (auto _ : state) {
     const double t = TriadSeconds(pool, triad_memory.get(), floats, false);
     const double n = TriadSeconds(pool, triad_memory.get(), floats, true);
     const double start = Seconds();
-    CASTOR_CHECK(AdamUpdate(ExecContext{&pool}, args).ok());
+    CASTOR_CHECK(Run(ExecContext{&pool}, args).ok());
     const double elapsed = Seconds() - start;
     const double a =
         elapsed / static_cast<double>(kElements) / bytes_per_element;

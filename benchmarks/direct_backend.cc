@@ -6,7 +6,8 @@
 
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "kernels/elementwise.h"
+#include "kernels/cast/cast.h"
+#include "kernels/run.h"
 
 namespace castor {
 
@@ -32,10 +33,14 @@ absl::Status DirectBackend::Fill(ParameterSource& source) {
     float* master = chunk.master.data() + parameter->offset;
     CASTOR_RETURN_IF_ERROR(source.Read(*parameter, OptimizerPart::kMaster, 0,
                                        parameter->elements(), master));
-    CASTOR_RETURN_IF_ERROR(kernels::Cast(
-        context_, parameter->elements(), DType::kFloat32, master,
-        layout_->dtype,
-        chunk.payload.get() + parameter->offset * SizeOf(layout_->dtype)));
+    CASTOR_RETURN_IF_ERROR(kernels::Run(
+        context_,
+        kernels::CastArgs{.size = parameter->elements(),
+                          .from = DType::kFloat32,
+                          .x = master,
+                          .to = layout_->dtype,
+                          .y = chunk.payload.get() +
+                               parameter->offset * SizeOf(layout_->dtype)}));
   }
   return absl::OkStatus();
 }
@@ -76,8 +81,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DirectBackend::Run(
     pointers.operands.push_back(
         operand.storage_id >= 0
             ? storages_[operand.storage_id]
-            : chunks_[operand.chunk.value].payload.get() +
-                  operand.byte_offset);
+            : chunks_[operand.chunk.value].payload.get() + operand.byte_offset);
   }
   absl::InlinedVector<int64_t, 4> outputs;
   for (const OutputRequest& output : op.outputs) {
@@ -104,11 +108,13 @@ absl::Status DirectBackend::Reduce(ChunkReduce op) {
   norm_pending_ = true;
   for (ParamId id : layout_->chunk(op.chunk).parameters) {
     const Parameter& parameter = *(*parameters_)[id.value];
-    CASTOR_RETURN_IF_ERROR(kernels::AddSquares(
-        context_, parameter.elements(), layout_->dtype,
-        chunks_[op.chunk.value].payload.get() +
-            parameter.offset * SizeOf(layout_->dtype),
-        &sum_));
+    CASTOR_RETURN_IF_ERROR(kernels::Run(
+        context_,
+        kernels::AddSquaresArgs{.size = parameter.elements(),
+                                .dtype = layout_->dtype,
+                                .x = chunks_[op.chunk.value].payload.get() +
+                                     parameter.offset * SizeOf(layout_->dtype),
+                                .sum = &sum_}));
   }
   return absl::OkStatus();
 }
@@ -128,15 +134,16 @@ absl::Status DirectBackend::Update(ChunkUpdate op) {
                       .hyper = {.step = step_}});
   }
   Chunk& chunk = chunks_[op.chunk.value];
-  return kernels::AdamUpdate(
-      context_, {.payload = chunk.payload.get(),
-                 .dtype = layout_->dtype,
-                 .master = chunk.master.data(),
-                 .m = chunk.m.data(),
-                 .v = chunk.v.data(),
-                 .grad_scale = &gradient_scale_,
-                 .ranges = ranges.data(),
-                 .num_ranges = static_cast<int64_t>(ranges.size())});
+  return kernels::Run(
+      context_,
+      kernels::AdamArgs{.payload = chunk.payload.get(),
+                        .dtype = layout_->dtype,
+                        .master = chunk.master.data(),
+                        .m = chunk.m.data(),
+                        .v = chunk.v.data(),
+                        .grad_scale = &gradient_scale_,
+                        .ranges = ranges.data(),
+                        .num_ranges = static_cast<int64_t>(ranges.size())});
 }
 
 }  // namespace castor

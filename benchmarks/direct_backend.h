@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/adam.h"
-#include "kernels/exact_sum.h"
+#include "kernels/adam/adam.h"
+#include "kernels/exact_sum/exact_sum.h"
 #include "memory/plan/chunk_layout.h"
 #include "runtime/backend.h"
 #include "runtime/model_state.h"

@@ -23,8 +23,8 @@
 #include "base/check.h"
 #include "base/dtype.h"
 #include "benchmark/benchmark.h"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/test_device.h"
+#include "kernels/run.h"
 
 namespace castor::kernels {
 namespace {
@@ -165,8 +165,8 @@ Row Product(Operands& on, int64_t m, int64_t n, int64_t k, bool transpose_a,
                      .c = on.Bytes(m * n * SizeOf(kType)),
                      .ldc = n,
                      .dtype = kType};
-  args.workspace = on.Bytes(cuda::MatmulWorkspaceBytes(args));
-  return {[args](const ExecContext& gpu) { return cuda::Matmul(gpu, args); },
+  args.workspace = on.Bytes(args.GpuWorkspaceBytes());
+  return {[args](const ExecContext& gpu) { return Run(gpu, args); },
           2.0 * static_cast<double>(m * n * k)};
 }
 
@@ -220,15 +220,11 @@ void AddAttention(const Sizes& s, int64_t heads, int dropout_percent) {
   };
   Add("attention/forward" + name, [=](Operands& on) -> Row {
     const AttentionForwardArgs args = forward(on);
-    return {[=](const ExecContext& gpu) {
-              return cuda::AttentionForward(gpu, args);
-            },
-            2 * flops};
+    return {[=](const ExecContext& gpu) { return Run(gpu, args); }, 2 * flops};
   });
   Add("attention/backward" + name, [=](Operands& on) -> Row {
     const AttentionForwardArgs first = forward(on);
-    CASTOR_CHECK(
-        cuda::AttentionForward(TestDevice::Get()->context(), first).ok());
+    CASTOR_CHECK(Run(TestDevice::Get()->context(), first).ok());
     const AttentionBackwardArgs args = {
         .shape = shape,
         .qkv = first.qkv,
@@ -236,11 +232,9 @@ void AddAttention(const Sizes& s, int64_t heads, int dropout_percent) {
         .lse = first.lse,
         .dout = on.Normal(size),
         .dqkv = on.Bytes(3 * size * 2),
-        .workspace = on.Bytes(cuda::AttentionBackwardWorkspaceBytes(shape))};
-    return {[=](const ExecContext& gpu) {
-              return cuda::AttentionBackward(gpu, args);
-            },
-            4 * flops};
+        .workspace = on.Bytes(
+            AttentionBackwardArgs{.shape = shape}.GpuWorkspaceBytes())};
+    return {[=](const ExecContext& gpu) { return Run(gpu, args); }, 4 * flops};
   });
 }
 
@@ -262,25 +256,41 @@ void AddLayerNorm(const Sizes& s) {
   Add("layer_norm/forward", [=](Operands& on) -> Row {
     const Rows r = make(on);
     return {[=](const ExecContext& gpu) {
-              return cuda::LayerNormForward(gpu, shape, 1e-5f, r.x, r.gamma,
-                                            r.gamma, r.y, r.mean, r.rstd);
+              return Run(gpu, LayerNormForwardArgs{.shape = shape,
+                                                   .epsilon = 1e-5f,
+                                                   .x = r.x,
+                                                   .gamma = r.gamma,
+                                                   .beta = r.gamma,
+                                                   .y = r.y,
+                                                   .mean = r.mean,
+                                                   .rstd = r.rstd});
             },
             0, 2 * bytes};
   });
   Add("layer_norm/input_gradient", [=](Operands& on) -> Row {
     const Rows r = make(on);
     return {[=](const ExecContext& gpu) {
-              return cuda::LayerNormBackwardInput(
-                  gpu, shape, r.dy, r.x, r.gamma, r.mean, r.rstd, nullptr, r.y);
+              return Run(gpu, LayerNormBackwardInputArgs{.shape = shape,
+                                                         .dy = r.dy,
+                                                         .x = r.x,
+                                                         .gamma = r.gamma,
+                                                         .mean = r.mean,
+                                                         .rstd = r.rstd,
+                                                         .dx = r.y});
             },
             0, 3 * bytes};
   });
   Add("layer_norm/parameter_gradients", [=](Operands& on) -> Row {
     const Rows r = make(on);
     return {[=](const ExecContext& gpu) {
-              return cuda::LayerNormBackwardParameters(gpu, shape, r.dy, r.x,
-                                                       r.mean, r.rstd, r.dgamma,
-                                                       r.dbeta, false);
+              return Run(gpu,
+                         LayerNormBackwardParametersArgs{.shape = shape,
+                                                         .dy = r.dy,
+                                                         .x = r.x,
+                                                         .mean = r.mean,
+                                                         .rstd = r.rstd,
+                                                         .dgamma = r.dgamma,
+                                                         .dbeta = r.dbeta});
             },
             0, 2 * bytes};
   });
@@ -294,7 +304,11 @@ void AddElementwise(const Sizes& s) {
     const void* const dy = on.Normal(size);
     void* const db = on.Bytes(4 * c * 2);
     return {[=](const ExecContext& gpu) {
-              return cuda::BiasGradient(gpu, kType, n, 4 * c, dy, db, false);
+              return Run(gpu, BiasGradientArgs{.dtype = kType,
+                                               .rows = n,
+                                               .channels = 4 * c,
+                                               .dy = dy,
+                                               .db = db});
             },
             0, bytes};
   });
@@ -302,7 +316,9 @@ void AddElementwise(const Sizes& s) {
     const void* const x = on.Normal(size);
     void* const y = on.Bytes(size * 2);
     return {[=](const ExecContext& gpu) {
-              return cuda::GeluForward(gpu, kType, size, x, y);
+              return Run(gpu,
+                         GeluForwardArgs{
+                             .dtype = kType, .size = size, .x = x, .y = y});
             },
             0, 2 * bytes};
   });
@@ -310,18 +326,27 @@ void AddElementwise(const Sizes& s) {
     const void* const x = on.Normal(size);
     const void* const dy = on.Normal(size);
     void* const dx = on.Bytes(size * 2);
-    return {[=](const ExecContext& gpu) {
-              return cuda::GeluBackward(gpu, kType, size, x, dy, dx);
-            },
-            0, 3 * bytes};
+    return {
+        [=](const ExecContext& gpu) {
+          return Run(
+              gpu,
+              GeluBackwardArgs{
+                  .dtype = kType, .size = size, .x = x, .dy = dy, .dx = dx});
+        },
+        0, 3 * bytes};
   });
   Add("dropout_and_residual", [=](Operands& on) -> Row {
     const void* const x = on.Normal(size);
     const void* const residual = on.Normal(size);
     void* const y = on.Bytes(size * 2);
     return {[=](const ExecContext& gpu) {
-              return cuda::Dropout(gpu, kType, size, 0.1f, kKey, x, residual,
-                                   y);
+              return Run(gpu, DropoutArgs{.dtype = kType,
+                                          .size = size,
+                                          .probability = 0.1f,
+                                          .key = kKey,
+                                          .x = x,
+                                          .residual = residual,
+                                          .y = y});
             },
             0, 3 * bytes};
   });
@@ -334,8 +359,13 @@ void AddEnds(const Sizes& s) {
     const int32_t* const indices = on.Indices(n, v);
     void* const y = on.Bytes(n * c * 2);
     return {[=](const ExecContext& gpu) {
-              return cuda::EmbeddingForward(gpu, kType, n, c, v, indices, table,
-                                            y, false);
+              return Run(gpu, EmbeddingForwardArgs{.dtype = kType,
+                                                   .rows = n,
+                                                   .channels = c,
+                                                   .vocabulary = v,
+                                                   .indices = indices,
+                                                   .table = table,
+                                                   .y = y});
             },
             0, 4.0 * static_cast<double>(n * c)};
   });
@@ -344,8 +374,14 @@ void AddEnds(const Sizes& s) {
     const int32_t* const indices = on.Indices(n, v);
     void* const dtable = on.Normal(v * c);
     return {[=](const ExecContext& gpu) {
-              return cuda::EmbeddingBackward(gpu, kType, n, c, v, indices, dy,
-                                             dtable, true);
+              return Run(gpu, EmbeddingBackwardArgs{.dtype = kType,
+                                                    .rows = n,
+                                                    .channels = c,
+                                                    .vocabulary = v,
+                                                    .indices = indices,
+                                                    .dy = dy,
+                                                    .dtable = dtable,
+                                                    .accumulate = true});
             },
             0, 6.0 * static_cast<double>(n * c)};
   });
@@ -359,19 +395,16 @@ void AddEnds(const Sizes& s) {
             .targets = on.Indices(n, v),
             .loss = on.Floats(1),
             .lse = on.Floats(n),
-            .workspace = on.Bytes(cuda::HeadLossForwardWorkspaceBytes(shape))};
+            .workspace = on.Bytes(
+                HeadLossForwardArgs{.shape = shape}.GpuWorkspaceBytes())};
   };
   Add("head_loss/forward", [=](Operands& on) -> Row {
     const HeadLossForwardArgs args = forward(on);
-    return {[=](const ExecContext& gpu) {
-              return cuda::HeadLossForward(gpu, args);
-            },
-            product};
+    return {[=](const ExecContext& gpu) { return Run(gpu, args); }, product};
   });
   Add("head_loss/backward", [=](Operands& on) -> Row {
     const HeadLossForwardArgs first = forward(on);
-    CASTOR_CHECK(
-        cuda::HeadLossForward(TestDevice::Get()->context(), first).ok());
+    CASTOR_CHECK(Run(TestDevice::Get()->context(), first).ok());
     const HeadLossBackwardArgs args = {
         .shape = shape,
         .x = first.x,
@@ -380,10 +413,9 @@ void AddEnds(const Sizes& s) {
         .lse = first.lse,
         .dx = on.Bytes(n * c * 2),
         .dw = on.Bytes(v * c * 2),
-        .workspace = on.Bytes(cuda::HeadLossBackwardWorkspaceBytes(shape))};
-    return {[=](const ExecContext& gpu) {
-              return cuda::HeadLossBackward(gpu, args);
-            },
+        .workspace =
+            on.Bytes(HeadLossBackwardArgs{.shape = shape}.GpuWorkspaceBytes())};
+    return {[=](const ExecContext& gpu) { return Run(gpu, args); },
             2 * product};
   });
 }
@@ -401,8 +433,8 @@ void AddOptimizer(const Sizes& s) {
                            .ranges = &kRange,
                            .num_ranges = 1};
     // Payload twice; master, m and v twice.
-    return {[=](const ExecContext& gpu) { return cuda::AdamUpdate(gpu, args); },
-            0, 28.0 * static_cast<double>(size)};
+    return {[=](const ExecContext& gpu) { return Run(gpu, args); }, 0,
+            28.0 * static_cast<double>(size)};
   });
   Add("gradient_norm", [=](Operands& on) -> Row {
     const void* const x = on.Normal(size);
@@ -410,7 +442,9 @@ void AddOptimizer(const Sizes& s) {
     auto* const sum = static_cast<ExactSum*>(on.Bytes(sizeof(ExactSum)));
     TestDevice::Get()->ToDevice(sum, &zero, sizeof(zero));
     return {[=](const ExecContext& gpu) {
-              return cuda::AddSquares(gpu, size, kType, x, sum);
+              return Run(gpu,
+                         AddSquaresArgs{
+                             .size = size, .dtype = kType, .x = x, .sum = sum});
             },
             0, 2.0 * static_cast<double>(size)};
   });

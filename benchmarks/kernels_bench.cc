@@ -16,9 +16,10 @@
 #include "base/thread_pool.h"
 #include "base/with_type.h"
 #include "benchmark/benchmark.h"
-#include "kernels/attention.h"
-#include "kernels/head_loss.h"
-#include "kernels/matmul.h"
+#include "kernels/attention/attention.h"
+#include "kernels/head_loss/head_loss.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/run.h"
 
 namespace castor::kernels {
 namespace {
@@ -49,9 +50,9 @@ std::vector<unsigned char> Random(DType dtype, int64_t size, float scale = 1) {
 }
 
 void Report(benchmark::State& state, double flops) {
-  state.counters["FLOP/s"] = benchmark::Counter(
-      flops * static_cast<double>(state.iterations()),
-      benchmark::Counter::kIsRate);
+  state.counters["FLOP/s"] =
+      benchmark::Counter(flops * static_cast<double>(state.iterations()),
+                         benchmark::Counter::kIsRate);
   state.counters["threads"] = Pool().num_threads();
 }
 
@@ -88,13 +89,13 @@ void LinearLayer(benchmark::State& state, Pass pass) {
   const auto a = Random(dtype, args.m * args.k);
   const auto b = Random(dtype, args.k * args.n);
   std::vector<unsigned char> c(args.m * args.n * SizeOf(dtype));
-  std::vector<unsigned char> workspace(MatmulWorkspaceBytes(args));
+  std::vector<unsigned char> workspace(args.CpuWorkspaceBytes());
   args.a = a.data();
   args.b = b.data();
   args.c = c.data();
   args.workspace = workspace.data();
   for (auto _ : state) {
-    CASTOR_CHECK(Matmul(ExecContext{&Pool()}, args).ok());
+    CASTOR_CHECK(Run(ExecContext{&Pool()}, args).ok());
   }
   Report(state, 2.0 * static_cast<double>(args.m * args.n * args.k));
 }
@@ -103,8 +104,8 @@ void Layers(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"type", "tokens", "in", "out"});
   for (int64_t type : {0, 1, 2}) {
     for (int64_t tokens : {256, 1024}) {
-      for (const auto& [in, out] : {std::pair<int64_t, int64_t>{1, 3},
-                                    {1, 1}, {1, 4}, {4, 1}}) {
+      for (const auto& [in, out] :
+           {std::pair<int64_t, int64_t>{1, 3}, {1, 1}, {1, 4}, {4, 1}}) {
         benchmark->Args({type, tokens, in * kChannels, out * kChannels});
       }
     }
@@ -139,8 +140,7 @@ double AttentionFlops(const AttentionShape& shape, int products) {
 
 struct AttentionMemory {
   explicit AttentionMemory(const AttentionShape& shape)
-      : qkv(Random(shape.dtype,
-                   shape.batch * shape.positions * 3 * kChannels)),
+      : qkv(Random(shape.dtype, shape.batch * shape.positions * 3 * kChannels)),
         out(qkv.size() / 3),
         dout(Random(shape.dtype, shape.batch * shape.positions * kChannels)),
         dqkv(qkv.size()),
@@ -149,8 +149,9 @@ struct AttentionMemory {
     forward.qkv = qkv.data();
     forward.out = out.data();
     forward.lse = lse.data();
-    workspace.resize(std::max(AttentionForwardWorkspaceBytes(shape),
-                              AttentionBackwardWorkspaceBytes(shape)));
+    workspace.resize(
+        std::max(AttentionForwardArgs{.shape = shape}.CpuWorkspaceBytes(),
+                 AttentionBackwardArgs{.shape = shape}.CpuWorkspaceBytes()));
     forward.workspace = workspace.data();
     backward.shape = shape;
     backward.qkv = qkv.data();
@@ -170,16 +171,16 @@ struct AttentionMemory {
 void AttentionForwardPass(benchmark::State& state) {
   AttentionMemory memory(ShapeOf(state));
   for (auto _ : state) {
-    CASTOR_CHECK(AttentionForward(ExecContext{&Pool()}, memory.forward).ok());
+    CASTOR_CHECK(Run(ExecContext{&Pool()}, memory.forward).ok());
   }
   Report(state, AttentionFlops(memory.forward.shape, 2));
 }
 
 void AttentionBackwardPass(benchmark::State& state) {
   AttentionMemory memory(ShapeOf(state));
-  CASTOR_CHECK(AttentionForward(ExecContext{&Pool()}, memory.forward).ok());
+  CASTOR_CHECK(Run(ExecContext{&Pool()}, memory.forward).ok());
   for (auto _ : state) {
-    CASTOR_CHECK(AttentionBackward(ExecContext{&Pool()}, memory.backward).ok());
+    CASTOR_CHECK(Run(ExecContext{&Pool()}, memory.backward).ok());
   }
   Report(state, AttentionFlops(memory.forward.shape, 4));
 }
@@ -204,8 +205,9 @@ struct HeadMemory {
     for (int64_t n = 0; n < shape.rows; ++n) {
       targets[n] = static_cast<int32_t>(n * 48271 % shape.vocabulary);
     }
-    workspace.resize(std::max(HeadLossForwardWorkspaceBytes(shape),
-                              HeadLossBackwardWorkspaceBytes(shape)));
+    workspace.resize(
+        std::max(HeadLossForwardArgs{.shape = shape}.CpuWorkspaceBytes(),
+                 HeadLossBackwardArgs{.shape = shape}.CpuWorkspaceBytes()));
     forward.shape = shape;
     forward.x = x.data();
     forward.w = w.data();
@@ -243,7 +245,7 @@ double HeadFlops(const HeadLossShape& shape, int products) {
 void HeadForwardPass(benchmark::State& state) {
   HeadMemory memory(HeadOf(state));
   for (auto _ : state) {
-    CASTOR_CHECK(HeadLossForward(ExecContext{&Pool()}, memory.forward).ok());
+    CASTOR_CHECK(Run(ExecContext{&Pool()}, memory.forward).ok());
   }
   Report(state, HeadFlops(memory.forward.shape, 1));
 }
@@ -251,9 +253,9 @@ void HeadForwardPass(benchmark::State& state) {
 // Three products are run, that of the logits for the second time.
 void HeadBackwardPass(benchmark::State& state) {
   HeadMemory memory(HeadOf(state));
-  CASTOR_CHECK(HeadLossForward(ExecContext{&Pool()}, memory.forward).ok());
+  CASTOR_CHECK(Run(ExecContext{&Pool()}, memory.forward).ok());
   for (auto _ : state) {
-    CASTOR_CHECK(HeadLossBackward(ExecContext{&Pool()}, memory.backward).ok());
+    CASTOR_CHECK(Run(ExecContext{&Pool()}, memory.backward).ok());
   }
   Report(state, HeadFlops(memory.forward.shape, 3));
 }

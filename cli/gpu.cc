@@ -19,7 +19,7 @@
 #include "device/cuda/nccl/join_gpus.h"
 #include "device/cuda/nccl/library_api.h"
 #include "device/cuda/runtime_api.h"
-#include "kernels/adam.h"
+#include "kernels/gradient_sum/add_to_sum.h"
 
 namespace castor::cli {
 namespace {

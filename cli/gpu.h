@@ -12,14 +12,14 @@
 #include "device/comm/rank_group.h"
 #include "device/cuda/api.h"
 #include "device/cuda/gpu.h"
-#include "kernels/gpu_kernels.h"
+#include "kernels/kernel_table.h"
 #include "runtime/trainer.h"
 
 namespace castor::cli {
 
 struct Gpu {
   cuda::Api* api = nullptr;
-  const kernels::GpuKernels* kernels = nullptr;
+  const kernels::KernelTable* kernels = nullptr;
   int ordinal = 0;  // among those that this process sees
   cuda::GpuProperties properties;
   cuda::GpuMemory memory;

@@ -2,12 +2,12 @@
 #ifndef CASTOR_CLI_GPU_KERNELS_H_
 #define CASTOR_CLI_GPU_KERNELS_H_
 
-#include "kernels/gpu_kernels.h"
+#include "kernels/kernel_table.h"
 
 namespace castor::cli {
 
 // Null where the build has none (gpu_kernels_absent.cc).
-const kernels::GpuKernels* GpuKernelsOfThisBuild();
+const kernels::KernelTable* GpuKernelsOfThisBuild();
 
 }  // namespace castor::cli
 

@@ -2,6 +2,6 @@
 
 namespace castor::cli {
 
-const kernels::GpuKernels* GpuKernelsOfThisBuild() { return nullptr; }
+const kernels::KernelTable* GpuKernelsOfThisBuild() { return nullptr; }
 
 }  // namespace castor::cli

@@ -3,7 +3,7 @@
 
 namespace castor::cli {
 
-const kernels::GpuKernels* GpuKernelsOfThisBuild() {
+const kernels::KernelTable* GpuKernelsOfThisBuild() {
   return kernels::cuda::Kernels();
 }
 

@@ -22,14 +22,14 @@
 namespace castor {
 
 namespace kernels {
-struct GpuKernels;  // kernels/gpu_kernels.h
+struct KernelTable;  // kernels/kernel_table.h
 }  // namespace kernels
 
 // What a kernel found wrong with its input (an index out of range): a piece of
 // work has one, in host memory that kernels may write. The first one counts: a
 // thread that takes `code` from 0 by a compare-and-swap fills in the rest. It
 // is looked at when the work is over, and becomes the stream's failure by
-// GpuKernels::describe_fault.
+// KernelTable::describe_fault.
 struct GpuFault {
   uint32_t code = 0;  // 0: none; else as kernels/ numbers them
   uint32_t pad = 0;
@@ -54,7 +54,7 @@ class WorkName {
 
 struct GpuContext {
   void* stream = nullptr;  // cudaStream_t
-  const kernels::GpuKernels* kernels = nullptr;
+  const kernels::KernelTable* kernels = nullptr;
   int multiprocessors = 0;
   int compute_capability = 0;          // 10 * major + minor: 80, 90
   int64_t shared_bytes_per_block = 0;  // what a kernel may opt in to

@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/gpu_context.h"
-#include "kernels/elementwise.h"
+#include "kernels/cast/cast.h"
+#include "kernels/gradient_sum/gradient_sum.h"
+#include "kernels/run.h"
 
 namespace castor {
 
@@ -26,10 +28,9 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
   optimizer->options_ = std::move(options);
   optimizer->ranks_ = ranks;
   optimizer->host_ = std::make_unique<HostScalars>();
-  CASTOR_ASSIGN_OR_RETURN(
-      optimizer->scalars_,
-      arena->Allocate(kReservedBytes, Category::kStaging, End::kLow,
-                      "optimizer scalars"));
+  CASTOR_ASSIGN_OR_RETURN(optimizer->scalars_,
+                          arena->Allocate(kReservedBytes, Category::kStaging,
+                                          End::kLow, "optimizer scalars"));
   device->Wait(StreamId::kCompute, arena->WaitToWrite(optimizer->scalars_), 0);
   auto* const scalars =
       static_cast<std::byte*>(arena->Pointer(optimizer->scalars_));
@@ -60,14 +61,14 @@ absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
         [work = std::move(work), host](std::byte* home,
                                        const OptimizerView& states,
                                        const ExecContext& context) mutable {
-          return work(home, states, &host->sum, &host->gradient_scale,
-                      context);
+          return work(home, states, &host->sum, &host->gradient_scale, context);
         });
   }
   if (!store_->resident(chunk)) {
-    return absl::InternalError(absl::StrCat(
-        "chunk ", chunk.value, " has its optimizer states on the device and "
-        "its payload elsewhere when its gradients are complete"));
+    return absl::InternalError(
+        absl::StrCat("chunk ", chunk.value,
+                     " has its optimizer states on the device and "
+                     "its payload elsewhere when its gradients are complete"));
   }
   Fence ready = store_->WaitToUsePayload(chunk, /*writes=*/true);
   ready.Add(store_->WaitToUseOptimizer(chunk));
@@ -142,24 +143,42 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
           kernels::ExactSum* sum, const float*,
           const ExecContext& context) -> absl::Status {
         if (accumulate && !sharded) {
-          CASTOR_RETURN_IF_ERROR(kernels::AccumulateGradient(
-              context, states.elements, dtype, payload, states.sum,
-              states.master, /*assign=*/micro_batch == 0, restore));
+          CASTOR_RETURN_IF_ERROR(kernels::Run(
+              context,
+              kernels::AccumulateGradientArgs{.size = states.elements,
+                                              .dtype = dtype,
+                                              .payload = payload,
+                                              .sum = states.sum,
+                                              .master = states.master,
+                                              .assign = micro_batch == 0,
+                                              .restore = restore}));
         } else if (restore) {
-          CASTOR_RETURN_IF_ERROR(kernels::Cast(context, states.elements,
-                                               DType::kFloat32, states.master,
-                                               dtype, payload));
+          CASTOR_RETURN_IF_ERROR(
+              kernels::Run(context, kernels::CastArgs{.size = states.elements,
+                                                      .from = DType::kFloat32,
+                                                      .x = states.master,
+                                                      .to = dtype,
+                                                      .y = payload}));
         }
         for (const Range& range : ranges) {
           const int64_t size = range.end - range.begin;
           const int64_t label = range.parameter.value + 1;
           CASTOR_RETURN_IF_ERROR(
               accumulate
-                  ? kernels::AddSquares(context, size, DType::kFloat32,
-                                        states.sum + range.begin, sum, label)
-                  : kernels::AddSquares(context, size, dtype,
-                                        payload + range.begin * SizeOf(dtype),
-                                        sum, label));
+                  ? kernels::Run(
+                        context,
+                        kernels::AddSquaresArgs{.size = size,
+                                                .dtype = DType::kFloat32,
+                                                .x = states.sum + range.begin,
+                                                .sum = sum,
+                                                .label = label})
+                  : kernels::Run(context,
+                                 kernels::AddSquaresArgs{
+                                     .size = size,
+                                     .dtype = dtype,
+                                     .x = payload + range.begin * SizeOf(dtype),
+                                     .sum = sum,
+                                     .label = label}));
         }
         return absl::OkStatus();
       }));
@@ -299,25 +318,24 @@ absl::Status ChunkOptimizer::Update(ChunkId chunk, Moment moment) {
                        .moment = moment.value,
                        .chunk = chunk.value};
   const bool on_device = store_->side(chunk) == Side::kDevice;
-  CASTOR_RETURN_IF_ERROR(
-      Run(chunk, tag,
-          [ranges = AdamRanges(chunk), dtype = store_->layout().dtype,
-           accumulate = options_.micro_batches > 1 || store_->sharded()](
-              std::byte* payload, const OptimizerView& states,
-              kernels::ExactSum*, const float* gradient_scale,
-              const ExecContext& context) {
-            return kernels::AdamUpdate(
-                context,
-                {.payload = payload,
-                 .dtype = dtype,
-                 .gradient_sum = accumulate ? states.sum : nullptr,
-                 .master = states.master,
-                 .m = states.m,
-                 .v = states.v,
-                 .grad_scale = gradient_scale,
-                 .ranges = ranges.data(),
-                 .num_ranges = static_cast<int64_t>(ranges.size())});
-          }));
+  CASTOR_RETURN_IF_ERROR(Run(
+      chunk, tag,
+      [ranges = AdamRanges(chunk), dtype = store_->layout().dtype,
+       accumulate = options_.micro_batches > 1 || store_->sharded()](
+          std::byte* payload, const OptimizerView& states, kernels::ExactSum*,
+          const float* gradient_scale, const ExecContext& context) {
+        return kernels::Run(
+            context, kernels::AdamArgs{
+                         .payload = payload,
+                         .dtype = dtype,
+                         .gradient_sum = accumulate ? states.sum : nullptr,
+                         .master = states.master,
+                         .m = states.m,
+                         .v = states.v,
+                         .grad_scale = gradient_scale,
+                         .ranges = ranges.data(),
+                         .num_ranges = static_cast<int64_t>(ranges.size())});
+      }));
   return store_->sharded() && on_device
              ? store_->Share(chunk, tag, /*changed=*/true)
              : absl::OkStatus();

@@ -6,8 +6,8 @@
 // Order of sums (promise P1): micro batches are added in fp32 in the order of
 // their global index, those of an accumulation step in the order of ranks; the
 // norm is exact over fixed tiles of parameters' elements
-// (kernels/exact_sum.h). So neither depends on which side a chunk is, nor on
-// the chunk's size.
+// (kernels/exact_sum/exact_sum.h). So neither depends on which side a chunk is,
+// nor on the chunk's size.
 #ifndef CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
 #define CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
 
@@ -19,8 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/comm/communicator.h"
-#include "kernels/adam.h"
-#include "kernels/exact_sum.h"
+#include "kernels/adam/adam.h"
+#include "kernels/exact_sum/exact_sum.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
 #include "runtime/parameter.h"
@@ -33,7 +33,7 @@ struct OptimizerOptions {
   double eps = 1e-8;
   bool decoupled = true;         // AdamW; false: Adam with L2 decay
   double gradient_clipping = 0;  // largest global norm; 0: none
-  int64_t micro_batches = 1;  // that this rank has in a step
+  int64_t micro_batches = 1;     // that this rank has in a step
   // Gradients come multiplied by a loss scale (fp16), and a step with one that
   // is not finite is skipped. Else such a one fails a step with clipping.
   bool scaled = false;
@@ -105,9 +105,8 @@ class ChunkOptimizer {
 
   // A work on either side: pointers to payload and states are resolved by it.
   using ChunkWork = absl::AnyInvocable<absl::Status(
-      std::byte* payload, const OptimizerView& states,
-      kernels::ExactSum* sum, const float* gradient_scale,
-      const ExecContext& context)>;
+      std::byte* payload, const OptimizerView& states, kernels::ExactSum* sum,
+      const float* gradient_scale, const ExecContext& context)>;
   absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
   absl::Status FinishNorm();
   absl::Status AddNormOverRanks(int64_t tag);

@@ -209,7 +209,7 @@ class Rig {
   std::unique_ptr<ChunkOptimizer> optimizer_;
 };
 
-// AdamW in double, from kernels/adam.h's formulas.
+// AdamW in double, from kernels/adam/adam.h's formulas.
 struct Oracle {
   explicit Oracle(const Case& c) : c(c), x(294), m(294), v(294) {
     for (int64_t i = 0; i < 294; ++i) x[i] = Rig::Initial(i);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "kernels/head_loss.h"
+#include "kernels/head_loss/head_loss.h"
 #include "runtime/micro_batch.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/modules.h"
@@ -128,10 +128,10 @@ TEST(DryRun, PeaksOfAStepAreThoseComputedByHand) {
   TinyModel model;
   const kernels::HeadLossShape shape = {
       .rows = 4, .channels = 8, .vocabulary = 8, .dtype = DType::kFloat32};
-  const int64_t forward =
-      RoundUp(kernels::HeadLossForwardWorkspaceBytes(shape), kUnit);
-  const int64_t backward =
-      RoundUp(kernels::HeadLossBackwardWorkspaceBytes(shape), kUnit);
+  const int64_t forward = RoundUp(
+      kernels::HeadLossForwardArgs{.shape = shape}.CpuWorkspaceBytes(), kUnit);
+  const int64_t backward = RoundUp(
+      kernels::HeadLossBackwardArgs{.shape = shape}.CpuWorkspaceBytes(), kUnit);
   auto trace = DryRun(engine, model, {.batch = 1, .length = 4}, nullptr,
                       /*accumulate=*/false, {});
   ASSERT_TRUE(trace.ok()) << trace.status();

@@ -6,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "kernels/elementwise.h"
+#include "kernels/cast/cast.h"
+#include "kernels/run.h"
 
 namespace castor {
 
@@ -78,8 +79,8 @@ Op::GradientSlot Op::ReadAndWriteGradient(Parameter& parameter) {
       parameter.pending_reads == 1 && !parameter.early_gradient;
   GradientSlot slot;
   if (in_place) {
-    slot.slot = AddOperand(
-        engine_.PlaceOf(parameter, /*writes_gradient=*/true), parameter.shape);
+    slot.slot = AddOperand(engine_.PlaceOf(parameter, /*writes_gradient=*/true),
+                           parameter.shape);
     Use(parameter, /*writes=*/true);
     contributions_.push_back({.parameter = &parameter, .in_place = true});
   } else {
@@ -165,15 +166,15 @@ void Engine::NoteUse(const Parameter& parameter) {
 Operand Engine::PlaceOf(const Parameter& parameter,
                         bool writes_gradient) const {
   const bool takes_over = writes_gradient && !parameter.holds_gradient;
-  return {.chunk = parameter.chunk,
-          .byte_offset = parameter.offset * SizeOf(dtype_),
-          .writes = writes_gradient,
-          .gradient_bytes =
-              takes_over ? parameter.elements() * SizeOf(dtype_) : 0};
+  return {
+      .chunk = parameter.chunk,
+      .byte_offset = parameter.offset * SizeOf(dtype_),
+      .writes = writes_gradient,
+      .gradient_bytes = takes_over ? parameter.elements() * SizeOf(dtype_) : 0};
 }
 
-void Engine::BeginMicroBatch(int64_t index, int64_t count,
-                             int64_t global_index, bool training) {
+void Engine::BeginMicroBatch(int64_t index, int64_t count, int64_t global_index,
+                             bool training) {
   micro_batch_ = index;
   micro_batches_ = count;
   global_micro_batch_ = global_index;
@@ -255,9 +256,8 @@ absl::StatusOr<Tensor> Engine::Upload(absl::string_view name,
                                       const Shape& shape,
                                       std::vector<int32_t> data) {
   CASTOR_CHECK(static_cast<int64_t>(data.size()) == shape.elements());
-  CASTOR_ASSIGN_OR_RETURN(
-      const int64_t storage,
-      backend_->Upload(std::string(name), std::move(data)));
+  CASTOR_ASSIGN_OR_RETURN(const int64_t storage,
+                          backend_->Upload(std::string(name), std::move(data)));
   return NewTensor(storage, shape, DType::kFloat32);
 }
 
@@ -301,7 +301,11 @@ absl::Status Engine::MoveEarlyGradient(Parameter& parameter) {
   const int64_t size = parameter.elements();
   op.Cost(0, 2.0 * size * SizeOf(dtype_));
   return op.Run([=, dtype = dtype_](const Pointers& p, const ExecContext& c) {
-    return kernels::Cast(c, size, dtype, p[from], dtype, p[to.slot]);
+    return kernels::Run(c, kernels::CastArgs{.size = size,
+                                             .from = dtype,
+                                             .x = p[from],
+                                             .to = dtype,
+                                             .y = p[to.slot]});
   });
 }
 
@@ -320,8 +324,8 @@ absl::Status Engine::TakeBack(const ExpectedUses& uses) {
         parameter->state != TensorState::kHoldAfterBackward) {
       continue;
     }
-    CASTOR_RETURN_IF_ERROR(Transition(
-        *parameter, TensorState::kReadyForReduce, "a use without gradient"));
+    CASTOR_RETURN_IF_ERROR(Transition(*parameter, TensorState::kReadyForReduce,
+                                      "a use without gradient"));
     CASTOR_RETURN_IF_ERROR(GradientComplete(*parameter));
   }
   return absl::OkStatus();
@@ -433,10 +437,9 @@ absl::Status Engine::RunOp(Op& op, Kernel kernel) {
         at->writes |= use.writes;
       }
     }
-    std::sort(request.chunks.begin(), request.chunks.end(),
-              [](const ChunkUse& a, const ChunkUse& b) {
-                return a.chunk < b.chunk;
-              });
+    std::sort(
+        request.chunks.begin(), request.chunks.end(),
+        [](const ChunkUse& a, const ChunkUse& b) { return a.chunk < b.chunk; });
   }
   request.kernel = std::move(kernel);
   auto storages = backend_->Run(std::move(request));

@@ -40,7 +40,7 @@
 namespace castor {
 
 namespace kernels {
-struct GpuKernels;  // kernels/gpu_kernels.h
+struct KernelTable;  // kernels/kernel_table.h
 }  // namespace kernels
 
 class Engine;
@@ -106,7 +106,7 @@ class Op {
   // A contribution that the operator writes, wherever its place is.
   struct Contribution {
     Parameter* parameter;
-    int early_output = -1;     // index of the output that holds it, or -1
+    int early_output = -1;  // index of the output that holds it, or -1
     bool in_place = false;
     bool gradient = true;      // false: frozen, only the read counts
     bool ends_a_read = false;  // the operator made an announced read
@@ -200,8 +200,8 @@ class Engine {
   bool checkpoint_activations() const { return checkpoint_activations_; }
   void set_checkpoint_activations(bool on) { checkpoint_activations_ = on; }
   // What operators will run on, where that is a GPU; null: on the host.
-  const kernels::GpuKernels* gpu_kernels() const { return gpu_kernels_; }
-  void set_gpu_kernels(const kernels::GpuKernels* gpu) { gpu_kernels_ = gpu; }
+  const kernels::KernelTable* gpu_kernels() const { return gpu_kernels_; }
+  void set_gpu_kernels(const kernels::KernelTable* gpu) { gpu_kernels_ = gpu; }
   // Ranks that share a step; each of them runs as many micro batches.
   void set_world_size(int world_size) { world_size_ = world_size; }
   // What all gradients are multiplied by (fp16; see loss_scaler.h).
@@ -274,7 +274,7 @@ class Engine {
   int64_t micro_batch_ = 0;
   int64_t micro_batches_ = 1;
   float loss_scale_ = 1;
-  const kernels::GpuKernels* gpu_kernels_ = nullptr;
+  const kernels::KernelTable* gpu_kernels_ = nullptr;
   int world_size_ = 1;
   int64_t global_micro_batch_ = 0;
   bool training_ = false;

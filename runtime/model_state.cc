@@ -7,8 +7,9 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
-#include "kernels/elementwise.h"
-#include "kernels/init.h"
+#include "kernels/cast/cast.h"
+#include "kernels/init/init.h"
+#include "kernels/run.h"
 #include "runtime/io/sha256.h"
 
 namespace castor {
@@ -34,9 +35,12 @@ absl::Status FillParameter(const Parameter& parameter,
         states.master != nullptr ? states.master + at : piece.data();
     CASTOR_RETURN_IF_ERROR(
         source.Read(parameter, OptimizerPart::kMaster, begin, end, values));
-    CASTOR_RETURN_IF_ERROR(kernels::Cast(context, end - begin, DType::kFloat32,
-                                         values, dtype,
-                                         home + at * SizeOf(dtype)));
+    CASTOR_RETURN_IF_ERROR(kernels::Run(
+        context, kernels::CastArgs{.size = end - begin,
+                                   .from = DType::kFloat32,
+                                   .x = values,
+                                   .to = dtype,
+                                   .y = home + at * SizeOf(dtype)}));
     if (states.master == nullptr) continue;
     CASTOR_RETURN_IF_ERROR(
         source.Read(parameter, OptimizerPart::kM, begin, end, states.m + at));
@@ -81,8 +85,12 @@ class ShardVisitor {
     }
     CASTOR_RETURN_IF_ERROR(
         store_.ReadHome(parameter.chunk, at, at + size, narrow_.data()));
-    return kernels::Cast({&pool_}, size, store_.layout().dtype, narrow_.data(),
-                         DType::kFloat32, values_.data());
+    return kernels::Run({&pool_},
+                        kernels::CastArgs{.size = size,
+                                          .from = store_.layout().dtype,
+                                          .x = narrow_.data(),
+                                          .to = DType::kFloat32,
+                                          .y = values_.data()});
   }
 
   ChunkStore& store_;

@@ -30,7 +30,7 @@ class ParameterSource {
                             int64_t begin, int64_t end, float* out) = 0;
 };
 
-// Initial values from counters (kernels/init.h); states are 0.
+// Initial values from counters (kernels/init/init.h); states are 0.
 class InitialValues final : public ParameterSource {
  public:
   explicit InitialValues(uint64_t seed) : seed_(seed) {}

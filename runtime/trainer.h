@@ -90,7 +90,7 @@ struct TrainerOptions {
   std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
       open_device;
   // What that device computes with; null: the host's kernels.
-  const kernels::GpuKernels* gpu_kernels = nullptr;
+  const kernels::KernelTable* gpu_kernels = nullptr;
   // Its speeds until the warm-up has measured them; null: those of threads.
   std::optional<Roofline> roofline;
   bool checkpoint_activations = false;

@@ -6,14 +6,14 @@
 
 #include <cstdint>
 
-#include "kernels/gpu_kernels.h"
+#include "kernels/kernel_table.h"
 
 namespace castor::testing {
 
 // What the fake wants as workspace for each operator more than the host does.
 inline constexpr int64_t kFakeGpuWorkspaceBytes = 768;
 
-const kernels::GpuKernels* FakeGpuKernels();
+const kernels::KernelTable* FakeGpuKernels();
 
 }  // namespace castor::testing
 

@@ -16,7 +16,7 @@
 #include "device/cuda/fake_api.h"
 #include "device/cuda/nccl/fake_nccl.h"
 #include "device/cuda/nccl/nccl_parts.h"
-#include "kernels/adam.h"
+#include "kernels/gradient_sum/add_to_sum.h"
 #include "tests/fake_gpu_kernels.h"
 #include "tests/on_gpu.h"
 #include "tests/training_harness.h"

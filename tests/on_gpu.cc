@@ -8,7 +8,7 @@
 namespace castor::testing {
 
 TrainingCase OnGpu(TrainingCase c, cuda::Api* api,
-                   const kernels::GpuKernels* kernels) {
+                   const kernels::KernelTable* kernels) {
   c.options.gpu_kernels = kernels;
   c.options.open_device =
       [api, kernels](

@@ -3,14 +3,14 @@
 #define CASTOR_TESTS_ON_GPU_H_
 
 #include "device/cuda/api.h"
-#include "kernels/gpu_kernels.h"
+#include "kernels/kernel_table.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
 
 // `c` on the first GPU of `api`, with these kernels; both outlive its runs.
 TrainingCase OnGpu(TrainingCase c, cuda::Api* api,
-                   const kernels::GpuKernels* kernels);
+                   const kernels::KernelTable* kernels);
 
 }  // namespace castor::testing
 

@@ -5,9 +5,9 @@
 // stream's queue in order and queues it on the CUDA stream. A launcher never
 // waits for the GPU, except where it must: for work of the host that its stream
 // depends on, for room (kInFlight items are on the GPU), for the end of a copy
-// to pageable memory, and for the source of one from it. So the trainer's thread
-// pays for a queue's push per item and runs ahead, and launches of different
-// streams go on side by side.
+// to pageable memory, and for the source of one from it. So the trainer's
+// thread pays for a queue's push per item and runs ahead, and launches of
+// different streams go on side by side.
 //
 //            trainer ──push──▶ queue ──▶ launcher ──launch──▶ CUDA stream
 //                                          │ one event after each item
@@ -81,8 +81,8 @@ struct CudaDeviceOptions {
   int64_t memory_bytes = 0;  // the arena's exact size
   int host_compute_threads = 1;
   // What context.gpu->kernels of works is; outlives the device.
-  const kernels::GpuKernels* kernels = nullptr;
-  // GpuKernels::describe_fault; null: faults are told by number.
+  const kernels::KernelTable* kernels = nullptr;
+  // KernelTable::describe_fault; null: faults are told by number.
   absl::Status (*describe_fault)(const GpuFault&) = nullptr;
 };
 

@@ -7,7 +7,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/convert.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h.
+// These come after foreach_target.h.
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();

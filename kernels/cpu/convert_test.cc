@@ -8,8 +8,8 @@
 
 #include "base/with_type.h"
 #include "gtest/gtest.h"
-#include "kernels/guarded_buffer.h"
-#include "kernels/kernel_test_util.h"
+#include "kernels/testing/guarded_buffer.h"
+#include "kernels/testing/kernel_test_util.h"
 
 namespace castor::kernels::cpu {
 namespace {

@@ -16,11 +16,6 @@ void RandomWords(RandomKey key, uint64_t begin, int64_t size, uint32_t* words);
 void DropoutMask(RandomKey key, uint64_t begin, int64_t size,
                  uint32_t threshold, float scale, float* mask);
 
-// 1 / (1 - p), formed in double.
-inline float DropoutScale(float p) {
-  return static_cast<float>(1.0 / (1.0 - static_cast<double>(p)));
-}
-
 }  // namespace castor::kernels::cpu
 
 #endif  // CASTOR_KERNELS_CPU_DROPOUT_MASK_H_

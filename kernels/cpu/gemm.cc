@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-// Of GCC's OpenMP, which oneDNN runs on. Another compiler has another omp.h, or
-// none.
+// This function is GCC's OpenMP's, which oneDNN runs on. Another compiler has
+// another omp.h, or none.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace castor::kernels::cpu {

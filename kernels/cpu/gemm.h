@@ -31,7 +31,7 @@ class FirstError {
     std::lock_guard<std::mutex> lock(mutex_);
     status_.Update(status);
   }
-  // After the tasks are over.
+  // To be asked after the tasks are over.
   absl::Status status() const { return status_; }
 
  private:

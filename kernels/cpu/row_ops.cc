@@ -9,7 +9,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/row_ops.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h.
+// These come after foreach_target.h.
 #include "hwy/contrib/math/math-inl.h"
 #include "kernels/cpu/simd-inl.h"
 
@@ -57,8 +57,7 @@ float MaxOfImpl(const float* x, int64_t size) {
 float SumExpImpl(const float* x, int64_t size, float shift) {
   const VF32 by = hn::Set(F32(), shift);
   return SumOf(size, [&](int64_t i, int64_t count, VF32 sum) HWY_ATTR {
-    return hn::Add(sum,
-                   ExpOf(hn::Sub(LoadPart(x + i, count, kNothing), by)));
+    return hn::Add(sum, ExpOf(hn::Sub(LoadPart(x + i, count, kNothing), by)));
   });
 }
 
@@ -79,8 +78,7 @@ float SoftmaxImpl(float* x, int64_t size) {
 void ExpScaledImpl(float* x, int64_t size, float lse, float scale) {
   const VF32 by = hn::Set(F32(), lse);
   const VF32 times = hn::Set(F32(), scale);
-  Map([&](VF32 v)
-          HWY_ATTR { return hn::Mul(ExpOf(hn::Sub(v, by)), times); },
+  Map([&](VF32 v) HWY_ATTR { return hn::Mul(ExpOf(hn::Sub(v, by)), times); },
       size, x, x);
 }
 

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "hwy/targets.h"
-#include "kernels/guarded_buffer.h"
+#include "kernels/testing/guarded_buffer.h"
 
 namespace castor::kernels::cpu {
 namespace {

@@ -37,7 +37,7 @@ HWY_INLINE V Fma(V a, V b, V c) {
 #endif
 }
 
-// As many elements as the float tag `d` has lanes, exact.
+// Loads as many elements as the float tag `d` has lanes; exact.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadAs(D d, const float* p) {
   return hn::LoadU(d, p);

@@ -5,8 +5,8 @@
 #ifndef CASTOR_KERNELS_CPU_TARGETS_H_
 #define CASTOR_KERNELS_CPU_TARGETS_H_
 
-// Of the two kinds of scalar code the plain one, which a compiler's version
-// would choose otherwise.
+// There are two kinds of scalar code, between which a compiler's version would
+// choose. This takes the plain one.
 #ifndef HWY_BROKEN_EMU128
 #define HWY_BROKEN_EMU128 1
 #endif

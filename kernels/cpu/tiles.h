@@ -10,8 +10,8 @@
 
 namespace castor::kernels::cpu {
 
-// Elements per task of an elementwise loop: some 10 us of work, ten times what
-// handing a task to a thread costs.
+// The elements of one task of an elementwise loop: some 10 us of work, ten
+// times what handing a task to a thread costs.
 inline constexpr int64_t kElementTile = 32 * 1024;
 
 // Runs fn(begin, end) for [0, tile), [tile, 2 tile), ... up to `size`; one tile
@@ -30,7 +30,7 @@ void ParallelTiles(const ExecContext& context, int64_t size, int64_t tile,
   }
 }
 
-// Rows per task for rows of `channels` elements.
+// The rows of one task, for rows of `channels` elements.
 inline int64_t RowTile(int64_t channels) {
   return std::max<int64_t>(1, kElementTile / std::max<int64_t>(1, channels));
 }

@@ -42,7 +42,7 @@ namespace castor::kernels::cuda {
 
 inline constexpr int kWarp = 32;
 
-// For programs without shared memory.
+// The Shared of a program that has no shared memory.
 struct NoShared {};
 
 #ifdef __CUDACC__
@@ -50,7 +50,7 @@ struct NoShared {};
 template <int kThreads>
 class GpuBlock {
  public:
-  // A value of each thread.
+  // A value that each thread has for itself.
   template <class T>
   class PerThread {
    public:
@@ -68,21 +68,21 @@ class GpuBlock {
     __syncthreads();
   }
 
-  // Each without the barrier: f(t) touches the thread's registers, reads what
-  // was written before the last barrier, and writes what nobody reads before
-  // the next one.
+  // This is Each without the barrier: f(t) touches the thread's registers,
+  // reads what was written before the last barrier, and writes what nobody
+  // reads before the next one.
   template <class F>
   __device__ __forceinline__ void EachUnsynced(const F& f) {
     f(static_cast<int>(threadIdx.x));
   }
 
-  // After an EachUnsynced in which lanes of a warp went different ways: whole
-  // warps go on.
+  // Brings the lanes of a warp together again, after an EachUnsynced in which
+  // they went different ways.
   __device__ __forceinline__ void Rejoin() { __syncwarp(); }
 
-  // By a thread within an Each: starts to copy 16 bytes into shared memory,
-  // both places at multiples of 16; zeros where not `inside`, and `from` is not
-  // read. They are there after WaitForCopies.
+  // A thread within an Each starts to copy 16 bytes into shared memory; both
+  // places are at multiples of 16. Where it is not `inside`, zeros come instead
+  // and `from` is not read. The bytes are there after WaitForCopies.
   __device__ __forceinline__ static void CopyAhead(void* to, const void* from,
                                                    bool inside) {
     asm volatile(
@@ -90,14 +90,14 @@ class GpuBlock {
         "l"(from), "r"(inside ? 16 : 0)
         : "memory");
   }
-  // All copies of all threads have landed; a barrier.
+  // A barrier, behind which all copies of all threads have landed.
   __device__ __forceinline__ void WaitForCopies() {
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
   }
 
-  // Of f(t), a float&, in each lane of four that follow each other: their sum,
-  // (0 + 1) + (2 + 3), or maximum.
+  // f(t) is a float& of each lane. Four lanes that follow each other all get
+  // their sum, (0 + 1) + (2 + 3), or their maximum.
   template <class F>
   __device__ __forceinline__ void QuadSum(const F& f) {
     float& x = f(static_cast<int>(threadIdx.x));
@@ -181,7 +181,7 @@ class GpuBlock {
   }
 
  private:
-  // What asm calls an address in shared memory.
+  // The form in which asm wants an address in shared memory.
   __device__ __forceinline__ static uint32_t Shared(const void* p) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
   }

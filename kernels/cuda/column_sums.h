@@ -20,8 +20,8 @@ CASTOR_HD int64_t ColumnBlocks(int64_t columns) {
   return (columns + kSumColumns - 1) / kSumColumns;
 }
 
-// For programs that sum kTerms terms of each element of kMatrices matrices
-// [rows, columns] of T, with kVectors fp32 values for each row.
+// The part of a program that sums kTerms terms of each element of kMatrices
+// matrices [rows, columns] of T, with kVectors fp32 values for each row.
 template <class T, int kMatrices, int kVectors, int kTerms>
 struct ColumnSums {
   // A slab of 32 KiB.

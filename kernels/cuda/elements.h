@@ -141,7 +141,7 @@ CASTOR_HD void ForEachPlace(Block& block, int64_t first, int64_t end, bool runs,
   });
 }
 
-// The same for a program whose elements are 0 to size.
+// Does the same for a program whose elements are 0 to size.
 template <class Block, class F>
 CASTOR_HD void ForEachPlace(Block& block, int64_t size, bool runs, const F& f) {
   ForEachPlace(block, block.index() * kElementsPerBlock, size, runs, f);

@@ -25,8 +25,8 @@ inline EmulatedOrder& CurrentEmulatedOrder() {
   return order;
 }
 
-// Where emulated work runs: at once, unless a test has put a function here that
-// queues it on its own kind of stream.
+// Decides when emulated work runs. It runs at once, unless a test has put a
+// function here that queues it on its own kind of stream.
 using EmulatedQueue = std::function<void(void* stream, std::function<void()>)>;
 inline EmulatedQueue& CurrentEmulatedQueue() {
   static EmulatedQueue queue;
@@ -91,7 +91,7 @@ class EmulatedBlock {
 
   void Rejoin() {}
 
-  // As early as a GPU may copy in one order of threads, and as late as it may
+  // Copies as early as a GPU may in one order of threads, and as late as it may
   // in the others.
   void CopyAhead(void* to, const void* from, bool inside) {
     MustBeAligned(to, 16);

@@ -6,10 +6,10 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "device/gpu_context.h"
-#include "kernels/cpu/mixed_matmul.h"
 #include "kernels/cuda/emulated_block.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gemm_checks.h"
+#include "kernels/matmul/mixed_matmul.h"
 
 namespace castor::kernels::cuda {
 

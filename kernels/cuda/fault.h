@@ -1,5 +1,6 @@
-// What a kernel finds wrong with its data: the first report on a stream stays
-// (device/gpu_context.h); DescribeFault (kernels.h) puts it into words.
+// What a program finds wrong with its data. The first report of a piece of work
+// stays (device/gpu_context.h), and becomes the stream's failure in the words
+// of the kernel's Args::DescribeFault. Light: .cu files include this.
 #ifndef CASTOR_KERNELS_CUDA_FAULT_H_
 #define CASTOR_KERNELS_CUDA_FAULT_H_
 
@@ -10,29 +11,25 @@
 
 namespace castor::kernels::cuda {
 
-enum class FaultCode : uint32_t {
-  kNone = 0,
-  // detail: index, its position, the vocabulary.
-  kEmbeddingForward = 1,
-  kEmbeddingBackward = 2,
-  // detail: token, its row, the vocabulary.
-  kTarget = 3,
-};
+// A member of programs that may report; made by FaultOf (fault_code.h).
+struct Fault {
+  GpuFault* place;
+  uint32_t code;  // whose fault it is
 
-CASTOR_HD void ReportFault(GpuFault* fault, FaultCode code, int64_t detail0,
-                           int64_t detail1, int64_t detail2) {
+  // The meaning of the details is between a program and its DescribeFault.
+  CASTOR_HD void Report(int64_t detail0, int64_t detail1,
+                        int64_t detail2) const {
 #ifdef __CUDA_ARCH__
-  if (atomicCAS_system(&fault->code, 0u, static_cast<uint32_t>(code)) != 0u) {
-    return;
-  }
+    if (atomicCAS_system(&place->code, 0u, code) != 0u) return;
 #else
-  if (fault->code != 0) return;
-  fault->code = static_cast<uint32_t>(code);
+    if (place->code != 0) return;
+    place->code = code;
 #endif
-  fault->detail[0] = detail0;
-  fault->detail[1] = detail1;
-  fault->detail[2] = detail2;
-}
+    place->detail[0] = detail0;
+    place->detail[1] = detail1;
+    place->detail[2] = detail2;
+  }
+};
 
 }  // namespace castor::kernels::cuda
 

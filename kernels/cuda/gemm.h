@@ -12,7 +12,7 @@
 namespace castor::kernels::cuda {
 
 // c [M, N] = op(a) [M, K] op(b) [K, N] (+ bias [N]) (+ c), row-major, formed in
-// fp32 and rounded once to `result`. See kernels/matmul.h for the names.
+// fp32 and rounded once to `result`. See kernels/matmul/matmul.h for the names.
 struct GemmArgs {
   int64_t m = 0, n = 0, k = 0;
   const void* a = nullptr;
@@ -30,8 +30,8 @@ struct GemmArgs {
   void* workspace = nullptr;         // GemmWorkspaceBytes(m, n)
 };
 
-// Room to cut k into parts, whose sums are added in order: what that may take
-// for small results, and what a large result never needs.
+// The bytes that a product takes to cut k into parts, whose sums are added in
+// order. Small results want it; a large one never needs it.
 int64_t GemmWorkspaceBytes(int64_t m, int64_t n);
 
 // Which algorithm runs depends on sizes, distances, types and the GPU's model,

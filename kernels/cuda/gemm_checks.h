@@ -1,4 +1,4 @@
-// What a product on a GPU must be given, besides what CheckMatmul asks.
+// What a product on a GPU must be given, besides what MatmulArgs::Check asks.
 #ifndef CASTOR_KERNELS_CUDA_GEMM_CHECKS_H_
 #define CASTOR_KERNELS_CUDA_GEMM_CHECKS_H_
 

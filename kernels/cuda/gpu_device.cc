@@ -85,8 +85,8 @@ class GpuDevice : public TestDevice {
   }
 
  private:
-  // In the order of the stream, which no other stream waits for: a plain copy
-  // of pageable memory may return before the bytes are there.
+  // Copies in the order of the stream, which no other stream waits for: a plain
+  // copy of pageable memory may return before the bytes are there.
   void Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind,
             const char* what) {
     const auto stream = static_cast<cudaStream_t>(gpu_.stream);

@@ -22,11 +22,12 @@ __global__ void __launch_bounds__(Program::kThreads)
 template <class Program>
 const char* LaunchProgram(void* stream, int64_t blocks,
                           const Program& program) {
-  // More than this a kernel must ask for.
+  // A kernel must ask for more than this.
   constexpr int kPlainShared = 48 * 1024;
   constexpr int kShared = static_cast<int>(sizeof(typename Program::Shared));
   if constexpr (kShared > kPlainShared) {
-    // Every time: it is a property of the kernel on one device, and cheap.
+    // This is asked every time: it is a property of the kernel on one device,
+    // and cheap.
     const cudaError_t error = cudaFuncSetAttribute(
         RunProgram<Program>, cudaFuncAttributeMaxDynamicSharedMemorySize,
         kShared);
@@ -57,7 +58,7 @@ const char* LaunchProgram(void* stream, int64_t blocks,
   RunEmulated(stream, [blocks, program] {
     const auto memory = std::make_unique<unsigned char[]>(sizeof(Shared));
     for (int64_t i = 0; i < blocks; ++i) {
-      // As on the GPU, what is read before it is written is garbage: NaNs.
+      // What is read before it is written is garbage, as on a GPU: NaNs.
       std::memset(memory.get(), 0xff, sizeof(Shared));
       EmulatedBlock<Program::kThreads> block(InEmulatedOrder(i, blocks));
       program(block, *reinterpret_cast<Shared*>(memory.get()));
@@ -70,7 +71,7 @@ const char* LaunchProgram(void* stream, int64_t blocks,
 
 #endif  // __CUDACC__
 
-// Within the namespace.
+// Instantiates LaunchProgram for a program; used within the namespace.
 #define CASTOR_LAUNCH(...) \
   template const char* LaunchProgram(void*, int64_t, const __VA_ARGS__&)
 

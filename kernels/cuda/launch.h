@@ -1,5 +1,5 @@
 // Starts programs (block.h) on a stream. Light enough for .cu files; the
-// kernels' own code calls Launch (status.h), which names what failed.
+// kernels' own code calls Launch (launch_status.h), which names what failed.
 #ifndef CASTOR_KERNELS_CUDA_LAUNCH_H_
 #define CASTOR_KERNELS_CUDA_LAUNCH_H_
 

@@ -24,10 +24,10 @@
 
 namespace castor::kernels::cuda {
 
-inline constexpr int kMmaRows = 16;       // of A and C
-inline constexpr int kMmaColumns = 8;     // of B and C
-inline constexpr int kMmaDepth = 16;      // columns of A, rows of B
-inline constexpr int kChunkElements = 8;  // 16 bytes: a row of ldmatrix
+inline constexpr int kMmaRows = 16;        // of A and C
+inline constexpr int kMmaColumns = 8;      // of B and C
+inline constexpr int kMmaDepth = 16;       // columns of A, rows of B
+inline constexpr int kVectorElements = 8;  // 16 bytes: a row of ldmatrix
 
 // A lane's registers of one product: C += A B.
 struct MmaOperands {
@@ -45,19 +45,20 @@ struct MatrixLoad {
   uint32_t* to;  // 4
 };
 
-// Rows of kD 16-bit elements in shared memory. The 16-byte chunks of a row are
-// permuted, so that the eight rows of a matrix lie in different banks.
+// Rows of kD 16-bit elements in shared memory. A row is made of vectors of
+// 16 bytes, which are permuted, so that the eight rows of a matrix lie in
+// different banks.
 template <class T, int kCount, int kD>
 struct MatrixRows {
-  static constexpr int kChunks = kD / kChunkElements;
-  static_assert(kChunks % 8 == 0);
+  static constexpr int kVectors = kD / kVectorElements;
+  static_assert(kVectors % 8 == 0);
   alignas(16) T at[kCount][kD];
 
-  CASTOR_HD T* Chunk(int row, int chunk) {
-    return &at[row][(chunk ^ (row & 7)) * kChunkElements];
+  CASTOR_HD T* Vector(int row, int vector) {
+    return &at[row][(vector ^ (row & 7)) * kVectorElements];
   }
-  CASTOR_HD const T* Chunk(int row, int chunk) const {
-    return &at[row][(chunk ^ (row & 7)) * kChunkElements];
+  CASTOR_HD const T* Vector(int row, int vector) const {
+    return &at[row][(vector ^ (row & 7)) * kVectorElements];
   }
 };
 

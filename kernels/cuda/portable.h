@@ -19,7 +19,7 @@
 #else
 #define CASTOR_HD inline
 #endif
-// Before a loop. The host's compiler has no such pragmas.
+// These stand before a loop. The host's compiler has no such pragmas.
 #ifdef __CUDA_ARCH__
 #define CASTOR_UNROLL _Pragma("unroll")
 #define CASTOR_NO_UNROLL _Pragma("unroll 1")
@@ -30,8 +30,9 @@
 
 namespace castor::kernels::cuda {
 
-// To nearest even, denormals kept, never contracted. Which NaN a result is
-// differs between processors; that it is one does not.
+// These operations round to nearest even, keep denormals and are never
+// contracted. Which NaN a result is differs between processors; that it is one
+// does not.
 CASTOR_HD float Fma(float a, float b, float c) {
 #ifdef __CUDA_ARCH__
   return __fmaf_rn(a, b, c);
@@ -96,19 +97,19 @@ CASTOR_HD I Max(I a, I b) {
   return a < b ? b : a;
 }
 
-// What a GPU traps at, the emulation does too.
+// The emulation traps at what a GPU traps at.
 CASTOR_HD void MustBeAligned(const void* p, int bytes) {
 #ifndef __CUDA_ARCH__
   if (reinterpret_cast<uintptr_t>(p) % bytes != 0) __builtin_trap();
 #endif
 }
 
-// Elements as fp32, and back with one rounding.
+// Load reads an element as fp32; Store writes one, with one rounding.
 CASTOR_HD float Load(const float* p) { return *p; }
 CASTOR_HD float Load(const BFloat16* p) { return static_cast<float>(*p); }
 CASTOR_HD float Load(const Float16* p) {
 #ifdef __CUDA_ARCH__
-  // What cuda_fp16.h's __half2float is, without its 9000 lines.
+  // This is cuda_fp16.h's __half2float, without that header's 9000 lines.
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(p->bits));
   return value;

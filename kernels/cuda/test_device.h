@@ -1,6 +1,6 @@
-// For tests and benchmarks of the GPU's operators: where they run, and operands
-// there. Two implementations, one linked into each test: emulated_device.cc
-// runs programs on the host (block.h), gpu_device.cc on a GPU.
+// Where tests and benchmarks run a GPU's operators, and operands there. Two
+// implementations, one linked into each test: emulated_device.cc runs programs
+// on the host (block.h), gpu_device.cc on a GPU.
 #ifndef CASTOR_KERNELS_CUDA_TEST_DEVICE_H_
 #define CASTOR_KERNELS_CUDA_TEST_DEVICE_H_
 
@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "device/device.h"
-#include "kernels/guarded_buffer.h"
+#include "kernels/testing/guarded_buffer.h"
 
 namespace castor::kernels::cuda {
 
@@ -30,7 +30,7 @@ class TestDevice {
   virtual void Free(void* p) = 0;
   virtual void ToDevice(void* to, const void* from, int64_t bytes) = 0;
   virtual void ToHost(void* to, const void* from, int64_t bytes) = 0;
-  // By the driver, in the order of the stream; returns before it is over.
+  // The driver copies, in the order of the stream; returns before it is over.
   virtual void CopyOnDevice(void* to, const void* from, int64_t bytes) = 0;
 
   // Waits for all work. A fault (device/gpu_context.h) is returned once.

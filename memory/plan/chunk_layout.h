@@ -37,8 +37,9 @@
 
 namespace castor {
 
-// Elements. The same number as kernels/exact_sum.h's kNormTile: a parameter's
-// norm is summed tile by tile from its start, and tiles do not straddle shards.
+// Elements. The same number as kernels/exact_sum/exact_sum.h's kNormTile: a
+// parameter's norm is summed tile by tile from its start, and tiles do not
+// straddle shards.
 inline constexpr int64_t kTileElements = 64;
 
 struct LayoutParameter {
@@ -77,7 +78,7 @@ struct ChunkLayout {
   DType dtype = DType::kFloat32;
   int world_size = 1;
   int rank = 0;
-  int64_t chunk_elements = 0;  // S
+  int64_t chunk_elements = 0;      // S
   std::vector<ChunkPlace> places;  // indexed by ParamId
   std::vector<ChunkSpec> chunks;   // indexed by ChunkId
 

@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "kernels/elementwise.h"
+#include "kernels/add/add.h"
+#include "kernels/run.h"
 
 namespace castor::ops {
 
@@ -21,7 +22,10 @@ absl::Status AddInto(Engine& engine, Tensor& sum, Tensor addend) {
   op.Cost(static_cast<double>(size), 3.0 * size * SizeOf(dtype));
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
-        return kernels::Add(context, dtype, size, p[a], p[b], p[y]);
+        return kernels::Run(
+            context,
+            kernels::AddArgs{
+                .dtype = dtype, .size = size, .a = p[a], .b = p[b], .y = p[y]});
       }));
   if (!in_place) sum = op.output(y);
   return absl::OkStatus();

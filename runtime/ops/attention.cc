@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/attention.h"
-#include "kernels/workspace.h"
+#include "kernels/attention/attention.h"
+#include "kernels/run.h"
 #include "runtime/tape.h"
 
 namespace castor::ops {
@@ -27,19 +27,19 @@ absl::Status Backward(Engine& engine, const kernels::AttentionShape& shape,
   const int in_lse = op.Read(lse);
   const int in_dy = op.Read(dy);
   const int dqkv = op.Output(qkv.shape(), qkv.dtype());
-  const int workspace = op.Workspace(
-      kernels::AttentionBackwardWorkspaceBytes(engine.gpu_kernels(), shape));
+  const int workspace = op.Workspace(kernels::WorkspaceBytes(
+      engine.gpu_kernels(), kernels::AttentionBackwardArgs{.shape = shape}));
   op.Cost(Flops(shape, 5), 2.0 * qkv.shape().elements() * SizeOf(shape.dtype));
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
-        return kernels::AttentionBackward(
-            context, {.shape = shape,
-                      .qkv = p[in_qkv],
-                      .out = p[in_out],
-                      .lse = p.as<const float>(in_lse),
-                      .dout = p[in_dy],
-                      .dqkv = p[dqkv],
-                      .workspace = p[workspace]});
+        return kernels::Run(context, kernels::AttentionBackwardArgs{
+                                         .shape = shape,
+                                         .qkv = p[in_qkv],
+                                         .out = p[in_out],
+                                         .lse = p.as<const float>(in_lse),
+                                         .dout = p[in_dy],
+                                         .dqkv = p[dqkv],
+                                         .workspace = p[workspace]});
       }));
   return sink.Add(engine, qkv.id(), op.output(dqkv));
 }
@@ -78,28 +78,29 @@ absl::StatusOr<Tensor> CausalAttention(Engine& engine, const Tensor& qkv,
   const int in = op.Read(qkv);
   const int out =
       op.Output({shape.batch, shape.positions, channels}, qkv.dtype());
-  const int lse = op.Output({shape.batch, heads, shape.positions},
-                            DType::kFloat32);
-  const int workspace = op.Workspace(
-      kernels::AttentionForwardWorkspaceBytes(engine.gpu_kernels(), shape));
+  const int lse =
+      op.Output({shape.batch, heads, shape.positions}, DType::kFloat32);
+  const int workspace = op.Workspace(kernels::WorkspaceBytes(
+      engine.gpu_kernels(), kernels::AttentionForwardArgs{.shape = shape}));
   op.Cost(Flops(shape, 2), 1.0 * qkv.shape().elements() * SizeOf(shape.dtype));
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
-        return kernels::AttentionForward(
-            context, {.shape = shape,
-                      .qkv = p[in],
-                      .out = p[out],
-                      .lse = p.as<float>(lse),
-                      .workspace = p[workspace]});
+        return kernels::Run(
+            context, kernels::AttentionForwardArgs{.shape = shape,
+                                                   .qkv = p[in],
+                                                   .out = p[out],
+                                                   .lse = p.as<float>(lse),
+                                                   .workspace = p[workspace]});
       }));
   Tensor y = op.output(out);
   if (engine.grad_mode() == GradMode::kOff || !qkv.requires_grad()) return y;
   y.set_requires_grad(true);
   if (engine.grad_mode() != GradMode::kRecord) return y;
   engine.tape()->Record(
-      y, [&engine, shape, qkv, saved = y, saved_lse = op.output(lse),
-          name = absl::StrCat(site, "/backward")](
-             Tensor dy, GradientSink& sink) -> absl::Status {
+      y,
+      [&engine, shape, qkv, saved = y, saved_lse = op.output(lse),
+       name = absl::StrCat(site, "/backward")](
+          Tensor dy, GradientSink& sink) -> absl::Status {
         return Backward(engine, shape, qkv, saved, saved_lse, dy, name, sink);
       });
   return y;

@@ -10,7 +10,7 @@ namespace castor::ops {
 
 // y [B, T, C] from qkv [B, T, 3C] with `heads` heads; dropout on the
 // probabilities, keyed by `site`. InvalidArgument: qkv is of another shape, or
-// larger than the kernels take (kernels/attention.h).
+// larger than the kernels take (kernels/attention/attention.h).
 absl::StatusOr<Tensor> CausalAttention(Engine& engine, const Tensor& qkv,
                                        int64_t heads, float dropout,
                                        absl::string_view site);

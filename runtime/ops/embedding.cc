@@ -4,8 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/elementwise.h"
-#include "kernels/embedding.h"
+#include "kernels/cast/cast.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/run.h"
 #include "runtime/tape.h"
 
 namespace castor::ops {
@@ -13,10 +14,10 @@ namespace castor::ops {
 absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
                                  Parameter& table, Tensor addend) {
   if (table.shape.rank() != 2 || indices.shape().rank() != 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", table.name, "\" of shape ", table.shape.ToString(),
-        " is no table [V, C] for indices [B, T] of shape ",
-        indices.shape().ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", table.name, "\" of shape ", table.shape.ToString(),
+                     " is no table [V, C] for indices [B, T] of shape ",
+                     indices.shape().ToString()));
   }
   const Shape shape = {indices.shape()[0], indices.shape()[1], table.shape[1]};
   if (addend && addend.shape() != shape) {
@@ -41,12 +42,22 @@ absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
   CASTOR_RETURN_IF_ERROR(op.Run(
       [=](const Pointers& p, const ExecContext& context) -> absl::Status {
         if (in_addend >= 0 && !in_place) {
-          CASTOR_RETURN_IF_ERROR(kernels::Cast(context, rows * channels, dtype,
-                                               p[in_addend], dtype, p[out]));
+          CASTOR_RETURN_IF_ERROR(
+              kernels::Run(context, kernels::CastArgs{.size = rows * channels,
+                                                      .from = dtype,
+                                                      .x = p[in_addend],
+                                                      .to = dtype,
+                                                      .y = p[out]}));
         }
-        return kernels::EmbeddingForward(
-            context, dtype, rows, channels, vocabulary, p.as<const int32_t>(in),
-            p[in_table], p[out], /*accumulate=*/in_addend >= 0);
+        return kernels::Run(context, kernels::EmbeddingForwardArgs{
+                                         .dtype = dtype,
+                                         .rows = rows,
+                                         .channels = channels,
+                                         .vocabulary = vocabulary,
+                                         .indices = p.as<const int32_t>(in),
+                                         .table = p[in_table],
+                                         .y = p[out],
+                                         .accumulate = in_addend >= 0});
       }));
   Tensor y = in_place ? addend.Alias(engine.NewTensorId()) : op.output(out);
 
@@ -72,13 +83,18 @@ absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
           const int in_dy = op.Read(dy);
           const Op::GradientSlot dtable = op.WriteGradient(table);
           op.Cost(0, (1.0 * rows + vocabulary) * channels * SizeOf(dtype));
-          CASTOR_RETURN_IF_ERROR(
-              op.Run([=](const Pointers& p, const ExecContext& context) {
-                return kernels::EmbeddingBackward(
-                    context, dtype, rows, channels, vocabulary,
-                    p.as<const int32_t>(in), p[in_dy], p[dtable.slot],
-                    dtable.accumulate);
-              }));
+          CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p,
+                                            const ExecContext& context) {
+            return kernels::Run(context, kernels::EmbeddingBackwardArgs{
+                                             .dtype = dtype,
+                                             .rows = rows,
+                                             .channels = channels,
+                                             .vocabulary = vocabulary,
+                                             .indices = p.as<const int32_t>(in),
+                                             .dy = p[in_dy],
+                                             .dtable = p[dtable.slot],
+                                             .accumulate = dtable.accumulate});
+          }));
         }
         if (!needs_daddend) return absl::OkStatus();
         return sink.Add(engine, addend_id, std::move(dy));

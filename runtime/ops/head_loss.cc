@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/head_loss.h"
-#include "kernels/workspace.h"
+#include "kernels/head_loss/head_loss.h"
+#include "kernels/run.h"
 #include "runtime/tape.h"
 
 namespace castor::ops {
@@ -21,25 +21,25 @@ absl::Status Backward(Engine& engine, const kernels::HeadLossShape& shape,
   const int in_lse = op.Read(lse);
   const int dx = needs_dx ? op.Output(x.shape(), shape.dtype) : -1;
   const Op::GradientSlot dw = op.ReadAndWriteGradient(w);
-  const int workspace = op.Workspace(
-      kernels::HeadLossBackwardWorkspaceBytes(engine.gpu_kernels(), shape));
+  const int workspace = op.Workspace(kernels::WorkspaceBytes(
+      engine.gpu_kernels(), kernels::HeadLossBackwardArgs{.shape = shape}));
   op.Cost(6.0 * shape.rows * shape.channels * shape.vocabulary,
           2.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
   const float loss_grad = engine.loss_gradient();
-  CASTOR_RETURN_IF_ERROR(
-      op.Run([=](const Pointers& p, const ExecContext& context) {
-        return kernels::HeadLossBackward(
-            context, {.shape = shape,
-                      .x = p[in_x],
-                      .w = p[in_w],
-                      .targets = p.as<const int32_t>(in_targets),
-                      .lse = p.as<const float>(in_lse),
-                      .loss_grad = loss_grad,
-                      .dx = p[dx],
-                      .dw = p[dw.slot],
-                      .accumulate_dw = dw.accumulate,
-                      .workspace = p[workspace]});
-      }));
+  CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p,
+                                    const ExecContext& context) {
+    return kernels::Run(context, kernels::HeadLossBackwardArgs{
+                                     .shape = shape,
+                                     .x = p[in_x],
+                                     .w = p[in_w],
+                                     .targets = p.as<const int32_t>(in_targets),
+                                     .lse = p.as<const float>(in_lse),
+                                     .loss_grad = loss_grad,
+                                     .dx = p[dx],
+                                     .dw = p[dw.slot],
+                                     .accumulate_dw = dw.accumulate,
+                                     .workspace = p[workspace]});
+  }));
   if (!needs_dx) return absl::OkStatus();
   return sink.Add(engine, x.id(), op.output(dx));
 }
@@ -68,21 +68,21 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
   const int in_targets = op.Read(targets);
   const int loss = op.Output({1}, DType::kFloat32);
   const int lse = op.Output({shape.rows}, DType::kFloat32);
-  const int workspace = op.Workspace(
-      kernels::HeadLossForwardWorkspaceBytes(engine.gpu_kernels(), shape));
+  const int workspace = op.Workspace(kernels::WorkspaceBytes(
+      engine.gpu_kernels(), kernels::HeadLossForwardArgs{.shape = shape}));
   op.Cost(2.0 * shape.rows * shape.channels * shape.vocabulary,
           1.0 * shape.vocabulary * shape.channels * SizeOf(shape.dtype));
-  CASTOR_RETURN_IF_ERROR(
-      op.Run([=](const Pointers& p, const ExecContext& context) {
-        return kernels::HeadLossForward(
-            context, {.shape = shape,
-                      .x = p[in_x],
-                      .w = p[in_w],
-                      .targets = p.as<const int32_t>(in_targets),
-                      .loss = p.as<float>(loss),
-                      .lse = p.as<float>(lse),
-                      .workspace = p[workspace]});
-      }));
+  CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p,
+                                    const ExecContext& context) {
+    return kernels::Run(context, kernels::HeadLossForwardArgs{
+                                     .shape = shape,
+                                     .x = p[in_x],
+                                     .w = p[in_w],
+                                     .targets = p.as<const int32_t>(in_targets),
+                                     .loss = p.as<float>(loss),
+                                     .lse = p.as<float>(lse),
+                                     .workspace = p[workspace]});
+  }));
   Tensor y = op.output(loss);
   const bool needs_dx = x.requires_grad();
   if (engine.grad_mode() == GradMode::kOff || !(needs_dx || w.trainable)) {
@@ -92,8 +92,9 @@ absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
   engine.ExpectBackward(w, /*reads=*/true);
   if (engine.grad_mode() != GradMode::kRecord) return y;
   engine.tape()->Record(
-      y, [&engine, shape, x, &w, targets, saved_lse = op.output(lse),
-          needs_dx](Tensor, GradientSink& sink) -> absl::Status {
+      y,
+      [&engine, shape, x, &w, targets, saved_lse = op.output(lse), needs_dx](
+          Tensor, GradientSink& sink) -> absl::Status {
         return Backward(engine, shape, x, w, targets, saved_lse, needs_dx,
                         sink);
       });

@@ -4,7 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/layer_norm.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/run.h"
 #include "runtime/tape.h"
 
 namespace castor::ops {
@@ -34,8 +35,7 @@ absl::Status BackwardInput(Engine& engine, const Saved& saved, int64_t x_id,
                            const Tensor& dy, Parameter& gamma,
                            GradientSink& sink) {
   Tensor residual = sink.Take(x_id);
-  if (residual &&
-      residual.shape().elements() != saved.x.shape().elements()) {
+  if (residual && residual.shape().elements() != saved.x.shape().elements()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", gamma.name, "\" cannot add the gradient of its input of shape ",
         saved.x.shape().ToString(), " to one of shape ",
@@ -52,16 +52,20 @@ absl::Status BackwardInput(Engine& engine, const Saved& saved, int64_t x_id,
   if (residual) {
     in_residual = in_place ? op.Write(residual) : op.Read(residual);
   }
-  const int out = in_place
-                      ? in_residual
-                      : op.Output(saved.x.shape(), saved.shape.dtype);
+  const int out =
+      in_place ? in_residual : op.Output(saved.x.shape(), saved.shape.dtype);
   op.Cost(0, Bytes(saved.shape, residual ? 4 : 3));
   CASTOR_RETURN_IF_ERROR(op.Run(
       [=, shape = saved.shape](const Pointers& p, const ExecContext& context) {
-        return kernels::LayerNormBackwardInput(
-            context, shape, p[in_dy], p[in_x], p[in_gamma],
-            p.as<const float>(in_mean), p.as<const float>(in_rstd),
-            p[in_residual], p[out]);
+        return kernels::Run(context, kernels::LayerNormBackwardInputArgs{
+                                         .shape = shape,
+                                         .dy = p[in_dy],
+                                         .x = p[in_x],
+                                         .gamma = p[in_gamma],
+                                         .mean = p.as<const float>(in_mean),
+                                         .rstd = p.as<const float>(in_rstd),
+                                         .residual = p[in_residual],
+                                         .dx = p[out]});
       }));
   return sink.Add(engine, x_id, in_place ? residual : op.output(out));
 }
@@ -84,10 +88,15 @@ absl::Status BackwardParameters(Engine& engine, const Saved& saved,
     op.Cost(0, Bytes(saved.shape, 2));
     return op.Run([=, shape = saved.shape](const Pointers& p,
                                            const ExecContext& context) {
-      return kernels::LayerNormBackwardParameters(
-          context, shape, p[in_dy], p[in_x], p.as<const float>(in_mean),
-          p.as<const float>(in_rstd), p[dgamma.slot], p[dbeta.slot],
-          accumulate);
+      return kernels::Run(context, kernels::LayerNormBackwardParametersArgs{
+                                       .shape = shape,
+                                       .dy = p[in_dy],
+                                       .x = p[in_x],
+                                       .mean = p.as<const float>(in_mean),
+                                       .rstd = p.as<const float>(in_rstd),
+                                       .dgamma = p[dgamma.slot],
+                                       .dbeta = p[dbeta.slot],
+                                       .accumulate = accumulate});
     });
   };
   auto accumulates = [](const Parameter& parameter) {
@@ -120,9 +129,15 @@ absl::StatusOr<Tensor> LayerNorm(Engine& engine, const Tensor& x,
   op.Cost(0, Bytes(shape, 2));
   CASTOR_RETURN_IF_ERROR(
       op.Run([=](const Pointers& p, const ExecContext& context) {
-        return kernels::LayerNormForward(
-            context, shape, epsilon, p[in], p[in_gamma], p[in_beta], p[out],
-            p.as<float>(mean), p.as<float>(rstd));
+        return kernels::Run(
+            context, kernels::LayerNormForwardArgs{.shape = shape,
+                                                   .epsilon = epsilon,
+                                                   .x = p[in],
+                                                   .gamma = p[in_gamma],
+                                                   .beta = p[in_beta],
+                                                   .y = p[out],
+                                                   .mean = p.as<float>(mean),
+                                                   .rstd = p.as<float>(rstd)});
       }));
   Tensor y = op.output(out);
 
@@ -134,9 +149,10 @@ absl::StatusOr<Tensor> LayerNorm(Engine& engine, const Tensor& x,
   engine.ExpectBackward(beta, /*reads=*/false);
   if (engine.grad_mode() != GradMode::kRecord) return y;
   engine.tape()->Record(
-      y, [&engine, &gamma, &beta, needs_dx, x_id = x.id(),
-          saved = Saved{shape, x, op.output(mean), op.output(rstd)}](
-             Tensor dy, GradientSink& sink) -> absl::Status {
+      y,
+      [&engine, &gamma, &beta, needs_dx, x_id = x.id(),
+       saved = Saved{shape, x, op.output(mean), op.output(rstd)}](
+          Tensor dy, GradientSink& sink) -> absl::Status {
         if (needs_dx) {
           CASTOR_RETURN_IF_ERROR(
               BackwardInput(engine, saved, x_id, dy, gamma, sink));

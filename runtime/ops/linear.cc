@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/elementwise.h"
-#include "kernels/matmul.h"
-#include "kernels/workspace.h"
+#include "kernels/bias_gradient/bias_gradient.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/run.h"
 #include "runtime/tape.h"
 
 namespace castor::ops {
@@ -40,15 +40,15 @@ absl::Status RunMatmul(Op& op, kernels::MatmulArgs args, MatmulSlots slots) {
   op.Cost(2.0 * args.m * args.n * args.k,
           static_cast<double>(SizeOf(args.dtype)) *
               (args.m * args.k + args.k * args.n + args.m * args.n));
-  return op.Run([args, slots](const Pointers& p,
-                              const ExecContext& context) mutable {
-    args.a = p[slots.a];
-    args.b = p[slots.b];
-    args.c = p[slots.c];
-    args.bias = p[slots.bias];
-    args.workspace = p[slots.workspace];
-    return kernels::Matmul(context, args);
-  });
+  return op.Run(
+      [args, slots](const Pointers& p, const ExecContext& context) mutable {
+        args.a = p[slots.a];
+        args.b = p[slots.b];
+        args.c = p[slots.c];
+        args.bias = p[slots.bias];
+        args.workspace = p[slots.workspace];
+        return kernels::Run(context, args);
+      });
 }
 
 kernels::MatmulArgs ForwardArgs(const Sizes& s) {
@@ -78,7 +78,7 @@ absl::StatusOr<Tensor> BackwardInput(Engine& engine, const Sizes& s,
   MatmulSlots slots = {.a = op.Read(dy), .b = op.Read(w)};
   slots.c = op.Output(x_shape, s.dtype);
   slots.workspace =
-      op.Workspace(kernels::MatmulWorkspaceBytes(engine.gpu_kernels(), args));
+      op.Workspace(kernels::WorkspaceBytes(engine.gpu_kernels(), args));
   CASTOR_RETURN_IF_ERROR(RunMatmul(op, args, slots));
   return op.output(slots.c);
 }
@@ -103,7 +103,7 @@ absl::Status BackwardWeight(Engine& engine, const Sizes& s, const Tensor& x,
   slots.c = dw.slot;
   args.accumulate = dw.accumulate;
   slots.workspace =
-      op.Workspace(kernels::MatmulWorkspaceBytes(engine.gpu_kernels(), args));
+      op.Workspace(kernels::WorkspaceBytes(engine.gpu_kernels(), args));
   return RunMatmul(op, args, slots);
 }
 
@@ -115,8 +115,13 @@ absl::Status BackwardBias(Engine& engine, const Sizes& s, const Tensor& dy,
   const Op::GradientSlot db = op.WriteGradient(*bias);
   op.Cost(1.0 * s.n * s.o, 1.0 * s.n * s.o * SizeOf(s.dtype));
   return op.Run([s, in, db](const Pointers& p, const ExecContext& context) {
-    return kernels::BiasGradient(context, s.dtype, s.n, s.o, p[in], p[db.slot],
-                                 db.accumulate);
+    return kernels::Run(context,
+                        kernels::BiasGradientArgs{.dtype = s.dtype,
+                                                  .rows = s.n,
+                                                  .channels = s.o,
+                                                  .dy = p[in],
+                                                  .db = p[db.slot],
+                                                  .accumulate = db.accumulate});
   });
 }
 
@@ -131,27 +136,25 @@ absl::StatusOr<Tensor> Linear(Engine& engine, const Tensor& x, Parameter& w,
                    .dtype = x.dtype(),
                    .out_in = out_in};
   if (w.shape.rank() != 2 || w.shape[out_in ? 1 : 0] != s.i) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", w.name, "\" of shape ", w.shape.ToString(),
-                     " does not take an input of shape ",
-                     x.shape().ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", w.name, "\" of shape ", w.shape.ToString(),
+        " does not take an input of shape ", x.shape().ToString()));
   }
   if (bias != nullptr && bias->elements() != s.o) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", bias->name, "\" of shape ", bias->shape.ToString(),
-                     " is no bias for \"", w.name, "\" of shape ",
-                     w.shape.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", bias->name, "\" of shape ", bias->shape.ToString(),
+        " is no bias for \"", w.name, "\" of shape ", w.shape.ToString()));
   }
   kernels::MatmulArgs args = ForwardArgs(s);
   Op op(engine, absl::StrCat(SiteOf(w), "/forward"));
   MatmulSlots slots = {.a = op.Read(x), .b = op.Read(w)};
   if (bias != nullptr) slots.bias = op.Read(*bias);
-  slots.c = op.Output(x.shape().rank() == 3
-                          ? Shape{x.shape()[0], x.shape()[1], s.o}
-                          : Shape{s.n, s.o},
-                      s.dtype);
+  slots.c =
+      op.Output(x.shape().rank() == 3 ? Shape{x.shape()[0], x.shape()[1], s.o}
+                                      : Shape{s.n, s.o},
+                s.dtype);
   slots.workspace =
-      op.Workspace(kernels::MatmulWorkspaceBytes(engine.gpu_kernels(), args));
+      op.Workspace(kernels::WorkspaceBytes(engine.gpu_kernels(), args));
   CASTOR_RETURN_IF_ERROR(RunMatmul(op, args, slots));
   Tensor y = op.output(slots.c);
 
@@ -163,9 +166,10 @@ absl::StatusOr<Tensor> Linear(Engine& engine, const Tensor& x, Parameter& w,
   if (bias != nullptr) engine.ExpectBackward(*bias, /*reads=*/false);
   if (engine.grad_mode() != GradMode::kRecord) return y;
   engine.tape()->Record(
-      y, [&engine, s, x_id = x.id(), x_shape = x.shape(), needs_dx,
-          x = w.trainable ? x : Tensor(), &w,
-          bias](Tensor dy, GradientSink& sink) -> absl::Status {
+      y,
+      [&engine, s, x_id = x.id(), x_shape = x.shape(), needs_dx,
+       x = w.trainable ? x : Tensor(), &w,
+       bias](Tensor dy, GradientSink& sink) -> absl::Status {
         if (needs_dx) {
           CASTOR_ASSIGN_OR_RETURN(Tensor dx,
                                   BackwardInput(engine, s, x_shape, dy, w));

@@ -15,7 +15,7 @@ Flags. Machine code for sm_80 and sm_90, and PTX of compute_90 for what comes
 after. The host's half is compiled as the rest of the repository. --fmad=false:
 nvcc would otherwise fuse a * b + c where it sees fit, so that bits depended on
 its version, its options and the GPU's generation, and could not equal the
-host's (kernels/adam.h). A kernel that wants a fused operation writes fmaf().
+host's (kernels/adam/adam.h). A kernel that wants a fused operation writes fmaf().
 Division and square root are correctly rounded, and denormals kept, by default.
 """
 

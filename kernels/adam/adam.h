@@ -1,0 +1,74 @@
+// The optimizer's pass over one chunk, fused: it reads the gradient, scales it,
+// updates master, m and v, and writes the parameter in the compute type where
+// the gradient was.
+//
+//   g = grad * grad_scale                (clipping and loss scale)
+//   L2 decay (Adam):        g += weight_decay * master
+//   decoupled (AdamW):      master *= 1 - lr * weight_decay
+//   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+//   master -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
+// Sources: Kingma, Ba, "Adam", 2015; Loshchilov, Hutter, "Decoupled weight
+// decay regularization", 2019; in PyTorch's order of operations
+// (torch.optim.AdamW, single tensor).
+//
+// A step whose grad_scale is not finite (gradients in fp16 went beyond its
+// range) is skipped: gradients are not looked at, master, m and v stay as they
+// are, and payload = master rounded.
+//
+// Elementwise, with explicit fused multiply-adds and correctly rounded division
+// and square root: bit-identical however a chunk is sliced and on whatever
+// instruction set it runs.
+#ifndef CASTOR_KERNELS_ADAM_ADAM_H_
+#define CASTOR_KERNELS_ADAM_ADAM_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "base/dtype.h"
+#include "device/device.h"
+
+namespace castor::kernels {
+
+// What is the same for every element of a range.
+struct AdamHyper {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled = true;  // AdamW; false: Adam with L2 decay
+  int64_t step = 1;       // t, from 1
+};
+
+// One range of elements with one hyper (a parameter within a chunk).
+struct AdamRange {
+  int64_t begin = 0, end = 0;  // elements
+  AdamHyper hyper;
+};
+
+// The update of the elements in `ranges` of one chunk's arrays; the others stay
+// as they are.
+struct AdamArgs {
+  // In: gradients of type dtype. Out: parameters, rounded from master.
+  void* payload = nullptr;
+  DType dtype = DType::kFloat32;
+  // If not null, the gradient is read here instead (the sum of several micro
+  // batches), and payload is only written.
+  const float* gradient_sum = nullptr;
+  float* master = nullptr;
+  float* m = nullptr;
+  float* v = nullptr;
+  // Read when the work runs, since clipping knows it late. Not finite: the step
+  // is skipped.
+  const float* grad_scale = nullptr;
+  const AdamRange* ranges = nullptr;  // in host memory; none: nothing is done
+  int64_t num_ranges = 0;
+
+  absl::Status Check() const;
+  absl::Status RunOnCpu(const ExecContext& context) const;
+  absl::Status RunOnGpu(const ExecContext& context) const;
+};
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_ADAM_ADAM_H_

@@ -1,0 +1,91 @@
+// AdamW with the bits of the host's (kernels/adam/cpu.cc): every element goes
+// through the same operations in the same order, each rounded once.
+#ifndef CASTOR_KERNELS_ADAM_ADAM_PROGRAM_H_
+#define CASTOR_KERNELS_ADAM_ADAM_PROGRAM_H_
+
+#include <cstdint>
+
+#include "kernels/adam/adam_math.h"
+#include "kernels/cuda/block.h"
+#include "kernels/cuda/elements.h"
+
+namespace castor::kernels::cuda {
+
+// p, m and v after gradient `grad` (scaled here). The list of roundings is at
+// the head of kernels/adam/cpu.cc.
+CASTOR_HD void AdamElement(const AdamScalars& s, float grad_scale, float grad,
+                           float& p, float& m, float& v) {
+  float g = Mul(grad, grad_scale);
+  if (s.l2) {
+    g = Fma(s.weight_decay, p, g);
+  } else {
+    p = Mul(p, s.keep);
+  }
+  m = Fma(s.lerp_weight, Sub(g, m), s.lerp_from_m ? m : g);
+  v = Fma(Mul(s.one_minus_beta2, g), g, Mul(v, s.beta2));
+  const float denominator = Add(Div(Sqrt(v), s.correction2_sqrt), s.eps);
+  p = Add(p, Div(Mul(s.minus_step_size, m), denominator));
+}
+
+// One range of a chunk, cut into blocks of kElementsPerBlock from its begin.
+struct AdamPiece {
+  int64_t begin, end;     // elements
+  int64_t blocks_before;  // of the pieces before this one
+  AdamScalars scalars;
+};
+
+// Ranges are kernel arguments (4 KiB of them in all): nothing is copied to the
+// device. More ranges take more launches.
+inline constexpr int kMaxAdamPieces = 48;
+
+// G: the gradient's type, payload's own (T) or float (the sum).
+template <class G, class T>
+struct AdamProgram {
+  static constexpr int kThreads = kElementThreads;
+  using Shared = NoShared;
+
+  const G* gradient;  // May be payload.
+  T* payload;
+  float *master, *m, *v;
+  const float* grad_scale;
+  int num_pieces;
+  AdamPiece pieces[kMaxAdamPieces];
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared&) const {
+    int i = 0;
+    while (i + 1 < num_pieces && pieces[i + 1].blocks_before <= block.index()) {
+      ++i;
+    }
+    const AdamPiece& piece = pieces[i];
+    const int64_t first =
+        piece.begin + (block.index() - piece.blocks_before) * kElementsPerBlock;
+    const float scale = *grad_scale;
+    // A step that is skipped (kernels/adam/adam.h) writes payload alone.
+    const bool skip = !std::isfinite(scale);
+    const bool runs = first % kRun == 0 && HasRuns(gradient) &&
+                      HasRuns(payload) && HasRuns(master) && HasRuns(m) &&
+                      HasRuns(v);
+    ForEachPlace(block, first, piece.end, runs, [&](const auto& place) {
+      auto p_e = place.LoadFrom(master);
+      if (!skip) {
+        auto m_e = place.LoadFrom(m);
+        auto v_e = place.LoadFrom(v);
+        const auto g_e = place.LoadFrom(gradient);
+        CASTOR_UNROLL
+        for (int i = 0; i < place.kCount; ++i) {
+          AdamElement(piece.scalars, scale, g_e.at[i], p_e.at[i], m_e.at[i],
+                      v_e.at[i]);
+        }
+        place.StoreTo(m, m_e);
+        place.StoreTo(v, v_e);
+        place.StoreTo(master, p_e);
+      }
+      place.StoreTo(payload, p_e);
+    });
+  }
+};
+
+}  // namespace castor::kernels::cuda
+
+#endif  // CASTOR_KERNELS_ADAM_ADAM_PROGRAM_H_

@@ -1,0 +1,134 @@
+// Attention's forward pass in fp32, with a running maximum and sum of each row.
+// Source: Dao et al., "FlashAttention", 2022, algorithm 1.
+#ifndef CASTOR_KERNELS_ATTENTION_FORWARD_PROGRAM_H_
+#define CASTOR_KERNELS_ATTENTION_FORWARD_PROGRAM_H_
+
+#include <cstdint>
+
+#include "kernels/attention/tile.h"
+#include "kernels/cuda/block.h"
+
+namespace castor::kernels::cuda {
+
+// One block per head and tile of queries, the longest rows first.
+template <int kD>
+struct AttentionForwardProgram {
+  static constexpr int kThreads = kAttentionThreads;
+  static constexpr int kRows = kAttentionTile;
+  static constexpr int kParts = kThreads / kAttentionTile;  // of a row
+  static constexpr int kPart = kAttentionTile / kParts;
+  struct Shared {
+    AttentionRows<kD> q, kv;
+    AttentionScores s;
+    float part[kAttentionTile][kParts];
+    float max[kAttentionTile], sum[kAttentionTile], rescale[kAttentionTile];
+  };
+
+  AttentionOperands<float> of;
+  int64_t batch_heads;
+  float* out;  // [B, T, C]
+  float* lse;  // [B, H, T]
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared& shared) const {
+    const int64_t bh = block.index() % batch_heads;
+    const int64_t begin =
+        (of.tiles(kRows) - 1 - block.index() / batch_heads) * kAttentionTile;
+    const int64_t end = Min<int64_t>(
+        of.positions, of.causal ? begin + kAttentionTile : of.positions);
+    typename Block::template PerThread<AttentionPart<kD>> sums;
+    const auto load = [&](int t, int part, int64_t from,
+                          AttentionRows<kD>& tile) {
+      LoadRows<kD>(t, of, of.InQkv(of.qkv, bh, part), from, tile);
+    };
+    block.Each([&](int t) {
+      load(t, 0, begin, shared.q);
+      sums[t].Clear();
+      if (t >= kAttentionTile) return;
+      shared.max[t] = MinusInfinity();
+      shared.sum[t] = 0.0f;
+    });
+    for (int64_t key = 0; key < end; key += kAttentionTile) {
+      block.Each([&](int t) { load(t, 1, key, shared.kv); });
+      block.Each([&](int t) { Scores(t, begin, key, shared); });
+      block.Each([&](int t) {
+        load(t, 2, key, shared.kv);
+        const float* s = shared.s[t / kParts] + t % kParts * kPart;
+        float max = s[0];
+        for (int c = 1; c < kPart; ++c) max = fmaxf(max, s[c]);
+        shared.part[t / kParts][t % kParts] = max;
+      });
+      block.Each([&](int t) {
+        if (t >= kAttentionTile) return;
+        float max = shared.max[t];
+        for (int k = 0; k < kParts; ++k) max = fmaxf(max, shared.part[t][k]);
+        shared.rescale[t] = expf(Sub(shared.max[t], max));
+        shared.max[t] = max;
+      });
+      block.Each([&](int t) { Probabilities(t, bh, begin, key, shared); });
+      block.Each([&](int t) {
+        CASTOR_UNROLL
+        for (int i = 0; i < kMicro; ++i) {
+          const float by = shared.rescale[t / kSide + kSide * i];
+          CASTOR_UNROLL
+          for (float& v : sums[t].at[i]) v = Mul(v, by);
+        }
+        sums[t].template AddProduct<false>(t, shared.s, shared.kv);
+        if (t >= kAttentionTile) return;
+        float sum = 0.0f;
+        for (int k = 0; k < kParts; ++k) sum = Add(sum, shared.part[t][k]);
+        shared.sum[t] = Fma(shared.sum[t], shared.rescale[t], sum);
+      });
+    }
+    block.Each([&](int t) {
+      CASTOR_UNROLL
+      for (int i = 0; i < kMicro; ++i) {
+        const float sum = shared.sum[t / kSide + kSide * i];
+        CASTOR_UNROLL
+        for (float& v : sums[t].at[i]) v = Div(v, sum);
+      }
+      sums[t].Write(t, begin, of, of.InOut(out, bh));
+      if (t < kAttentionTile && begin + t < of.positions) {
+        lse[of.InRows(bh, begin + t)] = Add(shared.max[t], logf(shared.sum[t]));
+      }
+    });
+  }
+
+ private:
+  CASTOR_HD void Scores(int t, int64_t begin, int64_t key,
+                        Shared& shared) const {
+    float s[kMicro][kMicro] = {};
+    RowProducts<kD>(t, static_cast<int>(of.head_size), shared.q, shared.kv, s);
+    CASTOR_UNROLL
+    for (int i = 0; i < kMicro; ++i) {
+      CASTOR_UNROLL
+      for (int j = 0; j < kMicro; ++j) {
+        const int r = t / kSide + kSide * i;
+        const int c = t % kSide + kSide * j;
+        shared.s[r][c] = of.Sees(begin + r, key + c) ? Mul(s[i][j], of.scale)
+                                                     : MinusInfinity();
+      }
+    }
+  }
+
+  // s = exp(s - max), dropped; a part of the row's sum before dropping.
+  CASTOR_HD void Probabilities(int t, int64_t bh, int64_t begin, int64_t key,
+                               Shared& shared) const {
+    const int r = t / kParts;
+    const int first = t % kParts * kPart;
+    WordReader words(of.key);
+    float sum = 0.0f;
+    for (int c = first; c < first + kPart; ++c) {
+      float p = expf(Sub(shared.s[r][c], shared.max[r]));
+      sum = Add(sum, p);
+      if (of.drops)
+        p = Mul(p, of.Factor(words, of.Element(bh, begin + r, key + c)));
+      shared.s[r][c] = p;
+    }
+    shared.part[r][t % kParts] = sum;
+  }
+};
+
+}  // namespace castor::kernels::cuda
+
+#endif  // CASTOR_KERNELS_ATTENTION_FORWARD_PROGRAM_H_

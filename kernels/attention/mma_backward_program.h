@@ -1,0 +1,199 @@
+// Attention's backward pass on the matrix units, for 16-bit types. Source: Dao,
+// "FlashAttention-2", 2023, algorithm 2, but that it runs twice over the
+// scores, once by keys (dk, dv) and once by queries (dq): nothing is added by
+// atomics, so that sums have one order, for 7 products instead of 5.
+#ifndef CASTOR_KERNELS_ATTENTION_MMA_BACKWARD_PROGRAM_H_
+#define CASTOR_KERNELS_ATTENTION_MMA_BACKWARD_PROGRAM_H_
+
+#include <cstdint>
+
+#include "kernels/attention/mma_tile.h"
+#include "kernels/cuda/block.h"
+
+namespace castor::kernels::cuda {
+
+// dk and dv where kKeys: a block per tile of keys steps through all queries
+// that see it, and its scores are [keys, queries]. Otherwise dq: a block per
+// tile of queries steps through the keys that it sees, scores are [queries,
+// keys].
+template <class T, int kD, bool kKeys, bool kDrops>
+struct AttentionMmaBackwardProgram {
+  static constexpr int kThreads = kMmaThreads;
+  static constexpr int kM = kD == 64 ? 2 : 1;
+  static constexpr int kRows = kMmaWarps * kM * kMmaRows;
+  static constexpr int kStep = 32;
+  static constexpr int kN = kStep / kMmaColumns;
+  static_assert(kRows % kStep == 0);
+  static_assert(kN == kMmaPerWord);
+  using Kept = KeptScores<kKeys ? kStep : kRows, kKeys ? kRows : kStep, kDrops>;
+  struct Shared {
+    MatrixRows<T, kRows, kD> rows[2];     // k, v; or q, dout
+    MatrixRows<T, kStep, kD> step[2][2];  // q, dout; or k, v
+    // If kKeys, the step's queries' lse, in powers of two, and delta.
+    float lse[2][kStep], delta[2][kStep];
+    Kept kept[2];
+  };
+  using Scores = MmaSums<kM, kN>;
+
+  AttentionOperands<T> of;
+  int64_t batch_heads;
+  const T* dout;       // [B, T, C]
+  const float* lse;    // [B, H, T]
+  const float* delta;  // [B, H, T]
+  T* dqkv;             // [B, T, 3C]
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared& shared) const {
+    const int64_t head = block.index() % batch_heads;
+    const int64_t tile = block.index() / batch_heads;
+    // The longest first.
+    const int64_t begin = (kKeys ? tile : of.tiles(kRows) - 1 - tile) * kRows;
+    // Earlier queries see none of the tile's keys, later keys are not seen.
+    const int64_t first = kKeys && of.causal ? begin : 0;
+    const int64_t end = Min<int64_t>(
+        of.positions, !kKeys && of.causal ? begin + kRows : of.positions);
+
+    const RowsOfHead<const T> q = of.InQkv(of.qkv, head, 0);
+    const RowsOfHead<const T> k = of.InQkv(of.qkv, head, 1);
+    const RowsOfHead<const T> v = of.InQkv(of.qkv, head, 2);
+    const RowsOfHead<const T> gradient = of.InOut(dout, head);
+    const auto load_queries = [&](int t, int64_t at, auto& tiles) {
+      LoadAhead(block, t, of, q, at, tiles[0]);
+      LoadAhead(block, t, of, gradient, at, tiles[1]);
+    };
+    const auto load_keys = [&](int t, int64_t at, auto& tiles) {
+      LoadAhead(block, t, of, k, at, tiles[0]);
+      LoadAhead(block, t, of, v, at, tiles[1]);
+    };
+    const auto load_step = [&](int t, int64_t at, int stage) {
+      auto& step = shared.step[stage];
+      shared.kept[stage].Fill(t, of, head, kKeys ? at : begin,
+                              kKeys ? begin : at);
+      if constexpr (kKeys) {
+        load_queries(t, at, step);
+        if (t >= kStep) return;
+        shared.lse[stage][t] = Lse(head, at + t);
+        shared.delta[stage][t] = Delta(head, at + t);
+      } else {
+        load_keys(t, at, step);
+      }
+    };
+
+    typename Block::template PerThread<MmaSums<kM, kD / kMmaColumns>> sums[2];
+    typename Block::template PerThread<Scores> p, ds;
+    typename Block::template PerThread<QueryRows> queries;
+    block.EachUnsynced([&](int t) {
+      load_step(t, first, 0);
+      sums[0][t].Clear();
+      if constexpr (kKeys) {
+        load_keys(t, begin, shared.rows);
+        sums[1][t].Clear();
+      } else {
+        load_queries(t, begin, shared.rows);
+        CASTOR_UNROLL
+        for (int r = 0; r < 2 * kM; ++r) {
+          const int64_t row = begin + MmaRow<kM>(t, r / 2, r % 2 * 2);
+          queries[t].lse[r] = Lse(head, row);
+          queries[t].delta[r] = Delta(head, row);
+        }
+      }
+    });
+    int stage = 0;
+    for (int64_t at = first; at < end; at += kStep, stage ^= 1) {
+      block.WaitForCopies();
+      if (at + kStep < end) {
+        block.EachUnsynced([&](int t) { load_step(t, at + kStep, stage ^ 1); });
+        block.Rejoin();
+      }
+      const auto& step = shared.step[stage];
+      RowProducts<kM>(block, shared.rows[0], step[0], p);
+      RowProducts<kM>(block, shared.rows[1], step[1], ds);
+      block.EachUnsynced([&](int t) {
+        Gradients(t, begin, at, queries[t], shared, stage, p[t], ds[t]);
+      });
+      if constexpr (kKeys) AddProduct<kM>(block, p, step[1], sums[1]);
+      AddProduct<kM>(block, ds, step[0], sums[0]);
+    }
+    block.EachUnsynced([&](int t) {
+      WriteRows<kM>(t, of, sums[0][t], begin,
+                    of.InQkv(dqkv, head, kKeys ? 1 : 0),
+                    [&](int, int) { return of.scale; });
+      if constexpr (kKeys) {
+        WriteRows<kM>(t, of, sums[1][t], begin, of.InQkv(dqkv, head, 2),
+                      [](int, int) { return 1.0f; });
+      }
+    });
+  }
+
+ private:
+  // What a thread knows of its rows, where these are queries.
+  struct QueryRows {
+    float lse[2 * kM], delta[2 * kM];
+  };
+
+  // Behind the end q, dout and so delta are 0: these rows add nothing.
+  CASTOR_HD float Lse(int64_t head, int64_t query) const {
+    return query < of.positions ? Mul(lse[of.InRows(head, query)], kLog2E)
+                                : 0.0f;
+  }
+  CASTOR_HD float Delta(int64_t head, int64_t query) const {
+    return query < of.positions ? delta[of.InRows(head, query)] : 0.0f;
+  }
+
+  // p is q k^T and ds is dout v^T at first. Then, with f the dropout's factors,
+  // p = exp(s - lse) f and ds = exp(s - lse) (ds f - delta); the sums are
+  // scaled.
+  CASTOR_HD void Gradients(int t, int64_t begin, int64_t at,
+                           const QueryRows& queries, const Shared& shared,
+                           int stage, Scores& p, Scores& ds) const {
+    const float scale = Mul(of.scale, kLog2E);
+    // Only tiles at the diagonal and at the end have scores that don't count;
+    // rows behind the end are nobody's.
+    const bool partial = (!kKeys && at + kStep > of.positions) ||
+                         (of.causal && (kKeys ? begin + kRows - 1 > at
+                                              : at + kStep - 1 > begin));
+    const TileMask mask = {
+        .end = kKeys ? kStep
+                     : static_cast<int>(Min<int64_t>(of.positions - at, kStep)),
+        .diagonal = static_cast<int>(begin - at),
+        .causal = of.causal,
+        .rows_are_keys = kKeys};
+    CASTOR_UNROLL
+    for (int n = 0; n < kN; ++n) {
+      CASTOR_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        CASTOR_UNROLL
+        for (int r = 0; r < 2 * kM; ++r) {
+          const int column = MmaColumn(t, n, i);
+          const float lse = kKeys ? shared.lse[stage][column] : queries.lse[r];
+          const float delta =
+              kKeys ? shared.delta[stage][column] : queries.delta[r];
+          float& s = p.at[r / 2][n][r % 2 * 2 + i];
+          float& d = ds.at[r / 2][n][r % 2 * 2 + i];
+          const float e = Exp2(Fma(s, scale, -lse));
+          s = e;
+          if constexpr (kDrops) {
+            // A word of bits serves all of a thread's keys.
+            const Kept& kept = shared.kept[stage];
+            const int row = MmaRow<kM>(t, r / 2, r % 2 * 2);
+            const uint32_t keeps =
+                kKeys ? kept.From(column, MmaRow<kM>(t, 0, 0)) >>
+                            (r / 2 * kMmaRows + r % 2 * 8)
+                      : kept.From(row, MmaColumn(t, 0, 0)) >>
+                            (n * kMmaColumns + i);
+            s = (keeps & 1u) != 0 ? Mul(e, of.kept) : 0.0f;
+            d = (keeps & 1u) != 0 ? Mul(d, of.kept) : 0.0f;
+          }
+          d = Mul(e, Sub(d, delta));
+        }
+      }
+    }
+    if (!partial) return;
+    Mask(t, mask, 0.0f, p);
+    Mask(t, mask, 0.0f, ds);
+  }
+};
+
+}  // namespace castor::kernels::cuda
+
+#endif  // CASTOR_KERNELS_ATTENTION_MMA_BACKWARD_PROGRAM_H_

@@ -1,0 +1,184 @@
+// Attention's forward pass on the matrix units, for 16-bit types. Source: Dao,
+// "FlashAttention-2", 2023, algorithm 1: a warp has whole rows of the scores.
+#ifndef CASTOR_KERNELS_ATTENTION_MMA_FORWARD_PROGRAM_H_
+#define CASTOR_KERNELS_ATTENTION_MMA_FORWARD_PROGRAM_H_
+
+#include <cstdint>
+
+#include "kernels/attention/mma_tile.h"
+#include "kernels/cuda/block.h"
+
+namespace castor::kernels::cuda {
+
+// One block per head and tile of queries, the longest rows first.
+template <class T, int kD, bool kDrops>
+struct AttentionMmaForwardProgram {
+  static constexpr int kThreads = kMmaThreads;
+  static constexpr int kM = 2;  // so that a key's fragment serves 32 queries
+  static constexpr int kRows = kMmaWarps * kM * kMmaRows;
+  static constexpr int kKeys = kD == 64 ? 64 : 32;
+  static constexpr int kN = kKeys / kMmaColumns;
+  struct Shared {
+    MatrixRows<T, kRows, kD> q;
+    MatrixRows<T, kKeys, kD> k[2], v[2];
+    KeptScores<kRows, kKeys, kDrops> kept[2];
+  };
+
+  AttentionOperands<T> of;
+  int64_t batch_heads;
+  T* out;      // [B, T, C]
+  float* lse;  // [B, H, T]
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared& shared) const {
+    const int64_t head = block.index() % batch_heads;
+    const int64_t begin =
+        (of.tiles(kRows) - 1 - block.index() / batch_heads) * kRows;
+    const int64_t end =
+        Min<int64_t>(of.positions, of.causal ? begin + kRows : of.positions);
+    const RowsOfHead<const T> k = of.InQkv(of.qkv, head, 1);
+    const RowsOfHead<const T> v = of.InQkv(of.qkv, head, 2);
+    const auto load = [&](int t, int64_t key, int stage) {
+      LoadAhead(block, t, of, k, key, shared.k[stage]);
+      LoadAhead(block, t, of, v, key, shared.v[stage]);
+      shared.kept[stage].Fill(t, of, head, begin, key);
+    };
+    typename Block::template PerThread<MmaSums<kM, kN>> scores;
+    typename Block::template PerThread<MmaSums<kM, kD / kMmaColumns>> sums;
+    typename Block::template PerThread<RowStates> rows;
+    block.EachUnsynced([&](int t) {
+      LoadAhead(block, t, of, of.InQkv(of.qkv, head, 0), begin, shared.q);
+      load(t, 0, 0);
+      sums[t].Clear();
+      rows[t].Clear();
+    });
+    int stage = 0;
+    for (int64_t key = 0; key < end; key += kKeys, stage ^= 1) {
+      block.WaitForCopies();
+      if (key + kKeys < end) {
+        block.EachUnsynced([&](int t) { load(t, key + kKeys, stage ^ 1); });
+        block.Rejoin();
+      }
+      RowProducts<kM>(block, shared.q, shared.k[stage], scores);
+      // Only tiles at the diagonal and at the end have scores that don't count.
+      const bool partial =
+          key + kKeys > of.positions || (of.causal && key + kKeys - 1 > begin);
+      const TileMask mask = {
+          .end = static_cast<int>(Min<int64_t>(of.positions - key, kKeys)),
+          .diagonal = static_cast<int>(begin - key),
+          .causal = of.causal,
+          .rows_are_keys = false};
+      block.EachUnsynced([&](int t) {
+        if (partial) Mask(t, mask, MinusInfinity(), scores[t]);
+        rows[t].Maxima(scores[t]);
+      });
+      CASTOR_UNROLL
+      for (int r = 0; r < 2 * kM; ++r) {
+        block.QuadMax([&](int t) -> float& { return rows[t].tile[r]; });
+      }
+      block.EachUnsynced([&](int t) {
+        Rescale(rows[t], sums[t]);
+        Probabilities(t, shared.kept[stage], rows[t], scores[t]);
+      });
+      AddProduct<kM>(block, scores, shared.v[stage], sums);
+    }
+    CASTOR_UNROLL
+    for (int r = 0; r < 2 * kM; ++r) {
+      block.QuadSum([&](int t) -> float& { return rows[t].sum[r]; });
+    }
+    block.EachUnsynced([&](int t) {
+      WriteRows<kM>(
+          t, of, sums[t], begin, of.InOut(out, head),
+          [&](int m, int h) { return Div(1.0f, rows[t].sum[2 * m + h]); });
+      if (t % 4 != 0) return;
+      CASTOR_UNROLL
+      for (int r = 0; r < 2 * kM; ++r) {
+        const int64_t row = begin + MmaRow<kM>(t, r / 2, r % 2 * 2);
+        if (row >= of.positions) continue;
+        lse[of.InRows(head, row)] =
+            Fma(rows[t].max[r], of.scale, logf(rows[t].sum[r]));
+      }
+    });
+  }
+
+ private:
+  // What a thread knows of its rows; 2 m + h is at[m]'s row with i / 2 = h.
+  // Four lanes share a row: all have its maximum, and each has the sum of its
+  // own columns.
+  struct RowStates {
+    float max[2 * kM], sum[2 * kM];
+    float tile[2 * kM];  // the maximum of the tile at hand
+
+    CASTOR_HD void Clear() {
+      CASTOR_UNROLL
+      for (int r = 0; r < 2 * kM; ++r) {
+        max[r] = MinusInfinity();
+        sum[r] = 0.0f;
+      }
+    }
+
+    CASTOR_HD void Maxima(const MmaSums<kM, kN>& scores) {
+      CASTOR_UNROLL
+      for (int r = 0; r < 2 * kM; ++r) {
+        tile[r] = MinusInfinity();
+        CASTOR_UNROLL
+        for (int n = 0; n < kN; ++n) {
+          const float* const s = scores.at[r / 2][n] + r % 2 * 2;
+          tile[r] = fmaxf(tile[r], fmaxf(s[0], s[1]));
+        }
+      }
+    }
+  };
+
+  // Everything so far, as of the rows' new maxima.
+  CASTOR_HD void Rescale(RowStates& rows,
+                         MmaSums<kM, kD / kMmaColumns>& sums) const {
+    const float scale = Mul(of.scale, kLog2E);
+    CASTOR_UNROLL
+    for (int r = 0; r < 2 * kM; ++r) {
+      const float max = fmaxf(rows.max[r], rows.tile[r]);
+      const float by = Exp2(Mul(Sub(rows.max[r], max), scale));
+      rows.max[r] = max;
+      rows.sum[r] = Mul(rows.sum[r], by);
+      CASTOR_UNROLL
+      for (int n = 0; n < kD / kMmaColumns; ++n) {
+        float* const sum = sums.at[r / 2][n] + r % 2 * 2;
+        sum[0] = Mul(sum[0], by);
+        sum[1] = Mul(sum[1], by);
+      }
+    }
+  }
+
+  // p = exp((s - max) scale), summed before it is dropped.
+  CASTOR_HD void Probabilities(int t,
+                               const KeptScores<kRows, kKeys, kDrops>& kept,
+                               RowStates& rows, MmaSums<kM, kN>& scores) const {
+    const float scale = Mul(of.scale, kLog2E);
+    CASTOR_UNROLL
+    for (int r = 0; r < 2 * kM; ++r) {
+      const float max = -Mul(rows.max[r], scale);
+      const int row = MmaRow<kM>(t, r / 2, r % 2 * 2);
+      uint32_t bits = 0;
+      CASTOR_UNROLL
+      for (int n = 0; n < kN; ++n) {
+        if constexpr (kDrops) {
+          if (n % kMmaPerWord == 0) bits = kept.From(row, MmaColumn(t, n, 0));
+        }
+        CASTOR_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          float& s = scores.at[r / 2][n][r % 2 * 2 + i];
+          s = Exp2(Fma(s, scale, max));
+          rows.sum[r] = Add(rows.sum[r], s);
+          if constexpr (kDrops) {
+            const int bit = n % kMmaPerWord * kMmaColumns + i;
+            s = (bits >> bit & 1u) != 0 ? Mul(s, of.kept) : 0.0f;
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace castor::kernels::cuda
+
+#endif  // CASTOR_KERNELS_ATTENTION_MMA_FORWARD_PROGRAM_H_

@@ -1,0 +1,271 @@
+// What the passes of attention on the matrix units share: tiles of 16-bit rows,
+// and a warp's products with them.
+//
+// A block stays with some rows (queries, or keys) and steps through tiles of
+// the others. Each of its warps has 16 kM of the rows it stays with, in all
+// products of a step: scores, rounded and packed, are the left operand of the
+// next product as they lie in registers (matrix_unit.h), so that shared memory
+// has operands only and warps meet once a step.
+#ifndef CASTOR_KERNELS_ATTENTION_MMA_TILE_H_
+#define CASTOR_KERNELS_ATTENTION_MMA_TILE_H_
+
+#include <cstdint>
+
+#include "kernels/attention/operands.h"
+#include "kernels/cuda/block.h"
+#include "kernels/cuda/matrix_unit.h"
+
+namespace castor::kernels::cuda {
+
+inline constexpr int kMmaWarps = 4;
+inline constexpr int kMmaThreads = kMmaWarps * kWarp;
+inline constexpr float kLog2E = 1.44269504f;
+
+// A lane's part of its warp's [16 kM, 8 kN]; fragment at[m][n] is the C of rows
+// 16 m on and columns 8 n on.
+template <int kM, int kN>
+struct MmaSums {
+  float at[kM][kN][4];
+
+  CASTOR_HD void Clear() {
+    CASTOR_UNROLL
+    for (int m = 0; m < kM; ++m) {
+      CASTOR_UNROLL
+      for (int n = 0; n < kN; ++n) {
+        CASTOR_UNROLL
+        for (float& v : at[m][n]) v = 0.0f;
+      }
+    }
+  }
+};
+
+// Columns n of a 32-bit word's keys.
+inline constexpr int kMmaPerWord = 32 / kMmaColumns;
+
+// Where thread t's element at[m][n][i] lies: among the block's rows, and among
+// the columns.
+template <int kM>
+CASTOR_HD int MmaRow(int t, int m, int i) {
+  return t / kWarp * kM * kMmaRows + m * kMmaRows + t % kWarp / 4 + i / 2 * 8;
+}
+CASTOR_HD int MmaColumn(int t, int n, int i) {
+  return n * kMmaColumns + t % 4 * 2 + i % 2;
+}
+
+// Starts to load rows [begin, begin + kCount) of `from`, zeros behind the last
+// position and behind the head's size. By each thread; there after the next
+// WaitForCopies.
+template <class Block, class T, int kCount, int kD>
+CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
+                         const RowsOfHead<const T>& from, int64_t begin,
+                         MatrixRows<T, kCount, kD>& tile) {
+  // A thread has the same vector of every kApart-th row.
+  constexpr int kApart = kMmaThreads / MatrixRows<T, kCount, kD>::kVectors;
+  static_assert(kCount % kApart == 0);
+  const int vector = t % MatrixRows<T, kCount, kD>::kVectors;
+  const int row = t / MatrixRows<T, kCount, kD>::kVectors;
+  const int d = vector * kVectorElements;
+  const T* const source = from.at(begin + row) + d;
+  const int rows = static_cast<int>(Min<int64_t>(of.positions - begin, kCount));
+  const int width = static_cast<int>(of.head_size) - d;  // may be negative
+  if (of.whole_vectors) {
+    CASTOR_UNROLL
+    for (int r = 0; r < kCount; r += kApart) {
+      const bool inside = row + r < rows && width > 0;
+      block.CopyAhead(tile.Vector(row + r, vector),
+                      inside ? source + r * from.stride : from.first, inside);
+    }
+    return;
+  }
+  CASTOR_NO_UNROLL
+  for (int r = 0; r < kCount; r += kApart) {
+    T* const to = tile.Vector(row + r, vector);
+    CASTOR_NO_UNROLL
+    for (int i = 0; i < kVectorElements; ++i) {
+      const bool inside = row + r < rows && i < width;
+      to[i] = inside ? source[r * from.stride + i] : T(0.0f);
+    }
+  }
+}
+
+// Which scores [rows, columns] of a tile count: of a row those at columns below
+// `end` that do not lie behind row + diagonal (or before it, where the rows are
+// keys).
+struct TileMask {
+  int end, diagonal;
+  bool causal, rows_are_keys;
+
+  CASTOR_HD bool Counts(int row, int column) const {
+    return column < end &&
+           (!causal || (rows_are_keys ? column >= row + diagonal
+                                      : column <= row + diagonal));
+  }
+};
+
+// Scores that don't count become `value`.
+template <int kM, int kN>
+CASTOR_HD void Mask(int t, const TileMask& mask, float value,
+                    MmaSums<kM, kN>& scores) {
+  CASTOR_UNROLL
+  for (int m = 0; m < kM; ++m) {
+    CASTOR_UNROLL
+    for (int n = 0; n < kN; ++n) {
+      CASTOR_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        if (!mask.Counts(MmaRow<kM>(t, m, i), MmaColumn(t, n, i))) {
+          scores.at[m][n][i] = value;
+        }
+      }
+    }
+  }
+}
+
+// What dropout keeps of a tile of scores, kQueries by kKeys: a bit for each.
+// There are none where not kDrops.
+template <int kQueries, int kKeys, bool kDrops>
+struct KeptScores {
+  static constexpr int kBits = 32;
+  static constexpr int kWords = kKeys / kBits;
+  static_assert(kKeys % kBits == 0);
+  uint32_t words[kQueries][kWords];
+
+  // Called by each thread; the bits may be read after the next barrier.
+  template <class T>
+  CASTOR_HD void Fill(int t, const AttentionOperands<T>& of, int64_t head,
+                      int64_t query, int64_t key) {
+    for (int w = t; w < kQueries * kWords; w += kMmaThreads) {
+      const uint64_t element =
+          of.Element(head, query + w / kWords, key + w % kWords * kBits);
+      words[w / kWords][w % kWords] = KeptBits(of.key, element, of.threshold);
+    }
+  }
+  // Keys from `key` on to the next multiple of 32, from the lowest bit on.
+  CASTOR_HD uint32_t From(int query, int key) const {
+    return words[query][key / kBits] >> (key % kBits);
+  }
+};
+template <int kQueries, int kKeys>
+struct KeptScores<kQueries, kKeys, false> {
+  template <class T>
+  CASTOR_HD void Fill(int, const AttentionOperands<T>&, int64_t, int64_t,
+                      int64_t) {}
+};
+
+// The left operand of products with depth 16.
+template <int kM>
+struct MmaLeft {
+  uint32_t at[kM][4];
+};
+// The right operand for 16 columns: fragments of 8 at pair[0] and pair[2].
+struct MmaRight {
+  uint32_t pair[4];
+};
+
+// sums += left right, of 16 columns from 8 n on.
+template <class T, int kM, class Block, class Left, class Right, class Sums>
+CASTOR_HD void AddPair(Block& block, Left& left, Right& right, int n,
+                       Sums& sums) {
+  CASTOR_UNROLL
+  for (int m = 0; m < kM; ++m) {
+    CASTOR_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      block.template Mma<T>([&](int t) {
+        return MmaOperands{sums[t].at[m][n + i], left[t].at[m],
+                           right[t].pair + 2 * i};
+      });
+    }
+  }
+}
+
+// sums = a b^T: a's rows by b's rows. `sums`: PerThread<MmaSums<kM, kCount /
+// 8>>.
+template <int kM, class T, int kRows, int kCount, int kD, class Block,
+          class Sums>
+CASTOR_HD void RowProducts(Block& block, const MatrixRows<T, kRows, kD>& a,
+                           const MatrixRows<T, kCount, kD>& b, Sums& sums) {
+  static_assert(kRows == kMmaWarps * kM * kMmaRows);
+  typename Block::template PerThread<MmaLeft<kM>> left;
+  typename Block::template PerThread<MmaRight> right;
+  block.EachUnsynced([&](int t) { sums[t].Clear(); });
+  CASTOR_UNROLL
+  for (int k = 0; k < kD / kMmaDepth; ++k) {
+    CASTOR_UNROLL
+    for (int m = 0; m < kM; ++m) {
+      block.template LoadMatrices<false>([&](int t) {
+        const int row = t / kWarp * kM * kMmaRows + m * kMmaRows + t % 16;
+        return MatrixLoad{a.Vector(row, 2 * k + t % kWarp / 16), left[t].at[m]};
+      });
+    }
+    CASTOR_UNROLL
+    for (int n = 0; n < kCount / kMmaColumns; n += 2) {
+      block.template LoadMatrices<false>([&](int t) {
+        const int row = n * kMmaColumns + t % 8 + t % kWarp / 16 * 8;
+        return MatrixLoad{b.Vector(row, 2 * k + t % 16 / 8), right[t].pair};
+      });
+      AddPair<T, kM>(block, left, right, n, sums);
+    }
+  }
+}
+
+// sums += p b, p rounded to T. `p`: PerThread<MmaSums<kM, kCount / 8>>, `sums`:
+// PerThread<MmaSums<kM, kD / 8>>.
+template <int kM, class T, int kCount, int kD, class Block, class P, class Sums>
+CASTOR_HD void AddProduct(Block& block, P& p,
+                          const MatrixRows<T, kCount, kD>& b, Sums& sums) {
+  typename Block::template PerThread<MmaLeft<kM>> left;
+  typename Block::template PerThread<MmaRight> right;
+  CASTOR_UNROLL
+  for (int k = 0; k < kCount / kMmaDepth; ++k) {
+    block.EachUnsynced([&](int t) {
+      CASTOR_UNROLL
+      for (int m = 0; m < kM; ++m) {
+        CASTOR_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const float* const pair = p[t].at[m][2 * k + i / 2] + i % 2 * 2;
+          left[t].at[m][i] = Pack<T>(pair[0], pair[1]);
+        }
+      }
+    });
+    CASTOR_UNROLL
+    for (int n = 0; n < kD / kMmaColumns; n += 2) {
+      block.template LoadMatrices<true>([&](int t) {
+        return MatrixLoad{b.Vector(k * kMmaDepth + t % 16, n + t % kWarp / 16),
+                          right[t].pair};
+      });
+      AddPair<T, kM>(block, left, right, n, sums);
+    }
+  }
+}
+
+// Rows [begin, begin + ...) of `to` = what thread t has of them, each times
+// factor(m, h): of the row with i / 2 = h.
+template <int kM, class T, int kN, class Factor>
+CASTOR_HD void WriteRows(int t, const AttentionOperands<T>& of,
+                         const MmaSums<kM, kN>& sums, int64_t begin,
+                         const RowsOfHead<T>& to, const Factor& factor) {
+  CASTOR_UNROLL
+  for (int m = 0; m < kM; ++m) {
+    CASTOR_UNROLL
+    for (int h = 0; h < 2; ++h) {
+      const int64_t row = begin + MmaRow<kM>(t, m, 2 * h);
+      if (row >= of.positions) continue;
+      const float by = factor(m, h);
+      CASTOR_UNROLL
+      for (int n = 0; n < kN; ++n) {
+        const int d = MmaColumn(t, n, 0);
+        const float low = Mul(sums.at[m][n][2 * h], by);
+        const float high = Mul(sums.at[m][n][2 * h + 1], by);
+        if (of.whole_vectors) {
+          if (d < of.head_size) StorePair(low, high, to.at(row) + d);
+        } else {
+          if (d < of.head_size) Store(low, to.at(row) + d);
+          if (d + 1 < of.head_size) Store(high, to.at(row) + d + 1);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace castor::kernels::cuda
+
+#endif  // CASTOR_KERNELS_ATTENTION_MMA_TILE_H_

@@ -1,0 +1,22 @@
+// The check of a number of elements, which many operators share.
+#ifndef CASTOR_KERNELS_CHECK_SIZE_H_
+#define CASTOR_KERNELS_CHECK_SIZE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace castor::kernels {
+
+// InvalidArgument, naming the operator `what`, if `size` is negative.
+inline absl::Status CheckSize(absl::string_view what, int64_t size) {
+  if (size >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": size is ", size, "; give 0 or more elements"));
+}
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_CHECK_SIZE_H_

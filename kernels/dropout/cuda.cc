@@ -1,0 +1,47 @@
+#include "base/with_type.h"
+#include "kernels/add/add.h"
+#include "kernels/cast/cast.h"
+#include "kernels/cuda/launch_status.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/dropout/dropout_program.h"
+
+namespace castor::kernels {
+namespace cuda {
+namespace {
+
+template <class T>
+absl::Status Drop(const ExecContext& context, const DropoutArgs& args) {
+  return Launch(
+      context, "Dropout", ElementBlocks(args.size),
+      DropoutProgram<T>{.size = args.size,
+                        .key = args.key,
+                        .threshold = DropoutThreshold(args.probability),
+                        .scale = DropoutScale(args.probability),
+                        .x = static_cast<const T*>(args.x),
+                        .residual = static_cast<const T*>(args.residual),
+                        .y = static_cast<T*>(args.y)});
+}
+
+}  // namespace
+}  // namespace cuda
+
+absl::Status DropoutArgs::RunOnGpu(const ExecContext& context) const {
+  if (probability == 0.0f) {
+    return residual == nullptr ? CastArgs{.size = size,
+                                          .from = dtype,
+                                          .x = x,
+                                          .to = dtype,
+                                          .y = y}
+                                     .RunOnGpu(context)
+                               : AddArgs{.dtype = dtype,
+                                         .size = size,
+                                         .a = x,
+                                         .b = residual,
+                                         .y = y}
+                                     .RunOnGpu(context);
+  }
+  return WithType(dtype,
+                  [&]<class T>(T) { return cuda::Drop<T>(context, *this); });
+}
+
+}  // namespace castor::kernels

@@ -1,0 +1,120 @@
+#include <cstdint>
+#include <limits>
+
+#include "gtest/gtest.h"
+#include "kernels/exact_sum/exact_sum.h"
+#include "kernels/testing/gpu_operator_test.h"
+
+namespace castor::kernels {
+namespace {
+
+using AddSquaresOnGpu = ExactOperatorTest;
+
+INSTANTIATE_TEST_SUITE_P(Operands, AddSquaresOnGpu, testing::Bool(),
+                         AlignmentName);
+
+// With its carries settled: the host settles them as it adds, a GPU does not.
+ExactSum Settled(const ExactSum& sum) {
+  ExactSum settled;
+  settled.Add(sum);
+  return settled;
+}
+
+TEST_P(AddSquaresOnGpu, GivesTheHostsBits) {
+  for (DType dtype : kAllTypes) {
+    for (int64_t size : {0, 1, 63, 64, 65, 2047, 2048, 32768, 32769, 100003}) {
+      for (double scale : {1.0, 1e-30, 1e15}) {
+        GuardedBuffer x = Empty(dtype, size, 1);
+        x.FillNormal(random_, scale);
+        ExactSum expected;
+        expected.Add(0.7);
+        ExactSum sum = expected;
+        ASSERT_TRUE(kernels::Run(host_, AddSquaresArgs{.size = size,
+                                                       .dtype = dtype,
+                                                       .x = x.data(),
+                                                       .sum = &expected,
+                                                       .label = 3})
+                        .ok());
+        InEveryOrder([&] {
+          OnDevice on;
+          ExactSum* p = static_cast<ExactSum*>(on.CopyBytes(&sum, sizeof(sum)));
+          ASSERT_TRUE(kernels::Run(on.context(), AddSquaresArgs{.size = size,
+                                                                .dtype = dtype,
+                                                                .x = on.In(x),
+                                                                .sum = p,
+                                                                .label = 3})
+                          .ok());
+          ASSERT_TRUE(on.Finish().ok());
+          ExactSum got;
+          TestDevice::Get()->ToHost(&got, p, sizeof(got));
+          EXPECT_EQ(Settled(got).limbs, Settled(expected).limbs)
+              << size << " " << scale;
+          EXPECT_EQ(got.invalid, expected.invalid);
+          EXPECT_EQ(got.invalid_label, expected.invalid_label);
+        });
+      }
+    }
+  }
+}
+
+TEST_P(AddSquaresOnGpu, CountsTilesThatAreNotFinite) {
+  for (double odd : {std::numeric_limits<double>::quiet_NaN(),
+                     -std::numeric_limits<double>::infinity()}) {
+    GuardedBuffer x = Normal(DType::kFloat32, 300, 0);
+    x.Set(70, odd);
+    x.Set(299, odd);
+    ExactSum expected;
+    ASSERT_TRUE(kernels::Run(host_, AddSquaresArgs{.size = 300,
+                                                   .dtype = DType::kFloat32,
+                                                   .x = x.data(),
+                                                   .sum = &expected})
+                    .ok());
+    ASSERT_EQ(expected.invalid, 2);
+    const ExactSum zero;
+    OnDevice on;
+    ExactSum* p = static_cast<ExactSum*>(on.CopyBytes(&zero, sizeof(zero)));
+    ASSERT_TRUE(
+        kernels::Run(
+            on.context(),
+            AddSquaresArgs{
+                .size = 300, .dtype = DType::kFloat32, .x = on.In(x), .sum = p})
+            .ok());
+    ASSERT_TRUE(on.Finish().ok());
+    ExactSum got;
+    TestDevice::Get()->ToHost(&got, p, sizeof(got));
+    EXPECT_EQ(Settled(got).limbs, Settled(expected).limbs);
+    EXPECT_EQ(got.invalid, 2);
+  }
+}
+
+TEST_P(AddSquaresOnGpu, NamesTheGreatestLabelOfInvalidAddends) {
+  // Two blocks, one of which is all finite.
+  const GuardedBuffer good = Normal(DType::kFloat16, 40000, 1);
+  GuardedBuffer bad = Like(good, 1);
+  bad.Set(39999, std::numeric_limits<double>::infinity());
+  InEveryOrder([&] {
+    const ExactSum zero;
+    OnDevice on;
+    ExactSum* p = static_cast<ExactSum*>(on.CopyBytes(&zero, sizeof(zero)));
+    const auto label_after = [&](const GuardedBuffer& x, int64_t label) {
+      EXPECT_TRUE(kernels::Run(on.context(), AddSquaresArgs{.size = x.size(),
+                                                            .dtype = x.dtype(),
+                                                            .x = on.In(x),
+                                                            .sum = p,
+                                                            .label = label})
+                      .ok());
+      EXPECT_TRUE(on.Finish().ok());
+      ExactSum got;
+      TestDevice::Get()->ToHost(&got, p, sizeof(got));
+      return got.invalid_label;
+    };
+    EXPECT_EQ(label_after(good, 9), 0);
+    EXPECT_EQ(label_after(bad, 5), 5);
+    EXPECT_EQ(label_after(bad, 2), 5);
+    EXPECT_EQ(label_after(good, 7), 5);
+    EXPECT_EQ(label_after(bad, 6), 6);
+  });
+}
+
+}  // namespace
+}  // namespace castor::kernels

@@ -1,0 +1,288 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/row_ops.h"
+#include "kernels/head_loss/bad_target.h"
+#include "kernels/head_loss/head_loss.h"
+#include "kernels/matmul/mixed_matmul.h"
+
+namespace castor::kernels {
+namespace {
+
+constexpr int32_t kIgnored = -100;
+
+// The blocks of logits that one task forms in its thread's scratch, of the
+// size of Matmul's tiles; operands of 16 bits are converted by panels of C.
+constexpr int64_t kBlockRows = 256;
+constexpr int64_t kBlockColumns = 384;
+constexpr int64_t kPanelDepth = 256;
+static_assert(kBlockRows * kBlockColumns +
+                  (kBlockRows + kBlockColumns) * kPanelDepth <=
+              cpu::kScratchFloats);
+
+// Backward keeps the gradients of one tile of the vocabulary, [N, tile] in
+// fp32: wide tiles spare passes over dx, narrow ones memory.
+constexpr int64_t kTileBytes = int64_t{16} << 20;
+constexpr int64_t kWidestTile = 8 * kBlockColumns;
+
+int64_t TileColumns(const HeadLossShape& shape) {
+  const int64_t fits = kTileBytes / 4 / std::max<int64_t>(1, shape.rows);
+  const int64_t whole_blocks = fits / kBlockColumns * kBlockColumns;
+  return std::min(shape.vocabulary,
+                  std::clamp(whole_blocks, kBlockColumns, kWidestTile));
+}
+
+// The number of rows that take part.
+absl::StatusOr<int64_t> CountTargets(const HeadLossShape& shape,
+                                     const int32_t* targets) {
+  int64_t count = 0;
+  for (int64_t n = 0; n < shape.rows; ++n) {
+    if (targets[n] == kIgnored) continue;
+    if (targets[n] < 0 || targets[n] >= shape.vocabulary) {
+      return BadTarget(targets[n], n, shape.vocabulary);
+    }
+    ++count;
+  }
+  return count;
+}
+
+// logits [rows, columns] of rows from `row` and tokens from `column`. `panels`:
+// room for (rows + columns) * kPanelDepth floats, used for 16 bits.
+absl::Status FormLogits(const HeadLossShape& shape, const void* x,
+                        const void* w, int64_t row, int64_t rows,
+                        int64_t column, int64_t columns, float* panels,
+                        float* logits, int64_t ld) {
+  const DType dtype = shape.dtype;
+  const int64_t channels = shape.channels;
+  const int64_t panel = dtype == DType::kFloat32 ? channels : kPanelDepth;
+  for (int64_t c = 0; c < channels; c += panel) {
+    const int64_t depth = std::min(panel, channels - c);
+    const cpu::FloatView a =
+        cpu::AsFloat(dtype, cpu::Offset(dtype, x, row * channels + c), channels,
+                     rows, depth, panels);
+    const cpu::FloatView b =
+        cpu::AsFloat(dtype, cpu::Offset(dtype, w, column * channels + c),
+                     channels, columns, depth, panels + rows * depth);
+    CASTOR_RETURN_IF_ERROR(cpu::Gemm(false, true, rows, columns, depth, 1.0f,
+                                     a.data, a.ld, b.data, b.ld,
+                                     c > 0 ? 1.0f : 0.0f, logits, ld));
+  }
+  return absl::OkStatus();
+}
+
+// Calls block(row, rows, column, columns) for all blocks of [rows, columns].
+template <typename Block>
+absl::Status ForBlocks(const ExecContext& context, int64_t rows,
+                       int64_t columns, const Block& block) {
+  const int64_t down = CeilDiv(rows, kBlockRows);
+  cpu::FirstError error;
+  context.pool->ParallelFor(
+      down * CeilDiv(columns, kBlockColumns), [&](int64_t task, int) {
+        const int64_t row = task % down * kBlockRows;
+        const int64_t column = task / down * kBlockColumns;
+        error.Update(block(row, std::min(kBlockRows, rows - row), column,
+                           std::min(kBlockColumns, columns - column)));
+      });
+  return error.status();
+}
+
+// Forward's workspace, in floats: for each block of columns the maximum of
+// every row and the sum of exp(logit - maximum), then the targets' logits.
+struct Statistics {
+  Statistics(const HeadLossShape& shape, void* workspace)
+      : rows(shape.rows),
+        blocks(CeilDiv(shape.vocabulary, kBlockColumns)),
+        max(static_cast<float*>(workspace)),
+        sum(max + blocks * rows),
+        target(sum + blocks * rows) {}
+
+  // Takes all blocks together, in their order.
+  float LogSumExp(int64_t n) const {
+    const float top = [&] {
+      float top = max[n];
+      for (int64_t i = 1; i < blocks; ++i) {
+        top = std::max(top, max[i * rows + n]);
+      }
+      return top;
+    }();
+    double total = 0;
+    for (int64_t i = 0; i < blocks; ++i) {
+      total += static_cast<double>(sum[i * rows + n]) *
+               std::exp(static_cast<double>(max[i * rows + n]) - top);
+    }
+    return static_cast<float>(top + std::log(total));
+  }
+
+  const int64_t rows, blocks;
+  float *const max, *const sum, *const target;
+};
+
+// Replaces the logits of a block by their gradients.
+void Gradients(const HeadLossBackwardArgs& args, float gradient, int64_t row,
+               int64_t rows, int64_t column, int64_t columns, float* logits,
+               int64_t ld) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* x = logits + r * ld;
+    const int32_t target = args.targets[row + r];
+    const float lse = args.lse[row + r];
+    if (target == kIgnored) {
+      std::fill_n(x, columns, 0.0f);
+      continue;
+    }
+    const bool here = target >= column && target < column + columns;
+    const float logit = here ? x[target - column] : 0.0f;
+    cpu::ExpScaled(x, columns, lse, gradient);
+    // p - 1 without cancellation where p is nearly 1.
+    if (here) x[target - column] = std::expm1(logit - lse) * gradient;
+  }
+}
+
+}  // namespace
+
+int64_t HeadLossForwardArgs::CpuWorkspaceBytes() const {
+  return (2 * CeilDiv(shape.vocabulary, kBlockColumns) + 1) * shape.rows *
+         static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status HeadLossForwardArgs::RunOnCpu(const ExecContext& context) const {
+  CASTOR_ASSIGN_OR_RETURN(const int64_t count, CountTargets(shape, targets));
+  const Statistics statistics(shape, workspace);
+  CASTOR_RETURN_IF_ERROR(ForBlocks(
+      context, shape.rows, shape.vocabulary,
+      [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+        float* logits = cpu::Scratch(cpu::kScratchFloats);
+        CASTOR_RETURN_IF_ERROR(
+            FormLogits(shape, x, w, row, rows, column, columns,
+                       logits + kBlockRows * kBlockColumns, logits, columns));
+        const int64_t at = column / kBlockColumns * shape.rows + row;
+        for (int64_t r = 0; r < rows; ++r) {
+          const float* row_logits = logits + r * columns;
+          const float max = cpu::MaxOf(row_logits, columns);
+          statistics.max[at + r] = max;
+          statistics.sum[at + r] = cpu::SumExp(row_logits, columns, max);
+          const int32_t target = targets[row + r];
+          if (target >= column && target < column + columns) {
+            statistics.target[row + r] = row_logits[target - column];
+          }
+        }
+        return absl::OkStatus();
+      }));
+  constexpr int64_t kRowsPerTask = 32;
+  context.pool->ParallelFor(
+      CeilDiv(shape.rows, kRowsPerTask), [&](int64_t task, int) {
+        const int64_t begin = task * kRowsPerTask;
+        const int64_t end = std::min(begin + kRowsPerTask, shape.rows);
+        for (int64_t n = begin; n < end; ++n) {
+          lse[n] = statistics.LogSumExp(n);
+        }
+      });
+  double sum = 0;
+  for (int64_t n = 0; n < shape.rows; ++n) {
+    if (targets[n] == kIgnored) continue;
+    sum += static_cast<double>(lse[n]) - statistics.target[n];
+  }
+  *loss = count > 0 ? static_cast<float>(sum / static_cast<double>(count))
+                    : std::numeric_limits<float>::quiet_NaN();
+  return absl::OkStatus();
+}
+
+// The workspace holds the gradients of one tile [N, tile], and for 16 bits dx
+// in fp32 [N, C].
+int64_t HeadLossBackwardArgs::CpuWorkspaceBytes() const {
+  const int64_t sums = shape.dtype == DType::kFloat32 ? 0 : shape.channels;
+  return (TileColumns(shape) + sums) * shape.rows *
+         static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
+  const DType dtype = shape.dtype;
+  CASTOR_ASSIGN_OR_RETURN(const int64_t count, CountTargets(shape, targets));
+  const float gradient =
+      count > 0 ? static_cast<float>(loss_grad / static_cast<double>(count))
+                : 0.0f;
+  const int64_t width = TileColumns(shape);
+  float* dlogits = static_cast<float*>(workspace);
+  const bool in_place = dtype == DType::kFloat32;
+  float* dx_sum =
+      in_place ? static_cast<float*>(dx) : dlogits + shape.rows * width;
+
+  for (int64_t begin = 0; begin < shape.vocabulary; begin += width) {
+    const int64_t tile = std::min(width, shape.vocabulary - begin);
+    const void* tile_w = cpu::Offset(dtype, w, begin * shape.channels);
+    CASTOR_RETURN_IF_ERROR(ForBlocks(
+        context, shape.rows, tile,
+        [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+          float* block = dlogits + row * tile + column;
+          CASTOR_RETURN_IF_ERROR(
+              FormLogits(shape, x, tile_w, row, rows, column, columns,
+                         cpu::Scratch(cpu::kScratchFloats), block, tile));
+          Gradients(*this, gradient, row, rows, begin + column, columns, block,
+                    tile);
+          return absl::OkStatus();
+        }));
+    // dx += dlogits w; the last use of the tile's rows of w.
+    if (dx != nullptr) {
+      MatmulArgs product;
+      product.m = shape.rows;
+      product.n = shape.channels;
+      product.k = tile;
+      product.a = dlogits;
+      product.lda = tile;
+      product.b = tile_w;
+      product.ldb = shape.channels;
+      product.c = dx_sum;
+      product.ldc = shape.channels;
+      product.accumulate = begin > 0;
+      CASTOR_RETURN_IF_ERROR(cpu::MixedMatmul(
+          context, product, {DType::kFloat32, dtype, DType::kFloat32}));
+    }
+    // dw = dlogits^T x.
+    if (dw != nullptr) {
+      MatmulArgs product;
+      product.m = tile;
+      product.n = shape.channels;
+      product.k = shape.rows;
+      product.a = dlogits;
+      product.lda = tile;
+      product.transpose_a = true;
+      product.b = x;
+      product.ldb = shape.channels;
+      product.c = cpu::Offset(dtype, dw, begin * shape.channels);
+      product.ldc = shape.channels;
+      product.accumulate = accumulate_dw;
+      CASTOR_RETURN_IF_ERROR(
+          cpu::MixedMatmul(context, product, {DType::kFloat32, dtype, dtype}));
+    }
+  }
+  if (dx != nullptr && !in_place) {
+    cpu::StoreTile(dtype, dx_sum, shape.channels, shape.rows, shape.channels,
+                   dx, shape.channels);
+  }
+  return absl::OkStatus();
+}
+
+int64_t HeadLogitsArgs::CpuWorkspaceBytes() const { return 0; }
+
+absl::Status HeadLogitsArgs::RunOnCpu(const ExecContext& context) const {
+  MatmulArgs product;
+  product.m = shape.rows;
+  product.n = shape.vocabulary;
+  product.k = shape.channels;
+  product.a = x;
+  product.lda = shape.channels;
+  product.b = w;
+  product.ldb = shape.channels;
+  product.transpose_b = true;
+  product.c = logits;
+  product.ldc = shape.vocabulary;
+  return cpu::MixedMatmul(context, product,
+                          {shape.dtype, shape.dtype, DType::kFloat32});
+}
+
+}  // namespace castor::kernels

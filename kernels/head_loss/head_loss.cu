@@ -1,0 +1,13 @@
+#include "kernels/cuda/launch-inl.h"
+#include "kernels/head_loss/head_loss_program.h"
+
+namespace castor::kernels::cuda {
+
+CASTOR_LAUNCH(HeadStatisticsProgram);
+CASTOR_LAUNCH(HeadFinishProgram);
+CASTOR_LAUNCH(HeadScaleProgram);
+CASTOR_LAUNCH(HeadGradientProgram<float>);
+CASTOR_LAUNCH(HeadGradientProgram<BFloat16>);
+CASTOR_LAUNCH(HeadGradientProgram<Float16>);
+
+}  // namespace castor::kernels::cuda

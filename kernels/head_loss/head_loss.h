@@ -1,0 +1,96 @@
+// The output head and its softmax cross-entropy, fused over tiles of the
+// vocabulary: full logits never exist, neither forward nor backward.
+//
+//   logits = x w^T; loss = -sum_n log softmax(logits)[n, target[n]] * scale
+//
+// Backward forms each tile of logits again (one product more than with kept
+// logits, for N * V elements less of memory). A tile's rows of w are not needed
+// after it, so the gradient dw may take over w's place (dw == w).
+//
+// The GPU's bits are not the host's. There the gradients of a tile of logits
+// are rounded to the operands' type before they are multiplied, since a GPU's
+// matrix units take no mixed operands, and the loss is summed in double in a
+// tree that the number of rows fixes.
+#ifndef CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_
+#define CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "base/dtype.h"
+#include "device/device.h"
+#include "device/gpu_context.h"
+
+namespace castor::kernels {
+
+struct HeadLossShape {
+  int64_t rows = 0;        // N, tokens
+  int64_t channels = 0;    // C
+  int64_t vocabulary = 0;  // V
+  DType dtype = DType::kFloat32;
+};
+
+// A target of -100 takes no part (Hugging Face's ignore_index); any other
+// target outside [0, V) is an InvalidArgument of the stream.
+struct HeadLossForwardArgs {
+  HeadLossShape shape;
+  const void* x = nullptr;           // [N, C]
+  const void* w = nullptr;           // [V, C]
+  const int32_t* targets = nullptr;  // [N]
+  // loss [1] = the mean over the rows that take part, in fp32, summed in
+  // double in row order; NaN where no row does, as in PyTorch.
+  float* loss = nullptr;
+  float* lse = nullptr;  // [N] log-sum-exp of each row of logits
+  void* workspace = nullptr;
+
+  absl::Status Check() const;
+  absl::Status RunOnCpu(const ExecContext& context) const;
+  absl::Status RunOnGpu(const ExecContext& context) const;
+  // The shape alone decides.
+  int64_t CpuWorkspaceBytes() const;
+  int64_t GpuWorkspaceBytes() const;
+  static absl::Status DescribeFault(const GpuFault& fault);
+};
+
+struct HeadLossBackwardArgs {
+  HeadLossShape shape;
+  const void* x = nullptr;           // [N, C]
+  const void* w = nullptr;           // [V, C]
+  const int32_t* targets = nullptr;  // [N]
+  const float* lse = nullptr;        // [N]
+  // d(objective)/d(loss): the gradient of row n is
+  // (softmax - onehot) * loss_grad / (number of rows that take part).
+  float loss_grad = 1;
+  void* dx = nullptr;  // [N, C]; null: not wanted
+  void* dw = nullptr;  // [V, C]; null: not wanted (frozen). May equal w.
+  bool accumulate_dw = false;  // dw += ...; then dw != w
+  void* workspace = nullptr;
+
+  absl::Status Check() const;
+  absl::Status RunOnCpu(const ExecContext& context) const;
+  absl::Status RunOnGpu(const ExecContext& context) const;
+  // The shape alone decides.
+  int64_t CpuWorkspaceBytes() const;
+  int64_t GpuWorkspaceBytes() const;
+  static absl::Status DescribeFault(const GpuFault& fault);
+};
+
+// logits [N, V] in fp32 = x w^T, whole: for generation, and for tests.
+struct HeadLogitsArgs {
+  HeadLossShape shape;
+  const void* x = nullptr;  // [N, C]
+  const void* w = nullptr;  // [V, C]
+  float* logits = nullptr;
+  void* workspace = nullptr;
+
+  absl::Status Check() const;
+  absl::Status RunOnCpu(const ExecContext& context) const;
+  absl::Status RunOnGpu(const ExecContext& context) const;
+  // The shape alone decides.
+  int64_t CpuWorkspaceBytes() const;
+  int64_t GpuWorkspaceBytes() const;
+};
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_

@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/head_loss/head_loss.h"
+#include "kernels/testing/gpu_operator_test.h"
+
+namespace castor::kernels {
+namespace {
+
+using HeadLossOnGpu = NearOperatorTest;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+struct Head {
+  Head(const HeadLossShape& shape, std::mt19937_64& random, double scale)
+      : shape(shape),
+        x(shape.dtype, shape.rows * shape.channels),
+        w(shape.dtype, shape.vocabulary * shape.channels),
+        targets(shape.rows),
+        loss(DType::kFloat32, 1),
+        lse(DType::kFloat32, shape.rows),
+        dx(shape.dtype, x.size()),
+        dw(shape.dtype, w.size()) {
+    x.FillNormal(random, scale);
+    w.FillNormal(random);
+    for (int32_t& t : targets) {
+      t = random() % 5 == 0
+              ? -100
+              : static_cast<int32_t>(random() %
+                                     static_cast<uint64_t>(shape.vocabulary));
+    }
+  }
+  // On the host, for comparison.
+  absl::Status RunOnHost(const ExecContext& host, bool accumulate) {
+    GuardedBuffer workspace = GuardedBuffer::Workspace(
+        std::max(HeadLossForwardArgs{.shape = shape}.CpuWorkspaceBytes(),
+                 HeadLossBackwardArgs{.shape = shape}.CpuWorkspaceBytes()));
+    absl::Status status =
+        kernels::Run(host, HeadLossForwardArgs{.shape = shape,
+                                               .x = x.data(),
+                                               .w = w.data(),
+                                               .targets = targets.data(),
+                                               .loss = loss.floats(),
+                                               .lse = lse.floats(),
+                                               .workspace = workspace.data()});
+    status.Update(kernels::Run(
+        host, HeadLossBackwardArgs{.shape = shape,
+                                   .x = x.data(),
+                                   .w = w.data(),
+                                   .targets = targets.data(),
+                                   .lse = lse.floats(),
+                                   .loss_grad = 0.5,
+                                   .dx = dx.data(),
+                                   .dw = dw.data(),
+                                   .accumulate_dw = accumulate,
+                                   .workspace = workspace.data()}));
+    return status;
+  }
+  // outputs: loss, lse, dx, dw.
+  absl::Status RunOnDevice(OnDevice& on, const std::vector<void*>& out,
+                           bool accumulate) const {
+    const int64_t bytes =
+        std::max(HeadLossForwardArgs{.shape = shape}.GpuWorkspaceBytes(),
+                 HeadLossBackwardArgs{.shape = shape}.GpuWorkspaceBytes());
+    // NaNs.
+    const GuardedBuffer workspace = GuardedBuffer::Workspace(bytes);
+    void* scratch = on.CopyBytes(workspace.data(), bytes);
+    const void* px = on.In(x);
+    const void* pw = on.In(w);
+    const int32_t* pt = on.In(targets);
+    float* plse = static_cast<float*>(out[1]);
+    absl::Status status = kernels::Run(
+        on.context(), HeadLossForwardArgs{.shape = shape,
+                                          .x = px,
+                                          .w = pw,
+                                          .targets = pt,
+                                          .loss = static_cast<float*>(out[0]),
+                                          .lse = plse,
+                                          .workspace = scratch});
+    status.Update(kernels::Run(on.context(),
+                               HeadLossBackwardArgs{.shape = shape,
+                                                    .x = px,
+                                                    .w = pw,
+                                                    .targets = pt,
+                                                    .lse = plse,
+                                                    .loss_grad = 0.5,
+                                                    .dx = out[2],
+                                                    .dw = out[3],
+                                                    .accumulate_dw = accumulate,
+                                                    .workspace = scratch}));
+    return status;
+  }
+  void FillOutputs(std::mt19937_64& random) { dw.FillNormal(random, 0.01); }
+
+  HeadLossShape shape;
+  GuardedBuffer x, w;
+  std::vector<int32_t> targets;
+  GuardedBuffer loss, lse, dx, dw;
+};
+
+// Relative to the largest gradient.
+double GradientTolerance(DType dtype) {
+  return dtype == DType::kFloat32 ? 0x1p-18 : 4 * UnitRoundoff(dtype);
+}
+
+TEST_F(HeadLossOnGpu, IsNearTheHosts) {
+  struct Case {
+    int64_t rows, channels, vocabulary;
+    bool accumulate;
+  };
+  for (DType dtype : kAllTypes) {
+    for (const Case& c : {Case{1, 1, 1, false}, Case{7, 12, 50, true},
+                          Case{33, 64, 1000, false}, Case{40, 5, 1031, true},
+                          Case{3, 4, 20003, false}}) {
+      Head head({c.rows, c.channels, c.vocabulary, dtype}, random_, 1);
+      head.targets[0] = static_cast<int32_t>(c.vocabulary - 1);
+      head.FillOutputs(random_);
+      GuardedBuffer loss(DType::kFloat32, 1), lse(DType::kFloat32, c.rows);
+      GuardedBuffer dx(dtype, head.dx.size()), dw = CopyOf(head.dw);
+      RunInEveryOrder({&loss, &lse, &dx, &dw},
+                      [&](OnDevice& on, const auto& out) {
+                        return head.RunOnDevice(on, out, c.accumulate);
+                      });
+      ASSERT_TRUE(head.RunOnHost(host_, c.accumulate).ok());
+      const double unit = GradientTolerance(dtype);
+      ExpectNear(loss, head.loss, 0x1p-18, 1, "loss");
+      ExpectNear(lse, head.lse, 0x1p-18, 1, "lse");
+      ExpectNear(dx, head.dx, unit, Largest(head.dx), "dx");
+      ExpectNear(dw, head.dw, unit, Largest(head.dw), "dw");
+    }
+  }
+}
+
+TEST_F(HeadLossOnGpu, GradientMayTakeThePlaceOfTheWeight) {
+  for (DType dtype : kAllTypes) {
+    Head head({9, 16, 300, dtype}, random_, 1);
+    ASSERT_TRUE(head.RunOnHost(host_, false).ok());
+    GuardedBuffer place = CopyOf(head.w), dx(dtype, head.dx.size());
+    RunInEveryOrder({&place, &dx}, [&](OnDevice& on, const auto& out) {
+      const int64_t bytes =
+          HeadLossBackwardArgs{.shape = head.shape}.GpuWorkspaceBytes();
+      const GuardedBuffer workspace = GuardedBuffer::Workspace(bytes);
+      return kernels::Run(on.context(),
+                          HeadLossBackwardArgs{.shape = head.shape,
+                                               .x = on.In(head.x),
+                                               .w = out[0],
+                                               .targets = on.In(head.targets),
+                                               .lse = on.InFloats(head.lse),
+                                               .loss_grad = 0.5,
+                                               .dx = out[1],
+                                               .dw = out[0],
+                                               .workspace = on.CopyBytes(
+                                                   workspace.data(), bytes)});
+    });
+    const double unit = GradientTolerance(dtype);
+    ExpectNear(place, head.dw, unit, Largest(head.dw), "dw");
+    ExpectNear(dx, head.dx, unit, Largest(head.dx), "dx");
+  }
+}
+
+TEST_F(HeadLossOnGpu, OfIgnoredRowsIsNanWithZeroGradients) {
+  Head head({4, 8, 20, DType::kBFloat16}, random_, 1);
+  head.targets.assign(4, -100);
+  RunInEveryOrder({&head.loss, &head.lse, &head.dx, &head.dw},
+                  [&](OnDevice& on, const auto& out) {
+                    return head.RunOnDevice(on, out, false);
+                  });
+  EXPECT_TRUE(std::isnan(head.loss[0]));
+  EXPECT_EQ(Largest(head.dx), 0);
+  EXPECT_EQ(Largest(head.dw), 0);
+}
+
+TEST_F(HeadLossOnGpu, SurvivesLargeLogitsAndShowsNans) {
+  Head large({5, 8, 40, DType::kFloat32}, random_, 1e4);
+  Head result({5, 8, 40, DType::kFloat32}, random_, 1);
+  RunInEveryOrder({&result.loss, &result.lse, &result.dx, &result.dw},
+                  [&](OnDevice& on, const auto& out) {
+                    return large.RunOnDevice(on, out, false);
+                  });
+  ASSERT_TRUE(large.RunOnHost(host_, false).ok());
+  ExpectNear(result.loss, large.loss, 1e-5, 1, "loss");
+  ExpectNear(result.dx, large.dx, 1e-4, Largest(large.dx), "dx");
+  large.x.Set(11, kNan);
+  large.targets[1] = 0;
+  RunInEveryOrder({&result.loss, &result.lse, &result.dx, &result.dw},
+                  [&](OnDevice& on, const auto& out) {
+                    return large.RunOnDevice(on, out, false);
+                  });
+  EXPECT_TRUE(std::isnan(result.loss[0]));
+  EXPECT_TRUE(std::isnan(result.dx[8]));
+  EXPECT_FALSE(std::isnan(result.dx[0]));
+}
+
+TEST_F(HeadLossOnGpu, TellsOfABadTargetAsTheHostDoes) {
+  for (int32_t bad : {-1, 20, 100000}) {
+    Head head({4, 8, 20, DType::kFloat32}, random_, 1);
+    head.targets[2] = bad;
+    const absl::Status expected = head.RunOnHost(host_, false);
+    ASSERT_FALSE(expected.ok());
+    OnDevice on;
+    ASSERT_TRUE(head.RunOnDevice(on,
+                                 {on.Out(head.loss), on.Out(head.lse),
+                                  on.Out(head.dx), on.Out(head.dw)},
+                                 false)
+                    .ok());
+    EXPECT_EQ(on.Finish(), expected);
+  }
+}
+
+TEST_F(HeadLossOnGpu, HoldsOneTileOfLogits) {
+  for (DType dtype : kAllTypes) {
+    const HeadLossShape shape = {8192, 1600, 50257, dtype};
+    const int64_t logits = shape.rows * shape.vocabulary * 4;
+    EXPECT_LT(HeadLossForwardArgs{.shape = shape}.GpuWorkspaceBytes(),
+              logits / 16);
+    EXPECT_LT(HeadLossBackwardArgs{.shape = shape}.GpuWorkspaceBytes(),
+              logits / 12);
+  }
+}
+
+TEST_F(HeadLossOnGpu, FormsLogitsNearTheHosts) {
+  for (DType dtype : kAllTypes) {
+    const HeadLossShape shape = {6, 24, 77, dtype};
+    const GuardedBuffer x = Normal(dtype, 6 * 24);
+    const GuardedBuffer w = Normal(dtype, 77 * 24);
+    GuardedBuffer expected(DType::kFloat32, 6 * 77);
+    ASSERT_TRUE(kernels::Run(host_, HeadLogitsArgs{.shape = shape,
+                                                   .x = x.data(),
+                                                   .w = w.data(),
+                                                   .logits = expected.floats()})
+                    .ok());
+    GuardedBuffer logits(DType::kFloat32, 6 * 77);
+    RunInEveryOrder({&logits}, [&](OnDevice& on, const auto& out) {
+      const int64_t bytes = HeadLogitsArgs{.shape = shape}.GpuWorkspaceBytes();
+      const GuardedBuffer workspace = GuardedBuffer::Workspace(bytes);
+      return kernels::Run(
+          on.context(),
+          HeadLogitsArgs{.shape = shape,
+                         .x = on.In(x),
+                         .w = on.In(w),
+                         .logits = static_cast<float*>(out[0]),
+                         .workspace = on.CopyBytes(workspace.data(), bytes)});
+    });
+    ExpectNear(logits, expected, 0x1p-18, 5, "HeadLogits");
+  }
+}
+
+}  // namespace
+}  // namespace castor::kernels

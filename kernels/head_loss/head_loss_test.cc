@@ -1,0 +1,373 @@
+
+#include "kernels/head_loss/head_loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "base/with_type.h"
+#include "gtest/gtest.h"
+#include "kernels/run.h"
+#include "kernels/testing/guarded_buffer.h"
+
+namespace castor::kernels {
+namespace {
+
+using Doubles = std::vector<double>;
+
+// The formulas of the header, in double.
+struct Oracle {
+  Oracle(const HeadLossShape& s, const Doubles& x, const Doubles& w,
+         const std::vector<int32_t>& targets)
+      : logits(s.rows * s.vocabulary), lse(s.rows) {
+    for (int64_t n = 0; n < s.rows; ++n) {
+      double sum = 0;
+      for (int64_t v = 0; v < s.vocabulary; ++v) {
+        double logit = 0, magnitude = 0;
+        for (int64_t c = 0; c < s.channels; ++c) {
+          const double term = x[n * s.channels + c] * w[v * s.channels + c];
+          logit += term;
+          magnitude += std::abs(term);
+        }
+        largest = std::max(largest, magnitude);
+        logits[n * s.vocabulary + v] = logit;
+        sum += std::exp(logit);
+      }
+      lse[n] = std::log(sum);
+      if (targets[n] == -100) continue;
+      ++count;
+      loss += lse[n] - logits[n * s.vocabulary + targets[n]];
+    }
+    loss /= static_cast<double>(count);
+  }
+
+  Doubles logits, lse;
+  double loss = 0;
+  int64_t count = 0;
+  double largest = 0;  // sum of magnitudes of a logit
+};
+
+struct Trial {
+  Trial(const HeadLossShape& s, int64_t shift = 0)
+      : shape(s),
+        x(s.dtype, s.rows * s.channels, shift),
+        w(s.dtype, s.vocabulary * s.channels, shift),
+        dx(s.dtype, s.rows * s.channels, shift),
+        dw(s.dtype, s.vocabulary * s.channels, shift),
+        lse(DType::kFloat32, s.rows, shift),
+        loss(DType::kFloat32, 1, shift),
+        targets(s.rows) {
+    std::mt19937_64 random(3);
+    x.FillNormal(random);
+    w.FillNormal(random, 0.3);
+    for (int64_t n = 0; n < s.rows; ++n) {
+      const bool ignored = n % 7 == 3;
+      targets[n] = ignored
+                       ? -100
+                       : static_cast<int32_t>(
+                             random() % static_cast<uint64_t>(s.vocabulary));
+    }
+    // The ends of the vocabulary.
+    targets[0] = static_cast<int32_t>(s.vocabulary - 1);
+    if (s.rows > 1) targets[1] = 0;
+  }
+
+  absl::Status Forward(int threads) {
+    ThreadPool pool(threads);
+    GuardedBuffer workspace = GuardedBuffer::Workspace(
+        HeadLossForwardArgs{.shape = shape}.CpuWorkspaceBytes());
+    HeadLossForwardArgs args;
+    args.shape = shape;
+    args.x = x.data();
+    args.w = w.data();
+    args.targets = targets.data();
+    args.loss = loss.floats();
+    args.lse = lse.floats();
+    args.workspace = workspace.data();
+    const absl::Status status = kernels::Run(ExecContext{&pool}, args);
+    EXPECT_TRUE(workspace.GuardsIntact() && loss.GuardsIntact() &&
+                lse.GuardsIntact());
+    return status;
+  }
+
+  absl::Status Backward(int threads, float loss_grad = 1,
+                        bool accumulate = false, bool in_place = false,
+                        bool want_dx = true, bool want_dw = true) {
+    ThreadPool pool(threads);
+    GuardedBuffer workspace = GuardedBuffer::Workspace(
+        HeadLossBackwardArgs{.shape = shape}.CpuWorkspaceBytes());
+    HeadLossBackwardArgs args;
+    args.shape = shape;
+    args.x = x.data();
+    args.w = w.data();
+    args.targets = targets.data();
+    args.lse = lse.floats();
+    args.loss_grad = loss_grad;
+    args.dx = want_dx ? dx.data() : nullptr;
+    args.dw = !want_dw ? nullptr : in_place ? w.data() : dw.data();
+    args.accumulate_dw = accumulate;
+    args.workspace = workspace.data();
+    const absl::Status status = kernels::Run(ExecContext{&pool}, args);
+    EXPECT_TRUE(workspace.GuardsIntact() && dx.GuardsIntact() &&
+                dw.GuardsIntact() && w.GuardsIntact());
+    return status;
+  }
+
+  HeadLossShape shape;
+  GuardedBuffer x, w, dx, dw, lse, loss;
+  std::vector<int32_t> targets;
+};
+
+TEST(HeadLossOracle, GradientFormulaAgreesWithFiniteDifferences) {
+  const HeadLossShape shape{5, 3, 7};
+  Trial trial(shape);
+  const Doubles x = trial.x.Values(), w = trial.w.Values();
+  const Oracle oracle(shape, x, w, trial.targets);
+  for (int64_t n = 0; n < 5; ++n) {
+    for (int64_t c = 0; c < 3; ++c) {
+      constexpr double kStep = 1e-4;
+      Doubles up = x, down = x;
+      up[n * 3 + c] += kStep;
+      down[n * 3 + c] -= kStep;
+      double gradient = 0;
+      for (int64_t v = 0; v < 7 && trial.targets[n] != -100; ++v) {
+        const double p = std::exp(oracle.logits[n * 7 + v] - oracle.lse[n]);
+        gradient += (p - (trial.targets[n] == v)) * w[v * 3 + c] /
+                    static_cast<double>(oracle.count);
+      }
+      EXPECT_NEAR((Oracle(shape, up, w, trial.targets).loss -
+                   Oracle(shape, down, w, trial.targets).loss) /
+                      (2 * kStep),
+                  gradient, 1e-7);
+    }
+  }
+}
+
+// With u = 2^-24 and L the largest sum of magnitudes of a logit (Higham, (3.5),
+// to first order):
+//   a logit            (C + 2) u L =: e
+//   lse                e + (V's block of 384 + 30) u + 2 u |lse| =: l
+//   loss               e + l + 2 u |loss|
+//   gradient of logit  g p (e + l + 30 u), or of the target g (e + l + 30 u)
+//   dx                 sum over v of that times |w|, and (V + 2) u sum |g w|
+//   dw                 sum over n of that times |x|, and (N + 2) u sum |g x|
+// then one rounding to the type.
+void ExpectOracle(HeadLossShape shape, int64_t shift = 0,
+                  bool accumulate = false) {
+  SCOPED_TRACE(testing::Message()
+               << shape.rows << " rows, " << shape.channels << " channels, "
+               << shape.vocabulary << " tokens, "
+               << static_cast<int>(shape.dtype) << " shift " << shift);
+  constexpr double kU = 0x1p-24;
+  constexpr float kLossGrad = 3.5f;
+  Trial trial(shape, shift);
+  std::mt19937_64 random(9);
+  if (accumulate) trial.dw.FillNormal(random);
+  const Doubles x = trial.x.Values(), w = trial.w.Values(),
+                before = trial.dw.Values();
+  ASSERT_TRUE(trial.Forward(2).ok());
+  ASSERT_TRUE(trial.Backward(2, kLossGrad, accumulate).ok());
+  const Oracle oracle(shape, x, w, trial.targets);
+
+  const int64_t channels = shape.channels, vocabulary = shape.vocabulary;
+  const double e = (static_cast<double>(channels) + 2) * kU * oracle.largest;
+  double l = 0;
+  for (int64_t n = 0; n < shape.rows; ++n) {
+    const double bound = e + 414 * kU + 2 * kU * std::abs(oracle.lse[n]);
+    ASSERT_NEAR(trial.lse[n], oracle.lse[n], bound);
+    l = std::max(l, bound);
+  }
+  ASSERT_NEAR(trial.loss[0], oracle.loss,
+              e + l + 2 * kU * std::abs(oracle.loss));
+
+  const double relative = e + l + 30 * kU;
+  const double scale = kLossGrad / static_cast<double>(oracle.count);
+  Doubles dx(x.size()), dx_bound(x.size()), dw(w.size()), dw_bound(w.size());
+  if (accumulate) {
+    dw = before;
+    for (size_t i = 0; i < dw.size(); ++i) {
+      dw_bound[i] = static_cast<double>(shape.rows + 3) * kU * std::abs(dw[i]);
+    }
+  }
+  for (int64_t n = 0; n < shape.rows; ++n) {
+    if (trial.targets[n] == -100) continue;
+    for (int64_t v = 0; v < vocabulary; ++v) {
+      const double p =
+          std::exp(oracle.logits[n * vocabulary + v] - oracle.lse[n]);
+      const double hit = trial.targets[n] == v ? 1 : 0;
+      const double g = (p - hit) * scale;
+      const double g_bound = std::max(p, hit) * scale * relative;
+      for (int64_t c = 0; c < channels; ++c) {
+        const double wvc = w[v * channels + c], xnc = x[n * channels + c];
+        dx[n * channels + c] += g * wvc;
+        dx_bound[n * channels + c] +=
+            (g_bound + static_cast<double>(vocabulary + 2) * kU * std::abs(g)) *
+            std::abs(wvc);
+        dw[v * channels + c] += g * xnc;
+        dw_bound[v * channels + c] +=
+            (g_bound + static_cast<double>(shape.rows + 3) * kU * std::abs(g)) *
+            std::abs(xnc);
+      }
+    }
+  }
+  const auto rounding = [&](double value) {
+    return shape.dtype == DType::kFloat32 ? 0
+                                          : RoundingError(shape.dtype, value);
+  };
+  for (size_t i = 0; i < dx.size(); ++i) {
+    ASSERT_NEAR(trial.dx[i], dx[i], dx_bound[i] + rounding(dx[i]))
+        << "dx " << i;
+  }
+  for (size_t i = 0; i < dw.size(); ++i) {
+    ASSERT_NEAR(trial.dw[i], dw[i], dw_bound[i] + rounding(dw[i]))
+        << "dw " << i;
+  }
+}
+
+TEST(HeadLoss, AgreesWithDoubleAtSmallAndOddSizes) {
+  for (DType dtype : kAllTypes) {
+    for (int64_t rows : {1, 2, 5, 33}) {
+      for (int64_t channels : {1, 7, 64}) {
+        for (int64_t vocabulary : {1, 2, 50, 385}) {
+          ExpectOracle({rows, channels, vocabulary, dtype}, rows % 3,
+                       channels == 7);
+        }
+      }
+    }
+  }
+}
+
+// Blocks are 256 rows x 384 tokens, tiles of the vocabulary up to 3072, panels
+// of 16-bit types 256 channels.
+TEST(HeadLoss, AgreesWithDoubleAcrossBlocksTilesAndPanels) {
+  for (DType dtype : kAllTypes) {
+    ExpectOracle({257, 20, 1000, dtype});
+    ExpectOracle({10, 40, 3500, dtype}, 1, true);
+    ExpectOracle({12, 300, 400, dtype});
+  }
+}
+
+TEST(HeadLoss, BitsDependNeitherOnThreadsNorOnAlignment) {
+  for (DType dtype : kAllTypes) {
+    const HeadLossShape shape{270, 40, 3500, dtype};
+    Trial reference(shape);
+    ASSERT_TRUE(reference.Forward(1).ok());
+    ASSERT_TRUE(reference.Backward(1).ok());
+    for (int threads : {2, 3}) {
+      Trial other(shape, threads);
+      ASSERT_TRUE(other.Forward(threads).ok());
+      ASSERT_TRUE(other.Backward(threads).ok());
+      EXPECT_TRUE(other.loss.SameBits(reference.loss));
+      EXPECT_TRUE(other.lse.SameBits(reference.lse));
+      EXPECT_TRUE(other.dx.SameBits(reference.dx));
+      EXPECT_TRUE(other.dw.SameBits(reference.dw));
+    }
+  }
+}
+
+TEST(HeadLoss, GradientMayTakeThePlaceOfTheWeight) {
+  for (DType dtype : kAllTypes) {
+    for (int64_t vocabulary : {7, 3500}) {
+      const HeadLossShape shape{40, 33, vocabulary, dtype};
+      Trial apart(shape);
+      ASSERT_TRUE(apart.Forward(2).ok());
+      ASSERT_TRUE(apart.Backward(2).ok());
+      Trial in_place(shape);
+      ASSERT_TRUE(in_place.Forward(2).ok());
+      ASSERT_TRUE(in_place.Backward(2, 1, false, true).ok());
+      EXPECT_TRUE(in_place.w.SameBits(apart.dw));
+      EXPECT_TRUE(in_place.dx.SameBits(apart.dx));
+    }
+  }
+}
+
+TEST(HeadLoss, LeavesOutGradientsThatAreNotWanted) {
+  for (DType dtype : kAllTypes) {
+    const HeadLossShape shape{20, 10, 3500, dtype};
+    Trial both(shape), only_dx(shape), only_dw(shape);
+    ASSERT_TRUE(both.Forward(1).ok() && both.Backward(1).ok());
+    ASSERT_TRUE(only_dx.Forward(1).ok());
+    ASSERT_TRUE(only_dx.Backward(1, 1, false, false, true, false).ok());
+    EXPECT_TRUE(only_dx.dx.SameBits(both.dx));
+    ASSERT_TRUE(only_dw.Forward(1).ok());
+    ASSERT_TRUE(only_dw.Backward(1, 1, false, false, false, true).ok());
+    EXPECT_TRUE(only_dw.dw.SameBits(both.dw));
+  }
+}
+
+TEST(HeadLoss, OfIgnoredRowsAloneIsNaNWithZeroGradients) {
+  Trial trial({5, 4, 9});
+  std::fill(trial.targets.begin(), trial.targets.end(), -100);
+  ASSERT_TRUE(trial.Forward(1).ok());
+  ASSERT_TRUE(trial.Backward(1).ok());
+  EXPECT_TRUE(std::isnan(trial.loss[0]));
+  for (int64_t i = 0; i < trial.dx.size(); ++i) EXPECT_EQ(trial.dx[i], 0);
+  for (int64_t i = 0; i < trial.dw.size(); ++i) EXPECT_EQ(trial.dw[i], 0);
+}
+
+TEST(HeadLoss, RefusesTargetsOutsideTheVocabulary) {
+  for (int32_t target : {-1, -99, 9, 1 << 30}) {
+    Trial trial({5, 4, 9});
+    trial.targets[3] = target;
+    const absl::Status forward = trial.Forward(1);
+    EXPECT_EQ(forward.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(forward.message().find("row 3"), absl::string_view::npos);
+    EXPECT_EQ(trial.Backward(1).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(std::isnan(trial.dx[0])) << "wrote before it refused";
+  }
+}
+
+TEST(HeadLoss, RefusesToAddToTheWeightItself) {
+  Trial trial({5, 4, 9});
+  ASSERT_TRUE(trial.Forward(1).ok());
+  EXPECT_EQ(trial.Backward(1, 1, true, true).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(HeadLoss, SurvivesLargeLogitsAndShowsNaNs) {
+  Trial trial({6, 4, 500});
+  for (int64_t i = 0; i < trial.w.size(); ++i) {
+    trial.w.Set(i, 1e4 * trial.w[i]);
+  }
+  ASSERT_TRUE(trial.Forward(1).ok());
+  ASSERT_TRUE(trial.Backward(1).ok());
+  EXPECT_TRUE(std::isfinite(trial.loss[0]));
+  for (int64_t i = 0; i < trial.dx.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(trial.dx[i]));
+  }
+  trial.x.Set(0, std::nan(""));
+  ASSERT_TRUE(trial.Forward(1).ok());
+  EXPECT_TRUE(std::isnan(trial.loss[0]));
+  EXPECT_TRUE(std::isfinite(trial.lse[1]));
+}
+
+TEST(HeadLogits, AreTheProductInFloat) {
+  for (DType dtype : kAllTypes) {
+    const HeadLossShape shape{9, 300, 401, dtype};
+    Trial trial(shape, 1);
+    GuardedBuffer workspace = GuardedBuffer::Workspace(
+        HeadLogitsArgs{.shape = shape}.CpuWorkspaceBytes());
+    GuardedBuffer logits(DType::kFloat32, 9 * 401, 3);
+    ThreadPool pool(2);
+    ASSERT_TRUE(kernels::Run(ExecContext{&pool},
+                             HeadLogitsArgs{.shape = shape,
+                                            .x = trial.x.data(),
+                                            .w = trial.w.data(),
+                                            .logits = logits.floats(),
+                                            .workspace = workspace.data()})
+                    .ok());
+    EXPECT_TRUE(logits.GuardsIntact() && workspace.GuardsIntact());
+    const Oracle oracle(shape, trial.x.Values(), trial.w.Values(),
+                        trial.targets);
+    for (int64_t i = 0; i < logits.size(); ++i) {
+      // As for a logit above.
+      ASSERT_NEAR(logits[i], oracle.logits[i], 302 * 0x1p-24 * oracle.largest);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace castor::kernels

@@ -1,0 +1,49 @@
+// Matrix products.
+//
+// Arithmetic: fp32, also for 16-bit operands, whose result is rounded once to
+// nearest even. The work is cut into tiles by the shapes alone, so the bits of
+// a result do not depend on the number of threads.
+//
+// On a GPU the products are cuBLASLt's, whose bits are not the host's: fp32 is
+// multiplied in fp32, never in TF32. Operands must lie on multiples of 16
+// bytes, which all of the runtime's do, since cuBLASLt would choose its
+// algorithm by it; others are refused (InvalidArgument).
+#ifndef CASTOR_KERNELS_MATMUL_MATMUL_H_
+#define CASTOR_KERNELS_MATMUL_MATMUL_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "base/dtype.h"
+#include "device/device.h"
+
+namespace castor::kernels {
+
+// c [M, N] = op(a) [M, K] * op(b) [K, N] (+ bias [N]) (+ c if accumulate).
+// Row-major; lda, ldb, ldc are the distances between rows in elements, of the
+// matrices as stored (so a is [K, M] in memory when transpose_a).
+struct MatmulArgs {
+  int64_t m = 0, n = 0, k = 0;
+  const void* a = nullptr;
+  int64_t lda = 0;
+  bool transpose_a = false;
+  const void* b = nullptr;
+  int64_t ldb = 0;
+  bool transpose_b = false;
+  void* c = nullptr;
+  int64_t ldc = 0;
+  const void* bias = nullptr;  // null: none
+  bool accumulate = false;     // c + product is formed in fp32
+  DType dtype = DType::kFloat32;
+  void* workspace = nullptr;
+
+  absl::Status Check() const;
+  absl::Status RunOnCpu(const ExecContext& context) const;
+  absl::Status RunOnGpu(const ExecContext& context) const;
+  int64_t CpuWorkspaceBytes() const;  // 0
+  int64_t GpuWorkspaceBytes() const;  // by m and n alone, 1 to 32 MiB
+};
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_MATMUL_MATMUL_H_

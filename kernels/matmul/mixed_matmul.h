@@ -1,0 +1,25 @@
+// A product on the host whose operands and result have types of their own.
+// Fused operators need it that keep fp32 in their workspace.
+#ifndef CASTOR_KERNELS_MATMUL_MIXED_MATMUL_H_
+#define CASTOR_KERNELS_MATMUL_MIXED_MATMUL_H_
+
+#include "absl/status/status.h"
+#include "base/dtype.h"
+#include "kernels/matmul/matmul.h"
+
+namespace castor::kernels::cpu {
+
+struct MatmulTypes {
+  DType a = DType::kFloat32;
+  DType b = DType::kFloat32;
+  DType c = DType::kFloat32;  // and of the bias
+};
+
+// Does what MatmulArgs::RunOnCpu does with `args`, but for args.dtype, which is
+// not looked at. The caller answers for what Check asks.
+absl::Status MixedMatmul(const ExecContext& context, const MatmulArgs& args,
+                         const MatmulTypes& types);
+
+}  // namespace castor::kernels::cpu
+
+#endif  // CASTOR_KERNELS_MATMUL_MIXED_MATMUL_H_

@@ -1,0 +1,171 @@
+"""kernel_operator: the targets of one operator's folder.
+
+  kernel_operator(
+      name = "gelu",
+      cpu_deps = [...],
+      cuda_hdrs = ["gelu_program.h"],
+  )
+
+It expects the files that docs/extending.md names (An operator), and makes
+
+  :NAME             the arguments and their check (NAME.h, NAME.cc)
+  :cpu, :cuda       RunOnCpu (cpu.cc) and RunOnGpu (cuda.cc)
+  :programs         the GPU's programs (.cu files), compiled by nvcc
+  :emulated_programs  the same, compiled by the host's compiler, for tests
+  :NAME_test        the host's kernels against an oracle (NAME_test.cc)
+  :gpu_suite        the GPU's kernels against the host's, or an oracle
+                    (NAME_gpu_test.cc)
+  :NAME_emulated_test  this suite on the emulated programs; on a GPU it is a
+                    part of //kernels:operators_gpu_test
+"""
+
+load("//third_party/cuda:cuda.bzl", "cuda_library")
+
+def kernel_operator(
+        name,
+        deps = [],
+        srcs = [],
+        cpu_deps = [],
+        cuda_hdrs = [],
+        program_deps = [],
+        cuda_deps = [],
+        programs = None,
+        test_size = "small",
+        test_deps = []):
+    """See this file's head.
+
+    Args:
+      name: the folder's
+      deps: of the arguments' header and the check, besides what all need
+      srcs: sources of :NAME besides NAME.cc, and private headers
+      cpu_deps: of cpu.cc, besides what all need
+      cuda_hdrs: headers of the programs
+      program_deps: of these headers, besides kernels/cuda's
+      cuda_deps: of cuda.cc, besides what all need
+      programs: .cu files; NAME.cu if not given
+      test_size: of the host's test
+      test_deps: of the tests, besides what all need
+    """
+    programs = programs or [name + ".cu"]
+    native.cc_library(
+        name = name,
+        srcs = [name + ".cc"] + srcs,
+        hdrs = [name + ".h"],
+        visibility = ["//kernels:users"],
+        deps = [
+            "//base:dtype",
+            "//base:philox",
+            "//device",
+            "//kernels:check_size",
+            "//third_party:abseil",
+        ] + deps,
+    )
+    native.cc_library(
+        name = "cpu",
+        srcs = ["cpu.cc"] + [src for src in srcs if src.endswith(".h")],
+        visibility = ["//kernels:__subpackages__"],
+        deps = [
+            ":" + name,
+            "//base:dtype",
+            "//device",
+            "//kernels/cpu:simd",
+            "//third_party:abseil",
+            "//third_party:highway",
+        ] + cpu_deps,
+    )
+
+    # Links neither programs nor Gemm: //kernels/cuda says who does.
+    native.cc_library(
+        name = "cuda",
+        srcs = ["cuda.cc"],
+        visibility = ["//kernels:__subpackages__"],
+        deps = [
+            ":" + name,
+            ":program_headers",
+            "//base:dtype",
+            "//base:status_macros",
+            "//device",
+            "//kernels:operators",
+            "//kernels/cuda:launch",
+            "//third_party:abseil",
+        ] + cuda_deps,
+    )
+    native.cc_library(
+        name = "program_headers",
+        hdrs = cuda_hdrs,
+        deps = ["//kernels/cuda:program_headers"] + program_deps,
+    )
+    cuda_library(
+        name = "programs",
+        srcs = programs,
+        # constexpr functions of base/ on the device.
+        copts = ["--expt-relaxed-constexpr"],
+        visibility = ["//kernels:__subpackages__"],
+        deps = [":program_headers"],
+    )
+
+    # Bazel takes no .cu file for C++: a source that includes it does.
+    native.genrule(
+        name = "emulated_sources",
+        testonly = True,
+        outs = ["emulated_%s.cc" % program[:-len(".cu")] for program in programs],
+        cmd = "\n".join([
+            "echo '#include \"%s/%s\"' >$(RULEDIR)/emulated_%s.cc" % (
+                native.package_name(),
+                program,
+                program[:-len(".cu")],
+            )
+            for program in programs
+        ]),
+    )
+    native.cc_library(
+        name = "emulated_programs",
+        testonly = True,
+        srcs = [":emulated_sources"],
+        textual_hdrs = programs,
+        visibility = ["//kernels:__subpackages__"],
+        deps = [
+            ":program_headers",
+            "//kernels/cuda:emulated_block",
+        ],
+        alwayslink = True,
+    )
+    native.cc_test(
+        name = name + "_test",
+        size = test_size,
+        srcs = [name + "_test.cc"],
+        deps = [
+            ":" + name,
+            "//base:dtype",
+            "//base:philox",
+            "//base:thread_pool",
+            "//kernels:run",
+            "//kernels/testing:guarded_buffer",
+            "//kernels/testing:kernel_test_util",
+            "//third_party:abseil",
+            "//third_party:gtest_main",
+        ] + test_deps,
+    )
+    native.cc_library(
+        name = "gpu_suite",
+        testonly = True,
+        srcs = [name + "_gpu_test.cc"],
+        deps = [
+            ":" + name,
+            ":program_headers",
+            "//base:philox",
+            "//kernels/testing:gpu_operator_test",
+            "//third_party:gtest_main",
+        ] + test_deps,
+        visibility = ["//kernels:__subpackages__"],
+        alwayslink = True,
+    )
+    native.cc_test(
+        name = name + "_emulated_test",
+        size = "small",
+        linkstatic = True,
+        deps = [
+            ":gpu_suite",
+            "//kernels/cuda:emulation",
+        ],
+    )

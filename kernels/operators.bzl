@@ -1,0 +1,28 @@
+"""The operators' folders: a row for each."""
+
+OPERATORS = [
+    "adam",
+    "add",
+    "attention",
+    "bias_gradient",
+    "cast",
+    "dropout",
+    "embedding",
+    "exact_sum",
+    "gelu",
+    "gradient_sum",
+    "head_loss",
+    "layer_norm",
+    "matmul",
+]
+
+def of_each_operator(target):
+    """The labels of one target of every operator's folder.
+
+    Args:
+      target: its name; empty: the folder's own (the arguments)
+
+    Returns:
+      the labels
+    """
+    return ["//kernels/%s:%s" % (name, target or name) for name in OPERATORS]

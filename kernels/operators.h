@@ -1,0 +1,94 @@
+// The one list of all kernels. A kernel is known by the struct of its
+// arguments: the struct says what is computed (its header, in the operator's
+// folder), and Run (kernels/run.h) runs it on the device of a context.
+//
+// What the list asks of each struct in it, here called Args:
+//
+//   struct Args {
+//     ... operands, shape, scalars: plain values and pointers ...
+//
+//     // InvalidArgument, naming the operator, for arguments that no device
+//     // takes. Run asks it before either device is, so both refuse alike.
+//     absl::Status Check() const;
+//
+//     // The two implementations, in the folder's cpu.cc and cuda.cc.
+//     absl::Status RunOnCpu(const ExecContext& context) const;
+//     absl::Status RunOnGpu(const ExecContext& context) const;
+//
+//     // Only if there is a member `workspace`: its size in bytes.
+//     int64_t CpuWorkspaceBytes() const;
+//     int64_t GpuWorkspaceBytes() const;
+//
+//     // Only if the GPU's kernel reports faults (kernels/cuda/fault.h): a
+//     fault
+//     // in words, as the status that RunOnCpu returns for the same data.
+//     static absl::Status DescribeFault(const GpuFault& fault);
+//   };
+//
+// What an implementation must do:
+//  1. RunOnCpu computes on the context's pool and returns when the result is
+//     there. RunOnGpu queues its work on context.gpu->stream and returns before
+//     it ran: it does not synchronise, allocates nothing on the device and
+//     queues no host function.
+//  2. It relies on Check. What only the data show (an index out of range) is
+//     RunOnCpu's status, and a fault in context.gpu->fault on a GPU.
+//  3. Operands are the device's. What lies in host memory (AdamArgs::ranges) is
+//     copied before RunOnGpu returns, as arguments of the kernel. A scalar that
+//     is known only when the work runs (AdamArgs::grad_scale) is read then.
+//  4. What it does depends on shapes alone: results have the same bits in every
+//     run, whatever the budget, the policy, the number of threads and the
+//     addresses (but for alignment to 16 bytes or less on a GPU).
+//  5. The size of a workspace depends on shape, type and scalars alone. It is
+//     asked before there is a device and before there are operands.
+//
+// Whoever adds an operator reads docs/extending.md.
+#ifndef CASTOR_KERNELS_OPERATORS_H_
+#define CASTOR_KERNELS_OPERATORS_H_
+
+#include "kernels/adam/adam.h"
+#include "kernels/add/add.h"
+#include "kernels/attention/attention.h"
+#include "kernels/bias_gradient/bias_gradient.h"
+#include "kernels/cast/cast.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/embedding/embedding.h"
+#include "kernels/exact_sum/exact_sum.h"
+#include "kernels/gelu/gelu.h"
+#include "kernels/gradient_sum/gradient_sum.h"
+#include "kernels/head_loss/head_loss.h"
+#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/matmul/matmul.h"
+
+namespace castor::kernels {
+
+template <class... Args>
+struct OperatorList {};
+
+// A row for each kernel, by name.
+// clang-format off
+using Operators = OperatorList<
+    AccumulateGradientArgs,
+    AdamArgs,
+    AddArgs,
+    AddSquaresArgs,
+    AttentionBackwardArgs,
+    AttentionForwardArgs,
+    BiasGradientArgs,
+    CastArgs,
+    DropoutArgs,
+    EmbeddingBackwardArgs,
+    EmbeddingForwardArgs,
+    GeluBackwardArgs,
+    GeluForwardArgs,
+    HeadLogitsArgs,
+    HeadLossBackwardArgs,
+    HeadLossForwardArgs,
+    LayerNormBackwardInputArgs,
+    LayerNormBackwardParametersArgs,
+    LayerNormForwardArgs,
+    MatmulArgs>;
+// clang-format on
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_OPERATORS_H_

@@ -1,0 +1,46 @@
+// How the rest of Castor runs a kernel:
+//
+//   kernels::Run(context, kernels::AddArgs{.dtype = dtype, .size = size,
+//                                          .a = a, .b = b, .y = y});
+//
+// The context decides for the device: work on a GPU's stream has context.gpu,
+// the host's does not. This is the only place that looks.
+#ifndef CASTOR_KERNELS_RUN_H_
+#define CASTOR_KERNELS_RUN_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "device/device.h"
+#include "device/gpu_context.h"
+#include "kernels/kernel_table.h"
+
+namespace castor::kernels {
+
+// The host's table.
+const KernelTable& CpuKernels();
+
+// Runs the kernel on the context's device. On the host it is over when this
+// returns; on a GPU it is queued on the context's stream. InvalidArgument, with
+// nothing done: Args::Check refuses the arguments. What else can fail, each
+// operator's header says.
+template <class Args>
+absl::Status Run(const ExecContext& context, const Args& args) {
+  if (absl::Status status = args.Check(); !status.ok()) return status;
+  const KernelTable& table =
+      context.gpu != nullptr ? *context.gpu->kernels : CpuKernels();
+  return table.Get<Args>().run(context, args);
+}
+
+// How much workspace the kernel takes for these arguments, in bytes: of the
+// GPU's table `gpu`, or of the host's (null). It may be asked before there is a
+// device, with operands that are null.
+template <TakesWorkspace Args>
+int64_t WorkspaceBytes(const KernelTable* gpu, const Args& args) {
+  const KernelTable& table = gpu != nullptr ? *gpu : CpuKernels();
+  return table.Get<Args>().workspace_bytes(args);
+}
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_RUN_H_
