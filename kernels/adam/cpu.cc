@@ -187,11 +187,11 @@ absl::Status AdamArgs::RunOnCpu(const ExecContext& context) const {
                          const int64_t begin = pieces[i].begin;
                          const int64_t size = pieces[i].end - begin;
                          if (skip) {
-                           HWY_DYNAMIC_DISPATCH(cpu::RestoreImpl)
+                           CASTOR_CPU_DISPATCH(RestoreImpl)
                            (dtype, begin, size, master, payload);
                            continue;
                          }
-                         HWY_DYNAMIC_DISPATCH(cpu::AdamImpl)
+                         CASTOR_CPU_DISPATCH(AdamImpl)
                          (dtype, scalars[pieces[i].range], begin, size,
                           gradient_sum, payload, master, m, v);
                        }

@@ -35,7 +35,7 @@ HWY_EXPORT(AddImpl);
 absl::Status AddArgs::RunOnCpu(const ExecContext& context) const {
   cpu::ParallelTiles(
       context, size, cpu::kElementTile, [&](int64_t begin, int64_t end) {
-        HWY_DYNAMIC_DISPATCH(cpu::AddImpl)(dtype, begin, end - begin, a, b, y);
+        CASTOR_CPU_DISPATCH(AddImpl)(dtype, begin, end - begin, a, b, y);
       });
   return absl::OkStatus();
 }

@@ -73,7 +73,7 @@ absl::Status BiasGradientArgs::RunOnCpu(const ExecContext& context) const {
       [&](int64_t begin, int64_t end) {
         for (int64_t c = begin; c < end; c += cpu::kColumnTile) {
           const int64_t columns = std::min(cpu::kColumnTile, end - c);
-          HWY_DYNAMIC_DISPATCH(cpu::SumColumnsImpl)
+          CASTOR_CPU_DISPATCH(SumColumnsImpl)
           (dtype, c, rows, channels, columns, dy, db, accumulate);
         }
       });

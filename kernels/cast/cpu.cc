@@ -37,7 +37,7 @@ absl::Status CastArgs::RunOnCpu(const ExecContext& context) const {
       context, size, cpu::kElementTile, [&](int64_t begin, int64_t end) {
         const int64_t count = end - begin;
         if (from != to) {
-          HWY_DYNAMIC_DISPATCH(cpu::CastImpl)(begin, count, from, x, to, y);
+          CASTOR_CPU_DISPATCH(CastImpl)(begin, count, from, x, to, y);
         } else if (x != y && count > 0) {
           const int64_t element = SizeOf(to);
           std::memcpy(static_cast<char*>(y) + begin * element,

@@ -14,4 +14,13 @@
   (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | \
    HWY_RVV)
 
+// Calls, from outside of namespace cpu, what HWY_EXPORT(name) has exported in
+// it. HWY_DYNAMIC_DISPATCH(cpu::name) serves only where there are several
+// targets: to the one of arm64 Highway refers as N_NEON::cpu::name.
+#define CASTOR_CPU_DISPATCH(name)                    \
+  [](auto&&... arguments) {                          \
+    using namespace cpu;                             \
+    return HWY_DYNAMIC_DISPATCH(name)(arguments...); \
+  }
+
 #endif  // CASTOR_KERNELS_CPU_TARGETS_H_

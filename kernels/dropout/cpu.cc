@@ -78,7 +78,7 @@ absl::Status DropoutArgs::RunOnCpu(const ExecContext& context) const {
         for (int64_t i = begin; i < end; i += kBlock) {
           const int64_t count = std::min(kBlock, end - i);
           cpu::RandomWords(key, static_cast<uint64_t>(i), count, words);
-          HWY_DYNAMIC_DISPATCH(cpu::ApplyDropoutImpl)
+          CASTOR_CPU_DISPATCH(ApplyDropoutImpl)
           (dtype, i, count, words, threshold, scale, x, residual, y);
         }
       });

@@ -107,7 +107,7 @@ absl::Status EmbeddingForwardArgs::RunOnCpu(const ExecContext& context) const {
           const int64_t from = indices[n] * channels;
           const int64_t to = n * channels;
           if (accumulate) {
-            HWY_DYNAMIC_DISPATCH(cpu::AddRowImpl)
+            CASTOR_CPU_DISPATCH(AddRowImpl)
             (dtype, channels, table, from, y, to);
           } else {
             std::memcpy(static_cast<char*>(y) + to * element,
@@ -168,7 +168,7 @@ absl::Status EmbeddingBackwardArgs::RunOnCpu(const ExecContext& context) const {
       const int64_t row = indices[positions[0]];
       for (int64_t c = first; c < last; c += cpu::kColumnTile) {
         const int64_t columns = std::min(cpu::kColumnTile, last - c);
-        HWY_DYNAMIC_DISPATCH(cpu::SumRowsImpl)
+        CASTOR_CPU_DISPATCH(SumRowsImpl)
         (dtype, count, positions, c, columns, channels, dy, dtable,
          row * channels + c, accumulate);
       }

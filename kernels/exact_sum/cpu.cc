@@ -73,7 +73,7 @@ absl::Status AddSquaresArgs::RunOnCpu(const ExecContext& context) const {
   cpu::ParallelTiles(
       context, size, cpu::kElementTile, [&](int64_t begin, int64_t end) {
         double sums[cpu::kElementTile / kNormTile];
-        HWY_DYNAMIC_DISPATCH(cpu::TilesSquaresImpl)
+        CASTOR_CPU_DISPATCH(TilesSquaresImpl)
         (dtype, begin, end - begin, x, sums);
         ExactSum local;
         const int64_t tiles = (end - begin + kNormTile - 1) / kNormTile;

@@ -76,7 +76,7 @@ HWY_EXPORT(GeluBackwardImpl);
 absl::Status GeluForwardArgs::RunOnCpu(const ExecContext& context) const {
   cpu::ParallelTiles(context, size, cpu::kElementTile,
                      [&](int64_t begin, int64_t end) {
-                       HWY_DYNAMIC_DISPATCH(cpu::GeluForwardImpl)
+                       CASTOR_CPU_DISPATCH(GeluForwardImpl)
                        (dtype, begin, end - begin, x, y);
                      });
   return absl::OkStatus();
@@ -85,7 +85,7 @@ absl::Status GeluForwardArgs::RunOnCpu(const ExecContext& context) const {
 absl::Status GeluBackwardArgs::RunOnCpu(const ExecContext& context) const {
   cpu::ParallelTiles(context, size, cpu::kElementTile,
                      [&](int64_t begin, int64_t end) {
-                       HWY_DYNAMIC_DISPATCH(cpu::GeluBackwardImpl)
+                       CASTOR_CPU_DISPATCH(GeluBackwardImpl)
                        (dtype, begin, end - begin, x, dy, dx);
                      });
   return absl::OkStatus();

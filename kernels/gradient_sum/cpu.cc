@@ -45,7 +45,7 @@ absl::Status AccumulateGradientArgs::RunOnCpu(
     const ExecContext& context) const {
   cpu::ParallelTiles(context, size, cpu::kElementTile,
                      [&](int64_t begin, int64_t end) {
-                       HWY_DYNAMIC_DISPATCH(cpu::AccumulateImpl)
+                       CASTOR_CPU_DISPATCH(AccumulateImpl)
                        (dtype, begin, end - begin, payload, sum,
                         restore ? master : nullptr, assign, restore);
                      });

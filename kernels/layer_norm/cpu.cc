@@ -248,7 +248,7 @@ absl::Status LayerNormForwardArgs::RunOnCpu(const ExecContext& context) const {
   const int64_t channels = shape.channels;
   cpu::ParallelTiles(context, shape.rows, cpu::RowTile(channels),
                      [&](int64_t begin, int64_t end) {
-                       HWY_DYNAMIC_DISPATCH(cpu::NormRowsImpl)
+                       CASTOR_CPU_DISPATCH(NormRowsImpl)
                        (shape.dtype, begin, end - begin, channels, epsilon, x,
                         gamma, beta, y, mean, rstd);
                      });
@@ -260,7 +260,7 @@ absl::Status LayerNormBackwardInputArgs::RunOnCpu(
   const int64_t channels = shape.channels;
   cpu::ParallelTiles(context, shape.rows, cpu::RowTile(channels),
                      [&](int64_t begin, int64_t end) {
-                       HWY_DYNAMIC_DISPATCH(cpu::NormRowsBackwardImpl)
+                       CASTOR_CPU_DISPATCH(NormRowsBackwardImpl)
                        (shape.dtype, begin, end - begin, channels, dy, x, gamma,
                         mean, rstd, residual, dx);
                      });
@@ -275,7 +275,7 @@ absl::Status LayerNormBackwardParametersArgs::RunOnCpu(
                        for (int64_t c = begin; c < end; c += cpu::kColumnTile) {
                          const int64_t columns =
                              std::min(cpu::kColumnTile, end - c);
-                         HWY_DYNAMIC_DISPATCH(cpu::NormColumnsImpl)
+                         CASTOR_CPU_DISPATCH(NormColumnsImpl)
                          (shape.dtype, c, shape.rows, channels, columns, dy, x,
                           mean, rstd, dgamma, dbeta, accumulate);
                        }
