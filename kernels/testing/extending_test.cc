@@ -1,9 +1,9 @@
-// The operator of docs/extending.md, compiled from the page.
+// The operator of docs/extending.md, compiled from the page. BUILD includes its
+// header here, which is no file of the repository.
 #include <cstdint>
 #include <random>
 
 #include "gtest/gtest.h"
-#include "kernels/scale/scale.h"
 #include "kernels/testing/gpu_operator_test.h"
 #include "kernels/testing/kernel_test_util.h"
 
