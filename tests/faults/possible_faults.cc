@@ -55,6 +55,7 @@ const std::vector<Row>& Table() {
       {"pread", kAny, {EINTR, EIO, ESTALE, kShort, kEnd}},
       {"readv", kAny, {EINTR, EIO, ESTALE, kShort, kEnd}},
       {"write", kPipe, {EAGAIN, EINTR, EPIPE, kShort}},
+      {"write", Of(Object::kNone), {EINTR}},  // an eventfd
       {"write",
        kSocket,
        {EAGAIN, ECONNRESET, EINTR, ENOMEM, EPIPE, ETIMEDOUT, kShort}},

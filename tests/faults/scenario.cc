@@ -15,6 +15,7 @@ namespace {
 
 constexpr absl::string_view kStepPrefix = "step-";
 constexpr absl::string_view kStepSuffix = ".castor";
+constexpr absl::string_view kCheckpoints = "out";  // as TinyConfig has it
 
 // The step of ".../step-00000004.castor", else -1.
 int64_t StepOf(absl::string_view path) {
@@ -89,7 +90,9 @@ std::set<int64_t> ReportedSteps(const std::vector<EffectRecord>& effects,
       case Effect::kRename:
       case Effect::kExchange:
         named.erase(StepOf(effect.path));
-        if (const int64_t step = StepOf(effect.other); step >= 0) {
+        // Those of an earlier run move to another directory: none of this one.
+        if (const int64_t step = StepOf(effect.other);
+            step >= 0 && ParentOf(effect.other) == kCheckpoints) {
           named[step] = ParentOf(effect.other);
         }
         break;

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/check.h"
@@ -163,7 +164,15 @@ class Making : public Scenario {
   std::map<std::string, std::string> Made(const std::string& directory) const {
     if (out_.empty()) return {};
     const std::string path = absl::StrCat(directory, "/", out_);
-    if (std::filesystem::is_directory(path)) return ReadTree(path);
+    if (std::filesystem::is_directory(path)) {
+      auto files = ReadTree(path);
+      // Nobody's, and what told that the directory was being written: it may
+      // not have been possible to remove them.
+      std::erase_if(files, [](const auto& file) {
+        return absl::StrContains(file.first, ".tmp-") || file.first == "lock";
+      });
+      return files;
+    }
     if (!std::filesystem::exists(path)) return {};
     return {{"", ReadFile(path)}};
   }
