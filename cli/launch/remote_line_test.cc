@@ -58,7 +58,7 @@ const Variables kHere = {{"HOME", "/root"},
                          {"NCCL_DEBUG", "INFO"},
                          {"NCCL_TOKEN", "x"},
                          {"CASTOR_SECRET", "of another run"},
-                         {"CASTOR_SECRET_FILE", "/root/secret"},
+                         {"CASTOR_SECRET_FILE", "/etc/secret"},
                          {"RANK", "3"},
                          {"SSH_AUTH_SOCK", "/run/x"}};
 

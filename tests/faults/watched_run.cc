@@ -120,8 +120,8 @@ WatchedResult RunWatched(const std::vector<std::string>& args,
   control->fault = options.plan.fault;
   control->sync_to_disk = 0;
   control->min_allocation_bytes = options.min_allocation_bytes;
-  CASTOR_CHECK(directory.size() < kPathBytes);
-  std::strncpy(control->root, directory.c_str(), kPathBytes - 1);
+  CASTOR_CHECK(directory.size() < kRootBytes);
+  std::strncpy(control->root, directory.c_str(), kRootBytes - 1);
   CastorProcess process(
       args, directory, /*ranks=*/0,
       absl::StrCat("LD_PRELOAD='", Interposer(), "' ", kControlVariable, "='",

@@ -41,6 +41,8 @@ inline constexpr int kFrames = 12;
 inline constexpr int kMaxSites = 1 << 13;
 inline constexpr int kNameBytes = 24;
 inline constexpr int kPathBytes = 128;
+// A test's own directory may lie deep in a build system's folders.
+inline constexpr int kRootBytes = 4096;
 
 // The launcher, or a process that nobody launched, is -1; else its rank.
 struct Site {
@@ -94,7 +96,7 @@ struct Control {
   int32_t fault;                 // Fault
   int32_t sync_to_disk;          // whether fsync is carried out
   int64_t min_allocation_bytes;  // smaller ones have no site
-  char root[kPathBytes];         // the log tells of what lies under it
+  char root[kRootBytes];         // the log tells of what lies under it
 
   // Written by the run.
   std::atomic<int32_t> injected;
