@@ -66,7 +66,8 @@ std::vector<std::string> Differences(const RunSettings& then,
   RunSettings all = then;
   all.insert(now.begin(), now.end());
   std::vector<std::string> differences;
-  for (const auto& [key, unused] : all) {
+  for (const auto& entry : all) {
+    const std::string& key = entry.first;
     const auto value = [&](const RunSettings& settings) {
       const auto found = settings.find(key);
       return found == settings.end() ? std::string("absent") : found->second;
