@@ -89,7 +89,7 @@ export async function openUrl(url: string, options: OpenOptions = {}):
   await page.setViewportSize(
       {width: options.width ?? 1280, height: options.height ?? 800});
   await page.emulateMedia({colorScheme: options.scheme ?? 'light'});
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(60_000);
   const errors: string[] = [];
   const requests: string[] = [];
   page.on('pageerror', (error) => errors.push(String(error)));
