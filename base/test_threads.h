@@ -18,7 +18,7 @@ class FewThreads {
   FewThreads(const FewThreads&) = delete;
   FewThreads& operator=(const FewThreads&) = delete;
 
-  // Of the threads that it allows. 0: one more would fail, or has.
+  // How many more threads may start. 0: the next one fails, or one has.
   int64_t left() const { return internal::threads_left_for_test.load(); }
 };
 

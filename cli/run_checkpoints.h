@@ -25,8 +25,7 @@ class RunCheckpoints {
   // `resume` is --resume's value: "", "latest" or a checkpoint; `changed` is
   // --resume-changed. `session` is borrowed and stays alive.
   RunCheckpoints(std::string resume, bool changed, Session* session);
-  // Of a run that never came to its first step, leaves checkpoint.dir as it
-  // was.
+  // A run that never came to its first step leaves checkpoint.dir as it was.
   ~RunCheckpoints();
   RunCheckpoints(const RunCheckpoints&) = delete;
   RunCheckpoints& operator=(const RunCheckpoints&) = delete;

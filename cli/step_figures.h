@@ -46,7 +46,7 @@ class StepFigures {
   void Add(const StepReport& step);
 
   bool empty() const { return losses_.empty(); }
-  // Of every step.
+  // The loss of every step, in order.
   const std::vector<double>& losses() const { return losses_; }
   // The latest; not while empty.
   const StepReport& last() const { return last_; }

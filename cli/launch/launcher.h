@@ -46,8 +46,8 @@ struct LaunchPlan {
   int64_t patience_ns = 4'000'000'000;
   int64_t last_patience_ns = 3'000'000'000;
   int64_t signal_patience_ns = 120'000'000'000;
-  // Of variables that ranks on other machines are given besides those that
-  // always go along (remote_line.h).
+  // The names of variables that ranks on other machines are given besides those
+  // that always go along (remote_line.h).
   std::vector<std::string> exported;
 };
 

@@ -48,7 +48,7 @@ HttpAnswer HttpSend(int port, absl::string_view request);
 // The first "http://127.0.0.1:PORT/..." in `text`, up to a space or the line's
 // end; "": none.
 std::string UrlIn(absl::string_view text);
-// Of "http://127.0.0.1:PORT/PATH", PORT and "/PATH".
+// They take "http://127.0.0.1:PORT/PATH" apart into PORT and "/PATH".
 int PortOf(const std::string& url);
 std::string PathOf(const std::string& url);
 

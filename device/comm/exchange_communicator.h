@@ -122,7 +122,7 @@ class ExchangeCommunicator final : public Communicator {
   absl::Status Timeout();
   // `hung`: "rank 0, rank 2".
   void SendNotices(absl::string_view hung, int speaker);
-  // Whose notice has come; -1: nobody's.
+  // The rank whose notice has come; -1 where none has.
   int WhoNoticed() const;
   // Sets speaks_; `speaker` is the first rank that is there.
   void AgreeWhoSpeaks(absl::string_view hung, int speaker);

@@ -23,7 +23,7 @@ constexpr int64_t kLeastNs = 100 * kMsNs;
 // So that those who are there are heard between those who come.
 constexpr int kMaxAccepts = 32;
 
-// Of a few hundred bytes, which fit into the buffer of a new socket.
+// The words are a few hundred bytes, which fit into the buffer of a new socket.
 bool SendNow(int fd, const std::string& words) {
   return send(fd, words.data(), words.size(), MSG_DONTWAIT | MSG_NOSIGNAL) ==
          static_cast<ssize_t>(words.size());

@@ -60,7 +60,7 @@ class Handshake {
   // note has terms.note_bytes.
   static Handshake Connecting(const HandshakeTerms& terms, std::string nonce,
                               const Claim& claim, std::string note);
-  // Of who listens, as rank `own_rank`.
+  // The side of the one who listens, as rank `own_rank`.
   static Handshake Listening(const HandshakeTerms& terms, std::string nonce,
                              int own_rank);
 
@@ -68,7 +68,7 @@ class Handshake {
   std::string TakeWords();
   // How many bytes are to be heard next; 0: nothing more.
   size_t wanted() const { return wanted_; }
-  // Of wanted() bytes. False: this is nobody of the run.
+  // Takes wanted() bytes. False: the speaker does not belong to the run.
   bool Hear(absl::string_view words);
 
   // The other end has shown its proof.
@@ -95,7 +95,7 @@ class Handshake {
   bool HearClaim(absl::string_view words);
   bool HearAnswer(absl::string_view words);
   bool HearNote(absl::string_view words);
-  // Of `speaker`, who adds `note`.
+  // The proof that `speaker` gives, who adds `note`.
   std::string Proof(absl::string_view speaker, absl::string_view note) const;
 
   HandshakeTerms terms_;
