@@ -104,6 +104,8 @@ for holder in "${holders[@]}"; do
 done
 printf '10.77.0.%d slots=1\n' 1 2 3 >hosts
 
+# Open MPI 5 asks for a home directory, which a sandbox may not have.
+export HOME="${PWD}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # What mpirun starts its daemons with, and over which network: the names of Open
 # MPI 4, and those of 5, which has another mpirun.

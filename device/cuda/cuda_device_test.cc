@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/test_threads.h"
 #include "base/units.h"
 #include "device/cuda/fake_api.h"

@@ -73,7 +73,7 @@ TEST_P(Interrupted, GoesOnWhereTheSignalWasIgnoredAtTheStart) {
   ASSERT_TRUE(process.WaitForOutput("\nstep 2/"));
   process.Signal(GetParam());
   process.Signal(GetParam());
-  ASSERT_TRUE(process.WaitForOutput("\nstep 40/"));
+  ASSERT_TRUE(process.WaitForOutput("\nstep 40/")) << process.Wait().err;
   process.Signal(GetParam() == SIGINT ? SIGTERM : SIGINT);
   const ProcessResult result = process.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -27,6 +27,8 @@ void SetMpirunEnvironment() {
   // Open MPI names its files and shared memory by the process's number, which
   // two sandboxes may have in common.
   if (const char* const own = getenv("TEST_TMPDIR")) {
+    // Open MPI 5 asks for a home directory, which a sandbox may not have.
+    setenv("HOME", own, 1);
     setenv("TMPDIR", own, 1);
     setenv("OMPI_MCA_orte_tmpdir_base", own, 1);
     setenv("PRTE_MCA_prte_tmpdir_base", own, 1);

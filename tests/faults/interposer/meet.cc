@@ -14,6 +14,8 @@
 #include <unistd.h>
 #include <unwind.h>
 
+#include <initializer_list>
+
 namespace castor::faults {
 namespace {
 
