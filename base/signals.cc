@@ -1,18 +1,29 @@
 #include "base/signals.h"
 
 #include <signal.h>
+#include <unistd.h>
+
+#include "base/event.h"
 
 namespace castor {
 namespace {
 
 // What a signal handler may touch.
 std::atomic<bool> stop_requested{false};
+std::atomic<int> sigterm_event{-1};
+std::atomic<bool> sigterm_came{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free);
 
 // Unlike SIG_IGN a handler is not handed on to the programs that are started.
 void OnWriteFailure(int) {}
 
 void OnStopSignal(int) { stop_requested.store(true); }
+
+void OnSigterm(int) {
+  sigterm_came.store(true);
+  if (const int fd = sigterm_event.load(); fd >= 0) RaiseEvent(fd);
+}
 
 void Handle(int signal, void (*handler)(int), int flags) {
   struct sigaction present = {};
@@ -40,5 +51,38 @@ void StopOnSignals() {
 }
 
 const std::atomic<bool>* StopFlag() { return &stop_requested; }
+
+bool TakeSigterm(int event_fd) {
+  struct sigaction present = {};
+  if (sigaction(SIGTERM, nullptr, &present) != 0 ||
+      present.sa_handler != SIG_DFL) {
+    return false;
+  }
+  sigterm_came.store(false);
+  sigterm_event.store(event_fd);
+  struct sigaction action = {};
+  action.sa_handler = OnSigterm;
+  action.sa_flags = SA_RESTART;
+  return sigaction(SIGTERM, &action, nullptr) == 0;
+}
+
+bool SigtermCame() { return sigterm_came.load(); }
+
+void GiveSigtermBack() {
+  // The program may have put a handler of its own in its place meanwhile.
+  struct sigaction present = {};
+  if (sigaction(SIGTERM, nullptr, &present) == 0 &&
+      present.sa_handler == OnSigterm) {
+    struct sigaction action = {};
+    action.sa_handler = SIG_DFL;
+    sigaction(SIGTERM, &action, nullptr);
+  }
+  sigterm_event.store(-1);
+}
+
+void EndBySigterm() {
+  GiveSigtermBack();
+  kill(getpid(), SIGTERM);
+}
 
 }  // namespace castor

@@ -4,6 +4,8 @@
 //                            size of files forbids, fails and says so, instead
 //                            of ending the process
 //   SIGINT, SIGTERM, SIGHUP  ask a run to stop: it ends its step and saves
+//   SIGTERM                  elsewhere, where a rank waits for others: leaves it a
+//                            moment to say which of them died
 //
 // A signal that was ignored when the process started stays so: nohup ignores
 // SIGHUP, a shell SIGINT of what it runs in the background.
@@ -24,6 +26,19 @@ void FailWritesInsteadOfEnding();
 void StopOnSignals();
 // Lives as long as the process.
 const std::atomic<bool>* StopFlag();
+
+// Launchers send a SIGTERM to every rank when one rank has died; by default it
+// would end them before they can say what happened. From now on it raises the
+// event `event_fd` (base/event.h) instead. False, and nothing changed, if the
+// program has a handler of its own (StopOnSignals, say), if it ignores the
+// signal, or if somebody has taken it already.
+bool TakeSigterm(int event_fd);
+// Whether one has come since.
+bool SigtermCame();
+// Undoes TakeSigterm.
+void GiveSigtermBack();
+// Gives it back and ends the process by it.
+void EndBySigterm();
 
 }  // namespace castor
 

@@ -19,14 +19,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
-#include "base/check.h"
+#include "base/event.h"
 #include "base/printable.h"
+#include "base/signals.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "device/comm/greeter.h"
 #include "device/comm/handshake.h"
 #include "device/comm/secret.h"
-#include "device/comm/sigterm.h"
 #include "device/comm/socket.h"
 
 namespace castor {
@@ -266,8 +266,7 @@ absl::Status Watch::Start() {
 Watch::~Watch() {
   if (thread_.joinable()) {
     stop_.store(true);
-    const uint64_t one = 1;
-    CASTOR_CHECK(write(wake_.fd(), &one, sizeof(one)) == sizeof(one));
+    RaiseEvent(wake_.fd());
     thread_.join();
   }
   if (has_sigterm_) GiveSigtermBack();
@@ -371,11 +370,7 @@ void Watch::Loop() {
     }
     const int timeout_ms = sigterm_ns == 0 ? -1 : 10;
     if (poll(entries.data(), entries.size(), timeout_ms) < 0) continue;
-    if (entries[0].revents != 0) {
-      uint64_t count;
-      [[maybe_unused]] const ssize_t got =
-          read(wake_.fd(), &count, sizeof(count));
-    }
+    if (entries[0].revents != 0) ClearEvent(wake_.fd());
     for (size_t i = 0; i < peers_.size(); ++i) {
       if (entries[i + 1].revents != 0 && !Read(peers_[i])) {
         HandleEnd(peers_[i]);

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/signals.h"
 #include "base/test_threads.h"
-#include "device/comm/sigterm.h"
 
 namespace castor {
 namespace {

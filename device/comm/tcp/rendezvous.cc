@@ -126,7 +126,8 @@ class Rendezvous {
   absl::Status AwaitAll();
   // OK: it is in, or has been turned away.
   absl::Status Admit(Greeter::News news);
-  void TellAll(const absl::Status& status, absl::string_view text);
+  // The first failure to do so.
+  absl::Status TellAll(const absl::Status& status, absl::string_view text);
 
   // The others: step 1 and 2.
   absl::Status Follow();
@@ -208,16 +209,21 @@ absl::Status Rendezvous::Lead() {
   for (const RosterEntry& entry : roster_) {
     absl::StrAppend(&text, AsBytes(entry));
   }
-  // Whoever does not get it will not report either.
-  TellAll(status, text);
+  const absl::Status told = TellAll(status, text);
   reported_.assign(meeting_.controls.size(), false);
-  return status;
+  return status.ok() ? told : status;
 }
 
-void Rendezvous::TellAll(const absl::Status& status, absl::string_view text) {
+absl::Status Rendezvous::TellAll(const absl::Status& status,
+                                 absl::string_view text) {
+  absl::Status told;
   for (size_t i = 0; i < meeting_.controls.size(); ++i) {
-    words_[i].Say(meeting_.controls[i].socket.fd(), status, text).IgnoreError();
+    told.Update(Annotate(
+        absl::StrCat(roster_[meeting_.controls[i].rank].who,
+                     " cannot be told more"),
+        words_[i].Say(meeting_.controls[i].socket.fd(), status, text)));
   }
+  return told;
 }
 
 absl::Status Rendezvous::AwaitAll() {
@@ -514,14 +520,17 @@ absl::Status Rendezvous::Conclude(const absl::Status& mine) {
   for (size_t i = 0; i < meeting_.controls.size() && status.ok(); ++i) {
     if (!reported_[i]) status = ReadReport(i, until_ns);
   }
-  TellAll(status, "");
-  return status;
+  const absl::Status told = TellAll(status, "");
+  return status.ok() ? told : status;
 }
 
 absl::Status Rendezvous::Report(const absl::Status& mine) {
   if (verdict_.has_value()) return *verdict_;
   const int fd = meeting_.controls[0].socket.fd();
-  words_[0].Say(fd, mine).IgnoreError();
+  const absl::Status said = words_[0].Say(fd, mine);
+  if (mine.ok() && !said.ok()) {
+    return Annotate(absl::StrCat(roster_[0].who, " cannot be told more"), said);
+  }
   bool heard = false;
   const absl::Status status =
       words_[0]

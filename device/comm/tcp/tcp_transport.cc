@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/event.h"
 #include "base/status_macros.h"
 #include "device/comm/secret.h"
 #include "device/comm/socket.h"
@@ -34,6 +35,9 @@ constexpr size_t kTurnBytes = size_t{1} << 22;
 // On a cut network keep-alive may end that one some seconds later.
 constexpr int64_t kNewsNs = 4'000 * kMsNs;
 constexpr uint64_t kWake = UINT64_MAX;
+// Connections are tried again after so long without news: should the system ever
+// keep an edge to itself, a run is slow for a moment and does not stand still.
+constexpr int64_t kTryAgainMs = 1'000;
 
 // A message on its way, in either direction.
 struct Message {
@@ -82,8 +86,7 @@ class TcpTransport final : public Transport {
     watch.take_sigterm = options.take_sigterm;
     watch.on_death = options.on_death;
     watch.on_failure = [wake = transport->wake_.fd()] {
-      const uint64_t one = 1;
-      CASTOR_CHECK(write(wake, &one, sizeof(one)) == sizeof(one));
+      RaiseEvent(wake);
     };
     CASTOR_ASSIGN_OR_RETURN(
         transport->watch_,
@@ -270,13 +273,18 @@ absl::Status TcpTransport::Move(Connection& connection,
 }
 
 absl::Status TcpTransport::Wait(int64_t wait_ns) {
-  // Up, so that a wait is no spinning; a day is as good as for ever.
+  // Up, so that a wait is no spinning.
   const int64_t wait_ms =
-      std::min<int64_t>((wait_ns + kMsNs - 1) / kMsNs, 86'400'000);
+      std::min<int64_t>((wait_ns + kMsNs - 1) / kMsNs, kTryAgainMs);
   const int count =
       epoll_wait(epoll_.fd(), events_.data(), static_cast<int>(events_.size()),
                  static_cast<int>(wait_ms));
   if (count < 0 && errno != EINTR) return SocketError("TCP: waiting");
+  if (count == 0 && wait_ms == kTryAgainMs) {
+    for (Connection& connection : connections_) {
+      connection.readable = connection.writable = true;
+    }
+  }
   for (int i = 0; i < count; ++i) {
     if (events_[i].data.u64 == kWake) continue;
     Connection& connection = connections_[events_[i].data.u64];
