@@ -1,5 +1,7 @@
 // Work that takes as much memory as a file or a configuration says: where there
-// is not as much, that is an error with a name, not the process's end.
+// is not as much, that is an error with a name, not the process's end. What the
+// work builds is then destroyed half-built, which the standard library's
+// containers allow and Abseil's hash tables do not (tests/check_layers.sh).
 #ifndef CASTOR_BASE_ENOUGH_MEMORY_H_
 #define CASTOR_BASE_ENOUGH_MEMORY_H_
 

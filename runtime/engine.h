@@ -22,12 +22,12 @@
 #define CASTOR_RUNTIME_ENGINE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -263,7 +263,7 @@ class Engine {
   absl::Status construction_status_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
   // Views of the parameters' own names.
-  absl::flat_hash_map<absl::string_view, Parameter*> by_name_;
+  std::map<absl::string_view, Parameter*> by_name_;
   std::vector<ParamId> first_use_;
   std::vector<bool> used_;
   const ChunkLayout* layout_ = nullptr;

@@ -5,9 +5,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "runtime/io/checkpoint_reader.h"
@@ -38,7 +38,7 @@ class PretrainedSource final : public ParameterSource {
   explicit PretrainedSource(std::unique_ptr<SafetensorsModel> model)
       : model_(std::move(model)) {}
   const std::unique_ptr<SafetensorsModel> model_;
-  absl::flat_hash_map<std::string, std::string> file_names_;  // by ours
+  std::unordered_map<std::string, std::string> file_names_;  // by ours
 };
 
 // The config.json of an export, and how that of an earlier export is known: what

@@ -8,9 +8,9 @@
 #define CASTOR_RUNTIME_TAPE_H_
 
 #include <functional>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "runtime/engine.h"
@@ -29,7 +29,7 @@ class GradientSink {
   Tensor Take(int64_t tensor_id);
 
  private:
-  absl::flat_hash_map<int64_t, Tensor> gradients_;
+  std::unordered_map<int64_t, Tensor> gradients_;
 };
 
 class Tape {

@@ -5,7 +5,8 @@
 # exits with 1 if there is any. A folder may include itself and what stands in
 # its row of the table below, nothing else of the repository. Folders without a
 # row (examples, tests, benchmarks, the command line, ...) may include all that
-# have one; no folder with a row may include them.
+# have one; no folder with a row may include them. Some headers of others are
+# forbidden too, each with its reason.
 set -euo pipefail
 
 readonly kRoot="${1:?usage: check_layers.sh ROOT}"
@@ -61,6 +62,9 @@ function Check(line, name, from, to, first) {
   if (name ~ /^(cuda|cu_|cublas|cudnn|curand|cusparse|cusolver|cutlass|cute\/|cub\/|thrust\/|nccl|nvrtc|nvml|nvtx|cooperative_groups|device_launch|driver_types|vector_types)/ &&
       path !~ /^(device|kernels)\/cuda\//)
     Complain("CUDA header \"" name "\" outside device/cuda and kernels/cuda")
+  if (name ~ /^absl\/container\/(flat|node)_hash_/)
+    Complain("\"" name "\": a container of the standard library, please: an " \
+             "allocation that fails while one of these grows leaves it broken")
   if (name ~ /(^|\/)\.\.?\//) {
     Complain("\"" name "\": include by the path from the root")
     return

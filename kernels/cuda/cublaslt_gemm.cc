@@ -22,7 +22,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -104,13 +103,7 @@ struct Key {
   bool transpose_a, transpose_b, bias, accumulate;
   DType operands, result;
 
-  template <typename H>
-  friend H AbslHashValue(H h, const Key& key) {
-    return H::combine(std::move(h), key.m, key.n, key.k, key.lda, key.ldb,
-                      key.ldc, key.transpose_a, key.transpose_b, key.bias,
-                      key.accumulate, key.operands, key.result);
-  }
-  friend bool operator==(const Key&, const Key&) = default;
+  friend auto operator<=>(const Key&, const Key&) = default;
 };
 
 // A product ready to run. Owns the library's descriptions.
@@ -296,7 +289,7 @@ class Products {
 
   const Api& api_;
   const cublasLtHandle_t handle_;
-  absl::flat_hash_map<Key, std::unique_ptr<Plan>> plans_;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
 };
 
 }  // namespace

@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -77,7 +77,7 @@ class CheckpointReader {
   std::vector<std::unique_ptr<CheckpointFile>> files_;
   std::vector<CheckpointTensor> tensors_;
   std::vector<std::vector<Place>> places_;  // of each tensor, in order
-  absl::flat_hash_map<std::string, int64_t> by_key_;
+  std::unordered_map<std::string, int64_t> by_key_;
   CheckpointBlock last_;
 };
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -64,7 +64,7 @@ class CheckpointWriter {
   const std::unique_ptr<AtomicFile> file_;
   const int64_t block_elements_;
   std::vector<CheckpointPiece> pieces_;
-  absl::flat_hash_set<std::string> keys_;
+  std::unordered_set<std::string> keys_;
   bool in_piece_ = false;
   int64_t appended_ = 0;      // of the open piece
   std::vector<float> block_;  // elements not yet written

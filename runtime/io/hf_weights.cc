@@ -1,10 +1,10 @@
 #include "runtime/io/hf_weights.h"
 
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
     const SafetensorsModel& model, absl::Span<const HfParameter> parameters,
     const HfNames& names) {
   std::vector<std::string> resolved;
-  absl::flat_hash_set<std::string> used;
+  std::unordered_set<std::string> used;
   std::vector<std::string> missing;
   std::vector<std::string> wrong;
   for (const HfParameter& parameter : parameters) {

@@ -15,12 +15,12 @@
 #define CASTOR_RUNTIME_IO_SAFETENSORS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -95,7 +95,7 @@ class SafetensorsFile {
   int64_t file_bytes_ = 0;
   std::vector<SafetensorsTensor> tensors_;
   std::map<std::string, std::string> metadata_;
-  absl::flat_hash_map<std::string, int64_t> by_name_;
+  std::map<std::string, int64_t, std::less<>> by_name_;
 };
 
 // A model's directory: model.safetensors, or model.safetensors.index.json and
@@ -129,7 +129,7 @@ class SafetensorsModel {
   const std::string directory_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::vector<std::string> names_;
-  absl::flat_hash_map<std::string, const SafetensorsFile*> file_of_;
+  std::map<std::string, const SafetensorsFile*, std::less<>> file_of_;
 };
 
 }  // namespace castor

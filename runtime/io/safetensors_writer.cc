@@ -5,10 +5,10 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
@@ -93,7 +93,7 @@ SafetensorsWriter::SafetensorsWriter(std::unique_ptr<AtomicFile> file,
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
     std::string path, std::vector<SafetensorsEntry> entries,
     const std::map<std::string, std::string>& metadata) {
-  absl::flat_hash_set<std::string> names;
+  std::unordered_set<std::string> names;
   for (const SafetensorsEntry& entry : entries) {
     if (entry.name.empty() || entry.name == "__metadata__" ||
         !names.insert(entry.name).second) {

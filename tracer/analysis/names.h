@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "tracer/analysis/trace_index.h"
 #include "tracer/work_tag.h"
@@ -48,7 +48,7 @@ class StringTable {
 
  private:
   std::vector<std::string> strings_;
-  absl::flat_hash_map<std::string, int64_t> index_;
+  std::unordered_map<std::string, int64_t> index_;
   int64_t bytes_ = 0;
 };
 

@@ -1,10 +1,10 @@
 #include "tracer/analysis/notes.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
 
@@ -401,9 +401,9 @@ class Writer {
   SpanList& list_;
   StringTable& strings_;
   const Peers& peers_;
-  absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t>
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t>
       copy_notes_;
-  absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t,
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t,
                                  int64_t, int64_t, int64_t>,
                       int64_t>
       wait_notes_;

@@ -1,10 +1,11 @@
 #include "tracer/analysis/spans.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace castor {
@@ -271,9 +272,9 @@ class Builder {
   std::vector<int64_t> source_;                 // per span
   std::vector<int64_t> of_span_;                // while they are made
   std::vector<std::vector<int64_t>> by_count_;  // per stream
-  absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t>
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t>
       labels_;
-  absl::flat_hash_map<int64_t, int64_t> wait_labels_;
+  std::unordered_map<int64_t, int64_t> wait_labels_;
 };
 
 }  // namespace

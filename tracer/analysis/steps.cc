@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 
 namespace castor {
 namespace {
@@ -143,7 +143,7 @@ std::vector<TraceView::Step> BuildSteps(const TraceIndex& index,
     int64_t& peak = steps[issue.step].device_peak_bytes;
     peak = std::max(peak, issue.used_bytes);
   }
-  absl::flat_hash_map<int64_t, const ResultRecord*> results;
+  std::unordered_map<int64_t, const ResultRecord*> results;
   for (const ResultRecord& result : contents.results) {
     results[result.step] = &result;
   }
