@@ -208,7 +208,8 @@ absl::Status CheckTrainsArguments(std::vector<std::string> words) {
   return absl::OkStatus();
 }
 
-// The exit code of a command whose result is what it prints.
+// The exit code of a command that has nothing to do but what it has done: what
+// it printed has to be there, too.
 int Printed(int code) {
   return FlushOutput() || code != kSuccess ? code : kFailure;
 }
@@ -331,9 +332,9 @@ int Main(int argc, char** argv) {
     return Printed(PlanRun(plan));
   }
   if (app.got_subcommand("replay")) return Printed(ReplayTrace(replay));
-  if (*export_command) return Export(checkpoint, directory);
-  if (*view_command) return ViewTrace(view);
-  if (*trace_export_command) return ExportTrace(trace_export);
+  if (*export_command) return Printed(Export(checkpoint, directory));
+  if (*view_command) return Printed(ViewTrace(view));
+  if (*trace_export_command) return Printed(ExportTrace(trace_export));
   return kUserError;
 }
 
