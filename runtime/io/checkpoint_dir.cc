@@ -129,6 +129,14 @@ absl::StatusOr<CheckpointEntry> CheckpointDir::FindLatest(
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     const absl::Status status = Verify(entry->path);
     if (status.ok()) return std::move(*entry);
+    // What cannot be read now may be whole: nobody goes back behind it unasked.
+    if (!absl::IsDataLoss(status)) {
+      return absl::Status(
+          status.code(),
+          absl::StrCat(status.message(), " (", entry->path,
+                       " is the newest checkpoint that may be whole; make it "
+                       "readable, move it away, or name another)"));
+    }
     if (first_reason.empty()) first_reason = std::string(status.message());
     if (skipped != nullptr) {
       skipped->push_back(

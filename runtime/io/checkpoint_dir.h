@@ -59,8 +59,9 @@ class CheckpointDir {
   absl::StatusOr<std::vector<CheckpointEntry>> List() const;
 
   // The newest checkpoint of which every byte verifies. `skipped` (may be null)
-  // receives one message for each newer one that was refused. NotFound: there
-  // is none.
+  // receives one message for each newer one that is damaged. NotFound: there is
+  // none. A newer one that cannot be read, of which nobody knows whether it is
+  // damaged, is an error, with the code of what failed.
   absl::StatusOr<CheckpointEntry> FindLatest(
       std::vector<std::string>* skipped) const;
 

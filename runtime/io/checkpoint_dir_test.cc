@@ -156,6 +156,28 @@ TEST_F(CheckpointDirTest, SkipsDamagedFilesAndSaysWhy) {
   EXPECT_THAT(skipped[1], HasSubstr("checksum"));
 }
 
+// Nobody knows whether it is damaged, and it may be what was just trained.
+TEST_F(CheckpointDirTest, DoesNotSkipWhatCannotBeRead) {
+  for (const int world_size : {1, 2}) {
+    Write({1, 2}, world_size);
+    std::string unreadable = dir_.PathOf(2);
+    if (world_size == 2) unreadable += "/rank-0-of-2.part";
+    const std::string away = temporary_.path() + "/away";
+    std::filesystem::rename(unreadable, away);
+    std::filesystem::create_symlink(unreadable, unreadable);  // ELOOP
+    std::vector<std::string> skipped;
+    const auto latest = dir_.FindLatest(&skipped);
+    ASSERT_FALSE(latest.ok()) << latest->step;
+    EXPECT_FALSE(absl::IsNotFound(latest.status())) << latest.status();
+    EXPECT_THAT(std::string(latest.status().message()),
+                AllOf(HasSubstr(dir_.PathOf(2)), HasSubstr("symbolic links")));
+    EXPECT_THAT(skipped, IsEmpty());
+    std::filesystem::remove(unreadable);
+    std::filesystem::rename(away, unreadable);
+    EXPECT_EQ(dir_.FindLatest(nullptr)->step, 2);
+  }
+}
+
 TEST_F(CheckpointDirTest, SaysWhenThereIsNone) {
   auto none = dir_.FindLatest(nullptr);
   EXPECT_EQ(none.status().code(), absl::StatusCode::kNotFound);

@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/enough_memory.h"
@@ -138,7 +138,7 @@ absl::Status CheckpointFile::ReadIndex(absl::string_view index,
   }
   int64_t at = 8;
   int64_t data_at = kHeaderBytes;
-  absl::flat_hash_set<std::string> keys;
+  std::unordered_set<std::string> keys;
   for (uint64_t i = 0; i < count; ++i) {
     if (index_bytes - at < kEntryBytes) return Damaged("its index is short");
     const int64_t name_bytes = Get<uint32_t>(index, at);
@@ -195,7 +195,12 @@ absl::Status CheckpointFile::ReadAt(int64_t offset, void* out,
       return absl::ErrnoToStatus(
           errno, absl::StrCat("cannot read ", path_, " at byte ", offset));
     }
-    if (n == 0) return Damaged(absl::StrCat("it ends at byte ", offset));
+    if (n == 0) {
+      // Nothing is read beyond the size that the file had when it was opened.
+      return absl::AbortedError(absl::StrCat(
+          path_, " has shrunk while it was read, from ", size_bytes_,
+          " bytes: another program writes to it"));
+    }
     to += n;
     offset += n;
     size_bytes -= n;

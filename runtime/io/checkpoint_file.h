@@ -44,6 +44,7 @@ struct CheckpointBlock {
 class CheckpointFile {
  public:
   // NotFound, PermissionDenied: the file. DataLoss: it is truncated or altered.
+  // Aborted (of all that reads): it was cut while it was read.
   // FailedPrecondition: a version that this program does not know.
   static absl::StatusOr<std::unique_ptr<CheckpointFile>> Open(
       std::string path);

@@ -22,10 +22,12 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
       new CheckpointReader(std::move(path)));
   CASTOR_RETURN_IF_ERROR(IfMemoryAllows(reader->path_, [&]() -> absl::Status {
     struct stat info;
-    CASTOR_RETURN_IF_ERROR(stat(reader->path_.c_str(), &info) == 0 &&
-                                   S_ISDIR(info.st_mode)
-                               ? reader->OpenDirectory()
-                               : reader->OpenFile());
+    if (stat(reader->path_.c_str(), &info) != 0) {
+      return absl::ErrnoToStatus(
+          errno, absl::StrCat("cannot open the checkpoint ", reader->path_));
+    }
+    CASTOR_RETURN_IF_ERROR(S_ISDIR(info.st_mode) ? reader->OpenDirectory()
+                                                 : reader->OpenFile());
     return reader->Assemble();
   }));
   return reader;
