@@ -1,15 +1,19 @@
 #include "cli/ranks.h"
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
-#include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "base/status_text.h"
+#include "base/thread.h"
 #include "device/comm/agreement.h"
 #include "device/comm/launch_env.h"
 
@@ -72,18 +76,40 @@ absl::StatusOr<std::string> FromFirstRankInItsTime(
     Communicator* communicator, absl::string_view key, int64_t round_ns,
     const std::function<absl::StatusOr<std::string>()>& find) {
   if (communicator == nullptr) return find();
-  std::future<absl::StatusOr<std::string>> found;
-  if (communicator->rank() == 0) found = std::async(std::launch::async, find);
+  absl::StatusOr<std::string> found = std::string();
+  // Not absl::Notification, which ends a process that is out of memory.
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_found = communicator->rank() != 0;
+  std::thread finder;
+  const absl::Cleanup join = [&] {
+    if (finder.joinable()) finder.join();
+  };
+  if (communicator->rank() == 0) {
+    auto started = StartThread(absl::StrCat("finding ", key), [&] {
+      found = find();
+      const std::lock_guard<std::mutex> lock(mutex);
+      is_found = true;
+      changed.notify_one();
+    });
+    if (started.ok()) {
+      finder = *std::move(started);
+    } else {
+      found = started.status();
+      is_found = true;
+    }
+  }
   for (int64_t busy = 1; busy != 0;) {
-    busy =
-        found.valid() && found.wait_for(std::chrono::nanoseconds(round_ns)) !=
-                             std::future_status::ready;
+    {
+      std::unique_lock<std::mutex> lock(mutex);
+      busy = !changed.wait_for(lock, std::chrono::nanoseconds(round_ns),
+                               [&] { return is_found; });
+    }
     CASTOR_RETURN_IF_ERROR(Await(
         *communicator, communicator->AllReduce(key, 0, ReduceOp::kMax,
                                                absl::MakeSpan(&busy, 1))));
   }
-  return FromFirstRank(communicator, key,
-                       found.valid() ? found.get() : std::string());
+  return FromFirstRank(communicator, key, found);
 }
 
 absl::Status CheckSameInputs(Communicator* communicator,

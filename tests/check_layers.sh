@@ -65,6 +65,9 @@ function Check(line, name, from, to, first) {
   if (name ~ /^absl\/container\/(flat|node)_hash_/)
     Complain("\"" name "\": a container of the standard library, please: an " \
              "allocation that fails while one of these grows leaves it broken")
+  if (name == "future" && path !~ /_test\.cc$/)
+    Complain("<future>: a thread that cannot be had ends the program; " \
+             "base/thread.h, please")
   if (name ~ /(^|\/)\.\.?\//) {
     Complain("\"" name "\": include by the path from the root")
     return

@@ -79,6 +79,7 @@ refuses runtime/r.h tests/helper.h
 refuses device/d.h cuda_runtime.h
 refuses runtime/r.h nccl.h
 refuses tests/helper.h absl/container/flat_hash_map.h
+refuses runtime/r.h future
 refuses runtime/r.h tensor/t.h
 refuses runtime/tensor/t.h ../r.h
 refuses runtime/r.h runtime/gone.h

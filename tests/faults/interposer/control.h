@@ -38,7 +38,7 @@ enum Fault : int32_t {
 };
 
 inline constexpr int kFrames = 12;
-inline constexpr int kMaxSites = 1 << 13;
+inline constexpr int kMaxSites = 1 << 15;
 inline constexpr int kNameBytes = 24;
 inline constexpr int kPathBytes = 128;
 // A test's own directory may lie deep in a build system's folders.
