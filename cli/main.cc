@@ -179,7 +179,7 @@ void AddLaunch(CLI::App* command, LaunchArguments* launch) {
   command->prefix_command();
   command->footer(
       "castor launch [OPTIONS] CONFIG.json [OPTIONS of castor train]\n"
-      "README.md, \"Several ranks\", tells more.");
+      "docs/ranks.md tells more.");
 }
 
 // What every rank would refuse is refused once.
