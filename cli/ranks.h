@@ -23,6 +23,11 @@ namespace castor::cli {
 // RankGroup::Join.
 absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks();
 
+// Leaves the group, after a failure that rank 0 tells for all, and waits until
+// this rank may end too: mpirun of Open MPI 5 ends all ranks with the first that
+// fails, and loses what another is just saying.
+void LetFirstRankSpeak(std::unique_ptr<RankGroup> group);
+
 // Whether all ranks were given the same `config`, where it must be the same:
 // paths may differ from machine to machine, and so may device.threads. All
 // ranks call it together. InvalidArgument: the key, and two ranks' values of

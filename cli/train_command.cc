@@ -377,11 +377,13 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
 }  // namespace
 
 int Train(const TrainArguments& arguments) {
-  const auto group = JoinRanks();
+  auto group = JoinRanks();
   if (!group.ok()) return Fail(group.status());
   const absl::Status status = TrainOnRank(arguments, **group);
   if (status.ok()) return kSuccess;
-  return (*group)->rank() == 0 ? Fail(status) : ExitCode(status);
+  if ((*group)->rank() == 0) return Fail(status);
+  LetFirstRankSpeak(*std::move(group));
+  return ExitCode(status);
 }
 
 }  // namespace castor::cli

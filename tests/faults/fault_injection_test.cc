@@ -4,7 +4,7 @@
 // CASTOR_FAULT_SEED: of the choice of later calls (printed), and of several
 // ranks' faults.
 // CASTOR_FAULT_LATER: how many of them a scenario has (40), "all" for every
-// call once. CASTOR_FAULT_ONLY: one case, as a failure prints it.
+// call once, "all/N" for every Nth. CASTOR_FAULT_ONLY: one case, as a failure prints it.
 // CASTOR_FAULT_KEEP: a directory for its files.
 #include <gtest/gtest.h>
 
@@ -54,7 +54,18 @@ uint64_t Seed() {
   return seed;
 }
 
-bool Sweeps() { return FromEnvironment("CASTOR_FAULT_LATER", "") == "all"; }
+// The N of a sweep over every Nth later call; 0 if this is none.
+int64_t SweepStride() {
+  const std::string later = FromEnvironment("CASTOR_FAULT_LATER", "");
+  int64_t stride = 1;
+  if (!absl::StartsWith(later, "all")) return 0;
+  CASTOR_CHECK(later == "all" ||
+               (absl::StartsWith(later, "all/") &&
+                absl::SimpleAtoi(later.substr(4), &stride) && stride >= 1));
+  return stride;
+}
+
+bool Sweeps() { return SweepStride() > 0; }
 
 int64_t MinAllocationBytes() { return Sweeps() ? 1 : kAllocationBytes; }
 
@@ -166,8 +177,9 @@ std::vector<Case> FaultInjection::MakeCases(
       const SiteRecord& site = *ranks[random() % ranks.size()];
       cases.push_back({site, {site.id, 1, faults[i]}});
     }
+    const int64_t stride = std::max<int64_t>(1, SweepStride());
     for (const SiteRecord* site : ranks) {
-      for (int64_t call = 2; call <= site->calls; ++call) {
+      for (int64_t call = 1 + stride; call <= site->calls; call += stride) {
         later.push_back(
             {*site, {site->id, call, faults[random() % faults.size()]}});
       }
