@@ -52,7 +52,7 @@ struct Run {
 };
 
 Run Train(const Flags& flags, int64_t budget, double bus_bytes_per_s,
-          PlacementPolicy policy) {
+          const PlacementPolicy* policy) {
   Engine engine(flags.bf16 ? DType::kBFloat16 : DType::kFloat32, 1);
   const ZeroInit scope(engine);
   models::Gpt2 model(flags.run.Model());
@@ -110,18 +110,17 @@ Run Train(const Flags& flags, int64_t budget, double bus_bytes_per_s,
 struct Row {
   std::string name;
   int64_t budget;
-  PlacementPolicy policy = PlacementPolicy::kAuto;
+  const PlacementPolicy* policy = FindPolicy("auto");
   std::vector<double> ratios, seconds;
   Run last;
 };
 
 void Measure(const Flags& flags) {
-  const Run unlimited =
-      Train(flags, kUnlimitedBytes, 0, PlacementPolicy::kAuto);
+  const Run unlimited = Train(flags, kUnlimitedBytes, 0, FindPolicy("auto"));
   const int64_t least = Train(flags, unlimited.admission.device_arena_bytes, 0,
-                              PlacementPolicy::kAuto)
+                              FindPolicy("auto"))
                             .admission.smallest_device_budget_bytes;
-  const Run smallest = Train(flags, least, 0, PlacementPolicy::kAuto);
+  const Run smallest = Train(flags, least, 0, FindPolicy("auto"));
   const double busier =
       static_cast<double>(std::max(smallest.h2d_bytes, smallest.d2h_bytes));
   const double bus = busier / (0.5 * unlimited.step_seconds);
@@ -140,11 +139,11 @@ void Measure(const Flags& flags) {
       FormatBytes(all).c_str(), bus * 1e-9);
   std::vector<Row> rows;
   rows.push_back(
-      {"cpu policy, smallest", least, PlacementPolicy::kCpu, {}, {}, {}});
-  rows.push_back({"smallest", least, PlacementPolicy::kAuto, {}, {}, {}});
+      {"cpu policy, smallest", least, FindPolicy("cpu"), {}, {}, {}});
+  rows.push_back({"smallest", least, FindPolicy("auto"), {}, {}, {}});
   rows.push_back({"+ 2 largest chunks",
                   least + 2 * unlimited.largest_chunk,
-                  PlacementPolicy::kAuto,
+                  FindPolicy("auto"),
                   {},
                   {},
                   {}});
@@ -152,7 +151,7 @@ void Measure(const Flags& flags) {
     rows.push_back(
         {"smallest + " + std::to_string(static_cast<int>(share * 100)) + " %",
          least + static_cast<int64_t>(share * static_cast<double>(all - least)),
-         PlacementPolicy::kAuto,
+         FindPolicy("auto"),
          {},
          {},
          {}});
@@ -161,8 +160,7 @@ void Measure(const Flags& flags) {
     for (Row& row : rows) {
       // The unlimited run beside each: the machine's speed drifts.
       const double base =
-          Train(flags, kUnlimitedBytes, bus, PlacementPolicy::kAuto)
-              .step_seconds;
+          Train(flags, kUnlimitedBytes, bus, FindPolicy("auto")).step_seconds;
       row.last = Train(flags, row.budget, bus, row.policy);
       row.seconds.push_back(row.last.step_seconds);
       row.ratios.push_back(row.last.step_seconds / base);

@@ -35,7 +35,7 @@ double ThreadSeconds() {
 }
 
 // Prints a line. Returns the smallest budget that would do.
-int64_t Measure(PlacementPolicy policy, int64_t budget, int steps) {
+int64_t Measure(const PlacementPolicy* policy, int64_t budget, int steps) {
   Engine engine(DType::kBFloat16, 1);
   const ZeroInit scope(engine);
   models::Gpt2 model(kRun.Model());
@@ -71,7 +71,7 @@ int64_t Measure(PlacementPolicy policy, int64_t budget, int steps) {
   std::printf(
       "policy %-4s  device %-9s  operators %lld  moves %lld  us_per_operator "
       "%.2f (%.2f to %.2f, %d steps)\n",
-      std::string(PolicyName(policy)).c_str(),
+      std::string(policy->name).c_str(),
       FormatBytes(admission.device_arena_bytes).c_str(),
       static_cast<long long>((*trainer)->training_trace()->ops.size()),
       static_cast<long long>(moves), 1e6 * Median(per_op),
@@ -84,12 +84,12 @@ int64_t Measure(PlacementPolicy policy, int64_t budget, int steps) {
 }  // namespace castor
 
 int main(int argc, char** argv) {
-  using castor::PlacementPolicy;
+  using castor::FindPolicy;
   const int steps = argc > 1 ? std::atoi(argv[1]) : 50;
-  castor::Measure(PlacementPolicy::kCuda, castor::kUnlimitedBytes, steps);
+  castor::Measure(FindPolicy("cuda"), castor::kUnlimitedBytes, steps);
   const int64_t least =
-      castor::Measure(PlacementPolicy::kAuto, castor::kUnlimitedBytes, steps);
-  castor::Measure(PlacementPolicy::kAuto, 2 * least, steps);
-  castor::Measure(PlacementPolicy::kAuto, least, steps);
-  castor::Measure(PlacementPolicy::kCpu, least, steps);
+      castor::Measure(FindPolicy("auto"), castor::kUnlimitedBytes, steps);
+  castor::Measure(FindPolicy("auto"), 2 * least, steps);
+  castor::Measure(FindPolicy("auto"), least, steps);
+  castor::Measure(FindPolicy("cpu"), least, steps);
 }

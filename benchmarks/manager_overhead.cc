@@ -41,7 +41,7 @@ void Compare(const Size& size, int rounds, int threads) {
   options.shape = shape;
   options.threads = threads;
   options.optimizer.gradient_clipping = 1;
-  options.memory.policy = PlacementPolicy::kCuda;
+  options.memory.policy = FindPolicy("cuda");
   auto trainer =
       Trainer::Create(&managed_engine, &managed_model, std::move(options));
   CASTOR_CHECK(trainer.ok());

@@ -27,7 +27,7 @@ double MedianMs(std::vector<double> samples) {
   return samples[samples.size() / 2];
 }
 
-void Row(const std::string& budget_name, PlacementPolicy policy,
+void Row(const std::string& budget_name, const PlacementPolicy* policy,
          const PlanRequest& request, int64_t unlimited_ns) {
   std::vector<double> ms;
   Plan plan;
@@ -46,7 +46,7 @@ void Row(const std::string& budget_name, PlacementPolicy policy,
   for (const Side side : plan.side) device_side += side == Side::kDevice;
   std::printf(
       "%-18s %-5s %10s %6.3f %6.3f %10s %7.3f %10s %5d %9.2f\n",
-      budget_name.c_str(), std::string(PolicyName(policy)).c_str(),
+      budget_name.c_str(), std::string(policy->name).c_str(),
       FormatBytes(request.device_budget_bytes).c_str(),
       static_cast<double>(cost.step_ns) / static_cast<double>(unlimited_ns),
       static_cast<double>(cost.stall_ns) / static_cast<double>(unlimited_ns),
@@ -69,8 +69,8 @@ void Table(const std::string& name, const GptTraceOptions& options,
     if (op.kind == OpKind::kCompute) compute_ns += op.duration_ns;
     host_ns += op.host_duration_ns;
   }
-  const int64_t least = SmallestDeviceBudget(PlacementPolicy::kAuto, request);
-  const int64_t most = SmallestDeviceBudget(PlacementPolicy::kCuda, request);
+  const int64_t least = SmallestDeviceBudget(FindPolicy("auto"), request);
+  const int64_t most = SmallestDeviceBudget(FindPolicy("cuda"), request);
   std::vector<int64_t> blocks;
   int64_t payloads = 0;
   for (const ChunkInfo& chunk : trace.chunks) {
@@ -87,16 +87,16 @@ void Table(const std::string& name, const GptTraceOptions& options,
       request.bus.h2d_bytes_per_s / 1e9, share, "budget", "", "bytes", "step",
       "stall", "h2d", "/bound", "d2h", "opt", "plan ms");
   // Relative to everything on the device.
-  const auto unlimited = [&](PlacementPolicy policy, double ratio) {
+  const auto unlimited = [&](const PlacementPolicy* policy, double ratio) {
     PlanRequest free = request;
     free.gpu_margin_mem_ratio = ratio;
     const Plan plan = std::get<Plan>(MakePlan(policy, free));
     return SimulatePlan(plan, free).step_ns;
   };
-  const int64_t unlimited_ns = unlimited(PlacementPolicy::kCuda, 1);
+  const int64_t unlimited_ns = unlimited(FindPolicy("cuda"), 1);
   std::printf("%-18s %-5s %10s %6.3f\n", "optimizer on host", "auto",
               "unlimited",
-              static_cast<double>(unlimited(PlacementPolicy::kAuto, 0)) /
+              static_cast<double>(unlimited(FindPolicy("auto"), 0)) /
                   static_cast<double>(unlimited_ns));
   const std::vector<std::pair<std::string, int64_t>> budgets = {
       {"smallest", least},
@@ -114,9 +114,9 @@ void Table(const std::string& name, const GptTraceOptions& options,
   };
   for (const auto& [budget_name, bytes] : budgets) {
     request.device_budget_bytes = bytes;
-    Row(budget_name, PlacementPolicy::kAuto, request, unlimited_ns);
+    Row(budget_name, FindPolicy("auto"), request, unlimited_ns);
     if (budget_name == "smallest" || budget_name == "+ 2 largest") {
-      Row(budget_name, PlacementPolicy::kCpu, request, unlimited_ns);
+      Row(budget_name, FindPolicy("cpu"), request, unlimited_ns);
     }
   }
 }

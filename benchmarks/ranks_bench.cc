@@ -44,7 +44,7 @@ struct Flags {
   bool bf16 = false;
   int64_t steps = 10, accumulation = 2, rounds = 15;
   SyntheticRun run = {6, 384, 256, 4, 128};
-  PlacementPolicy policy = PlacementPolicy::kCuda;
+  const PlacementPolicy* policy = FindPolicy("cuda");
 };
 
 constexpr int kSettle = 4;  // before: warm-up, change of plan, two more
@@ -117,7 +117,7 @@ void Steps(const Flags& flags, RankGroup* group) {
       "ranks %d  policy %s  step_ms %.1f  spread_ms %.1f  tokens_per_s %.0f  "
       "wait_ms %.1f  network_ms %.1f  hidden_ms %.1f  received %lld  "
       "bound_gathered_twice %lld  bound_gathered_once %lld\n",
-      ranks, std::string(PolicyName(flags.policy)).c_str(), 1e3 * step,
+      ranks, std::string(flags.policy->name).c_str(), 1e3 * step,
       1e3 * Spread(seconds),
       static_cast<double>(flags.run.batch * flags.run.length *
                           flags.accumulation * ranks) /
@@ -219,10 +219,8 @@ int Main(int argc, char** argv) {
       known = true;
     }
     if (flag == "--policy") {
-      for (const PlacementPolicy policy :
-           {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
-            PlacementPolicy::kAuto}) {
-        if (PolicyName(policy) != value) continue;
+      const PlacementPolicy* policy = FindPolicy(value);
+      if (policy != nullptr) {
         flags.policy = policy;
         known = true;
       }

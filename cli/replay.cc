@@ -31,29 +31,25 @@ PlanRequest Changed(PlanRequest request, const Conditions& conditions) {
   return request;
 }
 
-// As Trainer::SafeSides: evaluation can always have the optimizer states on the
-// host, but for those that the host has no room for.
+// Training beside it has the budget of the replay.
 PlanRequest EvaluationRequest(const AskedStep& evaluation,
                               const Conditions& conditions,
-                              PlacementPolicy policy,
+                              const AdmissionRule& rule,
                               const PlanRequest& training) {
   PlanRequest request = Changed(RequestFor(evaluation), conditions);
   request.device_budget_bytes = training.device_budget_bytes;
-  const Admission admission = Admit(policy, training);
-  request.fixed_side =
-      SidesOf(*training.trace, admission.order, admission.fewest);
+  request.fixed_side = SafeSides(rule, training);
   return request;
 }
 
 int64_t Smallest(const RecordedRun& run, const Conditions& conditions,
-                 PlacementPolicy policy) {
+                 const AdmissionRule& rule) {
   const PlanRequest training = Changed(RequestFor(run.training), conditions);
-  int64_t bytes = SmallestDeviceBudget(policy, training);
+  int64_t bytes = Admit(rule, training).smallest_device_budget_bytes;
   for (const AskedStep& evaluation : run.evaluations) {
-    bytes = std::max(
-        bytes,
-        SmallestDeviceBudget(policy, EvaluationRequest(evaluation, conditions,
-                                                       policy, training)));
+    const PlanRequest request =
+        EvaluationRequest(evaluation, conditions, rule, training);
+    bytes = std::max(bytes, Admit(rule, request).smallest_device_budget_bytes);
   }
   return bytes;
 }
@@ -72,18 +68,19 @@ bool SameAsked(const PlanRequest& a, const PlanRequest& b) {
          SameSpeed(a.bus.d2h_bytes_per_s, b.bus.d2h_bytes_per_s);
 }
 
-absl::Status Refused(Refusal refusal, PlacementPolicy policy,
+absl::Status Refused(Refusal refusal, const PlacementPolicy* policy,
                      const RecordedRun& run, const Conditions& conditions,
                      const PlanRequest& request) {
-  const int64_t smallest = Smallest(run, conditions, policy);
+  const int64_t smallest = Smallest(run, conditions, policy->admission);
   if (smallest < kUnlimitedBytes) {
     refusal.smallest_device_budget_bytes = smallest;
   }
   std::vector<std::string> remedies;
-  if (policy != PlacementPolicy::kAuto &&
-      Smallest(run, conditions, PlacementPolicy::kAuto) <=
+  if (policy != DefaultPolicy() &&
+      Smallest(run, conditions, DefaultPolicy()->admission) <=
           request.device_budget_bytes) {
-    remedies.push_back("memory.placement_policy \"auto\"");
+    remedies.push_back(absl::StrCat("memory.placement_policy \"",
+                                    DefaultPolicy()->name, "\""));
   }
   return RefusalStatus(refusal,
                        {.policy = policy,
@@ -92,7 +89,7 @@ absl::Status Refused(Refusal refusal, PlacementPolicy policy,
                        remedies);
 }
 
-ReplayResult Timed(PlacementPolicy policy, const PlanRequest& request,
+ReplayResult Timed(const PlacementPolicy* policy, const PlanRequest& request,
                    Plan plan, const Overheads& overheads) {
   ReplayResult result;
   result.policy = policy;
@@ -113,21 +110,22 @@ ReplayResult Timed(PlacementPolicy policy, const PlanRequest& request,
 }  // namespace
 
 int64_t SmallestBudget(const RecordedRun& run, const Conditions& conditions) {
-  return Smallest(run, conditions, conditions.policy.value_or(run.policy));
+  return Smallest(run, conditions,
+                  conditions.policy.value_or(run.policy)->admission);
 }
 
 absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
                                     const Conditions& conditions) {
-  const PlacementPolicy policy = conditions.policy.value_or(run.policy);
+  const PlacementPolicy* policy = conditions.policy.value_or(run.policy);
   PlanRequest request = Changed(RequestFor(run.training), conditions);
   CASTOR_RETURN_IF_ERROR(CheckRequest(request));
   // As Trainer: as much as everything takes, or more where only a part of it
   // may hold the optimizer states that the host has no room for.
   if (request.device_budget_bytes >= kUnlimitedBytes) {
     request.gpu_margin_mem_ratio = 1;
-    const int64_t smallest = Smallest(run, conditions, policy);
+    const int64_t smallest = Smallest(run, conditions, policy->admission);
     request.device_budget_bytes =
-        Smallest(run, conditions, PlacementPolicy::kCuda);
+        Smallest(run, conditions, kEverythingOnDevice);
     if (smallest < kUnlimitedBytes) {
       request.device_budget_bytes =
           std::max(request.device_budget_bytes, smallest);
@@ -150,7 +148,8 @@ absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
   }
   for (const AskedStep& evaluation : run.evaluations) {
     const Admission admission = Admit(
-        policy, EvaluationRequest(evaluation, conditions, policy, request));
+        policy->admission,
+        EvaluationRequest(evaluation, conditions, policy->admission, request));
     if (admission.refusal.has_value()) {
       return Refused(*admission.refusal, policy, run, conditions, request);
     }
@@ -161,17 +160,16 @@ absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
   return Timed(policy, request, std::get<Plan>(std::move(made)), overheads);
 }
 
-std::vector<int64_t> SweepBudgets(const RecordedRun& run,
-                                  const Conditions& conditions,
-                                  const std::vector<PlacementPolicy>& policies,
-                                  int64_t points) {
+std::vector<int64_t> SweepBudgets(
+    const RecordedRun& run, const Conditions& conditions,
+    const std::vector<const PlacementPolicy*>& policies, int64_t points) {
   std::set<int64_t> budgets;
-  for (const PlacementPolicy policy : policies) {
-    const int64_t bytes = Smallest(run, conditions, policy);
+  for (const PlacementPolicy* policy : policies) {
+    const int64_t bytes = Smallest(run, conditions, policy->admission);
     if (bytes < kUnlimitedBytes) budgets.insert(bytes);
   }
   if (budgets.empty()) return {};
-  const int64_t all = Smallest(run, conditions, PlacementPolicy::kCuda);
+  const int64_t all = Smallest(run, conditions, kEverythingOnDevice);
   if (all < kUnlimitedBytes) budgets.insert(all);
   const double low = static_cast<double>(*budgets.begin());
   const double high = static_cast<double>(*budgets.rbegin());
@@ -189,7 +187,7 @@ std::vector<int64_t> SweepBudgets(const RecordedRun& run,
 
 absl::StatusOr<std::vector<SweepPoint>> Sweep(
     const RecordedRun& run, const Conditions& conditions,
-    const std::vector<PlacementPolicy>& policies, int64_t points,
+    const std::vector<const PlacementPolicy*>& policies, int64_t points,
     const std::function<void(int64_t, int64_t)>& progress) {
   std::vector<SweepPoint> sweep;
   const std::vector<int64_t> budgets =
@@ -197,7 +195,7 @@ absl::StatusOr<std::vector<SweepPoint>> Sweep(
   absl::Status refused;
   int64_t done = 0;
   for (const int64_t budget : budgets) {
-    for (const PlacementPolicy policy : policies) {
+    for (const PlacementPolicy* policy : policies) {
       Conditions at = conditions;
       at.device_bytes = budget;
       at.policy = policy;

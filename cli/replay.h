@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/policy/policies.h"
 #include "memory/plan/recorded_run.h"
 #include "memory/plan/simulator.h"
 
@@ -21,13 +22,13 @@ struct Conditions {
   std::optional<int64_t>
       device_bytes;  // kUnlimitedBytes: what everything takes
   std::optional<int64_t> host_bytes;
-  std::optional<PlacementPolicy> policy;
+  std::optional<const PlacementPolicy*> policy;
   std::optional<double> bus_bytes_per_s;  // each way
   std::optional<bool> prefetch;
 };
 
 struct ReplayResult {
-  PlacementPolicy policy = PlacementPolicy::kAuto;
+  const PlacementPolicy* policy = nullptr;
   PlanRequest request;  // its trace is the run's
   Plan plan;
   PlanCost cost;
@@ -48,14 +49,13 @@ int64_t SmallestBudget(const RecordedRun& run, const Conditions& conditions);
 
 // The smallest budget of the policies, what everything takes, and between them
 // `points` in all, at equal ratios; and the run's own budget, if it is there.
-std::vector<int64_t> SweepBudgets(const RecordedRun& run,
-                                  const Conditions& conditions,
-                                  const std::vector<PlacementPolicy>& policies,
-                                  int64_t points);
+std::vector<int64_t> SweepBudgets(
+    const RecordedRun& run, const Conditions& conditions,
+    const std::vector<const PlacementPolicy*>& policies, int64_t points);
 
 struct SweepPoint {
   int64_t device_bytes = 0;
-  PlacementPolicy policy = PlacementPolicy::kAuto;
+  const PlacementPolicy* policy = nullptr;
   ReplayResult result;
 };
 
@@ -64,7 +64,7 @@ struct SweepPoint {
 // ResourceExhausted: nothing fits, in train's words for the first policy.
 absl::StatusOr<std::vector<SweepPoint>> Sweep(
     const RecordedRun& run, const Conditions& conditions,
-    const std::vector<PlacementPolicy>& policies, int64_t points,
+    const std::vector<const PlacementPolicy*>& policies, int64_t points,
     const std::function<void(int64_t done, int64_t all)>& progress);
 
 }  // namespace castor::cli

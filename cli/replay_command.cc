@@ -16,7 +16,7 @@
 #include "cli/output_file.h"
 #include "cli/replay.h"
 #include "cli/replay_report.h"
-#include "memory/plan/plan_record.h"
+#include "memory/plan/policy/policies.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {
@@ -39,7 +39,7 @@ absl::StatusOr<Conditions> ParseConditions(const ReplayArguments& arguments) {
     *slot = *bytes;
   }
   if (!arguments.policy.empty()) {
-    const absl::StatusOr<PlacementPolicy> policy =
+    const absl::StatusOr<const PlacementPolicy*> policy =
         PolicyNamed(arguments.policy);
     CASTOR_RETURN_IF_ERROR(Annotate("--policy", policy.status()));
     conditions.policy = *policy;
@@ -135,8 +135,11 @@ absl::Status ReplayOrSay(const ReplayArguments& arguments) {
                               result->policy, *std::move(result)};
     return WriteFiles(arguments, run, name, {point});
   }
-  std::vector<PlacementPolicy> policies = {
-      PlacementPolicy::kAuto, PlacementPolicy::kCpu, PlacementPolicy::kCuda};
+  // The one that looks farthest ahead comes first.
+  std::vector<const PlacementPolicy*> policies;
+  for (const PlacementPolicy& policy : Policies()) {
+    if (policy.in_configurations) policies.insert(policies.begin(), &policy);
+  }
   if (conditions.policy.has_value()) policies = {*conditions.policy};
   CASTOR_ASSIGN_OR_RETURN(
       const std::vector<SweepPoint> points,

@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/units.h"
+#include "memory/plan/policy/policies.h"
 
 namespace castor::cli {
 namespace {
@@ -41,6 +43,21 @@ std::string Row(absl::string_view name, absl::string_view run,
   return absl::StrFormat("  %-26s %18s %18s\n", name, run, replay);
 }
 
+// What the letters of a picture mean, such as "a auto  c cpu".
+std::string Letters(const std::vector<SweepPoint>& sweep) {
+  std::vector<std::string> letters;
+  const absl::Span<const PlacementPolicy> policies = Policies();
+  for (auto policy = policies.rbegin(); policy != policies.rend(); ++policy) {
+    const bool shown = std::any_of(
+        sweep.begin(), sweep.end(),
+        [&](const SweepPoint& point) { return point.policy == &*policy; });
+    if (!policy->in_configurations && !shown) continue;
+    letters.push_back(
+        absl::StrCat(std::string(1, policy->letter), " ", policy->name));
+  }
+  return absl::StrJoin(letters, "  ");
+}
+
 }  // namespace
 
 std::string ReplayTable(const RecordedRun& run, const ReplayResult& result) {
@@ -54,7 +71,7 @@ std::string ReplayTable(const RecordedRun& run, const ReplayResult& result) {
   std::string text;
   absl::StrAppend(
       &text, Row("", "recorded run", "replay"),
-      Row("policy", PolicyName(run.policy), PolicyName(result.policy)),
+      Row("policy", run.policy->name, result.policy->name),
       Row("device memory", FormatBytes(was.device_budget_bytes),
           FormatBytes(now.device_budget_bytes)),
       Row("host memory", FormatBytes(was.host_budget_bytes),
@@ -109,10 +126,10 @@ std::string SweepTable(const RecordedRun& run,
     const PlanCost& cost = point.result.cost;
     absl::StrAppendFormat(
         &text, "  %13s %-6s %11s %9s %8s %10s %10s %10s %6s%s\n",
-        FormatBytes(point.device_bytes), PolicyName(point.policy),
-        Ms(cost.step_ns), Tokens(run, cost.step_ns),
-        Percent(cost.stall_ns, cost.step_ns), FormatBytes(cost.h2d_bytes),
-        FormatBytes(point.result.least_h2d_bytes), FormatBytes(cost.d2h_bytes),
+        FormatBytes(point.device_bytes), point.policy->name, Ms(cost.step_ns),
+        Tokens(run, cost.step_ns), Percent(cost.stall_ns, cost.step_ns),
+        FormatBytes(cost.h2d_bytes), FormatBytes(point.result.least_h2d_bytes),
+        FormatBytes(cost.d2h_bytes),
         absl::StrCat(point.result.device_sides, "/",
                      point.result.plan.side.size()),
         point.result.own ? "  as recorded" : "");
@@ -141,8 +158,7 @@ std::string SweepPicture(const std::vector<SweepPoint>& sweep) {
     const double height = static_cast<double>(point.result.cost.step_ns) /
                           static_cast<double>(longest);
     const int row = static_cast<int>(std::lround(height * (kRows - 1)));
-    constexpr char kLetters[] = {'g', 'c', 'a'};
-    rows[row][column] = kLetters[static_cast<int>(point.policy)];
+    rows[row][column] = point.policy->letter;
   }
   std::string text = "step time over device memory\n";
   for (int row = kRows - 1; row >= 0; --row) {
@@ -159,8 +175,8 @@ std::string SweepPicture(const std::vector<SweepPoint>& sweep) {
       std::max<int>(1, kColumns - static_cast<int>(first.size() + last.size()));
   absl::StrAppend(&text, std::string(13, ' '), "+", std::string(kColumns, '-'),
                   "\n", std::string(14, ' '), first, std::string(gap, ' '),
-                  last, "\n", std::string(14, ' '),
-                  "a auto  c cpu  g cuda; equal steps are equal ratios\n");
+                  last, "\n", std::string(14, ' '), Letters(sweep),
+                  "; equal steps are equal ratios\n");
   return text;
 }
 
@@ -183,7 +199,7 @@ std::string SweepCsv(const RecordedRun& run,
     op += '"';
     absl::StrAppendFormat(
         &text, "%d,%s,%d,%.1f,%d,%d,%s,%d,%d,%d,%d,%d,%d,%d,%s\n",
-        point.device_bytes, PolicyName(point.policy), cost.step_ns,
+        point.device_bytes, point.policy->name, cost.step_ns,
         TokensPerSecond(run, cost.step_ns), cost.stall_ns,
         cost.device_peak_bytes, op, cost.host_bytes, cost.h2d_bytes,
         result.least_h2d_bytes, cost.d2h_bytes, result.device_sides,

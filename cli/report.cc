@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "memory/plan/policy/policies.h"
 
 namespace castor::cli {
 namespace {
@@ -191,7 +192,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
                         const std::optional<Refusal>& refusal) {
   using nlohmann::json;
   json summary;
-  summary["policy"] = std::string(PolicyName(config.memory.placement_policy));
+  summary["policy"] = std::string(config.memory.placement_policy->name);
   summary["precision"] = std::string(DTypeName(config.dtype()));
   summary["device_budget_bytes"] = Budget(report.device_budget_bytes);
   summary["smallest_device_budget_bytes"] =

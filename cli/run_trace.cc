@@ -14,6 +14,7 @@
 #include "device/comm/agreement.h"
 #include "device/comm/clock_sync.h"
 #include "memory/plan/plan_record.h"
+#include "memory/plan/policy/policies.h"
 #include "memory/plan/simulator.h"
 #include "tracer/append_file.h"
 #include "tracer/rank_traces.h"
@@ -121,7 +122,7 @@ absl::Status RunTrace::WriteRefused(const std::string& path, RunRecord run,
   writer->Append(run);
   PlanRequest request = refused.request;
   request.trace = &refused.trace;
-  CASTOR_ASSIGN_OR_RETURN(const PlacementPolicy policy,
+  CASTOR_ASSIGN_OR_RETURN(const PlacementPolicy* policy,
                           PolicyNamed(run.policy));
   writer->Append(RecordRequest(policy, request, writer->Append(refused.trace)));
   const Refusal& why = refused.refusal;

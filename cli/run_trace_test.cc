@@ -33,7 +33,7 @@ TEST(RunTrace, HoldsTheWindowWhileStreamsRun) {
   options.eval_batch = 1;
   options.threads = 2;
   options.optimizer.gradient_clipping = 1;
-  options.memory.policy = PlacementPolicy::kCpu;
+  options.memory.policy = FindPolicy("cpu");
   options.memory.chunk_bytes = 4096;
   auto trainer = Trainer::Create(&engine, &model, options);
   ASSERT_TRUE(trainer.ok()) << trainer.status();

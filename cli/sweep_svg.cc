@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/units.h"
 #include "cli/replay_report.h"
+#include "memory/plan/policy/policies.h"
 
 namespace castor::cli {
 namespace {
@@ -21,8 +23,8 @@ constexpr double kPanelHeight = 210, kTop = 56, kBetween = 44;
 constexpr double kPlotWidth = kWidth - kLeft - kRight;
 constexpr double kHeight = kTop + 2 * kPanelHeight + kBetween + 64;
 
-// By PlacementPolicy. Readable on white and on black.
-constexpr const char* kColours[] = {"#2f9e62", "#d9822b", "#3d7fd9"};
+// By the policy's row. Readable on white and on black.
+constexpr const char* kColours[] = {"#2f9e62", "#d9822b", "#3d7fd9", "#a05fc9"};
 
 std::string Escaped(absl::string_view text) {
   std::string clean;
@@ -82,9 +84,7 @@ class Picture {
     Line(kLeft, top, kLeft, bottom, "axis");
     Line(kLeft, bottom, kLeft + kPlotWidth, bottom, "axis");
     Text(kLeft, top - 8, name, "start");
-    for (const PlacementPolicy policy :
-         {PlacementPolicy::kCpu, PlacementPolicy::kAuto,
-          PlacementPolicy::kCuda}) {
+    for (const PlacementPolicy* policy : InPaintingOrder()) {
       std::string points, least_points;
       for (const SweepPoint& point : sweep_) {
         if (point.policy != policy) continue;
@@ -99,9 +99,8 @@ class Picture {
             &svg_,
             "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%g\" fill=\"%s\">"
             "<title>%s, %s: %s</title></circle>\n",
-            x, y(v), point.result.own ? 5.5 : 3.0, Colour(policy),
-            PolicyName(policy), FormatBytes(point.device_bytes),
-            absl::StrFormat("%.4g", v));
+            x, y(v), point.result.own ? 5.5 : 3.0, Colour(policy), policy->name,
+            FormatBytes(point.device_bytes), absl::StrFormat("%.4g", v));
       }
       Curve(points, policy, "");
       Curve(least_points, policy, " stroke-dasharray=\"3 3\" opacity=\"0.7\"");
@@ -127,17 +126,13 @@ class Picture {
 
   void Legend(double y) {
     double x = kLeft + kPlotWidth - 240;
-    for (const PlacementPolicy policy :
-         {PlacementPolicy::kAuto, PlacementPolicy::kCpu,
-          PlacementPolicy::kCuda}) {
-      const bool shown = std::any_of(
-          sweep_.begin(), sweep_.end(),
-          [&](const SweepPoint& point) { return point.policy == policy; });
-      if (!shown) continue;
+    const absl::Span<const PlacementPolicy> policies = Policies();
+    for (auto policy = policies.rbegin(); policy != policies.rend(); ++policy) {
+      if (NumPoints(&*policy) == 0) continue;
       absl::StrAppendFormat(
           &svg_, "<circle cx=\"%g\" cy=\"%g\" r=\"4\" fill=\"%s\"/>\n", x,
-          y - 4, Colour(policy));
-      Text(x + 9, y, std::string(PolicyName(policy)), "start");
+          y - 4, Colour(&*policy));
+      Text(x + 9, y, std::string(policy->name), "start");
       x += 60;
     }
   }
@@ -148,8 +143,24 @@ class Picture {
   static double Log(int64_t bytes) {
     return std::log(static_cast<double>(std::max<int64_t>(1, bytes)));
   }
-  static const char* Colour(PlacementPolicy policy) {
-    return kColours[static_cast<int>(policy)];
+  static const char* Colour(const PlacementPolicy* policy) {
+    return kColours[(policy - Policies().data()) % std::size(kColours)];
+  }
+  int64_t NumPoints(const PlacementPolicy* policy) const {
+    return std::count_if(
+        sweep_.begin(), sweep_.end(),
+        [&](const SweepPoint& point) { return point.policy == policy; });
+  }
+  // Whose points are few, over those of which there are many: they would be
+  // hidden where both are as fast.
+  std::vector<const PlacementPolicy*> InPaintingOrder() const {
+    std::vector<const PlacementPolicy*> order;
+    for (const PlacementPolicy& policy : Policies()) order.push_back(&policy);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](const PlacementPolicy* a, const PlacementPolicy* b) {
+                       return NumPoints(a) > NumPoints(b);
+                     });
+    return order;
   }
   double X(int64_t bytes) const {
     const double share =
@@ -168,7 +179,7 @@ class Picture {
         &svg_, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" %s>%s</text>\n",
         x, y, anchor, more, text);
   }
-  void Curve(const std::string& points, PlacementPolicy policy,
+  void Curve(const std::string& points, const PlacementPolicy* policy,
              const char* more) {
     if (points.empty()) return;
     absl::StrAppendFormat(&svg_,

@@ -44,7 +44,7 @@ RunRecord DescribeRun(const Config& config) {
                   : absl::StrCat(model.type, " of ", model.pretrained);
   absl::StrAppend(&run.title, ", ", DTypeName(config.dtype()));
   run.device = config.device.type == DeviceType::kCuda ? "cuda" : "host";
-  run.policy = std::string(PolicyName(config.memory.placement_policy));
+  run.policy = std::string(config.memory.placement_policy->name);
   run.device_budget_bytes = config.memory.device_memory;
   run.host_budget_bytes = config.memory.host_memory;
   run.steps = config.steps;

@@ -52,7 +52,7 @@ std::string FormatAdmission(const AdmissionReport& report) {
       report.world_size == 1
           ? ""
           : absl::StrFormat(" of each of %d ranks", report.world_size),
-      PolicyName(report.policy), report.parameter_elements, report.num_chunks,
+      report.policy->name, report.parameter_elements, report.num_chunks,
       FormatBytes(report.chunk_bytes), FormatBytes(report.padding_bytes));
   absl::StrAppend(
       &text, absl::StrFormat("  %-18s %12s %12s\n", "", "device", "host"),
@@ -131,10 +131,9 @@ absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
   }
   const bool device = refusal.tier == "device";
   const int64_t budget = device ? memory.device_bytes : memory.host_bytes;
-  std::string text =
-      absl::StrCat("this run does not fit: policy ", PolicyName(memory.policy),
-                   " with memory.", refusal.tier, "_memory ",
-                   FormatBytes(budget), " (", budget, " bytes)");
+  std::string text = absl::StrCat(
+      "this run does not fit: policy ", memory.policy->name, " with memory.",
+      refusal.tier, "_memory ", FormatBytes(budget), " (", budget, " bytes)");
   if (device) {
     absl::StrAppend(&text, "; operator \"", refusal.op, "\" needs ",
                     refusal.peak_bytes, " bytes of activations and workspace "

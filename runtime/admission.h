@@ -11,12 +11,13 @@
 #include "absl/status/status.h"
 #include "memory/plan/chunk_layout.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/policy/policies.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
 
 struct MemoryOptions {
-  PlacementPolicy policy = PlacementPolicy::kAuto;
+  const PlacementPolicy* policy = DefaultPolicy();
   int64_t device_bytes = kUnlimitedBytes;
   int64_t host_bytes = kUnlimitedBytes;
   // At most; the pool takes what homes and the slots of shards need.
@@ -49,7 +50,7 @@ struct TierReport {
 
 struct AdmissionReport {
   int world_size = 1;  // bytes are those of one rank
-  PlacementPolicy policy = PlacementPolicy::kAuto;
+  const PlacementPolicy* policy = DefaultPolicy();
   TierReport device, host;
   // What the arena has: the budget, or what everything needs when unlimited.
   int64_t device_arena_bytes = 0;

@@ -31,9 +31,9 @@ Refusal RefusalOf(const char* tier) {
 }
 
 TEST(Refusal, NamesOperatorBytesAndTheSmallestBudgetThatWouldDo) {
-  const absl::Status status = RefusalStatus(
-      RefusalOf("device"),
-      {.policy = PlacementPolicy::kAuto, .device_bytes = 4096}, {});
+  const absl::Status status =
+      RefusalStatus(RefusalOf("device"),
+                    {.policy = FindPolicy("auto"), .device_bytes = 4096}, {});
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   ExpectParts(status.message(),
               {"does not fit", "policy auto", "memory.device_memory 4.00 KiB",
@@ -95,9 +95,8 @@ TEST(MachineRefusal, LeavesOutAGpusOwnMemory) {
 }
 
 TEST(Refusal, OfTheHostNamesItsBudget) {
-  const absl::Status status =
-      RefusalStatus(RefusalOf("host"),
-                    {.policy = PlacementPolicy::kCpu, .host_bytes = 8192}, {});
+  const absl::Status status = RefusalStatus(
+      RefusalOf("host"), {.policy = FindPolicy("cpu"), .host_bytes = 8192}, {});
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   ExpectParts(status.message(), {"policy cpu", "memory.host_memory 8.00 KiB",
                                  "9000 bytes", "raise memory.host_memory"});
@@ -123,7 +122,7 @@ class FillTiersTest : public ::testing::Test {
     request_.trace = &trace_;
     request_.device_reserved_bytes = 256;
   }
-  AdmissionReport Fill(PlacementPolicy policy, bool accumulate) {
+  AdmissionReport Fill(const PlacementPolicy* policy, bool accumulate) {
     const PlanOrRefusal made = MakePlan(policy, request_);
     AdmissionReport report;
     EXPECT_TRUE(std::holds_alternative<Plan>(made));
@@ -136,8 +135,7 @@ class FillTiersTest : public ::testing::Test {
 };
 
 TEST_F(FillTiersTest, EverythingOnTheDeviceUnderTheCudaPolicy) {
-  const AdmissionReport report =
-      Fill(PlacementPolicy::kCuda, /*accumulate=*/false);
+  const AdmissionReport report = Fill(FindPolicy("cuda"), /*accumulate=*/false);
   EXPECT_EQ(report.peak_operator, "op1");
   EXPECT_EQ(report.device.parameters, 768);
   EXPECT_EQ(report.device.gradients, 0);
@@ -151,8 +149,7 @@ TEST_F(FillTiersTest, EverythingOnTheDeviceUnderTheCudaPolicy) {
 }
 
 TEST_F(FillTiersTest, StatesAndSumsOnTheHostUnderTheCpuPolicy) {
-  const AdmissionReport report =
-      Fill(PlacementPolicy::kCpu, /*accumulate=*/true);
+  const AdmissionReport report = Fill(FindPolicy("cpu"), /*accumulate=*/true);
   EXPECT_EQ(report.device.optimizer_states, 0);
   EXPECT_EQ(report.host.optimizer_states, 3072 * 3 / 4);
   EXPECT_EQ(report.host.gradients, 3072 / 4);
@@ -164,7 +161,7 @@ TEST_F(FillTiersTest, StatesAndSumsOnTheHostUnderTheCpuPolicy) {
 
 TEST(FormatAdmission, ShowsBothTiersWithTheirSums) {
   AdmissionReport report;
-  report.policy = PlacementPolicy::kCpu;
+  report.policy = FindPolicy("cpu");
   report.num_chunks = 3;
   report.parameter_elements = 1234;
   report.chunk_bytes = 2048;

@@ -89,25 +89,14 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
   return program.get();
 }
 
-// The careful plan, unless everything is on the device anyway, or the host has
-// no room for all optimizer states.
-PlacementPolicy Trainer::WarmupPolicy(const Program& program) const {
-  const MemoryOptions& memory = options_.memory;
-  const bool careful =
-      memory.policy != PlacementPolicy::kCuda &&
-      SmallestDeviceBudget(PlacementPolicy::kCpu, Request(program.trace)) <=
-          memory.device_bytes;
-  return careful ? PlacementPolicy::kCpu : memory.policy;
-}
-
-PlanOrRefusal Trainer::PlanOf(PlacementPolicy policy,
+PlanOrRefusal Trainer::PlanOf(const PlacementPolicy* policy,
                               const PlanRequest& request) {
   PlanOrRefusal made = MakePlan(policy, request, options_.plan_mistake);
   const Plan* const plan = std::get_if<Plan>(&made);
   if (plan != nullptr && !plan->instead_of_unproven.empty() &&
       !std::exchange(plan_note_made_, true)) {
     plan_note_ = absl::StrCat(
-        "the plan of policy ", PolicyName(policy),
+        "the plan of policy ", policy->name,
         " failed its proof (please report this): ", plan->instead_of_unproven,
         "; the run goes on with a slower plan, to the same results");
   }
@@ -129,7 +118,8 @@ absl::Status Trainer::EnsureSlots(const StepTrace& trace) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::PlanProgram(Program& program, PlacementPolicy policy) {
+absl::Status Trainer::PlanProgram(Program& program,
+                                  const PlacementPolicy* policy) {
   program.request = Request(program.trace);
   PlanOrRefusal made = PlanOf(policy, program.request);
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
@@ -156,7 +146,8 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
   if (std::holds_alternative<Refusal>(made)) {
     CASTOR_ASSIGN_OR_RETURN(const Program* const training,
                             ProgramFor(options_.shape));
-    request.fixed_side = SafeSides(options_.memory.policy, training->trace);
+    request.fixed_side = SafeSides(options_.memory.policy->admission,
+                                   Request(training->trace));
     made = PlanOf(options_.memory.policy, request);
   }
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
@@ -313,7 +304,8 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     // Measured by itself: nothing of another shape's work runs beside it.
     CASTOR_RETURN_IF_ERROR(Drain());
     if (program->plan == nullptr) {
-      CASTOR_RETURN_IF_ERROR(PlanProgram(*program, WarmupPolicy(*program)));
+      CASTOR_RETURN_IF_ERROR(PlanProgram(
+          *program, WarmUpPolicy(memory.policy, Request(program->trace))));
     }
     meter_.StartMeasuring();
   } else if (!program->settled) {

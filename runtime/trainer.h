@@ -9,8 +9,8 @@
 //
 // Create makes a dry pass, cuts the model into chunks, and admits the run or
 // refuses it: after it has succeeded, no step runs out of memory (promise P2).
-// The first steps (warm-up) run on the careful plan of the `cpu` policy while
-// durations are measured; then the policy plans with those.
+// The first steps (warm-up) run on a careful plan while durations are measured;
+// then the policy plans with those.
 //
 // Threads: one. Work is queued ahead of the device; Step returns when the
 // step's loss is known, while its backward pass may still be running.
@@ -219,17 +219,18 @@ class Trainer {
   absl::Status OpenDevice();
   absl::Status CheckInitialized(absl::string_view what) const;
   absl::StatusOr<Program*> ProgramFor(const StepShape& shape);
-  PlacementPolicy WarmupPolicy(const Program& program) const;
-  absl::Status PlanProgram(Program& program, PlacementPolicy policy);
+  absl::Status PlanProgram(Program& program, const PlacementPolicy* policy);
   // MakePlan, keeping a note of the first plan that had to be replaced.
-  PlanOrRefusal PlanOf(PlacementPolicy policy, const PlanRequest& request);
+  PlanOrRefusal PlanOf(const PlacementPolicy* policy,
+                       const PlanRequest& request);
   // As many slots as the program takes, on all ranks or on none.
   absl::Status EnsureSlots(const StepTrace& trace);
   absl::Status PlanEvaluation(Program& program);
   PlanRequest Request(const StepTrace& trace) const {
-    return Request(trace, options_.memory.policy);
+    return Request(trace, options_.memory.policy->admission);
   }
-  PlanRequest Request(const StepTrace& trace, PlacementPolicy policy) const;
+  // As a policy with this rule would ask.
+  PlanRequest Request(const StepTrace& trace, const AdmissionRule& rule) const;
   StepShape evaluation_shape() const {
     return {.batch = options_.eval_batch,
             .length = options_.shape.length,
@@ -259,10 +260,8 @@ class Trainer {
   // this rank's is there after `arrived`.
   absl::StatusOr<Fence> GatherLosses(const Fence& arrived,
                                      std::vector<float>& losses);
-  // Where evaluation can always have the optimizer states: on the host, but for
-  // those that the host has no room for.
-  std::vector<Side> SafeSides(PlacementPolicy policy,
-                              const StepTrace& training) const;
+  // What moves between ranks under such a policy.
+  ShardStaging StagingFor(const AdmissionRule& rule) const;
   std::vector<std::string> FindRemedies();
   // Of the next step's work. 0 is work of no step.
   uint16_t NextTag() const {

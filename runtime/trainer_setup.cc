@@ -97,12 +97,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
 }
 
 PlanRequest Trainer::Request(const StepTrace& trace,
-                             PlacementPolicy policy) const {
+                             const AdmissionRule& rule) const {
   const int64_t slots = std::max(staging_.slots, FindShardStaging(trace).slots);
-  ShardStaging staging = staging_;
+  ShardStaging staging = StagingFor(rule);
   staging.slots = slots;
-  // Under `cpu` no sum is ever on the device.
-  if (policy == PlacementPolicy::kCpu) staging.parts_bytes = 0;
   return {.trace = &trace,
           .device_budget_bytes = options_.memory.device_bytes,
           .host_budget_bytes = options_.memory.host_bytes,
@@ -115,10 +113,11 @@ PlanRequest Trainer::Request(const StepTrace& trace,
           .world_size = options_.ranks.world_size};
 }
 
-std::vector<Side> Trainer::SafeSides(PlacementPolicy policy,
-                                     const StepTrace& training) const {
-  const Admission admission = Admit(policy, Request(training, policy));
-  return SidesOf(training, admission.order, admission.fewest);
+ShardStaging Trainer::StagingFor(const AdmissionRule& rule) const {
+  ShardStaging staging = staging_;
+  // Where the host has all optimizer states, no sum is ever on the device.
+  if (rule.sides == SideChoice::kHost) staging.parts_bytes = 0;
+  return staging;
 }
 
 absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
@@ -149,26 +148,29 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   if (options_.eval_batch > 0) {
     CASTOR_ASSIGN_OR_RETURN(evaluation, ProgramFor(evaluation_shape()));
   }
-  const auto request = [&](const Program& program, PlacementPolicy policy) {
-    PlanRequest request = Request(program.trace, policy);
+  const AdmissionRule& own = memory.policy->admission;
+  const auto request = [&](const Program& program, const AdmissionRule& rule) {
+    PlanRequest request = Request(program.trace, rule);
     if (&program == evaluation) {
-      request.fixed_side = SafeSides(policy, training->trace);
+      request.fixed_side = SafeSides(rule, Request(training->trace, rule));
     }
     return request;
   };
-  const auto smallest = [&](PlacementPolicy policy) {
-    int64_t bytes = SmallestDeviceBudget(policy, request(*training, policy));
+  const auto smallest = [&](const AdmissionRule& rule) {
+    int64_t bytes =
+        Admit(rule, request(*training, rule)).smallest_device_budget_bytes;
     if (evaluation != nullptr) {
       bytes = std::max(
-          bytes, SmallestDeviceBudget(policy, request(*evaluation, policy)));
+          bytes,
+          Admit(rule, request(*evaluation, rule)).smallest_device_budget_bytes);
     }
     return bytes;
   };
   FillLayout(layout_, &admission_);
   admission_.world_size = options_.ranks.world_size;
   admission_.policy = memory.policy;
-  admission_.smallest_device_budget_bytes = smallest(memory.policy);
-  admission_.unmanaged_device_bytes = smallest(PlacementPolicy::kCuda);
+  admission_.smallest_device_budget_bytes = smallest(own);
+  admission_.unmanaged_device_bytes = smallest(kEverythingOnDevice);
   admission_.device.budget_bytes = memory.device_bytes;
   admission_.host.budget_bytes = memory.host_bytes;
   // "unlimited" is as much as everything takes, or more where only a part of
@@ -185,13 +187,12 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
 
   const auto refuse = [&](const Program& program, const Refusal& why) {
     if (refused == nullptr) return;
-    *refused = {why, program.trace, request(program, memory.policy)};
+    *refused = {why, program.trace, request(program, own)};
     (*refused)->request.trace = nullptr;
   };
   for (const Program* program : {training, evaluation}) {
     if (program == nullptr) continue;
-    PlanOrRefusal made =
-        PlanOf(memory.policy, request(*program, memory.policy));
+    PlanOrRefusal made = PlanOf(memory.policy, request(*program, own));
     if (Refusal* why = std::get_if<Refusal>(&made)) {
       // Of both shapes of step; unlimited where the host is short too, and no
       // device budget alone would do.
@@ -203,8 +204,8 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
       return RefusalStatus(*why, memory, FindRemedies());
     }
     if (program == training) {
-      FillTiers(training->trace, std::get<Plan>(made),
-                request(*training, memory.policy), accumulate(), &admission_);
+      FillTiers(training->trace, std::get<Plan>(made), request(*training, own),
+                accumulate(), &admission_);
     }
   }
   const int64_t machine_bytes = memory.machine_share_bytes > 0
@@ -261,7 +262,8 @@ absl::Status Trainer::OpenDevice() {
                     {.scribble_freed = options_.scribble_freed_memory}));
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   CASTOR_RETURN_IF_ERROR(JoinRanks(training->trace));
-  CASTOR_RETURN_IF_ERROR(PlanProgram(*training, WarmupPolicy(*training)));
+  CASTOR_RETURN_IF_ERROR(PlanProgram(
+      *training, WarmUpPolicy(memory.policy, Request(training->trace))));
   CASTOR_ASSIGN_OR_RETURN(
       store_,
       ChunkStore::Create(device_.get(), arena_.get(), host_.get(), &layout_,
@@ -293,7 +295,7 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
   communicator_->SetObserver(&timeline_);
   const LossScaleOptions& scale = options_.loss_scale;
   const std::string asked = absl::StrCat(
-      training.signature, PolicyName(memory.policy), memory.device_bytes, ",",
+      training.signature, memory.policy->name, memory.device_bytes, ",",
       memory.host_bytes, ",", memory.gpu_margin_mem_ratio, memory.prefetch,
       memory.warmup_steps, ",", options_.eval_batch, ",",
       options_.optimizer.gradient_clipping, ",", engine_->seed(), ",",
@@ -304,11 +306,10 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
                    absl::Hex(HashName(asked.data(), asked.size())));
   CASTOR_RETURN_IF_ERROR(
       Await(*communicator_, communicator_->Barrier(start, 0)));
-  ShardStaging staging = staging_;
-  if (memory.policy == PlacementPolicy::kCpu) staging.parts_bytes = 0;
   CASTOR_ASSIGN_OR_RETURN(
       exchange_, ShardExchange::Create(device_.get(), arena_.get(), host_.get(),
-                                       communicator_.get(), &layout_, staging));
+                                       communicator_.get(), &layout_,
+                                       StagingFor(memory.policy->admission)));
   return absl::OkStatus();
 }
 
@@ -316,12 +317,12 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
 std::vector<std::string> Trainer::FindRemedies() {
   std::vector<std::string> remedies;
   const MemoryOptions& memory = options_.memory;
-  auto fits = [&](PlacementPolicy policy, const StepShape& shape) {
+  auto fits = [&](const PlacementPolicy* policy, const StepShape& shape) {
     const bool accumulate = shape.micro_batches * options_.ranks.world_size > 1;
     auto training =
         DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline());
-    if (!training.ok() || !std::holds_alternative<Plan>(
-                              MakePlan(policy, Request(*training, policy)))) {
+    if (!training.ok() || !std::holds_alternative<Plan>(MakePlan(
+                              policy, Request(*training, policy->admission)))) {
       return false;
     }
     if (options_.eval_batch == 0) return true;
@@ -330,13 +331,15 @@ std::vector<std::string> Trainer::FindRemedies() {
     auto trace =
         DryRun(*engine_, *model_, evaluation, &layout_, accumulate, roofline());
     if (!trace.ok()) return false;
-    PlanRequest request = Request(*trace, policy);
-    request.fixed_side = SafeSides(policy, *training);
+    PlanRequest request = Request(*trace, policy->admission);
+    request.fixed_side =
+        SafeSides(policy->admission, Request(*training, policy->admission));
     return std::holds_alternative<Plan>(MakePlan(policy, request));
   };
-  if (memory.policy != PlacementPolicy::kAuto &&
-      fits(PlacementPolicy::kAuto, options_.shape)) {
-    remedies.push_back("memory.placement_policy \"auto\"");
+  if (memory.policy != DefaultPolicy() &&
+      fits(DefaultPolicy(), options_.shape)) {
+    remedies.push_back(absl::StrCat("memory.placement_policy \"",
+                                    DefaultPolicy()->name, "\""));
   }
   if (!options_.checkpoint_activations) {
     engine_->set_checkpoint_activations(true);

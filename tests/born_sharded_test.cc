@@ -64,7 +64,7 @@ TrainingCase LargeEmbedding(int world_size) {
   c.model.tie_word_embeddings = true;
   c.dtype = DType::kBFloat16;
   c.options.shape = {.batch = 1, .length = 8, .micro_batches = kRanks};
-  c.options.memory.policy = PlacementPolicy::kCpu;
+  c.options.memory.policy = FindPolicy("cpu");
   c.world_size = world_size;
   c.steps = 1;
   return c;

@@ -191,8 +191,7 @@ TrainingCase ReferenceOf(const TrainingCase& c) {
   TrainingCase reference = c;
   reference.watched = false;
   reference.world_size = 1;
-  reference.options.memory = {.policy = PlacementPolicy::kCuda,
-                              .prefetch = false};
+  reference.options.memory = {.policy = FindPolicy("cuda"), .prefetch = false};
   reference.options.plan_mistake = nullptr;
   reference.options.threads = 1;
   reference.options.bus_bytes_per_s = 0;
@@ -207,10 +206,10 @@ absl::StatusOr<Needs> FindNeeds(const TrainingCase& c) {
   CASTOR_ASSIGN_OR_RETURN(refusal, RefusalOf(c, kUnlimitedBytes, 0));
   needs.smallest_host = refusal.smallest_host_budget_bytes;
   TrainingCase other = c;
-  other.options.memory.policy = PlacementPolicy::kCpu;
+  other.options.memory.policy = FindPolicy("cpu");
   CASTOR_ASSIGN_OR_RETURN(refusal, RefusalOf(other, kUnlimitedBytes, 0));
   needs.largest_host = refusal.smallest_host_budget_bytes;
-  other.options.memory.policy = PlacementPolicy::kCuda;
+  other.options.memory.policy = FindPolicy("cuda");
   CASTOR_ASSIGN_OR_RETURN(refusal, RefusalOf(other, 0, kUnlimitedBytes));
   needs.unmanaged_device = refusal.smallest_device_budget_bytes;
   return needs;
@@ -221,9 +220,8 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
   TrainingCase c = model;
   MemoryOptions& memory = c.options.memory;
   memory.policy =
-      random.Pick({PlacementPolicy::kAuto, PlacementPolicy::kAuto,
-                   PlacementPolicy::kAuto, PlacementPolicy::kCpu,
-                   PlacementPolicy::kCpu, PlacementPolicy::kCuda});
+      random.Pick({FindPolicy("auto"), FindPolicy("auto"), FindPolicy("auto"),
+                   FindPolicy("cpu"), FindPolicy("cpu"), FindPolicy("cuda")});
   if (most_ranks > 1 && random.Chance(0.5)) {
     do {
       c.world_size = static_cast<int>(random.Uniform(1, most_ranks));
@@ -311,7 +309,7 @@ std::string Describe(const TrainingCase& c) {
           "%d, margin "
           "%g, warm-up %d, prefetch %d, threads %d, bus %g, watched %d, "
           "mistaken plans %d\n",
-          c.world_size, PolicyName(memory.policy), Size(memory.device_bytes),
+          c.world_size, memory.policy->name, Size(memory.device_bytes),
           Size(memory.host_bytes), Size(memory.pinned_bytes),
           memory.chunk_bytes, memory.gpu_margin_mem_ratio, memory.warmup_steps,
           memory.prefetch, o.threads, o.bus_bytes_per_s, c.watched,

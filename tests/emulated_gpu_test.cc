@@ -15,7 +15,7 @@
 namespace castor::testing {
 namespace {
 
-TrainingCase Small(PlacementPolicy policy, DType dtype) {
+TrainingCase Small(const PlacementPolicy* policy, DType dtype) {
   TrainingCase c;
   c.model.n_layer = 2;
   c.model.n_head = 2;
@@ -38,10 +38,10 @@ TrainingCase Small(PlacementPolicy policy, DType dtype) {
 
 TEST(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
   for (DType dtype : kAllTypes) {
-    const auto host = RunTraining(Small(PlacementPolicy::kCuda, dtype));
+    const auto host = RunTraining(Small(FindPolicy("cuda"), dtype));
     ASSERT_TRUE(host.ok()) << host.status();
     const auto first =
-        RunTraining(OnTestMachine(Small(PlacementPolicy::kCuda, dtype)));
+        RunTraining(OnTestMachine(Small(FindPolicy("cuda"), dtype)));
     ASSERT_TRUE(first.ok()) << first.status();
     ASSERT_FALSE(first->refusal.has_value()) << first->refusal_message;
     ASSERT_EQ(first->losses.size(), host->losses.size());
@@ -57,8 +57,8 @@ TEST(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
                                              : 2e-2)
           << i;
     }
-    for (PlacementPolicy policy :
-         {PlacementPolicy::kCpu, PlacementPolicy::kAuto}) {
+    for (const PlacementPolicy* policy :
+         {FindPolicy("cpu"), FindPolicy("auto")}) {
       TrainingCase c = OnTestMachine(Small(policy, dtype));
       c.options.memory.chunk_bytes = 24576;
       auto run = RunTraining(c);
@@ -78,8 +78,7 @@ TEST(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
 }
 
 TEST(EmulatedGpu, ATokenOutsideTheVocabularyEndsTheRunInTheHostsWords) {
-  TrainingCase c =
-      OnTestMachine(Small(PlacementPolicy::kAuto, DType::kFloat32));
+  TrainingCase c = OnTestMachine(Small(FindPolicy("auto"), DType::kFloat32));
   c.data = [&](int64_t index) {
     MicroBatch batch =
         RandomMicroBatch(1, index, c.options.shape, c.model.vocab_size);

@@ -24,7 +24,7 @@
 namespace castor::testing {
 namespace {
 
-TrainingCase Small(PlacementPolicy policy, DType dtype) {
+TrainingCase Small(const PlacementPolicy* policy, DType dtype) {
   TrainingCase c;
   c.model.n_layer = 2;
   c.model.n_head = 2;
@@ -58,14 +58,12 @@ TrainingCase OnFake(TrainingCase c, cuda::FakeApi* api) {
 
 TEST(FakeGpu, TrainsToTheHostDevicesBits) {
   for (DType dtype : kAllTypes) {
-    const auto host = RunTraining(Small(PlacementPolicy::kCuda, dtype));
+    const auto host = RunTraining(Small(FindPolicy("cuda"), dtype));
     ASSERT_TRUE(host.ok()) << host.status();
     ExpectSkips(dtype, *host);
-    for (PlacementPolicy policy :
-         {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
-          PlacementPolicy::kAuto}) {
+    for (const PlacementPolicy& policy : Policies()) {
       cuda::FakeApi api({.clock_drift = 1e-4, .jitter_ns = 200'000});
-      TrainingCase c = OnFake(Small(policy, dtype), &api);
+      TrainingCase c = OnFake(Small(&policy, dtype), &api);
       auto run = RunTraining(c);
       ASSERT_TRUE(run.ok()) << run.status();
       ASSERT_FALSE(run->refusal.has_value()) << run->refusal_message;
@@ -96,7 +94,7 @@ TEST(FakeGpu, TrainsToTheHostDevicesBits) {
 // With its own name and as often as it runs, updates too.
 TEST(FakeGpu, ShowsEachOperatorToAProfiler) {
   cuda::FakeApi api;
-  TrainingCase c = OnFake(Small(PlacementPolicy::kCuda, DType::kFloat32), &api);
+  TrainingCase c = OnFake(Small(FindPolicy("cuda"), DType::kFloat32), &api);
   std::map<std::string, int64_t> expected;
   const auto run = RunTraining(c, [&](Trainer& trainer) -> absl::Status {
     for (const OpRecord& op : trainer.training_trace()->ops) {
@@ -127,10 +125,8 @@ TEST(FakeGpu, ShowsEachOperatorToAProfiler) {
 // The same on several ranks, each with a GPU.
 TEST(FakeGpu, RanksTrainToTheBitsOfOne) {
   for (DType dtype : {DType::kFloat32, DType::kFloat16}) {
-    for (PlacementPolicy policy :
-         {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
-          PlacementPolicy::kAuto}) {
-      TrainingCase c = Small(policy, dtype);
+    for (const PlacementPolicy& policy : Policies()) {
+      TrainingCase c = Small(&policy, dtype);
       c.options.shape.micro_batches = 6;
       const auto host = RunTraining(c);
       ASSERT_TRUE(host.ok()) << host.status();
@@ -167,14 +163,14 @@ TEST(FakeGpu, RanksTrainToTheBitsOfOne) {
 }
 
 TEST(FakeGpu, CopiesThroughRingsWhereNothingCanBeLocked) {
-  const auto host = RunTraining(Small(PlacementPolicy::kCpu, DType::kBFloat16));
+  const auto host = RunTraining(Small(FindPolicy("cpu"), DType::kBFloat16));
   ASSERT_TRUE(host.ok()) << host.status();
   // Room for the rings and the faults, none for the pool.
   cuda::FakeApi api(
       {.pinned_bytes = (8 << 20) + (648 << 10), .jitter_ns = 200'000});
   std::string note;
   const auto run =
-      RunTraining(OnFake(Small(PlacementPolicy::kCpu, DType::kBFloat16), &api),
+      RunTraining(OnFake(Small(FindPolicy("cpu"), DType::kBFloat16), &api),
                   [&](Trainer& trainer) {
                     note = trainer.pinned_note();
                     return absl::OkStatus();
@@ -185,11 +181,11 @@ TEST(FakeGpu, CopiesThroughRingsWhereNothingCanBeLocked) {
 }
 
 TEST(FakeGpu, SetsAsideTheWorkspaceThatTheGpusKernelsWant) {
-  const auto host = RunTraining(Small(PlacementPolicy::kCuda, DType::kFloat32));
+  const auto host = RunTraining(Small(FindPolicy("cuda"), DType::kFloat32));
   ASSERT_TRUE(host.ok()) << host.status();
   cuda::FakeApi api;
   const auto run =
-      RunTraining(OnFake(Small(PlacementPolicy::kCuda, DType::kFloat32), &api));
+      RunTraining(OnFake(Small(FindPolicy("cuda"), DType::kFloat32), &api));
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->admission.device.workspace,
             host->admission.device.workspace + kFakeGpuWorkspaceBytes);
@@ -197,7 +193,7 @@ TEST(FakeGpu, SetsAsideTheWorkspaceThatTheGpusKernelsWant) {
 
 TEST(FakeGpu, FailureOfAnOperatorNamesItAndEndsTheRun) {
   cuda::FakeApi api;
-  TrainingCase c = OnFake(Small(PlacementPolicy::kAuto, DType::kFloat32), &api);
+  TrainingCase c = OnFake(Small(FindPolicy("auto"), DType::kFloat32), &api);
   c.data = [&](int64_t index) {
     MicroBatch batch =
         RandomMicroBatch(1, index, c.options.shape, c.model.vocab_size);

@@ -113,8 +113,9 @@ void ExpectNear(Trainer& trainer, OptimizerPart part, double scale,
   }
 }
 
-class Gpt2Reference : public ::testing::TestWithParam<
-                          std::tuple<const char*, bool, PlacementPolicy>> {
+class Gpt2Reference
+    : public ::testing::TestWithParam<
+          std::tuple<const char*, bool, const PlacementPolicy*>> {
  protected:
   std::string name() const { return std::get<0>(GetParam()); }
   TrainingCase Placed(const nlohmann::json& expected) const {
@@ -207,8 +208,8 @@ INSTANTIATE_TEST_SUITE_P(
     Fixtures, Gpt2Reference,
     ::testing::Combine(::testing::Values("gpt2_a", "gpt2_b", "gpt2_c"),
                        ::testing::Bool(),
-                       ::testing::Values(PlacementPolicy::kCuda,
-                                         PlacementPolicy::kCpu)));
+                       ::testing::Values(FindPolicy("cuda"),
+                                         FindPolicy("cpu"))));
 
 }  // namespace
 }  // namespace castor::testing

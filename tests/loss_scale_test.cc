@@ -86,8 +86,8 @@ TEST(LossScale, KeepsGradientsThatWouldVanish) {
 // Skipped steps leave no trace but their number: neither Adam's t nor the
 // learning rate has moved on.
 TEST(LossScale, ASkippedStepIsAsIfItHadNotBeen) {
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCuda, PlacementPolicy::kCpu}) {
+  for (const PlacementPolicy* policy :
+       {FindPolicy("cuda"), FindPolicy("cpu")}) {
     for (const int world_size : {1, 2}) {
       TrainingCase c = Small();
       c.options.memory.policy = policy;

@@ -50,15 +50,13 @@ TEST(PlanMistake, GoesOnToTheSameBitsAndSaysSo) {
   const Outcome right = Train(c);
   EXPECT_EQ(right.note, "");
   c.options.plan_mistake = FetchTwice;
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
-        PlacementPolicy::kAuto}) {
-    c.options.memory.policy = policy;
+  for (const PlacementPolicy& policy : Policies()) {
+    c.options.memory.policy = &policy;
     for (const int world_size : {1, 2}) {
       c.world_size = world_size;
       const Outcome mistaken = Train(c);
       EXPECT_EQ(mistaken.state_sha256, right.state_sha256)
-          << PolicyName(policy) << " on " << world_size;
+          << policy.name << " on " << world_size;
       EXPECT_THAT(mistaken.note, HasSubstr("failed its proof"));
       EXPECT_THAT(mistaken.note, HasSubstr("chunk 0"));
     }

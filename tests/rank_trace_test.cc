@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 constexpr int kRanks = 3;
 constexpr int64_t kSteps = 5;
 
-TrainingCase Small(PlacementPolicy policy) {
+TrainingCase Small(const PlacementPolicy* policy) {
   TrainingCase c;
   c.model.n_layer = 2;
   c.model.n_head = 2;
@@ -51,7 +51,7 @@ TrainingCase Small(PlacementPolicy policy) {
 using AtTheEnd = std::function<absl::Status(RunTrace&, int rank)>;
 
 std::vector<absl::StatusOr<TrainingResult>> RunTraced(
-    const std::shared_ptr<ThreadGroup>& group, PlacementPolicy policy,
+    const std::shared_ptr<ThreadGroup>& group, const PlacementPolicy* policy,
     const std::vector<std::string>& paths, const AtTheEnd& at_the_end,
     std::vector<std::vector<StepReport>>* reports = nullptr) {
   std::vector<absl::StatusOr<TrainingResult>> results(
@@ -101,8 +101,8 @@ std::string WithoutZeros(std::string text) {
 }
 
 TEST(RankTrace, BecomesOneFileOfEachRanksOwnLines) {
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCpu, PlacementPolicy::kCuda}) {
+  for (const PlacementPolicy* policy :
+       {FindPolicy("cpu"), FindPolicy("cuda")}) {
     TemporaryDirectory directory;
     const std::string path = directory.path() + "/run.trace";
     WriteFile(RankFileName(path, 5), "of an earlier run of more ranks");
@@ -168,7 +168,7 @@ TEST(RankTrace, NamesTheRankThatWasLate) {
   group->SetFaults(2, {.delay_ns = 1'000'000});
   std::vector<std::vector<StepReport>> reports(kRanks);
   const auto results = RunTraced(
-      group, PlacementPolicy::kCuda, std::vector<std::string>(kRanks, path),
+      group, FindPolicy("cuda"), std::vector<std::string>(kRanks, path),
       [&](RunTrace& trace, int) {
         trace.Finish("finished", "");
         return trace.Merge();
@@ -220,7 +220,7 @@ TEST(RankTrace, StaysInItsPartsWhereTheRunFailed) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/run.trace";
   const auto results = RunTraced(
-      ThreadGroup::Create(kRanks), PlacementPolicy::kCpu,
+      ThreadGroup::Create(kRanks), FindPolicy("cpu"),
       std::vector<std::string>(kRanks, path), [&](RunTrace& trace, int rank) {
         trace.Finish("failed", absl::StrCat("of rank ", rank));
         return absl::CancelledError("as after a failure");
@@ -239,7 +239,7 @@ TEST(RankTrace, FailsOnAllRanksWhereOneCannotWrite) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/run.trace";
   const auto results =
-      RunTraced(ThreadGroup::Create(kRanks), PlacementPolicy::kCpu,
+      RunTraced(ThreadGroup::Create(kRanks), FindPolicy("cpu"),
                 {path, "/no/such/directory/run.trace", path},
                 [](RunTrace&, int) { return absl::OkStatus(); });
   for (const auto& result : results) {
@@ -257,7 +257,7 @@ TEST(RankTrace, IsNotMergedByHalves) {
   std::vector<absl::Status> merged(kRanks);
   std::vector<std::string> before(kRanks);
   const auto results = RunTraced(
-      ThreadGroup::Create(kRanks), PlacementPolicy::kCpu,
+      ThreadGroup::Create(kRanks), FindPolicy("cpu"),
       std::vector<std::string>(kRanks, path), [&](RunTrace& trace, int rank) {
         trace.Finish("finished", "");
         if (rank == 1) std::filesystem::remove(RankFileName(path, rank));

@@ -16,7 +16,7 @@
 namespace castor::testing {
 namespace {
 
-TrainingCase Small(PlacementPolicy policy, int world_size) {
+TrainingCase Small(const PlacementPolicy* policy, int world_size) {
   TrainingCase c;
   c.model.n_layer = 2;
   c.model.n_head = 2;
@@ -63,9 +63,9 @@ int64_t NetworkBytes(const TrainingResult& result) {
 }
 
 TEST(Ranks, KeepOneShardOfEverythingAtHome) {
-  TrainingCase one = Small(PlacementPolicy::kCpu, 1);
+  TrainingCase one = Small(FindPolicy("cpu"), 1);
   one.options.shape.micro_batches = 4;  // sums, as on four ranks
-  const TrainingCase four = Small(PlacementPolicy::kCpu, 4);
+  const TrainingCase four = Small(FindPolicy("cpu"), 4);
   auto alone = RunTraining(one);
   auto shared = RunTraining(four);
   ASSERT_TRUE(alone.ok()) << alone.status();
@@ -82,7 +82,7 @@ TEST(Ranks, KeepOneShardOfEverythingAtHome) {
 // payload's parts once per micro batch and the parameters once per step.
 TEST(Ranks, SendPartsOncePerMicroBatchAndParametersOncePerStep) {
   for (const int64_t accumulation : {1, 2}) {
-    TrainingCase c = Small(PlacementPolicy::kCuda, 4);
+    TrainingCase c = Small(FindPolicy("cuda"), 4);
     c.options.shape.micro_batches *= accumulation;
     int64_t others = 0;
     auto result = RunTraining(c, [&](Trainer& trainer) {
@@ -99,8 +99,8 @@ TEST(Ranks, SendPartsOncePerMicroBatchAndParametersOncePerStep) {
 }
 
 TEST(Ranks, EndWithTheReasonOfTheOneThatCannotGoOn) {
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCpu, PlacementPolicy::kCuda}) {
+  for (const PlacementPolicy* policy :
+       {FindPolicy("cpu"), FindPolicy("cuda")}) {
     std::vector<TrainingCase> cases(3, Small(policy, 3));
     for (TrainingCase& c : cases) c.steps = 5;
     const auto shape = cases[0].options.shape;
@@ -127,7 +127,7 @@ TEST(Ranks, EndWhenOneDiesInTheMiddleOfAStep) {
   for (int64_t messages = 5; messages < 200; messages += 39) {
     const auto group = ThreadGroup::Create(3);
     group->SetFaults(2, {.die_after = messages});
-    std::vector<TrainingCase> cases(3, Small(PlacementPolicy::kCpu, 3));
+    std::vector<TrainingCase> cases(3, Small(FindPolicy("cpu"), 3));
     for (TrainingCase& c : cases) c.steps = 50;
     const auto results = RunRanks(group, cases);
     for (int rank = 0; rank < 3; ++rank) {
@@ -141,7 +141,7 @@ TEST(Ranks, EndWhenOneDiesInTheMiddleOfAStep) {
 }
 
 TEST(Ranks, RefuseToStartWithDifferentSettings) {
-  std::vector<TrainingCase> cases(2, Small(PlacementPolicy::kCpu, 2));
+  std::vector<TrainingCase> cases(2, Small(FindPolicy("cpu"), 2));
   cases[1].options.memory.warmup_steps = 2;
   for (const auto& result : RunRanks(ThreadGroup::Create(2), cases)) {
     ASSERT_FALSE(result.ok());
@@ -153,7 +153,7 @@ TEST(Ranks, RefuseToStartWithDifferentSettings) {
 }
 
 TEST(Ranks, AreRefusedMicroBatchesThatTheyCannotShare) {
-  TrainingCase c = Small(PlacementPolicy::kCpu, 2);
+  TrainingCase c = Small(FindPolicy("cpu"), 2);
   c.options.shape.micro_batches = 3;
   const auto result = RunTraining(c);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);

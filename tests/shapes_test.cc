@@ -30,7 +30,7 @@ struct Shapes {
   int64_t device_peak_bytes = 0;
 };
 
-absl::StatusOr<Shapes> Train(PlacementPolicy policy, int64_t budget,
+absl::StatusOr<Shapes> Train(const PlacementPolicy* policy, int64_t budget,
                              std::vector<std::pair<int64_t, int64_t>> steps) {
   Engine engine(DType::kBFloat16, 3);
   const ZeroInit scope(engine);
@@ -77,20 +77,20 @@ TEST(StepsOfSeveralShapes, GiveTheSameBitsUnderEveryPolicy) {
   // Room for the largest shape's activations beside a part of the model: the
   // optimizer states that the small shape keeps on the device must make way.
   constexpr int64_t kRoom = 700 << 10;
-  const auto all = Train(PlacementPolicy::kCuda, 8 << 20, kMixed);
+  const auto all = Train(FindPolicy("cuda"), 8 << 20, kMixed);
   ASSERT_TRUE(all.ok()) << all.status();
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCpu, PlacementPolicy::kAuto}) {
+  for (const PlacementPolicy* policy :
+       {FindPolicy("cpu"), FindPolicy("auto")}) {
     const auto tight = Train(policy, kRoom, kMixed);
     ASSERT_TRUE(tight.ok()) << tight.status();
-    EXPECT_EQ(tight->sha256, all->sha256) << PolicyName(policy);
+    EXPECT_EQ(tight->sha256, all->sha256) << policy->name;
     EXPECT_LE(tight->device_peak_bytes, kRoom);
   }
 }
 
 TEST(StepsOfSeveralShapes, LeaveEachOthersPlansAlone) {
   // The first shape moves nothing once it is settled, whatever came between.
-  const auto mixed = Train(PlacementPolicy::kAuto, 8 << 20, kMixed);
+  const auto mixed = Train(FindPolicy("auto"), 8 << 20, kMixed);
   ASSERT_TRUE(mixed.ok()) << mixed.status();
   EXPECT_GT(mixed->h2d_bytes.front(), 0);  // warm-up
   EXPECT_EQ(mixed->h2d_bytes.back(), 0);

@@ -53,7 +53,7 @@ TrainingCase Small(int world_size) {
   c.frozen = {"*wpe*"};
   c.dtype = DType::kBFloat16;
   c.options.shape = {.batch = 1, .length = 8, .micro_batches = 6};
-  c.options.memory.policy = PlacementPolicy::kCpu;
+  c.options.memory.policy = FindPolicy("cpu");
   c.options.memory.chunk_bytes = 4096;
   c.world_size = world_size;
   return c;

@@ -40,7 +40,7 @@ TEST(SteadyState, AutoMovesNothingWhereEverythingFits) {
     Random random(seed, 1);
     c.evaluate_after = c.options.eval_batch = 0;
     MemoryOptions& memory = c.options.memory;
-    memory.policy = PlacementPolicy::kAuto;
+    memory.policy = FindPolicy("auto");
     memory.prefetch = random.Chance(0.5);
     memory.chunk_bytes = random.Pick<int64_t>({0, 300, 4096, 1 << 20});
     memory.warmup_steps = random.Uniform(1, 2);
@@ -76,9 +76,9 @@ TEST(SteadyState, AutoMovesFarLessThanCpu) {
     memory.warmup_steps = 1;
     memory.host_bytes = kUnlimitedBytes;
     c.steps = 4;
-    memory.policy = PlacementPolicy::kCpu;
+    memory.policy = FindPolicy("cpu");
     auto cpu = RunTraining(c);
-    memory.policy = PlacementPolicy::kAuto;
+    memory.policy = FindPolicy("auto");
     auto automatic = RunTraining(c);
     ASSERT_TRUE(cpu.ok()) << cpu.status() << Describe(c);
     ASSERT_TRUE(automatic.ok()) << automatic.status() << Describe(c);
@@ -112,8 +112,8 @@ TEST(SteadyState, EvaluationsBetweenStepsLeaveTrainingAsItWas) {
     ASSERT_TRUE(reference.ok()) << reference.status();
 
     c.options.memory.policy =
-        random.Pick({PlacementPolicy::kAuto, PlacementPolicy::kAuto,
-                     PlacementPolicy::kCpu, PlacementPolicy::kCuda});
+        random.Pick({FindPolicy("auto"), FindPolicy("auto"), FindPolicy("cpu"),
+                     FindPolicy("cuda")});
     c.options.memory.chunk_bytes = random.Pick<int64_t>({0, 1000, 10000});
     auto needs = FindNeeds(c);
     ASSERT_TRUE(needs.ok()) << needs.status();
@@ -174,7 +174,7 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
     TrainingCase c = RandomModel(MixKey(kSeed, 3000 + i));
     if (c.frozen.empty()) continue;
     c.options.memory.policy =
-        i % 2 == 0 ? PlacementPolicy::kCpu : PlacementPolicy::kAuto;
+        i % 2 == 0 ? FindPolicy("cpu") : FindPolicy("auto");
     std::vector<float> before;
     TrainingCase untrained = c;
     untrained.steps = 0;

@@ -151,7 +151,7 @@ std::vector<Side> SidesOf(const StepTrace& trace,
   return side;
 }
 
-Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
+Admission Admit(const AdmissionRule& rule, const PlanRequest& request) {
   const StepTrace& trace = *request.trace;
   Admission admission;
   admission.order = DeviceSideOrder(trace);
@@ -162,9 +162,9 @@ Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
   };
 
   // How many may be on the device at all, and how many have to be.
-  const bool chooses = policy == PlacementPolicy::kAuto && trace.training &&
+  const bool chooses = rule.sides == SideChoice::kChosen && trace.training &&
                        request.fixed_side.empty();
-  int64_t low = policy == PlacementPolicy::kCuda ? all : 0;
+  int64_t low = rule.sides == SideChoice::kDevice ? all : 0;
   const int64_t high = chooses ? all : low;
   low = LeastThat(low, high, [&](int64_t count) {
     return HostBytes(request, sides(count)) <= request.host_budget_bytes;
@@ -172,11 +172,11 @@ Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
   admission.fewest = low;
 
   const auto needed_with = [&](int64_t count) {
-    return policy == PlacementPolicy::kCuda
+    return rule.keeps_all_payloads
                ? WholeModelDeviceBytes(request, sides(count))
                : NeededDeviceBytes(request, sides(count));
   };
-  // The ratio limits what auto chooses, of the bytes that no moment needs.
+  // The ratio limits what a policy chooses, of the bytes that no moment needs.
   const int64_t floor = chooses ? PeakNeededDeviceBytes(request, sides(0)) : 0;
   const auto least_budget = [&](int64_t count) {
     const std::vector<Side> side = sides(count);
@@ -225,6 +225,12 @@ Admission Admit(PlacementPolicy policy, const PlanRequest& request) {
   }
   admission.refusal = refusal;
   return admission;
+}
+
+std::vector<Side> SafeSides(const AdmissionRule& rule,
+                            const PlanRequest& training) {
+  const Admission admission = Admit(rule, training);
+  return SidesOf(*training.trace, admission.order, admission.fewest);
 }
 
 }  // namespace castor

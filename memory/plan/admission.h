@@ -33,11 +33,30 @@ std::vector<int64_t> DeviceSideOrder(const StepTrace& trace);
 std::vector<Side> SidesOf(const StepTrace& trace,
                           const std::vector<int64_t>& order, int64_t count);
 
+// The sides that a policy gives chunks, unless the request fixes them.
+enum class SideChoice : uint8_t {
+  kHost,    // the host's, all of them
+  kDevice,  // the device's, all that have optimizer states
+  kChosen,  // in training as the policy likes, in evaluation the host's
+};
+
+// What a policy cannot do without.
+struct AdmissionRule {
+  SideChoice sides = SideChoice::kHost;
+  // Whether all payloads are resident at every moment, or only those that its
+  // operator uses must be.
+  bool keeps_all_payloads = false;
+};
+
+inline constexpr AdmissionRule kEverythingOnDevice = {
+    .sides = SideChoice::kDevice, .keeps_all_payloads = true};
+
 // What a policy may choose from, or why it has no choice.
 struct Admission {
   std::vector<int64_t> order;
-  // How many chunks of `order` must have their optimizer states on the device
-  // for the host's budget. Meaningless with fixed sides.
+  // How many chunks of `order` must have their optimizer states on the device:
+  // those for which the host has no room, and all under SideChoice::kDevice.
+  // Meaningless with fixed sides.
   int64_t fewest = 0;
   // With `refusal` absent there is a plan.
   std::optional<Refusal> refusal;
@@ -46,7 +65,13 @@ struct Admission {
   int64_t smallest_device_budget_bytes = 0;
 };
 
-Admission Admit(PlacementPolicy policy, const PlanRequest& request);
+Admission Admit(const AdmissionRule& rule, const PlanRequest& request);
+
+// Where an evaluation can always have the optimizer states while it lasts, if
+// `training` is what the steps around it ask for: on the host, but for those
+// that the host has no room for.
+std::vector<Side> SafeSides(const AdmissionRule& rule,
+                            const PlanRequest& training);
 
 }  // namespace castor
 

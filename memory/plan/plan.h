@@ -40,13 +40,7 @@
 
 namespace castor {
 
-enum class PlacementPolicy : uint8_t { kCuda, kCpu, kAuto };
-
-constexpr absl::string_view PolicyName(PlacementPolicy policy) {
-  return policy == PlacementPolicy::kCuda  ? "cuda"
-         : policy == PlacementPolicy::kCpu ? "cpu"
-                                           : "auto";
-}
+struct PlacementPolicy;  // memory/plan/policy/policies.h
 
 // Every block of the device's and of the host's memory counts as rounded up to
 // this.
@@ -73,8 +67,8 @@ struct ResidentChunk {
 
 // Immutable once the checker has passed it.
 struct Plan {
-  PlacementPolicy policy = PlacementPolicy::kAuto;
-  std::string signature;  // the trace's
+  const PlacementPolicy* policy = nullptr;  // whose it is
+  std::string signature;                    // the trace's
   // Indexed by ChunkId. Frozen chunks: kHost.
   std::vector<Side> side;
   // Resident before moment 0 and after the last action, by ascending chunk.

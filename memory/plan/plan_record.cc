@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "memory/plan/lower_bound.h"
+#include "memory/plan/policy/policies.h"
 
 namespace castor {
 namespace {
@@ -30,21 +31,11 @@ absl::Status CheckIn(int64_t value, int64_t end, absl::string_view what) {
 
 }  // namespace
 
-absl::StatusOr<PlacementPolicy> PolicyNamed(absl::string_view name) {
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
-        PlacementPolicy::kAuto}) {
-    if (name == PolicyName(policy)) return policy;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "no placement policy \"", name, "\"; there are cuda, cpu and auto"));
-}
-
-PlanRecord RecordRequest(PlacementPolicy policy, const PlanRequest& request,
-                         int64_t trace_index) {
+PlanRecord RecordRequest(const PlacementPolicy* policy,
+                         const PlanRequest& request, int64_t trace_index) {
   PlanRecord record;
   record.trace = trace_index;
-  record.policy = std::string(PolicyName(policy));
+  record.policy = std::string(policy->name);
   record.refused = true;
   record.device_budget_bytes = request.device_budget_bytes;
   record.host_budget_bytes = request.host_budget_bytes;

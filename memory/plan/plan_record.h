@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/simulator.h"
 #include "tracer/plan_record.h"
@@ -19,8 +18,8 @@ PlanRecord RecordPlan(const Plan& plan, const PlanRequest& request,
                       const PlanCost& cost, int64_t trace_index, bool warmup);
 
 // Of a request that was refused: what was asked, and nothing decided.
-PlanRecord RecordRequest(PlacementPolicy policy, const PlanRequest& request,
-                         int64_t trace_index);
+PlanRecord RecordRequest(const PlacementPolicy* policy,
+                         const PlanRequest& request, int64_t trace_index);
 
 // What was asked for, of `trace` (not null, outlives the request): equal to the
 // request that was recorded, so that planning it again gives the same plan.
@@ -30,9 +29,6 @@ PlanRequest RequestOf(const PlanRecord& record, const StepTrace* trace);
 // that `trace` does not have. Whether it is a plan that works is CheckPlan's to
 // say.
 absl::StatusOr<Plan> PlanOf(const PlanRecord& record, const StepTrace& trace);
-
-// "cuda", "cpu" or "auto". InvalidArgument: anything else.
-absl::StatusOr<PlacementPolicy> PolicyNamed(absl::string_view name);
 
 }  // namespace castor
 

@@ -35,9 +35,9 @@ RC_GTEST_PROP(PlanRecord, GivesBackThePlanAndWhatWasAsked, ()) {
                  *rc::gen::element(0, 100)};
   request.prefetch = *rc::gen::arbitrary<bool>();
   request.gpu_margin_mem_ratio = *rc::gen::element(0.4, 1.0);
-  const auto policy = *rc::gen::element(
-      PlacementPolicy::kCuda, PlacementPolicy::kCpu, PlacementPolicy::kAuto);
-  if (policy != PlacementPolicy::kCuda && *rc::gen::arbitrary<bool>()) {
+  const PlacementPolicy* const policy =
+      &Policies()[*rc::gen::inRange<size_t>(0, Policies().size())];
+  if (!policy->admission.keeps_all_payloads && *rc::gen::arbitrary<bool>()) {
     request.fixed_side.assign(trace.chunks.size(), Side::kHost);
     for (size_t c = 0; c < trace.chunks.size(); ++c) {
       if (trace.chunks[c].optimizer_bytes > 0 &&
@@ -83,7 +83,7 @@ TEST(PlanOf, PutsEachActionAtItsMoment) {
       TraceBuilder().Chunk(1024, 0).Chunk(1024, 9).Read({0}).Read({1}).Build();
   const auto plan = PlanOf(OfTwoChunks(), trace);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->policy, PlacementPolicy::kCpu);
+  EXPECT_EQ(plan->policy, FindPolicy("cpu"));
   EXPECT_EQ(plan->signature, "by hand");
   EXPECT_EQ(plan->side, (std::vector<Side>{Side::kHost, Side::kDevice}));
   EXPECT_EQ(plan->initial, (std::vector<ResidentChunk>{{ChunkId(0), false},

@@ -8,46 +8,31 @@
 #include "base/check.h"
 #include "memory/plan/admission.h"
 #include "memory/plan/plan_checker.h"
-#include "memory/plan/policies.h"
+#include "memory/plan/policy/schedules.h"
 
 namespace castor {
 namespace {
 
-Plan PlanAdmitted(PlacementPolicy policy, const PlanRequest& request,
-                  const Admission& admission) {
-  switch (policy) {
-    case PlacementPolicy::kCuda:
-      return PlanCuda(request, admission);
-    case PlacementPolicy::kCpu:
-      return PlanCpu(request, admission);
-    case PlacementPolicy::kAuto:
-      return PlanAuto(request, admission);
-  }
-  CASTOR_CHECK(false);
-}
-
 // Optimizer states as the policy must have them at the least: what was admitted
 // fits with these sides.
-std::vector<Side> AdmittedSides(PlacementPolicy policy,
-                                const PlanRequest& request,
+std::vector<Side> AdmittedSides(const PlanRequest& request,
                                 const Admission& admission) {
-  if (!request.fixed_side.empty()) return request.fixed_side;
-  const int64_t count = policy == PlacementPolicy::kCuda
-                            ? static_cast<int64_t>(admission.order.size())
-                            : admission.fewest;
-  return SidesOf(*request.trace, admission.order, count);
+  return request.fixed_side.empty()
+             ? SidesOf(*request.trace, admission.order, admission.fewest)
+             : request.fixed_side;
 }
 
 // First with fetches ahead, then without any: the simpler, the less can be
 // wrong.
-Plan PlanInstead(PlacementPolicy policy, PlanRequest request,
+Plan PlanInstead(const PlacementPolicy* policy, PlanRequest request,
                  const Admission& admission, const absl::Status& why) {
   absl::Status proof = why;
   for (const bool prefetch : {true, false}) {
     if (prefetch && !request.prefetch) continue;
     request.prefetch = prefetch;
-    Plan plan = PlanOneOperatorAhead(
-        policy, request, AdmittedSides(policy, request, admission));
+    Plan plan =
+        PlanOneOperatorAhead(request, AdmittedSides(request, admission));
+    plan.policy = policy;
     proof = CheckPlan(plan, request);
     if (!proof.ok()) continue;
     plan.instead_of_unproven = std::string(why.message());
@@ -59,20 +44,31 @@ Plan PlanInstead(PlacementPolicy policy, PlanRequest request,
 
 }  // namespace
 
-PlanOrRefusal MakePlan(PlacementPolicy policy, const PlanRequest& request,
-                       const PlanMistake& mistake) {
-  const Admission admission = Admit(policy, request);
+PlanOrRefusal MakePlan(const PlacementPolicy* policy,
+                       const PlanRequest& request, const PlanMistake& mistake) {
+  const Admission admission = Admit(policy->admission, request);
   if (admission.refusal.has_value()) return *admission.refusal;
-  Plan plan = PlanAdmitted(policy, request, admission);
+  Plan plan = policy->plan(request, admission);
+  plan.policy = policy;
   if (mistake) mistake(&plan);
   const absl::Status proof = CheckPlan(plan, request);
   if (proof.ok()) return plan;
   return PlanInstead(policy, request, admission, proof);
 }
 
-int64_t SmallestDeviceBudget(PlacementPolicy policy,
+int64_t SmallestDeviceBudget(const PlacementPolicy* policy,
                              const PlanRequest& request) {
-  return Admit(policy, request).smallest_device_budget_bytes;
+  return Admit(policy->admission, request).smallest_device_budget_bytes;
+}
+
+const PlacementPolicy* WarmUpPolicy(const PlacementPolicy* policy,
+                                    const PlanRequest& request) {
+  if (policy->warm_up.empty()) return policy;
+  const PlacementPolicy* careful = FindPolicy(policy->warm_up);
+  CASTOR_CHECK(careful != nullptr);
+  return SmallestDeviceBudget(careful, request) <= request.device_budget_bytes
+             ? careful
+             : policy;
 }
 
 }  // namespace castor

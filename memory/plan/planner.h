@@ -1,17 +1,9 @@
-// From a trace, budgets and a bus to a plan: the placement policies.
+// From a trace, budgets and a bus to a plan that is proven, by any of the
+// placement policies (memory/plan/policy/policies.h).
 //
-// Policies are pure functions: the same request gives the same plan.
-//
-//   cuda   everything on the device, always. No action in the steady state.
-//   cpu    payloads and optimizer states at home on the host; on the device
-//   only
-//          what the operator at hand uses, and with `prefetch` what the
-//          next one needs, where there is room.
-//   auto   farthest next use decides what leaves; fetches are issued as early
-//          as room allows; what is left of the budget holds optimizer states.
-//
-// cpu and auto have the same smallest budget: the worst moment's non-model
-// bytes plus the chunks that its operator uses.
+// Plans are a pure function: the same request gives the same plan. cpu and auto
+// have the same smallest budget: the worst moment's non-model bytes plus the
+// chunks that its operator uses.
 #ifndef CASTOR_MEMORY_PLAN_PLANNER_H_
 #define CASTOR_MEMORY_PLAN_PLANNER_H_
 
@@ -19,6 +11,7 @@
 #include <variant>
 
 #include "memory/plan/plan.h"
+#include "memory/plan/policy/policies.h"
 
 namespace castor {
 
@@ -31,13 +24,20 @@ using PlanMistake = std::function<void(Plan*)>;
 // policy's plan that fails its proof is our mistake, not the end of the run:
 // the one-operator-ahead plan takes its place, is proven in turn, and says so
 // (Plan::instead_of_unproven).
-PlanOrRefusal MakePlan(PlacementPolicy policy, const PlanRequest& request,
+PlanOrRefusal MakePlan(const PlacementPolicy* policy,
+                       const PlanRequest& request,
                        const PlanMistake& mistake = nullptr);
 
 // The least device budget for which MakePlan(policy, ...) gives a plan, with
 // all else as in the request.
-int64_t SmallestDeviceBudget(PlacementPolicy policy,
+int64_t SmallestDeviceBudget(const PlacementPolicy* policy,
                              const PlanRequest& request);
+
+// The policy whose plan is followed while durations are measured: the one that
+// the row of `policy` names, unless it does not fit what `request` asks for,
+// such as when the host has no room for all optimizer states.
+const PlacementPolicy* WarmUpPolicy(const PlacementPolicy* policy,
+                                    const PlanRequest& request);
 
 }  // namespace castor
 

@@ -45,22 +45,19 @@ rc::Gen<Case> Cases() {
       }));
 }
 
-constexpr PlacementPolicy kPolicies[] = {
-    PlacementPolicy::kCuda, PlacementPolicy::kCpu, PlacementPolicy::kAuto};
-
 RC_GTEST_PROP(MakePlan, IsProvenAtAnyBudgetThatIsAdmitted, ()) {
   Case c = *Cases().as("case");
   c.request.trace = &c.trace;
   RC_ASSERT(CheckTrace(c.trace).ok());
-  for (const PlacementPolicy policy : kPolicies) {
-    const int64_t least = SmallestDeviceBudget(policy, c.request);
+  for (const PlacementPolicy& policy : Policies()) {
+    const int64_t least = SmallestDeviceBudget(&policy, c.request);
     PlanRequest request = c.request;
     request.device_budget_bytes =
         least + *rc::gen::weightedOneOf<int64_t>(
                     {{1, rc::gen::just<int64_t>(0)},
                      {4, rc::gen::inRange<int64_t>(0, 200000)},
                      {4, rc::gen::inRange<int64_t>(0, 20000)}});
-    const PlanOrRefusal result = MakePlan(policy, request);
+    const PlanOrRefusal result = MakePlan(&policy, request);
     RC_ASSERT(std::holds_alternative<Plan>(result));
     const absl::Status proof = CheckPlan(std::get<Plan>(result), request);
     if (!proof.ok()) RC_FAIL(proof.ToString());
@@ -83,15 +80,15 @@ RC_GTEST_PROP(SmallestDeviceBudget, IsExact, ()) {
   // Down to where the host cannot hold the optimizer states, or the homes.
   c.request.host_budget_bytes =
       *rc::gen::element(int64_t{100000}, int64_t{10000}, kUnlimitedBytes);
-  for (const PlacementPolicy policy : kPolicies) {
-    const int64_t least = SmallestDeviceBudget(policy, c.request);
+  for (const PlacementPolicy& policy : Policies()) {
+    const int64_t least = SmallestDeviceBudget(&policy, c.request);
     if (least < kUnlimitedBytes) {
       c.request.device_budget_bytes = least;
-      RC_ASSERT(std::holds_alternative<Plan>(MakePlan(policy, c.request)));
+      RC_ASSERT(std::holds_alternative<Plan>(MakePlan(&policy, c.request)));
     }
     if (least == 0) continue;
     c.request.device_budget_bytes = least - 1;
-    const PlanOrRefusal result = MakePlan(policy, c.request);
+    const PlanOrRefusal result = MakePlan(&policy, c.request);
     RC_ASSERT(std::holds_alternative<Refusal>(result));
     const Refusal& refusal = std::get<Refusal>(result);
     if (refusal.tier == "device") {
@@ -111,9 +108,9 @@ RC_GTEST_PROP(SmallestDeviceBudget, IsExact, ()) {
       RC_ASSERT(refusal.smallest_host_budget_bytes >
                 c.request.host_budget_bytes);
       c.request.host_budget_bytes = refusal.smallest_host_budget_bytes;
-      RC_ASSERT(std::holds_alternative<Plan>(MakePlan(policy, c.request)));
+      RC_ASSERT(std::holds_alternative<Plan>(MakePlan(&policy, c.request)));
       c.request.host_budget_bytes -= 1;
-      RC_ASSERT(std::holds_alternative<Refusal>(MakePlan(policy, c.request)));
+      RC_ASSERT(std::holds_alternative<Refusal>(MakePlan(&policy, c.request)));
     }
   }
 }
@@ -121,18 +118,16 @@ RC_GTEST_PROP(SmallestDeviceBudget, IsExact, ()) {
 RC_GTEST_PROP(AutoPolicy, IsNeverSlowerThanCpuAndFitsWhereverItFits, ()) {
   Case c = *Cases().as("case");
   c.request.trace = &c.trace;
-  const int64_t least = SmallestDeviceBudget(PlacementPolicy::kCpu, c.request);
-  RC_ASSERT(SmallestDeviceBudget(PlacementPolicy::kAuto, c.request) == least);
+  const int64_t least = SmallestDeviceBudget(FindPolicy("cpu"), c.request);
+  RC_ASSERT(SmallestDeviceBudget(FindPolicy("auto"), c.request) == least);
   c.request.device_budget_bytes = Budget(least);
-  const Plan cpu = std::get<Plan>(MakePlan(PlacementPolicy::kCpu, c.request));
-  const Plan chosen =
-      std::get<Plan>(MakePlan(PlacementPolicy::kAuto, c.request));
+  const Plan cpu = std::get<Plan>(MakePlan(FindPolicy("cpu"), c.request));
+  const Plan chosen = std::get<Plan>(MakePlan(FindPolicy("auto"), c.request));
   // Where all fits the plan is to move nothing, even if the host's cores could
   // have helped with updates.
   const bool all_fits =
-      c.trace.training &&
-      SmallestDeviceBudget(PlacementPolicy::kCuda, c.request) <=
-          c.request.device_budget_bytes;
+      c.trace.training && SmallestDeviceBudget(FindPolicy("cuda"), c.request) <=
+                              c.request.device_budget_bytes;
   int64_t actions = 0;
   for (const auto& at_moment : chosen.actions) {
     actions += static_cast<int64_t>(at_moment.size());
@@ -146,18 +141,18 @@ RC_GTEST_PROP(AutoPolicy, IsNeverSlowerThanCpuAndFitsWhereverItFits, ()) {
 RC_GTEST_PROP(MakePlan, FetchesNoLessThanTheBoundAndWithinTheBudget, ()) {
   Case c = *Cases().as("case");
   c.request.trace = &c.trace;
-  for (const PlacementPolicy policy : kPolicies) {
+  for (const PlacementPolicy& policy : Policies()) {
     PlanRequest request = c.request;
     request.device_budget_bytes =
-        Budget(SmallestDeviceBudget(policy, c.request));
-    const Plan plan = std::get<Plan>(MakePlan(policy, request));
+        Budget(SmallestDeviceBudget(&policy, c.request));
+    const Plan plan = std::get<Plan>(MakePlan(&policy, request));
     const PlanCost cost = SimulatePlan(plan, request);
-    if (policy != PlacementPolicy::kCuda) {
+    if (!policy.admission.keeps_all_payloads) {
       RC_ASSERT(cost.h2d_bytes >= LeastFetchedBytes(request, plan.side));
     }
     RC_ASSERT(cost.device_peak_bytes <= request.device_budget_bytes);
     RC_ASSERT(cost.stall_ns >= 0);
-    if (policy == PlacementPolicy::kCuda) RC_ASSERT(cost.h2d_bytes == 0);
+    if (policy.admission.keeps_all_payloads) RC_ASSERT(cost.h2d_bytes == 0);
   }
 }
 
@@ -165,9 +160,9 @@ RC_GTEST_PROP(MakePlan, GivesTheSamePlanAgain, ()) {
   Case c = *Cases().as("case");
   c.request.trace = &c.trace;
   c.request.device_budget_bytes =
-      Budget(SmallestDeviceBudget(PlacementPolicy::kAuto, c.request));
-  const Plan a = std::get<Plan>(MakePlan(PlacementPolicy::kAuto, c.request));
-  const Plan b = std::get<Plan>(MakePlan(PlacementPolicy::kAuto, c.request));
+      Budget(SmallestDeviceBudget(FindPolicy("auto"), c.request));
+  const Plan a = std::get<Plan>(MakePlan(FindPolicy("auto"), c.request));
+  const Plan b = std::get<Plan>(MakePlan(FindPolicy("auto"), c.request));
   RC_ASSERT(a.side == b.side);
   RC_ASSERT(a.initial == b.initial);
   RC_ASSERT(a.actions == b.actions);
@@ -182,16 +177,16 @@ RC_GTEST_PROP(MakePlan, KeepsFixedSides, ()) {
         chunk.optimizer_bytes > 0 && *rc::gen::arbitrary<bool>();
     c.request.fixed_side.push_back(device ? Side::kDevice : Side::kHost);
   }
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCpu, PlacementPolicy::kAuto}) {
-    const int64_t least = SmallestDeviceBudget(policy, c.request);
+  for (const PlacementPolicy& policy : Policies()) {
+    if (policy.admission.keeps_all_payloads) continue;
+    const int64_t least = SmallestDeviceBudget(&policy, c.request);
     PlanRequest request = c.request;
     request.device_budget_bytes = Budget(least);
-    const Plan plan = std::get<Plan>(MakePlan(policy, request));
+    const Plan plan = std::get<Plan>(MakePlan(&policy, request));
     RC_ASSERT(plan.side == request.fixed_side);
     RC_ASSERT(CheckPlan(plan, request).ok());
     request.device_budget_bytes = least - 1;
-    RC_ASSERT(std::holds_alternative<Refusal>(MakePlan(policy, request)));
+    RC_ASSERT(std::holds_alternative<Refusal>(MakePlan(&policy, request)));
   }
 }
 

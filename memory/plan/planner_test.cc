@@ -27,13 +27,13 @@ PlanRequest RequestFor(const StepTrace& trace) {
   return request;
 }
 
-Plan Planned(PlacementPolicy policy, const PlanRequest& request) {
+Plan Planned(const PlacementPolicy* policy, const PlanRequest& request) {
   PlanOrRefusal result = MakePlan(policy, request);
   EXPECT_TRUE(std::holds_alternative<Plan>(result));
   return std::holds_alternative<Plan>(result) ? std::get<Plan>(result) : Plan();
 }
 
-Refusal Refused(PlacementPolicy policy, const PlanRequest& request) {
+Refusal Refused(const PlacementPolicy* policy, const PlanRequest& request) {
   PlanOrRefusal result = MakePlan(policy, request);
   EXPECT_TRUE(std::holds_alternative<Refusal>(result));
   return std::holds_alternative<Refusal>(result) ? std::get<Refusal>(result)
@@ -58,9 +58,9 @@ TEST(CudaPolicy, KeepsEverythingOnTheDevice) {
   PlanRequest request = RequestFor(trace);
   request.device_reserved_bytes = 50;
   // 512 of payload, 1536 of optimizer states, 300 of activations, 50 reserved.
-  EXPECT_EQ(SmallestDeviceBudget(PlacementPolicy::kCuda, request), 2398);
+  EXPECT_EQ(SmallestDeviceBudget(FindPolicy("cuda"), request), 2398);
   request.device_budget_bytes = 2398;
-  const Plan plan = Planned(PlacementPolicy::kCuda, request);
+  const Plan plan = Planned(FindPolicy("cuda"), request);
   EXPECT_EQ(plan.side, (std::vector<Side>{kDevice, kHost}));
   EXPECT_EQ(plan.initial, (std::vector<ResidentChunk>{{ChunkId(0), true},
                                                       {ChunkId(1), false}}));
@@ -71,22 +71,20 @@ TEST(CudaPolicy, KeepsEverythingOnTheDevice) {
 TEST(MakePlan, PlansOneOperatorAheadWhereThePoliciesPlanFailsItsProof) {
   const StepTrace trace = Training();
   PlanRequest request = RequestFor(trace);
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
-        PlacementPolicy::kAuto}) {
+  for (const PlacementPolicy& policy : Policies()) {
     request.device_budget_bytes = kUnlimitedBytes;
     for (const int64_t budget :
-         {SmallestDeviceBudget(policy, request), kUnlimitedBytes}) {
+         {SmallestDeviceBudget(&policy, request), kUnlimitedBytes}) {
       request.device_budget_bytes = budget;
-      EXPECT_EQ(Planned(policy, request).instead_of_unproven, "");
-      const PlanOrRefusal made = MakePlan(policy, request, [](Plan* plan) {
+      EXPECT_EQ(Planned(&policy, request).instead_of_unproven, "");
+      const PlanOrRefusal made = MakePlan(&policy, request, [](Plan* plan) {
         plan->actions[0].push_back(Fetch(1, 1));
         plan->actions[0].push_back(Fetch(1, 1));
       });
       const Plan* const plan = std::get_if<Plan>(&made);
       ASSERT_NE(plan, nullptr);
       EXPECT_TRUE(CheckPlan(*plan, request).ok());
-      EXPECT_EQ(plan->policy, policy);
+      EXPECT_EQ(plan->policy, &policy);
       EXPECT_NE(plan->instead_of_unproven.find("chunk 1"), std::string::npos)
           << plan->instead_of_unproven;
     }
@@ -97,7 +95,7 @@ TEST(CpuPolicy, HoldsOnlyWhatTheOperatorUses) {
   const StepTrace trace = Training();
   PlanRequest request = RequestFor(trace);
   request.prefetch = false;
-  const Plan plan = Planned(PlacementPolicy::kCpu, request);
+  const Plan plan = Planned(FindPolicy("cpu"), request);
   EXPECT_EQ(plan.side, (std::vector<Side>{kHost, kHost}));
   EXPECT_TRUE(plan.initial.empty());
   EXPECT_EQ(plan.actions, (Actions{{Fetch(0, 0)},
@@ -124,10 +122,10 @@ TEST(CpuPolicy, HoldsWhatIsUsedAgainBeyondOperatorsWithoutParameters) {
   const Actions once = {
       {Fetch(0, 0)}, {}, {}, {Drop(0, 3), Fetch(1, 3)}, {Drop(1, 0)}};
   request.device_budget_bytes = 256 + 300;
-  EXPECT_EQ(Planned(PlacementPolicy::kCpu, request).actions, once);
+  EXPECT_EQ(Planned(FindPolicy("cpu"), request).actions, once);
   // Without room beside it, attention is alone.
   request.device_budget_bytes = 256 + 299;
-  EXPECT_EQ(Planned(PlacementPolicy::kCpu, request).actions,
+  EXPECT_EQ(Planned(FindPolicy("cpu"), request).actions,
             (Actions{{Fetch(0, 0)},
                      {Drop(0, 1)},
                      {Fetch(0, 2)},
@@ -148,7 +146,7 @@ TEST(CpuPolicy, FetchesOneArrivalAhead) {
                               .Read({2})
                               .Build();
   PlanRequest request = RequestFor(trace);
-  Plan plan = Planned(PlacementPolicy::kCpu, request);
+  Plan plan = Planned(FindPolicy("cpu"), request);
   EXPECT_EQ(plan.initial, (std::vector<ResidentChunk>{{ChunkId(0), false},
                                                       {ChunkId(1), false}}));
   EXPECT_EQ(plan.actions, (Actions{{},
@@ -158,7 +156,7 @@ TEST(CpuPolicy, FetchesOneArrivalAhead) {
                                    {Drop(2, 0), Fetch(1, 2)}}));
   // Without room for two there is no ahead.
   request.device_budget_bytes = 256;
-  plan = Planned(PlacementPolicy::kCpu, request);
+  plan = Planned(FindPolicy("cpu"), request);
   EXPECT_EQ(plan.actions, (Actions{{},
                                    {},
                                    {Drop(0, 2), Fetch(1, 2)},
@@ -170,9 +168,9 @@ TEST(AutoPolicy, MovesNothingWhenEverythingFits) {
   const StepTrace trace = Training();
   PlanRequest request = RequestFor(trace);
   request.device_budget_bytes =
-      SmallestDeviceBudget(PlacementPolicy::kCuda, request);
-  const Plan plan = Planned(PlacementPolicy::kAuto, request);
-  EXPECT_EQ(plan.policy, PlacementPolicy::kAuto);
+      SmallestDeviceBudget(FindPolicy("cuda"), request);
+  const Plan plan = Planned(FindPolicy("auto"), request);
+  EXPECT_EQ(plan.policy, FindPolicy("auto"));
   EXPECT_EQ(plan.side, (std::vector<Side>{kDevice, kHost}));
   EXPECT_EQ(plan.actions, Actions(6));
 }
@@ -181,10 +179,10 @@ TEST(AutoPolicy, WorksAtTheSmallestBudget) {
   const StepTrace trace = Training();
   PlanRequest request = RequestFor(trace);
   // Operator 1: chunk 1 and 300 bytes.
-  EXPECT_EQ(SmallestDeviceBudget(PlacementPolicy::kAuto, request), 556);
-  EXPECT_EQ(SmallestDeviceBudget(PlacementPolicy::kCpu, request), 556);
+  EXPECT_EQ(SmallestDeviceBudget(FindPolicy("auto"), request), 556);
+  EXPECT_EQ(SmallestDeviceBudget(FindPolicy("cpu"), request), 556);
   request.device_budget_bytes = 556;
-  const Plan plan = Planned(PlacementPolicy::kAuto, request);
+  const Plan plan = Planned(FindPolicy("auto"), request);
   // Chunk 0 must leave for operator 1. For operator 2 it comes back when the
   // 300 bytes are free; chunk 1 has to leave for operator 2? No: 512 + 100
   // bytes do not fit into 556. After the update there is room, not for 1.
@@ -201,7 +199,7 @@ TEST(AutoPolicy, KeepsWhatHasRoomAndNeverWritesCleanBack) {
   const StepTrace trace = Training();
   PlanRequest request = RequestFor(trace);
   request.device_budget_bytes = 812;  // both chunks and 300 bytes
-  const Plan plan = Planned(PlacementPolicy::kAuto, request);
+  const Plan plan = Planned(FindPolicy("auto"), request);
   EXPECT_EQ(
       plan.actions,
       (Actions{{}, {}, {}, {CopyBack(0, 3), Drop(0, 3)}, {}, {Fetch(0, 0)}}));
@@ -215,12 +213,12 @@ TEST(AutoPolicy, KeepsOptimizerStatesWithinTheirShare) {
   // Payloads and activations take 812 at most, optimizer states 1536.
   request.device_budget_bytes = 812 + 2 * 1536;
   request.gpu_margin_mem_ratio = 0.5;
-  EXPECT_EQ(Planned(PlacementPolicy::kAuto, request).side[0], kDevice);
+  EXPECT_EQ(Planned(FindPolicy("auto"), request).side[0], kDevice);
   request.gpu_margin_mem_ratio = 0.4;
-  EXPECT_EQ(Planned(PlacementPolicy::kAuto, request).side[0], kHost);
+  EXPECT_EQ(Planned(FindPolicy("auto"), request).side[0], kHost);
   request.gpu_margin_mem_ratio = 0;
   request.device_budget_bytes = kUnlimitedBytes;
-  EXPECT_EQ(Planned(PlacementPolicy::kAuto, request).side[0], kHost);
+  EXPECT_EQ(Planned(FindPolicy("auto"), request).side[0], kHost);
 }
 
 TEST(AutoPolicy, PutsOptimizerStatesWhereTheHostHasNoRoom) {
@@ -228,12 +226,12 @@ TEST(AutoPolicy, PutsOptimizerStatesWhereTheHostHasNoRoom) {
   PlanRequest request = RequestFor(trace);
   request.host_budget_bytes = 512;  // homes only
   // On the device: 1536, and a chunk with its operator's activations.
-  EXPECT_EQ(SmallestDeviceBudget(PlacementPolicy::kAuto, request), 2092);
+  EXPECT_EQ(SmallestDeviceBudget(FindPolicy("auto"), request), 2092);
   request.device_budget_bytes = 2092;
-  EXPECT_EQ(Planned(PlacementPolicy::kAuto, request).side[0], kDevice);
+  EXPECT_EQ(Planned(FindPolicy("auto"), request).side[0], kDevice);
 
   request.device_budget_bytes = 2091;
-  const Refusal refusal = Refused(PlacementPolicy::kAuto, request);
+  const Refusal refusal = Refused(FindPolicy("auto"), request);
   EXPECT_EQ(refusal.tier, "host");
   EXPECT_EQ(refusal.smallest_host_budget_bytes, 2048);
   EXPECT_EQ(refusal.smallest_device_budget_bytes, 2092);
@@ -244,8 +242,8 @@ TEST(MakePlan, NamesTheWorstMomentWhenItRefuses) {
   PlanRequest request = RequestFor(trace);
   request.device_reserved_bytes = 20;
   request.device_budget_bytes = 575;
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCpu, PlacementPolicy::kAuto}) {
+  for (const PlacementPolicy* policy :
+       {FindPolicy("cpu"), FindPolicy("auto")}) {
     const Refusal refusal = Refused(policy, request);
     EXPECT_EQ(refusal.tier, "device");
     EXPECT_EQ(refusal.op, "op1");
@@ -255,7 +253,7 @@ TEST(MakePlan, NamesTheWorstMomentWhenItRefuses) {
     EXPECT_EQ(refusal.smallest_device_budget_bytes, 576);
     EXPECT_EQ(refusal.smallest_host_budget_bytes, 2048);
   }
-  const Refusal refusal = Refused(PlacementPolicy::kCuda, request);
+  const Refusal refusal = Refused(FindPolicy("cuda"), request);
   EXPECT_EQ(refusal.resident_bytes, 20 + 512 + 1536);
   EXPECT_EQ(refusal.smallest_device_budget_bytes, 2368);
   EXPECT_EQ(refusal.smallest_host_budget_bytes, 512);
@@ -266,14 +264,14 @@ TEST(MakePlan, RefusesHostThatCannotHoldTheHomes) {
   PlanRequest request = RequestFor(trace);
   request.host_reserved_bytes = 10;
   request.host_budget_bytes = 521;
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCuda, PlacementPolicy::kAuto}) {
+  for (const PlacementPolicy* policy :
+       {FindPolicy("cuda"), FindPolicy("auto")}) {
     const Refusal refusal = Refused(policy, request);
     EXPECT_EQ(refusal.tier, "host");
     EXPECT_EQ(refusal.smallest_host_budget_bytes, 522);
     EXPECT_EQ(refusal.smallest_device_budget_bytes, kUnlimitedBytes);
   }
-  EXPECT_EQ(Refused(PlacementPolicy::kCpu, request).smallest_host_budget_bytes,
+  EXPECT_EQ(Refused(FindPolicy("cpu"), request).smallest_host_budget_bytes,
             2058);
 }
 
@@ -283,11 +281,11 @@ TEST(MakePlan, AsksForBothBudgetsWhereNeitherMakesUpForTheOther) {
   request.gpu_margin_mem_ratio = 0;  // no states on the device
   request.device_budget_bytes = 500;
   request.host_budget_bytes = 2000;
-  const Refusal refusal = Refused(PlacementPolicy::kAuto, request);
+  const Refusal refusal = Refused(FindPolicy("auto"), request);
   request.host_budget_bytes = kUnlimitedBytes;
   EXPECT_EQ(refusal.tier, "device");
   EXPECT_EQ(refusal.smallest_device_budget_bytes,
-            SmallestDeviceBudget(PlacementPolicy::kAuto, request));
+            SmallestDeviceBudget(FindPolicy("auto"), request));
   EXPECT_EQ(refusal.smallest_host_budget_bytes, 512 + 1536);
 }
 
@@ -296,7 +294,7 @@ TEST(MakePlan, CountsWholeBlocksOfTheHost) {
       TraceBuilder().Evaluation().Chunk(100, 0).Chunk(300, 0).Build();
   PlanRequest request = RequestFor(trace);
   request.host_budget_bytes = 256 + 512 - 1;
-  EXPECT_EQ(Refused(PlacementPolicy::kCpu, request).smallest_host_budget_bytes,
+  EXPECT_EQ(Refused(FindPolicy("cpu"), request).smallest_host_budget_bytes,
             256 + 512);
 }
 
@@ -311,25 +309,23 @@ TEST(MakePlan, KeepsDeviceSidePayloadsThroughEvaluation) {
   PlanRequest request = RequestFor(trace);
   request.fixed_side = {kDevice, kHost};
   // 1536 and 256 of chunk 0, 256 of chunk 1, 300.
-  EXPECT_EQ(SmallestDeviceBudget(PlacementPolicy::kAuto, request), 2348);
+  EXPECT_EQ(SmallestDeviceBudget(FindPolicy("auto"), request), 2348);
   request.device_budget_bytes = 2348;
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCpu, PlacementPolicy::kAuto}) {
+  for (const PlacementPolicy* policy :
+       {FindPolicy("cpu"), FindPolicy("auto")}) {
     const Plan plan = Planned(policy, request);
     EXPECT_EQ(plan.side, request.fixed_side);
     EXPECT_EQ(plan.initial[0], (ResidentChunk{ChunkId(0), true}));
   }
   request.device_budget_bytes = 2347;
-  EXPECT_EQ(Refused(PlacementPolicy::kAuto, request).resident_bytes, 2048);
+  EXPECT_EQ(Refused(FindPolicy("auto"), request).resident_bytes, 2048);
 }
 
 TEST(MakePlan, PlansStepWithoutOperators) {
   const StepTrace trace = TraceBuilder().Evaluation().Chunk(256, 0).Build();
   const PlanRequest request = RequestFor(trace);
-  for (const PlacementPolicy policy :
-       {PlacementPolicy::kCuda, PlacementPolicy::kCpu,
-        PlacementPolicy::kAuto}) {
-    EXPECT_EQ(Planned(policy, request).actions, Actions(1));
+  for (const PlacementPolicy& policy : Policies()) {
+    EXPECT_EQ(Planned(&policy, request).actions, Actions(1));
   }
 }
 

@@ -14,6 +14,7 @@
 #include "base/median.h"
 #include "base/status_macros.h"
 #include "memory/plan/plan_record.h"
+#include "memory/plan/policy/policies.h"
 #include "memory/plan/trace_check.h"
 
 namespace castor {

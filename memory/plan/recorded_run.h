@@ -37,7 +37,7 @@ struct AskedStep {
 
 struct RecordedRun {
   AskedStep training;
-  PlacementPolicy policy = PlacementPolicy::kAuto;
+  const PlacementPolicy* policy = nullptr;
   // Absent where the run was refused, or stopped before it was settled.
   std::optional<Plan> plan;
   Overheads overheads;  // of the steps on that plan

@@ -36,7 +36,7 @@ class Recording {
     request.trace = &contents_.step_traces[0];
     request.device_budget_bytes = 8192;
     request.bus = ByteBus();
-    plan_ = std::get<Plan>(MakePlan(PlacementPolicy::kCpu, request));
+    plan_ = std::get<Plan>(MakePlan(FindPolicy("cpu"), request));
     const PlanCost cost = SimulatePlan(plan_, request);
     contents_.plans = {RecordPlan(plan_, request, cost, 0, /*warmup=*/true),
                        RecordPlan(plan_, request, cost, 0, /*warmup=*/false)};
@@ -116,7 +116,7 @@ TEST(ReadRecordedRun, TakesDurationsOfTheStepsOnTheSettledPlan) {
   recording.Step(6, /*plan=*/1, 5000, /*moves_wait_ns=*/90'000);
   const auto run = ReadRecordedRun(recording.contents());
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->policy, PlacementPolicy::kCpu);
+  EXPECT_EQ(run->policy, FindPolicy("cpu"));
   EXPECT_EQ(run->tokens_per_step, 512);
   ASSERT_TRUE(run->plan.has_value());
   EXPECT_EQ(run->plan->actions, recording.plan().actions);
@@ -187,7 +187,7 @@ TEST(ReadRecordedRun, KnowsOnlyWhatWasAskedOfAStoppedWarmup) {
   recording.Step(1, 0, 100);
   const auto run = ReadRecordedRun(recording.contents());
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->policy, PlacementPolicy::kAuto);
+  EXPECT_EQ(run->policy, FindPolicy("auto"));
   EXPECT_FALSE(run->plan.has_value());
   EXPECT_EQ(run->measured.steps, 0);
   EXPECT_EQ(run->training.trace.ops[0].duration_ns, 7);
@@ -198,11 +198,10 @@ TEST(ReadRecordedRun, TakesWhatARefusedRunAsked) {
   PlanRequest request;
   request.trace = &recording.contents().step_traces[0];
   request.device_budget_bytes = 12;
-  recording.contents().plans = {
-      RecordRequest(PlacementPolicy::kAuto, request, 0)};
+  recording.contents().plans = {RecordRequest(FindPolicy("auto"), request, 0)};
   const auto run = ReadRecordedRun(recording.contents());
   ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_EQ(run->policy, PlacementPolicy::kAuto);
+  EXPECT_EQ(run->policy, FindPolicy("auto"));
   EXPECT_FALSE(run->plan.has_value());
   EXPECT_EQ(run->training.request.device_budget_bytes, 12);
 }

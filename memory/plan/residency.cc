@@ -80,12 +80,10 @@ Residency StayEverywhere(const UseIndex& index) {
   return residency;
 }
 
-Plan WritePlan(PlacementPolicy policy, const PlanRequest& request,
-               const std::vector<Side>& side, const UseIndex& index,
-               const Residency& residency) {
+Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
+               const UseIndex& index, const Residency& residency) {
   const StepTrace& trace = *request.trace;
   Plan plan;
-  plan.policy = policy;
   plan.signature = trace.signature;
   plan.side = side;
   Writer writer(request, index);

@@ -27,10 +27,9 @@ Residency StayEverywhere(const UseIndex& index);
 // Writes the choices out as actions: a chunk leaves right after the use before
 // the gap, what is dirty is copied back before. Within one moment: drops of
 // clean payloads (their room is free at once), copies back, then fetches by
-// need.
-Plan WritePlan(PlacementPolicy policy, const PlanRequest& request,
-               const std::vector<Side>& side, const UseIndex& index,
-               const Residency& residency);
+// need. Whose plan it is, the caller fills in.
+Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
+               const UseIndex& index, const Residency& residency);
 
 }  // namespace castor
 

@@ -21,7 +21,6 @@ using config_names::kCheckpointings;
 using config_names::kDevices;
 using config_names::kOptimizers;
 using config_names::kOnSaveErrors;
-using config_names::kPolicies;
 using config_names::kSchedulers;
 using config_names::kTokenTypes;
 using config_names::kWarmups;
@@ -38,6 +37,20 @@ void ReadEnum(JsonReader& reader, absl::string_view key,
   int index = static_cast<int>(*out);
   reader.Choice(key, names, &index);
   *out = static_cast<Enum>(index);
+}
+
+// One of the policies that a configuration may name.
+void ReadPolicy(JsonReader& reader, absl::string_view key,
+                const PlacementPolicy** out) {
+  std::vector<absl::string_view> names;
+  int index = 0;
+  for (const PlacementPolicy& policy : Policies()) {
+    if (!policy.in_configurations) continue;
+    if (&policy == *out) index = static_cast<int>(names.size());
+    names.push_back(policy.name);
+  }
+  reader.Choice(key, names, &index);
+  *out = FindPolicy(names[index]);
 }
 
 void ReadPath(JsonReader& reader, absl::string_view key,
@@ -211,7 +224,7 @@ void ReadNetwork(JsonReader reader, NetworkConfig* network) {
 }
 
 void ReadMemory(JsonReader reader, MemoryConfig* memory) {
-  ReadEnum(reader, "placement_policy", kPolicies, &memory->placement_policy);
+  ReadPolicy(reader, "placement_policy", &memory->placement_policy);
   reader.Bytes("device_memory", &memory->device_memory, Unlimited::kAllowed);
   reader.Bytes("host_memory", &memory->host_memory, Unlimited::kAllowed);
   const Json* pinned_memory = reader.Raw("pinned_memory");

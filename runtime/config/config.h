@@ -19,7 +19,7 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/units.h"
-#include "memory/plan/plan.h"
+#include "memory/plan/policy/policies.h"
 #include "runtime/config/model_config.h"
 
 namespace castor {
@@ -148,7 +148,7 @@ int ThreadsOf(const DeviceConfig& device);
 enum class ActivationCheckpointing : uint8_t { kNone, kBlock };
 
 struct MemoryConfig {
-  PlacementPolicy placement_policy = PlacementPolicy::kAuto;
+  const PlacementPolicy* placement_policy = DefaultPolicy();
   // Hard caps, in bytes; 0 is a budget too (which admits nothing). device_memory
   // is each rank's; host_memory and pinned_memory are a machine's, whose ranks
   // divide them equally.

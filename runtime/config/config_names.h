@@ -14,7 +14,6 @@ inline constexpr absl::string_view kSchedulers[] = {
     "WarmupInverseSqrtLR"};
 inline constexpr absl::string_view kWarmups[] = {"log", "linear"};
 inline constexpr absl::string_view kDevices[] = {"host", "cuda"};
-inline constexpr absl::string_view kPolicies[] = {"cuda", "cpu", "auto"};
 inline constexpr absl::string_view kOnSaveErrors[] = {"stop", "continue"};
 inline constexpr absl::string_view kCheckpointings[] = {"none", "block"};
 

@@ -103,7 +103,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->device.threads, 2);
   EXPECT_EQ(ThreadsOf(config->device), 2);
   EXPECT_EQ(config->device.bus_gbps, 8);
-  EXPECT_EQ(config->memory.placement_policy, PlacementPolicy::kCpu);
+  EXPECT_EQ(config->memory.placement_policy, FindPolicy("cpu"));
   EXPECT_EQ(config->memory.device_memory, 48 << 20);
   EXPECT_EQ(config->memory.host_memory, kUnlimitedBytes);
   EXPECT_EQ(config->memory.chunk_size, 1 << 20);
@@ -342,7 +342,7 @@ TEST(Overrides, ReplaceAddAndTakeStringsAsTheyAre) {
                        "data.validation=\"/abs/v\""});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->steps, 11);
-  EXPECT_EQ(config->memory.placement_policy, PlacementPolicy::kCpu);
+  EXPECT_EQ(config->memory.placement_policy, FindPolicy("cpu"));
   EXPECT_EQ(config->data.train, "/base/sub/b.txt");
   EXPECT_EQ(config->data.validation, "/abs/v");
   EXPECT_EQ(config->device.bus_gbps, 2.5);

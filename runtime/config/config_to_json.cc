@@ -61,8 +61,7 @@ Ordered SchedulerJson(const SchedulerConfig& scheduler) {
 }
 
 Ordered MemoryJson(const MemoryConfig& memory) {
-  return {{"placement_policy",
-           Name(config_names::kPolicies, memory.placement_policy)},
+  return {{"placement_policy", std::string(memory.placement_policy->name)},
           {"device_memory", Bytes(memory.device_memory)},
           {"host_memory", Bytes(memory.host_memory)},
           {"pinned_memory", memory.pinned_memory >= kUnlimitedBytes

@@ -194,7 +194,7 @@ absl::Status CompareWithTrainer(const GradientCase& c, Engine& engine,
   TrainerOptions options;
   options.shape = c.shape;
   options.optimizer.beta1 = 0.5;
-  options.memory.policy = PlacementPolicy::kCpu;
+  options.memory.policy = FindPolicy("cpu");
   options.memory.chunk_bytes = 512;
   options.checkpoint_activations = c.checkpoint_activations;
   options.scribble_freed_memory = true;

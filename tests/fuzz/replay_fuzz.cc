@@ -15,9 +15,6 @@
 namespace castor::cli {
 namespace {
 
-constexpr PlacementPolicy kPolicies[] = {
-    PlacementPolicy::kCuda, PlacementPolicy::kCpu, PlacementPolicy::kAuto};
-
 void CheckReplay(const RecordedRun& run, const Conditions& conditions) {
   const auto result = Replay(run, conditions);
   if (!result.ok()) {
@@ -34,20 +31,21 @@ void CheckReplay(const RecordedRun& run, const Conditions& conditions) {
 
 void CheckRun(const RecordedRun& run) {
   CheckReplay(run, {});
-  for (const PlacementPolicy policy : kPolicies) {
+  std::vector<const PlacementPolicy*> policies;
+  for (const PlacementPolicy& policy : Policies()) {
+    policies.push_back(&policy);
     Conditions of_policy;
-    of_policy.policy = policy;
+    of_policy.policy = &policy;
     const int64_t smallest = SmallestBudget(run, of_policy);
     for (const int64_t bytes : {smallest, kUnlimitedBytes}) {
       CheckReplay(run, {.device_bytes = bytes,
                         .host_bytes = kUnlimitedBytes,
-                        .policy = policy,
+                        .policy = &policy,
                         .bus_bytes_per_s = 1e6,
-                        .prefetch = policy != PlacementPolicy::kCpu});
+                        .prefetch = policies.size() % 2 == 1});
     }
   }
-  const auto sweep =
-      Sweep(run, {}, {std::begin(kPolicies), std::end(kPolicies)}, 4, nullptr);
+  const auto sweep = Sweep(run, {}, policies, 4, nullptr);
   if (!sweep.ok()) return;
   CASTOR_CHECK(!SweepTable(run, *sweep).empty());
   CASTOR_CHECK(!SweepPicture(*sweep).empty());

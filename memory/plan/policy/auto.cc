@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "memory/plan/eviction.h"
-#include "memory/plan/policies.h"
+#include "memory/plan/policy/schedules.h"
 #include "memory/plan/prefetch.h"
 #include "memory/plan/residency.h"
 #include "memory/plan/room.h"
@@ -104,8 +104,7 @@ class AutoSchedule {
       MoveFetchesUp(index_, fetches, std::vector<int64_t>(fetches.size(), 0),
                     room, residency);
     }
-    candidate.plan =
-        WritePlan(PlacementPolicy::kAuto, request_, side_, index_, residency);
+    candidate.plan = WritePlan(request_, side_, index_, residency);
     candidate.tuning = tuning;
     candidate.cost = SimulatePlan(candidate.plan, request_);
     candidate.score = Score(candidate.cost, request_.bus);
@@ -114,8 +113,7 @@ class AutoSchedule {
 
   Candidate MakeOneOperatorAhead() const {
     Candidate candidate;
-    candidate.plan =
-        PlanOneOperatorAhead(PlacementPolicy::kAuto, request_, side_);
+    candidate.plan = PlanOneOperatorAhead(request_, side_);
     candidate.cost = SimulatePlan(candidate.plan, request_);
     candidate.score = Score(candidate.cost, request_.bus);
     return candidate;
@@ -205,9 +203,7 @@ Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
   const StepTrace& trace = *request.trace;
   const bool chooses = trace.training && request.fixed_side.empty();
   if (chooses && EverythingFits(request, admission)) {
-    Plan plan = PlanCuda(request, admission);
-    plan.policy = PlacementPolicy::kAuto;
-    return plan;
+    return PlanCuda(request, admission);
   }
 
   const std::vector<Side> first_side =

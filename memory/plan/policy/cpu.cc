@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "memory/plan/policies.h"
+#include "memory/plan/policy/schedules.h"
 #include "memory/plan/residency.h"
 #include "memory/plan/room.h"
 #include "memory/plan/use_index.h"
@@ -22,7 +22,7 @@ std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,
 
 }  // namespace
 
-Plan PlanOneOperatorAhead(PlacementPolicy policy, const PlanRequest& request,
+Plan PlanOneOperatorAhead(const PlanRequest& request,
                           const std::vector<Side>& side) {
   const StepTrace& trace = *request.trace;
   const UseIndex index(trace, side);
@@ -79,7 +79,7 @@ Plan PlanOneOperatorAhead(PlacementPolicy policy, const PlanRequest& request,
       residency[g].fetch_at = at;
     }
   }
-  return WritePlan(policy, request, side, index, residency);
+  return WritePlan(request, side, index, residency);
 }
 
 Plan PlanCpu(const PlanRequest& request, const Admission& admission) {
@@ -87,7 +87,7 @@ Plan PlanCpu(const PlanRequest& request, const Admission& admission) {
       request.fixed_side.empty()
           ? std::vector<Side>(request.trace->chunks.size(), Side::kHost)
           : request.fixed_side;
-  return PlanOneOperatorAhead(PlacementPolicy::kCpu, request, side);
+  return PlanOneOperatorAhead(request, side);
 }
 
 }  // namespace castor

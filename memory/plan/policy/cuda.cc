@@ -1,12 +1,11 @@
 // Everything on the device, always: no action in the steady state.
-#include "memory/plan/policies.h"
+#include "memory/plan/policy/schedules.h"
 
 namespace castor {
 
 Plan PlanCuda(const PlanRequest& request, const Admission& admission) {
   const StepTrace& trace = *request.trace;
   Plan plan;
-  plan.policy = PlacementPolicy::kCuda;
   plan.signature = trace.signature;
   plan.side = request.fixed_side.empty()
                   ? SidesOf(trace, admission.order,
