@@ -3,6 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <initializer_list>
+
 #include "base/event.h"
 
 namespace castor {
@@ -25,19 +28,37 @@ void OnSigterm(int) {
   if (const int fd = sigterm_event.load(); fd >= 0) RaiseEvent(fd);
 }
 
-void Handle(int signal, void (*handler)(int), int flags) {
+bool IsIgnored(int signal) {
   struct sigaction present = {};
-  if (sigaction(signal, nullptr, &present) != 0 ||
-      present.sa_handler == SIG_IGN) {
-    return;
-  }
+  return sigaction(signal, nullptr, &present) == 0 &&
+         present.sa_handler == SIG_IGN;
+}
+
+// Those that may be ignored at the start, as bits. No constructor sets it: it is
+// written before any has run.
+uint64_t ignored_at_start = 0;
+
+uint64_t Bit(int signal) { return uint64_t{1} << signal; }
+
+void Handle(int signal, void (*handler)(int), int flags) {
   struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART | flags;
+  if (IsIgnored(signal)) return;
+  if ((ignored_at_start & Bit(signal)) != 0) {
+    action.sa_handler = SIG_IGN;  // again
+  } else {
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART | flags;
+  }
   sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
+
+void RememberIgnoredSignals() {
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM, SIGHUP}) {
+    if (IsIgnored(signal)) ignored_at_start |= Bit(signal);
+  }
+}
 
 void FailWritesInsteadOfEnding() {
   Handle(SIGPIPE, OnWriteFailure, 0);

@@ -8,13 +8,20 @@
 //                            moment to say which of them died
 //
 // A signal that was ignored when the process started stays so: nohup ignores
-// SIGHUP, a shell SIGINT of what it runs in the background.
+// SIGHUP, a shell SIGINT of what it runs in the background. A library may have
+// put a handler of its own there before main() (UCX, which Open MPI 5 brings,
+// takes SIGHUP): RememberIgnoredSignals asks before it does.
 #ifndef CASTOR_BASE_SIGNALS_H_
 #define CASTOR_BASE_SIGNALS_H_
 
 #include <atomic>
 
 namespace castor {
+
+// Notes which signals are ignored now. For a program's .preinit_array, which
+// runs before the constructors of all libraries; without it, what is ignored is
+// asked when it matters.
+void RememberIgnoredSignals();
 
 // From now on writes fail with EPIPE and EFBIG. Programs that this one starts
 // have the signals' usual effect again.

@@ -51,6 +51,21 @@ TEST(SignalsDeathTest, ProgramsThatAreStartedHaveTheUsualEffect) {
               "");
 }
 
+// A library's constructor took the signal that nohup had ignored.
+void StayIgnoredUnderALibrarysHandler() {
+  signal(SIGHUP, SIG_IGN);
+  RememberIgnoredSignals();
+  signal(SIGHUP, [](int) { _exit(2); });
+  StopOnSignals();
+  raise(SIGHUP);
+  _exit(StopFlag()->load() ? 3 : 0);
+}
+
+TEST(SignalsDeathTest, WhatWasIgnoredAtTheStartStaysSo) {
+  EXPECT_EXIT(StayIgnoredUnderALibrarysHandler(), testing::ExitedWithCode(0),
+              "");
+}
+
 class StopSignalDeathTest : public testing::TestWithParam<int> {};
 
 // Ends with 0 if the first signal asked for a stop, as the second one where

@@ -341,6 +341,10 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace castor::cli
 
+// Runs before the constructors of the libraries, of which some handle signals.
+[[gnu::section(".preinit_array"), gnu::used]] static void (*const
+    remember_ignored_signals)() = castor::RememberIgnoredSignals;
+
 int main(int argc, char** argv) {
   castor::cli::OpenStandardStreams();
   castor::FailWritesInsteadOfEnding();
