@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "memory/plan/admission.h"
 #include "memory/plan/lower_bound.h"
 #include "memory/plan/plan_checker.h"
 #include "memory/plan/planner.h"
+#include "memory/plan/run_planner.h"
 #include "runtime/admission.h"
 
 namespace castor::cli {
@@ -31,27 +31,14 @@ PlanRequest Changed(PlanRequest request, const Conditions& conditions) {
   return request;
 }
 
-// Training beside it has the budget of the replay.
-PlanRequest EvaluationRequest(const AskedStep& evaluation,
-                              const Conditions& conditions,
-                              const AdmissionRule& rule,
-                              const PlanRequest& training) {
-  PlanRequest request = Changed(RequestFor(evaluation), conditions);
-  request.device_budget_bytes = training.device_budget_bytes;
-  request.fixed_side = SafeSides(rule, training);
-  return request;
-}
-
-int64_t Smallest(const RecordedRun& run, const Conditions& conditions,
-                 const AdmissionRule& rule) {
-  const PlanRequest training = Changed(RequestFor(run.training), conditions);
-  int64_t bytes = Admit(rule, training).smallest_device_budget_bytes;
+// What a trace records as reserved is the same for all policies.
+RunRequest Asked(const RecordedRun& run, const Conditions& conditions) {
+  RunRequest asked = {.training =
+                          Changed(RequestFor(run.training), conditions)};
   for (const AskedStep& evaluation : run.evaluations) {
-    const PlanRequest request =
-        EvaluationRequest(evaluation, conditions, rule, training);
-    bytes = std::max(bytes, Admit(rule, request).smallest_device_budget_bytes);
+    asked.evaluations.push_back(RequestFor(evaluation));
   }
-  return bytes;
+  return asked;
 }
 
 // A bus that is given as it was asked for is the one that was measured.
@@ -68,25 +55,16 @@ bool SameAsked(const PlanRequest& a, const PlanRequest& b) {
          SameSpeed(a.bus.d2h_bytes_per_s, b.bus.d2h_bytes_per_s);
 }
 
-absl::Status Refused(Refusal refusal, const PlacementPolicy* policy,
-                     const RecordedRun& run, const Conditions& conditions,
-                     const PlanRequest& request) {
-  const int64_t smallest = Smallest(run, conditions, policy->admission);
-  if (smallest < kUnlimitedBytes) {
-    refusal.smallest_device_budget_bytes = smallest;
-  }
-  std::vector<std::string> remedies;
-  if (policy != DefaultPolicy() &&
-      Smallest(run, conditions, DefaultPolicy()->admission) <=
-          request.device_budget_bytes) {
-    remedies.push_back(absl::StrCat("memory.placement_policy \"",
-                                    DefaultPolicy()->name, "\""));
-  }
-  return RefusalStatus(refusal,
-                       {.policy = policy,
-                        .device_bytes = request.device_budget_bytes,
-                        .host_bytes = request.host_budget_bytes},
-                       remedies);
+absl::Status Refused(const Refusal& refusal, const PlacementPolicy* policy,
+                     const RunRequest& asked) {
+  return RefusalStatus(
+      refusal,
+      {.policy = policy,
+       .device_bytes = asked.training.device_budget_bytes,
+       .host_bytes = asked.training.host_budget_bytes},
+      PolicyRemedies(policy, [&](const PlacementPolicy* other) {
+        return FitsRun(other->admission, asked);
+      }));
 }
 
 ReplayResult Timed(const PlacementPolicy* policy, const PlanRequest& request,
@@ -110,26 +88,22 @@ ReplayResult Timed(const PlacementPolicy* policy, const PlanRequest& request,
 }  // namespace
 
 int64_t SmallestBudget(const RecordedRun& run, const Conditions& conditions) {
-  return Smallest(run, conditions,
-                  conditions.policy.value_or(run.policy)->admission);
+  const PlacementPolicy* policy = conditions.policy.value_or(run.policy);
+  return SmallestRunBudget(policy->admission, Asked(run, conditions));
 }
 
 absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
                                     const Conditions& conditions) {
   const PlacementPolicy* policy = conditions.policy.value_or(run.policy);
-  PlanRequest request = Changed(RequestFor(run.training), conditions);
+  RunRequest asked = Asked(run, conditions);
+  PlanRequest& request = asked.training;
   CASTOR_RETURN_IF_ERROR(CheckRequest(request));
-  // As Trainer: as much as everything takes, or more where only a part of it
-  // may hold the optimizer states that the host has no room for.
   if (request.device_budget_bytes >= kUnlimitedBytes) {
-    request.gpu_margin_mem_ratio = 1;
-    const int64_t smallest = Smallest(run, conditions, policy->admission);
     request.device_budget_bytes =
-        Smallest(run, conditions, kEverythingOnDevice);
-    if (smallest < kUnlimitedBytes) {
-      request.device_budget_bytes =
-          std::max(request.device_budget_bytes, smallest);
-    }
+        FindRunBudgets(policy->admission, [&](const AdmissionRule&) {
+          return asked;
+        }).unlimited();
+    request.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
   }
   if (run.plan.has_value() && policy == run.policy &&
       SameAsked(request, run.training.request)) {
@@ -142,34 +116,27 @@ absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
     result.own = true;
     return result;
   }
-  PlanOrRefusal made = MakePlan(policy, request);
-  if (const Refusal* why = std::get_if<Refusal>(&made)) {
-    return Refused(*why, policy, run, conditions, request);
-  }
-  for (const AskedStep& evaluation : run.evaluations) {
-    const Admission admission = Admit(
-        policy->admission,
-        EvaluationRequest(evaluation, conditions, policy->admission, request));
-    if (admission.refusal.has_value()) {
-      return Refused(*admission.refusal, policy, run, conditions, request);
-    }
-  }
+  const std::optional<RefusedStep> refused =
+      RefuseRun(policy->admission, asked);
+  if (refused.has_value()) return Refused(refused->refusal, policy, asked);
+  Plan plan = std::get<Plan>(MakePlan(policy, request));
   // Where blocks would move together under another plan is not known.
   Overheads overheads = run.overheads;
   overheads.moves.clear();
-  return Timed(policy, request, std::get<Plan>(std::move(made)), overheads);
+  return Timed(policy, request, std::move(plan), overheads);
 }
 
 std::vector<int64_t> SweepBudgets(
     const RecordedRun& run, const Conditions& conditions,
     const std::vector<const PlacementPolicy*>& policies, int64_t points) {
+  const RunRequest asked = Asked(run, conditions);
   std::set<int64_t> budgets;
   for (const PlacementPolicy* policy : policies) {
-    const int64_t bytes = Smallest(run, conditions, policy->admission);
+    const int64_t bytes = SmallestRunBudget(policy->admission, asked);
     if (bytes < kUnlimitedBytes) budgets.insert(bytes);
   }
   if (budgets.empty()) return {};
-  const int64_t all = Smallest(run, conditions, kEverythingOnDevice);
+  const int64_t all = SmallestRunBudget(kEverythingOnDevice, asked);
   if (all < kUnlimitedBytes) budgets.insert(all);
   const double low = static_cast<double>(*budgets.begin());
   const double high = static_cast<double>(*budgets.rbegin());

@@ -12,8 +12,8 @@
 #include "device/comm/agreement.h"
 #include "device/host/host_device.h"
 #include "device/topology/memory_limits.h"
-#include "memory/plan/admission.h"
 #include "memory/plan/planner.h"
+#include "memory/plan/run_planner.h"
 #include "runtime/trainer.h"
 
 namespace castor {
@@ -148,72 +148,47 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   if (options_.eval_batch > 0) {
     CASTOR_ASSIGN_OR_RETURN(evaluation, ProgramFor(evaluation_shape()));
   }
-  const AdmissionRule& own = memory.policy->admission;
-  const auto request = [&](const Program& program, const AdmissionRule& rule) {
-    PlanRequest request = Request(program.trace, rule);
-    if (&program == evaluation) {
-      request.fixed_side = SafeSides(rule, Request(training->trace, rule));
-    }
-    return request;
-  };
-  const auto smallest = [&](const AdmissionRule& rule) {
-    int64_t bytes =
-        Admit(rule, request(*training, rule)).smallest_device_budget_bytes;
+  const auto run_request = [&](const AdmissionRule& rule) {
+    RunRequest run = {.training = Request(training->trace, rule)};
     if (evaluation != nullptr) {
-      bytes = std::max(
-          bytes,
-          Admit(rule, request(*evaluation, rule)).smallest_device_budget_bytes);
+      run.evaluations.push_back(Request(evaluation->trace, rule));
     }
-    return bytes;
+    return run;
   };
+  const AdmissionRule& rule = memory.policy->admission;
+  const RunBudgets budgets = FindRunBudgets(rule, run_request);
   FillLayout(layout_, &admission_);
   admission_.world_size = options_.ranks.world_size;
   admission_.policy = memory.policy;
-  admission_.smallest_device_budget_bytes = smallest(own);
-  admission_.unmanaged_device_bytes = smallest(kEverythingOnDevice);
+  admission_.smallest_device_budget_bytes = budgets.smallest;
+  admission_.unmanaged_device_bytes = budgets.everything;
   admission_.device.budget_bytes = memory.device_bytes;
   admission_.host.budget_bytes = memory.host_bytes;
-  // "unlimited" is as much as everything takes, or more where only a part of
-  // it may hold the optimizer states that the host has no room for.
   if (memory.device_bytes >= kUnlimitedBytes) {
     memory.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
-    memory.device_bytes = admission_.unmanaged_device_bytes;
-    if (admission_.smallest_device_budget_bytes < kUnlimitedBytes) {
-      memory.device_bytes = std::max(memory.device_bytes,
-                                     admission_.smallest_device_budget_bytes);
-    }
+    memory.device_bytes = budgets.unlimited();
   }
   admission_.device_arena_bytes = memory.device_bytes;
 
-  const auto refuse = [&](const Program& program, const Refusal& why) {
+  const auto refuse = [&](const PlanRequest& request, const Refusal& why) {
     if (refused == nullptr) return;
-    *refused = {why, program.trace, request(program, own)};
+    *refused = {why, *request.trace, request};
     (*refused)->request.trace = nullptr;
   };
-  for (const Program* program : {training, evaluation}) {
-    if (program == nullptr) continue;
-    PlanOrRefusal made = PlanOf(memory.policy, request(*program, own));
-    if (Refusal* why = std::get_if<Refusal>(&made)) {
-      // Of both shapes of step; unlimited where the host is short too, and no
-      // device budget alone would do.
-      if (admission_.smallest_device_budget_bytes < kUnlimitedBytes) {
-        why->smallest_device_budget_bytes =
-            admission_.smallest_device_budget_bytes;
-      }
-      refuse(*program, *why);
-      return RefusalStatus(*why, memory, FindRemedies());
-    }
-    if (program == training) {
-      FillTiers(training->trace, std::get<Plan>(made), request(*training, own),
-                accumulate(), &admission_);
-    }
+  const RunRequest run = run_request(rule);
+  if (const auto step = RefuseRun(rule, run); step.has_value()) {
+    refuse(step->request, step->refusal);
+    return RefusalStatus(step->refusal, memory, FindRemedies());
   }
+  FillTiers(training->trace,
+            std::get<Plan>(PlanOf(memory.policy, run.training)), run.training,
+            accumulate(), &admission_);
   const int64_t machine_bytes = memory.machine_share_bytes > 0
                                     ? memory.machine_share_bytes
                                     : PhysicalMemoryBytes();
   if (const auto why = MachineRefusal(admission_, memory, machine_bytes);
       why.has_value()) {
-    refuse(*training, *why);
+    refuse(run.training, *why);
     return RefusalStatus(*why, memory, {});
   }
   return absl::OkStatus();
@@ -315,32 +290,26 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
 
 // The smallest single changes of other settings that would make the run fit.
 std::vector<std::string> Trainer::FindRemedies() {
-  std::vector<std::string> remedies;
   const MemoryOptions& memory = options_.memory;
   auto fits = [&](const PlacementPolicy* policy, const StepShape& shape) {
     const bool accumulate = shape.micro_batches * options_.ranks.world_size > 1;
-    auto training =
+    const auto training =
         DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline());
-    if (!training.ok() || !std::holds_alternative<Plan>(MakePlan(
-                              policy, Request(*training, policy->admission)))) {
-      return false;
-    }
-    if (options_.eval_batch == 0) return true;
+    if (!training.ok()) return false;
+    RunRequest run = {.training = Request(*training, policy->admission)};
+    if (options_.eval_batch == 0) return FitsRun(policy->admission, run);
     StepShape evaluation = evaluation_shape();
     evaluation.batch = std::min(evaluation.batch, shape.batch);
-    auto trace =
+    const auto trace =
         DryRun(*engine_, *model_, evaluation, &layout_, accumulate, roofline());
     if (!trace.ok()) return false;
-    PlanRequest request = Request(*trace, policy->admission);
-    request.fixed_side =
-        SafeSides(policy->admission, Request(*training, policy->admission));
-    return std::holds_alternative<Plan>(MakePlan(policy, request));
+    run.evaluations.push_back(Request(*trace, policy->admission));
+    return FitsRun(policy->admission, run);
   };
-  if (memory.policy != DefaultPolicy() &&
-      fits(DefaultPolicy(), options_.shape)) {
-    remedies.push_back(absl::StrCat("memory.placement_policy \"",
-                                    DefaultPolicy()->name, "\""));
-  }
+  std::vector<std::string> remedies =
+      PolicyRemedies(memory.policy, [&](const PlacementPolicy* policy) {
+        return fits(policy, options_.shape);
+      });
   if (!options_.checkpoint_activations) {
     engine_->set_checkpoint_activations(true);
     if (fits(memory.policy, options_.shape)) {
