@@ -31,7 +31,7 @@ absl::Status DirectBackend::Fill(ParameterSource& source) {
   for (const auto& parameter : *parameters_) {
     Chunk& chunk = chunks_[parameter->chunk.value];
     float* master = chunk.master.data() + parameter->offset;
-    CASTOR_RETURN_IF_ERROR(source.Read(*parameter, OptimizerPart::kMaster, 0,
+    CASTOR_RETURN_IF_ERROR(source.Read(*parameter, StatePart::kMaster, 0,
                                        parameter->elements(), master));
     CASTOR_RETURN_IF_ERROR(kernels::Run(
         context_,

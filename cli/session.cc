@@ -165,10 +165,7 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
   options.shape = ShapeOf(config);
   options.eval_batch = evaluates ? options.shape.batch : 0;
   const OptimizerConfig& optimizer = config.optimizer;
-  options.optimizer = {.beta1 = optimizer.betas[0],
-                       .beta2 = optimizer.betas[1],
-                       .eps = optimizer.eps,
-                       .decoupled = optimizer.adam_w_mode,
+  options.optimizer = {.rule = optimizer.rule,
                        .gradient_clipping = config.gradient_clipping,
                        .micro_batches = config.gradient_accumulation_steps,
                        .weight_decay = {}};
@@ -328,7 +325,9 @@ absl::Status Session::Restore(const std::string& path, bool changed,
   }
   CASTOR_ASSIGN_OR_RETURN(
       const auto source,
-      CheckpointSource::Create(std::move(reader), engine_->parameters()));
+      CheckpointSource::Create(
+          std::move(reader), engine_->parameters(),
+          static_cast<int>(config_.optimizer.rule->slots().size())));
   CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.trainer));
   samples_ = state.samples;
   if (differences->empty()) restored_run_ = metadata.run.id;

@@ -11,8 +11,8 @@
 namespace castor {
 
 void FillTiers(const StepTrace& trace, const Plan& plan,
-               const PlanRequest& request, bool accumulate,
-               AdmissionReport* report) {
+               const PlanRequest& request, const StateLayout& states,
+               bool accumulate, AdmissionReport* report) {
   const PlanCost cost = SimulatePlan(plan, request);
   const auto peak = std::max_element(cost.device_bytes.begin(),
                                      cost.device_bytes.end());
@@ -26,7 +26,9 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
   for (size_t i = 0; i < trace.chunks.size(); ++i) {
     const ChunkInfo& chunk = trace.chunks[i];
     TierReport& tier = plan.side[i] == Side::kDevice ? device : host;
-    const int64_t sums = accumulate ? chunk.optimizer_bytes / 4 : 0;
+    const int64_t elements =
+        chunk.optimizer_bytes / states.bytes_per_element(accumulate);
+    const int64_t sums = accumulate ? elements * StateLayout::kSumBytes : 0;
     tier.gradients += sums;
     tier.optimizer_states += chunk.optimizer_bytes - sums;
     host.parameters += chunk.home_bytes();

@@ -12,6 +12,7 @@
 #include "memory/plan/chunk_layout.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/policy/policies.h"
+#include "memory/plan/state_layout.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
@@ -71,10 +72,12 @@ struct AdmissionReport {
 // Sizes of the chunks and of what is in them.
 void FillLayout(const ChunkLayout& layout, AdmissionReport* report);
 
-// The tiers' bytes under `plan` at the moment of the device's peak.
+// The tiers' bytes under `plan` at the moment of the device's peak. `states`
+// and `accumulate` say what the chunks' optimizer states are: sums in them
+// count as gradients.
 void FillTiers(const StepTrace& trace, const Plan& plan,
-               const PlanRequest& request, bool accumulate,
-               AdmissionReport* report);
+               const PlanRequest& request, const StateLayout& states,
+               bool accumulate, AdmissionReport* report);
 
 // A run that fits both budgets, but whose host memory (together with the
 // device's, where the host emulates it) is more than `machine_bytes`, would be

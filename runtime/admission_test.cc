@@ -126,7 +126,8 @@ class FillTiersTest : public ::testing::Test {
     const PlanOrRefusal made = MakePlan(policy, request_);
     AdmissionReport report;
     EXPECT_TRUE(std::holds_alternative<Plan>(made));
-    FillTiers(trace_, std::get<Plan>(made), request_, accumulate, &report);
+    FillTiers(trace_, std::get<Plan>(made), request_,
+              {.slots = {{.name = "m"}, {.name = "v"}}}, accumulate, &report);
     return report;
   }
 

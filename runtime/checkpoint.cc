@@ -22,18 +22,6 @@ constexpr size_t kMaxIdentityBytes = 1024;
 
 }  // namespace
 
-CheckpointKind KindOf(OptimizerPart part) {
-  switch (part) {
-    case OptimizerPart::kMaster:
-      return CheckpointKind::kMaster;
-    case OptimizerPart::kM:
-      return CheckpointKind::kM;
-    case OptimizerPart::kV:
-      return CheckpointKind::kV;
-  }
-  return CheckpointKind::kMaster;
-}
-
 std::string FormatMetadata(const CheckpointMetadata& metadata) {
   nlohmann::json json;
   json["format"] = kFormat;
@@ -152,15 +140,23 @@ absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader,
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(
-    std::unique_ptr<CheckpointReader> reader, const Parameters& parameters) {
+    std::unique_ptr<CheckpointReader> reader, const Parameters& parameters,
+    int state_slots) {
   std::vector<std::string> wrong;
   int64_t masters = 0;
   for (const CheckpointTensor& tensor : reader->tensors()) {
-    masters += tensor.kind == CheckpointKind::kMaster;
+    masters += tensor.kind.is_master();
+    if (tensor.kind.index() > state_slots) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          reader->path(), " holds ", DescribeTensor(tensor.name, tensor.kind),
+          ", but the optimizer keeps ", state_slots,
+          " states of a parameter: it was written with another "
+          "optimizer.type"));
+    }
   }
   for (const auto& parameter : parameters) {
     const CheckpointTensor* tensor =
-        reader->Find(parameter->name, CheckpointKind::kMaster);
+        reader->Find(parameter->name, StatePart::kMaster);
     if (tensor == nullptr) {
       wrong.push_back(absl::StrCat("\"", parameter->name, "\" is missing"));
     } else if (tensor->elements != parameter->elements()) {
@@ -185,16 +181,13 @@ absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(
       new CheckpointSource(std::move(reader)));
 }
 
-absl::Status CheckpointSource::Read(const Parameter& parameter,
-                                    OptimizerPart part, int64_t begin,
-                                    int64_t end, float* out) {
-  const CheckpointKind kind = KindOf(part);
-  if (kind != CheckpointKind::kMaster &&
-      reader_->Find(parameter.name, kind) == nullptr) {
+absl::Status CheckpointSource::Read(const Parameter& parameter, StatePart part,
+                                    int64_t begin, int64_t end, float* out) {
+  if (!part.is_master() && reader_->Find(parameter.name, part) == nullptr) {
     std::fill(out, out + (end - begin), 0.0f);
     return absl::OkStatus();
   }
-  return reader_->Read(parameter.name, kind, begin, end, out);
+  return reader_->Read(parameter.name, part, begin, end, out);
 }
 
 }  // namespace castor

@@ -61,19 +61,19 @@ std::string FormatMetadata(const CheckpointMetadata& metadata);
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader,
                                                 const ModelReader& models);
 
-CheckpointKind KindOf(OptimizerPart part);
-
 // Values and states from a checkpoint: the ranges that this rank asks for.
 class CheckpointSource final : public ParameterSource {
  public:
   // InvalidArgument lists the parameters that are missing, too many or of
-  // another size. A parameter that was frozen when the checkpoint was written
-  // and now is not starts with states of 0.
+  // another size, or says that there are states beyond the `state_slots` of the
+  // optimizer. A parameter that was frozen when the checkpoint was written and
+  // now is not starts with states of 0.
   static absl::StatusOr<std::unique_ptr<CheckpointSource>> Create(
-      std::unique_ptr<CheckpointReader> reader, const Parameters& parameters);
+      std::unique_ptr<CheckpointReader> reader, const Parameters& parameters,
+      int state_slots);
 
-  absl::Status Read(const Parameter& parameter, OptimizerPart part,
-                    int64_t begin, int64_t end, float* out) override;
+  absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,
+                    int64_t end, float* out) override;
 
  private:
   explicit CheckpointSource(std::unique_ptr<CheckpointReader> reader)

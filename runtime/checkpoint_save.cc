@@ -33,7 +33,7 @@ absl::Status WriteShardsTo(CheckpointWriter& writer, const std::string& path,
       static_cast<int64_t>(file_metadata.size()))));
   CASTOR_RETURN_IF_ERROR(VisitModelState(
       parameters, store, /*with_states=*/true,
-      [&](const Parameter& parameter, OptimizerPart part, int64_t begin,
+      [&](const Parameter& parameter, StatePart part, int64_t begin,
           absl::Span<const float> values) -> absl::Status {
         // Not for minutes on, when another rank is dead.
         if (communicator != nullptr) {
@@ -41,9 +41,9 @@ absl::Status WriteShardsTo(CheckpointWriter& writer, const std::string& path,
         }
         const ParameterRange own = ShardOf(parameter, layout, layout.rank);
         if (begin == own.begin) {
-          CASTOR_RETURN_IF_ERROR(writer.BeginPiece(
-              {parameter.name, KindOf(part), own.begin, own.end - own.begin,
-               parameter.elements()}));
+          CASTOR_RETURN_IF_ERROR(
+              writer.BeginPiece({parameter.name, part, own.begin,
+                                 own.end - own.begin, parameter.elements()}));
         }
         const auto bad =
             std::find_if_not(values.begin(), values.end(),
@@ -51,8 +51,10 @@ absl::Status WriteShardsTo(CheckpointWriter& writer, const std::string& path,
         if (bad != values.end()) {
           return absl::FailedPreconditionError(absl::StrCat(
               "after step ", step, ", ", parameter.name, " (",
-              CheckpointKindName(KindOf(part)), ") holds ", *bad, ", so ",
-              path, " is not written: resume from an earlier checkpoint with "
+              part.is_master() ? "master"
+                               : layout.states.slots[part.slot()].name,
+              ") holds ", *bad, ", so ", path,
+              " is not written: resume from an earlier checkpoint with "
               "a lower learning rate or stronger clipping, and "
               "--resume-changed"));
         }

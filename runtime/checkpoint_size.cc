@@ -22,8 +22,8 @@ int64_t CheckpointFileBytes(const Parameters& parameters,
   for (const auto& parameter : parameters) {
     const ParameterRange own = ShardOf(*parameter, layout, rank);
     if (own.begin >= own.end) continue;
-    // The parameter, and the optimizer's two states of it.
-    const int64_t pieces = parameter->trainable ? 3 : 1;
+    // The parameter, and the optimizer's states of it.
+    const int64_t pieces = parameter->trainable ? layout.states.num_parts() : 1;
     bytes +=
         pieces *
         (format::kEntryBytes + static_cast<int64_t>(parameter->name.size()) +

@@ -20,7 +20,7 @@
 #include "memory/exec/chunk_store.h"
 #include "memory/exec/plan_executor.h"
 #include "runtime/backend.h"
-#include "runtime/chunk_optimizer.h"
+#include "runtime/optim/chunk_optimizer.h"
 #include "runtime/run_observer.h"
 #include "tracer/step_trace.h"
 

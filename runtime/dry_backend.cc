@@ -158,8 +158,7 @@ StepTrace DryBackend::Finish(
       const ChunkSpec& chunk = layout->chunk(ChunkId(i));
       ChunkInfo info;
       info.payload_bytes = layout->payload_bytes(ChunkId(i));
-      info.optimizer_bytes =
-          OptimizerBytes(chunk, accumulate, layout->world_size);
+      info.optimizer_bytes = layout->state_bytes(ChunkId(i), accumulate);
       if (layout->world_size > 1) {
         info.shard_bytes = layout->shard_bytes(ChunkId(i));
       }

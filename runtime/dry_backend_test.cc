@@ -70,7 +70,9 @@ TEST(DryBackend, OperatorTakesTheLongerOfFlopsAndBytesAndALaunch) {
 }
 
 TEST(DryBackend, ChunkOperatorsCostTheBytesOfPayloadAndStates) {
-  auto layout = MakeChunkLayout({{.name = "w", .elements = 64}}, {});
+  auto layout =
+      MakeChunkLayout({{.name = "w", .elements = 64}},
+                      {.states = {.slots = {{.name = "m"}, {.name = "v"}}}});
   ASSERT_TRUE(layout.ok());
   std::vector<std::unique_ptr<Parameter>> parameters;
   parameters.push_back(std::make_unique<Parameter>());

@@ -22,7 +22,7 @@ constexpr int64_t kPiece = 1 << 18;
 // chunk's home and states.
 absl::Status FillParameter(const Parameter& parameter,
                            const ChunkLayout& layout, ParameterSource& source,
-                           std::byte* home, const OptimizerView& states,
+                           std::byte* home, const StateView& states,
                            const ExecContext& context,
                            std::vector<float>& piece) {
   const DType dtype = layout.dtype;
@@ -34,7 +34,7 @@ absl::Status FillParameter(const Parameter& parameter,
     float* values =
         states.master != nullptr ? states.master + at : piece.data();
     CASTOR_RETURN_IF_ERROR(
-        source.Read(parameter, OptimizerPart::kMaster, begin, end, values));
+        source.Read(parameter, StatePart::kMaster, begin, end, values));
     CASTOR_RETURN_IF_ERROR(kernels::Run(
         context, kernels::CastArgs{.size = end - begin,
                                    .from = DType::kFloat32,
@@ -42,10 +42,24 @@ absl::Status FillParameter(const Parameter& parameter,
                                    .to = dtype,
                                    .y = home + at * SizeOf(dtype)}));
     if (states.master == nullptr) continue;
-    CASTOR_RETURN_IF_ERROR(
-        source.Read(parameter, OptimizerPart::kM, begin, end, states.m + at));
-    CASTOR_RETURN_IF_ERROR(
-        source.Read(parameter, OptimizerPart::kV, begin, end, states.v + at));
+    for (int i = 0; i + 1 < layout.states.num_parts(); ++i) {
+      const StatePart part = StatePart::Slot(i);
+      const DType slot_dtype = layout.states.dtype(part);
+      std::byte* const slot = states.slots[i] + at * SizeOf(slot_dtype);
+      if (slot_dtype == DType::kFloat32) {
+        CASTOR_RETURN_IF_ERROR(source.Read(parameter, part, begin, end,
+                                           reinterpret_cast<float*>(slot)));
+        continue;
+      }
+      CASTOR_RETURN_IF_ERROR(
+          source.Read(parameter, part, begin, end, piece.data()));
+      CASTOR_RETURN_IF_ERROR(
+          kernels::Run(context, kernels::CastArgs{.size = end - begin,
+                                                  .from = DType::kFloat32,
+                                                  .x = piece.data(),
+                                                  .to = slot_dtype,
+                                                  .y = slot}));
+    }
   }
   return absl::OkStatus();
 }
@@ -57,12 +71,9 @@ class ShardVisitor {
       absl::FunctionRef<absl::Status(int64_t begin, absl::Span<const float>)>;
 
   explicit ShardVisitor(ChunkStore* store)
-      : store_(*store),
-        values_(kPiece),
-        narrow_(kPiece * SizeOf(store->layout().dtype)) {}
+      : store_(*store), values_(kPiece), own_type_(kPiece * sizeof(float)) {}
 
-  absl::Status Visit(const Parameter& parameter, OptimizerPart part,
-                     Take take) {
+  absl::Status Visit(const Parameter& parameter, StatePart part, Take take) {
     const ChunkLayout& layout = store_.layout();
     const ParameterRange own = ShardOf(parameter, layout, layout.rank);
     for (int64_t begin = own.begin; begin < own.end; begin += kPiece) {
@@ -75,28 +86,34 @@ class ShardVisitor {
   }
 
  private:
-  absl::Status Read(const Parameter& parameter, OptimizerPart part,
-                    int64_t begin, int64_t end) {
+  absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,
+                    int64_t end) {
     const int64_t at = parameter.offset + begin;
     const int64_t size = end - begin;
+    DType dtype = store_.layout().dtype;
     if (parameter.trainable) {
-      return store_.ReadOptimizer(parameter.chunk, part, at, at + size,
-                                  values_.data());
+      dtype = store_.layout().states.dtype(part);
+      if (dtype == DType::kFloat32) {
+        return store_.ReadState(parameter.chunk, part, at, at + size,
+                                values_.data());
+      }
+      CASTOR_RETURN_IF_ERROR(store_.ReadState(parameter.chunk, part, at,
+                                              at + size, own_type_.data()));
+    } else {
+      CASTOR_RETURN_IF_ERROR(
+          store_.ReadHome(parameter.chunk, at, at + size, own_type_.data()));
     }
-    CASTOR_RETURN_IF_ERROR(
-        store_.ReadHome(parameter.chunk, at, at + size, narrow_.data()));
-    return kernels::Run({&pool_},
-                        kernels::CastArgs{.size = size,
-                                          .from = store_.layout().dtype,
-                                          .x = narrow_.data(),
-                                          .to = DType::kFloat32,
-                                          .y = values_.data()});
+    return kernels::Run({&pool_}, kernels::CastArgs{.size = size,
+                                                    .from = dtype,
+                                                    .x = own_type_.data(),
+                                                    .to = DType::kFloat32,
+                                                    .y = values_.data()});
   }
 
   ChunkStore& store_;
   ThreadPool pool_{1};
   std::vector<float> values_;
-  std::vector<std::byte> narrow_;
+  std::vector<std::byte> own_type_;  // before it is widened
 };
 
 }  // namespace
@@ -118,11 +135,11 @@ std::vector<const Parameter*> ByName(const Parameters& parameters) {
   return sorted;
 }
 
-absl::Status InitialValues::Read(const Parameter& parameter, OptimizerPart part,
+absl::Status InitialValues::Read(const Parameter& parameter, StatePart part,
                                  int64_t begin, int64_t end, float* out) {
   CASTOR_RETURN_IF_ERROR(pool_.status());
   const ExecContext context{&pool_};
-  if (part != OptimizerPart::kMaster) {
+  if (part != StatePart::kMaster) {
     return kernels::FillConstant(context, end - begin, 0, out);
   }
   if (parameter.init.stddev == 0) {
@@ -144,11 +161,13 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
   for (int64_t i = 0; i < layout.num_chunks(); ++i) {
     const ChunkId id(i);
     CASTOR_RETURN_IF_ERROR(store.Fill(
-        id, [&](std::byte* home, const OptimizerView& states) -> absl::Status {
+        id, [&](std::byte* home, const StateView& states) -> absl::Status {
           // Padding takes part in nothing but the copies; it is 0.
           std::memset(home, 0, layout.shard_bytes(id));
           if (states.master != nullptr) {
-            std::memset(states.master, 0, 3 * states.elements * sizeof(float));
+            std::memset(
+                states.master, 0,
+                states.elements * layout.states.bytes_per_element(false));
           }
           for (ParamId parameter : layout.chunk(id).parameters) {
             CASTOR_RETURN_IF_ERROR(FillParameter(*parameters[parameter.value],
@@ -163,15 +182,15 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
 
 absl::Status VisitModelState(
     const Parameters& parameters, ChunkStore& store, bool with_states,
-    absl::FunctionRef<absl::Status(const Parameter&, OptimizerPart, int64_t,
+    absl::FunctionRef<absl::Status(const Parameter&, StatePart, int64_t,
                                    absl::Span<const float>)>
         take) {
   ShardVisitor visitor(&store);
   for (const Parameter* parameter : ByName(parameters)) {
-    for (const OptimizerPart part :
-         {OptimizerPart::kMaster, OptimizerPart::kM, OptimizerPart::kV}) {
-      const bool state = part != OptimizerPart::kMaster;
-      if (state && !(with_states && parameter->trainable)) continue;
+    const bool states = with_states && parameter->trainable;
+    const int parts = states ? store.layout().states.num_parts() : 1;
+    for (int i = 0; i < parts; ++i) {
+      const StatePart part(i);
       CASTOR_RETURN_IF_ERROR(visitor.Visit(
           *parameter, part, [&](int64_t begin, absl::Span<const float> values) {
             return take(*parameter, part, begin, values);
@@ -212,7 +231,7 @@ absl::StatusOr<std::string> ParametersSha256(const Parameters& parameters,
       }
       if (rank != layout.rank) continue;
       const absl::Status added = visitor.Visit(
-          *parameter, OptimizerPart::kMaster,
+          *parameter, StatePart::kMaster,
           [&](int64_t, absl::Span<const float> values) {
             sum.Update(values.data(),
                        static_cast<int64_t>(values.size() * sizeof(float)));

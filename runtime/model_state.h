@@ -24,9 +24,9 @@ namespace castor {
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
-  // Elements [begin, end) of the parameter's fp32 values (kMaster) or of an
-  // optimizer state. Frozen parameters are asked for kMaster alone.
-  virtual absl::Status Read(const Parameter& parameter, OptimizerPart part,
+  // Elements [begin, end) of the parameter's values (kMaster) or of one of its
+  // states, as fp32. Frozen parameters are asked for kMaster alone.
+  virtual absl::Status Read(const Parameter& parameter, StatePart part,
                             int64_t begin, int64_t end, float* out) = 0;
 };
 
@@ -34,8 +34,8 @@ class ParameterSource {
 class InitialValues final : public ParameterSource {
  public:
   explicit InitialValues(uint64_t seed) : seed_(seed) {}
-  absl::Status Read(const Parameter& parameter, OptimizerPart part,
-                    int64_t begin, int64_t end, float* out) override;
+  absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,
+                    int64_t end, float* out) override;
 
  private:
   const uint64_t seed_;
@@ -66,13 +66,14 @@ std::vector<const Parameter*> ByName(const Parameters& parameters);
 
 // Calls `take` with consecutive pieces of each parameter's values or states:
 // parameters in the order of their names, for each kMaster, then (trainable
-// ones, if `with_states`) kM, kV. With several ranks only those of this rank's
-// shards. A frozen parameter's values are its payload, widened. Blocks; nothing
-// may be changing the parameters.
+// ones, if `with_states`) their state slots. With several ranks only those of
+// this rank's shards. A frozen parameter's values are its payload, widened, as
+// are a slot's that is not of fp32. Blocks; nothing may be changing the
+// parameters.
 absl::Status VisitModelState(
     const Parameters& parameters, ChunkStore& store, bool with_states,
-    absl::FunctionRef<absl::Status(const Parameter& parameter,
-                                   OptimizerPart part, int64_t begin,
+    absl::FunctionRef<absl::Status(const Parameter& parameter, StatePart part,
+                                   int64_t begin,
                                    absl::Span<const float> values)>
         take);
 

@@ -30,8 +30,10 @@ struct Stored {
                       .elements = parameter->elements(),
                       .trainable = parameter->trainable});
     }
-    layout =
-        *MakeChunkLayout(list, {.dtype = dtype, .chunk_bytes = chunk_bytes});
+    layout = *MakeChunkLayout(
+        list, {.dtype = dtype,
+               .chunk_bytes = chunk_bytes,
+               .states = {.slots = {{"m"}, {"v", DType::kBFloat16}}}});
     std::vector<Side> sides;
     for (const ChunkSpec& chunk : layout.chunks) {
       sides.push_back(chunk.trainable ? side : Side::kHost);
@@ -90,7 +92,7 @@ TEST(ModelState, HashIsThatOfTheValuesInTheOrderOfNames) {
     const Parameter& parameter = *stored.parameters[i];
     std::vector<float> values(parameter.elements());
     ASSERT_TRUE(source
-                    .Read(parameter, OptimizerPart::kMaster, 0,
+                    .Read(parameter, StatePart::kMaster, 0,
                           parameter.elements(), values.data())
                     .ok());
     hash.Update(values.data(),
@@ -108,7 +110,7 @@ TEST(InitialValues, AreNormalOrConstantAndStatesAreZero) {
   constexpr int64_t kSize = 10000;
   std::vector<float> x(kSize);
   ASSERT_TRUE(
-      source.Read(parameter, OptimizerPart::kMaster, 0, kSize, x.data()).ok());
+      source.Read(parameter, StatePart::kMaster, 0, kSize, x.data()).ok());
   double sum = 0, squares = 0;
   for (float value : x) {
     sum += value;
@@ -119,13 +121,12 @@ TEST(InitialValues, AreNormalOrConstantAndStatesAreZero) {
   EXPECT_NEAR(squares / kSize, 4, 5 * 4 * std::sqrt(2.0 / kSize));
   // Element i does not depend on where reading begins.
   float one = 0;
-  ASSERT_TRUE(
-      source.Read(parameter, OptimizerPart::kMaster, 777, 778, &one).ok());
+  ASSERT_TRUE(source.Read(parameter, StatePart::kMaster, 777, 778, &one).ok());
   EXPECT_EQ(one, x[777]);
-  ASSERT_TRUE(source.Read(parameter, OptimizerPart::kV, 0, 1, &one).ok());
+  ASSERT_TRUE(source.Read(parameter, StatePart::Slot(1), 0, 1, &one).ok());
   EXPECT_EQ(one, 0);
   parameter.init = {.mean = 7};
-  ASSERT_TRUE(source.Read(parameter, OptimizerPart::kMaster, 0, 1, &one).ok());
+  ASSERT_TRUE(source.Read(parameter, StatePart::kMaster, 0, 1, &one).ok());
   EXPECT_EQ(one, 7);
 }
 
@@ -135,11 +136,10 @@ TEST(ModelState, VisitsPiecesInOrderAndStatesOfTrainableParametersAlone) {
   std::map<std::string, int64_t> next;
   ASSERT_TRUE(
       VisitModelState(stored.parameters, *stored.store, /*with_states=*/true,
-                      [&](const Parameter& parameter, OptimizerPart part,
+                      [&](const Parameter& parameter, StatePart part,
                           int64_t begin, absl::Span<const float> values) {
                         const std::string key =
-                            parameter.name + "/" +
-                            std::to_string(static_cast<int>(part));
+                            parameter.name + "/" + std::to_string(part.index());
                         if (order.empty() || order.back() != key)
                           order.push_back(key);
                         EXPECT_EQ(begin, next[key]);
@@ -160,12 +160,12 @@ TEST(ModelState, FrozenValuesAreRoundedToThePayloadsTypeOthersAreNot) {
   InitialValues source(1);
   ASSERT_TRUE(
       VisitModelState(narrow.parameters, *narrow.store, /*with_states=*/false,
-                      [&](const Parameter& parameter, OptimizerPart,
-                          int64_t begin, absl::Span<const float> values) {
+                      [&](const Parameter& parameter, StatePart, int64_t begin,
+                          absl::Span<const float> values) {
                         const int64_t n = static_cast<int64_t>(values.size());
                         std::vector<float> wide(n);
                         EXPECT_TRUE(source
-                                        .Read(parameter, OptimizerPart::kMaster,
+                                        .Read(parameter, StatePart::kMaster,
                                               begin, begin + n, wide.data())
                                         .ok());
                         for (int64_t i = 0; i < n; ++i) {
@@ -185,7 +185,7 @@ TEST(ModelState, ErrorOfTheVisitorEndsTheVisit) {
   int calls = 0;
   const absl::Status status = VisitModelState(
       stored.parameters, *stored.store, true,
-      [&](const Parameter&, OptimizerPart, int64_t, absl::Span<const float>) {
+      [&](const Parameter&, StatePart, int64_t, absl::Span<const float>) {
         ++calls;
         return absl::DataLossError("disk full");
       });

@@ -105,10 +105,9 @@ absl::StatusOr<std::unique_ptr<PretrainedSource>> PretrainedSource::Open(
   return source;
 }
 
-absl::Status PretrainedSource::Read(const Parameter& parameter,
-                                    OptimizerPart part, int64_t begin,
-                                    int64_t end, float* out) {
-  if (part != OptimizerPart::kMaster) {
+absl::Status PretrainedSource::Read(const Parameter& parameter, StatePart part,
+                                    int64_t begin, int64_t end, float* out) {
+  if (part != StatePart::kMaster) {
     std::fill(out, out + (end - begin), 0.0f);
     return absl::OkStatus();
   }
@@ -122,7 +121,7 @@ absl::Status Export(CheckpointReader& reader, const Parameters& parameters,
   std::vector<SafetensorsEntry> entries;
   for (const auto& parameter : parameters) {
     const CheckpointTensor* tensor =
-        reader.Find(parameter->name, CheckpointKind::kMaster);
+        reader.Find(parameter->name, StatePart::kMaster);
     if (tensor == nullptr || tensor->elements != parameter->elements()) {
       return absl::DataLossError(
           absl::StrCat(reader.path(), ": \"", parameter->name, "\" of shape ",
@@ -156,8 +155,8 @@ absl::Status Export(CheckpointReader& reader, const Parameters& parameters,
     for (int64_t dim : entry.shape) elements *= dim;
     for (int64_t begin = 0; begin < elements; begin += kPiece) {
       const int64_t end = std::min(begin + kPiece, elements);
-      CASTOR_RETURN_IF_ERROR(reader.Read(entry.name, CheckpointKind::kMaster,
-                                         begin, end, piece.data()));
+      CASTOR_RETURN_IF_ERROR(reader.Read(entry.name, StatePart::kMaster, begin,
+                                         end, piece.data()));
       CASTOR_RETURN_IF_ERROR(writer->AppendFloats(
           entry.name, absl::MakeConstSpan(piece.data(), end - begin)));
     }

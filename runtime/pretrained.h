@@ -26,8 +26,8 @@ class PretrainedSource final : public ParameterSource {
       const std::string& directory, const Parameters& parameters,
       const HfNames& names);
 
-  absl::Status Read(const Parameter& parameter, OptimizerPart part,
-                    int64_t begin, int64_t end, float* out) override;
+  absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,
+                    int64_t end, float* out) override;
 
   // SafetensorsModel::SampleChecksum.
   absl::StatusOr<uint64_t> SampleChecksum() const {

@@ -318,7 +318,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   const double lr = options_.learning_rate(update);
   const double scale = scaler_.has_value() ? scaler_->scale() : 1;
   engine_->set_loss_scale(scale);
-  optimizer_->BeginStep(update, lr, NextTag(), scale);
+  optimizer_->BeginStep({.number = update, .lr = lr}, NextTag(), scale);
   CASTOR_ASSIGN_OR_RETURN(const std::vector<float> losses,
                           RunStep(*program, shape, next));
   double sum = 0;

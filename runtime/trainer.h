@@ -40,12 +40,12 @@
 #include "memory/plan/shard_staging.h"
 #include "memory/plan/simulator.h"
 #include "runtime/admission.h"
-#include "runtime/chunk_optimizer.h"
 #include "runtime/device_backend.h"
 #include "runtime/dry_backend.h"
 #include "runtime/loss_scaler.h"
 #include "runtime/micro_batch.h"
 #include "runtime/model_state.h"
+#include "runtime/optim/chunk_optimizer.h"
 #include "runtime/run_observer.h"
 #include "runtime/step_meter.h"
 #include "runtime/timeline.h"
@@ -71,7 +71,7 @@ struct TrainerOptions {
   RankOptions ranks;
   // Micro batch size of evaluation; 0: none will be asked for.
   int64_t eval_batch = 0;
-  // Adam's. What the trainer fills in: `scaled`, and weight_decay from this:
+  // What the trainer fills in: `scaled`, and weight_decay from this:
   OptimizerOptions optimizer;
   std::function<double(const Parameter&)> weight_decay = [](const Parameter&) {
     return 0.0;

@@ -20,7 +20,8 @@ namespace castor {
 namespace {
 
 absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
-                                   const RankOptions& ranks) {
+                                   const RankOptions& ranks,
+                                   StateLayout states) {
   std::vector<LayoutParameter> parameters;
   for (ParamId id : engine.first_use_order()) {
     const Parameter& parameter = *engine.parameters()[id.value];
@@ -43,15 +44,17 @@ absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
   return MakeChunkLayout(parameters, {.dtype = engine.dtype(),
                                       .chunk_bytes = chunk_bytes,
                                       .world_size = ranks.world_size,
-                                      .rank = ranks.rank});
+                                      .rank = ranks.rank,
+                                      .states = std::move(states)});
 }
 
 // States on their way to the device pass through the host, a chunk at a time.
 int64_t StagingBytes(const ChunkLayout& layout) {
   int64_t most = 0;
-  for (const ChunkSpec& chunk : layout.chunks) {
-    most = std::max(
-        most, OptimizerBytes(chunk, /*accumulate=*/true, layout.world_size));
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    most = std::max(most,
+                    RoundUp(layout.state_bytes(ChunkId(i), /*accumulate=*/true),
+                            kBlockAlignment));
   }
   return most;
 }
@@ -133,7 +136,8 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
                                 accumulate(), roofline())
                              .status());
   CASTOR_ASSIGN_OR_RETURN(
-      layout_, LayOut(*engine_, options_.memory.chunk_bytes, options_.ranks));
+      layout_, LayOut(*engine_, options_.memory.chunk_bytes, options_.ranks,
+                      {.slots = options_.optimizer.rule->slots()}));
   engine_->SetLayout(&layout_);
   CASTOR_RETURN_IF_ERROR(AdmitRun(refused));
   return options_.admit_only ? absl::OkStatus() : OpenDevice();
@@ -182,7 +186,7 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   }
   FillTiers(training->trace,
             std::get<Plan>(PlanOf(memory.policy, run.training)), run.training,
-            accumulate(), &admission_);
+            layout_.states, accumulate(), &admission_);
   const int64_t machine_bytes = memory.machine_share_bytes > 0
                                     ? memory.machine_share_bytes
                                     : PhysicalMemoryBytes();

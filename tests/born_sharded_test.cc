@@ -22,7 +22,7 @@ constexpr int kRanks = 4;
 // What all ranks together have asked for.
 class Asked {
  public:
-  void Add(const Parameter& parameter, OptimizerPart part, int64_t begin,
+  void Add(const Parameter& parameter, StatePart part, int64_t begin,
            int64_t end) {
     std::lock_guard<std::mutex> lock(mutex_);
     std::vector<int>& times = times_[{parameter.name, part}];
@@ -32,7 +32,7 @@ class Asked {
   }
 
   // By parameter and part: how often each element was asked for.
-  std::map<std::pair<std::string, OptimizerPart>, std::vector<int>> times_;
+  std::map<std::pair<std::string, StatePart>, std::vector<int>> times_;
   int64_t largest_piece_ = 0;  // elements
 
  private:
@@ -42,8 +42,8 @@ class Asked {
 class Watched final : public ParameterSource {
  public:
   Watched(uint64_t seed, Asked* asked) : values_(seed), asked_(asked) {}
-  absl::Status Read(const Parameter& parameter, OptimizerPart part,
-                    int64_t begin, int64_t end, float* out) override {
+  absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,
+                    int64_t end, float* out) override {
     asked_->Add(parameter, part, begin, end);
     return values_.Read(parameter, part, begin, end, out);
   }

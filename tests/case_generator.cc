@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "runtime/config/name_pattern.h"
+#include "runtime/optim/adam/adam.h"
 
 namespace castor::testing {
 namespace {
@@ -161,8 +162,10 @@ TrainingCase RandomModel(uint64_t seed) {
     c.other_length = random.Uniform(1, options.shape.length);
     c.steps += 2;  // so that the other shape gets past its warm-up too
   }
-  options.optimizer.decoupled = random.Chance(0.7);
-  options.optimizer.beta2 = random.Pick({0.999, 0.95});
+  AdamOptions adam;
+  adam.adam_w_mode = random.Chance(0.7);
+  adam.betas[1] = random.Pick({0.999, 0.95});
+  options.optimizer.rule = std::make_shared<Adam>(adam);
   options.optimizer.gradient_clipping = random.Pick({0.0, 0.05, 1.0, 100.0});
   const double decay = random.Pick({0.0, 0.1});
   const bool all_decay = random.Chance(0.5);
@@ -285,15 +288,13 @@ std::string Describe(const TrainingCase& c) {
                       "checkpointing %d, evaluation after step %d of %d x %d, ",
                       DTypeName(c.dtype), c.seed, c.steps,
                       o.shape.micro_batches, o.shape.batch, o.shape.length,
-                      c.other_batch, c.other_length,
-                      o.checkpoint_activations, c.evaluate_after,
-                      c.evaluate_batches, o.eval_batch),
-      absl::StrFormat("%s, beta2 %g, clipping %g, decay %g (biases %g), "
-                      "lr %g %g\n",
-                      o.optimizer.decoupled ? "AdamW" : "Adam",
-                      o.optimizer.beta2, o.optimizer.gradient_clipping,
-                      o.weight_decay(weight), o.weight_decay(bias),
-                      o.learning_rate(1), o.learning_rate(2)));
+                      c.other_batch, c.other_length, o.checkpoint_activations,
+                      c.evaluate_after, c.evaluate_batches, o.eval_batch),
+      absl::StrFormat(
+          "%s %s, clipping %g, decay %g (biases %g), lr %g %g\n",
+          o.optimizer.rule->name(), o.optimizer.rule->Params().dump(),
+          o.optimizer.gradient_clipping, o.weight_decay(weight),
+          o.weight_decay(bias), o.learning_rate(1), o.learning_rate(2)));
   if (c.dtype == DType::kFloat16) {
     const LossScaleOptions& scale = o.loss_scale;
     absl::StrAppend(&text,

@@ -3,7 +3,6 @@
 // the bits of one that was never stopped. That files are atomic and checked is
 // runtime/io's to show; how several ranks fail together is
 // shared_checkpoint_test's.
-#include "models/families.h"
 #include "runtime/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -21,10 +20,12 @@
 #include "absl/strings/match.h"
 #include "base/philox.h"
 #include "base/test_files.h"
+#include "models/families.h"
 #include "runtime/checkpoint_size.h"
 #include "runtime/io/checkpoint_parts.h"
 #include "runtime/io/checkpoint_reader.h"
 #include "runtime/io/checkpoint_writer.h"
+#include "runtime/optim/adam/adam.h"
 #include "tests/case_generator.h"
 #include "tests/training_harness.h"
 
@@ -108,7 +109,8 @@ TrainingCase ResumedFrom(const std::string& path, int64_t step,
       -> absl::StatusOr<std::unique_ptr<ParameterSource>> {
     auto reader = CheckpointReader::Open(path);
     if (!reader.ok()) return reader.status();
-    return CheckpointSource::Create(*std::move(reader), parameters);
+    return CheckpointSource::Create(*std::move(reader), parameters,
+                                    /*state_slots=*/2);
   };
   return c;
 }
@@ -285,8 +287,8 @@ TEST(Checkpoint, ThawsParametersThatWereFrozen) {
       for (const auto& parameter : trainer.parameters()) {
         if (parameter->name != "transformer.wpe.weight") continue;
         std::vector<float> m(parameter->elements());
-        absl::Status status = trainer.store().ReadOptimizer(
-            parameter->chunk, OptimizerPart::kM, parameter->offset,
+        absl::Status status = trainer.store().ReadState(
+            parameter->chunk, Adam::kM, parameter->offset,
             parameter->offset + parameter->elements(), m.data());
         if (!status.ok()) return status;
         for (float value : m) largest = std::max(largest, std::abs(value));

@@ -6,18 +6,19 @@
 // same size. `torch_float32_error` is PyTorch's largest error per tensor; ours
 // may be kErrorRatio times that, plus two units in the last place of the
 // tensor's largest value for roundings where PyTorch's error happens to vanish.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <fstream>
 #include <iterator>
-#include <string>
-
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/philox.h"
 #include "models/families.h"
 #include "runtime/config/name_pattern.h"
 #include "runtime/io/safetensors.h"
+#include "runtime/optim/adam/adam.h"
 #include "runtime/pretrained.h"
 #include "tests/training_harness.h"
 
@@ -57,9 +58,10 @@ TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
   c.options.shape = {.batch = 2,
                      .length = expected["sequence_length"].get<int64_t>()};
   c.options.threads = 2;
-  c.options.optimizer.beta1 = expected["betas"][0];
-  c.options.optimizer.beta2 = expected["betas"][1];
-  c.options.optimizer.eps = expected["eps"];
+  c.options.optimizer.rule = std::make_shared<Adam>(
+      AdamOptions{.betas = {expected["betas"][0].get<double>(),
+                            expected["betas"][1].get<double>()},
+                  .eps = expected["eps"].get<double>()});
   c.options.learning_rate = [lr = expected["lr"].get<double>()](int64_t) {
     return lr;
   };
@@ -85,7 +87,7 @@ TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
 
 // Largest distance of a part of the trainer's state from a safetensors file,
 // parameter by parameter, held against PyTorch's own.
-void ExpectNear(Trainer& trainer, OptimizerPart part, double scale,
+void ExpectNear(Trainer& trainer, StatePart part, double scale,
                 const std::string& file, const nlohmann::json& torch_error,
                 double unit = kUnit) {
   auto reference = SafetensorsFile::Open(file);
@@ -94,8 +96,8 @@ void ExpectNear(Trainer& trainer, OptimizerPart part, double scale,
     const int64_t n = parameter->elements();
     std::vector<float> ours(n), theirs(n);
     ASSERT_TRUE(trainer.store()
-                    .ReadOptimizer(parameter->chunk, part, parameter->offset,
-                                   parameter->offset + n, ours.data())
+                    .ReadState(parameter->chunk, part, parameter->offset,
+                               parameter->offset + n, ours.data())
                     .ok());
     ASSERT_TRUE((*reference)
                     ->ReadFloats(parameter->name, 0, n, theirs.data())
@@ -128,7 +130,9 @@ class Gpt2Reference
   TrainingCase OneStep(const nlohmann::json& expected) const {
     TrainingCase c = Placed(expected);
     c.steps = 1;
-    c.options.optimizer.beta1 = 0.5;
+    c.options.optimizer.rule = std::make_shared<Adam>(
+        AdamOptions{.betas = {0.5, expected["betas"][1].get<double>()},
+                    .eps = expected["eps"].get<double>()});
     return c;
   }
 };
@@ -137,8 +141,7 @@ TEST_P(Gpt2Reference, GradientsAreHuggingFaces) {
   const nlohmann::json expected = Expected(name());
   const TrainingCase c = OneStep(expected);
   auto result = RunTraining(c, [&](Trainer& trainer) {
-    ExpectNear(trainer, OptimizerPart::kM, 2.0,
-               Fixture(name(), "grads.safetensors"),
+    ExpectNear(trainer, Adam::kM, 2.0, Fixture(name(), "grads.safetensors"),
                expected["torch_float32_error"]["grads"]);
     return absl::OkStatus();
   });
@@ -164,7 +167,7 @@ TEST_P(Gpt2Reference, FiveStepsOfAdamWArePyTorchs) {
   c.steps = 5;
   auto result = RunTraining(c, [&](Trainer& trainer) {
     EXPECT_NEAR(trainer.gradient_norm(), expected["grad_norms"][4], 1e-5);
-    ExpectNear(trainer, OptimizerPart::kMaster, 1.0,
+    ExpectNear(trainer, StatePart::kMaster, 1.0,
                Fixture(name(), "params_after.safetensors"),
                expected["torch_float32_error"]["params_after"]);
     return absl::OkStatus();
@@ -191,9 +194,8 @@ TEST_P(Gpt2Reference, GradientsIn16BitsAreAsNearAsPyTorchs) {
     c.options.loss_scale = {.dynamic = false,
                             .initial = expected["loss_scale"]};
     auto result = RunTraining(c, [&](Trainer& trainer) {
-      ExpectNear(trainer, OptimizerPart::kM, 2.0,
-                 Fixture(name(), "grads.safetensors"), torch_error["grads"],
-                 unit);
+      ExpectNear(trainer, Adam::kM, 2.0, Fixture(name(), "grads.safetensors"),
+                 torch_error["grads"], unit);
       return absl::OkStatus();
     });
     ASSERT_TRUE(result.ok()) << result.status();

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "runtime/optim/adam/adam.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -60,14 +61,15 @@ TEST(LossScale, KeepsGradientsThatWouldVanish) {
   c.options.shape = {.batch = 64, .length = 12, .micro_batches = 4};
   c.data = nullptr;
   c.steps = 1;
-  c.options.optimizer.beta1 = 0.5;
+  c.options.optimizer.rule =
+      std::make_shared<Adam>(AdamOptions{.betas = {0.5, 0.999}});
   const auto zeros_in_m = [](const TrainingCase& run) {
     int64_t zeros = 0;
     const auto result = RunTraining(run, [&](Trainer& trainer) -> absl::Status {
       for (const auto& parameter : trainer.parameters()) {
         std::vector<float> m(parameter->elements());
-        absl::Status status = trainer.store().ReadOptimizer(
-            parameter->chunk, OptimizerPart::kM, parameter->offset,
+        absl::Status status = trainer.store().ReadState(
+            parameter->chunk, Adam::kM, parameter->offset,
             parameter->offset + parameter->elements(), m.data());
         if (!status.ok()) return status;
         for (const float value : m) zeros += value == 0;

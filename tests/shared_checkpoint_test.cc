@@ -210,7 +210,8 @@ TEST_F(SharedCheckpoint, IsReadByEachRankAsFarAsItNeeds) {
     auto reader = CheckpointReader::Open(path);
     if (!reader.ok()) return reader.status();
     auto source =
-        CheckpointSource::Create(*std::move(reader), trainer.parameters());
+        CheckpointSource::Create(*std::move(reader), trainer.parameters(),
+                                 /*state_slots=*/2);
     if (!source.ok()) return source.status();
     absl::Status status;
     for (const auto& parameter : trainer.parameters()) {
@@ -218,8 +219,8 @@ TEST_F(SharedCheckpoint, IsReadByEachRankAsFarAsItNeeds) {
           ShardOf(*parameter, trainer.layout(), RankOf(trainer));
       if (own.begin >= own.end) continue;
       std::vector<float> values(own.end - own.begin);
-      status.Update((*source)->Read(*parameter, OptimizerPart::kMaster,
-                                    own.begin, own.end, values.data()));
+      status.Update((*source)->Read(*parameter, StatePart::kMaster, own.begin,
+                                    own.end, values.data()));
     }
     const std::lock_guard<std::mutex> lock(mutex);
     read[RankOf(trainer)] = status;

@@ -157,10 +157,10 @@ absl::StatusOr<std::vector<float>> FrozenValues(Trainer& trainer) {
   std::vector<float> values;
   absl::Status status = VisitModelState(
       trainer.parameters(), trainer.store(), /*with_states=*/true,
-      [&](const Parameter& parameter, OptimizerPart part, int64_t,
+      [&](const Parameter& parameter, StatePart part, int64_t,
           absl::Span<const float> piece) {
         if (parameter.trainable) return absl::OkStatus();
-        EXPECT_EQ(part, OptimizerPart::kMaster) << parameter.name;
+        EXPECT_EQ(part, StatePart::kMaster) << parameter.name;
         values.insert(values.end(), piece.begin(), piece.end());
         return absl::OkStatus();
       });
@@ -187,10 +187,13 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
     ASSERT_TRUE(initial.ok()) << initial.status() << Describe(c);
     auto result = RunTraining(c, [&](Trainer& trainer) -> absl::Status {
       int64_t trainable = 0, all = 0, states = 0;
-      for (const ChunkSpec& chunk : trainer.layout().chunks) {
+      const ChunkLayout& layout = trainer.layout();
+      for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+        const ChunkSpec& chunk = layout.chunk(ChunkId(i));
         all += chunk.elements;
         if (chunk.trainable) trainable += chunk.elements;
-        states += OptimizerBytes(chunk, c.options.shape.micro_batches > 1);
+        states +=
+            layout.state_bytes(ChunkId(i), c.options.shape.micro_batches > 1);
       }
       EXPECT_LT(trainable, all);
       // fp32 master, m and v; the sum of micro batches counts as gradients.

@@ -140,7 +140,7 @@ absl::StatusOr<TrainingResult> RunRank(
   CASTOR_RETURN_IF_ERROR(trainer.store().CheckConsistency());
   CASTOR_RETURN_IF_ERROR(VisitModelState(
       trainer.parameters(), trainer.store(), /*with_states=*/true,
-      [&](const Parameter& parameter, OptimizerPart part, int64_t begin,
+      [&](const Parameter& parameter, StatePart part, int64_t begin,
           absl::Span<const float> values) {
         pieces->push_back(
             {parameter.name, part, begin, {values.begin(), values.end()}});
@@ -187,7 +187,7 @@ absl::Status HashState(std::vector<StatePiece> pieces, TrainingResult* result) {
         static_cast<int64_t>(piece.values.size() * sizeof(float));
     if (begins) state.Update(piece.parameter);
     state.Update(piece.values.data(), bytes);
-    if (piece.part == OptimizerPart::kMaster) {
+    if (piece.part == StatePart::kMaster) {
       parameters.Update(piece.values.data(), bytes);
     }
     before = &piece;

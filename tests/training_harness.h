@@ -82,7 +82,7 @@ std::vector<std::string> Overflows(const TrainingResult& result);
 // Values of one part of one parameter, for VisitModelState's order.
 struct StatePiece {
   std::string parameter;
-  OptimizerPart part;
+  StatePart part;
   int64_t begin;
   std::vector<float> values;
 };

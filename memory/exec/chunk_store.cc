@@ -16,13 +16,6 @@ std::string ChunkName(ChunkId chunk) {
 
 }  // namespace
 
-int64_t OptimizerBytes(const ChunkSpec& chunk, bool accumulate,
-                       int world_size) {
-  if (!chunk.trainable) return 0;
-  return chunk.elements / world_size * static_cast<int64_t>(sizeof(float)) *
-         (accumulate ? 4 : 3);
-}
-
 absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
     Device* device, Arena* arena, HostMemory* host, const ChunkLayout* layout,
     bool accumulate, std::vector<Side> sides, ShardExchange* exchange) {
@@ -231,7 +224,7 @@ Fence ChunkStore::WaitToUseOptimizer(ChunkId id) const {
   return arena_->WaitToWrite(at(id).device_states);
 }
 
-OptimizerView ChunkStore::optimizer_on_device(ChunkId id) const {
+StateView ChunkStore::optimizer_on_device(ChunkId id) const {
   CASTOR_CHECK(side(id) == Side::kDevice);
   return ViewOf(id, static_cast<std::byte*>(
                         arena_->Pointer(at(id).device_states)));
@@ -257,16 +250,22 @@ void ChunkStore::HoldsParameters(ChunkId id) {
   TellCategories(id);
 }
 
-OptimizerView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
+StateView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
   if (base == nullptr) return {};
+  const StateLayout& states = layout_->states;
   const int64_t n = layout_->shard_elements(id);
-  float* floats = reinterpret_cast<float*>(base);
-  return {.master = floats,
-          .m = floats + n,
-          .v = floats + 2 * n,
-          .sum = accumulate_ ? floats + 3 * n : nullptr,
-          .elements = n,
-          .begin = layout_->shard_begin(id)};
+  const auto array = [&](StatePart part) {
+    return base + states.bytes_before(part) * n;
+  };
+  StateView view = {.master = reinterpret_cast<float*>(base),
+                    .elements = n,
+                    .begin = layout_->shard_begin(id)};
+  const int end = states.num_parts();
+  for (int i = 1; i < end; ++i) {
+    view.slots[StatePart(i).slot()] = array(StatePart(i));
+  }
+  if (accumulate_) view.sum = reinterpret_cast<float*>(array(StatePart(end)));
+  return view;
 }
 
 absl::Status ChunkStore::RunOnHost(ChunkId id, WorkTag tag, HostWork work) {
@@ -333,9 +332,8 @@ absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side) {
 }
 
 absl::Status ChunkStore::Fill(
-    ChunkId id, absl::FunctionRef<absl::Status(std::byte*,
-                                               const OptimizerView&)>
-                    fill) {
+    ChunkId id,
+    absl::FunctionRef<absl::Status(std::byte*, const StateView&)> fill) {
   Chunk& chunk = at(id);
   if (resident(id)) return Illegal(id, "filling");
   Fence idle = chunk.home_used;
@@ -362,21 +360,21 @@ absl::Status ChunkStore::Fill(
   return device_->Synchronize(done);
 }
 
-absl::Status ChunkStore::ReadOptimizer(ChunkId id, OptimizerPart part,
-                                       int64_t begin, int64_t end,
-                                       float* out) {
+absl::Status ChunkStore::ReadState(ChunkId id, StatePart part, int64_t begin,
+                                   int64_t end, void* out) {
   Chunk& chunk = at(id);
-  CASTOR_CHECK(states_bytes(id) > 0);
+  const StateLayout& states = layout_->states;
+  CASTOR_CHECK(states_bytes(id) > 0 && part.index() < states.num_parts());
   const int64_t n = layout_->shard_elements(id);
   begin -= layout_->shard_begin(id);
   end -= layout_->shard_begin(id);
   CASTOR_CHECK(begin >= 0 && end <= n);
-  const int64_t from = static_cast<int64_t>(part) * n + begin;
-  const int64_t bytes = (end - begin) * static_cast<int64_t>(sizeof(float));
+  const int64_t size = SizeOf(states.dtype(part));
+  const int64_t from = states.bytes_before(part) * n + begin * size;
+  const int64_t bytes = (end - begin) * size;
   if (chunk.side == Side::kHost) {
     CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.states_used));
-    std::memcpy(out, reinterpret_cast<float*>(chunk.host_states.data()) + from,
-                bytes);
+    std::memcpy(out, chunk.host_states.data() + from, bytes);
     return absl::OkStatus();
   }
   const int64_t tag =
@@ -385,7 +383,8 @@ absl::Status ChunkStore::ReadOptimizer(ChunkId id, OptimizerPart part,
                 arena_->WaitToRead(chunk.device_states), tag);
   const Fence done = device_->Copy(
       StreamId::kDeviceToHost, tag, out,
-      static_cast<float*>(arena_->Pointer(chunk.device_states)) + from, bytes);
+      static_cast<std::byte*>(arena_->Pointer(chunk.device_states)) + from,
+      bytes);
   arena_->NoteRead(chunk.device_states, done);
   return device_->Synchronize(done);
 }

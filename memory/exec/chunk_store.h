@@ -2,9 +2,8 @@
 // touched.
 //
 // Every chunk has a *home* for its payload in host memory and may have a block
-// on the device. The optimizer states of a trainable chunk (fp32 master, m, v
-// and with gradient accumulation the sum, one after the other) lie on one side:
-// host memory, or a device block.
+// on the device. The optimizer states of a trainable chunk (memory/plan/
+// state_layout.h) lie on one side: host memory, or a device block.
 //
 // With several ranks the home holds this rank's shard, as do the optimizer
 // states; a block is always the whole payload. What a payload holds then
@@ -44,27 +43,13 @@
 #include "memory/exec/arena.h"
 #include "memory/exec/host_memory.h"
 #include "memory/exec/shard_exchange.h"
+#include "memory/exec/state_view.h"
 #include "memory/plan/chunk_layout.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/state_layout.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
-
-// The parts of the optimizer states of this rank's shard of a chunk, which
-// begins at element `begin` of it. Each holds `elements` floats.
-struct OptimizerView {
-  float* master = nullptr;
-  float* m = nullptr;
-  float* v = nullptr;
-  float* sum = nullptr;  // only with gradient accumulation
-  int64_t elements = 0;
-  int64_t begin = 0;
-};
-enum class OptimizerPart : uint8_t { kMaster, kM, kV };
-
-// Bytes of one rank's optimizer states of a chunk; 0 for a frozen one.
-int64_t OptimizerBytes(const ChunkSpec& chunk, bool accumulate,
-                       int world_size = 1);
 
 class ChunkStore {
  public:
@@ -95,7 +80,7 @@ class ChunkStore {
   std::byte* payload(ChunkId chunk) const;
   void NotePayloadUse(ChunkId chunk, const Fence& done, bool writes);
   Fence WaitToUseOptimizer(ChunkId chunk) const;      // device side only
-  OptimizerView optimizer_on_device(ChunkId chunk) const;
+  StateView optimizer_on_device(ChunkId chunk) const;
   void NoteOptimizerUse(ChunkId chunk, const Fence& done);
   // For the statistics: `bytes` more of the payload are gradients; all of it
   // holds parameters again.
@@ -116,7 +101,7 @@ class ChunkStore {
   // Queues `work` on the host's compute stream, after all that touches the
   // chunk's home and host-side states. The payload must not be resident.
   using HostWork = absl::AnyInvocable<absl::Status(
-      std::byte* home, const OptimizerView& states, const ExecContext&)>;
+      std::byte* home, const StateView& states, const ExecContext&)>;
   absl::Status RunOnHost(ChunkId chunk, WorkTag tag, HostWork work);
 
   // Brings the states to the other side. Blocks until they are there.
@@ -125,15 +110,15 @@ class ChunkStore {
   // For initialisation and restoring; both block. Fills home and states (null
   // view for a frozen chunk), each of this rank's shard, in host memory, then
   // puts the states where they belong. The payload must not be resident.
-  absl::Status Fill(ChunkId chunk,
-                    absl::FunctionRef<absl::Status(std::byte* home,
-                                                   const OptimizerView& states)>
-                        fill);
+  absl::Status Fill(
+      ChunkId chunk,
+      absl::FunctionRef<absl::Status(std::byte* home, const StateView& states)>
+          fill);
   // For saving; both block. A range of elements of one part of the states, or
   // of the payload's home (which must be valid), in its own type. Elements are
   // the chunk's, within this rank's shard.
-  absl::Status ReadOptimizer(ChunkId chunk, OptimizerPart part, int64_t begin,
-                             int64_t end, float* out);
+  absl::Status ReadState(ChunkId chunk, StatePart part, int64_t begin,
+                         int64_t end, void* out);
   absl::Status ReadHome(ChunkId chunk, int64_t begin, int64_t end, void* out);
 
   absl::Status CheckConsistency() const;
@@ -177,8 +162,7 @@ class ChunkStore {
   Chunk& at(ChunkId chunk) { return chunks_[chunk.value]; }
   const Chunk& at(ChunkId chunk) const { return chunks_[chunk.value]; }
   int64_t states_bytes(ChunkId chunk) const {
-    return OptimizerBytes(layout_->chunk(chunk), accumulate_,
-                          layout_->world_size);
+    return layout_->state_bytes(chunk, accumulate_);
   }
   // Whether the payload can be fetched: its bytes are where its content says.
   bool saved(const Chunk& chunk) const {
@@ -191,7 +175,7 @@ class ChunkStore {
   }
   absl::Status CopyToSlot(ChunkId chunk, WorkTag tag);
   void GiveSlotBack(Chunk& chunk);
-  OptimizerView ViewOf(ChunkId chunk, std::byte* base) const;
+  StateView ViewOf(ChunkId chunk, std::byte* base) const;
   void TellCategories(ChunkId chunk);
   absl::Status Illegal(ChunkId chunk, absl::string_view what) const;
 

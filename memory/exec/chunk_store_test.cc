@@ -25,7 +25,8 @@ class ChunkStoreTest : public ::testing::Test {
         MakeChunkLayout({{.name = "a", .elements = 64},
                          {.name = "b", .elements = 128},
                          {.name = "f", .elements = 64, .trainable = false}},
-                        {.chunk_bytes = 256});
+                        {.chunk_bytes = 256,
+                         .states = {.slots = {{.name = "m"}, {.name = "v"}}}});
     ASSERT_TRUE(layout.ok()) << layout.status();
     layout_ = *layout;
     ASSERT_EQ(layout_.num_chunks(), 3);
@@ -55,19 +56,19 @@ class ChunkStoreTest : public ::testing::Test {
   void MakeOnHost() {
     ASSERT_TRUE(Make({Side::kHost, Side::kHost, Side::kHost}).ok());
   }
-  // Home: chunk * 100 + i; master, m, v: 1000, 2000, 3000 more.
+  // Home: chunk * 100 + i; master and the slots: 1000, 2000, 3000 more.
   void FillAll() {
     for (ChunkId id : {kA, kB, kFrozen}) {
       ASSERT_TRUE(store_
                       ->Fill(id,
-                             [&](std::byte* home, const OptimizerView& view) {
+                             [&](std::byte* home, const StateView& view) {
                                for (int64_t i = 0; i < Size(id); ++i) {
                                  const float x = Value(id, i);
                                  reinterpret_cast<float*>(home)[i] = x;
                                  if (view.master == nullptr) continue;
                                  view.master[i] = x + 1000;
-                                 view.m[i] = x + 2000;
-                                 view.v[i] = x + 3000;
+                                 view.slot(0)[i] = x + 2000;
+                                 view.slot(1)[i] = x + 3000;
                                }
                                return absl::OkStatus();
                              })
@@ -109,10 +110,9 @@ class ChunkStoreTest : public ::testing::Test {
     EXPECT_TRUE(store_->ReadHome(id, 0, Size(id), values.data()).ok());
     return values;
   }
-  std::vector<float> Part(ChunkId id, OptimizerPart part) {
+  std::vector<float> Part(ChunkId id, StatePart part) {
     std::vector<float> values(Size(id));
-    EXPECT_TRUE(
-        store_->ReadOptimizer(id, part, 0, Size(id), values.data()).ok());
+    EXPECT_TRUE(store_->ReadState(id, part, 0, Size(id), values.data()).ok());
     return values;
   }
   std::vector<float> Expected(ChunkId id, float plus) {
@@ -135,10 +135,7 @@ class ChunkStoreTest : public ::testing::Test {
   std::unique_ptr<ChunkStore> store_;
 };
 
-TEST_F(ChunkStoreTest, StatesTakeThreeOrFourFloatsPerElementWhereTheyLive) {
-  EXPECT_EQ(OptimizerBytes(layout_.chunk(kA), false), 64 * 12);
-  EXPECT_EQ(OptimizerBytes(layout_.chunk(kA), true), 64 * 16);
-  EXPECT_EQ(OptimizerBytes(layout_.chunk(kFrozen), true), 0);
+TEST_F(ChunkStoreTest, StatesTakeTheirRoomWhereTheyLive) {
   ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}, true).ok());
   EXPECT_EQ(host_->stats().used[Category::kParameters], 256 * 4);
   EXPECT_EQ(host_->stats().used[Category::kOptimizerStates], 64 * 16);
@@ -180,8 +177,8 @@ TEST_F(ChunkStoreTest, IllegalActionsAreErrorsThatNameTheChunk) {
   ExpectIllegal(store_->ReadHome(kA, 0, 64, unused.data()), kA,
                 "reading the home");
   ExpectIllegal(
-      store_->Fill(kA, [](std::byte*,
-                          const OptimizerView&) { return absl::OkStatus(); }),
+      store_->Fill(
+          kA, [](std::byte*, const StateView&) { return absl::OkStatus(); }),
       kA, "filling");
   EXPECT_TRUE(CopyBack(kA).ok());
   EXPECT_TRUE(store_->Drop(kA).ok());
@@ -194,7 +191,7 @@ TEST_F(ChunkStoreTest, HostWorkIsIllegalWhileThePayloadIsAway) {
   FillAll();
   auto run = [&](ChunkId id) {
     return store_->RunOnHost(
-        id, {}, [](std::byte*, const OptimizerView&, const ExecContext&) {
+        id, {}, [](std::byte*, const StateView&, const ExecContext&) {
           return absl::OkStatus();
         });
   };
@@ -240,7 +237,7 @@ TEST_F(ChunkStoreTest, WorkOnFourStreamsIsOrderedByFencesAlone) {
     ASSERT_TRUE(store_->Drop(kB).ok());
     ASSERT_TRUE(store_
                     ->RunOnHost(kB, {},
-                                [](std::byte* home, const OptimizerView& view,
+                                [](std::byte* home, const StateView& view,
                                    const ExecContext&) {
                                   float* x = reinterpret_cast<float*>(home);
                                   for (int64_t i = 0; i < view.elements; ++i) {
@@ -252,7 +249,7 @@ TEST_F(ChunkStoreTest, WorkOnFourStreamsIsOrderedByFencesAlone) {
                     .ok());
   }
   EXPECT_EQ(Home(kB), Expected(kB, 40));
-  EXPECT_EQ(Part(kB, OptimizerPart::kMaster), Expected(kB, 1020));
+  EXPECT_EQ(Part(kB, StatePart::kMaster), Expected(kB, 1020));
 }
 
 TEST_F(ChunkStoreTest, StatesKeepTheirContentsOnEitherSide) {
@@ -260,9 +257,9 @@ TEST_F(ChunkStoreTest, StatesKeepTheirContentsOnEitherSide) {
   FillAll();
   auto expect_all = [&] {
     for (ChunkId id : {kA, kB}) {
-      EXPECT_EQ(Part(id, OptimizerPart::kMaster), Expected(id, 1000));
-      EXPECT_EQ(Part(id, OptimizerPart::kM), Expected(id, 2000));
-      EXPECT_EQ(Part(id, OptimizerPart::kV), Expected(id, 3000));
+      EXPECT_EQ(Part(id, StatePart::kMaster), Expected(id, 1000));
+      EXPECT_EQ(Part(id, StatePart::Slot(0)), Expected(id, 2000));
+      EXPECT_EQ(Part(id, StatePart::Slot(1)), Expected(id, 3000));
     }
     EXPECT_TRUE(store_->CheckConsistency().ok());
   };
@@ -283,13 +280,54 @@ TEST_F(ChunkStoreTest, StatesKeepTheirContentsOnEitherSide) {
   EXPECT_EQ(store_->d2h_bytes(), 3 * (64 + 128) * 12);
 }
 
+TEST_F(ChunkStoreTest, SlotsMayBeOfAnotherTypeOrNone) {
+  for (const bool half : {true, false}) {
+    store_.reset();
+    arena_.reset();
+    layout_.states.slots.clear();
+    if (half) layout_.states.slots = {{"a", DType::kBFloat16}, {"b"}};
+    const int64_t bytes = half ? 14 : 8;
+    ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}, true).ok());
+    // The host counts in units of 256 bytes.
+    EXPECT_EQ(host_->stats().used[Category::kOptimizerStates],
+              half ? 1024 : 512);
+    EXPECT_EQ(arena_->stats().used[Category::kOptimizerStates], 128 * bytes);
+    for (ChunkId id : {kA, kB}) {
+      const auto fill = [&](std::byte*, const StateView& view) {
+        std::byte* const base = reinterpret_cast<std::byte*>(view.master);
+        const int64_t n = view.elements;
+        EXPECT_EQ(view.slots[0], half ? base + 4 * n : nullptr);
+        EXPECT_EQ(view.slots[1], half ? base + 6 * n : nullptr);
+        EXPECT_EQ(reinterpret_cast<std::byte*>(view.sum),
+                  base + (half ? 10 : 4) * n);
+        for (int64_t i = 0; i < n; ++i) {
+          view.master[i] = Value(id, i);
+          view.sum[i] = -1;
+          if (!half) continue;
+          view.slot<uint16_t>(0)[i] = static_cast<uint16_t>(i);
+          view.slot(1)[i] = Value(id, i) + 1;
+        }
+        return absl::OkStatus();
+      };
+      ASSERT_TRUE(store_->Fill(id, fill).ok());
+      EXPECT_EQ(Part(id, StatePart::kMaster), Expected(id, 0));
+      if (!half) continue;
+      EXPECT_EQ(Part(id, StatePart::Slot(1)), Expected(id, 1));
+      std::vector<uint16_t> some(10);
+      ASSERT_TRUE(
+          store_->ReadState(id, StatePart::Slot(0), 20, 30, some.data()).ok());
+      for (int i = 0; i < 10; ++i) EXPECT_EQ(some[i], 20 + i);
+    }
+  }
+}
+
 TEST_F(ChunkStoreTest, MoveThatDoesNotFitLeavesTheStatesWhereTheyAre) {
   ASSERT_TRUE(Make({Side::kHost, Side::kHost, Side::kHost}, false, 1024).ok());
   FillAll();
   EXPECT_TRUE(
       absl::IsResourceExhausted(store_->MoveOptimizer(kB, Side::kDevice)));
   EXPECT_EQ(store_->side(kB), Side::kHost);
-  EXPECT_EQ(Part(kB, OptimizerPart::kV), Expected(kB, 3000));
+  EXPECT_EQ(Part(kB, StatePart::Slot(1)), Expected(kB, 3000));
   EXPECT_TRUE(store_->CheckConsistency().ok());
 }
 
@@ -297,15 +335,15 @@ TEST_F(ChunkStoreTest, DeviceStatesAreUsedOnTheComputeStream) {
   ASSERT_TRUE(Make({Side::kDevice, Side::kHost, Side::kHost}, true).ok());
   FillAll();
   device_->Wait(StreamId::kCompute, store_->WaitToUseOptimizer(kA), 0);
-  const OptimizerView view = store_->optimizer_on_device(kA);
+  const StateView view = store_->optimizer_on_device(kA);
   EXPECT_EQ(view.elements, 64);
   EXPECT_EQ(view.sum, view.master + 3 * 64);
   store_->NoteOptimizerUse(
       kA, device_->Enqueue(StreamId::kCompute, 0, [view](const ExecContext&) {
-        for (int64_t i = 0; i < view.elements; ++i) view.m[i] += 1;
+        for (int64_t i = 0; i < view.elements; ++i) view.slot(0)[i] += 1;
         return absl::OkStatus();
       }));
-  EXPECT_EQ(Part(kA, OptimizerPart::kM), Expected(kA, 2001));
+  EXPECT_EQ(Part(kA, StatePart::Slot(0)), Expected(kA, 2001));
 }
 
 TEST_F(ChunkStoreTest, GradientBytesAreCountedWhileThePayloadIsResident) {
@@ -330,7 +368,7 @@ TEST_F(ChunkStoreTest, FailureToFillIsHandedOn) {
   ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}).ok());
   for (ChunkId id : {kA, kB}) {
     const absl::Status status =
-        store_->Fill(id, [](std::byte*, const OptimizerView&) {
+        store_->Fill(id, [](std::byte*, const StateView&) {
           return absl::DataLossError("no file");
         });
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;

@@ -20,10 +20,12 @@ namespace {
 class PlanExecutorTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto layout = MakeChunkLayout({{.name = "a", .elements = 64},
-                                   {.name = "b", .elements = 64},
-                                   {.name = "c", .elements = 64}},
-                                  {.chunk_bytes = 256});
+    auto layout =
+        MakeChunkLayout({{.name = "a", .elements = 64},
+                         {.name = "b", .elements = 64},
+                         {.name = "c", .elements = 64}},
+                        {.chunk_bytes = 256,
+                         .states = {.slots = {{.name = "m"}, {.name = "v"}}}});
     ASSERT_TRUE(layout.ok());
     layout_ = *layout;
     device_ = *HostDevice::Create({.memory_bytes = 1 << 16});
@@ -37,7 +39,7 @@ class PlanExecutorTest : public ::testing::Test {
       const float value = static_cast<float>(10 * i);
       ASSERT_TRUE(store_
                       ->Fill(ChunkId(i),
-                             [&](std::byte* home, const OptimizerView& view) {
+                             [&](std::byte* home, const StateView& view) {
                                float* x = reinterpret_cast<float*>(home);
                                std::fill(x, x + 64, value);
                                std::fill(view.master, view.master + 3 * 64,
@@ -112,8 +114,7 @@ TEST_F(PlanExecutorTest, AdoptBringsChunksAndStatesToThePlansStart) {
   EXPECT_EQ(store_->side(ChunkId(1)), kD);
   float master = 0;
   ASSERT_TRUE(
-      store_->ReadOptimizer(ChunkId(1), OptimizerPart::kV, 63, 64, &master)
-          .ok());
+      store_->ReadState(ChunkId(1), StatePart::Slot(1), 63, 64, &master).ok());
   EXPECT_EQ(master, 11);
   EXPECT_TRUE(store_->CheckConsistency().ok());
 }

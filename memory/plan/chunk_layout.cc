@@ -39,6 +39,11 @@ absl::Status CheckArguments(absl::Span<const LayoutParameter> parameters,
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", options.rank, " of a world of ", options.world_size));
   }
+  if (options.states.slots.size() > kMaxStateSlots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.states.slots.size(), " state slots are more than ",
+                     kMaxStateSlots));
+  }
   const int64_t tile_bytes = kTileElements * SizeOf(options.dtype);
   if (options.chunk_bytes != 0 && options.chunk_bytes < tile_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -207,6 +212,7 @@ absl::StatusOr<ChunkLayout> MakeChunkLayout(
   layout.dtype = options.dtype;
   layout.world_size = options.world_size;
   layout.rank = options.rank;
+  layout.states = options.states;
   layout.chunk_elements = capacity;
   layout.places.resize(parameters.size());
   BuildLayout build{parameters, layout, {}};

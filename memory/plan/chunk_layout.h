@@ -34,6 +34,7 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/ids.h"
+#include "memory/plan/state_layout.h"
 
 namespace castor {
 
@@ -57,6 +58,7 @@ struct LayoutOptions {
   int64_t chunk_bytes = 0;
   int world_size = 1;
   int rank = 0;  // changes nothing but shard_begin
+  StateLayout states = {};  // of trainable chunks; changes nothing else
 };
 
 struct ChunkPlace {
@@ -78,6 +80,7 @@ struct ChunkLayout {
   DType dtype = DType::kFloat32;
   int world_size = 1;
   int rank = 0;
+  StateLayout states;              // of trainable chunks
   int64_t chunk_elements = 0;      // S
   std::vector<ChunkPlace> places;  // indexed by ParamId
   std::vector<ChunkSpec> chunks;   // indexed by ChunkId
@@ -102,6 +105,12 @@ struct ChunkLayout {
   int64_t shard_bytes(ChunkId id) const {
     return shard_elements(id) * SizeOf(dtype);
   }
+  // Of the shard's optimizer states, with sums of gradients if `accumulate`; 0
+  // for a frozen chunk.
+  int64_t state_bytes(ChunkId id, bool accumulate) const {
+    if (!chunk(id).trainable) return 0;
+    return shard_elements(id) * states.bytes_per_element(accumulate);
+  }
 };
 
 // The layout of `parameters`, given in order of first use. Tied parameters
@@ -116,8 +125,8 @@ struct ChunkLayout {
 //
 // InvalidArgument: no parameter, one without elements, ids that are no
 // permutation, more than 2^48 elements in all, a chunk smaller than a tile, a
-// world size below 1, a rank out of it. Cost: about 100 passes over
-// `parameters`.
+// world size below 1, a rank out of it, more than kMaxStateSlots slots. Cost:
+// about 100 passes over `parameters`.
 absl::StatusOr<ChunkLayout> MakeChunkLayout(
     absl::Span<const LayoutParameter> parameters, const LayoutOptions& options);
 

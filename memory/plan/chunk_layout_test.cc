@@ -115,6 +115,44 @@ TEST(ChunkLayout, RefusesWhatCannotBeLaidOut) {
   EXPECT_NE(small.status().message().find("chunk_size"),
             absl::string_view::npos);
   EXPECT_FALSE(MakeChunkLayout(Sizes({64}), {.chunk_bytes = -4096}).ok());
+  StateLayout states;
+  states.slots.resize(kMaxStateSlots);
+  EXPECT_TRUE(MakeChunkLayout(Sizes({64}), {.states = states}).ok());
+  states.slots.emplace_back();
+  EXPECT_FALSE(MakeChunkLayout(Sizes({64}), {.states = states}).ok());
+}
+
+TEST(ChunkLayout, StatesTakeTheirSlotsOfWhatTheRankHoldsOfTrainableChunks) {
+  const LayoutParameter parameters[] = {
+      {.name = "a", .elements = 100},
+      {.name = "f", .elements = 100, .trainable = false}};
+  for (const int world_size : {1, 2}) {
+    const auto bytes = [&](std::vector<StateSlot> slots, int64_t chunk,
+                           bool accumulate) {
+      const auto layout = MakeChunkLayout(
+          parameters,
+          {.world_size = world_size, .states = {.slots = std::move(slots)}});
+      EXPECT_TRUE(layout.ok());
+      return layout->state_bytes(ChunkId(chunk), accumulate) * world_size;
+    };
+    const DType kWide = DType::kFloat32, kHalf = DType::kBFloat16;
+    EXPECT_EQ(bytes({}, 0, false), 128 * 4);
+    EXPECT_EQ(bytes({}, 0, true), 128 * 8);
+    EXPECT_EQ(bytes({{"m", kWide}, {"v", kWide}}, 0, false), 128 * 12);
+    EXPECT_EQ(bytes({{"m", kWide}, {"v", kWide}}, 0, true), 128 * 16);
+    EXPECT_EQ(bytes({{"m", kHalf}, {"v", kWide}}, 0, true), 128 * 14);
+    EXPECT_EQ(bytes({{"m", kWide}, {"v", kWide}}, 1, true), 0);
+  }
+}
+
+TEST(StateLayout, PartsLieOneAfterTheOther) {
+  const StateLayout states = {.slots = {{"m", DType::kBFloat16}, {"v"}}};
+  EXPECT_EQ(states.num_parts(), 3);
+  EXPECT_EQ(states.bytes_before(StatePart::kMaster), 0);
+  EXPECT_EQ(states.bytes_before(StatePart::Slot(0)), 4);
+  EXPECT_EQ(states.bytes_before(StatePart::Slot(1)), 6);
+  EXPECT_EQ(states.bytes_before(StatePart(states.num_parts())), 10);
+  EXPECT_EQ(states.dtype(StatePart::Slot(0)), DType::kBFloat16);
 }
 
 TEST(ChunkLayoutSearch, WastesLittleOnGpt2) {

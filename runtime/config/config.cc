@@ -19,7 +19,6 @@ namespace {
 
 using config_names::kCheckpointings;
 using config_names::kDevices;
-using config_names::kOptimizers;
 using config_names::kOnSaveErrors;
 using config_names::kSchedulers;
 using config_names::kTokenTypes;
@@ -97,23 +96,14 @@ void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
 }
 
 void ReadOptimizer(JsonReader reader, OptimizerConfig* optimizer) {
-  ReadEnum(reader, "type", kOptimizers, &optimizer->type);
-  const bool adam = optimizer->type == OptimizerType::kAdam;
-  if (adam) {
-    optimizer->weight_decay = 0;
-    optimizer->adam_w_mode = false;
-  }
+  int type = 0;
+  reader.Choice("type", OptimizerNames(), &type);
+  const OptimizerRow& row = Optimizers()[type];
+  optimizer->weight_decay = row.weight_decay;
   JsonReader params = reader.Object("params");
   params.Double("lr", &optimizer->lr, {.min = 0});
-  params.Doubles("betas", absl::MakeSpan(optimizer->betas),
-                 {.min = 0, .max = 1, .max_open = true});
-  params.Double("eps", &optimizer->eps, {.min = 0, .min_open = true});
   params.Double("weight_decay", &optimizer->weight_decay, {.min = 0});
-  params.Bool("adam_w_mode", &optimizer->adam_w_mode);
-  if (!adam && !optimizer->adam_w_mode) {
-    params.Fail("adam_w_mode",
-                "AdamW's decay is decoupled: for L2 decay use type \"Adam\"");
-  }
+  optimizer->rule = row.read(params);
   params.RefuseUnknownKeys();
   reader.Strings("no_decay", &optimizer->no_decay);
   reader.RefuseUnknownKeys();
@@ -363,6 +353,12 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
 }
 
 }  // namespace
+
+bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
+  return a.rule->name() == b.rule->name() &&
+         a.rule->Params() == b.rule->Params() && a.lr == b.lr &&
+         a.weight_decay == b.weight_decay && a.no_decay == b.no_decay;
+}
 
 int ThreadsOf(const DeviceConfig& device) {
   return device.threads == 0 ? AvailableProcessors()

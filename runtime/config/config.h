@@ -9,8 +9,8 @@
 #ifndef CASTOR_RUNTIME_CONFIG_CONFIG_H_
 #define CASTOR_RUNTIME_CONFIG_CONFIG_H_
 
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +21,8 @@
 #include "base/units.h"
 #include "memory/plan/policy/policies.h"
 #include "runtime/config/model_config.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/optim/optimizers.h"
 
 namespace castor {
 
@@ -62,24 +64,17 @@ struct CheckpointConfig {
                          const CheckpointConfig&) = default;
 };
 
-enum class OptimizerType : uint8_t { kAdamW, kAdam };
-
 struct OptimizerConfig {
-  OptimizerType type = OptimizerType::kAdamW;  // also without "optimizer"
+  // "type", a row of runtime/optim/optimizers.h, and what of "params" only that
+  // optimizer has. Never null.
+  std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
   // optimizer.params:
   double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0.01;  // of Adam: 0. PyTorch's defaults
-  // Decoupled decay (AdamW) or L2 decay, added to the gradient. AdamW: always
-  // true. Adam: false unless set, as PyTorch's Adam; DeepSpeed's default is
-  // true.
-  bool adam_w_mode = true;
+  double weight_decay = 0.01;  // absent: the row's
   // Patterns of names (name_pattern.h) of parameters that do not decay.
   std::vector<std::string> no_decay;
 
-  friend bool operator==(const OptimizerConfig&,
-                         const OptimizerConfig&) = default;
+  friend bool operator==(const OptimizerConfig& a, const OptimizerConfig& b);
 };
 
 enum class SchedulerType : uint8_t {

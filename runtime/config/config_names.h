@@ -8,7 +8,6 @@
 namespace castor::config_names {
 
 inline constexpr absl::string_view kTokenTypes[] = {"uint16", "uint32"};
-inline constexpr absl::string_view kOptimizers[] = {"AdamW", "Adam"};
 inline constexpr absl::string_view kSchedulers[] = {
     "none", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR",
     "WarmupInverseSqrtLR"};

@@ -91,9 +91,10 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->gradient_accumulation_steps, 4);
   EXPECT_EQ(config->gradient_clipping, 1);
   EXPECT_EQ(config->optimizer.lr, 3e-4);
-  EXPECT_THAT(config->optimizer.betas, ElementsAre(0.9, 0.95));
+  EXPECT_EQ(config->optimizer.rule->name(), "AdamW");
+  EXPECT_EQ(config->optimizer.rule->Params().dump(),
+            R"({"betas":[0.9,0.95],"eps":1e-08,"adam_w_mode":true})");
   EXPECT_EQ(config->optimizer.weight_decay, 0.1);
-  EXPECT_TRUE(config->optimizer.adam_w_mode);
   EXPECT_THAT(config->optimizer.no_decay, ElementsAre("*.bias", "*ln_*"));
   EXPECT_EQ(config->scheduler.type, SchedulerType::kWarmupCosine);
   EXPECT_EQ(config->scheduler.warmup_num_steps, 20);
@@ -326,12 +327,14 @@ TEST(Scheduler, DefaultsFollowTypeAndSteps) {
 TEST(Optimizer, AdamDecaysByL2UnlessTold) {
   auto config = Parse(kMinimal, {"optimizer.type=Adam"});
   ASSERT_TRUE(config.ok());
-  EXPECT_FALSE(config->optimizer.adam_w_mode);
+  EXPECT_EQ(config->optimizer.rule->name(), "Adam");
+  EXPECT_EQ(config->optimizer.rule->Params()["adam_w_mode"], false);
   EXPECT_EQ(config->optimizer.weight_decay, 0);
   config = Parse(kMinimal,
                  {"optimizer.type=Adam", "optimizer.params.adam_w_mode=true"});
   ASSERT_TRUE(config.ok());
-  EXPECT_TRUE(config->optimizer.adam_w_mode);
+  EXPECT_EQ(config->optimizer.rule->name(), "Adam");
+  EXPECT_EQ(config->optimizer.rule->Params()["adam_w_mode"], true);
 }
 
 TEST(Overrides, ReplaceAddAndTakeStringsAsTheyAre) {

@@ -29,13 +29,11 @@ Ordered DataJson(const DataConfig& data) {
 }
 
 Ordered OptimizerJson(const OptimizerConfig& optimizer) {
-  return {{"type", Name(config_names::kOptimizers, optimizer.type)},
-          {"params",
-           {{"lr", optimizer.lr},
-            {"betas", optimizer.betas},
-            {"eps", optimizer.eps},
-            {"weight_decay", optimizer.weight_decay},
-            {"adam_w_mode", optimizer.adam_w_mode}}},
+  Ordered params = {{"lr", optimizer.lr},
+                    {"weight_decay", optimizer.weight_decay}};
+  params.update(optimizer.rule->Params());
+  return {{"type", std::string(optimizer.rule->name())},
+          {"params", std::move(params)},
           {"no_decay", optimizer.no_decay}};
 }
 

@@ -37,6 +37,8 @@
 namespace castor {
 
 using Json = nlohmann::json;
+// Keys in the order in which people read them.
+using OrderedJson = nlohmann::ordered_json;
 
 // What was wrong with one document.
 class JsonReport {

@@ -19,9 +19,6 @@
 
 namespace castor {
 
-// Keys in the order in which people read them.
-using OrderedJson = nlohmann::ordered_json;
-
 // The sizes and rates of one model. Immutable.
 class Architecture {
  public:

@@ -48,7 +48,7 @@ absl::Status WriteElements(const std::string& path, int64_t step,
   std::vector<float> values(kElements);
   for (int64_t i = 0; i < kElements; ++i) values[i] = ValueAt(step, i);
   absl::Status status = (*writer)->BeginPiece(
-      {"x", CheckpointKind::kMaster, begin, end - begin, kElements});
+      {"x", StatePart::kMaster, begin, end - begin, kElements});
   for (int64_t at = begin; status.ok() && at < end; at += 500) {
     status = (*writer)->Append({values.data() + at, 500});
   }
@@ -382,10 +382,10 @@ TEST_F(CheckpointDirTest, SurvivesKillAtRandomMoments) {
       EXPECT_EQ((*reader)->metadata(),
                 absl::StrCat("{\"step\":", latest_step, "}"));
       std::vector<float> values(kElements);
-      ASSERT_TRUE((*reader)
-                      ->Read("x", CheckpointKind::kMaster, 0, kElements,
-                             values.data())
-                      .ok());
+      ASSERT_TRUE(
+          (*reader)
+              ->Read("x", StatePart::kMaster, 0, kElements, values.data())
+              .ok());
       for (int64_t i = 0; i < kElements; ++i) {
         ASSERT_EQ(values[i], ValueAt(latest_step, i));
       }

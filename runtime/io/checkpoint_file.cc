@@ -151,12 +151,12 @@ absl::Status CheckpointFile::ReadIndex(absl::string_view index,
     piece.name = std::string(index.substr(at + 4, name_bytes));
     at += 4 + name_bytes;
     const uint8_t kind = Get<uint8_t>(index, at);
-    piece.kind = static_cast<CheckpointKind>(kind);
+    piece.kind = StatePart(kind);
     piece.begin = Get<int64_t>(index, at + 1);
     piece.elements = Get<int64_t>(index, at + 9);
     piece.total = Get<int64_t>(index, at + 17);
     at += kEntryBytes - 4;
-    if (kind > static_cast<uint8_t>(CheckpointKind::kV)) {
+    if (kind > kMaxStateSlots) {
       return Damaged(absl::StrCat(Describe(piece), " has kind ", kind));
     }
     if (!IsRange(piece.begin, piece.elements, piece.total)) {

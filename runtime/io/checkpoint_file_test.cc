@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/test_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,27 +37,26 @@ std::vector<float> Ramp(int64_t n, float first) {
 
 class CheckpointFileTest : public ::testing::Test {
  protected:
-  // Two parameters with all three kinds, an empty tensor, blocks of 4 elements.
+  // Two parameters with two states each, an empty tensor, blocks of 4 elements.
   void WriteSmall(int64_t piece = 1000) {
     auto writer = CheckpointWriter::Create(path_, 4);
     ASSERT_TRUE(writer.ok()) << writer.status();
     float first = 1;
     for (const char* name : {"wte", "h.0.b"}) {
       const int64_t n = name[0] == 'w' ? 10 : 4;
-      for (CheckpointKind kind : {CheckpointKind::kMaster, CheckpointKind::kM,
-                                  CheckpointKind::kV}) {
+      for (StatePart kind :
+           {StatePart::kMaster, StatePart::Slot(0), StatePart::Slot(1)}) {
         Add(**writer, name, kind, Ramp(n, first), piece);
         first += 100;
       }
     }
-    Add(**writer, "empty", CheckpointKind::kMaster, {}, piece);
+    Add(**writer, "empty", StatePart::kMaster, {}, piece);
     const absl::Status done = (*writer)->Commit(kMetadata);
     ASSERT_TRUE(done.ok()) << done;
   }
 
-  static void Add(CheckpointWriter& writer, const char* name,
-                  CheckpointKind kind, const std::vector<float>& values,
-                  int64_t piece) {
+  static void Add(CheckpointWriter& writer, const char* name, StatePart kind,
+                  const std::vector<float>& values, int64_t piece) {
     const int64_t n = values.size();
     ASSERT_TRUE(writer.BeginTensor(name, kind, n).ok());
     for (int64_t at = 0; at < n; at += piece) {
@@ -99,7 +99,7 @@ TEST_F(CheckpointFileTest, GivesBackWhatWasWritten) {
   ASSERT_EQ((*file)->pieces().size(), 7u);
   const CheckpointPiece& piece = (*file)->pieces()[4];
   EXPECT_EQ(piece.name, "h.0.b");
-  EXPECT_EQ(piece.kind, CheckpointKind::kM);
+  EXPECT_EQ(piece.kind, StatePart::Slot(0));
   EXPECT_EQ(piece.begin, 0);
   EXPECT_EQ(piece.elements, 4);
   EXPECT_EQ(piece.total, 4);
@@ -127,7 +127,7 @@ TEST_F(CheckpointFileTest, GivesBackAPieceOfATensor) {
   auto writer = CheckpointWriter::Create(path_, 4);
   ASSERT_TRUE(writer.ok());
   ASSERT_TRUE(
-      (*writer)->BeginPiece({"x", CheckpointKind::kM, 5, 10, 100}).ok());
+      (*writer)->BeginPiece({"x", StatePart::Slot(0), 5, 10, 100}).ok());
   ASSERT_TRUE((*writer)->Append(values).ok());
   ASSERT_TRUE((*writer)->EndPiece().ok());
   ASSERT_TRUE((*writer)->Commit("{}").ok());
@@ -150,13 +150,13 @@ TEST_F(CheckpointFileTest, TakesNoPieceBesideItsTensor) {
        {std::array<int64_t, 3>{-1, 1, 10}, {0, -1, 10}, {0, 11, 10},
         {10, 1, 10}, {3, 8, 10}, {0, 0, 10}, {1, 0, 0}, {0, 1, -1},
         {huge, huge, huge}, {0, huge, huge}}) {
-    const CheckpointPiece piece = {"x", CheckpointKind::kM, begin, elements,
+    const CheckpointPiece piece = {"x", StatePart::Slot(0), begin, elements,
                                    total};
     EXPECT_EQ((*writer)->BeginPiece(piece).code(),
               absl::StatusCode::kInvalidArgument)
         << begin << " " << elements << " " << total;
   }
-  EXPECT_TRUE((*writer)->BeginPiece({"x", CheckpointKind::kM, 9, 1, 10}).ok());
+  EXPECT_TRUE((*writer)->BeginPiece({"x", StatePart::Slot(0), 9, 1, 10}).ok());
 }
 
 TEST_F(CheckpointFileTest, BytesDoNotDependOnThePieces) {
@@ -179,8 +179,8 @@ TEST_F(CheckpointFileTest, IdentityIsThatOfWhatItHolds) {
   const auto identity = [&](float value, const char* metadata) {
     auto writer = CheckpointWriter::Create(path_);
     EXPECT_TRUE(writer.ok());
-    Add(**writer, "x", CheckpointKind::kMaster, {1, 2, value}, 3);
-    Add(**writer, "empty", CheckpointKind::kMaster, {}, 3);
+    Add(**writer, "x", StatePart::kMaster, {1, 2, value}, 3);
+    Add(**writer, "empty", StatePart::kMaster, {}, 3);
     EXPECT_TRUE((*writer)->Commit(metadata).ok());
     auto file = CheckpointFile::Open(path_);
     EXPECT_TRUE(file.ok()) << file.status();
@@ -199,7 +199,7 @@ TEST_F(CheckpointFileTest, KeepsEveryBitPattern) {
       std::numeric_limits<float>::denorm_min(), -1e-40f};
   auto writer = CheckpointWriter::Create(path_);
   ASSERT_TRUE(writer.ok());
-  Add(**writer, "x", CheckpointKind::kMaster, values, 3);
+  Add(**writer, "x", StatePart::kMaster, values, 3);
   ASSERT_TRUE((*writer)->Commit("{}").ok());
   auto file = CheckpointFile::Open(path_);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -214,7 +214,7 @@ TEST_F(CheckpointFileTest, StreamsBlocksOfTheRealSize) {
   const std::vector<float> values = Ramp(n, -3e5f);
   auto writer = CheckpointWriter::Create(path_);
   ASSERT_TRUE(writer.ok());
-  Add(**writer, "x", CheckpointKind::kMaster, values, 70'001);
+  Add(**writer, "x", StatePart::kMaster, values, 70'001);
   ASSERT_TRUE((*writer)->Commit("{}").ok());
   auto file = CheckpointFile::Open(path_);
   ASSERT_TRUE(file.ok());
@@ -259,7 +259,7 @@ TEST_F(CheckpointFileTest, RefusesEveryTruncationAndAnyTail) {
 TEST_F(CheckpointFileTest, RefusesBlocksThatChangedPlaces) {
   auto writer = CheckpointWriter::Create(path_, 4);
   ASSERT_TRUE(writer.ok());
-  Add(**writer, "x", CheckpointKind::kMaster, Ramp(8, 1), 8);
+  Add(**writer, "x", StatePart::kMaster, Ramp(8, 1), 8);
   ASSERT_TRUE((*writer)->Commit("{}").ok());
   std::string bytes = ReadFile(path_);
   std::swap_ranges(bytes.begin() + 24, bytes.begin() + 48, bytes.begin() + 48);
@@ -322,6 +322,15 @@ TEST_F(CheckpointFileTest, RefusesAHostileIndexWithRightChecksums) {
       }
     }
   }
+  // The kind of the second piece, whose entry is 3 + 29 bytes long.
+  const int64_t kind = index + 8 + 32 + 4 + 3;
+  ASSERT_EQ(good[kind], 1);
+  std::string last = good, beyond = good;
+  last[kind] = kMaxStateSlots;
+  beyond[kind] = kMaxStateSlots + 1;
+  EXPECT_TRUE(StatusOf(ResealCheckpoint(last)).ok());
+  EXPECT_THAT(StatusOf(ResealCheckpoint(beyond)).message(),
+              HasSubstr(absl::StrCat("has kind ", kMaxStateSlots + 1)));
   std::string newer = good;
   newer[8] = 3;
   EXPECT_EQ(StatusOf(ResealCheckpoint(newer)).code(),
@@ -340,19 +349,19 @@ TEST_F(CheckpointFileTest, HoldsTheCallerToTheOrder) {
   const float two[2] = {1, 2};
   EXPECT_EQ(writer.Append({two, 1}).code(), kFailedPrecondition);
   EXPECT_EQ(writer.EndPiece().code(), kFailedPrecondition);
-  EXPECT_EQ(writer.BeginTensor("", CheckpointKind::kM, 1).code(),
+  EXPECT_EQ(writer.BeginTensor("", StatePart::Slot(0), 1).code(),
             kInvalidArgument);
-  EXPECT_EQ(writer.BeginTensor("x", CheckpointKind::kM, -1).code(),
+  EXPECT_EQ(writer.BeginTensor("x", StatePart::Slot(0), -1).code(),
             kInvalidArgument);
-  ASSERT_TRUE(writer.BeginTensor("x", CheckpointKind::kM, 1).ok());
-  EXPECT_EQ(writer.BeginTensor("y", CheckpointKind::kM, 1).code(),
+  ASSERT_TRUE(writer.BeginTensor("x", StatePart::Slot(0), 1).ok());
+  EXPECT_EQ(writer.BeginTensor("y", StatePart::Slot(0), 1).code(),
             kFailedPrecondition);
   EXPECT_EQ(writer.EndPiece().code(), kFailedPrecondition);
   EXPECT_EQ(writer.Append({two, 2}).code(), kFailedPrecondition);
   EXPECT_EQ(writer.Commit("{}").code(), kFailedPrecondition);
   EXPECT_TRUE(writer.Append({two, 1}).ok());
   EXPECT_TRUE(writer.EndPiece().ok());
-  EXPECT_EQ(writer.BeginTensor("x", CheckpointKind::kM, 1).code(),
+  EXPECT_EQ(writer.BeginTensor("x", StatePart::Slot(0), 1).code(),
             kInvalidArgument);
   EXPECT_EQ(writer.Commit("{").code(), kInvalidArgument);
   EXPECT_TRUE(writer.Commit("{}").ok());
@@ -374,7 +383,7 @@ TEST_F(CheckpointFileTest, AFullDiskLosesNothing) {
   {
     auto writer = CheckpointWriter::Create(path_);
     if (writer.ok() &&
-        (*writer)->BeginTensor("x", CheckpointKind::kMaster, 1'000'000).ok()) {
+        (*writer)->BeginTensor("x", StatePart::kMaster, 1'000'000).ok()) {
       appended = (*writer)->Append(values);
       committed = (*writer)->Commit("{}");
     }

@@ -5,26 +5,14 @@
 
 namespace castor {
 
-absl::string_view CheckpointKindName(CheckpointKind kind) {
-  switch (kind) {
-    case CheckpointKind::kMaster:
-      return "master";
-    case CheckpointKind::kM:
-      return "m";
-    case CheckpointKind::kV:
-      return "v";
-  }
-  return "unknown";
+std::string DescribeTensor(absl::string_view name, StatePart kind) {
+  return absl::StrCat(
+      "tensor ", QuotedForMessage(name), " (",
+      kind.is_master() ? "master" : absl::StrCat("state ", kind.index()), ")");
 }
 
-std::string DescribeTensor(absl::string_view name, CheckpointKind kind) {
-  return absl::StrCat("tensor ", QuotedForMessage(name), " (",
-                      CheckpointKindName(kind), ")");
-}
-
-std::string TensorKey(absl::string_view name, CheckpointKind kind) {
-  return absl::StrCat(name, absl::string_view("\0", 1),
-                      static_cast<int>(kind));
+std::string TensorKey(absl::string_view name, StatePart kind) {
+  return absl::StrCat(name, absl::string_view("\0", 1), kind.index());
 }
 
 }  // namespace castor

@@ -1,4 +1,9 @@
 // What lies in a checkpoint: tensors of fp32 values, or pieces of them.
+//
+// A tensor is a parameter (its *kind* is StatePart::kMaster) or a state that
+// the optimizer keeps of it, by the number of its slot
+// (memory/plan/state_layout.h). A file does not say what its states mean: the
+// run's configuration in its metadata names the optimizer.
 #ifndef CASTOR_RUNTIME_IO_CHECKPOINT_PIECE_H_
 #define CASTOR_RUNTIME_IO_CHECKPOINT_PIECE_H_
 
@@ -6,26 +11,20 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "memory/plan/state_layout.h"
 
 namespace castor {
 
-// What a tensor is to the optimizer: the fp32 parameter, or Adam's first or
-// second moment of it.
-enum class CheckpointKind : uint8_t { kMaster = 0, kM = 1, kV = 2 };
-
-// "master", "m", "v".
-absl::string_view CheckpointKindName(CheckpointKind kind);
-
 struct CheckpointTensor {
   std::string name;
-  CheckpointKind kind = CheckpointKind::kMaster;
+  StatePart kind = StatePart::kMaster;
   int64_t elements = 0;
 };
 
 // Elements [begin, begin + elements) of a tensor that has `total`.
 struct CheckpointPiece {
   std::string name;
-  CheckpointKind kind = CheckpointKind::kMaster;
+  StatePart kind = StatePart::kMaster;
   int64_t begin = 0;
   int64_t elements = 0;
   int64_t total = 0;
@@ -34,11 +33,11 @@ struct CheckpointPiece {
   bool whole() const { return elements == total; }
 };
 
-// tensor "wte" (master)
-std::string DescribeTensor(absl::string_view name, CheckpointKind kind);
+// tensor "wte" (master), tensor "wte" (state 1): slot 0
+std::string DescribeTensor(absl::string_view name, StatePart kind);
 
 // Equal for equal tensors only.
-std::string TensorKey(absl::string_view name, CheckpointKind kind);
+std::string TensorKey(absl::string_view name, StatePart kind);
 
 }  // namespace castor
 

@@ -162,12 +162,12 @@ absl::Status CheckpointReader::AssembleTensor(
 }
 
 const CheckpointTensor* CheckpointReader::Find(absl::string_view name,
-                                               CheckpointKind kind) const {
+                                               StatePart kind) const {
   const auto found = by_key_.find(TensorKey(name, kind));
   return found == by_key_.end() ? nullptr : &tensors_[found->second];
 }
 
-absl::Status CheckpointReader::Read(absl::string_view name, CheckpointKind kind,
+absl::Status CheckpointReader::Read(absl::string_view name, StatePart kind,
                                     int64_t begin, int64_t end, float* out) {
   const auto found = by_key_.find(TensorKey(name, kind));
   if (found == by_key_.end()) {

@@ -39,13 +39,12 @@ class CheckpointReader {
   // Of one file in the order in which they were written, of parts by name.
   const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
   // Null when there is none.
-  const CheckpointTensor* Find(absl::string_view name,
-                               CheckpointKind kind) const;
+  const CheckpointTensor* Find(absl::string_view name, StatePart kind) const;
 
   // Elements [begin, end) into out[0 .. end-begin). NotFound: no such tensor.
   // OutOfRange. DataLoss: a block does not match its checksum; what `out` then
   // holds is unspecified.
-  absl::Status Read(absl::string_view name, CheckpointKind kind, int64_t begin,
+  absl::Status Read(absl::string_view name, StatePart kind, int64_t begin,
                     int64_t end, float* out);
 
   // A checksum of the files' identities.

@@ -56,12 +56,10 @@ class CheckpointReaderTest : public ::testing::Test {
     auto writer = CheckpointWriter::Create(PartPath(rank), 8);
     ASSERT_TRUE(writer.ok()) << writer.status();
     for (const Piece& piece : parts_[rank]) {
-      for (CheckpointKind kind :
-           {CheckpointKind::kMaster, CheckpointKind::kM}) {
+      for (StatePart kind : {StatePart::kMaster, StatePart::Slot(0)}) {
         std::vector<float> values;
         for (int64_t i = piece.begin; i < piece.end; ++i) {
-          values.push_back(ValueAt(
-              piece.tensor + 3 * static_cast<int64_t>(kind), i));
+          values.push_back(ValueAt(piece.tensor + 3 * kind.index(), i));
         }
         ASSERT_TRUE((*writer)
                         ->BeginPiece({kNames[piece.tensor], kind, piece.begin,
@@ -116,20 +114,22 @@ TEST_F(CheckpointReaderTest, GivesBackTensorsThatPartsMakeUp) {
   // By name, as one rank writes them.
   std::vector<std::string> order;
   for (const CheckpointTensor& tensor : (*reader)->tensors()) {
-    order.push_back(tensor.name + std::string(CheckpointKindName(tensor.kind)));
+    order.push_back(DescribeTensor(tensor.name, tensor.kind));
     EXPECT_EQ((*reader)->Find(tensor.name, tensor.kind), &tensor);
   }
-  EXPECT_EQ(order, (std::vector<std::string>{"amaster", "am", "bmaster", "bm",
-                                             "wtemaster", "wtem"}));
-  EXPECT_EQ((*reader)->Find("wte", CheckpointKind::kV), nullptr);
-  EXPECT_EQ((*reader)->Find("wte", CheckpointKind::kM)->elements, 100);
+  EXPECT_EQ(order, (std::vector<std::string>{
+                       "tensor \"a\" (master)", "tensor \"a\" (state 1)",
+                       "tensor \"b\" (master)", "tensor \"b\" (state 1)",
+                       "tensor \"wte\" (master)", "tensor \"wte\" (state 1)"}));
+  EXPECT_EQ((*reader)->Find("wte", StatePart::Slot(1)), nullptr);
+  EXPECT_EQ((*reader)->Find("wte", StatePart::Slot(0))->elements, 100);
 
   for (int64_t t = 0; t < 3; ++t) {
     for (int64_t begin = 0; begin <= kSizes[t]; ++begin) {
       for (int64_t end = begin; end <= kSizes[t]; ++end) {
         std::vector<float> out(end - begin);
-        const absl::Status read = (*reader)->Read(
-            kNames[t], CheckpointKind::kM, begin, end, out.data());
+        const absl::Status read = (*reader)->Read(kNames[t], StatePart::Slot(0),
+                                                  begin, end, out.data());
         ASSERT_TRUE(read.ok()) << read;
         for (int64_t i = begin; i < end; ++i) {
           ASSERT_EQ(out[i - begin], ValueAt(t + 3, i));
@@ -145,10 +145,10 @@ TEST_F(CheckpointReaderTest, GivesBackOneFile) {
   auto writer = CheckpointWriter::Create(file);
   ASSERT_TRUE(writer.ok());
   const float values[3] = {1, 2, 3};
-  ASSERT_TRUE((*writer)->BeginTensor("z", CheckpointKind::kMaster, 3).ok());
+  ASSERT_TRUE((*writer)->BeginTensor("z", StatePart::kMaster, 3).ok());
   ASSERT_TRUE((*writer)->Append(values).ok());
   ASSERT_TRUE((*writer)->EndPiece().ok());
-  ASSERT_TRUE((*writer)->BeginTensor("e", CheckpointKind::kMaster, 0).ok());
+  ASSERT_TRUE((*writer)->BeginTensor("e", StatePart::kMaster, 0).ok());
   ASSERT_TRUE((*writer)->EndPiece().ok());
   ASSERT_TRUE((*writer)->Commit(kMetadata).ok());
   auto reader = CheckpointReader::Open(file);
@@ -156,18 +156,15 @@ TEST_F(CheckpointReaderTest, GivesBackOneFile) {
   EXPECT_EQ((*reader)->metadata(), kMetadata);
   EXPECT_EQ((*reader)->tensors()[0].name, "z");  // as written
   float out[3];
-  EXPECT_TRUE(
-      (*reader)->Read("z", CheckpointKind::kMaster, 0, 3, out).ok());
+  EXPECT_TRUE((*reader)->Read("z", StatePart::kMaster, 0, 3, out).ok());
   EXPECT_EQ(out[2], 3);
-  EXPECT_TRUE((*reader)->Read("e", CheckpointKind::kMaster, 0, 0, out).ok());
+  EXPECT_TRUE((*reader)->Read("e", StatePart::kMaster, 0, 0, out).ok());
   const absl::Status none =
-      (*reader)->Read("wpe", CheckpointKind::kM, 0, 1, out);
+      (*reader)->Read("wpe", StatePart::Slot(0), 0, 1, out);
   EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(Message(none), HasSubstr("\"wpe\" (m)"));
+  EXPECT_THAT(Message(none), HasSubstr("\"wpe\" (state 1)"));
   for (auto [begin, end] : {std::pair{-1, 1}, {2, 1}, {0, 4}, {4, 4}}) {
-    EXPECT_EQ((*reader)
-                  ->Read("z", CheckpointKind::kMaster, begin, end, out)
-                  .code(),
+    EXPECT_EQ((*reader)->Read("z", StatePart::kMaster, begin, end, out).code(),
               absl::StatusCode::kOutOfRange);
   }
   EXPECT_EQ(CheckpointReader::Open(dir_.path() + "/none").status().code(),
@@ -184,19 +181,16 @@ TEST_F(CheckpointReaderTest, ReadsNothingButTheBlocksAskedFor) {
   ASSERT_TRUE(reader.ok()) << reader.status();
   float out[100];
   for (auto [begin, end] : {std::pair{0, 16}, {24, 40}, {41, 100}}) {
-    EXPECT_TRUE((*reader)
-                    ->Read("wte", CheckpointKind::kMaster, begin, end, out)
-                    .ok());
+    EXPECT_TRUE(
+        (*reader)->Read("wte", StatePart::kMaster, begin, end, out).ok());
   }
   for (auto [begin, end] : {std::pair{15, 17}, {23, 24}, {39, 41}, {0, 100}}) {
-    EXPECT_EQ((*reader)
-                  ->Read("wte", CheckpointKind::kMaster, begin, end, out)
-                  .code(),
-              absl::StatusCode::kDataLoss);
+    EXPECT_EQ(
+        (*reader)->Read("wte", StatePart::kMaster, begin, end, out).code(),
+        absl::StatusCode::kDataLoss);
   }
-  EXPECT_THAT(
-      Message((*reader)->Read("wte", CheckpointKind::kMaster, 40, 41, out)),
-      HasSubstr("rank-1-of-3.part"));
+  EXPECT_THAT(Message((*reader)->Read("wte", StatePart::kMaster, 40, 41, out)),
+              HasSubstr("rank-1-of-3.part"));
   EXPECT_THAT(Message((*reader)->VerifyAll()), HasSubstr("rank-0-of-3.part"));
 }
 
@@ -333,7 +327,7 @@ TEST_F(CheckpointReaderTest, RefusesOneFileOfSeveralByItsDirectory) {
   const std::string file = dir_.path() + "/piece.castor";
   auto writer = CheckpointWriter::Create(file);
   ASSERT_TRUE(writer.ok());
-  ASSERT_TRUE((*writer)->BeginPiece({"x", CheckpointKind::kM, 1, 1, 2}).ok());
+  ASSERT_TRUE((*writer)->BeginPiece({"x", StatePart::Slot(0), 1, 1, 2}).ok());
   const float one = 1;
   ASSERT_TRUE((*writer)->Append({&one, 1}).ok());
   ASSERT_TRUE((*writer)->EndPiece().ok());

@@ -132,7 +132,7 @@ absl::Status CheckpointWriter::Commit(absl::string_view metadata_json) {
   for (const CheckpointPiece& piece : pieces_) {
     Put(index, static_cast<uint32_t>(piece.name.size()));
     index.append(piece.name);
-    Put(index, static_cast<uint8_t>(piece.kind));
+    Put(index, static_cast<uint8_t>(piece.kind.index()));
     Put(index, piece.begin);
     Put(index, piece.elements);
     Put(index, piece.total);

@@ -40,7 +40,7 @@ class CheckpointWriter {
   // tensor, or a second piece of a tensor.
   absl::Status BeginPiece(CheckpointPiece piece);
   // All of a tensor.
-  absl::Status BeginTensor(absl::string_view name, CheckpointKind kind,
+  absl::Status BeginTensor(absl::string_view name, StatePart kind,
                            int64_t elements) {
     return BeginPiece({std::string(name), kind, 0, elements, elements});
   }

@@ -15,6 +15,7 @@
 #include "runtime/nn/zero_init.h"
 #include "runtime/ops/eager_backend.h"
 #include "runtime/ops/head_loss.h"
+#include "runtime/optim/adam/adam.h"
 #include "runtime/tape.h"
 #include "runtime/trainer.h"
 
@@ -45,8 +46,8 @@ class FunctionModel final : public Model {
 class SpreadValues final : public ParameterSource {
  public:
   explicit SpreadValues(uint64_t seed) : normal_(seed) {}
-  absl::Status Read(const Parameter& parameter, OptimizerPart part,
-                    int64_t begin, int64_t end, float* out) override {
+  absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,
+                    int64_t end, float* out) override {
     Parameter spread;
     spread.name = parameter.name;
     spread.init = {.mean = parameter.init.mean, .stddev = 0.5f};
@@ -193,7 +194,8 @@ absl::Status CompareWithTrainer(const GradientCase& c, Engine& engine,
                                 Model& model, const Gradients& expected) {
   TrainerOptions options;
   options.shape = c.shape;
-  options.optimizer.beta1 = 0.5;
+  options.optimizer.rule =
+      std::make_shared<Adam>(AdamOptions{.betas = {0.5, 0.999}});
   options.memory.policy = FindPolicy("cpu");
   options.memory.chunk_bytes = 512;
   options.checkpoint_activations = c.checkpoint_activations;
@@ -210,9 +212,9 @@ absl::Status CompareWithTrainer(const GradientCase& c, Engine& engine,
     if (!parameter->trainable) continue;
     const int64_t n = parameter->elements();
     std::vector<float> m(n);
-    CASTOR_RETURN_IF_ERROR(trainer->store().ReadOptimizer(
-        parameter->chunk, OptimizerPart::kM, parameter->offset,
-        parameter->offset + n, m.data()));
+    CASTOR_RETURN_IF_ERROR(trainer->store().ReadState(
+        parameter->chunk, Adam::kM, parameter->offset, parameter->offset + n,
+        m.data()));
     const std::vector<float>& gradient = expected.at(parameter->name);
     for (int64_t i = 0; i < n; ++i) {
       if (m[i] == 0.5f * gradient[i]) continue;
@@ -254,7 +256,7 @@ absl::Status CheckGradients(const GradientCase& c) {
     SpreadValues source(c.seed);
     for (const auto& parameter : engine.parameters()) {
       std::vector<float> values = eager.Values(parameter->chunk);
-      CASTOR_RETURN_IF_ERROR(source.Read(*parameter, OptimizerPart::kMaster, 0,
+      CASTOR_RETURN_IF_ERROR(source.Read(*parameter, StatePart::kMaster, 0,
                                          parameter->elements(),
                                          values.data() + parameter->offset));
       eager.SetValues(parameter->chunk, std::move(values));

@@ -32,8 +32,7 @@ class Parts {
       CASTOR_CHECK(writer.ok());
       const float values[2] = {1, 2};
       CASTOR_CHECK((*writer)
-                       ->BeginPiece({"x", CheckpointKind::kMaster, 2 * rank, 2,
-                                     4})
+                       ->BeginPiece({"x", StatePart::kMaster, 2 * rank, 2, 4})
                        .ok());
       CASTOR_CHECK((*writer)->Append(values).ok());
       CASTOR_CHECK((*writer)->EndPiece().ok());
@@ -58,8 +57,7 @@ void Open(const Parts& parts, absl::string_view json) {
   CASTOR_CHECK((*reader)->tensors().size() == 1);
   CASTOR_CHECK((*reader)->VerifyAll().ok());
   float values[4];
-  CASTOR_CHECK(
-      (*reader)->Read("x", CheckpointKind::kMaster, 0, 4, values).ok());
+  CASTOR_CHECK((*reader)->Read("x", StatePart::kMaster, 0, 4, values).ok());
   CASTOR_CHECK(values[1] == 2 && values[3] == 2);
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/chunk_optimizer.h"
+#include "runtime/optim/chunk_optimizer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,10 +44,9 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
   return optimizer;
 }
 
-void ChunkOptimizer::BeginStep(int64_t step, double lr, uint16_t tag_step,
+void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
                                double loss_scale) {
   step_ = step;
-  lr_ = lr;
   loss_scale_ = loss_scale;
   tag_step_ = tag_step;
   norm_pending_ = options_.needs_norm();
@@ -58,8 +57,7 @@ absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
     HostScalars* host = host_.get();
     return store_->RunOnHost(
         chunk, tag,
-        [work = std::move(work), host](std::byte* home,
-                                       const OptimizerView& states,
+        [work = std::move(work), host](std::byte* home, const StateView& states,
                                        const ExecContext& context) mutable {
           return work(home, states, &host->sum, &host->gradient_scale, context);
         });
@@ -139,9 +137,8 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
   CASTOR_RETURN_IF_ERROR(Run(
       chunk, tag,
       [=, ranges = std::move(ranges)](
-          std::byte* payload, const OptimizerView& states,
-          kernels::ExactSum* sum, const float*,
-          const ExecContext& context) -> absl::Status {
+          std::byte* payload, const StateView& states, kernels::ExactSum* sum,
+          const float*, const ExecContext& context) -> absl::Status {
         if (accumulate && !sharded) {
           CASTOR_RETURN_IF_ERROR(kernels::Run(
               context,
@@ -255,7 +252,7 @@ absl::Status ChunkOptimizer::FinishNorm() {
   const Fence scale_ready = device_->Enqueue(
       StreamId::kHostCompute, tag,
       [this, host, loss_scale = loss_scale_,
-       step = step_](const ExecContext&) -> absl::Status {
+       step = step_.number](const ExecContext&) -> absl::Status {
         const int64_t label = host->sum.invalid_label;
         const double norm = std::sqrt(host->sum.Value()) / loss_scale;
         host->sum = kernels::ExactSum();
@@ -263,7 +260,7 @@ absl::Status ChunkOptimizer::FinishNorm() {
         if (!std::isfinite(norm)) {
           host->outcome.norm = std::numeric_limits<double>::infinity();
           if (label > 0) host->outcome.not_finite = ParamId(label - 1);
-          // AdamUpdate takes this as: leave everything as it is.
+          // Optimizer::Update takes this as: leave everything as it is.
           host->gradient_scale = std::numeric_limits<float>::quiet_NaN();
           return options_.scaled ? absl::OkStatus() : NotFinite(step, label);
         }
@@ -293,20 +290,13 @@ absl::Status ChunkOptimizer::FinishNorm() {
   return absl::OkStatus();
 }
 
-std::vector<kernels::AdamRange> ChunkOptimizer::AdamRanges(
-    ChunkId chunk) const {
-  std::vector<kernels::AdamRange> ranges;
+std::vector<UpdateRange> ChunkOptimizer::UpdateRanges(ChunkId chunk) const {
+  std::vector<UpdateRange> ranges;
   for (const Range& own : OwnRanges(chunk)) {
     ranges.push_back(
         {.begin = own.begin,
          .end = own.end,
-         .hyper = {.lr = lr_,
-                   .beta1 = options_.beta1,
-                   .beta2 = options_.beta2,
-                   .eps = options_.eps,
-                   .weight_decay = options_.weight_decay[own.parameter.value],
-                   .decoupled = options_.decoupled,
-                   .step = step_}});
+         .weight_decay = options_.weight_decay[own.parameter.value]});
   }
   return ranges;
 }
@@ -320,21 +310,18 @@ absl::Status ChunkOptimizer::Update(ChunkId chunk, Moment moment) {
   const bool on_device = store_->side(chunk) == Side::kDevice;
   CASTOR_RETURN_IF_ERROR(Run(
       chunk, tag,
-      [ranges = AdamRanges(chunk), dtype = store_->layout().dtype,
+      [rule = options_.rule, step = step_, ranges = UpdateRanges(chunk),
+       dtype = store_->layout().dtype,
        accumulate = options_.micro_batches > 1 || store_->sharded()](
-          std::byte* payload, const OptimizerView& states, kernels::ExactSum*,
+          std::byte* payload, const StateView& states, kernels::ExactSum*,
           const float* gradient_scale, const ExecContext& context) {
-        return kernels::Run(
-            context, kernels::AdamArgs{
-                         .payload = payload,
-                         .dtype = dtype,
-                         .gradient_sum = accumulate ? states.sum : nullptr,
-                         .master = states.master,
-                         .m = states.m,
-                         .v = states.v,
-                         .grad_scale = gradient_scale,
-                         .ranges = ranges.data(),
-                         .num_ranges = static_cast<int64_t>(ranges.size())});
+        return rule->Update(step, ranges,
+                            {.payload = payload,
+                             .dtype = dtype,
+                             .gradient_sum = accumulate ? states.sum : nullptr,
+                             .gradient_scale = gradient_scale,
+                             .states = states},
+                            context);
       }));
   return store_->sharded() && on_device
              ? store_->Share(chunk, tag, /*changed=*/true)

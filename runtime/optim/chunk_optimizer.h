@@ -1,5 +1,6 @@
 // The optimizer's side of the chunks: sums of micro batches' gradients, the
-// global norm, and the update, each where a chunk's optimizer states live.
+// global norm, and the update, each where a chunk's optimizer states live. The
+// update itself is the Optimizer's (optimizer.h).
 //
 // With several ranks each works on its shard of every chunk alone.
 //
@@ -8,8 +9,8 @@
 // norm is exact over fixed tiles of parameters' elements
 // (kernels/exact_sum/exact_sum.h). So neither depends on which side a chunk is,
 // nor on the chunk's size.
-#ifndef CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
-#define CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
+#ifndef CASTOR_RUNTIME_OPTIM_CHUNK_OPTIMIZER_H_
+#define CASTOR_RUNTIME_OPTIM_CHUNK_OPTIMIZER_H_
 
 #include <cstdint>
 #include <memory>
@@ -19,19 +20,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "device/comm/communicator.h"
-#include "kernels/adam/adam.h"
 #include "kernels/exact_sum/exact_sum.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/optim/optimizers.h"
 #include "runtime/parameter.h"
 
 namespace castor {
 
 struct OptimizerOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  bool decoupled = true;         // AdamW; false: Adam with L2 decay
+  std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
   double gradient_clipping = 0;  // largest global norm; 0: none
   int64_t micro_batches = 1;     // that this rank has in a step
   // Gradients come multiplied by a loss scale (fp16), and a step with one that
@@ -60,16 +59,15 @@ class ChunkOptimizer {
   static constexpr int64_t kReservedBytes = 1024;
 
   // `parameters` and all pointers outlive the optimizer. `ranks` is null on one
-  // rank.
+  // rank. The store's states are those of `options.rule`.
   static absl::StatusOr<std::unique_ptr<ChunkOptimizer>> Create(
       Device* device, Arena* arena, ChunkStore* store,
       const std::vector<std::unique_ptr<Parameter>>* parameters,
       OptimizerOptions options, Communicator* ranks = nullptr);
 
-  // `step` is Adam's t, from 1: skipped steps do not count. `loss_scale` is
-  // what the step's gradients are multiplied by. `tag_step` goes into the
-  // work's tags.
-  void BeginStep(int64_t step, double lr, uint16_t tag_step,
+  // `loss_scale` is what the step's gradients are multiplied by. `tag_step`
+  // goes into the work's tags.
+  void BeginStep(const UpdateStep& step, uint16_t tag_step,
                  double loss_scale = 1);
 
   // The chunk's gradients of a micro batch are complete, in its payload: on the
@@ -105,7 +103,7 @@ class ChunkOptimizer {
 
   // A work on either side: pointers to payload and states are resolved by it.
   using ChunkWork = absl::AnyInvocable<absl::Status(
-      std::byte* payload, const OptimizerView& states, kernels::ExactSum* sum,
+      std::byte* payload, const StateView& states, kernels::ExactSum* sum,
       const float* gradient_scale, const ExecContext& context)>;
   absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
   absl::Status FinishNorm();
@@ -117,7 +115,7 @@ class ChunkOptimizer {
     int64_t begin, end;
   };
   std::vector<Range> OwnRanges(ChunkId chunk) const;
-  std::vector<kernels::AdamRange> AdamRanges(ChunkId chunk) const;
+  std::vector<UpdateRange> UpdateRanges(ChunkId chunk) const;
 
   Device* device_ = nullptr;
   Arena* arena_ = nullptr;
@@ -127,8 +125,7 @@ class ChunkOptimizer {
   Communicator* ranks_ = nullptr;
   BlockId scalars_;
   std::unique_ptr<HostScalars> host_;
-  int64_t step_ = 0;
-  double lr_ = 0;
+  UpdateStep step_;
   double loss_scale_ = 1;
   Fence outcome_ready_;
   uint16_t tag_step_ = 0;
@@ -137,4 +134,4 @@ class ChunkOptimizer {
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_CHUNK_OPTIMIZER_H_
+#endif  // CASTOR_RUNTIME_OPTIM_CHUNK_OPTIMIZER_H_

@@ -1,4 +1,4 @@
-#include "runtime/chunk_optimizer.h"
+#include "runtime/optim/chunk_optimizer.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 
 #include "base/philox.h"
 #include "device/host/host_device.h"
+#include "runtime/optim/adam/adam.h"
 
 namespace castor {
 namespace {
@@ -49,7 +50,12 @@ class Rig {
       list.push_back({.name = parameter->name, .elements = elements});
       parameters_.push_back(std::move(parameter));
     }
-    layout_ = *MakeChunkLayout(list, {.chunk_bytes = c.chunk_bytes});
+    OptimizerOptions options;
+    options.rule = std::make_shared<Adam>(AdamOptions{
+        .betas = {0.8, 0.9}, .eps = 1e-6, .adam_w_mode = c.decoupled});
+    layout_ =
+        *MakeChunkLayout(list, {.chunk_bytes = c.chunk_bytes,
+                                .states = {.slots = options.rule->slots()}});
     for (auto& parameter : parameters_) {
       parameter->chunk = layout_.place(parameter->id).chunk;
       parameter->offset = layout_.place(parameter->id).offset;
@@ -61,11 +67,6 @@ class Rig {
     sides.resize(layout_.num_chunks(), sides[0]);
     store_ = *ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
                                  &layout_, c.micro_batches > 1, sides);
-    OptimizerOptions options;
-    options.beta1 = 0.8;
-    options.beta2 = 0.9;
-    options.eps = 1e-6;
-    options.decoupled = c.decoupled;
     options.gradient_clipping = c.clipping;
     options.micro_batches = c.micro_batches;
     options.weight_decay = {0, 0.1, 0};
@@ -75,7 +76,7 @@ class Rig {
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
       EXPECT_TRUE(store_
                       ->Fill(ChunkId(i),
-                             [&](std::byte* home, const OptimizerView& view) {
+                             [&](std::byte* home, const StateView& view) {
                                float* x = reinterpret_cast<float*>(home);
                                std::fill(x, x + view.elements, 0.0f);
                                std::fill(view.master,
@@ -105,7 +106,8 @@ class Rig {
   }
 
   absl::Status Step(int step, Poison poison = {}) {
-    optimizer_->BeginStep(step, kLearningRate, static_cast<uint16_t>(step),
+    optimizer_->BeginStep({.number = step, .lr = kLearningRate},
+                          static_cast<uint16_t>(step),
                           case_.loss_scale > 0 ? case_.loss_scale : 1);
     for (int64_t m = 0; m < case_.micro_batches; ++m) {
       for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
@@ -122,14 +124,14 @@ class Rig {
   }
 
   // Of the model, in the order of parameters.
-  std::vector<float> Values(OptimizerPart part) {
+  std::vector<float> Values(StatePart part) {
     std::vector<float> all;
     for (const auto& parameter : parameters_) {
       std::vector<float> values(parameter->elements());
       EXPECT_TRUE(store_
-                      ->ReadOptimizer(parameter->chunk, part, parameter->offset,
-                                      parameter->offset + values.size(),
-                                      values.data())
+                      ->ReadState(parameter->chunk, part, parameter->offset,
+                                  parameter->offset + values.size(),
+                                  values.data())
                       .ok());
       all.insert(all.end(), values.begin(), values.end());
     }
@@ -181,7 +183,7 @@ class Rig {
     if (store_->side(chunk) == Side::kHost) {
       EXPECT_TRUE(store_
                       ->RunOnHost(chunk, {},
-                                  [write](std::byte* home, const OptimizerView&,
+                                  [write](std::byte* home, const StateView&,
                                           const ExecContext&) {
                                     return write(
                                         reinterpret_cast<float*>(home));
@@ -282,10 +284,10 @@ TEST(ChunkOptimizer, FollowsAdamInDouble) {
         EXPECT_EQ(rig.norm(), 0);
       }
     }
-    ExpectNear(rig.Values(OptimizerPart::kMaster), oracle.x, "master ");
-    ExpectNear(rig.Values(OptimizerPart::kM), oracle.m, "m ");
-    ExpectNear(rig.Values(OptimizerPart::kV), oracle.v, "v ");
-    EXPECT_EQ(rig.Payload(), rig.Values(OptimizerPart::kMaster));
+    ExpectNear(rig.Values(StatePart::kMaster), oracle.x, "master ");
+    ExpectNear(rig.Values(Adam::kM), oracle.m, "m ");
+    ExpectNear(rig.Values(Adam::kV), oracle.v, "v ");
+    EXPECT_EQ(rig.Payload(), rig.Values(StatePart::kMaster));
   }
 }
 
@@ -309,8 +311,7 @@ TEST(ChunkOptimizer, SideAndChunkSizeDoNotChangeABit) {
           ASSERT_TRUE(rig.Step(step).ok());
           EXPECT_EQ(rig.norm(), norms[step - 1]);
         }
-        for (OptimizerPart part :
-             {OptimizerPart::kMaster, OptimizerPart::kM, OptimizerPart::kV}) {
+        for (StatePart part : {StatePart::kMaster, Adam::kM, Adam::kV}) {
           EXPECT_EQ(rig.Values(part), reference.Values(part));
         }
         EXPECT_EQ(rig.Payload(), reference.Payload());
@@ -347,8 +348,7 @@ TEST(ChunkOptimizer, ALossScaleThatIsAPowerOfTwoChangesNoBit) {
       }
       EXPECT_GT(scaled.norm(), 0);
     }
-    for (OptimizerPart part :
-         {OptimizerPart::kMaster, OptimizerPart::kM, OptimizerPart::kV}) {
+    for (StatePart part : {StatePart::kMaster, Adam::kM, Adam::kV}) {
       EXPECT_EQ(scaled.Values(part), plain.Values(part));
     }
     EXPECT_EQ(scaled.Payload(), plain.Payload());
@@ -366,9 +366,9 @@ TEST(ChunkOptimizer, AStepWithAnOverflowChangesNothingAndNamesIt) {
       Rig rig(c);
       ASSERT_TRUE(rig.Step(1).ok());
       EXPECT_FALSE(rig.optimizer().outcome().not_finite.has_value());
-      const auto master = rig.Values(OptimizerPart::kMaster);
-      const auto m = rig.Values(OptimizerPart::kM);
-      const auto v = rig.Values(OptimizerPart::kV);
+      const auto master = rig.Values(StatePart::kMaster);
+      const auto m = rig.Values(Adam::kM);
+      const auto v = rig.Values(Adam::kV);
       const auto payload = rig.Payload();
       const struct {
         Poison poison;
@@ -381,9 +381,9 @@ TEST(ChunkOptimizer, AStepWithAnOverflowChangesNothingAndNamesIt) {
         ASSERT_TRUE(rig.Step(2, poison).ok());
         EXPECT_EQ(rig.optimizer().outcome().not_finite, ParamId(parameter));
         EXPECT_EQ(rig.norm(), std::numeric_limits<double>::infinity());
-        EXPECT_EQ(rig.Values(OptimizerPart::kMaster), master);
-        EXPECT_EQ(rig.Values(OptimizerPart::kM), m);
-        EXPECT_EQ(rig.Values(OptimizerPart::kV), v);
+        EXPECT_EQ(rig.Values(StatePart::kMaster), master);
+        EXPECT_EQ(rig.Values(Adam::kM), m);
+        EXPECT_EQ(rig.Values(Adam::kV), v);
         EXPECT_EQ(rig.Payload(), payload);
       }
       // And leaves no trace in the next step.
@@ -393,8 +393,8 @@ TEST(ChunkOptimizer, AStepWithAnOverflowChangesNothingAndNamesIt) {
       ASSERT_TRUE(undisturbed.Step(1).ok());
       ASSERT_TRUE(undisturbed.Step(2).ok());
       EXPECT_EQ(rig.norm(), undisturbed.norm());
-      EXPECT_EQ(rig.Values(OptimizerPart::kMaster),
-                undisturbed.Values(OptimizerPart::kMaster));
+      EXPECT_EQ(rig.Values(StatePart::kMaster),
+                undisturbed.Values(StatePart::kMaster));
       EXPECT_EQ(rig.Payload(), undisturbed.Payload());
     }
   }
@@ -403,7 +403,7 @@ TEST(ChunkOptimizer, AStepWithAnOverflowChangesNothingAndNamesIt) {
 TEST(ChunkOptimizer, DeviceSideChunkWhosePayloadIsAwayIsAnErrorThatNamesIt) {
   Rig rig({.sides = {Side::kDevice, Side::kHost}});
   ASSERT_TRUE(rig.store().Drop(ChunkId(0)).ok());
-  rig.optimizer().BeginStep(1, kLearningRate, 1);
+  rig.optimizer().BeginStep({.number = 1, .lr = kLearningRate}, 1);
   const absl::Status status = rig.optimizer().Reduce(ChunkId(0), 0, Moment(0));
   EXPECT_TRUE(absl::IsInternal(status)) << status;
   EXPECT_NE(status.message().find("chunk 0"), std::string::npos);

@@ -1,0 +1,32 @@
+// The arrays of a chunk's optimizer states as addresses, on whichever side they
+// are. memory/plan/state_layout.h says which arrays there are.
+#ifndef CASTOR_MEMORY_EXEC_STATE_VIEW_H_
+#define CASTOR_MEMORY_EXEC_STATE_VIEW_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "memory/plan/state_layout.h"
+
+namespace castor {
+
+// This rank's shard of a chunk: `elements` values in each array, of which the
+// first belong to element `begin` of the chunk. A frozen chunk's has none.
+struct StateView {
+  float* master = nullptr;
+  std::array<std::byte*, kMaxStateSlots> slots = {};
+  float* sum = nullptr;  // only with gradient accumulation
+  int64_t elements = 0;
+  int64_t begin = 0;
+
+  // The slot's values, which are of type T.
+  template <typename T = float>
+  T* slot(int i) const {
+    return reinterpret_cast<T*>(slots[i]);
+  }
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_EXEC_STATE_VIEW_H_

@@ -1,0 +1,73 @@
+#include "runtime/optim/adam/adam.h"
+
+#include "kernels/adam/adam.h"
+#include "kernels/run.h"
+
+namespace castor {
+namespace {
+
+AdamOptions ReadOptions(JsonReader& params, AdamOptions options) {
+  params.Doubles("betas", absl::MakeSpan(options.betas),
+                 {.min = 0, .max = 1, .max_open = true});
+  params.Double("eps", &options.eps, {.min = 0, .min_open = true});
+  params.Bool("adam_w_mode", &options.adam_w_mode);
+  return options;
+}
+
+}  // namespace
+
+std::shared_ptr<const Optimizer> ReadAdamW(JsonReader& params) {
+  const AdamOptions options = ReadOptions(params, {.type = kAdamWRow.name});
+  if (!options.adam_w_mode) {
+    params.Fail("adam_w_mode",
+                "AdamW's decay is decoupled: for L2 decay use type \"Adam\"");
+  }
+  return std::make_shared<Adam>(options);
+}
+
+std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params) {
+  return std::make_shared<Adam>(
+      ReadOptions(params, {.adam_w_mode = false, .type = kAdamRow.name}));
+}
+
+std::vector<StateSlot> Adam::slots() const {
+  return {{.name = "m"}, {.name = "v"}};
+}
+
+OrderedJson Adam::Params() const {
+  return {{"betas", options_.betas},
+          {"eps", options_.eps},
+          {"adam_w_mode", options_.adam_w_mode}};
+}
+
+absl::Status Adam::Update(const UpdateStep& step,
+                          absl::Span<const UpdateRange> ranges,
+                          const UpdateArrays& arrays,
+                          const ExecContext& context) const {
+  std::vector<kernels::AdamRange> adam;
+  adam.reserve(ranges.size());
+  for (const UpdateRange& range : ranges) {
+    adam.push_back({.begin = range.begin,
+                    .end = range.end,
+                    .hyper = {.lr = step.lr,
+                              .beta1 = options_.betas[0],
+                              .beta2 = options_.betas[1],
+                              .eps = options_.eps,
+                              .weight_decay = range.weight_decay,
+                              .decoupled = options_.adam_w_mode,
+                              .step = step.number}});
+  }
+  return kernels::Run(
+      context,
+      kernels::AdamArgs{.payload = arrays.payload,
+                        .dtype = arrays.dtype,
+                        .gradient_sum = arrays.gradient_sum,
+                        .master = arrays.states.master,
+                        .m = arrays.states.slot(kM.slot()),
+                        .v = arrays.states.slot(kV.slot()),
+                        .grad_scale = arrays.gradient_scale,
+                        .ranges = adam.data(),
+                        .num_ranges = static_cast<int64_t>(adam.size())});
+}
+
+}  // namespace castor

@@ -1,0 +1,100 @@
+// An optimizer: all that Castor knows of one rule that makes the next
+// parameters of gradients.
+//
+// To add one, make a folder beside adam/ with
+//   - its Optimizer, which holds the hyperparameters, says what it keeps of
+//   each
+//     parameter (slots) and updates a chunk,
+//   - a function that reads it from "optimizer.params",
+// and write a row into the table of optimizers.cc. Nothing outside
+// runtime/optim/ names an optimizer: memory gives its slots room by their
+// number, checkpoints hold them by their number.
+#ifndef CASTOR_RUNTIME_OPTIM_OPTIMIZER_H_
+#define CASTOR_RUNTIME_OPTIM_OPTIMIZER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/dtype.h"
+#include "device/device.h"
+#include "memory/exec/state_view.h"
+#include "memory/plan/state_layout.h"
+#include "runtime/config/json_reader.h"
+
+namespace castor {
+
+// What is the same for all parameters of a step.
+struct UpdateStep {
+  int64_t number = 1;  // t, from 1; skipped steps do not count
+  double lr = 0;       // the scheduler's
+};
+
+// The elements of one parameter in a chunk's arrays.
+struct UpdateRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  double weight_decay = 0;
+};
+
+// The arrays of this rank's shard of a chunk, on the side where its states are.
+struct UpdateArrays {
+  // In: gradients, if there is no sum of them. Out: the new parameters, rounded
+  // from master. Of type `dtype`.
+  std::byte* payload = nullptr;
+  DType dtype = DType::kFloat32;
+  // Null, or the gradients, summed over micro batches.
+  const float* gradient_sum = nullptr;
+  // What gradients are to be multiplied by: clipping and loss scale. Not
+  // finite: the step is skipped, see Optimizer::Update.
+  const float* gradient_scale = nullptr;
+  StateView states;
+};
+
+// Immutable: any number of threads may use it.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // "optimizer.type" of a configuration that has it.
+  virtual absl::string_view name() const = 0;
+
+  // What it keeps of every element of a trainable parameter, beside the fp32
+  // master: at first 0. Checkpoints hold slots as fp32, by their number here.
+  virtual std::vector<StateSlot> slots() const = 0;
+
+  // Its keys of "optimizer.params" with the values in effect; those that all
+  // optimizers have (lr, weight_decay) are not among them.
+  virtual OrderedJson Params() const = 0;
+
+  // One step of the elements of `ranges`, which do not overlap; the others stay
+  // as they are. It runs on the stream of `context`: on the host at once, on a
+  // GPU it queues kernels that read all arrays later.
+  //
+  // Bits may depend on neither device, chunk nor shard (promise P1): every
+  // element's new values follow from its own old ones alone.
+  //
+  // A step whose gradient scale is not finite is skipped: gradients are not
+  // looked at, master and slots stay, payload becomes master, rounded.
+  virtual absl::Status Update(const UpdateStep& step,
+                              absl::Span<const UpdateRange> ranges,
+                              const UpdateArrays& arrays,
+                              const ExecContext& context) const = 0;
+};
+
+// An optimizer that configurations may name: a row of the table.
+struct OptimizerRow {
+  absl::string_view name;   // "optimizer.type"
+  double weight_decay = 0;  // where the configuration has none
+  // Reads "optimizer.params" but for lr and weight_decay. What is wrong goes
+  // into the reader's report; unknown keys are the caller's matter.
+  std::shared_ptr<const Optimizer> (*read)(JsonReader& params) = nullptr;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_OPTIM_OPTIMIZER_H_
