@@ -35,14 +35,16 @@ absl::StatusOr<std::unique_ptr<AtomicDirectory>> AtomicDirectory::Create(
     const int fd =
         open(lock.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) {
-      // Taken for stale, and removed, before it had the lock.
+      // Another process took the directory for stale, and removed it, before it
+      // had the lock.
       if (errno == ENOENT) continue;
       const absl::Status status =
           absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", lock));
       rmdir(temporary.c_str());
       return status;
     }
-    // As in AtomicFile::Create.
+    // Another process may have taken the directory for stale before the lock
+    // was held, as in AtomicFile::Create.
     const LockResult locked = TryLock(fd);
     if (locked == LockResult::kHeld || !IsNamed(fd, lock)) {
       close(fd);

@@ -37,8 +37,8 @@ class StaleLocks {
   absl::StatusOr<bool> Take(const std::string& path) {
     struct stat info;
     if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return true;
-    // As network file systems want it for a lock. Whatever has taken the name
-    // since must not make it wait.
+    // The file is opened for writing since network file systems lock no other.
+    // Whatever has taken the name since must not make this wait.
     const int fd =
         open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     // Somebody is at it.

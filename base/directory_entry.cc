@@ -142,7 +142,7 @@ absl::Status TakeNameInTwoSteps(const std::string& temporary,
     static_cast<void>(rename(old.c_str(), path.c_str()));
     return Error("rename", temporary, error);
   }
-  // Until that is so, both are kept.
+  // Both are kept until the new name is on the disk.
   CASTOR_RETURN_IF_ERROR(SyncDirectory(ParentDirectory(path)));
   RemoveRest(old);
   return absl::OkStatus();

@@ -125,7 +125,7 @@ TYPED_TEST(SixteenBits, AreTheNearestWithTiesToEven) {
   }
 }
 
-// Where there is one.
+// Not every compiler has the type.
 #ifdef __FLT16_MANT_DIG__
 TEST(Float16, IsTheCompilersType) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {

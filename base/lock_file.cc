@@ -51,8 +51,9 @@ LockFile::LockFile(std::string path, int fd)
 
 absl::StatusOr<std::unique_ptr<LockFile>> LockFile::Take(std::string path) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    // To be written to: network file systems lock no other. Neither does a pipe
-    // of that name make it wait, nor does a link lead it elsewhere.
+    // The file is opened for writing, since network file systems lock no other.
+    // A pipe of that name does not make it wait, nor does a link lead it
+    // elsewhere.
     const int fd =
         open(path.c_str(),
              O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);

@@ -23,11 +23,11 @@ namespace castor {
 // asked when it matters.
 void RememberIgnoredSignals();
 
-// From now on writes fail with EPIPE and EFBIG. Programs that this one starts
-// have the signals' usual effect again.
+// Makes writes fail with EPIPE and EFBIG from now on. Programs that this one
+// starts have the signals' usual effect again.
 void FailWritesInsteadOfEnding();
 
-// From now on the first SIGINT, SIGTERM or SIGHUP sets StopFlag. A second
+// Makes the first SIGINT, SIGTERM or SIGHUP from now on set StopFlag. A second
 // SIGINT or SIGTERM has its usual effect; SIGHUP has not, since a terminal that
 // closes sends several.
 void StopOnSignals();

@@ -16,7 +16,7 @@
 namespace castor {
 namespace {
 
-// Without the library's own "[json.exception.parse_error.101] ".
+// Leaves out the library's own "[json.exception.parse_error.101] ".
 absl::string_view Plain(absl::string_view what) {
   const size_t end = what.find("] ");
   return absl::StartsWith(what, "[json.exception.") &&

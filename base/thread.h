@@ -25,8 +25,8 @@ absl::StatusOr<std::thread> StartThread(absl::string_view purpose,
 
 namespace internal {
 
-// For tests: after so many threads more, StartThread fails as if the system
-// gave none. Below 0, as at the start: the system decides.
+// Tests set it: after so many threads more, StartThread fails as if the system
+// gave none. While it is below 0, as at the start, the system decides.
 extern std::atomic<int64_t> threads_left_for_test;
 
 }  // namespace internal

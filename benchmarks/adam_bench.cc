@@ -31,7 +31,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "benchmarks/adam_bench.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h.
+// These are included after foreach_target.h, once for each target.
 #include "hwy/cache_control.h"
 #include "kernels/cpu/simd-inl.h"
 

@@ -36,7 +36,7 @@ Work Nothing() {
   return [](const ExecContext&) { return absl::OkStatus(); };
 }
 
-// As a step does it: thousands of operators queued ahead, one join.
+// Queues work as a step does: thousands of operators ahead, one join.
 void BM_OperatorInAStep(benchmark::State& state) {
   constexpr int kOps = 4096;
   auto device = MakeDevice(1);

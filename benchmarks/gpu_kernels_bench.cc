@@ -35,7 +35,8 @@ constexpr DType kType = DType::kBFloat16;
 constexpr int kQueued = 10;
 constexpr RandomKey kKey = {1, 2};
 
-// Of the benchmark; where kernels are emulated, so small that they end.
+// The sizes that are measured. Where kernels are emulated, SizesHere gives
+// sizes so small that the benchmark ends.
 struct Sizes {
   int64_t batch = 16, positions = 1024, heads = 12, channels = 768;
   int64_t vocabulary = 50257;

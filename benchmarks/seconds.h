@@ -5,7 +5,7 @@
 
 namespace castor {
 
-// Of a clock that only goes on.
+// The time of a clock that never goes back.
 inline double Seconds() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())

@@ -19,8 +19,9 @@ struct BusBandwidth {
   std::string ToString() const;
 };
 
-// Of copies of `copy_bytes` between `host` and the device, both of which have
-// twice as much: the best of several, after one that is not counted.
+// Times copies of `copy_bytes` between `host` and the device, both of which
+// have twice as much. Returns the best of several, after one that is not
+// counted.
 absl::StatusOr<BusBandwidth> MeasureBandwidth(Device& device, std::byte* host,
                                               int64_t copy_bytes);
 

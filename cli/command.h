@@ -12,7 +12,7 @@
 
 namespace castor::cli {
 
-// Of a process that ends with `status`.
+// The exit code of a process that ends with `status`.
 int ExitCode(const absl::Status& status);
 // Prints one line "castor: ..." to stderr and gives the exit code.
 int Fail(const absl::Status& status);

@@ -15,7 +15,7 @@ namespace {
 constexpr int kColumns = 66;
 constexpr int kRows = 14;
 
-// From the bottom of the stack upwards.
+// The parts of a column, from its bottom upwards.
 enum Part { kOptimizer, kPayload, kActivations, kWorkspace, kParts };
 constexpr char kLetters[] = "opaw";
 using Stack = std::array<int64_t, kParts>;
@@ -59,7 +59,7 @@ char LetterAt(const Stack& stack, int64_t height_bytes) {
   return ' ';
 }
 
-// Where each phase begins, as a line under the columns.
+// The line under the columns that says where each phase begins.
 std::string PhaseLine(const StepTrace& trace) {
   std::string line(kColumns, ' ');
   constexpr const char* kNames[] = {"forward", "backward", "update"};

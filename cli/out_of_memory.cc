@@ -29,9 +29,9 @@ thread_local size_t refused_bytes = 0;
 
 #ifndef CASTOR_SANITIZER_ALLOCATES
 
-// As the library's own, except that they keep what they cannot give. All other
-// forms of new call these; what they give is freed by std::free, as the
-// library's forms of delete do.
+// These do what the library's own do, except that they keep what they cannot
+// give. All other forms of new call these; what they give is freed by
+// std::free, as the library's forms of delete do.
 void* operator new(size_t bytes) {
   while (true) {
     if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;

@@ -4,10 +4,10 @@
 
 namespace castor::cli {
 
-// From now on an allocation that fails and that nobody handles, on any thread,
-// ends the process with kFailure and one line on standard error that says how
-// much was asked for. What a run has saved stays: its next start removes what
-// was being written. (What a user's file or configuration decides is an
+// Makes an allocation that fails and that nobody handles, on any thread, end
+// the process with kFailure and one line on standard error that says how much
+// was asked for. What a run has saved stays: its next start removes what was
+// being written. (What a user's file or configuration decides is an
 // absl::Status before it comes to this.)
 void TellWhenOutOfMemory();
 

@@ -16,7 +16,7 @@ namespace {
 // More than any address space.
 constexpr size_t kTooMuch = size_t{1} << 60;
 
-// Or the compiler leaves out what nobody uses.
+// Without it the compiler leaves out what nobody uses.
 void Use(void* memory) { asm volatile("" : : "r"(memory) : "memory"); }
 
 void Allocate() { Use(::operator new(kTooMuch)); }

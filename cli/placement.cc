@@ -82,7 +82,7 @@ absl::StatusOr<RankShare> TakeShare(RankGroup& group, Config* config,
   *notes = ShareNotes(placement.places, placement.shares);
   const RankShare& share = placement.shares[group.rank()];
   ApplyShare(share, config);
-  // Not to be bound costs time at worst.
+  // A process that cannot be bound runs all the same, at worst more slowly.
   const absl::Status bound = Bind(share.processors);
   CASTOR_ASSIGN_OR_RETURN(
       const std::vector<std::string> reasons,

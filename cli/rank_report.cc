@@ -11,7 +11,7 @@
 namespace castor::cli {
 namespace {
 
-// As it crosses the network, followed by the seconds for each late rank.
+// What a rank sends; the seconds for each late rank follow it.
 struct Row {
   int64_t device_peak_bytes;
   int64_t host_peak_bytes;

@@ -13,7 +13,7 @@ namespace castor::cli {
 RankFigures FiguresOf(int64_t rank, int64_t world_size,
                       const RunReport& report);
 
-// On all ranks alike, when the last step is over: each rank's report gets the
+// All ranks call it when the last step is over: each rank's report gets the
 // figures of all, and for peaks the greatest. Fails as the communicator does,
 // and then leaves the report as it is.
 absl::Status MergeReports(Communicator& ranks, RunReport* report);

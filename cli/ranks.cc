@@ -87,7 +87,7 @@ absl::StatusOr<std::string> FromFirstRankInItsTime(
     const std::function<absl::StatusOr<std::string>()>& find) {
   if (communicator == nullptr) return find();
   absl::StatusOr<std::string> found = std::string();
-  // Not absl::Notification, which ends a process that is out of memory.
+  // absl::Notification would end a process that is out of memory.
   std::mutex mutex;
   std::condition_variable changed;
   bool is_found = communicator->rank() != 0;

@@ -24,11 +24,12 @@ struct RankFigures {
   std::string host = {};
   int64_t device_peak_bytes = 0;
   int64_t host_peak_bytes = 0;
-  // To and from other ranks: medians over the steps after warm-up.
+  // What a step sends to other ranks and receives from them: medians over the
+  // steps after warm-up.
   int64_t sent_bytes_per_step = 0;
   int64_t received_bytes_per_step = 0;
-  // That compute waited for the network, in all steps; and of it, by rank,
-  // until that rank came.
+  // How long compute waited for the network, in all steps, and how much of it
+  // passed until a rank came, by rank.
   double network_wait_seconds = 0;
   std::vector<double> late_rank_seconds = {};
 
@@ -57,7 +58,7 @@ int64_t TokensPerStep(const Config& config);
 std::string ProgressLine(const Config& config, const RunReport& report,
                          const StepFigures& recent);
 
-// Of a step that was skipped.
+// The line that tells of a step that was skipped.
 std::string OverflowLine(const StepReport& step);
 
 std::string FinalTable(const Config& config, const AdmissionReport& admission,

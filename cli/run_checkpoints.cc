@@ -86,7 +86,7 @@ RunCheckpoints::RunCheckpoints(std::string resume, bool changed,
 
 RunCheckpoints::~RunCheckpoints() {
   lock_.reset();
-  // Those in which there is something now stay.
+  // Directories in which there is something now stay.
   for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
     rmdir(made->c_str());
   }
@@ -209,8 +209,9 @@ int64_t RunCheckpoints::SavesToCome() const {
   return to / interval - from / interval + (to % interval != 0);
 }
 
-// As new files, each time: after a failed fsync a second one of the same file
-// says nothing. All ranks take the same way, for they have the same status.
+// Each attempt writes new files: after a failed fsync a second one of the same
+// file says nothing. All ranks take the same way, for they have the same
+// status.
 absl::Status RunCheckpoints::TrySave(int64_t step) {
   const std::string path = directory_.PathOf(step);
   absl::Status saved = session_.Save(path, run_id_);

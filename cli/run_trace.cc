@@ -34,8 +34,9 @@ void NameParts(bool several_ranks, RunRecord* run) {
   }
 }
 
-// Of a run with this file that was killed: its parts would pass for this run's
-// until they are written anew. Those of a run that goes on are left to it.
+// Removes the parts that a killed run with this file has left: they would pass
+// for this run's until they are written anew. Those of a run that goes on are
+// left to it.
 void RemoveOldParts(const std::string& path) {
   std::error_code error;
   for (int64_t rank = 1;; ++rank) {
@@ -45,8 +46,8 @@ void RemoveOldParts(const std::string& path) {
   }
 }
 
-// Of one rank's file: all of them are to be one that can be read, and each is
-// to have room for its plans.
+// The most bytes of one rank's file. All of them together are to be one file
+// that can be read, and each is to have room for its plans.
 int64_t MaxBytes(int64_t world_size) {
   return std::max(kMaxTraceBytes / world_size, int64_t{8} << 20);
 }

@@ -1,5 +1,5 @@
 // The trace file of a run: what was planned, all that happens in a window of
-// its steps, and the result of each step. Of several ranks each writes a file
+// its steps, and the result of each step. Each of several ranks writes a file
 // of its own (tracer/rank_traces.h), until Merge makes them one.
 #ifndef CASTOR_CLI_RUN_TRACE_H_
 #define CASTOR_CLI_RUN_TRACE_H_
@@ -42,8 +42,8 @@ class RunTrace final : public RunObserver {
       Trainer* trainer);
   ~RunTrace() override;
 
-  // Of a run that was not admitted: what was asked, and `message`, which the
-  // user was told.
+  // Writes the trace of a run that was not admitted: what was asked, and
+  // `message`, which the user was told.
   static absl::Status WriteRefused(const std::string& path, RunRecord run,
                                    const RefusedRun& refused,
                                    const std::string& message);
@@ -105,7 +105,8 @@ class RunTrace final : public RunObserver {
   bool open_ = false;  // the step at hand is in the window
 
   std::map<std::shared_ptr<const Plan>, int64_t> plans_;  // record's index
-  // Of the last step trace written of a signature; whether measured.
+  // For each signature the index of the last step trace that was written, and
+  // whether its durations were measured.
   std::map<std::string, std::pair<int64_t, bool>> traces_;
   BytesByCategory host_;  // last written
 

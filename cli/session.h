@@ -43,14 +43,14 @@ class Session {
   static absl::StatusOr<std::unique_ptr<Session>> Create(
       Config config, Options options, std::optional<RefusedRun>* refused);
 
-  // With the sizes of a pretrained model filled in.
+  // The configuration, with the sizes of a pretrained model filled in.
   const Config& config() const { return config_; }
   Trainer& trainer() { return *trainer_; }
   // What a GPU is and has room for; empty on the host.
   const std::string& device_note() const { return device_note_; }
 
-  // Of what has been read so far and ranks must have in common. (A single rank
-  // does not look at everything.)
+  // The identities of what has been read so far and ranks must have in common.
+  // (A single rank does not look at everything.)
   const std::vector<InputIdentity>& inputs() const { return inputs_; }
 
   // Initial or pretrained values, for a run from step 0.
@@ -64,8 +64,8 @@ class Session {
   // Drains the trainer. `run_id` goes into the checkpoint. As SaveCheckpoint.
   absl::Status Save(const std::string& path, const std::string& run_id);
 
-  // That of the run whose checkpoint was restored, if it is still that run; else
-  // "".
+  // The id of the run whose checkpoint was restored, if it is still that run;
+  // else "".
   const std::string& restored_run() const { return restored_run_; }
 
   absl::StatusOr<double> Step();

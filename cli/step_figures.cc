@@ -20,7 +20,7 @@ void Halve(std::vector<T>& values) {
 void StepSample::Add(const StepReport& step) {
   if (seen_++ % every_ != 0) return;
   if (size() == kMost) {
-    // As many as kMost are even, so this step is the next one's of the half.
+    // kMost is even, so this step is the next of every second one.
     Halve(seconds_);
     Halve(stall_seconds_);
     Halve(h2d_bytes_);

@@ -17,7 +17,7 @@ struct SteadyFigures {
   double stall_seconds = 0;
   int64_t h2d_bytes = 0;
   int64_t d2h_bytes = 0;
-  // To and from other ranks.
+  // What is sent to other ranks and received from them.
   int64_t sent_bytes = 0;
   int64_t received_bytes = 0;
 };
@@ -51,8 +51,9 @@ class StepFigures {
   // The latest; not while empty.
   const StepReport& last() const { return last_; }
   int64_t skipped() const { return skipped_; }
-  // That compute waited for the network, in all; and of it, by rank, until that
-  // rank came: as long as the highest rank that was late.
+  // How long compute waited for the network in all, and how much of it passed
+  // until a late rank came: indexed by rank, as long as the highest rank that
+  // was late makes it.
   double network_wait_seconds() const { return network_wait_seconds_; }
   const std::vector<double>& late_rank_seconds() const {
     return late_rank_seconds_;

@@ -23,7 +23,7 @@ TEST(StepFigures, AreMediansOfTheStepsAfterWarmUp) {
   StepReport warmup = Step(1, 100);
   warmup.warmup = true;
   figures.Add(warmup);
-  // Where there is nothing else.
+  // A step of the warm-up counts where there is nothing else.
   EXPECT_EQ(figures.Steady().step_seconds, 100);
   for (const int64_t step : {2, 3, 4}) {
     figures.Add(Step(step, static_cast<double>(step)));
@@ -61,7 +61,7 @@ TEST(StepSample, StaysSmallAndEvenlySpread) {
     ASSERT_LE(sample.size(), StepSample::kMost);
   }
   EXPECT_GE(sample.size(), StepSample::kMost / 2);
-  // Within one stride of the median of all.
+  // The sample's median lies within one stride of the median of all.
   constexpr double kMiddle = (kSteps - 1) / 2;
   EXPECT_NEAR(sample.Medians().step_seconds, kMiddle,
               2.0 * kSteps / StepSample::kMost);

@@ -37,7 +37,8 @@ class TraceSource {
 
  private:
   absl::StatusOr<std::shared_ptr<const std::string>> ReadAnew();
-  // Of a file: device, inode, bytes, time of the last change in ns.
+  // What tells one state of a file from another: device, inode, bytes, time of
+  // the last change in ns.
   using Stamp = std::array<int64_t, 4>;
   static Stamp StampOf(const std::string& path);
   // Whether a change of the file shows in its stamp. Not while it is written

@@ -40,7 +40,7 @@ absl::Status Serve(const TraceViewArguments& arguments) {
   // What is wrong with it is told here and now, not in a browser.
   CASTOR_RETURN_IF_ERROR(source.Json().status());
 
-  // Before there are threads, which have the mask from here.
+  // This comes before there are threads, which have the mask from here.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGINT);

@@ -195,7 +195,8 @@ void TrainRun::TakeReports() {
   TellOfTrace();
 }
 
-// Once, when it happens: the model is trained all the same.
+// Tells once that the trace is not complete, when that happens: the model is
+// trained all the same.
 void TrainRun::TellOfTrace() {
   if (trace_ == nullptr || told_of_trace_ || trace_->status().ok()) return;
   told_of_trace_ = true;

@@ -106,7 +106,7 @@ class Device {
   // A monotonic clock on which the observer's times lie.
   virtual int64_t NowNs() const = 0;
 
-  // Not owned; null for none. Set while no work is queued.
+  // The observer is not owned; null: none. Set it while no work is queued.
   virtual void SetObserver(DeviceObserver* observer) = 0;
 
   Fence NowAll() const {

@@ -294,7 +294,7 @@ TEST_P(DeviceContract, StreamKeepsItsFirstFailureAndSkipsWhatFollows) {
     EXPECT_TRUE(device->Reached(last));
     EXPECT_EQ(runs, 1);
     EXPECT_EQ(before, 'b');
-    // And so at each later join, by whatever fence names the stream.
+    // Each later join says so too, by whatever fence names the stream.
     EXPECT_EQ(device->Synchronize(device->NowAll()).message(), "the first");
     // Who waits for the failed stream does not hang; other streams go on.
     const StreamId other = stream == StreamId::kCompute

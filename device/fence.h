@@ -31,8 +31,8 @@ constexpr absl::string_view StreamName(StreamId stream) {
   return kNames[static_cast<int>(stream)];
 }
 
-// For each stream the number of its work items that must be over. A value type:
-// the default fence is reached from the start.
+// Holds for each stream the number of its work items that must be over. A value
+// type: the default fence is reached from the start.
 class Fence {
  public:
   constexpr Fence() = default;

@@ -47,9 +47,9 @@ class FenceBoard {
     const Fence* fence;
     std::condition_variable reached;
   };
-  // With mutex_ held: next_wanted from sleepers_, and wakes those whose fence
-  // is reached. Both at once: a count that is found reached here is no longer
-  // wanted, so the thread that reached it may wake nobody.
+  // Call it with mutex_ held. Computes next_wanted from sleepers_, and wakes
+  // those whose fence is reached. Both at once: a count that is found reached
+  // here is no longer wanted, so the thread that reached it may wake nobody.
   void WakeReached();
 
   std::array<Stream, kNumStreams> streams_;

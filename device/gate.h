@@ -9,7 +9,7 @@
 
 namespace castor {
 
-// For tests: holds a stream until it is opened.
+// A gate holds a stream until it is opened. Only tests use it.
 class Gate {
  public:
   void Open() { open_.store(true); }

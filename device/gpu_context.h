@@ -70,8 +70,8 @@ struct GpuContext {
   // over. By the work alone, while it runs.
   const absl::FunctionRef<void()>* finish_earlier = nullptr;
 
-  // By the work at hand, before it queues anything: what it is called in
-  // messages and by profilers.
+  // The work at hand calls it before it queues anything, to say what it is
+  // called in messages and by profilers.
   void SetName(const std::string& what) const {
     name->Set(what);
     if (begin_range != nullptr) (*begin_range)(what.c_str());

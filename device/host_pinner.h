@@ -17,7 +17,7 @@ class HostPinner {
   // near the device where the machine has a choice, and stay. Any other status
   // than OK says why not, and leaves the memory as it was.
   virtual absl::Status PinHost(void* data, int64_t bytes) = 0;
-  // Before the memory goes away, and after all copies of it.
+  // Call it before the memory goes away, and after all copies of it.
   virtual void UnpinHost(void* data) = 0;
 };
 

@@ -39,7 +39,8 @@ class StreamedDevice : public Device {
   }
 
  protected:
-  // Of a stream's own thread, in order.
+  // Carries out one item. The stream's own thread calls it, in the order of
+  // queueing.
   virtual void Handle(StreamId stream, StreamItem& item, int64_t count) = 0;
   // Whether a copy's time of queueing matters.
   virtual bool WantsQueuedNs(StreamId) const { return false; }

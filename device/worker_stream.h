@@ -41,8 +41,9 @@ class WorkerStream {
   WorkerStream(const WorkerStream&) = delete;
   WorkerStream& operator=(const WorkerStream&) = delete;
 
-  // Once. Items that were pushed before wait for it. ResourceExhausted: there
-  // is no thread for it; nothing may be pushed. `name` says which stream it is.
+  // Call it once. Items that were pushed before wait for it. ResourceExhausted:
+  // there is no thread for it; nothing may be pushed. `name` says which stream
+  // it is.
   absl::Status Start(absl::string_view name, Handler handler);
 
   // Returns the item's number.

@@ -19,9 +19,8 @@
 //     int64_t CpuWorkspaceBytes() const;
 //     int64_t GpuWorkspaceBytes() const;
 //
-//     // Only if the GPU's kernel reports faults (kernels/cuda/fault.h): a
-//     fault
-//     // in words, as the status that RunOnCpu returns for the same data.
+//     // Only if the GPU's kernel reports faults (kernels/cuda/fault.h): gives
+//     // one in words, as the status that RunOnCpu returns for the same data.
 //     static absl::Status DescribeFault(const GpuFault& fault);
 //   };
 //

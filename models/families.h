@@ -40,8 +40,8 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
 // ParsePretrained gives the same architecture back.
 std::string HfConfigText(const ModelConfig& model);
 
-// That text, and whether another text is byte for byte the one that Castor
-// writes for the model in it.
+// Gives HfConfigText's text, and says whether another text is byte for byte the
+// one that Castor writes for the model in it.
 ExportedConfig ExportedConfigOf(const ModelConfig& model);
 
 }  // namespace castor::models

@@ -1,5 +1,5 @@
-// The two sides of the operators' one door, Engine::Run: a dry backend, which
-// only counts bytes and records the trace, and the device backend, which
+// The two sides of the operators' one door, Op::Run (engine.h): a dry backend,
+// which only counts bytes and records the trace, and the device backend, which
 // carries operators out in managed memory. The engine and everything above it
 // do not know which is behind.
 #ifndef CASTOR_RUNTIME_BACKEND_H_
@@ -56,7 +56,7 @@ struct Operand {
   ChunkId chunk = {};
   int64_t byte_offset = 0;
   bool writes = false;
-  // Of the payload's bytes, those that a gradient takes over with this write.
+  // How many of the payload's bytes a gradient takes over with this write.
   int64_t gradient_bytes = 0;
 };
 
@@ -76,7 +76,8 @@ struct BackendOp {
   absl::InlinedVector<OutputRequest, 4> outputs;
   int64_t workspace_bytes = 0;
   absl::InlinedVector<ChunkUse, 4> chunks;  // ascending, each once
-  // Of operands and outputs in turn, for the trace; the former for the call.
+  // The shapes of operands and outputs, for the trace. The operands' are
+  // borrowed for the call.
   absl::Span<const Shape> operand_shapes;
   absl::InlinedVector<Shape, 4> output_shapes;
   Kernel kernel;

@@ -104,7 +104,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
   }
   CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
 
-  // From here on nothing moves.
+  // No block moves from here on.
   const WorkTag tag = {.kind = WorkKind::kOperator,
                        .step = tag_step_,
                        .moment = moment.value};
@@ -189,8 +189,8 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
                               .step = tag_step_,
                               .moment = moment.value}
                           .Pack();
-  // On the compute stream: on the bus it would queue behind the fetches that
-  // were issued ahead.
+  // The copy goes on the compute stream: on the bus it would queue behind the
+  // fetches that were issued ahead.
   device_->Wait(StreamId::kCompute, arena_->WaitToWrite(block), tag);
   const Fence done = device_->Copy(StreamId::kCompute, tag,
                                    arena_->Pointer(block), kept->data(), bytes);

@@ -25,8 +25,9 @@ class DryBackend final : public Backend {
  public:
   explicit DryBackend(Roofline roofline = {}) : roofline_(roofline) {}
 
-  // Of what lives at once: a pebibyte, far beyond any machine, and so little
-  // that sums of sizes stay within int64_t. More is InvalidArgument.
+  // The most bytes that may live at once: a pebibyte, far beyond any machine,
+  // and so little that sums of sizes stay within int64_t. More is
+  // InvalidArgument.
   static constexpr int64_t kMaxBytes = int64_t{1} << 50;
 
   absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;

@@ -19,8 +19,9 @@ class DurationMeter {
   // A piece of work of the shape of step that is being measured.
   void Add(StreamId stream, WorkTag tag, int64_t start_ns, int64_t end_ns);
 
-  // Of several durations of an operator the least, undisturbed by others; or
-  // the median, what it takes beside all else that runs.
+  // Which of several durations of an operator counts: the least, which nothing
+  // else disturbed, or the median, which is what the operator takes beside all
+  // else that runs.
   enum class Statistic { kLeast, kMedian };
 
   // Durations by moment into the trace; with kLeast never more than what was

@@ -292,7 +292,8 @@ absl::Status Engine::DoneReading(Parameter& parameter) {
 absl::Status Engine::MoveEarlyGradient(Parameter& parameter) {
   const Tensor early = std::move(parameter.early_gradient);
   parameter.early_gradient = Tensor();
-  // Not a contribution of its own: balance what Run will count.
+  // This is no contribution of its own: the increment balances what Run will
+  // count.
   ++parameter.pending_gradients;
   Op op(*this, absl::StrCat(parameter.name, "/gradient_in_place"));
   const int from = op.Read(early);

@@ -51,10 +51,11 @@ class Tape;
 //   Op op(engine, "gelu/forward");
 //   const int x_slot = op.Read(x);
 //   const int y_slot = op.Output(x.shape(), x.dtype());
-//   CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p, const ExecContext& c)
-//   {
-//     return kernels::GeluForward(c, dtype, size, p[x_slot], p[y_slot]);
-//   }));
+//   CASTOR_RETURN_IF_ERROR(
+//       op.Run([=](const Pointers& p, const ExecContext& context) {
+//         return kernels::Run(context, kernels::GeluForwardArgs{
+//             .dtype = dtype, .size = size, .x = p[x_slot], .y = p[y_slot]});
+//       }));
 //   return op.output(y_slot);
 class Op {
  public:
@@ -177,7 +178,7 @@ class Engine {
   // batches from the start of the run (it keys dropout).
   void BeginMicroBatch(int64_t index, int64_t count, int64_t global_index,
                        bool training);
-  // After backward. FailedPrecondition if a trainable parameter got no
+  // Call it after backward. FailedPrecondition if a trainable parameter got no
   // gradient.
   absl::Status EndMicroBatch();
   // Forgets what a micro batch left behind that was not brought to its end.
@@ -233,13 +234,15 @@ class Engine {
     std::vector<Parameter*> reads;
     std::vector<Parameter*> gradients;
   };
-  // Those made since the last call, in GradMode::kRecord: of one node.
+  // Takes the announcements made since the last call, in GradMode::kRecord:
+  // those of one node.
   ExpectedUses TakeAnnounced() { return std::exchange(announced_, {}); }
-  // Collects those made in GradMode::kCheckpoint from now on into `uses` (null:
-  // stops). Returns the one before.
+  // Collects the announcements made in GradMode::kCheckpoint from now on into
+  // `uses` (null: stops). Returns the former `uses`.
   ExpectedUses* CollectCheckpointUses(ExpectedUses* uses);
-  // They will not happen: their node's output turned out to have no gradient,
-  // or the block's recomputation has announced its own.
+  // Takes announcements back that will not happen: their node's output turned
+  // out to have no gradient, or the block's recomputation has announced its
+  // own.
   absl::Status TakeBack(const ExpectedUses& uses);
 
  private:

@@ -223,7 +223,8 @@ TEST_F(EngineTest, UseThatIsTakenBackCompletesTheGradient) {
   EXPECT_EQ(used.gradients.size(), 1u);
   engine_.ExpectBackward(w, true);
   const Engine::ExpectedUses unused = engine_.TakeAnnounced();
-  // Before the contribution, after it in place, after an early one.
+  // The contribution comes early, since a read is still announced. When that
+  // read is taken back, the gradient moves into place.
   ASSERT_TRUE(engine_.DoneReading(w).ok());
   ASSERT_TRUE(Contribute(w, 5).ok());
   ASSERT_TRUE(static_cast<bool>(w.early_gradient));

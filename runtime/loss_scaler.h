@@ -21,7 +21,8 @@
 
 namespace castor {
 
-// Within these, its multiples of a loss are fp32 numbers still.
+// Within these limits of the scale, a loss times the scale is an fp32 number
+// still.
 inline constexpr double kMinLossScale = 0x1p-100;
 inline constexpr double kMaxLossScale = 0x1p100;
 
@@ -49,12 +50,12 @@ class LossScaler {
 
   double scale() const { return state_.scale; }
   const LossScaleState& state() const { return state_; }
-  // Of a run that is resumed. A scale that is not dynamic stays what the
-  // options say; so does the limit of the overflows let pass.
+  // Takes over the state of a run that is resumed. A scale that is not dynamic
+  // stays what the options say; so does the limit of the overflows let pass.
   void Restore(const LossScaleState& state);
 
-  // After each step. False: the scale would have to go below the minimum, and
-  // training has nothing left to try.
+  // Call it after each step. False: the scale would have to go below the
+  // minimum, and training has nothing left to try.
   bool Update(bool overflow);
 
  private:

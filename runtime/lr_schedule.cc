@@ -26,7 +26,7 @@ double LearningRate(const SchedulerConfig& scheduler, double lr, int64_t step) {
                     scheduler.type == SchedulerType::kWarmupCosine;
   const int64_t index =
       ends ? std::min(step - 1, scheduler.total_num_steps) : step - 1;
-  // As DeepSpeed, which takes a warm-up of one step for one of two.
+  // DeepSpeed takes a warm-up of one step for one of two, and so do we.
   const int64_t warmup_steps =
       scheduler.warmup_num_steps == 1 ? 2 : scheduler.warmup_num_steps;
   const double i = static_cast<double>(index);

@@ -36,7 +36,7 @@ absl::Status CheckTokens(const StepShape& shape) {
       "data.sequence_length"));
 }
 
-// From the first micro batch, as below.
+// Judges by the first micro batch, as CheckOperators does.
 absl::Status CheckTouchedBytes(const DryBackend& backend,
                                const StepShape& shape,
                                const ChunkLayout* layout) {
@@ -52,7 +52,7 @@ absl::Status CheckTouchedBytes(const DryBackend& backend,
       "gradient_accumulation_steps"));
 }
 
-// From the first micro batch, so that a step of far too many is not walked
+// Judges by the first micro batch, so that a step of far too many is not walked
 // through. A step of n operators has moments 0 to n.
 absl::Status CheckOperators(int64_t operators, const StepShape& shape,
                             const ChunkLayout* layout) {

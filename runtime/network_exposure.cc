@@ -33,7 +33,7 @@ void NetworkExposure::Divide(const TimelineEvent& wait,
   const TimelineEvent* waiting = &wait;
   int hops = kMostHops;
   while (waiting != nullptr) {
-    // Of what it waited for, what ended last.
+    // Finds what ended last of all that it waited for.
     const Events* events = nullptr;
     int64_t at = -1;
     for (int s = 0; s < kNumStreams; ++s) {

@@ -30,7 +30,8 @@ class NetworkExposure {
 
   struct Division {
     int64_t network_ns = 0;  // late ranks included
-    // By rank: of it, until that rank came. As long as the highest such rank.
+    // How much of it passed until a late rank came: indexed by rank, as long as
+    // the highest rank that was late makes it.
     std::vector<int64_t> late_ns;
   };
   // Adds to `division` what a wait cost. Call when all that ended before it was

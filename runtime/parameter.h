@@ -25,7 +25,7 @@ struct Parameter {
   Initializer init;
   bool trainable = true;
 
-  // Where its payload lies; set by the chunk layout.
+  // The place of its payload, which the chunk layout sets.
   ChunkId chunk;
   int64_t offset = 0;  // in elements, within the chunk
 

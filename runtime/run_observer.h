@@ -27,7 +27,7 @@ struct StepStart {
 // from the trainer's.
 class RunObserver : public DeviceObserver {
  public:
-  // Before anything of the step is queued.
+  // A step begins: nothing of it is queued yet.
   virtual void OnStep(const StepStart& start) = 0;
   // An operator has its blocks; `device` is what the arena counts now, the most
   // while the operator runs.

@@ -1,4 +1,4 @@
-// From the streams' events to what a step cost.
+// What a step cost, derived from the streams' events.
 #ifndef CASTOR_RUNTIME_STEP_METER_H_
 #define CASTOR_RUNTIME_STEP_METER_H_
 
@@ -36,8 +36,9 @@ struct StepReport {
   // Payloads of all of the step's collectives, to and from other ranks.
   int64_t network_sent_bytes = 0;
   int64_t network_received_bytes = 0;
-  // Of stall_seconds, for the network; and of that, by rank, until it came: as
-  // long as the highest rank that was late.
+  // How much of stall_seconds was for the network, and how much of that passed
+  // until a late rank came: indexed by rank, as long as the highest rank that
+  // was late makes it.
   double network_wait_seconds = 0;
   std::vector<double> late_rank_seconds = {};
 };
@@ -62,7 +63,7 @@ class StepMeter {
 
   std::vector<StepReport> TakeReports();
 
-  // From now on work is measured, for Measure.
+  // Measures work from now on, for Measure.
   void StartMeasuring();
   // The least duration of each operator since StartMeasuring into the trace,
   // and the bus's speed into `bus`. Call when the work is over.

@@ -42,7 +42,8 @@ class Tape {
   // `engine` outlives the tape.
   explicit Tape(Engine* engine) : engine_(engine) {}
 
-  // With what the operator has announced to the engine (ExpectBackward).
+  // Records a node with what the operator has announced to the engine
+  // (ExpectBackward).
   void Record(const Tensor& output, Backward backward) {
     Record(output, std::move(backward), engine_->TakeAnnounced());
   }

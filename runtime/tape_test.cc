@@ -80,7 +80,7 @@ TEST_F(TapeTest, SinkSumsTensorsThatAreAllHeldIntoANewOne) {
   EXPECT_EQ(Values(kept), std::vector<float>(4, 3));
 }
 
-// Both shapes are told.
+// Whether the refusal tells both shapes.
 bool Refuses(const absl::Status& status) {
   return absl::IsInvalidArgument(status) &&
          status.message().find("[4]") != absl::string_view::npos &&

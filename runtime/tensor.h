@@ -2,8 +2,8 @@
 //
 // A Tensor is a handle; copies share the storage, which goes back to the memory
 // manager when the last handle is gone. It has no address: where the bytes are
-// is known only while an operator is being issued (Engine::Run), since the
-// memory manager may move them between two operators.
+// is known only while an operator is being issued (Op::Run), since the memory
+// manager may move them between two operators.
 //
 // Letters used for shapes throughout runtime/ and models/: B micro batch, T
 // positions, N = B * T rows, C channels, H heads, V vocabulary.

@@ -26,8 +26,9 @@ struct TimelineEvent {
   int64_t end_ns = 0;
   int64_t count = 0;  // its number on the stream
   Fence until = {};   // of a wait
-  // Of a collective: when the last rank was there, and who it was, -1: none, or
-  // nobody kept this rank waiting; payloads to and from other ranks.
+  // What a collective adds: when the last rank was there, and which rank that
+  // was (-1: it is no collective, or nobody kept this rank waiting); payloads
+  // to and from other ranks.
   int64_t ready_ns = 0;
   int late_rank = -1;
   int64_t bytes_sent = 0;
@@ -67,7 +68,7 @@ class Timeline final : public DeviceObserver, public CommunicatorObserver {
 
   std::array<PerStream, kNumStreams> streams_;
   std::atomic<RunObserver*> next_{nullptr};
-  // Of the network's items that are not over yet, in their order.
+  // The records of the network's items that are not over yet, in their order.
   std::mutex collectives_mutex_;
   std::deque<CollectiveRecord> collectives_;
 };

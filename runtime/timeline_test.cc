@@ -28,7 +28,7 @@ TEST(Timeline, PairsCollectivesThatWereLaunchedAheadWithTheirItems) {
   timeline.OnWork(StreamId::kNetwork, 1, Tag(1), 40, 50);
   timeline.OnWork(StreamId::kCompute, 1, Tag(2), 40, 50);  // no collective
   timeline.OnWork(StreamId::kNetwork, 2, Tag(2), 60, 90);
-  // As on the host: its own clock begins a little after the item's.
+  // On the host a collective's own clock begins a little after the item's.
   timeline.OnWork(StreamId::kNetwork, 3, Tag(3), 90, 99);
   const std::vector<TimelineEvent> events = timeline.Take();
   ASSERT_EQ(events.size(), 4);

@@ -1,4 +1,4 @@
-// Where a training is, beside its parameters and optimizer states.
+// How far a training has come, beside its parameters and optimizer states.
 #ifndef CASTOR_RUNTIME_TRAINER_STATE_H_
 #define CASTOR_RUNTIME_TRAINER_STATE_H_
 

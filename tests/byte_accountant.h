@@ -28,7 +28,7 @@ class ByteAccountant final : public RunObserver {
 
   // The first thing that did not add up. Call when the work is over.
   absl::Status status() const;
-  // So that a test knows that something was checked.
+  // How many operators were checked, so that a test knows that some were.
   int64_t operators() const { return operators_; }
 
  private:

@@ -91,7 +91,8 @@ TEST(FakeGpu, TrainsToTheHostDevicesBits) {
   }
 }
 
-// With its own name and as often as it runs, updates too.
+// A profiler sees each operator and update under its own name, and as often as
+// it runs.
 TEST(FakeGpu, ShowsEachOperatorToAProfiler) {
   cuda::FakeApi api;
   TrainingCase c = OnFake(Small(FindPolicy("cuda"), DType::kFloat32), &api);
@@ -156,7 +157,8 @@ TEST(FakeGpu, RanksTrainToTheBitsOfOne) {
       EXPECT_EQ(run->state, host->state);
       EXPECT_EQ(run->reports.back().network_bytes,
                 ranks->reports.back().network_bytes);
-      // Under `cpu` all but the gathers goes over the host's network.
+      // Under `cpu` only the gathers go over NCCL; all else goes over the
+      // host's network.
       EXPECT_GT(nccl.moved_bytes(), 0);
     }
   }

@@ -116,7 +116,8 @@ TEST(RankTrace, BecomesOneFileOfEachRanksOwnLines) {
         });
     for (const auto& result : results)
       ASSERT_TRUE(result.ok()) << result.status();
-    // But for each rank's last word about its clock.
+    // The merged file has each rank's lines, followed by that rank's last word
+    // about its clock.
     const std::string merged = ReadFile(path);
     size_t at = 0;
     for (const std::string& lines : own) {
@@ -179,13 +180,13 @@ TEST(RankTrace, NamesTheRankThatWasLate) {
   const auto all = ReadRankTraces(path);
   ASSERT_TRUE(all.ok()) << all.status();
   for (int rank = 0; rank < 2; ++rank) {
-    // In the records: of most collectives it came last.
+    // The records say that it came last to most collectives.
     int64_t late = 0;
     for (const NetworkRecord& network : (*all)[rank].networks) {
       late += network.last_rank == 2;
     }
     EXPECT_GT(late * 2, static_cast<int64_t>((*all)[rank].networks.size()));
-    // In the steps' reports: of the waits for ranks nearly all. Its parts
+    // The steps' reports give it nearly all of the waits for ranks. Its parts
     // are slow too, and count as the transfer.
     double waited = 0, stalled = 0;
     std::vector<double> late_seconds(kRanks);

@@ -72,7 +72,7 @@ TEST(Ranks, KeepOneShardOfEverythingAtHome) {
   ASSERT_TRUE(shared.ok()) << shared.status();
   const TierReport& whole = alone->admission.host;
   const TierReport& shard = shared->admission.host;
-  // But for the padding that makes shards equal.
+  // A rank has a quarter, and the padding that makes shards equal.
   EXPECT_LT(shard.parameters, whole.parameters * 3 / 10);
   EXPECT_LT(shard.optimizer_states, whole.optimizer_states * 3 / 10);
   EXPECT_LT(shard.gradients, whole.gradients * 3 / 10);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kAttempts = 1000;
 
-// Where links lead to: the file is replaced, not the link.
+// The path to which links lead: the file is replaced, not the link.
 std::string Target(const std::string& path) {
   std::error_code error;
   const std::filesystem::path target = std::filesystem::canonical(path, error);

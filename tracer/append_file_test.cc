@@ -27,7 +27,8 @@ std::string TemporaryPath(const char* name) {
   return absl::StrCat(base == nullptr ? "/tmp" : base, "/", getpid(), name);
 }
 
-// At once: character by character, a sanitizer makes it take half a minute.
+// Reads the file at once: character by character, a sanitizer makes it take
+// half a minute.
 std::string Contents(const std::string& path) {
   std::string text(std::filesystem::file_size(path), '\0');
   std::ifstream(path, std::ios::binary)
@@ -121,7 +122,7 @@ TEST(AppendFile, ReportsThatThereIsNoMoreRoom) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // As a full disk does: the file may not grow beyond this.
+    // The limit does what a full disk does: the file may not grow beyond it.
     signal(SIGXFSZ, SIG_IGN);
     const rlimit limit = {3 << 20, 3 << 20};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(1);
@@ -132,9 +133,9 @@ TEST(AppendFile, ReportsThatThereIsNoMoreRoom) {
       const absl::Status status = (*file)->Append(line);
       if (status.ok()) continue;
       file->reset();
-      // Of the line that was too much, nothing.
+      // Nothing is there of the line that was too much.
       if (Contents(path).size() != i * line.size()) _exit(5);
-      // And what is there stays when there is no room for another.
+      // What is there stays when there is no room for another file.
       const rlimit less = {1 << 19, 3 << 20};
       if (setrlimit(RLIMIT_FSIZE, &less) != 0) _exit(6);
       if (AppendFile::Create(path).ok()) _exit(7);
@@ -150,8 +151,8 @@ TEST(AppendFile, ReportsThatThereIsNoMoreRoom) {
   std::filesystem::remove(path);
 }
 
-// As `> FILE` and logrotate's copytruncate do: the pages behind the new end are
-// gone from under the mapping.
+// The file is cut as `> FILE` and logrotate's copytruncate do it: the pages
+// behind the new end are gone from under the mapping.
 TEST(AppendFile, OutlivesItsFileBeingCut) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/t";
@@ -167,7 +168,8 @@ TEST(AppendFile, OutlivesItsFileBeingCut) {
           static_cast<int64_t>(share * static_cast<double>((*file)->size()));
       std::filesystem::resize_file(path, cut);
       EXPECT_EQ((*file)->Check().code(), absl::StatusCode::kUnavailable);
-      // At the latest when there is no more room in the page, or the window.
+      // Appending fails at the latest when there is no more room in the page,
+      // or the window.
       absl::Status status;
       for (int i = lines; status.ok() && i < lines + 1000; ++i) {
         status = (*file)->Append(Line(i));
@@ -182,7 +184,7 @@ TEST(AppendFile, OutlivesItsFileBeingCut) {
   }
 }
 
-// In the middle of a copy, too.
+// The cut may also come in the middle of a copy.
 TEST(AppendFile, OutlivesItsFileBeingCutAtAnyMoment) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/t";

@@ -120,7 +120,7 @@ TEST_F(FileLines, ComeFromAFileThatMayBeRead) {
   EXPECT_EQ(Read().rest.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// In a small part of what they have.
+// The lines are read in a small part of the memory that the file would take.
 TEST_F(FileLines, OfALargeFileTakeLittleMemory) {
   WriteFile(path_, "a\n");
   std::filesystem::resize_file(path_, int64_t{256} << 20);
@@ -138,7 +138,7 @@ TEST_F(FileLines, OfALargeFileTakeLittleMemory) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  // And one that is larger than it may be is not read at all.
+  // A file that is larger than it may be is not read at all.
   const Result refused = Read({.max_bytes = 1 << 20, .max_line_bytes = 100});
   EXPECT_EQ(refused.rest.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.rest.status().message()),

@@ -38,7 +38,7 @@ class JsonFields {
   }
 
   bool ok() const { return error_->empty(); }
-  // For a key that may be left out.
+  // Whether a key that may be left out is there.
   bool Has(absl::string_view key) const {
     return object_.is_object() && object_.contains(std::string(key));
   }
@@ -146,7 +146,7 @@ class JsonFields {
     return none;
   }
 
-  // To be called last: a key that was not asked for is an error.
+  // Call it last: a key that was not asked for is an error.
   void Done() {
     if (ok() && object_.size() != used_.size()) {
       for (const auto& [key, value] : object_.items()) {

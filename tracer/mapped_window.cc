@@ -32,7 +32,8 @@ void OnBusError(int number, siginfo_t* info, void* context) {
   }
 }
 
-// Also when somebody else's handler has taken the place meanwhile.
+// Installs the handler, also when somebody else's has taken the place
+// meanwhile.
 void InstallHandler() {
   static std::mutex& mutex = *new std::mutex;
   const std::lock_guard<std::mutex> lock(mutex);

@@ -40,8 +40,8 @@ class MappedWindow {
   // all of it is in the file, nor will be what is copied later.
   bool Copy(int64_t at, absl::string_view text);
 
-  // For the signal's handler: whether the fault was at this window, which is
-  // memory now. Calls only what a handler may.
+  // The signal's handler asks it whether the fault was at this window; if so,
+  // the window is plain memory from then on. It calls only what a handler may.
   bool TakeOver(const void* address);
 
  private:

@@ -51,19 +51,20 @@ TEST(MappedWindow, SaysWhatTheFileDoesNotHave) {
   ASSERT_EQ(window.Map(file.fd(), 0), 0);
   file.Resize(100'000);
   EXPECT_TRUE(window.Copy(0, "there"));
-  // From what is there to what is not.
+  // This copy goes from what is there to what is not.
   EXPECT_FALSE(window.Copy(90'000, std::string(100'000, 'x')));
   EXPECT_FALSE(window.Copy(0, "again"));
   EXPECT_EQ(file.Bytes().size(), 100'000u);
   EXPECT_EQ(file.Bytes().substr(0, 5), "there");
-  // As good as new with a part that is there.
+  // The window is as good as new with a part of the file that is there.
   file.Resize(MappedWindow::kBytes);
   ASSERT_EQ(window.Map(file.fd(), 0), 0);
   EXPECT_TRUE(window.Copy(0, "again"));
   EXPECT_EQ(file.Bytes().substr(0, 5), "again");
 }
 
-// Also one that took the place after the first window was made.
+// The other handler may also have taken the place after the first window was
+// made.
 TEST(MappedWindow, HandsOnFaultsOfOthers) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);

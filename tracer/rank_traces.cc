@@ -12,7 +12,7 @@
 namespace castor {
 namespace {
 
-// From this rank's times to rank 0's.
+// Takes this rank's times to rank 0's.
 class Clock {
  public:
   explicit Clock(const std::vector<ClockRecord>& records) {

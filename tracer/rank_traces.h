@@ -21,7 +21,7 @@
 
 namespace castor {
 
-// Where a rank writes.
+// The file that a rank writes.
 std::string RankFileName(absl::string_view path, int64_t rank);
 
 // All ranks' traces that can be had, by rank, their times on rank 0's clock; at

@@ -115,7 +115,7 @@ TEST(RankTraces, LieOnTheClockOfRank0) {
   EXPECT_EQ((*all)[0].works[0].end_ns, 190 + 905);
   EXPECT_EQ((*all)[0].networks[0].ready_ns, 150 + 925);
   EXPECT_EQ(ClockErrorNs((*all)[0]), 20);
-  // Before the origin there is nothing.
+  // Times before the origin become the origin's.
   WriteRank(path, 1, 7, {{0, -150, 3}});
   all = ReadRankTraces(path);
   ASSERT_TRUE(all.ok()) << all.status();

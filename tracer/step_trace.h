@@ -60,9 +60,11 @@ struct OpRecord {
   int64_t non_model_peak_bytes = 0;
   // The part of it that is the operator's own workspace.
   int64_t workspace_bytes = 0;
-  // On the device for kCompute; of the device's version for kReduce, kUpdate.
+  // How long it takes on the device. A reduce or update that runs on the host's
+  // side takes host_duration_ns instead.
   int64_t duration_ns = 0;
-  // Of the host's version (kReduce, kUpdate).
+  // How long a kReduce or kUpdate takes where it runs on the host; 0 for a
+  // kCompute.
   int64_t host_duration_ns = 0;
   // Shapes of operands and outputs, for people: "[4, 64, 8] -> [4, 64, 32]".
   std::string shapes = {};
@@ -82,8 +84,8 @@ struct ChunkInfo {
   int64_t optimizer_bytes = 0;
   // Names of its parameters, for messages and the viewer.
   std::vector<std::string> parameters;
-  // Of the payload, this rank's shard, which is what the host keeps. 0: all of
-  // it, on one rank.
+  // The bytes of this rank's shard of the payload, which is what the host
+  // keeps. 0: the whole payload, on one rank.
   int64_t shard_bytes = 0;
 
   int64_t home_bytes() const {

@@ -20,7 +20,7 @@
 // killed process leaves whole lines, but for at most a last one, which the
 // reader leaves out and reports.
 //
-// Of several ranks each writes a file of its own; those files, one behind the
+// With several ranks each writes a file of its own; those files, one behind the
 // other, are one file too: each begins with its first line (rank_traces.h).
 //
 // Times are in nanoseconds from one origin per rank, the start of the run; the
@@ -61,7 +61,7 @@ inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
 inline constexpr int64_t kTraceFormatVersion = 2;
-// Of a run on several ranks.
+// The version of a run's trace on several ranks.
 inline constexpr int64_t kRanksTraceFormatVersion = 3;
 
 struct RunRecord {
@@ -124,7 +124,7 @@ struct WorkRecord {
 struct WaitRecord {
   // Who waits: the stream, and the work that is next on it.
   WorkRecord waiter;
-  // For what: of each stream named, all items up to a count.
+  // What it waits for: on each stream named, all items up to a count.
   struct Until {
     int64_t stream = 0;
     int64_t count = 0;
@@ -228,8 +228,8 @@ struct TraceContents {
 // names the file and the line. NotFound: no such file, or none that may be
 // read. InvalidArgument: not a trace, another version, anything out of order,
 // or a file larger than kMaxTraceBytes. ResourceExhausted: there is not the
-// memory that its records take, which is some times the file. Of several ranks
-// the first one's: rank 0's.
+// memory that its records take, which is some times the file. If the file has
+// several ranks' traces, it returns the first one's: rank 0's.
 absl::StatusOr<TraceContents> ReadTraceFile(const std::string& path);
 
 // The same from memory; `source` names it in messages.

@@ -140,7 +140,7 @@ TEST(TraceFile, ReadsTheDocumentedRecords) {
   EXPECT_EQ(contents->end, (EndRecord{"failed", "disk", 1200}));
 }
 
-// So that the description stays true.
+// This test keeps the description true.
 TEST(TraceFile, ReadsTheExampleOfItsDescription) {
   std::ifstream file("docs/trace-format.md");
   const std::string text((std::istreambuf_iterator<char>(file)), {});

@@ -105,7 +105,8 @@ class Reader {
   void ReadWork(absl::Span<const int64_t> numbers, WorkRecord* work);
   void ReadWait(absl::Span<const int64_t> numbers);
   void ReadNetwork(absl::Span<const int64_t> numbers);
-  // From `numbers`, which must be of this size.
+  // Whether there are `size` numbers, as there must be; if not, the reading
+  // fails.
   bool HaveSize(absl::Span<const int64_t> numbers, size_t size) {
     if (numbers.size() == size) return true;
     Fail(absl::StrCat("has ", numbers.size(), " numbers, not ", size));
@@ -365,7 +366,8 @@ void Reader::ReadWork(absl::Span<const int64_t> numbers, WorkRecord* work) {
   work->start_ns = numbers[6];
   work->end_ns = numbers[7];
   if (work->step < 0) {
-    // Of no step: setting up, or a move between two plans.
+    // The work belongs to no step: it sets up, or moves something between two
+    // plans.
     work->moment = Moment();
     const int64_t chunks =
         contents_.step_traces.empty()

@@ -64,8 +64,8 @@ class TraceWriter {
   // ResourceExhausted: the file would be larger than the reader accepts.
   absl::Status status() const;
 
-  // As AppendFile's: what others have done to the file is kept as a failure;
-  // what the file is called now.
+  // These are AppendFile's. Check keeps what others have done to the file as a
+  // failure; Place says what the file is called now.
   void Check();
   absl::StatusOr<std::string> Place() const;
 

@@ -1,4 +1,4 @@
-// On which machines ranks are started: a hostfile, as mpirun's.
+// A hostfile says on which machines ranks are started, as mpirun's does.
 //
 //   node1 slots=4      # a machine for four ranks
 //   user@10.0.0.7      # one slot, where nothing is said
@@ -15,7 +15,8 @@
 
 namespace castor::cli {
 
-// In all: more than any machine is asked for, and few enough to be counted.
+// The most ranks of a run: more than anybody asks for, and few enough to be
+// counted.
 inline constexpr int kMaxRanks = 1 << 16;
 
 struct HostSlots {

@@ -112,7 +112,8 @@ class Run {
  public:
   explicit Run(const LaunchPlan& plan)
       : plan_(plan), environment_(CurrentEnvironment()) {
-    // Of a launch around this one, and of ranks that are started otherwise.
+    // These belong to a launch around this one, or to ranks that are started
+    // otherwise.
     environment_.erase("CASTOR_MASTER_SOCKET");
     environment_.erase("CASTOR_SECRET_FILE");
   }
@@ -132,7 +133,8 @@ class Run {
  private:
   std::map<std::string, std::string> Variables(int rank) const;
   absl::Status Start(int rank);
-  // In the child: does not come back. Says at `error_fd` what went wrong.
+  // Runs in the child and does not come back. Says at `error_fd` what went
+  // wrong.
   void BecomeRank(int rank, std::vector<std::string> words,
                   const std::map<std::string, std::string>& environment,
                   int input, int error_fd, pid_t launcher);
@@ -158,7 +160,7 @@ class Run {
   int code_ = 0;         // of the first that failed
   bool killed_ = false;  // it was ended by a signal
   bool users_error_ = false;
-  // By the user: what ends by it has not failed alone.
+  // Whether the user has sent a signal: a rank that ends by it has not failed.
   bool signalled_ = false;
   int64_t signalled_ns_ = 0;
   int64_t written_bytes_ = 0;  // by all ranks here, as they were last asked

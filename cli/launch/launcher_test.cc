@@ -50,7 +50,7 @@ class LauncherTest : public ::testing::Test {
     return code.ok() ? *code : -1;
   }
 
-  // In a process of its own, which can be sent signals.
+  // Runs the ranks in a process of its own, which can be sent signals.
   static pid_t Fork(const LaunchPlan& plan) {
     const pid_t process = fork();
     if (process == 0) {
@@ -362,8 +362,8 @@ TEST_F(LauncherTest, RemoteRanksGetSignalsAndGiveTheirCode) {
 }
 
 TEST_F(LauncherTest, RemoteRanksEndWithTheirLauncher) {
-  // As over ssh: the rank itself is no child of the launcher's, but its input
-  // ends.
+  // The remote shell is like ssh: the rank itself is no child of the
+  // launcher's, but its input ends.
   LaunchPlan plan = Plan(1, kUntilSignal, "far-away.invalid");
   WriteFile(Path("rsh"),
             "#!/bin/sh\n"

@@ -83,7 +83,8 @@ std::string RemoteLine(const std::string& directory,
       kGraceSeconds,
       " ]; do sleep 1; i=$((i+1)); done; kill -s KILL $$; } >/dev/null 2>&1 "
       "& ");
-  // Not as words of a command, which every user of that machine may read.
+  // Variables are not words of a command, which every user of that machine may
+  // read.
   for (const auto& [name, value] : variables) {
     absl::StrAppend(&line, "export ", name, "=", ShellQuote(value), "; ");
   }

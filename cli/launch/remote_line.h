@@ -24,7 +24,8 @@ namespace castor::cli {
 // newline.
 std::string ShellQuote(absl::string_view text);
 
-// For the remote shell's command line.
+// The command that the remote shell is asked to run on the other machine; it
+// reads RemoteLine's line from its input.
 absl::string_view RemoteCommand();
 
 // The line, with its end.

@@ -21,13 +21,13 @@ struct LivePoint {
   double stall_seconds = 0;
   double h2d_bytes = 0;
   double d2h_bytes = 0;
-  // Of the last one:
+  // What the last of the steps had:
   double learning_rate = 0;
-  // The most of any:
+  // The most that any of the steps had:
   int64_t device_bytes = 0;
   int64_t device_peak_bytes = 0;
   int64_t host_bytes = 0;
-  // Any of them:
+  // Whether it holds for any of the steps:
   bool warmup = false;
 
   friend bool operator==(const LivePoint&, const LivePoint&) = default;

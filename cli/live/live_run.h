@@ -28,7 +28,7 @@ class LiveRun {
   static absl::StatusOr<std::unique_ptr<LiveRun>> Create(
       const LiveOptions& options, const RunRecord& run, const Trainer* trainer);
 
-  // On the trainer's thread: a step is wholly over.
+  // The trainer's thread calls it when a step is wholly over.
   void AddStep(const StepReport& step);
   void AddValidation(int64_t step, double loss);
   // See Dashboard::End.

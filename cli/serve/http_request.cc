@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>  // Boost 1.74 uses std::exchange without including it.
 
-// After what it should include.
+// These follow the header that they should include.
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 

@@ -12,7 +12,7 @@
 #include <utility>  // Boost 1.74 uses std::exchange without including it.
 #include <vector>
 
-// After what it should include.
+// These follow the header that they should include.
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -36,10 +36,11 @@ using ErrorCode = boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using WorkGuard = asio::executor_work_guard<asio::io_context::executor_type>;
 
-// After its answer a client has as long to hang up. Closing a socket with
+// How long a client has to hang up after its answer. Closing a socket with
 // unread bytes would throw away the answer on its way.
 constexpr std::chrono::seconds kLinger{1};
-// Until accepting is tried again where there are no descriptors, or no memory.
+// How long it takes until accepting is tried again where there are no
+// descriptors, or no memory.
 constexpr std::chrono::milliseconds kRetry{100};
 
 struct Answer {
@@ -105,15 +106,15 @@ class LoopbackServer::Impl {
     acceptor_.open(Tcp::v4(), error);
     if (error) return failed();
     CloseOnExec(acceptor_.native_handle());
-    // Or a port is not to be had for a minute after its last connection. A port
-    // that somebody listens on is not shared.
+    // Without this a port is not to be had for a minute after its last
+    // connection. A port that somebody listens on is not shared.
     acceptor_.set_option(Tcp::acceptor::reuse_address(true), error);
     if (error) return failed();
     acceptor_.bind(
         {asio::ip::address_v4::loopback(), static_cast<uint16_t>(port)}, error);
     if (error) return failed();
-    // As many may wait as the system lets: one that finds no room tries again
-    // only after a second.
+    // The line of those who wait is as long as the system lets it be: a client
+    // that finds no room tries again only after a second.
     acceptor_.listen(Tcp::acceptor::max_listen_connections, error);
     if (error) return failed();
     acceptor_.non_blocking(true, error);
@@ -335,7 +336,8 @@ class LoopbackServer::Impl {
         piece(answer.head, 0), answer.body == nullptr
                                    ? asio::const_buffer()
                                    : piece(*answer.body, answer.head.size())};
-    // As much as the system takes now, so that all clients have their turn.
+    // The server writes as much as the system takes now, so that all clients
+    // have their turn.
     OrClose(c, [&] {
       c->socket.async_write_some(rest,
                                  [this, c](ErrorCode error, size_t count) {

@@ -61,7 +61,8 @@ class LoopbackServer {
   LoopbackServer& operator=(const LoopbackServer&) = delete;
 
   int port() const { return port_; }
-  // With the token, another one for each server: for its user's eyes.
+  // The address with the token, which is another one for each server: for its
+  // user's eyes.
   const std::string& url() const { return url_; }
 
  private:

@@ -149,7 +149,8 @@ TEST(LoopbackServer, SurvivesWhatIsNoRequest) {
   EXPECT_EQ(HttpGet(server->url() + "echo").status, 200);
 }
 
-// Without an end: told so after kMaxRequestBytes, whatever more is sent.
+// The request has no end. Its client is told so after kMaxRequestBytes,
+// whatever more is sent.
 TEST(LoopbackServer, RefusesARequestThatIsTooLarge) {
   const auto server = Start(kPatient);
   std::string many = "GET /echo HTTP/1.1\r\n";
@@ -284,7 +285,7 @@ TEST(LoopbackServer, ServesOthersWhileHandlersCompute) {
     changed.wait(lock, [&] { return inside == LoopbackServer::kThreads - 1; });
   }
   EXPECT_EQ(HttpGet(url + "echo").status, 200);
-  // With the last thread too: refusals still come at once.
+  // With the last thread at work, too, refusals still come at once.
   std::thread last([&] { EXPECT_EQ(HttpGet(url + "slow").body, "slow"); });
   {
     std::unique_lock<std::mutex> lock(mutex);
@@ -350,7 +351,8 @@ TEST(LoopbackServer, SendsLargeAnswersWhole) {
   for (std::thread& client : clients) client.join();
 }
 
-// With a request half sent, an answer that nobody takes, and one in the line.
+// One client has half sent a request, one does not take its answer, one is in
+// the line.
 TEST(LoopbackServer, StopsWhateverClientsDo) {
   std::vector<std::unique_ptr<TestConnection>> clients;
   {

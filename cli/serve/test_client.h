@@ -18,7 +18,8 @@ struct HttpAnswer {
 
 class TestConnection {
  public:
-  // To `address`, which is numeric. `connected()` is false where it is refused.
+  // Connects to `address`, which is numeric. `connected()` is false where it is
+  // refused.
   explicit TestConnection(int port, const std::string& address = "127.0.0.1");
   ~TestConnection();
   TestConnection(const TestConnection&) = delete;
@@ -28,7 +29,7 @@ class TestConnection {
   void Send(absl::string_view bytes) const;
   // All that comes until the other end closes.
   HttpAnswer Receive() const;
-  // Until the other end breaks it off; reads nothing.
+  // Waits until the other end breaks it off; reads nothing.
   void WaitForReset() const;
 
  private:

@@ -27,7 +27,7 @@ struct ClockOffset {
   int64_t error_ns = 0;
 };
 
-// On all ranks alike, between other work; blocks for a few barriers. `now` is
+// All ranks call it, between other work; it blocks for a few barriers. `now` is
 // the clock that is asked about. Fails as the communicator does.
 absl::StatusOr<ClockOffset> MeasureClockOffset(
     Communicator& ranks, absl::string_view key,

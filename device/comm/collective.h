@@ -46,8 +46,8 @@ struct CollectiveId {
   ReduceOp op = ReduceOp::kNone;
   int32_t root = 0;      // kBroadcast
   int64_t sequence = 0;  // 0: none yet
-  // Of one part: what a rank has for one other, or for all of them. -1: each
-  // pair of ranks has a size of its own.
+  // The size of one part, which is what a rank has for one other, or for all of
+  // them. -1: each pair of ranks has a size of its own.
   int64_t part_bytes = 0;
   std::string key;
 

@@ -88,14 +88,13 @@ class Communicator {
   int world_size() const { return world_size_; }
   Device& device() const { return *device_; }
 
-  // In all of them: `key` names the call site and is the same on all ranks (no
-  // rank's number in it); `tag` goes to the device's observer; N is
-  // world_size().
-  // InvalidArgument: a negative size, a null buffer of some size, a bad rank.
-  // Otherwise the group's failure, if there is one: Unavailable for a lost or
-  // late rank, FailedPrecondition for ranks that disagree, or what a rank gave
-  // to Fail. Each names the rank at fault; of one that was lost or late also
-  // this rank's and every rank's last collective.
+  // The arguments of all collectives: `key` names the call site and is the same
+  // on all ranks (no rank's number in it); `tag` goes to the device's observer;
+  // N is world_size(). InvalidArgument: a negative size, a null buffer of some
+  // size, a bad rank. Otherwise the group's failure, if there is one:
+  // Unavailable for a lost or late rank, FailedPrecondition for ranks that
+  // disagree, or what a rank gave to Fail. Each names the rank at fault; of one
+  // that was lost or late also this rank's and every rank's last collective.
 
   // recv [N, bytes] = every rank's send [bytes]. send may be this rank's place
   // in recv, and may not overlap it otherwise.
@@ -130,15 +129,15 @@ class Communicator {
       absl::string_view key, int64_t tag, DType dtype, const void* send,
       void* parts, float* sum, int64_t n, bool assign, StreamId sum_stream,
       std::optional<int64_t> sum_tag = std::nullopt);
-  // Of ReduceScatter's scratch.
+  // The size of ReduceScatter's scratch.
   static int64_t PartsBytes(int world_size, DType dtype, int64_t n) {
     return (world_size - 1) * n * SizeOf(dtype);
   }
 
-  // In place, and only what is exact in any order: 64-bit integers (kSum wraps
-  // around; an ExactSum's limbs are a row of them), and the least or greatest
-  // of floats (a NaN anywhere gives a NaN). For a few numbers: everyone sends
-  // all to all.
+  // Reduces in place, and only what is exact in any order: 64-bit integers
+  // (kSum wraps around; an ExactSum's limbs are a row of them), and the least
+  // or greatest of floats (a NaN anywhere gives a NaN). For a few numbers:
+  // everyone sends all to all.
   static constexpr int64_t kMaxAllReduceBytes = int64_t{1} << 20;
   absl::StatusOr<Fence> AllReduce(absl::string_view key, int64_t tag,
                                   ReduceOp op, absl::Span<int64_t> values);
@@ -163,7 +162,7 @@ class Communicator {
 
   virtual CommunicatorStats stats() const = 0;
 
-  // Not owned; null for none. Set while nothing is queued.
+  // The observer is not owned; null: none. Set it while nothing is queued.
   void SetObserver(CommunicatorObserver* observer) { observer_ = observer; }
 
  protected:

@@ -433,7 +433,8 @@ TEST_P(CommunicatorContract, WaitsAreCountedAgainstTheLateRank) {
     const int late = n - 1;
     Recorder recorder;
     comm.SetObserver(&recorder);
-    // On a busy machine another may be later still: then once more, later.
+    // On a busy machine another rank may be later still: then it is tried once
+    // more, with a longer delay.
     int64_t heard = 0;
     for (int64_t delay_us = 1000; heard == 0; delay_us *= 2) {
       ASSERT_TRUE(Done(comm, comm.Barrier("start", 0)));

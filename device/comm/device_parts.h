@@ -39,11 +39,11 @@ class DeviceParts {
   virtual absl::Status Add(const ExecContext& context, DType dtype, int64_t n,
                            const void* part, float* sum, bool assign) = 0;
 
-  // From now on: `group` tells the group's first failure (OK: none), which ends
-  // what is under way; what fails here, or takes longer than `time_limit_ns`
-  // once this rank has come to it, is given to `announce`. Both may be called
-  // by any thread until the object is gone. ResourceExhausted: there is no
-  // thread to watch.
+  // Begins to watch: from now on `group` tells the group's first failure (OK:
+  // none), which ends what is under way; what fails here, or takes longer than
+  // `time_limit_ns` once this rank has come to it, is given to `announce`. Both
+  // may be called by any thread until the object is gone. ResourceExhausted:
+  // there is no thread to watch.
   virtual absl::Status Watch(
       std::function<absl::Status()> group,
       std::function<void(const absl::Status&)> announce,

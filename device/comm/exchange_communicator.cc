@@ -471,7 +471,7 @@ void ExchangeCommunicator::SendNotices(absl::string_view hung, int speaker) {
   hung = hung.substr(0, kMaxKeyBytes);
   notice.key_bytes = static_cast<uint8_t>(hung.size());
   std::memcpy(notice.key, hung.data(), hung.size());
-  // Those that hang get one, too: it is never over, and is given up.
+  // Ranks that hang get a notice, too: it is never over, and is given up.
   int waiting = 0;
   for (int p = 0; p < world_size(); ++p) {
     if (p == rank()) continue;

@@ -19,11 +19,12 @@
 // one says to standard error who hangs, and answers by a notice of its own.
 // Who gets none within seconds says it itself.
 //
-// On a GPU's stream. Buffers in the device's memory: the headers cross when the
-// collective is launched, and once all are there and agree, the parts' moves
-// are queued on the stream. Times of records are then those of the launch; when
-// the GPU was at it, the device's observer is told. Buffers in host memory: the
-// launching thread waits for the collective's turn and carries it out.
+// A collective on a GPU's stream. If its buffers are in the device's memory,
+// the headers cross when the collective is launched, and once all are there and
+// agree, the parts' moves are queued on the stream. Times of records are then
+// those of the launch; when the GPU was at it, the device's observer is told.
+// If its buffers are in host memory, the launching thread waits for the
+// collective's turn and carries it out.
 #ifndef CASTOR_DEVICE_COMM_EXCHANGE_COMMUNICATOR_H_
 #define CASTOR_DEVICE_COMM_EXCHANGE_COMMUNICATOR_H_
 
@@ -67,7 +68,8 @@ class ExchangeCommunicator final : public Communicator {
                         bool assign) override;
 
  private:
-  // As it crosses the network, between equal machines.
+  // What goes ahead of a payload. It crosses the network as it is, between
+  // equal machines.
   struct Header {
     uint32_t magic;
     uint8_t kind, type, op, key_bytes;

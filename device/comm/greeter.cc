@@ -20,7 +20,8 @@ constexpr int64_t kMsNs = 1'000'000;
 // in which a rank that is not hindered shows its proof.
 constexpr int64_t kMaxPending = 256;
 constexpr int64_t kLeastNs = 100 * kMsNs;
-// So that those who are there are heard between those who come.
+// So many are accepted at once: those who are there are heard between those who
+// come.
 constexpr int kMaxAccepts = 32;
 
 // The words are a few hundred bytes, which fit into the buffer of a new socket.

@@ -26,7 +26,7 @@ namespace castor {
 
 class Greeter {
  public:
-  // From a connection to its proof, in all.
+  // How long a client has from its connection to its proof, in all.
   static constexpr int64_t kPatienceNs = 10'000'000'000;
 
   // Listens as rank `own_rank`. `listener` is borrowed; negative: none.

@@ -18,7 +18,8 @@ constexpr uint32_t kClaimMagic = 0x43544832;
 constexpr uint32_t kAnswerMagic = 0x43544132;
 constexpr absl::string_view kListens = "listens", kConnects = "connects";
 
-// As it crosses the network, between equal machines; the random number follows.
+// A claim as it crosses the network, between equal machines; the random number
+// follows.
 struct ClaimWords {
   uint32_t magic;
   uint8_t role, lane;

@@ -56,8 +56,8 @@ struct HandshakeTerms {
 
 class Handshake {
  public:
-  // `nonce`: kKeyBytes that were never used (secret.h). Of who connects; its
-  // note has terms.note_bytes.
+  // The side of the one who connects; its note has terms.note_bytes. `nonce`:
+  // kKeyBytes that were never used (secret.h).
   static Handshake Connecting(const HandshakeTerms& terms, std::string nonce,
                               const Claim& claim, std::string note);
   // The side of the one who listens, as rank `own_rank`.

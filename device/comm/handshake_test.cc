@@ -86,7 +86,7 @@ TEST(Handshake, WhoHasOtherTermsHasNoProof) {
     Handshake connecting = Connecting(terms), listening = Listening(Terms());
     EXPECT_FALSE(Let(connecting, listening).connects);
     EXPECT_FALSE(listening.done());
-    // Nor has the end that listens.
+    // The end that listens has no proof with other terms either.
     Handshake mine = Connecting(Terms()), theirs = Listening(terms);
     EXPECT_FALSE(Let(mine, theirs).connects);
     EXPECT_FALSE(mine.done());
@@ -144,14 +144,16 @@ TEST(Handshake, WordsOfAnotherTimeAreNoProof) {
 }
 
 TEST(Handshake, OnesOwnWordsAreNoProof) {
-  // As if who has no key had the end that listens prove it to itself.
+  // Somebody who has no key tries to have the end that listens prove it to
+  // itself.
   Handshake listening = Listening(Terms());
   Handshake stranger = Connecting({.key = "", .run_id = "", .note_bytes = 5});
   ASSERT_TRUE(listening.Hear(stranger.TakeWords()));
   const std::string answer = listening.TakeWords();
   EXPECT_FALSE(
       listening.Hear("nnnnn" + answer.substr(answer.size() - kKeyBytes)));
-  // And the end that connects: a claim is no answer, in size or in words.
+  // The end that connects takes none of its own words either: a claim is no
+  // answer, in size or in words.
   Handshake connecting = Connecting(Terms());
   const std::string claim = connecting.TakeWords();
   EXPECT_FALSE(connecting.Hear(claim.substr(0, connecting.wanted())));

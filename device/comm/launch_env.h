@@ -58,7 +58,8 @@ struct LaunchEnv {
   bool over_mpi = false;  // otherwise over TCP
   int rank = 0;
   int world_size = 1;
-  // Among the ranks of this machine; -1 if the launcher does not say.
+  // The rank's number among those of this machine; -1 if the launcher does not
+  // say.
   int local_rank = 0;
   int local_size = 1;
   // Where rank 0 is reached, "" and 0 if the launcher does not say.

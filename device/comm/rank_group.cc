@@ -21,7 +21,7 @@ namespace {
 constexpr uint32_t kMagic = 0x47524f31;  // the protocol's version
 constexpr int64_t kMaxTextBytes = int64_t{1} << 24;
 
-// As it crosses the network, between equal machines.
+// What goes ahead of a text, between equal machines.
 struct Header {
   uint32_t magic;
   uint32_t key_bytes;

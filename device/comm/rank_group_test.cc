@@ -95,7 +95,7 @@ TEST(RankGroup, FailsWhereRanksAreAtDifferentPlaces) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()), HasSubstr("\"machines\""));
     EXPECT_THAT(std::string(status.message()), HasSubstr("\"start\""));
-    // For good.
+    // The group has failed for good.
     EXPECT_EQ(group.Exchange("start", "x").status(), status);
   });
 }

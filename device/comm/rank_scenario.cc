@@ -28,7 +28,7 @@ namespace {
 
 int Run(std::string scenario, int64_t limit_ms) {
   if (scenario.rfind("jump_", 0) == 0) {
-    // So that nobody takes a clock that stands for one that jumps.
+    // This makes sure that the clock jumps indeed.
     const time_t before = time(nullptr);
     if (std::llabs(time(nullptr) - before) < 3600) return 9;
     scenario.erase(0, 5);

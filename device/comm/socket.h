@@ -47,7 +47,7 @@ class Socket {
   int fd_ = -1;
 };
 
-// Where a socket is. Of either family.
+// The address of a socket, of either family.
 struct SocketAddress {
   sockaddr_storage storage = {};
 
@@ -71,12 +71,12 @@ bool IsRemote(int fd);
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& host,
                                                    int port);
 
-// At one address, or at all of this machine's, of both families where it has
-// them. Port 0: any free one. Non-blocking. AlreadyExists: somebody else
+// Listens at one address, or at all of this machine's, of both families where
+// it has them. Port 0: any free one. Non-blocking. AlreadyExists: somebody else
 // listens there. PermissionDenied: the port is not for everybody.
 absl::StatusOr<Socket> ListenAt(const SocketAddress& address, int backlog);
 absl::StatusOr<Socket> ListenOnAll(int port, int backlog);
-// At one address if it is this machine's, else at all.
+// Listens at one address if it is this machine's, else at all.
 absl::StatusOr<Socket> ListenAtOrOnAll(const SocketAddress& address,
                                        int backlog);
 

@@ -39,10 +39,10 @@ class ThreadGroup : public std::enable_shared_from_this<ThreadGroup> {
 
   int world_size() const { return static_cast<int>(ranks_.size()); }
   void SetFaults(int rank, const RankFaults& faults);
-  // As kill -9 of its process.
+  // Ends the rank as kill -9 ends a process.
   void Kill(int rank);
 
-  // At most one for each rank.
+  // Call it at most once for each rank.
   std::unique_ptr<Transport> NewTransport(int rank);
 
  private:
@@ -58,7 +58,7 @@ class ThreadGroup : public std::enable_shared_from_this<ThreadGroup> {
     int64_t bytes;
     int64_t token;
   };
-  // Of one sender, receiver and lane.
+  // The messages between one sender and one receiver on one lane.
   struct Mailbox {
     std::deque<Message> sent;
     std::deque<Wanted> wanted;
@@ -74,7 +74,7 @@ class ThreadGroup : public std::enable_shared_from_this<ThreadGroup> {
   };
 
   explicit ThreadGroup(int world_size);
-  // With mutex_ held:
+  // Call these with mutex_ held:
   Mailbox& mailbox(int from, int to, Lane lane);
   void KillLocked(int rank);
   void FailLocked(const absl::Status& reason);

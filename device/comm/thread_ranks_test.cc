@@ -22,7 +22,7 @@ namespace castor {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-// Only where a test wants it to run out.
+// The limit of tests that want it to run out.
 constexpr int64_t kShortLimitNs = 300 * kMs;
 
 std::unique_ptr<Device> NewDevice() {
@@ -342,7 +342,7 @@ TEST(ThreadRanks, RandomDeathsInRandomSequencesHangNobody) {
             std::make_unique<Bytes>(2 * bytes * comm.world_size()));
         std::byte* const data = buffers.back()->data();
         std::byte* const out = data + bytes * comm.world_size();
-        // Not synchronised: the queue is full when it happens.
+        // Nothing is synchronised, so that the queue is full when it happens.
         absl::StatusOr<Fence> fence =
             random % 3 == 0   ? comm.Broadcast("a", 0, 0, data, bytes)
             : random % 3 == 1 ? comm.AllGather("b", 0, data, out, bytes)

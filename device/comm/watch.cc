@@ -31,7 +31,7 @@
 
 namespace castor {
 
-// Where rank 0 listens. Shared as bytes.
+// Says where rank 0 listens. Ranks share it as bytes.
 struct Endpoint {
   uint8_t secret[16];
   uint16_t port;  // as on the network
@@ -45,12 +45,13 @@ struct Endpoint {
 namespace {
 
 constexpr int64_t kMsNs = 1'000'000;
-// For one address.
+// How long a handshake at one address may take.
 constexpr int kGreetingMs = 3000;
 // A word that is sent has arrived by then, or the peer is gone.
 constexpr unsigned kAcknowledgedMs = 8000;
-// After a SIGTERM: until news of a death must be here, and until the process
-// must have ended by itself. Open MPI sends SIGKILL a second after it.
+// How long after a SIGTERM news of a death must be here, and how long after it
+// the process must have ended by itself. Open MPI sends SIGKILL a second after
+// it.
 constexpr int64_t kNewsNs = 300 * kMsNs;
 constexpr int64_t kGraceNs = 700 * kMsNs;
 
@@ -64,7 +65,7 @@ absl::Status SystemError(absl::string_view what) {
   return SocketError(absl::StrCat("watch: ", what));
 }
 
-// Of a few hundred bytes, which fit into the socket's buffer.
+// Sends a few hundred bytes, which fit into the socket's buffer.
 bool WriteNow(int fd, const void* data, size_t bytes) {
   return send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) ==
          static_cast<ssize_t>(bytes);

@@ -109,7 +109,7 @@ class Watch {
   absl::Status Connect(const Endpoint& endpoint);
   absl::Status Start();
   void Loop();
-  // Of one peer whose socket has something to say; false: it is over.
+  // Reads from a peer whose socket has something to say; false: it is over.
   bool Read(Peer& peer);
   void HandleFrame(Peer& peer, const WatchFrame& frame);
   void HandleEnd(Peer& peer);

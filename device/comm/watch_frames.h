@@ -22,8 +22,9 @@ struct WatchFrame {
   absl::Status status;  // of kFail: why; never OK
 };
 
-// As it crosses the network, between equal machines: the kind (4 bytes), the
-// code (4), the text's size (4) and the text, which is cut at kMaxFrameText.
+// The frame as it crosses the network, between equal machines: the kind (4
+// bytes), the code (4), the text's size (4) and the text, which is cut at
+// kMaxFrameText.
 inline constexpr size_t kMaxFrameText = 8192;
 std::string WriteWatchFrame(const WatchFrame& frame);
 

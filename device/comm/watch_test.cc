@@ -72,7 +72,7 @@ class Group {
   }
 
  private:
-  // In this order: the watches tell of deaths until they are gone.
+  // The order matters: the watches tell of deaths until they are gone.
   std::mutex mutex_;
   std::vector<std::string> deaths_;
   std::vector<std::unique_ptr<Watch>> watches_;
@@ -137,7 +137,8 @@ TEST(Watch, LongReasonsAreCut) {
 }
 
 TEST(Watch, ConnectsByTheMachinesOwnAddresses) {
-  // As between machines: not over loopback, if there is another address.
+  // The ranks connect as if on several machines: not over loopback, if there is
+  // another address.
   WatchOptions options;
   options.same_machine = false;
   options.take_sigterm = false;

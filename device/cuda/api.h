@@ -40,7 +40,7 @@ class Api {
   // says why (no driver, too old a driver, no device).
   virtual absl::StatusOr<int> CountDevices() = 0;
   virtual absl::StatusOr<GpuProperties> Properties(int device) = 0;
-  // For the calling thread's later calls.
+  // Chooses the GPU of the calling thread's later calls.
   virtual absl::Status UseDevice(int device) = 0;
 
   virtual absl::Status MemoryInfo(int64_t* free_bytes,
@@ -62,13 +62,14 @@ class Api {
   virtual void DestroyEvent(Event event) = 0;
 
   virtual absl::Status Record(Event event, Stream stream) = 0;
-  // Of the last record. Does not block.
+  // Says whether what was queued before the event's last record is over. Does
+  // not block.
   virtual absl::Status Query(Event event, bool* over) = 0;
   virtual absl::Status Synchronize(Event event) = 0;
   // What is queued on `stream` from now on starts after the event's last record
   // so far.
   virtual absl::Status WaitFor(Stream stream, Event event) = 0;
-  // From `start` to `end`, both over; 24 bits.
+  // The time from `start` to `end`, both over, with 24 bits.
   virtual absl::Status ElapsedMs(Event start, Event end, float* ms) = 0;
 
   // A range on a profiler's time line (NVTX) of the calling thread, and the end
@@ -81,7 +82,7 @@ class Api {
   // the call may take as long as the copy.
   virtual absl::Status Copy(void* dst, const void* src, int64_t bytes,
                             Stream stream) = 0;
-  // Within the device; may overlap.
+  // Copies within the device; source and destination may overlap.
   virtual absl::Status Move(void* dst, const void* src, int64_t bytes,
                             Stream stream) = 0;
   virtual absl::Status Fill(void* dst, uint8_t value, int64_t bytes,

@@ -74,7 +74,8 @@ absl::Status CudaDevice::Open() {
     CASTOR_RETURN_IF_ERROR(
         lanes_[i]->Open(id, shared, [this] { return NowNs(); }));
   }
-  // After what the streams take: an arena that just fits leaves room for them.
+  // The block comes after what the streams take, so that an arena that just
+  // fits leaves room for them.
   if (options_.memory_bytes > 0) {
     auto memory = api_->Allocate(options_.memory_bytes);
     if (memory.ok() &&
@@ -257,7 +258,8 @@ absl::Status CudaDevice::MoveOnDevice(Lane& lane, const StreamItem& item) {
   if (CeilDiv(item.bytes, distance) > kMaxCopiesOfAMove) {
     return api_->Move(dst, src, item.bytes, lane.stream);
   }
-  // From the end that the move goes to, in pieces that do not reach themselves.
+  // The move begins at the end that it goes to, in pieces that do not reach
+  // themselves.
   const bool up = dst < src;
   for (int64_t done = 0; done < item.bytes; done += distance) {
     const int64_t size = std::min(distance, item.bytes - done);
@@ -384,7 +386,7 @@ void CudaDevice::EndItem(StreamId id, Slot& slot, int64_t count,
 }
 
 void CudaDevice::Spoil(const absl::Status& why) {
-  // Which of two failures that come at once is told does not matter.
+  // If two failures come at once, it does not matter which one is told.
   if (spoilt_.exchange(true)) return;
   for (int i = 0; i < kNumStreams; ++i) {
     if (lanes_[i] != nullptr) Fail(static_cast<StreamId>(i), why);

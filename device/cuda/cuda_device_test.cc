@@ -259,7 +259,7 @@ TEST_F(CudaDeviceTest, LauncherDoesNotWaitForTheGpu) {
   const Fence filled =
       device_->Fill(StreamId::kHostToDevice, 0, device_->memory(), 1, 4096);
   device_->Wait(StreamId::kCompute, filled, 0);
-  // Nor does an operator's input wait, out of pageable memory.
+  // An operator's input out of pageable memory does not wait either.
   const std::vector<uint8_t> input(100, 3);
   device_->Copy(StreamId::kCompute, 0, device_->memory(), input.data(), 100);
   device_->Enqueue(StreamId::kCompute, 0, [&](const ExecContext&) {

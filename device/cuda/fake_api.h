@@ -38,7 +38,7 @@ class FakeApi final : public Api {
 
   // Queues `kernel` on a stream, as a launch does.
   static void Launch(Stream stream, std::function<void()> kernel);
-  // From now on every call fails as after an illegal address, and what is
+  // Makes every call from now on fail as after an illegal address; what is
   // queued never ends.
   void Break() { broken_.store(true); }
 

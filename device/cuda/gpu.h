@@ -23,9 +23,9 @@ struct GpuMemory {
   std::string ToString() const;
 };
 
-// Of the GPU as it stands. Makes the process's context on it, which takes some
-// hundred MiB, so that what is free is told without them. FailedPrecondition:
-// no GPU.
+// Measures the GPU as it stands. Makes the process's context on it, which takes
+// some hundred MiB, so that what is free is told without them.
+// FailedPrecondition: no GPU.
 absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal);
 
 }  // namespace castor::cuda

@@ -44,7 +44,8 @@ TEST(GpuDevice, MovesOverlappingBlocks) {
   if (device == nullptr) GTEST_SKIP() << "no GPU";
   std::vector<uint8_t> sent(kBytes), got(kBytes);
   for (int64_t i = 0; i < kBytes; ++i) sent[i] = i * 131 + i / 253;
-  // By the kernel (bytes and 16 bytes at a time), in pieces, in one copy.
+  // These distances are moved by the kernel (bytes and 16 bytes at a time), in
+  // pieces, and in one copy.
   for (int64_t distance : {1, 16, 4096, 300'000, 2'999'999}) {
     for (int64_t bytes : {kBytes, kBytes / 16 * 16}) {
       for (bool up : {true, false}) {

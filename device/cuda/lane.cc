@@ -11,7 +11,7 @@ namespace {
 // the host to fill one while the GPU copies another.
 constexpr int kPieces = 4;
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
-// On other streams there are a few bytes of input now and then.
+// Other streams copy a few bytes of input now and then.
 constexpr int64_t kSmallPieceBytes = int64_t{64} << 10;
 
 }  // namespace

@@ -69,7 +69,8 @@ struct Lane {
   int64_t last_end_ns = 0;
   EventClock clock;
 
-  // Of each slot, so that a fault is told of the work whose kernel wrote it.
+  // Each slot has a fault of its own, so that a fault is told of the work whose
+  // kernel wrote it.
   GpuFault* faults = nullptr;         // as the host sees them
   GpuFault* faults_on_gpu = nullptr;  // as the GPU does
 };

@@ -1,4 +1,4 @@
-// Where in the machine a GPU sits.
+// The place of a GPU in the machine.
 #ifndef CASTOR_DEVICE_CUDA_LOCALITY_H_
 #define CASTOR_DEVICE_CUDA_LOCALITY_H_
 

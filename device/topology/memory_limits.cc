@@ -14,8 +14,8 @@
 namespace castor {
 namespace {
 
-// Where a hierarchy of control groups is mounted, and which of its groups is
-// seen there.
+// Says where a hierarchy of control groups is mounted, and which of its groups
+// is seen there.
 struct Mount {
   bool unified = false;  // version 2
   std::string root, point;

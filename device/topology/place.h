@@ -1,4 +1,4 @@
-// Where a process runs, as far as it matters to those who run beside it: a
+// The place of a process, as far as it matters to those who run beside it: a
 // value that ranks exchange as text.
 //
 // Two processes are on one *machine* if one kernel runs both: they share its
@@ -45,8 +45,9 @@ struct PlaceNode {
 struct Place {
   std::string host;     // for people
   std::string machine;  // equal on one machine alone
-  // Of the machine, and those of them that this process's control group and
-  // cpuset leave to it. What a launcher binds it to is `cores`.
+  // How many processors the machine has, and how many of them this process's
+  // control group and cpuset leave to it. The ones that a launcher binds it to
+  // are in `cores`.
   int machine_processors = 0;
   int allowed_processors = 0;
   std::vector<PlaceCore> cores;  // ascending

@@ -8,7 +8,8 @@
 namespace castor {
 namespace {
 
-// What is given to one rank whole: a core, or one of its processors. As a core.
+// What is given to one rank whole, each written as a core: a core, or one of
+// its processors alone.
 using Units = std::vector<PlaceCore>;
 
 Units SplitCores(const CoreSet& cores) {

@@ -9,8 +9,9 @@
 
 namespace castor {
 
-// For each of the sets, in their order, its part: cores with the processors
-// that are its own. Empty where nothing is left for it. Parts are disjoint.
+// Gives each of the sets, in their order, its part: cores with the processors
+// that are its own. A part is empty where nothing is left for it. Parts are
+// disjoint.
 using CoreSet = std::vector<PlaceCore>;  // ascending
 std::vector<CoreSet> CutProcessors(absl::Span<const CoreSet> sets);
 

@@ -45,13 +45,13 @@ struct RankShare {
   // The same on all ranks:
   int threads = 1;             // of a loop
   int largest_local_size = 1;  // what a budget per machine is divided by
-  // Of the memory that machines and control groups have, for one rank.
+  // One rank's share of the memory that machines and control groups have.
   int64_t machine_bytes = 0;
 
   friend bool operator==(const RankShare&, const RankShare&) = default;
 };
 
-// By rank. `places`, by rank, is not empty.
+// Returns the shares by rank. `places`, by rank, is not empty.
 std::vector<RankShare> DivideMachines(absl::Span<const Place> places);
 
 // What a user should know of the division, a sentence each: ranks that are

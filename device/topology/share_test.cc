@@ -126,7 +126,8 @@ TEST(Share, OfUnboundRanksIsAPartition) {
 }
 
 TEST(Share, GoesOverABorderOfNodesWhereThatMakesTheLeastLarger) {
-  // By nodes the least would be 6 of 24 cores, evenly it is 8.
+  // A cut by nodes would give the smallest share 6 of 24 cores, an even one
+  // gives it 8.
   const std::vector<RankShare> shares = Unbound("numa:2 core:12 pu:1", 3);
   EXPECT_THAT(ProcessorsOf(shares), ElementsAre("0-7", "8-15", "16-23"));
   EXPECT_THAT(shares[0].nodes, ElementsAre(0));
@@ -154,7 +155,7 @@ TEST(Share, OfRanksBoundApartIsWhatTheyAreBoundTo) {
                                   "processors"));
 }
 
-// As mpirun does with more than two ranks: to a socket each, in turns.
+// mpirun binds more than two ranks like this: to a socket each, in turns.
 TEST(Share, OfRanksBoundToSocketsDividesEachSocket) {
   std::vector<Place> places;
   for (int rank = 0; rank < 5; ++rank) {

@@ -16,8 +16,8 @@ namespace castor {
 
 class Topology {
  public:
-  // Of the machine that this process runs on, with the parts that it may not
-  // use. Internal: hwloc cannot read it.
+  // The topology of the machine that this process runs on, with the parts that
+  // the process may not use. Internal: hwloc cannot read it.
   static absl::StatusOr<Topology> OfThisMachine();
   // One that hwloc makes up ("package:2 core:4 pu:2"). InvalidArgument.
   static absl::StatusOr<Topology> Synthetic(const std::string& description);
@@ -31,7 +31,8 @@ class Topology {
   // InvalidArgument: none of `bound` is there.
   absl::StatusOr<Place> PlaceOf(const ProcessorSet& bound) const;
 
-  // What the calling process may run on. Of a topology made up, all.
+  // The processors that the calling process may run on. None, which PlaceOf
+  // takes for all, if the topology is made up or the system does not tell.
   ProcessorSet Binding() const;
   // Binds the calling process, with the threads it has and will have.
   // FailedPrecondition: the system does not allow it.
@@ -46,7 +47,7 @@ class Topology {
   std::unique_ptr<hwloc_topology, Deleter> topology_;
 };
 
-// Where this process is.
+// The place of this process.
 absl::StatusOr<Place> PlaceOfThisProcess(const Topology& topology);
 
 }  // namespace castor

@@ -52,7 +52,7 @@ TEST(Topology, PlaceOfABoundProcessHasItsProcessorsAlone) {
 }
 
 TEST(Topology, SomeoneElsesProcessorNumbersAreKept) {
-  // As the kernel numbers hyperthreads: siblings are far apart.
+  // The kernel numbers hyperthreads like this: siblings are far apart.
   const auto topology =
       Topology::Synthetic("numa:1 core:2 pu:2(indexes=0,2,1,3)");
   ASSERT_TRUE(topology.ok()) << topology.status();

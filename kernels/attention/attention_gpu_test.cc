@@ -259,7 +259,8 @@ constexpr bool kFits = sizeof(typename Program::Shared) <= 163 * 1024;
 static_assert(kFits<cuda::AttentionForwardProgram<128>>);
 static_assert(kFits<cuda::AttentionBackwardProgram<128, true>>);
 static_assert(kFits<cuda::AttentionBackwardProgram<128, false>>);
-// On the matrix units, what lets two blocks run on a multiprocessor.
+// Two blocks that use the matrix units run on one multiprocessor if their
+// shared memory is no larger.
 template <class Program>
 constexpr bool kTwoFit = sizeof(typename Program::Shared) <= 81 * 1024;
 static_assert(kTwoFit<cuda::AttentionMmaForwardProgram<BFloat16, 64, true>>);

@@ -27,7 +27,7 @@ constexpr int64_t kBackwardKeys = 256;
 static_assert(kMaxAttentionPositions <= kScratchFloats / 2);
 static_assert(kMaxAttentionHeadSize <= kScratchFloats / 8);
 
-// Where one head of one sample lies, and its dropout.
+// One head of one sample: where it lies, and its dropout.
 class Head {
  public:
   Head(const AttentionShape& shape, int64_t index)

@@ -42,8 +42,8 @@ struct MmaSums {
 // Columns n of a 32-bit word's keys.
 inline constexpr int kMmaPerWord = 32 / kMmaColumns;
 
-// Where thread t's element at[m][n][i] lies: among the block's rows, and among
-// the columns.
+// These say where thread t's element at[m][n][i] lies: in which of the block's
+// rows, and in which column.
 template <int kM>
 CASTOR_HD int MmaRow(int t, int m, int i) {
   return t / kWarp * kM * kMmaRows + m * kMmaRows + t % kWarp / 4 + i / 2 * 8;
@@ -88,9 +88,9 @@ CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
   }
 }
 
-// Which scores [rows, columns] of a tile count: of a row those at columns below
-// `end` that do not lie behind row + diagonal (or before it, where the rows are
-// keys).
+// Says which scores [rows, columns] of a tile count: in a row those at columns
+// below `end` that do not lie behind row + diagonal (or before it, where the
+// rows are keys).
 struct TileMask {
   int end, diagonal;
   bool causal, rows_are_keys;

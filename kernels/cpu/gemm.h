@@ -31,7 +31,7 @@ class FirstError {
     std::lock_guard<std::mutex> lock(mutex_);
     status_.Update(status);
   }
-  // To be asked after the tasks are over.
+  // Ask for it after the tasks are over.
   absl::Status status() const { return status_; }
 
  private:

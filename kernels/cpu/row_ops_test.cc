@@ -131,9 +131,9 @@ TEST(RowOps, AttentionGradientFollowsItsFormula) {
   }
 }
 
-// As if this processor had no more than each of its instruction sets. Each is
-// within (size + 30) u of the exact result, as above; exp itself differs in a
-// last bit between AVX2 and AVX-512.
+// Runs the loops as if this processor had no more than each of its instruction
+// sets in turn. Each result is within (size + 30) u of the exact result, as
+// above; exp itself differs in a last bit between AVX2 and AVX-512.
 TEST(RowOps, AgreeOnEveryVectorLength) {
   const int64_t supported = hwy::SupportedTargets();
   std::vector<std::unique_ptr<GuardedBuffer>> owned;

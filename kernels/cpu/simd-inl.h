@@ -22,7 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// At most 16 lanes: 1 (scalar), 4 (NEON), 8 (AVX2) or 16 (AVX-512).
+// A vector has at most 16 lanes: 1 (scalar), 4 (NEON), 8 (AVX2) or 16
+// (AVX-512).
 using F32 = hn::CappedTag<float, 16>;
 using VF32 = hn::Vec<F32>;
 inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(F32()));
@@ -80,7 +81,7 @@ HWY_INLINE void Store(VF32 v, BFloat16* p) {
   const auto nan = hn::RebindMask(d32, hn::IsNaN(v));
   const auto bits =
       hn::IfThenElse(nan, hn::Or(upper, hn::Set(d32, 0x0040)), rounded);
-  // At most 0xffff: the saturation never acts.
+  // The values are at most 0xffff, so the saturation never acts.
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, bits)), d16,
              reinterpret_cast<uint16_t*>(p));
 }

@@ -22,7 +22,8 @@ constexpr uint32_t PlaceIn(OperatorList<All...>) {
 template <class Args>
 inline constexpr uint32_t kFaultCode = PlaceIn<Args>(Operators());
 
-// Where a program of the kernel Args reports what is wrong with its data.
+// The fault in which a program of the kernel Args reports what is wrong with
+// its data.
 template <class Args>
 Fault FaultOf(const GpuContext& gpu) {
   static_assert(kFaultCode<Args> != 0, "no row in kernels/operators.h");

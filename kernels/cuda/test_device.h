@@ -1,6 +1,7 @@
-// Where tests and benchmarks run a GPU's operators, and operands there. Two
-// implementations, one linked into each test: emulated_device.cc runs programs
-// on the host (block.h), gpu_device.cc on a GPU.
+// The device on which tests and benchmarks run a GPU's operators, and operands
+// there. It has two implementations, one of which is linked into each test:
+// emulated_device.cc runs programs on the host (block.h), gpu_device.cc on a
+// GPU.
 #ifndef CASTOR_KERNELS_CUDA_TEST_DEVICE_H_
 #define CASTOR_KERNELS_CUDA_TEST_DEVICE_H_
 

@@ -17,7 +17,8 @@ static_assert(offsetof(ExactSum, invalid) == kExactLimbs * sizeof(int64_t));
 template <class T>
 absl::Status AddSquares(const ExecContext& context,
                         const AddSquaresArgs& args) {
-  // Not sum->limbs: nothing behind a device pointer is touched here.
+  // It is not sum->limbs, since nothing behind a device pointer is touched
+  // here.
   int64_t* limbs = reinterpret_cast<int64_t*>(args.sum);
   return Launch(context, "AddSquares", AddSquaresProgram<T>::Blocks(args.size),
                 AddSquaresProgram<T>{.size = args.size,

@@ -61,7 +61,7 @@ double ExactSum::Value() const {
   std::array<uint32_t, kLimbs + 1> digits;
   uint64_t carry = 0;
   for (int i = 0; i < kLimbs; ++i) {
-    // At most 2^63 + 2^32: no overflow.
+    // The sum is at most 2^63 + 2^32: it cannot overflow.
     const uint64_t sum = static_cast<uint64_t>(limbs[i]) + carry;
     digits[i] = static_cast<uint32_t>(sum);
     carry = sum >> 32;
@@ -84,7 +84,8 @@ double ExactSum::Value() const {
   bool sticky = (digits[half / 32] & ((uint32_t{1} << (half % 32)) - 1)) != 0;
   for (int i = 0; i < half / 32 && !sticky; ++i) sticky = digits[i] != 0;
   if (bit(half) && (sticky || (mantissa & 1))) ++mantissa;
-  // At most 2^53, exact in double; ldexp gives infinity where it must.
+  // The mantissa is at most 2^53 and exact in double; ldexp gives infinity
+  // where it must.
   return std::ldexp(static_cast<double>(mantissa),
                     highest - 52 + kLeastExponent);
 }

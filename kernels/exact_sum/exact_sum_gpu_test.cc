@@ -13,7 +13,8 @@ using AddSquaresOnGpu = ExactOperatorTest;
 INSTANTIATE_TEST_SUITE_P(Operands, AddSquaresOnGpu, testing::Bool(),
                          AlignmentName);
 
-// With its carries settled: the host settles them as it adds, a GPU does not.
+// Returns the sum with its carries settled: the host settles them as it adds, a
+// GPU does not.
 ExactSum Settled(const ExactSum& sum) {
   ExactSum settled;
   settled.Add(sum);

@@ -34,8 +34,8 @@ class BitString {
       if (mantissa & 1) AddBit(position);
     }
   }
-  // To nearest, ties to even, decided by comparing with the two neighbours'
-  // midpoint bit by bit.
+  // Rounds to nearest, ties to even, which it decides by comparing with the two
+  // neighbours' midpoint bit by bit.
   double Value() const {
     int top = static_cast<int>(bits_.size()) - 1;
     while (top >= 0 && !bits_[top]) --top;
@@ -215,7 +215,7 @@ TEST(ExactSum, KeepsTheGreatestLabel) {
   EXPECT_EQ(sizeof(ExactSum), (ExactSum::kLimbs + 2) * sizeof(int64_t));
 }
 
-// The order of additions that cpu/exact_sum.cc promises, in plain C++.
+// The order of additions that cpu.cc promises, in plain C++.
 double TileOracle(const GuardedBuffer& x, int64_t begin) {
   double s[8] = {};
   for (int64_t i = 0; i < kNormTile && begin + i < x.size(); ++i) {

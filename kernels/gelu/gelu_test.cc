@@ -129,7 +129,7 @@ TEST(GeluBackward, EqualsDoubleOracle) {
                       4 * GeluTolerance(c, size_of_terms) + rounding)
               << target << " " << DTypeName(dtype) << " x " << x[i];
         }
-        // In place.
+        // dx may take dy's place.
         ASSERT_TRUE(
             kernels::Run(ExecContext{&pool}, GeluBackwardArgs{.dtype = dtype,
                                                               .size = size,

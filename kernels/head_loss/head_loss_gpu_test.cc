@@ -35,7 +35,7 @@ struct Head {
                                      static_cast<uint64_t>(shape.vocabulary));
     }
   }
-  // On the host, for comparison.
+  // Computes on the host, for comparison.
   absl::Status RunOnHost(const ExecContext& host, bool accumulate) {
     GuardedBuffer workspace = GuardedBuffer::Workspace(
         std::max(HeadLossForwardArgs{.shape = shape}.CpuWorkspaceBytes(),

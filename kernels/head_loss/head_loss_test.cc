@@ -363,7 +363,7 @@ TEST(HeadLogits, AreTheProductInFloat) {
     const Oracle oracle(shape, trial.x.Values(), trial.w.Values(),
                         trial.targets);
     for (int64_t i = 0; i < logits.size(); ++i) {
-      // As for a logit above.
+      // The tolerance is that of a logit above.
       ASSERT_NEAR(logits[i], oracle.logits[i], 302 * 0x1p-24 * oracle.largest);
     }
   }

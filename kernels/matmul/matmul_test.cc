@@ -182,7 +182,8 @@ TEST(Matmul, AgreesWithDoubleOnRandomShapes) {
 TEST(Matmul, BitsDependNeitherOnThreadsNorOnAlignment) {
   for (DType dtype : kAllTypes) {
     for (int transposes = 0; transposes < 4; ++transposes) {
-      // In fp16, which is but converted otherwise than bf16, half of them.
+      // Of fp16, which is only converted in another way than bf16, half of them
+      // are tried.
       if (dtype == DType::kFloat16 && transposes % 2 != 0) continue;
       Case test{
           300,  500, 333, dtype, (transposes & 1) != 0, (transposes & 2) != 0,

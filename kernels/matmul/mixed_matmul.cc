@@ -15,7 +15,7 @@ namespace {
 // its fp32 copies of 16-bit operands fit the scratch of a thread.
 constexpr int64_t kTileRows = 256;
 constexpr int64_t kTileColumns = 384;
-// For 16-bit operands k is cut into panels of this depth.
+// With 16-bit operands k is cut into panels of this depth.
 constexpr int64_t kPanelDepth = 256;
 static_assert(kTileRows * kPanelDepth + kTileColumns * kPanelDepth +
                   kTileRows * kTileColumns <=

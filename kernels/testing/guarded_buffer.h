@@ -1,5 +1,5 @@
-// For tests: an array of any element type between guard bytes, at any
-// alignment, read and written as doubles.
+// An array of any element type between guard bytes, at any alignment, which
+// tests read and write as doubles.
 #ifndef CASTOR_KERNELS_TESTING_GUARDED_BUFFER_H_
 #define CASTOR_KERNELS_TESTING_GUARDED_BUFFER_H_
 
@@ -43,7 +43,7 @@ class GuardedBuffer {
   const void* data() const { return bytes_.data() + begin_; }
   float* floats() { return static_cast<float*>(data()); }
   int64_t size() const { return size_; }
-  // With the guards.
+  // The bytes with the guards around them.
   void* all() { return bytes_.data(); }
   const void* all() const { return bytes_.data(); }
   int64_t all_bytes() const { return static_cast<int64_t>(bytes_.size()); }

@@ -1,5 +1,5 @@
-// For tests of kernels: pools of several sizes, every instruction set of the
-// processor, element types.
+// What tests of kernels go through: pools of several sizes, every instruction
+// set of the processor, element types.
 #ifndef CASTOR_KERNELS_TESTING_KERNEL_TEST_UTIL_H_
 #define CASTOR_KERNELS_TESTING_KERNEL_TEST_UTIL_H_
 

@@ -49,8 +49,8 @@ TEST(PermutedIndex, ReachesFarInLargeDomains) {
 }
 
 TEST(PermutedIndex, SpreadsEachPlaceEvenlyOverKeys) {
-  // Where index 0 of 10 goes, over 10000 keys: 1000 each, standard deviation
-  // 30.
+  // Counts where index 0 of 10 goes, over 10000 keys: 1000 times to each place,
+  // with a standard deviation of 30.
   std::vector<int> count(10);
   for (uint64_t key = 0; key < 10000; ++key) {
     ++count[PermutedIndex({key, 0}, 10, 0)];

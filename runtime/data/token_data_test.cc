@@ -139,7 +139,8 @@ TEST_F(TokenDataTest, ShufflesEachEpochAnewAndCompletely) {
   EXPECT_EQ(Tokens(*one->train, 90, 20, 1)[15], orders[1][5]);
 }
 
-// Between steps, say: it ends neither the process nor in other tokens.
+// A file that shrinks between steps, say, ends neither the process nor in other
+// tokens.
 TEST_F(TokenDataTest, SaysThatAFileHasShrunk) {
   const std::string path = Ramp("a.txt", 1'000'000);
   const auto splits = OpenTokenData(Data(path, 4), 256, 1);

@@ -78,7 +78,7 @@ TokenFile::~TokenFile() { close(fd_); }
 template <typename Token>
 absl::Status TokenFile::ReadAs(int64_t begin, int64_t count, int64_t vocabulary,
                                int32_t* out) const {
-  // As narrow as they are in the file, a piece at a time.
+  // Tokens are read as narrow as they are in the file, a piece at a time.
   Token tokens[8192];
   while (count > 0) {
     const int64_t piece = std::min<int64_t>(count, std::size(tokens));

@@ -11,7 +11,7 @@
 namespace castor::ops {
 namespace {
 
-// Of the products with the causal half of the scores alone.
+// Counts the products with the causal half of the scores alone.
 double Flops(const kernels::AttentionShape& s, int products) {
   return 1.0 * products * s.batch * s.heads * s.positions * s.positions *
          s.head_size;
@@ -66,7 +66,8 @@ absl::StatusOr<Tensor> CausalAttention(Engine& engine, const Tensor& qkv,
       .dtype = qkv.dtype(),
       .dropout = engine.training() ? dropout : 0.0f,
       .key = engine.DropoutKey(site)};
-  // Else the kernel would say it at step 1, long after the dry pass.
+  // The shape is checked here, since the kernel would say it only at step 1,
+  // long after the dry pass.
   if (const absl::Status status = kernels::CheckAttentionShape(shape);
       !status.ok()) {
     return absl::Status(

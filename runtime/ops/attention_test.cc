@@ -61,7 +61,8 @@ TEST(Attention, RefusesAWidthThatItsHeadsDoNotShare) {
   struct Case {
     int64_t width, heads;
   };
-  // Not three parts, three parts that two heads do not share, no heads.
+  // The cases: a width that is not three parts, three parts that two heads do
+  // not share, no heads.
   for (const Case& s :
        {Case{10, 1}, Case{9, 2}, Case{3, 2}, Case{9, 0}, Case{9, -1}}) {
     const absl::Status status =

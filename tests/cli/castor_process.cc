@@ -20,7 +20,8 @@
 namespace castor::testing {
 namespace {
 
-// After which mpirun gives up: a test that hangs should fail by itself.
+// The time after which mpirun gives up: a test that hangs should fail by
+// itself.
 constexpr int kLimitSeconds = 240;
 
 // Where Bazel starts a test, its data lie at their own paths.

@@ -35,7 +35,7 @@ class CastorProcess {
   bool WaitForOutput(const std::string& text);
   void Signal(int signal) const;
   pid_t pid() const { return pid_; }
-  // Of the ranks that run now, by rank.
+  // The process ids of the ranks that run now, by rank.
   std::map<int, pid_t> RankPids() const;
   // Waits for it to end by itself, so long. False: it still runs.
   bool EndsWithin(int seconds);

@@ -129,8 +129,8 @@ TEST_P(Export, TakesShardsWithAnIndex) {
             ReadFile(Fixture(GetParam()) + "/model.safetensors"));
 }
 
-// By the program, from the parts of several ranks; named, or as the newest of a
-// directory.
+// The program exports from the parts of several ranks, which are named, or are
+// the newest of a directory.
 TEST_P(Export, TakesPartsOfSeveralRanks) {
   std::filesystem::create_directory(Path("ranks"));
   const std::string checkpoint = "ranks/step-00000001.castor";
@@ -235,7 +235,7 @@ TEST_F(ExportOver, AnEarlierOneReplacesItAtOnce) {
   close(fd);
   EXPECT_EQ(Bytes("hf"), Bytes("whole"));
   EXPECT_NE(Bytes("hf"), before);
-  // And where a link leads.
+  // An export also goes where a link leads.
   std::filesystem::create_symlink("hf", Path("link"));
   ASSERT_EQ(Castor({"export", "out", "link"}).exit_code, 0);
   EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));

@@ -145,8 +145,9 @@ TEST_F(Launched, SignalEndsAllInOrder) {
 // Ranks that the user starts, with torchrun's variables.
 class StartedByHand : public Launched {
  protected:
-  // As two ranks, with what `variables` sets besides, a shell's assignments;
-  // the code and the output of both.
+  // Starts two ranks by hand. `common` and then `zero` or `one` are a shell's
+  // assignments of each rank's variables. Returns the exit code and the output
+  // of both.
   ProcessResult StartBoth(const std::string& common, const std::string& zero,
                           const std::string& one) const {
     WriteFile(Path("both"),

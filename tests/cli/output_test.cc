@@ -75,7 +75,8 @@ TEST_F(OutputTest, CommandWhoseResultIsPrintedFailsWhereThatIsLost) {
                                        "written: No space left[^\n]*\n"));
 }
 
-// As a full disk, for this process alone: no file grows beyond 512 bytes.
+// Makes the disk look full to this process alone: no file grows beyond 512
+// bytes.
 constexpr char kFullDisk[] = "exec > /dev/null; ulimit -f 1; exec \"$@\"";
 
 TEST_F(OutputTest, SummaryThatCannotBeWrittenIsToldAndTheOldOneStays) {

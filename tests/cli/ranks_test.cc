@@ -313,7 +313,7 @@ TEST_F(SeveralRanks, StopAfterTheSameStepWhenOneIsAskedTo) {
   const Json summary = Json::parse(ReadFile(Path("summary.json")));
   EXPECT_THAT(result.out,
               HasSubstr("interrupted after step " + summary["steps"].dump()));
-  // And the bits are those of one rank that made so many steps.
+  // The bits are those of one rank that made so many steps.
   config["steps"] = summary["steps"];
   EXPECT_EQ(Summary(config)["parameters_sha256"], summary["parameters_sha256"]);
 }

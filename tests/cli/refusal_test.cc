@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, Refused,
 
 class PlanForAGpu : public CliTest {};
 
-// On a machine that has none, too.
+// The machine need not have a GPU.
 TEST_F(PlanForAGpu, SaysWhatFitsAndWhatDoesNot) {
   Json config = SmallConfig();
   config["device"] = {{"type", "cuda"}};

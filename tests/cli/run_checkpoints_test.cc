@@ -73,8 +73,9 @@ class RunCheckpointsTest : public CliTest {
   Json config_;
 };
 
-// As it was found: another learning rate and so many steps that the second one
-// took the first one's checkpoints for old ones of later steps.
+// The case in which this was found: the second run has another learning rate
+// and so many steps that it took the first one's checkpoints for old ones of
+// later steps.
 TEST_F(RunCheckpointsTest, SecondRunInADirectoryIsRefused) {
   config_["checkpoint"]["save_interval"] = 1;
   const auto first = Start(config_);
@@ -259,7 +260,7 @@ TEST_F(RunCheckpointsTest, GoesOnWhereItIsToldAndSavesWhenThereIsRoom) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::string newest = Newest(result);
   EXPECT_TRUE(std::filesystem::exists(newest)) << result.out;
-  // As if nothing had happened.
+  // The run goes on as if nothing had happened.
   const int64_t step =
       StepOfCheckpointName(std::filesystem::path(newest).filename().string());
   const auto sha = [&](const std::vector<std::string>& args) {

@@ -38,7 +38,7 @@ class TraceHarm : public CliTest {
   }
 };
 
-// As `> run.trace` does, and copytruncate of logrotate.
+// `> run.trace` cuts a file like this, and so does copytruncate of logrotate.
 TEST_F(TraceHarm, ARunWhoseTraceIsCutGoesOn) {
   WriteConfig(Endless());
   for (const int64_t left : {0, 100, 5000}) {

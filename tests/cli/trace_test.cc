@@ -23,7 +23,7 @@ using ::testing::SizeIs;
 
 class Trace : public CliTest {
  protected:
-  // Of a run of six steps under `sets`.
+  // Makes the trace of a run of six steps under `sets`.
   void MakeTrace(const std::string& name,
                  const std::vector<std::string>& sets = {}) const {
     std::vector<std::string> args = {"--trace", name};
@@ -105,7 +105,7 @@ TEST_F(Trace, ViewServesThePageAndItsDataAndNothingElse) {
   for (const std::string path : {"run.trace", "live.json", "../run.json"}) {
     EXPECT_EQ(HttpGet(url_ + path).status, 404) << path;
   }
-  // Nor anybody without the token, which nobody else on this machine has.
+  // Nobody gets it without the token, which nobody else on this machine has.
   const int port = PortOf(url_);
   const std::string here = "http://127.0.0.1:" + std::to_string(port) + "/";
   EXPECT_NE(url_, here);
@@ -128,11 +128,12 @@ TEST_F(Trace, ViewEndsInOrderOnASignal) {
   }
 }
 
-// As a run that goes on does it, then one that was replaced.
+// The file changes as that of a run that goes on does, then as one that was
+// replaced.
 TEST_F(Trace, ViewReadsAFileAnewThatHasChanged) {
   MakeTrace("whole.trace");
   const std::string whole = ReadFile(Path("whole.trace"));
-  // Within a line, after its first byte.
+  // The cut lies within a line, after its first byte.
   const size_t cut = whole.find('\n', whole.size() / 2) + 2;
   WriteFile(Path("run.trace"), whole.substr(0, cut));
   const auto process = View({"run.trace", "--port", "0"});

@@ -183,7 +183,7 @@ TEST_F(TrainCommand, SavesWhereTheLossScaleEnds) {
   EXPECT_EQ(summary["skipped_steps"], 2);
   EXPECT_EQ(CountOf(result.out, "saved "), 1);
   EXPECT_EQ(CountOf(result.out, "skipped: the gradient of "), 2);
-  // With a way out of it, the run goes on from there.
+  // With a scale at which nothing overflows the run goes on from there.
   config["fp16"]["min_loss_scale"] = 1;
   config["fp16"]["loss_scale"] = 64;
   const ProcessResult resumed =
@@ -193,7 +193,8 @@ TEST_F(TrainCommand, SavesWhereTheLossScaleEnds) {
   EXPECT_THAT(resumed.out, HasSubstr("(0 steps skipped)"));
 }
 
-// In forward already, so the loss is none; every figure's reader copes.
+// The step overflows in forward already, so that there is no loss; whoever
+// reads its figures copes with that.
 TEST_F(TrainCommand, ShowsAStepWithoutALoss) {
   Json config = SmallConfig();
   config["fp16"] = {{"enabled", true}, {"min_loss_scale", 0x1p-50}};

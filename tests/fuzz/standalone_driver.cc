@@ -46,7 +46,7 @@ std::string crash_path;
 // What a run needs to be had again. Written before there are inputs.
 std::string seed_note;
 
-// Only what a signal handler may call.
+// Calls only what a signal handler may.
 void SaveCurrent() {
   if (current == nullptr) return;
   const int fd = open(crash_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);

@@ -1,4 +1,4 @@
-// Where each chunk was and what it was doing, over time.
+// The places of each chunk over time, and what was done with it there.
 //
 // Built from what happened (copies, operators, the host's work) and, for what
 // leaves no record, from the plan: what is on the device at the start, and
@@ -34,9 +34,9 @@ struct TimeWindow {
 TimeWindow WindowOf(const SpanList& list,
                     const std::vector<TraceView::Step>& steps);
 
-// By chunk, then start. Intervals of length 0 are left out. At most
-// kMostEventsPerSpan uses of chunks per span are looked at, so that an operator
-// with absurdly many chunks cannot make it slow. O(n log n).
+// Returns the intervals by chunk, then start. Those of length 0 are left out.
+// At most kMostEventsPerSpan uses of chunks per span are looked at, so that an
+// operator with absurdly many chunks cannot make it slow. O(n log n).
 inline constexpr int64_t kMostEventsPerSpan = 16;
 std::vector<TraceView::Residency> BuildResidency(
     const TraceIndex& index, const SpanList& list,

@@ -20,7 +20,7 @@ struct Comparison {
   std::vector<std::string> notes;  // sentences, what was changed first
 };
 
-// Of the first to the second. Rows are those that both views have.
+// Compares the first view with the second. Rows are those that both views have.
 Comparison CompareViews(const TraceView& a, const TraceView& b);
 
 }  // namespace castor

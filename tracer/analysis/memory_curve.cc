@@ -19,7 +19,7 @@ int64_t Sum(const std::vector<int64_t>& bytes) {
   return sum;
 }
 
-// Where operators start on the device, by step and moment.
+// The times at which operators start on the device, by step and moment.
 class OperatorStarts {
  public:
   OperatorStarts(const TraceIndex& index, const SpanList& list) {

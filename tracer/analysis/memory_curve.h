@@ -18,7 +18,7 @@ std::vector<TraceView::MemoryPoint> DeviceCurve(const TraceIndex& index,
                                                 const SpanList& list,
                                                 size_t categories);
 
-// In the order of time.
+// The host's bytes, in the order of time.
 std::vector<TraceView::MemoryPoint> HostCurve(const TraceIndex& index,
                                               size_t categories);
 

@@ -13,8 +13,8 @@
 
 namespace castor {
 
-// At most `bytes` of the text, whole characters of UTF-8, with "..." where
-// something is left out. `bytes` >= 8.
+// Returns at most `bytes` of the text, in whole characters of UTF-8, with "..."
+// where something is left out. `bytes` >= 8.
 std::string Shortened(absl::string_view text, size_t bytes);
 
 // "CPU optimizer" for "host_compute"; other names with spaces for underscores.
@@ -41,7 +41,7 @@ std::string FormatNs(int64_t ns);
 class StringTable {
  public:
   int64_t Add(std::string text);
-  // Of all texts.
+  // The bytes of all texts together.
   int64_t bytes() const { return bytes_; }
   const std::vector<std::string>& strings() const { return strings_; }
   std::vector<std::string> Take() { return std::move(strings_); }

@@ -37,7 +37,7 @@ class NetworkWaitsTest : public ::testing::Test {
     return sketch_.Work(stream, kind, step_, moment, chunk, start * kMs,
                         end * kMs);
   }
-  // Of `chunk`; rank `last` came at `ready`.
+  // Adds a collective for `chunk`, to which rank `last` came last, at `ready`.
   int64_t Collective(WorkKind kind, int64_t chunk, int64_t start, int64_t ready,
                      int64_t end, int64_t last) {
     const int64_t count = Work(kNetwork, kind, 0, chunk, start, end);
@@ -155,7 +155,7 @@ TEST_F(NetworkWaitsTest, BlameWhatHeldTheNetworkUp) {
   EXPECT_THAT(Causes(0), ::testing::ElementsAre(HasSubstr("The bus")));
   EXPECT_EQ(view_.steps[0].copy_ns, 40 * kMs);
   EXPECT_EQ(view_.steps[0].network_ns, 10 * kMs);
-  // And the network's own wait is for the bus.
+  // The network's own wait is for the bus.
   EXPECT_THAT(Causes(kNetwork), Each(HasSubstr("The bus")));
 }
 

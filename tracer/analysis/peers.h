@@ -27,7 +27,7 @@ class Peers {
  private:
   struct Rank {
     std::unique_ptr<TraceIndex> index;
-    // By stream, those that are not the network's; each by end.
+    // The work of each stream but the network's, ordered by its end.
     std::map<int64_t, std::vector<const WorkRecord*>> works;
   };
   std::map<int64_t, Rank> ranks_;

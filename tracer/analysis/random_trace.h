@@ -1,4 +1,4 @@
-// For tests: traces drawn at random, as the reader accepts them or wilder.
+// Traces drawn at random for tests, such as the reader accepts, or wilder ones.
 #ifndef CASTOR_TRACER_ANALYSIS_RANDOM_TRACE_H_
 #define CASTOR_TRACER_ANALYSIS_RANDOM_TRACE_H_
 
@@ -49,7 +49,8 @@ class RandomTrace {
       contents.works.push_back(Work(contents));
       contents.works.back().count = i;  // in no order of time
     }
-    // Of some of the works, and of some that are not there.
+    // Some of the works get a record of the network, and so do some works that
+    // are not there.
     for (int64_t i = Below(30); i > 0; --i) {
       contents.networks.push_back({.stream = streams_ - 1,
                                    .count = Below(45),

@@ -191,7 +191,8 @@ class Builder {
     }
   }
 
-  // Of several ranks: what a gather completes is the own shard alone.
+  // On several ranks a fetch that a gather completes has brought this rank's
+  // own shard alone.
   int64_t FetchedBytes(const TraceView::Span& fetch,
                        const ChunkInfo& chunk) const {
     const int64_t network = index_.network();

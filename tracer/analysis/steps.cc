@@ -35,7 +35,7 @@ Class ClassOf(ExposedTo to) {
   return kCopies;
 }
 
-// For each class how much of [0, t) it names.
+// Says for each class how much of [0, t) it names.
 class Division {
  public:
   Division(const TraceIndex& index, const SpanList& list,

@@ -17,8 +17,8 @@ namespace castor {
 int64_t SettledPlan(const TraceIndex& index,
                     const std::vector<TraceView::Step>& steps);
 
-// Of the whole training steps on that plan; none where there are none. The
-// advice says nothing that the trace does not show.
+// Sums up the whole training steps on that plan; returns nothing where there
+// are none. The advice says nothing that the trace does not show.
 std::optional<TraceView::Summary> Summarize(
     const TraceIndex& index, const SpanList& list, const WaitCauses& causes,
     const std::vector<TraceView::Step>& steps,

@@ -17,9 +17,9 @@ namespace castor {
 std::vector<TraceView::OperatorRow> OperatorTable(const TraceIndex& index,
                                                   const SpanList& list);
 
-// One row per chunk. Of chunks in several programs, sizes and parameters are
-// the main program's. `settled_plan` tells the side. A wait counts for the
-// chunk that it names, else for that of the copy that it waited for.
+// One row per chunk. Sizes and parameters of a chunk that is in several
+// programs are the main program's. `settled_plan` tells the side. A wait counts
+// for the chunk that it names, else for that of the copy that it waited for.
 std::vector<TraceView::ChunkRow> ChunkTable(
     const TraceIndex& index, const SpanList& list,
     const std::vector<TraceView::Residency>& residency, TimeWindow window,

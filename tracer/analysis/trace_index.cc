@@ -8,7 +8,7 @@
 namespace castor {
 namespace {
 
-// Of hand-made contents: the reader accepts fewer.
+// The most streams that hand-made contents may have: the reader accepts fewer.
 constexpr int64_t kMostStreams = 64;
 constexpr const char* kUsualStreams[] = {"compute", "host_to_device",
                                          "device_to_host", "host_compute"};

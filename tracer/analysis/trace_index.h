@@ -57,7 +57,7 @@ class TraceIndex {
     return Plan(PlanOfStep(step));
   }
   int64_t main_program() const { return main_program_; }
-  // Of all programs.
+  // The number of chunks of all programs together.
   int64_t num_chunks() const { return num_chunks_; }
 
   // How many chunks of the program have optimizer states.

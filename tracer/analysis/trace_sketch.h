@@ -1,4 +1,4 @@
-// For tests: a trace drawn by hand, event by event, with round numbers.
+// A trace that a test draws by hand, event by event, with round numbers.
 #ifndef CASTOR_TRACER_ANALYSIS_TRACE_SKETCH_H_
 #define CASTOR_TRACER_ANALYSIS_TRACE_SKETCH_H_
 

@@ -115,7 +115,8 @@ struct TraceView {
     kReducing,   // host: gradients are added to their sum
     kUpdating,   // host: the optimizer's update
   };
-  // Of one chunk those on the device do not overlap, nor those on the host.
+  // An interval in which a chunk was in one state. One chunk's intervals on the
+  // device do not overlap, nor do those on the host.
   struct Residency {
     int64_t chunk = 0;
     int64_t start_ns = 0;

@@ -21,7 +21,8 @@ void WriteView(const TraceView& view, JsonWriter& json);
 // {"views":[...]}, with two views {"views":[...],"comparison":{...}}.
 std::string PageJson(const TraceView& view);
 std::string PageJson(const TraceView& a, const TraceView& b);
-// Of a run on several ranks, one view each: the page shows one at a time.
+// The same of a run on several ranks, one view each: the page shows one at a
+// time.
 std::string RanksPageJson(absl::Span<const TraceView> ranks);
 
 }  // namespace castor

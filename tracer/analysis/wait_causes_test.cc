@@ -32,7 +32,7 @@ class WaitCausesTest : public ::testing::Test {
   void Compute(int64_t start, int64_t end, int64_t fetch) {
     Wait(0, WorkKind::kOperator, 1, 1, start, end, {{1, fetch}});
   }
-  // Of the compute stream's only wait.
+  // Finds the cause of the compute stream's only wait.
   void Find() {
     const TraceIndex index(sketch_.contents);
     StringTable strings;

@@ -16,7 +16,7 @@ namespace castor {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
-// Of the process too: its names and counters are this thread's.
+// The thread of the steps. The process's names and counters belong to it, too.
 constexpr int64_t kStepsThread = 1;
 
 int64_t ThreadOf(int64_t stream) { return kStepsThread + 1 + stream; }

@@ -33,7 +33,7 @@ absl::Status PerfettoJsonOfRanks(
     absl::Span<const TraceView> ranks,
     absl::FunctionRef<absl::Status(absl::string_view)> append);
 
-// To a file that appears whole or not at all.
+// Writes a file that appears whole or not at all.
 absl::Status WritePerfetto(absl::Span<const TraceView> ranks,
                            const std::string& path);
 

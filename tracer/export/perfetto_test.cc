@@ -68,8 +68,8 @@ TEST(Perfetto, HasASliceForEachStepAndSpanInMicroseconds) {
   FAIL() << "no slice of the wait";
 }
 
-// From the fetch's end on its thread to the wait's, each a nanosecond before,
-// where the slice is still open.
+// The arrow goes from the fetch's end on its thread to the wait's, each a
+// nanosecond before, where the slice is still open.
 TEST(Perfetto, DrawsAnArrowFromCauseToWait) {
   const TraceView view = BuildTraceView(OneStep().contents, "x.trace");
   const std::vector<Json> from = Events(view, "s"), to = Events(view, "f");

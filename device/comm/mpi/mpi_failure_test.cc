@@ -95,7 +95,7 @@ Outcome RunScenario(int ranks, const std::string& scenario, int limit_ms) {
 void ExpectEnds(const Outcome& outcome, const std::vector<std::string>& words) {
   EXPECT_NE(outcome.status, 0) << outcome.output;
   EXPECT_EQ(outcome.left, "") << outcome.output;
-  // Not by mpirun's own limit.
+  // It has not ended by mpirun's own limit.
   EXPECT_FALSE(
       absl::StrContains(outcome.output, "time limit for job execution"))
       << outcome.output;
@@ -147,7 +147,7 @@ TEST(MpiFailure, StoppedRankIsReportedAfterTheTimeLimit) {
   ExpectEnds(RunScenario(3, "stop_2", 1500),
              {"rank 2 did not join rank ", "within 1.5 s",
               "last collective of each rank", "gather of a chunk"});
-  // And if it is the one who speaks for all.
+  // The same if it is the rank that speaks for all.
   ExpectEnds(RunScenario(3, "stop_0", 1500),
              {"castor: rank 1 of 3, in ", "rank 0 did not join rank ",
               "within 1.5 s", "last collective of each rank"});

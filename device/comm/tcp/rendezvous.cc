@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kMsNs = 1'000'000;
 constexpr int64_t kRetryNs = 100 * kMsNs;
 constexpr int64_t kAttemptNs = 5'000 * kMsNs;
-// For a few bytes to somebody who is waiting for them.
+// How long a few bytes may take to or from somebody who is waiting for them.
 constexpr int64_t kReplyNs = 10'000 * kMsNs;
 
 // Both as they cross the network, between equal machines. What a rank adds to
@@ -115,7 +115,7 @@ class Rendezvous {
     return absl::StrCat(launch_.master_address, ":", launch_.master_port);
   }
   int Backlog() const { return std::max(64, 2 * kNumLanes * world_size_); }
-  // Of what rank 0 says when all have come.
+  // The size of what rank 0 says when all have come.
   size_t RosterBytes() const {
     return kKeyBytes + roster_.size() * sizeof(RosterEntry);
   }
@@ -492,7 +492,8 @@ absl::Status Rendezvous::AwaitLanes(Greeter* greeter, int64_t until_ns) {
         (peer <= rank_ || peer >= world_size_ || claim.lane >= kNumLanes)) {
       continue;
     }
-    // Of two the last, which the other end holds, too.
+    // If there are two connections for one lane, the last one counts: the other
+    // end holds it, too.
     Socket& socket = meeting_.lanes[peer * kNumLanes + claim.lane];
     if (!socket) --missing;
     socket = std::move(news->socket);

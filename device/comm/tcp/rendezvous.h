@@ -45,7 +45,8 @@ inline constexpr int kNumLanes = 2;
 struct Meeting {
   std::vector<std::string> who;     // by rank: "rank 2 (process 4711 on node7)"
   std::vector<WatchPeer> controls;  // to rank 0; on rank 0 to all others
-  // By rank * kNumLanes + lane; this rank's are empty.
+  // The lanes' connections, indexed by rank * kNumLanes + lane; this rank's are
+  // empty.
   std::vector<Socket> lanes;
   // Rank 0's alone: whether others come from other machines; how many
   // connections were turned away, and that as a text (Greeter).

@@ -257,7 +257,7 @@ class SecretRendezvous : public ::testing::Test {
 };
 
 TEST_F(SecretRendezvous, OneWhoKnowsItIsLetIn) {
-  // So that the refusals below are the secret's doing.
+  // This shows that the refusals below are the secret's doing.
   std::future<Result> first = MeetLater(ranks_[0], kLongNs);
   {
     const Socket socket = ConnectAsStranger(ranks_[0]);
@@ -265,7 +265,7 @@ TEST_F(SecretRendezvous, OneWhoKnowsItIsLetIn) {
     EXPECT_TRUE(
         ShakeHands(socket.fd(), &handshake, SteadyNowNs() + kLongNs).ok());
   }
-  // As rank 1 it is missed.
+  // It was let in as rank 1, so that its end is rank 1's death.
   ExpectStatus(first.get(), absl::StatusCode::kUnavailable,
                {"rank 1 (process ", "died"});
 }
@@ -378,8 +378,8 @@ TEST_F(SecretRendezvous, HelloOfBeforeTheSecretIsTurnedAway) {
 }
 
 TEST_F(SecretRendezvous, StrangersInMassesDoNotKeepRanksOut) {
-  // More silent ones than are listened to at a time, some with half a hello, and
-  // more come while the ranks meet.
+  // There are more silent strangers than are listened to at a time, some with
+  // half a hello, and more come while the ranks meet.
   std::future<Result> first = MeetLater(ranks_[0], kLongNs);
   std::atomic<bool> stop{false};
   std::vector<std::thread> attackers;

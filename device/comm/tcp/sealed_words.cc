@@ -13,11 +13,11 @@ namespace castor {
 namespace {
 
 constexpr uint32_t kMagic = 0x43545332;  // the protocol's version
-// For a few bytes to or from somebody who is waiting.
+// How long a few bytes may take to or from somebody who is waiting.
 constexpr int64_t kWordsNs = 10'000'000'000;
 constexpr size_t kMaxReason = 8192;
 
-// As it crosses the network, between equal machines.
+// What goes ahead of a word's text, between equal machines.
 struct Header {
   uint32_t magic;
   int32_t code;

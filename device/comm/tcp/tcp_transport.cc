@@ -51,7 +51,8 @@ struct Message {
 struct Connection {
   Socket socket;
   int peer = 0;
-  // Until the system says otherwise, and again when it has news (edges).
+  // They hold until the system says otherwise, and again when it has news
+  // (edges).
   bool readable = true;
   bool writable = true;
   std::deque<Message> out, in;

@@ -37,7 +37,7 @@ std::vector<char> Pattern(int64_t bytes, int64_t seed) {
   return pattern;
 }
 
-// Until `count` messages are over, or something is wrong.
+// Polls until `count` messages are over, or something is wrong.
 absl::Status Await(Transport& transport, size_t count,
                    std::vector<int64_t>* done) {
   while (done->size() < count) {
@@ -48,7 +48,7 @@ absl::Status Await(Transport& transport, size_t count,
 }
 
 TEST(TcpTransport, MessagesOfALaneComeInOrderWhateverTheirSizes) {
-  // From a byte to more than any socket's buffer takes at once.
+  // The sizes go from a byte to more than any socket's buffer takes at once.
   const std::vector<int64_t> sizes = {1, 7, 8, 9, 4096, 1, 100'000, kLarge};
   RunTcpRanks(2, AF_INET, {}, [&](std::unique_ptr<Transport> transport) {
     const int other = 1 - transport->rank();
@@ -71,7 +71,8 @@ TEST(TcpTransport, MessagesOfALaneComeInOrderWhateverTheirSizes) {
     std::vector<int64_t> done;
     const absl::Status status = Await(*transport, 2 * sizes.size(), &done);
     ASSERT_TRUE(status.ok()) << status;
-    // Of each kind the tokens come in order.
+    // Tokens of what was sent come in order, and so do those of what was
+    // received.
     std::vector<int64_t> sent, received;
     for (const int64_t token : done) {
       (token < n ? sent : received).push_back(token);
@@ -175,7 +176,7 @@ TEST(TcpTransport, DeathOfARankEndsEverybodysWaitAndNamesIt) {
     RunTcpRanks(3, AF_INET, options, [&](std::unique_ptr<Transport> transport) {
       if (transport->rank() == dying) return;  // its sockets are closed
       char byte = 'b';
-      // From the one that lives: who is dead is not even asked.
+      // It receives from the rank that lives: the dead one is not even asked.
       const int other = 3 - dying - transport->rank();
       ASSERT_TRUE(transport->Receive(other, Lane::kHeader, &byte, 1, 0).ok());
       std::vector<int64_t> done;

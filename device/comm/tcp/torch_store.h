@@ -3,9 +3,9 @@
 // need not be on that machine at all. So rank 0 listens elsewhere and leaves
 // its address in the store, where the others find it.
 //
-// Of the store's protocol (torch/csrc/distributed/c10d/TCPStore.cpp) three
-// requests are used, which have not changed from PyTorch 1.13 to 2.13. A
-// request is a byte, then its words; a text is its size (8 bytes) and its
+// The store's protocol (torch/csrc/distributed/c10d/TCPStore.cpp) has more
+// requests; the three that are used have not changed from PyTorch 1.13 to 2.13.
+// A request is a byte, then its words; a text is its size (8 bytes) and its
 // bytes:
 //
 //   VALIDATE  0, 0x3c85f7ce (4 bytes)      must come first

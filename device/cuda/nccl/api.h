@@ -30,8 +30,8 @@ class Api {
   // Made by one rank and given to Join by all.
   virtual absl::StatusOr<std::string> NewId() = 0;
 
-  // For the GPU that the calling thread uses; each rank has one of its own.
-  // Waits for all ranks; looks at `give_up` meanwhile.
+  // Joins with the GPU that the calling thread uses; each rank has one of its
+  // own. Waits for all ranks; looks at `give_up` meanwhile.
   virtual absl::StatusOr<Group> Join(
       const std::string& id, int rank, int world_size,
       absl::FunctionRef<absl::Status()> give_up) = 0;

@@ -1,9 +1,9 @@
 // NCCL among ranks that are threads, over GPUs that are (fake_api.h): for tests
 // where there is no GPU.
 //
-// As the real one, a move waits on its *stream* for the other ranks', takes
-// whatever lies in the buffers when it gets there, does not notice a rank that
-// has gone, and checks nothing: parts of different sizes end the program.
+// As with the real one, a move waits on its *stream* for the other ranks',
+// takes whatever lies in the buffers when it gets there, does not notice a rank
+// that has gone, and checks nothing: parts of different sizes end the program.
 #ifndef CASTOR_DEVICE_CUDA_NCCL_FAKE_NCCL_H_
 #define CASTOR_DEVICE_CUDA_NCCL_FAKE_NCCL_H_
 
@@ -28,7 +28,7 @@ class FakeNccl final : public Api {
   explicit FakeNccl(bool moves_meet = false) : moves_meet_(moves_meet) {}
   ~FakeNccl() override;
 
-  // From now on: background work fails as when a network card breaks.
+  // Makes background work fail from now on, as when a network card breaks.
   void BreakNetwork() { broken_.store(true); }
 
   int64_t live_groups() const { return live_.load(); }
@@ -58,7 +58,7 @@ class FakeNccl final : public Api {
     std::condition_variable changed;
     int joined = 0;
     std::vector<int64_t> moves;  // by rank: how many it has come to
-    // By sender and receiver.
+    // What is offered, by sender and receiver.
     std::map<std::pair<int, int>, std::deque<std::shared_ptr<Offer>>> offers;
   };
   struct Member {

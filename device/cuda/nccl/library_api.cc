@@ -111,7 +111,7 @@ class Library final : public Api {
           f_.ncclRecv(part.data, part.bytes, ncclInt8, part.peer, group, on),
           "ncclRecv", group);
     }
-    // In any case: it closes what ncclGroupStart opened.
+    // It is called in any case: it closes what ncclGroupStart opened.
     const absl::Status ended =
         Settle(f_.ncclGroupEnd(), "ncclGroupEnd", group, give_up);
     return queued.ok() ? ended : queued;
@@ -125,13 +125,13 @@ class Library final : public Api {
     return ToStatus(found, "a collective in the background", group);
   }
 
-  // Not ncclCommDestroy, which waits for the other ranks of this machine.
+  // ncclCommDestroy would wait for the other ranks of this machine.
   void Abort(Group group) override {
     f_.ncclCommAbort(static_cast<ncclComm_t>(group));
   }
 
  private:
-  // In progress is no failure.
+  // ncclInProgress is no failure.
   absl::Status ToStatus(ncclResult_t result, const char* call,
                         ncclComm_t group) const {
     if (result == ncclSuccess || result == ncclInProgress) {

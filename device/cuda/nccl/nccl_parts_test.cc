@@ -145,7 +145,7 @@ TEST(NcclParts, GathersFromDeviceToDevice) {
         };
         Bytes expected;
         for (int r = 0; r < n; ++r) Append(part_of(r), &expected);
-        // From its own place, then from elsewhere.
+        // The part comes from its own place, then from elsewhere.
         Bytes before(n * bytes);
         std::memcpy(before.data() + me * bytes, part_of(me).data(), bytes);
         std::byte* const in_place = rank.Put(before);
@@ -260,7 +260,8 @@ TEST(NcclParts, HostMemoryIsReadInItsTurn) {
     const std::unique_ptr<std::byte, Free> all(
         static_cast<std::byte*>(std::aligned_alloc(4096, 4096)));
     std::memset(all.get(), 0, 4096);
-    // So that no thread waits for the copy but who has to.
+    // The memory is pinned, so that no thread waits for the copy but who has
+    // to.
     ASSERT_TRUE(rank.device().host_pinner()->PinHost(all.get(), 4096).ok());
     std::byte* const on_gpu = rank.Put(RandomBytes(kBytes, me));
     std::atomic<bool> open{false};

@@ -181,7 +181,7 @@ export class App {
     this.tip.hidden = lines.length === 0;
     if (lines.length > 0) {
       replace(this.tip, ...lines.map((line) => h('div', {}, line)));
-      // Not over the pointer, nor beyond the window.
+      // The tip lies neither over the pointer nor beyond the window.
       const {offsetWidth, offsetHeight} = this.tip;
       const left = x + 14 + offsetWidth > innerWidth ? x - 10 - offsetWidth :
                                                        x + 14;

@@ -111,7 +111,7 @@ export class Header {
     }, h('span', {class: 'name'}, clip(match.name, 90)),
       h('small', {}, match.kind === 'operator' ? `operator ${match.moment}` :
                                                  `in chunk ${match.chunk}`));
-    // Of both kinds, where there are both.
+    // Matches of both kinds are shown, where there are both.
     const operators = matches.filter((match) => match.kind === 'operator');
     const parameters = matches.filter((match) => match.kind === 'parameter');
     const few = Math.max(

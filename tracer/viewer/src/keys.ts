@@ -112,7 +112,8 @@ export class Keys {
     const middle = (axis.start + axis.end) / 2 + origin;
     let at = steps.findIndex((s) => s.end > middle);
     if (at < 0) at = steps.length - 1;
-    // From all of the trace to its first step; from a step to its neighbour.
+    // The key leads from all of the trace to its first step, and from a step to
+    // its neighbour.
     const step = steps[at]!;
     const alone = axis.span < 1.5 * (step.end - step.start);
     if (alone) at += backwards ? -1 : 1;

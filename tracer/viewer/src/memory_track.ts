@@ -84,7 +84,8 @@ export function drawMemory(frame: Frame, box: Box, scale: MemoryScale): void {
   }
   within(frame, box, () => {
     drawSteps(frame, box);
-    // From the whole stack down to its lowest part, each over the last.
+    // The whole stack is drawn first, then what is left without its topmost
+    // part, and so on, each over the last.
     const places: number[] = [];
     columns(memory, axis, width, model.extent.end, (point, x, right) => {
       places.push(point, x, right);

@@ -177,7 +177,8 @@ export class Model {
     const now = current >= 0 ? spans.moment[current]! : -1;
     const inStep = uses.find((moment) => moment > now);
     const moment = inStep ?? uses[0]!;
-    // In the next step: all that is left of this one comes before.
+    // If the use is in the next step, all that is left of this one comes before
+    // it.
     const left = inStep === undefined ?
         program.ops.slice(now + 1).concat(program.ops.slice(0, moment + 1)) :
         program.ops.slice(now + 1, moment + 1);
@@ -210,8 +211,8 @@ function extentOf(data: ViewData): Range {
   for (const step of data.steps) include(step.start, step.end);
   const {spans, residency, memory} = data;
   for (let i = 0; i < spans.count; i++) include(spans.start[i]!, spans.end[i]!);
-  // Where nothing else is known: what memory was like before the first step
-  // would only squeeze the steps.
+  // These count only where nothing else is known: what memory was like before
+  // the first step would only squeeze the steps.
   if (end <= start) {
     for (let i = 0; i < residency.count; i++) {
       include(residency.start[i]!, residency.end[i]!);

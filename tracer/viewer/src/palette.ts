@@ -66,7 +66,7 @@ export function readPalette(): Palette {
     on: (value) => {
       let result = readable.get(value);
       if (result === undefined) {
-        // Where black and white have the same contrast.
+        // At 0.18 black and white have the same contrast.
         result = luminance(value) > 0.18 ? '#101418' : '#ffffff';
         readable.set(value, result);
       }

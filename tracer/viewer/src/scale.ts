@@ -1,4 +1,4 @@
-// Where axes have their marks, and what is written at them.
+// The places of the marks on an axis, and what is written at them.
 import {scaleLinear} from 'd3-scale';
 import {formatBytes} from './format';
 

@@ -163,7 +163,7 @@ export class Tables {
     const table = model.data.tables[tab];
     const columns = columnsOf(tab, model);
     const template = this.template(columns);
-    // Even, for the stripes of even rows.
+    // The first row is an even one, for the stripes of even rows.
     const first = Math.max(
         0, Math.floor(this.body.scrollTop / this.rowHeight / 2) * 2 - 2);
     const last = Math.min(

@@ -119,7 +119,7 @@ export class Timeline {
       return usage(model, {start: start + by, end: end + by}, this.width);
     });
     this.baseChanged = true;
-    // Not later: between a new size and a frame a canvas is blank.
+    // It is drawn at once: between a new size and a frame a canvas is blank.
     this.draw();
   }
 

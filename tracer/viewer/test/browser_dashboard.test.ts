@@ -82,7 +82,7 @@ async function using(
     scheme: 'light'|'dark' = 'light', width = 1280): Promise<void> {
   const opened = await openUrl(await run.start(), {scheme, width});
   await then(opened.page, opened);
-  // That a server is gone, or refuses, is told by the browser itself.
+  // The browser itself tells that a server is gone, or refuses.
   assert.deepEqual(
       opened.errors.filter((error) => !/ERR_CONNECTION|403/.test(error)), []);
   for (const url of opened.requests) assert.match(url, /\/live\.json\?since=/);

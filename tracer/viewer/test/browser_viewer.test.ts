@@ -250,7 +250,7 @@ describe('Details', () => {
               view.memory.step[p] === view.spans.step[i]);
       assert.ok(text.includes(formatBytes(
           sum(view.memory.bytes.map((list: number[]) => list[point]!)))));
-      // And lead to its chunk.
+      // The details lead to its chunk.
       const chunk = view.spans.chunk[i];
       await page.locator('.details .link').last().click();
       assert.deepEqual((await shown(page)).selection, {

@@ -92,7 +92,7 @@ describe('The page of a run', () => {
     const shownPeak = await opened.page.evaluate(
         () => window.castorViewer!.models[0]!.data.peak!.bytes);
     assert.equal(shownPeak, peak);
-    // By category, as the trace has it for that operator.
+    // The bytes by category are those that the trace has for that operator.
     const at = ops.find((op) => op[4] === peak)!;
     for (const bytes of at.slice(5)) {
       assert.ok(details.includes(formatBytes(bytes)), formatBytes(bytes));
@@ -151,7 +151,7 @@ describe('The page of an odd trace', () => {
   });
 
   it('shows what came before it was cut off', async () => {
-    // Within a line of the second half.
+    // The file is cut within a line, a little behind its half.
     const half = text.slice(0, Math.floor(text.length * 0.7));
     const cut = half.slice(0, half.lastIndexOf('\n') + 10);
     writeFileSync(at('cut.trace'), cut);

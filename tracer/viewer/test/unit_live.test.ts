@@ -33,7 +33,7 @@ describe('Live data', () => {
     assert.equal(data.secondsLeft, -1);
     assert.ok(data.take(liveAnswer([], {first: 41})));
     assert.equal(data.step, 40);
-    // Of 100 steps, half a second each.
+    // The run has 100 steps, of half a second each.
     assert.ok(data.take(liveAnswer([41, 42], {first: 41})));
     assert.equal(data.step, 42);
     assert.equal(data.secondsLeft, 29);

@@ -304,7 +304,7 @@ describe('Search', () => {
       assert.ok(/h\.2\.attn\.c_attn/.test(model.label(span)) ||
                 view.spans.chunk[span] === 3);
     }
-    // Of each step: 2 operators, 2 fetches (1 in later forwards), a copy, ...
+    // Each step has 2 operators, 2 fetches (1 in later forwards), a copy, ...
     assert.equal([...hits.spans].filter(
         (s) => view.spans.kind[s] === 1).length, 8);
   });
