@@ -108,7 +108,7 @@ absl::StatusOr<MicroBatch> Read(const TokenData& data, int64_t position,
   return micro;
 }
 
-// Of all ranks together.
+// The shape of a step of all ranks together.
 StepShape ShapeOf(const Config& config) {
   return {.batch = config.train_micro_batch_size_per_gpu,
           .length = config.data.sequence_length,

@@ -1,10 +1,11 @@
 // The backend that carries operators out: in managed device memory, on the
 // compute stream, on a plan.
 //
-// For each operator, in this order: the plan's actions for its moment; blocks
-// for its outputs and workspace (which may move other blocks); then addresses
-// are resolved, the compute stream waits for what the operands' blocks say, and
-// the kernel is queued. The host thread waits for nothing.
+// For each operator it does this, in this order: it issues the plan's actions
+// for the operator's moment; it takes blocks for outputs and workspace (which
+// may move other blocks); then addresses are resolved, the compute stream waits
+// for what the operands' blocks say, and the kernel is queued. The host thread
+// waits for nothing.
 //
 // The sequence of operators must be that of the trace that the plan was made
 // from; an operator that differs, in name, chunks or bytes, is an error.

@@ -20,7 +20,7 @@
 
 namespace castor {
 
-// Where values come from: a generator, a pretrained model, a checkpoint.
+// A source of values: a generator, a pretrained model, a checkpoint.
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
@@ -45,8 +45,7 @@ class InitialValues final : public ParameterSource {
 using Parameters = std::vector<std::unique_ptr<Parameter>>;
 
 // Fills every chunk's home, and states where they live, each of this rank's
-// shard. Blocks. No payload may
-// be resident.
+// shard. Blocks. No payload may be resident.
 absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
                         ParameterSource& source);
 
@@ -56,12 +55,14 @@ struct ParameterRange {
   int64_t end = 0;
 };
 
-// Those that lie in rank `rank`'s shard of its chunk. One range, for a
-// parameter lies whole in one chunk, and a shard is an even cut of that.
+// The elements of the parameter that lie in rank `rank`'s shard of its chunk.
+// They are one range, for a parameter lies whole in one chunk, and a shard is
+// an even cut of that.
 ParameterRange ShardOf(const Parameter& parameter, const ChunkLayout& layout,
                        int rank);
 
-// In the order of their names, which is that of VisitModelState.
+// Returns the parameters in the order of their names, which is that of
+// VisitModelState.
 std::vector<const Parameter*> ByName(const Parameters& parameters);
 
 // Calls `take` with consecutive pieces of each parameter's values or states:

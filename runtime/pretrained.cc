@@ -24,11 +24,11 @@ namespace {
 constexpr int64_t kPiece = 1 << 18;  // elements
 constexpr char kWeightsName[] = "model.safetensors";
 constexpr char kConfigName[] = "config.json";
-// Of what an export writes.
+// The most bytes of the config.json that an export writes.
 constexpr int64_t kMaxConfigBytes = 1 << 16;
 
-// Where a link leads, and without a slash at the end: a name that a rename can
-// give.
+// The directory's name where links lead, without a slash at the end: a name
+// that a rename can give.
 std::string NameOf(const std::string& directory) {
   std::error_code error;
   const auto there = std::filesystem::canonical(directory, error);

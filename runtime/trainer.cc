@@ -58,7 +58,7 @@ absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace) {
 absl::Status Trainer::Failed(absl::Status why) {
   if (communicator_ == nullptr) return why;
   communicator_->Fail(why);
-  // Where another rank failed first, what this one met came of that.
+  // If another rank failed first, what this one met came of that.
   const absl::Status first = communicator_->failure();
   return first.ok() ? why : first;
 }
@@ -251,7 +251,7 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
   }
   if (status.ok() && communicator_ != nullptr) {
     own[row - 1] = StopRequested() ? 1.0f : 0.0f;
-    // Before the updates, which the loss need not wait for.
+    // Losses are gathered before the updates, for which they need not wait.
     auto gathered = GatherLosses(arrived, losses);
     status = gathered.status();
     if (gathered.ok()) arrived.Add(*gathered);

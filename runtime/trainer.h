@@ -65,8 +65,8 @@ struct RankOptions {
 };
 
 struct TrainerOptions {
-  // Of a training step; `training` is true. `micro_batches` is the number of
-  // all ranks together, a multiple of the world size.
+  // The shape of a training step; `training` is true. `micro_batches` is the
+  // number of all ranks together, a multiple of the world size.
   StepShape shape;
   RankOptions ranks;
   // Micro batch size of evaluation; 0: none will be asked for.
@@ -78,7 +78,7 @@ struct TrainerOptions {
   };
   // Used if the engine computes in fp16.
   LossScaleOptions loss_scale;
-  // Of step 1, 2, ..., of which skipped ones do not count.
+  // Gives the rate of step 1, 2, ..., where skipped steps do not count.
   std::function<double(int64_t step)> learning_rate = [](int64_t) {
     return 1e-3;
   };
@@ -135,10 +135,10 @@ class Trainer {
   // One step over the micro batches that `next` gives, one after another.
   // Returns their mean loss. FailedPrecondition if it is not finite.
   //
-  // In fp16 a step with an overflow changes nothing; its StepReport says so. So
-  // it is with a loss that is not finite (if its gradients are, the next call
-  // fails). OutOfRange: the step before overflowed at the smallest scale
-  // (out_of_scale); nothing has happened then.
+  // In fp16 a step with an overflow changes nothing; its StepReport says so.
+  // The same holds for a loss that is not finite (if its gradients are finite,
+  // the next call fails). OutOfRange: the step before overflowed at the
+  // smallest scale (out_of_scale); nothing has happened then.
   //
   // On rank r of N `next` gives this rank's share: of the micro batches of the
   // run, counted from 0 over all steps, those whose index is r modulo N, in
@@ -164,7 +164,7 @@ class Trainer {
   absl::Status Drain();
 
   int64_t step() const { return state_.step; }
-  // As Initialize takes it. Call Drain first.
+  // The state in the form in which Initialize takes it. Call Drain first.
   const TrainerState& state() const { return state_; }
   // Why the loss's scale cannot sink any more, if that is so: no later step
   // will run, what is there may be saved. The same on all ranks.
@@ -176,7 +176,7 @@ class Trainer {
   const AdmissionReport& admission() const { return admission_; }
   const ChunkLayout& layout() const { return layout_; }
   const Parameters& parameters() const { return engine_->parameters(); }
-  // For VisitModelState and the like; call Drain first.
+  // VisitModelState and the like take it; call Drain first.
   ChunkStore& store() { return *store_; }
   const ArenaStats& arena_stats() const { return arena_->stats(); }
   HostMemoryStats host_stats() const { return host_->stats(); }
@@ -185,7 +185,8 @@ class Trainer {
   // Why a plan in use is not the policy's own, since the last call that told of
   // one (Plan::instead_of_unproven); else empty. The same on all ranks.
   std::string TakePlanNote() { return std::exchange(plan_note_, {}); }
-  // Of the latest step, once it is over; 0 without clipping and loss scale.
+  // The norm of the latest step's gradients, once it is over; 0 without
+  // clipping and loss scale.
   double gradient_norm() const { return optimizer_->outcome().norm; }
   // The clock of the events' times.
   int64_t NowNs() const { return device_->NowNs(); }
@@ -223,7 +224,7 @@ class Trainer {
   // MakePlan, keeping a note of the first plan that had to be replaced.
   PlanOrRefusal PlanOf(const PlacementPolicy* policy,
                        const PlanRequest& request);
-  // As many slots as the program takes, on all ranks or on none.
+  // Makes as many slots as the program takes, on all ranks or on none.
   absl::Status EnsureSlots(const StepTrace& trace);
   absl::Status PlanEvaluation(Program& program);
   PlanRequest Request(const StepTrace& trace) const {
@@ -263,7 +264,7 @@ class Trainer {
   // What moves between ranks under such a policy.
   ShardStaging StagingFor(const AdmissionRule& rule) const;
   std::vector<std::string> FindRemedies();
-  // Of the next step's work. 0 is work of no step.
+  // The tag of the next step's work. Work with tag 0 belongs to no step.
   uint16_t NextTag() const {
     return tag_step_ == 0xffff ? uint16_t{1}
                                : static_cast<uint16_t>(tag_step_ + 1);
@@ -288,8 +289,8 @@ class Trainer {
   BusModel bus_;
   ShardStaging staging_;  // what there is of it, or will be
 
-  // In the order of destruction's reverse: the device outlives what queues
-  // work on it.
+  // Members are destroyed in the reverse of this order: the device outlives
+  // what queues work on it.
   Timeline timeline_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<HostMemory> host_;  // which the device may have pinned

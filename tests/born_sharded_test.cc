@@ -31,7 +31,7 @@ class Asked {
     largest_piece_ = std::max(largest_piece_, end - begin);
   }
 
-  // By parameter and part: how often each element was asked for.
+  // How often each element was asked for, by parameter and part.
   std::map<std::pair<std::string, StatePart>, std::vector<int>> times_;
   int64_t largest_piece_ = 0;  // elements
 

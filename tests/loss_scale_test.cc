@@ -137,7 +137,7 @@ TEST(LossScale, AnOverflowIsNamedByWhereBackwardMetItFirst) {
   auto result = RunTraining(c);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(Overflows(*result), std::vector<std::string>{"lm_head.weight"});
-  // Where the head's own is frozen: the norm before it.
+  // Where the head's own weight is frozen, the norm before it is named.
   c.frozen = {"lm_head.weight"};
   result = RunTraining(c);
   ASSERT_TRUE(result.ok()) << result.status();

@@ -79,7 +79,7 @@ absl::Status Save(const std::string& path, const TrainingCase& c,
                         MetadataOf(c, trainer), trainer.communicator());
 }
 
-// Of the thread that is a rank; set by its first save.
+// The rank that this thread is; its first save sets it.
 thread_local int this_rank = -1;
 
 int RankOf(Trainer& trainer) {

@@ -252,7 +252,8 @@ absl::StatusOr<TrainingResult> RunTraining(
       return inspect ? inspect(trainer) : absl::OkStatus();
     };
     results[rank] = RunRank(c, ranks, inspect_one, &own);
-    // As when its process ends; one that is over already is let go.
+    // A rank that failed is gone for the others, as when its process ends; one
+    // that is over already is let go.
     if (!results[rank].ok()) group->Kill(rank);
     const std::lock_guard<std::mutex> lock(mutex);
     pieces.insert(pieces.end(), own.begin(), own.end());

@@ -76,7 +76,7 @@ struct TrainingResult {
 
 // Bit by bit, but that any NaN is as good as another.
 bool SameNumbers(const std::vector<double>& a, const std::vector<double>& b);
-// Of each step, what StepReport::overflow says.
+// What StepReport::overflow says of each step.
 std::vector<std::string> Overflows(const TrainingResult& result);
 
 // Values of one part of one parameter, for VisitModelState's order.

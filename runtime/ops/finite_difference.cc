@@ -187,7 +187,8 @@ absl::Status CompareParameter(Eager& eager, const Parameter& parameter,
                    "\" is too small throughout to be told from 0"));
 }
 
-// By name: a trainer's chunks are others.
+// Gradients are found by the parameter's name, since a trainer's chunks are
+// others.
 using Gradients = std::map<std::string, std::vector<float>>;
 
 absl::Status CompareWithTrainer(const GradientCase& c, Engine& engine,
