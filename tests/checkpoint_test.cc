@@ -26,6 +26,7 @@
 #include "runtime/io/checkpoint_reader.h"
 #include "runtime/io/checkpoint_writer.h"
 #include "runtime/optim/adam/adam.h"
+#include "runtime/run_identity.h"
 #include "tests/case_generator.h"
 #include "tests/training_harness.h"
 
@@ -263,6 +264,42 @@ TEST(Checkpoint, OfAnotherModelIsRefusedByTheNamesThatDiffer) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(refused.status().message(), "wte.weight"))
       << refused.status();
+}
+
+// A checkpoint that an older Castor wrote is resumed with all that is in it.
+// Its hashes were taken from the file's own bytes.
+TEST(Checkpoint, OfAnOlderCastorIsRead) {
+  const std::string path = "tests/fixtures/checkpoint/run.castor";
+  const auto metadata = MetadataOf(path);
+  ASSERT_TRUE(metadata.ok()) << metadata.status();
+  const auto now = ParseConfig(
+      models::Reader(),
+      R"({"model": {"type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8,
+                    "n_positions": 8, "vocab_size": 128},
+          "data": {"train": "text.txt", "sequence_length": 8},
+          "steps": 3, "seed": 7, "train_batch_size": 4,
+          "train_micro_batch_size_per_gpu": 2, "gradient_clipping": 0.5,
+          "optimizer": {"type": "AdamW", "no_decay": ["*.bias"],
+                        "params": {"lr": 1e-2, "betas": [0.9, 0.95],
+                                   "weight_decay": 0.1}}})",
+      "");
+  ASSERT_TRUE(now.ok()) << now.status();
+  EXPECT_EQ(metadata->config.optimizer, now->optimizer);
+  const std::string& data = metadata->run.data;
+  EXPECT_EQ(
+      Differences(SettingsOf(metadata->config, data), SettingsOf(*now, data)),
+      std::vector<std::string>());
+
+  TrainingCase c;
+  c.model = dynamic_cast<const models::Gpt2Config&>(*now->model.architecture);
+  c.options.shape = {.batch = 2, .length = 8, .micro_batches = 2};
+  c.steps = 3;  // nothing more
+  const auto result = RunTraining(ResumedFrom(path, 3, c));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->parameters_sha256,
+            "d857eacae70f9616cc0813aafd5c4a0850de635a9c02d9ae7e576574a935adc4");
+  EXPECT_EQ(result->state_sha256,
+            "30b52ab830f0a7a00b0c87d9e8e1099da3ac6c3c639ff7adc7b4ffc285c066d6");
 }
 
 // What was frozen has no optimizer states to save; thawed, it starts with none.
