@@ -10,6 +10,7 @@
 #include "base/signals.h"
 #include "cli/command.h"
 #include "cli/out_of_memory.h"
+#include "cli/ranks.h"
 #include "cli/standard_output.h"
 #include "device/comm/launch_env.h"
 
@@ -298,8 +299,9 @@ int Main(int argc, char** argv) {
         app, error, "castor", absl::MakeSpan(argv, argc).subspan(argc > 0));
     // Ranks are all given the same.
     const auto launch_env = DetectLaunch(CurrentEnvironment());
-    return launch_env.ok() && launch_env->rank > 0 ? ExitCode(status)
-                                                   : Fail(status);
+    if (!launch_env.ok() || launch_env->rank == 0) return Fail(status);
+    LetFirstRankSpeak(/*group=*/nullptr);
+    return ExitCode(status);
   }
   if (*train_command) return Train(train);
   if (*launch_command) {

@@ -23,9 +23,9 @@ namespace castor::cli {
 // RankGroup::Join.
 absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks();
 
-// Leaves the group, after a failure that rank 0 tells for all, and waits until
-// this rank may end too: mpirun of Open MPI 5 ends all ranks with the first that
-// fails, and loses what another is just saying.
+// Leaves the group (null: there is none yet) after a failure that rank 0 tells
+// for all, and waits until this rank may end too: mpirun of Open MPI 5 ends all
+// ranks with the first that fails, and loses what another is just saying.
 void LetFirstRankSpeak(std::unique_ptr<RankGroup> group);
 
 // Whether all ranks were given the same `config`, where it must be the same:

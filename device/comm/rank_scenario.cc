@@ -90,6 +90,8 @@ int Run(std::string scenario, int64_t limit_ms) {
   if (status.ok()) status = comm->failure();
   if (!status.ok()) {
     std::fprintf(stderr, "rank %d: %s\n", rank, status.ToString().c_str());
+    // mpirun of Open MPI 5 loses what the others are saying when one rank ends.
+    usleep(500'000);
   }
   comm.reset();
   if (status.ok()) std::fprintf(stderr, "rank %d: well\n", rank);

@@ -152,8 +152,8 @@ describe('The page of an odd trace', () => {
 
   it('shows what came before it was cut off', async () => {
     // The file is cut within a line, a little behind its half.
-    const half = text.slice(0, Math.floor(text.length * 0.7));
-    const cut = half.slice(0, half.lastIndexOf('\n') + 10);
+    const line = text.lastIndexOf('\n', Math.floor(text.length * 0.7)) + 1;
+    const cut = text.slice(0, line + 10);
     writeFileSync(at('cut.trace'), cut);
     const opened = await page('cut.trace');
     assert.ok((await textOf(opened.page, '.banner')).includes('cut off'));
