@@ -114,9 +114,8 @@ void Table(const std::string& name, const GptTraceOptions& options,
   };
   for (const auto& [budget_name, bytes] : budgets) {
     request.device_budget_bytes = bytes;
-    Row(budget_name, FindPolicy("auto"), request, unlimited_ns);
-    if (budget_name == "smallest" || budget_name == "+ 2 largest") {
-      Row(budget_name, FindPolicy("cpu"), request, unlimited_ns);
+    for (const PlacementPolicy& policy : Policies()) {
+      Row(budget_name, &policy, request, unlimited_ns);
     }
   }
 }

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/signals.h"
 #include "cli/command.h"
@@ -13,6 +15,7 @@
 #include "cli/ranks.h"
 #include "cli/standard_output.h"
 #include "device/comm/launch_env.h"
+#include "memory/plan/policy/policies.h"
 
 namespace castor::cli {
 namespace {
@@ -97,7 +100,12 @@ void AddReplay(CLI::App* command, ReplayArguments* replay) {
   add("--device-memory", &replay->device_memory, "SIZE",
       "the device's budget, as in a configuration: 8GiB, unlimited");
   add("--host-memory", &replay->host_memory, "SIZE", "the host's budget");
-  add("--policy", &replay->policy, "POLICY", "cuda, cpu or auto");
+  std::vector<absl::string_view> policies;
+  for (const PlacementPolicy& policy : Policies()) {
+    policies.push_back(policy.name);
+  }
+  const std::string names = absl::StrJoin(policies, ", ");
+  add("--policy", &replay->policy, "POLICY", names.c_str());
   add("--bus-gbps", &replay->bus_gbps, "GB/s",
       "the bus's speed in each direction");
   add("--prefetch", &replay->prefetch, "BOOL", "true or false");

@@ -218,13 +218,18 @@ absl::StatusOr<Needs> FindNeeds(const TrainingCase& c) {
   return needs;
 }
 
+const PlacementPolicy* RandomPolicy(Random& random) {
+  const int64_t rows = static_cast<int64_t>(Policies().size());
+  const int64_t row = random.Uniform(0, rows + 1);
+  return row < rows ? &Policies()[row] : DefaultPolicy();
+}
+
 absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
-                                             Random& random, int most_ranks) {
+                                             Random& random, int most_ranks,
+                                             const PlacementPolicy* policy) {
   TrainingCase c = model;
   MemoryOptions& memory = c.options.memory;
-  memory.policy =
-      random.Pick({FindPolicy("auto"), FindPolicy("auto"), FindPolicy("auto"),
-                   FindPolicy("cpu"), FindPolicy("cpu"), FindPolicy("cuda")});
+  memory.policy = policy != nullptr ? policy : RandomPolicy(random);
   if (most_ranks > 1 && random.Chance(0.5)) {
     do {
       c.world_size = static_cast<int>(random.Uniform(1, most_ranks));

@@ -55,12 +55,15 @@ struct Needs {
 // Errors: a run that should be refused is not, or not in the way expected.
 absl::StatusOr<Needs> FindNeeds(const TrainingCase& c);
 
-// `model` with random policy, budgets, chunk size and so on, biased to where
-// budgets are just too small or just enough. On up to `most_ranks` ranks, as
-// far as they can share the micro batches.
-absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
-                                             Random& random,
-                                             int most_ranks = 1);
+// Any row of the table of policies, the default one thrice as often as another.
+const PlacementPolicy* RandomPolicy(Random& random);
+
+// `model` with random budgets, chunk size and so on, biased to where budgets are
+// just too small or just enough for `policy`; null: for any policy. On up to
+// `most_ranks` ranks, as far as they can share the micro batches.
+absl::StatusOr<TrainingCase> RandomPlacement(
+    const TrainingCase& model, Random& random, int most_ranks = 1,
+    const PlacementPolicy* policy = nullptr);
 
 // A planner's mistake that no proof lets through: a chunk is fetched twice.
 void FetchTwice(Plan* plan);

@@ -68,7 +68,11 @@ TEST(SteadyState, AutoMovesFarLessThanCpu) {
     TrainingCase c = RandomModel(seed);
     Random random(seed, 1);
     c.evaluate_after = c.options.eval_batch = 0;
-    auto placed = RandomPlacement(c, random);
+    // Budgets from those in which little fits to those in which all does.
+    const PlacementPolicy* const budgets_of =
+        random.Pick({FindPolicy("auto"), FindPolicy("auto"), FindPolicy("auto"),
+                     FindPolicy("cpu"), FindPolicy("cpu"), FindPolicy("cuda")});
+    auto placed = RandomPlacement(c, random, /*most_ranks=*/1, budgets_of);
     ASSERT_TRUE(placed.ok()) << placed.status();
     c = *std::move(placed);
     c.options.plan_mistake = nullptr;  // which would cost bytes
@@ -111,9 +115,7 @@ TEST(SteadyState, EvaluationsBetweenStepsLeaveTrainingAsItWas) {
     auto reference = RunTraining(without);
     ASSERT_TRUE(reference.ok()) << reference.status();
 
-    c.options.memory.policy =
-        random.Pick({FindPolicy("auto"), FindPolicy("auto"), FindPolicy("cpu"),
-                     FindPolicy("cuda")});
+    c.options.memory.policy = RandomPolicy(random);
     c.options.memory.chunk_bytes = random.Pick<int64_t>({0, 1000, 10000});
     auto needs = FindNeeds(c);
     ASSERT_TRUE(needs.ok()) << needs.status();

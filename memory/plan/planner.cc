@@ -13,15 +13,6 @@
 namespace castor {
 namespace {
 
-// Optimizer states as the policy must have them at the least: what was admitted
-// fits with these sides.
-std::vector<Side> AdmittedSides(const PlanRequest& request,
-                                const Admission& admission) {
-  return request.fixed_side.empty()
-             ? SidesOf(*request.trace, admission.order, admission.fewest)
-             : request.fixed_side;
-}
-
 // First with fetches ahead, then without any: the simpler, the less can be
 // wrong.
 Plan PlanInstead(const PlacementPolicy* policy, PlanRequest request,

@@ -120,6 +120,11 @@ TEST_F(OneChunkTest, IsRemediedByTheDefaultPolicyWhereThatFits) {
   EXPECT_THAT(PolicyRemedies(DefaultPolicy(), fits), IsEmpty());
   run_.training.device_budget_bytes = 256 + 499;
   EXPECT_THAT(PolicyRemedies(FindPolicy("cuda"), fits), IsEmpty());
+  // Where the host cannot hold the homes no device budget helps, unlimited
+  // neither: no policy is a remedy.
+  run_.training.device_budget_bytes = kUnlimitedBytes;
+  run_.training.host_budget_bytes = 255;
+  EXPECT_THAT(PolicyRemedies(FindPolicy("cpu"), fits), IsEmpty());
 }
 
 // At the smallest budget every step has a plan; a byte less, and one has none.

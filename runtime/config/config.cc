@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
@@ -38,7 +39,8 @@ void ReadEnum(JsonReader& reader, absl::string_view key,
   *out = static_cast<Enum>(index);
 }
 
-// One of the policies that a configuration may name.
+// One of the policies that a configuration may name. Who has read of another one
+// is told why it is not among them.
 void ReadPolicy(JsonReader& reader, absl::string_view key,
                 const PlacementPolicy** out) {
   std::vector<absl::string_view> names;
@@ -47,6 +49,18 @@ void ReadPolicy(JsonReader& reader, absl::string_view key,
     if (!policy.in_configurations) continue;
     if (&policy == *out) index = static_cast<int>(names.size());
     names.push_back(policy.name);
+  }
+  const Json* value = reader.Raw(key);
+  const PlacementPolicy* named =
+      value != nullptr && value->is_string()
+          ? FindPolicy(value->get_ref<const std::string&>())
+          : nullptr;
+  if (named != nullptr && !named->in_configurations) {
+    reader.FailExpected(
+        key, absl::StrCat("one of \"", absl::StrJoin(names, "\", \""),
+                          "\", as other policies are baselines for benchmarks "
+                          "and castor replay"));
+    return;
   }
   reader.Choice(key, names, &index);
   *out = FindPolicy(names[index]);

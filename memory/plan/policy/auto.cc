@@ -51,11 +51,7 @@ class AutoSchedule {
       : request_(request),
         side_(std::move(side)),
         index_(*request.trace, side_),
-        free_bytes_(NeededDeviceBytes(request, side_)) {
-    for (int64_t& bytes : free_bytes_) {
-      bytes = request.device_budget_bytes - bytes;
-    }
-  }
+        free_bytes_(FreeBesideNeeds(request, side_)) {}
 
   Candidate Make(const Tuning& tuning) const {
     Residency residency = StayEverywhere(index_);
@@ -206,10 +202,7 @@ Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
     return PlanCuda(request, admission);
   }
 
-  const std::vector<Side> first_side =
-      chooses || request.fixed_side.empty()
-          ? SidesOf(trace, admission.order, admission.fewest)
-          : request.fixed_side;
+  const std::vector<Side> first_side = AdmittedSides(request, admission);
   const AutoSchedule first(request, first_side);
   Contest contest(first.MakeOneOperatorAhead());
   for (const Tuning& tuning : AllTunings(request.prefetch)) {

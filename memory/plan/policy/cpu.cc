@@ -9,18 +9,6 @@
 #include "memory/plan/use_index.h"
 
 namespace castor {
-namespace {
-
-std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,
-                                     const std::vector<Side>& side) {
-  std::vector<int64_t> free_bytes = NeededDeviceBytes(request, side);
-  for (int64_t& bytes : free_bytes) {
-    bytes = request.device_budget_bytes - bytes;
-  }
-  return free_bytes;
-}
-
-}  // namespace
 
 Plan PlanOneOperatorAhead(const PlanRequest& request,
                           const std::vector<Side>& side) {
@@ -83,11 +71,7 @@ Plan PlanOneOperatorAhead(const PlanRequest& request,
 }
 
 Plan PlanCpu(const PlanRequest& request, const Admission& admission) {
-  const std::vector<Side> side =
-      request.fixed_side.empty()
-          ? std::vector<Side>(request.trace->chunks.size(), Side::kHost)
-          : request.fixed_side;
-  return PlanOneOperatorAhead(request, side);
+  return PlanOneOperatorAhead(request, AdmittedSides(request, admission));
 }
 
 }  // namespace castor

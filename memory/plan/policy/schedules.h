@@ -1,8 +1,9 @@
-// How each policy plans what was admitted (PlacementPolicy::plan). For this
-// folder's table, and for the planner.
+// How each policy plans what was admitted (PlacementPolicy::plan), and what
+// they share. For this folder and the planner.
 #ifndef CASTOR_MEMORY_PLAN_POLICY_SCHEDULES_H_
 #define CASTOR_MEMORY_PLAN_POLICY_SCHEDULES_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "memory/plan/admission.h"
@@ -13,6 +14,16 @@ namespace castor {
 Plan PlanCuda(const PlanRequest& request, const Admission& admission);
 Plan PlanCpu(const PlanRequest& request, const Admission& admission);
 Plan PlanAuto(const PlanRequest& request, const Admission& admission);
+
+// The sides that were admitted: those that the request fixes, or with as few
+// optimizer states on the device as the policy can have.
+std::vector<Side> AdmittedSides(const PlanRequest& request,
+                                const Admission& admission);
+
+// The room at each moment beside what must be there with these sides. It is not
+// negative if they were admitted.
+std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,
+                                     const std::vector<Side>& side);
 
 // The cpu policy's schedule for any sides. It is what auto must beat, and what
 // takes the place of a plan that fails its proof.
