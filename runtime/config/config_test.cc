@@ -195,6 +195,10 @@ TEST(Config, NamesThePathOfAWrongValue) {
       {"memory.pinned_memory=unlimited", "memory.pinned_memory: expected"},
       {"memory.chunk_size=big", "memory.chunk_size: expected a size"},
       {"memory.placement_policy=gpu", "memory.placement_policy: expected"},
+      {"memory.placement_policy=lru",
+       "memory.placement_policy: expected one of \"cuda\", \"cpu\", \"auto\", "
+       "as other policies are baselines for benchmarks and castor replay, found "
+       "the string \"lru\""},
       {"memory.gpu_margin_mem_ratio=1.1", "memory.gpu_margin_mem_ratio"},
       {"memory.warmup_steps=0", "memory.warmup_steps: expected"},
       {"memory.prefetch=1", "memory.prefetch: expected true or false"},

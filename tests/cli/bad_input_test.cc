@@ -138,6 +138,8 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
   ExpectSetRefused("fp16={\"enabled\":true,\"min_loss_scale\":1e9}",
                    {"fp16.min_loss_scale", "initial_scale_power"});
   ExpectSetRefused("device.type=cuda", {"device.type", "cuda", "host"});
+  ExpectSetRefused("memory.placement_policy=lru",
+                   {"memory.placement_policy", "lru", "baselines", "auto"});
   ExpectSetRefused("steps", {"--set \"steps\"", "KEY=VALUE"});
   ExpectSetRefused("=3", {"--set", "KEY=VALUE"});
   ExpectSetRefused("steps.more=3", {"--set", "steps is 6"});

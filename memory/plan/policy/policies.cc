@@ -32,6 +32,14 @@ constexpr PlacementPolicy kPolicies[] = {
      .admission = {.sides = SideChoice::kChosen},
      .plan = PlanAuto,
      .warm_up = "cpu"},
+    // What was used longest ago leaves; optimizer states are on the host. It is
+    // a baseline: what is it worth to know the future?
+    {.name = "lru",
+     .in_configurations = false,
+     .letter = 'l',
+     .admission = {.sides = SideChoice::kHost},
+     .plan = PlanLru,
+     .warm_up = "cpu"},
 };
 
 }  // namespace

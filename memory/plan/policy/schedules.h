@@ -14,6 +14,7 @@ namespace castor {
 Plan PlanCuda(const PlanRequest& request, const Admission& admission);
 Plan PlanCpu(const PlanRequest& request, const Admission& admission);
 Plan PlanAuto(const PlanRequest& request, const Admission& admission);
+Plan PlanLru(const PlanRequest& request, const Admission& admission);
 
 // The sides that were admitted: those that the request fixes, or with as few
 // optimizer states on the device as the policy can have.
