@@ -1,12 +1,15 @@
 #include "tracer/trace_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -189,6 +192,23 @@ TEST(TraceFile, LeavesOutATruncatedLineAndSaysSo) {
   for (size_t size = 0; size < sizeof(kHeader) - 1; ++size) {
     EXPECT_FALSE(ParseTrace(text.substr(0, size)).ok());
   }
+}
+
+// What a reader sees that a writer overtakes: what comes later is there already.
+TEST(TraceFile, EndsWhereItsWriterHasNotYetWritten) {
+  TemporaryDirectory directory;
+  const std::string path = directory.path() + "/run.trace";
+  std::string text = All();
+  const size_t line = text.rfind('\n', text.size() / 2) + 1;
+  std::fill_n(text.begin() + line + 5, 20, '\0');
+  WriteFile(path, text);
+  EXPECT_FALSE(ReadTraceFile(path).ok()) << "nobody writes to it any more";
+  const int fd = open(path.c_str(), O_RDWR);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  const auto live = ReadTraceFile(path);
+  ASSERT_TRUE(live.ok()) << live.status();
+  EXPECT_TRUE(live->truncated);
+  close(fd);
 }
 
 std::string Error(absl::string_view text) {

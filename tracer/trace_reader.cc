@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "base/enough_memory.h"
 #include "base/strict_json.h"
+#include "tracer/append_file.h"
 #include "tracer/file_lines.h"
 #include "tracer/json_fields.h"
 #include "tracer/trace_file.h"
@@ -529,16 +530,23 @@ absl::StatusOr<std::vector<TraceContents>> ReadRanksOfFile(
       absl::StrCat("trace file \"", path, "\""),
       [&]() -> absl::StatusOr<std::vector<TraceContents>> {
         RanksReader reader(path);
+        // A piece of a file is no snapshot: what is appended meanwhile may be
+        // seen at its end and not before it, where there are zeros yet. There
+        // the trace ends, as far as this reader came in time.
+        bool overtaken = false;
         const absl::StatusOr<bool> truncated = ForEachLine(
             path,
             {.max_bytes = kMaxTraceBytes, .max_line_bytes = kMaxTraceLineBytes},
-            [&](absl::string_view line) { return reader.Add(line); });
+            [&](absl::string_view line) {
+              overtaken = absl::StrContains(line, '\0') && IsBeingAppended(path);
+              return !overtaken && reader.Add(line);
+            });
         if (!truncated.ok()) {
           return absl::Status(
               truncated.status().code(),
               absl::StrCat("trace file ", truncated.status().message()));
         }
-        return reader.Finish(*truncated);
+        return reader.Finish(*truncated || overtaken);
       });
 }
 
