@@ -35,6 +35,15 @@
 namespace castor::cli {
 namespace {
 
+// waitpid that a signal does not end.
+pid_t WaitFor(pid_t process, int* status, int options) {
+  pid_t ended;
+  do {
+    ended = waitpid(process, status, options);
+  } while (ended < 0 && errno == EINTR);
+  return ended;
+}
+
 constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int kUserError = 2;
 // Signals that come closer together are one wish.
@@ -122,7 +131,7 @@ class Run {
       if (child.running) kill(-child.process, SIGKILL);
     }
     for (Child& child : children_) {
-      if (child.running) waitpid(child.process, nullptr, 0);
+      if (child.running) WaitFor(child.process, nullptr, 0);
     }
   }
 
@@ -312,7 +321,7 @@ absl::Status Run::Start(int rank) {
   input.Reset();
   int error = 0;
   if (read(read_error.fd(), &error, sizeof(error)) == sizeof(error)) {
-    waitpid(process, nullptr, 0);
+    WaitFor(process, nullptr, 0);
     children_.back().running = false;
     errno = error;
     return absl::NotFoundError(absl::StrCat("rank ", rank, ": cannot start ",
@@ -379,7 +388,7 @@ void Run::TakeEnded() {
   for (size_t rank = 0; rank < children_.size(); ++rank) {
     Child& child = children_[rank];
     int status = 0;
-    if (!child.running || waitpid(child.process, &status, WNOHANG) <= 0) {
+    if (!child.running || WaitFor(child.process, &status, WNOHANG) <= 0) {
       continue;
     }
     child.running = false;

@@ -1,8 +1,8 @@
 // Each call of the system that castor makes fails, in each way that it can,
 // where it is made first, and at some later calls. README.md tells how.
 //
-// CASTOR_FAULT_SEED: of the choice of later calls (printed), and of several
-// ranks' faults.
+// CASTOR_FAULT_SEED: decides which later calls fail, and how several ranks'
+// calls do (1; "random": another one each time, which is printed).
 // CASTOR_FAULT_LATER: how many of them a scenario has (40), "all" for every
 // call once, "all/N" for every Nth. CASTOR_FAULT_ONLY: one case, as a failure prints it.
 // CASTOR_FAULT_KEEP: a directory for its files.
@@ -45,7 +45,7 @@ std::string FromEnvironment(const char* name, const char* otherwise) {
 uint64_t Seed() {
   static const uint64_t seed = [] {
     uint64_t value = 0;
-    if (!absl::SimpleAtoi(FromEnvironment("CASTOR_FAULT_SEED", ""), &value)) {
+    if (!absl::SimpleAtoi(FromEnvironment("CASTOR_FAULT_SEED", "1"), &value)) {
       value = std::random_device()();
     }
     std::printf("CASTOR_FAULT_SEED=%lu\n", static_cast<unsigned long>(value));
@@ -169,7 +169,7 @@ std::vector<Case> FaultInjection::MakeCases(
     if (IsBeyondUs(*ranks[0]) || !tried.insert(place).second) continue;
     if (faults.empty()) continue;
     // Several ranks call from many more places and take longer to run: in CI
-    // each of their places fails in one way, drawn anew each time.
+    // each of their places fails in one way, which the seed draws.
     const bool one_way = scenario().several_ranks() && !Sweeps();
     const size_t chosen = random() % faults.size();
     for (size_t i = 0; i < faults.size(); ++i) {
