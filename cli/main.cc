@@ -217,8 +217,8 @@ absl::Status CheckTrainsArguments(std::vector<std::string> words) {
   return absl::OkStatus();
 }
 
-// The exit code of a command that has nothing to do but what it has done: what
-// it printed has to be there, too.
+// The exit code of a command that ended with `code`. A command that succeeded
+// fails all the same if what it printed could not be written.
 int Printed(int code) {
   return FlushOutput() || code != kSuccess ? code : kFailure;
 }

@@ -151,8 +151,8 @@ class Picture {
         sweep_.begin(), sweep_.end(),
         [&](const SweepPoint& point) { return point.policy == policy; });
   }
-  // Whose points are few, over those of which there are many: they would be
-  // hidden where both are as fast.
+  // A policy with few points is painted over one with many, which would hide
+  // them where both are as fast.
   std::vector<const PlacementPolicy*> InPaintingOrder() const {
     std::vector<const PlacementPolicy*> order;
     for (const PlacementPolicy& policy : Policies()) order.push_back(&policy);

@@ -182,8 +182,8 @@ TEST(Matmul, AgreesWithDoubleOnRandomShapes) {
 TEST(Matmul, BitsDependNeitherOnThreadsNorOnAlignment) {
   for (DType dtype : kAllTypes) {
     for (int transposes = 0; transposes < 4; ++transposes) {
-      // Of fp16, which is only converted in another way than bf16, half of them
-      // are tried.
+      // fp16 is only converted in another way than bf16: half of its cases are
+      // tried.
       if (dtype == DType::kFloat16 && transposes % 2 != 0) continue;
       Case test{
           300,  500, 333, dtype, (transposes & 1) != 0, (transposes & 2) != 0,

@@ -105,8 +105,8 @@ struct ChunkLayout {
   int64_t shard_bytes(ChunkId id) const {
     return shard_elements(id) * SizeOf(dtype);
   }
-  // Of the shard's optimizer states, with sums of gradients if `accumulate`; 0
-  // for a frozen chunk.
+  // The bytes of the shard's optimizer states, with sums of gradients if
+  // `accumulate`; a frozen chunk has none.
   int64_t state_bytes(ChunkId id, bool accumulate) const {
     if (!chunk(id).trainable) return 0;
     return shard_elements(id) * states.bytes_per_element(accumulate);

@@ -54,19 +54,20 @@ inline constexpr StatePart StatePart::kMaster{0};
 struct StateLayout {
   std::vector<StateSlot> slots;
 
-  // Of the parts, which are numbered from 0.
+  // How many parts there are; they are numbered from 0.
   int num_parts() const { return 1 + static_cast<int>(slots.size()); }
   DType dtype(StatePart part) const {
     return part.is_master() ? DType::kFloat32 : slots[part.slot()].dtype;
   }
-  // Of one element in all arrays before that of `part`. Past the last part, so
-  // many are before the sum.
+  // The bytes that one element takes in all arrays before that of `part`; for
+  // the number after the last part, in all before the sum.
   int64_t bytes_before(StatePart part) const {
     int64_t bytes = 0;
     for (int i = 0; i < part.index(); ++i) bytes += SizeOf(dtype(StatePart(i)));
     return bytes;
   }
-  // Of one element in all arrays; `accumulate`: with the sum.
+  // The bytes that one element takes in all arrays, with the sum's if
+  // `accumulate`.
   int64_t bytes_per_element(bool accumulate) const {
     return bytes_before(StatePart(num_parts())) + (accumulate ? kSumBytes : 0);
   }

@@ -98,7 +98,7 @@ struct Arrays {
       }
     }
   }
-  // Of elements [begin, end), as if they were a shard's.
+  // Shows elements [begin, end) as if they were a shard.
   UpdateArrays View(int64_t begin, int64_t end) {
     float* const sum = has_sum ? &gradients[begin] : nullptr;
     UpdateArrays view = {.payload = payload.data() + begin * SizeOf(dtype),

@@ -17,16 +17,14 @@ constexpr PlacementPolicy kPolicies[] = {
      .warm_up = ""},
     // Payloads and optimizer states are at home on the host. On the device is
     // only what the operator at hand uses, and with `prefetch` what the next
-    // one
-    // needs, where there is room.
+    // one needs, where there is room.
     {.name = "cpu",
      .letter = 'c',
      .admission = {.sides = SideChoice::kHost},
      .plan = PlanCpu,
      .warm_up = ""},
     // Farthest next use decides what leaves; fetches are issued as early as
-    // room
-    // allows; what is left of the budget holds optimizer states.
+    // room allows; what is left of the budget holds optimizer states.
     {.name = "auto",
      .letter = 'a',
      .admission = {.sides = SideChoice::kChosen},
