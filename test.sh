@@ -123,7 +123,8 @@ else
     tsan+=(--run_under="setarch -R")
   fi
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
-    //base:thread_pool_test //memory/exec/... //device/... //runtime:all \
+    //base:thread_pool_test //memory/exec/... //device/... //runtime/autograd:all \
+    //runtime/backend:all //runtime/train:all \
     //tests:fake_gpu_test "${runs[@]}"
 fi
 

@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CASTOR_CHECK(condition)                                             \
-  do {                                                                      \
-    if (!(condition)) [[unlikely]] {                                        \
-      std::fprintf(stderr, "%s:%d: broken invariant: %s\n", __FILE__,       \
-                   __LINE__, #condition);                                   \
-      std::abort();                                                         \
-    }                                                                       \
+#define CASTOR_CHECK(condition)                                       \
+  do {                                                                \
+    if (!(condition)) [[unlikely]] {                                  \
+      std::fprintf(stderr, "%s:%d: broken invariant: %s\n", __FILE__, \
+                   __LINE__, #condition);                             \
+      std::abort();                                                   \
+    }                                                                 \
   } while (false)
 
 #endif  // CASTOR_BASE_CHECK_H_

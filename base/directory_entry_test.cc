@@ -47,8 +47,8 @@ TEST(EntryNames, AreReadBack) {
   EXPECT_EQ(TemporaryTarget("a.tmp-12-0"), "a");
   EXPECT_EQ(TemporaryTarget("a.tmp-1-2.tmp-3-4"), "a.tmp-1-2");
   EXPECT_EQ(AsideTarget("a.old-12-0"), "a");
-  for (const char* other : {"a", ".tmp-1-0", "a.tmp-1", "a.tmp-x-0",
-                            "a.tmp-1-", "a.tmp--0", "a.tmp-1-2x", "a.old-12-0", ""}) {
+  for (const char* other : {"a", ".tmp-1-0", "a.tmp-1", "a.tmp-x-0", "a.tmp-1-",
+                            "a.tmp--0", "a.tmp-1-2x", "a.old-12-0", ""}) {
     EXPECT_EQ(TemporaryTarget(other), "") << other;
   }
   EXPECT_EQ(AsideTarget("a.tmp-12-0"), "");

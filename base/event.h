@@ -10,8 +10,8 @@
 
 namespace castor {
 
-// Raises the event. A signal handler may call it. An event whose counter is full
-// has been raised already: nothing is lost.
+// Raises the event. A signal handler may call it. An event whose counter is
+// full has been raised already: nothing is lost.
 inline void RaiseEvent(int event_fd) {
   const int saved = errno;
   const uint64_t one = 1;

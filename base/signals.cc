@@ -34,8 +34,8 @@ bool IsIgnored(int signal) {
          present.sa_handler == SIG_IGN;
 }
 
-// Those that may be ignored at the start, as bits. No constructor sets it: it is
-// written before any has run.
+// Those that may be ignored at the start, as bits. No constructor sets it: it
+// is written before any has run.
 uint64_t ignored_at_start = 0;
 
 uint64_t Bit(int signal) { return uint64_t{1} << signal; }

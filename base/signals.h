@@ -4,7 +4,8 @@
 //                            size of files forbids, fails and says so, instead
 //                            of ending the process
 //   SIGINT, SIGTERM, SIGHUP  ask a run to stop: it ends its step and saves
-//   SIGTERM                  elsewhere, where a rank waits for others: leaves it a
+//   SIGTERM                  elsewhere, where a rank waits for others: leaves
+//   it a
 //                            moment to say which of them died
 //
 // A signal that was ignored when the process started stays so: nohup ignores

@@ -34,8 +34,8 @@ inline void CpuPause() {
 template <typename Predicate>
 bool SpinUntil(Predicate&& reached, int64_t spin_ns = kSpinNs) {
   if (reached()) return true;
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::nanoseconds(spin_ns);
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(spin_ns);
   do {
     for (int i = 0; i < 8; ++i) {
       CpuPause();

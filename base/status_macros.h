@@ -7,12 +7,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define CASTOR_RETURN_IF_ERROR(expr)                      \
-  do {                                                    \
-    if (absl::Status castor_status = (expr);              \
-        !castor_status.ok()) [[unlikely]] {               \
-      return castor_status;                               \
-    }                                                     \
+#define CASTOR_RETURN_IF_ERROR(expr)                              \
+  do {                                                            \
+    if (absl::Status castor_status = (expr); !castor_status.ok()) \
+        [[unlikely]] {                                            \
+      return castor_status;                                       \
+    }                                                             \
   } while (false)
 
 #define CASTOR_STATUS_CONCAT_INNER(a, b) a##b

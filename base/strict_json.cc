@@ -103,8 +103,8 @@ class Builder : public nlohmann::json_sax<Json> {
 
   bool Open(Json container) {
     if (static_cast<int>(open_.size()) >= limits_.max_depth) {
-      return Refuse(absl::StrCat("nested deeper than ", limits_.max_depth,
-                                 " levels"));
+      return Refuse(
+          absl::StrCat("nested deeper than ", limits_.max_depth, " levels"));
     }
     Json* place = Put(std::move(container));
     if (place == nullptr) return false;

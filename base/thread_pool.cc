@@ -22,8 +22,8 @@ ThreadPool::ThreadPool(int threads) {
   CASTOR_CHECK(threads >= 1 && static_cast<uint64_t>(threads) <= kInside);
   workers_.reserve(threads - 1);
   for (int thread = 1; thread < threads; ++thread) {
-    auto worker = StartThread("a pool's worker",
-                              [this, thread] { WorkerLoop(thread); });
+    auto worker =
+        StartThread("a pool's worker", [this, thread] { WorkerLoop(thread); });
     if (!worker.ok()) {
       status_ = worker.status();
       return;
@@ -34,9 +34,7 @@ ThreadPool::ThreadPool(int threads) {
 
 ThreadPool::~ThreadPool() {
   stop_.store(true);
-  {
-    std::lock_guard<std::mutex> lock(sleep_mutex_);
-  }
+  { std::lock_guard<std::mutex> lock(sleep_mutex_); }
   work_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
@@ -57,9 +55,7 @@ void ThreadPool::ParallelFor(int64_t num_tasks,
   state_.fetch_add(kGeneration + kOpen);
   const int sleepers = sleepers_.load();
   if (sleepers > 0) {
-    {
-      std::lock_guard<std::mutex> lock(sleep_mutex_);
-    }
+    { std::lock_guard<std::mutex> lock(sleep_mutex_); }
     if (num_tasks - 1 < sleepers) {
       for (int64_t i = 1; i < num_tasks; ++i) work_.notify_one();
     } else {
@@ -113,9 +109,7 @@ void ThreadPool::WorkerLoop(int thread) {
     RunTasks(thread);
     const uint64_t before = state_.fetch_sub(1);
     if ((before & kInside) == 1 && (before & kCallerSleeps) != 0) {
-      {
-        std::lock_guard<std::mutex> lock(sleep_mutex_);
-      }
+      { std::lock_guard<std::mutex> lock(sleep_mutex_); }
       done_.notify_one();
     }
   }

@@ -1,11 +1,11 @@
 #include "base/thread_pool.h"
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "base/test_threads.h"
 

@@ -18,9 +18,15 @@ double UnitFactor(absl::string_view unit) {
     absl::string_view name;
     double factor;
   } kUnits[] = {
-      {"", 1.0},        {"b", 1.0},          {"kb", 1e3},
-      {"mb", 1e6},      {"gb", 1e9},         {"tb", 1e12},
-      {"kib", 1024.0},  {"mib", 1048576.0},  {"gib", 1073741824.0},
+      {"", 1.0},
+      {"b", 1.0},
+      {"kb", 1e3},
+      {"mb", 1e6},
+      {"gb", 1e9},
+      {"tb", 1e12},
+      {"kib", 1024.0},
+      {"mib", 1048576.0},
+      {"gib", 1073741824.0},
       {"tib", 1099511627776.0},
   };
   const std::string lower = absl::AsciiStrToLower(unit);
@@ -45,7 +51,8 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
   const double factor = UnitFactor(unit);
   if (number.empty() || !absl::SimpleAtod(number, &value) || factor == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "\"", text, "\" is no size: write bytes as a number, or a number with "
+        "\"", text,
+        "\" is no size: write bytes as a number, or a number with "
         "B, KB, MB, GB, TB, KiB, MiB, GiB or TiB, or \"unlimited\""));
   }
   const double bytes = std::floor(value * factor);

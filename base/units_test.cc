@@ -14,8 +14,8 @@ TEST(ParseBytes, ReadsNumbersUnitsAndUnlimited) {
 }
 
 TEST(ParseBytes, RefusesWhatIsNoSize) {
-  for (const char* text : {"", "-1", "MiB", "1 parsec", "1..2", "nan", "1e9",
-                           "99999999999TiB"}) {
+  for (const char* text :
+       {"", "-1", "MiB", "1 parsec", "1..2", "nan", "1e9", "99999999999TiB"}) {
     EXPECT_FALSE(ParseBytes(text).ok()) << text;
   }
 }

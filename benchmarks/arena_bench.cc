@@ -1,11 +1,11 @@
 // What the arena itself costs an operator.
 //
 //   bazel run -c opt //benchmarks:arena_bench -- --benchmark_repetitions=9
+#include <benchmark/benchmark.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
-
-#include <benchmark/benchmark.h>
 
 #include "base/check.h"
 #include "device/host/host_device.h"
@@ -42,8 +42,8 @@ void BM_ArenaPerOperator(benchmark::State& state) {
   int64_t step = 0;
   for (auto _ : state) {
     BlockId& old = activations[step % live];
-    const BlockId output = allocate((step % 7 + 1) << 12,
-                                    Category::kActivations, End::kHigh);
+    const BlockId output =
+        allocate((step % 7 + 1) << 12, Category::kActivations, End::kHigh);
     const BlockId workspace =
         allocate(32 << 10, Category::kWorkspace, End::kHigh);
     const Fence fence(StreamId::kCompute, 0);

@@ -26,7 +26,7 @@
 #include "memory/plan/lower_bound.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
-#include "runtime/trainer.h"
+#include "runtime/train/trainer.h"
 
 namespace castor {
 namespace {

@@ -6,12 +6,12 @@
 // `per_op` is the whole way of one small operator: queueing, running, reaching
 // its fence. The CPU time that Google Benchmark prints is the queueing thread's
 // alone.
+#include <benchmark/benchmark.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
-
-#include <benchmark/benchmark.h>
 
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -87,9 +87,8 @@ BENCHMARK(BM_RoundTrip)->UseRealTime();
 void BM_ParallelFor(benchmark::State& state) {
   ThreadPool pool(state.range(0));
   for (auto _ : state) {
-    pool.ParallelFor(state.range(1), [](int64_t task, int) {
-      benchmark::DoNotOptimize(task);
-    });
+    pool.ParallelFor(state.range(1),
+                     [](int64_t task, int) { benchmark::DoNotOptimize(task); });
   }
 }
 BENCHMARK(BM_ParallelFor)
@@ -132,8 +131,7 @@ void BM_Copy(benchmark::State& state) {
   };
   round();  // takes the pages
   for (auto _ : state) round();
-  state.SetBytesProcessed(state.iterations() * copies * bytes *
-                          (both ? 2 : 1));
+  state.SetBytesProcessed(state.iterations() * copies * bytes * (both ? 2 : 1));
 }
 BENCHMARK(BM_Copy)
     ->Args({4 << 10, 1, 0})

@@ -14,8 +14,8 @@
 #include "kernels/adam/adam.h"
 #include "kernels/exact_sum/exact_sum.h"
 #include "memory/plan/chunk_layout.h"
-#include "runtime/backend.h"
-#include "runtime/model_state.h"
+#include "runtime/backend/backend.h"
+#include "runtime/train/model_state.h"
 
 namespace castor {
 

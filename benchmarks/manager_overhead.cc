@@ -16,7 +16,7 @@
 #include "benchmarks/synthetic.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
-#include "runtime/trainer.h"
+#include "runtime/train/trainer.h"
 
 namespace castor {
 namespace {

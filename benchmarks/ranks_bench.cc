@@ -35,7 +35,7 @@
 #include "device/host/host_device.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
-#include "runtime/trainer.h"
+#include "runtime/train/trainer.h"
 
 namespace castor {
 namespace {

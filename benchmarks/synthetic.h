@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "models/gpt2/gpt2_config.h"
-#include "runtime/micro_batch.h"
+#include "runtime/train/micro_batch.h"
 
 namespace castor {
 

@@ -16,10 +16,10 @@
 #include "base/median.h"
 #include "benchmarks/seconds.h"
 #include "benchmarks/synthetic.h"
-#include "cli/run_trace.h"
+#include "cli/train/run_trace.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
-#include "runtime/trainer.h"
+#include "runtime/train/trainer.h"
 #include "tracer/trace_file.h"
 
 namespace castor {

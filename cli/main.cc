@@ -10,10 +10,19 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/signals.h"
-#include "cli/command.h"
-#include "cli/out_of_memory.h"
-#include "cli/ranks.h"
-#include "cli/standard_output.h"
+#include "cli/export/export_command.h"
+#include "cli/info/info_command.h"
+#include "cli/launch/launch_command.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/fail.h"
+#include "cli/output/out_of_memory.h"
+#include "cli/output/standard_output.h"
+#include "cli/plan/plan_command.h"
+#include "cli/replay/replay_command.h"
+#include "cli/run/ranks.h"
+#include "cli/trace/trace_export_command.h"
+#include "cli/trace/trace_view_command.h"
+#include "cli/train/train_command.h"
 #include "device/comm/launch_env.h"
 #include "memory/plan/policy/policies.h"
 
@@ -352,8 +361,9 @@ int Main(int argc, char** argv) {
 }  // namespace castor::cli
 
 // Runs before the constructors of the libraries, of which some handle signals.
-[[gnu::section(".preinit_array"), gnu::used]] static void (*const
-    remember_ignored_signals)() = castor::RememberIgnoredSignals;
+[[gnu::section(".preinit_array"),
+  gnu::used]] static void (*const remember_ignored_signals)() =
+    castor::RememberIgnoredSignals;
 
 int main(int argc, char** argv) {
   castor::cli::OpenStandardStreams();

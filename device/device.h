@@ -53,8 +53,7 @@ class DeviceObserver {
   virtual void OnWork(StreamId stream, int64_t count, int64_t tag,
                       int64_t start_ns, int64_t end_ns) = 0;
   virtual void OnWait(StreamId stream, int64_t count, int64_t tag,
-                      const Fence& until, int64_t start_ns,
-                      int64_t end_ns) = 0;
+                      const Fence& until, int64_t start_ns, int64_t end_ns) = 0;
 };
 
 class Device {

@@ -14,9 +14,8 @@ namespace castor {
 absl::Status WorkerStream::Start(absl::string_view name, Handler handler) {
   handler_ = std::move(handler);
   CASTOR_ASSIGN_OR_RETURN(
-      thread_, StartThread(absl::StrCat("the stream ", name), [this] {
-        Loop();
-      }));
+      thread_,
+      StartThread(absl::StrCat("the stream ", name), [this] { Loop(); }));
   return absl::OkStatus();
 }
 

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "models/gpt2/gpt2_family.h"
-#include "runtime/io/small_file.h"
 
 namespace castor::models {
 namespace {
@@ -35,8 +35,8 @@ class AnyFamilyReader final : public ModelReader {
     if (!model->pretrained.empty()) {
       const bool named = reader.Has("type");
       if (named) model->type = std::string(family.name());
-      ReadBesidePretrained(
-          named ? Families().subspan(type, 1) : Families(), reader, model);
+      ReadBesidePretrained(named ? Families().subspan(type, 1) : Families(),
+                           reader, model);
       return;
     }
     if (reader.Has("pretrained")) {

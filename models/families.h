@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "models/family.h"
-#include "runtime/pretrained.h"
+#include "runtime/weights/pretrained.h"
 
 namespace castor::models {
 

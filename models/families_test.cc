@@ -1,4 +1,5 @@
-// Every family's way in and out: Castor's configuration and Hugging Face's files.
+// Every family's way in and out: Castor's configuration and Hugging Face's
+// files.
 #include "models/families.h"
 
 #include <random>
@@ -174,7 +175,8 @@ TEST(HfConfig, ReadsTheOriginalsConfig) {
     "summary_type": "cls_index", "summary_use_proj": true,
     "task_specific_params": {
       "text-generation": {"do_sample": true, "max_length": 50}},
-    "vocab_size": 50257})", "x");
+    "vocab_size": 50257})",
+                        "x");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(*config, Gpt2Config().ToJson());
 }
@@ -216,7 +218,7 @@ TEST(HfConfig, AcceptsNeutralValuesOfUnsupportedOptions) {
       "activation_function":"gelu_pytorch_tanh", "scale_attn_weights":true,
       "scale_attn_by_inverse_layer_idx":false, "add_cross_attention":false,
       "reorder_and_upcast_attn":true, "hidden_size":768, "n_embd":768})",
-                            "x")
+                      "x")
                   .ok());
 }
 

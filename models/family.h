@@ -4,8 +4,8 @@
 //   - its sizes, an Architecture (runtime/config/model_config.h),
 //   - its modules, a Model (runtime/nn/model.h),
 //   - its Family, which reads the sizes and makes the modules,
-// and write a row into the table of families.cc. Nothing outside models/ names a
-// family; docs/extending.md goes through it step by step.
+// and write a row into the table of families.cc. Nothing outside models/ names
+// a family; docs/extending.md goes through it step by step.
 //
 // Threads: a Family has no state; any number may use it.
 #ifndef CASTOR_MODELS_FAMILY_H_
@@ -15,10 +15,10 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "runtime/config/json_reader.h"
+#include "base/json_reader.h"
 #include "runtime/config/model_config.h"
-#include "runtime/io/hf_weights.h"
 #include "runtime/nn/model.h"
+#include "runtime/weights/hf_weights.h"
 
 namespace castor::models {
 

@@ -12,8 +12,10 @@
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "runtime/engine.h"
-#include "runtime/model_state.h"
+#include "runtime/autograd/engine.h"
+#include "runtime/autograd/op.h"
+#include "runtime/autograd/tape.h"
+#include "runtime/autograd/tensor.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/modules.h"
 #include "runtime/nn/zero_init.h"
@@ -24,8 +26,7 @@
 #include "runtime/ops/head_loss.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
-#include "runtime/tape.h"
-#include "runtime/tensor.h"
-#include "runtime/trainer.h"
+#include "runtime/train/model_state.h"
+#include "runtime/train/trainer.h"
 
 #endif  // CASTOR_RUNTIME_CASTOR_H_

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "runtime/run_observer.h"
+#include "runtime/backend/run_observer.h"
 
 namespace castor::testing {
 

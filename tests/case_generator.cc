@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/name_pattern.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "runtime/config/name_pattern.h"
 #include "runtime/optim/adam/adam.h"
 
 namespace castor::testing {
@@ -26,8 +26,7 @@ std::vector<std::string> RandomFrozen(const models::Gpt2Config& model,
     case 2:
       return {"*.bias", "*wpe*"};
     case 3:
-      return {absl::StrCat("*.h.", random.Uniform(0, model.n_layer - 1),
-                           ".*")};
+      return {absl::StrCat("*.h.", random.Uniform(0, model.n_layer - 1), ".*")};
     case 4:
       return {"*attn*"};
     case 5:  // everything but the head
@@ -35,8 +34,8 @@ std::vector<std::string> RandomFrozen(const models::Gpt2Config& model,
                  ? std::vector<std::string>{"*.h.*", "*wpe*", "*ln_*"}
                  : std::vector<std::string>{"transformer.*"};
     default:  // everything but the first layer norm: the longest way back
-      return {"*wte*", "*wpe*", "*attn.*", "*mlp*", "*ln_2*", "*ln_f*",
-              "lm_head*"};
+      return {"*wte*",  "*wpe*",  "*attn.*", "*mlp*",
+              "*ln_2*", "*ln_f*", "lm_head*"};
   }
 }
 
@@ -47,18 +46,17 @@ absl::StatusOr<Refusal> RefusalOf(TrainingCase c, int64_t device_bytes,
   c.options.memory.host_bytes = host_bytes;
   c.steps = 0;
   // All ranks come to the same, each before it meets the others.
-  const RankOptions one = {.rank = c.world_size - 1,
-                           .world_size = c.world_size,
-                           .join = [](Device*) {
-                             return absl::InternalError("admitted");
-                           }};
+  const RankOptions one = {
+      .rank = c.world_size - 1,
+      .world_size = c.world_size,
+      .join = [](Device*) { return absl::InternalError("admitted"); }};
   std::vector<StatePiece> none;
   CASTOR_ASSIGN_OR_RETURN(const TrainingResult result,
                           RunRank(c, one, nullptr, &none));
   if (!result.refusal.has_value()) {
-    return absl::InternalError(
-        absl::StrCat("admitted with ", device_bytes, " bytes of device and ",
-                     host_bytes, " bytes of host memory"));
+    return absl::InternalError(absl::StrCat("admitted with ", device_bytes,
+                                            " bytes of device and ", host_bytes,
+                                            " bytes of host memory"));
   }
   return *result.refusal;
 }
@@ -116,8 +114,8 @@ std::string Size(int64_t bytes) {
 int64_t Random::Uniform(int64_t low, int64_t high) {
   const auto words = Philox4x32(key_, next_++);
   const uint64_t word = uint64_t{words[0]} << 32 | words[1];
-  return low + static_cast<int64_t>(word % static_cast<uint64_t>(
-                                               high - low + 1));
+  return low +
+         static_cast<int64_t>(word % static_cast<uint64_t>(high - low + 1));
 }
 
 double Random::Real() {
@@ -165,14 +163,12 @@ TrainingCase RandomModel(uint64_t seed) {
   AdamOptions adam;
   adam.adam_w_mode = random.Chance(0.7);
   adam.betas[1] = random.Pick({0.999, 0.95});
-  options.optimizer.rule = std::make_shared<Adam>(adam);
   options.optimizer.gradient_clipping = random.Pick({0.0, 0.05, 1.0, 100.0});
   const double decay = random.Pick({0.0, 0.1});
   const bool all_decay = random.Chance(0.5);
   options.weight_decay = [=](const Parameter& parameter) {
-    const bool exempt =
-        MatchesPattern("*.bias", parameter.name) ||
-        MatchesPattern("*ln_*", parameter.name);
+    const bool exempt = MatchesPattern("*.bias", parameter.name) ||
+                        MatchesPattern("*ln_*", parameter.name);
     return exempt && !all_decay ? 0.0 : decay;
   };
   // From scales at which nothing overflows to those at which each step does.
@@ -187,6 +183,8 @@ TrainingCase RandomModel(uint64_t seed) {
   };
   options.scribble_freed_memory = true;
   if (c.evaluate_after > 0) c.evaluate_batches = random.Uniform(1, 3);
+  adam.bias_correction = random.Chance(0.75);
+  options.optimizer.rule = std::make_shared<Adam>(adam);
   return ReferenceOf(c);
 }
 

@@ -58,9 +58,9 @@ absl::StatusOr<Needs> FindNeeds(const TrainingCase& c);
 // Any row of the table of policies, the default one thrice as often as another.
 const PlacementPolicy* RandomPolicy(Random& random);
 
-// `model` with random budgets, chunk size and so on, biased to where budgets are
-// just too small or just enough for `policy`; null: for any policy. On up to
-// `most_ranks` ranks, as far as they can share the micro batches.
+// `model` with random budgets, chunk size and so on, biased to where budgets
+// are just too small or just enough for `policy`; null: for any policy. On up
+// to `most_ranks` ranks, as far as they can share the micro batches.
 absl::StatusOr<TrainingCase> RandomPlacement(
     const TrainingCase& model, Random& random, int most_ranks = 1,
     const PlacementPolicy* policy = nullptr);

@@ -1,9 +1,9 @@
 // Promise P4's second half: a run that is resumed from a checkpoint, under
 // whatever policy, budget and chunk size and on whatever number of ranks, gives
 // the bits of one that was never stopped. That files are atomic and checked is
-// runtime/io's to show; how several ranks fail together is
+// runtime/checkpoint's to show; how several ranks fail together is
 // shared_checkpoint_test's.
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -21,12 +21,12 @@
 #include "base/philox.h"
 #include "base/test_files.h"
 #include "models/families.h"
-#include "runtime/checkpoint_size.h"
-#include "runtime/io/checkpoint_parts.h"
-#include "runtime/io/checkpoint_reader.h"
-#include "runtime/io/checkpoint_writer.h"
+#include "runtime/checkpoint/checkpoint_parts.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/checkpoint_size.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
+#include "runtime/checkpoint/run_identity.h"
 #include "runtime/optim/adam/adam.h"
-#include "runtime/run_identity.h"
 #include "tests/case_generator.h"
 #include "tests/training_harness.h"
 
@@ -62,10 +62,10 @@ void ExpectSizesAsForetold(const std::string& path, Trainer& trainer) {
           : path + "/" + PartName(layout.rank, layout.world_size);
   const auto file = CheckpointFile::Open(own);
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_EQ((*file)->size_bytes(),
-            CheckpointFileBytes(
-                trainer.parameters(), layout, layout.rank,
-                static_cast<int64_t>((*file)->metadata().size())));
+  EXPECT_EQ(
+      (*file)->size_bytes(),
+      CheckpointFileBytes(trainer.parameters(), layout, layout.rank,
+                          static_cast<int64_t>((*file)->metadata().size())));
   int64_t all = (*file)->size_bytes();
   if (layout.world_size > 1) {
     all = 0;
@@ -82,13 +82,13 @@ absl::Status Save(const std::string& path, const TrainingCase& c,
   if (!drained.ok()) return drained;
   const int64_t samples =
       trainer.step() * c.options.shape.batch * c.options.shape.micro_batches;
-  const absl::Status saved = SaveCheckpoint(
-      path, trainer.parameters(), trainer.store(),
-      {.state = {.trainer = trainer.state(),
-                 .samples = samples,
-                 .seed = static_cast<int64_t>(c.seed >> 1)},
-       .config = ConfigOf(c)},
-      trainer.communicator());
+  const absl::Status saved =
+      SaveCheckpoint(path, trainer.parameters(), trainer.store(),
+                     {.state = {.trainer = trainer.state(),
+                                .samples = samples,
+                                .seed = static_cast<int64_t>(c.seed >> 1)},
+                      .config = ConfigOf(c)},
+                     trainer.communicator());
   if (saved.ok()) ExpectSizesAsForetold(path, trainer);
   return saved;
 }
@@ -160,7 +160,8 @@ TEST(Checkpoint, ResumesToTheSameBitsUnderAnyPlacement) {
     auto saved = RunTraining(saving);
     ASSERT_TRUE(saved.ok()) << saved.status() << Describe(saving);
     EXPECT_EQ(saved->state_sha256, undisturbed->state_sha256)
-        << "seed " << seed << "\n" << Describe(saving);
+        << "seed " << seed << "\n"
+        << Describe(saving);
 
     const TrainingCase resumed = ResumedFrom(
         path, saved_after, AdmittedPlacement(model, to_ranks, random));
@@ -181,8 +182,8 @@ TEST(Checkpoint, TellsWhereTheRunWas) {
   const std::string path = directory.path() + "/run";
   TrainingCase c = RandomModel(kSeed);
   c.steps = 2;
-  auto result = RunTraining(
-      c, [&](Trainer& trainer) { return Save(path, c, trainer); });
+  auto result =
+      RunTraining(c, [&](Trainer& trainer) { return Save(path, c, trainer); });
   ASSERT_TRUE(result.ok()) << result.status();
   const auto metadata = MetadataOf(path);
   ASSERT_TRUE(metadata.ok()) << metadata.status();
@@ -245,8 +246,8 @@ TEST(Checkpoint, OfAnotherModelIsRefusedByTheNamesThatDiffer) {
   c.model.tie_word_embeddings = true;
   c.frozen.clear();
   c.steps = 1;
-  auto result = RunTraining(
-      c, [&](Trainer& trainer) { return Save(path, c, trainer); });
+  auto result =
+      RunTraining(c, [&](Trainer& trainer) { return Save(path, c, trainer); });
   ASSERT_TRUE(result.ok()) << result.status();
 
   TrainingCase more_layers = ResumedFrom(path, 1, c);
@@ -312,8 +313,8 @@ TEST(Checkpoint, ThawsParametersThatWereFrozen) {
   c.frozen = {"*wpe*"};
   c.options.learning_rate = [](int64_t) { return 1e-2; };
   c.steps = 1;
-  auto result = RunTraining(
-      c, [&](Trainer& trainer) { return Save(path, c, trainer); });
+  auto result =
+      RunTraining(c, [&](Trainer& trainer) { return Save(path, c, trainer); });
   ASSERT_TRUE(result.ok()) << result.status();
 
   TrainingCase thawed = ResumedFrom(path, 1, c);

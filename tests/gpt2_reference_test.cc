@@ -14,12 +14,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/name_pattern.h"
 #include "base/philox.h"
 #include "models/families.h"
-#include "runtime/config/name_pattern.h"
-#include "runtime/io/safetensors.h"
 #include "runtime/optim/adam/adam.h"
-#include "runtime/pretrained.h"
+#include "runtime/weights/pretrained.h"
+#include "runtime/weights/safetensors.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -67,9 +67,8 @@ TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
   };
   c.source = [name](const Parameters& parameters)
       -> absl::StatusOr<std::unique_ptr<ParameterSource>> {
-    return PretrainedSource::Open(
-        Fixture(name, "hf"), parameters,
-        models::FindFamily("gpt2")->hf_names());
+    return PretrainedSource::Open(Fixture(name, "hf"), parameters,
+                                  models::FindFamily("gpt2")->hf_names());
   };
   c.data = [tokens = Tokens(name), shape = c.options.shape](int64_t index) {
     MicroBatch batch;
@@ -99,9 +98,8 @@ void ExpectNear(Trainer& trainer, StatePart part, double scale,
                     .ReadState(parameter->chunk, part, parameter->offset,
                                parameter->offset + n, ours.data())
                     .ok());
-    ASSERT_TRUE((*reference)
-                    ->ReadFloats(parameter->name, 0, n, theirs.data())
-                    .ok())
+    ASSERT_TRUE(
+        (*reference)->ReadFloats(parameter->name, 0, n, theirs.data()).ok())
         << parameter->name;
     double worst = 0, largest = 0;
     for (int64_t i = 0; i < n; ++i) {
@@ -147,10 +145,10 @@ TEST_P(Gpt2Reference, GradientsAreHuggingFaces) {
   });
   ASSERT_TRUE(result.ok()) << result.status();
   const double loss = expected["loss"];
-  EXPECT_NEAR(result->losses[0], loss,
-              kErrorRatio *
-                      expected["torch_float32_error"]["loss"].get<double>() +
-                  2 * kUnit * loss);
+  EXPECT_NEAR(
+      result->losses[0], loss,
+      kErrorRatio * expected["torch_float32_error"]["loss"].get<double>() +
+          2 * kUnit * loss);
 }
 
 TEST_P(Gpt2Reference, FiveStepsOfAdamWArePyTorchs) {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The repository's includes keep to the order of the layers, and check_layers.sh
-# finds it when they do not.
+# The repository's includes are as check_layers.sh wants them, and it finds it
+# when they are not.
 set -u
 
 check="$(readlink -f tests/check_layers.sh)"
@@ -17,13 +17,13 @@ fail() {
 # planted FILE INCLUDE: a legal tree, with one more include in one file.
 planted() {
   rm -rf "${tree:?}"/*
-  mkdir -p "${tree}"/{base,device/cuda,tracer,memory/plan,memory/exec,kernels} \
-    "${tree}"/{runtime/tensor,models,tests}
-  touch "${tree}"/{base/a.h,device/d.h,device/cuda/c.cc,tracer/t.h} \
-    "${tree}"/{memory/plan/p.h,memory/exec/e.h,kernels/k.h,models/m.h} \
-    "${tree}"/{runtime/r.h,runtime/tensor/t.h,tests/helper.h,main.h}
-  echo '#include "base/a.h"' >"${tree}/memory/plan/p.h"
-  echo '#include "memory/plan/p.h"' >"${tree}/memory/exec/e.h"
+  mkdir -p "${tree}"/{device/cuda,runtime/optim/adam,runtime/autograd} \
+    "${tree}"/{runtime/backend,runtime/train,runtime/testing,tests}
+  touch "${tree}"/{device/d.h,device/cuda/c.cc,runtime/optim/o.h} \
+    "${tree}"/{runtime/optim/adam/a.h,runtime/autograd/a.h,runtime/backend/b.h} \
+    "${tree}"/{runtime/autograd/a_test.cc,runtime/train/t.h,runtime/r.h} \
+    "${tree}"/{runtime/testing/e.h,tests/helper.h}
+  echo '#include "runtime/optim/o.h"' >"${tree}/runtime/backend/b.h"
   printf '%s\n' "#include <vector>" "#include \"$2\"" >>"${tree}/$1"
   "${check}" "${tree}" >"${tree}/log" 2>&1
 }
@@ -42,46 +42,31 @@ refuses() {
   fi
 }
 
-allows device/d.h base/a.h
-allows tracer/t.h base/a.h
-allows memory/plan/p.h tracer/t.h
-allows memory/exec/e.h device/d.h
-allows memory/exec/e.h tracer/t.h
-allows kernels/k.h device/d.h
-allows runtime/r.h kernels/k.h
-allows runtime/r.h memory/plan/p.h
-allows runtime/r.h memory/exec/e.h
-allows runtime/r.h runtime/tensor/t.h
-allows models/m.h runtime/tensor/t.h
-allows tests/helper.h models/m.h
-allows main.h runtime/r.h
-allows main.h models/m.h
+allows runtime/backend/b.h runtime/optim/adam/a.h
+allows runtime/optim/adam/a.h runtime/optim/o.h
+allows runtime/optim/o.h runtime/optim/adam/a.h
+allows runtime/autograd/a.h runtime/backend/b.h
+allows runtime/autograd/a_test.cc runtime/train/t.h
+allows runtime/autograd/a_test.cc runtime/testing/e.h
+allows runtime/testing/e.h runtime/train/t.h
+allows runtime/train/t.h runtime/autograd/a.h
+allows runtime/r.h runtime/train/t.h
+allows runtime/train/t.h device/d.h
+allows tests/helper.h runtime/train/t.h
 allows device/cuda/c.cc cuda_runtime.h
-allows base/a.h absl/status/status.h
+allows device/d.h absl/status/status.h
 
-refuses base/a.h device/d.h
-refuses base/a.h tracer/t.h
-refuses device/d.h tracer/t.h
-refuses tracer/t.h device/d.h
-refuses memory/plan/p.h device/d.h
-refuses memory/plan/p.h memory/exec/e.h
-refuses memory/plan/p.h kernels/k.h
-refuses memory/exec/e.h kernels/k.h
-refuses memory/exec/e.h runtime/r.h
-refuses kernels/k.h memory/plan/p.h
-refuses kernels/k.h tracer/t.h
-refuses runtime/r.h models/m.h
-refuses runtime/tensor/t.h models/m.h
-refuses models/m.h memory/plan/p.h
-refuses models/m.h kernels/k.h
-refuses models/m.h main.h
-refuses runtime/r.h tests/helper.h
+refuses runtime/optim/o.h runtime/backend/b.h
+refuses runtime/optim/adam/a.h runtime/train/t.h
+refuses runtime/backend/b.h runtime/autograd/a.h
+refuses runtime/autograd/a.h runtime/optim/o.h
+refuses runtime/autograd/a.h runtime/train/t.h
 refuses device/d.h cuda_runtime.h
 refuses runtime/r.h nccl.h
 refuses tests/helper.h absl/container/flat_hash_map.h
 refuses runtime/r.h future
-refuses runtime/r.h tensor/t.h
-refuses runtime/tensor/t.h ../r.h
+refuses runtime/r.h optim/o.h
+refuses runtime/optim/o.h ../r.h
 refuses runtime/r.h runtime/gone.h
 
 rm -rf "${tree:?}"/*

@@ -92,9 +92,9 @@ absl::Status CheckSameResults(const TrainingResult& reference,
                      " are not ", absl::StrJoin(Overflows(reference), " ")));
   }
   if (evaluated && result.evaluation_loss != reference.evaluation_loss) {
-    return absl::InternalError(
-        absl::StrCat("evaluation loss ", result.evaluation_loss, " is not ",
-                     reference.evaluation_loss));
+    return absl::InternalError(absl::StrCat("evaluation loss ",
+                                            result.evaluation_loss, " is not ",
+                                            reference.evaluation_loss));
   }
   return absl::OkStatus();
 }
@@ -106,21 +106,21 @@ absl::Status CheckMemory(const TrainingCase& c, Trainer& trainer) {
   const AdmissionReport& admission = trainer.admission();
   if (stats.peak_bytes > memory.device_bytes ||
       stats.peak_bytes > admission.device_arena_bytes) {
-    return absl::InternalError(absl::StrCat(
-        "device peak ", stats.peak_bytes, " of ", memory.device_bytes));
+    return absl::InternalError(absl::StrCat("device peak ", stats.peak_bytes,
+                                            " of ", memory.device_bytes));
   }
   if (trainer.host_stats().peak_bytes > memory.host_bytes) {
-    return absl::InternalError(
-        absl::StrCat("host peak ", trainer.host_stats().peak_bytes, " of ",
-                     memory.host_bytes));
+    return absl::InternalError(absl::StrCat("host peak ",
+                                            trainer.host_stats().peak_bytes,
+                                            " of ", memory.host_bytes));
   }
   if (stats.used.Sum() != stats.used_bytes ||
       stats.used_at_peak.Sum() != stats.peak_bytes) {
     return absl::InternalError("categories do not add up to the bytes used");
   }
   if (stats.transient_bytes != 0) {
-    return absl::InternalError(absl::StrCat(
-        "activations left between steps: ", stats.used.ToString()));
+    return absl::InternalError(absl::StrCat("activations left between steps: ",
+                                            stats.used.ToString()));
   }
   if (admission.smallest_device_budget_bytes > memory.device_bytes ||
       admission.device.total() > memory.device_bytes) {
@@ -161,8 +161,8 @@ absl::Status CheckRefusal(const TrainingCase& c, const TrainingResult& result) {
 // One run against the reference; counts it.
 absl::Status CheckPlacement(const TrainingCase& c,
                             const TrainingResult& reference, Tally* tally) {
-  auto result = RunTraining(
-      c, [&](Trainer& trainer) { return CheckMemory(c, trainer); });
+  auto result =
+      RunTraining(c, [&](Trainer& trainer) { return CheckMemory(c, trainer); });
   if (!result.ok()) return result.status();
   if (result->refusal.has_value()) {
     ++tally->refused;
@@ -207,8 +207,8 @@ absl::Status FollowAdvice(TrainingCase c, const TrainingResult& reference,
                                  ? refusal.smallest_device_budget_bytes
                                  : refusal.smallest_host_budget_bytes;
     if (smallest >= kUnlimitedBytes) {
-      return absl::InternalError(absl::StrCat("no budget would do: ",
-                                              result->refusal_message));
+      return absl::InternalError(
+          absl::StrCat("no budget would do: ", result->refusal_message));
     }
     TrainingCase short_by_one = c;
     (refusal.tier == "device" ? short_by_one.options.memory.device_bytes
@@ -218,9 +218,8 @@ absl::Status FollowAdvice(TrainingCase c, const TrainingResult& reference,
     auto refused = RunTraining(short_by_one);
     if (!refused.ok()) return refused.status();
     if (!refused->refusal.has_value()) {
-      return absl::InternalError(
-          absl::StrCat("less than the smallest budget would do: ",
-                       result->refusal_message));
+      return absl::InternalError(absl::StrCat(
+          "less than the smallest budget would do: ", result->refusal_message));
     }
     budget = smallest;
     absl::StrAppend(&advice, "\n", result->refusal_message);
@@ -274,8 +273,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     const TrainingCase model = OnTestMachine(RandomModel(model_seed));
     SetCurrentCase(name + Describe(model));
     auto reference = RunTraining(model);
-    ASSERT_TRUE(reference.ok())
-        << reference.status() << "\n" << name << Describe(model);
+    ASSERT_TRUE(reference.ok()) << reference.status() << "\n"
+                                << name << Describe(model);
     ASSERT_FALSE(reference->refusal.has_value()) << name << Describe(model);
     for (int64_t p = 0; p < kPlacementsPerModel; ++p) {
       Random random(model_seed, p);
@@ -286,12 +285,12 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
       SetCurrentCase(placed);
       const int64_t refused_before = tally.refused;
       absl::Status status = CheckPlacement(*c, *reference, &tally);
-      ASSERT_TRUE(status.ok())
-          << status << "\n" << placed << Explain(*c, /*follow=*/false);
+      ASSERT_TRUE(status.ok()) << status << "\n"
+                               << placed << Explain(*c, /*follow=*/false);
       if (tally.refused == refused_before || random.Chance(0.5)) continue;
       status = FollowAdvice(*c, *reference, &tally);
-      ASSERT_TRUE(status.ok())
-          << status << "\n" << placed << Explain(*c, /*follow=*/true);
+      ASSERT_TRUE(status.ok()) << status << "\n"
+                               << placed << Explain(*c, /*follow=*/true);
     }
   }
   std::printf(

@@ -1,13 +1,13 @@
 // Training on several ranks, as threads of one process: what it keeps, what it
 // sends, and how it ends when a rank does. That its bits are those of one rank
 // is promises_test.
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
 #include "device/comm/thread_ranks.h"
@@ -42,16 +42,16 @@ std::vector<absl::StatusOr<TrainingResult>> RunRanks(
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
       std::vector<StatePiece> pieces;
-      results[rank] = RunRank(
-          cases[rank],
-          {.rank = rank,
-           .world_size = world_size,
-           .join =
-               [&](Device* device) {
-                 return MakeThreadRank(group, rank, device,
-                                       {.time_limit_ns = 60'000'000'000});
-               }},
-          nullptr, &pieces);
+      results[rank] = RunRank(cases[rank],
+                              {.rank = rank,
+                               .world_size = world_size,
+                               .join =
+                                   [&](Device* device) {
+                                     return MakeThreadRank(
+                                         group, rank, device,
+                                         {.time_limit_ns = 60'000'000'000});
+                                   }},
+                              nullptr, &pieces);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -116,8 +116,7 @@ TEST(Ranks, EndWithTheReasonOfTheOneThatCannotGoOn) {
                                     "one of them has 7"))
           << rank << ": " << results[rank].status();
       if (rank == 1) continue;
-      EXPECT_TRUE(
-          absl::StrContains(results[rank].status().message(), "rank 1"))
+      EXPECT_TRUE(absl::StrContains(results[rank].status().message(), "rank 1"))
           << results[rank].status();
     }
   }
@@ -133,8 +132,7 @@ TEST(Ranks, EndWhenOneDiesInTheMiddleOfAStep) {
     for (int rank = 0; rank < 3; ++rank) {
       ASSERT_FALSE(results[rank].ok()) << messages;
       if (rank == 2) continue;
-      EXPECT_TRUE(
-          absl::StrContains(results[rank].status().message(), "rank 2"))
+      EXPECT_TRUE(absl::StrContains(results[rank].status().message(), "rank 2"))
           << results[rank].status();
     }
   }

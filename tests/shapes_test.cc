@@ -1,9 +1,9 @@
 // Steps of several shapes in one run: each is traced when it first appears, and
 // none spoils another's plan.
+#include <gtest/gtest.h>
+
 #include <utility>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "base/status_macros.h"
 #include "models/gpt2/gpt2.h"
@@ -113,10 +113,11 @@ TEST(StepsOfSeveralShapes, RefuseAShapeThatDoesNotFitAndGoOn) {
   ASSERT_TRUE((*trainer)->Initialize(values).ok());
   const auto step = [&](int64_t batch, int64_t length) {
     return (*trainer)
-        ->Step(batch, length, [&]() -> absl::StatusOr<MicroBatch> {
-          return RandomMicroBatch(
-              5, 0, {.batch = batch, .length = length}, 97);
-        })
+        ->Step(batch, length,
+               [&]() -> absl::StatusOr<MicroBatch> {
+                 return RandomMicroBatch(
+                     5, 0, {.batch = batch, .length = length}, 97);
+               })
         .status();
   };
   ASSERT_TRUE(step(1, 8).ok());

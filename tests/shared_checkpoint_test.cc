@@ -2,6 +2,8 @@
 // them, what a rank reads of them, and that what stops one rank fails all and
 // leaves what was there before. That any number of ranks resumes them to the
 // same bits is checkpoint_test.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -19,18 +21,15 @@
 #include <utility>
 #include <vector>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "base/directory_entry.h"
 #include "base/test_files.h"
 #include "device/comm/thread_ranks.h"
 #include "models/families.h"
-#include "runtime/checkpoint.h"
-#include "runtime/io/checkpoint_dir.h"
-#include "runtime/io/checkpoint_parts.h"
-#include "runtime/io/checkpoint_reader.h"
-#include "runtime/pretrained.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_dir.h"
+#include "runtime/checkpoint/checkpoint_parts.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/weights/pretrained.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -162,7 +161,8 @@ TEST_F(SharedCheckpoint, HoldsWhatThatOfOneRankHolds) {
     EXPECT_EQ(*ListDirectory(path), files);
     auto shared = CheckpointReader::Open(path);
     ASSERT_TRUE(shared.ok()) << shared.status();
-    EXPECT_EQ(ReadMetadata(**shared, models::Reader())->config.world_size(), world_size);
+    EXPECT_EQ(ReadMetadata(**shared, models::Reader())->config.world_size(),
+              world_size);
     ASSERT_EQ((*shared)->tensors().size(), (*one)->tensors().size());
     for (size_t i = 0; i < (*one)->tensors().size(); ++i) {
       const CheckpointTensor& a = (*one)->tensors()[i];
@@ -171,8 +171,7 @@ TEST_F(SharedCheckpoint, HoldsWhatThatOfOneRankHolds) {
       ASSERT_EQ(a.kind, b.kind);
       ASSERT_EQ(a.elements, b.elements);
       std::vector<float> x(a.elements), y(a.elements);
-      ASSERT_TRUE(
-          (*one)->Read(a.name, a.kind, 0, a.elements, x.data()).ok());
+      ASSERT_TRUE((*one)->Read(a.name, a.kind, 0, a.elements, x.data()).ok());
       ASSERT_TRUE(
           (*shared)->Read(a.name, a.kind, 0, a.elements, y.data()).ok());
       EXPECT_EQ(x, y) << a.name;
@@ -242,10 +241,10 @@ TEST_F(SharedCheckpoint, IsNotWrittenWithAValueThatIsNotFiniteOnOneRank) {
     for (const auto& [rank, status] : saved) {
       EXPECT_EQ(status, saved.at(0)) << "one reason for all";
       EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-      EXPECT_THAT(std::string(status.message()),
-                  AllOf(HasSubstr("rank " + std::to_string(bad_rank) + ": "),
-                        HasSubstr("(master) holds nan"),
-                        HasSubstr("after step 2")));
+      EXPECT_THAT(
+          std::string(status.message()),
+          AllOf(HasSubstr("rank " + std::to_string(bad_rank) + ": "),
+                HasSubstr("(master) holds nan"), HasSubstr("after step 2")));
     }
     ExpectTheFirst();
   }
@@ -289,8 +288,8 @@ TEST_F(SharedCheckpoint, WantsAFileSystemThatAllRanksShare) {
 }
 
 TEST_F(SharedCheckpoint, FailsWhereTheDirectoryCannotBeMade) {
-  const auto saved = SaveTwice([](Trainer&) { return absl::OkStatus(); },
-                               Path("none/x"));
+  const auto saved =
+      SaveTwice([](Trainer&) { return absl::OkStatus(); }, Path("none/x"));
   ASSERT_EQ(saved.size(), 3u);
   for (const auto& [rank, status] : saved) {
     EXPECT_EQ(status, saved.at(0));
@@ -330,9 +329,7 @@ TEST_F(SharedCheckpoint, SurvivesTheDeathOfARankWhileItIsWritten) {
         threads.emplace_back([&, rank] {
           std::vector<StatePiece> pieces;
           const RankOptions ranks = {
-              .rank = rank,
-              .world_size = kRanks,
-              .join = [&](Device* device) {
+              .rank = rank, .world_size = kRanks, .join = [&](Device* device) {
                 return MakeThreadRank(group, rank, device,
                                       {.time_limit_ns = 60'000'000'000});
               }};
@@ -350,10 +347,10 @@ TEST_F(SharedCheckpoint, SurvivesTheDeathOfARankWhileItIsWritten) {
       for (const auto& [rank, status] : saved) {
         if (status.ok()) continue;
         ++failures;
-        EXPECT_THAT(std::string(status.message()),
-                    HasSubstr(rank == dead
-                                  ? "was killed"
-                                  : "rank " + std::to_string(dead) + " died"));
+        EXPECT_THAT(
+            std::string(status.message()),
+            HasSubstr(rank == dead ? "was killed"
+                                   : "rank " + std::to_string(dead) + " died"));
       }
       auto removed = CheckpointDir(dir_.path()).RemoveStaleTemporaries();
       ASSERT_TRUE(removed.ok()) << removed.status();

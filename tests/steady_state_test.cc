@@ -1,13 +1,13 @@
 // What a run does once it is warm: how much it moves, where it keeps what, and
 // that an evaluation in between changes none of it.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "absl/status/status.h"
 #include "base/philox.h"
@@ -25,7 +25,8 @@ struct Traffic {
   int64_t h2d = 0, d2h = 0;
 };
 
-// Of the last step. Its plan must have been in use for a whole step before.
+// What the last step moved. Its plan must have been in use for a whole step
+// before.
 Traffic LastStep(const TrainingCase& c, const TrainingResult& result) {
   EXPECT_GE(c.steps, c.options.memory.warmup_steps + 2);
   EXPECT_EQ(static_cast<int64_t>(result.reports.size()), c.steps);
@@ -132,8 +133,7 @@ TEST(SteadyState, EvaluationsBetweenStepsLeaveTrainingAsItWas) {
       StepShape shape = c.options.shape;
       shape.batch = c.options.eval_batch;
       auto next = [&]() -> absl::StatusOr<MicroBatch> {
-        return RandomMicroBatch(c.seed + 2, index++, shape,
-                                c.model.vocab_size);
+        return RandomMicroBatch(c.seed + 2, index++, shape, c.model.vocab_size);
       };
       auto once = trainer.Evaluate(3, next);
       if (!once.ok()) return once.status();
@@ -200,15 +200,13 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
       EXPECT_LT(trainable, all);
       // fp32 master, m and v; the sum of micro batches counts as gradients.
       const AdmissionReport& report = trainer.admission();
-      EXPECT_EQ(
-          report.device.optimizer_states + report.host.optimizer_states,
-          12 * trainable);
+      EXPECT_EQ(report.device.optimizer_states + report.host.optimizer_states,
+                12 * trainable);
       EXPECT_EQ(report.device.gradients + report.host.gradients,
                 c.options.shape.micro_batches > 1 ? 4 * trainable : 0);
-      EXPECT_EQ(
-          trainer.arena_stats().used[Category::kOptimizerStates] +
-              trainer.host_stats().used[Category::kOptimizerStates],
-          states);
+      EXPECT_EQ(trainer.arena_stats().used[Category::kOptimizerStates] +
+                    trainer.host_stats().used[Category::kOptimizerStates],
+                states);
       auto values = FrozenValues(trainer);
       if (!values.ok()) return values.status();
       EXPECT_EQ(*values, before) << "a frozen parameter changed";

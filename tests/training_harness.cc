@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/name_pattern.h"
 #include "base/philox.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "device/comm/thread_ranks.h"
 #include "models/families.h"
 #include "models/gpt2/gpt2.h"
-#include "runtime/config/name_pattern.h"
-#include "runtime/io/sha256.h"
 #include "runtime/nn/zero_init.h"
 #include "tests/byte_accountant.h"
 

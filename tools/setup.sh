@@ -16,7 +16,7 @@ usage() {
 usage: tools/setup.sh [--tests] [--cuda] [--arm64]
 
 Installs the Debian packages of tools/packages.txt that are missing, and the npm
-packages of tracer/viewer/package-lock.json.
+packages of viewer/package-lock.json.
 
   --tests   also those that only tests need
   --cuda    also cuBLAS, cuDNN and NCCL, into the folder .cuda, where the CUDA
@@ -49,7 +49,7 @@ die() {
 # Installs the npm packages of the trace viewer where they are missing, or are
 # not those of the lock file. They run no scripts, here or while installed.
 install_npm_packages() {
-  local folder="${kTools}/../tracer/viewer" major cache=()
+  local folder="${kTools}/../viewer" major cache=()
   # A copy of the lock file, written when all of it was there.
   local done="${folder}/node_modules/.installed-lock"
   cmp -s "${folder}/package-lock.json" "${done}" && return 0
@@ -61,11 +61,11 @@ later"
   if [[ -z "${HOME:-}" || ! -w "${HOME}" ]]; then
     cache=(--cache "${TMPDIR:-/tmp}/castor-npm-$(id -u)")
   fi
-  echo "setup: installing the npm packages of tracer/viewer/package-lock.json"
+  echo "setup: installing the npm packages of viewer/package-lock.json"
   (cd "${folder}" && npm ci --ignore-scripts --no-audit --no-fund \
     --no-update-notifier --loglevel=error "${cache[@]}" </dev/null) ||
     die 1 "npm could not install the packages of \
-tracer/viewer/package-lock.json"
+viewer/package-lock.json"
   cp "${folder}/package-lock.json" "${done}"
 }
 

@@ -72,8 +72,8 @@ struct PlanRecord {
   int64_t latency_ns = 0;
   bool prefetch = true;
   double gpu_margin_mem_ratio = 1;
-  bool fixed_sides = false;  // the sides were given, not chosen
-  int64_t world_size = 1;    // ranks that share the chunks
+  bool fixed_sides = false;        // the sides were given, not chosen
+  int64_t world_size = 1;          // ranks that share the chunks
   double network_bytes_per_s = 0;  // between them; 0 with one
 
   // Decided.

@@ -140,8 +140,8 @@ struct WaitRecord {
 struct NetworkRecord {
   int64_t stream = 0;  // stream and count are those of its work record
   int64_t count = 0;
-  int64_t sequence = 0;  // among the run's collectives; the same on all ranks
-  int64_t kind = 0;      // index of trace_names::kCollectives
+  int64_t sequence = 0;   // among the run's collectives; the same on all ranks
+  int64_t kind = 0;       // index of trace_names::kCollectives
   int64_t last_rank = 0;  // who came last; this rank if it waited for nobody
   int64_t ready_ns = 0;
   int64_t sent_bytes = 0;  // to other ranks, without headers

@@ -194,7 +194,8 @@ TEST(TraceFile, LeavesOutATruncatedLineAndSaysSo) {
   }
 }
 
-// What a reader sees that a writer overtakes: what comes later is there already.
+// What a reader sees that a writer overtakes: what comes later is there
+// already.
 TEST(TraceFile, EndsWhereItsWriterHasNotYetWritten) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/run.trace";

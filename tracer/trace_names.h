@@ -14,9 +14,8 @@ inline constexpr absl::string_view kPhases[] = {"forward", "backward",
 
 // What a group of ranks does together; numbers in the file.
 inline constexpr absl::string_view kCollectives[] = {
-    "all-gather", "all-to-all", "reduce-scatter",
-    "all-reduce", "broadcast",  "barrier",
-    "leave"};
+    "all-gather", "all-to-all", "reduce-scatter", "all-reduce",
+    "broadcast",  "barrier",    "leave"};
 inline constexpr int kNumCollectives = 7;
 
 }  // namespace castor::trace_names

@@ -140,12 +140,11 @@ void Reader::ReadHeader(const Json& json) {
                                        "\": this is no Castor trace"));
   }
   version_ = fields.Int("version");
-  if (version_ != kTraceFormatVersion &&
-      version_ != kRanksTraceFormatVersion) {
-    fields.Fail("version",
-                absl::StrCat("is ", version_, ", and this program reads ",
-                             kTraceFormatVersion, " and ",
-                             kRanksTraceFormatVersion));
+  if (version_ != kTraceFormatVersion && version_ != kRanksTraceFormatVersion) {
+    fields.Fail(
+        "version",
+        absl::StrCat("is ", version_, ", and this program reads ",
+                     kTraceFormatVersion, " and ", kRanksTraceFormatVersion));
   }
   fields.Done();
 }
@@ -538,7 +537,8 @@ absl::StatusOr<std::vector<TraceContents>> ReadRanksOfFile(
             path,
             {.max_bytes = kMaxTraceBytes, .max_line_bytes = kMaxTraceLineBytes},
             [&](absl::string_view line) {
-              overtaken = absl::StrContains(line, '\0') && IsBeingAppended(path);
+              overtaken =
+                  absl::StrContains(line, '\0') && IsBeingAppended(path);
               return !overtaken && reader.Add(line);
             });
         if (!truncated.ok()) {

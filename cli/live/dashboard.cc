@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "base/units.h"
-#include "tracer/viewer/page.h"
+#include "viewer/page.h"
 
 namespace castor::cli {
 namespace {

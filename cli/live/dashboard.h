@@ -1,7 +1,7 @@
 // `castor train --dashboard PORT`: what a run does, in a browser, while it
 // runs.
 //
-//   GET /           the page (tracer/viewer/src/dashboard.ts)
+//   GET /           the page (viewer/src/dashboard.ts)
 //   GET /live.json  the run as JSON: its description, its state, its steps, its
 //                   memory now. ?since=STEP: only the points after that step;
 //                   ?validated=STEP: only the evaluations after that one. When
@@ -26,7 +26,7 @@
 #include "cli/live/live_history.h"
 #include "cli/serve/loopback_server.h"
 #include "memory/exec/category.h"
-#include "runtime/step_meter.h"
+#include "runtime/train/step_meter.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {

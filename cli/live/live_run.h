@@ -11,7 +11,7 @@
 #include "cli/live/dashboard.h"
 #include "cli/live/live_options.h"
 #include "cli/live/tensorboard_file.h"
-#include "runtime/trainer.h"
+#include "runtime/train/trainer.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {

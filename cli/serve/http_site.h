@@ -12,8 +12,7 @@
 //     what castor printed: other users of this machine can connect, too. It is
 //     compared in time that does not depend on where it differs.
 //  5. It is a GET (405), and the rest of its path has a handler (404). Paths
-//  are
-//     compared byte by byte; there are no files.
+//     are compared byte by byte; there are no files.
 //
 // Threads: immutable.
 #ifndef CASTOR_CLI_SERVE_HTTP_SITE_H_

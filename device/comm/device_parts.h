@@ -44,10 +44,9 @@ class DeviceParts {
   // `time_limit_ns` once this rank has come to it, is given to `announce`. Both
   // may be called by any thread until the object is gone. ResourceExhausted:
   // there is no thread to watch.
-  virtual absl::Status Watch(
-      std::function<absl::Status()> group,
-      std::function<void(const absl::Status&)> announce,
-      int64_t time_limit_ns) = 0;
+  virtual absl::Status Watch(std::function<absl::Status()> group,
+                             std::function<void(const absl::Status&)> announce,
+                             int64_t time_limit_ns) = 0;
 
   // What is under way ends; the buffers' contents are undefined. Later moves
   // fail. No effect a second time.

@@ -258,9 +258,8 @@ absl::Status Watch::Start() {
   wake_ = Socket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return SystemError("no event");
   has_sigterm_ = options_.take_sigterm && TakeSigterm(wake_.fd());
-  CASTOR_ASSIGN_OR_RETURN(
-      thread_,
-      StartThread("the watch over the other ranks", [this] { Loop(); }));
+  CASTOR_ASSIGN_OR_RETURN(thread_, StartThread("the watch over the other ranks",
+                                               [this] { Loop(); }));
   return absl::OkStatus();
 }
 

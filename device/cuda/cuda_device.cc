@@ -101,9 +101,8 @@ absl::Status CudaDevice::Open() {
   host_compute_pool_ =
       std::make_unique<ThreadPool>(options_.host_compute_threads);
   CASTOR_RETURN_IF_ERROR(host_compute_pool_->status());
-  CASTOR_ASSIGN_OR_RETURN(
-      finisher_,
-      StartThread("the end of the GPU's work", [this] { FinisherLoop(); }));
+  CASTOR_ASSIGN_OR_RETURN(finisher_, StartThread("the end of the GPU's work",
+                                                 [this] { FinisherLoop(); }));
   return StartStreams();
 }
 

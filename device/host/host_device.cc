@@ -59,10 +59,10 @@ absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(
         "needs at its peak"));
   }
   if (options.compute_threads < 1 || options.host_compute_threads < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "host device: ", options.compute_threads, " compute threads and ",
-        options.host_compute_threads,
-        " host compute threads; each must be at least 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("host device: ", options.compute_threads,
+                     " compute threads and ", options.host_compute_threads,
+                     " host compute threads; each must be at least 1"));
   }
   if (!std::isfinite(options.bus_bytes_per_s) || options.bus_bytes_per_s < 0) {
     return absl::InvalidArgumentError(
@@ -89,10 +89,10 @@ absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(
   if (mprotect(memory + usable, page, PROT_NONE) != 0) {
     const int error = errno;
     munmap(block, mapped);
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "host device: no page can be closed behind a block of ",
-        options.memory_bytes, " bytes: ", std::strerror(error),
-        "; raise vm.max_map_count"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("host device: no page can be closed behind a block of ",
+                     options.memory_bytes, " bytes: ", std::strerror(error),
+                     "; raise vm.max_map_count"));
   }
   // Fewer page faults and TLB misses; no matter if the kernel declines.
   madvise(memory, usable, MADV_HUGEPAGE);

@@ -1,10 +1,10 @@
 #include "device/host/host_device.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <fstream>
 #include <limits>
-
-#include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
 #include "base/test_threads.h"
@@ -26,8 +26,8 @@ TEST(HostDevice, RefusesOptionsThatCannotWork) {
   EXPECT_TRUE(refused({.host_compute_threads = 0}));
   EXPECT_TRUE(refused({.bus_bytes_per_s = -1}));
   EXPECT_TRUE(refused({.bus_bytes_per_s = std::nan("")}));
-  EXPECT_TRUE(refused(
-      {.bus_bytes_per_s = std::numeric_limits<double>::infinity()}));
+  EXPECT_TRUE(
+      refused({.bus_bytes_per_s = std::numeric_limits<double>::infinity()}));
 }
 
 TEST(HostDevice, RefusesUnlimitedMemoryByName) {

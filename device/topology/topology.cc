@@ -76,9 +76,11 @@ absl::StatusOr<Topology> Topology::Load(const std::string& synthetic) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", synthetic, "\" describes no topology"));
   }
-  // Cores keep their numbers in every container then.
-  if (hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) !=
-          0 ||
+  // With disallowed cores included, cores keep their numbers in every
+  // container. Kinds of cores are not asked for: hwloc 2.12 ends the program
+  // with an assertion where they cannot be read.
+  if (hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED |
+                                        HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS) != 0 ||
       hwloc_topology_load(raw) != 0) {
     return absl::InternalError(absl::StrCat(
         "hwloc cannot read this machine's topology: ", strerror(errno)));

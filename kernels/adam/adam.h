@@ -7,6 +7,7 @@
 //   decoupled (AdamW):      master *= 1 - lr * weight_decay
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   master -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
+// Without bias correction both 1 - beta^t are 1.
 // Sources: Kingma, Ba, "Adam", 2015; Loshchilov, Hutter, "Decoupled weight
 // decay regularization", 2019; in PyTorch's order of operations
 // (torch.optim.AdamW, single tensor).
@@ -38,6 +39,7 @@ struct AdamHyper {
   double weight_decay = 0;
   bool decoupled = true;  // AdamW; false: Adam with L2 decay
   int64_t step = 1;       // t, from 1
+  bool bias_correction = true;
 };
 
 // One range of elements with one hyper (a parameter within a chunk).

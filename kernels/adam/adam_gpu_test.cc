@@ -24,6 +24,7 @@ std::vector<AdamHyper> Hypers() {
           {.lr = 3e-4, .beta1 = 0.95, .weight_decay = 0, .step = 1000},
           {.lr = 1e-2, .beta1 = 0.3, .beta2 = 0.95, .step = 2},
           {.lr = 1e-3, .weight_decay = 0.1, .decoupled = false, .step = 7},
+          {.lr = 3e-4, .step = 2, .bias_correction = false},
           {.lr = 0, .eps = 0, .step = 3}};
 }
 

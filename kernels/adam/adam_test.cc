@@ -24,8 +24,10 @@ struct Element {
 };
 Element Oracle(const AdamHyper& h, float grad_scale, float grad, Element e) {
   const double t = static_cast<double>(h.step);
-  const double correction1 = 1.0 - std::pow(h.beta1, t);
-  const double correction2 = 1.0 - std::pow(h.beta2, t);
+  const double correction1 =
+      h.bias_correction ? 1.0 - std::pow(h.beta1, t) : 1.0;
+  const double correction2 =
+      h.bias_correction ? 1.0 - std::pow(h.beta2, t) : 1.0;
   float g = grad * grad_scale;
   if (!h.decoupled && h.weight_decay != 0) {
     g = std::fma(static_cast<float>(h.weight_decay), e.p, g);
@@ -52,7 +54,9 @@ std::vector<AdamHyper> Hypers() {
   AdamHyper l2{1e-2, 0.8, 0.99, 1e-6, 0.01, false, 1000};
   AdamHyper low_beta{1e-3, 0.25, 0.5, 1e-8, 0.3, true, 2};
   AdamHyper low_beta_l2{1e-3, 0.0, 0.999, 1e-8, 0.3, false, 2};
-  return {adamw, plain, l2, low_beta, low_beta_l2};
+  AdamHyper uncorrected = adamw;
+  uncorrected.bias_correction = false;
+  return {adamw, plain, l2, low_beta, low_beta_l2, uncorrected};
 }
 
 struct State {

@@ -10,11 +10,12 @@
 #ifndef HWY_BROKEN_EMU128
 #define HWY_BROKEN_EMU128 1
 #endif
-// HWY_SSE2, which has no name in Highway before 1.0.4 and no multiply-add either.
+// HWY_SSE2, which has no name in Highway before 1.0.4 and no multiply-add
+// either.
 #define CASTOR_HWY_SSE2 (1LL << 14)
-#define HWY_DISABLED_TARGETS                                        \
-  (CASTOR_HWY_SSE2 | HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 |    \
-   HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#define HWY_DISABLED_TARGETS                                                   \
+  (CASTOR_HWY_SSE2 | HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | \
+   HWY_SVE2_128 | HWY_RVV)
 
 // Calls, from outside of namespace cpu, what HWY_EXPORT(name) has exported in
 // it. HWY_DYNAMIC_DISPATCH(cpu::name) serves only where there are several

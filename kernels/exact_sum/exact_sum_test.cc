@@ -85,10 +85,9 @@ TEST(ExactSum, AddsMoreSumsThanALimbHasRoomForCarries) {
 TEST(AddSquares, RefusesMoreTilesThanASumHasRoomFor) {
   ThreadPool pool(1);
   ExactSum sum;
-  const absl::Status refused =
-      kernels::Run({&pool},
-                   AddSquaresArgs{.size = ExactSum::kMaxAddends * kNormTile,
-                                  .sum = &sum});
+  const absl::Status refused = kernels::Run(
+      {&pool},
+      AddSquaresArgs{.size = ExactSum::kMaxAddends * kNormTile, .sum = &sum});
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
 }
 

@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kSlotBits = 24;
 constexpr int64_t kMaxSlots = int64_t{1} << kSlotBits;
 
-// More free segments than this are not worth the fences they keep apart.
-constexpr int64_t kManyFreeSegments = 512;
+// More free ranges than this are not worth the fences they keep apart.
+constexpr int64_t kManyFreeRanges = 512;
 
 }  // namespace
 
@@ -45,8 +45,7 @@ const Arena::Block& Arena::Get(BlockId block) const {
   const int64_t slot = block.value & (kMaxSlots - 1);
   CASTOR_CHECK(block.valid() && slot < static_cast<int64_t>(slots_.size()));
   const Block& found = slots_[slot];
-  CASTOR_CHECK(found.bytes > 0 &&
-               found.generation == block.value >> kSlotBits);
+  CASTOR_CHECK(found.bytes > 0 && found.generation == block.value >> kSlotBits);
   return found;
 }
 
@@ -154,16 +153,6 @@ void Arena::SetSplit(BlockId id, Category a, Category b, int64_t bytes_of_b) {
   UpdatePeaks();
 }
 
-int64_t Arena::LargestHoleBytes() const {
-  int64_t largest = 0, run = 0, run_end = 0;
-  for (const auto& [offset, segment] : free_) {
-    run = offset == run_end ? run + segment.bytes : segment.bytes;
-    run_end = offset + segment.bytes;
-    largest = std::max(largest, run);
-  }
-  return largest;
-}
-
 bool Arena::CheapToTake(const Fence& fence, End end) const {
   // What lives at the high end belongs to operators, which run on the compute
   // stream: its own past costs nothing.
@@ -179,85 +168,32 @@ bool Arena::CheapToTake(const Fence& fence, End end) const {
 }
 
 int64_t Arena::FindFit(int64_t bytes, End end, bool only_cheap) const {
-  int64_t run_begin = -1, run_end = -1;  // of usable free segments
-  const auto usable = [&](const FreeSegment& segment) {
-    return !only_cheap || CheapToTake(segment.fence, end);
+  const auto usable = [&](const Fence& fence) {
+    return !only_cheap || CheapToTake(fence, end);
   };
-  if (end == End::kLow) {
-    for (const auto& [offset, segment] : free_) {
-      if (!usable(segment)) continue;
-      if (offset != run_end) run_begin = offset;
-      run_end = offset + segment.bytes;
-      if (run_end - run_begin >= bytes) return run_begin;
-    }
-    return -1;
-  }
-  for (auto it = free_.rbegin(); it != free_.rend(); ++it) {
-    const auto& [offset, segment] = *it;
-    if (!usable(segment)) continue;
-    if (offset + segment.bytes != run_begin) run_end = offset + segment.bytes;
-    run_begin = offset;
-    if (run_end - run_begin >= bytes) return run_end - bytes;
-  }
-  return -1;
+  return end == End::kLow ? free_.FitLow(bytes, usable)
+                          : free_.FitHigh(bytes, usable);
 }
 
 Fence Arena::Take(int64_t offset, int64_t bytes) {
   Fence fences;
-  const int64_t end = offset + bytes;
-  auto it = free_.upper_bound(offset);
-  CASTOR_CHECK(it != free_.begin());
-  --it;
-  int64_t covered = offset;
-  while (covered < end) {
-    CASTOR_CHECK(it != free_.end() && it->first <= covered);
-    const int64_t begin = it->first;
-    const FreeSegment segment = it->second;
-    const int64_t segment_end = begin + segment.bytes;
-    CASTOR_CHECK(segment_end > covered);
-    fences.Add(segment.fence);
-    covered = segment_end;
-    if (begin < offset) {
-      it->second.bytes = offset - begin;
-      ++it;
-    } else {
-      it = free_.erase(it);
-    }
-    if (segment_end > end) {
-      free_.emplace(end, FreeSegment{segment_end - end, segment.fence});
-      break;
-    }
-  }
+  free_.Take(offset, bytes, [&](const Fence& fence) { fences.Add(fence); });
   return fences;
 }
 
-void Arena::Give(int64_t offset, int64_t bytes, const Fence& given) {
-  const bool many =
-      static_cast<int64_t>(free_.size()) > kManyFreeSegments;
-  // Segments become one where that loses nothing: equal fences, or both over.
+void Arena::Give(int64_t offset, int64_t bytes, const Fence& fence) {
+  const bool many = free_.size() > kManyFreeRanges;
+  // Ranges become one where that loses nothing: equal fences, or both over.
   // Where there are very many, also where a later block may wait for more than
   // it has to.
-  const auto same = [&](const Fence& a, const Fence& b) {
-    return many || a == b || (device_->Reached(a) && device_->Reached(b));
-  };
-  Fence fence = given;
-  auto next = free_.lower_bound(offset);
-  if (next != free_.end() && next->first == offset + bytes &&
-      same(fence, next->second.fence)) {
-    fence.Add(next->second.fence);
-    bytes += next->second.bytes;
-    next = free_.erase(next);
-  }
-  if (next != free_.begin()) {
-    auto before = std::prev(next);
-    if (before->first + before->second.bytes == offset &&
-        same(fence, before->second.fence)) {
-      before->second.fence.Add(fence);
-      before->second.bytes += bytes;
-      return;
+  free_.Give(offset, bytes, fence, [&](Fence& into, const Fence& other) {
+    if (!many && into != other &&
+        !(device_->Reached(into) && device_->Reached(other))) {
+      return false;
     }
-  }
-  free_.emplace_hint(next, offset, FreeSegment{bytes, fence});
+    into.Add(other);
+    return true;
+  });
 }
 
 void Arena::Compact(int64_t wanted) {
@@ -409,8 +345,8 @@ absl::Status Arena::CheckConsistency() const {
   }
   if (!(used == stats_.used) || used_sum != stats_.used_bytes ||
       used.Sum() != used_sum || transient != stats_.transient_bytes) {
-    return broken("in use: ", used.ToString(), "; counted: ",
-                  stats_.used.ToString());
+    return broken("in use: ", used.ToString(),
+                  "; counted: ", stats_.used.ToString());
   }
   if (stats_.peak_bytes < used_sum || stats_.peak_bytes > capacity_bytes_ ||
       stats_.used_at_peak.Sum() != stats_.peak_bytes) {

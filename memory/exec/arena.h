@@ -52,6 +52,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/free_ranges.h"
 #include "base/ids.h"
 #include "device/device.h"
 #include "memory/exec/category.h"
@@ -65,7 +66,7 @@ using BlockId = Id<struct BlockIdTag>;
 enum class End : uint8_t { kLow, kHigh };
 
 struct ArenaOptions {
-  // For tests: all bytes that are free are filled with NaN (0xFF), on the
+  // Tests set it: all bytes that are free are filled with NaN (0xFF), on the
   // compute stream, so that what is used after it was freed or moved, or before
   // it was written, shows.
   bool scribble_freed = false;
@@ -74,13 +75,13 @@ struct ArenaOptions {
 };
 
 struct ArenaStats {
-  BytesByCategory used;            // now
-  BytesByCategory used_at_peak;    // when peak_bytes was first reached
-  int64_t used_bytes = 0;          // sum of `used`
-  int64_t peak_bytes = 0;          // since the arena was made
-  int64_t transient_bytes = 0;     // of IsTransient categories, now
+  BytesByCategory used;              // now
+  BytesByCategory used_at_peak;      // when peak_bytes was first reached
+  int64_t used_bytes = 0;            // sum of `used`
+  int64_t peak_bytes = 0;            // since the arena was made
+  int64_t transient_bytes = 0;       // of IsTransient categories, now
   int64_t transient_peak_bytes = 0;  // since the last StartWindow
-  int64_t compactions = 0;         // allocations for which blocks moved
+  int64_t compactions = 0;           // allocations for which blocks moved
   int64_t moved_bytes = 0;
 };
 
@@ -125,7 +126,7 @@ class Arena {
   void set_tag(int64_t tag) { options_.tag = tag; }
   int64_t capacity_bytes() const { return capacity_bytes_; }
   int64_t free_bytes() const { return capacity_bytes_ - stats_.used_bytes; }
-  int64_t LargestHoleBytes() const;
+  int64_t LargestHoleBytes() const { return free_.LargestHole(); }
   const ArenaStats& stats() const { return stats_; }
   // Makes transient_peak_bytes the peak from now on: per operator, for the
   // tracer.
@@ -147,11 +148,6 @@ class Arena {
     Fence last_use;  // all work
     std::string owner;
   };
-  struct FreeSegment {
-    int64_t bytes = 0;
-    Fence fence;
-  };
-  using FreeMap = absl::btree_map<int64_t, FreeSegment>;  // by offset
 
   Arena(Device* device, const ArenaOptions& options);
 
@@ -164,7 +160,7 @@ class Arena {
   bool CheapToTake(const Fence& fence, End end) const;
   // Offset of the first fit from `end`, or -1.
   int64_t FindFit(int64_t bytes, End end, bool only_cheap) const;
-  // Removes [offset, offset + bytes) from the free segments; the union of the
+  // Removes [offset, offset + bytes) from the free ranges; the union of the
   // fences of those it touches. All of it must be free.
   Fence Take(int64_t offset, int64_t bytes);
   void Give(int64_t offset, int64_t bytes, const Fence& fence);
@@ -185,7 +181,7 @@ class Arena {
   std::vector<Block> slots_;
   std::vector<int64_t> empty_slots_;
   absl::btree_map<int64_t, int64_t> blocks_;  // offset -> slot
-  FreeMap free_;
+  FreeRanges<Fence> free_;
 };
 
 }  // namespace castor

@@ -1,6 +1,8 @@
 // Long random sequences on an arena against a naive model of it: sums, the
 // exact condition of failure, and what every block holds, written and read by
 // work on several streams that is ordered by the arena's fences alone.
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -9,8 +11,6 @@
 #include <random>
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "base/units.h"
 #include "device/host/host_device.h"
@@ -47,8 +47,7 @@ class RandomArena : public testing::TestWithParam<Case> {
     auto device = HostDevice::Create({.memory_bytes = c.memory_bytes});
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
-    auto arena =
-        Arena::Create(device_.get(), {.scribble_freed = c.scribble});
+    auto arena = Arena::Create(device_.get(), {.scribble_freed = c.scribble});
     ASSERT_TRUE(arena.ok()) << arena.status();
     arena_ = *std::move(arena);
   }
@@ -67,19 +66,18 @@ class RandomArena : public testing::TestWithParam<Case> {
     device_->Wait(stream, arena_->WaitToWrite(block.id), 0);
     uint64_t* const data = static_cast<uint64_t*>(arena_->Pointer(block.id));
     arena_->NoteWrite(
-        block.id,
-        device_->Enqueue(stream, 0,
-                         [data, words = block.bytes / 8,
-                          pattern = block.pattern,
-                          delay = RandomDelay()](const ExecContext&) {
-                           for (int i = 0; i < delay; ++i) {
-                             std::this_thread::yield();
-                           }
-                           for (int64_t i = 0; i < words; ++i) {
-                             data[i] = Word(pattern, i);
-                           }
-                           return absl::OkStatus();
-                         }));
+        block.id, device_->Enqueue(
+                      stream, 0,
+                      [data, words = block.bytes / 8, pattern = block.pattern,
+                       delay = RandomDelay()](const ExecContext&) {
+                        for (int i = 0; i < delay; ++i) {
+                          std::this_thread::yield();
+                        }
+                        for (int64_t i = 0; i < words; ++i) {
+                          data[i] = Word(pattern, i);
+                        }
+                        return absl::OkStatus();
+                      }));
   }
 
   void Verify(const ModelBlock& block) {
@@ -89,21 +87,20 @@ class RandomArena : public testing::TestWithParam<Case> {
     const uint64_t* const data =
         static_cast<const uint64_t*>(arena_->Pointer(block.id));
     arena_->NoteRead(
-        block.id,
-        device_->Enqueue(stream, 0,
-                         [this, data, words = block.bytes / 8,
-                          pattern = block.pattern,
-                          delay = RandomDelay()](const ExecContext&) {
-                           for (int i = 0; i < delay; ++i) {
-                             std::this_thread::yield();
-                           }
-                           int64_t wrong = 0;
-                           for (int64_t i = 0; i < words; ++i) {
-                             wrong += data[i] != Word(pattern, i);
-                           }
-                           wrong_words_ += wrong;
-                           return absl::OkStatus();
-                         }));
+        block.id, device_->Enqueue(stream, 0,
+                                   [this, data, words = block.bytes / 8,
+                                    pattern = block.pattern,
+                                    delay = RandomDelay()](const ExecContext&) {
+                                     for (int i = 0; i < delay; ++i) {
+                                       std::this_thread::yield();
+                                     }
+                                     int64_t wrong = 0;
+                                     for (int64_t i = 0; i < words; ++i) {
+                                       wrong += data[i] != Word(pattern, i);
+                                     }
+                                     wrong_words_ += wrong;
+                                     return absl::OkStatus();
+                                   }));
   }
 
   void CheckSums() {
@@ -117,8 +114,7 @@ class RandomArena : public testing::TestWithParam<Case> {
       used[block.b] += block.bytes_of_b;
       transient += IsTransient(block.a) ? of_a : 0;
       transient += IsTransient(block.b) ? block.bytes_of_b : 0;
-      extents[static_cast<std::byte*>(arena_->Pointer(block.id))] =
-          block.bytes;
+      extents[static_cast<std::byte*>(arena_->Pointer(block.id))] = block.bytes;
     }
     ASSERT_EQ(used, arena_->stats().used);
     ASSERT_EQ(used.Sum(), arena_->stats().used_bytes);
@@ -157,8 +153,8 @@ TEST_P(RandomArena, AgreesWithANaiveModel) {
       int64_t bytes = Random(8) == 0 ? Random(c.largest_bytes * 8)
                                      : Random(c.largest_bytes);
       if (Random(20) == 0) bytes = capacity - used_ + Random(2);
-      const int64_t rounded = std::max<int64_t>(
-          kBlockAlignment, RoundUp(bytes, kBlockAlignment));
+      const int64_t rounded =
+          std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
       const Category category = RandomCategory();
       auto id = arena_->Allocate(bytes, category,
                                  Random(2) == 0 ? End::kLow : End::kHigh, "x");

@@ -54,21 +54,21 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
 }
 
 absl::Status ChunkStore::Illegal(ChunkId chunk, absl::string_view what) const {
-  return absl::FailedPreconditionError(absl::StrCat(
-      what, " of ", ChunkName(chunk), ", which is ",
-      !resident(chunk)     ? "not on the device"
-      : at(chunk).dirty ? "dirty on the device"
-                           : "clean on the device",
-      ", its home ", at(chunk).home_valid ? "valid" : "stale"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, " of ", ChunkName(chunk), ", which is ",
+                   !resident(chunk)  ? "not on the device"
+                   : at(chunk).dirty ? "dirty on the device"
+                                     : "clean on the device",
+                   ", its home ", at(chunk).home_valid ? "valid" : "stale"));
 }
 
 absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
   if (resident(id) || !saved(chunk)) return Illegal(id, "fetch");
   CASTOR_ASSIGN_OR_RETURN(
-      chunk.block, arena_->Allocate(layout_->payload_bytes(id),
-                                    Category::kParameters, End::kLow,
-                                    ChunkName(id)));
+      chunk.block,
+      arena_->Allocate(layout_->payload_bytes(id), Category::kParameters,
+                       End::kLow, ChunkName(id)));
   chunk.dirty = false;
   TellCategories(id);
   if (chunk.content == Content::kSpent) return absl::OkStatus();
@@ -85,8 +85,8 @@ absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
   }
   device_->Wait(StreamId::kHostToDevice, ready, tag.Pack());
   std::byte* const to = payload(id) + (local ? 0 : shard_offset(id));
-  const Fence done = device_->Copy(StreamId::kHostToDevice, tag.Pack(), to,
-                                   from, bytes);
+  const Fence done =
+      device_->Copy(StreamId::kHostToDevice, tag.Pack(), to, from, bytes);
   arena_->NoteWrite(chunk.block, done);
   h2d_bytes_ += bytes;
   if (local) {
@@ -94,8 +94,7 @@ absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
     return absl::OkStatus();
   }
   chunk.home_used.Add(done);
-  return sharded() ? exchange_->Gather(id, chunk.block, tag)
-                   : absl::OkStatus();
+  return sharded() ? exchange_->Gather(id, chunk.block, tag) : absl::OkStatus();
 }
 
 absl::Status ChunkStore::CopyBack(ChunkId id, WorkTag tag) {
@@ -153,9 +152,9 @@ absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
     device_->Wait(StreamId::kHostCompute, chunk.states_used, tag.Pack());
     CASTOR_ASSIGN_OR_RETURN(
         const Fence done,
-        exchange_->ReduceFromSlot(
-            id, chunk.slot, ViewOf(id, chunk.host_states.data()).sum, assign,
-            tag));
+        exchange_->ReduceFromSlot(id, chunk.slot,
+                                  ViewOf(id, chunk.host_states.data()).sum,
+                                  assign, tag));
     chunk.states_used.Add(done);
     // Nothing wrote to the home meanwhile.
     chunk.content = Content::kParameters;
@@ -164,8 +163,8 @@ absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
     device_->Wait(StreamId::kCompute, WaitToUseOptimizer(id), tag.Pack());
     CASTOR_ASSIGN_OR_RETURN(
         const Fence done,
-        exchange_->ReduceFromBlock(id, chunk.block,
-                                   optimizer_on_device(id).sum, assign, tag));
+        exchange_->ReduceFromBlock(id, chunk.block, optimizer_on_device(id).sum,
+                                   assign, tag));
     NoteOptimizerUse(id, done);
     chunk.content = Content::kSpent;
     chunk.dirty = true;
@@ -226,8 +225,8 @@ Fence ChunkStore::WaitToUseOptimizer(ChunkId id) const {
 
 StateView ChunkStore::optimizer_on_device(ChunkId id) const {
   CASTOR_CHECK(side(id) == Side::kDevice);
-  return ViewOf(id, static_cast<std::byte*>(
-                        arena_->Pointer(at(id).device_states)));
+  return ViewOf(id,
+                static_cast<std::byte*>(arena_->Pointer(at(id).device_states)));
 }
 
 void ChunkStore::NoteOptimizerUse(ChunkId id, const Fence& done) {
@@ -276,13 +275,13 @@ absl::Status ChunkStore::RunOnHost(ChunkId id, WorkTag tag, HostWork work) {
   Fence ready = chunk.home_used;
   ready.Add(chunk.states_used);
   device_->Wait(StreamId::kHostCompute, ready, tag.Pack());
-  const Fence done = device_->Enqueue(
-      StreamId::kHostCompute, tag.Pack(),
-      [work = std::move(work), home = chunk.home.data(),
-       states = ViewOf(id, chunk.host_states.data())](
-          const ExecContext& context) mutable {
-        return work(home, states, context);
-      });
+  const Fence done =
+      device_->Enqueue(StreamId::kHostCompute, tag.Pack(),
+                       [work = std::move(work), home = chunk.home.data(),
+                        states = ViewOf(id, chunk.host_states.data())](
+                           const ExecContext& context) mutable {
+                         return work(home, states, context);
+                       });
   chunk.home_written = done;
   chunk.home_used.Add(done);
   chunk.states_used = done;
@@ -296,10 +295,9 @@ absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side) {
   const int64_t tag =
       WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
   if (side == Side::kDevice) {
-    CASTOR_ASSIGN_OR_RETURN(
-        chunk.device_states,
-        arena_->Allocate(bytes, Category::kOptimizerStates, End::kLow,
-                         ChunkName(id)));
+    CASTOR_ASSIGN_OR_RETURN(chunk.device_states,
+                            arena_->Allocate(bytes, Category::kOptimizerStates,
+                                             End::kLow, ChunkName(id)));
     Fence ready = arena_->WaitToWrite(chunk.device_states);
     ready.Add(chunk.states_used);
     device_->Wait(StreamId::kHostToDevice, ready, tag);
@@ -316,10 +314,9 @@ absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side) {
         host_->Allocate(bytes, Category::kOptimizerStates, ChunkName(id)));
     device_->Wait(StreamId::kDeviceToHost,
                   arena_->WaitToRead(chunk.device_states), tag);
-    const Fence done = device_->Copy(StreamId::kDeviceToHost, tag,
-                                     chunk.host_states.data(),
-                                     arena_->Pointer(chunk.device_states),
-                                     bytes);
+    const Fence done =
+        device_->Copy(StreamId::kDeviceToHost, tag, chunk.host_states.data(),
+                      arena_->Pointer(chunk.device_states), bytes);
     arena_->NoteRead(chunk.device_states, done);
     d2h_bytes_ += bytes;
     CASTOR_RETURN_IF_ERROR(device_->Synchronize(done));
@@ -347,15 +344,14 @@ absl::Status ChunkStore::Fill(
   CASTOR_ASSIGN_OR_RETURN(
       HostBlock staging,
       host_->Allocate(states_bytes(id), Category::kStaging, ChunkName(id)));
-  CASTOR_RETURN_IF_ERROR(
-      fill(chunk.home.data(), ViewOf(id, staging.data())));
+  CASTOR_RETURN_IF_ERROR(fill(chunk.home.data(), ViewOf(id, staging.data())));
   const int64_t tag =
       WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
   device_->Wait(StreamId::kHostToDevice,
                 arena_->WaitToWrite(chunk.device_states), tag);
-  const Fence done = device_->Copy(
-      StreamId::kHostToDevice, tag, arena_->Pointer(chunk.device_states),
-      staging.data(), states_bytes(id));
+  const Fence done = device_->Copy(StreamId::kHostToDevice, tag,
+                                   arena_->Pointer(chunk.device_states),
+                                   staging.data(), states_bytes(id));
   arena_->NoteWrite(chunk.device_states, done);
   return device_->Synchronize(done);
 }

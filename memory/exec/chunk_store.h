@@ -58,12 +58,17 @@ class ChunkStore {
   // is initialised.
   // ResourceExhausted: the host's or the device's budget.
   static absl::StatusOr<std::unique_ptr<ChunkStore>> Create(
-      Device* device, Arena* arena, HostMemory* host,
-      const ChunkLayout* layout, bool accumulate, std::vector<Side> sides,
+      Device* device, Arena* arena, HostMemory* host, const ChunkLayout* layout,
+      bool accumulate, std::vector<Side> sides,
       ShardExchange* exchange = nullptr);
 
   const ChunkLayout& layout() const { return *layout_; }
   bool sharded() const { return exchange_ != nullptr; }
+  // From now on the moments of tags are those of `step`, which outlives the
+  // store.
+  void BeginStep(const StepTrace* step) {
+    if (sharded()) exchange_->BeginStep(step);
+  }
   bool resident(ChunkId chunk) const { return at(chunk).block.valid(); }
   bool dirty(ChunkId chunk) const { return at(chunk).dirty; }
   Side side(ChunkId chunk) const { return at(chunk).side; }
@@ -74,16 +79,16 @@ class ChunkStore {
   absl::Status CopyBack(ChunkId chunk, WorkTag tag);
   absl::Status Drop(ChunkId chunk);
 
-  // For work on the compute stream: wait for the fence, use the address (valid
-  // until the arena's next Allocate), then note the use.
+  // Work on the compute stream waits for this fence, uses the address (valid
+  // until the arena's next Allocate), then notes the use.
   Fence WaitToUsePayload(ChunkId chunk, bool writes) const;
   std::byte* payload(ChunkId chunk) const;
   void NotePayloadUse(ChunkId chunk, const Fence& done, bool writes);
-  Fence WaitToUseOptimizer(ChunkId chunk) const;      // device side only
+  Fence WaitToUseOptimizer(ChunkId chunk) const;  // device side only
   StateView optimizer_on_device(ChunkId chunk) const;
   void NoteOptimizerUse(ChunkId chunk, const Fence& done);
-  // For the statistics: `bytes` more of the payload are gradients; all of it
-  // holds parameters again.
+  // The statistics are told that `bytes` more of the payload are gradients, and
+  // that all of it holds parameters again.
   void AddGradientBytes(ChunkId chunk, int64_t bytes);
   void HoldsParameters(ChunkId chunk);
 
@@ -107,16 +112,17 @@ class ChunkStore {
   // Brings the states to the other side. Blocks until they are there.
   absl::Status MoveOptimizer(ChunkId chunk, Side side);
 
-  // For initialisation and restoring; both block. Fills home and states (null
-  // view for a frozen chunk), each of this rank's shard, in host memory, then
-  // puts the states where they belong. The payload must not be resident.
+  // Initialisation and restoring call these two, which block. Fill fills home
+  // and states (null view for a frozen chunk), each of this rank's shard, in
+  // host memory, then puts the states where they belong. The payload must not
+  // be resident.
   absl::Status Fill(
       ChunkId chunk,
       absl::FunctionRef<absl::Status(std::byte* home, const StateView& states)>
           fill);
-  // For saving; both block. A range of elements of one part of the states, or
-  // of the payload's home (which must be valid), in its own type. Elements are
-  // the chunk's, within this rank's shard.
+  // Saving calls these two, which block. They read a range of elements of one
+  // part of the states, or of the payload's home (which must be valid), in its
+  // own type. Elements are the chunk's, within this rank's shard.
   absl::Status ReadState(ChunkId chunk, StatePart part, int64_t begin,
                          int64_t end, void* out);
   absl::Status ReadHome(ChunkId chunk, int64_t begin, int64_t end, void* out);
@@ -139,10 +145,10 @@ class ChunkStore {
     bool dirty = false;
     bool home_valid = true;
     Content content = Content::kParameters;
-    int slot = -1;  // holds, or held, the local payload
+    int slot = -1;               // holds, or held, the local payload
     int64_t gradient_bytes = 0;  // of the payload, wherever it is
-    Fence home_written;  // after the last write to the home
-    Fence home_used;     // after all work on it
+    Fence home_written;          // after the last write to the home
+    Fence home_used;             // after all work on it
     Side side = Side::kHost;
     HostBlock host_states;
     BlockId device_states;

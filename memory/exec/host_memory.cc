@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -112,7 +111,7 @@ void HostMemory::CreatePool(int64_t bytes) {
   }
   pool_ = pool;
   pool_bytes_ = mapped;
-  pool_free_.emplace(0, mapped);
+  FreeInPool(0, mapped);
   pool_open_bytes_ = std::max<int64_t>(0, mapped - options_.pinned_home_bytes);
   stats_.pinned_capacity_bytes = mapped;
 }
@@ -124,13 +123,12 @@ HostMemory::~HostMemory() {
   munmap(pool_, pool_bytes_);
 }
 
-absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
-                                               Category category,
+absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes, Category category,
                                                absl::string_view owner) {
   if (bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "host memory: ", owner, " asks for ", bytes,
-        " bytes; a size is at least 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("host memory: ", owner, " asks for ", bytes,
+                     " bytes; a size is at least 0"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t free = options_.budget_bytes - stats_.used_bytes;
@@ -140,9 +138,8 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
     return absl::ResourceExhaustedError(absl::StrCat(
         "host memory: ", owner, " (", CategoryName(category), ") wants ",
         counted, " bytes (", FormatBytes(counted), "); free ", free, " of ",
-        options_.budget_bytes, ", largest hole ", free,
-        "; in use: ", stats_.used.ToString(),
-        "; it takes a memory.host_memory of at least ",
+        options_.budget_bytes, ", largest hole ", free, "; in use: ",
+        stats_.used.ToString(), "; it takes a memory.host_memory of at least ",
         counted + stats_.used_bytes, " bytes"));
   }
   HostBlock block;
@@ -154,11 +151,11 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes,
   } else {
     block.data_ = MapPages(mapped);
     if (block.data_ == nullptr) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "host memory: the system has no room for ", owner, " (",
-          CategoryName(category), "), ", counted, " bytes (",
-          FormatBytes(counted), "): ", std::strerror(errno), "; free ", free,
-          " of the budget"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("host memory: the system has no room for ", owner, " (",
+                       CategoryName(category), "), ", counted, " bytes (",
+                       FormatBytes(counted), "): ", std::strerror(errno),
+                       "; free ", free, " of the budget"));
     }
     // Large streams of optimizer states: fewer TLB misses.
     madvise(block.data_, mapped, MADV_HUGEPAGE);
@@ -197,17 +194,11 @@ void HostMemory::Release(HostBlock& block) {
 int64_t HostMemory::TakeFromPool(int64_t bytes, Category category) {
   const bool home = category == Category::kParameters;
   if (!home && bytes > pool_open_bytes_) return -1;
-  for (auto it = pool_free_.begin(); it != pool_free_.end(); ++it) {
-    const auto [offset, hole_bytes] = *it;
-    if (hole_bytes < bytes) continue;
-    pool_free_.erase(it);
-    if (hole_bytes > bytes) {
-      pool_free_.emplace(offset + bytes, hole_bytes - bytes);
-    }
-    if (!home) pool_open_bytes_ -= bytes;
-    return offset;
-  }
-  return -1;
+  const int64_t offset = pool_free_.FitLow(bytes, [](NoTime) { return true; });
+  if (offset < 0) return -1;
+  pool_free_.Take(offset, bytes, [](NoTime) {});
+  if (!home) pool_open_bytes_ -= bytes;
+  return offset;
 }
 
 void HostMemory::GiveToPool(int64_t offset, int64_t bytes, Category category) {
@@ -223,20 +214,11 @@ void HostMemory::GiveToPool(int64_t offset, int64_t bytes, Category category) {
     if (madvise(data, bytes, MADV_DONTNEED) != 0) std::memset(data, 0, bytes);
     LockPages(data, bytes);
   }
+  FreeInPool(offset, bytes);
+}
 
-  auto next = pool_free_.lower_bound(offset);
-  if (next != pool_free_.end() && next->first == offset + bytes) {
-    bytes += next->second;
-    next = pool_free_.erase(next);
-  }
-  if (next != pool_free_.begin()) {
-    auto before = std::prev(next);
-    if (before->first + before->second == offset) {
-      before->second += bytes;
-      return;
-    }
-  }
-  pool_free_.emplace(offset, bytes);
+void HostMemory::FreeInPool(int64_t offset, int64_t bytes) {
+  pool_free_.Give(offset, bytes, {}, [](NoTime, NoTime) { return true; });
 }
 
 HostMemoryStats HostMemory::stats() const {

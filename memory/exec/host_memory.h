@@ -32,9 +32,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/container/btree_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/free_ranges.h"
 #include "device/host_pinner.h"
 #include "memory/exec/category.h"
 
@@ -71,7 +71,7 @@ struct HostMemoryOptions {
   int64_t budget_bytes = 0;  // kUnlimitedBytes: no bound but the system's
   // The pool's size, rounded up to pages; at most the budget. 0: no pool.
   int64_t pinned_bytes = 0;
-  // Of the pool, what is kept for homes.
+  // The part of the pool that is kept for homes.
   int64_t pinned_home_bytes = 0;
   // Locks the pool's pages; null: the system does. Outlives the HostMemory.
   HostPinner* pinner = nullptr;
@@ -117,6 +117,7 @@ class HostMemory {
   // Offset in the pool, or -1. Rounded to pages.
   int64_t TakeFromPool(int64_t bytes, Category category);
   void GiveToPool(int64_t offset, int64_t bytes, Category category);
+  void FreeInPool(int64_t offset, int64_t bytes);
   void Release(HostBlock& block);
 
   const HostMemoryOptions options_;
@@ -125,7 +126,7 @@ class HostMemory {
   int64_t pool_bytes_ = 0;
 
   mutable std::mutex mutex_;  // guards what follows
-  absl::btree_map<int64_t, int64_t> pool_free_;  // offset -> bytes
+  FreeRanges<NoTime> pool_free_;
   int64_t pool_open_bytes_ = 0;  // that others than homes may still take
   HostMemoryStats stats_;
 };

@@ -1,13 +1,13 @@
 #include "memory/exec/host_memory.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
 #include <random>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
 #include "base/units.h"
@@ -49,9 +49,9 @@ TEST(HostMemory, FillsTheBudgetToTheLastByteAndThenRefuses) {
   ASSERT_TRUE(a.ok());
   auto refused = memory->Allocate(3 * 256 + 1, Category::kParameters, "home");
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status()));
-  for (const char* part : {"host", "home", "parameters", "wants 1024",
-                           "free 768 of 2560", "optimizer states 1.75 KiB",
-                           "at least 2816 bytes"}) {
+  for (const char* part :
+       {"host", "home", "parameters", "wants 1024", "free 768 of 2560",
+        "optimizer states 1.75 KiB", "at least 2816 bytes"}) {
     EXPECT_TRUE(absl::StrContains(refused.status().message(), part))
         << part << " in: " << refused.status();
   }

@@ -51,9 +51,8 @@ absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
   CASTOR_CHECK(plan_ != nullptr);
   CASTOR_CHECK(moment.value < static_cast<int64_t>(plan_->actions.size()));
   for (const Action& action : plan_->actions[moment.value]) {
-    WorkTag tag = {.step = step,
-                   .moment = moment.value,
-                   .chunk = action.chunk.value};
+    WorkTag tag = {
+        .step = step, .moment = moment.value, .chunk = action.chunk.value};
     switch (action.kind) {
       case ActionKind::kFetch:
         tag.kind = WorkKind::kFetch;

@@ -10,7 +10,8 @@
 namespace castor {
 namespace {
 
-// Of a reduce, what crosses the network; the sum itself keeps its tag.
+// What a reduce sends over the network has a tag of its own; the sum keeps the
+// reduce's.
 int64_t OnNetwork(WorkTag reduce) {
   reduce.kind = WorkKind::kExchange;
   return reduce.Pack();
@@ -48,9 +49,9 @@ absl::StatusOr<std::unique_ptr<ShardExchange>> ShardExchange::Create(
 
 absl::Status ShardExchange::EnsureSlots(int64_t slots) {
   while (static_cast<int64_t>(slots_.size()) < slots) {
-    CASTOR_ASSIGN_OR_RETURN(
-        HostBlock block, host_->Allocate(slot_bytes_, Category::kStaging,
-                                         "payloads with gradients"));
+    CASTOR_ASSIGN_OR_RETURN(HostBlock block,
+                            host_->Allocate(slot_bytes_, Category::kStaging,
+                                            "payloads with gradients"));
     slots_.push_back({.block = std::move(block), .used = {}});
   }
   return absl::OkStatus();

@@ -38,14 +38,14 @@ class ShardExchange {
       Device* device, Arena* arena, HostMemory* host, Communicator* ranks,
       const ChunkLayout* layout, const ShardStaging& staging);
 
-  // So many slots at least. Blocks for nothing. ResourceExhausted: no room; what
-  // was made stays until KeepSlots.
+  // So many slots at least. Blocks for nothing. ResourceExhausted: no room;
+  // what was made stays until KeepSlots.
   absl::Status EnsureSlots(int64_t slots);
   // Gives back all but the first `slots`; nobody has used those.
   void KeepSlots(int64_t slots);
 
-  // Whose moments those of the tags are from now on: messages name their
-  // operators. Outlives the exchange.
+  // From now on the moments of tags are those of `step`, whose operators
+  // messages name. It outlives the exchange.
   void BeginStep(const StepTrace* step) { step_ = step; }
 
   // A slot is a block of host memory. It is the taker's until it is given back;
@@ -89,7 +89,7 @@ class ShardExchange {
     return (layout_->world_size - 1) * layout_->shard_bytes(chunk);
   }
 
-  // For a person, and equal on all ranks.
+  // A name that a person can read, equal on all ranks.
   std::string Key(absl::string_view what, ChunkId chunk, WorkTag tag) const;
 
   Device* const device_;

@@ -171,15 +171,16 @@ class Exchange : public ::testing::TestWithParam<std::tuple<int, DType>> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Ranks, Exchange,
-    ::testing::Combine(::testing::Values(1, 2, 3, 4),
-                       ::testing::Values(DType::kFloat32, DType::kBFloat16,
-                                         DType::kFloat16)),
-    [](const auto& info) {
-      return absl::StrCat(std::get<0>(info.param), "ranks",
-                          DTypeName(std::get<1>(info.param)));
-    });
+INSTANTIATE_TEST_SUITE_P(Ranks, Exchange,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values(DType::kFloat32,
+                                                              DType::kBFloat16,
+                                                              DType::kFloat16)),
+                         [](const auto& info) {
+                           return absl::StrCat(
+                               std::get<0>(info.param), "ranks",
+                               DTypeName(std::get<1>(info.param)));
+                         });
 
 TEST_P(Exchange, GathersWholePayloads) {
   RunRanks(setting(), [](Rank& rank) {

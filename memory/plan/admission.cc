@@ -207,10 +207,9 @@ Admission Admit(const AdmissionRule& rule, const PlanRequest& request) {
   Refusal refusal =
       WorstMoment(request, needed_with(host_is_short ? low : fewest));
   if (host_is_short) {
-    const int64_t at_most =
-        LeastThat(fewest, high, [&](int64_t count) {
-          return least_budget(count + 1) > request.device_budget_bytes;
-        });
+    const int64_t at_most = LeastThat(fewest, high, [&](int64_t count) {
+      return least_budget(count + 1) > request.device_budget_bytes;
+    });
     refusal.tier = "host";
     refusal.smallest_host_budget_bytes = HostBytes(request, sides(at_most));
     refusal.smallest_device_budget_bytes =

@@ -12,8 +12,8 @@
 namespace castor {
 namespace {
 
-// Of a model: some hundred times what has been trained, and so few that sums of
-// sizes stay within int64_t.
+// The most elements of a model: some hundred times what has been trained, and
+// so few that sums of sizes stay within int64_t.
 constexpr int64_t kMaxElements = int64_t{1} << 48;
 constexpr int64_t kFloorBytes = 256 << 10;
 constexpr int64_t kCapBytes = 64 << 20;
@@ -57,21 +57,21 @@ absl::Status CheckArguments(absl::Span<const LayoutParameter> parameters,
     const LayoutParameter& parameter = parameters[i];
     const ParamId id = IdOf(parameters, i);
     if (id.value >= static_cast<int64_t>(seen.size()) || seen[id.value]) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "parameter \"", parameter.name, "\" has id ", id.value,
-          ", which is taken or not below ", seen.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter \"", parameter.name, "\" has id ", id.value,
+                       ", which is taken or not below ", seen.size()));
     }
     seen[id.value] = true;
     if (parameter.elements < 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "parameter \"", parameter.name, "\" has ", parameter.elements,
-          " elements: at least 1 is needed"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter \"", parameter.name, "\" has ",
+                       parameter.elements, " elements: at least 1 is needed"));
     }
     if (parameter.elements > kMaxElements - total) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("parameter \"", parameter.name, "\" of ",
-                       parameter.elements, " elements makes the model larger "
-                       "than 2^48 elements"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parameter \"", parameter.name, "\" of ", parameter.elements,
+          " elements makes the model larger "
+          "than 2^48 elements"));
     }
     total += parameter.elements;
   }
@@ -109,8 +109,8 @@ struct Measure {
   void Own(size_t, int64_t elements) { outsize += elements; }
   void Open(size_t, int64_t) { ++chunks; }
   void Append(size_t i, int64_t offset) {
-    fullest = std::max(
-        fullest, offset + RoundUp(parameters[i].elements, kTileElements));
+    fullest = std::max(fullest,
+                       offset + RoundUp(parameters[i].elements, kTileElements));
   }
 };
 
@@ -132,6 +132,8 @@ struct BuildLayout {
     spec.parameters.push_back(id);
     spec.used_elements += parameters[i].elements;
     layout.parameter_elements += parameters[i].elements;
+    layout.parameters[id.value] = parameters[i];
+    layout.parameters[id.value].id = id;
     layout.places[id.value] = {chunk, offset};
   }
   void Own(size_t i, int64_t elements) { Put(i, NewChunk(i, elements), 0); }
@@ -214,6 +216,7 @@ absl::StatusOr<ChunkLayout> MakeChunkLayout(
   layout.rank = options.rank;
   layout.states = options.states;
   layout.chunk_elements = capacity;
+  layout.parameters.resize(parameters.size());
   layout.places.resize(parameters.size());
   BuildLayout build{parameters, layout, {}};
   Place(parameters, grain, capacity, build);

@@ -44,7 +44,7 @@ namespace castor {
 inline constexpr int64_t kTileElements = 64;
 
 struct LayoutParameter {
-  std::string name;  // for messages
+  std::string name;  // for messages and traces
   int64_t elements = 0;
   bool trainable = true;
   // Its number in ChunkLayout. Invalid: its position in the list.
@@ -57,7 +57,7 @@ struct LayoutOptions {
   // one tile per rank). 0: searched for least padding, see MakeChunkLayout.
   int64_t chunk_bytes = 0;
   int world_size = 1;
-  int rank = 0;  // changes nothing but shard_begin
+  int rank = 0;             // changes nothing but shard_begin
   StateLayout states = {};  // of trainable chunks; changes nothing else
 };
 
@@ -80,10 +80,11 @@ struct ChunkLayout {
   DType dtype = DType::kFloat32;
   int world_size = 1;
   int rank = 0;
-  StateLayout states;              // of trainable chunks
-  int64_t chunk_elements = 0;      // S
-  std::vector<ChunkPlace> places;  // indexed by ParamId
-  std::vector<ChunkSpec> chunks;   // indexed by ChunkId
+  StateLayout states;                       // of trainable chunks
+  int64_t chunk_elements = 0;               // S
+  std::vector<LayoutParameter> parameters;  // indexed by ParamId
+  std::vector<ChunkPlace> places;           // indexed by ParamId
+  std::vector<ChunkSpec> chunks;            // indexed by ChunkId
 
   int64_t total_elements = 0;      // of all chunks
   int64_t parameter_elements = 0;  // of all parameters
@@ -91,6 +92,9 @@ struct ChunkLayout {
     return total_elements - parameter_elements;
   }
   int64_t num_chunks() const { return static_cast<int64_t>(chunks.size()); }
+  const LayoutParameter& parameter(ParamId id) const {
+    return parameters[id.value];
+  }
   const ChunkPlace& place(ParamId id) const { return places[id.value]; }
   const ChunkSpec& chunk(ChunkId id) const { return chunks[id.value]; }
   int64_t payload_bytes(ChunkId id) const {

@@ -157,8 +157,10 @@ TEST(StateLayout, PartsLieOneAfterTheOther) {
 
 TEST(ChunkLayoutSearch, WastesLittleOnGpt2) {
   for (const auto& [layers, c, v, t] :
-       {std::array<int64_t, 4>{12, 768, 50257, 1024}, {6, 384, 256, 256},
-        {24, 1024, 50257, 1024}, {96, 12288, 50257, 2048}}) {
+       {std::array<int64_t, 4>{12, 768, 50257, 1024},
+        {6, 384, 256, 256},
+        {24, 1024, 50257, 1024},
+        {96, 12288, 50257, 2048}}) {
     for (const int world_size : {1, 8}) {
       const auto parameters = Gpt2(layers, c, v, t);
       const auto layout = MakeChunkLayout(
@@ -175,8 +177,8 @@ TEST(ChunkLayoutSearch, WastesLittleOnGpt2) {
 TEST(ChunkLayoutSearch, PrefersTheSmallerOfEqualSizes) {
   // 64 parameters of 64 tiles: a chunk of any whole number of them that divides
   // 64 wastes nothing; floor: 256 KiB are 16 of them.
-  const auto layout = MakeChunkLayout(
-      Sizes(std::vector<int64_t>(64, 4096)), {.chunk_bytes = 0});
+  const auto layout = MakeChunkLayout(Sizes(std::vector<int64_t>(64, 4096)),
+                                      {.chunk_bytes = 0});
   ASSERT_TRUE(layout.ok());
   EXPECT_EQ(layout->padding_elements(), 0);
   EXPECT_EQ(layout->chunk_elements, 4096);
@@ -184,8 +186,8 @@ TEST(ChunkLayoutSearch, PrefersTheSmallerOfEqualSizes) {
 
 TEST(ChunkLayoutSearch, KeepsTheFloorWhereTheModelAllows) {
   // 64 MiB in parameters of 64 KiB.
-  const auto layout = MakeChunkLayout(
-      Sizes(std::vector<int64_t>(1024, 16384)), {.chunk_bytes = 0});
+  const auto layout = MakeChunkLayout(Sizes(std::vector<int64_t>(1024, 16384)),
+                                      {.chunk_bytes = 0});
   ASSERT_TRUE(layout.ok());
   EXPECT_GE(layout->chunk_elements * 4, 256 << 10);
   EXPECT_LE(layout->chunk_elements * 4, 64 << 20);

@@ -25,8 +25,9 @@ enum class VictimRule : uint8_t {
   kFarthest,
   // Dirty ones, which cost two copies, only when there is none else.
   kCleanFirstFarthest,
-  // Of those about as large as what is too much, so that nothing large leaves
-  // for a few bytes; of larger ones when there are none, then smaller.
+  // It takes the farthest of those about as large as what is too much, so that
+  // nothing large leaves for a few bytes; of larger ones when there are none,
+  // then of smaller.
   kFittingFarthest,
 };
 inline constexpr VictimRule kVictimRules[] = {VictimRule::kFarthest,

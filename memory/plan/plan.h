@@ -87,7 +87,7 @@ struct Plan {
 struct BusModel {
   double h2d_bytes_per_s = 8e9;
   double d2h_bytes_per_s = 8e9;
-  int64_t latency_ns = 0;  // per copy
+  int64_t latency_ns = 0;            // per copy
   double network_bytes_per_s = 4e9;  // that one rank receives
 };
 
@@ -101,7 +101,7 @@ struct PlanRequest {
   int64_t host_reserved_bytes = 0;
   BusModel bus;
   bool prefetch = true;
-  // Of the device bytes that no moment needs, the share that may hold optimizer
+  // The share of the device bytes that no moment needs which may hold optimizer
   // states, in [0, 1].
   double gpu_margin_mem_ratio = 1.0;
   // Empty: the policy chooses. Otherwise the sides to plan with, indexed by

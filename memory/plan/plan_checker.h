@@ -12,9 +12,8 @@
 //     and kUpdate of device-side chunks need their chunk resident, kReduce
 //     and kUpdate of host-side chunks need it absent and its home valid.
 //  3. Nothing lost: no Drop of a dirty payload, no Fetch of a payload whose
-//  home
-//     is stale, is resident already, or is waiting for its update on the host
-//     (between the last kReduce and kUpdate); no CopyBack of a clean one.
+//     home is stale, is resident already, or is waiting for its update on the
+//     host (between the last kReduce and kUpdate); no CopyBack of a clean one.
 //  4. Cyclic: the state after the step is the state before it.
 //  5. Host room: homes + host-side optimizer states + reserved <= the budget.
 //  6. Form: sizes of vectors, ids in range, frozen chunks on no side's update.

@@ -95,18 +95,17 @@ PlanRecord RecordPlan(const Plan& plan, const PlanRequest& request,
 }
 
 PlanRequest RequestOf(const PlanRecord& record, const StepTrace* trace) {
-  PlanRequest request{
-      .trace = trace,
-      .device_budget_bytes = record.device_budget_bytes,
-      .host_budget_bytes = record.host_budget_bytes,
-      .device_reserved_bytes = record.device_reserved_bytes,
-      .host_reserved_bytes = record.host_reserved_bytes,
-      .bus = {.h2d_bytes_per_s = record.h2d_bytes_per_s,
-              .d2h_bytes_per_s = record.d2h_bytes_per_s,
-              .latency_ns = record.latency_ns},
-      .prefetch = record.prefetch,
-      .gpu_margin_mem_ratio = record.gpu_margin_mem_ratio,
-      .world_size = static_cast<int>(record.world_size)};
+  PlanRequest request{.trace = trace,
+                      .device_budget_bytes = record.device_budget_bytes,
+                      .host_budget_bytes = record.host_budget_bytes,
+                      .device_reserved_bytes = record.device_reserved_bytes,
+                      .host_reserved_bytes = record.host_reserved_bytes,
+                      .bus = {.h2d_bytes_per_s = record.h2d_bytes_per_s,
+                              .d2h_bytes_per_s = record.d2h_bytes_per_s,
+                              .latency_ns = record.latency_ns},
+                      .prefetch = record.prefetch,
+                      .gpu_margin_mem_ratio = record.gpu_margin_mem_ratio,
+                      .world_size = static_cast<int>(record.world_size)};
   if (record.world_size > 1) {
     request.bus.network_bytes_per_s = record.network_bytes_per_s;
   }
@@ -138,8 +137,7 @@ absl::StatusOr<Plan> PlanOf(const PlanRecord& record, const StepTrace& trace) {
   }
   plan.actions.resize(moments + 1);
   for (const ActionRecord& action : record.actions) {
-    CASTOR_RETURN_IF_ERROR(
-        CheckIn(action.moment.value, moments + 1, "moment"));
+    CASTOR_RETURN_IF_ERROR(CheckIn(action.moment.value, moments + 1, "moment"));
     CASTOR_RETURN_IF_ERROR(CheckIn(action.chunk.value, chunks, "chunk"));
     plan.actions[action.moment.value].push_back(
         {action.kind, action.chunk, action.because});

@@ -17,7 +17,7 @@ namespace castor {
 PlanRecord RecordPlan(const Plan& plan, const PlanRequest& request,
                       const PlanCost& cost, int64_t trace_index, bool warmup);
 
-// Of a request that was refused: what was asked, and nothing decided.
+// Records a request that was refused: what was asked, and nothing decided.
 PlanRecord RecordRequest(const PlacementPolicy* policy,
                          const PlanRequest& request, int64_t trace_index);
 

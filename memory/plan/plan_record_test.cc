@@ -40,8 +40,7 @@ RC_GTEST_PROP(PlanRecord, GivesBackThePlanAndWhatWasAsked, ()) {
   if (!policy->admission.keeps_all_payloads && *rc::gen::arbitrary<bool>()) {
     request.fixed_side.assign(trace.chunks.size(), Side::kHost);
     for (size_t c = 0; c < trace.chunks.size(); ++c) {
-      if (trace.chunks[c].optimizer_bytes > 0 &&
-          *rc::gen::arbitrary<bool>()) {
+      if (trace.chunks[c].optimizer_bytes > 0 && *rc::gen::arbitrary<bool>()) {
         request.fixed_side[c] = Side::kDevice;
       }
     }
@@ -88,11 +87,10 @@ TEST(PlanOf, PutsEachActionAtItsMoment) {
   EXPECT_EQ(plan->side, (std::vector<Side>{Side::kHost, Side::kDevice}));
   EXPECT_EQ(plan->initial, (std::vector<ResidentChunk>{{ChunkId(0), false},
                                                        {ChunkId(1), true}}));
-  EXPECT_EQ(plan->actions,
-            (std::vector<std::vector<Action>>{
-                {},
-                {{ActionKind::kDrop, ChunkId(0), Moment()}},
-                {{ActionKind::kFetch, ChunkId(0), Moment(0)}}}));
+  EXPECT_EQ(plan->actions, (std::vector<std::vector<Action>>{
+                               {},
+                               {{ActionKind::kDrop, ChunkId(0), Moment()}},
+                               {{ActionKind::kFetch, ChunkId(0), Moment(0)}}}));
 }
 
 TEST(PlanOf, RefusesWhatTheTraceDoesNotHave) {

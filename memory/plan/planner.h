@@ -17,7 +17,8 @@ namespace castor {
 
 using PlanOrRefusal = std::variant<Plan, Refusal>;
 
-// Changes a policy's plan before its proof, as a planner's mistake would: tests.
+// Changes a policy's plan before its proof, as a planner's mistake would:
+// tests.
 using PlanMistake = std::function<void(Plan*)>;
 
 // The plan of `policy`, proven by CheckPlan, or the reason why none exists. A

@@ -21,9 +21,9 @@ namespace castor {
 std::vector<int64_t> FetchesByNeed(const UseIndex& index,
                                    const Residency& residency);
 
-// For each of `fetches` the moment, in [ready, to], in whose actions it has to
-// be issued if copies take `strength` times as long as the bus says. 0: no
-// lead.
+// Gives for each of `fetches` the moment, in [ready, to], in whose actions it
+// has to be issued if copies take `strength` times as long as the bus says. 0:
+// no lead.
 std::vector<int64_t> DueMoments(const UseIndex& index, const BusModel& bus,
                                 double strength,
                                 const std::vector<int64_t>& fetches);

@@ -27,7 +27,7 @@ bool SameDecisions(const PlanRecord& a, const PlanRecord& b) {
          a.initial == b.initial && a.actions == b.actions;
 }
 
-// Of no step that is meant: sums of such times could overflow.
+// No step that is meant takes as long: sums of such times could overflow.
 constexpr double kYearsNs = 1e17;
 
 double StepNs(const PlanRequest& request) {
@@ -164,8 +164,7 @@ class Durations {
     }
   }
 
-  void Fill(StepTrace* trace, BusModel* bus,
-            Overheads* overheads) const {
+  void Fill(StepTrace* trace, BusModel* bus, Overheads* overheads) const {
     if (steps_.empty()) return;
     overheads->moves.resize(trace->ops.size());
     const double n = static_cast<double>(steps_.size());
@@ -196,9 +195,9 @@ class Durations {
       for (const auto& [chunk, copies] : copies_[direction]) {
         if (chunk >= static_cast<int64_t>(trace->chunks.size())) continue;
         bytes += static_cast<double>(copies) *
-                 static_cast<double>(
-                     direction == 0 ? trace->chunks[chunk].home_bytes()
-                                    : trace->chunks[chunk].payload_bytes);
+                 static_cast<double>(direction == 0
+                                         ? trace->chunks[chunk].home_bytes()
+                                         : trace->chunks[chunk].payload_bytes);
       }
       if (bytes > 0 && copy_ns_[direction] > 0) {
         *speeds[direction] = bytes * 1e9 / copy_ns_[direction];
@@ -308,8 +307,7 @@ class Durations {
       }
       before = work;
       if (!Counts(*work)) continue;
-      const double length =
-          static_cast<double>(work->end_ns - work->start_ns);
+      const double length = static_cast<double>(work->end_ns - work->start_ns);
       if (work->kind == WorkKind::kOther) {
         moved += pause;
         if (wait == nullptr) {
@@ -401,8 +399,8 @@ bool TakesYears(const Overheads& overheads) {
 absl::Status CheckRequest(const PlanRequest& request) {
   CASTOR_RETURN_IF_ERROR(CheckTrace(*request.trace));
   const BusModel& bus = request.bus;
-  for (const double speed : {bus.h2d_bytes_per_s, bus.d2h_bytes_per_s,
-                             bus.network_bytes_per_s}) {
+  for (const double speed :
+       {bus.h2d_bytes_per_s, bus.d2h_bytes_per_s, bus.network_bytes_per_s}) {
     if (!std::isfinite(speed) || speed <= 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("a bus of ", speed, " bytes/s; must be above 0"));
@@ -410,9 +408,9 @@ absl::Status CheckRequest(const PlanRequest& request) {
   }
   if (!(request.gpu_margin_mem_ratio >= 0 &&
         request.gpu_margin_mem_ratio <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a gpu_margin_mem_ratio of ",
-                     request.gpu_margin_mem_ratio, "; must be from 0 to 1"));
+    return absl::InvalidArgumentError(absl::StrCat("a gpu_margin_mem_ratio of ",
+                                                   request.gpu_margin_mem_ratio,
+                                                   "; must be from 0 to 1"));
   }
   if (bus.latency_ns < 0 || StepNs(request) > kYearsNs) {
     return absl::InvalidArgumentError(

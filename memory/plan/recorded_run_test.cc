@@ -60,9 +60,8 @@ class Recording {
     Work(kHost, WorkKind::kUpdate, 3, 90, 0);
     Work(kToDevice, WorkKind::kFetch, 4, 250, 0);
     fetch_count_ = count_;
-    contents_.issues.push_back({.step = step_,
-                                .moment = Moment(1),
-                                .used_bytes = 1000 + forward_ns});
+    contents_.issues.push_back(
+        {.step = step_, .moment = Moment(1), .used_bytes = 1000 + forward_ns});
     contents_.results.push_back({.step = number,
                                  .end_ns = now_ns_,
                                  .duration_ns = now_ns_ - begin,
@@ -93,9 +92,9 @@ class Recording {
     contents_.works.push_back(Next(stream, kind, moment, ns, chunk));
   }
   void Wait(int64_t ns) {
-    contents_.waits.push_back({.waiter = Next(kCompute, WorkKind::kOther, -1,
-                                              ns),
-                               .until = {{kToDevice, fetch_count_}}});
+    contents_.waits.push_back(
+        {.waiter = Next(kCompute, WorkKind::kOther, -1, ns),
+         .until = {{kToDevice, fetch_count_}}});
   }
 
   TraceContents contents_;
@@ -137,7 +136,8 @@ TEST(ReadRecordedRun, TakesDurationsOfTheStepsOnTheSettledPlan) {
   EXPECT_EQ(run->overheads.moves[0].duration_ns, 0);
   EXPECT_EQ(run->overheads.moves[1].duration_ns, 40);
   EXPECT_TRUE(run->overheads.moves[0].after_fetches.empty());
-  EXPECT_EQ(run->overheads.moves[1].after_fetches, (std::vector<ChunkId>{ChunkId(0)}));
+  EXPECT_EQ(run->overheads.moves[1].after_fetches,
+            (std::vector<ChunkId>{ChunkId(0)}));
   EXPECT_TRUE(run->overheads.moves[1].after_copies_back.empty());
   EXPECT_EQ(run->training.request.bus.h2d_bytes_per_s, 4e9);
   EXPECT_EQ(run->training.request.bus.d2h_bytes_per_s, 2e9);
@@ -241,12 +241,12 @@ TEST(ReadRecordedRun, RefusesWhatNothingCanBePlannedWith) {
   EXPECT_EQ(
       with([](TraceContents& c) { c.plans[0].h2d_bytes_per_s = 0; }).code(),
       bad);
-  EXPECT_EQ(
-      with([](TraceContents& c) { c.plans[0].d2h_bytes_per_s = 1e-300; })
-          .code(),
-      bad);
-  EXPECT_EQ(
-      with([](TraceContents& c) { c.plans[0].latency_ns = -1; }).code(), bad);
+  EXPECT_EQ(with([](TraceContents& c) {
+              c.plans[0].d2h_bytes_per_s = 1e-300;
+            }).code(),
+            bad);
+  EXPECT_EQ(with([](TraceContents& c) { c.plans[0].latency_ns = -1; }).code(),
+            bad);
   EXPECT_EQ(with([](TraceContents& c) {
               c.plans[0].gpu_margin_mem_ratio = 2;
             }).code(),

@@ -37,8 +37,8 @@ ShardStaging FindShardStaging(const StepTrace& trace) {
   for (const ChunkInfo& chunk : trace.chunks) {
     if (chunk.optimizer_bytes == 0 || chunk.shard_bytes == 0) continue;
     staging.slot_bytes = std::max(staging.slot_bytes, chunk.payload_bytes);
-    staging.parts_bytes = std::max(staging.parts_bytes,
-                                   chunk.payload_bytes - chunk.shard_bytes);
+    staging.parts_bytes =
+        std::max(staging.parts_bytes, chunk.payload_bytes - chunk.shard_bytes);
   }
   if (staging.slot_bytes > 0) staging.slots = most + 2;
   return staging;

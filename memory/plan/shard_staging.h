@@ -22,7 +22,7 @@ struct ShardStaging {
   int64_t slot_bytes = 0;
   int64_t parts_bytes = 0;  // on the device
 
-  // As counted in budgets.
+  // Gives the bytes that budgets count.
   int64_t HostBytes() const;
   int64_t DeviceBytes() const;
 };

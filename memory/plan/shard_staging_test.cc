@@ -10,9 +10,9 @@ namespace {
 TEST(ShardStaging, IsNothingOnOneRank) {
   StepTrace trace;
   trace.chunks = {{1000, 3000, {}}};
-  trace.ops = {{.name = "b", .chunks = {{ChunkId(0), true}}},
-               {.name = "r", .kind = OpKind::kReduce,
-                .chunks = {{ChunkId(0), true}}}};
+  trace.ops = {
+      {.name = "b", .chunks = {{ChunkId(0), true}}},
+      {.name = "r", .kind = OpKind::kReduce, .chunks = {{ChunkId(0), true}}}};
   const ShardStaging staging = FindShardStaging(trace);
   EXPECT_EQ(staging.HostBytes(), 0);
   EXPECT_EQ(staging.DeviceBytes(), 0);
@@ -21,14 +21,14 @@ TEST(ShardStaging, IsNothingOnOneRank) {
 TEST(ShardStaging, HoldsWhatIsBetweenItsFirstGradientAndItsReduce) {
   StepTrace trace;
   // A frozen chunk, however large, has no gradients.
-  trace.chunks = {{1024, 4096, {}, 256}, {2048, 8192, {}, 512},
-                  {9000, 0, {}, 2250}};
+  trace.chunks = {
+      {1024, 4096, {}, 256}, {2048, 8192, {}, 512}, {9000, 0, {}, 2250}};
   const auto write = [](int64_t c) {
     return OpRecord{.name = "b", .chunks = {{ChunkId(c), true}}};
   };
   const auto reduce = [](int64_t c) {
-    return OpRecord{.name = "r", .kind = OpKind::kReduce,
-                    .chunks = {{ChunkId(c), true}}};
+    return OpRecord{
+        .name = "r", .kind = OpKind::kReduce, .chunks = {{ChunkId(c), true}}};
   };
   trace.ops = {write(0), reduce(0), write(1), reduce(1)};
   EXPECT_EQ(FindShardStaging(trace).slots, 1 + 2);

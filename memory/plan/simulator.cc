@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
-#include <map>
 #include <vector>
 
 #include "base/check.h"
+#include "base/free_ranges.h"
 #include "base/units.h"
 #include "memory/plan/use_index.h"
 
@@ -29,52 +28,29 @@ class FreeMemory {
   };
 
   void Give(Span span, int64_t from_ns) {
-    if (span.bytes == 0) return;
-    auto next = free_.lower_bound(span.offset);
-    if (next != free_.end() && next->first == span.offset + span.bytes &&
-        next->second.from_ns == from_ns) {
-      span.bytes += next->second.bytes;
-      next = free_.erase(next);
-    }
-    if (next != free_.begin()) {
-      auto before = std::prev(next);
-      if (before->first + before->second.bytes == span.offset &&
-          before->second.from_ns == from_ns) {
-        before->second.bytes += span.bytes;
-        return;
-      }
-    }
-    free_.emplace_hint(next, span.offset, Segment{span.bytes, from_ns});
+    free_.Give(span.offset, span.bytes, from_ns,
+               [](int64_t into, int64_t other) { return into == other; });
   }
 
-  // For one payload, the lowest hole that is over by `ready_ns`, or else the
-  // lowest; in pieces where none is large enough. The time when it may be
+  // Takes for one payload the lowest hole that is over by `ready_ns`, or else
+  // the lowest; in pieces where none is large enough. The time when it may be
   // written is never before `*from_ns`.
-  std::vector<Span> TakeLow(int64_t bytes, int64_t ready_ns,
-                            int64_t* from_ns) {
+  std::vector<Span> TakeLow(int64_t bytes, int64_t ready_ns, int64_t* from_ns) {
     for (const int64_t limit_ns :
          {ready_ns, std::numeric_limits<int64_t>::max()}) {
-      Span run;
-      for (const auto& [offset, segment] : free_) {
-        if (segment.from_ns > limit_ns) continue;
-        if (offset != run.offset + run.bytes) run = {offset, 0};
-        run.bytes += segment.bytes;
-        if (run.bytes >= bytes) {
-          run.bytes = bytes;
-          Cut(run, from_ns);
-          return {run};
-        }
-      }
+      const int64_t offset = free_.FitLow(
+          bytes, [&](int64_t free_ns) { return free_ns <= limit_ns; });
+      if (offset < 0) continue;
+      Take({offset, bytes}, from_ns);
+      return {{offset, bytes}};
     }
     std::vector<Span> pieces;
     while (bytes > 0) {
-      CASTOR_CHECK(!free_.empty());
       const auto first = free_.begin();
-      const Span piece = {first->first,
-                          std::min(bytes, first->second.bytes)};
-      Cut(piece, from_ns);
-      pieces.push_back(piece);
-      bytes -= piece.bytes;
+      CASTOR_CHECK(first != free_.end());
+      pieces.push_back({first->first, std::min(bytes, first->second.bytes)});
+      bytes -= pieces.back().bytes;
+      Take(pieces.back(), from_ns);
     }
     return pieces;
   }
@@ -84,50 +60,27 @@ class FreeMemory {
                 std::vector<Span>* taken) {
     for (const int64_t limit_ns :
          {ready_ns, std::numeric_limits<int64_t>::max()}) {
+      const size_t first = taken->size();
       for (auto it = free_.end(); bytes > 0 && it != free_.begin();) {
         --it;
-        if (it->second.from_ns > limit_ns) continue;
+        if (it->second.when > limit_ns) continue;
         const int64_t part = std::min(bytes, it->second.bytes);
         taken->push_back({it->first + it->second.bytes - part, part});
-        *from_ns = std::max(*from_ns, it->second.from_ns);
         bytes -= part;
-        it->second.bytes -= part;
-        if (it->second.bytes == 0) it = free_.erase(it);
       }
+      for (size_t i = first; i < taken->size(); ++i) Take((*taken)[i], from_ns);
     }
     CASTOR_CHECK(bytes == 0);
   }
 
  private:
-  struct Segment {
-    int64_t bytes = 0;
-    int64_t from_ns = 0;
-  };
-
-  void Cut(Span span, int64_t* from_ns) {
-    auto it = std::prev(free_.upper_bound(span.offset));
-    while (span.bytes > 0) {
-      const int64_t offset = it->first;
-      const Segment segment = it->second;
-      const int64_t before = span.offset - offset;
-      const int64_t part = std::min(span.bytes, segment.bytes - before);
-      *from_ns = std::max(*from_ns, segment.from_ns);
-      if (before > 0) {
-        it->second.bytes = before;
-        ++it;
-      } else {
-        it = free_.erase(it);
-      }
-      if (before + part < segment.bytes) {
-        free_.emplace_hint(it, offset + before + part,
-                           Segment{segment.bytes - before - part,
-                                   segment.from_ns});
-      }
-      span = {span.offset + part, span.bytes - part};
-    }
+  void Take(Span span, int64_t* from_ns) {
+    free_.Take(span.offset, span.bytes, [&](int64_t free_ns) {
+      *from_ns = std::max(*from_ns, free_ns);
+    });
   }
 
-  std::map<int64_t, Segment> free_;  // by offset
+  FreeRanges<int64_t> free_;
 };
 
 // What the bytes on the device are, where several ranks share a chunk.
@@ -188,9 +141,9 @@ class Clock {
   }
 
   void RunStep() {
-    norm_pending_ = trace_.global_norm &&
-                    std::find(plan_.side.begin(), plan_.side.end(),
-                              Side::kDevice) != plan_.side.end();
+    norm_pending_ =
+        trace_.global_norm && std::find(plan_.side.begin(), plan_.side.end(),
+                                        Side::kDevice) != plan_.side.end();
     loss_pending_ = true;
     const int64_t before_ns = end_ns();
     const int64_t step_issue_ns = issue_ns_;
@@ -235,7 +188,7 @@ class Clock {
   // What is to cross the bus with a copy of the chunk as it is now.
   int64_t BytesOnBus(int64_t c) const {
     const Content content = payloads_[c].content;
-    return content == Content::kLocal ? trace_.chunks[c].payload_bytes
+    return content == Content::kLocal   ? trace_.chunks[c].payload_bytes
            : content == Content::kSpent ? 0
                                         : trace_.chunks[c].home_bytes();
   }
@@ -254,8 +207,7 @@ class Clock {
     int64_t from_ns = 0;
     if (bytes > non_model_bytes_) {
       memory_.TakeHigh(bytes - non_model_bytes_,
-                       std::max(compute_ns_, issue_ns_), &from_ns,
-                       &non_model_);
+                       std::max(compute_ns_, issue_ns_), &from_ns, &non_model_);
     }
     for (int64_t left = non_model_bytes_ - bytes; left > 0;) {
       FreeMemory::Span& last = non_model_.back();
@@ -298,8 +250,8 @@ class Clock {
           payload.home_current = true;
         }
         if (sharded_ && bytes == 0) break;
-        const int64_t ready = std::max(
-            {payload.written_ns, payload.arrived_ns, issue_ns_});
+        const int64_t ready =
+            std::max({payload.written_ns, payload.arrived_ns, issue_ns_});
         d2h_ns_ = After(d2h_ns_, ready, overheads_.d2h_handoff_ns) +
                   CopyNs(bytes, request_.bus.d2h_bytes_per_s);
         payload.copied_ns = payload.home_ns = d2h_ns_;
@@ -336,8 +288,8 @@ class Clock {
                     overheads_.d2h_handoff_ns) +
               LatencyNs();
     host_ns_ = d2h_ns_ + overheads_.host_handoff_ns;
-    h2d_ns_ = After(h2d_ns_, host_ns_, overheads_.h2d_handoff_ns) +
-              2 * LatencyNs();
+    h2d_ns_ =
+        After(h2d_ns_, host_ns_, overheads_.h2d_handoff_ns) + 2 * LatencyNs();
     scalars_ns_ = h2d_ns_;
     host_ns_ = h2d_ns_ + overheads_.host_handoff_ns;
     norm_pending_ = false;

@@ -125,9 +125,9 @@ TEST(SimulatePlan, GathersAfterTheBusAndReducesByTheNetwork) {
 TEST(SimulatePlan, ExchangesBeforeTheReduceAndAfterTheUpdateOnTheDevice) {
   // Operators 0-2000, parts until 2750, reduce until 2800, update until 2860,
   // the others' parameters until 3610.
-  const PlanCost cost = SimulateFourRanks(OneSharedChunk(),
-                                          {{ChunkId(0), true}},
-                                          {{}, {}, {}, {}, {}}, Side::kDevice);
+  const PlanCost cost =
+      SimulateFourRanks(OneSharedChunk(), {{ChunkId(0), true}},
+                        {{}, {}, {}, {}, {}}, Side::kDevice);
   EXPECT_EQ(cost.step_ns, 3610);
   EXPECT_EQ(cost.network_bytes, 2 * 768);
   EXPECT_EQ(cost.d2h_bytes + cost.h2d_bytes, 0);
@@ -280,8 +280,7 @@ TEST(SimulatePlan, QueuesAStepWhenTheLastLossHasComeDownTheBus) {
   const PlanCost cost =
       Simulate(trace, 16384, {{ChunkId(1), false}},
                {{}, {Fetch(0, 1)}, {CopyBack(0, 2), Drop(0, 2)}, {}, {}});
-  EXPECT_EQ(cost.op_start_ns,
-            (std::vector<int64_t>{0, 10000, 11000, 11000}));
+  EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 10000, 11000, 11000}));
   EXPECT_EQ(cost.step_ns, 21000);
 }
 
@@ -299,12 +298,12 @@ TEST(SimulatePlan, TakesTheLowestRoomWhereAllOfItHasToBeWaitedFor) {
                               .Build();
   // op0 0-1000, op1 1000-2000, fetch 2 2000-3000, op2 3000-4000, fetch 0
   // 4000-5000, fetch 1 5000-6000.
-  const PlanCost cost = Simulate(
-      trace, 2048, {{ChunkId(0), false}, {ChunkId(1), false}},
-      {{},
-       {Drop(1, 2)},
-       {Drop(0, 2), Fetch(2, 2)},
-       {Drop(2, 0), Fetch(0, 1), Fetch(1, 0)}});
+  const PlanCost cost =
+      Simulate(trace, 2048, {{ChunkId(0), false}, {ChunkId(1), false}},
+               {{},
+                {Drop(1, 2)},
+                {Drop(0, 2), Fetch(2, 2)},
+                {Drop(2, 0), Fetch(0, 1), Fetch(1, 0)}});
   EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 1000, 3000}));
   EXPECT_EQ(cost.step_ns, 6000);
 }
@@ -332,9 +331,9 @@ TEST(SimulatePlan, AddsTheMovesOfBlocksThatWereMeasured) {
 TEST(SimulatePlan, QueuesNoOperatorBeforeTheHostThreadCameToIt) {
   // The loss of the step before is there when op1 is over: from then 400 ns to
   // op0, and 3000 to op1.
-  const PlanCost cost = Simulate(
-      TwoReads(), 4096, {{ChunkId(0), false}, {ChunkId(1), false}},
-      {{}, {}, {}}, {}, {.issue_ns = {400, 3000}});
+  const PlanCost cost =
+      Simulate(TwoReads(), 4096, {{ChunkId(0), false}, {ChunkId(1), false}},
+               {{}, {}, {}}, {}, {.issue_ns = {400, 3000}});
   EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 2600}));
   EXPECT_EQ(cost.step_ns, 4000);
 }

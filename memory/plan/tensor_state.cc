@@ -40,7 +40,8 @@ bool IsLegalTransition(TensorState from, TensorState to) {
 
 absl::Status CheckTransition(absl::string_view tensor, TensorState from,
                              TensorState to, absl::string_view op) {
-  if (IsLegalTransition(from, to)) [[likely]] return absl::OkStatus();
+  if (IsLegalTransition(from, to)) [[likely]]
+    return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "tensor \"", tensor, "\" cannot go from ", TensorStateName(from), " to ",
       TensorStateName(to), " at operator \"", op, "\""));

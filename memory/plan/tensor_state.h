@@ -36,8 +36,7 @@
 //      of its own: what came while the parameter was still read
 //   j  tear-down
 //   k  the gradient has been reduced into its sum and the parameter put back,
-//   by
-//      the side where the chunk's optimizer states live
+//      by the side where the chunk's optimizer states live
 //   l  the optimizer's pass on the device takes it: accumulate, or update (then
 //      d, which ends it)
 //   m  as e, but seen only after the operator was done: the uses that a

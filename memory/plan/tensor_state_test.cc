@@ -19,10 +19,10 @@ constexpr TensorState kAll[] = {kFree, kHold, kCompute, kAfter, kReady};
 
 TEST(TensorState, EveryCellOfTheTable) {
   const std::set<std::pair<TensorState, TensorState>> legal = {
-      {kFree, kHold},      {kHold, kFree},      {kHold, kCompute},
-      {kCompute, kHold},   {kCompute, kAfter},  {kCompute, kReady},
-      {kAfter, kFree},     {kAfter, kCompute},  {kAfter, kReady},
-      {kReady, kFree},     {kReady, kHold},     {kReady, kCompute},
+      {kFree, kHold},    {kHold, kFree},     {kHold, kCompute},
+      {kCompute, kHold}, {kCompute, kAfter}, {kCompute, kReady},
+      {kAfter, kFree},   {kAfter, kCompute}, {kAfter, kReady},
+      {kReady, kFree},   {kReady, kHold},    {kReady, kCompute},
       {kHold, kAfter},
   };
   for (const TensorState from : kAll) {

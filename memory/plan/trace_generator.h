@@ -13,11 +13,11 @@ namespace castor {
 // L layers, C channels, V tokens in the vocabulary, B x T tokens in a micro
 // batch. Block inputs are checkpointed: backward runs each block again.
 struct GptTraceOptions {
-  int64_t layers = 12;            // L
-  int64_t channels = 768;         // C
-  int64_t vocabulary = 50257;     // V
-  int64_t batch = 4;              // B
-  int64_t sequence = 1024;        // T
+  int64_t layers = 12;         // L
+  int64_t channels = 768;      // C
+  int64_t vocabulary = 50257;  // V
+  int64_t batch = 4;           // B
+  int64_t sequence = 1024;     // T
   int64_t micro_batches = 1;
   int64_t bytes_per_element = 2;  // of parameters and activations
   int64_t chunk_elements = 4 << 20;
@@ -41,8 +41,8 @@ struct ArbitraryTraceOptions {
   int64_t operators = 10;  // of forward; backward has as many
   int64_t micro_batches = 1;
   bool training = true;
-  bool equal_sizes = false;     // one unit each, non-model bytes in units too
-  int64_t unit_bytes = 1024;    // a multiple of kBlockAlignment
+  bool equal_sizes = false;   // one unit each, non-model bytes in units too
+  int64_t unit_bytes = 1024;  // a multiple of kBlockAlignment
   double frozen_share = 0.2;
 };
 

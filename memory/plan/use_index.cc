@@ -63,8 +63,7 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side)
         const int64_t from = uses[i].moment;
         const int64_t to = i + 1 < uses.size() ? uses[i + 1].moment
                                                : uses[0].moment + moments_;
-        Gap gap{c,  bytes,    home_bytes, from,
-                to, from + 1, -1,         dirty};
+        Gap gap{c, bytes, home_bytes, from, to, from + 1, -1, dirty};
         for (const int64_t offset : {int64_t{0}, moments_}) {
           const auto first =
               std::upper_bound(work.begin(), work.end(), from - offset);

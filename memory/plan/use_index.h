@@ -37,7 +37,7 @@ bool RunsOnDevice(const OpRecord& op, const std::vector<Side>& side);
 
 struct Gap {
   int64_t chunk = 0;
-  int64_t bytes = 0;  // of its payload's block
+  int64_t bytes = 0;       // of its payload's block
   int64_t home_bytes = 0;  // of them, those that a fetch takes from its home
   // The uses around it, unrolled: 0 <= from < T, from + 1 < to <= from + T.
   int64_t from = 0;

@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/tape.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/gelu.h"
 #include "runtime/ops/head_loss.h"
-#include "runtime/tape.h"
 
 namespace castor::models {
 namespace {
@@ -94,9 +94,9 @@ absl::StatusOr<Tensor> Gpt2::Hidden(Engine& engine, const Tensor& tokens) {
   CASTOR_ASSIGN_OR_RETURN(Tensor x, wte_(engine, tokens));
   CASTOR_ASSIGN_OR_RETURN(x, wpe_(engine, std::move(x)));
   CASTOR_ASSIGN_OR_RETURN(
-      x, ops::Dropout(engine, x, Tensor(),
-                      static_cast<float>(config_.embd_pdrop),
-                      "transformer.drop"));
+      x,
+      ops::Dropout(engine, x, Tensor(), static_cast<float>(config_.embd_pdrop),
+                   "transformer.drop"));
   for (const Block& block : blocks_) {
     CASTOR_ASSIGN_OR_RETURN(
         x, Checkpoint(engine, x, [&engine, &block](const Tensor& input) {

@@ -60,10 +60,15 @@ void Gpt2Config::ReadDropouts(JsonReader& reader, OrderedJson* given) {
 }
 
 absl::Span<const absl::string_view> Gpt2Config::keys_but_dropouts() {
-  static constexpr absl::string_view kKeys[] = {
-      "n_layer",     "n_head",     "n_embd",
-      "n_inner",     "n_positions", "vocab_size",
-      "layer_norm_epsilon", "initializer_range", "tie_word_embeddings"};
+  static constexpr absl::string_view kKeys[] = {"n_layer",
+                                                "n_head",
+                                                "n_embd",
+                                                "n_inner",
+                                                "n_positions",
+                                                "vocab_size",
+                                                "layer_norm_epsilon",
+                                                "initializer_range",
+                                                "tie_word_embeddings"};
   return kKeys;
 }
 

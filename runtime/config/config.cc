@@ -13,7 +13,7 @@
 #include "base/thread_pool.h"
 #include "runtime/config/config_names.h"
 #include "runtime/config/overrides.h"
-#include "runtime/loss_scaler.h"
+#include "runtime/train/loss_scaler.h"
 
 namespace castor {
 namespace {
@@ -39,8 +39,8 @@ void ReadEnum(JsonReader& reader, absl::string_view key,
   *out = static_cast<Enum>(index);
 }
 
-// One of the policies that a configuration may name. Who has read of another one
-// is told why it is not among them.
+// One of the policies that a configuration may name. Who has read of another
+// one is told why it is not among them.
 void ReadPolicy(JsonReader& reader, absl::string_view key,
                 const PlacementPolicy** out) {
   std::vector<absl::string_view> names;
@@ -109,7 +109,9 @@ void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
   reader.RefuseUnknownKeys();
 }
 
-void ReadOptimizer(JsonReader reader, OptimizerConfig* optimizer) {
+// `gradient_clipping` is the root's value, which stood there if `clips`.
+void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
+                   OptimizerConfig* optimizer) {
   int type = 0;
   reader.Choice("type", OptimizerNames(), &type);
   const OptimizerRow& row = Optimizers()[type];
@@ -117,6 +119,16 @@ void ReadOptimizer(JsonReader reader, OptimizerConfig* optimizer) {
   JsonReader params = reader.Object("params");
   params.Double("lr", &optimizer->lr, {.min = 0});
   params.Double("weight_decay", &optimizer->weight_decay, {.min = 0});
+  double max_grad_norm = *gradient_clipping;
+  params.Double("max_grad_norm", &max_grad_norm, {.min = 0});
+  if (clips && max_grad_norm != *gradient_clipping) {
+    params.Fail(
+        "max_grad_norm",
+        absl::StrCat(max_grad_norm, " is not gradient_clipping (",
+                     *gradient_clipping,
+                     "): these are two names of one setting, give one"));
+  }
+  *gradient_clipping = max_grad_norm;
   optimizer->rule = row.read(params);
   params.RefuseUnknownKeys();
   reader.Strings("no_decay", &optimizer->no_decay);
@@ -354,7 +366,8 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
   ReadCheckpoint(root.Object("checkpoint"), base_dir, &config->checkpoint);
   ReadBatch(root, world_size, config);
   root.Double("gradient_clipping", &config->gradient_clipping, {.min = 0});
-  ReadOptimizer(root.Object("optimizer"), &config->optimizer);
+  ReadOptimizer(root.Object("optimizer"), root.Has("gradient_clipping"),
+                &config->gradient_clipping, &config->optimizer);
   ReadScheduler(root.Object("scheduler"), *config, &config->scheduler);
   ReadPrecision(root.Object("bf16"), root.Object("fp16"), config);
   ReadDevice(root.Object("device"), &config->device);

@@ -23,6 +23,7 @@
 #include "runtime/config/model_config.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/optimizers.h"
+#include "runtime/train/lr_schedule.h"
 
 namespace castor {
 
@@ -68,7 +69,8 @@ struct OptimizerConfig {
   // "type", a row of runtime/optim/optimizers.h, and what of "params" only that
   // optimizer has. Never null.
   std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
-  // optimizer.params:
+  // optimizer.params. "max_grad_norm", which DeepSpeed has there, is another
+  // name of gradient_clipping: where both are given, they must be equal.
   double lr = 1e-3;
   double weight_decay = 0.01;  // absent: the row's
   // Patterns of names (name_pattern.h) of parameters that do not decay.
@@ -77,40 +79,12 @@ struct OptimizerConfig {
   friend bool operator==(const OptimizerConfig& a, const OptimizerConfig& b);
 };
 
-enum class SchedulerType : uint8_t {
-  kConstant,           // no "scheduler", or type "none"
-  kWarmup,             // "WarmupLR": constant after the warm-up
-  kWarmupDecay,        // "WarmupDecayLR": linear, to 0 at total_num_steps
-  kWarmupCosine,       // "WarmupCosineLR"
-  kWarmupInverseSqrt,  // "WarmupInverseSqrtLR", Castor's own
-};
-enum class WarmupType : uint8_t { kLog, kLinear };
-
-// Formulas in runtime/lr_schedule.h. scheduler.params:
-struct SchedulerConfig {
-  SchedulerType type = SchedulerType::kConstant;
-  int64_t warmup_num_steps = 1000;  // 0: no warm-up
-  // "log" as in DeepSpeed; WarmupInverseSqrtLR: "linear".
-  WarmupType warmup_type = WarmupType::kLog;
-  double warmup_min_lr = 0;  // not WarmupCosineLR
-  // Not WarmupCosineLR. Absent: optimizer.params.lr.
-  double warmup_max_lr = 0;
-  double warmup_min_ratio = 0;    // WarmupCosineLR, of optimizer.params.lr
-  double cos_min_ratio = 0.0001;  // WarmupCosineLR
-  // WarmupDecayLR, WarmupCosineLR; at least warmup_num_steps. Absent: `steps`,
-  // or warmup_num_steps if that is more.
-  int64_t total_num_steps = 0;
-
-  friend bool operator==(const SchedulerConfig&,
-                         const SchedulerConfig&) = default;
-};
-
 struct Bf16Config {
   bool enabled = false;  // neither bf16 nor fp16: fp32
   friend bool operator==(const Bf16Config&, const Bf16Config&) = default;
 };
 
-// See runtime/loss_scaler.h. DeepSpeed's keys and defaults.
+// See runtime/train/loss_scaler.h. DeepSpeed's keys and defaults.
 struct Fp16Config {
   bool enabled = false;
   double loss_scale = 0;             // 0: dynamic
@@ -127,8 +101,8 @@ struct DeviceConfig {
   // "cuda" is read here; whether the build and the machine have it is for
   // whoever opens the device.
   DeviceType type = DeviceType::kHost;
-  // Of each rank. 0 is absent: see ThreadsOf; under several ranks, this rank's
-  // share of its machine (device/topology/share.h).
+  // Threads of each rank. 0 is absent: see ThreadsOf; under several ranks, this
+  // rank's share of its machine (device/topology/share.h).
   int64_t threads = 0;
   // Each direction of the emulated bus, in 1e9 bytes per second. 0 or absent:
   // as fast as memory is.
@@ -144,15 +118,15 @@ enum class ActivationCheckpointing : uint8_t { kNone, kBlock };
 
 struct MemoryConfig {
   const PlacementPolicy* placement_policy = DefaultPolicy();
-  // Hard caps, in bytes; 0 is a budget too (which admits nothing). device_memory
-  // is each rank's; host_memory and pinned_memory are a machine's, whose ranks
-  // divide them equally.
+  // Hard caps, in bytes; 0 is a budget too (which admits nothing).
+  // device_memory is each rank's; host_memory and pinned_memory are a
+  // machine's, whose ranks divide them equally.
   int64_t device_memory = kUnlimitedBytes;
   int64_t host_memory = kUnlimitedBytes;
   int64_t pinned_memory = kUnlimitedBytes;  // "auto": what the model needs
   int64_t chunk_size = 0;  // bytes of payload; 0, absent or "auto": searched
-  // Of the device bytes that no moment needs, the share that may hold optimizer
-  // states. In [0, 1]. PatrickStar's and Colossal-AI's key.
+  // The share of the device bytes that no moment needs which may hold optimizer
+  // states, in [0, 1]. PatrickStar's and Colossal-AI's key.
   double gpu_margin_mem_ratio = 1.0;
   int64_t warmup_steps = 1;  // steps measured before the plan is settled
   bool prefetch = true;
@@ -200,7 +174,7 @@ struct Config {
     return train_batch_size /
            (train_micro_batch_size_per_gpu * gradient_accumulation_steps);
   }
-  // Of parameters and activations.
+  // The type of parameters and activations.
   DType dtype() const {
     if (fp16.enabled) return DType::kFloat16;
     return bf16.enabled ? DType::kBFloat16 : DType::kFloat32;
@@ -228,9 +202,9 @@ absl::StatusOr<Config> ParseConfig(const ModelReader& models,
                                    int world_size = 1,
                                    absl::string_view source = "config");
 
-// The rules between the model's sizes and the rest, for a model whose sizes were
-// not in the configuration: sequence_length, where it is absent, becomes the
-// model's positions. InvalidArgument: they do not hold.
+// The rules between the model's sizes and the rest, for a model whose sizes
+// were not in the configuration: sequence_length, where it is absent, becomes
+// the model's positions. InvalidArgument: they do not hold.
 absl::Status FitToModel(Config* config);
 
 // Every effective value, as a config that ParseConfig reads back to the same

@@ -1,5 +1,5 @@
 // The JSON names of the config's enumerations, in the order of their values.
-// For config.cc and config_to_json.cc only.
+// Only config.cc and config_to_json.cc include this.
 #ifndef CASTOR_RUNTIME_CONFIG_CONFIG_NAMES_H_
 #define CASTOR_RUNTIME_CONFIG_CONFIG_NAMES_H_
 

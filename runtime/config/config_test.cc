@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/test_files.h"
 #include "base/thread_pool.h"
 #include "runtime/config/test_models.h"
@@ -197,7 +198,8 @@ TEST(Config, NamesThePathOfAWrongValue) {
       {"memory.placement_policy=gpu", "memory.placement_policy: expected"},
       {"memory.placement_policy=lru",
        "memory.placement_policy: expected one of \"cuda\", \"cpu\", \"auto\", "
-       "as other policies are baselines for benchmarks and castor replay, found "
+       "as other policies are baselines for benchmarks and castor replay, "
+       "found "
        "the string \"lru\""},
       {"memory.gpu_margin_mem_ratio=1.1", "memory.gpu_margin_mem_ratio"},
       {"memory.warmup_steps=0", "memory.warmup_steps: expected"},
@@ -341,6 +343,41 @@ TEST(Optimizer, AdamDecaysByL2UnlessTold) {
   EXPECT_EQ(config->optimizer.rule->Params()["adam_w_mode"], true);
 }
 
+TEST(Optimizer, BiasCorrectionMayBeLeftOut) {
+  for (const char* type : {"Adam", "AdamW"}) {
+    const std::string of_type = absl::StrCat("optimizer.type=", type);
+    const auto with = Parse(kMinimal, {of_type});
+    const auto without =
+        Parse(kMinimal, {of_type, "optimizer.params.bias_correction=false"});
+    ASSERT_TRUE(with.ok() && without.ok()) << without.status();
+    EXPECT_EQ(without->optimizer.rule->Params()["bias_correction"], false);
+    EXPECT_FALSE(with->optimizer == without->optimizer);
+    const auto again = ParseConfig(TestModels(), ConfigToJson(*without), "");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_TRUE(again->optimizer == without->optimizer);
+  }
+}
+
+TEST(Optimizer, MaxGradNormIsAnotherNameOfGradientClipping) {
+  auto config = Parse(kMinimal, {"optimizer.params.max_grad_norm=0.5"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->gradient_clipping, 0.5);
+  const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->gradient_clipping, 0.5);
+  config = Parse(kMinimal, {"optimizer.params.max_grad_norm=0.5",
+                            "gradient_clipping=0.5"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->gradient_clipping, 0.5);
+  for (const char* other : {"gradient_clipping=1", "gradient_clipping=0"}) {
+    EXPECT_THAT(Error({"optimizer.params.max_grad_norm=0.5", other}),
+                HasSubstr("optimizer.params.max_grad_norm: 0.5 is not "
+                          "gradient_clipping"));
+  }
+  EXPECT_THAT(Error({"optimizer.params.max_grad_norm=-1"}),
+              HasSubstr("optimizer.params.max_grad_norm: expected"));
+}
+
 TEST(Overrides, ReplaceAddAndTakeStringsAsTheyAre) {
   const auto config =
       Parse(kMinimal, {"steps=10", "steps=11", "memory.placement_policy=cpu",
@@ -382,7 +419,8 @@ TEST(LoadConfig, ResolvesPathsAgainstTheFile) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/c.json";
   WriteFile(path, kFull);
-  const auto config = LoadConfig(TestModels(), path, {"model={\"pretrained\":\"../hf\"}"});
+  const auto config =
+      LoadConfig(TestModels(), path, {"model={\"pretrained\":\"../hf\"}"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->data.train, directory.path() + "/text.txt");
   EXPECT_EQ(config->model.pretrained,

@@ -104,11 +104,11 @@ std::string ConfigToJson(const Config& config) {
                   {"loss_scale_window", config.fp16.loss_scale_window},
                   {"hysteresis", config.fp16.hysteresis},
                   {"min_loss_scale", config.fp16.min_loss_scale}};
-  json["device"] = {{"type", Name(config_names::kDevices, config.device.type)},
-                    {"threads", config.device.threads == 0
-                                    ? Ordered(nullptr)
-                                    : Ordered(config.device.threads)},
-                    {"bus_gbps", config.device.bus_gbps}};
+  json["device"] = {
+      {"type", Name(config_names::kDevices, config.device.type)},
+      {"threads", config.device.threads == 0 ? Ordered(nullptr)
+                                             : Ordered(config.device.threads)},
+      {"bus_gbps", config.device.bus_gbps}};
   json["memory"] = MemoryJson(config.memory);
   json["network"] = {{"timeout_seconds", config.network.timeout_seconds}};
   json["steps_per_print"] = config.steps_per_print;

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/json_reader.h"
 #include "nlohmann/json.hpp"
-#include "runtime/config/json_reader.h"
 
 namespace castor {
 
@@ -34,7 +34,7 @@ class Architecture {
   // The elements of the widest activation of each layer for one token, summed
   // over the layers: a bound by which sizes that cannot be counted are refused.
   virtual double elements_per_token() const = 0;
-  // For titles: "12 layers of 768".
+  // Says it in a title: "12 layers of 768".
   virtual std::string Describe() const = 0;
   // Every key of "model" with its value: the family reads the same Architecture
   // from it.

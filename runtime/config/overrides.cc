@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/json_reader.h"
 #include "base/strict_json.h"
-#include "runtime/config/json_reader.h"
 
 namespace castor {
 namespace {

@@ -1,4 +1,5 @@
-// A family of models for the tests of configurations, since runtime/ knows none.
+// A family of models for the tests of configurations, since runtime/ knows
+// none.
 #ifndef CASTOR_RUNTIME_CONFIG_TEST_MODELS_H_
 #define CASTOR_RUNTIME_CONFIG_TEST_MODELS_H_
 
@@ -12,8 +13,8 @@
 
 namespace castor {
 
-// A number of positions, a dropout that may stand beside a pretrained directory,
-// and layers for sizes that cannot be counted.
+// A number of positions, a dropout that may stand beside a pretrained
+// directory, and layers for sizes that cannot be counted.
 struct TestArchitecture final : public Architecture {
   int64_t n_positions = 1024;
   int64_t n_layer = 1;

@@ -3,8 +3,8 @@
 #define CASTOR_RUNTIME_NN_MODEL_H_
 
 #include "absl/status/statusor.h"
-#include "runtime/engine.h"
-#include "runtime/tensor.h"
+#include "runtime/autograd/engine.h"
+#include "runtime/autograd/tensor.h"
 
 namespace castor {
 

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "runtime/engine.h"
+#include "runtime/autograd/engine.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/ops/embedding.h"
 #include "runtime/ops/layer_norm.h"

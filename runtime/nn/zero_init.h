@@ -10,7 +10,7 @@
 #ifndef CASTOR_RUNTIME_NN_ZERO_INIT_H_
 #define CASTOR_RUNTIME_NN_ZERO_INIT_H_
 
-#include "runtime/engine.h"
+#include "runtime/autograd/engine.h"
 
 namespace castor {
 

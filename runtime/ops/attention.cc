@@ -6,7 +6,8 @@
 #include "base/status_macros.h"
 #include "kernels/attention/attention.h"
 #include "kernels/run.h"
-#include "runtime/tape.h"
+#include "runtime/autograd/op.h"
+#include "runtime/autograd/tape.h"
 
 namespace castor::ops {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/status_macros.h"
 #include "runtime/nn/modules.h"
-#include "runtime/ops/finite_difference.h"
+#include "runtime/testing/finite_difference.h"
 
 namespace castor::testing {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "base/status_macros.h"
 #include "runtime/nn/modules.h"
-#include "runtime/ops/finite_difference.h"
 #include "runtime/ops/gelu.h"
 #include "runtime/ops/head_loss.h"
+#include "runtime/testing/finite_difference.h"
 
 namespace castor::testing {
 namespace {

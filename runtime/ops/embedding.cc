@@ -7,7 +7,8 @@
 #include "kernels/cast/cast.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/run.h"
-#include "runtime/tape.h"
+#include "runtime/autograd/op.h"
+#include "runtime/autograd/tape.h"
 
 namespace castor::ops {
 

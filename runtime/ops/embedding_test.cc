@@ -9,8 +9,8 @@
 #include "base/status_macros.h"
 #include "runtime/nn/modules.h"
 #include "runtime/ops/dropout.h"
-#include "runtime/ops/finite_difference.h"
 #include "runtime/ops/head_loss.h"
+#include "runtime/testing/finite_difference.h"
 
 namespace castor::testing {
 namespace {
@@ -165,8 +165,9 @@ TEST(Embedding, RefusesATableThatIsNoMatrix) {
 TEST(Embedding, RefusesIndicesAndAddendsOfAnotherShape) {
   GradientCase c;
   c.make = Between(4, 4, []() -> Layer {
-    return [table = nn::Embedding("b", 5, 4)](
-               Engine& engine, const Tensor& x) { return table(engine, x); };
+    return [table = nn::Embedding("b", 5, 4)](Engine& engine, const Tensor& x) {
+      return table(engine, x);
+    };
   });
   absl::Status status =
       CheckRefusal(c, {"\"b.weight\" of shape [5, 4]", "[2, 3, 4]"});

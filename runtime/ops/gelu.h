@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "runtime/engine.h"
+#include "runtime/autograd/engine.h"
 
 namespace castor::ops {
 

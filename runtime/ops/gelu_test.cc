@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/ops/finite_difference.h"
+#include "runtime/testing/finite_difference.h"
 
 namespace castor::testing {
 namespace {

@@ -3,7 +3,7 @@
 #define CASTOR_RUNTIME_OPS_HEAD_LOSS_H_
 
 #include "absl/status/statusor.h"
-#include "runtime/engine.h"
+#include "runtime/autograd/engine.h"
 
 namespace castor::ops {
 

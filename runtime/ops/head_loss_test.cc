@@ -7,7 +7,7 @@
 
 #include "base/status_macros.h"
 #include "runtime/nn/modules.h"
-#include "runtime/ops/finite_difference.h"
+#include "runtime/testing/finite_difference.h"
 
 namespace castor::testing {
 namespace {
@@ -86,8 +86,8 @@ TEST(HeadLoss, RefusesAHeadOfAnotherShape) {
         return ops::HeadLoss(engine, x, head, targets);
       };
     };
-    const absl::Status status = CheckRefusal(
-        c, {"\"head\" of shape " + shape.ToString(), "[2, 3, 4]"});
+    const absl::Status status =
+        CheckRefusal(c, {"\"head\" of shape " + shape.ToString(), "[2, 3, 4]"});
     EXPECT_TRUE(status.ok()) << status;
   }
 }

@@ -6,7 +6,8 @@
 #include "base/status_macros.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/run.h"
-#include "runtime/tape.h"
+#include "runtime/autograd/op.h"
+#include "runtime/autograd/tape.h"
 
 namespace castor::ops {
 namespace {
@@ -100,7 +101,7 @@ absl::Status BackwardParameters(Engine& engine, const Saved& saved,
     });
   };
   auto accumulates = [](const Parameter& parameter) {
-    return parameter.holds_gradient || parameter.early_gradient;
+    return parameter.place.has_contributions();
   };
   const bool together = gamma.trainable && beta.trainable && &gamma != &beta &&
                         accumulates(gamma) == accumulates(beta);

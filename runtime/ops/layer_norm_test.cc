@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "runtime/autograd/tape.h"
 #include "runtime/nn/modules.h"
 #include "runtime/ops/dropout.h"
-#include "runtime/ops/finite_difference.h"
-#include "runtime/tape.h"
+#include "runtime/testing/finite_difference.h"
 
 namespace castor::testing {
 namespace {

@@ -7,7 +7,8 @@
 #include "kernels/bias_gradient/bias_gradient.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/run.h"
-#include "runtime/tape.h"
+#include "runtime/autograd/op.h"
+#include "runtime/autograd/tape.h"
 
 namespace castor::ops {
 namespace {

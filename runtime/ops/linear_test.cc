@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "runtime/nn/modules.h"
 #include "runtime/nn/zero_init.h"
-#include "runtime/ops/finite_difference.h"
+#include "runtime/testing/finite_difference.h"
 
 namespace castor::testing {
 namespace {
@@ -85,8 +85,8 @@ GradientCase ShapesCase(const Shape& weight, const Shape& bias,
 }
 
 TEST_P(LinearTest, RefusesABiasOfAnotherSize) {
-  const Shape w = GetParam() == ops::WeightLayout::kOutIn ? Shape{3, 4}
-                                                          : Shape{4, 3};
+  const Shape w =
+      GetParam() == ops::WeightLayout::kOutIn ? Shape{3, 4} : Shape{4, 3};
   for (int64_t size : {2, 4}) {
     const absl::Status status =
         CheckRefusal(ShapesCase(w, {size}, GetParam()),

@@ -1,5 +1,6 @@
 // Parameters that several operators use, alone and under recomputation: where a
-// gradient waits beside values that are still needed (runtime/engine.h).
+// gradient waits beside values that are still needed
+// (runtime/autograd/engine.h).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,12 +8,12 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "runtime/autograd/tape.h"
 #include "runtime/nn/modules.h"
 #include "runtime/ops/dropout.h"
-#include "runtime/ops/finite_difference.h"
 #include "runtime/ops/gelu.h"
 #include "runtime/ops/head_loss.h"
-#include "runtime/tape.h"
+#include "runtime/testing/finite_difference.h"
 
 namespace castor::testing {
 namespace {

@@ -17,14 +17,12 @@
 namespace castor {
 
 absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
-    Device* device, Arena* arena, ChunkStore* store,
-    const std::vector<std::unique_ptr<Parameter>>* parameters,
-    OptimizerOptions options, Communicator* ranks) {
+    Device* device, Arena* arena, ChunkStore* store, OptimizerOptions options,
+    Communicator* ranks) {
   std::unique_ptr<ChunkOptimizer> optimizer(new ChunkOptimizer());
   optimizer->device_ = device;
   optimizer->arena_ = arena;
   optimizer->store_ = store;
-  optimizer->parameters_ = parameters;
   optimizer->options_ = std::move(options);
   optimizer->ranks_ = ranks;
   optimizer->host_ = std::make_unique<HostScalars>();
@@ -106,10 +104,9 @@ std::vector<ChunkOptimizer::Range> ChunkOptimizer::OwnRanges(
   const int64_t size = layout.shard_elements(chunk);
   std::vector<Range> ranges;
   for (ParamId id : layout.chunk(chunk).parameters) {
-    const Parameter& parameter = *(*parameters_)[id.value];
-    const int64_t begin = parameter.offset - first;
+    const int64_t begin = layout.place(id).offset - first;
     const Range range = {id, std::max<int64_t>(0, begin),
-                         std::min(size, begin + parameter.elements())};
+                         std::min(size, begin + layout.parameter(id).elements)};
     if (range.begin < range.end) ranges.push_back(range);
   }
   return ranges;
@@ -187,7 +184,9 @@ absl::Status ChunkOptimizer::NotFinite(int64_t step, int64_t label) const {
   // Several ranks have not compared their labels.
   const std::string where =
       label > 0 && ranks_ == nullptr
-          ? absl::StrCat(" (\"", (*parameters_)[label - 1]->name, "\")")
+          ? absl::StrCat(" (\"",
+                         store_->layout().parameter(ParamId(label - 1)).name,
+                         "\")")
           : "";
   return absl::FailedPreconditionError(absl::StrCat(
       "the gradient norm at step ", step, " is not finite", where,
@@ -264,7 +263,7 @@ absl::Status ChunkOptimizer::FinishNorm() {
           host->gradient_scale = std::numeric_limits<float>::quiet_NaN();
           return options_.scaled ? absl::OkStatus() : NotFinite(step, label);
         }
-        // As torch.nn.utils.clip_grad_norm_.
+        // The formula is torch.nn.utils.clip_grad_norm_'s.
         const double limit = options_.gradient_clipping;
         const double clip = limit > 0 ? limit / (norm + 1e-6) : 1;
         host->gradient_scale =

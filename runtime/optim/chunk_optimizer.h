@@ -25,7 +25,6 @@
 #include "memory/exec/chunk_store.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/optimizers.h"
-#include "runtime/parameter.h"
 
 namespace castor {
 
@@ -48,8 +47,8 @@ struct GradientOutcome {
   // Before clipping, without the loss's scale; infinite if one is not finite, 0
   // if nobody asked for it.
   double norm = 0;
-  // Of the parameters whose gradients are not finite, the last one in the order
-  // of their construction: backward completes its gradient first.
+  // The last one, in the order of their construction, of the parameters whose
+  // gradients are not finite: backward completes its gradient first.
   std::optional<ParamId> not_finite;
 };
 
@@ -58,12 +57,11 @@ class ChunkOptimizer {
   // Device bytes that it holds all the time.
   static constexpr int64_t kReservedBytes = 1024;
 
-  // `parameters` and all pointers outlive the optimizer. `ranks` is null on one
-  // rank. The store's states are those of `options.rule`.
+  // All pointers outlive the optimizer. `ranks` is null on one rank. The
+  // store's states are those of `options.rule`.
   static absl::StatusOr<std::unique_ptr<ChunkOptimizer>> Create(
-      Device* device, Arena* arena, ChunkStore* store,
-      const std::vector<std::unique_ptr<Parameter>>* parameters,
-      OptimizerOptions options, Communicator* ranks = nullptr);
+      Device* device, Arena* arena, ChunkStore* store, OptimizerOptions options,
+      Communicator* ranks = nullptr);
 
   // `loss_scale` is what the step's gradients are multiplied by. `tag_step`
   // goes into the work's tags.
@@ -109,7 +107,7 @@ class ChunkOptimizer {
   absl::Status FinishNorm();
   absl::Status AddNormOverRanks(int64_t tag);
   absl::Status NotFinite(int64_t step, int64_t label) const;
-  // Of the own shard, in its elements.
+  // A parameter's elements in the own shard, counted from its start.
   struct Range {
     ParamId parameter;
     int64_t begin, end;
@@ -120,7 +118,6 @@ class ChunkOptimizer {
   Device* device_ = nullptr;
   Arena* arena_ = nullptr;
   ChunkStore* store_ = nullptr;
-  const std::vector<std::unique_ptr<Parameter>>* parameters_ = nullptr;
   OptimizerOptions options_;
   Communicator* ranks_ = nullptr;
   BlockId scalars_;

@@ -27,6 +27,7 @@ struct Case {
   int64_t micro_batches = 1;
   double clipping = 0;
   bool decoupled = true;
+  bool bias_correction = true;
   int64_t chunk_bytes = 1024;
   double loss_scale = 0;  // 0: not scaled
 };
@@ -39,26 +40,32 @@ struct Poison {
 };
 
 class Rig {
+  struct Parameter {
+    ChunkId chunk;
+    int64_t offset = 0;
+    int64_t elements = 0;
+  };
+
  public:
   explicit Rig(const Case& c) : case_(c) {
     std::vector<LayoutParameter> list;
     for (int64_t elements : {100, 64, 130}) {
-      auto parameter = std::make_unique<Parameter>();
-      parameter->id = ParamId(static_cast<int64_t>(parameters_.size()));
-      parameter->name = std::string(1, static_cast<char>('a' + list.size()));
-      parameter->shape = {elements};
-      list.push_back({.name = parameter->name, .elements = elements});
-      parameters_.push_back(std::move(parameter));
+      list.push_back(
+          {.name = std::string(1, "abc"[list.size()]), .elements = elements});
     }
     OptimizerOptions options;
-    options.rule = std::make_shared<Adam>(AdamOptions{
-        .betas = {0.8, 0.9}, .eps = 1e-6, .adam_w_mode = c.decoupled});
+    options.rule = std::make_shared<Adam>(
+        AdamOptions{.betas = {0.8, 0.9},
+                    .eps = 1e-6,
+                    .adam_w_mode = c.decoupled,
+                    .bias_correction = c.bias_correction});
     layout_ =
         *MakeChunkLayout(list, {.chunk_bytes = c.chunk_bytes,
                                 .states = {.slots = options.rule->slots()}});
-    for (auto& parameter : parameters_) {
-      parameter->chunk = layout_.place(parameter->id).chunk;
-      parameter->offset = layout_.place(parameter->id).offset;
+    for (const LayoutParameter& parameter : layout_.parameters) {
+      parameters_.push_back({.chunk = layout_.place(parameter.id).chunk,
+                             .offset = layout_.place(parameter.id).offset,
+                             .elements = parameter.elements});
     }
     device_ = *HostDevice::Create({.memory_bytes = 1 << 16});
     host_ = *HostMemory::Create({.budget_bytes = 1 << 20});
@@ -72,7 +79,7 @@ class Rig {
     options.weight_decay = {0, 0.1, 0};
     options.scaled = c.loss_scale > 0;
     optimizer_ = *ChunkOptimizer::Create(device_.get(), arena_.get(),
-                                         store_.get(), &parameters_, options);
+                                         store_.get(), options);
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
       EXPECT_TRUE(store_
                       ->Fill(ChunkId(i),
@@ -123,14 +130,14 @@ class Rig {
     return device_->Synchronize(device_->NowAll());
   }
 
-  // Of the model, in the order of parameters.
+  // Gives the values of the whole model, in the order of parameters.
   std::vector<float> Values(StatePart part) {
     std::vector<float> all;
-    for (const auto& parameter : parameters_) {
-      std::vector<float> values(parameter->elements());
+    for (const Parameter& parameter : parameters_) {
+      std::vector<float> values(parameter.elements);
       EXPECT_TRUE(store_
-                      ->ReadState(parameter->chunk, part, parameter->offset,
-                                  parameter->offset + values.size(),
+                      ->ReadState(parameter.chunk, part, parameter.offset,
+                                  parameter.offset + values.size(),
                                   values.data())
                       .ok());
       all.insert(all.end(), values.begin(), values.end());
@@ -139,14 +146,14 @@ class Rig {
   }
   std::vector<float> Payload() {
     std::vector<float> all;
-    for (const auto& parameter : parameters_) {
-      if (store_->resident(parameter->chunk)) {
-        EXPECT_TRUE(store_->CopyBack(parameter->chunk, {}).ok());
+    for (const Parameter& parameter : parameters_) {
+      if (store_->resident(parameter.chunk)) {
+        EXPECT_TRUE(store_->CopyBack(parameter.chunk, {}).ok());
       }
-      std::vector<float> values(parameter->elements());
+      std::vector<float> values(parameter.elements);
       EXPECT_TRUE(store_
-                      ->ReadHome(parameter->chunk, parameter->offset,
-                                 parameter->offset + values.size(),
+                      ->ReadHome(parameter.chunk, parameter.offset,
+                                 parameter.offset + values.size(),
                                  values.data())
                       .ok());
       all.insert(all.end(), values.begin(), values.end());
@@ -161,9 +168,9 @@ class Rig {
   template <typename F>
   void ForEach(ChunkId chunk, F f) const {
     int64_t global = 0;
-    for (const auto& parameter : parameters_) {
-      for (int64_t i = 0; i < parameter->elements(); ++i, ++global) {
-        if (parameter->chunk == chunk) f(parameter->offset + i, global);
+    for (const Parameter& parameter : parameters_) {
+      for (int64_t i = 0; i < parameter.elements; ++i, ++global) {
+        if (parameter.chunk == chunk) f(parameter.offset + i, global);
       }
     }
   }
@@ -202,7 +209,7 @@ class Rig {
   }
 
   const Case case_;
-  std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::vector<Parameter> parameters_;
   ChunkLayout layout_;
   std::unique_ptr<HostDevice> device_;
   std::unique_ptr<HostMemory> host_;
@@ -238,8 +245,12 @@ struct Oracle {
       }
       m[i] = 0.8 * m[i] + 0.2 * gradient;
       v[i] = 0.9 * v[i] + 0.1 * gradient * gradient;
-      x[i] -= kLearningRate / (1 - std::pow(0.8, step)) * m[i] /
-              (std::sqrt(v[i] / (1 - std::pow(0.9, step))) + 1e-6);
+      const double correction1 =
+          c.bias_correction ? 1 - std::pow(0.8, step) : 1;
+      const double correction2 =
+          c.bias_correction ? 1 - std::pow(0.9, step) : 1;
+      x[i] -= kLearningRate / correction1 * m[i] /
+              (std::sqrt(v[i] / correction2) + 1e-6);
     }
   }
   const Case c;
@@ -265,6 +276,9 @@ std::vector<Case> Cases() {
                          .clipping = clipping,
                          .decoupled = decoupled});
       }
+      cases.push_back({.micro_batches = micro_batches,
+                       .clipping = clipping,
+                       .bias_correction = false});
     }
   }
   return cases;

@@ -3,8 +3,7 @@
 //
 // To add one, make a folder beside adam/ with
 //   - its Optimizer, which holds the hyperparameters, says what it keeps of
-//   each
-//     parameter (slots) and updates a chunk,
+//     each parameter (slots) and updates a chunk,
 //   - a function that reads it from "optimizer.params",
 // and write a row into the table of optimizers.cc. Nothing outside
 // runtime/optim/ names an optimizer: memory gives its slots room by their
@@ -21,10 +20,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/dtype.h"
+#include "base/json_reader.h"
 #include "device/device.h"
 #include "memory/exec/state_view.h"
 #include "memory/plan/state_layout.h"
-#include "runtime/config/json_reader.h"
 
 namespace castor {
 

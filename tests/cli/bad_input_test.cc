@@ -301,9 +301,9 @@ TEST_F(BadResume, FromNothing) {
 }
 
 TEST_F(BadResume, FromAnotherRun) {
-  ExpectResumeRefused("latest", {"--set", "seed=8"},
-                      {"step-00000006.castor", "seed: 7 then, 8 now",
-                       "--resume-changed"});
+  ExpectResumeRefused(
+      "latest", {"--set", "seed=8"},
+      {"step-00000006.castor", "seed: 7 then, 8 now", "--resume-changed"});
   ExpectResumeRefused(
       "latest",
       {"--set", "optimizer.params.lr=1", "--set", "gradient_clipping=2"},
@@ -372,9 +372,9 @@ TEST_F(BadInput, AsLearningRateThatDiverges) {
   config["steps"] = 50;
   config.erase("scheduler");
   ASSERT_EQ(Train(config, {"--set", "steps=2"}).exit_code, 0);
-  const ProcessResult result = Train(
-      config, {"--resume", "latest", "--resume-changed", "--set",
-               "optimizer.params.lr=1e38"});
+  const ProcessResult result =
+      Train(config, {"--resume", "latest", "--resume-changed", "--set",
+                     "optimizer.params.lr=1e38"});
   ExpectUserError(result);
   EXPECT_THAT(result.err, HasSubstr("learning rate"));
   // What is kept has only finite values, so that another rate can go on.

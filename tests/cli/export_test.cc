@@ -1,6 +1,6 @@
 // Hugging Face directories in and out: a round trip changes no byte.
-#include <gmock/gmock.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,10 +14,10 @@
 #include "base/status_macros.h"
 #include "base/with_type.h"
 #include "models/families.h"
-#include "runtime/checkpoint.h"
-#include "runtime/io/safetensors.h"
-#include "runtime/io/safetensors_writer.h"
-#include "runtime/pretrained.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/weights/pretrained.h"
+#include "runtime/weights/safetensors.h"
+#include "runtime/weights/safetensors_writer.h"
 #include "tests/cli/cli_test_base.h"
 #include "tests/training_harness.h"
 
@@ -36,11 +36,10 @@ absl::Status RoundTrip(const std::string& directory, DType dtype,
   TrainingCase c;
   CASTOR_ASSIGN_OR_RETURN(c.model, ReadGpt2(directory));
   CASTOR_ASSIGN_OR_RETURN(
-      Config config,
-      ParseConfig(models::Reader(), R"({"model": {}, "steps": 1,
+      Config config, ParseConfig(models::Reader(), R"({"model": {}, "steps": 1,
                       "data": {"train": "a.txt", "sequence_length": 4},
                       "train_micro_batch_size_per_gpu": 1})",
-                  "", {}, world_size));
+                                 "", {}, world_size));
   config.model = ModelConfigOf(c);
   c.dtype = dtype;
   c.options.shape = {.batch = 1, .length = 4, .micro_batches = world_size};
@@ -55,22 +54,20 @@ absl::Status RoundTrip(const std::string& directory, DType dtype,
   c.after_step = [&](Trainer& trainer, int64_t) {
     const absl::Status drained = trainer.Drain();
     return drained.ok()
-               ? SaveCheckpoint(checkpoint, trainer.parameters(),
-                                trainer.store(),
-                                {.state = {}, .config = config},
-                                trainer.communicator())
+               ? SaveCheckpoint(
+                     checkpoint, trainer.parameters(), trainer.store(),
+                     {.state = {}, .config = config}, trainer.communicator())
                : drained;
   };
-  return RunTraining(c,
-                     [&](Trainer& trainer) -> absl::Status {
-                       CASTOR_ASSIGN_OR_RETURN(
-                           const auto reader,
-                           CheckpointReader::Open(checkpoint));
-                       return ExportCheckpoint(*reader, trainer.parameters(),
-                                               models::ExportedConfigOf(
-                                                   config.model),
-                                               exported);
-                     })
+  return RunTraining(
+             c,
+             [&](Trainer& trainer) -> absl::Status {
+               CASTOR_ASSIGN_OR_RETURN(const auto reader,
+                                       CheckpointReader::Open(checkpoint));
+               return ExportCheckpoint(*reader, trainer.parameters(),
+                                       models::ExportedConfigOf(config.model),
+                                       exported);
+             })
       .status();
 }
 
@@ -79,8 +76,8 @@ class Export : public CliTest,
 
 TEST_P(Export, GivesBackTheFileThatHuggingFaceWrote) {
   for (DType dtype : kAllTypes) {
-    const absl::Status status = RoundTrip(
-        Fixture(GetParam()), dtype, 1, Path("a.castor"), Path("exported"));
+    const absl::Status status = RoundTrip(Fixture(GetParam()), dtype, 1,
+                                          Path("a.castor"), Path("exported"));
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(ReadFile(Path("exported/model.safetensors")),
               ReadFile(Fixture(GetParam()) + "/model.safetensors"));
@@ -104,8 +101,8 @@ TEST_P(Export, TakesShardsWithAnIndex) {
   for (const SafetensorsTensor& tensor : (*file)->tensors()) {
     const int shard = next++ % 3;
     entries[shard].push_back({tensor.name, tensor.dtype, tensor.shape});
-    index["weight_map"][tensor.name] = "m" + std::to_string(shard) +
-                                       ".safetensors";
+    index["weight_map"][tensor.name] =
+        "m" + std::to_string(shard) + ".safetensors";
   }
   for (int shard = 0; shard < 3; ++shard) {
     const auto writer = SafetensorsWriter::Create(
@@ -115,8 +112,7 @@ TEST_P(Export, TakesShardsWithAnIndex) {
     for (const SafetensorsEntry& entry : (*writer)->entries()) {
       const SafetensorsTensor& tensor = *(*file)->Find(entry.name);
       std::vector<uint8_t> bytes(tensor.size_bytes);
-      ASSERT_TRUE(
-          (*file)->ReadBytes(tensor, 0, absl::MakeSpan(bytes)).ok());
+      ASSERT_TRUE((*file)->ReadBytes(tensor, 0, absl::MakeSpan(bytes)).ok());
       ASSERT_TRUE((*writer)->Append(entry.name, bytes).ok());
     }
     ASSERT_TRUE((*writer)->Finish().ok());
@@ -156,11 +152,11 @@ TEST_P(Export, RoundTripsThroughTheProgram) {
   // Absolute: the program runs elsewhere.
   config["model"] = {
       {"pretrained", std::filesystem::absolute(Fixture(GetParam())).string()}};
-  config["data"] = {{"train", std::filesystem::absolute(
-                                  "tests/fixtures/" + GetParam() +
-                                  "/tokens.bin")
-                                  .string()},
-                    {"sequence_length", 5}};
+  config["data"] = {
+      {"train",
+       std::filesystem::absolute("tests/fixtures/" + GetParam() + "/tokens.bin")
+           .string()},
+      {"sequence_length", 5}};
   config["steps"] = 1;
   config["optimizer"]["params"]["lr"] = 0;
   config.erase("scheduler");
@@ -185,15 +181,14 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, Export,
 TEST_F(CliTest, ExportsWhatWasTrained) {
   const Json summary = Summary(SmallConfig());
   ASSERT_EQ(Castor({"export", "out/step-00000006.castor", "hf"}).exit_code, 0);
-  EXPECT_EQ(List("hf"), (std::vector<std::string>{"config.json",
-                                                  "model.safetensors"}));
+  EXPECT_EQ(List("hf"),
+            (std::vector<std::string>{"config.json", "model.safetensors"}));
   Json config = SmallConfig();
   config["model"] = {{"pretrained", "hf"}};
   config["steps"] = 1;
   config["optimizer"]["params"]["lr"] = 0;
   config["checkpoint"]["dir"] = "again";
-  EXPECT_EQ(Summary(config)["parameters_sha256"],
-            summary["parameters_sha256"]);
+  EXPECT_EQ(Summary(config)["parameters_sha256"], summary["parameters_sha256"]);
 }
 
 // Two models, of which one is exported over the other.
@@ -263,9 +258,8 @@ TEST_F(ExportOver, ADirectoryOfSomebodyElseIsRefused) {
 TEST_F(ExportOver, OnAFullDiskLeavesTheFormerOne) {
   const std::string before = Bytes("hf");
   const auto names = List(".");
-  const ProcessResult full =
-      RunCastor({"export", "other", "hf"}, directory(), 0,
-                "ulimit -f 8; exec \"$@\"");
+  const ProcessResult full = RunCastor({"export", "other", "hf"}, directory(),
+                                       0, "ulimit -f 8; exec \"$@\"");
   ExpectUserError(full);
   EXPECT_THAT(full.err, ::testing::HasSubstr("too large"));
   EXPECT_EQ(Bytes("hf"), before);

@@ -1,11 +1,10 @@
-// Ctrl-C, a terminal that closes: the step at hand is finished, saved, and gone on from to the same
-// bits.
+// Ctrl-C, a terminal that closes: the step at hand is finished, saved, and gone
+// on from to the same bits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <string>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/cli/cli_test_base.h"
 
@@ -42,8 +41,8 @@ TEST_P(Interrupted, FinishesTheStepSavesAndGoesOnToTheSameBits) {
     ASSERT_GT(step, last);
     ASSERT_LT(step, 400);
     EXPECT_EQ(static_cast<int64_t>(summary["losses"].size()), step - last);
-    EXPECT_THAT(result.out, HasSubstr("interrupted after step " +
-                                      std::to_string(step)));
+    EXPECT_THAT(result.out,
+                HasSubstr("interrupted after step " + std::to_string(step)));
     EXPECT_THAT(result.out, HasSubstr("--resume latest"));
     for (const Json& loss : summary["losses"]) losses.push_back(loss);
     last = step;
@@ -67,9 +66,9 @@ TEST_P(Interrupted, GoesOnWhereTheSignalWasIgnoredAtTheStart) {
   config["checkpoint"] = {{"dir", "out"}};
   config["steps"] = 100000;
   WriteConfig(config);
-  CastorProcess process({"train", "run.json"}, directory(), /*ranks=*/0,
-                        "trap '' " + std::to_string(GetParam()) +
-                            "; exec \"$@\"");
+  CastorProcess process(
+      {"train", "run.json"}, directory(), /*ranks=*/0,
+      "trap '' " + std::to_string(GetParam()) + "; exec \"$@\"");
   ASSERT_TRUE(process.WaitForOutput("\nstep 2/"));
   process.Signal(GetParam());
   process.Signal(GetParam());

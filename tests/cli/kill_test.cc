@@ -16,7 +16,7 @@
 #include <string>
 #include <thread>
 
-#include "runtime/io/checkpoint_dir.h"
+#include "runtime/checkpoint/checkpoint_dir.h"
 #include "tests/cli/cli_test_base.h"
 #include "tracer/trace_file.h"
 
@@ -184,10 +184,9 @@ TEST_F(KilledRun, OfSeveralRanksGoesOnOnAnotherNumber) {
   const auto start = std::chrono::steady_clock::now();
   const Json whole = Summary(2, config_);
   // Follows the machine's load, so that most runs are killed before their end.
-  int64_t window_us =
-      std::chrono::duration_cast<std::chrono::microseconds>(
-          std::chrono::steady_clock::now() - start)
-          .count();
+  int64_t window_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                          std::chrono::steady_clock::now() - start)
+                          .count();
   std::filesystem::remove_all(Path("out"));
 
   int64_t killed = 0, while_saving = 0, ended = 0;

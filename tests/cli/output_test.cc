@@ -3,9 +3,12 @@
 // what was there. (Checkpoints and traces have tests of their own.)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
@@ -63,6 +66,26 @@ TEST_F(OutputTest, TrainingGoesOnWhereStandardStreamsAreClosed) {
   EXPECT_EQ(told.exit_code, 0);
   EXPECT_THAT(told.err, HasSubstr("standard output cannot be written"));
   ExpectTrained();
+}
+
+// Several ranks share one standard error, where pieces of lines would get
+// mixed.
+TEST_F(OutputTest, ALineOfStandardErrorIsWrittenInOnePiece) {
+  int ends[2];  // each write to it is a message of its own
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+  const std::string name(240, 'x');
+  const ProcessResult result =
+      RunCastor({"train", name}, directory(), /*ranks=*/0,
+                absl::StrCat("exec \"$@\" 2>&", ends[1]));
+  EXPECT_EQ(result.exit_code, 2);
+  char message[4096];
+  const ssize_t size = recv(ends[0], message, sizeof(message), MSG_DONTWAIT);
+  ASSERT_GT(size, 0);
+  EXPECT_THAT(std::string(message, size),
+              MatchesRegex("castor: .*" + name + "[^\n]*\n"));
+  EXPECT_EQ(recv(ends[0], message, sizeof(message), MSG_DONTWAIT), -1);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST_F(OutputTest, CommandWhoseResultIsPrintedFailsWhereThatIsLost) {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "cli/gpu_kernels.h"
+#include "cli/machine/gpu_kernels.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {

@@ -1,11 +1,11 @@
 // `castor replay`: a recorded run under its own and under other conditions.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/cli/cli_test_base.h"
 #include "tracer/trace_file.h"
@@ -101,8 +101,7 @@ TEST_P(OwnConditions, GiveTheRunsPlanItsBytesAndItsPeakToTheByte) {
     ASSERT_TRUE(trace.ok()) << trace.status();
     int64_t peak = 0;
     for (const IssueRecord& issue : trace->issues) {
-      const PlanRecord& plan =
-          trace->plans[trace->steps[issue.step].plan];
+      const PlanRecord& plan = trace->plans[trace->steps[issue.step].plan];
       if (!plan.warmup) peak = std::max(peak, issue.used_bytes);
     }
     const Row row = ReplayRow();
@@ -133,8 +132,8 @@ TEST_F(ReplayTest, PlansWhatARunWithThoseConditionsMoves) {
   Summary(Config("auto"), {"--trace", "run.trace"});
   const int64_t smallest = SmallestBudget("cpu");
   const Json summary = Summary(Config("cpu", smallest + 5000));
-  const Row row = ReplayRow({"--policy", "cpu", "--device-memory",
-                             std::to_string(smallest + 5000)});
+  const Row row = ReplayRow(
+      {"--policy", "cpu", "--device-memory", std::to_string(smallest + 5000)});
   EXPECT_EQ(row.at("as_recorded"), "0");
   EXPECT_EQ(row.at("measured_step_ns"), "");
   EXPECT_EQ(Number(row, "h2d_bytes"), summary["h2d_bytes_per_step"]);
@@ -157,10 +156,9 @@ TEST_F(ReplayTest, ShowsTheRunBesideTheReplay) {
   Summary(Config(), {"--trace", "run.trace"});
   const ProcessResult result = Replay({"--device-memory", "1GiB"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  for (const char* row :
-       {"recorded run", "step time", "tokens/s", "waiting", "device peak",
-        "to the device a step", "the least possible",
-        "the device is fullest at "}) {
+  for (const char* row : {"recorded run", "step time", "tokens/s", "waiting",
+                          "device peak", "to the device a step",
+                          "the least possible", "the device is fullest at "}) {
     EXPECT_THAT(result.out, HasSubstr(row));
   }
   EXPECT_THAT(result.out, HasSubstr("1.00 GiB"));
@@ -220,8 +218,8 @@ TEST_F(ReplayTest, SweepsFromTheSmallestBudgetToEverything) {
   const int64_t smallest = SmallestBudget("auto");
   const int64_t everything = SmallestBudget("cuda");
   Summary(Config("auto", smallest + 20000), {"--trace", "run.trace"});
-  const ProcessResult result = Replay(
-      {"--sweep", "--csv", "sweep.csv", "--picture", "sweep.svg"});
+  const ProcessResult result =
+      Replay({"--sweep", "--csv", "sweep.csv", "--picture", "sweep.svg"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr("step time over device memory"));

@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/io/checkpoint_dir.h"
-#include "runtime/io/checkpoint_lock.h"
-#include "runtime/io/checkpoint_reader.h"
-#include "runtime/io/checkpoint_writer.h"
+#include "runtime/checkpoint/checkpoint_dir.h"
+#include "runtime/checkpoint/checkpoint_lock.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {

@@ -402,10 +402,13 @@ TEST_F(TrainCommand, GoesBackToAnOlderCheckpointWithoutLosingTheNewer) {
   const Json whole = Summary(config);
   const std::string newest = ReadFile(Path("out/step-00000006.castor"));
   // Other settings from step 2 on: steps 4 and 6 are now another run's.
-  const std::vector<std::string> from_2 = {
-      "--resume", "out/step-00000002.castor",
-      "--resume-changed", "--set", "steps=5",
-      "--set", "optimizer.params.lr=0.1"};
+  const std::vector<std::string> from_2 = {"--resume",
+                                           "out/step-00000002.castor",
+                                           "--resume-changed",
+                                           "--set",
+                                           "steps=5",
+                                           "--set",
+                                           "optimizer.params.lr=0.1"};
   const Json other = Summary(config, from_2);
   EXPECT_THAT(List("out"),
               ElementsAre("step-00000002.castor", "step-00000004.castor",

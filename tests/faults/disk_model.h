@@ -56,7 +56,7 @@ class DiskModel {
   // A path's directory, made on the disk as well if the log never told of it,
   // and the name in it.
   Inode* DirectoryOf(const std::string& path, std::string* name);
-  // Of an effect on an open file.
+  // Gives the file that an effect on an open file concerns.
   Inode* FileOf(const EffectRecord& effect) const;
   void Open(const EffectRecord& effect);
   void ChangeNames(std::vector<NameChange> changes);

@@ -4,8 +4,8 @@
 // CASTOR_FAULT_SEED: decides which later calls fail, and how several ranks'
 // calls do (1; "random": another one each time, which is printed).
 // CASTOR_FAULT_LATER: how many of them a scenario has (40), "all" for every
-// call once, "all/N" for every Nth. CASTOR_FAULT_ONLY: one case, as a failure prints it.
-// CASTOR_FAULT_KEEP: a directory for its files.
+// call once, "all/N" for every Nth. CASTOR_FAULT_ONLY: one case, as a failure
+// prints it. CASTOR_FAULT_KEEP: a directory for its files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,7 +67,15 @@ int64_t SweepStride() {
 
 bool Sweeps() { return SweepStride() > 0; }
 
-int64_t MinAllocationBytes() { return Sweeps() ? 1 : kAllocationBytes; }
+int64_t MinAllocationBytes() {
+  static const int64_t bytes = [] {
+    int64_t value = Sweeps() ? 1 : kAllocationBytes;
+    const std::string given = FromEnvironment("CASTOR_FAULT_MIN_BYTES", "");
+    CASTOR_CHECK(given.empty() || absl::SimpleAtoi(given, &value));
+    return value;
+  }();
+  return bytes;
+}
 
 bool IsAllocation(const std::string& function) {
   return function.find("alloc") != std::string::npos &&
@@ -203,7 +211,7 @@ std::string FaultInjection::RunOne(const Case& one,
                                    const std::string& directory) {
   WatchOptions options;
   options.plan = one.plan;
-  // As few calls as will do are looked at: it takes time.
+  // As looking at a call takes time, as few are looked at as will do.
   options.min_allocation_bytes =
       IsAllocation(one.site.function) ? MinAllocationBytes() : INT64_MAX;
   const WatchedResult result =

@@ -10,9 +10,9 @@
 
 namespace castor::faults {
 
-// As the manual pages of sections 2 and 3 have them, without what only a wrong
-// argument brings about (EBADF, EFAULT): those are defects, which the tests of
-// the functions look for. Empty: nothing can.
+// They are those that the manual pages of sections 2 and 3 have, without what
+// only a wrong argument brings about (EBADF, EFAULT): those are defects, which
+// the tests of the functions look for. Empty: nothing can.
 std::vector<int32_t> PossibleFaults(const std::string& function, Object object);
 
 // "ENOSPC", "short", "end", or for getaddrinfo "EAI_AGAIN".

@@ -29,7 +29,7 @@ namespace {
 
 using testing::SmallText;
 
-// Of the four tests below, in the order of what they try most.
+// The four tests below take as many parts, in the order of what they try most.
 constexpr int64_t kParts = 10;
 
 int64_t FromEnvironment(const char* name, int64_t otherwise) {

@@ -48,12 +48,12 @@ class Scenario {
   bool several_ranks() const { return args_[0] == "launch"; }
   // Where the command is run again and again, in copies of this.
   virtual void Prepare(const std::string& directory) const = 0;
-  // Of the undisturbed run in `directory`, a copy of `prepared`. "" if it is
-  // as it should be.
+  // Learns from the undisturbed run in `directory`, a copy of `prepared`. "" if
+  // it is as it should be.
   virtual std::string Learn(const WatchedResult& result,
                             const std::string& directory,
                             const std::string& prepared) = 0;
-  // Of a run in which something failed, to standard output or error if
+  // Judges a run in which something failed, to standard output or error if
   // `of_output`. May use up the directory. Thread-safe.
   virtual std::string Judge(const WatchedResult& result,
                             const std::string& directory, bool of_output) = 0;

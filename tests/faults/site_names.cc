@@ -12,7 +12,7 @@
 namespace castor::faults {
 namespace {
 
-// Of the program's functions, by address.
+// Gives the names of the program's functions, by address.
 const std::map<uint64_t, std::string>& Symbols() {
   static const auto& symbols = *[] {
     auto* const all = new std::map<uint64_t, std::string>;
@@ -35,7 +35,7 @@ const std::map<uint64_t, std::string>& Symbols() {
 }
 
 std::string NameOf(uint64_t address) {
-  // Of the call, which ends at the address that it returns to.
+  // The call is the one that ends at the address that it returns to.
   auto after = Symbols().upper_bound(address - 1);
   if (after == Symbols().begin()) return absl::StrFormat("%#x", address);
   return std::prev(after)->second;

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "runtime/io/checkpoint_file.h"
-#include "runtime/io/checkpoint_format.h"
-#include "runtime/io/checkpoint_reseal.h"
+#include "runtime/checkpoint/checkpoint_file.h"
+#include "runtime/checkpoint/checkpoint_format.h"
+#include "runtime/checkpoint/checkpoint_reseal.h"
 
 namespace {
 
@@ -26,13 +26,11 @@ void ReadAll(const std::string& bytes) {
   CASTOR_CHECK(fd >= 0);
   CASTOR_CHECK(write(fd, bytes.data(), bytes.size()) ==
                static_cast<ssize_t>(bytes.size()));
-  const auto file =
-      CheckpointFile::Open("/proc/self/fd/" + std::to_string(fd));
+  const auto file = CheckpointFile::Open("/proc/self/fd/" + std::to_string(fd));
   close(fd);
   if (!file.ok()) {
-    CASTOR_CHECK(
-        file.status().code() == absl::StatusCode::kDataLoss ||
-        file.status().code() == absl::StatusCode::kFailedPrecondition);
+    CASTOR_CHECK(file.status().code() == absl::StatusCode::kDataLoss ||
+                 file.status().code() == absl::StatusCode::kFailedPrecondition);
     return;
   }
   const absl::Status whole = (*file)->VerifyAll();
@@ -44,11 +42,10 @@ void ReadAll(const std::string& bytes) {
     CASTOR_CHECK(piece.begin >= 0 && piece.end() <= piece.total);
     values.resize(piece.elements);
     const int64_t middle = piece.begin + piece.elements / 2;
-    for (auto [begin, end] : {std::pair{piece.begin, middle},
-                              std::pair{middle, piece.end()}}) {
-      const absl::Status read =
-          (*file)->Read(number, begin, end,
-                        values.data() + (begin - piece.begin), &last);
+    for (auto [begin, end] :
+         {std::pair{piece.begin, middle}, std::pair{middle, piece.end()}}) {
+      const absl::Status read = (*file)->Read(
+          number, begin, end, values.data() + (begin - piece.begin), &last);
       CASTOR_CHECK(read.ok() || read.code() == absl::StatusCode::kDataLoss);
       all_read &= read.ok();
     }

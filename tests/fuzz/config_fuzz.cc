@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     document = text.substr(0, at);
     overrides.emplace_back(text.substr(at + 1));
   }
-  const auto config = castor::ParseConfig(castor::models::Reader(), document, "/base", overrides, 2);
+  const auto config = castor::ParseConfig(castor::models::Reader(), document,
+                                          "/base", overrides, 2);
   if (!config.ok()) {
     CASTOR_CHECK(config.status().code() == absl::StatusCode::kInvalidArgument);
     CASTOR_CHECK(!config.status().message().empty());
@@ -31,7 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CASTOR_CHECK(config->model.pretrained.empty() ==
                (config->model.architecture != nullptr));
   const std::string json = castor::ConfigToJson(*config);
-  const auto again = castor::ParseConfig(castor::models::Reader(), json, "", {}, 2);
+  const auto again =
+      castor::ParseConfig(castor::models::Reader(), json, "", {}, 2);
   CASTOR_CHECK(again.ok() && *again == *config);
   return 0;
 }

@@ -12,10 +12,10 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/test_files.h"
-#include "runtime/io/checkpoint_parts.h"
-#include "runtime/io/checkpoint_reader.h"
-#include "runtime/io/checkpoint_reseal.h"
-#include "runtime/io/checkpoint_writer.h"
+#include "runtime/checkpoint/checkpoint_parts.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/checkpoint_reseal.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/units.h"
-#include "cli/replay.h"
-#include "cli/replay_report.h"
+#include "cli/replay/replay.h"
+#include "cli/replay/replay_report.h"
 #include "memory/plan/recorded_run.h"
 #include "tracer/trace_file.h"
 
@@ -18,9 +18,9 @@ namespace {
 void CheckReplay(const RecordedRun& run, const Conditions& conditions) {
   const auto result = Replay(run, conditions);
   if (!result.ok()) {
-    CASTOR_CHECK(
-        result.status().code() == absl::StatusCode::kResourceExhausted ||
-        result.status().code() == absl::StatusCode::kInvalidArgument);
+    CASTOR_CHECK(result.status().code() ==
+                     absl::StatusCode::kResourceExhausted ||
+                 result.status().code() == absl::StatusCode::kInvalidArgument);
     return;
   }
   CASTOR_CHECK(result->cost.step_ns >= 0 && result->cost.stall_ns >= 0);
@@ -62,9 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!contents.ok()) return 0;
   const auto run = castor::ReadRecordedRun(*contents);
   if (!run.ok()) {
-    CASTOR_CHECK(
-        run.status().code() == absl::StatusCode::kInvalidArgument ||
-        run.status().code() == absl::StatusCode::kFailedPrecondition);
+    CASTOR_CHECK(run.status().code() == absl::StatusCode::kInvalidArgument ||
+                 run.status().code() == absl::StatusCode::kFailedPrecondition);
     return 0;
   }
   constexpr size_t kMostOperators = 1000;  // more only takes longer

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "runtime/io/safetensors.h"
+#include "runtime/weights/safetensors.h"
 
 namespace {
 
@@ -26,8 +26,8 @@ void ReadAll(const uint8_t* data, size_t size) {
     CASTOR_CHECK((*file)->ReadBytes(tensor, 0, absl::MakeSpan(bytes)).ok());
     for (uint8_t byte : bytes) sum += byte;
     values.resize(tensor.elements);
-    const absl::Status read = (*file)->ReadFloats(
-        tensor.name, 0, tensor.elements, values.data());
+    const absl::Status read =
+        (*file)->ReadFloats(tensor.name, 0, tensor.elements, values.data());
     CASTOR_CHECK(read.ok() ||
                  read.code() == absl::StatusCode::kInvalidArgument);
   }

@@ -45,9 +45,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const castor::IssueRecord& issue : contents->issues) {
     const castor::StepRecord& step = contents->steps.at(issue.step);
     const castor::PlanRecord& plan = contents->plans.at(step.plan);
-    CASTOR_CHECK(issue.moment.value <
-                 static_cast<int64_t>(
-                     contents->step_traces.at(plan.trace).ops.size()));
+    CASTOR_CHECK(
+        issue.moment.value <
+        static_cast<int64_t>(contents->step_traces.at(plan.trace).ops.size()));
   }
   return 0;
 }

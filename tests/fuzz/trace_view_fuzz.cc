@@ -10,14 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
+#include "insight/export/csv.h"
+#include "insight/export/perfetto.h"
+#include "insight/trace_view.h"
+#include "insight/view_json.h"
 #include "nlohmann/json.hpp"
-#include "tracer/analysis/trace_view.h"
-#include "tracer/analysis/view_json.h"
-#include "tracer/export/csv.h"
-#include "tracer/export/perfetto.h"
 #include "tracer/rank_traces.h"
 #include "tracer/trace_file.h"
-#include "tracer/viewer/page.h"
+#include "viewer/page.h"
 
 namespace castor {
 namespace {

@@ -35,8 +35,9 @@ constexpr size_t kTurnBytes = size_t{1} << 22;
 // On a cut network keep-alive may end that one some seconds later.
 constexpr int64_t kNewsNs = 4'000 * kMsNs;
 constexpr uint64_t kWake = UINT64_MAX;
-// Connections are tried again after so long without news: should the system ever
-// keep an edge to itself, a run is slow for a moment and does not stand still.
+// Connections are tried again after so long without news: should the system
+// ever keep an edge to itself, a run is slow for a moment and does not stand
+// still.
 constexpr int64_t kTryAgainMs = 1'000;
 
 // A message on its way, in either direction.
@@ -86,9 +87,7 @@ class TcpTransport final : public Transport {
     WatchOptions watch;
     watch.take_sigterm = options.take_sigterm;
     watch.on_death = options.on_death;
-    watch.on_failure = [wake = transport->wake_.fd()] {
-      RaiseEvent(wake);
-    };
+    watch.on_failure = [wake = transport->wake_.fd()] { RaiseEvent(wake); };
     CASTOR_ASSIGN_OR_RETURN(
         transport->watch_,
         Watch::Adopt(rank, world_size, watch, std::move(meeting.controls)));

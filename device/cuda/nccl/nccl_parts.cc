@@ -118,15 +118,14 @@ absl::Status NcclParts::ForgetOver() {
   return absl::OkStatus();
 }
 
-absl::Status NcclParts::Watch(
-    std::function<absl::Status()> group,
-    std::function<void(const absl::Status&)> announce, int64_t time_limit_ns) {
+absl::Status NcclParts::Watch(std::function<absl::Status()> group,
+                              std::function<void(const absl::Status&)> announce,
+                              int64_t time_limit_ns) {
   failure_of_group_ = std::move(group);
   announce_ = std::move(announce);
   time_limit_ns_ = time_limit_ns;
-  CASTOR_ASSIGN_OR_RETURN(
-      watcher_,
-      StartThread("the watch over NCCL's work", [this] { WatchLoop(); }));
+  CASTOR_ASSIGN_OR_RETURN(watcher_, StartThread("the watch over NCCL's work",
+                                                [this] { WatchLoop(); }));
   return absl::OkStatus();
 }
 

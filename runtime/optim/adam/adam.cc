@@ -11,6 +11,7 @@ AdamOptions ReadOptions(JsonReader& params, AdamOptions options) {
                  {.min = 0, .max = 1, .max_open = true});
   params.Double("eps", &options.eps, {.min = 0, .min_open = true});
   params.Bool("adam_w_mode", &options.adam_w_mode);
+  params.Bool("bias_correction", &options.bias_correction);
   return options;
 }
 
@@ -35,9 +36,13 @@ std::vector<StateSlot> Adam::slots() const {
 }
 
 OrderedJson Adam::Params() const {
-  return {{"betas", options_.betas},
-          {"eps", options_.eps},
-          {"adam_w_mode", options_.adam_w_mode}};
+  OrderedJson params = {{"betas", options_.betas},
+                        {"eps", options_.eps},
+                        {"adam_w_mode", options_.adam_w_mode}};
+  // Checkpoints hold the settings that made them. Those that are older than
+  // this key do not have it.
+  if (!options_.bias_correction) params["bias_correction"] = false;
+  return params;
 }
 
 absl::Status Adam::Update(const UpdateStep& step,
@@ -55,7 +60,8 @@ absl::Status Adam::Update(const UpdateStep& step,
                               .eps = options_.eps,
                               .weight_decay = range.weight_decay,
                               .decoupled = options_.adam_w_mode,
-                              .step = step.number}});
+                              .step = step.number,
+                              .bias_correction = options_.bias_correction}});
   }
   return kernels::Run(
       context,

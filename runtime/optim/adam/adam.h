@@ -21,6 +21,8 @@ struct AdamOptions {
   // Decoupled decay, or L2 decay, added to the gradient. AdamW: always true.
   // Adam: false unless set, as PyTorch's Adam; DeepSpeed's default is true.
   bool adam_w_mode = true;
+  // Whether m and v, which begin at 0, are divided by 1 - beta^t.
+  bool bias_correction = true;
   absl::string_view type = "AdamW";  // or "Adam": what name() says
 };
 

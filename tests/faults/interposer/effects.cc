@@ -16,7 +16,7 @@
 namespace castor::faults {
 namespace {
 
-// Of the library's own, without going through any hook.
+// Reads a link of the library's own, without going through any hook.
 bool ReadLink(const char* link, char* out) {
   const long n = syscall(SYS_readlinkat, AT_FDCWD, link, out, PATH_MAX);
   if (n < 0) return false;

@@ -18,7 +18,7 @@ void LogPath(Effect effect, int directory, const char* path, int64_t number,
              int fd);
 void LogTwoPaths(Effect effect, int from_directory, const char* from,
                  int to_directory, const char* to);
-// Of an open file: `offset` of kWrite, or a size.
+// Logs an effect on an open file: `offset` of kWrite, or a size.
 void LogFile(Effect effect, int fd, int64_t offset, const void* data,
              size_t bytes);
 // What has just been written at the file's position.

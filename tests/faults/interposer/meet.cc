@@ -184,7 +184,7 @@ Object ObjectOf(int fd) {
   }
   switch (info.st_mode & S_IFMT) {
     case S_IFREG:
-      // Of /proc and /sys all files are empty.
+      // All files of /proc and /sys have size 0.
       return info.st_size == 0 && (info.st_mode & 0222) == 0 ? Object::kSystem
                                                              : Object::kFile;
     case S_IFDIR:

@@ -74,7 +74,7 @@ CASTOR_HOOK(ssize_t, recv, (int fd, void* data, size_t bytes, int flags)) {
   return real_recv(fd, data, fault == kShort ? Half(bytes) : bytes, flags);
 }
 
-// Of several buffers the first one is cut, so that a message ends within.
+// The first one of several buffers is cut, so that a message ends within.
 CASTOR_HOOK(ssize_t, sendmsg, (int fd, const msghdr* message, int flags)) {
   const int32_t fault =
       Meet("sendmsg", fd, static_cast<int64_t>(message->msg_iovlen));

@@ -32,7 +32,7 @@ int FdOf(void* cookie) {
 ssize_t ReadFrom(void* cookie, char* data, size_t bytes) {
   return read(FdOf(cookie), data, bytes);
 }
-// Of a short write the stream writes the rest, as glibc's own do.
+// The stream writes the rest of a short write, as glibc's own do.
 ssize_t WriteTo(void* cookie, const char* data, size_t bytes) {
   size_t done = 0;
   while (done < bytes) {
@@ -108,7 +108,7 @@ CASTOR_HOOK(int, fileno, (FILE * file)) {
   return real_fileno(file);
 }
 
-// Of a stream of ours the descriptor stays; what it leads to changes.
+// The descriptor of a stream of ours stays; what it leads to changes.
 CASTOR_HOOK(FILE*, freopen, (const char* path, const char* mode, FILE* file)) {
   if (control() == nullptr || path == nullptr) {
     return real_freopen(path, mode, file);

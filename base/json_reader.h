@@ -1,0 +1,148 @@
+// Typed, path-tracking reading of JSON that a person wrote.
+//
+// A JsonReader stands on one object of a document. Each getter asks for one
+// key: absent or null leaves the default as it is; a value of the wrong type or
+// out of range goes into the JsonReport with the key's path, what was expected
+// and what was found. The getters return nothing, so that reading code is a
+// flat list; the report's status() says at the end whether all of it held.
+//
+//   JsonReport report("config.json");
+//   JsonReader root(json, report);
+//   root.Int("steps", &config.steps, {.min = 1});
+//   JsonReader memory = root.Object("memory");
+//   memory.Bytes("device_memory", &config.device_memory, Unlimited::kAllowed);
+//   memory.RefuseUnknownKeys();
+//   root.RefuseUnknownKeys();
+//   return report.status();
+//
+// Keys that were asked for are the known ones; RefuseUnknownKeys reports the
+// others together with the nearest known key. A reader that does not call it
+// ignores unknown keys (Hugging Face's config.json has many).
+//
+// Lifetime: a reader points into the document and to the report.
+#ifndef CASTOR_BASE_JSON_READER_H_
+#define CASTOR_BASE_JSON_READER_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "nlohmann/json.hpp"
+
+namespace castor {
+
+using Json = nlohmann::json;
+// Keys in the order in which people read them.
+using OrderedJson = nlohmann::ordered_json;
+
+// What was wrong with one document.
+class JsonReport {
+ public:
+  // `source` begins each message: a file's name.
+  explicit JsonReport(std::string source) : source_(std::move(source)) {}
+  JsonReport(const JsonReport&) = delete;
+  JsonReport& operator=(const JsonReport&) = delete;
+
+  // The first error wins. `path` "" stands for the whole document.
+  void AddError(absl::string_view path, absl::string_view message);
+
+  // OK, or InvalidArgument: the first unknown key if there is one (it explains
+  // what else is missing), else the first error.
+  absl::Status status() const;
+
+ private:
+  friend class JsonReader;
+  struct UnknownKey {
+    std::string object;  // path of the object
+    std::string key;
+    std::vector<std::string> siblings;  // known keys of the same object
+  };
+  std::string source_;
+  std::string first_error_;
+  std::vector<UnknownKey> unknown_;
+  std::vector<std::pair<std::string, std::string>> known_;  // object, key
+};
+
+// Inclusive.
+struct IntRange {
+  int64_t min = std::numeric_limits<int64_t>::min();
+  int64_t max = std::numeric_limits<int64_t>::max();
+};
+
+// Inclusive unless open. Infinite and NaN values are always refused.
+struct DoubleRange {
+  double min = -std::numeric_limits<double>::max();
+  double max = std::numeric_limits<double>::max();
+  bool min_open = false;
+  bool max_open = false;
+};
+
+enum class Unlimited : uint8_t { kRefused, kAllowed };
+
+class JsonReader {
+ public:
+  // The whole document, which must be an object.
+  JsonReader(const Json& document, JsonReport& report);
+  JsonReader(const JsonReader&) = delete;
+  JsonReader& operator=(const JsonReader&) = delete;
+
+  // Present and not null.
+  bool Has(absl::string_view key);
+  // Reports an error if not Has(key).
+  void Require(absl::string_view key);
+
+  void Bool(absl::string_view key, bool* out);
+  // 3 and 3.0 and 3e0 are integers; "3" and true are not.
+  void Int(absl::string_view key, int64_t* out, const IntRange& range = {});
+  void Double(absl::string_view key, double* out,
+              const DoubleRange& range = {});
+  void String(absl::string_view key, std::string* out);
+  // One of `choices`; `index` gets its position.
+  void Choice(absl::string_view key,
+              absl::Span<const absl::string_view> choices, int* index);
+  // An integer of bytes, or a string as base/units.h's ParseBytes takes it.
+  void Bytes(absl::string_view key, int64_t* out,
+             Unlimited unlimited = Unlimited::kRefused);
+  void Strings(absl::string_view key, std::vector<std::string>* out);
+  // A list of exactly out.size() numbers.
+  void Doubles(absl::string_view key, absl::Span<double> out,
+               const DoubleRange& range = {});
+  // The object at `key`; an empty one when it is absent, null or no object (an
+  // error), so that its keys are known all the same.
+  JsonReader Object(absl::string_view key);
+
+  // The value, or null when absent or null: for what no getter covers.
+  const Json* Raw(absl::string_view key);
+  // An error at this object's `key`.
+  void Fail(absl::string_view key, absl::string_view message);
+  // "expected X, found ..." for the value at `key`.
+  void FailExpected(absl::string_view key, absl::string_view expected);
+
+  void RefuseUnknownKeys();
+
+  // "memory.device_memory" for key "device_memory".
+  std::string PathOf(absl::string_view key) const;
+
+ private:
+  JsonReader(const Json* object, std::string path, JsonReport* report);
+
+  const Json* object_;  // of type object
+  std::string path_;
+  JsonReport* report_;
+  std::vector<std::string> known_;
+};
+
+// The value as it stands in a message: its kind and, cut short, its text.
+std::string DescribeJson(const Json& value);
+
+// Levenshtein's distance.
+int64_t EditDistance(absl::string_view a, absl::string_view b);
+
+}  // namespace castor
+
+#endif  // CASTOR_BASE_JSON_READER_H_

@@ -1,0 +1,93 @@
+#include "cli/info/info_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "base/units.h"
+#include "cli/machine/bandwidth.h"
+#include "cli/machine/gpu.h"
+#include "cli/machine/placement.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/fail.h"
+#include "device/comm/launch_env.h"
+#include "device/comm/rank_group.h"
+#include "device/host/host_device.h"
+#include "device/topology/memory_limits.h"
+#include "device/topology/topology.h"
+
+namespace castor::cli {
+namespace {
+
+constexpr int64_t kCopyBytes = int64_t{64} << 20;
+
+// Lines of what hwloc knows; none where it knows nothing.
+std::string TopologyLines() {
+  const absl::StatusOr<Topology> topology = Topology::OfThisMachine();
+  if (!topology.ok()) return "";
+  const absl::StatusOr<Place> place = topology->PlaceOf(topology->Binding());
+  if (!place.ok()) return "";
+  std::string text = absl::StrCat(
+      "  machine     packages ", topology->packages(), ", cores ",
+      topology->cores(), ", processors ", place->machine_processors,
+      "; allowed ", place->allowed_processors, ", bound to ",
+      FormatProcessors(place->processors()), "\n  NUMA nodes  ",
+      place->nodes.size(), "\n");
+  for (const PlaceNode& node : place->nodes) {
+    ProcessorSet near;
+    for (const PlaceCore& core : place->cores) {
+      if (core.node != node.node) continue;
+      near.insert(near.end(), core.processors.begin(), core.processors.end());
+    }
+    std::sort(near.begin(), near.end());
+    absl::StrAppend(&text, "    node ", node.node, "    memory ",
+                    FormatBytes(node.memory_bytes), ", own processors ",
+                    near.empty() ? "none" : FormatProcessors(near), "\n");
+  }
+  return text;
+}
+
+absl::Status PrintMachine() {
+  std::printf("host device\n  processors  %d\n  memory      %s\n%s",
+              AvailableProcessors(), FormatBytes(PhysicalMemoryBytes()).c_str(),
+              TopologyLines().c_str());
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<HostDevice> device,
+                          HostDevice::Create({.memory_bytes = 2 * kCopyBytes}));
+  std::vector<std::byte> host(2 * kCopyBytes, std::byte{1});
+  CASTOR_ASSIGN_OR_RETURN(const BusBandwidth bus,
+                          MeasureBandwidth(*device, host.data(), kCopyBytes));
+  std::printf("  bus         %s\n", bus.ToString().c_str());
+  return PrintGpus();
+}
+
+// Each rank tells its place; rank 0 prints the map of all.
+absl::Status PrintRanks(const LaunchEnv& launch) {
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<RankGroup> group,
+                          RankGroup::Join(launch, {}));
+  CASTOR_ASSIGN_OR_RETURN(const Placement placement, FindPlacement(*group));
+  if (group->rank() > 0) return absl::OkStatus();
+  std::fputs(FormatPlacement(placement, LauncherName(launch.launcher),
+                             launch.over_mpi ? "MPI" : "TCP")
+                 .c_str(),
+             stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int Info() {
+  const absl::StatusOr<LaunchEnv> launch = DetectLaunch(CurrentEnvironment());
+  if (!launch.ok()) return Fail(launch.status());
+  const absl::Status status =
+      launch->world_size > 1 ? PrintRanks(*launch) : PrintMachine();
+  if (status.ok()) return kSuccess;
+  // One line, not one for each rank.
+  return launch->rank == 0 ? Fail(status) : ExitCode(status);
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,12 @@
+// castor info: what this machine offers.
+#ifndef CASTOR_CLI_INFO_INFO_COMMAND_H_
+#define CASTOR_CLI_INFO_INFO_COMMAND_H_
+
+namespace castor::cli {
+
+// Gives the exit code (cli/output/exit_code.h).
+int Info();
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_INFO_INFO_COMMAND_H_

@@ -1,0 +1,185 @@
+#include "cli/machine/gpu.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "cli/machine/bandwidth.h"
+#include "cli/machine/gpu_kernels.h"
+#include "device/cuda/cuda_device.h"
+#include "device/cuda/locality.h"
+#include "device/cuda/nccl/join_gpus.h"
+#include "device/cuda/nccl/library_api.h"
+#include "device/cuda/runtime_api.h"
+#include "kernels/gradient_sum/add_to_sum.h"
+
+namespace castor::cli {
+namespace {
+
+constexpr int64_t kCopyBytes = int64_t{64} << 20;
+// Buffers of NCCL's channels, most of them made when parts first move. Kept
+// until several GPUs have shown what it is.
+constexpr int64_t kNcclBytes = int64_t{1} << 30;
+
+struct FreeHost {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+
+absl::Status PrintBandwidths(CudaDevice& device) {
+  const std::unique_ptr<std::byte, FreeHost> host(
+      static_cast<std::byte*>(std::aligned_alloc(4096, 2 * kCopyBytes)));
+  if (host == nullptr) {
+    return absl::ResourceExhaustedError(
+        "no host memory to measure copies with");
+  }
+  const auto print = [&](const char* what) -> absl::Status {
+    CASTOR_ASSIGN_OR_RETURN(const BusBandwidth bus,
+                            MeasureBandwidth(device, host.get(), kCopyBytes));
+    std::printf("  %-11s %s\n", what, bus.ToString().c_str());
+    return absl::OkStatus();
+  };
+  const absl::Status pinned =
+      device.host_pinner()->PinHost(host.get(), 2 * kCopyBytes);
+  if (pinned.ok()) {
+    const absl::Status printed = print("pinned");
+    device.host_pinner()->UnpinHost(host.get());
+    CASTOR_RETURN_IF_ERROR(printed);
+  } else {
+    std::printf("  pinned      not here: %s\n",
+                std::string(pinned.message()).c_str());
+  }
+  return print("pageable");
+}
+
+absl::StatusOr<int> OrdinalOf(cuda::Api& api, int local_rank) {
+  CASTOR_ASSIGN_OR_RETURN(const int gpus, api.CountDevices());
+  return local_rank % gpus;
+}
+
+}  // namespace
+
+absl::StatusOr<Gpu> GpuElsewhere() {
+  Gpu gpu;
+  gpu.kernels = GpuKernelsOfThisBuild();
+  if (gpu.kernels == nullptr) {
+    return absl::FailedPreconditionError(
+        "this program was built without the GPU's kernels: build it where "
+        "nvcc is (./run.sh --cuda)");
+  }
+  return gpu;
+}
+
+absl::StatusOr<Gpu> FindGpu(int local_rank) {
+  CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
+  CASTOR_ASSIGN_OR_RETURN(const int ordinal, OrdinalOf(*api, local_rank));
+  CASTOR_ASSIGN_OR_RETURN(Gpu gpu, GpuElsewhere());
+  gpu.api = api;
+  gpu.ordinal = ordinal;
+  CASTOR_ASSIGN_OR_RETURN(gpu.properties, gpu.api->Properties(gpu.ordinal));
+  if (gpu.properties.compute_capability < 80) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the ", gpu.properties.name, " has compute capability ",
+        gpu.properties.compute_capability / 10, ".",
+        gpu.properties.compute_capability % 10, "; Castor needs 8.0 or later"));
+  }
+  CASTOR_ASSIGN_OR_RETURN(gpu.memory,
+                          cuda::MeasureMemory(gpu.api, gpu.ordinal));
+  return gpu;
+}
+
+void RunOn(const Gpu& gpu, TrainerOptions* options) {
+  if (options->memory.device_bytes >= kUnlimitedBytes) {
+    options->memory.device_bytes = gpu.memory.usable_bytes();
+  }
+  options->memory.device_has_own_memory = true;
+  options->gpu_kernels = gpu.kernels;
+  // What an A100 reaches of its datasheet's, or less: the warm-up measures.
+  options->roofline = Roofline{.flops_per_s = 1e14, .bytes_per_s = 1e12};
+  options->open_device =
+      [api = gpu.api, ordinal = gpu.ordinal, kernels = gpu.kernels,
+       threads = options->threads](
+          int64_t memory_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
+    CASTOR_ASSIGN_OR_RETURN(
+        std::unique_ptr<CudaDevice> device,
+        CudaDevice::Create(api, {.ordinal = ordinal,
+                                 .memory_bytes = memory_bytes,
+                                 .host_compute_threads = threads,
+                                 .kernels = kernels,
+                                 .describe_fault = kernels->describe_fault}));
+    return device;
+  };
+}
+
+absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank) {
+  const absl::StatusOr<Gpu> own = FindGpu(local_rank);
+  CASTOR_RETURN_IF_ERROR(group.Agree("GPU", own.status()));
+  CASTOR_ASSIGN_OR_RETURN(
+      const std::vector<std::string> all,
+      group.Exchange("device memory",
+                     absl::StrCat(own->memory.usable_bytes() - kNcclBytes)));
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const std::string& text : all) {
+    int64_t bytes = 0;
+    if (!absl::SimpleAtoi(text, &bytes)) {
+      return absl::InternalError("a rank's device memory cannot be read");
+    }
+    least = std::min(least, bytes);
+  }
+  return std::max<int64_t>(0, least);
+}
+
+absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(RankGroup& group,
+                                                      int local_rank) {
+  CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
+  CASTOR_ASSIGN_OR_RETURN(const int ordinal, OrdinalOf(*api, local_rank));
+  return nccl::JoinGpus(group, nccl::LibraryApi(), api, ordinal,
+                        kernels::AddToSum);
+}
+
+std::string Describe(const Gpu& gpu) {
+  return absl::StrCat(gpu.properties.name, ", device memory of up to ",
+                      gpu.memory.ToString());
+}
+
+absl::Status PrintGpus() {
+  const auto api = cuda::RuntimeApi();
+  absl::StatusOr<int> count =
+      api.ok() ? (*api)->CountDevices() : absl::StatusOr<int>(api.status());
+  if (!count.ok()) {
+    std::printf("cuda device\n  %s\n",
+                std::string(count.status().message()).c_str());
+    return absl::OkStatus();
+  }
+  for (int i = 0; i < *count; ++i) {
+    CASTOR_ASSIGN_OR_RETURN(const cuda::GpuProperties gpu,
+                            (*api)->Properties(i));
+    CASTOR_ASSIGN_OR_RETURN(const cuda::GpuMemory memory,
+                            cuda::MeasureMemory(*api, i));
+    const int node = cuda::NumaNodeOf(gpu.pci_bus_id);
+    std::printf(
+        "cuda device %d\n  name        %s (compute capability %d.%d, %d "
+        "multiprocessors, PCI %s%s)\n  driver      for CUDA %s\n  memory      "
+        "%s\n",
+        i, gpu.name.c_str(), gpu.compute_capability / 10,
+        gpu.compute_capability % 10, gpu.multiprocessors,
+        gpu.pci_bus_id.c_str(),
+        node < 0 ? "" : absl::StrCat(", NUMA node ", node).c_str(),
+        gpu.driver_version.c_str(), memory.ToString().c_str());
+    CASTOR_ASSIGN_OR_RETURN(
+        const std::unique_ptr<CudaDevice> device,
+        CudaDevice::Create(*api,
+                           {.ordinal = i, .memory_bytes = 2 * kCopyBytes}));
+    CASTOR_RETURN_IF_ERROR(PrintBandwidths(*device));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace castor::cli

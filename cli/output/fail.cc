@@ -1,0 +1,45 @@
+#include "cli/output/fail.h"
+
+#include <cstdio>
+#include <string>
+
+#include "cli/output/exit_code.h"
+
+namespace castor::cli {
+namespace {
+
+bool IsUsersToMend(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kAborted:  // a checkpoint's files
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+int ExitCode(const absl::Status& status) {
+  if (status.ok()) return kSuccess;
+  return IsUsersToMend(status.code()) ? kUserError : kFailure;
+}
+
+int Fail(const absl::Status& status) {
+  std::string line(status.message());
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  std::fflush(stdout);
+  std::fprintf(stderr, "castor: %s\n", line.c_str());
+  return ExitCode(status);
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,16 @@
+// How a command ends that fails.
+#ifndef CASTOR_CLI_OUTPUT_FAIL_H_
+#define CASTOR_CLI_OUTPUT_FAIL_H_
+
+#include "absl/status/status.h"
+
+namespace castor::cli {
+
+// The exit code (cli/output/exit_code.h) of a process that ends with `status`.
+int ExitCode(const absl::Status& status);
+// Prints one line "castor: ..." to stderr and gives the exit code.
+int Fail(const absl::Status& status);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_OUTPUT_FAIL_H_

@@ -1,0 +1,18 @@
+// Standard output that may be closed, or full, while the program goes on.
+#ifndef CASTOR_CLI_OUTPUT_STANDARD_OUTPUT_H_
+#define CASTOR_CLI_OUTPUT_STANDARD_OUTPUT_H_
+
+namespace castor::cli {
+
+// Call before any file is opened: a file that got the number of a standard
+// stream which the caller had closed would take what is printed. From then on a
+// line of standard error is one write.
+void OpenStandardStreams();
+
+// Writes out what was printed. False: it could not be; the first time, standard
+// error says so. It is no error of the run whose progress is lost.
+bool FlushOutput();
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_OUTPUT_STANDARD_OUTPUT_H_

@@ -1,0 +1,42 @@
+#include "cli/plan/plan_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/fail.h"
+#include "cli/run/session.h"
+#include "models/families.h"
+
+namespace castor::cli {
+namespace {
+
+absl::Status PrintPlan(const PlanArguments& arguments) {
+  CASTOR_ASSIGN_OR_RETURN(
+      const Config config,
+      LoadConfig(models::Reader(), arguments.config_path, arguments.overrides,
+                 arguments.world_size));
+  Session::Options options;
+  options.ranks.world_size = arguments.world_size;
+  options.admit_only = true;
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                          Session::Create(config, options, nullptr));
+  const AdmissionReport& admission = session->trainer().admission();
+  std::fputs(FormatAdmission(admission).c_str(), stdout);
+  std::printf("it fits; a step moves %s to the device and %s from it\n",
+              FormatBytes(admission.h2d_bytes_per_step).c_str(),
+              FormatBytes(admission.d2h_bytes_per_step).c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int PlanRun(const PlanArguments& arguments) {
+  const absl::Status status = PrintPlan(arguments);
+  return status.ok() ? kSuccess : Fail(status);
+}
+
+}  // namespace castor::cli

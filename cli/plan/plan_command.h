@@ -1,0 +1,20 @@
+// castor plan CONFIG: says whether a run fits, and what it needs.
+#ifndef CASTOR_CLI_PLAN_PLAN_COMMAND_H_
+#define CASTOR_CLI_PLAN_PLAN_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+namespace castor::cli {
+
+struct PlanArguments {
+  std::string config_path;
+  std::vector<std::string> overrides;
+  int world_size = 1;
+};
+// Gives the exit code (cli/output/exit_code.h).
+int PlanRun(const PlanArguments& arguments);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_PLAN_PLAN_COMMAND_H_

@@ -1,0 +1,190 @@
+#include "cli/replay/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "memory/plan/lower_bound.h"
+#include "memory/plan/plan_checker.h"
+#include "memory/plan/planner.h"
+#include "memory/plan/run_planner.h"
+#include "runtime/train/admission.h"
+
+namespace castor::cli {
+namespace {
+
+PlanRequest Changed(PlanRequest request, const Conditions& conditions) {
+  request.device_budget_bytes =
+      conditions.device_bytes.value_or(request.device_budget_bytes);
+  request.host_budget_bytes =
+      conditions.host_bytes.value_or(request.host_budget_bytes);
+  request.prefetch = conditions.prefetch.value_or(request.prefetch);
+  if (conditions.bus_bytes_per_s.has_value()) {
+    request.bus.h2d_bytes_per_s = *conditions.bus_bytes_per_s;
+    request.bus.d2h_bytes_per_s = *conditions.bus_bytes_per_s;
+  }
+  return request;
+}
+
+// What a trace records as reserved is the same for all policies.
+RunRequest Asked(const RecordedRun& run, const Conditions& conditions) {
+  RunRequest asked = {.training =
+                          Changed(RequestFor(run.training), conditions)};
+  for (const AskedStep& evaluation : run.evaluations) {
+    asked.evaluations.push_back(RequestFor(evaluation));
+  }
+  return asked;
+}
+
+// A bus that is given as it was asked for is the one that was measured.
+bool SameSpeed(double a, double b) {
+  constexpr double kShare = 0.02;
+  return std::abs(a - b) <= kShare * std::max(a, b);
+}
+
+bool SameAsked(const PlanRequest& a, const PlanRequest& b) {
+  return a.device_budget_bytes == b.device_budget_bytes &&
+         a.host_budget_bytes == b.host_budget_bytes &&
+         a.prefetch == b.prefetch &&
+         SameSpeed(a.bus.h2d_bytes_per_s, b.bus.h2d_bytes_per_s) &&
+         SameSpeed(a.bus.d2h_bytes_per_s, b.bus.d2h_bytes_per_s);
+}
+
+absl::Status Refused(const Refusal& refusal, const PlacementPolicy* policy,
+                     const RunRequest& asked) {
+  return RefusalStatus(
+      refusal,
+      {.policy = policy,
+       .device_bytes = asked.training.device_budget_bytes,
+       .host_bytes = asked.training.host_budget_bytes},
+      PolicyRemedies(policy, [&](const PlacementPolicy* other) {
+        return FitsRun(other->admission, asked);
+      }));
+}
+
+ReplayResult Timed(const PlacementPolicy* policy, const PlanRequest& request,
+                   Plan plan, const Overheads& overheads) {
+  ReplayResult result;
+  result.policy = policy;
+  result.request = request;
+  result.plan = std::move(plan);
+  result.cost = SimulatePlan(result.plan, request, overheads);
+  const std::vector<int64_t>& bytes = result.cost.device_bytes;
+  if (!bytes.empty()) {
+    const auto peak = std::max_element(bytes.begin(), bytes.end());
+    result.peak_operator = request.trace->ops[peak - bytes.begin()].name;
+  }
+  result.least_h2d_bytes = LeastFetchedBytes(request, result.plan.side);
+  result.device_sides = std::count(result.plan.side.begin(),
+                                   result.plan.side.end(), Side::kDevice);
+  return result;
+}
+
+}  // namespace
+
+int64_t SmallestBudget(const RecordedRun& run, const Conditions& conditions) {
+  const PlacementPolicy* policy = conditions.policy.value_or(run.policy);
+  return SmallestRunBudget(policy->admission, Asked(run, conditions));
+}
+
+absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
+                                    const Conditions& conditions) {
+  const PlacementPolicy* policy = conditions.policy.value_or(run.policy);
+  RunRequest asked = Asked(run, conditions);
+  PlanRequest& request = asked.training;
+  CASTOR_RETURN_IF_ERROR(CheckRequest(request));
+  if (request.device_budget_bytes >= kUnlimitedBytes) {
+    request.device_budget_bytes =
+        FindRunBudgets(policy->admission, [&](const AdmissionRule&) {
+          return asked;
+        }).unlimited();
+    request.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
+  }
+  if (run.plan.has_value() && policy == run.policy &&
+      SameAsked(request, run.training.request)) {
+    const absl::Status proof = CheckPlan(*run.plan, request);
+    if (!proof.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the plan that it records does not work: ", proof.message()));
+    }
+    ReplayResult result = Timed(policy, request, *run.plan, run.overheads);
+    result.own = true;
+    return result;
+  }
+  const std::optional<RefusedStep> refused =
+      RefuseRun(policy->admission, asked);
+  if (refused.has_value()) return Refused(refused->refusal, policy, asked);
+  Plan plan = std::get<Plan>(MakePlan(policy, request));
+  // Where blocks would move together under another plan is not known.
+  Overheads overheads = run.overheads;
+  overheads.moves.clear();
+  return Timed(policy, request, std::move(plan), overheads);
+}
+
+std::vector<int64_t> SweepBudgets(
+    const RecordedRun& run, const Conditions& conditions,
+    const std::vector<const PlacementPolicy*>& policies, int64_t points) {
+  const RunRequest asked = Asked(run, conditions);
+  std::set<int64_t> budgets;
+  for (const PlacementPolicy* policy : policies) {
+    const int64_t bytes = SmallestRunBudget(policy->admission, asked);
+    if (bytes < kUnlimitedBytes) budgets.insert(bytes);
+  }
+  if (budgets.empty()) return {};
+  const int64_t all = SmallestRunBudget(kEverythingOnDevice, asked);
+  if (all < kUnlimitedBytes) budgets.insert(all);
+  const double low = static_cast<double>(*budgets.begin());
+  const double high = static_cast<double>(*budgets.rbegin());
+  for (int64_t i = 1; i + 1 < points && low > 0; ++i) {
+    const double share =
+        static_cast<double>(i) / static_cast<double>(points - 1);
+    budgets.insert(
+        RoundUp(static_cast<int64_t>(low * std::pow(high / low, share)),
+                kBlockAlignment));
+  }
+  const int64_t own = run.training.request.device_budget_bytes;
+  if (own > *budgets.begin() && own < *budgets.rbegin()) budgets.insert(own);
+  return {budgets.begin(), budgets.end()};
+}
+
+absl::StatusOr<std::vector<SweepPoint>> Sweep(
+    const RecordedRun& run, const Conditions& conditions,
+    const std::vector<const PlacementPolicy*>& policies, int64_t points,
+    const std::function<void(int64_t, int64_t)>& progress) {
+  std::vector<SweepPoint> sweep;
+  const std::vector<int64_t> budgets =
+      SweepBudgets(run, conditions, policies, points);
+  absl::Status refused;
+  int64_t done = 0;
+  for (const int64_t budget : budgets) {
+    for (const PlacementPolicy* policy : policies) {
+      Conditions at = conditions;
+      at.device_bytes = budget;
+      at.policy = policy;
+      absl::StatusOr<ReplayResult> result = Replay(run, at);
+      if (result.ok()) {
+        sweep.push_back({budget, policy, *std::move(result)});
+      } else if (result.status().code() !=
+                 absl::StatusCode::kResourceExhausted) {
+        return result.status();
+      }
+      if (progress) {
+        progress(++done,
+                 static_cast<int64_t>(budgets.size() * policies.size()));
+      }
+    }
+  }
+  if (!sweep.empty()) return sweep;
+  Conditions at = conditions;
+  at.policy = policies.front();
+  at.device_bytes = kUnlimitedBytes;
+  CASTOR_RETURN_IF_ERROR(Replay(run, at).status());
+  return absl::InternalError("nothing fits, yet nothing is refused");
+}
+
+}  // namespace castor::cli

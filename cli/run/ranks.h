@@ -1,0 +1,59 @@
+// A castor process as one of several ranks: how it joins them, and how rank 0
+// speaks for all. A process that was started alone is rank 0 of one.
+#ifndef CASTOR_CLI_RUN_RANKS_H_
+#define CASTOR_CLI_RUN_RANKS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cli/run/input_identity.h"
+#include "device/comm/communicator.h"
+#include "device/comm/rank_group.h"
+#include "runtime/config/config.h"
+
+namespace castor::cli {
+
+// Joins the ranks that this process's launcher started with it. From now on
+// only rank 0 has a standard output. Errors as in DetectLaunch and
+// RankGroup::Join.
+absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks();
+
+// Leaves the group (null: there is none yet) after a failure that rank 0 tells
+// for all, and waits until this rank may end too: mpirun of Open MPI 5 ends all
+// ranks with the first that fails, and loses what another is just saying.
+void LetFirstRankSpeak(std::unique_ptr<RankGroup> group);
+
+// Whether all ranks were given the same `config`, where it must be the same:
+// paths may differ from machine to machine, and so may device.threads. All
+// ranks call it together. InvalidArgument: the key, and two ranks' values of
+// it.
+absl::Status CheckSameConfig(RankGroup& group, const Config& config);
+
+// Whether all ranks read the same, wherever each has it. InvalidArgument: the
+// key, and two ranks' identities at it. Null communicator: one rank.
+absl::Status CheckSameInputs(Communicator* communicator,
+                             const std::vector<InputIdentity>& inputs);
+
+// Rank 0's `mine`, on all ranks; a failure of it too. `mine` of the others is
+// not looked at. Null communicator: one rank.
+absl::StatusOr<std::string> FromFirstRank(
+    Communicator* communicator, absl::string_view key,
+    const absl::StatusOr<std::string>& mine);
+
+// The same of what takes rank 0 long to find: the others hear every `round_ns`
+// that it is still at it, so that no time limit ends them.
+absl::StatusOr<std::string> FromFirstRankInItsTime(
+    Communicator* communicator, absl::string_view key, int64_t round_ns,
+    const std::function<absl::StatusOr<std::string>()>& find);
+
+// Waits until all ranks have come here.
+absl::Status MeetAllRanks(Communicator* communicator, absl::string_view key);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_RUN_RANKS_H_

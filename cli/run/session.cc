@@ -1,0 +1,365 @@
+#include "cli/run/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/annotate.h"
+#include "base/name_pattern.h"
+#include "base/status_macros.h"
+#include "cli/machine/gpu.h"
+#include "models/families.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/run_identity.h"
+#include "runtime/nn/zero_init.h"
+#include "runtime/train/lr_schedule.h"
+#include "runtime/weights/pretrained.h"
+
+namespace castor::cli {
+namespace {
+
+// Tokens up to which a data set is read through before training. What is
+// larger would take too long, and is checked batch by batch.
+constexpr int64_t kMaxTokensChecked = int64_t{1} << 29;
+constexpr int64_t kTokensSampled = int64_t{1} << 22;
+
+constexpr char kTrainingData[] = "data.train";
+
+// What is read at `key`, after a look at it. Null data: nothing.
+absl::Status LookAtTokens(const char* key, const TokenData* data,
+                          std::vector<InputIdentity>* inputs) {
+  if (data == nullptr) return absl::OkStatus();
+  const auto checksum = data->CheckTokens(kMaxTokensChecked, kTokensSampled);
+  CASTOR_RETURN_IF_ERROR(Annotate(key, checksum.status()));
+  inputs->push_back({key, absl::StrCat(data->num_tokens(), " tokens, checksum ",
+                                       absl::Hex(*checksum))});
+  return absl::OkStatus();
+}
+
+// A checkpoint's parameters may have the sizes of another architecture.
+absl::Status CheckArchitecture(const std::string& path, const ModelConfig& was,
+                               const ModelConfig& is) {
+  if (was.type != is.type) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is of another model: its model.type is ", was.type,
+                     ", the config's is ", is.type));
+  }
+  const OrderedJson then = was.architecture->Identity();
+  const OrderedJson now = is.architecture->Identity();
+  for (const auto& [key, value] : then.items()) {
+    if (now[key] == value) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is of another model: its model.", key, " is ",
+                     value.dump(), ", the config's is ", now[key].dump()));
+  }
+  return absl::OkStatus();
+}
+
+// What could be told of a run before its checkpoints had its identity.
+absl::Status CheckWithoutIdentity(const std::string& path,
+                                  const CheckpointMetadata& metadata,
+                                  const Config& config) {
+  const RunState& state = metadata.state;
+  if (state.seed != config.seed) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is of a run with seed ", state.seed, ", the config has ",
+        config.seed, ": dropout and data order would change; set seed to ",
+        state.seed, ", or say --resume-changed"));
+  }
+  if (state.samples != state.trainer.step * config.train_batch_size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " has used ", state.samples, " samples in ", state.trainer.step,
+        " steps, which train_batch_size ", config.train_batch_size,
+        " does not give: resume with train_batch_size ",
+        metadata.config.train_batch_size, ", or say --resume-changed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPatterns(const char* key,
+                           const std::vector<std::string>& patterns,
+                           const Parameters& parameters) {
+  for (const std::string& pattern : patterns) {
+    const bool matches = std::any_of(
+        parameters.begin(), parameters.end(), [&](const auto& parameter) {
+          return MatchesPattern(pattern, parameter->name);
+        });
+    if (!matches) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(key, ": \"", pattern,
+                       "\" matches no parameter of the model; their "
+                       "names are like \"",
+                       parameters.front()->name, "\""));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Micro batch of `batch` samples from `position`.
+absl::StatusOr<MicroBatch> Read(const TokenData& data, int64_t position,
+                                const StepShape& shape) {
+  MicroBatch micro;
+  micro.tokens.resize(shape.batch * shape.length);
+  micro.targets.resize(shape.batch * shape.length);
+  CASTOR_RETURN_IF_ERROR(data.FillBatch(
+      position, shape.batch, micro.tokens.data(), micro.targets.data()));
+  return micro;
+}
+
+// The shape of a step of all ranks together.
+StepShape ShapeOf(const Config& config) {
+  return {.batch = config.train_micro_batch_size_per_gpu,
+          .length = config.data.sequence_length,
+          .micro_batches =
+              config.gradient_accumulation_steps * config.world_size()};
+}
+
+// This rank's share of the batches from `position` on: one after another of
+// those whose number is the rank's modulo the world size.
+Trainer::NextMicroBatch ShareOf(const TokenData& data, int64_t position,
+                                const StepShape& shape,
+                                const RankOptions& ranks) {
+  return [&data, shape, at = position + ranks.rank * shape.batch,
+          stride = ranks.world_size * shape.batch]() mutable {
+    return Read(data, std::exchange(at, at + stride), shape);
+  };
+}
+
+// Null on the host device. A plan for a budget that is given is the same on
+// every GPU, and needs none.
+absl::StatusOr<std::optional<Gpu>> GpuOf(const Config& config,
+                                         const Session::Options& options) {
+  if (config.device.type != DeviceType::kCuda) return std::nullopt;
+  const bool budget = config.memory.device_memory < kUnlimitedBytes;
+  absl::StatusOr<Gpu> gpu = options.admit_only && budget
+                                ? GpuElsewhere()
+                                : FindGpu(options.local_rank);
+  if (gpu.ok()) return *std::move(gpu);
+  const bool plan = options.admit_only && !budget;
+  return Annotate(plan ? "device.type: \"cuda\" (to plan for a GPU that is not "
+                         "here, give memory.device_memory)"
+                       : "device.type: \"cuda\" ({\"type\": \"host\"} needs "
+                         "none)",
+                  gpu.status());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
+                                                 const ModelConfig& config) {
+  const ZeroInit scope(engine);
+  std::unique_ptr<Model> model =
+      models::FamilyOf(config).Make(*config.architecture);
+  CASTOR_RETURN_IF_ERROR(
+      CheckPatterns("model.frozen", config.frozen, engine.parameters()));
+  for (const auto& parameter : engine.parameters()) {
+    parameter->trainable = !MatchesAnyPattern(config.frozen, parameter->name);
+  }
+  return model;
+}
+
+TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
+  TrainerOptions options;
+  options.shape = ShapeOf(config);
+  options.eval_batch = evaluates ? options.shape.batch : 0;
+  const OptimizerConfig& optimizer = config.optimizer;
+  options.optimizer = {.rule = optimizer.rule,
+                       .gradient_clipping = config.gradient_clipping,
+                       .micro_batches = config.gradient_accumulation_steps,
+                       .weight_decay = {}};
+  options.weight_decay = [optimizer](const Parameter& parameter) {
+    return MatchesAnyPattern(optimizer.no_decay, parameter.name)
+               ? 0.0
+               : optimizer.weight_decay;
+  };
+  options.learning_rate = [scheduler = config.scheduler,
+                           lr = optimizer.lr](int64_t step) {
+    return LearningRate(scheduler, lr, step);
+  };
+  const Fp16Config& fp16 = config.fp16;
+  const bool dynamic = fp16.loss_scale == 0;
+  options.loss_scale = {
+      .dynamic = dynamic,
+      .initial =
+          dynamic ? std::ldexp(1.0, static_cast<int>(fp16.initial_scale_power))
+                  : fp16.loss_scale,
+      .window = fp16.loss_scale_window,
+      .hysteresis = fp16.hysteresis,
+      .minimum = fp16.min_loss_scale};
+  const MemoryConfig& memory = config.memory;
+  options.memory = {.policy = memory.placement_policy,
+                    .device_bytes = memory.device_memory,
+                    .host_bytes = memory.host_memory,
+                    .pinned_bytes = memory.pinned_memory,
+                    .chunk_bytes = memory.chunk_size,
+                    .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
+                    .warmup_steps = memory.warmup_steps,
+                    .prefetch = memory.prefetch};
+  options.threads = ThreadsOf(config.device);
+  options.bus_bytes_per_s = config.device.bus_gbps * 1e9;
+  options.checkpoint_activations =
+      memory.activation_checkpointing == ActivationCheckpointing::kBlock;
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(
+    Config config, Options options, std::optional<RefusedRun>* refused) {
+  if (config.world_size() != options.ranks.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the configuration was read for ", config.world_size(),
+                     " ranks, not for ", options.ranks.world_size));
+  }
+  CASTOR_ASSIGN_OR_RETURN(const std::optional<Gpu> gpu, GpuOf(config, options));
+  if (!config.model.pretrained.empty()) {
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("model.pretrained", models::LoadPretrained(&config.model)));
+    CASTOR_RETURN_IF_ERROR(FitToModel(&config));
+  }
+  std::unique_ptr<Session> session(new Session());
+  session->config_ = config;
+  session->engine_ = std::make_unique<Engine>(
+      config.dtype(), static_cast<uint64_t>(config.seed));
+  CASTOR_ASSIGN_OR_RETURN(session->model_,
+                          MakeModel(*session->engine_, config.model));
+  CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
+                                       config.optimizer.no_decay,
+                                       session->engine_->parameters()));
+  CASTOR_ASSIGN_OR_RETURN(
+      session->data_,
+      OpenTokenData(config.data, config.model.architecture->vocabulary(),
+                    static_cast<uint64_t>(config.seed)));
+  CASTOR_RETURN_IF_ERROR(LookAtTokens(kTrainingData, session->data_.train.get(),
+                                      &session->inputs_));
+  CASTOR_RETURN_IF_ERROR(LookAtTokens(
+      "data.validation", session->data_.validation.get(), &session->inputs_));
+  const bool evaluates =
+      session->data_.validation != nullptr && config.eval_interval > 0;
+  if (config.eval_interval > 0 && !evaluates) {
+    return absl::InvalidArgumentError(
+        "eval_interval: there is no validation data; set data.validation or "
+        "data.validation_fraction, or leave eval_interval out");
+  }
+  if (!evaluates) session->data_.validation = nullptr;
+  session->ranks_ = options.ranks;
+  TrainerOptions trainer = MakeTrainerOptions(config, evaluates);
+  trainer.ranks = std::move(options.ranks);
+  trainer.memory.machine_share_bytes = options.machine_share_bytes;
+  trainer.admit_only = options.admit_only;
+  trainer.stop = options.stop;
+  if (gpu.has_value()) {
+    session->device_note_ = Describe(*gpu);
+    RunOn(*gpu, &trainer);
+    if (gpu->api == nullptr && config.memory.host_memory < kUnlimitedBytes) {
+      // Its machine has what is given, not what this one has.
+      trainer.memory.machine_share_bytes = kUnlimitedBytes;
+    }
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      session->trainer_,
+      Trainer::Create(session->engine_.get(), session->model_.get(),
+                      std::move(trainer), refused));
+  return session;
+}
+
+absl::Status Session::Initialize() {
+  if (config_.model.pretrained.empty()) {
+    InitialValues values(static_cast<uint64_t>(config_.seed));
+    return trainer_->Initialize(values);
+  }
+  const auto source =
+      PretrainedSource::Open(config_.model.pretrained, engine_->parameters(),
+                             models::FamilyOf(config_.model).hf_names());
+  CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", source.status()));
+  if (ranks_.world_size > 1) {
+    const auto checksum = (*source)->SampleChecksum();
+    CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", checksum.status()));
+    inputs_.push_back(
+        {"model.pretrained",
+         absl::StrCat("weights with checksum ", absl::Hex(*checksum))});
+  }
+  return Annotate("model.pretrained", trainer_->Initialize(**source));
+}
+
+std::string Session::TrainingData() const {
+  for (const InputIdentity& input : inputs_) {
+    if (input.key == kTrainingData) return input.identity;
+  }
+  return "";
+}
+
+absl::Status Session::Restore(const std::string& path, bool changed,
+                              std::vector<std::string>* differences) {
+  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader,
+                          CheckpointReader::Open(path));
+  CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
+                          ReadMetadata(*reader, models::Reader()));
+  CASTOR_RETURN_IF_ERROR(
+      CheckArchitecture(path, metadata.config.model, config_.model));
+  const RunState& state = metadata.state;
+  const bool has_identity = !metadata.run.id.empty();
+  const RunSettings now = SettingsOf(config_, TrainingData());
+  if (has_identity && metadata.digest == DigestOf(now)) {
+    differences->clear();
+  } else {
+    *differences =
+        Differences(SettingsOf(metadata.config, has_identity ? metadata.run.data
+                                                             : TrainingData()),
+                    now);
+  }
+  if (has_identity && !changed && !differences->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is of a run with other settings (",
+                     absl::StrJoin(*differences, "; "),
+                     "): set them to what they were, or say --resume-changed"));
+  }
+  const int64_t step = state.trainer.step;
+  if (!has_identity && !changed) {
+    CASTOR_RETURN_IF_ERROR(CheckWithoutIdentity(path, metadata, config_));
+  }
+  if (ranks_.world_size > 1) {
+    CASTOR_ASSIGN_OR_RETURN(const uint64_t identity, reader->Identity());
+    inputs_.push_back({"--resume", absl::StrCat("step ", step, ", checksum ",
+                                                absl::Hex(identity))});
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      const auto source,
+      CheckpointSource::Create(
+          std::move(reader), engine_->parameters(),
+          static_cast<int>(config_.optimizer.rule->slots().size())));
+  CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.trainer));
+  samples_ = state.samples;
+  if (differences->empty()) restored_run_ = metadata.run.id;
+  return absl::OkStatus();
+}
+
+absl::Status Session::Save(const std::string& path, const std::string& run_id) {
+  CASTOR_RETURN_IF_ERROR(trainer_->Drain());
+  CheckpointMetadata metadata = {.state = {.trainer = trainer_->state(),
+                                           .samples = samples_,
+                                           .seed = config_.seed},
+                                 .config = config_,
+                                 .run = {run_id, TrainingData()}};
+  // The checkpoint stands for itself: its values are not the directory's.
+  metadata.config.model.pretrained.clear();
+  metadata.config.model.overrides.clear();
+  return SaveCheckpoint(path, engine_->parameters(), trainer_->store(),
+                        metadata, trainer_->communicator());
+}
+
+absl::StatusOr<double> Session::Step() {
+  CASTOR_ASSIGN_OR_RETURN(const double loss,
+                          trainer_->Step(ShareOf(*data_.train, samples_,
+                                                 ShapeOf(config_), ranks_)));
+  samples_ += config_.train_batch_size;
+  return loss;
+}
+
+absl::StatusOr<double> Session::Evaluate() {
+  return trainer_->Evaluate(
+      config_.eval_batches,
+      ShareOf(*data_.validation, 0, ShapeOf(config_), ranks_));
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,100 @@
+// A training session put together from a configuration: engine, model, data,
+// trainer.
+#ifndef CASTOR_CLI_RUN_SESSION_H_
+#define CASTOR_CLI_RUN_SESSION_H_
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/run/input_identity.h"
+#include "runtime/autograd/engine.h"
+#include "runtime/config/config.h"
+#include "runtime/data/token_data.h"
+#include "runtime/nn/model.h"
+#include "runtime/train/trainer.h"
+
+namespace castor::cli {
+
+// The model of a config, made in `engine`'s ZeroInit scope, without bytes; with
+// its frozen parameters marked. InvalidArgument: a pattern that matches none.
+absl::StatusOr<std::unique_ptr<Model>> MakeModel(Engine& engine,
+                                                 const ModelConfig& config);
+
+class Session {
+ public:
+  // What a session has beside its configuration, by default as one rank.
+  struct Options {
+    RankOptions ranks;
+    int local_rank = 0;  // among those of this machine: which GPU is its own
+    // See MemoryOptions::machine_share_bytes.
+    int64_t machine_share_bytes = 0;
+    bool admit_only = false;  // see TrainerOptions
+    // See TrainerOptions::stop.
+    const std::atomic<bool>* stop = nullptr;
+  };
+
+  // Reads, checks and admits; no parameter has a value yet. On a refusal the
+  // status is ResourceExhausted and `refused` (may be null) says why.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(
+      Config config, Options options, std::optional<RefusedRun>* refused);
+
+  // The configuration, with the sizes of a pretrained model filled in.
+  const Config& config() const { return config_; }
+  Trainer& trainer() { return *trainer_; }
+  // What a GPU is and has room for; empty on the host.
+  const std::string& device_note() const { return device_note_; }
+
+  // The identities of what has been read so far and ranks must have in common.
+  // (A single rank does not look at everything.)
+  const std::vector<InputIdentity>& inputs() const { return inputs_; }
+
+  // Initial or pretrained values, for a run from step 0.
+  absl::Status Initialize();
+  // Values and step of a checkpoint. With `changed`, whatever other settings
+  // its run had that determine bits (run_identity.h), which *differences then
+  // lists. InvalidArgument: of another model, or without `changed` of another
+  // run.
+  absl::Status Restore(const std::string& path, bool changed,
+                       std::vector<std::string>* differences);
+  // Drains the trainer. `run_id` goes into the checkpoint. As SaveCheckpoint.
+  absl::Status Save(const std::string& path, const std::string& run_id);
+
+  // The id of the run whose checkpoint was restored, if it is still that run;
+  // else "".
+  const std::string& restored_run() const { return restored_run_; }
+
+  absl::StatusOr<double> Step();
+  // Over the first eval_batches micro batches of the validation data, the same
+  // ones each time.
+  absl::StatusOr<double> Evaluate();
+  bool evaluates() const { return data_.validation != nullptr; }
+
+ private:
+  Session() = default;
+
+  Config config_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Model> model_;
+  TokenDataSplits data_;
+  std::vector<InputIdentity> inputs_;
+  RankOptions ranks_;
+  std::unique_ptr<Trainer> trainer_;
+  std::string device_note_;
+  // What was read at data.train.
+  std::string TrainingData() const;
+
+  int64_t samples_ = 0;  // of training data consumed
+  std::string restored_run_;
+};
+
+// What the trainer takes of a config.
+TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_RUN_SESSION_H_

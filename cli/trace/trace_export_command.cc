@@ -1,0 +1,129 @@
+#include "cli/trace/trace_export_command.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/enough_memory.h"
+#include "base/status_macros.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/fail.h"
+#include "cli/output/output_file.h"
+#include "cli/trace/trace_source.h"
+#include "insight/export/csv.h"
+#include "insight/export/perfetto.h"
+#include "viewer/page.h"
+
+namespace castor::cli {
+namespace {
+
+// "html", "perfetto" or "csv": as asked, or as the name of what is to be
+// written tells.
+std::string FormatOf(const TraceExportArguments& arguments) {
+  if (!arguments.format.empty()) return arguments.format;
+  const std::filesystem::path out = arguments.out_path;
+  const std::string extension = absl::AsciiStrToLower(out.extension().string());
+  if (extension == ".json" || extension == ".perfetto") return "perfetto";
+  std::error_code error;
+  if (extension == ".csv" || !out.has_filename() ||
+      std::filesystem::is_directory(out, error)) {
+    return "csv";
+  }
+  return "html";
+}
+
+// Nothing that is there takes harm: neither what is no regular file, nor the
+// traces themselves.
+absl::Status CheckOutput(const std::string& out,
+                         const TraceExportArguments& arguments) {
+  CASTOR_RETURN_IF_ERROR(CheckRegular(out));
+  for (const std::string& trace :
+       {arguments.trace_path, arguments.compare_path}) {
+    std::error_code error;
+    if (!trace.empty() && std::filesystem::equivalent(out, trace, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(out, " is the trace itself; name another file"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExportHtml(const TraceExportArguments& arguments) {
+  std::vector<std::string> paths = {arguments.trace_path};
+  if (!arguments.compare_path.empty()) {
+    paths.push_back(arguments.compare_path);
+  }
+  AnnounceReading(paths);
+  CASTOR_ASSIGN_OR_RETURN(const auto json, TraceSource(paths).Json());
+  return WriteWhole(arguments.out_path, PageWithData(ViewerPage(), *json));
+}
+
+absl::Status ExportCsv(const TraceExportArguments& arguments) {
+  const std::string& directory = arguments.out_path;
+  std::error_code error;
+  if (std::filesystem::exists(directory, error) &&
+      !std::filesystem::is_directory(directory, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory, " is no directory; csv is a directory of tables"));
+  }
+  AnnounceReading({arguments.trace_path});
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<TraceView> ranks,
+                          LoadTrace(arguments.trace_path));
+  for (const TraceView& view : ranks) {
+    const std::string at =
+        ranks.size() == 1
+            ? directory
+            : absl::StrCat(directory, "/", CsvRankDirectory(view.run->rank));
+    for (const std::string& table : CsvTableNames()) {
+      CASTOR_RETURN_IF_ERROR(
+          CheckOutput(absl::StrCat(at, "/", table, ".csv"), arguments));
+    }
+  }
+  std::filesystem::create_directories(directory, error);
+  if (error) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        directory, " cannot be made a directory: ", error.message()));
+  }
+  return WriteCsvOfRanks(ranks, directory).status();
+}
+
+absl::Status ExportTo(const TraceExportArguments& arguments) {
+  const std::string format = FormatOf(arguments);
+  if (format != "html" && !arguments.compare_path.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--compare: ", format, " holds one trace; html shows two"));
+  }
+  if (format == "csv") {
+    CASTOR_RETURN_IF_ERROR(ExportCsv(arguments));
+  } else {
+    CASTOR_RETURN_IF_ERROR(CheckOutput(arguments.out_path, arguments));
+    const std::string target = LinkTarget(arguments.out_path);
+    CASTOR_RETURN_IF_ERROR(CheckWritable(target));
+    if (format == "html") {
+      CASTOR_RETURN_IF_ERROR(ExportHtml(arguments));
+    } else {
+      AnnounceReading({arguments.trace_path});
+      CASTOR_ASSIGN_OR_RETURN(const std::vector<TraceView> ranks,
+                              LoadTrace(arguments.trace_path));
+      CASTOR_RETURN_IF_ERROR(WritePerfetto(ranks, target));
+    }
+  }
+  std::printf("exported %s to %s (%s)\n", arguments.trace_path.c_str(),
+              arguments.out_path.c_str(), format.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int ExportTrace(const TraceExportArguments& arguments) {
+  const absl::Status status =
+      IfMemoryAllows(absl::StrCat("exporting ", arguments.trace_path),
+                     [&] { return ExportTo(arguments); });
+  return status.ok() ? kSuccess : Fail(status);
+}
+
+}  // namespace castor::cli

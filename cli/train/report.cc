@@ -1,0 +1,257 @@
+#include "cli/train/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/units.h"
+#include "memory/plan/policy/policies.h"
+
+namespace castor::cli {
+namespace {
+
+std::string FormatSeconds(double seconds) {
+  if (seconds < 60) return absl::StrFormat("%.0fs", seconds);
+  const int64_t whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 3600) return absl::StrFormat("%dm%02ds", whole / 60, whole % 60);
+  return absl::StrFormat("%dh%02dm", whole / 3600, whole / 60 % 60);
+}
+
+// A budget's bytes; null where no budget would do, or none is set.
+nlohmann::json Budget(int64_t bytes) {
+  if (bytes >= kUnlimitedBytes) return nullptr;
+  return bytes;
+}
+
+// The rank that was waited for longest, if any is worth naming.
+std::string LateText(const RankFigures& rank) {
+  const auto most = std::max_element(rank.late_rank_seconds.begin(),
+                                     rank.late_rank_seconds.end());
+  if (most == rank.late_rank_seconds.end() || *most < 0.001) return "";
+  return absl::StrFormat(", of that %.3f s for rank %d", *most,
+                         most - rank.late_rank_seconds.begin());
+}
+
+std::string RankText(const RankFigures& rank) {
+  return absl::StrFormat(
+      "device %s, host %s, network %s out %s in a step, waited %.3f s for "
+      "it%s (%s)",
+      FormatBytes(rank.device_peak_bytes), FormatBytes(rank.host_peak_bytes),
+      FormatBytes(rank.sent_bytes_per_step),
+      FormatBytes(rank.received_bytes_per_step), rank.network_wait_seconds,
+      LateText(rank), rank.host);
+}
+
+// The ranks worth a line each: all of them, or of many those that needed the
+// most memory and those that waited for longest.
+std::vector<int64_t> ShownRanks(const std::vector<RankFigures>& ranks) {
+  constexpr size_t kMostLines = 8;
+  std::vector<int64_t> shown;
+  const auto add = [&](int64_t rank) {
+    if (std::find(shown.begin(), shown.end(), rank) == shown.end()) {
+      shown.push_back(rank);
+    }
+  };
+  if (ranks.size() <= kMostLines) {
+    for (size_t i = 0; i < ranks.size(); ++i) add(static_cast<int64_t>(i));
+    return shown;
+  }
+  const auto greatest = [&](auto figure) {
+    return std::max_element(ranks.begin(), ranks.end(),
+                            [&](const RankFigures& a, const RankFigures& b) {
+                              return figure(a) < figure(b);
+                            }) -
+           ranks.begin();
+  };
+  add(greatest([](const RankFigures& r) { return r.device_peak_bytes; }));
+  add(greatest([](const RankFigures& r) { return r.host_peak_bytes; }));
+  add(greatest([](const RankFigures& r) { return r.network_wait_seconds; }));
+  add(greatest([](const RankFigures& r) { return -r.network_wait_seconds; }));
+  std::sort(shown.begin(), shown.end());
+  return shown;
+}
+
+nlohmann::json RankJson(const RankFigures& rank) {
+  return {{"rank", rank.rank},
+          {"host", rank.host},
+          {"device_peak_bytes", rank.device_peak_bytes},
+          {"host_peak_bytes", rank.host_peak_bytes},
+          {"network_bytes_per_step",
+           rank.sent_bytes_per_step + rank.received_bytes_per_step},
+          {"network_sent_bytes_per_step", rank.sent_bytes_per_step},
+          {"network_received_bytes_per_step", rank.received_bytes_per_step},
+          {"network_wait_seconds", rank.network_wait_seconds},
+          {"network_wait_seconds_by_late_rank", rank.late_rank_seconds}};
+}
+
+double TokensPerSecond(const Config& config, const SteadyFigures& figures) {
+  return figures.step_seconds > 0
+             ? static_cast<double>(TokensPerStep(config)) / figures.step_seconds
+             : 0;
+}
+
+double Percent(double part, double whole) {
+  return whole > 0 ? 100.0 * part / whole : 0;
+}
+
+}  // namespace
+
+int64_t TokensPerStep(const Config& config) {
+  return config.train_batch_size * config.data.sequence_length;
+}
+
+std::string ProgressLine(const Config& config, const RunReport& report,
+                         const StepFigures& recent) {
+  const StepReport& last = recent.last();
+  const SteadyFigures now = recent.Steady();
+  return absl::StrFormat(
+      "step %d/%d  loss %.4f  %.0f tokens/s  device %s of %s  "
+      "bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
+      last.step, config.steps, last.loss, TokensPerSecond(config, now),
+      FormatBytes(report.device_peak_bytes),
+      FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
+      FormatBytes(now.d2h_bytes), Percent(now.stall_seconds, now.step_seconds),
+      FormatSeconds(static_cast<double>(config.steps - last.step) *
+                    now.step_seconds),
+      config.fp16.enabled
+          ? absl::StrFormat("  loss scale %.12g", last.next_loss_scale)
+          : "",
+      last.warmup ? "  (warm-up)" : "");
+}
+
+std::string OverflowLine(const StepReport& step) {
+  return absl::StrFormat(
+      "step %d  skipped: the gradient of \"%s\" is not finite at a loss scale "
+      "of %.12g%s",
+      step.step, step.overflow, step.loss_scale,
+      step.next_loss_scale == step.loss_scale
+          ? "; the scale stays"
+          : absl::StrFormat("; it becomes %.12g", step.next_loss_scale));
+}
+
+std::string FinalTable(const Config& config, const AdmissionReport& admission,
+                       const RunReport& report) {
+  const SteadyFigures steady = report.steps.Steady();
+  std::string text;
+  const auto row = [&](absl::string_view name, absl::string_view value) {
+    absl::StrAppend(&text, absl::StrFormat("  %-26s %s\n", name, value));
+  };
+  text = "summary\n";
+  row("steps", absl::StrFormat("%d of %d", report.last_step, config.steps));
+  if (!report.steps.empty()) {
+    row("loss, first and last",
+        absl::StrFormat("%.4f  %.4f", report.steps.losses().front(),
+                        report.steps.losses().back()));
+  }
+  if (!report.evaluations.empty()) {
+    row("validation loss, last",
+        absl::StrFormat("%.4f", report.evaluations.back().second));
+  }
+  if (config.fp16.enabled && !report.steps.empty()) {
+    row("loss scale, last", absl::StrFormat("%.12g (%d steps skipped)",
+                                            report.steps.last().next_loss_scale,
+                                            report.steps.skipped()));
+  }
+  row("tokens per second",
+      absl::StrFormat("%.0f", TokensPerSecond(config, steady)));
+  row("step, median", absl::StrFormat("%.3f s", steady.step_seconds));
+  row("  waiting for the bus",
+      absl::StrFormat("%.3f s (%.1f%%)", steady.stall_seconds,
+                      Percent(steady.stall_seconds, steady.step_seconds)));
+  row("device peak", absl::StrFormat("%s of a budget of %s",
+                                     FormatBytes(report.device_peak_bytes),
+                                     FormatBytes(report.device_budget_bytes)));
+  row("  unmanaged it would take",
+      absl::StrFormat(
+          "%s (budget: %.0f%% of it)",
+          FormatBytes(admission.unmanaged_device_bytes),
+          Percent(static_cast<double>(report.device_budget_bytes),
+                  static_cast<double>(admission.unmanaged_device_bytes))));
+  row("host peak", FormatBytes(report.host_peak_bytes));
+  row("bus per step", absl::StrFormat("%s to the device, %s from it",
+                                      FormatBytes(steady.h2d_bytes),
+                                      FormatBytes(steady.d2h_bytes)));
+  if (!report.ranks.empty()) {
+    const std::vector<int64_t> shown = ShownRanks(report.ranks);
+    row("ranks", shown.size() == report.ranks.size()
+                     ? absl::StrCat(report.ranks.size())
+                     : absl::StrCat(report.ranks.size(),
+                                    "; those with the most, and the least "
+                                    "waiting:"));
+    for (const int64_t rank : shown) {
+      row(absl::StrCat("  rank ", rank), RankText(report.ranks[rank]));
+    }
+  }
+  row("parameters' sha256", report.parameters_sha256);
+  return text;
+}
+
+std::string SummaryJson(const Config& config, const AdmissionReport& admission,
+                        const RunReport& report,
+                        const std::optional<Refusal>& refusal) {
+  using nlohmann::json;
+  json summary;
+  summary["policy"] = std::string(config.memory.placement_policy->name);
+  summary["precision"] = std::string(DTypeName(config.dtype()));
+  summary["device_budget_bytes"] = Budget(report.device_budget_bytes);
+  summary["smallest_device_budget_bytes"] =
+      admission.smallest_device_budget_bytes;
+  summary["unmanaged_device_bytes"] = admission.unmanaged_device_bytes;
+  summary["warmup_steps"] = config.memory.warmup_steps;
+  summary["world_size"] = report.world_size;
+  if (refusal.has_value()) {
+    summary["refused"] = {{"operator", refusal->op},
+                          {"tier", refusal->tier},
+                          {"peak_bytes", refusal->peak_bytes},
+                          {"resident_bytes", refusal->resident_bytes},
+                          {"smallest_device_budget_bytes",
+                           Budget(refusal->smallest_device_budget_bytes)},
+                          {"smallest_host_budget_bytes",
+                           Budget(refusal->smallest_host_budget_bytes)}};
+    summary["smallest_device_budget_bytes"] =
+        Budget(refusal->smallest_device_budget_bytes);
+    summary["steps"] = 0;
+    return summary.dump(2) + "\n";
+  }
+  const SteadyFigures steady = report.steps.Steady();
+  summary["steps"] = report.last_step;
+  if (!report.steps.empty()) {
+    summary["first_loss"] = report.steps.losses().front();
+    summary["final_loss"] = report.steps.losses().back();
+  }
+  summary["losses"] = report.steps.losses();
+  if (config.fp16.enabled && !report.steps.empty()) {
+    summary["loss_scale"] = report.steps.last().next_loss_scale;
+    summary["skipped_steps"] = report.steps.skipped();
+  }
+  if (!report.error.empty()) summary["error"] = report.error;
+  json evaluations = json::array();
+  for (const auto& [step, loss] : report.evaluations) {
+    evaluations.push_back({{"step", step}, {"loss", loss}});
+  }
+  summary["evaluations"] = evaluations;
+  summary["parameters_sha256"] = report.parameters_sha256;
+  summary["device_peak_bytes"] = report.device_peak_bytes;
+  summary["host_peak_bytes"] = report.host_peak_bytes;
+  summary["h2d_bytes_per_step"] = steady.h2d_bytes;
+  summary["d2h_bytes_per_step"] = steady.d2h_bytes;
+  summary["stall_seconds_per_step"] = steady.stall_seconds;
+  summary["step_seconds"] = steady.step_seconds;
+  summary["tokens_per_second"] = TokensPerSecond(config, steady);
+  if (!report.ranks.empty()) {
+    json ranks = json::array();
+    int64_t sent = 0;
+    for (const RankFigures& rank : report.ranks) {
+      ranks.push_back(RankJson(rank));
+      sent += rank.sent_bytes_per_step;
+    }
+    summary["ranks"] = ranks;
+    // Each byte once: what is sent is what others receive.
+    summary["network_bytes_per_step"] = sent;
+  }
+  return summary.dump(2) + "\n";
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,74 @@
+// What `castor train` shows and writes: progress lines, the final table, the
+// summary file.
+#ifndef CASTOR_CLI_TRAIN_REPORT_H_
+#define CASTOR_CLI_TRAIN_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cli/train/step_figures.h"
+#include "memory/plan/plan.h"
+#include "runtime/config/config.h"
+#include "runtime/train/admission.h"
+#include "runtime/train/step_meter.h"
+
+namespace castor::cli {
+
+// One rank's part in a run on several (rank_report.h).
+struct RankFigures {
+  int64_t rank = 0;
+  std::string host = {};
+  int64_t device_peak_bytes = 0;
+  int64_t host_peak_bytes = 0;
+  // What a step sends to other ranks and receives from them: medians over the
+  // steps after warm-up.
+  int64_t sent_bytes_per_step = 0;
+  int64_t received_bytes_per_step = 0;
+  // How long compute waited for the network, in all steps, and how much of it
+  // passed until a rank came, by rank.
+  double network_wait_seconds = 0;
+  std::vector<double> late_rank_seconds = {};
+
+  friend bool operator==(const RankFigures&, const RankFigures&) = default;
+};
+
+// One run's figures, gathered step by step. On several ranks this rank's own,
+// until they are merged: then peaks are the greatest of all.
+struct RunReport {
+  StepFigures steps;      // of this process
+  int64_t last_step = 0;  // that is over, in this process or before
+  std::vector<std::pair<int64_t, double>> evaluations;  // step, loss
+  int64_t device_budget_bytes = 0;
+  int64_t device_peak_bytes = 0;
+  int64_t host_peak_bytes = 0;
+  std::string parameters_sha256;
+  std::string error;  // why the run ended before its last step; else empty
+  int64_t world_size = 1;
+  std::vector<RankFigures> ranks = {};  // by rank, once they are merged
+};
+
+int64_t TokensPerStep(const Config& config);
+
+// "step 20/300  loss 2.4051  ..."; `recent` are the latest finished steps, of
+// which the last is shown, with medians over all of them.
+std::string ProgressLine(const Config& config, const RunReport& report,
+                         const StepFigures& recent);
+
+// The line that tells of a step that was skipped.
+std::string OverflowLine(const StepReport& step);
+
+std::string FinalTable(const Config& config, const AdmissionReport& admission,
+                       const RunReport& report);
+
+// The summary's JSON text. With `refusal`, of a run that was refused.
+std::string SummaryJson(const Config& config, const AdmissionReport& admission,
+                        const RunReport& report,
+                        const std::optional<Refusal>& refusal);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_TRAIN_REPORT_H_

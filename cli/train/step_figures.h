@@ -1,0 +1,74 @@
+// What a run's steps were like, in memory that hardly grows with them: of each
+// its loss, 8 bytes, which the summary lists; of the rest sums, and samples of
+// which medians are taken.
+#ifndef CASTOR_CLI_TRAIN_STEP_FIGURES_H_
+#define CASTOR_CLI_TRAIN_STEP_FIGURES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/train/step_meter.h"
+
+namespace castor::cli {
+
+// Medians over the steps after warm-up (over all, where there are no others).
+struct SteadyFigures {
+  double step_seconds = 0;
+  double stall_seconds = 0;
+  int64_t h2d_bytes = 0;
+  int64_t d2h_bytes = 0;
+  // What is sent to other ranks and received from them.
+  int64_t sent_bytes = 0;
+  int64_t received_bytes = 0;
+};
+
+// Numbers of steps, evenly spread over all that were added: all of up to
+// kMost, of more every second one, then every fourth, and so on.
+class StepSample {
+ public:
+  static constexpr int64_t kMost = 8192;
+
+  void Add(const StepReport& step);
+  bool empty() const { return seconds_.empty(); }
+  int64_t size() const { return static_cast<int64_t>(seconds_.size()); }
+  SteadyFigures Medians() const;
+
+ private:
+  int64_t seen_ = 0;
+  int64_t every_ = 1;
+  std::vector<double> seconds_, stall_seconds_;
+  std::vector<int64_t> h2d_bytes_, d2h_bytes_, sent_bytes_, received_bytes_;
+};
+
+class StepFigures {
+ public:
+  // The steps in order.
+  void Add(const StepReport& step);
+
+  bool empty() const { return losses_.empty(); }
+  // The loss of every step, in order.
+  const std::vector<double>& losses() const { return losses_; }
+  // The latest; not while empty.
+  const StepReport& last() const { return last_; }
+  int64_t skipped() const { return skipped_; }
+  // How long compute waited for the network in all, and how much of it passed
+  // until a late rank came: indexed by rank, as long as the highest rank that
+  // was late makes it.
+  double network_wait_seconds() const { return network_wait_seconds_; }
+  const std::vector<double>& late_rank_seconds() const {
+    return late_rank_seconds_;
+  }
+  SteadyFigures Steady() const;
+
+ private:
+  std::vector<double> losses_;
+  StepReport last_;
+  int64_t skipped_ = 0;
+  double network_wait_seconds_ = 0;
+  std::vector<double> late_rank_seconds_;
+  StepSample warmup_, steady_;
+};
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_TRAIN_STEP_FIGURES_H_

@@ -1,0 +1,391 @@
+#include "cli/train/train_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/annotate.h"
+#include "base/signals.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "cli/live/live_run.h"
+#include "cli/machine/gpu.h"
+#include "cli/machine/placement.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/fail.h"
+#include "cli/output/output_file.h"
+#include "cli/output/standard_output.h"
+#include "cli/run/ranks.h"
+#include "cli/run/session.h"
+#include "cli/train/memory_picture.h"
+#include "cli/train/rank_report.h"
+#include "cli/train/report.h"
+#include "cli/train/run_checkpoints.h"
+#include "cli/train/run_trace.h"
+#include "cli/train/trace_request.h"
+#include "models/families.h"
+
+namespace castor::cli {
+namespace {
+
+absl::Status WriteSummary(const std::string& path, const std::string& text) {
+  return path.empty() ? absl::OkStatus() : WriteWhole(path, text);
+}
+
+absl::Status AsUsersError(absl::string_view option,
+                          const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": ", status.message()));
+}
+
+class TrainRun {
+ public:
+  TrainRun(const TrainArguments& arguments, Session& session)
+      : arguments_(arguments),
+        session_(session),
+        config_(session.config()),
+        checkpoints_(arguments.resume, arguments.resume_changed, &session),
+        ranks_(session.trainer().communicator()),
+        first_(ranks_ == nullptr || ranks_->rank() == 0) {}
+
+  absl::Status Run();
+
+ private:
+  absl::Status Begin();
+  absl::Status Loop();
+  absl::Status End();
+  absl::Status Evaluate();
+  absl::Status EndOutOfScale();
+  void TakeReports();
+  void TellOfTrace();
+  void PrintProgress(bool all);
+
+  const TrainArguments& arguments_;
+  Session& session_;
+  const Config& config_;
+  RunCheckpoints checkpoints_;
+  Communicator* const ranks_;  // null: one rank
+  const bool first_;           // rank 0, who speaks for all
+  std::unique_ptr<RunTrace> trace_;
+  bool told_of_trace_ = false;
+  std::unique_ptr<LiveRun> live_;
+  RunReport report_;
+  std::vector<StepReport> unprinted_;
+  StepFigures since_print_;  // the steps since the last line
+};
+
+absl::Status TrainRun::Run() {
+  absl::Status status = Begin();
+  const bool begun = status.ok();
+  if (status.ok()) status = Loop();
+  if (status.ok()) status = End();
+  // No effect if the others know, or have met the same.
+  if (!status.ok() && ranks_ != nullptr) ranks_->Fail(status);
+  if (!status.ok() && begun) {
+    // What was reached is worth having; the failure itself is what is told.
+    TakeReports();
+    report_.error = std::string(status.message());
+    if (trace_ != nullptr) trace_->Finish("failed", report_.error);
+    if (live_ != nullptr) live_->End("failed", report_.error);
+    if (first_) {
+      WriteSummary(
+          arguments_.summary_path,
+          SummaryJson(config_, session_.trainer().admission(), report_, {}))
+          .IgnoreError();
+    }
+  }
+  return status;
+}
+
+absl::Status TrainRun::Begin() {
+  const AdmissionReport& admission = session_.trainer().admission();
+  if (!session_.device_note().empty()) {
+    std::printf("device: %s\n", session_.device_note().c_str());
+  }
+  std::fputs(FormatAdmission(admission).c_str(), stdout);
+  if (const std::string note = session_.trainer().pinned_note();
+      !note.empty()) {
+    std::printf("note: %s\n", note.c_str());
+  }
+  report_.device_budget_bytes = admission.device_arena_bytes;
+  if (ranks_ != nullptr) report_.world_size = ranks_->world_size();
+
+  CASTOR_RETURN_IF_ERROR(checkpoints_.Restore());
+  CASTOR_RETURN_IF_ERROR(CheckSameInputs(ranks_, session_.inputs()));
+  if (arguments_.live.any() && first_) {
+    CASTOR_ASSIGN_OR_RETURN(
+        live_, LiveRun::Create(arguments_.live, DescribeRun(config_),
+                               &session_.trainer()));
+  }
+  if (!arguments_.trace_path.empty()) {
+    CASTOR_ASSIGN_OR_RETURN(
+        const TraceWindow window,
+        WindowOf(arguments_.trace_steps, session_.trainer().step() + 1,
+                 config_.memory.warmup_steps));
+    auto trace = RunTrace::Create(arguments_.trace_path, DescribeRun(config_),
+                                  window, &session_.trainer());
+    CASTOR_RETURN_IF_ERROR(AsUsersError("--trace", trace.status()));
+    trace_ = *std::move(trace);
+  }
+  CASTOR_RETURN_IF_ERROR(checkpoints_.Prepare());
+  FlushOutput();
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::Loop() {
+  Trainer& trainer = session_.trainer();
+  while (trainer.step() < config_.steps && !trainer.stopping()) {
+    const absl::Status trained = session_.Step().status();
+    if (const std::string note = trainer.TakePlanNote();
+        first_ && !note.empty()) {
+      std::fprintf(stderr, "castor: %s\n", note.c_str());
+    }
+    if (!trainer.out_of_scale().ok()) return EndOutOfScale();
+    CASTOR_RETURN_IF_ERROR(trained);
+    const int64_t step = trainer.step();
+    TakeReports();
+    PrintProgress(/*all=*/false);
+    if (session_.evaluates() && step % config_.eval_interval == 0) {
+      CASTOR_RETURN_IF_ERROR(Evaluate());
+    }
+    if (config_.checkpoint.save_interval > 0 &&
+        step % config_.checkpoint.save_interval == 0) {
+      CASTOR_RETURN_IF_ERROR(checkpoints_.Save());
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(trainer.Drain());
+  TakeReports();
+  PrintProgress(/*all=*/true);
+  return absl::OkStatus();
+}
+
+// What is there is in order, since nothing was changed after the last good
+// step: it is saved, and the run ends.
+absl::Status TrainRun::EndOutOfScale() {
+  const absl::Status& why = session_.trainer().out_of_scale();
+  CASTOR_RETURN_IF_ERROR(session_.trainer().Drain());
+  const absl::Status saved = checkpoints_.SaveLast();
+  if (!saved.ok()) {
+    return absl::Status(
+        why.code(), absl::StrCat(why.message(), "; nor could that be saved: ",
+                                 saved.message()));
+  }
+  TakeReports();
+  PrintProgress(/*all=*/true);
+  if (const std::string saved_as = checkpoints_.newest(); !saved_as.empty()) {
+    std::printf("saved %s\n", saved_as.c_str());
+  }
+  FlushOutput();
+  CASTOR_RETURN_IF_ERROR(MeetAllRanks(ranks_, "the last checkpoint"));
+  return why;
+}
+
+void TrainRun::TakeReports() {
+  report_.last_step = session_.trainer().step();
+  for (const StepReport& step : session_.trainer().TakeReports()) {
+    if (trace_ != nullptr) trace_->OnResult(step);
+    if (live_ != nullptr) live_->AddStep(step);
+    report_.steps.Add(step);
+    unprinted_.push_back(step);
+  }
+  report_.device_peak_bytes = session_.trainer().arena_stats().peak_bytes;
+  report_.host_peak_bytes = session_.trainer().host_stats().peak_bytes;
+  TellOfTrace();
+}
+
+// Tells once that the trace is not complete, when that happens: the model is
+// trained all the same.
+void TrainRun::TellOfTrace() {
+  if (trace_ == nullptr || told_of_trace_ || trace_->status().ok()) return;
+  told_of_trace_ = true;
+  std::fprintf(stderr,
+               "castor: the trace is not complete: %s; training goes on\n",
+               std::string(trace_->status().message()).c_str());
+}
+
+void TrainRun::PrintProgress(bool all) {
+  const auto print = [this] {
+    std::printf("%s\n", ProgressLine(config_, report_, since_print_).c_str());
+    since_print_ = {};
+  };
+  for (const StepReport& step : std::exchange(unprinted_, {})) {
+    since_print_.Add(step);
+    if (!step.overflow.empty()) {
+      std::printf("%s\n", OverflowLine(step).c_str());
+    }
+    if (step.step % config_.steps_per_print == 0 || step.step == 1) print();
+  }
+  if (all && !since_print_.empty()) print();
+  FlushOutput();
+}
+
+absl::Status TrainRun::Evaluate() {
+  CASTOR_ASSIGN_OR_RETURN(const double loss, session_.Evaluate());
+  // Evaluation waited for the step; its line comes first.
+  TakeReports();
+  PrintProgress(/*all=*/true);
+  report_.evaluations.emplace_back(session_.trainer().step(), loss);
+  if (live_ != nullptr) live_->AddValidation(session_.trainer().step(), loss);
+  std::printf("step %ld  validation loss %.4f\n",
+              static_cast<long>(session_.trainer().step()), loss);
+  return absl::OkStatus();
+}
+
+absl::Status TrainRun::End() {
+  CASTOR_RETURN_IF_ERROR(checkpoints_.SaveLast());
+  Trainer& trainer = session_.trainer();
+  TakeReports();
+  CASTOR_ASSIGN_OR_RETURN(
+      report_.parameters_sha256,
+      ParametersSha256(trainer.parameters(), trainer.store(), ranks_));
+  if (trainer.stopping()) {
+    std::printf("interrupted after step %ld%s\n",
+                static_cast<long>(trainer.step()),
+                config_.checkpoint.dir.empty()
+                    ? "; no checkpoint.dir, so nothing was saved"
+                    : "; go on with --resume latest");
+  }
+  std::fputs(MemoryPicture(*trainer.training_plan(), trainer.training_request())
+                 .c_str(),
+             stdout);
+  if (ranks_ != nullptr) {
+    CASTOR_RETURN_IF_ERROR(MergeReports(*ranks_, &report_));
+  }
+  std::fputs(FinalTable(config_, trainer.admission(), report_).c_str(), stdout);
+  if (const std::string saved = checkpoints_.newest(); !saved.empty()) {
+    std::printf("  %-26s %s\n", "checkpoint", saved.c_str());
+  }
+  if (trace_ != nullptr) {
+    trace_->Finish(trainer.stopping() ? "interrupted" : "finished", "");
+    const absl::Status merged = trace_->Merge();
+    std::printf("  %-26s %s\n", "trace", trace_->path().c_str());
+    TellOfTrace();
+    if (trace_->status().ok() && !merged.ok() && first_) {
+      std::fprintf(stderr,
+                   "castor: the ranks' traces stay in files of their own: %s\n",
+                   std::string(merged.message()).c_str());
+    }
+  }
+  if (!arguments_.summary_path.empty() && first_) {
+    CASTOR_RETURN_IF_ERROR(
+        WriteSummary(arguments_.summary_path,
+                     SummaryJson(config_, trainer.admission(), report_, {})));
+    std::printf("  %-26s %s\n", "summary", arguments_.summary_path.c_str());
+  }
+  if (live_ != nullptr) {
+    FlushOutput();
+    live_->End(trainer.stopping() ? "interrupted" : "finished", "");
+  }
+  FlushOutput();
+  // What fails on one rank up to here ends all of them.
+  return MeetAllRanks(ranks_, "the run's end");
+}
+
+// Reads and checks what was asked for.
+absl::StatusOr<Config> CheckArguments(TrainArguments& arguments,
+                                      const RankGroup& group) {
+  CASTOR_ASSIGN_OR_RETURN(Config config,
+                          LoadConfig(models::Reader(), arguments.config_path,
+                                     arguments.overrides, group.world_size()));
+  if (!arguments.summary_path.empty() && group.rank() == 0) {
+    arguments.summary_path = LinkTarget(arguments.summary_path);
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("--summary", CheckWritable(arguments.summary_path)));
+  }
+  if (!arguments.trace_steps.empty() && arguments.trace_path.empty()) {
+    return absl::InvalidArgumentError("--trace-steps: needs --trace FILE");
+  }
+  CASTOR_RETURN_IF_ERROR(
+      WindowOf(arguments.trace_steps, /*first=*/1, config.memory.warmup_steps)
+          .status());
+  CASTOR_RETURN_IF_ERROR(CheckLiveOptions(arguments.live));
+  return config;
+}
+
+// What was asked of a run that is refused, for the tools that look at it.
+absl::Status WriteRefusal(const TrainArguments& arguments, const Config& config,
+                          const RefusedRun& refused,
+                          absl::string_view message) {
+  RunReport nothing;
+  nothing.device_budget_bytes = config.memory.device_memory;
+  CASTOR_RETURN_IF_ERROR(
+      WriteSummary(arguments.summary_path,
+                   SummaryJson(config, {}, nothing, refused.refusal)));
+  if (arguments.trace_path.empty()) return absl::OkStatus();
+  return AsUsersError("--trace", RunTrace::WriteRefused(
+                                     arguments.trace_path, DescribeRun(config),
+                                     refused, std::string(message)));
+}
+
+// Until the ranks have their communicator, each may find something wrong that
+// the others do not: wherever they go on together they first agree that all are
+// well. What one of them met is then every rank's failure.
+absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
+  absl::StatusOr<Config> config = CheckArguments(arguments, group);
+  CASTOR_RETURN_IF_ERROR(group.Agree("arguments", config.status()));
+  CASTOR_RETURN_IF_ERROR(CheckSameConfig(group, *config));
+  group.set_options({.time_limit_ns = static_cast<int64_t>(
+                         config->network.timeout_seconds * 1e9)});
+  std::vector<std::string> notes;
+  CASTOR_ASSIGN_OR_RETURN(const RankShare share,
+                          TakeShare(group, &*config, &notes));
+  for (const std::string& note : notes) {
+    std::printf("note: %s\n", note.c_str());
+  }
+  if (config->device.type == DeviceType::kCuda && group.world_size() > 1 &&
+      config->memory.device_memory >= kUnlimitedBytes) {
+    CASTOR_ASSIGN_OR_RETURN(config->memory.device_memory,
+                            CommonDeviceMemory(group, share.local_rank));
+  }
+  bool agreed = false;
+  Session::Options options = {.ranks = {.rank = group.rank(),
+                                        .world_size = group.world_size(),
+                                        .join = {}},
+                              .local_rank = share.local_rank,
+                              .machine_share_bytes = share.machine_bytes,
+                              .stop = StopFlag()};
+  if (group.world_size() > 1) {
+    options.ranks.join =
+        [&](Device* device) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+      agreed = true;
+      CASTOR_RETURN_IF_ERROR(group.Agree("start", absl::OkStatus()));
+      std::unique_ptr<DeviceParts> gpu_parts;
+      if (config->device.type == DeviceType::kCuda) {
+        CASTOR_ASSIGN_OR_RETURN(gpu_parts, JoinGpus(group, share.local_rank));
+      }
+      return group.MakeCommunicator(device, std::move(gpu_parts));
+    };
+  }
+  std::optional<RefusedRun> refused;
+  const auto session = Session::Create(*config, std::move(options), &refused);
+  if (!session.ok()) {
+    absl::Status why = session.status();
+    if (refused.has_value() && group.rank() == 0) {
+      const absl::Status written =
+          WriteRefusal(arguments, *config, *refused, why.message());
+      if (!written.ok()) why = written;
+    }
+    return agreed ? why : group.Agree("start", why);
+  }
+  StopOnSignals();
+  return TrainRun(arguments, **session).Run();
+}
+
+}  // namespace
+
+int Train(const TrainArguments& arguments) {
+  auto group = JoinRanks();
+  if (!group.ok()) return Fail(group.status());
+  const absl::Status status = TrainOnRank(arguments, **group);
+  if (status.ok()) return kSuccess;
+  if ((*group)->rank() == 0) return Fail(status);
+  LetFirstRankSpeak(*std::move(group));
+  return ExitCode(status);
+}
+
+}  // namespace castor::cli

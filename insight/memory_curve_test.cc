@@ -1,0 +1,56 @@
+#include "insight/memory_curve.h"
+
+#include "gtest/gtest.h"
+#include "insight/trace_sketch.h"
+
+namespace castor {
+namespace {
+
+// The host thread issued operators at 0, 1, 2, ...; they ran at 0, 300, 400,
+// on the CPU (reduce), 500.
+TEST(MemoryCurve, StandsWhereOperatorsStartOnTheDevice) {
+  const TraceView view = BuildTraceView(OneStep().contents, "");
+  ASSERT_EQ(view.memory.size(), 5u);
+  const std::vector<int64_t> times = {0, 300, 400, 400, 500};
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(view.memory[i].time_ns, times[i]) << i;
+    EXPECT_EQ(view.memory[i].moment, static_cast<int64_t>(i));
+  }
+  EXPECT_EQ(view.memory[3].bytes, (std::vector<int64_t>{1'000, 300}));
+}
+
+TEST(MemoryCurve, PeaksAtTheFirstOfTheHighestPoints) {
+  const TraceView view = BuildTraceView(OneStep().contents, "");
+  ASSERT_TRUE(view.peak.has_value());
+  EXPECT_EQ(view.peak->bytes, 3'300);
+  EXPECT_EQ(view.peak->time_ns, 400);
+  EXPECT_EQ(view.peak->op, "b/backward");
+  EXPECT_EQ(view.peak->by_category, (std::vector<int64_t>{3'000, 300}));
+}
+
+TEST(MemoryCurve, LaysThePlanOverEachStepUpToItsEnd) {
+  TraceSketch sketch;
+  const int64_t plan = sketch.AddPlan();
+  for (const int64_t step : {1, 2}) sketch.AddStep(step, plan, 0);
+  sketch.Result(1, 1'000, 2'000);
+  sketch.Result(2, 2'000, 2'250);
+  const TraceView view = BuildTraceView(sketch.contents, "");
+  // Eight operators of the first, those at 0, 100 and 200 of the second.
+  ASSERT_EQ(view.predicted_memory.size(), 11u);
+  EXPECT_EQ(view.predicted_memory[1].time_ns, 1'100);
+  EXPECT_EQ(view.predicted_memory[1].bytes, 4'000);
+  EXPECT_EQ(view.predicted_memory[10].time_ns, 2'200);
+}
+
+TEST(MemoryCurve, OrdersTheHostsByTimeAndLeavesOutWhatHasNoCategories) {
+  TraceSketch sketch;
+  sketch.contents.hosts = {{50, {1, 2}}, {10, {3, 4}}, {20, {5}}};
+  const TraceView view = BuildTraceView(sketch.contents, "");
+  ASSERT_EQ(view.host_memory.size(), 2u);
+  EXPECT_EQ(view.host_memory[0].time_ns, 10);
+  EXPECT_EQ(view.host_memory[1].bytes, (std::vector<int64_t>{1, 2}));
+  EXPECT_FALSE(view.peak.has_value());
+}
+
+}  // namespace
+}  // namespace castor

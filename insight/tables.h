@@ -1,0 +1,36 @@
+// The viewer's tables: operators, chunks, waits.
+#ifndef CASTOR_INSIGHT_TABLES_H_
+#define CASTOR_INSIGHT_TABLES_H_
+
+#include <vector>
+
+#include "insight/chunk_residency.h"
+#include "insight/spans.h"
+#include "insight/trace_view.h"
+#include "insight/wait_causes.h"
+
+namespace castor {
+
+// One row per operator of each program, by program and moment; an operator that
+// never ran in the window has a count of 0. Its time is where it ran, device or
+// host; its wait the compute stream's just before it.
+std::vector<TraceView::OperatorRow> OperatorTable(const TraceIndex& index,
+                                                  const SpanList& list);
+
+// One row per chunk. Sizes and parameters of a chunk that is in several
+// programs are the main program's. `settled_plan` tells the side. A wait counts
+// for the chunk that it names, else for that of the copy that it waited for.
+std::vector<TraceView::ChunkRow> ChunkTable(
+    const TraceIndex& index, const SpanList& list,
+    const std::vector<TraceView::Residency>& residency, TimeWindow window,
+    int64_t settled_plan);
+
+// One row per cause, stream and remedy: the compute stream's first, of each the
+// longest in all first. What would have helped is said without sizes.
+std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
+                                          const SpanList& list,
+                                          const WaitCauses& causes);
+
+}  // namespace castor
+
+#endif  // CASTOR_INSIGHT_TABLES_H_

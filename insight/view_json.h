@@ -1,0 +1,30 @@
+// A view as the JSON object that the page draws, docs/view-format.md; what the
+// page is given is an object with one or two of them and their comparison.
+#ifndef CASTOR_INSIGHT_VIEW_JSON_H_
+#define CASTOR_INSIGHT_VIEW_JSON_H_
+
+#include <string>
+
+#include "absl/types/span.h"
+#include "insight/compare.h"
+#include "insight/json_writer.h"
+#include "insight/trace_view.h"
+
+namespace castor {
+
+inline constexpr int64_t kViewVersion = 1;
+
+// One object, without line breaks. Safe inside an HTML <script>.
+std::string ViewJson(const TraceView& view);
+void WriteView(const TraceView& view, JsonWriter& json);
+
+// {"views":[...]}, with two views {"views":[...],"comparison":{...}}.
+std::string PageJson(const TraceView& view);
+std::string PageJson(const TraceView& a, const TraceView& b);
+// The same of a run on several ranks, one view each: the page shows one at a
+// time.
+std::string RanksPageJson(absl::Span<const TraceView> ranks);
+
+}  // namespace castor
+
+#endif  // CASTOR_INSIGHT_VIEW_JSON_H_

@@ -1,0 +1,314 @@
+#include "runtime/autograd/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "kernels/cast/cast.h"
+#include "kernels/run.h"
+#include "runtime/autograd/op.h"
+
+namespace castor {
+
+Engine::Engine(DType dtype, uint64_t seed) : dtype_(dtype), seed_(seed) {}
+Engine::~Engine() = default;
+
+Parameter& Engine::AddParameter(absl::string_view name, const Shape& shape,
+                                Initializer init) {
+  absl::Status mistake;
+  if (FindParameter(name) != nullptr) {
+    mistake = absl::InvalidArgumentError(
+        absl::StrCat("two parameters are named \"", name,
+                     "\": give each module its own name"));
+  } else if (shape.elements() <= 0) {
+    mistake = absl::InvalidArgumentError(absl::StrCat(
+        "parameter \"", name, "\" has no elements: shape ", shape.ToString()));
+  }
+  construction_status_.Update(mistake);
+  auto parameter = std::make_unique<Parameter>();
+  parameter->id = ParamId(static_cast<int64_t>(parameters_.size()));
+  parameter->name = std::string(name);
+  parameter->shape = shape;
+  parameter->init = init;
+  by_name_.try_emplace(parameter->name, parameter.get());
+  parameters_.push_back(std::move(parameter));
+  used_.push_back(false);
+  return *parameters_.back();
+}
+
+Parameter* Engine::FindParameter(absl::string_view name) const {
+  const auto at = by_name_.find(name);
+  return at == by_name_.end() ? nullptr : at->second;
+}
+
+void Engine::SetLayout(const ChunkLayout* layout) {
+  layout_ = layout;
+  for (auto& parameter : parameters_) {
+    parameter->place.Move();
+    if (layout == nullptr) {
+      parameter->chunk = ChunkId();
+      parameter->offset = 0;
+      continue;
+    }
+    const ChunkPlace place = layout->place(parameter->id);
+    parameter->chunk = place.chunk;
+    parameter->offset = place.offset;
+  }
+}
+
+void Engine::SetBackend(Backend* backend) {
+  for (auto& parameter : parameters_) parameter->place.DropEarly();
+  backend_ = backend;
+}
+
+void Engine::NoteUse(const Parameter& parameter) {
+  if (used_[parameter.id.value]) return;
+  used_[parameter.id.value] = true;
+  first_use_.push_back(parameter.id);
+}
+
+Operand Engine::PlaceOf(const Parameter& parameter,
+                        bool writes_gradient) const {
+  const bool takes_over = writes_gradient && !parameter.place.holds_gradient();
+  return {
+      .chunk = parameter.chunk,
+      .byte_offset = parameter.offset * SizeOf(dtype_),
+      .writes = writes_gradient,
+      .gradient_bytes = takes_over ? parameter.elements() * SizeOf(dtype_) : 0};
+}
+
+void Engine::BeginMicroBatch(int64_t index, int64_t count, int64_t global_index,
+                             bool training) {
+  micro_batch_ = index;
+  micro_batches_ = count;
+  global_micro_batch_ = global_index;
+  announced_ = {};
+  training_ = training;
+  phase_ = Phase::kForward;
+  grad_mode_ = training ? GradMode::kRecord : GradMode::kOff;
+  chunk_pending_.assign(layout_ == nullptr ? 0 : layout_->num_chunks(), 0);
+  for (auto& parameter : parameters_) {
+    parameter->place.Begin();
+    if (training && layout_ != nullptr && parameter->trainable) {
+      ++chunk_pending_[parameter->chunk.value];
+    }
+  }
+}
+
+absl::Status Engine::EndMicroBatch() {
+  if (!training_) return absl::OkStatus();
+  for (auto& parameter : parameters_) {
+    if (!parameter->trainable) continue;
+    if (!parameter->place.holds_gradient() &&
+        parameter->place.state() != TensorState::kReadyForReduce &&
+        (layout_ == nullptr || chunk_pending_[parameter->chunk.value] > 0)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "parameter \"", parameter->name,
+          "\" takes no part in the loss, so it has no gradient: use it, remove "
+          "it from the model, or freeze it (model.frozen)"));
+    }
+    if (layout_ == nullptr) parameter->place.End();
+  }
+  return absl::OkStatus();
+}
+
+void Engine::AbandonMicroBatch() {
+  tape_ = nullptr;
+  checkpoint_uses_ = nullptr;
+  grad_mode_ = GradMode::kOff;
+  for (auto& parameter : parameters_) parameter->place.End();
+}
+
+absl::Status Engine::UpdateParameters() {
+  phase_ = Phase::kOptimizer;
+  CASTOR_CHECK(layout_ != nullptr);
+  if (update_at_once_) return absl::OkStatus();
+  for (int64_t i = 0; i < layout_->num_chunks(); ++i) {
+    if (!layout_->chunk(ChunkId(i)).trainable) continue;
+    CASTOR_RETURN_IF_ERROR(UpdateChunk(ChunkId(i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::UpdateChunk(ChunkId chunk) {
+  const std::string name = absl::StrCat("update/chunk ", chunk.value);
+  CASTOR_RETURN_IF_ERROR(backend_->Update({chunk, name}));
+  return PayloadsHoldParameters(chunk, name);
+}
+
+RandomKey Engine::DropoutKey(absl::string_view site) const {
+  return {seed_, MixKey(HashName(site.data(), site.size()),
+                        static_cast<uint64_t>(global_micro_batch_))};
+}
+
+Tensor Engine::NewTensor(int64_t storage_id, const Shape& shape, DType dtype) {
+  return Tensor(std::make_shared<Storage>(backend_, storage_id), shape, dtype,
+                NewTensorId());
+}
+
+absl::StatusOr<Tensor> Engine::Upload(absl::string_view name,
+                                      const Shape& shape,
+                                      std::vector<int32_t> data) {
+  CASTOR_CHECK(static_cast<int64_t>(data.size()) == shape.elements());
+  CASTOR_ASSIGN_OR_RETURN(const int64_t storage,
+                          backend_->Upload(std::string(name), std::move(data)));
+  return NewTensor(storage, shape, DType::kFloat32);
+}
+
+void Engine::ExpectBackward(Parameter& parameter, bool reads) {
+  if (grad_mode_ == GradMode::kOff) return;
+  const bool in_checkpoint = grad_mode_ == GradMode::kCheckpoint;
+  ExpectedUses& uses = in_checkpoint ? *checkpoint_uses_ : announced_;
+  // A checkpointed block reads every parameter again when it is recomputed.
+  if (reads || in_checkpoint) {
+    parameter.place.ExpectRead();
+    uses.reads.push_back(&parameter);
+  }
+  if (parameter.trainable) {
+    parameter.place.ExpectGradient();
+    uses.gradients.push_back(&parameter);
+  }
+}
+
+absl::Status Engine::DoneReading(Parameter& parameter) {
+  CASTOR_ASSIGN_OR_RETURN(const bool move,
+                          parameter.place.EndRead(parameter.owner()));
+  return move ? MoveEarlyGradient(parameter) : absl::OkStatus();
+}
+
+// The values are needed no more: what was collected beside them takes over.
+absl::Status Engine::MoveEarlyGradient(Parameter& parameter) {
+  const Tensor early = parameter.place.TakeEarly();
+  Op op(*this, absl::StrCat(parameter.name, "/gradient_in_place"));
+  const int from = op.Read(early);
+  const Op::GradientSlot to = op.WriteGradient(parameter);
+  CASTOR_CHECK(!to.accumulate);
+  const int64_t size = parameter.elements();
+  op.Cost(0, 2.0 * size * SizeOf(dtype_));
+  return op.Run([=, dtype = dtype_](const Pointers& p, const ExecContext& c) {
+    return kernels::Run(c, kernels::CastArgs{.size = size,
+                                             .from = dtype,
+                                             .x = p[from],
+                                             .to = dtype,
+                                             .y = p[to.slot]});
+  });
+}
+
+Engine::ExpectedUses* Engine::CollectCheckpointUses(ExpectedUses* uses) {
+  return std::exchange(checkpoint_uses_, uses);
+}
+
+absl::Status Engine::TakeBack(const ExpectedUses& uses) {
+  for (Parameter* parameter : uses.gradients) {
+    parameter->place.TakeBackGradient();
+  }
+  for (Parameter* parameter : uses.reads) {
+    CASTOR_RETURN_IF_ERROR(DoneReading(*parameter));
+  }
+  for (Parameter* parameter : uses.gradients) {
+    CASTOR_ASSIGN_OR_RETURN(
+        const bool complete,
+        parameter->place.CompleteWithoutUse(parameter->owner()));
+    if (complete) CASTOR_RETURN_IF_ERROR(GradientComplete(*parameter));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::EnterCompute(const Op& op) {
+  for (const Op::ParameterUse& use : op.parameters_) {
+    CASTOR_RETURN_IF_ERROR(use.parameter->place.Enter(use.parameter->owner(),
+                                                      op.name_, use.writes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::LeaveCompute(Op& op) {
+  for (const Op::Contribution& done : op.contributions_) {
+    if (!done.where.has_value()) continue;
+    done.parameter->place.Contribute(
+        *done.where, done.ends_a_read,
+        done.early_output >= 0 ? op.outputs_[done.early_output] : Tensor());
+  }
+  for (const Op::ParameterUse& use : op.parameters_) {
+    CASTOR_RETURN_IF_ERROR(
+        use.parameter->place.Leave(use.parameter->owner(), op.name_));
+  }
+  for (const Op::Contribution& done : op.contributions_) {
+    Parameter& parameter = *done.parameter;
+    const bool in_place = done.where == GradientPlace::Where::kInPlace;
+    if (done.ends_a_read && !in_place) {
+      CASTOR_RETURN_IF_ERROR(DoneReading(parameter));
+    }
+    if (in_place && parameter.place.state() == TensorState::kReadyForReduce) {
+      CASTOR_RETURN_IF_ERROR(GradientComplete(parameter));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::GradientComplete(const Parameter& parameter) {
+  if (layout_ == nullptr) return absl::OkStatus();
+  const ChunkId chunk = parameter.chunk;
+  if (--chunk_pending_[chunk.value] > 0) return absl::OkStatus();
+  const std::string name = absl::StrCat("reduce/chunk ", chunk.value);
+  const bool last = micro_batch_ + 1 == micro_batches_;
+  CASTOR_RETURN_IF_ERROR(backend_->Reduce({chunk, name, micro_batch_, last}));
+  if (!last) return PayloadsHoldParameters(chunk, name);
+  return update_at_once_ ? UpdateChunk(chunk) : absl::OkStatus();
+}
+
+absl::Status Engine::PayloadsHoldParameters(ChunkId chunk,
+                                            absl::string_view op) {
+  for (ParamId id : layout_->chunk(chunk).parameters) {
+    Parameter& parameter = *parameters_[id.value];
+    CASTOR_RETURN_IF_ERROR(parameter.place.Restore(parameter.owner(), op));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::RunOp(Op& op, Kernel kernel) {
+  CASTOR_CHECK(backend_ != nullptr);
+  CASTOR_RETURN_IF_ERROR(EnterCompute(op));
+  BackendOp request;
+  request.name = op.name_;
+  request.phase = phase_;
+  request.flops = op.flops_;
+  request.bytes = op.bytes_;
+  request.operands = op.operands_;
+  request.operand_shapes = op.operand_shapes_;
+  request.workspace_bytes = op.workspace_bytes_;
+  for (const Op::OutputSpec& spec : op.output_specs_) {
+    request.output_shapes.push_back(spec.shape);
+    request.outputs.push_back(
+        {spec.shape.elements() * SizeOf(spec.dtype), spec.category});
+  }
+  if (layout_ != nullptr) {
+    for (const Op::ParameterUse& use : op.parameters_) {
+      const ChunkId chunk = use.parameter->chunk;
+      auto at = std::find_if(
+          request.chunks.begin(), request.chunks.end(),
+          [&](const ChunkUse& other) { return other.chunk == chunk; });
+      if (at == request.chunks.end()) {
+        request.chunks.push_back({chunk, use.writes});
+      } else {
+        at->writes |= use.writes;
+      }
+    }
+    std::sort(
+        request.chunks.begin(), request.chunks.end(),
+        [](const ChunkUse& a, const ChunkUse& b) { return a.chunk < b.chunk; });
+  }
+  request.kernel = std::move(kernel);
+  auto storages = backend_->Run(std::move(request));
+  if (!storages.ok()) return storages.status();
+  for (size_t i = 0; i < op.output_specs_.size(); ++i) {
+    op.outputs_.push_back(NewTensor((*storages)[i], op.output_specs_[i].shape,
+                                    op.output_specs_[i].dtype));
+  }
+  op.keep_alive_.clear();
+  return LeaveCompute(op);
+}
+
+}  // namespace castor

@@ -1,0 +1,202 @@
+// Engine: the one door through which every operator (op.h) goes.
+//
+// It knows the model's parameters, which of them an operator reads, when a
+// parameter's values are needed no more in this backward pass, and when its
+// gradient is complete. It tells the backend what follows from that: chunks in
+// use, chunks ready to be reduced. It knows nothing of budgets and plans.
+//
+// How a gradient takes over its parameter's place in the chunk is
+// gradient_place.h's; with the last parameter of a chunk whose gradient is
+// complete the engine has the chunk reduced, at once.
+//
+// Threads: one.
+#ifndef CASTOR_RUNTIME_AUTOGRAD_ENGINE_H_
+#define CASTOR_RUNTIME_AUTOGRAD_ENGINE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/philox.h"
+#include "memory/plan/chunk_layout.h"
+#include "runtime/autograd/parameter.h"
+#include "runtime/autograd/tensor.h"
+#include "runtime/backend/backend.h"
+
+namespace castor {
+
+namespace kernels {
+struct KernelTable;  // kernels/kernel_table.h
+}  // namespace kernels
+
+class Op;
+class Tape;
+
+// How operators treat gradients.
+enum class GradMode {
+  kOff,         // evaluation: nothing is recorded
+  kRecord,      // training: nodes go to the tape
+  kCheckpoint,  // inside a checkpointed block's forward: what will be recorded
+                // when the block is recomputed is only counted
+};
+
+class Engine {
+ public:
+  // `seed` keys initial values and dropout.
+  explicit Engine(DType dtype, uint64_t seed);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  DType dtype() const { return dtype_; }
+  uint64_t seed() const { return seed_; }
+
+  // Registers a parameter. No bytes are allocated. A name that was given
+  // before, or a shape without elements, is a mistake in the model that
+  // construction_status() tells.
+  Parameter& AddParameter(absl::string_view name, const Shape& shape,
+                          Initializer init);
+  // The first mistake made while parameters were added.
+  const absl::Status& construction_status() const {
+    return construction_status_;
+  }
+  const std::vector<std::unique_ptr<Parameter>>& parameters() const {
+    return parameters_;
+  }
+  Parameter* FindParameter(absl::string_view name) const;
+
+  // Parameters in the order in which operators first touched them since the
+  // last BeginMicroBatch with no layout set.
+  const std::vector<ParamId>& first_use_order() const { return first_use_; }
+  // The parameters' places from now on; null: none, as at first. `layout`
+  // outlives the engine's use.
+  void SetLayout(const ChunkLayout* layout);
+  // Null: none. What a step that failed left behind goes back to the backend
+  // that it came from, which must still be there.
+  void SetBackend(Backend* backend);
+  Backend* backend() const { return backend_; }
+
+  // Micro batch `index` of `count` in the step; `global_index` counts micro
+  // batches from the start of the run (it keys dropout).
+  void BeginMicroBatch(int64_t index, int64_t count, int64_t global_index,
+                       bool training);
+  // Call it after backward. FailedPrecondition if a trainable parameter got no
+  // gradient.
+  absl::Status EndMicroBatch();
+  // Forgets what a micro batch left behind that was not brought to its end.
+  void AbandonMicroBatch();
+  // The optimizer's part of the step: every trainable chunk, in order, that was
+  // not updated at once.
+  absl::Status UpdateParameters();
+
+  bool training() const { return training_; }
+  Phase phase() const { return phase_; }
+  void set_phase(Phase phase) { phase_ = phase; }
+  GradMode grad_mode() const { return grad_mode_; }
+  void set_grad_mode(GradMode mode) { grad_mode_ = mode; }
+  Tape* tape() const { return tape_; }
+  void set_tape(Tape* tape) { tape_ = tape; }
+  // Whether a chunk is updated as soon as its gradients of the step are
+  // complete, under the rest of backward: where no update waits for all
+  // gradients' norm.
+  void set_update_at_once(bool on) { update_at_once_ = on; }
+  bool checkpoint_activations() const { return checkpoint_activations_; }
+  void set_checkpoint_activations(bool on) { checkpoint_activations_ = on; }
+  // What operators will run on, where that is a GPU; null: on the host.
+  const kernels::KernelTable* gpu_kernels() const { return gpu_kernels_; }
+  void set_gpu_kernels(const kernels::KernelTable* gpu) { gpu_kernels_ = gpu; }
+  // Ranks that share a step; each of them runs as many micro batches.
+  void set_world_size(int world_size) { world_size_ = world_size; }
+  // What all gradients are multiplied by (fp16; see loss_scaler.h).
+  void set_loss_scale(double scale) { loss_scale_ = static_cast<float>(scale); }
+  // d(objective)/d(loss of this micro batch) = loss scale / micro batches of
+  // the step, on all ranks.
+  float loss_gradient() const {
+    return loss_scale_ / static_cast<float>(micro_batches_ * world_size_);
+  }
+
+  // Random stream of the dropout at `site` in this micro batch.
+  RandomKey DropoutKey(absl::string_view site) const;
+
+  Tensor NewTensor(int64_t storage_id, const Shape& shape, DType dtype);
+  int64_t NewTensorId() { return next_tensor_id_++; }
+  // int32 data for the model's input.
+  absl::StatusOr<Tensor> Upload(absl::string_view name, const Shape& shape,
+                                std::vector<int32_t> data);
+
+  // Said in forward by an operator whose backward will write `parameter`'s
+  // gradient (if trainable) and, if `reads`, read its values.
+  void ExpectBackward(Parameter& parameter, bool reads);
+  // One read that ExpectBackward announced is issued. With the last one, an
+  // early gradient moves into place.
+  absl::Status DoneReading(Parameter& parameter);
+
+  // Announcements of ExpectBackward, each as often as it was made.
+  struct ExpectedUses {
+    std::vector<Parameter*> reads;
+    std::vector<Parameter*> gradients;
+  };
+  // Takes the announcements made since the last call, in GradMode::kRecord:
+  // those of one node.
+  ExpectedUses TakeAnnounced() { return std::exchange(announced_, {}); }
+  // Collects the announcements made in GradMode::kCheckpoint from now on into
+  // `uses` (null: stops). Returns the former `uses`.
+  ExpectedUses* CollectCheckpointUses(ExpectedUses* uses);
+  // Takes announcements back that will not happen: their node's output turned
+  // out to have no gradient, or the block's recomputation has announced its
+  // own.
+  absl::Status TakeBack(const ExpectedUses& uses);
+
+ private:
+  friend class Op;
+
+  absl::Status RunOp(Op& op, Kernel kernel);
+  absl::Status EnterCompute(const Op& op);
+  absl::Status LeaveCompute(Op& op);
+  absl::Status MoveEarlyGradient(Parameter& parameter);
+  // The parameter is READY_FOR_REDUCE; reduces its chunk if it was the last.
+  absl::Status GradientComplete(const Parameter& parameter);
+  absl::Status UpdateChunk(ChunkId chunk);
+  absl::Status PayloadsHoldParameters(ChunkId chunk, absl::string_view op);
+  Operand PlaceOf(const Parameter& parameter, bool writes_gradient) const;
+  void NoteUse(const Parameter& parameter);
+
+  const DType dtype_;
+  const uint64_t seed_;
+  absl::Status construction_status_;
+  std::vector<std::unique_ptr<Parameter>> parameters_;
+  // Views of the parameters' own names.
+  std::map<absl::string_view, Parameter*> by_name_;
+  std::vector<ParamId> first_use_;
+  std::vector<bool> used_;
+  const ChunkLayout* layout_ = nullptr;
+  Backend* backend_ = nullptr;
+  // Parameters of each chunk whose gradients are not complete.
+  std::vector<int64_t> chunk_pending_;
+
+  int64_t micro_batch_ = 0;
+  int64_t micro_batches_ = 1;
+  float loss_scale_ = 1;
+  const kernels::KernelTable* gpu_kernels_ = nullptr;
+  int world_size_ = 1;
+  int64_t global_micro_batch_ = 0;
+  bool training_ = false;
+  Phase phase_ = Phase::kForward;
+  GradMode grad_mode_ = GradMode::kOff;
+  Tape* tape_ = nullptr;
+  bool checkpoint_activations_ = false;
+  bool update_at_once_ = false;
+  ExpectedUses announced_;
+  ExpectedUses* checkpoint_uses_ = nullptr;
+  int64_t next_tensor_id_ = 0;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_AUTOGRAD_ENGINE_H_

@@ -1,0 +1,233 @@
+#include "runtime/backend/device_backend.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/annotate.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "device/gpu_context.h"
+
+namespace castor {
+
+absl::Status DeviceBackend::BeginStep(const StepContext& step) {
+  CASTOR_CHECK(step.plan->signature == step.trace->signature);
+  trace_ = step.trace;
+  next_moment_ = 0;
+  tag_step_ = step.tag;
+  arena_->set_tag(WorkTag{.step = step.tag}.Pack());
+  store_->BeginStep(step.trace);
+  if (step.update.has_value()) {
+    optimizer_->BeginStep(*step.update, step.tag, step.loss_scale);
+  }
+  return executor_.Adopt(step.plan);
+}
+
+absl::Status DeviceBackend::EndStep() {
+  const int64_t ops = static_cast<int64_t>(trace_->ops.size());
+  if (next_moment_ != ops) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the step ended after ", next_moment_, " operators of the ", ops,
+        " in its trace, before \"", trace_->ops[next_moment_].name, "\""));
+  }
+  return executor_.Act(Moment(ops), tag_step_);
+}
+
+absl::StatusOr<Moment> DeviceBackend::NextMoment(const std::string& name,
+                                                 OpKind kind) {
+  const Moment moment(next_moment_);
+  if (next_moment_ >= static_cast<int64_t>(trace_->ops.size()) ||
+      trace_->ops[next_moment_].name != name ||
+      trace_->ops[next_moment_].kind != kind) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "operator ", next_moment_, " of the step is \"", name,
+        "\", but the trace has ",
+        next_moment_ < static_cast<int64_t>(trace_->ops.size())
+            ? absl::StrCat("\"", trace_->ops[next_moment_].name, "\"")
+            : "no more operators",
+        ": a model's operators may depend on shapes alone"));
+  }
+  ++next_moment_;
+  CASTOR_RETURN_IF_ERROR(executor_.Act(moment, tag_step_));
+  return moment;
+}
+
+absl::StatusOr<int64_t> DeviceBackend::Allocate(int64_t bytes,
+                                                Category category,
+                                                const std::string& owner) {
+  CASTOR_ASSIGN_OR_RETURN(const BlockId block,
+                          arena_->Allocate(bytes, category, End::kHigh, owner));
+  non_model_bytes_ += arena_->Bytes(block);  // a unit at least
+  return block.value;
+}
+
+void DeviceBackend::Release(int64_t storage_id) {
+  const BlockId block(storage_id);
+  non_model_bytes_ -= arena_->Bytes(block);
+  arena_->Free(block);
+}
+
+absl::Status DeviceBackend::HasBlocks(Moment moment) const {
+  if (observer_ != nullptr) {
+    const ArenaStats& stats = arena_->stats();
+    observer_->OnOperator(tag_step_, moment, stats.used, stats.used_bytes);
+  }
+  const OpRecord& op = trace_->ops[moment.value];
+  if (non_model_bytes_ <= op.non_model_peak_bytes) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      "operator \"", op.name, "\" holds ", non_model_bytes_,
+      " non-model bytes, its trace says ", op.non_model_peak_bytes));
+}
+
+absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
+    BackendOp op) {
+  CASTOR_ASSIGN_OR_RETURN(const Moment moment,
+                          NextMoment(op.name, OpKind::kCompute));
+  const OpRecord& record = trace_->ops[moment.value];
+  if (!std::equal(op.chunks.begin(), op.chunks.end(), record.chunks.begin(),
+                  record.chunks.end())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("operator \"", record.name,
+                     "\" uses other parameters than in its "
+                     "trace: a model's operators may depend on shapes alone"));
+  }
+  absl::InlinedVector<int64_t, 4> outputs;
+  for (const OutputRequest& output : op.outputs) {
+    CASTOR_ASSIGN_OR_RETURN(
+        const int64_t storage,
+        Allocate(output.bytes, output.category, record.name));
+    outputs.push_back(storage);
+  }
+  int64_t workspace = -1;
+  if (op.workspace_bytes > 0) {
+    CASTOR_ASSIGN_OR_RETURN(
+        workspace,
+        Allocate(op.workspace_bytes, Category::kWorkspace, record.name));
+  }
+  CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
+
+  // No block moves from here on.
+  const WorkTag tag = {
+      .kind = WorkKind::kOperator, .step = tag_step_, .moment = moment.value};
+  Pointers pointers;
+  Fence ready;
+  for (const Operand& operand : op.operands) {
+    if (operand.storage_id >= 0) {
+      const BlockId block(operand.storage_id);
+      ready.Add(operand.writes ? arena_->WaitToWrite(block)
+                               : arena_->WaitToRead(block));
+      pointers.operands.push_back(arena_->Pointer(block));
+    } else {
+      if (!store_->resident(operand.chunk)) {
+        return absl::InternalError(absl::StrCat("chunk ", operand.chunk.value,
+                                                " is not on the device for \"",
+                                                record.name, "\""));
+      }
+      pointers.operands.push_back(store_->payload(operand.chunk) +
+                                  operand.byte_offset);
+    }
+  }
+  for (const ChunkUse& use : op.chunks) {
+    // A wait that is due to a chunk is told with it.
+    WorkTag because = tag;
+    because.chunk = use.chunk.value;
+    device_->Wait(StreamId::kCompute,
+                  store_->WaitToUsePayload(use.chunk, use.writes),
+                  because.Pack());
+  }
+  for (int64_t storage : outputs) {
+    ready.Add(arena_->WaitToWrite(BlockId(storage)));
+    pointers.outputs.push_back(arena_->Pointer(BlockId(storage)));
+  }
+  if (workspace >= 0) {
+    ready.Add(arena_->WaitToWrite(BlockId(workspace)));
+    pointers.workspace = arena_->Pointer(BlockId(workspace));
+  }
+  device_->Wait(StreamId::kCompute, ready, tag.Pack());
+  const Fence done = device_->Enqueue(
+      StreamId::kCompute, tag.Pack(),
+      [kernel = std::move(op.kernel), pointers = std::move(pointers),
+       name = &record.name](const ExecContext& context) mutable {
+        if (context.gpu != nullptr) context.gpu->SetName(*name);
+        return Annotate(*name, kernel(pointers, context));
+      });
+  for (const Operand& operand : op.operands) {
+    if (operand.gradient_bytes > 0) {
+      store_->AddGradientBytes(operand.chunk, operand.gradient_bytes);
+    }
+    if (operand.storage_id < 0) continue;
+    if (operand.writes) {
+      arena_->NoteWrite(BlockId(operand.storage_id), done);
+    } else {
+      arena_->NoteRead(BlockId(operand.storage_id), done);
+    }
+  }
+  for (const ChunkUse& use : op.chunks) {
+    store_->NotePayloadUse(use.chunk, done, use.writes);
+  }
+  for (int64_t storage : outputs) arena_->NoteWrite(BlockId(storage), done);
+  if (workspace >= 0) {
+    arena_->NoteWrite(BlockId(workspace), done);
+    Release(workspace);
+  }
+  return outputs;
+}
+
+absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
+                                              std::vector<int32_t> data) {
+  CASTOR_ASSIGN_OR_RETURN(const Moment moment,
+                          NextMoment(name, OpKind::kCompute));
+  const int64_t bytes = static_cast<int64_t>(data.size() * sizeof(int32_t));
+  CASTOR_ASSIGN_OR_RETURN(const int64_t storage,
+                          Allocate(bytes, Category::kActivations, name));
+  CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
+  while (!in_flight_.empty() && device_->Reached(in_flight_.front().done)) {
+    in_flight_.pop_front();
+  }
+  auto kept = std::make_shared<std::vector<int32_t>>(std::move(data));
+  const BlockId block(storage);
+  const int64_t tag =
+      WorkTag{
+          .kind = WorkKind::kInput, .step = tag_step_, .moment = moment.value}
+          .Pack();
+  // The copy goes on the compute stream: on the bus it would queue behind the
+  // fetches that were issued ahead.
+  device_->Wait(StreamId::kCompute, arena_->WaitToWrite(block), tag);
+  const Fence done = device_->Copy(StreamId::kCompute, tag,
+                                   arena_->Pointer(block), kept->data(), bytes);
+  arena_->NoteWrite(block, done);
+  in_flight_.push_back({done, std::move(kept)});
+  return storage;
+}
+
+absl::Status DeviceBackend::Reduce(ChunkReduce op) {
+  CASTOR_ASSIGN_OR_RETURN(const Moment moment,
+                          NextMoment(op.name, OpKind::kReduce));
+  CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
+  if (!op.last) store_->HoldsParameters(op.chunk);  // put back by the reduce
+  return optimizer_->Reduce(op.chunk, op.micro_batch, moment);
+}
+
+absl::Status DeviceBackend::Update(ChunkUpdate op) {
+  CASTOR_ASSIGN_OR_RETURN(const Moment moment,
+                          NextMoment(op.name, OpKind::kUpdate));
+  CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
+  store_->HoldsParameters(op.chunk);
+  return optimizer_->Update(op.chunk, moment);
+}
+
+Fence DeviceBackend::Download(int64_t storage_id, void* out, int64_t bytes) {
+  const BlockId block(storage_id);
+  const int64_t tag =
+      WorkTag{.kind = WorkKind::kInput, .step = tag_step_}.Pack();
+  device_->Wait(StreamId::kDeviceToHost, arena_->WaitToRead(block), tag);
+  const Fence done = device_->Copy(StreamId::kDeviceToHost, tag, out,
+                                   arena_->Pointer(block), bytes);
+  Fence with_source = arena_->WaitToRead(block);  // whose failures count
+  arena_->NoteRead(block, done);
+  with_source.Add(done);
+  return with_source;
+}
+
+}  // namespace castor

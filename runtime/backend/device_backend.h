@@ -1,0 +1,101 @@
+// The backend that carries operators out: in managed device memory, on the
+// compute stream, on a plan.
+//
+// For each operator it does this, in this order: it issues the plan's actions
+// for the operator's moment; it takes blocks for outputs and workspace (which
+// may move other blocks); then addresses are resolved, the compute stream waits
+// for what the operands' blocks say, and the kernel is queued. The host thread
+// waits for nothing.
+//
+// The sequence of operators must be that of the trace that the plan was made
+// from; an operator that differs, in name, chunks or bytes, is an error.
+#ifndef CASTOR_RUNTIME_BACKEND_DEVICE_BACKEND_H_
+#define CASTOR_RUNTIME_BACKEND_DEVICE_BACKEND_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "memory/exec/arena.h"
+#include "memory/exec/chunk_store.h"
+#include "memory/exec/plan_executor.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/run_observer.h"
+#include "runtime/optim/chunk_optimizer.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+// What is the same for all operators of a step.
+struct StepContext {
+  const StepTrace* trace = nullptr;  // outlives the step
+  std::shared_ptr<const Plan> plan;  // for this trace
+  uint16_t tag = 0;                  // marks the step's work
+  // Absent in an evaluation.
+  std::optional<UpdateStep> update = {};
+  // What the step's gradients are multiplied by.
+  double loss_scale = 1;
+};
+
+class DeviceBackend final : public Backend {
+ public:
+  // All pointers outlive the backend.
+  DeviceBackend(Device* device, Arena* arena, ChunkStore* store,
+                ChunkOptimizer* optimizer)
+      : device_(device),
+        arena_(arena),
+        store_(store),
+        optimizer_(optimizer),
+        executor_(store) {}
+
+  absl::Status BeginStep(const StepContext& step);
+  // Told of each operator; null for none. Outlives its use here.
+  void SetObserver(RunObserver* observer) { observer_ = observer; }
+  // The plan's last actions. FailedPrecondition if operators are missing.
+  absl::Status EndStep();
+
+  absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
+  absl::StatusOr<int64_t> Upload(std::string name,
+                                 std::vector<int32_t> data) override;
+  absl::Status Reduce(ChunkReduce op) override;
+  absl::Status Update(ChunkUpdate op) override;
+  void Release(int64_t storage_id) override;
+
+  // Queues a copy of a tensor's first bytes to the host; `out` must live until
+  // the fence is reached. The fence names the tensor's writers too, so that
+  // synchronising with it tells their failures.
+  Fence Download(int64_t storage_id, void* out, int64_t bytes);
+
+ private:
+  absl::StatusOr<Moment> NextMoment(const std::string& name, OpKind kind);
+  // Its blocks are there: tells the observer, and checks the trace's peak,
+  // which is what the plan was proven with.
+  absl::Status HasBlocks(Moment moment) const;
+  absl::StatusOr<int64_t> Allocate(int64_t bytes, Category category,
+                                   const std::string& owner);
+
+  Device* const device_;
+  Arena* const arena_;
+  ChunkStore* const store_;
+  ChunkOptimizer* const optimizer_;
+  PlanExecutor executor_;
+  RunObserver* observer_ = nullptr;
+
+  const StepTrace* trace_ = nullptr;
+  int64_t next_moment_ = 0;
+  uint16_t tag_step_ = 0;
+  // Storages are arena blocks; a storage's id is its block's.
+  int64_t non_model_bytes_ = 0;  // held by storages now
+  // Host buffers of copies that may not be over.
+  struct InFlight {
+    Fence done;
+    std::shared_ptr<std::vector<int32_t>> data;
+  };
+  std::deque<InFlight> in_flight_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_BACKEND_DEVICE_BACKEND_H_

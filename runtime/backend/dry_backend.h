@@ -1,0 +1,59 @@
+// The backend of the dry pass: no memory, no maths. It counts the bytes that
+// operators would take and writes down the trace of the step.
+#ifndef CASTOR_RUNTIME_BACKEND_DRY_BACKEND_H_
+#define CASTOR_RUNTIME_BACKEND_DRY_BACKEND_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/plan/chunk_layout.h"
+#include "runtime/backend/backend.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+// A roofline: an operator takes the longer of its flops and its bytes.
+struct Roofline {
+  double flops_per_s = 1e11;
+  double bytes_per_s = 2e10;
+
+  int64_t Duration(double flops, double bytes) const;
+};
+
+class DryBackend final : public Backend {
+ public:
+  explicit DryBackend(Roofline roofline = {}) : roofline_(roofline) {}
+
+  // The most bytes that may live at once: a pebibyte, far beyond any machine,
+  // and so little that sums of sizes stay within int64_t. More is
+  // InvalidArgument.
+  static constexpr int64_t kMaxBytes = int64_t{1} << 50;
+
+  absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
+  absl::StatusOr<int64_t> Upload(std::string name,
+                                 std::vector<int32_t> data) override;
+  absl::Status Reduce(ChunkReduce op) override;
+  absl::Status Update(ChunkUpdate op) override;
+  void Release(int64_t storage_id) override;
+
+  int64_t operators() const { return static_cast<int64_t>(ops_.size()); }
+  // Payloads of the operators' chunks, so far.
+  double TouchedBytes(const ChunkLayout& layout) const;
+  // The trace so far, with a signature over all of it and the chunks of
+  // `layout` (may be null: no chunks). The trace's durations are estimates.
+  StepTrace Finish(const ChunkLayout* layout, bool accumulate, bool training,
+                   int64_t micro_batches);
+
+ private:
+  absl::StatusOr<int64_t> Allocate(int64_t bytes);
+  void RecordChunkOp(std::string name, OpKind kind, Phase phase, ChunkId chunk);
+
+  const Roofline roofline_;
+  std::vector<int64_t> bytes_;  // indexed by storage id
+  int64_t live_bytes_ = 0;
+  std::vector<OpRecord> ops_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_BACKEND_DRY_BACKEND_H_

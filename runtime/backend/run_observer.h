@@ -1,0 +1,44 @@
+// Who wants to know all that a run does, as it does it: the trace.
+#ifndef CASTOR_RUNTIME_BACKEND_RUN_OBSERVER_H_
+#define CASTOR_RUNTIME_BACKEND_RUN_OBSERVER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "base/ids.h"
+#include "device/comm/collective.h"
+#include "device/device.h"
+#include "memory/exec/category.h"
+#include "memory/plan/plan.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+struct StepStart {
+  int64_t step = 0;  // training step, from 1; 0: evaluation
+  uint16_t tag = 0;  // of the step's work
+  bool warmup = false;
+  // The plan that the step follows and what was asked for it.
+  std::shared_ptr<const Plan> plan;
+  const PlanRequest* request = nullptr;  // for the call
+};
+
+// The streams' events come from their threads (device/device.h), the others
+// from the trainer's.
+class RunObserver : public DeviceObserver {
+ public:
+  // A step begins: nothing of it is queued yet.
+  virtual void OnStep(const StepStart& start) = 0;
+  // An operator has its blocks; `device` is what the arena counts now, the most
+  // while the operator runs.
+  virtual void OnOperator(uint16_t tag, Moment moment,
+                          const BytesByCategory& device,
+                          int64_t used_bytes) = 0;
+  // What the network's item `count`, of which OnWork was told just now, was to
+  // the ranks.
+  virtual void OnCollective(int64_t count, const CollectiveRecord& record) = 0;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_BACKEND_RUN_OBSERVER_H_

@@ -1,0 +1,193 @@
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/enough_memory.h"
+#include "base/status_macros.h"
+
+namespace castor {
+namespace {
+
+constexpr char kFormat[] = "castor-run";
+constexpr size_t kMaxIdentityBytes = 1024;
+
+}  // namespace
+
+std::string FormatMetadata(const CheckpointMetadata& metadata) {
+  nlohmann::json json;
+  json["format"] = kFormat;
+  const TrainerState& trainer = metadata.state.trainer;
+  json["step"] = trainer.step;
+  json["samples"] = metadata.state.samples;
+  json["seed"] = metadata.state.seed;
+  json["skipped_steps"] = trainer.skipped_steps;
+  if (const auto& scale = trainer.loss_scale; scale.has_value()) {
+    json["loss_scaler"] = {{"scale", scale->scale},
+                           {"good_steps", scale->good_steps},
+                           {"hysteresis_left", scale->hysteresis_left}};
+  }
+  json["world_size"] = metadata.config.world_size();
+  if (const RunIdentity& run = metadata.run; !run.id.empty()) {
+    json["run"] = {{"id", run.id},
+                   {"data", run.data},
+                   {"digest", DigestOf(SettingsOf(metadata.config, run.data))}};
+  }
+  json["config"] = nlohmann::json::parse(ConfigToJson(metadata.config));
+  return json.dump();
+}
+
+namespace {
+
+std::optional<LossScaleState> ReadLossScale(const nlohmann::json& json) {
+  const auto is_count = [&](const char* key) {
+    return json.contains(key) && json[key].is_number_integer() &&
+           json[key].get<int64_t>() >= 0;
+  };
+  if (!json.is_object() || !json.contains("scale") ||
+      !json["scale"].is_number() || !is_count("good_steps") ||
+      !is_count("hysteresis_left")) {
+    return std::nullopt;
+  }
+  const LossScaleState state = {
+      .scale = json["scale"].get<double>(),
+      .good_steps = json["good_steps"].get<int64_t>(),
+      .hysteresis_left = json["hysteresis_left"].get<int64_t>()};
+  if (!(state.scale > 0) || !std::isfinite(state.scale)) return std::nullopt;
+  return state;
+}
+
+absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
+                                                 const ModelReader& models) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat(reader.path(), ": ", what,
+                                            ": not a checkpoint of a training "
+                                            "run"));
+  };
+  const nlohmann::json json = nlohmann::json::parse(reader.metadata(), nullptr,
+                                                    /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("format", nlohmann::json()) != kFormat) {
+    return wrong("its metadata lacks \"format\"");
+  }
+  for (const char* key : {"step", "samples", "seed", "world_size"}) {
+    if (!json.contains(key) || !json[key].is_number_integer()) {
+      return wrong(absl::StrCat("its metadata lacks \"", key, "\""));
+    }
+  }
+  if (!json.contains("config")) return wrong("its metadata is not whole");
+  CheckpointMetadata metadata;
+  // Files from before runs had identities lack it.
+  if (json.contains("run")) {
+    const auto text = [&](const char* key, std::string* out) {
+      const auto& run = json["run"];
+      if (!run.is_object() || !run.contains(key) || !run[key].is_string()) {
+        return false;
+      }
+      *out = run[key].get<std::string>();
+      return !out->empty() && out->size() <= kMaxIdentityBytes;
+    };
+    if (!text("id", &metadata.run.id) || !text("data", &metadata.run.data) ||
+        !text("digest", &metadata.digest)) {
+      return wrong("its \"run\" makes no sense");
+    }
+  }
+  metadata.state = {.trainer = {.step = json["step"].get<int64_t>()},
+                    .samples = json["samples"].get<int64_t>(),
+                    .seed = json["seed"].get<int64_t>()};
+  TrainerState& trainer = metadata.state.trainer;
+  // Files from before fp16 could be trained lack it.
+  if (json.contains("skipped_steps")) {
+    if (!json["skipped_steps"].is_number_integer()) {
+      return wrong("its \"skipped_steps\" are no number");
+    }
+    trainer.skipped_steps = json["skipped_steps"].get<int64_t>();
+  }
+  if (trainer.step < 0 || metadata.state.samples < 0 ||
+      trainer.skipped_steps < 0 || trainer.skipped_steps > trainer.step) {
+    return wrong("its step, skipped_steps or samples are out of range");
+  }
+  if (json.contains("loss_scaler")) {
+    const auto scale = ReadLossScale(json["loss_scaler"]);
+    if (!scale.has_value() || scale->good_steps > trainer.step)
+      return wrong("its \"loss_scaler\" makes no sense");
+    trainer.loss_scale = *scale;
+  }
+  const int64_t world_size = json["world_size"].get<int64_t>();
+  if (world_size < 1 || world_size > std::numeric_limits<int>::max()) {
+    return wrong("its world_size is out of range");
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      metadata.config,
+      ParseConfig(models, json["config"].dump(), "", {},
+                  static_cast<int>(world_size), reader.path()));
+  return metadata;
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader,
+                                                const ModelReader& models) {
+  return IfMemoryAllows(reader.path(),
+                        [&] { return ParseMetadata(reader, models); });
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(
+    std::unique_ptr<CheckpointReader> reader, const Parameters& parameters,
+    int state_slots) {
+  std::vector<std::string> wrong;
+  int64_t masters = 0;
+  for (const CheckpointTensor& tensor : reader->tensors()) {
+    masters += tensor.kind.is_master();
+    if (tensor.kind.index() > state_slots) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          reader->path(), " holds ", DescribeTensor(tensor.name, tensor.kind),
+          ", but the optimizer keeps ", state_slots,
+          " states of a parameter: it was written with another "
+          "optimizer.type"));
+    }
+  }
+  for (const auto& parameter : parameters) {
+    const CheckpointTensor* tensor =
+        reader->Find(parameter->name, StatePart::kMaster);
+    if (tensor == nullptr) {
+      wrong.push_back(absl::StrCat("\"", parameter->name, "\" is missing"));
+    } else if (tensor->elements != parameter->elements()) {
+      wrong.push_back(absl::StrCat("\"", parameter->name, "\" has ",
+                                   tensor->elements, " elements, not ",
+                                   parameter->elements()));
+    }
+  }
+  const int64_t known = static_cast<int64_t>(parameters.size());
+  if (wrong.empty() && masters != known) {
+    wrong.push_back(
+        absl::StrCat("it has ", masters, " parameters, the model ", known));
+  }
+  if (!wrong.empty()) {
+    const size_t total = wrong.size();
+    wrong.resize(std::min<size_t>(total, 5));
+    return absl::InvalidArgumentError(absl::StrCat(
+        reader->path(), " is of another model: ", absl::StrJoin(wrong, "; "),
+        total > 5 ? absl::StrCat("; and ", total - 5, " more") : ""));
+  }
+  return std::unique_ptr<CheckpointSource>(
+      new CheckpointSource(std::move(reader)));
+}
+
+absl::Status CheckpointSource::Read(const Parameter& parameter, StatePart part,
+                                    int64_t begin, int64_t end, float* out) {
+  if (!part.is_master() && reader_->Find(parameter.name, part) == nullptr) {
+    std::fill(out, out + (end - begin), 0.0f);
+    return absl::OkStatus();
+  }
+  return reader_->Read(parameter.name, part, begin, end, out);
+}
+
+}  // namespace castor

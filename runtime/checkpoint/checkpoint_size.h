@@ -1,0 +1,25 @@
+// How large a checkpoint is, before it is written.
+#ifndef CASTOR_RUNTIME_CHECKPOINT_CHECKPOINT_SIZE_H_
+#define CASTOR_RUNTIME_CHECKPOINT_CHECKPOINT_SIZE_H_
+
+#include <cstdint>
+
+#include "memory/plan/chunk_layout.h"
+#include "runtime/train/model_state.h"
+
+namespace castor {
+
+// Bytes of the file that rank `rank` writes of its shards, with metadata of
+// `metadata_bytes`. Exact.
+int64_t CheckpointFileBytes(const Parameters& parameters,
+                            const ChunkLayout& layout, int rank,
+                            int64_t metadata_bytes);
+
+// Bytes of a checkpoint of all of `layout`'s ranks: an upper bound, for its
+// metadata are not known yet.
+int64_t CheckpointBytes(const Parameters& parameters,
+                        const ChunkLayout& layout);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_CHECKPOINT_CHECKPOINT_SIZE_H_

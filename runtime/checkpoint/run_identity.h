@@ -1,0 +1,39 @@
+// Whose a checkpoint is: which run began it, and which settings determine its
+// bits. Placement, budgets, the number of ranks and the number of steps do not.
+#ifndef CASTOR_RUNTIME_CHECKPOINT_RUN_IDENTITY_H_
+#define CASTOR_RUNTIME_CHECKPOINT_RUN_IDENTITY_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "runtime/config/config.h"
+
+namespace castor {
+
+struct RunIdentity {
+  // 128 random bits in hexadecimal, drawn when the run began; "" in checkpoints
+  // from before there were identities.
+  std::string id;
+  // What was read at data.train: its size and a checksum.
+  std::string data;
+};
+
+// A key's path, "optimizer.params.lr", and its value as JSON, "0.001".
+using RunSettings = std::map<std::string, std::string>;
+
+// What of a run determines its bits. What is new in a configuration belongs to
+// it until it is left out here.
+RunSettings SettingsOf(const Config& config, absl::string_view data);
+
+// SHA-256, in hexadecimal: equal for equal settings only.
+std::string DigestOf(const RunSettings& settings);
+
+// "optimizer.params.lr: 0.001 then, 0.1 now", for each that differs.
+std::vector<std::string> Differences(const RunSettings& then,
+                                     const RunSettings& now);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_CHECKPOINT_RUN_IDENTITY_H_

@@ -1,0 +1,165 @@
+#include "runtime/train/admission.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/units.h"
+#include "memory/plan/simulator.h"
+
+namespace castor {
+
+void FillTiers(const StepTrace& trace, const Plan& plan,
+               const PlanRequest& request, const StateLayout& states,
+               bool accumulate, AdmissionReport* report) {
+  const PlanCost cost = SimulatePlan(plan, request);
+  const auto peak =
+      std::max_element(cost.device_bytes.begin(), cost.device_bytes.end());
+  const OpRecord& op = trace.ops[peak - cost.device_bytes.begin()];
+  report->peak_operator = op.name;
+  report->h2d_bytes_per_step = cost.h2d_bytes;
+  report->d2h_bytes_per_step = cost.d2h_bytes;
+
+  TierReport& device = report->device;
+  TierReport& host = report->host;
+  for (size_t i = 0; i < trace.chunks.size(); ++i) {
+    const ChunkInfo& chunk = trace.chunks[i];
+    TierReport& tier = plan.side[i] == Side::kDevice ? device : host;
+    const int64_t elements =
+        chunk.optimizer_bytes / states.bytes_per_element(accumulate);
+    const int64_t sums = accumulate ? elements * StateLayout::kSumBytes : 0;
+    tier.gradients += sums;
+    tier.optimizer_states += chunk.optimizer_bytes - sums;
+    host.parameters += chunk.home_bytes();
+  }
+  device.workspace = op.workspace_bytes;
+  device.staging = request.device_reserved_bytes;
+  host.staging = request.host_reserved_bytes;
+  device.activations = op.non_model_peak_bytes - op.workspace_bytes;
+  device.parameters = *peak - (device.total() - device.parameters);
+}
+
+std::string FormatAdmission(const AdmissionReport& report) {
+  auto row = [](absl::string_view name, int64_t device, int64_t host) {
+    return absl::StrFormat("  %-18s %12s %12s\n", name, FormatBytes(device),
+                           FormatBytes(host));
+  };
+  const TierReport& d = report.device;
+  const TierReport& h = report.host;
+  std::string text = absl::StrFormat(
+      "memory plan%s: policy %s, %d parameters in %d chunks of up to %s "
+      "(%s padding)\n",
+      report.world_size == 1
+          ? ""
+          : absl::StrFormat(" of each of %d ranks", report.world_size),
+      report.policy->name, report.parameter_elements, report.num_chunks,
+      FormatBytes(report.chunk_bytes), FormatBytes(report.padding_bytes));
+  absl::StrAppend(
+      &text, absl::StrFormat("  %-18s %12s %12s\n", "", "device", "host"),
+      row("parameters", d.parameters, h.parameters),
+      row("gradients", d.gradients, h.gradients),
+      row("optimizer states", d.optimizer_states, h.optimizer_states),
+      row("activations", d.activations, h.activations),
+      row("workspace", d.workspace, h.workspace),
+      row("staging", d.staging, h.staging), row("peak", d.total(), h.total()),
+      row("budget", d.budget_bytes, h.budget_bytes));
+  absl::StrAppend(
+      &text,
+      "  gradients of a micro batch take over their parameters' places; "
+      "peak at ",
+      report.peak_operator,
+      "\n  smallest device budget that would "
+      "do: ",
+      FormatBytes(report.smallest_device_budget_bytes), " (",
+      report.smallest_device_budget_bytes,
+      " bytes); everything on the device: ",
+      FormatBytes(report.unmanaged_device_bytes), "\n");
+  return text;
+}
+
+void FillLayout(const ChunkLayout& layout, AdmissionReport* report) {
+  report->num_chunks = layout.num_chunks();
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    report->chunk_bytes =
+        std::max(report->chunk_bytes, layout.payload_bytes(ChunkId(i)));
+  }
+  report->padding_bytes = layout.padding_elements() * SizeOf(layout.dtype);
+  report->parameter_elements = layout.parameter_elements;
+}
+
+std::optional<Refusal> MachineRefusal(const AdmissionReport& report,
+                                      const MemoryOptions& memory,
+                                      int64_t machine_bytes) {
+  const TierReport device =
+      memory.device_has_own_memory ? TierReport() : report.device;
+  const int64_t total = device.total() + report.host.total();
+  if (total <= machine_bytes) return std::nullopt;
+  const int64_t peak = device.activations + device.workspace;
+  return Refusal{.tier = "machine",
+                 .op = report.peak_operator,
+                 .moment = {},
+                 .peak_bytes = peak,
+                 .resident_bytes = total - peak,
+                 .smallest_device_budget_bytes = kUnlimitedBytes,
+                 .smallest_host_budget_bytes = kUnlimitedBytes};
+}
+
+absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
+                           const std::vector<std::string>& remedies) {
+  if (refusal.tier == "machine") {
+    const std::string needs =
+        memory.device_has_own_memory
+            ? absl::StrCat(": it needs ", FormatBytes(refusal.resident_bytes),
+                           " of parameters, gradients and optimizer states in "
+                           "host memory")
+            : absl::StrCat(
+                  ", which emulates the device: at its peak, in operator \"",
+                  refusal.op, "\", it needs ", FormatBytes(refusal.peak_bytes),
+                  " of activations and workspace beside ",
+                  FormatBytes(refusal.resident_bytes),
+                  " of parameters, gradients and optimizer states in device "
+                  "and host memory together");
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "this run does not fit the machine", needs,
+        memory.machine_share_bytes > 0
+            ? absl::StrCat(", and its share as one of the machine's ranks is ",
+                           FormatBytes(memory.machine_share_bytes),
+                           "; start fewer ranks on a machine")
+            : "",
+        "; train a smaller model, or on a machine with more memory"));
+  }
+  const bool device = refusal.tier == "device";
+  const int64_t budget = device ? memory.device_bytes : memory.host_bytes;
+  std::string text = absl::StrCat(
+      "this run does not fit: policy ", memory.policy->name, " with memory.",
+      refusal.tier, "_memory ", FormatBytes(budget), " (", budget, " bytes)");
+  if (device) {
+    absl::StrAppend(&text, "; operator \"", refusal.op, "\" needs ",
+                    refusal.peak_bytes,
+                    " bytes of activations and workspace "
+                    "at its peak beside ",
+                    refusal.resident_bytes,
+                    " bytes that must be resident; the smallest "
+                    "memory.device_memory that would do is ",
+                    refusal.smallest_device_budget_bytes, " bytes (",
+                    FormatBytes(refusal.smallest_device_budget_bytes), ")");
+  } else {
+    absl::StrAppend(&text, "; parameters and optimizer states at home need ",
+                    refusal.smallest_host_budget_bytes, " bytes (",
+                    FormatBytes(refusal.smallest_host_budget_bytes),
+                    "): raise memory.host_memory (the device is fullest at "
+                    "operator \"",
+                    refusal.op, "\", which needs ", refusal.peak_bytes,
+                    " bytes of activations and workspace "
+                    "beside ",
+                    refusal.resident_bytes, " bytes that must be resident)");
+  }
+  if (!remedies.empty()) {
+    absl::StrAppend(&text, "; within this budget it would fit with ",
+                    absl::StrJoin(remedies, ", or with "));
+  }
+  return absl::ResourceExhaustedError(text);
+}
+
+}  // namespace castor

@@ -1,0 +1,100 @@
+// Whether a run fits, before its first step: the memory plan that a user sees,
+// or the refusal and the smallest change that would help.
+#ifndef CASTOR_RUNTIME_TRAIN_ADMISSION_H_
+#define CASTOR_RUNTIME_TRAIN_ADMISSION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "memory/plan/chunk_layout.h"
+#include "memory/plan/plan.h"
+#include "memory/plan/policy/policies.h"
+#include "memory/plan/state_layout.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+struct MemoryOptions {
+  const PlacementPolicy* policy = DefaultPolicy();
+  int64_t device_bytes = kUnlimitedBytes;
+  int64_t host_bytes = kUnlimitedBytes;
+  // At most; the pool takes what homes and the slots of shards need.
+  int64_t pinned_bytes = kUnlimitedBytes;
+  // What a rank may take of its machine's memory, where others share it. 0: all
+  // of it.
+  int64_t machine_share_bytes = 0;
+  // A GPU's device memory is its own; an emulated device's is the machine's.
+  bool device_has_own_memory = false;
+  int64_t chunk_bytes = 0;  // 0: searched
+  double gpu_margin_mem_ratio = 1.0;
+  int64_t warmup_steps = 1;
+  bool prefetch = true;
+};
+
+// Bytes of one tier at the moment of its peak.
+struct TierReport {
+  int64_t budget_bytes = 0;  // kUnlimitedBytes where none was given
+  int64_t parameters = 0;    // payloads; gradients take over their places
+  int64_t gradients = 0;     // sums of micro batches, with accumulation
+  int64_t optimizer_states = 0;
+  int64_t activations = 0;
+  int64_t workspace = 0;
+  int64_t staging = 0;
+  int64_t total() const {
+    return parameters + gradients + optimizer_states + activations + workspace +
+           staging;
+  }
+};
+
+struct AdmissionReport {
+  int world_size = 1;  // bytes are those of one rank
+  const PlacementPolicy* policy = DefaultPolicy();
+  TierReport device, host;
+  // What the arena has: the budget, or what everything needs when unlimited.
+  int64_t device_arena_bytes = 0;
+  // The least that this policy would have been admitted with.
+  int64_t smallest_device_budget_bytes = 0;
+  // With everything on the device.
+  int64_t unmanaged_device_bytes = 0;
+  int64_t num_chunks = 0;
+  int64_t chunk_bytes = 0;
+  int64_t padding_bytes = 0;
+  int64_t parameter_elements = 0;
+  // That a step of the plan moves over the bus.
+  int64_t h2d_bytes_per_step = 0;
+  int64_t d2h_bytes_per_step = 0;
+  std::string peak_operator;
+};
+
+// Sizes of the chunks and of what is in them.
+void FillLayout(const ChunkLayout& layout, AdmissionReport* report);
+
+// The tiers' bytes under `plan` at the moment of the device's peak. `states`
+// and `accumulate` say what the chunks' optimizer states are: sums in them
+// count as gradients.
+void FillTiers(const StepTrace& trace, const Plan& plan,
+               const PlanRequest& request, const StateLayout& states,
+               bool accumulate, AdmissionReport* report);
+
+// A run that fits both budgets, but whose host memory (together with the
+// device's, where the host emulates it) is more than `machine_bytes`, would be
+// ended by the system in mid-step.
+std::optional<Refusal> MachineRefusal(const AdmissionReport& report,
+                                      const MemoryOptions& memory,
+                                      int64_t machine_bytes);
+
+// The report as the table that `castor train` prints.
+std::string FormatAdmission(const AdmissionReport& report);
+
+// ResourceExhausted: what is too large, where, and what would help: `remedies`
+// are settings that would let the run fit, as "memory.placement_policy
+// \"auto\"".
+absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
+                           const std::vector<std::string>& remedies);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_TRAIN_ADMISSION_H_

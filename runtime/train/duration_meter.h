@@ -1,0 +1,48 @@
+// How long operators and copies of one shape of step took, from the events of
+// its steps.
+#ifndef CASTOR_RUNTIME_TRAIN_DURATION_METER_H_
+#define CASTOR_RUNTIME_TRAIN_DURATION_METER_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "device/fence.h"
+#include "memory/plan/plan.h"
+#include "tracer/step_trace.h"
+#include "tracer/work_tag.h"
+
+namespace castor {
+
+class DurationMeter {
+ public:
+  // A piece of work of the shape of step that is being measured.
+  void Add(StreamId stream, WorkTag tag, int64_t start_ns, int64_t end_ns);
+
+  // Which of several durations of an operator counts: the least, which nothing
+  // else disturbed, or the median, which is what the operator takes beside all
+  // else that runs.
+  enum class Statistic { kLeast, kMedian };
+
+  // Durations by moment into the trace; with kLeast never more than what was
+  // measured before. What was not seen keeps its duration, but the first time
+  // an optimizer's operator is taken to last as long on one side of the bus as
+  // it was seen to on the other. The speeds of the bus and of the network go
+  // into `bus`, where they were used: of the network the best that was seen,
+  // since the time of a collective is also that of waiting for the last rank.
+  void Fill(Statistic statistic, StepTrace* trace, BusModel* bus) const;
+
+ private:
+  using ByMoment = std::vector<std::vector<int64_t>>;
+  struct Copy {
+    int64_t chunk, duration_ns;
+  };
+
+  ByMoment device_, host_;
+  std::array<std::vector<Copy>, 2> copies_;  // to the device, from it
+  std::vector<Copy> exchanges_;              // on the network
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_TRAIN_DURATION_METER_H_

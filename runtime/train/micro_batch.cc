@@ -1,0 +1,161 @@
+#include "runtime/train/micro_batch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "runtime/autograd/tape.h"
+#include "tracer/work_tag.h"
+
+namespace castor {
+namespace {
+
+absl::Status CheckChunks(const ChunkLayout& layout) {
+  if (layout.num_chunks() - 1 <= WorkTag::kMaxChunk) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      layout.num_chunks(), " chunks are more than the ", WorkTag::kMaxChunk + 1,
+      " that a model can have: raise memory.chunk_size"));
+}
+
+// What a micro batch's tokens and a step's touching of chunks may come to. Both
+// are far beyond any machine, and keep sums of sizes and of times within
+// int64_t.
+constexpr int64_t kMaxTokens = int64_t{1} << 24;
+constexpr double kMaxTouchedBytes = 1e18;
+
+absl::Status CheckTokens(const StepShape& shape) {
+  if (shape.batch <= kMaxTokens / std::max<int64_t>(1, shape.length)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a micro batch of ", shape.batch, " samples of ", shape.length,
+      " tokens has more than the ", kMaxTokens,
+      " tokens that one can have: lower train_micro_batch_size_per_gpu or "
+      "data.sequence_length"));
+}
+
+// Judges by the first micro batch, as CheckOperators does.
+absl::Status CheckTouchedBytes(const DryBackend& backend,
+                               const StepShape& shape,
+                               const ChunkLayout* layout) {
+  if (layout == nullptr) return absl::OkStatus();
+  const double bytes =
+      backend.TouchedBytes(*layout) * static_cast<double>(shape.micro_batches);
+  if (bytes <= kMaxTouchedBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the operators of a step of ", shape.micro_batches,
+                   " micro batches use ", bytes,
+                   " bytes of parameters in all, more than "
+                   "the ",
+                   kMaxTouchedBytes,
+                   " that can be planned: train a smaller model, or lower "
+                   "gradient_accumulation_steps"));
+}
+
+// Judges by the first micro batch, so that a step of far too many is not walked
+// through. A step of n operators has moments 0 to n.
+absl::Status CheckOperators(int64_t operators, const StepShape& shape,
+                            const ChunkLayout* layout) {
+  int64_t updates = 0;
+  if (shape.training && layout != nullptr) {
+    for (const ChunkSpec& chunk : layout->chunks) updates += chunk.trainable;
+  }
+  const int64_t most = WorkTag::kMaxMoment - updates;
+  if (operators <= most / shape.micro_batches) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      operators, " operators in each of ", shape.micro_batches,
+      " micro batches and ", updates, " updates are more than the ",
+      WorkTag::kMaxMoment,
+      " operators that a step can have: lower gradient_accumulation_steps to "
+      "at most ",
+      most / operators));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
+                                     const StepShape& shape, int64_t index,
+                                     int64_t global_index, MicroBatch batch) {
+  for (const auto* data : {&batch.tokens, &batch.targets}) {
+    if (static_cast<int64_t>(data->size()) != shape.batch * shape.length) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a micro batch of ", shape.batch, " samples of ", shape.length,
+          " tokens needs ", shape.batch * shape.length,
+          " tokens and as many targets; one of them has ", data->size()));
+    }
+  }
+  engine.BeginMicroBatch(index, shape.micro_batches, global_index,
+                         shape.training);
+  Tape tape(&engine);
+  engine.set_tape(&tape);
+  const Shape sizes = {shape.batch, shape.length};
+  Tensor loss;
+  {
+    CASTOR_ASSIGN_OR_RETURN(
+        const Tensor tokens,
+        engine.Upload("input/tokens", sizes, std::move(batch.tokens)));
+    CASTOR_ASSIGN_OR_RETURN(
+        const Tensor targets,
+        engine.Upload("input/targets", sizes, std::move(batch.targets)));
+    CASTOR_ASSIGN_OR_RETURN(loss, model.Loss(engine, tokens, targets));
+  }
+  if (!loss || loss.shape() != Shape{1}) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Model::Loss returned ",
+        loss ? absl::StrCat("a tensor of shape ", loss.shape().ToString())
+             : "no tensor",
+        ": it must return the mean loss, of shape [1], as ops::HeadLoss does"));
+  }
+  if (shape.training) {
+    if (!loss.requires_grad()) {
+      return absl::FailedPreconditionError(
+          "the loss depends on no trainable parameter: nothing to train");
+    }
+    engine.set_phase(Phase::kBackward);
+    GradientSink sink;
+    CASTOR_RETURN_IF_ERROR(tape.RunBackward(loss.id(), Tensor(), sink));
+    CASTOR_RETURN_IF_ERROR(engine.EndMicroBatch());
+  }
+  engine.set_tape(nullptr);
+  return loss;
+}
+
+absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
+                                 const StepShape& shape,
+                                 const ChunkLayout* layout, bool accumulate,
+                                 const Roofline& roofline) {
+  if (layout != nullptr) CASTOR_RETURN_IF_ERROR(CheckChunks(*layout));
+  DryBackend backend(roofline);
+  // However the pass ends, the engine must forget a backend that is gone.
+  struct Attached {
+    Attached(Engine& engine, Backend* backend)
+        : engine(engine), before(engine.backend()) {
+      engine.SetBackend(backend);
+    }
+    ~Attached() {
+      engine.AbandonMicroBatch();
+      engine.SetBackend(before);
+    }
+    Engine& engine;
+    Backend* const before;
+  } attached(engine, &backend);
+  CASTOR_RETURN_IF_ERROR(CheckTokens(shape));
+  for (int64_t i = 0; i < shape.micro_batches; ++i) {
+    MicroBatch batch;
+    batch.tokens.resize(shape.batch * shape.length);
+    batch.targets.resize(shape.batch * shape.length);
+    auto loss = RunMicroBatch(engine, model, shape, i, i, std::move(batch));
+    if (!loss.ok()) return loss.status();
+    if (i > 0) continue;
+    CASTOR_RETURN_IF_ERROR(CheckOperators(backend.operators(), shape, layout));
+    CASTOR_RETURN_IF_ERROR(CheckTouchedBytes(backend, shape, layout));
+  }
+  if (shape.training && layout != nullptr) {
+    CASTOR_RETURN_IF_ERROR(engine.UpdateParameters());
+  }
+  return backend.Finish(layout, accumulate, shape.training,
+                        shape.micro_batches);
+}
+
+}  // namespace castor

@@ -1,0 +1,50 @@
+// One micro batch through a model: the same code for the dry pass and for real.
+#ifndef CASTOR_RUNTIME_TRAIN_MICRO_BATCH_H_
+#define CASTOR_RUNTIME_TRAIN_MICRO_BATCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "memory/plan/chunk_layout.h"
+#include "runtime/autograd/engine.h"
+#include "runtime/backend/dry_backend.h"
+#include "runtime/nn/model.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+// What the sequence of a step's operators depends on.
+struct StepShape {
+  int64_t batch = 1;   // B, samples in a micro batch
+  int64_t length = 1;  // T
+  int64_t micro_batches = 1;
+  bool training = true;
+
+  friend auto operator<=>(const StepShape&, const StepShape&) = default;
+};
+
+struct MicroBatch {
+  std::vector<int32_t> tokens, targets;  // [B, T]
+};
+
+// Forward and, when training, backward of micro batch `index`; the loss [1].
+// `global_index` counts micro batches from the start of the run.
+absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
+                                     const StepShape& shape, int64_t index,
+                                     int64_t global_index, MicroBatch batch);
+
+// The step's trace, from a pass in which nothing is computed. Without `layout`
+// it has no chunks, and the engine's first_use_order() is set. Leaves the
+// engine without a backend. `accumulate`: whether optimizer states hold sums of
+// micro batches, which an evaluation's shape cannot tell.
+// InvalidArgument: more operators or chunks than tracer/work_tag.h can number.
+absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
+                                 const StepShape& shape,
+                                 const ChunkLayout* layout, bool accumulate,
+                                 const Roofline& roofline);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_TRAIN_MICRO_BATCH_H_

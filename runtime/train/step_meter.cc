@@ -1,0 +1,94 @@
+#include "runtime/train/step_meter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace castor {
+
+void StepMeter::Issued(uint16_t tag_step, StepReport report) {
+  by_tag_[tag_step] = issued_;
+  open_[issued_] = {.report = report};
+  ++issued_;
+}
+
+void StepMeter::Settled(uint16_t tag_step, std::string overflow,
+                        double next_loss_scale) {
+  const auto tag = by_tag_.find(tag_step);
+  if (tag == by_tag_.end()) return;
+  StepReport& report = open_[tag->second].report;
+  report.overflow = std::move(overflow);
+  report.next_loss_scale = next_loss_scale;
+}
+
+void StepMeter::Collect() {
+  const std::vector<TimelineEvent> events = timeline_->Take();
+  for (const TimelineEvent& event : events) exposure_.Add(event);
+  for (const TimelineEvent& event : events) {
+    const auto tag = by_tag_.find(event.tag.step);
+    if (durations_.has_value() && !event.wait) {
+      durations_->Add(event.stream, event.tag, event.start_ns, event.end_ns);
+    }
+    if (tag == by_tag_.end()) continue;
+    Open& open = open_[tag->second];
+    open.end_ns = std::max(open.end_ns, event.end_ns);
+    if (event.wait && event.stream == StreamId::kCompute) {
+      open.wait_ns += event.end_ns - event.start_ns;
+      exposure_.Divide(event, &open.exposed);
+    }
+    open.report.network_sent_bytes += event.bytes_sent;
+    open.report.network_received_bytes += event.bytes_received;
+  }
+}
+
+void StepMeter::Finalise(std::map<uint64_t, Open>::iterator at) {
+  Open& open = at->second;
+  // What is fetched for the next step at this one's end counts for this one.
+  const int64_t end = std::max(open.end_ns, last_end_ns_);
+  open.report.end_ns = end;
+  open.report.seconds = static_cast<double>(end - last_end_ns_) * 1e-9;
+  open.report.stall_seconds = static_cast<double>(open.wait_ns) * 1e-9;
+  open.report.network_wait_seconds =
+      static_cast<double>(open.exposed.network_ns) * 1e-9;
+  for (const int64_t late_ns : open.exposed.late_ns) {
+    open.report.late_rank_seconds.push_back(static_cast<double>(late_ns) *
+                                            1e-9);
+  }
+  last_end_ns_ = end;
+  done_.push_back(open.report);
+}
+
+void StepMeter::FinaliseBefore(uint16_t tag_step) {
+  Collect();
+  const auto tag = by_tag_.find(tag_step);
+  if (tag == by_tag_.end()) return;
+  const uint64_t limit = tag->second;
+  while (!open_.empty() && open_.begin()->first < limit) {
+    Finalise(open_.begin());
+    open_.erase(open_.begin());
+  }
+  std::erase_if(by_tag_, [&](const auto& e) { return e.second < limit; });
+}
+
+void StepMeter::FinaliseAll() {
+  Collect();
+  for (auto at = open_.begin(); at != open_.end(); ++at) Finalise(at);
+  open_.clear();
+  by_tag_.clear();
+}
+
+std::vector<StepReport> StepMeter::TakeReports() {
+  return std::exchange(done_, {});
+}
+
+void StepMeter::StartMeasuring() {
+  Collect();
+  durations_.emplace();
+}
+
+void StepMeter::Measure(StepTrace* trace, BusModel* bus) {
+  Collect();
+  durations_->Fill(DurationMeter::Statistic::kLeast, trace, bus);
+  durations_.reset();
+}
+
+}  // namespace castor

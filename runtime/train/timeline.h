@@ -1,0 +1,78 @@
+// What the device's streams did and when, and what collectives they ran:
+// collects the observers' events, and hands them on to a second observer at
+// once.
+#ifndef CASTOR_RUNTIME_TRAIN_TIMELINE_H_
+#define CASTOR_RUNTIME_TRAIN_TIMELINE_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "device/comm/communicator.h"
+#include "device/device.h"
+#include "runtime/backend/run_observer.h"
+#include "tracer/work_tag.h"
+
+namespace castor {
+
+struct TimelineEvent {
+  StreamId stream = StreamId::kCompute;
+  WorkTag tag = {};
+  bool wait = false;  // the stream stood still until its fence was reached
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  int64_t count = 0;  // its number on the stream
+  Fence until = {};   // of a wait
+  // What a collective adds: when the last rank was there, and which rank that
+  // was (-1: it is no collective, or nobody kept this rank waiting); payloads
+  // to and from other ranks.
+  int64_t ready_ns = 0;
+  int late_rank = -1;
+  int64_t bytes_sent = 0;
+  int64_t bytes_received = 0;
+};
+
+// Thread-safe: events come from the streams' threads.
+class Timeline final : public DeviceObserver, public CommunicatorObserver {
+ public:
+  void OnWork(StreamId stream, int64_t count, int64_t tag, int64_t start_ns,
+              int64_t end_ns) override;
+  void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
+              int64_t start_ns, int64_t end_ns) override;
+  // Before OnWork of the same item; on a GPU's stream maybe long before.
+  void OnCollective(const CollectiveRecord& record) override {
+    std::lock_guard<std::mutex> lock(collectives_mutex_);
+    collectives_.push_back(record);
+  }
+
+  // Null for none. What it was before may be called until the work that is
+  // queued now is over.
+  void SetNext(RunObserver* next) { next_.store(next); }
+
+  // All events since the last call, each stream's in order.
+  std::vector<TimelineEvent> Take();
+
+ private:
+  struct PerStream {
+    std::mutex mutex;
+    std::vector<TimelineEvent> events;
+  };
+  void Add(const TimelineEvent& event) {
+    PerStream& own = streams_[static_cast<int>(event.stream)];
+    std::lock_guard<std::mutex> lock(own.mutex);
+    own.events.push_back(event);
+  }
+
+  std::array<PerStream, kNumStreams> streams_;
+  std::atomic<RunObserver*> next_{nullptr};
+  // The records of the network's items that are not over yet, in their order.
+  std::mutex collectives_mutex_;
+  std::deque<CollectiveRecord> collectives_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_TRAIN_TIMELINE_H_

@@ -1,0 +1,430 @@
+#include "runtime/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "device/comm/agreement.h"
+#include "memory/plan/planner.h"
+
+namespace castor {
+
+Trainer::Trainer(Engine* engine, Model* model, TrainerOptions options)
+    : engine_(engine),
+      model_(model),
+      options_(std::move(options)),
+      meter_(&timeline_) {}
+
+Trainer::~Trainer() {
+  // Work that is still queued uses what is about to go.
+  if (device_ != nullptr) device_->Synchronize(device_->NowAll()).IgnoreError();
+  engine_->SetBackend(nullptr);
+  engine_->SetLayout(nullptr);
+}
+
+absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace) {
+  if (communicator_ == nullptr) return absl::OkStatus();
+  std::vector<int64_t> values;  // the greatest counts
+  for (const OpRecord& op : trace.ops) {
+    values.push_back(op.duration_ns);
+    values.push_back(op.host_duration_ns);
+  }
+  double* const speeds[] = {&bus_.h2d_bytes_per_s, &bus_.d2h_bytes_per_s,
+                            &bus_.network_bytes_per_s};
+  for (const double* speed : speeds) {
+    values.push_back(-static_cast<int64_t>(std::max(1.0, *speed)));
+  }
+  constexpr int64_t kAtOnce =
+      Communicator::kMaxAllReduceBytes / sizeof(int64_t);
+  const int64_t size = static_cast<int64_t>(values.size());
+  for (int64_t i = 0; i < size; i += kAtOnce) {
+    CASTOR_RETURN_IF_ERROR(Await(
+        *communicator_,
+        communicator_->AllReduce(
+            "measured durations", 0, ReduceOp::kMax,
+            absl::MakeSpan(values).subspan(i, std::min(kAtOnce, size - i)))));
+  }
+  auto value = values.begin();
+  for (OpRecord& op : trace.ops) {
+    op.duration_ns = *value++;
+    op.host_duration_ns = *value++;
+  }
+  for (double* speed : speeds) *speed = -static_cast<double>(*value++);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Failed(absl::Status why) {
+  if (communicator_ == nullptr) return why;
+  communicator_->Fail(why);
+  // If another rank failed first, what this one met came of that.
+  const absl::Status first = communicator_->failure();
+  return first.ok() ? why : first;
+}
+
+absl::StatusOr<Fence> Trainer::GatherLosses(const Fence& arrived,
+                                            std::vector<float>& losses) {
+  const int64_t tag =
+      WorkTag{.kind = WorkKind::kInput, .step = tag_step_}.Pack();
+  const int world_size = communicator_->world_size();
+  const int64_t own = static_cast<int64_t>(losses.size()) / world_size;
+  device_->Wait(StreamId::kNetwork, arrived, tag);
+  return communicator_->AllGather("losses", tag,
+                                  losses.data() + communicator_->rank() * own,
+                                  losses.data(), own * sizeof(float));
+}
+
+absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
+  std::unique_ptr<Program>& program = programs_[shape];
+  if (program == nullptr) {
+    auto made = std::make_unique<Program>();
+    CASTOR_ASSIGN_OR_RETURN(
+        made->trace,
+        DryRun(*engine_, *model_, shape, &layout_, accumulate(), roofline()));
+    engine_->SetBackend(backend_.get());
+    made->trace.global_norm = shape.training && options_.optimizer.needs_norm();
+    program = std::move(made);
+  }
+  return program.get();
+}
+
+PlanOrRefusal Trainer::PlanOf(const PlacementPolicy* policy,
+                              const PlanRequest& request) {
+  PlanOrRefusal made = MakePlan(policy, request, options_.plan_mistake);
+  const Plan* const plan = std::get_if<Plan>(&made);
+  if (plan != nullptr && !plan->instead_of_unproven.empty() &&
+      !std::exchange(plan_note_made_, true)) {
+    plan_note_ = absl::StrCat(
+        "the plan of policy ", policy->name,
+        " failed its proof (please report this): ", plan->instead_of_unproven,
+        "; the run goes on with a slower plan, to the same results");
+  }
+  return made;
+}
+
+absl::Status Trainer::EnsureSlots(const StepTrace& trace) {
+  if (exchange_ == nullptr) return absl::OkStatus();
+  const int64_t slots = FindShardStaging(trace).slots;
+  if (slots <= staging_.slots) return absl::OkStatus();
+  const absl::Status room = AgreeOnStatus(
+      *communicator_, "slots for another shape", exchange_->EnsureSlots(slots));
+  if (!room.ok()) {
+    exchange_->KeepSlots(staging_.slots);
+    return room;
+  }
+  staging_.slots = slots;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::PlanProgram(Program& program,
+                                  const PlacementPolicy* policy) {
+  program.request = Request(program.trace);
+  PlanOrRefusal made = PlanOf(policy, program.request);
+  if (const Refusal* why = std::get_if<Refusal>(&made)) {
+    return RefusalStatus(*why, options_.memory, {});
+  }
+  CASTOR_RETURN_IF_ERROR(EnsureSlots(program.trace));
+  program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
+  return absl::OkStatus();
+}
+
+// Evaluation works around the optimizer states where they are; only if that
+// leaves too little room do they move to the host, as far as it has room, until
+// training goes on.
+absl::Status Trainer::PlanEvaluation(Program& program) {
+  PlanRequest request = Request(program.trace);
+  request.fixed_side.resize(layout_.num_chunks());
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    request.fixed_side[i] = store_->side(ChunkId(i));
+  }
+  if (program.plan != nullptr && program.plan->side == request.fixed_side) {
+    return absl::OkStatus();
+  }
+  PlanOrRefusal made = PlanOf(options_.memory.policy, request);
+  if (std::holds_alternative<Refusal>(made)) {
+    CASTOR_ASSIGN_OR_RETURN(const Program* const training,
+                            ProgramFor(options_.shape));
+    request.fixed_side =
+        SafeSides(options_.memory.policy->admission, Request(training->trace));
+    made = PlanOf(options_.memory.policy, request);
+  }
+  if (const Refusal* why = std::get_if<Refusal>(&made)) {
+    return RefusalStatus(*why, options_.memory, {});
+  }
+  program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
+  program.request = std::move(request);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Initialize(ParameterSource& source,
+                                 const TrainerState& state) {
+  const absl::Status filled =
+      FillChunks(engine_->parameters(), *store_, source);
+  if (!filled.ok()) return Failed(filled);
+  initialized_ = true;
+  state_ = state;
+  if (scaler_.has_value() && state.loss_scale.has_value()) {
+    scaler_->Restore(*state.loss_scale);
+  }
+  state_.loss_scale.reset();
+  if (scaler_.has_value()) state_.loss_scale = scaler_->state();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::CheckInitialized(absl::string_view what) const {
+  if (initialized_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, " before Initialize: the parameters have no values"));
+}
+
+// The next step's gradients are scaled by what this step's outcome says, so the
+// host waits for it; its updates may still run then.
+absl::Status Trainer::SettleLossScale() {
+  if (!std::exchange(outcome_pending_, false)) return absl::OkStatus();
+  const absl::Status arrival =
+      device_->Synchronize(optimizer_->outcome_ready());
+  if (!arrival.ok()) {
+    failure_.Update(Failed(arrival));
+    return failure_;
+  }
+  const std::optional<ParamId> not_finite = optimizer_->outcome().not_finite;
+  const bool overflow = not_finite.has_value();
+  const std::string name =
+      overflow ? engine_->parameters()[not_finite->value]->name : "";
+  const double scale = scaler_->scale();
+  const bool can_go_on = scaler_->Update(overflow);
+  state_.loss_scale = scaler_->state();
+  meter_.Settled(tag_step_, name, scaler_->scale());
+  const absl::Status loss_failure = std::exchange(loss_failure_, {});
+  if (!overflow) {
+    failure_.Update(loss_failure);
+    return failure_;
+  }
+  ++state_.skipped_steps;
+  if (!can_go_on) {
+    out_of_scale_ = absl::OutOfRangeError(absl::StrCat(
+        "step ", state_.step, " overflows at a loss scale of ", scale,
+        ", the smallest allowed (fp16.min_loss_scale): the gradient of \"",
+        name, "\" is not finite", loss_failure.ok() ? "" : ", nor is the loss",
+        "; lower the learning rate, or train in bf16"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> Trainer::TryStep(
+    Program& program, const StepShape& shape, const NextMicroBatch& next,
+    const std::optional<UpdateStep>& update) {
+  tag_step_ = NextTag();
+  if (observer_ != nullptr) {
+    observer_->OnStep({.step = shape.training ? state_.step + 1 : 0,
+                       .tag = tag_step_,
+                       .warmup = program.warmup,
+                       .plan = program.plan,
+                       .request = &program.request});
+  }
+  const int64_t world_size = options_.ranks.world_size;
+  const int64_t rank = options_.ranks.rank;
+  // A row for each rank: its losses, then whether it wants to stop.
+  const int64_t row = shape.micro_batches + 1;
+  std::vector<float> losses(row * world_size);
+  float* const own = losses.data() + rank * row;
+  Fence arrived;
+  const double scale = loss_scale();
+  engine_->set_loss_scale(scale);
+  absl::Status status = backend_->BeginStep({.trace = &program.trace,
+                                             .plan = program.plan,
+                                             .tag = tag_step_,
+                                             .update = update,
+                                             .loss_scale = scale});
+  h2d_at_begin_ = store_->h2d_bytes();
+  d2h_at_begin_ = store_->d2h_bytes();
+  network_at_begin_ = store_->network_bytes();
+  for (int64_t i = 0; i < shape.micro_batches && status.ok(); ++i) {
+    status = [&]() -> absl::Status {
+      CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, next());
+      const int64_t in_run =
+          (state_.step * shape.micro_batches + i) * world_size + rank;
+      CASTOR_ASSIGN_OR_RETURN(
+          const Tensor loss,
+          RunMicroBatch(*engine_, *model_, shape, i, in_run, std::move(batch)));
+      arrived.Add(
+          backend_->Download(loss.storage_id(), &own[i], sizeof(float)));
+      return absl::OkStatus();
+    }();
+  }
+  if (status.ok() && communicator_ != nullptr) {
+    own[row - 1] = StopRequested() ? 1.0f : 0.0f;
+    // Losses are gathered before the updates, for which they need not wait.
+    auto gathered = GatherLosses(arrived, losses);
+    status = gathered.status();
+    if (gathered.ok()) arrived.Add(*gathered);
+  }
+  if (status.ok() && shape.training) status = engine_->UpdateParameters();
+  if (status.ok()) status = backend_->EndStep();
+  // The others would wait for what this rank does not queue any more.
+  if (!status.ok()) status = Failed(status);
+  // What failed in the step before shows at last here. `losses` must outlive
+  // the copies, whatever went wrong.
+  arrived.Add(previous_step_);
+  previous_step_ = device_->NowAll();
+  const absl::Status arrival = device_->Synchronize(arrived);
+  CASTOR_RETURN_IF_ERROR(status);
+  if (!arrival.ok()) return Failed(arrival);
+  std::vector<float> in_order;
+  for (int64_t i = 0; i < shape.micro_batches; ++i) {
+    for (int64_t r = 0; r < world_size; ++r) {
+      in_order.push_back(losses[r * row + i]);
+    }
+  }
+  for (int64_t r = 0; r < world_size; ++r) {
+    if (losses[r * row + row - 1] != 0) stop_agreed_ = true;
+  }
+  return in_order;
+}
+
+absl::StatusOr<std::vector<float>> Trainer::RunStep(
+    Program& program, const StepShape& shape, const NextMicroBatch& next,
+    const std::optional<UpdateStep>& update) {
+  if (idle_) meter_.Restart(device_->NowNs());
+  idle_ = false;
+  auto losses = TryStep(program, shape, next, update);
+  if (!losses.ok()) failure_.Update(losses.status());
+  return losses;
+}
+
+absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
+                                     const NextMicroBatch& next) {
+  CASTOR_RETURN_IF_ERROR(CheckInitialized("a step"));
+  CASTOR_RETURN_IF_ERROR(failure_);
+  CASTOR_RETURN_IF_ERROR(SettleLossScale());
+  CASTOR_RETURN_IF_ERROR(out_of_scale_);
+  StepShape shape = options_.shape;
+  shape.batch = batch;
+  shape.length = length;
+  CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
+  const MemoryOptions& memory = options_.memory;
+  const bool warmup = program->steps < memory.warmup_steps;
+  if (warmup) {
+    // Measured by itself: nothing of another shape's work runs beside it.
+    CASTOR_RETURN_IF_ERROR(Drain());
+    if (program->plan == nullptr) {
+      CASTOR_RETURN_IF_ERROR(PlanProgram(
+          *program, WarmUpPolicy(memory.policy, Request(program->trace))));
+    }
+    meter_.StartMeasuring();
+  } else if (!program->settled) {
+    CASTOR_RETURN_IF_ERROR(PlanProgram(*program, memory.policy));
+    program->settled = true;
+  }
+  program->warmup = warmup;
+
+  const int64_t update = state_.step - state_.skipped_steps + 1;
+  const double lr = options_.learning_rate(update);
+  const double scale = loss_scale();
+  CASTOR_ASSIGN_OR_RETURN(
+      const std::vector<float> losses,
+      RunStep(*program, shape, next, UpdateStep{.number = update, .lr = lr}));
+  double sum = 0;
+  for (float loss : losses) sum += loss;
+  const double loss = sum / static_cast<double>(losses.size());
+  if (!std::isfinite(loss)) {
+    const absl::Status why = absl::FailedPreconditionError(absl::StrCat(
+        "the loss at step ", state_.step + 1,
+        " is not finite: lower the learning "
+        "rate, or resume from the last checkpoint with other settings"));
+    if (!scaler_.has_value()) {
+      failure_.Update(why);
+      return failure_;
+    }
+    loss_failure_ = why;
+  }
+  outcome_pending_ = scaler_.has_value();
+  ++state_.step;
+  ++program->steps;
+  meter_.Issued(tag_step_,
+                {.step = state_.step,
+                 .loss = loss,
+                 .learning_rate = lr,
+                 .h2d_bytes = store_->h2d_bytes() - h2d_at_begin_,
+                 .d2h_bytes = store_->d2h_bytes() - d2h_at_begin_,
+                 .device_peak_bytes = arena_->stats().peak_bytes,
+                 .warmup = warmup,
+                 .loss_scale = scale,
+                 .next_loss_scale = scale,
+                 .network_bytes = store_->network_bytes() - network_at_begin_});
+  if (warmup) {
+    CASTOR_RETURN_IF_ERROR(Drain());
+    meter_.Measure(&program->trace, &bus_);
+    failure_.Update(AgreeOnMeasurements(program->trace));
+    CASTOR_RETURN_IF_ERROR(failure_);
+  } else {
+    // This step's loss is there, so the step before is over.
+    meter_.FinaliseBefore(tag_step_);
+  }
+  return loss;
+}
+
+absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
+                                         const NextMicroBatch& next) {
+  if (options_.eval_batch <= 0 || batches <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an evaluation of ", batches, " batches of ", options_.eval_batch,
+        " samples: set TrainerOptions::eval_batch and ask for at least one"));
+  }
+  CASTOR_RETURN_IF_ERROR(CheckInitialized("an evaluation"));
+  CASTOR_RETURN_IF_ERROR(Drain());
+  const StepShape shape = evaluation_shape();
+  CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
+  CASTOR_RETURN_IF_ERROR(PlanEvaluation(*program));
+  // A rank that has no batch any more takes part with one of zeros.
+  const int64_t world_size = options_.ranks.world_size;
+  const NextMicroBatch nothing = [&]() -> absl::StatusOr<MicroBatch> {
+    const std::vector<int32_t> zeros(shape.batch * shape.length, 0);
+    return MicroBatch{zeros, zeros};
+  };
+  double sum = 0;
+  for (int64_t i = 0; i < batches; i += world_size) {
+    const bool has_one = i + options_.ranks.rank < batches;
+    CASTOR_ASSIGN_OR_RETURN(const std::vector<float> losses,
+                            RunStep(*program, shape, has_one ? next : nothing,
+                                    /*update=*/std::nullopt));
+    for (int64_t r = 0; r < std::min(world_size, batches - i); ++r) {
+      sum += losses[r];
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(Drain());
+  return sum / static_cast<double>(batches);
+}
+
+bool Trainer::stopping() const {
+  return communicator_ == nullptr ? StopRequested() : stop_agreed_;
+}
+
+absl::Status Trainer::Drain() {
+  const absl::Status over = device_->Synchronize(device_->NowAll());
+  if (failure_.ok() && !over.ok()) failure_ = Failed(over);
+  if (failure_.ok()) SettleLossScale().IgnoreError();  // it is in failure_
+  meter_.FinaliseAll();
+  idle_ = true;
+  return failure_;
+}
+
+void Trainer::SetObserver(RunObserver* observer) {
+  device_->Synchronize(device_->NowAll()).IgnoreError();
+  observer_ = observer;
+  backend_->SetObserver(observer);
+  timeline_.SetNext(observer);
+}
+
+const Plan* Trainer::training_plan() const {
+  const auto at = programs_.find(options_.shape);
+  return at == programs_.end() ? nullptr : at->second->plan.get();
+}
+
+const StepTrace* Trainer::training_trace() const {
+  const auto at = programs_.find(options_.shape);
+  return at == programs_.end() ? nullptr : &at->second->trace;
+}
+
+}  // namespace castor

@@ -1,0 +1,332 @@
+// Trainer: training steps of a model in managed memory.
+//
+//   castor::Engine engine(castor::DType::kBFloat16, /*seed=*/1);
+//   castor::ZeroInit scope(engine);
+//   MyModel model;
+//   auto trainer = castor::Trainer::Create(&engine, &model, options);
+//   (*trainer)->Initialize(source);
+//   while (...) (*trainer)->Step(next_micro_batch);
+//
+// Create makes a dry pass, cuts the model into chunks, and admits the run or
+// refuses it: after it has succeeded, no step runs out of memory (promise P2).
+// The first steps (warm-up) run on a careful plan while durations are measured;
+// then the policy plans with those.
+//
+// Threads: one. Work is queued ahead of the device; Step returns when the
+// step's loss is known, while its backward pass may still be running.
+#ifndef CASTOR_RUNTIME_TRAIN_TRAINER_H_
+#define CASTOR_RUNTIME_TRAIN_TRAINER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/comm/communicator.h"
+#include "device/device.h"
+#include "memory/exec/arena.h"
+#include "memory/exec/chunk_store.h"
+#include "memory/exec/host_memory.h"
+#include "memory/exec/shard_exchange.h"
+#include "memory/plan/plan.h"
+#include "memory/plan/planner.h"
+#include "memory/plan/shard_staging.h"
+#include "memory/plan/simulator.h"
+#include "runtime/backend/device_backend.h"
+#include "runtime/backend/dry_backend.h"
+#include "runtime/backend/run_observer.h"
+#include "runtime/optim/chunk_optimizer.h"
+#include "runtime/train/admission.h"
+#include "runtime/train/loss_scaler.h"
+#include "runtime/train/micro_batch.h"
+#include "runtime/train/model_state.h"
+#include "runtime/train/step_meter.h"
+#include "runtime/train/timeline.h"
+#include "runtime/train/trainer_state.h"
+
+namespace castor {
+
+// What a training on several ranks knows before there are any: N ranks train
+// one model, of which each holds 1/N of every chunk. They must be given the
+// same model and the same options but for `rank`, or they fail when they start.
+struct RankOptions {
+  int rank = 0;
+  int world_size = 1;
+  // Joins the group, once, on the trainer's device. Null on one rank, and
+  // where no device is opened.
+  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Device*)> join;
+};
+
+struct TrainerOptions {
+  // The shape of a training step; `training` is true. `micro_batches` is the
+  // number of all ranks together, a multiple of the world size.
+  StepShape shape;
+  RankOptions ranks;
+  // Micro batch size of evaluation; 0: none will be asked for.
+  int64_t eval_batch = 0;
+  // What the trainer fills in: `scaled`, and weight_decay from this:
+  OptimizerOptions optimizer;
+  std::function<double(const Parameter&)> weight_decay = [](const Parameter&) {
+    return 0.0;
+  };
+  // Used if the engine computes in fp16.
+  LossScaleOptions loss_scale;
+  // Gives the rate of step 1, 2, ..., where skipped steps do not count.
+  std::function<double(int64_t step)> learning_rate = [](int64_t) {
+    return 1e-3;
+  };
+  MemoryOptions memory;
+  // A host device with these threads and this bus, or what `open_device` opens.
+  int threads = 1;
+  double bus_bytes_per_s = 0;  // 0: unlimited
+  // Called once, when the run is admitted, with the arena's size.
+  std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
+      open_device;
+  // What that device computes with; null: the host's kernels.
+  const kernels::KernelTable* gpu_kernels = nullptr;
+  // Its speeds until the warm-up has measured them; null: those of threads.
+  std::optional<Roofline> roofline;
+  bool checkpoint_activations = false;
+  // Admit or refuse, and open no device: only admission() and what it is about
+  // may be asked for then, and nobody need be joined.
+  bool admit_only = false;
+  // Set when training should end after the step at hand (Trainer::stopping);
+  // null: never. Outlives the trainer.
+  const std::atomic<bool>* stop = nullptr;
+  // A planner's mistake: tests.
+  PlanMistake plan_mistake;
+  // Fill freed device memory with NaN, so that a use after free shows: tests.
+  bool scribble_freed_memory = false;
+};
+
+// A run that was not admitted.
+struct RefusedRun {
+  Refusal refusal;
+  // What was asked: of training or of evaluation, whichever does not fit.
+  StepTrace trace;
+  PlanRequest request;  // for `trace`; its pointer to it is null
+};
+
+class Trainer {
+ public:
+  using NextMicroBatch = std::function<absl::StatusOr<MicroBatch>()>;
+
+  // `engine` and `model` outlive the trainer. ResourceExhausted: refused; the
+  // message says why and what would help, `refused` (may be null) has the same
+  // as numbers.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(
+      Engine* engine, Model* model, TrainerOptions options,
+      std::optional<RefusedRun>* refused = nullptr);
+  ~Trainer();
+
+  // Gives the parameters their values, once, before the first step or
+  // evaluation, which without it are FailedPrecondition. `state`: of the run
+  // that is resumed.
+  absl::Status Initialize(ParameterSource& source,
+                          const TrainerState& state = {});
+
+  // One step over the micro batches that `next` gives, one after another.
+  // Returns their mean loss. FailedPrecondition if it is not finite.
+  //
+  // In fp16 a step with an overflow changes nothing; its StepReport says so.
+  // The same holds for a loss that is not finite (if its gradients are finite,
+  // the next call fails). OutOfRange: the step before overflowed at the
+  // smallest scale (out_of_scale); nothing has happened then.
+  //
+  // On rank r of N `next` gives this rank's share: of the micro batches of the
+  // run, counted from 0 over all steps, those whose index is r modulo N, in
+  // order. The loss is that of all ranks' micro batches, on every rank, and the
+  // parameters' bits are those of one rank that trains on all of them. A step
+  // that fails on one rank fails on all, with its reason.
+  absl::StatusOr<double> Step(const NextMicroBatch& next) {
+    return Step(options_.shape.batch, options_.shape.length, next);
+  }
+  // A step of another shape, [batch, length] a micro batch. When a shape first
+  // appears it is traced, and admitted or refused (ResourceExhausted; nothing
+  // has happened then), and it warms up on its own; each shape keeps its plan.
+  absl::StatusOr<double> Step(int64_t batch, int64_t length,
+                              const NextMicroBatch& next);
+  // The mean loss over `batches` batches of eval_batch samples, without
+  // dropout. Leaves nothing behind that training could notice. On rank r of N
+  // `next` gives the batches r, r + N, ... of them.
+  absl::StatusOr<double> Evaluate(int64_t batches, const NextMicroBatch& next);
+
+  // Waits until all work is over. Once a step has failed midway, this and every
+  // later call return that failure: what it left behind is neither trained on
+  // nor saved.
+  absl::Status Drain();
+
+  int64_t step() const { return state_.step; }
+  // The state in the form in which Initialize takes it. Call Drain first.
+  const TrainerState& state() const { return state_; }
+  // Why the loss's scale cannot sink any more, if that is so: no later step
+  // will run, what is there may be saved. The same on all ranks.
+  const absl::Status& out_of_scale() const { return out_of_scale_; }
+  // Whether to end here: TrainerOptions::stop was set, with several ranks on
+  // any of them and by the time when the latest step's losses were queued. The
+  // same answer on all ranks.
+  bool stopping() const;
+  const AdmissionReport& admission() const { return admission_; }
+  const ChunkLayout& layout() const { return layout_; }
+  const Parameters& parameters() const { return engine_->parameters(); }
+  // VisitModelState and the like take it; call Drain first.
+  ChunkStore& store() { return *store_; }
+  const ArenaStats& arena_stats() const { return arena_->stats(); }
+  HostMemoryStats host_stats() const { return host_->stats(); }
+  // Why host memory is not pinned, or not all that crosses the bus; else empty.
+  const std::string& pinned_note() const { return pinned_note_; }
+  // Why a plan in use is not the policy's own, since the last call that told of
+  // one (Plan::instead_of_unproven); else empty. The same on all ranks.
+  std::string TakePlanNote() { return std::exchange(plan_note_, {}); }
+  // The norm of the latest step's gradients, once it is over; 0 without
+  // clipping and loss scale.
+  double gradient_norm() const { return optimizer_->outcome().norm; }
+  // The clock of the events' times.
+  int64_t NowNs() const { return device_->NowNs(); }
+  // The plan in use for training and the trace it was made from.
+  const Plan* training_plan() const;
+  const StepTrace* training_trace() const;
+  // What that plan was asked for, with the bus as measured.
+  PlanRequest training_request() const { return Request(*training_trace()); }
+  // What happened in the steps that are wholly over, in order; each once.
+  std::vector<StepReport> TakeReports() { return meter_.TakeReports(); }
+  // Told of all that happens from now on; null for nobody. Waits until all
+  // work is over, so that the observer before is told of nothing more.
+  void SetObserver(RunObserver* observer);
+  // Null on one rank.
+  Communicator* communicator() { return communicator_.get(); }
+
+ private:
+  // A shape of step with its trace and the plan in use for it.
+  struct Program {
+    StepTrace trace;
+    std::shared_ptr<const Plan> plan;
+    PlanRequest request;   // what the plan was asked for
+    int64_t steps = 0;     // run so far
+    bool warmup = false;   // its step at hand is one of the warm-up
+    bool settled = false;  // the plan was made from measured durations
+  };
+
+  Trainer(Engine* engine, Model* model, TrainerOptions options);
+  absl::Status Build(std::optional<RefusedRun>* refused);
+  absl::Status AdmitRun(std::optional<RefusedRun>* refused);
+  absl::Status OpenDevice();
+  absl::Status CheckInitialized(absl::string_view what) const;
+  absl::StatusOr<Program*> ProgramFor(const StepShape& shape);
+  absl::Status PlanProgram(Program& program, const PlacementPolicy* policy);
+  // MakePlan, keeping a note of the first plan that had to be replaced.
+  PlanOrRefusal PlanOf(const PlacementPolicy* policy,
+                       const PlanRequest& request);
+  // Makes as many slots as the program takes, on all ranks or on none.
+  absl::Status EnsureSlots(const StepTrace& trace);
+  absl::Status PlanEvaluation(Program& program);
+  PlanRequest Request(const StepTrace& trace) const {
+    return Request(trace, options_.memory.policy->admission);
+  }
+  // Asks as a policy with this rule would.
+  PlanRequest Request(const StepTrace& trace, const AdmissionRule& rule) const;
+  StepShape evaluation_shape() const {
+    return {.batch = options_.eval_batch,
+            .length = options_.shape.length,
+            .micro_batches = 1,
+            .training = false};
+  }
+  // Speeds assumed until the warm-up has measured them. Ranks must plan alike,
+  // however many threads each has.
+  Roofline roofline() const {
+    const int threads = options_.ranks.world_size > 1 ? 1 : options_.threads;
+    return options_.roofline.value_or(
+        Roofline{.flops_per_s = 5e10 * threads, .bytes_per_s = 1e10});
+  }
+  // Whether optimizer states hold sums of micro batches.
+  bool accumulate() const {
+    return options_.shape.micro_batches * options_.ranks.world_size > 1;
+  }
+  double loss_scale() const {
+    return scaler_.has_value() ? scaler_->scale() : 1;
+  }
+  // Learns whether the step that was issued last overflowed.
+  absl::Status SettleLossScale();
+  absl::Status JoinRanks(const StepTrace& training);
+  // All ranks' durations and speeds become the same, so that their plans do:
+  // those of the slowest.
+  absl::Status AgreeOnMeasurements(StepTrace& trace);
+  // Tells the other ranks why this one goes no further.
+  absl::Status Failed(absl::Status why);
+  // Puts all ranks' rows of `losses` into it, by rank; what is downloaded into
+  // this rank's is there after `arrived`.
+  absl::StatusOr<Fence> GatherLosses(const Fence& arrived,
+                                     std::vector<float>& losses);
+  // What moves between ranks under such a policy.
+  ShardStaging StagingFor(const AdmissionRule& rule) const;
+  std::vector<std::string> FindRemedies();
+  // The tag of the next step's work. Work with tag 0 belongs to no step.
+  uint16_t NextTag() const {
+    return tag_step_ == 0xffff ? uint16_t{1}
+                               : static_cast<uint16_t>(tag_step_ + 1);
+  }
+  bool StopRequested() const {
+    return options_.stop != nullptr && options_.stop->load();
+  }
+  // The losses of the micro batches, in the order of their global index.
+  absl::StatusOr<std::vector<float>> TryStep(
+      Program& program, const StepShape& shape, const NextMicroBatch& next,
+      const std::optional<UpdateStep>& update);
+  // TryStep, keeping its failure.
+  absl::StatusOr<std::vector<float>> RunStep(
+      Program& program, const StepShape& shape, const NextMicroBatch& next,
+      const std::optional<UpdateStep>& update);
+
+  Engine* const engine_;
+  Model* const model_;
+  TrainerOptions options_;
+  ChunkLayout layout_;
+  AdmissionReport admission_;
+  BusModel bus_;
+  ShardStaging staging_;  // what there is of it, or will be
+
+  // Members are destroyed in the reverse of this order: the device outlives
+  // what queues work on it.
+  Timeline timeline_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<HostMemory> host_;  // which the device may have pinned
+  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ShardExchange> exchange_;
+  std::unique_ptr<ChunkStore> store_;
+  std::unique_ptr<ChunkOptimizer> optimizer_;
+  std::unique_ptr<DeviceBackend> backend_;
+  StepMeter meter_;
+  std::map<StepShape, std::unique_ptr<Program>> programs_;
+  TrainerState state_;
+  std::string pinned_note_;
+  std::string plan_note_;
+  bool plan_note_made_ = false;
+  std::optional<LossScaler> scaler_;  // fp16
+  bool outcome_pending_ = false;      // of the step that was issued last
+  // The failure of that step's loss, unless it was skipped.
+  absl::Status loss_failure_;
+  absl::Status out_of_scale_;
+  bool stop_agreed_ = false;
+  bool initialized_ = false;
+  uint16_t tag_step_ = 0;
+  absl::Status failure_;  // the first of a step
+  bool idle_ = true;      // nothing queued since the last Drain
+  Fence previous_step_;   // all of its work
+  RunObserver* observer_ = nullptr;
+  // The store's counts when the step at hand began.
+  int64_t h2d_at_begin_ = 0;
+  int64_t d2h_at_begin_ = 0;
+  int64_t network_at_begin_ = 0;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_TRAIN_TRAINER_H_

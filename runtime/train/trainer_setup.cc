@@ -1,0 +1,354 @@
+// What a trainer does before the first step: admission, and opening the device.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/philox.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "device/comm/agreement.h"
+#include "device/host/host_device.h"
+#include "device/topology/memory_limits.h"
+#include "memory/plan/planner.h"
+#include "memory/plan/run_planner.h"
+#include "runtime/train/trainer.h"
+
+namespace castor {
+namespace {
+
+absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
+                                   const RankOptions& ranks,
+                                   StateLayout states) {
+  std::vector<LayoutParameter> parameters;
+  for (ParamId id : engine.first_use_order()) {
+    const Parameter& parameter = *engine.parameters()[id.value];
+    parameters.push_back({.name = parameter.name,
+                          .elements = parameter.elements(),
+                          .trainable = parameter.trainable,
+                          .id = id});
+  }
+  if (parameters.size() != engine.parameters().size()) {
+    for (const auto& parameter : engine.parameters()) {
+      if (std::find(engine.first_use_order().begin(),
+                    engine.first_use_order().end(),
+                    parameter->id) == engine.first_use_order().end()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("parameter \"", parameter->name,
+                         "\" takes no part in the loss: remove it"));
+      }
+    }
+  }
+  return MakeChunkLayout(parameters, {.dtype = engine.dtype(),
+                                      .chunk_bytes = chunk_bytes,
+                                      .world_size = ranks.world_size,
+                                      .rank = ranks.rank,
+                                      .states = std::move(states)});
+}
+
+// States on their way to the device pass through the host, a chunk at a time.
+int64_t StagingBytes(const ChunkLayout& layout) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    most = std::max(most,
+                    RoundUp(layout.state_bytes(ChunkId(i), /*accumulate=*/true),
+                            kBlockAlignment));
+  }
+  return most;
+}
+
+absl::Status CheckRanks(const TrainerOptions& options) {
+  const RankOptions& ranks = options.ranks;
+  if (ranks.world_size < 1 || ranks.rank < 0 ||
+      ranks.rank >= ranks.world_size ||
+      (ranks.world_size > 1 && !ranks.join && !options.admit_only)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", ranks.rank, " of ", ranks.world_size,
+        ": a rank counts from 0, and more than one need RankOptions::join"));
+  }
+  if (options.shape.micro_batches % ranks.world_size != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.shape.micro_batches,
+                     " micro batches in a step cannot be "
+                     "shared equally by ",
+                     ranks.world_size, " ranks"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    Engine* engine, Model* model, TrainerOptions options,
+    std::optional<RefusedRun>* refused) {
+  CASTOR_RETURN_IF_ERROR(engine->construction_status());
+  if (engine->parameters().empty()) {
+    return absl::InvalidArgumentError(
+        "the model has no parameters: make its modules inside a ZeroInit scope "
+        "of the trainer's engine");
+  }
+  CASTOR_RETURN_IF_ERROR(CheckRanks(options));
+  options.shape.micro_batches /= options.ranks.world_size;
+  engine->set_gpu_kernels(options.gpu_kernels);
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(engine, model, std::move(options)));
+  const absl::Status built = trainer->Build(refused);
+  if (!built.ok()) return trainer->Failed(built);
+  return trainer;
+}
+
+PlanRequest Trainer::Request(const StepTrace& trace,
+                             const AdmissionRule& rule) const {
+  const int64_t slots = std::max(staging_.slots, FindShardStaging(trace).slots);
+  ShardStaging staging = StagingFor(rule);
+  staging.slots = slots;
+  return {.trace = &trace,
+          .device_budget_bytes = options_.memory.device_bytes,
+          .host_budget_bytes = options_.memory.host_bytes,
+          .device_reserved_bytes =
+              ChunkOptimizer::kReservedBytes + staging.DeviceBytes(),
+          .host_reserved_bytes = StagingBytes(layout_) + staging.HostBytes(),
+          .bus = bus_,
+          .prefetch = options_.memory.prefetch,
+          .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio,
+          .world_size = options_.ranks.world_size};
+}
+
+ShardStaging Trainer::StagingFor(const AdmissionRule& rule) const {
+  ShardStaging staging = staging_;
+  // Where the host has all optimizer states, no sum is ever on the device.
+  if (rule.sides == SideChoice::kHost) staging.parts_bytes = 0;
+  return staging;
+}
+
+absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
+  if (options_.bus_bytes_per_s > 0) {
+    bus_.h2d_bytes_per_s = bus_.d2h_bytes_per_s = options_.bus_bytes_per_s;
+  }
+  engine_->set_checkpoint_activations(options_.checkpoint_activations);
+  options_.optimizer.scaled = engine_->dtype() == DType::kFloat16;
+  if (options_.optimizer.scaled) scaler_.emplace(options_.loss_scale);
+  engine_->set_update_at_once(!options_.optimizer.needs_norm());
+  engine_->set_world_size(options_.ranks.world_size);
+  CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
+                                accumulate(), roofline())
+                             .status());
+  CASTOR_ASSIGN_OR_RETURN(
+      layout_, LayOut(*engine_, options_.memory.chunk_bytes, options_.ranks,
+                      {.slots = options_.optimizer.rule->slots()}));
+  engine_->SetLayout(&layout_);
+  CASTOR_RETURN_IF_ERROR(AdmitRun(refused));
+  return options_.admit_only ? absl::OkStatus() : OpenDevice();
+}
+
+// Whether training and evaluation fit, before there is a device.
+absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
+  MemoryOptions& memory = options_.memory;
+  CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
+  staging_ = FindShardStaging(training->trace);
+  Program* evaluation = nullptr;
+  if (options_.eval_batch > 0) {
+    CASTOR_ASSIGN_OR_RETURN(evaluation, ProgramFor(evaluation_shape()));
+  }
+  const auto run_request = [&](const AdmissionRule& rule) {
+    RunRequest run = {.training = Request(training->trace, rule)};
+    if (evaluation != nullptr) {
+      run.evaluations.push_back(Request(evaluation->trace, rule));
+    }
+    return run;
+  };
+  const AdmissionRule& rule = memory.policy->admission;
+  const RunBudgets budgets = FindRunBudgets(rule, run_request);
+  FillLayout(layout_, &admission_);
+  admission_.world_size = options_.ranks.world_size;
+  admission_.policy = memory.policy;
+  admission_.smallest_device_budget_bytes = budgets.smallest;
+  admission_.unmanaged_device_bytes = budgets.everything;
+  admission_.device.budget_bytes = memory.device_bytes;
+  admission_.host.budget_bytes = memory.host_bytes;
+  if (memory.device_bytes >= kUnlimitedBytes) {
+    memory.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
+    memory.device_bytes = budgets.unlimited();
+  }
+  admission_.device_arena_bytes = memory.device_bytes;
+
+  const auto refuse = [&](const PlanRequest& request, const Refusal& why) {
+    if (refused == nullptr) return;
+    *refused = {why, *request.trace, request};
+    (*refused)->request.trace = nullptr;
+  };
+  const RunRequest run = run_request(rule);
+  if (const auto step = RefuseRun(rule, run); step.has_value()) {
+    refuse(step->request, step->refusal);
+    return RefusalStatus(step->refusal, memory, FindRemedies());
+  }
+  FillTiers(training->trace,
+            std::get<Plan>(PlanOf(memory.policy, run.training)), run.training,
+            layout_.states, accumulate(), &admission_);
+  const int64_t machine_bytes = memory.machine_share_bytes > 0
+                                    ? memory.machine_share_bytes
+                                    : PhysicalMemoryBytes();
+  if (const auto why = MachineRefusal(admission_, memory, machine_bytes);
+      why.has_value()) {
+    refuse(run.training, *why);
+    return RefusalStatus(*why, memory, {});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::OpenDevice() {
+  const MemoryOptions& memory = options_.memory;
+  if (options_.open_device) {
+    CASTOR_ASSIGN_OR_RETURN(device_, options_.open_device(memory.device_bytes));
+  } else {
+    CASTOR_ASSIGN_OR_RETURN(
+        device_,
+        HostDevice::Create({.memory_bytes = memory.device_bytes,
+                            .compute_threads = options_.threads,
+                            .host_compute_threads = options_.threads,
+                            .bus_bytes_per_s = options_.bus_bytes_per_s}));
+  }
+  device_->SetObserver(&timeline_);
+  int64_t homes = 0;
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    homes += RoundUp(layout_.shard_bytes(ChunkId(i)), 4096);
+  }
+  // What crosses the bus: homes first, then the slots that payloads with
+  // gradients go through.
+  const int64_t pinned =
+      homes + staging_.slots * RoundUp(staging_.slot_bytes, 4096);
+  CASTOR_ASSIGN_OR_RETURN(
+      host_,
+      HostMemory::Create({.budget_bytes = memory.host_bytes,
+                          .pinned_bytes = std::min(memory.pinned_bytes, pinned),
+                          .pinned_home_bytes = homes,
+                          .pinner = device_->host_pinner()}));
+  pinned_note_ = host_->pinned_note();
+  if (pinned_note_.empty() && memory.pinned_bytes > 0 &&
+      memory.pinned_bytes < pinned) {
+    pinned_note_ = absl::StrCat(
+        "memory.pinned_memory gives ",
+        options_.ranks.world_size > 1 ? "each rank " : "",
+        FormatBytes(memory.pinned_bytes), " of the ", FormatBytes(pinned), " (",
+        pinned,
+        " bytes) that cross the bus and would do; copies of the rest "
+        "use pageable memory, which is slower. \"auto\" takes what is needed");
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      arena_,
+      Arena::Create(device_.get(),
+                    {.scribble_freed = options_.scribble_freed_memory}));
+  CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
+  CASTOR_RETURN_IF_ERROR(JoinRanks(training->trace));
+  CASTOR_RETURN_IF_ERROR(PlanProgram(
+      *training, WarmUpPolicy(memory.policy, Request(training->trace))));
+  CASTOR_ASSIGN_OR_RETURN(
+      store_,
+      ChunkStore::Create(device_.get(), arena_.get(), host_.get(), &layout_,
+                         accumulate(), training->plan->side, exchange_.get()));
+  OptimizerOptions optimizer = options_.optimizer;
+  optimizer.micro_batches = options_.shape.micro_batches;
+  for (const auto& parameter : engine_->parameters()) {
+    optimizer.weight_decay.push_back(options_.weight_decay(*parameter));
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      optimizer_,
+      ChunkOptimizer::Create(device_.get(), arena_.get(), store_.get(),
+                             std::move(optimizer), communicator_.get()));
+  backend_ = std::make_unique<DeviceBackend>(device_.get(), arena_.get(),
+                                             store_.get(), optimizer_.get());
+  engine_->SetBackend(backend_.get());
+  return absl::OkStatus();
+}
+
+// Before anything else happens, ranks that were started with different models
+// or settings are told: what they must agree on is the key of their first
+// collective.
+absl::Status Trainer::JoinRanks(const StepTrace& training) {
+  const RankOptions& ranks = options_.ranks;
+  if (ranks.world_size == 1) return absl::OkStatus();
+  const MemoryOptions& memory = options_.memory;
+  CASTOR_ASSIGN_OR_RETURN(communicator_, ranks.join(device_.get()));
+  communicator_->SetObserver(&timeline_);
+  const LossScaleOptions& scale = options_.loss_scale;
+  const std::string asked = absl::StrCat(
+      training.signature, memory.policy->name, memory.device_bytes, ",",
+      memory.host_bytes, ",", memory.gpu_margin_mem_ratio, memory.prefetch,
+      memory.warmup_steps, ",", options_.eval_batch, ",",
+      options_.optimizer.gradient_clipping, ",", engine_->seed(), ",",
+      DTypeName(engine_->dtype()), scale.dynamic, scale.initial, ",",
+      scale.window, ",", scale.hysteresis, ",", scale.minimum);
+  const std::string start =
+      absl::StrCat("start of ", training.signature, ", settings ",
+                   absl::Hex(HashName(asked.data(), asked.size())));
+  CASTOR_RETURN_IF_ERROR(
+      Await(*communicator_, communicator_->Barrier(start, 0)));
+  CASTOR_ASSIGN_OR_RETURN(
+      exchange_, ShardExchange::Create(device_.get(), arena_.get(), host_.get(),
+                                       communicator_.get(), &layout_,
+                                       StagingFor(memory.policy->admission)));
+  return absl::OkStatus();
+}
+
+// The smallest single changes of other settings that would make the run fit.
+std::vector<std::string> Trainer::FindRemedies() {
+  const MemoryOptions& memory = options_.memory;
+  auto fits = [&](const PlacementPolicy* policy, const StepShape& shape) {
+    const bool accumulate = shape.micro_batches * options_.ranks.world_size > 1;
+    const auto training =
+        DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline());
+    if (!training.ok()) return false;
+    RunRequest run = {.training = Request(*training, policy->admission)};
+    if (options_.eval_batch == 0) return FitsRun(policy->admission, run);
+    StepShape evaluation = evaluation_shape();
+    evaluation.batch = std::min(evaluation.batch, shape.batch);
+    const auto trace =
+        DryRun(*engine_, *model_, evaluation, &layout_, accumulate, roofline());
+    if (!trace.ok()) return false;
+    run.evaluations.push_back(Request(*trace, policy->admission));
+    return FitsRun(policy->admission, run);
+  };
+  std::vector<std::string> remedies =
+      PolicyRemedies(memory.policy, [&](const PlacementPolicy* policy) {
+        return fits(policy, options_.shape);
+      });
+  if (!options_.checkpoint_activations) {
+    engine_->set_checkpoint_activations(true);
+    if (fits(memory.policy, options_.shape)) {
+      remedies.push_back("memory.activation_checkpointing \"block\"");
+    }
+    engine_->set_checkpoint_activations(false);
+  }
+  // Each try walks through a step. More micro batches have more operators.
+  constexpr int64_t kMostOperators = 1 << 20;
+  int64_t left = kMostOperators;
+  const auto training = programs_.find(options_.shape);
+  const int64_t operators_per_batch =
+      training == programs_.end() || training->second == nullptr
+          ? kMostOperators
+          : static_cast<int64_t>(training->second->trace.ops.size()) /
+                    options_.shape.micro_batches +
+                1;
+  StepShape smaller = options_.shape;
+  while (smaller.batch > 1) {
+    smaller.micro_batches =
+        options_.shape.micro_batches * options_.shape.batch / --smaller.batch;
+    if (options_.shape.micro_batches * options_.shape.batch !=
+        smaller.micro_batches * smaller.batch) {
+      continue;
+    }
+    if (smaller.micro_batches > left / operators_per_batch) break;
+    left -= smaller.micro_batches * operators_per_batch;
+    if (fits(memory.policy, smaller)) {
+      remedies.push_back(absl::StrCat(
+          "train_micro_batch_size_per_gpu ", smaller.batch,
+          " and gradient_accumulation_steps ", smaller.micro_batches));
+      break;
+    }
+  }
+  return remedies;
+}
+
+}  // namespace castor
