@@ -16,6 +16,8 @@ namespace {
 
 static_assert(sizeof(Sha256::State) == sizeof(SHA256_CTX) &&
               alignof(Sha256::State) >= alignof(SHA256_CTX));
+static_assert(Sha256::kBlockBytes == SHA256_CBLOCK &&
+              Sha256::kDigestBytes == SHA256_DIGEST_LENGTH);
 
 // Compiled with -fno-strict-aliasing.
 SHA256_CTX* Context(Sha256::State& state) {
@@ -34,13 +36,14 @@ void Sha256::Update(const void* data, int64_t size_bytes) {
                              static_cast<size_t>(size_bytes)) == 1);
 }
 
-std::string Sha256::HexDigest() {
+std::string Sha256::Digest() {
   CASTOR_CHECK(!ended_);
   ended_ = true;
   unsigned char digest[SHA256_DIGEST_LENGTH];
   CASTOR_CHECK(SHA256_Final(digest, Context(state_)) == 1);
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
+  return std::string(reinterpret_cast<const char*>(digest), sizeof(digest));
 }
+
+std::string Sha256::HexDigest() { return absl::BytesToHexString(Digest()); }
 
 }  // namespace castor

@@ -18,6 +18,9 @@ class Sha256 {
   // program, which goes on with it.
   using State = std::array<uint32_t, 28>;
 
+  static constexpr int kBlockBytes = 64;
+  static constexpr int kDigestBytes = 32;
+
   Sha256();
   explicit Sha256(const State& state) : state_(state) {}
   Sha256(const Sha256&) = delete;
@@ -31,7 +34,9 @@ class Sha256 {
   const State& state() const { return state_; }
   void set_state(const State& state) { state_ = state; }
 
-  // 64 lower-case hexadecimal digits. Ends the sum: no call may follow.
+  // The sum's kDigestBytes. Ends it: no call may follow.
+  std::string Digest();
+  // The same as 64 lower-case hexadecimal digits.
   std::string HexDigest();
 
  private:

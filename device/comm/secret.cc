@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,7 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "device/comm/socket.h"
 
@@ -68,15 +66,24 @@ absl::StatusOr<std::string> ReadPrivateFile(const std::string& path) {
 }  // namespace
 
 std::string Hmac(absl::string_view key, absl::string_view text) {
-  unsigned char code[EVP_MAX_MD_SIZE];
-  unsigned int bytes = 0;
-  // A null key would mean the one before.
-  const char* const at = key.empty() ? "" : key.data();
-  CASTOR_CHECK(HMAC(EVP_sha256(), at, static_cast<int>(key.size()),
-                    reinterpret_cast<const unsigned char*>(text.data()),
-                    text.size(), code, &bytes) != nullptr);
-  CASTOR_CHECK(bytes == kKeyBytes);
-  return std::string(reinterpret_cast<const char*>(code), bytes);
+  std::string block(Sha256::kBlockBytes, '\0');
+  if (key.size() > block.size()) {
+    Sha256 of_key;
+    of_key.Update(key);
+    block.replace(0, kKeyBytes, of_key.Digest());
+  } else {
+    block.replace(0, key.size(), key.data(), key.size());
+  }
+  // The sum of the block, each of its bytes changed by `pad`, and `message`.
+  const auto padded_sum = [&block](char pad, absl::string_view message) {
+    std::string padded = block;
+    for (char& byte : padded) byte ^= pad;
+    Sha256 sum;
+    sum.Update(padded);
+    sum.Update(message);
+    return sum.Digest();
+  };
+  return padded_sum(0x5c, padded_sum(0x36, text));
 }
 
 bool SameInConstantTime(absl::string_view a, absl::string_view b) {

@@ -23,7 +23,9 @@ inline constexpr size_t kKeyBytes = 32;
 // compute.
 inline constexpr size_t kMinSecretBytes = 16;
 
-// HMAC-SHA256 of `text`, kKeyBytes long. The key may be empty.
+// HMAC-SHA256 of `text`, kKeyBytes long. The key may be empty. It is formed
+// from libcrypto's plain SHA-256 sum, since libcrypto's own HMAC() allocates
+// and reads a configuration, and can fail for want of either.
 std::string Hmac(absl::string_view key, absl::string_view text);
 
 // Whether the two are equal, in a time that says nothing of where they differ.

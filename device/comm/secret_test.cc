@@ -1,6 +1,8 @@
 #include "device/comm/secret.h"
 
 #include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,6 +40,25 @@ TEST(Hmac, IsThatOfRfc4231) {
   // An empty one is one, whatever came before.
   EXPECT_EQ(absl::BytesToHexString(Hmac("", "")),
             "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
+}
+
+TEST(Hmac, IsLibcryptosOwn) {
+  for (const size_t key_bytes : {0, 1, 31, 32, 63, 64, 65, 200}) {
+    for (const size_t text_bytes : {0, 1, 55, 56, 64, 1000}) {
+      std::string key(key_bytes, '\0'), text(text_bytes, '\0');
+      for (size_t i = 0; i < key.size(); ++i) key[i] = char(i * 37 + 5);
+      for (size_t i = 0; i < text.size(); ++i) text[i] = char(i * 11 + 200);
+      unsigned char code[EVP_MAX_MD_SIZE];
+      unsigned int bytes = 0;
+      ASSERT_NE(HMAC(EVP_sha256(), key.c_str(), static_cast<int>(key.size()),
+                     reinterpret_cast<const unsigned char*>(text.data()),
+                     text.size(), code, &bytes),
+                nullptr);
+      EXPECT_EQ(Hmac(key, text),
+                std::string(reinterpret_cast<const char*>(code), bytes))
+          << key_bytes << " bytes of key, " << text_bytes << " of text";
+    }
+  }
 }
 
 TEST(Secret, ComparesWholeTexts) {
