@@ -149,7 +149,7 @@ TEST_P(AdamOnGpu, TakesManySmallRanges) {
     ranges.push_back({begin, end, Hypers()[random_() % 5]});
     begin = end + static_cast<int64_t>(random_() % 20);
   }
-  ASSERT_GT(ranges.size(), 2u * cuda::kMaxAdamPieces);
+  ASSERT_GT(ranges.size(), 2u * cuda::AdamPieces::kMost);
   for (DType dtype : kAllTypes) {
     State before(dtype, kSize, Shift(2));
     before.FillLikely(random_);

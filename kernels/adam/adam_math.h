@@ -3,6 +3,8 @@
 #ifndef CASTOR_KERNELS_ADAM_ADAM_MATH_H_
 #define CASTOR_KERNELS_ADAM_ADAM_MATH_H_
 
+#include "kernels/adam/moments.h"
+
 namespace castor::kernels {
 
 struct AdamHyper;
@@ -10,14 +12,11 @@ struct AdamHyper;
 // The coefficients of one step, each formed in double and rounded to fp32. How
 // they are used is at the head of kernels/adam/cpu.cc.
 struct AdamScalars {
-  float grad_scale = 1;     // for whoever knows it beforehand
-  bool l2 = false;          // weight_decay != 0, not decoupled
-  bool lerp_from_m = true;  // 1 - beta1 < 0.5
+  float grad_scale = 1;  // for whoever knows it beforehand
+  bool l2 = false;       // weight_decay != 0, not decoupled
   float weight_decay = 0;
   float keep = 1;  // 1 - lr * weight_decay if decoupled
-  float lerp_weight = 0;
-  float beta2 = 0;
-  float one_minus_beta2 = 0;
+  MomentScalars moments;
   float minus_step_size = 0;
   float correction2_sqrt = 1;
   float eps = 0;

@@ -6,8 +6,10 @@
 #include <cstdint>
 
 #include "kernels/adam/adam_math.h"
+#include "kernels/adam/moments_program.h"
 #include "kernels/cuda/block.h"
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/range_pieces.h"
 
 namespace castor::kernels::cuda {
 
@@ -21,22 +23,12 @@ CASTOR_HD void AdamElement(const AdamScalars& s, float grad_scale, float grad,
   } else {
     p = Mul(p, s.keep);
   }
-  m = Fma(s.lerp_weight, Sub(g, m), s.lerp_from_m ? m : g);
-  v = Fma(Mul(s.one_minus_beta2, g), g, Mul(v, s.beta2));
+  UpdateMoments(s.moments, g, m, v);
   const float denominator = Add(Div(Sqrt(v), s.correction2_sqrt), s.eps);
   p = Add(p, Div(Mul(s.minus_step_size, m), denominator));
 }
 
-// One range of a chunk, cut into blocks of kElementsPerBlock from its begin.
-struct AdamPiece {
-  int64_t begin, end;     // elements
-  int64_t blocks_before;  // of the pieces before this one
-  AdamScalars scalars;
-};
-
-// Ranges are kernel arguments (4 KiB of them in all): nothing is copied to the
-// device. More ranges take more launches.
-inline constexpr int kMaxAdamPieces = 48;
+using AdamPieces = RangePieces<AdamScalars, 48>;
 
 // G: the gradient's type, payload's own (T) or float (the sum).
 template <class G, class T>
@@ -48,16 +40,11 @@ struct AdamProgram {
   T* payload;
   float *master, *m, *v;
   const float* grad_scale;
-  int num_pieces;
-  AdamPiece pieces[kMaxAdamPieces];
+  AdamPieces pieces;
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    int i = 0;
-    while (i + 1 < num_pieces && pieces[i + 1].blocks_before <= block.index()) {
-      ++i;
-    }
-    const AdamPiece& piece = pieces[i];
+    const AdamPieces::Piece& piece = pieces.OfBlock(block.index());
     const int64_t first =
         piece.begin + (block.index() - piece.blocks_before) * kElementsPerBlock;
     const float scale = *grad_scale;

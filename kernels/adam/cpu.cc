@@ -4,27 +4,26 @@
 //   g = grad * grad_scale
 //   L2 decay:   g = fma(weight_decay, p, g)
 //   decoupled:  p = p * (1 - lr weight_decay)
-//   m = fma(1 - beta1, g - m, m)               beta1 > 0.5
-//       fma(-beta1, g - m, g)                  otherwise (PyTorch's lerp)
-//   v = fma((1 - beta2) * g, g, v * beta2)
+//   m, v: kernels/adam/moments.h
 //   p = p + (-step_size * m) / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 //
-// step_size = lr / (1 - beta1^t). Every coefficient (1 - beta1, -step_size,
-// ...) is formed in double and rounded to fp32, as PyTorch does with the
-// scalars of a float tensor's operation.
-#include <algorithm>
+// step_size = lr / (1 - beta1^t). Every coefficient (-step_size, ...) is formed
+// in double and rounded to fp32, as PyTorch does with the scalars of a float
+// tensor's operation.
 #include <cmath>
 #include <vector>
 
 #include "kernels/adam/adam.h"
 #include "kernels/adam/adam_math.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/range_pieces.h"
 #include "kernels/cpu/targets.h"
-#include "kernels/cpu/tiles.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/adam/cpu.cc"
 #include "hwy/foreach_target.h"
 // These come after foreach_target.h.
+#include "kernels/adam/moments-inl.h"
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,17 +31,14 @@ namespace castor::kernels::cpu::HWY_NAMESPACE {
 
 template <bool kL2, bool kLerpFromM>
 struct AdamStep {
-  VF32 grad_scale, weight_decay, keep, lerp_weight, beta2, one_minus_beta2,
-      minus_step_size, correction2_sqrt, eps;
+  MomentsStep<kLerpFromM> moments;
+  VF32 grad_scale, weight_decay, keep, minus_step_size, correction2_sqrt, eps;
 
-  HWY_INLINE explicit AdamStep(const AdamScalars& s) {
+  HWY_INLINE explicit AdamStep(const AdamScalars& s) : moments(s.moments) {
     const F32 d;
     grad_scale = hn::Set(d, s.grad_scale);
     weight_decay = hn::Set(d, s.weight_decay);
     keep = hn::Set(d, s.keep);
-    lerp_weight = hn::Set(d, s.lerp_weight);
-    beta2 = hn::Set(d, s.beta2);
-    one_minus_beta2 = hn::Set(d, s.one_minus_beta2);
     minus_step_size = hn::Set(d, s.minus_step_size);
     correction2_sqrt = hn::Set(d, s.correction2_sqrt);
     eps = hn::Set(d, s.eps);
@@ -55,8 +51,7 @@ struct AdamStep {
     } else {
       p = hn::Mul(p, keep);
     }
-    m = Fma(lerp_weight, hn::Sub(g, m), kLerpFromM ? m : g);
-    v = Fma(hn::Mul(one_minus_beta2, g), g, hn::Mul(v, beta2));
+    moments(g, m, v);
     const VF32 denominator =
         hn::Add(hn::Div(hn::Sqrt(v), correction2_sqrt), eps);
     p = hn::Add(p, hn::Div(hn::Mul(minus_step_size, m), denominator));
@@ -101,12 +96,12 @@ template <class TG, class TP>
 HWY_INLINE void AdamAny(const AdamScalars& s, int64_t size, const TG* grad,
                         TP* payload, float* master, float* m, float* v) {
   if (s.l2) {
-    if (s.lerp_from_m) {
+    if (s.moments.lerp_from_m) {
       AdamLoop<true, true>(s, size, grad, payload, master, m, v);
     } else {
       AdamLoop<true, false>(s, size, grad, payload, master, m, v);
     }
-  } else if (s.lerp_from_m) {
+  } else if (s.moments.lerp_from_m) {
     AdamLoop<false, true>(s, size, grad, payload, master, m, v);
   } else {
     AdamLoop<false, false>(s, size, grad, payload, master, m, v);
@@ -128,14 +123,6 @@ void AdamImpl(DType dtype, const AdamScalars& s, int64_t begin, int64_t size,
   });
 }
 
-// payload = master, rounded: what is left of a step that is skipped.
-void RestoreImpl(DType dtype, int64_t begin, int64_t size, const float* master,
-                 void* payload) {
-  WithType(dtype, [&]<class T>(T) HWY_ATTR {
-    Map(CopyOp(), size, At<T>(payload, begin), master + begin);
-  });
-}
-
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -143,59 +130,27 @@ HWY_AFTER_NAMESPACE();
 namespace castor::kernels {
 namespace cpu {
 HWY_EXPORT(AdamImpl);
-HWY_EXPORT(RestoreImpl);
 }  // namespace cpu
-
-namespace {
-
-// A part of one range, small enough to be one task.
-struct Piece {
-  int64_t begin, end;
-  int64_t range;
-};
-
-}  // namespace
 
 absl::Status AdamArgs::RunOnCpu(const ExecContext& context) const {
   if (num_ranges == 0) return absl::OkStatus();
   const bool skip = !std::isfinite(*grad_scale);
   std::vector<AdamScalars> scalars(num_ranges);
-  std::vector<Piece> pieces;
-  std::vector<int64_t> first_piece = {0};  // of each task
-  int64_t room = cpu::kElementTile;
   for (int64_t r = 0; r < num_ranges; ++r) {
-    const AdamRange& range = ranges[r];
-    scalars[r] = MakeAdamScalars(range.hyper);
+    scalars[r] = MakeAdamScalars(ranges[r].hyper);
     scalars[r].grad_scale = *grad_scale;
-    for (int64_t begin = range.begin; begin < range.end;) {
-      const int64_t size = std::min(room, range.end - begin);
-      pieces.push_back({begin, begin + size, r});
-      begin += size;
-      room -= size;
-      if (room == 0) {
-        first_piece.push_back(static_cast<int64_t>(pieces.size()));
-        room = cpu::kElementTile;
-      }
-    }
   }
-  const int64_t count = static_cast<int64_t>(pieces.size());
-  if (first_piece.back() != count) first_piece.push_back(count);
-  cpu::ParallelTiles(context, static_cast<int64_t>(first_piece.size()) - 1, 1,
-                     [&](int64_t task, int64_t /*end*/) {
-                       for (int64_t i = first_piece[task];
-                            i < first_piece[task + 1]; ++i) {
-                         const int64_t begin = pieces[i].begin;
-                         const int64_t size = pieces[i].end - begin;
-                         if (skip) {
-                           CASTOR_CPU_DISPATCH(RestoreImpl)
-                           (dtype, begin, size, master, payload);
-                           continue;
-                         }
-                         CASTOR_CPU_DISPATCH(AdamImpl)
-                         (dtype, scalars[pieces[i].range], begin, size,
-                          gradient_sum, payload, master, m, v);
-                       }
-                     });
+  cpu::ParallelPieces(context, ranges, num_ranges,
+                      [&](int64_t r, int64_t begin, int64_t end) {
+                        if (skip) {
+                          cpu::FromFloat(dtype, master + begin, end - begin,
+                                         cpu::Offset(dtype, payload, begin));
+                          return;
+                        }
+                        CASTOR_CPU_DISPATCH(AdamImpl)
+                        (dtype, scalars[r], begin, end - begin, gradient_sum,
+                         payload, master, m, v);
+                      });
   return absl::OkStatus();
 }
 

@@ -1,9 +1,8 @@
-#include "base/status_macros.h"
 #include "base/with_type.h"
 #include "kernels/adam/adam.h"
 #include "kernels/adam/adam_math.h"
 #include "kernels/adam/adam_program.h"
-#include "kernels/cuda/launch_status.h"
+#include "kernels/cuda/launch_ranges.h"
 
 namespace castor::kernels {
 namespace cuda {
@@ -19,21 +18,10 @@ absl::Status Update(const ExecContext& context, const AdamArgs& args,
   program.m = args.m;
   program.v = args.v;
   program.grad_scale = args.grad_scale;
-  int64_t blocks = 0;
-  for (int64_t r = 0; r < args.num_ranges; ++r) {
-    const AdamRange& range = args.ranges[r];
-    if (range.begin < range.end) {
-      program.pieces[program.num_pieces++] = {range.begin, range.end, blocks,
-                                              MakeAdamScalars(range.hyper)};
-      blocks += ElementBlocks(range.end - range.begin);
-    }
-    if (program.num_pieces == kMaxAdamPieces || r + 1 == args.num_ranges) {
-      CASTOR_RETURN_IF_ERROR(Launch(context, "AdamUpdate", blocks, program));
-      program.num_pieces = 0;
-      blocks = 0;
-    }
-  }
-  return absl::OkStatus();
+  return LaunchRanges(context, "AdamUpdate", program, kElementsPerBlock,
+                      args.ranges, args.num_ranges, [](const AdamRange& range) {
+                        return MakeAdamScalars(range.hyper);
+                      });
 }
 
 }  // namespace

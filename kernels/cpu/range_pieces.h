@@ -1,0 +1,56 @@
+// How an optimizer's kernel cuts the ranges of a chunk into tasks on the CPU.
+#ifndef CASTOR_KERNELS_CPU_RANGE_PIECES_H_
+#define CASTOR_KERNELS_CPU_RANGE_PIECES_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "device/device.h"
+#include "kernels/cpu/tiles.h"
+
+namespace castor::kernels::cpu {
+
+// The elements of every piece, but for a range's last, are a multiple of this.
+inline constexpr int64_t kPieceGranule = 64;
+
+// Runs fn(r, begin, end) for pieces [begin, end) of the ranges r, which
+// together are all elements of `ranges` (with members begin and end). A task
+// has some kElementTile elements, of one range or of several small ones.
+template <class Range, class Fn>
+void ParallelPieces(const ExecContext& context, const Range* ranges,
+                    int64_t num_ranges, const Fn& fn) {
+  struct Piece {
+    int64_t range, begin, end;
+  };
+  std::vector<Piece> pieces;
+  std::vector<int64_t> first_piece = {0};  // of each task
+  int64_t room = kElementTile;
+  for (int64_t r = 0; r < num_ranges; ++r) {
+    for (int64_t begin = ranges[r].begin; begin < ranges[r].end;) {
+      const int64_t most =
+          (room + kPieceGranule - 1) / kPieceGranule * kPieceGranule;
+      const int64_t size = std::min(most, ranges[r].end - begin);
+      pieces.push_back({r, begin, begin + size});
+      begin += size;
+      room -= size;
+      if (room <= 0) {
+        first_piece.push_back(static_cast<int64_t>(pieces.size()));
+        room = kElementTile;
+      }
+    }
+  }
+  const int64_t count = static_cast<int64_t>(pieces.size());
+  if (first_piece.back() != count) first_piece.push_back(count);
+  ParallelTiles(context, static_cast<int64_t>(first_piece.size()) - 1, 1,
+                [&](int64_t task, int64_t /*end*/) {
+                  for (int64_t i = first_piece[task]; i < first_piece[task + 1];
+                       ++i) {
+                    fn(pieces[i].range, pieces[i].begin, pieces[i].end);
+                  }
+                });
+}
+
+}  // namespace castor::kernels::cpu
+
+#endif  // CASTOR_KERNELS_CPU_RANGE_PIECES_H_

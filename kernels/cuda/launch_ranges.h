@@ -1,0 +1,41 @@
+// Queues programs whose arguments are ranges of a chunk (range_pieces.h).
+#ifndef CASTOR_KERNELS_CUDA_LAUNCH_RANGES_H_
+#define CASTOR_KERNELS_CUDA_LAUNCH_RANGES_H_
+
+#include <cstdint>
+
+#include "base/status_macros.h"
+#include "kernels/cuda/launch_status.h"
+
+namespace castor::kernels::cuda {
+
+// Runs `program`, a copy of which is queued for each kMost of the ranges (with
+// members begin and end) that are not empty, in its member `pieces`, with the
+// Scalars that scalars(range) gives.
+template <class Program, class Range, class ScalarsOf>
+absl::Status LaunchRanges(const ExecContext& context, const char* kernel,
+                          Program program, int64_t block_elements,
+                          const Range* ranges, int64_t num_ranges,
+                          const ScalarsOf& scalars) {
+  auto& pieces = program.pieces;
+  pieces.count = 0;
+  int64_t blocks = 0;
+  for (int64_t r = 0; r < num_ranges; ++r) {
+    const int64_t size = ranges[r].end - ranges[r].begin;
+    if (size > 0) {
+      pieces.at[pieces.count++] = {ranges[r].begin, ranges[r].end, blocks,
+                                   scalars(ranges[r])};
+      blocks += (size + block_elements - 1) / block_elements;
+    }
+    if (pieces.count == pieces.kMost || r + 1 == num_ranges) {
+      CASTOR_RETURN_IF_ERROR(Launch(context, kernel, blocks, program));
+      pieces.count = 0;
+      blocks = 0;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace castor::kernels::cuda
+
+#endif  // CASTOR_KERNELS_CUDA_LAUNCH_RANGES_H_
