@@ -10,6 +10,7 @@ It expects the files that docs/extending.md names (An operator), and makes
 
   :NAME             the arguments and their check (NAME.h, NAME.cc)
   :cpu, :cuda       RunOnCpu (cpu.cc) and RunOnGpu (cuda.cc)
+  :program_headers  what these are made of, for other folders' programs, too
   :programs         the GPU's programs (.cu files), compiled by nvcc
   :emulated_programs  the same, compiled by the host's compiler, for tests
   :NAME_test        the host's kernels against an oracle (NAME_test.cc)
@@ -93,6 +94,7 @@ def kernel_operator(
     native.cc_library(
         name = "program_headers",
         hdrs = cuda_hdrs,
+        visibility = ["//kernels:__subpackages__"],
         deps = ["//kernels/cuda:program_headers"] + program_deps,
     )
     cuda_library(

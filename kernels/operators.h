@@ -77,6 +77,7 @@ using Operators = OperatorList<
     DropoutArgs,
     EmbeddingBackwardArgs,
     EmbeddingForwardArgs,
+    ExactSumValuesArgs,
     GeluBackwardArgs,
     GeluForwardArgs,
     HeadLogitsArgs,

@@ -66,6 +66,9 @@ struct OpRecord {
   // How long a kReduce or kUpdate takes where it runs on the host; 0 for a
   // kCompute.
   int64_t host_duration_ns = 0;
+  // The bytes of a kUpdate's sums over whole parameters, where all ranks of
+  // several add up what they have in the middle of it; or 0.
+  int64_t reduced_bytes = 0;
   // Shapes of operands and outputs, for people: "[4, 64, 8] -> [4, 64, 32]".
   std::string shapes = {};
 

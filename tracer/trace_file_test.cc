@@ -378,6 +378,7 @@ StepTrace DrawStepTrace() {
     op.workspace_bytes = op.non_model_peak_bytes / 3;
     op.duration_ns = *amount;
     op.host_duration_ns = *amount;
+    if (op.kind == OpKind::kUpdate) op.reduced_bytes = *amount;
     trace.ops.push_back(op);
   }
   return trace;

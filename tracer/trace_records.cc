@@ -54,6 +54,8 @@ OpRecord ReadOp(const Json& json, size_t moment, const StepTrace& trace,
       fields.Int("workspace_bytes", 0, op.non_model_peak_bytes);
   op.duration_ns = fields.Int("duration_ns");
   op.host_duration_ns = fields.Int("host_duration_ns");
+  if (fields.Has("reduced_bytes"))
+    op.reduced_bytes = fields.Int("reduced_bytes");
   fields.Done();
   if (fields.ok() && op.kind != OpKind::kCompute) {
     if (!trace.training) {

@@ -44,16 +44,19 @@ Json OpJson(const OpRecord& op) {
     chunks.push_back(use.chunk.value);
     if (use.writes) writes.push_back(use.chunk.value);
   }
-  return {{"name", op.name},
-          {"kind", trace_names::kKinds[static_cast<int>(op.kind)].data()},
-          {"phase", trace_names::kPhases[static_cast<int>(op.phase)].data()},
-          {"shapes", op.shapes},
-          {"chunks", std::move(chunks)},
-          {"writes", std::move(writes)},
-          {"non_model_peak_bytes", op.non_model_peak_bytes},
-          {"workspace_bytes", op.workspace_bytes},
-          {"duration_ns", op.duration_ns},
-          {"host_duration_ns", op.host_duration_ns}};
+  Json json = {
+      {"name", op.name},
+      {"kind", trace_names::kKinds[static_cast<int>(op.kind)].data()},
+      {"phase", trace_names::kPhases[static_cast<int>(op.phase)].data()},
+      {"shapes", op.shapes},
+      {"chunks", std::move(chunks)},
+      {"writes", std::move(writes)},
+      {"non_model_peak_bytes", op.non_model_peak_bytes},
+      {"workspace_bytes", op.workspace_bytes},
+      {"duration_ns", op.duration_ns},
+      {"host_duration_ns", op.host_duration_ns}};
+  if (op.reduced_bytes > 0) json["reduced_bytes"] = op.reduced_bytes;
+  return json;
 }
 
 Json PlanJson(const PlanRecord& plan) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstddef>
 #include <mutex>
 
 #include "kernels/cpu/targets.h"
@@ -67,21 +69,36 @@ namespace cpu {
 HWY_EXPORT(TilesSquaresImpl);
 }  // namespace cpu
 
+void AddTilesSquares(DType dtype, int64_t size, const void* x, ExactSum* sum) {
+  constexpr int64_t kTiles = 512;
+  double sums[kTiles];
+  for (int64_t begin = 0; begin < size; begin += kTiles * kNormTile) {
+    const int64_t elements = std::min(kTiles * kNormTile, size - begin);
+    CASTOR_CPU_DISPATCH(TilesSquaresImpl)
+    (dtype, begin, elements, x, sums);
+    const int64_t tiles = (elements + kNormTile - 1) / kNormTile;
+    for (int64_t t = 0; t < tiles; ++t) sum->Add(sums[t]);
+  }
+}
+
 absl::Status AddSquaresArgs::RunOnCpu(const ExecContext& context) const {
   static_assert(cpu::kElementTile % kNormTile == 0);
   std::mutex mutex;  // of *sum; the order of tasks does not matter
   cpu::ParallelTiles(
       context, size, cpu::kElementTile, [&](int64_t begin, int64_t end) {
-        double sums[cpu::kElementTile / kNormTile];
-        CASTOR_CPU_DISPATCH(TilesSquaresImpl)
-        (dtype, begin, end - begin, x, sums);
         ExactSum local;
-        const int64_t tiles = (end - begin + kNormTile - 1) / kNormTile;
-        for (int64_t t = 0; t < tiles; ++t) local.Add(sums[t]);
+        AddTilesSquares(
+            dtype, end - begin,
+            static_cast<const std::byte*>(x) + begin * SizeOf(dtype), &local);
         if (local.invalid != 0) local.invalid_label = label;
         std::lock_guard<std::mutex> lock(mutex);
         sum->Add(local);
       });
+  return absl::OkStatus();
+}
+
+absl::Status ExactSumValuesArgs::RunOnCpu(const ExecContext&) const {
+  for (int64_t i = 0; i < count; ++i) values[i] = sums[i].Value();
   return absl::OkStatus();
 }
 

@@ -6,5 +6,6 @@ namespace castor::kernels::cuda {
 CASTOR_LAUNCH(AddSquaresProgram<float>);
 CASTOR_LAUNCH(AddSquaresProgram<BFloat16>);
 CASTOR_LAUNCH(AddSquaresProgram<Float16>);
+CASTOR_LAUNCH(ExactSumValuesProgram);
 
 }  // namespace castor::kernels::cuda

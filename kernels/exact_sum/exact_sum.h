@@ -63,6 +63,22 @@ struct AddSquaresArgs {
   absl::Status RunOnGpu(const ExecContext& context) const;
 };
 
+// Adds to `sum` the squares of x [size] as AddSquaresArgs does, on the calling
+// thread of the host: for kernels whose tasks make x tile by tile.
+void AddTilesSquares(DType dtype, int64_t size, const void* x, ExactSum* sum);
+
+// values[i] = sums[i].Value(), i < count, where the sums lie: on a GPU their
+// carries need not be settled. Where an addend was invalid it is a NaN.
+struct ExactSumValuesArgs {
+  int64_t count = 0;
+  const ExactSum* sums = nullptr;
+  double* values = nullptr;
+
+  absl::Status Check() const;
+  absl::Status RunOnCpu(const ExecContext& context) const;
+  absl::Status RunOnGpu(const ExecContext& context) const;
+};
+
 }  // namespace castor::kernels
 
 #endif  // CASTOR_KERNELS_EXACT_SUM_EXACT_SUM_H_

@@ -1,5 +1,8 @@
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/exact_sum/exact_sum.h"
@@ -114,6 +117,54 @@ TEST_P(AddSquaresOnGpu, NamesTheGreatestLabelOfInvalidAddends) {
     EXPECT_EQ(label_after(bad, 2), 5);
     EXPECT_EQ(label_after(good, 7), 5);
     EXPECT_EQ(label_after(bad, 6), 6);
+  });
+}
+
+// Sums of every size, with carries that are not settled.
+TEST_P(AddSquaresOnGpu, GiveTheHostsValues) {
+  std::vector<ExactSum> sums(300);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    for (uint64_t n = random_() % 20; n > 0; --n) {
+      // Any bits but the sign.
+      sums[i].Add(std::bit_cast<double>(random_() >> 1));
+    }
+    if (i % 3 == 0) sums[i].Add(std::bit_cast<double>(random_() % 1000));
+    if (i % 5 == 0) sums[i].limbs[random_() % 66] += int64_t{1} << 62;
+    // What ends just beside a tie.
+    if (i % 7 == 0) {
+      sums[i] = ExactSum();
+      sums[i].Add(
+          std::ldexp(static_cast<double>((uint64_t{1} << 52) + i), 200));
+      sums[i].Add(std::ldexp(1.0, 199));
+      if (i % 2 == 0) sums[i].Add(std::ldexp(1.0, -1000));
+    }
+  }
+  sums[4] = ExactSum();
+  sums[5].limbs[67] = int64_t{1} << 40;  // beyond all doubles
+  sums[5].invalid = 0;
+  std::vector<double> expected(sums.size()), got(sums.size());
+  ASSERT_TRUE(kernels::Run(host_, ExactSumValuesArgs{.count = 300,
+                                                     .sums = sums.data(),
+                                                     .values = expected.data()})
+                  .ok());
+  EXPECT_EQ(expected[4], 0);
+  EXPECT_EQ(expected[5], std::numeric_limits<double>::infinity());
+  InEveryOrder([&] {
+    OnDevice on;
+    double* const values = on.In(got);
+    ASSERT_TRUE(
+        kernels::Run(on.context(),
+                     ExactSumValuesArgs{
+                         .count = 300, .sums = on.In(sums), .values = values})
+            .ok());
+    ASSERT_TRUE(on.Finish().ok());
+    TestDevice::Get()->ToHost(got.data(), values, 300 * sizeof(double));
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (std::isnan(expected[i]) && std::isnan(got[i])) continue;
+      EXPECT_EQ(std::bit_cast<uint64_t>(got[i]),
+                std::bit_cast<uint64_t>(expected[i]))
+          << i;
+    }
   });
 }
 

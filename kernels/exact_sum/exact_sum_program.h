@@ -8,12 +8,19 @@
 #include <cstdint>
 
 #include "kernels/cuda/block.h"
+#include "kernels/exact_sum/nearest_double.h"
 
 namespace castor::kernels::cuda {
 
-// ExactSum::kLimbs and kNormTile: cuda.cc checks that they are equal.
-inline constexpr int kExactLimbs = 68;
+// kNormTile: cuda.cc checks that it is.
 inline constexpr int kSquaresTile = 64;
+
+// An ExactSum as the integers that it is made of.
+struct ExactSumWords {
+  static constexpr int kWords = kExactLimbs + 2;
+
+  int64_t* words;  // [kWords]: limbs, invalid, invalid_label
+};
 
 // A non-negative double as three words of 32 bits from a limb on; limb -1: it
 // is none (NaN or infinite).
@@ -44,74 +51,124 @@ CASTOR_HD LimbParts SplitIntoLimbs(double value) {
            static_cast<uint32_t>(high)}};
 }
 
-// A block has kTiles tiles. A tile's element i goes into partial sum i mod 8;
-// partial sums are added 0 + 4, 1 + 5, 2 + 6, 3 + 7, these 0 + 2, 1 + 3, then
-// the two.
-template <class T>
-struct AddSquaresProgram {
+// How a block of kThreads threads adds the squares of kTiles tiles, for kSums
+// rows of numbers at once.
+struct TileSquares {
   static constexpr int kPartialSums = 8;
   static constexpr int kThreads = 256;
   static constexpr int kTilesAtOnce = kThreads / kPartialSums;
   static constexpr int kRounds = 16;
   static constexpr int kTiles = kTilesAtOnce * kRounds;
+  // The elements of a block.
   static constexpr int64_t kBlock = int64_t{kTiles} * kSquaresTile;
-  struct Shared {
-    double partial[kThreads];
-    LimbParts parts[kTiles];
-  };
 
-  int64_t size;
-  const T* x;
-  int64_t* limbs;          // [kExactLimbs]
-  int64_t* invalid;        // [1]
-  int64_t* invalid_label;  // [1]
-  int64_t label;
+  template <int kSums>
+  struct Shared {
+    double partial[kSums][kThreads];
+    LimbParts parts[kSums][kTiles];
+  };
 
   CASTOR_HD static int64_t Blocks(int64_t size) {
     return (size + kBlock - 1) / kBlock;
   }
 
-  template <class Block>
-  CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    const int64_t first = block.index() * kBlock;
+  // sums[k] += the squares of row k's elements first, first + 1, ... of the
+  // block, as far as they are below `end`. values(e, out) gives element e of
+  // all rows in out[kSums] and is called once for each. A tile's element i goes
+  // into partial sum i mod 8; partial sums are added 0 + 4, 1 + 5, 2 + 6,
+  // 3 + 7, these 0 + 2, 1 + 3, then the two.
+  template <int kSums, class Block, class Values>
+  CASTOR_HD static void Add(Block& block, Shared<kSums>& shared, int64_t first,
+                            int64_t end, const Values& values,
+                            const ExactSumWords (&sums)[kSums], int64_t label) {
     for (int round = 0; round < kRounds; ++round) {
       block.Each([&](int t) {
         const int64_t tile =
             first +
             int64_t{kSquaresTile} * (round * kTilesAtOnce + t / kPartialSums);
-        double sum = 0;
+        double sum[kSums] = {};
         for (int i = 0; i < kSquaresTile; i += kPartialSums) {
           const int64_t e = tile + i + t % kPartialSums;
-          // Exact in double: only additions round.
-          const double v = e < size ? Load(x + e) : 0.0f;
-          sum = sum + v * v;
+          float x[kSums] = {};
+          if (e < end) values(e, x);
+          for (int k = 0; k < kSums; ++k) {
+            // Exact in double: only additions round.
+            const double v = x[k];
+            sum[k] = sum[k] + v * v;
+          }
         }
-        shared.partial[t] = sum;
+        for (int k = 0; k < kSums; ++k) shared.partial[k][t] = sum[k];
       });
       block.Each([&](int t) {
         if (t % kPartialSums != 0) return;
-        const double* s = shared.partial + t;
-        const double sum =
-            ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-        shared.parts[round * kTilesAtOnce + t / kPartialSums] =
-            SplitIntoLimbs(sum);
+        for (int k = 0; k < kSums; ++k) {
+          const double* s = shared.partial[k] + t;
+          const double sum =
+              ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+          shared.parts[k][round * kTilesAtOnce + t / kPartialSums] =
+              SplitIntoLimbs(sum);
+        }
       });
     }
     // Thread i has limb i.
     block.Each([&](int t) {
       if (t > kExactLimbs) return;
-      int64_t sum = 0;
-      for (int i = 0; i < kTiles; ++i) {
-        const int limb = shared.parts[i].limb;
+      for (int k = 0; k < kSums; ++k) {
+        int64_t sum = 0;
+        for (int i = 0; i < kTiles; ++i) {
+          const LimbParts& parts = shared.parts[k][i];
+          if (t == kExactLimbs) {
+            sum += parts.limb < 0 ? 1 : 0;
+          } else if (parts.limb >= 0 && t >= parts.limb && t < parts.limb + 3) {
+            sum += parts.part[t - parts.limb];
+          }
+        }
+        if (sum == 0) continue;
+        block.AtomicAdd(sums[k].words + t, sum);
         if (t == kExactLimbs) {
-          sum += limb < 0 ? 1 : 0;
-        } else if (limb >= 0 && t >= limb && t < limb + 3) {
-          sum += shared.parts[i].part[t - limb];
+          block.AtomicMax(sums[k].words + kExactLimbs + 1, label);
         }
       }
-      if (sum == 0) return;
-      block.AtomicAdd(t == kExactLimbs ? invalid : limbs + t, sum);
-      if (t == kExactLimbs) block.AtomicMax(invalid_label, label);
+    });
+  }
+};
+
+template <class T>
+struct AddSquaresProgram {
+  static constexpr int kThreads = TileSquares::kThreads;
+  using Shared = TileSquares::Shared<1>;
+
+  int64_t size;
+  const T* x;
+  ExactSumWords sum;
+  int64_t label;
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared& shared) const {
+    const ExactSumWords sums[1] = {sum};
+    TileSquares::Add(
+        block, shared, block.index() * TileSquares::kBlock, size,
+        [&](int64_t e, float* out) { out[0] = Load(x + e); }, sums, label);
+  }
+};
+
+// A thread for each sum.
+struct ExactSumValuesProgram {
+  static constexpr int kThreads = 64;
+  using Shared = NoShared;
+
+  int64_t count;
+  const int64_t* sums;  // [count, ExactSumWords::kWords]
+  double* values;       // [count]
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared&) const {
+    block.Each([&](int t) {
+      const int64_t i = block.index() * kThreads + t;
+      if (i >= count) return;
+      const int64_t* words = sums + i * ExactSumWords::kWords;
+      values[i] =
+          words[kExactLimbs] != 0 ? double{NotANumber()} : NearestDouble(words);
     });
   }
 };

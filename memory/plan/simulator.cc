@@ -173,6 +173,9 @@ class Clock {
   PlanCost& cost() { return cost_; }
 
  private:
+  bool AddsSums(const OpRecord& op) const {
+    return sharded_ && op.reduced_bytes > 0;
+  }
   // When a queue that is busy until `own_ns` goes on with what is ready then.
   static int64_t After(int64_t own_ns, int64_t ready_ns, int64_t handoff_ns) {
     return ready_ns > own_ns ? ready_ns + handoff_ns : own_ns;
@@ -191,6 +194,13 @@ class Clock {
     return content == Content::kLocal   ? trace_.chunks[c].payload_bytes
            : content == Content::kSpent ? 0
                                         : trace_.chunks[c].home_bytes();
+  }
+  // All other ranks' sums of an update, behind what is on the network.
+  void AddSums(const OpRecord& op, int64_t ready_ns) {
+    const int64_t bytes = op.reduced_bytes * (request_.world_size - 1);
+    network_ns_ = std::max(network_ns_, ready_ns) +
+                  CopyNs(bytes, request_.bus.network_bytes_per_s);
+    cost_.network_bytes += bytes;
   }
   // All other ranks' shards, or parts of this one's, come; from `ready_ns` on.
   void Exchange(int64_t c, int64_t ready_ns) {
@@ -325,6 +335,10 @@ class Clock {
     host_ns_ = After(host_ns_, std::max(home.home_ns, issue_ns_),
                      overheads_.host_handoff_ns) +
                op.host_duration_ns;
+    if (AddsSums(op)) {  // between its phases, whose durations are one number
+      AddSums(op, host_ns_);
+      host_ns_ = After(host_ns_, network_ns_, overheads_.host_handoff_ns);
+    }
     home.home_ns = host_ns_;
   }
 
@@ -364,6 +378,16 @@ class Clock {
     cost_.op_start_ns[t] = start;
     cost_.stall_ns += start - compute_ns_;
     compute_ns_ = start + op.duration_ns;
+    if (AddsSums(op)) {  // which go to the host and come back
+      const int64_t ready_ns = compute_ns_;
+      d2h_ns_ = After(d2h_ns_, ready_ns, overheads_.d2h_handoff_ns) +
+                CopyNs(op.reduced_bytes, request_.bus.d2h_bytes_per_s);
+      AddSums(op, d2h_ns_);
+      h2d_ns_ = After(h2d_ns_, network_ns_, overheads_.h2d_handoff_ns) +
+                CopyNs(op.reduced_bytes, request_.bus.h2d_bytes_per_s);
+      cost_.stall_ns += h2d_ns_ + overheads_.compute_handoff_ns - compute_ns_;
+      compute_ns_ = h2d_ns_ + overheads_.compute_handoff_ns;
+    }
     for (const ChunkUse& use : op.chunks) {
       Payload& payload = payloads_[use.chunk.value];
       payload.used_ns = compute_ns_;

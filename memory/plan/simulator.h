@@ -12,6 +12,9 @@
 //          first update's turn gathers the sums of both sides: through the
 //          queues of both directions of the bus and of the host, behind all
 //          that is in them.
+//   sums   where ranks add up an update's sums in the middle of it, the update
+//          waits for the network, and on the device's side for both directions
+//          of the bus.
 //   issue  a step is queued when the loss of the one before has come down the
 //          bus, behind the copies back of its backward, and when all work of
 //          the one before that is over.

@@ -133,6 +133,23 @@ TEST(SimulatePlan, ExchangesBeforeTheReduceAndAfterTheUpdateOnTheDevice) {
   EXPECT_EQ(cost.d2h_bytes + cost.h2d_bytes, 0);
 }
 
+TEST(SimulatePlan, AddsUpSumsOverRanksWithinAnUpdate) {
+  StepTrace trace = OneSharedChunk();
+  trace.ops[3].reduced_bytes = 128;
+  // As above; the update is followed by 3 * 128 bytes on the network.
+  const PlanCost on_host = SimulateFourRanks(
+      trace, {{ChunkId(0), false}},
+      {{}, {}, {CopyBack(0, 2), Drop(0, 2)}, {}, {Fetch(0, 0)}}, Side::kHost);
+  EXPECT_EQ(on_host.step_ns, 5750 + 375);
+  EXPECT_EQ(on_host.network_bytes, 2 * 768 + 3 * 128);
+  EXPECT_EQ(on_host.h2d_bytes, 256);
+  // On the device's side they cross the bus both ways, too: 125 ns each.
+  const PlanCost on_device = SimulateFourRanks(
+      trace, {{ChunkId(0), true}}, {{}, {}, {}, {}, {}}, Side::kDevice);
+  EXPECT_EQ(on_device.step_ns, 3610 + 125 + 375 + 125);
+  EXPECT_EQ(on_device.network_bytes, 2 * 768 + 3 * 128);
+}
+
 TEST(SimulatePlan, FetchesParametersOnlyAfterTheHostsUpdate) {
   const StepTrace trace = TraceBuilder()
                               .Chunk(1024, 4096)

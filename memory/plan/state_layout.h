@@ -53,6 +53,9 @@ inline constexpr StatePart StatePart::kMaster{0};
 
 struct StateLayout {
   std::vector<StateSlot> slots;
+  // How many sums over all elements of a parameter an update wants, which ranks
+  // that share a chunk add up in the middle of it.
+  int sums = 0;
 
   // How many parts there are; they are numbered from 0.
   int num_parts() const { return 1 + static_cast<int>(slots.size()); }

@@ -59,12 +59,18 @@ absl::Status CheckTrace(const StepTrace& trace) {
     CASTOR_RETURN_IF_ERROR(AddTo(op.host_duration_ns,
                                  absl::StrCat(where, "host_duration_ns"),
                                  length_ns));
+    int64_t network_bytes = 0;
+    CASTOR_RETURN_IF_ERROR(AddTo(
+        op.reduced_bytes, absl::StrCat(where, "reduced_bytes"), network_bytes));
     const bool compute = op.kind == OpKind::kCompute;
     if (!compute && !trace.training) {
       return Bad(where, "reduces or updates in an evaluation trace");
     }
     if (!compute && op.chunks.size() != 1) {
       return Bad(where, "has ", op.chunks.size(), " chunks, want 1");
+    }
+    if (op.reduced_bytes > 0 && op.kind != OpKind::kUpdate) {
+      return Bad(where, "has reduced_bytes and is no update");
     }
     int64_t last = -1;
     for (const ChunkUse& use : op.chunks) {
@@ -96,6 +102,10 @@ absl::Status CheckTrace(const StepTrace& trace) {
       } else {
         if (++updates[c] > 1) {
           return Bad(where, "updates chunk ", c, " for a second time");
+        }
+        if (op.reduced_bytes > 0 && trace.chunks[c].shard_bytes == 0) {
+          return Bad(where, "adds up sums over ranks of chunk ", c,
+                     ", of which ranks have no shards");
         }
         if (reduced[c] && used_after_reduce[c]) {
           return Bad(where, "updates chunk ", c,

@@ -16,6 +16,7 @@ namespace castor {
 //     ascending order; kReduce and kUpdate have exactly one chunk, which has
 //     optimizer states;
 //   - no operator writes a chunk without optimizer states;
+//   - only a kUpdate of a chunk that ranks share has reduced_bytes;
 //   - evaluation traces have neither kReduce, kUpdate nor writes;
 //   - a training trace updates each chunk with optimizer states exactly once,
 //     after its last kReduce, and uses it in no operator between the two.

@@ -94,5 +94,19 @@ TEST(CheckTrace, WantsOneUpdateAfterEverything) {
   ExpectBad(trace, "was used after its last reduce");
 }
 
+TEST(CheckTrace, WantsSumsOverRanksOfUpdatesOfSharedChunksAlone) {
+  StepTrace trace = Good();
+  ASSERT_EQ(trace.ops.back().kind, OpKind::kUpdate);
+  trace.ops.back().reduced_bytes = 560;
+  ExpectBad(trace, "adds up sums over ranks of chunk 0");
+  trace.chunks[0].shard_bytes = trace.chunks[0].payload_bytes / 2;
+  EXPECT_TRUE(CheckTrace(trace).ok());
+  trace.ops.back().reduced_bytes = -1;
+  ExpectBad(trace, "reduced_bytes is negative (-1)");
+  trace = Good();
+  trace.ops[0].reduced_bytes = 560;
+  ExpectBad(trace, "moment 0 (op0): has reduced_bytes and is no update");
+}
+
 }  // namespace
 }  // namespace castor

@@ -242,9 +242,8 @@ class TrainingRun {
     }
     options_.weight_decay.assign(3, 0.0);
     // No two parameters fit into one chunk.
-    layout_ =
-        *MakeChunkLayout(list, {.chunk_bytes = kElements[0] * 4,
-                                .states = {.slots = options_.rule->slots()}});
+    layout_ = *MakeChunkLayout(list, {.chunk_bytes = kElements[0] * 4,
+                                      .states = options_.rule->states()});
     CASTOR_CHECK(layout_.num_chunks() == 3);
     DryBackend dry;
     int64_t loss = -1;
@@ -258,7 +257,7 @@ class TrainingRun {
     PlanRequest request;
     request.trace = &trace_;
     request.device_budget_bytes = device_bytes;
-    request.device_reserved_bytes = ChunkOptimizer::kReservedBytes;
+    request.device_reserved_bytes = ChunkOptimizer::DeviceBytes(layout_);
     return request;
   }
 
@@ -283,9 +282,10 @@ class TrainingRun {
         const auto store,
         ChunkStore::Create(device.get(), arena.get(), host.get(), &layout_,
                            /*accumulate=*/false, plan->side));
-    CASTOR_ASSIGN_OR_RETURN(const auto optimizer,
-                            ChunkOptimizer::Create(device.get(), arena.get(),
-                                                   store.get(), options_));
+    CASTOR_ASSIGN_OR_RETURN(
+        const auto optimizer,
+        ChunkOptimizer::Create(device.get(), arena.get(), host.get(),
+                               store.get(), options_));
     for (int64_t i = 0; i < 3; ++i) {
       CASTOR_RETURN_IF_ERROR(store->Fill(
           ChunkId(i), [i](std::byte* home, const StateView& states) {

@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "kernels/exact_sum/exact_sum.h"
 #include "memory/exec/chunk_store.h"
 #include "memory/plan/plan.h"
 
@@ -45,6 +46,11 @@ std::string SignatureOf(const StepTrace& trace) {
     hash = MixKey(hash, static_cast<uint64_t>(chunk.optimizer_bytes));
     if (chunk.shard_bytes > 0) {
       hash = MixKey(hash, static_cast<uint64_t>(chunk.shard_bytes));
+    }
+  }
+  for (const OpRecord& op : trace.ops) {
+    if (op.reduced_bytes > 0) {
+      hash = MixKey(hash, static_cast<uint64_t>(op.reduced_bytes));
     }
   }
   return absl::StrFormat("%s-%d-%016x", trace.training ? "train" : "eval",
@@ -167,12 +173,20 @@ StepTrace DryBackend::Finish(const ChunkLayout* layout, bool accumulate,
   }
   for (OpRecord& op : trace.ops) {
     if (op.kind == OpKind::kCompute) continue;
-    // reduce reads the gradient; update reads and writes everything.
+    // reduce reads the gradient; update reads and writes everything, once in
+    // each of its phases.
     const ChunkInfo& chunk = trace.chunks[op.chunks[0].chunk.value];
+    const bool two_phases = layout->states.sums > 0;
     const double bytes = op.kind == OpKind::kReduce
                              ? static_cast<double>(chunk.payload_bytes)
-                             : 2.0 * static_cast<double>(chunk.home_bytes() +
-                                                         chunk.optimizer_bytes);
+                             : (two_phases ? 4.0 : 2.0) *
+                                   static_cast<double>(chunk.home_bytes() +
+                                                       chunk.optimizer_bytes);
+    if (op.kind == OpKind::kUpdate && two_phases && layout->world_size > 1) {
+      op.reduced_bytes = static_cast<int64_t>(chunk.parameters.size()) *
+                         layout->states.sums *
+                         static_cast<int64_t>(sizeof(kernels::ExactSum));
+    }
     op.duration_ns = roofline_.Duration(0, bytes);
     op.host_duration_ns = op.duration_ns;
   }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "device/gpu_context.h"
 #include "kernels/cast/cast.h"
 #include "kernels/gradient_sum/gradient_sum.h"
@@ -16,9 +17,52 @@
 
 namespace castor {
 
+namespace {
+
+constexpr int64_t kSumBytes = sizeof(kernels::ExactSum) + sizeof(double);
+
+}  // namespace
+
+int64_t ChunkOptimizer::MostSums(const ChunkLayout& layout) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    most = std::max<int64_t>(most, layout.chunk(ChunkId(i)).parameters.size());
+  }
+  return most * layout.states.sums;
+}
+
+int64_t ChunkOptimizer::DeviceBytes(const ChunkLayout& layout) {
+  return RoundUp(kScalarsBytes + MostSums(layout) * kSumBytes, kBlockAlignment);
+}
+
+int64_t ChunkOptimizer::HostBytes(const ChunkLayout& layout) {
+  return 2 * RoundUp(MostSums(layout) * kSumBytes, kBlockAlignment);
+}
+
+ChunkOptimizer::UpdateSums ChunkOptimizer::SumsAt(void* begin) const {
+  auto* const exact = static_cast<kernels::ExactSum*>(begin);
+  return {
+      .exact = exact,
+      .values = reinterpret_cast<double*>(exact + MostSums(store_->layout()))};
+}
+
+int64_t ChunkOptimizer::NumSums(ChunkId chunk) const {
+  const ChunkLayout& layout = store_->layout();
+  return static_cast<int64_t>(layout.chunk(chunk).parameters.size()) *
+         layout.states.sums;
+}
+
+ChunkOptimizer::Scalars ChunkOptimizer::OnDevice() const {
+  auto* const begin = static_cast<std::byte*>(arena_->Pointer(scalars_));
+  auto* const scalars = reinterpret_cast<DeviceScalars*>(begin);
+  return {.norm = &scalars->sum,
+          .gradient_scale = &scalars->gradient_scale,
+          .update = SumsAt(begin + kScalarsBytes)};
+}
+
 absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
-    Device* device, Arena* arena, ChunkStore* store, OptimizerOptions options,
-    Communicator* ranks) {
+    Device* device, Arena* arena, HostMemory* host, ChunkStore* store,
+    OptimizerOptions options, Communicator* ranks) {
   std::unique_ptr<ChunkOptimizer> optimizer(new ChunkOptimizer());
   optimizer->device_ = device;
   optimizer->arena_ = arena;
@@ -26,9 +70,17 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
   optimizer->options_ = std::move(options);
   optimizer->ranks_ = ranks;
   optimizer->host_ = std::make_unique<HostScalars>();
-  CASTOR_ASSIGN_OR_RETURN(optimizer->scalars_,
-                          arena->Allocate(kReservedBytes, Category::kStaging,
-                                          End::kLow, "optimizer scalars"));
+  const ChunkLayout& layout = store->layout();
+  CASTOR_ASSIGN_OR_RETURN(
+      optimizer->scalars_,
+      arena->Allocate(DeviceBytes(layout), Category::kStaging, End::kLow,
+                      "optimizer scalars"));
+  if (const int64_t bytes = HostBytes(layout) / 2; bytes > 0) {
+    for (HostBlock* block : {&optimizer->sums_, &optimizer->passing_sums_}) {
+      CASTOR_ASSIGN_OR_RETURN(
+          *block, host->Allocate(bytes, Category::kStaging, "update sums"));
+    }
+  }
   device->Wait(StreamId::kCompute, arena->WaitToWrite(optimizer->scalars_), 0);
   auto* const scalars =
       static_cast<std::byte*>(arena->Pointer(optimizer->scalars_));
@@ -52,13 +104,15 @@ void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
 
 absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
   if (store_->side(chunk) == Side::kHost) {
-    HostScalars* host = host_.get();
-    return store_->RunOnHost(
-        chunk, tag,
-        [work = std::move(work), host](std::byte* home, const StateView& states,
-                                       const ExecContext& context) mutable {
-          return work(home, states, &host->sum, &host->gradient_scale, context);
-        });
+    const Scalars scalars = {.norm = &host_->sum,
+                             .gradient_scale = &host_->gradient_scale,
+                             .update = SumsAt(sums_.data())};
+    return store_->RunOnHost(chunk, tag,
+                             [work = std::move(work), scalars](
+                                 std::byte* home, const StateView& states,
+                                 const ExecContext& context) mutable {
+                               return work(home, states, scalars, context);
+                             });
   }
   if (!store_->resident(chunk)) {
     return absl::InternalError(
@@ -70,13 +124,12 @@ absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
   ready.Add(store_->WaitToUseOptimizer(chunk));
   ready.Add(arena_->WaitToWrite(scalars_));
   device_->Wait(StreamId::kCompute, ready, tag.Pack());
-  auto* scalars = static_cast<DeviceScalars*>(arena_->Pointer(scalars_));
   const ChunkLayout& layout = store_->layout();
   std::byte* const shard =
       store_->payload(chunk) + layout.shard_begin(chunk) * SizeOf(layout.dtype);
   const Fence done = device_->Enqueue(
       StreamId::kCompute, tag.Pack(),
-      [work = std::move(work), scalars, shard, tag,
+      [work = std::move(work), scalars = OnDevice(), shard, tag,
        states = store_->optimizer_on_device(chunk)](
           const ExecContext& context) mutable {
         if (context.gpu != nullptr) {
@@ -84,8 +137,7 @@ absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
           context.gpu->SetName(absl::StrCat(update ? "update" : "reduce",
                                             " of chunk ", tag.chunk));
         }
-        return work(shard, states, &scalars->sum, &scalars->gradient_scale,
-                    context);
+        return work(shard, states, scalars, context);
       });
   if (store_->sharded()) {
     store_->NoteShardUse(chunk, done);
@@ -103,9 +155,12 @@ std::vector<ChunkOptimizer::Range> ChunkOptimizer::OwnRanges(
   const int64_t first = layout.shard_begin(chunk);
   const int64_t size = layout.shard_elements(chunk);
   std::vector<Range> ranges;
-  for (ParamId id : layout.chunk(chunk).parameters) {
+  const std::vector<ParamId>& parameters = layout.chunk(chunk).parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ParamId id = parameters[i];
     const int64_t begin = layout.place(id).offset - first;
-    const Range range = {id, std::max<int64_t>(0, begin),
+    const Range range = {id, static_cast<int64_t>(i),
+                         std::max<int64_t>(0, begin),
                          std::min(size, begin + layout.parameter(id).elements)};
     if (range.begin < range.end) ranges.push_back(range);
   }
@@ -134,8 +189,8 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
   CASTOR_RETURN_IF_ERROR(Run(
       chunk, tag,
       [=, ranges = std::move(ranges)](
-          std::byte* payload, const StateView& states, kernels::ExactSum* sum,
-          const float*, const ExecContext& context) -> absl::Status {
+          std::byte* payload, const StateView& states, const Scalars& scalars,
+          const ExecContext& context) -> absl::Status {
         if (accumulate && !sharded) {
           CASTOR_RETURN_IF_ERROR(kernels::Run(
               context,
@@ -164,14 +219,14 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
                         kernels::AddSquaresArgs{.size = size,
                                                 .dtype = DType::kFloat32,
                                                 .x = states.sum + range.begin,
-                                                .sum = sum,
+                                                .sum = scalars.norm,
                                                 .label = label})
                   : kernels::Run(context,
                                  kernels::AddSquaresArgs{
                                      .size = size,
                                      .dtype = dtype,
                                      .x = payload + range.begin * SizeOf(dtype),
-                                     .sum = sum,
+                                     .sum = scalars.norm,
                                      .label = label}));
         }
         return absl::OkStatus();
@@ -295,9 +350,111 @@ std::vector<UpdateRange> ChunkOptimizer::UpdateRanges(ChunkId chunk) const {
     ranges.push_back(
         {.begin = own.begin,
          .end = own.end,
+         .parameter = own.place,
          .weight_decay = options_.weight_decay[own.parameter.value]});
   }
   return ranges;
+}
+
+UpdateArrays ChunkOptimizer::ArraysOf(std::byte* payload,
+                                      const StateView& states,
+                                      const Scalars& scalars) const {
+  const bool accumulate = options_.micro_batches > 1 || store_->sharded();
+  const bool measures = store_->layout().states.sums > 0;
+  return {.payload = payload,
+          .dtype = store_->layout().dtype,
+          .gradient_sum = accumulate ? states.sum : nullptr,
+          .gradient_scale = scalars.gradient_scale,
+          .states = states,
+          .sums = measures ? scalars.update.values : nullptr};
+}
+
+absl::Status ChunkOptimizer::Measure(ChunkId chunk, WorkTag tag) {
+  const int64_t sums = NumSums(chunk);
+  const int64_t bytes = sums * static_cast<int64_t>(sizeof(kernels::ExactSum));
+  if (store_->side(chunk) == Side::kHost) {
+    device_->Fill(StreamId::kHostCompute, tag.Pack(), sums_.data(), 0, bytes);
+  } else {
+    device_->Wait(StreamId::kCompute, arena_->WaitToWrite(scalars_),
+                  tag.Pack());
+    arena_->NoteWrite(scalars_,
+                      device_->Fill(StreamId::kCompute, tag.Pack(),
+                                    OnDevice().update.exact, 0, bytes));
+  }
+  return Run(chunk, tag,
+             [this, step = step_, ranges = UpdateRanges(chunk)](
+                 std::byte* payload, const StateView& states,
+                 const Scalars& scalars, const ExecContext& context) {
+               return options_.rule->Measure(step, ranges,
+                                             ArraysOf(payload, states, scalars),
+                                             scalars.update.exact, context);
+             });
+}
+
+// As for the norm, the words of exact sums are added up. A chunk's on the
+// device's side go to the host and back behind what is queued on the bus.
+absl::Status ChunkOptimizer::AddSumsOverRanks(ChunkId chunk, WorkTag tag) {
+  const int64_t bytes =
+      NumSums(chunk) * static_cast<int64_t>(sizeof(kernels::ExactSum));
+  const int64_t packed = tag.Pack();
+  const bool on_host = store_->side(chunk) == Side::kHost;
+  std::byte* const words = on_host ? sums_.data() : passing_sums_.data();
+  Fence measured;
+  if (on_host) {
+    measured = device_->Now(StreamId::kHostCompute);
+  } else {
+    Fence ready = arena_->WaitToRead(scalars_);
+    ready.Add(passed_);
+    device_->Wait(StreamId::kDeviceToHost, ready, packed);
+    measured = device_->Copy(StreamId::kDeviceToHost, packed, words,
+                             OnDevice().update.exact, bytes);
+    arena_->NoteRead(scalars_, measured);
+  }
+  // It is no exchange of the chunk's payload.
+  WorkTag network_tag = tag;
+  network_tag.chunk = -1;
+  device_->Wait(StreamId::kNetwork, measured, network_tag.Pack());
+  Fence summed;
+  const std::string key = absl::StrCat("update sums of chunk ", chunk.value);
+  for (int64_t at = 0; at < bytes; at += Communicator::kMaxAllReduceBytes) {
+    const int64_t part =
+        std::min(bytes - at, Communicator::kMaxAllReduceBytes) /
+        static_cast<int64_t>(sizeof(int64_t));
+    CASTOR_ASSIGN_OR_RETURN(
+        const Fence done,
+        ranks_->AllReduce(
+            key, network_tag.Pack(), ReduceOp::kSum,
+            absl::MakeSpan(reinterpret_cast<int64_t*>(words + at), part)));
+    summed.Add(done);
+  }
+  if (on_host) {
+    device_->Wait(StreamId::kHostCompute, summed, packed);
+    return absl::OkStatus();
+  }
+  summed.Add(arena_->WaitToWrite(scalars_));
+  device_->Wait(StreamId::kHostToDevice, summed, packed);
+  passed_ = device_->Copy(StreamId::kHostToDevice, packed,
+                          OnDevice().update.exact, words, bytes);
+  arena_->NoteWrite(scalars_, passed_);
+  return absl::OkStatus();
+}
+
+absl::Status ChunkOptimizer::Apply(ChunkId chunk, WorkTag tag) {
+  return Run(
+      chunk, tag,
+      [this, step = step_, ranges = UpdateRanges(chunk), sums = NumSums(chunk)](
+          std::byte* payload, const StateView& states, const Scalars& scalars,
+          const ExecContext& context) -> absl::Status {
+        if (sums > 0) {
+          CASTOR_RETURN_IF_ERROR(kernels::Run(
+              context,
+              kernels::ExactSumValuesArgs{.count = sums,
+                                          .sums = scalars.update.exact,
+                                          .values = scalars.update.values}));
+        }
+        return options_.rule->Update(
+            step, ranges, ArraysOf(payload, states, scalars), context);
+      });
 }
 
 absl::Status ChunkOptimizer::Update(ChunkId chunk, Moment moment) {
@@ -307,21 +464,13 @@ absl::Status ChunkOptimizer::Update(ChunkId chunk, Moment moment) {
                        .moment = moment.value,
                        .chunk = chunk.value};
   const bool on_device = store_->side(chunk) == Side::kDevice;
-  CASTOR_RETURN_IF_ERROR(Run(
-      chunk, tag,
-      [rule = options_.rule, step = step_, ranges = UpdateRanges(chunk),
-       dtype = store_->layout().dtype,
-       accumulate = options_.micro_batches > 1 || store_->sharded()](
-          std::byte* payload, const StateView& states, kernels::ExactSum*,
-          const float* gradient_scale, const ExecContext& context) {
-        return rule->Update(step, ranges,
-                            {.payload = payload,
-                             .dtype = dtype,
-                             .gradient_sum = accumulate ? states.sum : nullptr,
-                             .gradient_scale = gradient_scale,
-                             .states = states},
-                            context);
-      }));
+  if (NumSums(chunk) > 0) {
+    CASTOR_RETURN_IF_ERROR(Measure(chunk, tag));
+    if (ranks_ != nullptr) {
+      CASTOR_RETURN_IF_ERROR(AddSumsOverRanks(chunk, tag));
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(Apply(chunk, tag));
   return store_->sharded() && on_device
              ? store_->Share(chunk, tag, /*changed=*/true)
              : absl::OkStatus();

@@ -2,11 +2,14 @@
 // global norm, and the update, each where a chunk's optimizer states live. The
 // update itself is the Optimizer's (optimizer.h).
 //
-// With several ranks each works on its shard of every chunk alone.
+// With several ranks each works on its shard of every chunk alone. Where an
+// optimizer's update wants sums over a whole parameter (Optimizer::Measure),
+// ranks add up what they have of a chunk's parameters in the middle of its
+// update.
 //
 // Order of sums (promise P1): micro batches are added in fp32 in the order of
 // their global index, those of an accumulation step in the order of ranks; the
-// norm is exact over fixed tiles of parameters' elements
+// norm and an update's sums are exact over fixed tiles of parameters' elements
 // (kernels/exact_sum/exact_sum.h). So neither depends on which side a chunk is,
 // nor on the chunk's size.
 #ifndef CASTOR_RUNTIME_OPTIM_CHUNK_OPTIMIZER_H_
@@ -23,6 +26,7 @@
 #include "kernels/exact_sum/exact_sum.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
+#include "memory/exec/host_memory.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/optimizers.h"
 
@@ -54,14 +58,16 @@ struct GradientOutcome {
 
 class ChunkOptimizer {
  public:
-  // Device bytes that it holds all the time.
-  static constexpr int64_t kReservedBytes = 1024;
+  // Bytes that it holds all the time, on the device and on the host.
+  static int64_t DeviceBytes(const ChunkLayout& layout);
+  static int64_t HostBytes(const ChunkLayout& layout);
 
   // All pointers outlive the optimizer. `ranks` is null on one rank. The
-  // store's states are those of `options.rule`.
+  // store's states are those of `options.rule`. ResourceExhausted: there is no
+  // room for DeviceBytes or HostBytes.
   static absl::StatusOr<std::unique_ptr<ChunkOptimizer>> Create(
-      Device* device, Arena* arena, ChunkStore* store, OptimizerOptions options,
-      Communicator* ranks = nullptr);
+      Device* device, Arena* arena, HostMemory* host, ChunkStore* store,
+      OptimizerOptions options, Communicator* ranks = nullptr);
 
   // `loss_scale` is what the step's gradients are multiplied by. `tag_step`
   // goes into the work's tags.
@@ -86,7 +92,8 @@ class ChunkOptimizer {
     kernels::ExactSum sum;
     float gradient_scale;
   };
-  static_assert(sizeof(DeviceScalars) <= kReservedBytes);
+  static constexpr int64_t kScalarsBytes = 1024;  // a DeviceScalars' block
+  static_assert(sizeof(DeviceScalars) <= kScalarsBytes);
   // Touched by the host's compute stream and the copy streams alone.
   struct HostScalars {
     kernels::ExactSum sum;
@@ -97,19 +104,43 @@ class ChunkOptimizer {
     GradientOutcome outcome;
   };
 
+  // The sums of one chunk's update, on one side.
+  struct UpdateSums {
+    kernels::ExactSum* exact = nullptr;
+    double* values = nullptr;
+  };
+  // What a side has beside a chunk's arrays.
+  struct Scalars {
+    kernels::ExactSum* norm = nullptr;
+    const float* gradient_scale = nullptr;
+    UpdateSums update;
+  };
+
   ChunkOptimizer() = default;
+
+  // The most sums that an update of any chunk has, and where they lie.
+  static int64_t MostSums(const ChunkLayout& layout);
+  UpdateSums SumsAt(void* begin) const;
+  int64_t NumSums(ChunkId chunk) const;
+  Scalars OnDevice() const;
 
   // A work on either side: pointers to payload and states are resolved by it.
   using ChunkWork = absl::AnyInvocable<absl::Status(
-      std::byte* payload, const StateView& states, kernels::ExactSum* sum,
-      const float* gradient_scale, const ExecContext& context)>;
+      std::byte* payload, const StateView& states, const Scalars& scalars,
+      const ExecContext& context)>;
   absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
+  absl::Status Apply(ChunkId chunk, WorkTag tag);
+  absl::Status Measure(ChunkId chunk, WorkTag tag);
+  absl::Status AddSumsOverRanks(ChunkId chunk, WorkTag tag);
+  UpdateArrays ArraysOf(std::byte* payload, const StateView& states,
+                        const Scalars& scalars) const;
   absl::Status FinishNorm();
   absl::Status AddNormOverRanks(int64_t tag);
   absl::Status NotFinite(int64_t step, int64_t label) const;
   // A parameter's elements in the own shard, counted from its start.
   struct Range {
     ParamId parameter;
+    int64_t place;  // of the parameter, among the chunk's
     int64_t begin, end;
   };
   std::vector<Range> OwnRanges(ChunkId chunk) const;
@@ -121,6 +152,11 @@ class ChunkOptimizer {
   OptimizerOptions options_;
   Communicator* ranks_ = nullptr;
   BlockId scalars_;
+  // The host's sums, and those of a chunk on the device's side on their way to
+  // and from the other ranks. None where updates have no sums.
+  HostBlock sums_;
+  HostBlock passing_sums_;
+  Fence passed_;  // the last of these
   std::unique_ptr<HostScalars> host_;
   UpdateStep step_;
   double loss_scale_ = 1;

@@ -59,9 +59,8 @@ class Rig {
                     .eps = 1e-6,
                     .adam_w_mode = c.decoupled,
                     .bias_correction = c.bias_correction});
-    layout_ =
-        *MakeChunkLayout(list, {.chunk_bytes = c.chunk_bytes,
-                                .states = {.slots = options.rule->slots()}});
+    layout_ = *MakeChunkLayout(
+        list, {.chunk_bytes = c.chunk_bytes, .states = options.rule->states()});
     for (const LayoutParameter& parameter : layout_.parameters) {
       parameters_.push_back({.chunk = layout_.place(parameter.id).chunk,
                              .offset = layout_.place(parameter.id).offset,
@@ -79,7 +78,7 @@ class Rig {
     options.weight_decay = {0, 0.1, 0};
     options.scaled = c.loss_scale > 0;
     optimizer_ = *ChunkOptimizer::Create(device_.get(), arena_.get(),
-                                         store_.get(), options);
+                                         host_.get(), store_.get(), options);
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
       EXPECT_TRUE(store_
                       ->Fill(ChunkId(i),

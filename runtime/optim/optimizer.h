@@ -3,7 +3,9 @@
 //
 // To add one, make a folder beside adam/ with
 //   - its Optimizer, which holds the hyperparameters, says what it keeps of
-//     each parameter (slots) and updates a chunk,
+//     each parameter (slots) and updates a chunk; where an element's step
+//     depends on all of its parameter (a norm), in two phases, with sums over
+//     the parameter between them,
 //   - a function that reads it from "optimizer.params",
 // and write a row into the table of optimizers.cc. Nothing outside
 // runtime/optim/ names an optimizer: memory gives its slots room by their
@@ -22,6 +24,7 @@
 #include "base/dtype.h"
 #include "base/json_reader.h"
 #include "device/device.h"
+#include "kernels/exact_sum/exact_sum.h"
 #include "memory/exec/state_view.h"
 #include "memory/plan/state_layout.h"
 
@@ -33,10 +36,12 @@ struct UpdateStep {
   double lr = 0;       // the scheduler's
 };
 
-// The elements of one parameter in a chunk's arrays.
+// The elements of one parameter in a chunk's arrays. `begin` is a multiple of
+// kernels::kNormTile elements from the parameter's start.
 struct UpdateRange {
   int64_t begin = 0;
   int64_t end = 0;
+  int64_t parameter = 0;  // its place among the chunk's
   double weight_decay = 0;
 };
 
@@ -52,6 +57,9 @@ struct UpdateArrays {
   // finite: the step is skipped, see Optimizer::Update.
   const float* gradient_scale = nullptr;
   StateView states;
+  // [the chunk's parameters, num_sums()]: what Measure added up of all elements
+  // of each parameter. Null where there is nothing to measure.
+  const double* sums = nullptr;
 };
 
 // Immutable: any number of threads may use it.
@@ -70,12 +78,33 @@ class Optimizer {
   // optimizers have (lr, weight_decay) are not among them.
   virtual OrderedJson Params() const = 0;
 
+  // How many sums over all elements of a parameter Update wants to know. With
+  // any, Measure runs before it, and ranks that share a chunk add up in between
+  // what each has of it.
+  virtual int num_sums() const { return 0; }
+
+  // What memory is to know of it.
+  StateLayout states() const { return {.slots = slots(), .sums = num_sums()}; }
+
+  // The first phase of a step: adds what the elements of `ranges` contribute to
+  // `sums` [the chunk's parameters, num_sums()]. It may write slots; payload
+  // and master stay as they are. Streams and devices, bits and skipped steps
+  // are as for Update.
+  virtual absl::Status Measure(const UpdateStep& step,
+                               absl::Span<const UpdateRange> ranges,
+                               const UpdateArrays& arrays,
+                               kernels::ExactSum* sums,
+                               const ExecContext& context) const {
+    return absl::OkStatus();
+  }
+
   // One step of the elements of `ranges`, which do not overlap; the others stay
   // as they are. It runs on the stream of `context`: on the host at once, on a
   // GPU it queues kernels that read all arrays later.
   //
   // Bits may depend on neither device, chunk nor shard (promise P1): every
-  // element's new values follow from its own old ones alone.
+  // element's new values follow from its own old ones and the parameter's sums
+  // alone.
   //
   // A step whose gradient scale is not finite is skipped: gradients are not
   // looked at, master and slots stay, payload becomes master, rounded.

@@ -134,17 +134,37 @@ class OptimizerRows : public ::testing::TestWithParam<int> {
   std::shared_ptr<const Optimizer> Make() const {
     return Parse(std::string(row().name))->optimizer.rule;
   }
-  void Update(const Optimizer& optimizer, int step,
-              const std::vector<UpdateRange>& ranges,
-              const UpdateArrays& arrays) {
-    const absl::Status status = optimizer.Update({.number = step, .lr = 0.01},
-                                                 ranges, arrays, {&pool_});
-    ASSERT_TRUE(status.ok()) << status;
+  // Ranges of the one parameter, of one shard.
+  struct Part {
+    std::vector<UpdateRange> ranges;
+    UpdateArrays arrays;
+  };
+  // A step of a parameter of which several ranks may have parts.
+  void Update(const Optimizer& optimizer, int number,
+              const std::vector<Part>& parts) {
+    const UpdateStep step = {.number = number, .lr = 0.01};
+    std::vector<kernels::ExactSum> sums(optimizer.num_sums());
+    for (const Part& part : parts) {
+      std::vector<kernels::ExactSum> own(sums.size());
+      const absl::Status status = optimizer.Measure(
+          step, part.ranges, part.arrays, own.data(), {&pool_});
+      ASSERT_TRUE(status.ok()) << status;
+      for (size_t i = 0; i < sums.size(); ++i) sums[i].Add(own[i]);
+    }
+    std::vector<double> values;
+    for (const kernels::ExactSum& sum : sums) values.push_back(sum.Value());
+    for (const Part& part : parts) {
+      UpdateArrays arrays = part.arrays;
+      arrays.sums = values.data();
+      const absl::Status status =
+          optimizer.Update(step, part.ranges, arrays, {&pool_});
+      ASSERT_TRUE(status.ok()) << status;
+    }
   }
   ThreadPool pool_{2};
 };
 
-// Promise P1: neither the cut into parameters nor that into shards shows.
+// Promise P1: neither the cut into ranges nor that into shards shows.
 TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
   const auto optimizer = Make();
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -155,12 +175,16 @@ TEST_P(OptimizerRows, BitsDependOnNeitherRangesNorShards) {
         whole.SetGradients(step);
         ranges.SetGradients(step);
         shards.SetGradients(step);
-        Update(*optimizer, step, {{0, 200, 0.1}}, whole.View(0, 200));
+        const auto range = [](int64_t begin, int64_t end) {
+          return UpdateRange{.begin = begin, .end = end, .weight_decay = 0.1};
+        };
+        Update(*optimizer, step, {{{range(0, 200)}, whole.View(0, 200)}});
         Update(*optimizer, step,
-               {{0, 64, 0.1}, {64, 101, 0.1}, {101, 200, 0.1}},
-               ranges.View(0, 200));
-        Update(*optimizer, step, {{0, 128, 0.1}}, shards.View(0, 128));
-        Update(*optimizer, step, {{0, 72, 0.1}}, shards.View(128, 200));
+               {{{range(0, 64), range(64, 128), range(128, 200)},
+                 ranges.View(0, 200)}});
+        Update(*optimizer, step,
+               {{{range(0, 128)}, shards.View(0, 128)},
+                {{range(0, 72)}, shards.View(128, 200)}});
       }
       EXPECT_NE(whole.master[7], Arrays::Random(0, 7));
       EXPECT_TRUE(whole.SameStates(ranges) && whole.SameStates(shards));
@@ -179,11 +203,11 @@ TEST_P(OptimizerRows, AStepWithoutAScaleChangesThePayloadAlone) {
   const auto optimizer = Make();
   Arrays arrays(*optimizer, DType::kFloat32, false);
   arrays.SetGradients(1);
-  Update(*optimizer, 1, {{0, 200}}, arrays.View(0, 200));
+  Update(*optimizer, 1, {{{{0, 200}}, arrays.View(0, 200)}});
   const Arrays before = arrays;
   arrays.SetGradients(2);
   arrays.scale = std::numeric_limits<float>::quiet_NaN();
-  Update(*optimizer, 2, {{0, 200}}, arrays.View(0, 200));
+  Update(*optimizer, 2, {{{{0, 200}}, arrays.View(0, 200)}});
   EXPECT_TRUE(arrays.SameStates(before));
   EXPECT_EQ(arrays.payload, before.payload);  // not the gradients
 }
@@ -193,7 +217,7 @@ TEST_P(OptimizerRows, ElementsOutsideOfRangesStayAsTheyAre) {
   Arrays arrays(*optimizer, DType::kFloat32, true);
   arrays.SetGradients(1);
   const Arrays before = arrays;
-  Update(*optimizer, 1, {{64, 100}}, arrays.View(0, 200));
+  Update(*optimizer, 1, {{{{64, 100}}, arrays.View(0, 200)}});
   for (int64_t i = 0; i < Arrays::kSize; ++i) {
     EXPECT_EQ(arrays.master[i] == before.master[i], i < 64 || i >= 100) << i;
   }

@@ -35,7 +35,14 @@ void DurationMeter::Add(StreamId stream, WorkTag tag, int64_t start_ns,
       if (static_cast<size_t>(tag.moment) >= side.size()) {
         side.resize(static_cast<size_t>(tag.moment) + 1);
       }
-      side[tag.moment].push_back(duration_ns);
+      // A chunk's reduce or update may be several works, one after the other.
+      std::vector<Work>& works = side[tag.moment];
+      if (tag.kind != WorkKind::kOperator && !works.empty() &&
+          works.back().step == tag.step) {
+        works.back().duration_ns += duration_ns;
+      } else {
+        works.push_back({tag.step, duration_ns});
+      }
       return;
     }
     case WorkKind::kFetch:
@@ -52,7 +59,11 @@ void DurationMeter::Add(StreamId stream, WorkTag tag, int64_t start_ns,
 void DurationMeter::Fill(Statistic statistic, StepTrace* trace,
                          BusModel* bus) const {
   const auto duration = [&](const ByMoment& side, size_t t, int64_t before) {
-    const int64_t now = t < side.size() ? Reduced(statistic, side[t]) : 0;
+    std::vector<int64_t> durations;
+    if (t < side.size()) {
+      for (const Work& work : side[t]) durations.push_back(work.duration_ns);
+    }
+    const int64_t now = Reduced(statistic, std::move(durations));
     if (now == 0 || before == 0 || !trace->measured ||
         statistic != Statistic::kLeast) {
       return now;

@@ -33,7 +33,11 @@ class DurationMeter {
   void Fill(Statistic statistic, StepTrace* trace, BusModel* bus) const;
 
  private:
-  using ByMoment = std::vector<std::vector<int64_t>>;
+  struct Work {
+    uint16_t step;
+    int64_t duration_ns;
+  };
+  using ByMoment = std::vector<std::vector<Work>>;
   struct Copy {
     int64_t chunk, duration_ns;
   };

@@ -108,8 +108,10 @@ PlanRequest Trainer::Request(const StepTrace& trace,
           .device_budget_bytes = options_.memory.device_bytes,
           .host_budget_bytes = options_.memory.host_bytes,
           .device_reserved_bytes =
-              ChunkOptimizer::kReservedBytes + staging.DeviceBytes(),
-          .host_reserved_bytes = StagingBytes(layout_) + staging.HostBytes(),
+              ChunkOptimizer::DeviceBytes(layout_) + staging.DeviceBytes(),
+          .host_reserved_bytes = StagingBytes(layout_) +
+                                 ChunkOptimizer::HostBytes(layout_) +
+                                 staging.HostBytes(),
           .bus = bus_,
           .prefetch = options_.memory.prefetch,
           .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio,
@@ -137,7 +139,7 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
                              .status());
   CASTOR_ASSIGN_OR_RETURN(
       layout_, LayOut(*engine_, options_.memory.chunk_bytes, options_.ranks,
-                      {.slots = options_.optimizer.rule->slots()}));
+                      options_.optimizer.rule->states()));
   engine_->SetLayout(&layout_);
   CASTOR_RETURN_IF_ERROR(AdmitRun(refused));
   return options_.admit_only ? absl::OkStatus() : OpenDevice();
@@ -254,9 +256,9 @@ absl::Status Trainer::OpenDevice() {
     optimizer.weight_decay.push_back(options_.weight_decay(*parameter));
   }
   CASTOR_ASSIGN_OR_RETURN(
-      optimizer_,
-      ChunkOptimizer::Create(device_.get(), arena_.get(), store_.get(),
-                             std::move(optimizer), communicator_.get()));
+      optimizer_, ChunkOptimizer::Create(
+                      device_.get(), arena_.get(), host_.get(), store_.get(),
+                      std::move(optimizer), communicator_.get()));
   backend_ = std::make_unique<DeviceBackend>(device_.get(), arena_.get(),
                                              store_.get(), optimizer_.get());
   engine_->SetBackend(backend_.get());
