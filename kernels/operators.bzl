@@ -12,6 +12,7 @@ OPERATORS = [
     "gelu",
     "gradient_sum",
     "head_loss",
+    "lamb",
     "layer_norm",
     "matmul",
 ]

@@ -55,6 +55,7 @@
 #include "kernels/gelu/gelu.h"
 #include "kernels/gradient_sum/gradient_sum.h"
 #include "kernels/head_loss/head_loss.h"
+#include "kernels/lamb/lamb.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/matmul/matmul.h"
 
@@ -83,6 +84,8 @@ using Operators = OperatorList<
     HeadLogitsArgs,
     HeadLossBackwardArgs,
     HeadLossForwardArgs,
+    LambApplyArgs,
+    LambMeasureArgs,
     LayerNormBackwardInputArgs,
     LayerNormBackwardParametersArgs,
     LayerNormForwardArgs,

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "runtime/optim/adam/adam.h"
+#include "runtime/optim/lamb/lamb.h"
 
 namespace castor::testing {
 namespace {
@@ -185,6 +186,12 @@ TrainingCase RandomModel(uint64_t seed) {
   if (c.evaluate_after > 0) c.evaluate_batches = random.Uniform(1, 3);
   adam.bias_correction = random.Chance(0.75);
   options.optimizer.rule = std::make_shared<Adam>(adam);
+  if (random.Chance(0.3)) {
+    options.optimizer.rule = std::make_shared<Lamb>(
+        LambOptions{.betas = adam.betas,
+                    .bias_correction = adam.bias_correction,
+                    .max_coeff = random.Pick({10.0, 0.3})});
+  }
   return ReferenceOf(c);
 }
 

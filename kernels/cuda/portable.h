@@ -69,6 +69,20 @@ CASTOR_HD float Sqrt(float a) {
   return std::sqrt(a);
 #endif
 }
+CASTOR_HD double Div(double a, double b) {
+#ifdef __CUDA_ARCH__
+  return __ddiv_rn(a, b);
+#else
+  return a / b;
+#endif
+}
+CASTOR_HD double Sqrt(double a) {
+#ifdef __CUDA_ARCH__
+  return __dsqrt_rn(a);
+#else
+  return std::sqrt(a);
+#endif
+}
 
 // 2^x within two units in the last place; results below 2^-126 may be zero.
 CASTOR_HD float Exp2(float x) {

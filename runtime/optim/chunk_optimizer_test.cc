@@ -13,6 +13,7 @@
 #include "base/philox.h"
 #include "device/host/host_device.h"
 #include "runtime/optim/adam/adam.h"
+#include "runtime/optim/lamb/lamb.h"
 
 namespace castor {
 namespace {
@@ -30,7 +31,24 @@ struct Case {
   bool bias_correction = true;
   int64_t chunk_bytes = 1024;
   double loss_scale = 0;  // 0: not scaled
+  bool lamb = false;
+  double max_coeff = 10;
 };
+
+std::shared_ptr<const Optimizer> RuleOf(const Case& c) {
+  if (c.lamb) {
+    return std::make_shared<Lamb>(
+        LambOptions{.betas = {0.8, 0.9},
+                    .eps = 1e-6,
+                    .bias_correction = c.bias_correction,
+                    .max_coeff = c.max_coeff});
+  }
+  return std::make_shared<Adam>(
+      AdamOptions{.betas = {0.8, 0.9},
+                  .eps = 1e-6,
+                  .adam_w_mode = c.decoupled,
+                  .bias_correction = c.bias_correction});
+}
 
 // Added to the gradients of the model's elements [begin, end).
 struct Poison {
@@ -54,11 +72,7 @@ class Rig {
           {.name = std::string(1, "abc"[list.size()]), .elements = elements});
     }
     OptimizerOptions options;
-    options.rule = std::make_shared<Adam>(
-        AdamOptions{.betas = {0.8, 0.9},
-                    .eps = 1e-6,
-                    .adam_w_mode = c.decoupled,
-                    .bias_correction = c.bias_correction});
+    options.rule = RuleOf(c);
     layout_ = *MakeChunkLayout(
         list, {.chunk_bytes = c.chunk_bytes, .states = options.rule->states()});
     for (const LayoutParameter& parameter : layout_.parameters) {
@@ -217,7 +231,8 @@ class Rig {
   std::unique_ptr<ChunkOptimizer> optimizer_;
 };
 
-// AdamW in double, from kernels/adam/adam.h's formulas.
+// Adam and LAMB in double, from the formulas of kernels/adam/adam.h and
+// kernels/lamb/lamb.h.
 struct Oracle {
   explicit Oracle(const Case& c) : c(c), x(294), m(294), v(294) {
     for (int64_t i = 0; i < 294; ++i) x[i] = Rig::Initial(i);
@@ -234,22 +249,32 @@ struct Oracle {
     norm = std::sqrt(squares);
     const double scale =
         c.clipping > 0 ? std::min(1.0, c.clipping / (norm + 1e-6)) : 1.0;
-    for (int64_t i = 0; i < 294; ++i) {
-      const double decay = i >= 100 && i < 164 ? 0.1 : 0;
-      double gradient = g[i] * scale;
-      if (c.decoupled) {
-        x[i] *= 1 - kLearningRate * decay;
-      } else {
-        gradient += decay * x[i];
+    const double correction1 = c.bias_correction ? 1 - std::pow(0.8, step) : 1;
+    const double correction2 = c.bias_correction ? 1 - std::pow(0.9, step) : 1;
+    const int64_t bounds[] = {0, 100, 164, 294};  // of the parameters
+    for (int p = 0; p < 3; ++p) {
+      const double decay = p == 1 ? 0.1 : 0;
+      std::vector<double> u(294);
+      double x2 = 0, u2 = 0;
+      for (int64_t i = bounds[p]; i < bounds[p + 1]; ++i) {
+        double gradient = g[i] * scale;
+        if (!c.lamb && c.decoupled) {
+          x[i] *= 1 - kLearningRate * decay;
+        } else if (!c.lamb) {
+          gradient += decay * x[i];
+        }
+        m[i] = 0.8 * m[i] + 0.2 * gradient;
+        v[i] = 0.9 * v[i] + 0.1 * gradient * gradient;
+        u[i] = m[i] / correction1 / (std::sqrt(v[i] / correction2) + 1e-6);
+        if (c.lamb) u[i] += decay * x[i];
+        x2 += x[i] * x[i];
+        u2 += u[i] * u[i];
       }
-      m[i] = 0.8 * m[i] + 0.2 * gradient;
-      v[i] = 0.9 * v[i] + 0.1 * gradient * gradient;
-      const double correction1 =
-          c.bias_correction ? 1 - std::pow(0.8, step) : 1;
-      const double correction2 =
-          c.bias_correction ? 1 - std::pow(0.9, step) : 1;
-      x[i] -= kLearningRate / correction1 * m[i] /
-              (std::sqrt(v[i] / correction2) + 1e-6);
+      const double ratio =
+          c.lamb ? std::clamp(std::sqrt(x2 / u2), 0.01, c.max_coeff) : 1;
+      for (int64_t i = bounds[p]; i < bounds[p + 1]; ++i) {
+        x[i] -= kLearningRate * ratio * u[i];
+      }
     }
   }
   const Case c;
@@ -278,12 +303,19 @@ std::vector<Case> Cases() {
       cases.push_back({.micro_batches = micro_batches,
                        .clipping = clipping,
                        .bias_correction = false});
+      for (double max_coeff : {10.0, 0.3}) {
+        cases.push_back({.micro_batches = micro_batches,
+                         .clipping = clipping,
+                         .bias_correction = max_coeff > 1,
+                         .lamb = true,
+                         .max_coeff = max_coeff});
+      }
     }
   }
   return cases;
 }
 
-TEST(ChunkOptimizer, FollowsAdamInDouble) {
+TEST(ChunkOptimizer, FollowsTheFormulasInDouble) {
   for (const Case& c : Cases()) {
     Rig rig(c);
     Oracle oracle(c);

@@ -1,6 +1,7 @@
 #include "runtime/optim/optimizers.h"
 
 #include "runtime/optim/adam/adam.h"
+#include "runtime/optim/lamb/lamb.h"
 
 namespace castor {
 
@@ -8,6 +9,7 @@ absl::Span<const OptimizerRow> Optimizers() {
   static constexpr OptimizerRow kOptimizers[] = {
       kAdamWRow,
       kAdamRow,
+      kLambRow,
   };
   return kOptimizers;
 }

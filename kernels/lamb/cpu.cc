@@ -1,0 +1,208 @@
+// Which operations round, per element, in fp32 (fma: once; every other
+// operation rounds on its own):
+//
+//   g = grad * grad_scale
+//   m, v: kernels/adam/moments.h
+//   u = (m * (1 / (1 - beta1^t))) / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+//   u = fma(weight_decay, p, u)
+//   p = fma(-lr * ratio, u, p)
+//
+// Every coefficient (1 / (1 - beta1^t), -lr * ratio, ...) is formed in double
+// and rounded to fp32.
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <vector>
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/range_pieces.h"
+#include "kernels/cpu/targets.h"
+#include "kernels/lamb/lamb.h"
+#include "kernels/lamb/lamb_math.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/lamb/cpu.cc"
+#include "hwy/foreach_target.h"
+// These come after foreach_target.h.
+#include "kernels/adam/moments-inl.h"
+#include "kernels/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace castor::kernels::cpu::HWY_NAMESPACE {
+
+// u of the moments and the parameter.
+struct LambDirection {
+  VF32 correction1_inverse, correction2_sqrt, eps, weight_decay;
+
+  HWY_INLINE explicit LambDirection(const LambScalars& s) {
+    const F32 d;
+    correction1_inverse = hn::Set(d, s.correction1_inverse);
+    correction2_sqrt = hn::Set(d, s.correction2_sqrt);
+    eps = hn::Set(d, s.eps);
+    weight_decay = hn::Set(d, s.weight_decay);
+  }
+
+  HWY_INLINE VF32 operator()(VF32 p, VF32 m, VF32 v) const {
+    const VF32 denominator =
+        hn::Add(hn::Div(hn::Sqrt(v), correction2_sqrt), eps);
+    return Fma(weight_decay, p,
+               hn::Div(hn::Mul(m, correction1_inverse), denominator));
+  }
+};
+
+template <bool kLerpFromM, class TG>
+HWY_INLINE void LambMoments(const LambScalars& s, float grad_scale,
+                            int64_t size, const TG* grad, const float* master,
+                            float* m, float* v, float* u) {
+  const VF32 scale = hn::Set(F32(), grad_scale);
+  const MomentsStep<kLerpFromM> moments(s.moments);
+  const LambDirection direction(s);
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    VF32 vm = Load(m + i);
+    VF32 vv = Load(v + i);
+    moments(hn::Mul(Load(grad + i), scale), vm, vv);
+    Store(vm, m + i);
+    Store(vv, v + i);
+    Store(direction(Load(master + i), vm, vv), u + i);
+  }
+  if (i < size) {
+    const int64_t left = size - i;
+    VF32 vm = LoadPart(m + i, left);
+    VF32 vv = LoadPart(v + i, left);
+    moments(hn::Mul(LoadPart(grad + i, left), scale), vm, vv);
+    StorePart(vm, m + i, left);
+    StorePart(vv, v + i, left);
+    StorePart(direction(LoadPart(master + i, left), vm, vv), u + i, left);
+  }
+}
+
+template <class TG>
+HWY_INLINE void LambMomentsAny(const LambScalars& s, float grad_scale,
+                               int64_t size, const TG* grad,
+                               const float* master, float* m, float* v,
+                               float* u) {
+  if (s.moments.lerp_from_m) {
+    LambMoments<true>(s, grad_scale, size, grad, master, m, v, u);
+  } else {
+    LambMoments<false>(s, grad_scale, size, grad, master, m, v, u);
+  }
+}
+
+// Elements [begin, begin + size) of the arrays, but u's from 0 on. `sum` null:
+// the gradient is in `payload`.
+void LambMeasureImpl(DType dtype, const LambScalars& s, float grad_scale,
+                     int64_t begin, int64_t size, const float* sum,
+                     const void* payload, const float* master, float* m,
+                     float* v, float* u) {
+  if (sum != nullptr) {
+    LambMomentsAny(s, grad_scale, size, sum + begin, master + begin, m + begin,
+                   v + begin, u);
+    return;
+  }
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    LambMomentsAny(s, grad_scale, size, At<T>(payload, begin), master + begin,
+                   m + begin, v + begin, u);
+  });
+}
+
+void LambApplyImpl(DType dtype, const LambScalars& s, float step_size,
+                   int64_t begin, int64_t size, void* payload, float* master,
+                   const float* m, const float* v) {
+  const LambDirection direction(s);
+  const VF32 step = hn::Set(F32(), step_size);
+  master += begin;
+  m += begin;
+  v += begin;
+  WithType(dtype, [&]<class T>(T) HWY_ATTR {
+    T* const to = At<T>(payload, begin);
+    int64_t i = 0;
+    for (; i + kLanes <= size; i += kLanes) {
+      VF32 p = Load(master + i);
+      p = Fma(step, direction(p, Load(m + i), Load(v + i)), p);
+      Store(p, master + i);
+      Store(p, to + i);
+    }
+    if (i < size) {
+      const int64_t left = size - i;
+      VF32 p = LoadPart(master + i, left);
+      p = Fma(step, direction(p, LoadPart(m + i, left), LoadPart(v + i, left)),
+              p);
+      StorePart(p, master + i, left);
+      StorePart(p, to + i, left);
+    }
+  });
+}
+
+}  // namespace castor::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace castor::kernels {
+namespace cpu {
+HWY_EXPORT(LambMeasureImpl);
+HWY_EXPORT(LambApplyImpl);
+}  // namespace cpu
+
+namespace {
+
+std::vector<LambScalars> ScalarsOf(const LambRange* ranges,
+                                   int64_t num_ranges) {
+  std::vector<LambScalars> scalars(num_ranges);
+  for (int64_t r = 0; r < num_ranges; ++r) {
+    scalars[r] = MakeLambScalars(ranges[r]);
+  }
+  return scalars;
+}
+
+}  // namespace
+
+absl::Status LambMeasureArgs::RunOnCpu(const ExecContext& context) const {
+  if (num_ranges == 0 || !std::isfinite(*grad_scale)) return absl::OkStatus();
+  static_assert(cpu::kPieceGranule % kNormTile == 0);
+  const std::vector<LambScalars> scalars = ScalarsOf(ranges, num_ranges);
+  std::mutex mutex;  // of sums; the order of tasks does not matter
+  cpu::ParallelPieces(
+      context, ranges, num_ranges, [&](int64_t r, int64_t begin, int64_t end) {
+        constexpr int64_t kAtOnce = 64 * kNormTile;
+        float u[kAtOnce];
+        ExactSum local[kLambSums];
+        for (int64_t i = begin; i < end; i += kAtOnce) {
+          const int64_t size = std::min(kAtOnce, end - i);
+          CASTOR_CPU_DISPATCH(LambMeasureImpl)
+          (dtype, scalars[r], *grad_scale, i, size, gradient_sum, payload,
+           master, m, v, u);
+          AddTilesSquares(DType::kFloat32, size, master + i,
+                          &local[kLambParameter]);
+          AddTilesSquares(DType::kFloat32, size, u, &local[kLambUpdate]);
+        }
+        std::lock_guard<std::mutex> lock(mutex);
+        for (int k = 0; k < kLambSums; ++k) {
+          sums[scalars[r].first_sum + k].Add(local[k]);
+        }
+      });
+  return absl::OkStatus();
+}
+
+absl::Status LambApplyArgs::RunOnCpu(const ExecContext& context) const {
+  if (num_ranges == 0) return absl::OkStatus();
+  const bool skip = !std::isfinite(*grad_scale);
+  const std::vector<LambScalars> scalars = ScalarsOf(ranges, num_ranges);
+  cpu::ParallelPieces(
+      context, ranges, num_ranges, [&](int64_t r, int64_t begin, int64_t end) {
+        if (skip) {
+          cpu::FromFloat(dtype, master + begin, end - begin,
+                         cpu::Offset(dtype, payload, begin));
+          return;
+        }
+        const double* const of = sums + scalars[r].first_sum;
+        CASTOR_CPU_DISPATCH(LambApplyImpl)
+        (dtype, scalars[r],
+         LambStepSize(scalars[r], of[kLambParameter], of[kLambUpdate]), begin,
+         end - begin, payload, master, m, v);
+      });
+  return absl::OkStatus();
+}
+
+}  // namespace castor::kernels
+#endif  // HWY_ONCE
