@@ -1,8 +1,6 @@
 #include "base/strict_json.h"
 
 #include <cstddef>
-#include <exception>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,10 +135,7 @@ absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
                          /*strict=*/true, limits.allow_comments)) {
       return absl::InvalidArgumentError(builder.error());
     }
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        "there is not the memory that its values take");
-  } catch (const std::exception& error) {
+  } catch (const Json::exception& error) {
     return absl::InvalidArgumentError(
         absl::StrCat("not valid JSON: ", Plain(error.what())));
   }

@@ -25,7 +25,8 @@ struct JsonLimits {
 };
 
 // InvalidArgument says what is wrong and at which byte; the caller adds whose
-// text it is. ResourceExhausted: an allocation failed. No exception leaves.
+// text it is. Where there is no memory for the values, std::bad_alloc leaves:
+// that is nothing wrong with the text (base/enough_memory.h makes it a status).
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text,
                                                const JsonLimits& limits = {});
 

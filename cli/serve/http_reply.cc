@@ -1,7 +1,5 @@
 #include "cli/serve/http_reply.h"
 
-#include <openssl/sha.h>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,16 +8,15 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 
 namespace castor::cli {
 namespace {
 
 std::string Base64Sha256(absl::string_view bytes) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-         digest);
-  return absl::Base64Escape(
-      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
+  Sha256 sum;
+  sum.Update(bytes);
+  return absl::Base64Escape(sum.Digest());
 }
 
 const char* Reason(int status) {
