@@ -112,6 +112,15 @@ struct Case {
   }
 };
 
+Case CaseOf(const SiteRecord& site, int64_t call, int32_t fault) {
+  return {site,
+          {.site = site.id,
+           .role = site.role,
+           .function = site.function,
+           .call = call,
+           .fault = fault}};
+}
+
 class FaultInjection : public ::testing::TestWithParam<Scenario*> {
  protected:
   void SetUp() override {
@@ -157,14 +166,14 @@ class FaultInjection : public ::testing::TestWithParam<Scenario*> {
 std::vector<Case> OnlyCase(const std::string& name,
                            const std::vector<SiteRecord>& sites) {
   const std::vector<std::string> parts = absl::StrSplit(name, ':');
-  Case only;
-  CASTOR_CHECK(parts.size() == 3 &&
-               absl::SimpleHexAtoi(parts[0], &only.plan.site) &&
-               absl::SimpleAtoi(parts[1], &only.plan.call) &&
-               absl::SimpleAtoi(parts[2], &only.plan.fault));
+  uint64_t id;
+  int64_t call;
+  int32_t fault;
+  CASTOR_CHECK(parts.size() == 3 && absl::SimpleHexAtoi(parts[0], &id) &&
+               absl::SimpleAtoi(parts[1], &call) &&
+               absl::SimpleAtoi(parts[2], &fault));
   for (const SiteRecord& site : sites) {
-    only.site = site;
-    if (site.id == only.plan.site) return {only};
+    if (site.id == id) return {CaseOf(site, call, fault)};
   }
   return {};
 }
@@ -195,13 +204,12 @@ std::vector<Case> FaultInjection::MakeCases(
     for (size_t i = 0; i < faults.size(); ++i) {
       if (one_way && i != chosen) continue;
       const SiteRecord& site = *ranks[random() % ranks.size()];
-      cases.push_back({site, {site.id, 1, faults[i]}});
+      cases.push_back(CaseOf(site, 1, faults[i]));
     }
     const int64_t stride = std::max<int64_t>(1, SweepStride());
     for (const SiteRecord* site : ranks) {
       for (int64_t call = 1 + stride; call <= site->calls; call += stride) {
-        later.push_back(
-            {*site, {site->id, call, faults[random() % faults.size()]}});
+        later.push_back(CaseOf(*site, call, faults[random() % faults.size()]));
       }
     }
   }

@@ -118,6 +118,9 @@ WatchedResult RunWatched(const std::vector<std::string>& args,
   control->site = options.plan.site;
   control->call = options.plan.call;
   control->fault = options.plan.fault;
+  control->role = options.plan.role;
+  std::strncpy(control->function, options.plan.function.c_str(),
+               kNameBytes - 1);
   control->sync_to_disk = 0;
   control->min_allocation_bytes = options.min_allocation_bytes;
   CASTOR_CHECK(directory.size() < kRootBytes);
@@ -131,7 +134,7 @@ WatchedResult RunWatched(const std::vector<std::string>& args,
   CASTOR_CHECK(control->sites_lost.load() == 0);
   CASTOR_CHECK(control->log_lost.load() == 0);
   result.injected = control->injected.load() != 0;
-  result.sites = TakeSites(control);
+  if (options.plan.site == 0) result.sites = TakeSites(control);
   result.effects = TakeEffects(control);
   return result;
 }

@@ -40,7 +40,9 @@ struct EffectRecord {
 
 struct FaultPlan {
   uint64_t site = 0;  // 0: nothing fails
-  int64_t call = 0;   // from 1
+  int role = -1;      // of the site, like its function
+  std::string function;
+  int64_t call = 0;  // from 1
   int32_t fault = kNoFault;
 };
 
@@ -53,7 +55,7 @@ struct WatchedResult {
   testing::ProcessResult process;
   bool hung = false;  // it was killed after kHangSeconds
   bool injected = false;
-  std::vector<SiteRecord> sites;      // by id
+  std::vector<SiteRecord> sites;      // by id; none where one was to fail
   std::vector<EffectRecord> effects;  // of all processes, in one order
 };
 

@@ -94,6 +94,8 @@ struct Control {
   uint64_t site;                 // what fails; 0: nothing
   int64_t call;                  // the how-manieth there, from 1
   int32_t fault;                 // Fault
+  int32_t role;                  // of the site
+  char function[kNameBytes];     // of the site
   int32_t sync_to_disk;          // whether fsync is carried out
   int64_t min_allocation_bytes;  // smaller ones have no site
   char root[kRootBytes];         // the log tells of what lies under it

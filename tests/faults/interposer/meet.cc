@@ -117,10 +117,20 @@ Site* Find(uint64_t id, bool* is_new) {
   return nullptr;
 }
 
+// Whether a call is looked at, which takes time. Where one is to fail, the
+// others that are not of its function and its process need not be.
+bool LooksAt(const char* function) {
+  const Control* const shared = control();
+  if (shared == nullptr || own_depth > 0) return false;
+  return shared->site == 0 ||
+         (shared->role == the_role && shared->injected.load() == 0 &&
+          strncmp(shared->function, function, kNameBytes - 1) == 0);
+}
+
 int32_t MeetAt(const char* function, Object object, const char* path, int fd,
                int64_t bytes) {
+  if (!LooksAt(function)) return kNoFault;
   Control* const shared = control();
-  if (shared == nullptr || own_depth > 0) return kNoFault;
   const Own own;
   const int error = errno;
   Stack stack;
@@ -218,7 +228,7 @@ int32_t Meet(const char* function, Object object, const char* path,
 }
 
 int32_t Meet(const char* function, int fd, int64_t bytes) {
-  if (control() == nullptr || own_depth > 0) return kNoFault;
+  if (!LooksAt(function)) return kNoFault;
   return MeetAt(function, ObjectOf(fd), nullptr, fd, bytes);
 }
 
