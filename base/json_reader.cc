@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/units.h"
+#include "nlohmann/json.hpp"
 
 namespace castor {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "nlohmann/json.hpp"
 
 namespace castor {
 namespace {

@@ -50,6 +50,7 @@ class AnyFamilyReader final : public ModelReader {
   // Which of `families` it is, the directory's config.json says.
   static void ReadBesidePretrained(absl::Span<const Family* const> families,
                                    JsonReader& reader, ModelConfig* model) {
+    OrderedJson overrides = OrderedJson::object();
     for (const Family* family : families) {
       for (const absl::string_view key : family->pretrained_keys()) {
         if (!reader.Has(key)) continue;
@@ -57,8 +58,10 @@ class AnyFamilyReader final : public ModelReader {
                                       reader.PathOf("pretrained"),
                                       ", whose config.json says it"));
       }
-      family->ReadOverrides(reader, &model->overrides);
+      family->ReadOverrides(reader, &overrides);
     }
+    model->overrides =
+        std::make_shared<const OrderedJson>(std::move(overrides));
   }
 };
 
@@ -101,7 +104,7 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
   const JsonReader whole(*document, report);
   CASTOR_RETURN_IF_ERROR(report.status());
   // What Castor's configuration gives was checked when it was read.
-  for (const auto& [key, value] : model->overrides.items()) {
+  for (const auto& [key, value] : model->GetOverrides().items()) {
     (*document)[key] = value;
   }
   JsonReader reader(*document, report);
@@ -126,7 +129,7 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
   }
   OrderedJson known = OrderedJson::object();
   family->ReadOverrides(reader, &known);
-  for (const auto& [key, value] : model->overrides.items()) {
+  for (const auto& [key, value] : model->GetOverrides().items()) {
     if (!known.contains(key)) {
       reader.Fail(key, absl::StrCat("a model of type \"", type,
                                     "\" has no such key: leave it out of the "

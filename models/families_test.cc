@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/gpt2/gpt2_config.h"
+#include "nlohmann/json.hpp"
 
 namespace castor::models {
 namespace {
@@ -106,7 +107,8 @@ TEST(ModelSection, RefusesATypeOrAKeyThatTheDirectorysFamilyDoesNotHave) {
   typed.type = "another";
   EXPECT_THAT(error(typed), HasSubstr("model.type is \"another\""));
   ModelConfig strange;
-  strange.overrides["hidden_dropout"] = 0.5;
+  strange.overrides = std::make_shared<const OrderedJson>(
+      OrderedJson{{"hidden_dropout", 0.5}});
   EXPECT_THAT(
       error(strange),
       HasSubstr("hidden_dropout: a model of type \"gpt2\" has no such key"));

@@ -10,6 +10,7 @@
 #include "base/name_pattern.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "nlohmann/json.hpp"
 #include "runtime/optim/adam/adam.h"
 #include "runtime/optim/lamb/lamb.h"
 

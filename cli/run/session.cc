@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "cli/machine/gpu.h"
 #include "models/families.h"
+#include "nlohmann/json.hpp"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/run_identity.h"
 #include "runtime/nn/zero_init.h"
@@ -343,7 +344,7 @@ absl::Status Session::Save(const std::string& path, const std::string& run_id) {
                                  .run = {run_id, TrainingData()}};
   // The checkpoint stands for itself: its values are not the directory's.
   metadata.config.model.pretrained.clear();
-  metadata.config.model.overrides.clear();
+  metadata.config.model.overrides = nullptr;
   return SaveCheckpoint(path, engine_->parameters(), trainer_->store(),
                         metadata, trainer_->communicator());
 }

@@ -1,6 +1,7 @@
 #include <string>
 #include <utility>
 
+#include "nlohmann/json.hpp"
 #include "runtime/config/config.h"
 #include "runtime/config/config_names.h"
 

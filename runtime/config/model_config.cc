@@ -1,6 +1,13 @@
 #include "runtime/config/model_config.h"
 
+#include "nlohmann/json.hpp"
+
 namespace castor {
+
+const OrderedJson& ModelConfig::GetOverrides() const {
+  static const OrderedJson& none = *new OrderedJson(OrderedJson::object());
+  return overrides != nullptr ? *overrides : none;
+}
 
 OrderedJson ModelConfig::ToJson() const {
   OrderedJson json = OrderedJson::object();
@@ -9,7 +16,7 @@ OrderedJson ModelConfig::ToJson() const {
   if (pretrained.empty() && architecture != nullptr) {
     json.update(architecture->ToJson());
   }
-  json.update(overrides);
+  json.update(GetOverrides());
   json["frozen"] = frozen;
   return json;
 }
@@ -18,7 +25,7 @@ bool operator==(const ModelConfig& a, const ModelConfig& b) {
   const bool known = a.architecture != nullptr;
   if (known != (b.architecture != nullptr)) return false;
   return a.type == b.type && a.pretrained == b.pretrained &&
-         a.overrides == b.overrides && a.frozen == b.frozen &&
+         a.GetOverrides() == b.GetOverrides() && a.frozen == b.frozen &&
          (!known || a.architecture->ToJson() == b.architecture->ToJson());
 }
 

@@ -15,7 +15,6 @@
 
 #include "absl/strings/string_view.h"
 #include "base/json_reader.h"
-#include "nlohmann/json.hpp"
 
 namespace castor {
 
@@ -52,14 +51,16 @@ struct ModelConfig {
   // A directory of Hugging Face's: config.json and safetensors. If not empty,
   // the sizes are in that config.json, and not in Castor's configuration.
   std::string pretrained;
-  // With `pretrained`: the keys that Castor's configuration gives in the place
-  // of config.json's.
-  OrderedJson overrides = OrderedJson::object();
+  // With `pretrained`: an object of the keys that Castor's configuration gives
+  // in the place of config.json's; null for none.
+  std::shared_ptr<const OrderedJson> overrides;
   // Patterns of parameter names (name_pattern.h) that are not trained.
   std::vector<std::string> frozen;
   // Null only with `pretrained`, until the config.json has been read.
   std::shared_ptr<const Architecture> architecture;
 
+  // `overrides`, or an empty object.
+  const OrderedJson& GetOverrides() const;
   // The section as the configuration has it: with `pretrained` without sizes.
   OrderedJson ToJson() const;
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
 #include "runtime/config/model_config.h"
 
 namespace castor {
@@ -44,7 +45,10 @@ class TestModels final : public ModelReader {
     auto sizes = std::make_shared<TestArchitecture>();
     reader.Double("dropout", &sizes->dropout);
     if (!model->pretrained.empty()) {
-      if (reader.Has("dropout")) model->overrides["dropout"] = sizes->dropout;
+      if (reader.Has("dropout")) {
+        model->overrides = std::make_shared<const OrderedJson>(
+            OrderedJson{{"dropout", sizes->dropout}});
+      }
       return;
     }
     reader.Int("n_positions", &sizes->n_positions, {.min = 1});

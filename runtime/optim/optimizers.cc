@@ -1,5 +1,6 @@
 #include "runtime/optim/optimizers.h"
 
+#include "nlohmann/json.hpp"
 #include "runtime/optim/adam/adam.h"
 #include "runtime/optim/lamb/lamb.h"
 

@@ -12,6 +12,7 @@
 #include "base/philox.h"
 #include "base/thread_pool.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "runtime/config/config.h"
 #include "runtime/config/test_models.h"
 

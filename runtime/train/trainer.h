@@ -49,70 +49,10 @@
 #include "runtime/train/model_state.h"
 #include "runtime/train/step_meter.h"
 #include "runtime/train/timeline.h"
+#include "runtime/train/trainer_options.h"
 #include "runtime/train/trainer_state.h"
 
 namespace castor {
-
-// What a training on several ranks knows before there are any: N ranks train
-// one model, of which each holds 1/N of every chunk. They must be given the
-// same model and the same options but for `rank`, or they fail when they start.
-struct RankOptions {
-  int rank = 0;
-  int world_size = 1;
-  // Joins the group, once, on the trainer's device. Null on one rank, and
-  // where no device is opened.
-  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Device*)> join;
-};
-
-struct TrainerOptions {
-  // The shape of a training step; `training` is true. `micro_batches` is the
-  // number of all ranks together, a multiple of the world size.
-  StepShape shape;
-  RankOptions ranks;
-  // Micro batch size of evaluation; 0: none will be asked for.
-  int64_t eval_batch = 0;
-  // What the trainer fills in: `scaled`, and weight_decay from this:
-  OptimizerOptions optimizer;
-  std::function<double(const Parameter&)> weight_decay = [](const Parameter&) {
-    return 0.0;
-  };
-  // Used if the engine computes in fp16.
-  LossScaleOptions loss_scale;
-  // Gives the rate of step 1, 2, ..., where skipped steps do not count.
-  std::function<double(int64_t step)> learning_rate = [](int64_t) {
-    return 1e-3;
-  };
-  MemoryOptions memory;
-  // A host device with these threads and this bus, or what `open_device` opens.
-  int threads = 1;
-  double bus_bytes_per_s = 0;  // 0: unlimited
-  // Called once, when the run is admitted, with the arena's size.
-  std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
-      open_device;
-  // What that device computes with; null: the host's kernels.
-  const kernels::KernelTable* gpu_kernels = nullptr;
-  // Its speeds until the warm-up has measured them; null: those of threads.
-  std::optional<Roofline> roofline;
-  bool checkpoint_activations = false;
-  // Admit or refuse, and open no device: only admission() and what it is about
-  // may be asked for then, and nobody need be joined.
-  bool admit_only = false;
-  // Set when training should end after the step at hand (Trainer::stopping);
-  // null: never. Outlives the trainer.
-  const std::atomic<bool>* stop = nullptr;
-  // A planner's mistake: tests.
-  PlanMistake plan_mistake;
-  // Fill freed device memory with NaN, so that a use after free shows: tests.
-  bool scribble_freed_memory = false;
-};
-
-// A run that was not admitted.
-struct RefusedRun {
-  Refusal refusal;
-  // What was asked: of training or of evaluation, whichever does not fit.
-  StepTrace trace;
-  PlanRequest request;  // for `trace`; its pointer to it is null
-};
 
 class Trainer {
  public:

@@ -2,6 +2,7 @@
 
 #include "kernels/adam/adam.h"
 #include "kernels/run.h"
+#include "nlohmann/json.hpp"
 
 namespace castor {
 namespace {

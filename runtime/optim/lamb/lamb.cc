@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/lamb/lamb.h"
 #include "kernels/run.h"
+#include "nlohmann/json.hpp"
 
 namespace castor {
 namespace {
