@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/units.h"
 #include "insight/cause_texts.h"
+#include "memory/plan/policy/policies.h"
 
 namespace castor {
 namespace {
@@ -367,6 +368,11 @@ bool AllStatesOnDevice(const TraceIndex& index, const PlanRecord& plan,
 
 }  // namespace
 
+bool LeavesStatesToTheHost(const PlanRecord& plan) {
+  const PlacementPolicy* const policy = FindPolicy(plan.policy);
+  return policy != nullptr && policy->admission.sides == SideChoice::kHost;
+}
+
 std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
                        const PlanRecord* plan, int64_t program,
                        const ChunkInfo* chunk, bool at_the_cpu) {
@@ -382,25 +388,28 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
     return "Nothing to do: this is a warm-up step, on the careful plan that "
            "comes before the one made from its measurements.";
   }
-  const bool is_cpu = plan != nullptr && plan->policy == "cpu";
+  const bool to_host = plan != nullptr && LeavesStatesToTheHost(*plan);
+  const std::string default_policy = absl::StrCat(
+      "memory.placement_policy \"", DefaultPolicy()->name, "\", which ");
   const auto more = [](int64_t bytes) {
     return bytes > 0 ? absl::StrCat(FormatBytes(bytes), " more of") : "more";
   };
   const std::string states =
       plan != nullptr && AllStatesOnDevice(index, *plan, program) ? ""
-      : is_cpu
-          ? "memory.placement_policy \"auto\", which keeps optimizer states on "
-            "the device where there is room; "
+      : to_host
+          ? absl::StrCat(default_policy,
+                         "keeps optimizer states on the device where there is "
+                         "room; ")
           : absl::StrCat(more(chunk == nullptr ? 0 : chunk->optimizer_bytes),
                          " memory.device_memory, so that optimizer states",
                          chunk == nullptr ? "" : " of the chunk",
                          " find room on the device; ");
   std::string memory =
       at_the_cpu && !states.empty() ? states
-      : is_cpu
-          ? "memory.placement_policy \"auto\", which lets chunks stay on the "
-            "device and fetches them earlier, as far as memory.device_memory "
-            "has room; "
+      : to_host
+          ? absl::StrCat(default_policy,
+                         "lets chunks stay on the device and fetches them "
+                         "earlier, as far as memory.device_memory has room; ")
           : absl::StrCat(more(chunk == nullptr ? 0 : chunk->payload_bytes),
                          " memory.device_memory, so that the chunk can stay or "
                          "come earlier; ");

@@ -23,6 +23,10 @@ std::string RemedyText(const TraceIndex& index, const WaitFinding& finding,
                        const PlanRecord* plan, int64_t program,
                        const ChunkInfo* chunk, bool at_the_cpu);
 
+// Whether the plan's policy leaves all optimizer states to the host whatever
+// room there is, so that the default policy could do better.
+bool LeavesStatesToTheHost(const PlanRecord& plan);
+
 // Sets the notes of all waits and copies. Equal notes are one string; beyond
 // kMostNoteBytes of them, waits get the table's line alone, copies none.
 inline constexpr int64_t kMostNoteBytes = 32 << 20;

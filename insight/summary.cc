@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
 #include "insight/notes.h"
+#include "memory/plan/policy/policies.h"
 
 namespace castor {
 namespace {
@@ -171,12 +172,13 @@ class Adviser {
     if (budget >= kUnlimitedBytes || budget <= 0) return;
     const int64_t unused = budget - summary_.device_peak_bytes;
     if (Share(unused, budget) < 0.1) return;
-    const bool is_cpu = index_.Plan(plan_)->policy == "cpu";
     Say(absl::StrCat(
         FormatBytes(unused), " of the ", FormatBytes(budget),
         " device budget are never used",
-        is_cpu ? ": memory.placement_policy \"auto\" would keep chunks there."
-               : ": a larger micro batch may fit."));
+        LeavesStatesToTheHost(*index_.Plan(plan_))
+            ? absl::StrCat(": memory.placement_policy \"",
+                           DefaultPolicy()->name, "\" would keep chunks there.")
+            : ": a larger micro batch may fit."));
   }
 
   void SayPrediction() {
