@@ -51,7 +51,7 @@ class NetworkWaitsTest : public ::testing::Test {
     return count;
   }
   void Wait(int64_t stream, WorkKind kind, int64_t start, int64_t end,
-            std::vector<WaitRecord::Until> until) {
+            WaitRecord::Untils until) {
     sketch_.Wait(stream, kind, step_, 1, 1, start * kMs, end * kMs,
                  std::move(until));
   }

@@ -105,7 +105,7 @@ class TraceSketch {
   // The kind is that of the work that waits.
   int64_t Wait(int64_t stream, WorkKind kind, int64_t step, int64_t moment,
                int64_t chunk, int64_t start_ns, int64_t end_ns,
-               std::vector<WaitRecord::Until> until) {
+               WaitRecord::Untils until) {
     contents.waits.push_back(
         {{stream, ++counts_[stream], kind, step, Moment(moment), ChunkId(chunk),
           start_ns, end_ns},

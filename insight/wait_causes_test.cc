@@ -23,8 +23,7 @@ class WaitCausesTest : public ::testing::Test {
                         end * kMs);
   }
   int64_t Wait(int64_t stream, WorkKind kind, int64_t moment, int64_t chunk,
-               int64_t start, int64_t end,
-               std::vector<WaitRecord::Until> until) {
+               int64_t start, int64_t end, WaitRecord::Untils until) {
     return sketch_.Wait(stream, kind, step_, moment, chunk, start * kMs,
                         end * kMs, std::move(until));
   }

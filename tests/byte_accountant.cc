@@ -43,48 +43,44 @@ void ByteAccountant::OnOperator(uint16_t tag, Moment moment,
   }
 }
 
-void ByteAccountant::OnWork(StreamId stream, int64_t count, int64_t tag,
-                            int64_t start_ns, int64_t end_ns) {
-  const int s = static_cast<int>(stream);
+void ByteAccountant::OnWork(const WorkRecord& work,
+                            const NetworkRecord* network) {
   bool right;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    right = count > last_count_[s] && start_ns >= last_end_ns_[s] &&
-            end_ns >= start_ns;
-    last_count_[s] = count;
-    last_end_ns_[s] = end_ns;
+    right = work.count > last_count_[work.stream] &&
+            work.start_ns >= last_end_ns_[work.stream] &&
+            work.end_ns >= work.start_ns;
+    last_count_[work.stream] = work.count;
+    last_end_ns_[work.stream] = work.end_ns;
   }
+  const absl::string_view stream =
+      StreamName(static_cast<StreamId>(work.stream));
   if (!right) {
-    Wrong(absl::StrCat("item ", count, " of stream ", StreamName(stream),
-                       " is out of order, tag ", tag));
+    Wrong(absl::StrCat("item ", work.count, " of stream ", stream,
+                       " is out of order, of kind ", WorkKindName(work.kind)));
+  }
+  // What the ranks say of a collective tiles the item that ran it: waiting for
+  // the last of them, then the transfer.
+  if (network != nullptr &&
+      (network->stream != work.stream || network->count != work.count ||
+       network->ready_ns < work.start_ns || network->ready_ns > work.end_ns ||
+       network->last_rank < 0)) {
+    Wrong(absl::StrCat("collective ", network->sequence,
+                       " is not within the network's item ", work.count));
   }
 }
 
-void ByteAccountant::OnWait(StreamId stream, int64_t count, int64_t tag,
-                            const Fence& until, int64_t start_ns,
-                            int64_t end_ns) {
-  OnWork(stream, count, tag, start_ns, end_ns);
-  if (until == Fence() || until.count(stream) != 0) {
-    Wrong(absl::StrCat("stream ", StreamName(stream),
+void ByteAccountant::OnWait(const WaitRecord& wait) {
+  OnWork(wait.waiter, nullptr);
+  bool for_itself = false;
+  for (const WaitRecord::Until& until : wait.until) {
+    for_itself |= until.stream == wait.waiter.stream;
+  }
+  if (wait.until.empty() || for_itself) {
+    Wrong(absl::StrCat("stream ",
+                       StreamName(static_cast<StreamId>(wait.waiter.stream)),
                        " waits for nothing, or for itself"));
-  }
-}
-
-// What the ranks say of a collective tiles the item that ran it: waiting for
-// the last of them, then the transfer.
-void ByteAccountant::OnCollective(int64_t count,
-                                  const CollectiveRecord& record) {
-  const int s = static_cast<int>(StreamId::kNetwork);
-  bool right;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    right = count == last_count_[s] && record.start_ns <= record.ready_ns &&
-            record.ready_ns <= record.end_ns &&
-            record.end_ns <= last_end_ns_[s] && record.last_rank >= 0;
-  }
-  if (!right) {
-    Wrong(absl::StrCat("collective ", Describe(record.id),
-                       " is not within the network's item ", count));
   }
 }
 

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "device/device.h"
 #include "runtime/backend/run_observer.h"
+#include "tracer/events.h"
 
 namespace castor::testing {
 
@@ -20,11 +22,8 @@ class ByteAccountant final : public RunObserver {
   void OnStep(const StepStart& start) override;
   void OnOperator(uint16_t tag, Moment moment, const BytesByCategory& device,
                   int64_t used_bytes) override;
-  void OnWork(StreamId stream, int64_t count, int64_t tag, int64_t start_ns,
-              int64_t end_ns) override;
-  void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
-              int64_t start_ns, int64_t end_ns) override;
-  void OnCollective(int64_t count, const CollectiveRecord& record) override;
+  void OnWork(const WorkRecord& work, const NetworkRecord* network) override;
+  void OnWait(const WaitRecord& wait) override;
 
   // The first thing that did not add up. Call when the work is over.
   absl::Status status() const;

@@ -27,15 +27,19 @@ void WriteRank(const std::string& path, int64_t rank, int64_t group = 7,
                               .host = "node",
                               .group = group});
   for (const ClockRecord& clock : clocks) (*writer)->Append(clock);
-  (*writer)->AppendWork(1, 4, {.kind = WorkKind::kGather}, 100, 190);
-  (*writer)->AppendNetwork({.stream = 1,
-                            .count = 4,
-                            .sequence = 12,
-                            .kind = 0,
-                            .last_rank = 1,
-                            .ready_ns = 150,
-                            .sent_bytes = 64,
-                            .received_bytes = 32});
+  (*writer)->Append(WorkRecord{.stream = 1,
+                               .count = 4,
+                               .kind = WorkKind::kGather,
+                               .start_ns = 100,
+                               .end_ns = 190});
+  (*writer)->Append(NetworkRecord{.stream = 1,
+                                  .count = 4,
+                                  .sequence = 12,
+                                  .kind = 0,
+                                  .last_rank = 1,
+                                  .ready_ns = 150,
+                                  .sent_bytes = 64,
+                                  .received_bytes = 32});
   ASSERT_TRUE((*writer)->status().ok());
 }
 

@@ -7,7 +7,7 @@
 //   plan       what was decided and predicted for it (plan_record.h)
 //   step       a step of the window begins, on a plan
 //   op         the host thread issues an operator; device bytes by category
-//   work       a stream did a piece of work
+//   work       a stream did a piece of work (events.h, like the next two)
 //   wait       a stream stood still, until other streams' work was over
 //   network    what a piece of the network's work was to the ranks
 //   clock      how this rank's clock lies to rank 0's
@@ -41,9 +41,9 @@
 #include "absl/strings/string_view.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "tracer/events.h"
 #include "tracer/plan_record.h"
 #include "tracer/step_trace.h"
-#include "tracer/work_tag.h"
 
 namespace castor {
 
@@ -106,48 +106,6 @@ struct IssueRecord {
   std::vector<int64_t> bytes = {};  // by category; their sum is used_bytes
 
   friend bool operator==(const IssueRecord&, const IssueRecord&) = default;
-};
-
-struct WorkRecord {
-  int64_t stream = 0;
-  int64_t count = 0;  // the stream's items up to this one: what fences name
-  WorkKind kind = WorkKind::kOther;
-  int64_t step = -1;   // index of its StepRecord; -1: of no step in the window
-  Moment moment = {};  // of the operator, or for whose actions it was queued
-  ChunkId chunk = {};
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;  // >= start_ns
-
-  friend bool operator==(const WorkRecord&, const WorkRecord&) = default;
-};
-
-struct WaitRecord {
-  // Who waits: the stream, and the work that is next on it.
-  WorkRecord waiter;
-  // What it waits for: on each stream named, all items up to a count.
-  struct Until {
-    int64_t stream = 0;
-    int64_t count = 0;
-    friend bool operator==(const Until&, const Until&) = default;
-  };
-  std::vector<Until> until = {};
-
-  friend bool operator==(const WaitRecord&, const WaitRecord&) = default;
-};
-
-// A collective: this rank was there when its work began, the last rank at
-// ready_ns, and then the parts crossed.
-struct NetworkRecord {
-  int64_t stream = 0;  // stream and count are those of its work record
-  int64_t count = 0;
-  int64_t sequence = 0;   // among the run's collectives; the same on all ranks
-  int64_t kind = 0;       // index of trace_names::kCollectives
-  int64_t last_rank = 0;  // who came last; this rank if it waited for nobody
-  int64_t ready_ns = 0;
-  int64_t sent_bytes = 0;  // to other ranks, without headers
-  int64_t received_bytes = 0;
-
-  friend bool operator==(const NetworkRecord&, const NetworkRecord&) = default;
 };
 
 // At time_ns of this rank, rank 0's was time_ns + offset_ns, give or take

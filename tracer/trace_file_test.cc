@@ -129,13 +129,13 @@ TEST(TraceFile, ReadsTheDocumentedRecords) {
   EXPECT_EQ(contents->issues,
             (std::vector<IssueRecord>{{0, Moment(0), 1001, 768, {512, 256}}}));
   const WorkRecord fetch = {
-      1, 4, WorkKind::kFetch, 0, Moment(0), ChunkId(0), 1002, 1050};
+      1, 4, WorkKind::kFetch, 0, Moment(0), ChunkId(0), 1002, 1050, 5};
   const WorkRecord run = {
-      0, 10, WorkKind::kOperator, 0, Moment(0), ChunkId(), 1050, 1060};
+      0, 10, WorkKind::kOperator, 0, Moment(0), ChunkId(), 1050, 1060, 5};
   EXPECT_EQ(contents->works, (std::vector<WorkRecord>{fetch, run}));
   ASSERT_EQ(contents->waits.size(), 1u);
   EXPECT_EQ(contents->waits[0].waiter.start_ns, 1010);
-  EXPECT_EQ(contents->waits[0].until, (std::vector<WaitRecord::Until>{{1, 4}}));
+  EXPECT_EQ(contents->waits[0].until, (WaitRecord::Untils{{1, 4}}));
   EXPECT_EQ(
       contents->results,
       (std::vector<ResultRecord>{{3, 1100, 100, 40, 256, 0, 1088, -2.5}}));
@@ -468,8 +468,7 @@ TEST(TraceFileProperty, SurvivesARoundTrip) {
                                 .kind = WorkKind::kMove,
                                 .start_ns = start,
                                 .end_ns = start + i});
-          (*writer)->AppendWork(0, i + 1, WorkTag{.kind = WorkKind::kMove},
-                                start, start + i);
+          (*writer)->Append(sent.works.back());
           break;
         }
         default:
@@ -502,8 +501,11 @@ TEST(TraceWriter, KeepsRecordsOfSeveralThreadsWhole) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 1; i <= 100; ++i) {
-        (*writer)->AppendWork(t, i, WorkTag{}, i, i + 1);
-        (*writer)->AppendWait(t, i, WorkTag{}, i, i + 1, {{0, i}, {3, i}});
+        const WorkRecord work = {
+            .stream = t, .count = i, .start_ns = i, .end_ns = i + 1};
+        (*writer)->Append(work);
+        (*writer)->Append(
+            WaitRecord{.waiter = work, .until = {{0, i}, {3, i}}});
       }
     });
   }
@@ -554,7 +556,7 @@ TEST(TraceWriter, StopsWhereTheReaderWould) {
   ASSERT_TRUE(writer.ok());
   (*writer)->Append(RunRecord{.streams = {"a"}});
   for (int i = 1; i <= 10'000; ++i) {
-    (*writer)->AppendWork(0, i, WorkTag{}, i, i + 1);
+    (*writer)->Append(WorkRecord{.count = i, .start_ns = i, .end_ns = i + 1});
   }
   EXPECT_EQ((*writer)->status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string((*writer)->status().message()),

@@ -360,6 +360,7 @@ void Reader::ReadWork(absl::Span<const int64_t> numbers, WorkRecord* work) {
   work->stream = numbers[0];
   work->count = numbers[1];
   work->kind = static_cast<WorkKind>(numbers[2]);
+  work->tag = static_cast<uint16_t>(numbers[3]);
   work->step = step_of_tag_[numbers[3]];
   work->moment = Moment(numbers[4]);
   work->chunk = ChunkId(numbers[5]);

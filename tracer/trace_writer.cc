@@ -169,6 +169,15 @@ class ArrayLine {
   char* end_ = text_.data();
 };
 
+void AddWork(const WorkRecord& work, ArrayLine* line) {
+  for (const int64_t value :
+       {work.stream, work.count, static_cast<int64_t>(work.kind),
+        int64_t{work.tag}, work.moment.value, work.chunk.value, work.start_ns,
+        work.end_ns}) {
+    line->Add(value);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
@@ -300,34 +309,23 @@ void TraceWriter::AppendOp(int64_t tag, Moment moment, int64_t time_ns,
   Write(line.Finish());
 }
 
-void TraceWriter::AppendWork(int64_t stream, int64_t count, WorkTag tag,
-                             int64_t start_ns, int64_t end_ns) {
+void TraceWriter::Append(const WorkRecord& work) {
   ArrayLine line("work");
-  for (const int64_t value :
-       {stream, count, static_cast<int64_t>(tag.kind), int64_t{tag.step},
-        tag.moment, tag.chunk, start_ns, end_ns}) {
-    line.Add(value);
-  }
+  AddWork(work, &line);
   Write(line.Finish());
 }
 
-void TraceWriter::AppendWait(int64_t stream, int64_t count, WorkTag tag,
-                             int64_t start_ns, int64_t end_ns,
-                             absl::Span<const WaitRecord::Until> until) {
+void TraceWriter::Append(const WaitRecord& wait) {
   ArrayLine line("wait");
-  for (const int64_t value :
-       {stream, count, static_cast<int64_t>(tag.kind), int64_t{tag.step},
-        tag.moment, tag.chunk, start_ns, end_ns}) {
-    line.Add(value);
-  }
-  for (const WaitRecord::Until& one : until) {
+  AddWork(wait.waiter, &line);
+  for (const WaitRecord::Until& one : wait.until) {
     line.Add(one.stream);
     line.Add(one.count);
   }
   Write(line.Finish());
 }
 
-void TraceWriter::AppendNetwork(const NetworkRecord& network) {
+void TraceWriter::Append(const NetworkRecord& network) {
   ArrayLine line("network");
   for (const int64_t value : {network.stream, network.count, network.sequence,
                               network.kind, network.last_rank, network.ready_ns,

@@ -49,15 +49,13 @@ class TraceWriter {
   void Append(const EndRecord& end);
   void Append(const ClockRecord& clock);
 
-  // The frequent ones. In place of the index of a step record they take the
+  // The frequent ones. In place of the index of a step record the file has the
   // step's tag, which the reader resolves.
   void AppendOp(int64_t tag, Moment moment, int64_t time_ns, int64_t used_bytes,
                 absl::Span<const int64_t> bytes);
-  void AppendWork(int64_t stream, int64_t count, WorkTag tag, int64_t start_ns,
-                  int64_t end_ns);
-  void AppendWait(int64_t stream, int64_t count, WorkTag tag, int64_t start_ns,
-                  int64_t end_ns, absl::Span<const WaitRecord::Until> until);
-  void AppendNetwork(const NetworkRecord& network);
+  void Append(const WorkRecord& work);
+  void Append(const WaitRecord& wait);
+  void Append(const NetworkRecord& network);
 
   // Unavailable: the first record that was not written, and why.
   // InvalidArgument: a record that the reader would refuse for its size.

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/time/clock.h"
 #include "base/host_name.h"
 #include "base/status_macros.h"
@@ -189,41 +188,24 @@ void RunTrace::OnOperator(uint16_t tag, Moment moment,
                     device.bytes);
 }
 
-void RunTrace::OnWork(StreamId stream, int64_t count, int64_t tag,
-                      int64_t start_ns, int64_t end_ns) {
-  const WorkTag work = WorkTag::Unpack(tag);
-  const Mark mark = marks_[work.step].load();
+void RunTrace::OnWork(const WorkRecord& work, const NetworkRecord* network) {
+  const Mark mark = marks_[work.tag].load();
   if (mark == kIgnored) return;
-  writer_->AppendWork(static_cast<int64_t>(stream), count, work,
-                      FromOrigin(start_ns), FromOrigin(end_ns));
+  writer_->Append(FromOrigin(work));
+  if (network != nullptr) {
+    NetworkRecord record = *network;
+    record.ready_ns = FromOrigin(record.ready_ns);
+    writer_->Append(record);
+  }
   if (mark != kMeasured) return;
   const std::lock_guard<std::mutex> lock(meter_mutex_);
-  meter_.Add(stream, work, start_ns, end_ns);
+  meter_.Add(work);
 }
 
-void RunTrace::OnWait(StreamId stream, int64_t count, int64_t tag,
-                      const Fence& until, int64_t start_ns, int64_t end_ns) {
-  const WorkTag work = WorkTag::Unpack(tag);
-  if (marks_[work.step].load() == kIgnored) return;
-  absl::InlinedVector<WaitRecord::Until, kNumStreams> parts;
-  for (int i = 0; i < kNumStreams; ++i) {
-    const int64_t part = until.count(static_cast<StreamId>(i));
-    if (part > 0) parts.push_back({i, part});
-  }
-  writer_->AppendWait(static_cast<int64_t>(stream), count, work,
-                      FromOrigin(start_ns), FromOrigin(end_ns), parts);
-}
-
-void RunTrace::OnCollective(int64_t count, const CollectiveRecord& record) {
-  if (marks_[WorkTag::Unpack(record.tag).step].load() == kIgnored) return;
-  writer_->AppendNetwork({.stream = static_cast<int64_t>(StreamId::kNetwork),
-                          .count = count,
-                          .sequence = record.id.sequence,
-                          .kind = static_cast<int64_t>(record.id.kind),
-                          .last_rank = record.last_rank,
-                          .ready_ns = FromOrigin(record.ready_ns),
-                          .sent_bytes = record.bytes_sent,
-                          .received_bytes = record.bytes_received});
+void RunTrace::OnWait(const WaitRecord& wait) {
+  if (marks_[wait.waiter.tag].load() == kIgnored) return;
+  writer_->Append(
+      WaitRecord{.waiter = FromOrigin(wait.waiter), .until = wait.until});
 }
 
 // What the planner is asked with, had it known how long operators and copies

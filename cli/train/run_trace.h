@@ -18,6 +18,7 @@
 #include "runtime/backend/run_observer.h"
 #include "runtime/train/duration_meter.h"
 #include "runtime/train/trainer.h"
+#include "tracer/events.h"
 #include "tracer/trace_writer.h"
 
 namespace castor::cli {
@@ -51,11 +52,8 @@ class RunTrace final : public RunObserver {
   void OnStep(const StepStart& start) override;
   void OnOperator(uint16_t tag, Moment moment, const BytesByCategory& device,
                   int64_t used_bytes) override;
-  void OnWork(StreamId stream, int64_t count, int64_t tag, int64_t start_ns,
-              int64_t end_ns) override;
-  void OnWait(StreamId stream, int64_t count, int64_t tag, const Fence& until,
-              int64_t start_ns, int64_t end_ns) override;
-  void OnCollective(int64_t count, const CollectiveRecord& record) override;
+  void OnWork(const WorkRecord& work, const NetworkRecord* network) override;
+  void OnWait(const WaitRecord& wait) override;
 
   // A training step is wholly over.
   void OnResult(const StepReport& report);
@@ -82,6 +80,11 @@ class RunTrace final : public RunObserver {
   absl::Status WriteClock();
   int64_t FromOrigin(int64_t time_ns) const {
     return time_ns > origin_ns_ ? time_ns - origin_ns_ : 0;
+  }
+  WorkRecord FromOrigin(WorkRecord work) const {
+    work.start_ns = FromOrigin(work.start_ns);
+    work.end_ns = FromOrigin(work.end_ns);
+    return work;
   }
   // Index of the plan's record, written if it is new.
   int64_t RecordOf(const StepStart& start);

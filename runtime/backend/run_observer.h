@@ -6,10 +6,9 @@
 #include <memory>
 
 #include "base/ids.h"
-#include "device/comm/collective.h"
-#include "device/device.h"
 #include "memory/exec/category.h"
 #include "memory/plan/plan.h"
+#include "tracer/events.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
@@ -23,10 +22,12 @@ struct StepStart {
   const PlanRequest* request = nullptr;  // for the call
 };
 
-// The streams' events come from their threads (device/device.h), the others
-// from the trainer's.
-class RunObserver : public DeviceObserver {
+// The streams' events come from their threads, each stream's in order and one
+// at a time; the others from the trainer's.
+class RunObserver {
  public:
+  virtual ~RunObserver() = default;
+
   // A step begins: nothing of it is queued yet.
   virtual void OnStep(const StepStart& start) = 0;
   // An operator has its blocks; `device` is what the arena counts now, the most
@@ -34,9 +35,10 @@ class RunObserver : public DeviceObserver {
   virtual void OnOperator(uint16_t tag, Moment moment,
                           const BytesByCategory& device,
                           int64_t used_bytes) = 0;
-  // What the network's item `count`, of which OnWork was told just now, was to
-  // the ranks.
-  virtual void OnCollective(int64_t count, const CollectiveRecord& record) = 0;
+  // A piece of work is over; `network` is what it was to the ranks, if it was a
+  // collective, else null.
+  virtual void OnWork(const WorkRecord& work, const NetworkRecord* network) = 0;
+  virtual void OnWait(const WaitRecord& wait) = 0;
 };
 
 }  // namespace castor

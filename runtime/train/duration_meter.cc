@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/median.h"
+#include "tracer/work_tag.h"
 
 namespace castor {
 namespace {
@@ -19,37 +20,39 @@ int64_t Reduced(DurationMeter::Statistic statistic,
 
 }  // namespace
 
-void DurationMeter::Add(StreamId stream, WorkTag tag, int64_t start_ns,
-                        int64_t end_ns) {
-  const int64_t duration_ns = std::max<int64_t>(1, end_ns - start_ns);
+void DurationMeter::Add(const WorkRecord& work) {
+  const auto stream = static_cast<StreamId>(work.stream);
+  const int64_t duration_ns = std::max<int64_t>(1, work.end_ns - work.start_ns);
+  const int64_t chunk = work.chunk.value;
   if (stream == StreamId::kNetwork) {
-    if (tag.chunk >= 0) exchanges_.push_back({tag.chunk, duration_ns});
+    if (chunk >= 0) exchanges_.push_back({chunk, duration_ns});
     return;
   }
-  switch (tag.kind) {
+  switch (work.kind) {
     case WorkKind::kOperator:
     case WorkKind::kReduce:
     case WorkKind::kUpdate: {
-      if (tag.moment < 0) return;
+      const int64_t moment = work.moment.value;
+      if (moment < 0) return;
       ByMoment& side = stream == StreamId::kHostCompute ? host_ : device_;
-      if (static_cast<size_t>(tag.moment) >= side.size()) {
-        side.resize(static_cast<size_t>(tag.moment) + 1);
+      if (static_cast<size_t>(moment) >= side.size()) {
+        side.resize(static_cast<size_t>(moment) + 1);
       }
       // A chunk's reduce or update may be several works, one after the other.
-      std::vector<Work>& works = side[tag.moment];
-      if (tag.kind != WorkKind::kOperator && !works.empty() &&
-          works.back().step == tag.step) {
+      std::vector<OfStep>& works = side[moment];
+      if (work.kind != WorkKind::kOperator && !works.empty() &&
+          works.back().tag == work.tag) {
         works.back().duration_ns += duration_ns;
       } else {
-        works.push_back({tag.step, duration_ns});
+        works.push_back({work.tag, duration_ns});
       }
       return;
     }
     case WorkKind::kFetch:
     case WorkKind::kCopyBack:
-      if (tag.chunk < 0) return;
-      copies_[tag.kind == WorkKind::kFetch ? 0 : 1].push_back(
-          {tag.chunk, duration_ns});
+      if (chunk < 0) return;
+      copies_[work.kind == WorkKind::kFetch ? 0 : 1].push_back(
+          {chunk, duration_ns});
       return;
     default:
       return;
@@ -61,7 +64,7 @@ void DurationMeter::Fill(Statistic statistic, StepTrace* trace,
   const auto duration = [&](const ByMoment& side, size_t t, int64_t before) {
     std::vector<int64_t> durations;
     if (t < side.size()) {
-      for (const Work& work : side[t]) durations.push_back(work.duration_ns);
+      for (const OfStep& of : side[t]) durations.push_back(of.duration_ns);
     }
     const int64_t now = Reduced(statistic, std::move(durations));
     if (now == 0 || before == 0 || !trace->measured ||

@@ -9,15 +9,15 @@
 
 #include "device/fence.h"
 #include "memory/plan/plan.h"
+#include "tracer/events.h"
 #include "tracer/step_trace.h"
-#include "tracer/work_tag.h"
 
 namespace castor {
 
 class DurationMeter {
  public:
   // A piece of work of the shape of step that is being measured.
-  void Add(StreamId stream, WorkTag tag, int64_t start_ns, int64_t end_ns);
+  void Add(const WorkRecord& work);
 
   // Which of several durations of an operator counts: the least, which nothing
   // else disturbed, or the median, which is what the operator takes beside all
@@ -33,11 +33,11 @@ class DurationMeter {
   void Fill(Statistic statistic, StepTrace* trace, BusModel* bus) const;
 
  private:
-  struct Work {
-    uint16_t step;
+  struct OfStep {
+    uint16_t tag;
     int64_t duration_ns;
   };
-  using ByMoment = std::vector<std::vector<Work>>;
+  using ByMoment = std::vector<std::vector<OfStep>>;
   struct Copy {
     int64_t chunk, duration_ns;
   };

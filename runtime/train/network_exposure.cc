@@ -12,9 +12,9 @@ constexpr int kMostHops = 1 << 12;
 }  // namespace
 
 void NetworkExposure::Add(const TimelineEvent& event) {
-  any_ |= event.stream == StreamId::kNetwork;
+  any_ |= event.stream() == StreamId::kNetwork;
   if (!any_) return;
-  Events& events = events_[static_cast<int>(event.stream)];
+  Events& events = events_[event.work.stream];
   events.push_back(event);
   if (events.size() > kMostEvents) events.pop_front();
 }
@@ -22,51 +22,52 @@ void NetworkExposure::Add(const TimelineEvent& event) {
 int64_t NetworkExposure::LastUpTo(const Events& events, int64_t count) {
   const auto after = std::partition_point(
       events.begin(), events.end(),
-      [&](const TimelineEvent& event) { return event.count <= count; });
+      [&](const TimelineEvent& event) { return event.work.count <= count; });
   return after - events.begin() - 1;
 }
 
 void NetworkExposure::Divide(const TimelineEvent& wait,
                              Division* division) const {
   if (!any_) return;
-  int64_t end = wait.end_ns;  // what is not divided yet
+  int64_t end = wait.work.end_ns;  // what is not divided yet
   const TimelineEvent* waiting = &wait;
   int hops = kMostHops;
   while (waiting != nullptr) {
     // Finds what ended last of all that it waited for.
     const Events* events = nullptr;
     int64_t at = -1;
-    for (int s = 0; s < kNumStreams; ++s) {
-      const int64_t count = waiting->until.count(static_cast<StreamId>(s));
-      const int64_t found = count > 0 ? LastUpTo(events_[s], count) : -1;
+    for (const WaitRecord::Until& until : waiting->until) {
+      const Events& own = events_[until.stream];
+      const int64_t found = LastUpTo(own, until.count);
       if (found < 0) continue;
       if (events == nullptr ||
-          events_[s][found].end_ns > (*events)[at].end_ns) {
-        events = &events_[s];
+          own[found].work.end_ns > (*events)[at].work.end_ns) {
+        events = &own;
         at = found;
       }
     }
     waiting = nullptr;
-    for (; at >= 0 && end > wait.start_ns && --hops > 0; --at) {
+    for (; at >= 0 && end > wait.work.start_ns && --hops > 0; --at) {
       const TimelineEvent& event = (*events)[at];
       if (event.wait) {
         waiting = &event;
         break;
       }
-      const int64_t until = std::min(end, event.end_ns);
-      const int64_t from = std::max(wait.start_ns, event.start_ns);
-      if (event.stream == StreamId::kNetwork && from < until) {
+      const int64_t until = std::min(end, event.work.end_ns);
+      const int64_t from = std::max(wait.work.start_ns, event.work.start_ns);
+      if (event.stream() == StreamId::kNetwork && from < until) {
         division->network_ns += until - from;
-        const int64_t late_ns = std::min(until, event.ready_ns) - from;
-        if (event.late_rank >= 0 && late_ns > 0) {
-          const size_t rank = static_cast<size_t>(event.late_rank);
+        const int64_t late_ns =
+            event.late() ? std::min(until, event.network->ready_ns) - from : 0;
+        if (late_ns > 0) {
+          const size_t rank = static_cast<size_t>(event.network->last_rank);
           if (division->late_ns.size() <= rank) {
             division->late_ns.resize(rank + 1);
           }
           division->late_ns[rank] += late_ns;
         }
       }
-      end = std::min(end, event.start_ns);
+      end = std::min(end, event.work.start_ns);
     }
   }
 }

@@ -13,15 +13,19 @@ constexpr StreamId kNetwork = StreamId::kNetwork;
 
 TimelineEvent Work(StreamId stream, int64_t count, int64_t start_ns,
                    int64_t end_ns) {
-  return {
-      .stream = stream, .start_ns = start_ns, .end_ns = end_ns, .count = count};
+  return {.work = {.stream = static_cast<int64_t>(stream),
+                   .count = count,
+                   .start_ns = start_ns,
+                   .end_ns = end_ns}};
 }
 
 TimelineEvent Collective(int64_t count, int64_t start_ns, int64_t ready_ns,
                          int64_t end_ns, int late_rank) {
   TimelineEvent event = Work(kNetwork, count, start_ns, end_ns);
-  event.ready_ns = ready_ns;
-  event.late_rank = late_rank;
+  event.network = {.stream = event.work.stream,
+                   .count = count,
+                   .last_rank = late_rank,
+                   .ready_ns = ready_ns};
   return event;
 }
 
@@ -29,7 +33,10 @@ TimelineEvent Wait(StreamId stream, int64_t count, int64_t start_ns,
                    int64_t end_ns, Fence until) {
   TimelineEvent event = Work(stream, count, start_ns, end_ns);
   event.wait = true;
-  event.until = until;
+  for (int s = 0; s < kNumStreams; ++s) {
+    const int64_t part = until.count(static_cast<StreamId>(s));
+    if (part > 0) event.until.push_back({s, part});
+  }
   return event;
 }
 

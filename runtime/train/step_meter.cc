@@ -24,19 +24,20 @@ void StepMeter::Collect() {
   const std::vector<TimelineEvent> events = timeline_->Take();
   for (const TimelineEvent& event : events) exposure_.Add(event);
   for (const TimelineEvent& event : events) {
-    const auto tag = by_tag_.find(event.tag.step);
-    if (durations_.has_value() && !event.wait) {
-      durations_->Add(event.stream, event.tag, event.start_ns, event.end_ns);
-    }
+    const WorkRecord& work = event.work;
+    const auto tag = by_tag_.find(work.tag);
+    if (durations_.has_value() && !event.wait) durations_->Add(work);
     if (tag == by_tag_.end()) continue;
     Open& open = open_[tag->second];
-    open.end_ns = std::max(open.end_ns, event.end_ns);
-    if (event.wait && event.stream == StreamId::kCompute) {
-      open.wait_ns += event.end_ns - event.start_ns;
+    open.end_ns = std::max(open.end_ns, work.end_ns);
+    if (event.wait && event.stream() == StreamId::kCompute) {
+      open.wait_ns += work.end_ns - work.start_ns;
       exposure_.Divide(event, &open.exposed);
     }
-    open.report.network_sent_bytes += event.bytes_sent;
-    open.report.network_received_bytes += event.bytes_received;
+    if (event.network.has_value()) {
+      open.report.network_sent_bytes += event.network->sent_bytes;
+      open.report.network_received_bytes += event.network->received_bytes;
+    }
   }
 }
 

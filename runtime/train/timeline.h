@@ -9,30 +9,29 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "device/comm/communicator.h"
 #include "device/device.h"
 #include "runtime/backend/run_observer.h"
-#include "tracer/work_tag.h"
+#include "tracer/events.h"
 
 namespace castor {
 
+// One of them, as a trace has it too.
 struct TimelineEvent {
-  StreamId stream = StreamId::kCompute;
-  WorkTag tag = {};
-  bool wait = false;  // the stream stood still until its fence was reached
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;
-  int64_t count = 0;  // its number on the stream
-  Fence until = {};   // of a wait
-  // What a collective adds: when the last rank was there, and which rank that
-  // was (-1: it is no collective, or nobody kept this rank waiting); payloads
-  // to and from other ranks.
-  int64_t ready_ns = 0;
-  int late_rank = -1;
-  int64_t bytes_sent = 0;
-  int64_t bytes_received = 0;
+  WorkRecord work;  // of a wait: who waits, and from when until when
+  bool wait = false;
+  WaitRecord::Untils until = {};              // of a wait
+  std::optional<NetworkRecord> network = {};  // of a collective
+
+  StreamId stream() const { return static_cast<StreamId>(work.stream); }
+  // Whether a collective waited for another rank.
+  bool late() const {
+    return network.has_value() && network->ready_ns > work.start_ns;
+  }
 };
 
 // Thread-safe: events come from the streams' threads.
@@ -60,10 +59,10 @@ class Timeline final : public DeviceObserver, public CommunicatorObserver {
     std::mutex mutex;
     std::vector<TimelineEvent> events;
   };
-  void Add(const TimelineEvent& event) {
-    PerStream& own = streams_[static_cast<int>(event.stream)];
+  void Add(TimelineEvent event) {
+    PerStream& own = streams_[event.work.stream];
     std::lock_guard<std::mutex> lock(own.mutex);
-    own.events.push_back(event);
+    own.events.push_back(std::move(event));
   }
 
   std::array<PerStream, kNumStreams> streams_;

@@ -34,24 +34,22 @@ TEST(Timeline, PairsCollectivesThatWereLaunchedAheadWithTheirItems) {
   ASSERT_EQ(events.size(), 4);
   int64_t seen = 0;
   for (const TimelineEvent& event : events) {
-    if (event.stream != StreamId::kNetwork) {
-      EXPECT_EQ(event.bytes_received, 0);
-    } else if (event.count == 1) {
-      // All were there before the GPU came to it.
-      EXPECT_EQ(event.bytes_received, 100);
-      EXPECT_EQ(event.late_rank, -1);
-      EXPECT_EQ(event.ready_ns, 40);
-      ++seen;
-    } else if (event.count == 3) {
-      EXPECT_EQ(event.bytes_received, 300);
-      EXPECT_EQ(event.late_rank, -1);
-      ++seen;
-    } else {
-      EXPECT_EQ(event.bytes_received, 200);
-      EXPECT_EQ(event.late_rank, 2);
-      EXPECT_EQ(event.ready_ns, 70);
-      ++seen;
+    if (event.stream() != StreamId::kNetwork) {
+      EXPECT_FALSE(event.network.has_value());
+      continue;
     }
+    ASSERT_TRUE(event.network.has_value());
+    EXPECT_EQ(event.network->received_bytes, 100 * event.work.count);
+    // The first: all were there before the GPU came to it.
+    EXPECT_EQ(event.late(), event.work.count == 2);
+    if (event.work.count == 1) {
+      EXPECT_EQ(event.network->ready_ns, 40);
+    }
+    if (event.work.count == 2) {
+      EXPECT_EQ(event.network->last_rank, 2);
+      EXPECT_EQ(event.network->ready_ns, 70);
+    }
+    ++seen;
   }
   EXPECT_EQ(seen, 3);
 }
