@@ -81,7 +81,6 @@ using Operators = OperatorList<
     ExactSumValuesArgs,
     GeluBackwardArgs,
     GeluForwardArgs,
-    HeadLogitsArgs,
     HeadLossBackwardArgs,
     HeadLossForwardArgs,
     LambApplyArgs,

@@ -267,22 +267,4 @@ absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
   return absl::OkStatus();
 }
 
-int64_t HeadLogitsArgs::CpuWorkspaceBytes() const { return 0; }
-
-absl::Status HeadLogitsArgs::RunOnCpu(const ExecContext& context) const {
-  MatmulArgs product;
-  product.m = shape.rows;
-  product.n = shape.vocabulary;
-  product.k = shape.channels;
-  product.a = x;
-  product.lda = shape.channels;
-  product.b = w;
-  product.ldb = shape.channels;
-  product.transpose_b = true;
-  product.c = logits;
-  product.ldc = shape.vocabulary;
-  return cpu::MixedMatmul(context, product,
-                          {shape.dtype, shape.dtype, DType::kFloat32});
-}
-
 }  // namespace castor::kernels

@@ -263,14 +263,4 @@ absl::Status HeadLossBackwardArgs::RunOnGpu(const ExecContext& context) const {
   return cuda::Backward(context, *this);
 }
 
-int64_t HeadLogitsArgs::GpuWorkspaceBytes() const {
-  return cuda::GemmWorkspaceBytes(shape.rows, shape.vocabulary);
-}
-
-absl::Status HeadLogitsArgs::RunOnGpu(const ExecContext& context) const {
-  if (shape.rows == 0) return absl::OkStatus();
-  return cuda::FormLogits(context, shape, x, w, 0, shape.vocabulary, logits,
-                          shape.vocabulary, workspace);
-}
-
 }  // namespace castor::kernels

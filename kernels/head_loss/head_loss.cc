@@ -40,8 +40,6 @@ absl::Status HeadLossBackwardArgs::Check() const {
   return absl::OkStatus();
 }
 
-absl::Status HeadLogitsArgs::Check() const { return CheckShape(shape); }
-
 absl::Status HeadLossForwardArgs::DescribeFault(const GpuFault& fault) {
   return BadTarget(fault.detail[0], fault.detail[1], fault.detail[2]);
 }

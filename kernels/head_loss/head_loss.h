@@ -75,22 +75,6 @@ struct HeadLossBackwardArgs {
   static absl::Status DescribeFault(const GpuFault& fault);
 };
 
-// logits [N, V] in fp32 = x w^T, whole: for generation, and for tests.
-struct HeadLogitsArgs {
-  HeadLossShape shape;
-  const void* x = nullptr;  // [N, C]
-  const void* w = nullptr;  // [V, C]
-  float* logits = nullptr;
-  void* workspace = nullptr;
-
-  absl::Status Check() const;
-  absl::Status RunOnCpu(const ExecContext& context) const;
-  absl::Status RunOnGpu(const ExecContext& context) const;
-  // The shape alone decides.
-  int64_t CpuWorkspaceBytes() const;
-  int64_t GpuWorkspaceBytes() const;
-};
-
 }  // namespace castor::kernels
 
 #endif  // CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_

@@ -223,32 +223,5 @@ TEST_F(HeadLossOnGpu, HoldsOneTileOfLogits) {
   }
 }
 
-TEST_F(HeadLossOnGpu, FormsLogitsNearTheHosts) {
-  for (DType dtype : kAllTypes) {
-    const HeadLossShape shape = {6, 24, 77, dtype};
-    const GuardedBuffer x = Normal(dtype, 6 * 24);
-    const GuardedBuffer w = Normal(dtype, 77 * 24);
-    GuardedBuffer expected(DType::kFloat32, 6 * 77);
-    ASSERT_TRUE(kernels::Run(host_, HeadLogitsArgs{.shape = shape,
-                                                   .x = x.data(),
-                                                   .w = w.data(),
-                                                   .logits = expected.floats()})
-                    .ok());
-    GuardedBuffer logits(DType::kFloat32, 6 * 77);
-    RunInEveryOrder({&logits}, [&](OnDevice& on, const auto& out) {
-      const int64_t bytes = HeadLogitsArgs{.shape = shape}.GpuWorkspaceBytes();
-      const GuardedBuffer workspace = GuardedBuffer::Workspace(bytes);
-      return kernels::Run(
-          on.context(),
-          HeadLogitsArgs{.shape = shape,
-                         .x = on.In(x),
-                         .w = on.In(w),
-                         .logits = static_cast<float*>(out[0]),
-                         .workspace = on.CopyBytes(workspace.data(), bytes)});
-    });
-    ExpectNear(logits, expected, 0x1p-18, 5, "HeadLogits");
-  }
-}
-
 }  // namespace
 }  // namespace castor::kernels

@@ -344,30 +344,5 @@ TEST(HeadLoss, SurvivesLargeLogitsAndShowsNaNs) {
   EXPECT_TRUE(std::isfinite(trial.lse[1]));
 }
 
-TEST(HeadLogits, AreTheProductInFloat) {
-  for (DType dtype : kAllTypes) {
-    const HeadLossShape shape{9, 300, 401, dtype};
-    Trial trial(shape, 1);
-    GuardedBuffer workspace = GuardedBuffer::Workspace(
-        HeadLogitsArgs{.shape = shape}.CpuWorkspaceBytes());
-    GuardedBuffer logits(DType::kFloat32, 9 * 401, 3);
-    ThreadPool pool(2);
-    ASSERT_TRUE(kernels::Run(ExecContext{&pool},
-                             HeadLogitsArgs{.shape = shape,
-                                            .x = trial.x.data(),
-                                            .w = trial.w.data(),
-                                            .logits = logits.floats(),
-                                            .workspace = workspace.data()})
-                    .ok());
-    EXPECT_TRUE(logits.GuardsIntact() && workspace.GuardsIntact());
-    const Oracle oracle(shape, trial.x.Values(), trial.w.Values(),
-                        trial.targets);
-    for (int64_t i = 0; i < logits.size(); ++i) {
-      // The tolerance is that of a logit above.
-      ASSERT_NEAR(logits[i], oracle.logits[i], 302 * 0x1p-24 * oracle.largest);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace castor::kernels

@@ -59,7 +59,7 @@ struct LambRange {
   int64_t begin = 0, end = 0;  // elements; begin is a tile's start
   // The parameter's sums are the kLambSums from kLambSums * parameter on.
   int64_t parameter = 0;
-  LambHyper hyper;
+  LambHyper hyper = {};
 };
 
 // The moments of the elements in `ranges` of one chunk's arrays, and what they

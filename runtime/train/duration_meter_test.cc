@@ -1,0 +1,90 @@
+#include "runtime/train/duration_meter.h"
+
+#include <gtest/gtest.h>
+
+#include "tracer/work_tag.h"
+
+namespace castor {
+namespace {
+
+constexpr StreamId kCompute = StreamId::kCompute;
+constexpr StreamId kHost = StreamId::kHostCompute;
+
+StepTrace OperatorAndUpdate() {
+  StepTrace trace;
+  trace.chunks = {{.payload_bytes = 1000, .optimizer_bytes = 3000}};
+  trace.ops = {{.name = "op"},
+               {.name = "update",
+                .kind = OpKind::kUpdate,
+                .chunks = {{ChunkId(0), true}}}};
+  return trace;
+}
+
+class DurationMeterTest : public testing::Test {
+ protected:
+  void Add(StreamId stream, WorkKind kind, int64_t moment, uint16_t tag,
+           int64_t duration_ns) {
+    now_ += 1000;
+    meter_.Add({.stream = static_cast<int64_t>(stream),
+                .kind = kind,
+                .moment = Moment(moment),
+                .chunk = ChunkId(kind == WorkKind::kOperator ? -1 : 0),
+                .start_ns = now_,
+                .end_ns = now_ + duration_ns,
+                .tag = tag});
+  }
+  void Fill(DurationMeter::Statistic statistic) {
+    meter_.Fill(statistic, &trace_, &bus_);
+  }
+
+  DurationMeter meter_;
+  StepTrace trace_ = OperatorAndUpdate();
+  BusModel bus_;
+  int64_t now_ = 0;
+};
+
+TEST_F(DurationMeterTest, AddsUpTheWorksOfAnUpdateOfOneStep) {
+  for (const int64_t rest : {0, 7, 2}) {
+    const auto tag = static_cast<uint16_t>(rest + 1);
+    Add(kCompute, WorkKind::kOperator, 0, tag, 50 + rest);
+    // Two phases, and what ranks add up between them.
+    Add(kHost, WorkKind::kUpdate, 1, tag, 100 + rest);
+    Add(StreamId::kNetwork, WorkKind::kUpdate, 1, tag, 900);
+    Add(kHost, WorkKind::kUpdate, 1, tag, 30);
+  }
+  Fill(DurationMeter::Statistic::kMedian);
+  EXPECT_EQ(trace_.ops[0].duration_ns, 52);
+  EXPECT_EQ(trace_.ops[1].host_duration_ns, 132);
+  EXPECT_TRUE(trace_.measured);
+}
+
+TEST_F(DurationMeterTest, TakesTheLeastButNeverMoreThanBefore) {
+  for (const uint16_t tag : {1, 2}) {
+    Add(kCompute, WorkKind::kOperator, 0, tag, 60 - tag);
+    Add(kCompute, WorkKind::kUpdate, 1, tag, 200 + tag);
+  }
+  Fill(DurationMeter::Statistic::kLeast);
+  EXPECT_EQ(trace_.ops[0].duration_ns, 58);
+  // Not seen on the host: as long as on the device, for the first time.
+  EXPECT_EQ(trace_.ops[1].duration_ns, 201);
+  EXPECT_EQ(trace_.ops[1].host_duration_ns, 201);
+  meter_ = DurationMeter();
+  Add(kCompute, WorkKind::kOperator, 0, 3, 90);
+  Add(kHost, WorkKind::kUpdate, 1, 3, 400);
+  Fill(DurationMeter::Statistic::kLeast);
+  EXPECT_EQ(trace_.ops[0].duration_ns, 58);
+  EXPECT_EQ(trace_.ops[1].duration_ns, 201);
+}
+
+TEST_F(DurationMeterTest, MeasuresTheBusByWhatCrossedIt) {
+  Add(StreamId::kHostToDevice, WorkKind::kFetch, 0, 1, 1000);
+  Add(StreamId::kDeviceToHost, WorkKind::kCopyBack, 0, 1, 500);
+  Add(kCompute, WorkKind::kOperator, 0, 1, 10);
+  bus_.h2d_bytes_per_s = bus_.d2h_bytes_per_s = 1;
+  Fill(DurationMeter::Statistic::kMedian);
+  EXPECT_DOUBLE_EQ(bus_.h2d_bytes_per_s, 1e9);
+  EXPECT_DOUBLE_EQ(bus_.d2h_bytes_per_s, 2e9);
+}
+
+}  // namespace
+}  // namespace castor
