@@ -58,9 +58,11 @@ void NetworkExposure::Divide(const TimelineEvent& wait,
       if (event.stream() == StreamId::kNetwork && from < until) {
         division->network_ns += until - from;
         const int64_t late_ns =
-            event.late() ? std::min(until, event.network->ready_ns) - from : 0;
+            event.late_rank >= 0
+                ? std::min(until, event.network->ready_ns) - from
+                : 0;
         if (late_ns > 0) {
-          const size_t rank = static_cast<size_t>(event.network->last_rank);
+          const size_t rank = static_cast<size_t>(event.late_rank);
           if (division->late_ns.size() <= rank) {
             division->late_ns.resize(rank + 1);
           }

@@ -26,6 +26,7 @@ TimelineEvent Collective(int64_t count, int64_t start_ns, int64_t ready_ns,
                    .count = count,
                    .last_rank = late_rank,
                    .ready_ns = ready_ns};
+  event.late_rank = late_rank;
   return event;
 }
 

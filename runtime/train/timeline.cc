@@ -32,15 +32,17 @@ void Timeline::OnWork(StreamId stream, int64_t count, int64_t tag,
     if (!collectives_.empty() && collectives_.front().tag == tag) {
       const CollectiveRecord& record = collectives_.front();
       // A GPU comes to it later than its launch, for which ranks met.
-      event.network = {
-          .stream = event.work.stream,
-          .count = count,
-          .sequence = record.id.sequence,
-          .kind = static_cast<int64_t>(record.id.kind),
-          .last_rank = record.last_rank,
-          .ready_ns = std::clamp(record.ready_ns, start_ns, end_ns),
-          .sent_bytes = record.bytes_sent,
-          .received_bytes = record.bytes_received};
+      const int64_t met_ns = std::clamp(record.start_ns, start_ns, end_ns);
+      const int64_t ready_ns = std::clamp(record.ready_ns, start_ns, end_ns);
+      if (ready_ns > met_ns) event.late_rank = record.last_rank;
+      event.network = {.stream = event.work.stream,
+                       .count = count,
+                       .sequence = record.id.sequence,
+                       .kind = static_cast<int64_t>(record.id.kind),
+                       .last_rank = record.last_rank,
+                       .ready_ns = ready_ns,
+                       .sent_bytes = record.bytes_sent,
+                       .received_bytes = record.bytes_received};
       collectives_.pop_front();
     }
   }

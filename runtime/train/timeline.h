@@ -26,12 +26,9 @@ struct TimelineEvent {
   bool wait = false;
   WaitRecord::Untils until = {};              // of a wait
   std::optional<NetworkRecord> network = {};  // of a collective
+  int late_rank = -1;  // whom a collective waited for; -1: for nobody
 
   StreamId stream() const { return static_cast<StreamId>(work.stream); }
-  // Whether a collective waited for another rank.
-  bool late() const {
-    return network.has_value() && network->ready_ns > work.start_ns;
-  }
 };
 
 // Thread-safe: events come from the streams' threads.
