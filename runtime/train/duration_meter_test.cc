@@ -12,11 +12,14 @@ constexpr StreamId kHost = StreamId::kHostCompute;
 
 StepTrace OperatorAndUpdate() {
   StepTrace trace;
-  trace.chunks = {{.payload_bytes = 1000, .optimizer_bytes = 3000}};
-  trace.ops = {{.name = "op"},
-               {.name = "update",
-                .kind = OpKind::kUpdate,
-                .chunks = {{ChunkId(0), true}}}};
+  trace.chunks.resize(1);
+  trace.chunks[0].payload_bytes = 1000;
+  trace.chunks[0].optimizer_bytes = 3000;
+  trace.ops.resize(2);
+  trace.ops[0].name = "op";
+  trace.ops[1].name = "update";
+  trace.ops[1].kind = OpKind::kUpdate;
+  trace.ops[1].chunks = {{ChunkId(0), true}};
   return trace;
 }
 
