@@ -26,8 +26,8 @@ struct WorkRecord {
   ChunkId chunk = {};
   int64_t start_ns = 0;
   int64_t end_ns = 0;  // >= start_ns
-  // Of the step, as its work is queued (WorkTag::step); a reader finds `step`
-  // by it.
+  // The step's number, with which its work is queued (WorkTag::step). A reader
+  // finds `step` by it.
   uint16_t tag = 0;
 
   friend bool operator==(const WorkRecord&, const WorkRecord&) = default;

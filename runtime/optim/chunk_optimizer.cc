@@ -41,9 +41,8 @@ int64_t ChunkOptimizer::HostBytes(const ChunkLayout& layout) {
 
 ChunkOptimizer::UpdateSums ChunkOptimizer::SumsAt(void* begin) const {
   auto* const exact = static_cast<kernels::ExactSum*>(begin);
-  return {
-      .exact = exact,
-      .values = reinterpret_cast<double*>(exact + MostSums(store_->layout()))};
+  return {.exact = exact,
+          .values = reinterpret_cast<double*>(exact + most_sums_)};
 }
 
 int64_t ChunkOptimizer::NumSums(ChunkId chunk) const {
@@ -71,6 +70,7 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
   optimizer->ranks_ = ranks;
   optimizer->host_ = std::make_unique<HostScalars>();
   const ChunkLayout& layout = store->layout();
+  optimizer->most_sums_ = MostSums(layout);
   CASTOR_ASSIGN_OR_RETURN(
       optimizer->scalars_,
       arena->Allocate(DeviceBytes(layout), Category::kStaging, End::kLow,

@@ -152,6 +152,7 @@ class ChunkOptimizer {
   OptimizerOptions options_;
   Communicator* ranks_ = nullptr;
   BlockId scalars_;
+  int64_t most_sums_ = 0;  // MostSums of the layout, which every work asks
   // The host's sums, and those of a chunk on the device's side on their way to
   // and from the other ranks. None where updates have no sums.
   HostBlock sums_;
