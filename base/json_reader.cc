@@ -151,6 +151,10 @@ const Json* JsonReader::Raw(absl::string_view key) {
 
 bool JsonReader::Has(absl::string_view key) { return Raw(key) != nullptr; }
 
+bool JsonReader::IsNull(absl::string_view key) {
+  return !Has(key) && object_->contains(std::string(key));
+}
+
 void JsonReader::Require(absl::string_view key) {
   if (!Has(key)) Fail(key, "is required");
 }

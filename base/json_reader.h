@@ -93,6 +93,8 @@ class JsonReader {
 
   // Present and not null.
   bool Has(absl::string_view key);
+  // Present and null, for a key to which that says something.
+  bool IsNull(absl::string_view key);
   // Reports an error if not Has(key).
   void Require(absl::string_view key);
 

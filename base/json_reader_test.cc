@@ -70,6 +70,17 @@ TEST(JsonReader, ReadsEveryType) {
   EXPECT_EQ(kept, 42);
 }
 
+TEST(JsonReader, TellsNullFromAbsent) {
+  const Json json = Json::parse(R"({"none": null, "zero": 0})");
+  JsonReport report("file");
+  JsonReader reader(json, report);
+  EXPECT_TRUE(reader.IsNull("none"));
+  EXPECT_FALSE(reader.IsNull("zero"));
+  EXPECT_FALSE(reader.IsNull("absent"));
+  reader.RefuseUnknownKeys();
+  EXPECT_TRUE(report.status().ok()) << report.status();
+}
+
 // The message that `read` leaves for the document `text`.
 template <typename Read>
 std::string MessageOf(const char* text, Read read) {

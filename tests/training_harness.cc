@@ -14,7 +14,6 @@
 #include "base/status_macros.h"
 #include "device/comm/thread_ranks.h"
 #include "models/families.h"
-#include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "tests/byte_accountant.h"
 
@@ -50,10 +49,17 @@ std::vector<std::string> Overflows(const TrainingResult& result) {
 
 ModelConfig ModelConfigOf(const TrainingCase& c) {
   ModelConfig config;
-  config.type = std::string(c.model.family());
+  config.architecture = c.architecture != nullptr
+                            ? c.architecture
+                            : std::make_shared<models::Gpt2Config>(c.model);
+  config.type = std::string(config.architecture->family());
   config.frozen = c.frozen;
-  config.architecture = std::make_shared<models::Gpt2Config>(c.model);
   return config;
+}
+
+int64_t VocabularyOf(const TrainingCase& c) {
+  return c.architecture != nullptr ? c.architecture->vocabulary()
+                                   : c.model.vocab_size;
 }
 
 absl::StatusOr<models::Gpt2Config> ReadGpt2(const std::string& directory) {
@@ -70,7 +76,9 @@ absl::StatusOr<TrainingResult> RunRank(
     std::vector<StatePiece>* pieces) {
   Engine engine(c.dtype, c.seed);
   ZeroInit scope(engine);
-  models::Gpt2 model(c.model);
+  const ModelConfig config = ModelConfigOf(c);
+  const std::unique_ptr<Model> model =
+      models::FamilyOf(config).Make(*config.architecture);
   for (const auto& parameter : engine.parameters()) {
     parameter->trainable = !MatchesAnyPattern(c.frozen, parameter->name);
   }
@@ -82,7 +90,7 @@ absl::StatusOr<TrainingResult> RunRank(
     options.eval_batch = options.shape.batch;
   }
   std::optional<RefusedRun> refused;
-  auto created = Trainer::Create(&engine, &model, options, &refused);
+  auto created = Trainer::Create(&engine, model.get(), options, &refused);
   if (refused.has_value()) {
     result.refusal = refused->refusal;
     result.refusal_message = std::string(created.status().message());
@@ -105,7 +113,7 @@ absl::StatusOr<TrainingResult> RunRank(
     const int64_t index = next_index;
     next_index += ranks.world_size;
     return c.data ? c.data(index)
-                  : RandomMicroBatch(c.seed, index, shape, c.model.vocab_size);
+                  : RandomMicroBatch(c.seed, index, shape, VocabularyOf(c));
   };
   for (int64_t step = c.start.step + 1; step <= c.steps; ++step) {
     const bool other = c.other_batch > 0 && step % 2 == 0;
@@ -122,9 +130,8 @@ absl::StatusOr<TrainingResult> RunRank(
                            -> absl::StatusOr<MicroBatch> {
                              StepShape evaluated = options.shape;
                              evaluated.batch = options.eval_batch;
-                             MicroBatch batch =
-                                 RandomMicroBatch(c.seed + 1, index, evaluated,
-                                                  c.model.vocab_size);
+                             MicroBatch batch = RandomMicroBatch(
+                                 c.seed + 1, index, evaluated, VocabularyOf(c));
                              index += ranks.world_size;
                              return batch;
                            }));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,9 @@
 namespace castor::testing {
 
 struct TrainingCase {
+  // A GPT-2 of these sizes, unless there is an `architecture` of any family.
   models::Gpt2Config model;
+  std::shared_ptr<const Architecture> architecture;
   // Patterns of names of parameters that are not trained.
   std::vector<std::string> frozen;
   DType dtype = DType::kFloat32;
@@ -54,6 +57,9 @@ struct TrainingCase {
 
 // The model as a configuration names it.
 ModelConfig ModelConfigOf(const TrainingCase& c);
+
+// The number of tokens that the model knows.
+int64_t VocabularyOf(const TrainingCase& c);
 
 // The sizes of the GPT-2 in a Hugging Face directory.
 absl::StatusOr<models::Gpt2Config> ReadGpt2(const std::string& directory);

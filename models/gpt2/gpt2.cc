@@ -9,7 +9,6 @@
 #include "runtime/ops/attention.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/gelu.h"
-#include "runtime/ops/head_loss.h"
 
 namespace castor::models {
 namespace {
@@ -104,12 +103,6 @@ absl::StatusOr<Tensor> Gpt2::Hidden(Engine& engine, const Tensor& tokens) {
         }));
   }
   return ln_f_(engine, x);
-}
-
-absl::StatusOr<Tensor> Gpt2::Loss(Engine& engine, const Tensor& tokens,
-                                  const Tensor& targets) {
-  CASTOR_ASSIGN_OR_RETURN(const Tensor hidden, Hidden(engine, tokens));
-  return ops::HeadLoss(engine, hidden, *head_weight_, targets);
 }
 
 }  // namespace castor::models

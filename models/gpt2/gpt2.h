@@ -12,19 +12,19 @@
 #include <string>
 #include <vector>
 
+#include "models/causal_lm.h"
 #include "models/gpt2/gpt2_config.h"
-#include "runtime/nn/model.h"
 #include "runtime/nn/modules.h"
 
 namespace castor::models {
 
-class Gpt2 final : public Model {
+class Gpt2 final : public CausalLm {
  public:
   // Inside a ZeroInit scope; `config` must have passed its checks.
   explicit Gpt2(const Gpt2Config& config);
 
-  absl::StatusOr<Tensor> Loss(Engine& engine, const Tensor& tokens,
-                              const Tensor& targets) override;
+  absl::StatusOr<Tensor> Hidden(Engine& engine, const Tensor& tokens) override;
+  Parameter& head_weight() const override { return *head_weight_; }
 
  private:
   // x [B, T, C] -> [B, T, C].
@@ -42,9 +42,6 @@ class Gpt2 final : public Model {
     nn::LayerNorm ln_2_;
     nn::Linear c_fc_, mlp_c_proj_;
   };
-
-  // What the head is applied to, [B, T, C].
-  absl::StatusOr<Tensor> Hidden(Engine& engine, const Tensor& tokens);
 
   Gpt2Config config_;
   nn::Embedding wte_;

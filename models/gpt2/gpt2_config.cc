@@ -3,18 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "models/size_limits.h"
 #include "nlohmann/json.hpp"
 
 namespace castor::models {
 namespace {
-
-// Bounds that keep every product of sizes within int64_t: they are some hundred
-// times what has been trained; layers, which take long to plan, twenty times.
-constexpr int64_t kMaxLayers = 1 << 11;
-constexpr int64_t kMaxWidth = 1 << 20;
-constexpr int64_t kMaxInner = 1 << 23;
-constexpr int64_t kMaxPositions = 1 << 24;
-constexpr int64_t kMaxVocabulary = 1 << 28;
 
 constexpr DoubleRange kProbability = {.min = 0, .max = 1, .max_open = true};
 

@@ -311,7 +311,7 @@ void ReadBatch(JsonReader& root, int64_t world_size, Config* config) {
 absl::Status FitToModel(Config* config, std::string* key) {
   const Architecture& model = *config->model.architecture;
   int64_t& length = config->data.sequence_length;
-  if (length == 0) length = model.positions();
+  if (length == 0) length = model.usual_positions();
   if (length > model.positions()) {
     *key = "data.sequence_length";
     return absl::InvalidArgumentError(

@@ -30,6 +30,8 @@ class Architecture {
   // The most tokens that a sequence may have, and the key that says so.
   virtual int64_t positions() const = 0;
   virtual absl::string_view positions_key() const = 0;
+  // The tokens of a sequence where nobody says how many.
+  virtual int64_t usual_positions() const { return positions(); }
   // The elements of the widest activation of each layer for one token, summed
   // over the layers: a bound by which sizes that cannot be counted are refused.
   virtual double elements_per_token() const = 0;
