@@ -10,15 +10,17 @@
 #include "base/name_pattern.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "models/families.h"
 #include "nlohmann/json.hpp"
 #include "runtime/optim/adam/adam.h"
 #include "runtime/optim/lamb/lamb.h"
+#include "tests/random_architecture.h"
 
 namespace castor::testing {
 namespace {
 
-std::vector<std::string> RandomFrozen(const models::Gpt2Config& model,
-                                      Random& random) {
+std::vector<std::string> RandomFrozenOfGpt2(const models::Gpt2Config& model,
+                                            Random& random) {
   if (random.Chance(0.5)) return {};
   switch (random.Uniform(0, 6)) {
     case 0:
@@ -39,6 +41,26 @@ std::vector<std::string> RandomFrozen(const models::Gpt2Config& model,
       return {"*wte*",  "*wpe*",  "*attn.*", "*mlp*",
               "*ln_2*", "*ln_f*", "lm_head*"};
   }
+}
+
+// Sizes, dropouts, and what is frozen.
+void MakeGpt2(Random& random, TrainingCase* c) {
+  models::Gpt2Config& model = c->model;
+  model.n_layer = random.Uniform(1, 3);
+  model.n_head = random.Uniform(1, 4);
+  model.n_embd = model.n_head * random.Pick<int64_t>({1, 2, 3, 5, 8, 12});
+  model.n_inner =
+      random.Chance(0.5) ? 0 : random.Uniform(1, 3 * model.n_embd + 1);
+  model.n_positions = random.Uniform(2, 13);
+  model.vocab_size = random.Uniform(2, 70);
+  if (random.Chance(0.1)) model.vocab_size += 500;  // an outsize embedding
+  model.tie_word_embeddings = random.Chance(0.6);
+  model.resid_pdrop = random.Pick({0.0, 0.0, 0.2});
+  model.embd_pdrop = random.Pick({0.0, 0.0, 0.3});
+  model.attn_pdrop = random.Pick({0.0, 0.0, 0.1});
+  // Large enough for gradients to differ from layer to layer.
+  model.initializer_range = 0.2;
+  c->frozen = RandomFrozenOfGpt2(model, random);
 }
 
 // Admission alone, under other budgets.
@@ -107,42 +129,53 @@ int64_t HostBudget(const Needs& needs, Random& random) {
   }
 }
 
+// Changes a key of a model that has it.
+void SetKey(TrainingCase& c, const char* key, const Json& value) {
+  if (c.architecture == nullptr) return;
+  c.architecture = WithKey(c.architecture, key, value);
+}
+
+std::string DescribeModel(const TrainingCase& c) {
+  if (c.architecture != nullptr) {
+    return absl::StrFormat(
+        "model: %s %s, frozen [%s]\n", c.architecture->family(),
+        c.architecture->ToJson().dump(), absl::StrJoin(c.frozen, " "));
+  }
+  const models::Gpt2Config& m = c.model;
+  return absl::StrFormat(
+      "model: layers %d, heads %d, width %d, inner %d, positions %d, "
+      "vocabulary %d, %s, dropout %g %g %g, frozen [%s]\n",
+      m.n_layer, m.n_head, m.n_embd, m.inner(), m.n_positions, m.vocab_size,
+      m.tie_word_embeddings ? "tied" : "untied", m.resid_pdrop, m.embd_pdrop,
+      m.attn_pdrop, absl::StrJoin(c.frozen, " "));
+}
+
 std::string Size(int64_t bytes) {
   return bytes >= kUnlimitedBytes ? "unlimited" : absl::StrCat(bytes);
 }
 
 }  // namespace
 
-int64_t Random::Uniform(int64_t low, int64_t high) {
-  const auto words = Philox4x32(key_, next_++);
-  const uint64_t word = uint64_t{words[0]} << 32 | words[1];
-  return low +
-         static_cast<int64_t>(word % static_cast<uint64_t>(high - low + 1));
-}
-
-double Random::Real() {
-  return static_cast<double>(Philox4x32(key_, next_++)[0]) * 0x1p-32;
-}
-
-TrainingCase RandomModel(uint64_t seed) {
+TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   Random random(seed, HashName("model", 5));
   TrainingCase c;
-  models::Gpt2Config& model = c.model;
-  model.n_layer = random.Uniform(1, 3);
-  model.n_head = random.Uniform(1, 4);
-  model.n_embd = model.n_head * random.Pick<int64_t>({1, 2, 3, 5, 8, 12});
-  model.n_inner =
-      random.Chance(0.5) ? 0 : random.Uniform(1, 3 * model.n_embd + 1);
-  model.n_positions = random.Uniform(2, 13);
-  model.vocab_size = random.Uniform(2, 70);
-  if (random.Chance(0.1)) model.vocab_size += 500;  // an outsize embedding
-  model.tie_word_embeddings = random.Chance(0.6);
-  model.resid_pdrop = random.Pick({0.0, 0.0, 0.2});
-  model.embd_pdrop = random.Pick({0.0, 0.0, 0.3});
-  model.attn_pdrop = random.Pick({0.0, 0.0, 0.1});
-  // Large enough for gradients to differ from layer to layer.
-  model.initializer_range = 0.2;
-  c.frozen = RandomFrozen(model, random);
+  if (family == nullptr) {
+    // The first, GPT-2, thrice as often as another.
+    const auto families = models::Families();
+    const int64_t rows = static_cast<int64_t>(families.size());
+    const int64_t row = random.Uniform(0, rows + 1);
+    family = families[row < rows ? row : 0];
+  }
+  int64_t longest = 0;
+  if (family == models::Families()[0]) {
+    MakeGpt2(random, &c);
+    longest = c.model.n_positions;
+  } else {
+    c.architecture = RandomArchitecture(*family, random);
+    c.frozen = RandomFrozen(*c.architecture, random);
+    // Some models' positions have no end.
+    longest = std::min<int64_t>(13, c.architecture->positions());
+  }
 
   c.dtype = random.Pick({DType::kFloat32, DType::kFloat32, DType::kBFloat16,
                          DType::kBFloat16, DType::kFloat16});
@@ -150,7 +183,7 @@ TrainingCase RandomModel(uint64_t seed) {
   c.steps = random.Uniform(2, 4);
   TrainerOptions& options = c.options;
   options.shape = {.batch = random.Uniform(1, 3),
-                   .length = random.Uniform(1, model.n_positions),
+                   .length = random.Uniform(1, longest),
                    .micro_batches = random.Pick<int64_t>({1, 2, 3, 4})};
   options.checkpoint_activations = random.Chance(0.4);
   if (random.Chance(0.5)) {
@@ -170,7 +203,8 @@ TrainingCase RandomModel(uint64_t seed) {
   const bool all_decay = random.Chance(0.5);
   options.weight_decay = [=](const Parameter& parameter) {
     const bool exempt = MatchesPattern("*.bias", parameter.name) ||
-                        MatchesPattern("*ln_*", parameter.name);
+                        MatchesPattern("*ln_*", parameter.name) ||
+                        MatchesPattern("*norm*", parameter.name);
     return exempt && !all_decay ? 0.0 : decay;
   };
   // From scales at which nothing overflows to those at which each step does.
@@ -280,18 +314,12 @@ void FetchTwice(Plan* plan) {
 }
 
 std::string Describe(const TrainingCase& c) {
-  const models::Gpt2Config& m = c.model;
   const TrainerOptions& o = c.options;
   const MemoryOptions& memory = o.memory;
   Parameter weight, bias;
   weight.name = "a.weight";
   bias.name = "a.bias";
-  std::string text = absl::StrFormat(
-      "model: layers %d, heads %d, width %d, inner %d, positions %d, "
-      "vocabulary %d, %s, dropout %g %g %g, frozen [%s]\n",
-      m.n_layer, m.n_head, m.n_embd, m.inner(), m.n_positions, m.vocab_size,
-      m.tie_word_embeddings ? "tied" : "untied", m.resid_pdrop, m.embd_pdrop,
-      m.attn_pdrop, absl::StrJoin(c.frozen, " "));
+  std::string text = DescribeModel(c);
   absl::StrAppend(
       &text,
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
@@ -362,13 +390,35 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.dtype = DType::kFloat32; },
       [](TrainingCase& x) {
         x.model.resid_pdrop = x.model.embd_pdrop = x.model.attn_pdrop = 0;
+        SetKey(x, "attention_dropout", 0);
       },
       [](TrainingCase& x) { x.frozen.clear(); },
-      [](TrainingCase& x) { x.model.tie_word_embeddings = false; },
-      [](TrainingCase& x) { x.model.n_layer = 1; },
+      [](TrainingCase& x) {
+        x.model.tie_word_embeddings = false;
+        SetKey(x, "tie_word_embeddings", false);
+      },
+      [](TrainingCase& x) {
+        x.model.n_layer = 1;
+        SetKey(x, "num_hidden_layers", 1);
+      },
+      [](TrainingCase& x) { SetKey(x, "sliding_window", nullptr); },
+      [](TrainingCase& x) { SetKey(x, "attention_bias", false); },
+      [](TrainingCase& x) { SetKey(x, "mlp_bias", false); },
+      [](TrainingCase& x) {
+        SetKey(x, "rope_parameters", {{"rope_type", "default"}});
+      },
+      [](TrainingCase& x) { SetKey(x, "num_key_value_heads", nullptr); },
+      [](TrainingCase& x) { SetKey(x, "num_attention_heads", 1); },
+      [](TrainingCase& x) { SetKey(x, "head_dim", 4); },
       [](TrainingCase& x) { x.model.n_embd = x.model.n_head = 1; },
-      [](TrainingCase& x) { x.model.n_inner = 1; },
-      [](TrainingCase& x) { x.model.vocab_size = 2; },
+      [](TrainingCase& x) {
+        x.model.n_inner = 1;
+        SetKey(x, "intermediate_size", 1);
+      },
+      [](TrainingCase& x) {
+        x.model.vocab_size = 2;
+        SetKey(x, "vocab_size", 2);
+      },
   };
   const std::string before = Describe(c);
   for (const Change& change : kChanges) {

@@ -7,38 +7,19 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/philox.h"
+#include "models/family.h"
+#include "tests/random.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
 
-// A stream of random numbers, the same on every machine.
-class Random {
- public:
-  explicit Random(uint64_t seed, uint64_t stream = 0) : key_{seed, stream} {}
-
-  // In [low, high].
-  int64_t Uniform(int64_t low, int64_t high);
-  // In [0, 1).
-  double Real();
-  bool Chance(double probability) { return Real() < probability; }
-  template <typename T>
-  T Pick(std::initializer_list<T> values) {
-    return values.begin()[Uniform(0, static_cast<int64_t>(values.size()) - 1)];
-  }
-
- private:
-  const RandomKey key_;
-  uint64_t next_ = 0;
-};
-
-// Model, precision, optimizer, data, steps. Placed like ReferenceOf.
-TrainingCase RandomModel(uint64_t seed);
+// Model of `family` (null: of any), precision, optimizer, data, steps. Placed
+// like ReferenceOf.
+TrainingCase RandomModel(uint64_t seed, const models::Family* family = nullptr);
 
 // The same training with everything on the device, nothing fetched ahead, one
 // thread, an unlimited bus: what all placements are held against. It evaluates

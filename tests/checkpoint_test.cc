@@ -242,7 +242,7 @@ TEST(Checkpoint, WhoseStateMakesNoSenseIsRefused) {
 TEST(Checkpoint, OfAnotherModelIsRefusedByTheNamesThatDiffer) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/run";
-  TrainingCase c = RandomModel(kSeed);
+  TrainingCase c = RandomModel(kSeed, models::FindFamily("gpt2"));
   c.model.tie_word_embeddings = true;
   c.frozen.clear();
   c.steps = 1;
@@ -307,7 +307,7 @@ TEST(Checkpoint, OfAnOlderCastorIsRead) {
 TEST(Checkpoint, ThawsParametersThatWereFrozen) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/run";
-  TrainingCase c = RandomModel(kSeed);
+  TrainingCase c = RandomModel(kSeed, models::FindFamily("gpt2"));
   c.dtype = DType::kFloat32;
   c.model.tie_word_embeddings = false;
   c.frozen = {"*wpe*"};

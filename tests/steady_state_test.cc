@@ -133,7 +133,7 @@ TEST(SteadyState, EvaluationsBetweenStepsLeaveTrainingAsItWas) {
       StepShape shape = c.options.shape;
       shape.batch = c.options.eval_batch;
       auto next = [&]() -> absl::StatusOr<MicroBatch> {
-        return RandomMicroBatch(c.seed + 2, index++, shape, c.model.vocab_size);
+        return RandomMicroBatch(c.seed + 2, index++, shape, VocabularyOf(c));
       };
       auto once = trainer.Evaluate(3, next);
       if (!once.ok()) return once.status();
