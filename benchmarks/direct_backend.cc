@@ -96,11 +96,9 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DirectBackend::Run(
   return outputs;
 }
 
-absl::StatusOr<int64_t> DirectBackend::Upload(std::string,
-                                              std::vector<int32_t> data) {
-  const int64_t bytes = static_cast<int64_t>(data.size() * sizeof(int32_t));
-  const int64_t storage = Allocate(bytes);
-  std::memcpy(storages_[storage], data.data(), bytes);
+absl::StatusOr<int64_t> DirectBackend::Upload(std::string, HostData data) {
+  const int64_t storage = Allocate(data.bytes());
+  std::memcpy(storages_[storage], data.Get().get(), data.bytes());
   return storage;
 }
 

@@ -28,8 +28,7 @@ class DirectBackend final : public Backend {
   absl::Status Fill(ParameterSource& source);
 
   absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
-  absl::StatusOr<int64_t> Upload(std::string name,
-                                 std::vector<int32_t> data) override;
+  absl::StatusOr<int64_t> Upload(std::string name, HostData data) override;
   absl::Status Reduce(ChunkReduce op) override;
   absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;

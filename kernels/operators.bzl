@@ -15,6 +15,7 @@ OPERATORS = [
     "lamb",
     "layer_norm",
     "matmul",
+    "rotary",
 ]
 
 def of_each_operator(target):

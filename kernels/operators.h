@@ -58,6 +58,7 @@
 #include "kernels/lamb/lamb.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/rotary/rotary.h"
 
 namespace castor::kernels {
 
@@ -88,7 +89,8 @@ using Operators = OperatorList<
     LayerNormBackwardInputArgs,
     LayerNormBackwardParametersArgs,
     LayerNormForwardArgs,
-    MatmulArgs>;
+    MatmulArgs,
+    RotaryArgs>;
 // clang-format on
 
 }  // namespace castor::kernels

@@ -149,9 +149,8 @@ Tensor Engine::NewTensor(int64_t storage_id, const Shape& shape, DType dtype) {
 }
 
 absl::StatusOr<Tensor> Engine::Upload(absl::string_view name,
-                                      const Shape& shape,
-                                      std::vector<int32_t> data) {
-  CASTOR_CHECK(static_cast<int64_t>(data.size()) == shape.elements());
+                                      const Shape& shape, HostData data) {
+  CASTOR_CHECK(data.elements() == shape.elements());
   CASTOR_ASSIGN_OR_RETURN(const int64_t storage,
                           backend_->Upload(std::string(name), std::move(data)));
   return NewTensor(storage, shape, DType::kFloat32);

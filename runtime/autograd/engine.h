@@ -126,9 +126,9 @@ class Engine {
 
   Tensor NewTensor(int64_t storage_id, const Shape& shape, DType dtype);
   int64_t NewTensorId() { return next_tensor_id_++; }
-  // int32 data for the model's input.
+  // Host data for the model's input, as many as the shape has elements.
   absl::StatusOr<Tensor> Upload(absl::string_view name, const Shape& shape,
-                                std::vector<int32_t> data);
+                                HostData data);
 
   // Said in forward by an operator whose backward will write `parameter`'s
   // gradient (if trainable) and, if `reads`, read its values.

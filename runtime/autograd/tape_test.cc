@@ -91,7 +91,7 @@ bool Refuses(const absl::Status& status) {
 TEST_F(TapeTest, SinkRefusesAGradientOfAnotherSize) {
   GradientSink sink;
   ASSERT_TRUE(sink.Add(engine_, 7, Make(1)).ok());
-  const auto other = engine_.Upload("other", {2}, {0, 0});
+  const auto other = engine_.Upload("other", {2}, std::vector<int32_t>{0, 0});
   ASSERT_TRUE(other.ok());
   const absl::Status status = sink.Add(engine_, 7, *other);
   EXPECT_TRUE(Refuses(status)) << status;
@@ -102,8 +102,9 @@ TEST_F(TapeTest, NodeOfAnotherSizeThanItsGradientEndsTheWalk) {
   const Tensor leaf = Make(0), middle = Make(0), loss = Make(0);
   tape.Record(middle, Pass("middle", leaf.id()));
   tape.Record(loss, [&, this](Tensor, GradientSink& sink) -> absl::Status {
-    CASTOR_ASSIGN_OR_RETURN(const Tensor other,
-                            engine_.Upload("other", {2}, {0, 0}));
+    CASTOR_ASSIGN_OR_RETURN(
+        const Tensor other,
+        engine_.Upload("other", {2}, std::vector<int32_t>{0, 0}));
     return sink.Add(engine_, middle.id(), other);
   });
   GradientSink sink;

@@ -19,6 +19,7 @@
 #include "base/ids.h"
 #include "device/device.h"
 #include "memory/exec/arena.h"
+#include "runtime/backend/host_data.h"
 #include "runtime/backend/shape.h"
 #include "runtime/backend/storage.h"
 #include "tracer/step_trace.h"
@@ -101,10 +102,9 @@ class Backend : public StorageOwner {
  public:
   // Carries out or records the operator; gives the outputs' storages.
   virtual absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) = 0;
-  // An operator of the sequence that brings host data to the device; `data`
-  // is kept until it has arrived. Gives the storage.
-  virtual absl::StatusOr<int64_t> Upload(std::string name,
-                                         std::vector<int32_t> data) = 0;
+  // An operator of the sequence that brings host data to the device; they are
+  // kept until they have arrived. Gives the storage.
+  virtual absl::StatusOr<int64_t> Upload(std::string name, HostData data) = 0;
   virtual absl::Status Reduce(ChunkReduce op) = 0;
   virtual absl::Status Update(ChunkUpdate op) = 0;
 };

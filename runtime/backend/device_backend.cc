@@ -174,18 +174,16 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
   return outputs;
 }
 
-absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
-                                              std::vector<int32_t> data) {
+absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name, HostData data) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(name, OpKind::kCompute));
-  const int64_t bytes = static_cast<int64_t>(data.size() * sizeof(int32_t));
   CASTOR_ASSIGN_OR_RETURN(const int64_t storage,
-                          Allocate(bytes, Category::kActivations, name));
+                          Allocate(data.bytes(), Category::kActivations, name));
   CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
   while (!in_flight_.empty() && device_->Reached(in_flight_.front().done)) {
     in_flight_.pop_front();
   }
-  auto kept = std::make_shared<std::vector<int32_t>>(std::move(data));
+  std::shared_ptr<const void> kept = data.Get();
   const BlockId block(storage);
   const int64_t tag =
       WorkTag{
@@ -194,8 +192,9 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
   // The copy goes on the compute stream: on the bus it would queue behind the
   // fetches that were issued ahead.
   device_->Wait(StreamId::kCompute, arena_->WaitToWrite(block), tag);
-  const Fence done = device_->Copy(StreamId::kCompute, tag,
-                                   arena_->Pointer(block), kept->data(), bytes);
+  const Fence done =
+      device_->Copy(StreamId::kCompute, tag, arena_->Pointer(block), kept.get(),
+                    data.bytes());
   arena_->NoteWrite(block, done);
   in_flight_.push_back({done, std::move(kept)});
   return storage;

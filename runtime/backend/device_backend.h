@@ -57,8 +57,7 @@ class DeviceBackend final : public Backend {
   absl::Status EndStep();
 
   absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
-  absl::StatusOr<int64_t> Upload(std::string name,
-                                 std::vector<int32_t> data) override;
+  absl::StatusOr<int64_t> Upload(std::string name, HostData data) override;
   absl::Status Reduce(ChunkReduce op) override;
   absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;
@@ -91,7 +90,7 @@ class DeviceBackend final : public Backend {
   // Host buffers of copies that may not be over.
   struct InFlight {
     Fence done;
-    std::shared_ptr<std::vector<int32_t>> data;
+    std::shared_ptr<const void> data;
   };
   std::deque<InFlight> in_flight_;
 };

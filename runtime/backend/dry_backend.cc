@@ -113,15 +113,13 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
   return storages;
 }
 
-absl::StatusOr<int64_t> DryBackend::Upload(std::string name,
-                                           std::vector<int32_t> data) {
-  const int64_t bytes = static_cast<int64_t>(data.size() * sizeof(int32_t));
-  CASTOR_ASSIGN_OR_RETURN(const int64_t storage, Allocate(bytes));
+absl::StatusOr<int64_t> DryBackend::Upload(std::string name, HostData data) {
+  CASTOR_ASSIGN_OR_RETURN(const int64_t storage, Allocate(data.bytes()));
   OpRecord record;
-  record.shapes = absl::StrCat("-> [", data.size(), "]");
+  record.shapes = absl::StrCat("-> [", data.elements(), "]");
   record.name = std::move(name);
   record.non_model_peak_bytes = live_bytes_;
-  record.duration_ns = roofline_.Duration(0, static_cast<double>(bytes));
+  record.duration_ns = roofline_.Duration(0, static_cast<double>(data.bytes()));
   ops_.push_back(std::move(record));
   return storage;
 }

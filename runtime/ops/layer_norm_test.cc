@@ -88,8 +88,9 @@ TEST(LayerNorm, RefusesToAddAGradientOfAnotherSize) {
       engine.tape()->Record(
           wrong,
           [&engine, id = x.id()](Tensor, GradientSink& sink) -> absl::Status {
-            CASTOR_ASSIGN_OR_RETURN(Tensor dx,
-                                    engine.Upload("wrong", {2}, {0, 0}));
+            CASTOR_ASSIGN_OR_RETURN(
+                Tensor dx,
+                engine.Upload("wrong", {2}, std::vector<int32_t>{0, 0}));
             return sink.Add(engine, id, std::move(dx));
           });
       return ops::Dropout(engine, y, wrong, 0.0f, "sum");

@@ -68,12 +68,10 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> EagerBackend::Run(
                       absl::StrCat(op.name, ": ", status.message()));
 }
 
-absl::StatusOr<int64_t> EagerBackend::Upload(std::string name,
-                                             std::vector<int32_t> data) {
+absl::StatusOr<int64_t> EagerBackend::Upload(std::string name, HostData data) {
   ops_.push_back(std::move(name));
-  const int64_t bytes = static_cast<int64_t>(data.size() * sizeof(int32_t));
-  const int64_t storage = Allocate(bytes);
-  std::memcpy(storages_[storage].get(), data.data(), bytes);
+  const int64_t storage = Allocate(data.bytes());
+  std::memcpy(storages_[storage].get(), data.Get().get(), data.bytes());
   return storage;
 }
 

@@ -40,8 +40,7 @@ class EagerBackend final : public Backend {
   const std::vector<std::string>& ops() const { return ops_; }
 
   absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
-  absl::StatusOr<int64_t> Upload(std::string name,
-                                 std::vector<int32_t> data) override;
+  absl::StatusOr<int64_t> Upload(std::string name, HostData data) override;
   // Adds the payload to the gradients and puts the parameters back.
   absl::Status Reduce(ChunkReduce op) override;
   // Leaves the parameters as they are.
