@@ -198,6 +198,7 @@ void AddProducts(const Sizes& s) {
 }
 
 void AddAttention(const Sizes& s, int64_t heads, int dropout_percent) {
+  // q, k and v side by side, as GPT-2 has them.
   const AttentionShape shape = {
       .batch = s.batch,
       .positions = s.positions,
@@ -205,7 +206,10 @@ void AddAttention(const Sizes& s, int64_t heads, int dropout_percent) {
       .head_size = s.channels / heads,
       .dtype = kType,
       .dropout = static_cast<float>(dropout_percent) / 100,
-      .key = kKey};
+      .key = kKey,
+      .q_stride = 3 * s.channels,
+      .kv_stride = 3 * s.channels};
+  const int64_t part = s.channels * SizeOf(kType);
   const int64_t size = s.tokens() * s.channels;
   const double pairs = static_cast<double>(shape.batch * heads) *
                        static_cast<double>(s.positions) *
@@ -214,8 +218,11 @@ void AddAttention(const Sizes& s, int64_t heads, int dropout_percent) {
   const std::string name = "/heads_of_" + std::to_string(shape.head_size) +
                            "/dropout_" + std::to_string(dropout_percent);
   const auto forward = [=](Operands& on) -> AttentionForwardArgs {
+    char* const qkv = static_cast<char*>(on.Normal(3 * size));
     return {.shape = shape,
-            .qkv = on.Normal(3 * size),
+            .q = qkv,
+            .k = qkv + part,
+            .v = qkv + 2 * part,
             .out = on.Bytes(size * 2),
             .lse = static_cast<float*>(on.Bytes(s.tokens() * heads * 4))};
   };
@@ -226,13 +233,18 @@ void AddAttention(const Sizes& s, int64_t heads, int dropout_percent) {
   Add("attention/backward" + name, [=](Operands& on) -> Row {
     const AttentionForwardArgs first = forward(on);
     CASTOR_CHECK(Run(TestDevice::Get()->context(), first).ok());
+    char* const dqkv = static_cast<char*>(on.Bytes(3 * size * 2));
     const AttentionBackwardArgs args = {
         .shape = shape,
-        .qkv = first.qkv,
+        .q = first.q,
+        .k = first.k,
+        .v = first.v,
         .out = first.out,
         .lse = first.lse,
         .dout = on.Normal(size),
-        .dqkv = on.Bytes(3 * size * 2),
+        .dq = dqkv,
+        .dk = dqkv + part,
+        .dv = dqkv + 2 * part,
         .workspace = on.Bytes(
             AttentionBackwardArgs{.shape = shape}.GpuWorkspaceBytes())};
     return {[=](const ExecContext& gpu) { return Run(gpu, args); }, 4 * flops};

@@ -126,6 +126,7 @@ AttentionShape ShapeOf(const benchmark::State& state) {
   shape.positions = state.range(2);
   shape.heads = kHeads;
   shape.head_size = kChannels / kHeads;
+  shape.q_stride = shape.kv_stride = 3 * kChannels;
   shape.dropout = static_cast<float>(state.range(3)) / 100;
   shape.key = {1, 2};
   return shape;
@@ -145,8 +146,13 @@ struct AttentionMemory {
         dout(Random(shape.dtype, shape.batch * shape.positions * kChannels)),
         dqkv(qkv.size()),
         lse(shape.batch * shape.heads * shape.positions) {
+    const auto part = [&](std::vector<unsigned char>& x, int i) {
+      return x.data() + i * kChannels * SizeOf(shape.dtype);
+    };
     forward.shape = shape;
-    forward.qkv = qkv.data();
+    forward.q = part(qkv, 0);
+    forward.k = part(qkv, 1);
+    forward.v = part(qkv, 2);
     forward.out = out.data();
     forward.lse = lse.data();
     workspace.resize(
@@ -154,11 +160,15 @@ struct AttentionMemory {
                  AttentionBackwardArgs{.shape = shape}.CpuWorkspaceBytes()));
     forward.workspace = workspace.data();
     backward.shape = shape;
-    backward.qkv = qkv.data();
+    backward.q = forward.q;
+    backward.k = forward.k;
+    backward.v = forward.v;
     backward.out = out.data();
     backward.lse = lse.data();
     backward.dout = dout.data();
-    backward.dqkv = dqkv.data();
+    backward.dq = part(dqkv, 0);
+    backward.dk = part(dqkv, 1);
+    backward.dv = part(dqkv, 2);
     backward.workspace = workspace.data();
   }
 

@@ -1,11 +1,18 @@
-// Causal multi-head self-attention, fused: the T x T scores exist only for a
-// few rows of one head at a time.
+// Multi-head attention, fused: the T x S scores exist only for a few rows of
+// one head at a time.
 //
-//   s = q k^T / sqrt(D), causal; p = softmax(s); o = dropout(p) v
+//   s = q k^T scale, or c tanh(q k^T scale / c) with a soft cap c, where the
+//   mask lets it count; p = softmax(s); o = dropout(p) v
 //
-// Source: Dao et al., "FlashAttention", 2022 (recomputation of p in backward
-// from the row's log-sum-exp). Here rows are tiled but keys are not: a
-// tile's whole rows of s are formed, so the softmax is the plain one.
+// Sources: Dao et al., "FlashAttention", 2022 (recomputation of p in backward
+// from the row's log-sum-exp); Ainslie et al., "GQA", 2023 (query heads that
+// share a key and value head); Gemma Team, "Gemma 2", 2024, section 2 (soft
+// cap). Here rows are tiled but keys are not: a tile's whole rows of s are
+// formed, so the softmax is the plain one.
+//
+// A mask (mask.h) says which keys count. Work is done for those alone, but for
+// the rest of the tiles that they lie in: with a window of w keys it grows with
+// T w, forward and backward.
 //
 // The GPU's bits are not the host's: its tiles and its exponential function are
 // others, and in bf16 and fp16 it rounds p and the scores' gradients to the
@@ -20,40 +27,68 @@
 #include "base/dtype.h"
 #include "base/philox.h"
 #include "device/device.h"
+#include "kernels/attention/mask.h"
 
 namespace castor::kernels {
 
-// Shapes: B batch, T positions, H heads, D head size, C = H * D.
-// qkv [B, T, 3C]: for each position q, k, v one after the other, each H heads
-// of D (as GPT-2's c_attn gives them).
+// Shapes: B batch, T positions (queries), S keys, H query heads, K heads of
+// keys and values, D head size, C = H D.
+//   q [B, T, H, D], k and v [B, S, K, D], out [B, T, C]
+// Query head h meets the keys and values of head h / (H / K). The distances of
+// positions in q, k and v are free, so that they may be parts of one array:
+// GPT-2's qkv [B, T, 3C] is q = qkv, k = qkv + C, v = qkv + 2 C, each with a
+// stride of 3 C. A gradient lies as its operand does.
 struct AttentionShape {
   int64_t batch = 0;      // B
   int64_t positions = 0;  // T
+  int64_t keys = 0;       // S; 0: T
   int64_t heads = 0;      // H
+  int64_t kv_heads = 0;   // K; 0: H
   int64_t head_size = 0;  // D
   DType dtype = DType::kFloat32;
-  bool causal = true;
+  AttentionMask mask = AttentionMask::Causal();
+  float scale = 0;    // of q k^T; 0: 1 / sqrt(D)
+  float softcap = 0;  // c; 0: none
   // Probability of dropping an element of p; kept ones are scaled by
-  // 1 / (1 - dropout). Element ((b H + h) T + i) T + j of `key` decides for
+  // 1 / (1 - dropout). Element ((b H + h) T + i) S + j of `key` decides for
   // p[b, h, i, j] as in kernels/dropout/dropout.h. 0: none.
   float dropout = 0;
   RandomKey key;
+  // Elements from one position to the next: of q, and of k and v.
+  int64_t q_stride = 0;   // 0: H D
+  int64_t kv_stride = 0;  // 0: K D
+  // Positions of k and v that a sample has room for, of which the first S
+  // count. 0: S
+  int64_t key_rows = 0;
+
+  // The same with a value for each 0 that stands for one; a bound that no key
+  // lies beyond is none.
+  AttentionShape Filled() const;
+  // Of a filled shape.
+  AttentionBand band() const { return {positions, keys, mask}; }
 };
 
 inline constexpr int64_t kMaxAttentionPositions = 131072;
 inline constexpr int64_t kMaxAttentionHeadSize = 32768;
 inline constexpr int64_t kMaxGpuHeadSize = 128;
 
-// InvalidArgument: a negative size, no head size, a dropout outside of [0, 1),
-// more positions or a larger head size than the kernels' scratch has room for.
-// The kernels' Check is this; who asks here knows before anything is computed.
+// InvalidArgument: a negative size, no head size, heads that K does not divide,
+// fewer keys than queries under a bounded mask, a scale or soft cap that is not
+// positive and finite, a dropout outside of [0, 1), strides that let rows
+// overlap, more positions or a larger head size than the kernels' scratch has
+// room for. The kernels' Check is this; who asks here knows before anything is
+// computed.
 absl::Status CheckAttentionShape(const AttentionShape& shape);
+// What a GPU refuses besides. InvalidArgument: a head is too large.
+absl::Status CheckAttentionShapeOnGpu(const AttentionShape& shape);
 
 struct AttentionForwardArgs {
   AttentionShape shape;
-  const void* qkv = nullptr;  // [B, T, 3C]
-  void* out = nullptr;        // [B, T, C]
-  float* lse = nullptr;       // [B, H, T] log-sum-exp of s's rows, always fp32
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  void* out = nullptr;   // [B, T, C]
+  float* lse = nullptr;  // [B, H, T] log-sum-exp of s's rows, always fp32
   void* workspace = nullptr;
 
   absl::Status Check() const;
@@ -64,13 +99,19 @@ struct AttentionForwardArgs {
   int64_t GpuWorkspaceBytes() const;
 };
 
+// Keys that no query sees get a gradient of 0; rows behind the first S of each
+// sample are left alone.
 struct AttentionBackwardArgs {
   AttentionShape shape;
-  const void* qkv = nullptr;   // [B, T, 3C]
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
   const void* out = nullptr;   // [B, T, C]
   const float* lse = nullptr;  // [B, H, T]
   const void* dout = nullptr;  // [B, T, C]
-  void* dqkv = nullptr;        // [B, T, 3C]
+  void* dq = nullptr;
+  void* dk = nullptr;
+  void* dv = nullptr;
   void* workspace = nullptr;
 
   absl::Status Check() const;

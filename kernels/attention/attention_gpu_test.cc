@@ -16,6 +16,7 @@
 #include "kernels/attention/forward_program.h"
 #include "kernels/attention/mma_backward_program.h"
 #include "kernels/attention/mma_forward_program.h"
+#include "kernels/attention/trial.h"
 #include "kernels/testing/gpu_operator_test.h"
 
 namespace castor::kernels {
@@ -23,82 +24,54 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-struct Trial {
-  // Arrays begin `shift` elements behind a multiple of 64 bytes.
-  explicit Trial(const AttentionShape& s, uint64_t seed, double scale = 1,
-                 int64_t shift = 0)
-      : shape(s),
-        qkv(s.dtype, 3 * Elements(), shift),
-        dout(s.dtype, Elements(), shift),
-        out(s.dtype, Elements(), shift),
-        lse(DType::kFloat32, s.batch * s.heads * s.positions, shift),
-        dqkv(s.dtype, 3 * Elements(), shift) {
-    std::mt19937_64 random(seed);
-    qkv.FillNormal(random, scale);
-    dout.FillNormal(random);
-  }
-  int64_t Elements() const {
-    return shape.batch * shape.positions * shape.heads * shape.head_size;
-  }
+using Layout = AttentionLayout;
 
-  absl::Status RunOnHost(const ExecContext& host) {
-    GuardedBuffer workspace = GuardedBuffer::Workspace(
-        AttentionBackwardArgs{.shape = shape}.CpuWorkspaceBytes());
-    absl::Status status =
-        kernels::Run(host, AttentionForwardArgs{.shape = shape,
-                                                .qkv = qkv.data(),
-                                                .out = out.data(),
-                                                .lse = lse.floats()});
-    status.Update(kernels::Run(
-        host, AttentionBackwardArgs{.shape = shape,
-                                    .qkv = qkv.data(),
-                                    .out = out.data(),
-                                    .lse = lse.floats(),
-                                    .dout = dout.data(),
-                                    .dqkv = dqkv.data(),
-                                    .workspace = workspace.data()}));
-    return status;
-  }
+struct Trial : AttentionTrial {
+  using AttentionTrial::AttentionTrial;
 
   absl::Status RunOnDevice() {
     OnDevice on;
     const int64_t bytes =
         AttentionBackwardArgs{.shape = shape}.GpuWorkspaceBytes();
     const GuardedBuffer workspace = GuardedBuffer::Workspace(bytes);
-    const void* pqkv = on.In(qkv);
+    std::vector<void*> px, pdx;
+    for (GuardedBuffer& buffer : x.buffers()) px.push_back(on.Out(buffer));
+    for (GuardedBuffer& buffer : dx.buffers()) pdx.push_back(on.Out(buffer));
     void* pout = on.Out(out);
     float* plse = on.OutFloats(lse);
-    absl::Status status = kernels::Run(
-        on.context(),
-        AttentionForwardArgs{
-            .shape = shape, .qkv = pqkv, .out = pout, .lse = plse});
+    absl::Status status =
+        kernels::Run(on.context(), AttentionForwardArgs{.shape = shape,
+                                                        .q = x.In(px, 0),
+                                                        .k = x.In(px, 1),
+                                                        .v = x.In(px, 2),
+                                                        .out = pout,
+                                                        .lse = plse});
     status.Update(kernels::Run(
         on.context(), AttentionBackwardArgs{
                           .shape = shape,
-                          .qkv = pqkv,
+                          .q = x.In(px, 0),
+                          .k = x.In(px, 1),
+                          .v = x.In(px, 2),
                           .out = pout,
                           .lse = plse,
                           .dout = on.In(dout),
-                          .dqkv = on.Out(dqkv),
+                          .dq = dx.In(pdx, 0),
+                          .dk = dx.In(pdx, 1),
+                          .dv = dx.In(pdx, 2),
                           .workspace = on.CopyBytes(workspace.data(), bytes)}));
     status.Update(on.Finish());
     return status;
   }
-
-  bool GuardsIntact() const {
-    return out.GuardsIntact() && lse.GuardsIntact() && dqkv.GuardsIntact();
-  }
-
-  AttentionShape shape;
-  GuardedBuffer qkv, dout, out, lse, dqkv;
 };
 
-void ExpectNear(const GuardedBuffer& got, const GuardedBuffer& expected,
-                double tolerance, const testing::Message& what) {
-  for (int64_t i = 0; i < got.size(); ++i) {
+template <class Values>
+void ExpectNear(const Values& got, const Values& expected, double tolerance,
+                const testing::Message& what) {
+  const int64_t size = static_cast<int64_t>(got.size());
+  for (int64_t i = 0; i < size; ++i) {
     ASSERT_LE(std::abs(got[i] - expected[i]),
               tolerance * (1 + std::abs(expected[i])))
-        << what << " at " << i << " of " << got.size() << ": " << got[i]
+        << what << " at " << i << " of " << size << ": " << got[i]
         << " against " << expected[i];
   }
 }
@@ -113,7 +86,36 @@ AttentionShape ShapeOf(int64_t batch, int64_t positions, int64_t heads,
   return shape;
 }
 
-using AttentionOnGpu = NearOperatorTest;
+class AttentionOnGpu : public NearOperatorTest {
+ protected:
+  void ExpectHosts(const AttentionShape& shape,
+                   AttentionTrial::Options options) {
+    const auto what = testing::Message()
+                      << DTypeName(shape.dtype) << " [" << shape.batch << ", "
+                      << shape.positions << " of " << shape.keys << ", "
+                      << shape.heads << " of " << shape.kv_heads << ", "
+                      << shape.head_size << "] before " << shape.mask.before
+                      << " after " << shape.mask.after << " cap "
+                      << shape.softcap << " dropout " << shape.dropout
+                      << " shift " << options.shift;
+    Trial got(shape, options);
+    options.shift = 0;
+    Trial expected(shape, options);
+    ASSERT_TRUE(expected.Both(host_).ok()) << what;
+    const absl::Status status = got.RunOnDevice();
+    ASSERT_TRUE(status.ok()) << what << ": " << status;
+    ASSERT_TRUE(got.GuardsIntact()) << what;
+    const double unit = shape.dtype == DType::kFloat32
+                            ? 0x1p-17
+                            : 4 * UnitRoundoff(shape.dtype);
+    ExpectNear(got.lse, expected.lse, 0x1p-17, what);
+    ExpectNear(got.out, expected.out, unit, what);
+    for (int part = 0; part < 3; ++part) {
+      ExpectNear(got.dx.Values(part), expected.dx.Values(part), 2 * unit,
+                 testing::Message() << what << " part " << part);
+    }
+  }
+};
 
 TEST_F(AttentionOnGpu, AgreesWithTheHost) {
   struct Case {
@@ -134,52 +136,128 @@ TEST_F(AttentionOnGpu, AgreesWithTheHost) {
               c.positions > 64) {
             continue;
           }
-          const AttentionShape shape = {.batch = c.batch,
-                                        .positions = c.positions,
-                                        .heads = c.heads,
-                                        .head_size = c.head_size,
-                                        .dtype = dtype,
-                                        .causal = causal,
-                                        .dropout = dropout,
-                                        .key = {17, ++seed}};
-          const auto what = testing::Message()
-                            << DTypeName(dtype) << " [" << c.batch << ", "
-                            << c.positions << ", " << c.heads << ", "
-                            << c.head_size << "] causal " << causal
-                            << " dropout " << dropout << " shift " << c.shift;
-          Trial expected(shape, seed), got(shape, seed, 1, c.shift);
-          ASSERT_TRUE(expected.RunOnHost(host_).ok());
-          const absl::Status status = got.RunOnDevice();
-          ASSERT_TRUE(status.ok()) << status;
-          ASSERT_TRUE(got.GuardsIntact()) << what;
-          const double unit =
-              dtype == DType::kFloat32 ? 0x1p-17 : 4 * UnitRoundoff(dtype);
-          ExpectNear(got.lse, expected.lse, 0x1p-17, what);
-          ExpectNear(got.out, expected.out, unit, what);
-          ExpectNear(got.dqkv, expected.dqkv, 2 * unit, what);
+          AttentionShape shape =
+              ShapeOf(c.batch, c.positions, c.heads, c.head_size);
+          shape.dtype = dtype;
+          if (!causal) shape.mask = AttentionMask::All();
+          shape.dropout = dropout;
+          shape.key = {17, ++seed};
+          ExpectHosts(
+              shape,
+              {.layout = Layout::kPacked, .shift = c.shift, .seed = seed});
+          if (HasFatalFailure()) return;
         }
       }
     }
   }
 }
 
+// Windows that begin and end within tiles, at their edges, and so that a tile's
+// first keys are seen by some of its rows alone.
+TEST_F(AttentionOnGpu, AgreesWithTheHostForGroupsWindowsAndCaches) {
+  struct Case {
+    int64_t positions, extra, heads, kv_heads, head_size, window;
+    float softcap = 0;
+  };
+  uint64_t seed = 100;
+  for (DType dtype : kAllTypes) {
+    for (const Case& c :
+         {Case{7, 0, 6, 2, 16, 3}, Case{1, 90, 2, 1, 16, 0},
+          Case{5, 70, 2, 1, 24, 0}, Case{130, 0, 1, 1, 8, 1},
+          Case{140, 0, 2, 1, 16, 64}, Case{150, 0, 1, 1, 72, 33},
+          Case{70, 200, 2, 2, 8, 65}, Case{65, 0, 4, 1, 64, 0, 3},
+          Case{66, 3, 2, 1, 80, 40, 2}, Case{260, 0, 1, 1, 8, 129}}) {
+      for (float dropout : {0.0f, 0.2f}) {
+        ++seed;
+        if (TestDevice::Get()->emulated() && c.positions > 64 &&
+            (seed % 2 == 0) == (dropout > 0)) {
+          continue;
+        }
+        AttentionShape shape = ShapeOf(2, c.positions, c.heads, c.head_size);
+        if (c.positions > 64) shape.batch = 1;
+        shape.keys = c.positions + c.extra;
+        shape.kv_heads = c.kv_heads;
+        shape.dtype = dtype;
+        shape.mask = AttentionMask::Causal(c.window);
+        shape.softcap = c.softcap;
+        if (c.softcap > 0) shape.scale = 0.4f;
+        shape.dropout = dropout;
+        shape.key = {17, seed};
+        ExpectHosts(shape,
+                    {.layout = seed % 3 ? Layout::kSeparate : Layout::kRoomy,
+                     .shift = static_cast<int64_t>(seed) % 2,
+                     .seed = seed});
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_F(AttentionOnGpu, AgreesWithTheHostAcrossTwoSequences) {
+  for (DType dtype : kAllTypes) {
+    for (int64_t keys : {3, 100}) {
+      AttentionShape shape = ShapeOf(2, 70, 2, 16);
+      shape.keys = keys;
+      shape.kv_heads = 1;
+      shape.dtype = dtype;
+      shape.mask = AttentionMask::All();
+      ExpectHosts(shape, {});
+    }
+  }
+}
+
+TEST_F(AttentionOnGpu, LayoutsAndWideWindowsDoNotShowInTheBits) {
+  for (DType dtype : kAllTypes) {
+    AttentionShape shape = ShapeOf(1, 70, 2, 16);
+    shape.kv_heads = 1;
+    shape.dtype = dtype;
+    Trial packed(shape, {.layout = Layout::kPacked});
+    ASSERT_TRUE(packed.RunOnDevice().ok());
+    shape.mask = AttentionMask::Causal(70);
+    for (Layout layout : {Layout::kSeparate, Layout::kRoomy}) {
+      Trial other(shape, {.layout = layout});
+      ASSERT_TRUE(other.RunOnDevice().ok());
+      EXPECT_TRUE(other.SameResults(packed));
+    }
+  }
+}
+
+// A NaN would show in every row that is computed with it, even times 0.
+TEST_F(AttentionOnGpu, DoesNotTouchTilesOutsideOfTheWindow) {
+  for (DType dtype : kAllTypes) {
+    AttentionShape shape = ShapeOf(1, 400, 1, 8);
+    shape.dtype = dtype;
+    shape.mask = AttentionMask::Causal(20);
+    Trial trial(shape);
+    trial.x.Set(1, 0, 0, kNan);
+    trial.x.Set(2, 0, 0, kNan);
+    ASSERT_TRUE(trial.RunOnDevice().ok());
+    EXPECT_TRUE(std::isnan(trial.out[0]));
+    // Tiles have at most 128 rows.
+    for (int64_t row = 160; row < 400; ++row) {
+      ASSERT_TRUE(std::isfinite(trial.out[row * 8])) << row;
+      ASSERT_TRUE(std::isfinite(trial.dx.Get(0, row, 0))) << row;
+    }
+    for (int64_t row = 300; row < 400; ++row) {
+      ASSERT_TRUE(std::isfinite(trial.dx.Get(1, row, 0))) << row;
+    }
+  }
+}
+
 TEST_F(AttentionOnGpu, DoesNotDependOnTheOrderOfThreads) {
   for (DType dtype : kAllTypes) {
-    const AttentionShape shape = {.batch = 1,
-                                  .positions = 100,
-                                  .heads = 2,
-                                  .head_size = 40,
-                                  .dtype = dtype,
-                                  .dropout = 0.1f,
-                                  .key = {1, 2}};
-    Trial first(shape, 9);
+    AttentionShape shape = ShapeOf(1, 100, 2, 40);
+    shape.kv_heads = 1;
+    shape.dtype = dtype;
+    shape.mask = AttentionMask::Causal(50);
+    shape.dropout = 0.1f;
+    shape.key = {1, 2};
+    Trial first(shape, {.seed = 9});
     ASSERT_TRUE(first.RunOnDevice().ok());
     TestDevice::Get()->InEveryOrder([&] {
-      Trial again(shape, 9);
+      Trial again(shape, {.seed = 9});
       ASSERT_TRUE(again.RunOnDevice().ok());
-      EXPECT_TRUE(again.out.SameBits(first.out));
-      EXPECT_TRUE(again.lse.SameBits(first.lse));
-      EXPECT_TRUE(again.dqkv.SameBits(first.dqkv));
+      EXPECT_TRUE(again.SameResults(first));
     });
   }
 }
@@ -195,11 +273,12 @@ INSTANTIATE_TEST_SUITE_P(Types, AttentionOfTypeOnGpu,
 TEST_P(AttentionOfTypeOnGpu, StaysFiniteAtLargeScoresAndShowsNans) {
   AttentionShape shape = ShapeOf(1, 70, 1, 16);
   shape.dtype = GetParam();
-  Trial large(shape, 4, 100), expected(shape, 4, 100);
+  const AttentionTrial::Options options = {.seed = 4, .scale = 100};
+  Trial large(shape, options), expected(shape, options);
   ASSERT_TRUE(large.RunOnDevice().ok());
-  ASSERT_TRUE(expected.RunOnHost(host_).ok());
-  for (int64_t i = 0; i < large.dqkv.size(); ++i) {
-    ASSERT_TRUE(std::isfinite(large.dqkv[i])) << i;
+  ASSERT_TRUE(expected.Both(host_).ok());
+  for (int part = 0; part < 3; ++part) {
+    for (double v : large.dx.Values(part)) ASSERT_TRUE(std::isfinite(v));
   }
   for (int64_t i = 0; i < large.out.size(); ++i) {
     ASSERT_NEAR(large.out[i], expected.out[i],
@@ -207,8 +286,8 @@ TEST_P(AttentionOfTypeOnGpu, StaysFiniteAtLargeScoresAndShowsNans) {
         << i;
   }
   // The key of position 68: rows before it are as they were.
-  Trial nan(shape, 4, 100);
-  nan.qkv.Set(68 * 48 + 16, kNan);
+  Trial nan(shape, options);
+  nan.x.Set(1, 68, 0, kNan);
   ASSERT_TRUE(nan.RunOnDevice().ok());
   EXPECT_EQ(nan.out[67 * 16], large.out[67 * 16]);
   EXPECT_TRUE(std::isnan(nan.out[68 * 16]));
@@ -219,23 +298,26 @@ TEST_P(AttentionOfTypeOnGpu, StaysFiniteAtLargeScoresAndShowsNans) {
 TEST_P(AttentionOfTypeOnGpu, StaysFiniteWhereAllScoresAreLow) {
   AttentionShape shape = ShapeOf(1, 70, 1, 16);
   shape.dtype = GetParam();
-  shape.causal = false;
-  Trial got(shape, 5), expected(shape, 5);
+  shape.mask = AttentionMask::All();
+  Trial got(shape), expected(shape);
   for (Trial* trial : {&got, &expected}) {
     for (int64_t row = 0; row < shape.positions; ++row) {
       for (int64_t d = 0; d < 16; ++d) {
-        trial->qkv.Set(row * 48 + d, 10);
-        trial->qkv.Set(row * 48 + 16 + d, d == row % 16 ? -11 : -10);
+        trial->x.Set(0, row, d, 10);
+        trial->x.Set(1, row, d, d == row % 16 ? -11 : -10);
       }
     }
   }
   ASSERT_TRUE(got.RunOnDevice().ok());
-  ASSERT_TRUE(expected.RunOnHost(host_).ok());
+  ASSERT_TRUE(expected.Both(host_).ok());
   const double unit =
       shape.dtype == DType::kFloat32 ? 0x1p-13 : 8 * UnitRoundoff(shape.dtype);
   ExpectNear(got.out, expected.out, unit, testing::Message() << "out");
   // Values are 10 times what they are in the other tests.
-  ExpectNear(got.dqkv, expected.dqkv, 10 * unit, testing::Message() << "dqkv");
+  for (int part = 0; part < 3; ++part) {
+    ExpectNear(got.dx.Values(part), expected.dx.Values(part), 10 * unit,
+               testing::Message() << "part " << part);
+  }
 }
 
 TEST_F(AttentionOnGpu, OfNothingDoesNothingAndRefusesBadShapes) {

@@ -28,100 +28,105 @@ struct AttentionBackwardProgram {
   };
 
   AttentionOperands<float> of;
-  int64_t batch_heads;
-  const float* dout;   // [B, T, C]
-  const float* lse;    // [B, H, T]
-  const float* delta;  // [B, H, T]
-  float* dqkv;         // [B, T, 3C]
+  int64_t batch_heads;  // B H; B K where kKeys
+  const float* dout;    // [B, T, C]
+  const float* lse;     // [B, H, T]
+  const float* delta;   // [B, H, T]
+  float *dq, *dk, *dv;
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    const int64_t bh = block.index() % batch_heads;
+    const int64_t head = block.index() % batch_heads;
     const int64_t tile = block.index() / batch_heads;
     if constexpr (kKeys) {
-      Keys(block, shared, bh, tile * kAttentionTile);
+      Keys(block, shared, head, tile * kAttentionTile);
     } else {
-      Queries(block, shared, bh, (of.tiles(kRows) - 1 - tile) * kAttentionTile);
+      Queries(block, shared, head,
+              (of.Tiles(of.band.queries, kRows) - 1 - tile) * kAttentionTile);
     }
   }
 
  private:
   template <class Block>
-  CASTOR_HD void Keys(Block& block, Shared& shared, int64_t bh,
+  CASTOR_HD void Keys(Block& block, Shared& shared, int64_t kv_head,
                       int64_t key) const {
-    typename Block::template PerThread<AttentionPart<kD>> dk, dv;
+    typename Block::template PerThread<AttentionPart<kD>> dk_part, dv_part;
     typename Block::template PerThread<ScorePart> ds;
     block.Each([&](int t) {
-      LoadKeys(t, bh, key, shared);
-      dk[t].Clear();
-      dv[t].Clear();
+      LoadKeys(t, kv_head, key, shared);
+      dk_part[t].Clear();
+      dv_part[t].Clear();
     });
-    // Earlier queries see none of the tile's keys.
-    for (int64_t query = of.causal ? key : 0; query < of.positions;
-         query += kAttentionTile) {
-      block.Each([&](int t) { LoadQueries(t, bh, query, shared); });
-      block.Each([&](int t) {
-        Gradients(t, bh, query, key, shared, &shared.s, ds[t]);
-      });
-      block.Each([&](int t) {
-        dv[t].template AddProduct<true>(t, shared.s, shared.dout);
-      });
-      block.Each([&](int t) { Put(t, ds[t], shared.s); });
-      block.Each([&](int t) {
-        dk[t].template AddProduct<true>(t, shared.s, shared.q);
-      });
+    const auto queries = of.QueriesOf(key, kAttentionTile);
+    for (int64_t member = 0; member < of.group; ++member) {
+      const int64_t bh = of.HeadOf(kv_head, member);
+      for (int64_t query = queries.begin; query < queries.end;
+           query += kAttentionTile) {
+        block.Each([&](int t) { LoadQueries(t, bh, query, shared); });
+        block.Each([&](int t) {
+          Gradients(t, bh, query, key, shared, &shared.s, ds[t]);
+        });
+        block.Each([&](int t) {
+          dv_part[t].template AddProduct<true>(t, shared.s, shared.dout);
+        });
+        block.Each([&](int t) { Put(t, ds[t], shared.s); });
+        block.Each([&](int t) {
+          dk_part[t].template AddProduct<true>(t, shared.s, shared.q);
+        });
+      }
     }
     block.Each([&](int t) {
-      dk[t].Write(t, key, of, of.InQkv(dqkv, bh, 1));
-      dv[t].Write(t, key, of, of.InQkv(dqkv, bh, 2));
+      dk_part[t].Write(t, key, of.head_size, of.InK(dk, kv_head));
+      dv_part[t].Write(t, key, of.head_size, of.InK(dv, kv_head));
     });
   }
 
   template <class Block>
   CASTOR_HD void Queries(Block& block, Shared& shared, int64_t bh,
                          int64_t query) const {
-    typename Block::template PerThread<AttentionPart<kD>> dq;
+    typename Block::template PerThread<AttentionPart<kD>> dq_part;
     block.Each([&](int t) {
       LoadQueries(t, bh, query, shared);
-      dq[t].Clear();
+      dq_part[t].Clear();
     });
-    const int64_t end = Min<int64_t>(
-        of.positions, of.causal ? query + kAttentionTile : of.positions);
-    for (int64_t key = 0; key < end; key += kAttentionTile) {
-      block.Each([&](int t) { LoadKeys(t, bh, key, shared); });
+    const auto keys = of.KeysOf(query, kAttentionTile);
+    for (int64_t key = keys.begin; key < keys.end; key += kAttentionTile) {
+      block.Each([&](int t) { LoadKeys(t, of.KvHead(bh), key, shared); });
       block.Each([&](int t) {
         ScorePart ds;
         Gradients(t, bh, query, key, shared, nullptr, ds);
         Put(t, ds, shared.s);
       });
       block.Each([&](int t) {
-        dq[t].template AddProduct<false>(t, shared.s, shared.k);
+        dq_part[t].template AddProduct<false>(t, shared.s, shared.k);
       });
     }
-    block.Each(
-        [&](int t) { dq[t].Write(t, query, of, of.InQkv(dqkv, bh, 0)); });
+    block.Each([&](int t) {
+      dq_part[t].Write(t, query, of.head_size, of.InQ(dq, bh));
+    });
   }
 
-  CASTOR_HD void LoadKeys(int t, int64_t bh, int64_t key,
+  CASTOR_HD void LoadKeys(int t, int64_t kv_head, int64_t key,
                           Shared& shared) const {
-    LoadRows<kD>(t, of, of.InQkv(of.qkv, bh, 1), key, shared.k);
-    LoadRows<kD>(t, of, of.InQkv(of.qkv, bh, 2), key, shared.v);
+    LoadRows<kD>(t, of.head_size, of.InK(of.k, kv_head), key, shared.k);
+    LoadRows<kD>(t, of.head_size, of.InK(of.v, kv_head), key, shared.v);
   }
 
   CASTOR_HD void LoadQueries(int t, int64_t bh, int64_t query,
                              Shared& shared) const {
-    LoadRows<kD>(t, of, of.InQkv(of.qkv, bh, 0), query, shared.q);
-    LoadRows<kD>(t, of, of.InOut(dout, bh), query, shared.dout);
+    LoadRows<kD>(t, of.head_size, of.InQ(of.q, bh), query, shared.q);
+    LoadRows<kD>(t, of.head_size, of.InOut(dout, bh), query, shared.dout);
     if (t >= kAttentionTile) return;
     // Rows behind the end have p = exp(0 - inf) = 0.
-    const bool inside = query + t < of.positions;
+    const bool inside = query + t < of.band.queries;
     const int64_t at = of.InRows(bh, query + t);
     shared.lse[t] = inside ? lse[at] : -MinusInfinity();
     shared.delta[t] = inside ? delta[at] : 0.0f;
   }
 
-  // p = exp(s - lse) and ds = p (dp f - delta) scale for this thread's part of
-  // the tile, f the dropout's factors; p f goes to `dropped` if not null.
+  // p = exp(s - lse) and ds = p (dp f - delta) scale slope for this thread's
+  // part of the tile, f the dropout's factors and slope the soft cap's; p f
+  // goes to `dropped` if not null.
   CASTOR_HD void Gradients(int t, int64_t bh, int64_t query, int64_t key,
                            const Shared& shared, AttentionScores* dropped,
                            ScorePart& ds) const {
@@ -140,14 +145,16 @@ struct AttentionBackwardProgram {
         float p = 0.0f;
         float pf = 0.0f;
         ds.at[i][j] = 0.0f;
-        if (of.Sees(query + r, key + c)) {
+        if (of.band.Sees(query + r, key + c)) {
+          const auto score = of.Score(s[i][j]);
           const float f =
               of.drops ? of.Factor(words, of.Element(bh, query + r, key + c))
                        : 1.0f;
-          p = expf(Sub(Mul(s[i][j], of.scale), shared.lse[r]));
+          p = expf(Sub(score.s, shared.lse[r]));
           pf = Mul(p, f);
           ds.at[i][j] =
-              Mul(Mul(p, Sub(Mul(dp[i][j], f), shared.delta[r])), of.scale);
+              Mul(Mul(Mul(p, Sub(Mul(dp[i][j], f), shared.delta[r])), of.scale),
+                  score.slope);
         }
         if (dropped != nullptr) (*dropped)[r][c] = pf;
       }

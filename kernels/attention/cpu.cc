@@ -1,25 +1,24 @@
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 
 #include "base/units.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/cpu_head.h"
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/dropout_mask.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/row_ops.h"
-#include "kernels/dropout/dropout.h"
 
 namespace castor::kernels {
 namespace {
 
-using cpu::AsFloat;
 using cpu::FloatView;
 using cpu::Gemm;
+using cpu::Head;
 using cpu::kScratchFloats;
 
 // Forward: a tile of query rows with whole rows of scores, whose products are
 // cut over keys into panels. Backward: blocks of queries x keys. The scratch of
-// a thread holds what a task needs; tiles shrink with T and D to fit.
+// a thread holds what a task needs; tiles shrink with S and D to fit.
 constexpr int64_t kForwardQueries = 64;
 constexpr int64_t kForwardKeys = 256;
 constexpr int64_t kBackwardQueries = 128;
@@ -27,124 +26,70 @@ constexpr int64_t kBackwardKeys = 256;
 static_assert(kMaxAttentionPositions <= kScratchFloats / 2);
 static_assert(kMaxAttentionHeadSize <= kScratchFloats / 8);
 
-// One head of one sample: where it lies, and its dropout.
-class Head {
- public:
-  Head(const AttentionShape& shape, int64_t index)
-      : shape_(shape),
-        index_(index),
-        b_(index / shape.heads),
-        h_(index % shape.heads),
-        scale_(1.0f / std::sqrt(static_cast<float>(shape.head_size))),
-        threshold_(DropoutThreshold(shape.dropout)),
-        kept_(DropoutScale(shape.dropout)) {}
-
-  DType dtype() const { return shape_.dtype; }
-  int64_t size() const { return shape_.head_size; }
-  int64_t channels() const { return shape_.heads * shape_.head_size; }
-  float scale() const { return scale_; }
-  bool drops() const { return shape_.dropout > 0; }
-
-  // The number of elements before row `position` of part 0 (q), 1 (k) or 2 (v)
-  // of [B, T, 3C].
-  int64_t InQkv(int part, int64_t position) const {
-    return (b_ * shape_.positions + position) * 3 * channels() +
-           part * channels() + h_ * size();
-  }
-  // The same in [B, T, C] and in [B, H, T].
-  int64_t InOut(int64_t position) const {
-    return (b_ * shape_.positions + position) * channels() + h_ * size();
-  }
-  int64_t InRows(int64_t position) const {
-    return index_ * shape_.positions + position;
-  }
-  // The number of keys that query i sees.
-  int64_t KeysOf(int64_t i) const {
-    return shape_.causal ? i + 1 : shape_.positions;
-  }
-  void Factors(int64_t i, int64_t j, int64_t size, float* factors) const {
-    cpu::DropoutMask(shape_.key,
-                     static_cast<uint64_t>(InRows(i)) *
-                             static_cast<uint64_t>(shape_.positions) +
-                         static_cast<uint64_t>(j),
-                     size, threshold_, kept_, factors);
-  }
-
-  // Rows [begin, begin + rows) of a part as fp32.
-  FloatView Rows(const void* qkv, int part, int64_t begin, int64_t rows,
-                 float* buffer) const {
-    return AsFloat(dtype(), cpu::Offset(dtype(), qkv, InQkv(part, begin)),
-                   3 * channels(), rows, size(), buffer);
-  }
-  FloatView OutRows(const void* out, int64_t begin, int64_t rows,
-                    float* buffer) const {
-    return AsFloat(dtype(), cpu::Offset(dtype(), out, InOut(begin)), channels(),
-                   rows, size(), buffer);
-  }
-
- private:
-  const AttentionShape& shape_;
-  const int64_t index_, b_, h_;
-  const float scale_;
-  const uint32_t threshold_;
-  const float kept_;
-};
-
 int64_t ForwardQueries(const AttentionShape& shape) {
+  // The most keys that a tile sees.
+  const int64_t keys = std::min(
+      shape.keys, shape.mask.before + shape.mask.after + kForwardQueries);
   return std::max<int64_t>(
       1, std::min({kForwardQueries, shape.positions,
-                   kScratchFloats / 2 / std::max<int64_t>(1, shape.positions),
+                   kScratchFloats / 2 / std::max<int64_t>(1, keys),
                    kScratchFloats / 8 / shape.head_size}));
 }
 
-absl::Status ForwardTile(const AttentionForwardArgs& args, const Head& head,
+// Queries [begin, begin + rows) of a head. `shape` is args', filled.
+absl::Status ForwardTile(const AttentionForwardArgs& args,
+                         const AttentionShape& shape, const Head& head,
                          int64_t begin, int64_t rows) {
-  const AttentionShape& shape = args.shape;
   const int64_t d = shape.head_size;
   const int64_t panel = std::min(kForwardKeys, kScratchFloats / 4 / d);
-  const int64_t keys = head.KeysOf(begin + rows - 1);
+  const int64_t first = head.band().FirstKey(begin);
+  const int64_t end = head.band().EndKey(begin + rows - 1);
+  const int64_t keys = end - first;
 
   float* s = cpu::Scratch(kScratchFloats);  // [rows, keys]
   float* q_buffer = s + kScratchFloats / 2;
   float* o_buffer = q_buffer + kScratchFloats / 8;
   float* kv_buffer = o_buffer + kScratchFloats / 8;
 
-  const FloatView q = head.Rows(args.qkv, 0, begin, rows, q_buffer);
+  const FloatView q = head.InQ(args.q).Load(begin, rows, q_buffer);
   for (int64_t j = 0; j < keys; j += panel) {
     const int64_t width = std::min(panel, keys - j);
-    const FloatView k = head.Rows(args.qkv, 1, j, width, kv_buffer);
+    const FloatView k = head.InK(args.k).Load(first + j, width, kv_buffer);
     const absl::Status status =
-        Gemm(false, true, rows, width, d, head.scale(), q.data, q.ld, k.data,
+        Gemm(false, true, rows, width, d, shape.scale, q.data, q.ld, k.data,
              k.ld, 0.0f, s + j, keys);
     if (!status.ok()) return status;
   }
   float* lse = args.lse + head.InRows(begin);
   for (int64_t r = 0; r < rows; ++r) {
     float* row = s + r * keys;
-    const int64_t seen = head.KeysOf(begin + r);
-    lse[r] = cpu::Softmax(row, seen);
-    std::fill(row + seen, row + keys, 0.0f);
-    for (int64_t j = 0; head.drops() && j < seen; j += panel) {
-      const int64_t width = std::min(panel, seen - j);
-      head.Factors(begin + r, j, width, kv_buffer);
+    const int64_t from = head.band().FirstKey(begin + r) - first;
+    const int64_t to = head.band().EndKey(begin + r) - first;
+    if (shape.softcap > 0) {
+      cpu::SoftCap(row + from, to - from, shape.softcap, nullptr);
+    }
+    lse[r] = cpu::Softmax(row + from, to - from);
+    std::fill(row, row + from, 0.0f);
+    std::fill(row + to, row + keys, 0.0f);
+    for (int64_t j = from; head.drops() && j < to; j += panel) {
+      const int64_t width = std::min(panel, to - j);
+      head.Factors(begin + r, first + j, width, kv_buffer);
       cpu::MultiplyInto(kv_buffer, width, row + j);
     }
   }
-  void* out = cpu::Offset(shape.dtype, args.out, head.InOut(begin));
+  const cpu::HeadRows<void*> out = head.InOut(args.out);
   const bool in_place = shape.dtype == DType::kFloat32;
-  float* o = in_place ? static_cast<float*>(out) : o_buffer;
-  const int64_t ldo = in_place ? head.channels() : d;
+  float* o = in_place ? static_cast<float*>(out.at(begin)) : o_buffer;
+  const int64_t ldo = in_place ? out.stride : d;
   for (int64_t j = 0; j < keys; j += panel) {
     const int64_t width = std::min(panel, keys - j);
-    const FloatView v = head.Rows(args.qkv, 2, j, width, kv_buffer);
+    const FloatView v = head.InK(args.v).Load(first + j, width, kv_buffer);
     const absl::Status status =
         Gemm(false, false, rows, d, width, 1.0f, s + j, keys, v.data, v.ld,
              j > 0 ? 1.0f : 0.0f, o, ldo);
     if (!status.ok()) return status;
   }
-  if (!in_place) {
-    cpu::StoreTile(shape.dtype, o, ldo, rows, d, out, head.channels());
-  }
+  if (!in_place) out.Store(begin, rows, o, ldo);
   return absl::OkStatus();
 }
 
@@ -154,16 +99,35 @@ int64_t Rows(const AttentionShape& shape) {
   return shape.batch * shape.heads * shape.positions;
 }
 
-class BackwardHead {
+// fp32 sums [.., D] of gradients, their rows `stride` apart.
+struct Sums {
+  float* first;
+  int64_t stride;
+
+  float* at(int64_t row) const { return first + row * stride; }
+  void Clear(int64_t begin, int64_t end, int64_t columns) const {
+    for (int64_t r = begin; r < end; ++r) {
+      std::fill_n(at(r), columns, 0.0f);
+    }
+  }
+};
+
+// The gradients of one head of keys and values in one sample, and of the query
+// heads that meet it: a tile of keys after the other, for each of them the
+// query heads in order, for each of these its queries in order.
+class BackwardGroup {
  public:
-  BackwardHead(const AttentionBackwardArgs& args, int64_t index)
+  // `shape` is args', filled; `index` is b K + the head of keys.
+  BackwardGroup(const AttentionBackwardArgs& args, const AttentionShape& shape,
+                int64_t index)
       : args_(args),
-        head_(args.shape, index),
-        d_(args.shape.head_size),
-        positions_(args.shape.positions),
+        shape_(shape),
+        group_(shape.heads / shape.kv_heads),
+        first_head_(index * group_),
+        d_(shape.head_size),
         query_tile_(std::min(kBackwardQueries, kScratchFloats / 8 / d_)),
         key_tile_(std::min(kBackwardKeys, kScratchFloats / 8 / d_)),
-        in_place_(args.shape.dtype == DType::kFloat32),
+        in_place_(shape.dtype == DType::kFloat32),
         // q [Q, D], dout [Q, D], k, v, dk, dv [K, D], s, dp [Q, K].
         q_buffer_(cpu::Scratch(kScratchFloats)),
         dout_buffer_(q_buffer_ + query_tile_ * d_),
@@ -172,128 +136,175 @@ class BackwardHead {
         dk_buffer_(v_buffer_ + key_tile_ * d_),
         dv_buffer_(dk_buffer_ + key_tile_ * d_),
         s_(dv_buffer_ + key_tile_ * d_),
-        dp_(s_ + kBackwardQueries * kBackwardKeys),
-        delta_(static_cast<float*>(args.workspace) + head_.InRows(0)) {
-    if (in_place_) {
-      dq_ = static_cast<float*>(args.dqkv) + head_.InQkv(0, 0);
-      dk_ = static_cast<float*>(args.dqkv) + head_.InQkv(1, 0);
-      dv_ = static_cast<float*>(args.dqkv) + head_.InQkv(2, 0);
-      ld_ = 3 * head_.channels();
-    } else {
-      dq_ = static_cast<float*>(args.workspace) + Rows(args.shape) +
-            head_.InRows(0) * d_;
-      ld_ = d_;
-    }
-  }
+        dp_(s_ + kBackwardQueries * kBackwardKeys) {}
 
   absl::Status Run() {
-    for (int64_t i = 0; i < positions_; i += query_tile_) {
-      Delta(i, std::min(query_tile_, positions_ - i));
+    for (int64_t g = 0; g < group_; ++g) {
+      const Head head(shape_, first_head_ + g);
+      for (int64_t i = 0; i < shape_.positions; i += query_tile_) {
+        Delta(head, i, std::min(query_tile_, shape_.positions - i));
+      }
+      // Otherwise the first keys meet all queries and set their sums.
+      if (bounded_before()) Dq(head).Clear(0, shape_.positions, d_);
     }
-    for (int64_t j = 0; j < positions_; j += key_tile_) {
+    for (int64_t j = 0; j < shape_.keys; j += key_tile_) {
       const absl::Status status =
-          KeyTile(j, std::min(key_tile_, positions_ - j));
+          KeyTile(j, std::min(key_tile_, shape_.keys - j));
       if (!status.ok()) return status;
     }
-    if (!in_place_) Store(0, 0, positions_, dq_);
+    for (int64_t g = 0; g < group_ && !in_place_; ++g) {
+      const Head head(shape_, first_head_ + g);
+      head.InQ(args_.dq).Store(0, shape_.positions, Dq(head).first, d_);
+    }
     return absl::OkStatus();
   }
 
  private:
+  // Keys [begin, end) as fp32 and the sums of their gradients.
+  struct Keys {
+    int64_t begin, end;
+    FloatView k, v;
+    Sums dk, dv;
+  };
+
+  bool bounded_before() const {
+    return shape_.mask.before < AttentionMask::kUnbounded;
+  }
+  float* DeltaOf(const Head& head) const {
+    return static_cast<float*>(args_.workspace) + head.InRows(0);
+  }
+  // Where dq is summed: in fp32 in dq itself.
+  Sums Dq(const Head& head) const {
+    if (!in_place_) {
+      return {static_cast<float*>(args_.workspace) + Rows(shape_) +
+                  head.InRows(0) * d_,
+              d_};
+    }
+    return {static_cast<float*>(head.InQ(args_.dq).first), shape_.q_stride};
+  }
+
   // delta_i = sum_j p_ij dp_ij = out_i . dout_i (Dao et al., equation 4).
-  void Delta(int64_t begin, int64_t rows) {
-    const FloatView out = head_.OutRows(args_.out, begin, rows, q_buffer_);
-    const FloatView dout = head_.OutRows(args_.dout, begin, rows, dout_buffer_);
+  void Delta(const Head& head, int64_t begin, int64_t rows) const {
+    const FloatView out = head.InOut(args_.out).Load(begin, rows, q_buffer_);
+    const FloatView dout =
+        head.InOut(args_.dout).Load(begin, rows, dout_buffer_);
     for (int64_t r = 0; r < rows; ++r) {
-      delta_[begin + r] =
+      DeltaOf(head)[begin + r] =
           cpu::Dot(out.data + r * out.ld, dout.data + r * dout.ld, d_);
     }
   }
 
-  // Adds all that keys [j, j + keys) contribute: their dk and dv, and a part of
-  // dq.
-  absl::Status KeyTile(int64_t j, int64_t keys) {
-    const FloatView k = head_.Rows(args_.qkv, 1, j, keys, k_buffer_);
-    const FloatView v = head_.Rows(args_.qkv, 2, j, keys, v_buffer_);
-    float* dk = in_place_ ? dk_ + j * ld_ : dk_buffer_;
-    float* dv = in_place_ ? dv_ + j * ld_ : dv_buffer_;
-    // The first query that sees one of the keys.
-    const int64_t first = args_.shape.causal ? j : 0;
-    for (int64_t i = first; i < positions_; i += query_tile_) {
-      const int64_t rows = std::min(query_tile_, positions_ - i);
-      // The keys that some query of the tile sees.
-      const int64_t width = std::min(keys, head_.KeysOf(i + rows - 1) - j);
-      const absl::Status status =
-          Block(i, rows, j, width, keys, i == first, k, v, dk, dv);
-      if (!status.ok()) return status;
+  // Adds all that keys [j, j + count) contribute: their dk and dv, and a part
+  // of dq.
+  absl::Status KeyTile(int64_t j, int64_t count) const {
+    const Head any(shape_, first_head_);
+    const auto sums = [&](void* x, float* buffer) -> Sums {
+      if (!in_place_) return {buffer, d_};
+      return {static_cast<float*>(any.InK(x).at(j)), shape_.kv_stride};
+    };
+    const Keys keys = {.begin = j,
+                       .end = j + count,
+                       .k = any.InK(args_.k).Load(j, count, k_buffer_),
+                       .v = any.InK(args_.v).Load(j, count, v_buffer_),
+                       .dk = sums(args_.dk, dk_buffer_),
+                       .dv = sums(args_.dv, dv_buffer_)};
+    const AttentionBand band = shape_.band();
+    const int64_t first = band.FirstQuery(j);
+    const int64_t end = band.EndQuery(j + count - 1);
+    for (int64_t g = 0; g < group_; ++g) {
+      const Head head(shape_, first_head_ + g);
+      for (int64_t i = first; i < end; i += query_tile_) {
+        const absl::Status status =
+            Block(head, i, std::min(query_tile_, end - i), keys,
+                  g == 0 && i == first);
+        if (!status.ok()) return status;
+      }
+    }
+    if (first >= end) {  // nobody sees them
+      keys.dk.Clear(0, count, d_);
+      keys.dv.Clear(0, count, d_);
     }
     if (!in_place_) {
-      Store(1, j, keys, dk);
-      Store(2, j, keys, dv);
+      any.InK(args_.dk).Store(j, count, dk_buffer_, d_);
+      any.InK(args_.dv).Store(j, count, dv_buffer_, d_);
     }
     return absl::OkStatus();
   }
 
-  absl::Status Block(int64_t i, int64_t rows, int64_t j, int64_t width,
-                     int64_t keys, bool first, const FloatView& k,
-                     const FloatView& v, float* dk, float* dv) {
-    const FloatView q = head_.Rows(args_.qkv, 0, i, rows, q_buffer_);
-    const FloatView dout = head_.OutRows(args_.dout, i, rows, dout_buffer_);
+  // Queries [i, i + rows) of a head with the keys of the tile that one of them
+  // sees. The tile's first block sets the sums.
+  absl::Status Block(const Head& head, int64_t i, int64_t rows,
+                     const Keys& keys, bool sets) const {
+    const FloatView q = head.InQ(args_.q).Load(i, rows, q_buffer_);
+    const FloatView dout = head.InOut(args_.dout).Load(i, rows, dout_buffer_);
+    const int64_t begin = std::max(keys.begin, head.band().FirstKey(i));
+    const int64_t end = std::min(keys.end, head.band().EndKey(i + rows - 1));
+    const int64_t width = end - begin;
+    const int64_t from = begin - keys.begin;  // in the tile
+    const float* k = keys.k.data + from * keys.k.ld;
+    const float* v = keys.v.data + from * keys.v.ld;
     absl::Status status;
-    status.Update(Gemm(false, true, rows, width, d_, head_.scale(), q.data,
-                       q.ld, k.data, k.ld, 0.0f, s_, width));
+    status.Update(Gemm(false, true, rows, width, d_, shape_.scale, q.data, q.ld,
+                       k, keys.k.ld, 0.0f, s_, width));
     status.Update(Gemm(false, true, rows, width, d_, 1.0f, dout.data, dout.ld,
-                       v.data, v.ld, 0.0f, dp_, width));
-    float factors[kBackwardKeys];
-    const float* lse = args_.lse + head_.InRows(0);
-    for (int64_t r = 0; r < rows; ++r) {
-      float* s = s_ + r * width;
-      float* dp = dp_ + r * width;
-      const int64_t seen =
-          std::clamp<int64_t>(head_.KeysOf(i + r) - j, 0, width);
-      if (head_.drops()) head_.Factors(i + r, j, seen, factors);
-      cpu::AttentionGradient(s, dp, seen, lse[i + r], delta_[i + r],
-                             head_.scale(), head_.drops() ? factors : nullptr);
-      std::fill(s + seen, s + width, 0.0f);
-      std::fill(dp + seen, dp + width, 0.0f);
-    }
-    // The first block of queries sets the sums; keys that it does not see start
-    // from zero.
-    const float beta = first ? 0.0f : 1.0f;
-    if (first) {
-      for (int64_t r = width; r < keys; ++r) {
-        std::fill_n(dk + r * ld_, d_, 0.0f);
-        std::fill_n(dv + r * ld_, d_, 0.0f);
+                       v, keys.v.ld, 0.0f, dp_, width));
+    for (int64_t r = 0; r < rows; ++r) Row(head, i + r, begin, end, r * width);
+    // Keys that the first block does not see start from zero.
+    const float beta = sets ? 0.0f : 1.0f;
+    if (sets) {
+      for (const Sums& sums : {keys.dk, keys.dv}) {
+        sums.Clear(0, from, d_);
+        sums.Clear(from + width, keys.end - keys.begin, d_);
       }
     }
     status.Update(Gemm(true, false, width, d_, rows, 1.0f, s_, width, dout.data,
-                       dout.ld, beta, dv, ld_));
+                       dout.ld, beta, keys.dv.at(from), keys.dv.stride));
     status.Update(Gemm(true, false, width, d_, rows, 1.0f, dp_, width, q.data,
-                       q.ld, beta, dk, ld_));
-    status.Update(Gemm(false, false, rows, d_, width, 1.0f, dp_, width, k.data,
-                       k.ld, j > 0 ? 1.0f : 0.0f, dq_ + i * ld_, ld_));
+                       q.ld, beta, keys.dk.at(from), keys.dk.stride));
+    const Sums dq = Dq(head);
+    const bool sets_dq = keys.begin == 0 && !bounded_before();
+    status.Update(Gemm(false, false, rows, d_, width, 1.0f, dp_, width, k,
+                       keys.k.ld, sets_dq ? 0.0f : 1.0f, dq.at(i), dq.stride));
     return status;
   }
 
-  void Store(int part, int64_t begin, int64_t rows, const float* x) {
-    const DType dtype = args_.shape.dtype;
-    cpu::StoreTile(dtype, x, d_, rows, d_,
-                   cpu::Offset(dtype, args_.dqkv, head_.InQkv(part, begin)),
-                   3 * head_.channels());
+  // Query i's row of a block, over keys [begin, end): scores and gradients of
+  // the dropped p become the dropped p and the scores' gradients.
+  void Row(const Head& head, int64_t i, int64_t begin, int64_t end,
+           int64_t place) const {
+    const int64_t first = std::clamp(head.band().FirstKey(i), begin, end);
+    const int64_t size = std::clamp(head.band().EndKey(i), first, end) - first;
+    float* const s = s_ + place;
+    float* const dp = dp_ + place;
+    float* const seen_s = s + (first - begin);
+    float* const seen_dp = dp + (first - begin);
+    float factors[kBackwardKeys], slopes[kBackwardKeys];
+    if (head.drops()) head.Factors(i, first, size, factors);
+    if (shape_.softcap > 0) {
+      cpu::SoftCap(seen_s, size, shape_.softcap, slopes);
+    }
+    cpu::AttentionGradient(seen_s, seen_dp, size, args_.lse[head.InRows(i)],
+                           DeltaOf(head)[i], shape_.scale,
+                           head.drops() ? factors : nullptr);
+    if (shape_.softcap > 0) cpu::MultiplyInto(slopes, size, seen_dp);
+    std::fill(s, seen_s, 0.0f);
+    std::fill(seen_s + size, s + (end - begin), 0.0f);
+    std::fill(dp, seen_dp, 0.0f);
+    std::fill(seen_dp + size, dp + (end - begin), 0.0f);
   }
 
   const AttentionBackwardArgs& args_;
-  const Head head_;
-  const int64_t d_, positions_, query_tile_, key_tile_;
-  const bool in_place_;  // fp32: sums are formed in dqkv itself
-  float *const q_buffer_,
-      *const dout_buffer_, *const k_buffer_,
-                               *const v_buffer_,
-                                   *const dk_buffer_,
-                                       *const dv_buffer_,
-                                           *const s_, *const dp_, *const delta_;
-  float *dq_ = nullptr, *dk_ = nullptr, *dv_ = nullptr;
-  int64_t ld_ = 0;
+  const AttentionShape& shape_;
+  const int64_t group_, first_head_, d_, query_tile_, key_tile_;
+  const bool in_place_;  // fp32: sums are formed in the gradients themselves
+  float* const q_buffer_;
+  float* const dout_buffer_;
+  float* const k_buffer_;
+  float* const v_buffer_;
+  float* const dk_buffer_;
+  float* const dv_buffer_;
+  float* const s_;
+  float* const dp_;
 };
 
 }  // namespace
@@ -301,16 +312,17 @@ class BackwardHead {
 int64_t AttentionForwardArgs::CpuWorkspaceBytes() const { return 0; }
 
 absl::Status AttentionForwardArgs::RunOnCpu(const ExecContext& context) const {
-  const int64_t positions = shape.positions;
-  const int64_t queries = ForwardQueries(shape);
-  const int64_t heads = shape.batch * shape.heads;
+  const AttentionShape filled = shape.Filled();
+  const int64_t positions = filled.positions;
+  const int64_t queries = ForwardQueries(filled);
+  const int64_t heads = filled.batch * filled.heads;
   const int64_t tiles = CeilDiv(positions, queries);
   cpu::FirstError error;
   context.pool->ParallelFor(heads * tiles, [&](int64_t task, int) {
     // The last rows are the longest and come first, so that the loop ends with
     // short tasks.
     const int64_t begin = (tiles - 1 - task / heads) * queries;
-    error.Update(ForwardTile(*this, Head(shape, task % heads), begin,
+    error.Update(ForwardTile(*this, filled, Head(filled, task % heads), begin,
                              std::min(queries, positions - begin)));
   });
   return error.status();
@@ -323,11 +335,13 @@ int64_t AttentionBackwardArgs::CpuWorkspaceBytes() const {
 }
 
 absl::Status AttentionBackwardArgs::RunOnCpu(const ExecContext& context) const {
-  if (shape.positions == 0) return absl::OkStatus();
+  const AttentionShape filled = shape.Filled();
+  if (filled.keys == 0) return absl::OkStatus();
   cpu::FirstError error;
-  context.pool->ParallelFor(shape.batch * shape.heads, [&](int64_t task, int) {
-    error.Update(BackwardHead(*this, task).Run());
-  });
+  context.pool->ParallelFor(
+      filled.batch * filled.kv_heads, [&](int64_t task, int) {
+        error.Update(BackwardGroup(*this, filled, task).Run());
+      });
   return error.status();
 }
 

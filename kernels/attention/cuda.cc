@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <type_traits>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/with_type.h"
 #include "kernels/attention/attention.h"
@@ -20,33 +18,36 @@ namespace castor::kernels {
 namespace cuda {
 namespace {
 
-// What Check does not ask, since only a GPU does.
-absl::Status CheckHeadSize(const AttentionShape& shape) {
-  if (shape.head_size <= kMaxGpuHeadSize) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "attention with heads of ", shape.head_size,
-      ": on a GPU a head has at most ", kMaxGpuHeadSize, " channels"));
-}
-
-template <class T>
-AttentionOperands<T> Operands(const AttentionShape& shape, const void* qkv,
+// The operands of `args`, either pass's, which computes with `others` besides.
+template <class T, class Args>
+AttentionOperands<T> Operands(const Args& args,
                               std::initializer_list<const void*> others) {
+  const AttentionShape shape = args.shape.Filled();
   const auto whole = [](const void* p) {
     return reinterpret_cast<uintptr_t>(p) % 16 == 0;
   };
-  return {.positions = shape.positions,
+  return {.band = shape.band(),
           .heads = shape.heads,
+          .kv_heads = shape.kv_heads,
+          .group = shape.heads / shape.kv_heads,
           .head_size = shape.head_size,
-          .causal = shape.causal,
+          .q_stride = shape.q_stride,
+          .kv_stride = shape.kv_stride,
+          .key_rows = shape.key_rows,
           .whole_vectors = shape.head_size % kVectorElements == 0 &&
-                           whole(qkv) &&
+                           shape.q_stride % kVectorElements == 0 &&
+                           shape.kv_stride % kVectorElements == 0 &&
+                           whole(args.q) && whole(args.k) && whole(args.v) &&
                            std::all_of(others.begin(), others.end(), whole),
-          .scale = 1.0f / std::sqrt(static_cast<float>(shape.head_size)),
+          .scale = shape.scale,
+          .softcap = shape.softcap,
           .drops = shape.dropout > 0,
           .threshold = DropoutThreshold(shape.dropout),
           .kept = DropoutScale(shape.dropout),
           .key = shape.key,
-          .qkv = static_cast<const T*>(qkv)};
+          .q = static_cast<const T*>(args.q),
+          .k = static_cast<const T*>(args.k),
+          .v = static_cast<const T*>(args.v)};
 }
 
 int64_t Rows(const AttentionShape& shape) {
@@ -82,29 +83,37 @@ absl::Status WithProgram(const AttentionShape& shape, const F& f) {
 template <class T, class Program>
 absl::Status Forward(const ExecContext& context,
                      const AttentionForwardArgs& args) {
-  const AttentionOperands<T> of = Operands<T>(args.shape, args.qkv, {args.out});
-  const int64_t batch_heads = args.shape.batch * args.shape.heads;
+  const AttentionOperands<T> of = Operands<T>(args, {args.out});
+  const int64_t batch_heads = args.shape.batch * of.heads;
   return Launch(context, "AttentionForward",
-                batch_heads * of.tiles(Program::kRows),
+                batch_heads * of.Tiles(of.band.queries, Program::kRows),
                 Program{.of = of,
                         .batch_heads = batch_heads,
                         .out = static_cast<T*>(args.out),
                         .lse = args.lse});
 }
 
-template <class T, class Program>
+// dk and dv if kKeys, otherwise dq.
+template <class T, class Program, bool kKeys>
 absl::Status Gradients(const ExecContext& context,
-                       const AttentionBackwardArgs& args, const char* kernel) {
+                       const AttentionBackwardArgs& args) {
   const AttentionOperands<T> of =
-      Operands<T>(args.shape, args.qkv, {args.dout, args.dqkv});
-  const int64_t batch_heads = args.shape.batch * args.shape.heads;
-  return Launch(context, kernel, batch_heads * of.tiles(Program::kRows),
-                Program{.of = of,
-                        .batch_heads = batch_heads,
-                        .dout = static_cast<const T*>(args.dout),
-                        .lse = args.lse,
-                        .delta = static_cast<const float*>(args.workspace),
-                        .dqkv = static_cast<T*>(args.dqkv)});
+      Operands<T>(args, {args.dout, args.dq, args.dk, args.dv});
+  const int64_t batch_heads =
+      args.shape.batch * (kKeys ? of.kv_heads : of.heads);
+  const int64_t rows = kKeys ? of.band.keys : of.band.queries;
+  return Launch(
+      context,
+      kKeys ? "AttentionBackward (keys)" : "AttentionBackward (queries)",
+      batch_heads * of.Tiles(rows, Program::kRows),
+      Program{.of = of,
+              .batch_heads = batch_heads,
+              .dout = static_cast<const T*>(args.dout),
+              .lse = args.lse,
+              .delta = static_cast<const float*>(args.workspace),
+              .dq = static_cast<T*>(args.dq),
+              .dk = static_cast<T*>(args.dk),
+              .dv = static_cast<T*>(args.dv)});
 }
 
 template <class T>
@@ -112,14 +121,13 @@ absl::Status Delta(const ExecContext& context,
                    const AttentionBackwardArgs& args) {
   using Program = AttentionDeltaProgram<T>;
   const int64_t rows = Rows(args.shape);
-  return Launch(
-      context, "AttentionBackward (delta)",
-      (rows + Program::kRows - 1) / Program::kRows,
-      Program{.of = Operands<T>(args.shape, args.qkv, {args.out, args.dout}),
-              .rows = rows,
-              .out = static_cast<const T*>(args.out),
-              .dout = static_cast<const T*>(args.dout),
-              .delta = static_cast<float*>(args.workspace)});
+  return Launch(context, "AttentionBackward (delta)",
+                (rows + Program::kRows - 1) / Program::kRows,
+                Program{.of = Operands<T>(args, {args.out, args.dout}),
+                        .rows = rows,
+                        .out = static_cast<const T*>(args.out),
+                        .dout = static_cast<const T*>(args.dout),
+                        .delta = static_cast<float*>(args.workspace)});
 }
 
 }  // namespace
@@ -128,7 +136,8 @@ absl::Status Delta(const ExecContext& context,
 int64_t AttentionForwardArgs::GpuWorkspaceBytes() const { return 0; }
 
 absl::Status AttentionForwardArgs::RunOnGpu(const ExecContext& context) const {
-  CASTOR_RETURN_IF_ERROR(cuda::CheckHeadSize(shape));
+  CASTOR_RETURN_IF_ERROR(CheckAttentionShapeOnGpu(shape));
+  if (shape.heads == 0) return absl::OkStatus();
   return WithType(shape.dtype, [&]<class T>(T) {
     return cuda::WithProgram(shape, [&](auto size, auto drops) {
       return cuda::Forward<T, cuda::AttentionForwardOf<T, size, drops>>(context,
@@ -143,16 +152,17 @@ int64_t AttentionBackwardArgs::GpuWorkspaceBytes() const {
 }
 
 absl::Status AttentionBackwardArgs::RunOnGpu(const ExecContext& context) const {
-  CASTOR_RETURN_IF_ERROR(cuda::CheckHeadSize(shape));
+  CASTOR_RETURN_IF_ERROR(CheckAttentionShapeOnGpu(shape));
+  if (shape.heads == 0) return absl::OkStatus();
   return WithType(shape.dtype, [&]<class T>(T) {
     CASTOR_RETURN_IF_ERROR(cuda::Delta<T>(context, *this));
     return cuda::WithProgram(shape, [&](auto size, auto drops) {
       CASTOR_RETURN_IF_ERROR(
-          (cuda::Gradients<T, cuda::AttentionBackwardOf<T, size, true, drops>>(
-              context, *this, "AttentionBackward (keys)")));
-      return cuda::Gradients<T,
-                             cuda::AttentionBackwardOf<T, size, false, drops>>(
-          context, *this, "AttentionBackward (queries)");
+          (cuda::Gradients<T, cuda::AttentionBackwardOf<T, size, true, drops>,
+                           true>(context, *this)));
+      return cuda::Gradients<
+          T, cuda::AttentionBackwardOf<T, size, false, drops>, false>(context,
+                                                                      *this);
     });
   });
 }

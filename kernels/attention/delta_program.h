@@ -29,9 +29,9 @@ struct AttentionDeltaProgram {
       sum[t] = 0.0f;
       const int64_t row = block.index() * kRows + t / kWarp;
       if (row >= rows) return;
-      const int64_t head = row / of.positions;
-      const T* const a = of.InOut(out, head).at(row % of.positions);
-      const T* const b = of.InOut(dout, head).at(row % of.positions);
+      const int64_t head = row / of.band.queries;
+      const T* const a = of.InOut(out, head).at(row % of.band.queries);
+      const T* const b = of.InOut(dout, head).at(row % of.band.queries);
       for (int64_t d = t % kWarp; d < of.head_size; d += kWarp) {
         sum[t] = Fma(Load(a + d), Load(b + d), sum[t]);
       }

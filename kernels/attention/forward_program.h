@@ -33,26 +33,25 @@ struct AttentionForwardProgram {
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
     const int64_t bh = block.index() % batch_heads;
     const int64_t begin =
-        (of.tiles(kRows) - 1 - block.index() / batch_heads) * kAttentionTile;
-    const int64_t end = Min<int64_t>(
-        of.positions, of.causal ? begin + kAttentionTile : of.positions);
+        (of.Tiles(of.band.queries, kRows) - 1 - block.index() / batch_heads) *
+        kAttentionTile;
+    const auto keys = of.KeysOf(begin, kAttentionTile);
+    const RowsOfHead<const float> k = of.InK(of.k, of.KvHead(bh));
+    const RowsOfHead<const float> v = of.InK(of.v, of.KvHead(bh));
     typename Block::template PerThread<AttentionPart<kD>> sums;
-    const auto load = [&](int t, int part, int64_t from,
-                          AttentionRows<kD>& tile) {
-      LoadRows<kD>(t, of, of.InQkv(of.qkv, bh, part), from, tile);
-    };
     block.Each([&](int t) {
-      load(t, 0, begin, shared.q);
+      LoadRows<kD>(t, of.head_size, of.InQ(of.q, bh), begin, shared.q);
       sums[t].Clear();
       if (t >= kAttentionTile) return;
       shared.max[t] = MinusInfinity();
       shared.sum[t] = 0.0f;
     });
-    for (int64_t key = 0; key < end; key += kAttentionTile) {
-      block.Each([&](int t) { load(t, 1, key, shared.kv); });
+    for (int64_t key = keys.begin; key < keys.end; key += kAttentionTile) {
+      block.Each(
+          [&](int t) { LoadRows<kD>(t, of.head_size, k, key, shared.kv); });
       block.Each([&](int t) { Scores(t, begin, key, shared); });
       block.Each([&](int t) {
-        load(t, 2, key, shared.kv);
+        LoadRows<kD>(t, of.head_size, v, key, shared.kv);
         const float* s = shared.s[t / kParts] + t % kParts * kPart;
         float max = s[0];
         for (int c = 1; c < kPart; ++c) max = fmaxf(max, s[c]);
@@ -62,7 +61,7 @@ struct AttentionForwardProgram {
         if (t >= kAttentionTile) return;
         float max = shared.max[t];
         for (int k = 0; k < kParts; ++k) max = fmaxf(max, shared.part[t][k]);
-        shared.rescale[t] = expf(Sub(shared.max[t], max));
+        shared.rescale[t] = expf(Sub(shared.max[t], RowShift(max)));
         shared.max[t] = max;
       });
       block.Each([&](int t) { Probabilities(t, bh, begin, key, shared); });
@@ -87,8 +86,8 @@ struct AttentionForwardProgram {
         CASTOR_UNROLL
         for (float& v : sums[t].at[i]) v = Div(v, sum);
       }
-      sums[t].Write(t, begin, of, of.InOut(out, bh));
-      if (t < kAttentionTile && begin + t < of.positions) {
+      sums[t].Write(t, begin, of.head_size, of.InOut(out, bh));
+      if (t < kAttentionTile && begin + t < of.band.queries) {
         lse[of.InRows(bh, begin + t)] = Add(shared.max[t], logf(shared.sum[t]));
       }
     });
@@ -105,8 +104,8 @@ struct AttentionForwardProgram {
       for (int j = 0; j < kMicro; ++j) {
         const int r = t / kSide + kSide * i;
         const int c = t % kSide + kSide * j;
-        shared.s[r][c] = of.Sees(begin + r, key + c) ? Mul(s[i][j], of.scale)
-                                                     : MinusInfinity();
+        shared.s[r][c] = of.band.Sees(begin + r, key + c) ? of.Score(s[i][j]).s
+                                                          : MinusInfinity();
       }
     }
   }
@@ -116,10 +115,11 @@ struct AttentionForwardProgram {
                                Shared& shared) const {
     const int r = t / kParts;
     const int first = t % kParts * kPart;
+    const float shift = RowShift(shared.max[r]);
     WordReader words(of.key);
     float sum = 0.0f;
     for (int c = first; c < first + kPart; ++c) {
-      float p = expf(Sub(shared.s[r][c], shared.max[r]));
+      float p = expf(Sub(shared.s[r][c], shift));
       sum = Add(sum, p);
       if (of.drops)
         p = Mul(p, of.Factor(words, of.Element(bh, begin + r, key + c)));

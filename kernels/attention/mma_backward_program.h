@@ -36,41 +36,42 @@ struct AttentionMmaBackwardProgram {
   using Scores = MmaSums<kM, kN>;
 
   AttentionOperands<T> of;
-  int64_t batch_heads;
-  const T* dout;       // [B, T, C]
-  const float* lse;    // [B, H, T]
-  const float* delta;  // [B, H, T]
-  T* dqkv;             // [B, T, 3C]
+  int64_t batch_heads;  // B H; B K where kKeys
+  const T* dout;        // [B, T, C]
+  const float* lse;     // [B, H, T]
+  const float* delta;   // [B, H, T]
+  T *dq, *dk, *dv;
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    const int64_t head = block.index() % batch_heads;
+    // Of queries; of keys where kKeys.
+    const int64_t own = block.index() % batch_heads;
+    const int64_t kv_head = kKeys ? own : of.KvHead(own);
     const int64_t tile = block.index() / batch_heads;
     // The longest first.
-    const int64_t begin = (kKeys ? tile : of.tiles(kRows) - 1 - tile) * kRows;
-    // Earlier queries see none of the tile's keys, later keys are not seen.
-    const int64_t first = kKeys && of.causal ? begin : 0;
-    const int64_t end = Min<int64_t>(
-        of.positions, !kKeys && of.causal ? begin + kRows : of.positions);
+    const int64_t begin =
+        (kKeys ? tile : of.Tiles(of.band.queries, kRows) - 1 - tile) * kRows;
+    const auto range =
+        kKeys ? of.QueriesOf(begin, kRows) : of.KeysOf(begin, kRows);
+    // The heads of queries whose steps follow each other.
+    const int64_t first_head = kKeys ? of.HeadOf(kv_head, 0) : own;
+    const int64_t end_head = kKeys ? first_head + of.group : own + 1;
 
-    const RowsOfHead<const T> q = of.InQkv(of.qkv, head, 0);
-    const RowsOfHead<const T> k = of.InQkv(of.qkv, head, 1);
-    const RowsOfHead<const T> v = of.InQkv(of.qkv, head, 2);
-    const RowsOfHead<const T> gradient = of.InOut(dout, head);
-    const auto load_queries = [&](int t, int64_t at, auto& tiles) {
-      LoadAhead(block, t, of, q, at, tiles[0]);
-      LoadAhead(block, t, of, gradient, at, tiles[1]);
+    const auto load_queries = [&](int t, int64_t head, int64_t at,
+                                  auto& tiles) {
+      LoadAhead(block, t, of, of.InQ(of.q, head), at, tiles[0]);
+      LoadAhead(block, t, of, of.InOut(dout, head), at, tiles[1]);
     };
     const auto load_keys = [&](int t, int64_t at, auto& tiles) {
-      LoadAhead(block, t, of, k, at, tiles[0]);
-      LoadAhead(block, t, of, v, at, tiles[1]);
+      LoadAhead(block, t, of, of.InK(of.k, kv_head), at, tiles[0]);
+      LoadAhead(block, t, of, of.InK(of.v, kv_head), at, tiles[1]);
     };
-    const auto load_step = [&](int t, int64_t at, int stage) {
+    const auto load_step = [&](int t, int64_t head, int64_t at, int stage) {
       auto& step = shared.step[stage];
       shared.kept[stage].Fill(t, of, head, kKeys ? at : begin,
                               kKeys ? begin : at);
       if constexpr (kKeys) {
-        load_queries(t, at, step);
+        load_queries(t, head, at, step);
         if (t >= kStep) return;
         shared.lse[stage][t] = Lse(head, at + t);
         shared.delta[stage][t] = Delta(head, at + t);
@@ -83,26 +84,33 @@ struct AttentionMmaBackwardProgram {
     typename Block::template PerThread<Scores> p, ds;
     typename Block::template PerThread<QueryRows> queries;
     block.EachUnsynced([&](int t) {
-      load_step(t, first, 0);
+      load_step(t, first_head, range.begin, 0);
       sums[0][t].Clear();
       if constexpr (kKeys) {
         load_keys(t, begin, shared.rows);
         sums[1][t].Clear();
       } else {
-        load_queries(t, begin, shared.rows);
+        load_queries(t, own, begin, shared.rows);
         CASTOR_UNROLL
         for (int r = 0; r < 2 * kM; ++r) {
           const int64_t row = begin + MmaRow<kM>(t, r / 2, r % 2 * 2);
-          queries[t].lse[r] = Lse(head, row);
-          queries[t].delta[r] = Delta(head, row);
+          queries[t].lse[r] = Lse(own, row);
+          queries[t].delta[r] = Delta(own, row);
         }
       }
     });
     int stage = 0;
-    for (int64_t at = first; at < end; at += kStep, stage ^= 1) {
+    int64_t head = first_head;
+    int64_t at = range.begin;
+    // The keys that no query sees have no step.
+    while (range.begin < range.end && head < end_head) {
+      const bool last = at + kStep >= range.end;  // of the head's steps
+      const int64_t next_head = last ? head + 1 : head;
+      const int64_t next = last ? range.begin : at + kStep;
       block.WaitForCopies();
-      if (at + kStep < end) {
-        block.EachUnsynced([&](int t) { load_step(t, at + kStep, stage ^ 1); });
+      if (next_head < end_head) {
+        block.EachUnsynced(
+            [&](int t) { load_step(t, next_head, next, stage ^ 1); });
         block.Rejoin();
       }
       const auto& step = shared.step[stage];
@@ -113,14 +121,18 @@ struct AttentionMmaBackwardProgram {
       });
       if constexpr (kKeys) AddProduct<kM>(block, p, step[1], sums[1]);
       AddProduct<kM>(block, ds, step[0], sums[0]);
+      head = next_head;
+      at = next;
+      stage ^= 1;
     }
     block.EachUnsynced([&](int t) {
-      WriteRows<kM>(t, of, sums[0][t], begin,
-                    of.InQkv(dqkv, head, kKeys ? 1 : 0),
-                    [&](int, int) { return of.scale; });
+      const auto scale = [&](int, int) { return of.scale; };
       if constexpr (kKeys) {
-        WriteRows<kM>(t, of, sums[1][t], begin, of.InQkv(dqkv, head, 2),
+        WriteRows<kM>(t, of, sums[0][t], begin, of.InK(dk, kv_head), scale);
+        WriteRows<kM>(t, of, sums[1][t], begin, of.InK(dv, kv_head),
                       [](int, int) { return 1.0f; });
+      } else {
+        WriteRows<kM>(t, of, sums[0][t], begin, of.InQ(dq, own), scale);
       }
     });
   }
@@ -133,31 +145,23 @@ struct AttentionMmaBackwardProgram {
 
   // Behind the end q, dout and so delta are 0: these rows add nothing.
   CASTOR_HD float Lse(int64_t head, int64_t query) const {
-    return query < of.positions ? Mul(lse[of.InRows(head, query)], kLog2E)
-                                : 0.0f;
+    return query < of.band.queries ? Mul(lse[of.InRows(head, query)], kLog2E)
+                                   : 0.0f;
   }
   CASTOR_HD float Delta(int64_t head, int64_t query) const {
-    return query < of.positions ? delta[of.InRows(head, query)] : 0.0f;
+    return query < of.band.queries ? delta[of.InRows(head, query)] : 0.0f;
   }
 
   // p is q k^T and ds is dout v^T at first. Then, with f the dropout's factors,
-  // p = exp(s - lse) f and ds = exp(s - lse) (ds f - delta); the sums are
-  // scaled.
+  // p = exp(s - lse) f and ds = exp(s - lse) (ds f - delta) slope, slope the
+  // soft cap's; the sums are scaled.
   CASTOR_HD void Gradients(int t, int64_t begin, int64_t at,
                            const QueryRows& queries, const Shared& shared,
                            int stage, Scores& p, Scores& ds) const {
     const float scale = Mul(of.scale, kLog2E);
-    // Only tiles at the diagonal and at the end have scores that don't count;
-    // rows behind the end are nobody's.
-    const bool partial = (!kKeys && at + kStep > of.positions) ||
-                         (of.causal && (kKeys ? begin + kRows - 1 > at
-                                              : at + kStep - 1 > begin));
-    const TileMask mask = {
-        .end = kKeys ? kStep
-                     : static_cast<int>(Min<int64_t>(of.positions - at, kStep)),
-        .diagonal = static_cast<int>(begin - at),
-        .causal = of.causal,
-        .rows_are_keys = kKeys};
+    // Only tiles at the band's edges and at the end have scores that don't
+    // count; rows behind the end are nobody's.
+    const TileMask mask = TileMask::Of<kKeys>(of.band, begin, at);
     CASTOR_UNROLL
     for (int n = 0; n < kN; ++n) {
       CASTOR_UNROLL
@@ -170,7 +174,14 @@ struct AttentionMmaBackwardProgram {
               kKeys ? shared.delta[stage][column] : queries.delta[r];
           float& s = p.at[r / 2][n][r % 2 * 2 + i];
           float& d = ds.at[r / 2][n][r % 2 * 2 + i];
-          const float e = Exp2(Fma(s, scale, -lse));
+          float e, slope = 1.0f;
+          if (of.softcap > 0.0f) {
+            const auto score = of.Score(s);
+            e = Exp2(Fma(score.s, kLog2E, -lse));
+            slope = score.slope;
+          } else {
+            e = Exp2(Fma(s, scale, -lse));
+          }
           s = e;
           if constexpr (kDrops) {
             // A word of bits serves all of a thread's keys.
@@ -184,11 +195,11 @@ struct AttentionMmaBackwardProgram {
             s = (keeps & 1u) != 0 ? Mul(e, of.kept) : 0.0f;
             d = (keeps & 1u) != 0 ? Mul(d, of.kept) : 0.0f;
           }
-          d = Mul(e, Sub(d, delta));
+          d = Mul(Mul(e, Sub(d, delta)), slope);
         }
       }
     }
-    if (!partial) return;
+    if (mask.IsAll(kRows, kStep)) return;
     Mask(t, mask, 0.0f, p);
     Mask(t, mask, 0.0f, ds);
   }

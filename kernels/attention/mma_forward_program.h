@@ -33,11 +33,11 @@ struct AttentionMmaForwardProgram {
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
     const int64_t head = block.index() % batch_heads;
     const int64_t begin =
-        (of.tiles(kRows) - 1 - block.index() / batch_heads) * kRows;
-    const int64_t end =
-        Min<int64_t>(of.positions, of.causal ? begin + kRows : of.positions);
-    const RowsOfHead<const T> k = of.InQkv(of.qkv, head, 1);
-    const RowsOfHead<const T> v = of.InQkv(of.qkv, head, 2);
+        (of.Tiles(of.band.queries, kRows) - 1 - block.index() / batch_heads) *
+        kRows;
+    const auto keys = of.KeysOf(begin, kRows);
+    const RowsOfHead<const T> k = of.InK(of.k, of.KvHead(head));
+    const RowsOfHead<const T> v = of.InK(of.v, of.KvHead(head));
     const auto load = [&](int t, int64_t key, int stage) {
       LoadAhead(block, t, of, k, key, shared.k[stage]);
       LoadAhead(block, t, of, v, key, shared.v[stage]);
@@ -47,28 +47,25 @@ struct AttentionMmaForwardProgram {
     typename Block::template PerThread<MmaSums<kM, kD / kMmaColumns>> sums;
     typename Block::template PerThread<RowStates> rows;
     block.EachUnsynced([&](int t) {
-      LoadAhead(block, t, of, of.InQkv(of.qkv, head, 0), begin, shared.q);
-      load(t, 0, 0);
+      LoadAhead(block, t, of, of.InQ(of.q, head), begin, shared.q);
+      load(t, keys.begin, 0);
       sums[t].Clear();
       rows[t].Clear();
     });
     int stage = 0;
-    for (int64_t key = 0; key < end; key += kKeys, stage ^= 1) {
+    for (int64_t key = keys.begin; key < keys.end; key += kKeys, stage ^= 1) {
       block.WaitForCopies();
-      if (key + kKeys < end) {
+      if (key + kKeys < keys.end) {
         block.EachUnsynced([&](int t) { load(t, key + kKeys, stage ^ 1); });
         block.Rejoin();
       }
       RowProducts<kM>(block, shared.q, shared.k[stage], scores);
-      // Only tiles at the diagonal and at the end have scores that don't count.
-      const bool partial =
-          key + kKeys > of.positions || (of.causal && key + kKeys - 1 > begin);
-      const TileMask mask = {
-          .end = static_cast<int>(Min<int64_t>(of.positions - key, kKeys)),
-          .diagonal = static_cast<int>(begin - key),
-          .causal = of.causal,
-          .rows_are_keys = false};
+      // Only tiles at the band's edges and at the end have scores that don't
+      // count.
+      const TileMask mask = TileMask::Of<false>(of.band, begin, key);
+      const bool partial = !mask.IsAll(kRows, kKeys);
       block.EachUnsynced([&](int t) {
+        if (of.softcap > 0.0f) Cap(scores[t]);
         if (partial) Mask(t, mask, MinusInfinity(), scores[t]);
         rows[t].Maxima(scores[t]);
       });
@@ -94,9 +91,9 @@ struct AttentionMmaForwardProgram {
       CASTOR_UNROLL
       for (int r = 0; r < 2 * kM; ++r) {
         const int64_t row = begin + MmaRow<kM>(t, r / 2, r % 2 * 2);
-        if (row >= of.positions) continue;
+        if (row >= of.band.queries) continue;
         lse[of.InRows(head, row)] =
-            Fma(rows[t].max[r], of.scale, logf(rows[t].sum[r]));
+            Fma(rows[t].max[r], Exponent(), logf(rows[t].sum[r]));
       }
     });
   }
@@ -130,14 +127,30 @@ struct AttentionMmaForwardProgram {
     }
   };
 
+  // exp's argument is this times what lies in the scores' registers: q k^T, or
+  // the capped score.
+  CASTOR_HD float Exponent() const {
+    return of.softcap > 0.0f ? 1.0f : of.scale;
+  }
+  CASTOR_HD void Cap(MmaSums<kM, kN>& scores) const {
+    CASTOR_UNROLL
+    for (int m = 0; m < kM; ++m) {
+      CASTOR_UNROLL
+      for (int n = 0; n < kN; ++n) {
+        CASTOR_UNROLL
+        for (float& s : scores.at[m][n]) s = of.Score(s).s;
+      }
+    }
+  }
+
   // Everything so far, as of the rows' new maxima.
   CASTOR_HD void Rescale(RowStates& rows,
                          MmaSums<kM, kD / kMmaColumns>& sums) const {
-    const float scale = Mul(of.scale, kLog2E);
+    const float scale = Mul(Exponent(), kLog2E);
     CASTOR_UNROLL
     for (int r = 0; r < 2 * kM; ++r) {
       const float max = fmaxf(rows.max[r], rows.tile[r]);
-      const float by = Exp2(Mul(Sub(rows.max[r], max), scale));
+      const float by = Exp2(Mul(Sub(rows.max[r], RowShift(max)), scale));
       rows.max[r] = max;
       rows.sum[r] = Mul(rows.sum[r], by);
       CASTOR_UNROLL
@@ -153,10 +166,10 @@ struct AttentionMmaForwardProgram {
   CASTOR_HD void Probabilities(int t,
                                const KeptScores<kRows, kKeys, kDrops>& kept,
                                RowStates& rows, MmaSums<kM, kN>& scores) const {
-    const float scale = Mul(of.scale, kLog2E);
+    const float scale = Mul(Exponent(), kLog2E);
     CASTOR_UNROLL
     for (int r = 0; r < 2 * kM; ++r) {
-      const float max = -Mul(rows.max[r], scale);
+      const float max = -Mul(RowShift(rows.max[r]), scale);
       const int row = MmaRow<kM>(t, r / 2, r % 2 * 2);
       uint32_t bits = 0;
       CASTOR_UNROLL

@@ -53,7 +53,7 @@ CASTOR_HD int MmaColumn(int t, int n, int i) {
 }
 
 // Starts to load rows [begin, begin + kCount) of `from`, zeros behind the last
-// position and behind the head's size. By each thread; there after the next
+// one and behind the head's size. By each thread; there after the next
 // WaitForCopies.
 template <class Block, class T, int kCount, int kD>
 CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
@@ -66,7 +66,7 @@ CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
   const int row = t / MatrixRows<T, kCount, kD>::kVectors;
   const int d = vector * kVectorElements;
   const T* const source = from.at(begin + row) + d;
-  const int rows = static_cast<int>(Min<int64_t>(of.positions - begin, kCount));
+  const int rows = static_cast<int>(Min<int64_t>(from.count - begin, kCount));
   const int width = static_cast<int>(of.head_size) - d;  // may be negative
   if (of.whole_vectors) {
     CASTOR_UNROLL
@@ -88,17 +88,40 @@ CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
   }
 }
 
-// Says which scores [rows, columns] of a tile count: in a row those at columns
-// below `end` that do not lie behind row + diagonal (or before it, where the
-// rows are keys).
+// Says which scores [rows, columns] of a tile count: those at columns below
+// `end` with low <= column - row <= high.
 struct TileMask {
-  int end, diagonal;
-  bool causal, rows_are_keys;
+  int end, low, high;
+
+  // The band where row 0 is key or query `row`, and column 0 is query or key
+  // `column`. Columns behind the last key are beyond the `end`; queries there
+  // add nothing to a sum (their q and dout are loaded as zeros).
+  template <bool kRowsAreKeys>
+  CASTOR_HD static TileMask Of(const AttentionBand& band, int64_t row,
+                               int64_t column) {
+    // How far column 0's place lies behind row 0's.
+    const int64_t apart = kRowsAreKeys ? column + band.ahead() - row
+                                       : column - (row + band.ahead());
+    // A row's columns are its keys, or the queries that see it.
+    const int64_t before = kRowsAreKeys ? band.mask.after : band.mask.before;
+    const int64_t after = kRowsAreKeys ? band.mask.before : band.mask.after;
+    return {kRowsAreKeys ? kFar : ToInt(band.keys - column),
+            ToInt(-before - apart), ToInt(after - apart)};
+  }
 
   CASTOR_HD bool Counts(int row, int column) const {
-    return column < end &&
-           (!causal || (rows_are_keys ? column >= row + diagonal
-                                      : column <= row + diagonal));
+    return column < end && column - row >= low && column - row <= high;
+  }
+  // Whether all scores of a tile [rows, columns] count.
+  CASTOR_HD bool IsAll(int rows, int columns) const {
+    return columns <= end && 1 - rows >= low && columns - 1 <= high;
+  }
+
+ private:
+  // Wider than any tile.
+  static constexpr int kFar = 1 << 20;
+  CASTOR_HD static int ToInt(int64_t x) {
+    return static_cast<int>(Max<int64_t>(-kFar, Min<int64_t>(x, kFar)));
   }
 };
 
@@ -248,7 +271,7 @@ CASTOR_HD void WriteRows(int t, const AttentionOperands<T>& of,
     CASTOR_UNROLL
     for (int h = 0; h < 2; ++h) {
       const int64_t row = begin + MmaRow<kM>(t, m, 2 * h);
-      if (row >= of.positions) continue;
+      if (row >= to.count) continue;
       const float by = factor(m, h);
       CASTOR_UNROLL
       for (int n = 0; n < kN; ++n) {

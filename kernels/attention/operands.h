@@ -5,68 +5,118 @@
 
 #include <cstdint>
 
+#include "kernels/attention/mask.h"
 #include "kernels/cuda/block.h"
 
 namespace castor::kernels::cuda {
 
-// One head's rows in a larger matrix: row r starts at first + r * stride.
+// One head's rows in a larger matrix: row r < count starts at first + r *
+// stride.
 template <class T>
 struct RowsOfHead {
   T* first;
   int64_t stride;  // in elements
+  int64_t count;
 
   CASTOR_HD T* at(int64_t row) const { return first + row * stride; }
 };
 
-// Shapes are those of kernels/attention/attention.h; `head` is b H + h.
+// Shapes are those of kernels/attention/attention.h; `head` is b H + h, and
+// `kv_head` is b K + the head of keys and values.
 template <class T>
 struct AttentionOperands {
-  int64_t positions, heads, head_size;  // T, H, D
-  bool causal;
+  AttentionBand band;              // T, S and the mask
+  int64_t heads, kv_heads, group;  // H, K, H / K
+  int64_t head_size;               // D
+  int64_t q_stride, kv_stride, key_rows;
   // Rows begin at multiples of 16 bytes and are made of vectors of 16 bytes.
   bool whole_vectors;
-  float scale;  // of the scores
+  float scale;    // of q k^T
+  float softcap;  // 0: none
   bool drops;
   uint32_t threshold;
   float kept;  // what kept elements are multiplied by
   RandomKey key;
-  const T* qkv;
+  const T *q, *k, *v;
 
-  CASTOR_HD int64_t channels() const { return heads * head_size; }
-  CASTOR_HD int64_t tiles(int64_t rows) const {
-    return (positions + rows - 1) / rows;
+  CASTOR_HD static int64_t Tiles(int64_t count, int64_t rows) {
+    return (count + rows - 1) / rows;
   }
-  // A head's rows of part 0 (q), 1 (k), 2 (v) of x [B, T, 3C].
+  CASTOR_HD int64_t KvHead(int64_t head) const {
+    return head / heads * kv_heads + head % heads / group;
+  }
+  // The head that is `member` in the group of those that meet `kv_head`.
+  CASTOR_HD int64_t HeadOf(int64_t kv_head, int64_t member) const {
+    return kv_head * group + member;
+  }
+
+  // A head's rows of q [B, T, H, D] or its gradient.
   template <class X>
-  CASTOR_HD RowsOfHead<X> InQkv(X* x, int64_t head, int part) const {
-    return {x + (head / heads) * positions * 3 * channels() +
-                part * channels() + head % heads * head_size,
-            3 * channels()};
+  CASTOR_HD RowsOfHead<X> InQ(X* x, int64_t head) const {
+    return {
+        x + head / heads * band.queries * q_stride + head % heads * head_size,
+        q_stride, band.queries};
+  }
+  // The rows of a head of keys and values, of k [B, S, K, D], v or a gradient.
+  template <class X>
+  CASTOR_HD RowsOfHead<X> InK(X* x, int64_t kv_head) const {
+    return {x + kv_head / kv_heads * key_rows * kv_stride +
+                kv_head % kv_heads * head_size,
+            kv_stride, band.keys};
   }
   // A head's rows of x [B, T, C].
   template <class X>
   CASTOR_HD RowsOfHead<X> InOut(X* x, int64_t head) const {
+    const int64_t channels = heads * head_size;
     return {
-        x + (head / heads) * positions * channels() + head % heads * head_size,
-        channels()};
+        x + head / heads * band.queries * channels + head % heads * head_size,
+        channels, band.queries};
   }
   // The number of elements before a row of [B, H, T].
-  CASTOR_HD int64_t InRows(int64_t head, int64_t position) const {
-    return head * positions + position;
-  }
-  CASTOR_HD bool Sees(int64_t i, int64_t j) const {
-    return j < positions && (!causal || j <= i);
+  CASTOR_HD int64_t InRows(int64_t head, int64_t query) const {
+    return head * band.queries + query;
   }
   CASTOR_HD uint64_t Element(int64_t head, int64_t i, int64_t j) const {
     return static_cast<uint64_t>(InRows(head, i)) *
-               static_cast<uint64_t>(positions) +
+               static_cast<uint64_t>(band.keys) +
            static_cast<uint64_t>(j);
   }
   // The factor of p's element; `words` is the thread's own.
   CASTOR_HD float Factor(WordReader& words, uint64_t element) const {
     return words.At(element) >= threshold ? kept : 0.0f;
   }
+
+  // A score and its derivative by q k^T scale.
+  struct Scored {
+    float s, slope;
+  };
+  CASTOR_HD Scored Score(float product) const {
+    const float s = Mul(product, scale);
+    if (softcap == 0.0f) return {s, 1.0f};
+    const float t = tanhf(Div(s, softcap));
+    return {Mul(t, softcap), Fma(-t, t, 1.0f)};
+  }
+
+  // The keys that some of `count` queries from `begin` on sees, and the queries
+  // that see some of `count` keys.
+  struct Range {
+    int64_t begin, end;
+  };
+  CASTOR_HD Range KeysOf(int64_t begin, int64_t count) const {
+    return {band.FirstKey(begin),
+            band.EndKey(Min(begin + count, band.queries) - 1)};
+  }
+  CASTOR_HD Range QueriesOf(int64_t begin, int64_t count) const {
+    return {band.FirstQuery(begin),
+            band.EndQuery(Min(begin + count, band.keys) - 1)};
+  }
 };
+
+// What is taken off a row's scores before their exponentials, so that these
+// stay in range: their maximum, unless the row has seen no key yet.
+CASTOR_HD float RowShift(float max) {
+  return max == MinusInfinity() ? 0.0f : max;
+}
 
 }  // namespace castor::kernels::cuda
 

@@ -22,16 +22,16 @@ template <int kD>
 using AttentionRows = float[kAttentionTile][kD + 1];
 using AttentionScores = float[kAttentionTile][kAttentionTile + 1];
 
-// tile = rows [begin, begin + 64) of `from`; zero behind the last position and
+// tile = rows [begin, begin + 64) of `from`; zero behind the last one and
 // behind the head's size. Called by each thread.
 template <int kD>
-CASTOR_HD void LoadRows(int t, const AttentionOperands<float>& of,
+CASTOR_HD void LoadRows(int t, int64_t head_size,
                         const RowsOfHead<const float>& from, int64_t begin,
                         AttentionRows<kD>& tile) {
   for (int e = t; e < kAttentionTile * kD; e += kAttentionThreads) {
     const int r = e / kD;
     const int d = e % kD;
-    const bool inside = begin + r < of.positions && d < of.head_size;
+    const bool inside = begin + r < from.count && d < head_size;
     tile[r][d] = inside ? from.at(begin + r)[d] : 0.0f;
   }
 }
@@ -96,16 +96,16 @@ struct AttentionPart {
   }
 
   // Rows [begin, begin + 64) of `to` = what this thread has of them.
-  CASTOR_HD void Write(int t, int64_t begin, const AttentionOperands<float>& of,
+  CASTOR_HD void Write(int t, int64_t begin, int64_t head_size,
                        const RowsOfHead<float>& to) const {
     CASTOR_UNROLL
     for (int i = 0; i < kMicro; ++i) {
       const int64_t row = begin + t / kSide + kSide * i;
-      if (row >= of.positions) continue;
+      if (row >= to.count) continue;
       CASTOR_UNROLL
       for (int j = 0; j < kColumns; ++j) {
         const int d = t % kSide + kSide * j;
-        if (d < of.head_size) to.at(row)[d] = at[i][j];
+        if (d < head_size) to.at(row)[d] = at[i][j];
       }
     }
   }

@@ -112,6 +112,20 @@ void AttentionGradientImpl(float* s, float* dp, int64_t size, float lse,
   }
 }
 
+void SoftCapImpl(float* x, int64_t size, float cap, float* slopes) {
+  const VF32 by = hn::Set(F32(), cap);
+  const VF32 inverse = hn::Set(F32(), 1.0f / cap);
+  const VF32 one = hn::Set(F32(), 1.0f);
+  for (int64_t i = 0; i < size; i += kLanes) {
+    const VF32 u = hn::Mul(LoadPart(x + i, size - i), inverse);
+    // Highway's Tanh gives 1 for a NaN.
+    const VF32 t = hn::IfThenElse(hn::IsNaN(u), u, hn::Tanh(F32(), u));
+    StorePart(hn::Mul(t, by), x + i, size - i);
+    if (slopes == nullptr) continue;
+    StorePart(Fma(hn::Neg(t), t, one), slopes + i, size - i);
+  }
+}
+
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -125,6 +139,7 @@ HWY_EXPORT(ExpScaledImpl);
 HWY_EXPORT(DotImpl);
 HWY_EXPORT(MultiplyIntoImpl);
 HWY_EXPORT(AttentionGradientImpl);
+HWY_EXPORT(SoftCapImpl);
 
 float MaxOf(const float* x, int64_t size) {
   return HWY_DYNAMIC_DISPATCH(MaxOfImpl)(x, size);
@@ -154,6 +169,10 @@ void AttentionGradient(float* s, float* dp, int64_t size, float lse,
                        float delta, float scale, const float* factors) {
   HWY_DYNAMIC_DISPATCH(AttentionGradientImpl)
   (s, dp, size, lse, delta, scale, factors);
+}
+
+void SoftCap(float* x, int64_t size, float cap, float* slopes) {
+  HWY_DYNAMIC_DISPATCH(SoftCapImpl)(x, size, cap, slopes);
 }
 
 }  // namespace castor::kernels::cpu

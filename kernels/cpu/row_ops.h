@@ -1,6 +1,6 @@
-// Vector loops over one row: softmax and its gradients. Chosen at run time for
-// the processor; the bits do not depend on alignment. exp is within 1 ulp
-// (Highway's), and a NaN stays a NaN.
+// Vector loops over one row: softmax, soft cap, their gradients. Chosen at run
+// time for the processor; the bits do not depend on alignment. exp is within 1
+// ulp (Highway's), and a NaN stays a NaN.
 #ifndef CASTOR_KERNELS_CPU_ROW_OPS_H_
 #define CASTOR_KERNELS_CPU_ROW_OPS_H_
 
@@ -31,6 +31,10 @@ void MultiplyInto(const float* y, int64_t size, float* x);
 //   out: s = p f (the dropped p), dp = p (dp f - delta) scale.
 void AttentionGradient(float* s, float* dp, int64_t size, float lse,
                        float delta, float scale, const float* factors);
+
+// x = cap tanh(x / cap), and slopes = its derivative (null: not wanted). tanh
+// is within 4 ulp (Highway's).
+void SoftCap(float* x, int64_t size, float cap, float* slopes);
 
 }  // namespace castor::kernels::cpu
 

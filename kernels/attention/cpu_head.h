@@ -1,0 +1,97 @@
+// One query head of one sample, for the host's passes of attention: where its
+// rows lie, which keys they see, its dropout.
+#ifndef CASTOR_KERNELS_ATTENTION_CPU_HEAD_H_
+#define CASTOR_KERNELS_ATTENTION_CPU_HEAD_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention/attention.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/dropout_mask.h"
+#include "kernels/cpu/row_ops.h"
+#include "kernels/dropout/dropout.h"
+
+namespace castor::kernels::cpu {
+
+// A head's rows in a matrix of `dtype`: row r starts (begin + r) * stride
+// elements behind `first`.
+template <class Pointer>
+struct HeadRows {
+  DType dtype;
+  Pointer first;
+  int64_t stride;
+  int64_t head_size;
+
+  Pointer at(int64_t row) const { return Offset(dtype, first, row * stride); }
+  // Rows [begin, begin + rows) as fp32; `buffer` has room for them.
+  FloatView Load(int64_t begin, int64_t rows, float* buffer) const {
+    return AsFloat(dtype, at(begin), stride, rows, head_size, buffer);
+  }
+  // Row `begin` and those behind it become x [rows, head_size].
+  void Store(int64_t begin, int64_t rows, const float* x, int64_t ldx) const {
+    StoreTile(dtype, x, ldx, rows, head_size, at(begin), stride);
+  }
+};
+
+class Head {
+ public:
+  // `shape` is filled and outlives the head; `index` is b H + h.
+  Head(const AttentionShape& shape, int64_t index)
+      : shape_(shape),
+        index_(index),
+        b_(index / shape.heads),
+        h_(index % shape.heads),
+        band_(shape.band()),
+        threshold_(DropoutThreshold(shape.dropout)),
+        kept_(DropoutScale(shape.dropout)) {}
+
+  const AttentionBand& band() const { return band_; }
+  bool drops() const { return shape_.dropout > 0; }
+
+  // The head's rows of q, of k or v, and of out.
+  template <class Pointer>
+  HeadRows<Pointer> InQ(Pointer q) const {
+    return Rows(q, b_ * shape_.positions, shape_.q_stride, h_);
+  }
+  template <class Pointer>
+  HeadRows<Pointer> InK(Pointer k) const {
+    return Rows(k, b_ * shape_.key_rows, shape_.kv_stride,
+                h_ / (shape_.heads / shape_.kv_heads));
+  }
+  template <class Pointer>
+  HeadRows<Pointer> InOut(Pointer out) const {
+    return Rows(out, b_ * shape_.positions, shape_.heads * shape_.head_size,
+                h_);
+  }
+  // The number of elements before query i in [B, H, T].
+  int64_t InRows(int64_t i) const { return index_ * shape_.positions + i; }
+
+  // The factors of p[i, j] and the elements behind it.
+  void Factors(int64_t i, int64_t j, int64_t size, float* factors) const {
+    DropoutMask(
+        shape_.key,
+        static_cast<uint64_t>(InRows(i)) * static_cast<uint64_t>(shape_.keys) +
+            static_cast<uint64_t>(j),
+        size, threshold_, kept_, factors);
+  }
+
+ private:
+  template <class Pointer>
+  HeadRows<Pointer> Rows(Pointer x, int64_t rows, int64_t stride,
+                         int64_t head) const {
+    return {shape_.dtype,
+            Offset(shape_.dtype, x, rows * stride + head * shape_.head_size),
+            stride, shape_.head_size};
+  }
+
+  const AttentionShape& shape_;
+  const int64_t index_, b_, h_;
+  const AttentionBand band_;
+  const uint32_t threshold_;
+  const float kept_;
+};
+
+}  // namespace castor::kernels::cpu
+
+#endif  // CASTOR_KERNELS_ATTENTION_CPU_HEAD_H_
