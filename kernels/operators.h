@@ -58,6 +58,7 @@
 #include "kernels/lamb/lamb.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/rms_norm/rms_norm.h"
 
 namespace castor::kernels {
 
@@ -88,7 +89,10 @@ using Operators = OperatorList<
     LayerNormBackwardInputArgs,
     LayerNormBackwardParametersArgs,
     LayerNormForwardArgs,
-    MatmulArgs>;
+    MatmulArgs,
+    RmsNormBackwardInputArgs,
+    RmsNormBackwardParametersArgs,
+    RmsNormForwardArgs>;
 // clang-format on
 
 }  // namespace castor::kernels
