@@ -1,4 +1,4 @@
-// The check of a number of elements, which many operators share.
+// Checks of sizes, which many operators share.
 #ifndef CASTOR_KERNELS_CHECK_SIZE_H_
 #define CASTOR_KERNELS_CHECK_SIZE_H_
 
@@ -15,6 +15,15 @@ inline absl::Status CheckSize(absl::string_view what, int64_t size) {
   if (size >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(what, ": size is ", size, "; give 0 or more elements"));
+}
+
+// The same for an operator on rows of channels.
+inline absl::Status CheckRows(absl::string_view what, int64_t rows,
+                              int64_t channels) {
+  if (rows >= 0 && channels >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": shape is [", rows, ", ", channels,
+                   "]; give at least 0 rows and at least 1 channel"));
 }
 
 }  // namespace castor::kernels

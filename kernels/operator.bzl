@@ -144,6 +144,7 @@ def kernel_operator(
             "//kernels:run",
             "//kernels/testing:guarded_buffer",
             "//kernels/testing:kernel_test_util",
+            "//kernels/testing:run_everywhere",
             "//third_party:abseil",
             "//third_party:gtest_main",
         ] + test_deps,

@@ -15,6 +15,7 @@ OPERATORS = [
     "lamb",
     "layer_norm",
     "matmul",
+    "rms_norm",
     "rotary",
 ]
 

@@ -58,6 +58,7 @@
 #include "kernels/lamb/lamb.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/rms_norm/rms_norm.h"
 #include "kernels/rotary/rotary.h"
 
 namespace castor::kernels {
@@ -90,6 +91,9 @@ using Operators = OperatorList<
     LayerNormBackwardParametersArgs,
     LayerNormForwardArgs,
     MatmulArgs,
+    RmsNormBackwardInputArgs,
+    RmsNormBackwardParametersArgs,
+    RmsNormForwardArgs,
     RotaryArgs>;
 // clang-format on
 

@@ -26,6 +26,7 @@
 #include "runtime/ops/head_loss.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/rms_norm.h"
 #include "runtime/train/model_state.h"
 #include "runtime/train/trainer.h"
 

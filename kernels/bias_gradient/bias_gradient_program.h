@@ -28,7 +28,7 @@ struct BiasGradientProgram {
           sum[0] = Add(sum[0], x[0]);
         },
         [&](int64_t c, const float* total) {
-          Store(accumulate ? Add(Load(db + c), total[0]) : total[0], db + c);
+          PutTotal(total[0], db + c, accumulate);
         });
   }
 };

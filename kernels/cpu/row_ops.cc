@@ -12,6 +12,7 @@
 // These come after foreach_target.h.
 #include "hwy/contrib/math/math-inl.h"
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::cpu::HWY_NAMESPACE {
@@ -24,20 +25,12 @@ HWY_INLINE VF32 ExpOf(VF32 x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(F32(), x));
 }
 
-// Sums term(i, count), a vector of which `count` lanes lie in the row.
+// The sum of a row whose vector at element i, with `count` lanes in the row, is
+// added by term(i, count, sum).
 template <class Term>
 HWY_INLINE float SumOf(int64_t size, const Term& term) {
-  LaneSum sum;
-  int64_t i = 0;
-  for (; i + LaneSum::kPartial <= size; i += LaneSum::kPartial) {
-    for (int64_t v = 0; v < LaneSum::kVectors; ++v) {
-      sum[v] = term(i + v * kLanes, kLanes, sum[v]);
-    }
-  }
-  for (int64_t v = 0; i < size; ++v, i += kLanes) {
-    sum[v] = term(i, size - i, sum[v]);
-  }
-  return sum.Total();
+  return SumRow<1>(size, [&](int64_t i, int64_t count, VF32* sum)
+                             HWY_ATTR { sum[0] = term(i, count, sum[0]); })[0];
 }
 
 float MaxOfImpl(const float* x, int64_t size) {

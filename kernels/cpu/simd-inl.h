@@ -145,32 +145,6 @@ struct CopyOp {
   HWY_INLINE VF32 operator()(VF32 x) const { return x; }
 };
 
-// A sum over 32 partial sums, element i in partial sum i mod 32, whatever the
-// vectors' length.
-class LaneSum {
- public:
-  static constexpr int64_t kPartial = 32;
-  static constexpr int64_t kVectors = kPartial / kLanes;
-
-  HWY_INLINE LaneSum() {
-    for (VF32& v : sum_) v = hn::Zero(F32());
-  }
-  // `vector` in [0, kVectors).
-  HWY_INLINE VF32& operator[](int64_t vector) { return sum_[vector]; }
-
-  HWY_INLINE float Total() const {
-    float lanes[kPartial];
-    for (int64_t v = 0; v < kVectors; ++v) Store(sum_[v], lanes + v * kLanes);
-    for (int64_t half = kPartial / 2; half > 0; half /= 2) {
-      for (int64_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-    }
-    return lanes[0];
-  }
-
- private:
-  VF32 sum_[kVectors];
-};
-
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -48,6 +48,19 @@ inline int64_t ColumnsPerTask(int64_t rows) {
              1, kElementTile / (std::max<int64_t>(1, rows) * kColumnTile));
 }
 
+// Runs fn(c, columns) for every kColumnTile columns, those from c on, of a
+// matrix whose columns are summed.
+template <class Fn>
+void ParallelColumnTiles(const ExecContext& context, int64_t rows,
+                         int64_t columns, const Fn& fn) {
+  ParallelTiles(context, columns, ColumnsPerTask(rows),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t c = begin; c < end; c += kColumnTile) {
+                    fn(c, std::min(kColumnTile, end - c));
+                  }
+                });
+}
+
 }  // namespace castor::kernels::cpu
 
 #endif  // CASTOR_KERNELS_CPU_TILES_H_

@@ -174,6 +174,12 @@ struct ColumnSums {
   }
 };
 
+// Writes a column's total; with `accumulate` it is added to what is there.
+template <class T>
+CASTOR_HD void PutTotal(float total, T* to, bool accumulate) {
+  Store(accumulate ? Add(Load(to), total) : total, to);
+}
+
 }  // namespace castor::kernels::cuda
 
 #endif  // CASTOR_KERNELS_CUDA_COLUMN_SUMS_H_

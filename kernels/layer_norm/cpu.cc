@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"
 // These come after foreach_target.h.
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace castor::kernels::cpu::HWY_NAMESPACE {
@@ -21,41 +22,26 @@ namespace castor::kernels::cpu::HWY_NAMESPACE {
 template <class T>
 HWY_INLINE void RowMoments(int64_t channels, const T* x, float* mean,
                            float* variance) {
-  constexpr int64_t kBlock = LaneSum::kPartial;
   const F32 d;
-  LaneSum sum;
-  int64_t c = 0;
-  for (; c + kBlock <= channels; c += kBlock) {
-    for (int64_t v = 0; v < LaneSum::kVectors; ++v) {
-      sum[v] = hn::Add(sum[v], Load(x + c + v * kLanes));
-    }
-  }
-  for (int64_t v = 0; c < channels; c += kLanes, ++v) {
-    sum[v] = hn::Add(sum[v], LoadPart(x + c, channels - c));
-  }
-  const float m = static_cast<float>(static_cast<double>(sum.Total()) /
-                                     static_cast<double>(channels));
+  const double count = static_cast<double>(channels);
+  const auto [sum] =
+      SumRow<1>(channels, [&](int64_t c, int64_t left, VF32* to) HWY_ATTR {
+        to[0] = hn::Add(to[0], LoadPart(x + c, left));
+      });
+  const float m = static_cast<float>(static_cast<double>(sum) / count);
 
   const VF32 center = hn::Set(d, m);
-  LaneSum first, second;
-  for (c = 0; c + kBlock <= channels; c += kBlock) {
-    for (int64_t v = 0; v < LaneSum::kVectors; ++v) {
-      const VF32 e = hn::Sub(Load(x + c + v * kLanes), center);
-      first[v] = hn::Add(first[v], e);
-      second[v] = Fma(e, e, second[v]);
-    }
-  }
-  for (int64_t v = 0; c < channels; c += kLanes, ++v) {
-    // The padding adds nothing.
-    VF32 e = hn::Sub(LoadPart(x + c, channels - c), center);
-    const auto inside = hn::FirstN(d, static_cast<size_t>(channels - c));
-    e = hn::IfThenElseZero(inside, e);
-    first[v] = hn::Add(first[v], e);
-    second[v] = Fma(e, e, second[v]);
-  }
-  const double count = static_cast<double>(channels);
-  const double s1 = first.Total();
-  const double s2 = second.Total();
+  const auto [first, second] =
+      SumRow<2>(channels, [&](int64_t c, int64_t left, VF32* to) HWY_ATTR {
+        VF32 e = hn::Sub(LoadPart(x + c, left), center);
+        if (left < kLanes) {
+          e = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(left)), e);
+        }
+        to[0] = hn::Add(to[0], e);
+        to[1] = Fma(e, e, to[1]);
+      });
+  const double s1 = first;
+  const double s2 = second;
   *mean = static_cast<float>(m + s1 / count);
   *variance = static_cast<float>(std::max(0.0, (s2 - s1 * s1 / count) / count));
 }
@@ -87,7 +73,6 @@ template <class T>
 HWY_INLINE void NormRowsBackward(int64_t rows, int64_t channels, const T* dy,
                                  const T* x, const T* gamma, const float* mean,
                                  const float* rstd, const T* residual, T* dx) {
-  constexpr int64_t kBlock = LaneSum::kPartial;
   const F32 d;
   const double count = static_cast<double>(channels);
   for (int64_t n = 0; n < rows; ++n) {
@@ -95,31 +80,20 @@ HWY_INLINE void NormRowsBackward(int64_t rows, int64_t channels, const T* dy,
     const T* x_row = x + n * channels;
     const VF32 center = hn::Set(d, mean[n]);
     const VF32 scale = hn::Set(d, rstd[n]);
-    LaneSum w_sum, wx_sum;
-    int64_t c = 0;
-    for (; c + kBlock <= channels; c += kBlock) {
-      for (int64_t v = 0; v < LaneSum::kVectors; ++v) {
-        const int64_t i = c + v * kLanes;
-        const VF32 w = hn::Mul(Load(dy_row + i), Load(gamma + i));
-        const VF32 xhat = hn::Mul(hn::Sub(Load(x_row + i), center), scale);
-        w_sum[v] = hn::Add(w_sum[v], w);
-        wx_sum[v] = Fma(w, xhat, wx_sum[v]);
-      }
-    }
-    for (int64_t v = 0; c < channels; c += kLanes, ++v) {
-      const int64_t left = channels - c;
-      // The padding's w is 0.
-      const VF32 w =
-          hn::Mul(LoadPart(dy_row + c, left), LoadPart(gamma + c, left));
-      const VF32 xhat =
-          hn::Mul(hn::Sub(LoadPart(x_row + c, left), center), scale);
-      w_sum[v] = hn::Add(w_sum[v], w);
-      wx_sum[v] = Fma(w, xhat, wx_sum[v]);
-    }
-    const VF32 w_mean = hn::Set(d, static_cast<float>(w_sum.Total() / count));
-    const VF32 wx_mean = hn::Set(d, static_cast<float>(wx_sum.Total() / count));
+    // The w behind the row's end is 0.
+    const auto [w_sum, wx_sum] =
+        SumRow<2>(channels, [&](int64_t c, int64_t left, VF32* to) HWY_ATTR {
+          const VF32 w =
+              hn::Mul(LoadPart(dy_row + c, left), LoadPart(gamma + c, left));
+          const VF32 xhat =
+              hn::Mul(hn::Sub(LoadPart(x_row + c, left), center), scale);
+          to[0] = hn::Add(to[0], w);
+          to[1] = Fma(w, xhat, to[1]);
+        });
+    const VF32 w_mean = hn::Set(d, static_cast<float>(w_sum / count));
+    const VF32 wx_mean = hn::Set(d, static_cast<float>(wx_sum / count));
     T* dx_row = dx + n * channels;
-    for (c = 0; c < channels; c += kLanes) {
+    for (int64_t c = 0; c < channels; c += kLanes) {
       const int64_t left = channels - c;
       const VF32 w =
           hn::Mul(LoadPart(dy_row + c, left), LoadPart(gamma + c, left));
@@ -135,71 +109,30 @@ HWY_INLINE void NormRowsBackward(int64_t rows, int64_t channels, const T* dy,
   }
 }
 
-// dgamma and dbeta of up to kColumnTile columns, in the order of SumColumns
-// (kernels/bias_gradient/cpu.cc).
+// dgamma and dbeta of up to kColumnTile columns.
 template <class T>
 HWY_INLINE void NormColumns(int64_t rows, int64_t stride, int64_t columns,
                             const T* dy, const T* x, const float* mean,
                             const float* rstd, T* dgamma, T* dbeta,
                             bool accumulate) {
-  constexpr int64_t kVectors = kColumnTile / kLanes;
   const F32 d;
-  VF32 gamma_total[kVectors], beta_total[kVectors];
-  for (int64_t v = 0; v < kVectors; ++v) {
-    gamma_total[v] = beta_total[v] = hn::Zero(d);
-  }
-  for (int64_t begin = 0; begin < rows; begin += kSumRows) {
-    VF32 gamma_sum[kVectors], beta_sum[kVectors];
-    for (int64_t v = 0; v < kVectors; ++v) {
-      gamma_sum[v] = beta_sum[v] = hn::Zero(d);
-    }
-    const int64_t end = HWY_MIN(rows, begin + kSumRows);
-    for (int64_t n = begin; n < end; ++n) {
-      const T* dy_row = dy + n * stride;
-      const T* x_row = x + n * stride;
-      const VF32 center = hn::Set(d, mean[n]);
-      const VF32 scale = hn::Set(d, rstd[n]);
-      if (columns == kColumnTile) {
-        for (int64_t v = 0; v < kVectors; ++v) {
-          const VF32 g = Load(dy_row + v * kLanes);
-          const VF32 xhat =
-              hn::Mul(hn::Sub(Load(x_row + v * kLanes), center), scale);
-          beta_sum[v] = hn::Add(beta_sum[v], g);
-          gamma_sum[v] = Fma(g, xhat, gamma_sum[v]);
+  SumColumns<2>(
+      rows, columns,
+      [&](int64_t n, int64_t c, int64_t left, VF32* to) HWY_ATTR {
+        const int64_t i = n * stride + c;
+        const VF32 g = LoadPart(dy + i, left);
+        const VF32 centered =
+            hn::Sub(LoadPart(x + i, left), hn::Set(d, mean[n]));
+        const VF32 xhat = hn::Mul(centered, hn::Set(d, rstd[n]));
+        to[0] = Fma(g, xhat, to[0]);
+        to[1] = hn::Add(to[1], g);
+      },
+      [&](int64_t c, int64_t left, const VF32* total) HWY_ATTR {
+        if (dgamma != nullptr) {
+          PutTotals(total[0], dgamma + c, left, accumulate);
         }
-      } else {
-        for (int64_t v = 0; v * kLanes < columns; ++v) {
-          const int64_t left = columns - v * kLanes;
-          const VF32 g = LoadPart(dy_row + v * kLanes, left);
-          const VF32 xhat = hn::Mul(
-              hn::Sub(LoadPart(x_row + v * kLanes, left), center), scale);
-          beta_sum[v] = hn::Add(beta_sum[v], g);
-          gamma_sum[v] = Fma(g, xhat, gamma_sum[v]);
-        }
-      }
-    }
-    for (int64_t v = 0; v < kVectors; ++v) {
-      gamma_total[v] = hn::Add(gamma_total[v], gamma_sum[v]);
-      beta_total[v] = hn::Add(beta_total[v], beta_sum[v]);
-    }
-  }
-  for (int64_t v = 0; v * kLanes < columns; ++v) {
-    const int64_t left = columns - v * kLanes;
-    if (dgamma != nullptr) {
-      T* out = dgamma + v * kLanes;
-      if (accumulate) {
-        gamma_total[v] = hn::Add(LoadPart(out, left), gamma_total[v]);
-      }
-      StorePart(gamma_total[v], out, left);
-    }
-    if (dbeta != nullptr) {
-      T* out = dbeta + v * kLanes;
-      if (accumulate) {
-        beta_total[v] = hn::Add(LoadPart(out, left), beta_total[v]);
-      }
-      StorePart(beta_total[v], out, left);
-    }
-  }
+        if (dbeta != nullptr) PutTotals(total[1], dbeta + c, left, accumulate);
+      });
 }
 
 // The loops over rows [begin, begin + rows), or over columns from `begin` on.
@@ -270,16 +203,12 @@ absl::Status LayerNormBackwardInputArgs::RunOnCpu(
 absl::Status LayerNormBackwardParametersArgs::RunOnCpu(
     const ExecContext& context) const {
   const int64_t channels = shape.channels;
-  cpu::ParallelTiles(context, channels, cpu::ColumnsPerTask(shape.rows),
-                     [&](int64_t begin, int64_t end) {
-                       for (int64_t c = begin; c < end; c += cpu::kColumnTile) {
-                         const int64_t columns =
-                             std::min(cpu::kColumnTile, end - c);
-                         CASTOR_CPU_DISPATCH(NormColumnsImpl)
-                         (shape.dtype, c, shape.rows, channels, columns, dy, x,
-                          mean, rstd, dgamma, dbeta, accumulate);
-                       }
-                     });
+  cpu::ParallelColumnTiles(context, shape.rows, channels,
+                           [&](int64_t c, int64_t columns) {
+                             CASTOR_CPU_DISPATCH(NormColumnsImpl)
+                             (shape.dtype, c, shape.rows, channels, columns, dy,
+                              x, mean, rstd, dgamma, dbeta, accumulate);
+                           });
   return absl::OkStatus();
 }
 

@@ -22,6 +22,7 @@ class GuardedBuffer {
   GuardedBuffer(DType dtype, int64_t size, int64_t shift = 0)
       : dtype_(dtype),
         size_(size),
+        shift_(shift),
         bytes_(2 * kGuard + 64 + (size + shift) * SizeOf(dtype)) {
     const uintptr_t base = reinterpret_cast<uintptr_t>(bytes_.data()) + kGuard;
     begin_ = static_cast<int64_t>((base + 63) / 64 * 64 - base) + kGuard +
@@ -43,6 +44,7 @@ class GuardedBuffer {
   const void* data() const { return bytes_.data() + begin_; }
   float* floats() { return static_cast<float*>(data()); }
   int64_t size() const { return size_; }
+  int64_t shift() const { return shift_; }
   // The bytes with the guards around them.
   void* all() { return bytes_.data(); }
   const void* all() const { return bytes_.data(); }
@@ -92,6 +94,7 @@ class GuardedBuffer {
 
   DType dtype_;
   int64_t size_;
+  int64_t shift_;
   std::vector<unsigned char> bytes_;
   int64_t begin_ = 0;
 };

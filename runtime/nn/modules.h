@@ -16,6 +16,7 @@
 #include "runtime/ops/embedding.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/rms_norm.h"
 
 namespace castor::nn {
 
@@ -62,6 +63,28 @@ class LayerNorm {
   Parameter& gamma_;
   Parameter& beta_;
   float epsilon_;
+};
+
+// Normalises each group of `channels` in its input's rows.
+class RmsNorm {
+ public:
+  // `name`.weight, which begins at 1 with an offset of 0 and at 0 with one
+  // of 1.
+  RmsNorm(absl::string_view name, int64_t channels, float epsilon,
+          float offset = 0)
+      : gamma_(MakeParameter(absl::StrCat(name, ".weight"), {channels},
+                             {.mean = 1 - offset})),
+        epsilon_(epsilon),
+        offset_(offset) {}
+
+  absl::StatusOr<Tensor> operator()(Engine& engine, const Tensor& x) const {
+    return ops::RmsNorm(engine, x, gamma_, epsilon_, offset_);
+  }
+
+ private:
+  Parameter& gamma_;
+  float epsilon_;
+  float offset_;
 };
 
 class Embedding {

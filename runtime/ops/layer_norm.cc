@@ -8,6 +8,7 @@
 #include "kernels/run.h"
 #include "runtime/autograd/op.h"
 #include "runtime/autograd/tape.h"
+#include "runtime/ops/input_gradient.h"
 
 namespace castor::ops {
 namespace {
@@ -30,34 +31,22 @@ double Bytes(const kernels::LayerNormShape& shape, int tensors) {
          SizeOf(shape.dtype);
 }
 
-// The gradient of x, added to what has come for x already (the other branch of
-// a residual connection).
-absl::Status BackwardInput(Engine& engine, const Saved& saved, int64_t x_id,
-                           const Tensor& dy, Parameter& gamma,
-                           GradientSink& sink) {
-  Tensor residual = sink.Take(x_id);
-  if (residual && residual.shape().elements() != saved.x.shape().elements()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", gamma.name, "\" cannot add the gradient of its input of shape ",
-        saved.x.shape().ToString(), " to one of shape ",
-        residual.shape().ToString()));
-  }
-  const bool in_place = residual && residual.unique();
+// The gradient of x, added to what has come for x already.
+absl::Status BackwardInput(Engine& engine, const Saved& saved, const Tensor& dy,
+                           Parameter& gamma, GradientSink& sink) {
+  CASTOR_ASSIGN_OR_RETURN(InputGradient dx,
+                          InputGradient::Take(saved.x, gamma.name, sink));
   Op op(engine, absl::StrCat(gamma.name, "/backward_input"));
   const int in_dy = op.Read(dy);
   const int in_x = op.Read(saved.x);
   const int in_mean = op.Read(saved.mean);
   const int in_rstd = op.Read(saved.rstd);
   const int in_gamma = op.Read(gamma);
-  int in_residual = -1;
-  if (residual) {
-    in_residual = in_place ? op.Write(residual) : op.Read(residual);
-  }
-  const int out =
-      in_place ? in_residual : op.Output(saved.x.shape(), saved.shape.dtype);
-  op.Cost(0, Bytes(saved.shape, residual ? 4 : 3));
-  CASTOR_RETURN_IF_ERROR(op.Run(
-      [=, shape = saved.shape](const Pointers& p, const ExecContext& context) {
+  dx.AddTo(op);
+  op.Cost(0, Bytes(saved.shape, dx.has_residual() ? 4 : 3));
+  CASTOR_RETURN_IF_ERROR(
+      op.Run([=, shape = saved.shape, residual = dx.residual(), out = dx.out()](
+                 const Pointers& p, const ExecContext& context) {
         return kernels::Run(context, kernels::LayerNormBackwardInputArgs{
                                          .shape = shape,
                                          .dy = p[in_dy],
@@ -65,10 +54,10 @@ absl::Status BackwardInput(Engine& engine, const Saved& saved, int64_t x_id,
                                          .gamma = p[in_gamma],
                                          .mean = p.as<const float>(in_mean),
                                          .rstd = p.as<const float>(in_rstd),
-                                         .residual = p[in_residual],
+                                         .residual = p[residual],
                                          .dx = p[out]});
       }));
-  return sink.Add(engine, x_id, in_place ? residual : op.output(out));
+  return dx.Finish(engine, op, sink);
 }
 
 absl::Status BackwardParameters(Engine& engine, const Saved& saved,
@@ -151,12 +140,11 @@ absl::StatusOr<Tensor> LayerNorm(Engine& engine, const Tensor& x,
   if (engine.grad_mode() != GradMode::kRecord) return y;
   engine.tape()->Record(
       y,
-      [&engine, &gamma, &beta, needs_dx, x_id = x.id(),
+      [&engine, &gamma, &beta, needs_dx,
        saved = Saved{shape, x, op.output(mean), op.output(rstd)}](
           Tensor dy, GradientSink& sink) -> absl::Status {
         if (needs_dx) {
-          CASTOR_RETURN_IF_ERROR(
-              BackwardInput(engine, saved, x_id, dy, gamma, sink));
+          CASTOR_RETURN_IF_ERROR(BackwardInput(engine, saved, dy, gamma, sink));
           CASTOR_RETURN_IF_ERROR(engine.DoneReading(gamma));
         }
         return BackwardParameters(engine, saved, dy, gamma, beta);
