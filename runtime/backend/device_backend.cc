@@ -174,6 +174,12 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
   return outputs;
 }
 
+void DeviceBackend::FreeUploads() {
+  while (!in_flight_.empty() && device_->Reached(in_flight_.front().done)) {
+    in_flight_.pop_front();
+  }
+}
+
 absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
                                               std::vector<int32_t> data) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
@@ -182,9 +188,7 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name,
   CASTOR_ASSIGN_OR_RETURN(const int64_t storage,
                           Allocate(bytes, Category::kActivations, name));
   CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
-  while (!in_flight_.empty() && device_->Reached(in_flight_.front().done)) {
-    in_flight_.pop_front();
-  }
+  FreeUploads();
   auto kept = std::make_shared<std::vector<int32_t>>(std::move(data));
   const BlockId block(storage);
   const int64_t tag =
