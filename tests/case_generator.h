@@ -37,7 +37,8 @@ class Random {
   uint64_t next_ = 0;
 };
 
-// Model, precision, optimizer, data, steps. Placed like ReferenceOf.
+// Model, precision, optimizer, data (in half of the cases with tokens, or whole
+// micro batches, that are not labelled), steps. Placed like ReferenceOf.
 TrainingCase RandomModel(uint64_t seed);
 
 // The same training with everything on the device, nothing fetched ahead, one

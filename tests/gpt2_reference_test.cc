@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -49,6 +50,8 @@ std::vector<uint16_t> Tokens(const std::string& name) {
   return tokens;
 }
 
+// The fixture's training from the weights of `name`, on the batches of
+// BatchesOf.
 TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
   TrainingCase c;
   auto model = ReadGpt2(Fixture(name, "hf"));
@@ -70,7 +73,12 @@ TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
     return PretrainedSource::Open(Fixture(name, "hf"), parameters,
                                   models::FindFamily("gpt2")->hf_names());
   };
-  c.data = [tokens = Tokens(name), shape = c.options.shape](int64_t index) {
+  return c;
+}
+
+std::function<MicroBatch(int64_t)> BatchesOf(const std::string& name,
+                                             const StepShape& shape) {
+  return [tokens = Tokens(name), shape](int64_t index) {
     MicroBatch batch;
     for (int64_t b = 0; b < shape.batch; ++b) {
       const int64_t start = (index * shape.batch + b) * shape.length;
@@ -81,7 +89,6 @@ TrainingCase CaseOf(const std::string& name, const nlohmann::json& expected) {
     }
     return batch;
   };
-  return c;
 }
 
 // Largest distance of a part of the trainer's state from a safetensors file,
@@ -113,6 +120,26 @@ void ExpectNear(Trainer& trainer, StatePart part, double scale,
   }
 }
 
+// One step from m = 0 without clipping leaves m = (1 - beta1) g.
+void TakeOneStep(TrainingCase* c) {
+  c->steps = 1;
+  c->options.optimizer.rule =
+      std::make_shared<Adam>(AdamOptions{.betas = {0.5, 0.95}, .eps = 1e-5});
+}
+
+// Clipped, with weight decay.
+void TakeSteps(const nlohmann::json& expected, TrainingCase* c) {
+  c->steps = expected["steps"];
+  c->options.shape.micro_batches = expected["gradient_accumulation_steps"];
+  c->options.optimizer.gradient_clipping = expected["gradient_clipping"];
+  c->options.weight_decay = [&expected](const Parameter& parameter) {
+    const std::vector<std::string> none = expected["no_decay"];
+    return MatchesAnyPattern(none, parameter.name)
+               ? 0.0
+               : expected["weight_decay"].get<double>();
+  };
+}
+
 class Gpt2Reference
     : public ::testing::TestWithParam<
           std::tuple<const char*, bool, const PlacementPolicy*>> {
@@ -120,17 +147,14 @@ class Gpt2Reference
   std::string name() const { return std::get<0>(GetParam()); }
   TrainingCase Placed(const nlohmann::json& expected) const {
     TrainingCase c = CaseOf(name(), expected);
+    c.data = BatchesOf(name(), c.options.shape);
     c.options.checkpoint_activations = std::get<1>(GetParam());
     c.options.memory.policy = std::get<2>(GetParam());
     return c;
   }
-  // One step from m = 0 without clipping leaves m = (1 - beta1) g.
   TrainingCase OneStep(const nlohmann::json& expected) const {
     TrainingCase c = Placed(expected);
-    c.steps = 1;
-    c.options.optimizer.rule = std::make_shared<Adam>(
-        AdamOptions{.betas = {0.5, expected["betas"][1].get<double>()},
-                    .eps = expected["eps"].get<double>()});
+    TakeOneStep(&c);
     return c;
   }
 };
@@ -154,15 +178,8 @@ TEST_P(Gpt2Reference, GradientsAreHuggingFaces) {
 TEST_P(Gpt2Reference, FiveStepsOfAdamWArePyTorchs) {
   const nlohmann::json expected = Expected(name());
   TrainingCase c = Placed(expected);
-  c.options.shape.micro_batches = 2;
-  c.options.optimizer.gradient_clipping = expected["gradient_clipping"];
-  c.options.weight_decay = [&expected](const Parameter& parameter) {
-    const std::vector<std::string> none = expected["no_decay"];
-    return MatchesAnyPattern(none, parameter.name)
-               ? 0.0
-               : expected["weight_decay"].get<double>();
-  };
-  c.steps = 5;
+  TakeSteps(expected, &c);
+  ASSERT_EQ(c.steps, 5);
   auto result = RunTraining(c, [&](Trainer& trainer) {
     EXPECT_NEAR(trainer.gradient_norm(), expected["grad_norms"][4], 1e-5);
     ExpectNear(trainer, StatePart::kMaster, 1.0,
@@ -201,6 +218,54 @@ TEST_P(Gpt2Reference, GradientsIn16BitsAreAsNearAsPyTorchs) {
     const double loss = expected["loss"];
     EXPECT_NEAR(result->losses[0], loss,
                 torch_error["loss"].get<double>() + unit * loss);
+  }
+}
+
+// Micro batches with all, some, one and none of their targets labelled.
+TrainingCase Masked(const nlohmann::json& expected) {
+  TrainingCase c = CaseOf(expected["model"], expected);
+  c.options.shape.micro_batches = expected["gradient_accumulation_steps"];
+  c.data = [&expected](int64_t index) {
+    const int64_t in_step = expected["gradient_accumulation_steps"];
+    const int64_t step = index / in_step;
+    return MicroBatch{expected["tokens"][step][index % in_step],
+                      expected["targets"][step][index % in_step]};
+  };
+  return c;
+}
+
+TEST(MaskedGpt2Reference, GradientsAreThoseOfTheWholeBatchsMean) {
+  const nlohmann::json expected = Expected("gpt2_masked");
+  TrainingCase c = Masked(expected);
+  TakeOneStep(&c);
+  const auto result = RunTraining(c, [&](Trainer& trainer) {
+    ExpectNear(trainer, Adam::kM, 2.0,
+               Fixture("gpt2_masked", "grads.safetensors"),
+               expected["torch_float32_error"]["grads"]);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(result.ok()) << result.status();
+}
+
+TEST(MaskedGpt2Reference, StepsOfAdamWArePyTorchsOnAnyNumberOfRanks) {
+  const nlohmann::json expected = Expected("gpt2_masked");
+  for (const int world_size : {1, 2, 4}) {
+    TrainingCase c = Masked(expected);
+    TakeSteps(expected, &c);
+    c.world_size = world_size;
+    const auto result = RunTraining(c, [&](Trainer& trainer) {
+      EXPECT_NEAR(trainer.gradient_norm(), expected["grad_norms"].back(), 1e-5);
+      if (world_size > 1) return absl::OkStatus();  // it has a shard
+      ExpectNear(trainer, StatePart::kMaster, 1.0,
+                 Fixture("gpt2_masked", "params_after.safetensors"),
+                 expected["torch_float32_error"]["params_after"]);
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (size_t step = 0; step < result->losses.size(); ++step) {
+      const double loss = expected["losses"][step];
+      EXPECT_NEAR(result->losses[step], loss, 1e-6 * loss) << step;
+    }
   }
 }
 
