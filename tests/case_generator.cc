@@ -227,6 +227,7 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
                     .bias_correction = adam.bias_correction,
                     .max_coeff = random.Pick({10.0, 0.3})});
   }
+  c.masked = random.Chance(0.5);
   return ReferenceOf(c);
 }
 
@@ -323,12 +324,13 @@ std::string Describe(const TrainingCase& c) {
   absl::StrAppend(
       &text,
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
-                      "every second [%d, %d], "
+                      "every second [%d, %d], masked %d, "
                       "checkpointing %d, evaluation after step %d of %d x %d, ",
                       DTypeName(c.dtype), c.seed, c.steps,
                       o.shape.micro_batches, o.shape.batch, o.shape.length,
-                      c.other_batch, c.other_length, o.checkpoint_activations,
-                      c.evaluate_after, c.evaluate_batches, o.eval_batch),
+                      c.other_batch, c.other_length, c.masked,
+                      o.checkpoint_activations, c.evaluate_after,
+                      c.evaluate_batches, o.eval_batch),
       absl::StrFormat(
           "%s %s, clipping %g, decay %g (biases %g), lr %g %g\n",
           o.optimizer.rule->name(), o.optimizer.rule->Params().dump(),
@@ -364,6 +366,7 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.steps = std::max<int64_t>(1, x.steps - 1); },
       [](TrainingCase& x) { x.evaluate_after = x.options.eval_batch = 0; },
       [](TrainingCase& x) { x.other_batch = x.other_length = 0; },
+      [](TrainingCase& x) { x.masked = false; },
       [](TrainingCase& x) { x.world_size = 1; },
       [](TrainingCase& x) { x.evaluate_batches = 1; },
       [](TrainingCase& x) { x.options.plan_mistake = nullptr; },

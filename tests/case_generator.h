@@ -17,8 +17,9 @@
 
 namespace castor::testing {
 
-// Model of `family` (null: of any), precision, optimizer, data, steps. Placed
-// like ReferenceOf.
+// Model of `family` (null: of any), precision, optimizer, data (in half of the
+// cases with tokens, or whole micro batches, that are not labelled), steps.
+// Placed like ReferenceOf.
 TrainingCase RandomModel(uint64_t seed, const models::Family* family = nullptr);
 
 // The same training with everything on the device, nothing fetched ahead, one

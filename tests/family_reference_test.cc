@@ -175,6 +175,26 @@ void ExpectNear(Trainer& trainer, StatePart part, double scale,
 
 // --- Steps, on the memory manager.
 
+// One step from m = 0 without clipping leaves m = (1 - beta1) g.
+void TakeOneStep(TrainingCase* c) {
+  c->steps = 1;
+  c->options.optimizer.rule =
+      std::make_shared<Adam>(AdamOptions{.betas = {0.5, 0.95}, .eps = 1e-5});
+}
+
+// Clipped, with weight decay.
+void TakeSteps(const nlohmann::json& expected, TrainingCase* c) {
+  c->steps = expected["steps"];
+  c->options.shape.micro_batches = expected["gradient_accumulation_steps"];
+  c->options.optimizer.gradient_clipping = expected["gradient_clipping"];
+  c->options.weight_decay = [&expected](const Parameter& parameter) {
+    const std::vector<std::string> none = expected["no_decay"];
+    return MatchesAnyPattern(none, parameter.name)
+               ? 0.0
+               : expected["weight_decay"].get<double>();
+  };
+}
+
 struct Placement {
   bool checkpoint;
   const char* policy;
@@ -190,13 +210,9 @@ class FamilyReference
     c.options.memory.policy = FindPolicy(std::get<1>(GetParam()).policy);
     return c;
   }
-  // One step from m = 0 without clipping leaves m = (1 - beta1) g.
   TrainingCase OneStep(const nlohmann::json& expected) const {
     TrainingCase c = Placed(expected);
-    c.steps = 1;
-    c.options.optimizer.rule = std::make_shared<Adam>(
-        AdamOptions{.betas = {0.5, expected["betas"][1].get<double>()},
-                    .eps = expected["eps"].get<double>()});
+    TakeOneStep(&c);
     return c;
   }
 };
@@ -219,15 +235,8 @@ TEST_P(FamilyReference, GradientsAreHuggingFaces) {
 TEST_P(FamilyReference, FiveStepsOfAdamWArePyTorchs) {
   const nlohmann::json expected = Expected(name());
   TrainingCase c = Placed(expected);
-  c.options.shape.micro_batches = expected["gradient_accumulation_steps"];
-  c.options.optimizer.gradient_clipping = expected["gradient_clipping"];
-  c.options.weight_decay = [&expected](const Parameter& parameter) {
-    const std::vector<std::string> none = expected["no_decay"];
-    return MatchesAnyPattern(none, parameter.name)
-               ? 0.0
-               : expected["weight_decay"].get<double>();
-  };
-  c.steps = 5;
+  TakeSteps(expected, &c);
+  ASSERT_EQ(c.steps, 5);
   auto result = RunTraining(c, [&](Trainer& trainer) {
     EXPECT_NEAR(trainer.gradient_norm(), expected["grad_norms"][4], 1e-5);
     ExpectNear(trainer, StatePart::kMaster, 1.0,
@@ -277,6 +286,56 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) {
       return std::get<0>(info.param) + "_" + std::get<1>(info.param).policy;
     });
+
+// --- Labels of which some do not count.
+
+// Micro batches with all, some, one and none of their targets labelled.
+TrainingCase Masked(const nlohmann::json& expected) {
+  TrainingCase c = CaseOf(expected["model"], expected);
+  c.options.shape.micro_batches = expected["gradient_accumulation_steps"];
+  c.data = [&expected](int64_t index) {
+    const int64_t in_step = expected["gradient_accumulation_steps"];
+    const int64_t step = index / in_step;
+    return MicroBatch{expected["tokens"][step][index % in_step],
+                      expected["targets"][step][index % in_step]};
+  };
+  return c;
+}
+
+TEST(MaskedReference, GradientsAreThoseOfTheWholeBatchsMean) {
+  const nlohmann::json expected = Expected("gpt2_masked");
+  TrainingCase c = Masked(expected);
+  TakeOneStep(&c);
+  const auto result = RunTraining(c, [&](Trainer& trainer) {
+    ExpectNear(trainer, Adam::kM, 2.0,
+               Fixture("gpt2_masked", "grads.safetensors"),
+               expected["torch_float32_error"]["grads"]);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(result.ok()) << result.status();
+}
+
+TEST(MaskedReference, StepsOfAdamWArePyTorchsOnAnyNumberOfRanks) {
+  const nlohmann::json expected = Expected("gpt2_masked");
+  for (const int world_size : {1, 2, 4}) {
+    TrainingCase c = Masked(expected);
+    TakeSteps(expected, &c);
+    c.world_size = world_size;
+    const auto result = RunTraining(c, [&](Trainer& trainer) {
+      EXPECT_NEAR(trainer.gradient_norm(), expected["grad_norms"].back(), 1e-5);
+      if (world_size > 1) return absl::OkStatus();  // it has a shard
+      ExpectNear(trainer, StatePart::kMaster, 1.0,
+                 Fixture("gpt2_masked", "params_after.safetensors"),
+                 expected["torch_float32_error"]["params_after"]);
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (size_t step = 0; step < result->losses.size(); ++step) {
+      const double loss = expected["losses"][step];
+      EXPECT_NEAR(result->losses[step], loss, 1e-6 * loss) << step;
+    }
+  }
+}
 
 // --- Logits, in plain memory, of the model and of wrong ones.
 

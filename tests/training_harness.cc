@@ -32,6 +32,21 @@ MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
   return batch;
 }
 
+void MaskLabels(uint64_t seed, int64_t index, bool keeps_one,
+                MicroBatch* batch) {
+  const RandomKey key = {MixKey(seed, HashName("mask", 4)),
+                         static_cast<uint64_t>(index)};
+  constexpr double kShares[] = {1, 0.7, 0.2, 0};  // that stays labelled
+  const auto size = static_cast<uint32_t>(batch->targets.size());
+  const auto words = Philox4x32(key, size);
+  const double share = kShares[words[0] % 4];
+  const uint32_t kept = words[1] % size;
+  for (uint32_t i = 0; i < size; ++i) {
+    const double at = static_cast<double>(Philox4x32(key, i)[0]) * 0x1p-32;
+    if (at >= share && !(keeps_one && i == kept)) batch->targets[i] = -100;
+  }
+}
+
 bool SameNumbers(const std::vector<double>& a, const std::vector<double>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](double x, double y) {
@@ -112,8 +127,15 @@ absl::StatusOr<TrainingResult> RunRank(
   auto next = [&]() -> absl::StatusOr<MicroBatch> {
     const int64_t index = next_index;
     next_index += ranks.world_size;
-    return c.data ? c.data(index)
-                  : RandomMicroBatch(c.seed, index, shape, VocabularyOf(c));
+    if (c.data) return c.data(index);
+    MicroBatch batch = RandomMicroBatch(c.seed, index, shape, VocabularyOf(c));
+    if (c.masked) {
+      // Each step has a label, not always in the same micro batch.
+      const int64_t in_step = c.options.shape.micro_batches;
+      const int64_t of_step = index / in_step;
+      MaskLabels(c.seed, index, index % in_step == of_step % in_step, &batch);
+    }
+    return batch;
   };
   for (int64_t step = c.start.step + 1; step <= c.steps; ++step) {
     const bool other = c.other_batch > 0 && step % 2 == 0;
@@ -132,6 +154,10 @@ absl::StatusOr<TrainingResult> RunRank(
                              evaluated.batch = options.eval_batch;
                              MicroBatch batch = RandomMicroBatch(
                                  c.seed + 1, index, evaluated, VocabularyOf(c));
+                             if (c.masked) {
+                               MaskLabels(c.seed + 1, index,
+                                          /*keeps_one=*/index == 0, &batch);
+                             }
                              index += ranks.world_size;
                              return batch;
                            }));

@@ -48,6 +48,8 @@ struct TrainingCase {
   std::function<absl::StatusOr<std::unique_ptr<ParameterSource>>(
       const Parameters&)>
       source;
+  // Random tokens' labels are masked (MaskLabels), in training and evaluation.
+  bool masked = false;
   // Micro batch `index` of the run, of the options' shape; random tokens if
   // null.
   std::function<MicroBatch(int64_t index)> data;
@@ -96,6 +98,11 @@ struct StatePiece {
 // Random tokens below `vocabulary`, a function of (seed, index).
 MicroBatch RandomMicroBatch(uint64_t seed, int64_t index,
                             const StepShape& shape, int64_t vocabulary);
+
+// Makes tokens unlabelled, a function of (seed, index): none of them, some, or
+// all; with `keeps_one` all but one.
+void MaskLabels(uint64_t seed, int64_t index, bool keeps_one,
+                MicroBatch* batch);
 
 // Trains from first to last step. A refusal is a result; any other failure is
 // an error. `inspect` (may be null) sees the trainer, drained, at the end; of

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "absl/status/statusor.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "kernels/cpu/convert.h"
@@ -10,12 +8,11 @@
 #include "kernels/cpu/row_ops.h"
 #include "kernels/head_loss/bad_target.h"
 #include "kernels/head_loss/head_loss.h"
+#include "kernels/head_loss/ignored_target.h"
 #include "kernels/matmul/mixed_matmul.h"
 
 namespace castor::kernels {
 namespace {
-
-constexpr int32_t kIgnored = -100;
 
 // The blocks of logits that one task forms in its thread's scratch, of the
 // size of Matmul's tiles; operands of 16 bits are converted by panels of C.
@@ -38,18 +35,14 @@ int64_t TileColumns(const HeadLossShape& shape) {
                   std::clamp(whole_blocks, kBlockColumns, kWidestTile));
 }
 
-// The number of rows that take part.
-absl::StatusOr<int64_t> CountTargets(const HeadLossShape& shape,
-                                     const int32_t* targets) {
-  int64_t count = 0;
+absl::Status CheckTargets(const HeadLossShape& shape, const int32_t* targets) {
   for (int64_t n = 0; n < shape.rows; ++n) {
-    if (targets[n] == kIgnored) continue;
+    if (targets[n] == kIgnoredTarget) continue;
     if (targets[n] < 0 || targets[n] >= shape.vocabulary) {
       return BadTarget(targets[n], n, shape.vocabulary);
     }
-    ++count;
   }
-  return count;
+  return absl::OkStatus();
 }
 
 // logits [rows, columns] of rows from `row` and tokens from `column`. `panels`:
@@ -124,22 +117,21 @@ struct Statistics {
 };
 
 // Replaces the logits of a block by their gradients.
-void Gradients(const HeadLossBackwardArgs& args, float gradient, int64_t row,
-               int64_t rows, int64_t column, int64_t columns, float* logits,
-               int64_t ld) {
+void Gradients(const HeadLossBackwardArgs& args, int64_t row, int64_t rows,
+               int64_t column, int64_t columns, float* logits, int64_t ld) {
   for (int64_t r = 0; r < rows; ++r) {
     float* x = logits + r * ld;
     const int32_t target = args.targets[row + r];
     const float lse = args.lse[row + r];
-    if (target == kIgnored) {
+    if (target == kIgnoredTarget) {
       std::fill_n(x, columns, 0.0f);
       continue;
     }
     const bool here = target >= column && target < column + columns;
     const float logit = here ? x[target - column] : 0.0f;
-    cpu::ExpScaled(x, columns, lse, gradient);
+    cpu::ExpScaled(x, columns, lse, args.loss_grad);
     // p - 1 without cancellation where p is nearly 1.
-    if (here) x[target - column] = std::expm1(logit - lse) * gradient;
+    if (here) x[target - column] = std::expm1(logit - lse) * args.loss_grad;
   }
 }
 
@@ -151,7 +143,7 @@ int64_t HeadLossForwardArgs::CpuWorkspaceBytes() const {
 }
 
 absl::Status HeadLossForwardArgs::RunOnCpu(const ExecContext& context) const {
-  CASTOR_ASSIGN_OR_RETURN(const int64_t count, CountTargets(shape, targets));
+  CASTOR_RETURN_IF_ERROR(CheckTargets(shape, targets));
   const Statistics statistics(shape, workspace);
   CASTOR_RETURN_IF_ERROR(ForBlocks(
       context, shape.rows, shape.vocabulary,
@@ -184,11 +176,10 @@ absl::Status HeadLossForwardArgs::RunOnCpu(const ExecContext& context) const {
       });
   double sum = 0;
   for (int64_t n = 0; n < shape.rows; ++n) {
-    if (targets[n] == kIgnored) continue;
+    if (targets[n] == kIgnoredTarget) continue;
     sum += static_cast<double>(lse[n]) - statistics.target[n];
   }
-  *loss = count > 0 ? static_cast<float>(sum / static_cast<double>(count))
-                    : std::numeric_limits<float>::quiet_NaN();
+  *loss = static_cast<float>(sum);
   return absl::OkStatus();
 }
 
@@ -202,10 +193,7 @@ int64_t HeadLossBackwardArgs::CpuWorkspaceBytes() const {
 
 absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
   const DType dtype = shape.dtype;
-  CASTOR_ASSIGN_OR_RETURN(const int64_t count, CountTargets(shape, targets));
-  const float gradient =
-      count > 0 ? static_cast<float>(loss_grad / static_cast<double>(count))
-                : 0.0f;
+  CASTOR_RETURN_IF_ERROR(CheckTargets(shape, targets));
   const int64_t width = TileColumns(shape);
   float* dlogits = static_cast<float*>(workspace);
   const bool in_place = dtype == DType::kFloat32;
@@ -222,8 +210,7 @@ absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
           CASTOR_RETURN_IF_ERROR(
               FormLogits(shape, x, tile_w, row, rows, column, columns,
                          cpu::Scratch(cpu::kScratchFloats), block, tile));
-          Gradients(*this, gradient, row, rows, begin + column, columns, block,
-                    tile);
+          Gradients(*this, row, rows, begin + column, columns, block, tile);
           return absl::OkStatus();
         }));
     // dx += dlogits w; the last use of the tile's rows of w.

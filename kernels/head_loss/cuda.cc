@@ -63,14 +63,13 @@ struct ForwardLayout : Layout {
 
 struct BackwardLayout : Layout {
   explicit BackwardLayout(const HeadLossShape& shape) : Layout(shape) {
-    scale = Take(4);
     logits = Take(rows * ld * 4);
     if (shape.dtype != DType::kFloat32) dx = Take(rows * shape.channels * 4);
     gemm = Take(std::max({GemmWorkspaceBytes(rows, columns),
                           GemmWorkspaceBytes(rows, shape.channels),
                           GemmWorkspaceBytes(columns, shape.channels)}));
   }
-  int64_t scale, logits, dx = 0, gemm;
+  int64_t logits, dx = 0, gemm;
 };
 
 char* At(void* workspace, int64_t offset) {
@@ -157,7 +156,8 @@ absl::Status Gradients(const ExecContext& context,
           .vocabulary = args.shape.vocabulary,
           .targets = args.targets,
           .lse = args.lse,
-          .scale = reinterpret_cast<float*>(At(args.workspace, layout.scale))});
+          .loss_grad = args.loss_grad,
+          .fault = FaultOf<HeadLossBackwardArgs>(*context.gpu)});
 }
 
 absl::Status Forward(const ExecContext& context,
@@ -213,15 +213,6 @@ absl::Status Backward(const ExecContext& context,
                       .dtype = shape.dtype}
         .RunOnGpu(context);
   }
-  CASTOR_RETURN_IF_ERROR(Launch(
-      context, "HeadLossBackward (scale)", 1,
-      HeadScaleProgram{
-          .size = shape.rows,
-          .vocabulary = shape.vocabulary,
-          .targets = args.targets,
-          .loss_grad = args.loss_grad,
-          .scale = reinterpret_cast<float*>(At(args.workspace, layout.scale)),
-          .fault = FaultOf<HeadLossBackwardArgs>(*context.gpu)}));
   for (int64_t begin = 0; begin < shape.vocabulary; begin += layout.columns) {
     const int64_t columns = std::min(layout.columns, shape.vocabulary - begin);
     CASTOR_RETURN_IF_ERROR(

@@ -5,7 +5,6 @@ namespace castor::kernels::cuda {
 
 CASTOR_LAUNCH(HeadStatisticsProgram);
 CASTOR_LAUNCH(HeadFinishProgram);
-CASTOR_LAUNCH(HeadScaleProgram);
 CASTOR_LAUNCH(HeadGradientProgram<float>);
 CASTOR_LAUNCH(HeadGradientProgram<BFloat16>);
 CASTOR_LAUNCH(HeadGradientProgram<Float16>);

@@ -1,7 +1,7 @@
 // The output head and its softmax cross-entropy, fused over tiles of the
 // vocabulary: full logits never exist, neither forward nor backward.
 //
-//   logits = x w^T; loss = -sum_n log softmax(logits)[n, target[n]] * scale
+//   logits = x w^T; loss = -sum_n log softmax(logits)[n, target[n]]
 //
 // Backward forms each tile of logits again (one product more than with kept
 // logits, for N * V elements less of memory). A tile's rows of w are not needed
@@ -30,15 +30,15 @@ struct HeadLossShape {
   DType dtype = DType::kFloat32;
 };
 
-// A target of -100 takes no part (Hugging Face's ignore_index); any other
-// target outside [0, V) is an InvalidArgument of the stream.
+// A row whose target is kIgnoredTarget (ignored_target.h) takes no part; any
+// other target outside [0, V) is an InvalidArgument of the stream.
 struct HeadLossForwardArgs {
   HeadLossShape shape;
   const void* x = nullptr;           // [N, C]
   const void* w = nullptr;           // [V, C]
   const int32_t* targets = nullptr;  // [N]
-  // loss [1] = the mean over the rows that take part, in fp32, summed in
-  // double in row order; NaN where no row does, as in PyTorch.
+  // loss [1] = the sum over the rows that take part, summed in double in row
+  // order and rounded to fp32 once; 0 where no row does.
   float* loss = nullptr;
   float* lse = nullptr;  // [N] log-sum-exp of each row of logits
   void* workspace = nullptr;
@@ -58,8 +58,8 @@ struct HeadLossBackwardArgs {
   const void* w = nullptr;           // [V, C]
   const int32_t* targets = nullptr;  // [N]
   const float* lse = nullptr;        // [N]
-  // d(objective)/d(loss): the gradient of row n is
-  // (softmax - onehot) * loss_grad / (number of rows that take part).
+  // d(objective)/d(loss): the gradient of a row's logits is
+  // (softmax - onehot) * loss_grad, and 0 for a row that takes no part.
   float loss_grad = 1;
   void* dx = nullptr;  // [N, C]; null: not wanted
   void* dw = nullptr;  // [V, C]; null: not wanted (frozen). May equal w.

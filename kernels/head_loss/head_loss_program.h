@@ -7,10 +7,10 @@
 
 #include "kernels/cuda/block.h"
 #include "kernels/cuda/fault.h"
+#include "kernels/head_loss/ignored_target.h"
 
 namespace castor::kernels::cuda {
 
-inline constexpr int32_t kIgnoredTarget = -100;
 inline constexpr int kHeadThreads = 256;
 
 // What is known of the rows' logits after some tiles.
@@ -101,13 +101,12 @@ struct HeadStatisticsProgram {
   }
 };
 
-// lse and the mean loss, from all tiles: one block. Threads add strided rows,
+// lse and the summed loss, from all tiles: one block. Threads add strided rows,
 // their sums go through one tree.
 struct HeadFinishProgram {
   static constexpr int kThreads = 1024;
   struct Shared {
     double sum[kThreads];
-    int64_t count[kThreads];
   };
 
   int64_t size;  // N
@@ -121,78 +120,27 @@ struct HeadFinishProgram {
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
     block.Each([&](int t) {
       double sum = 0;
-      int64_t count = 0;
       for (int64_t n = t; n < size; n += kThreads) {
         lse[n] = static_cast<float>(rows.max[n] + log(rows.sum[n]));
         const int32_t target = targets[n];
         if (target < 0 || target >= vocabulary) continue;
         sum += static_cast<double>(lse[n]) - rows.target[n];
-        ++count;
       }
       shared.sum[t] = sum;
-      shared.count[t] = count;
     });
     for (int half = kThreads / 2; half > 0; half /= 2) {
       block.Each([&](int t) {
-        if (t >= half) return;
-        shared.sum[t] += shared.sum[t + half];
-        shared.count[t] += shared.count[t + half];
+        if (t < half) shared.sum[t] += shared.sum[t + half];
       });
     }
     block.Each([&](int t) {
-      if (t != 0) return;
-      *loss = shared.count[0] > 0
-                  ? static_cast<float>(shared.sum[0] /
-                                       static_cast<double>(shared.count[0]))
-                  : NotANumber();
+      if (t == 0) *loss = static_cast<float>(shared.sum[0]);
     });
   }
 };
 
-// scale [1] = loss_grad / (rows that take part), 0 if there are none.
-struct HeadScaleProgram {
-  static constexpr int kThreads = 1024;
-  struct Shared {
-    int64_t count[kThreads];
-  };
-
-  int64_t size;
-  int64_t vocabulary;
-  const int32_t* targets;
-  float loss_grad;
-  float* scale;
-  Fault fault;
-
-  template <class Block>
-  CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    block.Each([&](int t) {
-      int64_t count = 0;
-      for (int64_t n = t; n < size; n += kThreads) {
-        const int32_t target = targets[n];
-        if (target == kIgnoredTarget) continue;
-        if (target < 0 || target >= vocabulary) {
-          fault.Report(target, n, vocabulary);
-          continue;
-        }
-        ++count;
-      }
-      shared.count[t] = count;
-    });
-    for (int half = kThreads / 2; half > 0; half /= 2) {
-      block.Each([&](int t) {
-        if (t < half) shared.count[t] += shared.count[t + half];
-      });
-    }
-    block.Each([&](int t) {
-      if (t != 0) return;
-      const double count = static_cast<double>(shared.count[0]);
-      *scale = count > 0 ? static_cast<float>(loss_grad / count) : 0.0f;
-    });
-  }
-};
-
-// Replaces a tile's logits by their gradients, (softmax - onehot) * scale, as
-// T. Of 16 bits, a row of W gradients lies in the first half of its logits'
+// Replaces a tile's logits by their gradients, (softmax - onehot) * loss_grad,
+// as T. Of 16 bits, a row of W gradients lies in the first half of its logits'
 // place: a round's columns are read before any is written, and what is written
 // lies below what is still to be read.
 template <class T>
@@ -206,7 +154,8 @@ struct HeadGradientProgram {
   int64_t begin, columns, vocabulary;
   const int32_t* targets;
   const float* lse;
-  const float* scale;  // [1]
+  float loss_grad;
+  Fault fault;
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
@@ -215,6 +164,11 @@ struct HeadGradientProgram {
     T* gradient = reinterpret_cast<T*>(logits + n * ld);
     const int32_t target = targets[n];
     const bool ignored = target < 0 || target >= vocabulary;
+    block.Each([&](int t) {
+      if (t == 0 && begin == 0 && ignored && target != kIgnoredTarget) {
+        fault.Report(target, n, vocabulary);
+      }
+    });
     struct Row {
       float value[kEach];
     };
@@ -228,7 +182,7 @@ struct HeadGradientProgram {
           const float shifted = Sub(x[c], lse[n]);
           // p - 1 without cancellation where p is nearly 1.
           const float p = begin + c == target ? expm1f(shifted) : expf(shifted);
-          kept[t].value[j] = ignored ? 0.0f : Mul(p, *scale);
+          kept[t].value[j] = ignored ? 0.0f : Mul(p, loss_grad);
         }
       });
       block.Each([&](int t) {

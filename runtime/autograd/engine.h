@@ -111,14 +111,15 @@ class Engine {
   // What operators will run on, where that is a GPU; null: on the host.
   const kernels::KernelTable* gpu_kernels() const { return gpu_kernels_; }
   void set_gpu_kernels(const kernels::KernelTable* gpu) { gpu_kernels_ = gpu; }
-  // Ranks that share a step; each of them runs as many micro batches.
-  void set_world_size(int world_size) { world_size_ = world_size; }
   // What all gradients are multiplied by (fp16; see loss_scaler.h).
-  void set_loss_scale(double scale) { loss_scale_ = static_cast<float>(scale); }
-  // d(objective)/d(loss of this micro batch) = loss scale / micro batches of
-  // the step, on all ranks.
+  void set_loss_scale(double scale) { loss_scale_ = scale; }
+  // The labelled tokens of the whole batch: of all micro batches of the step,
+  // on all ranks. Known before the step's first backward pass.
+  void set_labels(int64_t labels) { labels_ = labels; }
+  // d(objective)/d(loss of one token) = loss scale / labelled tokens of the
+  // whole batch, whichever micro batch the token is in.
   float loss_gradient() const {
-    return loss_scale_ / static_cast<float>(micro_batches_ * world_size_);
+    return static_cast<float>(loss_scale_ / static_cast<double>(labels_));
   }
 
   // Random stream of the dropout at `site` in this micro batch.
@@ -182,9 +183,9 @@ class Engine {
 
   int64_t micro_batch_ = 0;
   int64_t micro_batches_ = 1;
-  float loss_scale_ = 1;
+  double loss_scale_ = 1;
+  int64_t labels_ = 1;
   const kernels::KernelTable* gpu_kernels_ = nullptr;
-  int world_size_ = 1;
   int64_t global_micro_batch_ = 0;
   bool training_ = false;
   Phase phase_ = Phase::kForward;

@@ -201,7 +201,6 @@ TEST_F(EngineTest, PlaceHoldsTheParameterAgainBetweenMicroBatches) {
   LayOut(256);
   for (int64_t i = 0; i < 2; ++i) {
     Begin(i, 2);
-    EXPECT_EQ(engine_.loss_gradient(), 0.5f);
     EXPECT_EQ(w.place.state(), TensorState::kHold);
     engine_.ExpectBackward(w, false);
     ASSERT_TRUE(Contribute(w, 3).ok());
@@ -212,6 +211,19 @@ TEST_F(EngineTest, PlaceHoldsTheParameterAgainBetweenMicroBatches) {
   }
   ASSERT_TRUE(engine_.UpdateParameters().ok());
   EXPECT_EQ(backend_->gradients(ChunkId(0)), std::vector<float>(64, 6));
+}
+
+TEST_F(EngineTest, TokensWeighAlikeInAllMicroBatches) {
+  Add("w");
+  LayOut(256);
+  engine_.set_labels(6);
+  for (int64_t i = 0; i < 2; ++i) {
+    Begin(i, 2);
+    EXPECT_EQ(engine_.loss_gradient(), 1.0f / 6);
+    engine_.AbandonMicroBatch();
+  }
+  engine_.set_loss_scale(0x1p16);
+  EXPECT_EQ(engine_.loss_gradient(), 65536.0f / 6);
 }
 
 TEST_F(EngineTest, UseThatIsTakenBackCompletesTheGradient) {

@@ -174,15 +174,19 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
   return outputs;
 }
 
+void DeviceBackend::FreeUploads() {
+  while (!in_flight_.empty() && device_->Reached(in_flight_.front().done)) {
+    in_flight_.pop_front();
+  }
+}
+
 absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name, HostData data) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(name, OpKind::kCompute));
   CASTOR_ASSIGN_OR_RETURN(const int64_t storage,
                           Allocate(data.bytes(), Category::kActivations, name));
   CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
-  while (!in_flight_.empty() && device_->Reached(in_flight_.front().done)) {
-    in_flight_.pop_front();
-  }
+  FreeUploads();
   std::shared_ptr<const void> kept = data.Get();
   const BlockId block(storage);
   const int64_t tag =

@@ -62,6 +62,9 @@ class DeviceBackend final : public Backend {
   absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;
 
+  // Frees the host's copies of what was uploaded, as far as it has arrived.
+  void FreeUploads();
+
   // Queues a copy of a tensor's first bytes to the host; `out` must live until
   // the fence is reached. The fence names the tensor's writers too, so that
   // synchronising with it tells their failures.

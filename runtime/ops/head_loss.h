@@ -7,9 +7,10 @@
 
 namespace castor::ops {
 
-// loss [1] (fp32) = mean cross-entropy of x [.., C] w [V, C]^T against targets
-// (int32, one per row; -100 takes no part). Its backward starts from
-// Engine::loss_gradient(). InvalidArgument: w or targets of another shape.
+// loss [1] (fp32) = the cross-entropy of x [.., C] w [V, C]^T against targets
+// (int32, one per row), summed over the rows; a row whose target is -100 takes
+// no part. Its backward starts from Engine::loss_gradient(), the gradient of
+// each row's loss. InvalidArgument: w or targets of another shape.
 absl::StatusOr<Tensor> HeadLoss(Engine& engine, const Tensor& x, Parameter& w,
                                 const Tensor& targets);
 

@@ -96,6 +96,7 @@ class Eager {
   }
 
   absl::Status Train() {
+    engine_.set_labels(labels_);
     for (int64_t i = 0; i < c_.shape.micro_batches; ++i) {
       CASTOR_RETURN_IF_ERROR(
           RunMicroBatch(engine_, model_, c_.shape, i, i, BatchOf(c_)).status());
@@ -108,7 +109,7 @@ class Eager {
     return absl::OkStatus();
   }
 
-  // The mean over the micro batches of the loss in training mode.
+  // The mean over the labelled tokens of the loss in training mode.
   absl::StatusOr<double> Loss() {
     double sum = 0;
     for (int64_t i = 0; i < c_.shape.micro_batches; ++i) {
@@ -127,11 +128,13 @@ class Eager {
                               model_.Loss(engine_, tokens, targets));
       sum += *static_cast<const float*>(backend_.data(loss.storage_id()));
     }
-    return sum / static_cast<double>(c_.shape.micro_batches);
+    return sum / static_cast<double>(labels_);
   }
 
  private:
   const GradientCase& c_;
+  // Of the whole batch; every micro batch has the same tokens.
+  const int64_t labels_ = CountLabels(BatchOf(c_)) * c_.shape.micro_batches;
   Engine& engine_;
   Model& model_;
   EagerBackend backend_;

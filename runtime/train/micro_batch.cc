@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/head_loss/ignored_target.h"
 #include "runtime/autograd/tape.h"
 #include "tracer/work_tag.h"
 
@@ -74,9 +75,16 @@ absl::Status CheckOperators(int64_t operators, const StepShape& shape,
 
 }  // namespace
 
-absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
-                                     const StepShape& shape, int64_t index,
-                                     int64_t global_index, MicroBatch batch) {
+int64_t CountLabels(const MicroBatch& batch) {
+  return static_cast<int64_t>(batch.targets.size()) -
+         std::count(batch.targets.begin(), batch.targets.end(),
+                    kernels::kIgnoredTarget);
+}
+
+absl::StatusOr<Tensor> RunMicroBatch(
+    Engine& engine, Model& model, const StepShape& shape, int64_t index,
+    int64_t global_index, MicroBatch batch,
+    const std::function<absl::Status()>& before_backward) {
   for (const auto* data : {&batch.tokens, &batch.targets}) {
     if (static_cast<int64_t>(data->size()) != shape.batch * shape.length) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -105,13 +113,15 @@ absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
         "Model::Loss returned ",
         loss ? absl::StrCat("a tensor of shape ", loss.shape().ToString())
              : "no tensor",
-        ": it must return the mean loss, of shape [1], as ops::HeadLoss does"));
+        ": it must return the sum of its tokens' losses, of shape [1], as "
+        "ops::HeadLoss does"));
   }
   if (shape.training) {
     if (!loss.requires_grad()) {
       return absl::FailedPreconditionError(
           "the loss depends on no trainable parameter: nothing to train");
     }
+    if (before_backward) CASTOR_RETURN_IF_ERROR(before_backward());
     engine.set_phase(Phase::kBackward);
     GradientSink sink;
     CASTOR_RETURN_IF_ERROR(tape.RunBackward(loss.id(), Tensor(), sink));

@@ -3,6 +3,7 @@
 #define CASTOR_RUNTIME_TRAIN_MICRO_BATCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,15 +26,22 @@ struct StepShape {
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
 
+// A token is labelled where its target is not -100 (kIgnoredTarget).
 struct MicroBatch {
   std::vector<int32_t> tokens, targets;  // [B, T]
 };
 
-// Forward and, when training, backward of micro batch `index`; the loss [1].
-// `global_index` counts micro batches from the start of the run.
-absl::StatusOr<Tensor> RunMicroBatch(Engine& engine, Model& model,
-                                     const StepShape& shape, int64_t index,
-                                     int64_t global_index, MicroBatch batch);
+// The labelled tokens.
+int64_t CountLabels(const MicroBatch& batch);
+
+// Forward and, when training, backward of micro batch `index`; the loss [1],
+// summed over its labelled tokens. `global_index` counts micro batches from the
+// start of the run. `before_backward` (may be null) is called in between: the
+// engine may be told of the whole batch's labels as late as there.
+absl::StatusOr<Tensor> RunMicroBatch(
+    Engine& engine, Model& model, const StepShape& shape, int64_t index,
+    int64_t global_index, MicroBatch batch,
+    const std::function<absl::Status()>& before_backward = nullptr);
 
 // The step's trace, from a pass in which nothing is computed. Without `layout`
 // it has no chunks, and the engine's first_use_order() is set. Leaves the

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
+#include "kernels/head_loss/ignored_target.h"
 #include "memory/plan/planner.h"
 
 namespace castor {
@@ -79,6 +80,7 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
   std::unique_ptr<Program>& program = programs_[shape];
   if (program == nullptr) {
     auto made = std::make_unique<Program>();
+    made->shape = shape;
     CASTOR_ASSIGN_OR_RETURN(
         made->trace,
         DryRun(*engine_, *model_, shape, &layout_, accumulate(), roofline()));
@@ -119,7 +121,7 @@ absl::Status Trainer::EnsureSlots(const StepTrace& trace) {
 
 absl::Status Trainer::PlanProgram(Program& program,
                                   const PlacementPolicy* policy) {
-  program.request = Request(program.trace);
+  program.request = Request(program);
   PlanOrRefusal made = PlanOf(policy, program.request);
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
     return RefusalStatus(*why, options_.memory, {});
@@ -133,7 +135,7 @@ absl::Status Trainer::PlanProgram(Program& program,
 // leaves too little room do they move to the host, as far as it has room, until
 // training goes on.
 absl::Status Trainer::PlanEvaluation(Program& program) {
-  PlanRequest request = Request(program.trace);
+  PlanRequest request = Request(program);
   request.fixed_side.resize(layout_.num_chunks());
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
     request.fixed_side[i] = store_->side(ChunkId(i));
@@ -146,7 +148,7 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
     CASTOR_ASSIGN_OR_RETURN(const Program* const training,
                             ProgramFor(options_.shape));
     request.fixed_side =
-        SafeSides(options_.memory.policy->admission, Request(training->trace));
+        SafeSides(options_.memory.policy->admission, Request(*training));
     made = PlanOf(options_.memory.policy, request);
   }
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
@@ -212,9 +214,30 @@ absl::Status Trainer::SettleLossScale() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> Trainer::TryStep(
-    Program& program, const StepShape& shape, const NextMicroBatch& next,
+absl::Status Trainer::TakeInputs(const StepShape& shape,
+                                 const NextMicroBatch& next,
+                                 StepInputs& inputs) {
+  backend_->FreeUploads();
+  const absl::Status taken =
+      inputs.Take(shape.micro_batches, next,
+                  shape.training ? communicator_.get() : nullptr);
+  if (!taken.ok()) return failure_ = Failed(taken);
+  // Only a rank without a label must know now whether others have some.
+  if (!shape.training || inputs.own_labels() > 0) return absl::OkStatus();
+  const absl::StatusOr<int64_t> labels = inputs.Labels();
+  if (!labels.ok()) return failure_ = Failed(labels.status());
+  if (*labels > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "step ", state_.step + 1, " has no loss: none of the tokens of its ",
+      shape.micro_batches * options_.ranks.world_size, " micro batches of [",
+      shape.batch, ", ", shape.length, "] is labelled (every target is ",
+      kernels::kIgnoredTarget, "); leave such samples out of the data"));
+}
+
+absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
+    Program& program, StepInputs& inputs,
     const std::optional<UpdateStep>& update) {
+  const StepShape& shape = program.shape;
   tag_step_ = NextTag();
   if (observer_ != nullptr) {
     observer_->OnStep({.step = shape.training ? state_.step + 1 : 0,
@@ -229,7 +252,7 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
   const int64_t row = shape.micro_batches + 1;
   std::vector<float> losses(row * world_size);
   float* const own = losses.data() + rank * row;
-  Fence arrived;
+  Fence arrived = inputs.agreed();
   const double scale = loss_scale();
   engine_->set_loss_scale(scale);
   absl::Status status = backend_->BeginStep({.trace = &program.trace,
@@ -240,14 +263,18 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
   h2d_at_begin_ = store_->h2d_bytes();
   d2h_at_begin_ = store_->d2h_bytes();
   network_at_begin_ = store_->network_bytes();
+  const auto count_labels = [&]() -> absl::Status {
+    CASTOR_ASSIGN_OR_RETURN(const int64_t labels, inputs.Labels());
+    engine_->set_labels(labels);
+    return absl::OkStatus();
+  };
   for (int64_t i = 0; i < shape.micro_batches && status.ok(); ++i) {
     status = [&]() -> absl::Status {
-      CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, next());
       const int64_t in_run =
           (state_.step * shape.micro_batches + i) * world_size + rank;
-      CASTOR_ASSIGN_OR_RETURN(
-          const Tensor loss,
-          RunMicroBatch(*engine_, *model_, shape, i, in_run, std::move(batch)));
+      CASTOR_ASSIGN_OR_RETURN(const Tensor loss,
+                              RunMicroBatch(*engine_, *model_, shape, i, in_run,
+                                            inputs.Give(i), count_labels));
       arrived.Add(
           backend_->Download(loss.storage_id(), &own[i], sizeof(float)));
       return absl::OkStatus();
@@ -271,24 +298,27 @@ absl::StatusOr<std::vector<float>> Trainer::TryStep(
   const absl::Status arrival = device_->Synchronize(arrived);
   CASTOR_RETURN_IF_ERROR(status);
   if (!arrival.ok()) return Failed(arrival);
-  std::vector<float> in_order;
+  StepLosses result;
+  CASTOR_ASSIGN_OR_RETURN(result.labels, inputs.Labels());
   for (int64_t i = 0; i < shape.micro_batches; ++i) {
     for (int64_t r = 0; r < world_size; ++r) {
-      in_order.push_back(losses[r * row + i]);
+      result.sums.push_back(losses[r * row + i]);
     }
   }
   for (int64_t r = 0; r < world_size; ++r) {
     if (losses[r * row + row - 1] != 0) stop_agreed_ = true;
   }
-  return in_order;
+  return result;
 }
 
-absl::StatusOr<std::vector<float>> Trainer::RunStep(
-    Program& program, const StepShape& shape, const NextMicroBatch& next,
+absl::StatusOr<Trainer::StepLosses> Trainer::RunStep(
+    Program& program, const NextMicroBatch& next,
     const std::optional<UpdateStep>& update) {
   if (idle_) meter_.Restart(device_->NowNs());
   idle_ = false;
-  auto losses = TryStep(program, shape, next, update);
+  StepInputs inputs;
+  CASTOR_RETURN_IF_ERROR(TakeInputs(program.shape, next, inputs));
+  auto losses = TryStep(program, inputs, update);
   if (!losses.ok()) failure_.Update(losses.status());
   return losses;
 }
@@ -310,7 +340,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     CASTOR_RETURN_IF_ERROR(Drain());
     if (program->plan == nullptr) {
       CASTOR_RETURN_IF_ERROR(PlanProgram(
-          *program, WarmUpPolicy(memory.policy, Request(program->trace))));
+          *program, WarmUpPolicy(memory.policy, Request(*program))));
     }
     meter_.StartMeasuring();
   } else if (!program->settled) {
@@ -323,11 +353,11 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   const double lr = options_.learning_rate(update);
   const double scale = loss_scale();
   CASTOR_ASSIGN_OR_RETURN(
-      const std::vector<float> losses,
-      RunStep(*program, shape, next, UpdateStep{.number = update, .lr = lr}));
+      const StepLosses losses,
+      RunStep(*program, next, UpdateStep{.number = update, .lr = lr}));
   double sum = 0;
-  for (float loss : losses) sum += loss;
-  const double loss = sum / static_cast<double>(losses.size());
+  for (float of_micro_batch : losses.sums) sum += of_micro_batch;
+  const double loss = sum / static_cast<double>(losses.labels);
   if (!std::isfinite(loss)) {
     const absl::Status why = absl::FailedPreconditionError(absl::StrCat(
         "the loss at step ", state_.step + 1,
@@ -377,24 +407,40 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
   const StepShape shape = evaluation_shape();
   CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
   CASTOR_RETURN_IF_ERROR(PlanEvaluation(*program));
-  // A rank that has no batch any more takes part with one of zeros.
+  // A rank that has no batch any more takes part with one without labels, whose
+  // loss is 0.
   const int64_t world_size = options_.ranks.world_size;
   const NextMicroBatch nothing = [&]() -> absl::StatusOr<MicroBatch> {
-    const std::vector<int32_t> zeros(shape.batch * shape.length, 0);
-    return MicroBatch{zeros, zeros};
+    const int64_t size = shape.batch * shape.length;
+    return MicroBatch{std::vector<int32_t>(size, 0),
+                      std::vector<int32_t>(size, kernels::kIgnoredTarget)};
   };
   double sum = 0;
+  int64_t labels = 0;
   for (int64_t i = 0; i < batches; i += world_size) {
     const bool has_one = i + options_.ranks.rank < batches;
-    CASTOR_ASSIGN_OR_RETURN(const std::vector<float> losses,
-                            RunStep(*program, shape, has_one ? next : nothing,
+    CASTOR_ASSIGN_OR_RETURN(const StepLosses losses,
+                            RunStep(*program, has_one ? next : nothing,
                                     /*update=*/std::nullopt));
-    for (int64_t r = 0; r < std::min(world_size, batches - i); ++r) {
-      sum += losses[r];
-    }
+    for (float of_batch : losses.sums) sum += of_batch;
+    labels += losses.labels;
   }
   CASTOR_RETURN_IF_ERROR(Drain());
-  return sum / static_cast<double>(batches);
+  if (communicator_ != nullptr) {
+    const absl::Status agreed = Await(
+        *communicator_,
+        communicator_->AllReduce("labelled tokens of the evaluation", 0,
+                                 ReduceOp::kSum, absl::MakeSpan(&labels, 1)));
+    if (!agreed.ok()) return failure_ = Failed(agreed);
+  }
+  if (labels > 0) return sum / static_cast<double>(labels);
+  return absl::InvalidArgumentError(
+      absl::StrCat("the evaluation after step ", state_.step,
+                   " has no loss: none of the "
+                   "tokens of its ",
+                   batches, " batches of [", shape.batch, ", ", shape.length,
+                   "] is labelled (every target is ", kernels::kIgnoredTarget,
+                   "); give it other data"));
 }
 
 bool Trainer::stopping() const {

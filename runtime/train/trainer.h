@@ -47,6 +47,7 @@
 #include "runtime/train/loss_scaler.h"
 #include "runtime/train/micro_batch.h"
 #include "runtime/train/model_state.h"
+#include "runtime/train/step_inputs.h"
 #include "runtime/train/step_meter.h"
 #include "runtime/train/timeline.h"
 #include "runtime/train/trainer_options.h"
@@ -72,8 +73,14 @@ class Trainer {
   absl::Status Initialize(ParameterSource& source,
                           const TrainerState& state = {});
 
-  // One step over the micro batches that `next` gives, one after another.
-  // Returns their mean loss. FailedPrecondition if it is not finite.
+  // One step over the micro batches that `next` gives, all of which are taken
+  // before the first is trained on. Returns their loss: the sum over the
+  // labelled tokens of all of them, divided by the number of these tokens, as
+  // transformers' (from 4.46) num_items_in_batch makes it. Each token's
+  // gradient has that weight, whichever micro batch it is in; one without
+  // labels adds nothing. FailedPrecondition if the loss is not finite.
+  // InvalidArgument: no token of the batch is labelled; nothing has happened
+  // then, and another batch may follow.
   //
   // In fp16 a step with an overflow changes nothing; its StepReport says so.
   // The same holds for a loss that is not finite (if its gradients are finite,
@@ -93,9 +100,10 @@ class Trainer {
   // has happened then), and it warms up on its own; each shape keeps its plan.
   absl::StatusOr<double> Step(int64_t batch, int64_t length,
                               const NextMicroBatch& next);
-  // The mean loss over `batches` batches of eval_batch samples, without
-  // dropout. Leaves nothing behind that training could notice. On rank r of N
-  // `next` gives the batches r, r + N, ... of them.
+  // The loss over the labelled tokens of `batches` batches of eval_batch
+  // samples, as Step's, without dropout. Leaves nothing behind that training
+  // could notice. On rank r of N `next` gives the batches r, r + N, ... of
+  // them. InvalidArgument: no token of them is labelled.
   absl::StatusOr<double> Evaluate(int64_t batches, const NextMicroBatch& next);
 
   // Waits until all work is over. Once a step has failed midway, this and every
@@ -134,7 +142,10 @@ class Trainer {
   const Plan* training_plan() const;
   const StepTrace* training_trace() const;
   // What that plan was asked for, with the bus as measured.
-  PlanRequest training_request() const { return Request(*training_trace()); }
+  PlanRequest training_request() const {
+    return Request(*training_trace(), options_.shape,
+                   options_.memory.policy->admission);
+  }
   // What happened in the steps that are wholly over, in order; each once.
   std::vector<StepReport> TakeReports() { return meter_.TakeReports(); }
   // Told of all that happens from now on; null for nobody. Waits until all
@@ -146,6 +157,7 @@ class Trainer {
  private:
   // A shape of step with its trace and the plan in use for it.
   struct Program {
+    StepShape shape;
     StepTrace trace;
     std::shared_ptr<const Plan> plan;
     PlanRequest request;   // what the plan was asked for
@@ -167,11 +179,15 @@ class Trainer {
   // Makes as many slots as the program takes, on all ranks or on none.
   absl::Status EnsureSlots(const StepTrace& trace);
   absl::Status PlanEvaluation(Program& program);
-  PlanRequest Request(const StepTrace& trace) const {
-    return Request(trace, options_.memory.policy->admission);
+  PlanRequest Request(const Program& program) const {
+    return Request(program, options_.memory.policy->admission);
   }
   // Asks as a policy with this rule would.
-  PlanRequest Request(const StepTrace& trace, const AdmissionRule& rule) const;
+  PlanRequest Request(const Program& program, const AdmissionRule& rule) const {
+    return Request(program.trace, program.shape, rule);
+  }
+  PlanRequest Request(const StepTrace& trace, const StepShape& shape,
+                      const AdmissionRule& rule) const;
   StepShape evaluation_shape() const {
     return {.batch = options_.eval_batch,
             .length = options_.shape.length,
@@ -215,14 +231,22 @@ class Trainer {
   bool StopRequested() const {
     return options_.stop != nullptr && options_.stop->load();
   }
-  // The losses of the micro batches, in the order of their global index.
-  absl::StatusOr<std::vector<float>> TryStep(
-      Program& program, const StepShape& shape, const NextMicroBatch& next,
-      const std::optional<UpdateStep>& update);
-  // TryStep, keeping its failure.
-  absl::StatusOr<std::vector<float>> RunStep(
-      Program& program, const StepShape& shape, const NextMicroBatch& next,
-      const std::optional<UpdateStep>& update);
+  // What a step computed.
+  struct StepLosses {
+    // Of the micro batches of all ranks, in the order of their global index.
+    std::vector<float> sums;
+    // The labelled tokens of all of them; in an evaluation, of this rank's.
+    int64_t labels = 0;
+  };
+  absl::StatusOr<StepLosses> TryStep(Program& program, StepInputs& inputs,
+                                     const std::optional<UpdateStep>& update);
+  // Takes the inputs and tries the step. Keeps a failure of either, but for
+  // that of a training step without any labelled token.
+  absl::StatusOr<StepLosses> RunStep(Program& program,
+                                     const NextMicroBatch& next,
+                                     const std::optional<UpdateStep>& update);
+  absl::Status TakeInputs(const StepShape& shape, const NextMicroBatch& next,
+                          StepInputs& inputs);
 
   Engine* const engine_;
   Model* const model_;

@@ -99,7 +99,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   return trainer;
 }
 
-PlanRequest Trainer::Request(const StepTrace& trace,
+PlanRequest Trainer::Request(const StepTrace& trace, const StepShape& shape,
                              const AdmissionRule& rule) const {
   const int64_t slots = std::max(staging_.slots, FindShardStaging(trace).slots);
   ShardStaging staging = StagingFor(rule);
@@ -111,7 +111,7 @@ PlanRequest Trainer::Request(const StepTrace& trace,
               ChunkOptimizer::DeviceBytes(layout_) + staging.DeviceBytes(),
           .host_reserved_bytes = StagingBytes(layout_) +
                                  ChunkOptimizer::HostBytes(layout_) +
-                                 staging.HostBytes(),
+                                 staging.HostBytes() + InputBytes(shape),
           .bus = bus_,
           .prefetch = options_.memory.prefetch,
           .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio,
@@ -133,7 +133,6 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   options_.optimizer.scaled = engine_->dtype() == DType::kFloat16;
   if (options_.optimizer.scaled) scaler_.emplace(options_.loss_scale);
   engine_->set_update_at_once(!options_.optimizer.needs_norm());
-  engine_->set_world_size(options_.ranks.world_size);
   CASTOR_RETURN_IF_ERROR(DryRun(*engine_, *model_, options_.shape, nullptr,
                                 accumulate(), roofline())
                              .status());
@@ -155,9 +154,9 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     CASTOR_ASSIGN_OR_RETURN(evaluation, ProgramFor(evaluation_shape()));
   }
   const auto run_request = [&](const AdmissionRule& rule) {
-    RunRequest run = {.training = Request(training->trace, rule)};
+    RunRequest run = {.training = Request(*training, rule)};
     if (evaluation != nullptr) {
-      run.evaluations.push_back(Request(evaluation->trace, rule));
+      run.evaluations.push_back(Request(*evaluation, rule));
     }
     return run;
   };
@@ -244,8 +243,8 @@ absl::Status Trainer::OpenDevice() {
                     {.scribble_freed = options_.scribble_freed_memory}));
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   CASTOR_RETURN_IF_ERROR(JoinRanks(training->trace));
-  CASTOR_RETURN_IF_ERROR(PlanProgram(
-      *training, WarmUpPolicy(memory.policy, Request(training->trace))));
+  CASTOR_RETURN_IF_ERROR(
+      PlanProgram(*training, WarmUpPolicy(memory.policy, Request(*training))));
   CASTOR_ASSIGN_OR_RETURN(
       store_,
       ChunkStore::Create(device_.get(), arena_.get(), host_.get(), &layout_,
@@ -302,14 +301,14 @@ std::vector<std::string> Trainer::FindRemedies() {
     const auto training =
         DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline());
     if (!training.ok()) return false;
-    RunRequest run = {.training = Request(*training, policy->admission)};
+    RunRequest run = {.training = Request(*training, shape, policy->admission)};
     if (options_.eval_batch == 0) return FitsRun(policy->admission, run);
     StepShape evaluation = evaluation_shape();
     evaluation.batch = std::min(evaluation.batch, shape.batch);
     const auto trace =
         DryRun(*engine_, *model_, evaluation, &layout_, accumulate, roofline());
     if (!trace.ok()) return false;
-    run.evaluations.push_back(Request(*trace, policy->admission));
+    run.evaluations.push_back(Request(*trace, evaluation, policy->admission));
     return FitsRun(policy->admission, run);
   };
   std::vector<std::string> remedies =

@@ -1,0 +1,65 @@
+// StepInputs: what a step trains on, and how many of its tokens are labelled.
+//
+// A token's part in the gradient is one over the labelled tokens of the whole
+// batch, so all of a step's micro batches are taken before its first backward
+// pass: 8 bytes a token, which the plan counts as the host's staging
+// (InputBytes). With several ranks each tells the others its count. That
+// happens under the first micro batch's forward pass, which needs no count;
+// nothing but the first backward pass waits for it.
+//
+// Threads: one. Lifetime: outlives agreed(), and the communicator that it was
+// given outlives it.
+#ifndef CASTOR_RUNTIME_TRAIN_STEP_INPUTS_H_
+#define CASTOR_RUNTIME_TRAIN_STEP_INPUTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/comm/communicator.h"
+#include "runtime/train/micro_batch.h"
+
+namespace castor {
+
+// Host memory for the tokens and targets of a rank's micro batches in a step.
+inline int64_t InputBytes(const StepShape& shape) {
+  return shape.batch * shape.length * shape.micro_batches *
+         static_cast<int64_t>(2 * sizeof(int32_t));
+}
+
+class StepInputs {
+ public:
+  StepInputs() = default;
+  StepInputs(const StepInputs&) = delete;
+  StepInputs& operator=(const StepInputs&) = delete;
+
+  // Takes `count` micro batches from `next`, whose errors it returns. With a
+  // `communicator` (may be null) all ranks call it, and the counts are on their
+  // way when it returns.
+  absl::Status Take(int64_t count,
+                    const std::function<absl::StatusOr<MicroBatch>()>& next,
+                    Communicator* communicator);
+
+  // Gives micro batch `index` away.
+  MicroBatch Give(int64_t index) { return std::move(batches_[index]); }
+  // The labelled tokens of what was taken here.
+  int64_t own_labels() const { return own_labels_; }
+  // Those of all ranks; waits for them.
+  absl::StatusOr<int64_t> Labels();
+  // When they are there.
+  const Fence& agreed() const { return agreed_; }
+
+ private:
+  std::vector<MicroBatch> batches_;
+  int64_t own_labels_ = 0;
+  int64_t labels_ = 0;  // written until agreed_
+  Communicator* communicator_ = nullptr;
+  Fence agreed_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_TRAIN_STEP_INPUTS_H_

@@ -1,0 +1,162 @@
+// Tokens that are not labelled: a loss is the mean over those that are,
+// wherever they are. That bits depend on neither placement nor ranks then is
+// promises_test; that the weights are transformers', family_reference_test.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "device/comm/communicator.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+constexpr int64_t kLength = 8;
+constexpr int64_t kVocabulary = 32;
+
+TrainingCase Small(int world_size) {
+  TrainingCase c;
+  c.model.n_layer = 2;
+  c.model.n_head = 2;
+  c.model.n_embd = 16;
+  c.model.n_positions = kLength;
+  c.model.vocab_size = kVocabulary;
+  c.model.resid_pdrop = c.model.embd_pdrop = c.model.attn_pdrop = 0;
+  c.options.shape = {.batch = 1, .length = kLength, .micro_batches = 3};
+  c.options.memory.policy = FindPolicy("cpu");
+  c.options.eval_batch = 1;
+  c.options.optimizer.gradient_clipping = 0.5;
+  c.world_size = world_size;
+  return c;
+}
+
+absl::StatusOr<MicroBatch> WithoutLabels() {
+  return MicroBatch{std::vector<int32_t>(kLength, 1),
+                    std::vector<int32_t>(kLength, -100)};
+}
+
+// With the first `labels` of its tokens labelled.
+MicroBatch WithLabels(int64_t index, int64_t labels) {
+  MicroBatch batch =
+      RandomMicroBatch(7, index, {.length = kLength}, kVocabulary);
+  std::fill(batch.targets.begin() + labels, batch.targets.end(), -100);
+  return batch;
+}
+
+TEST(Labels, AreCountedOverMicroBatchesAndRanks) {
+  std::vector<std::vector<double>> losses;
+  for (const int64_t only : {0, 1, 2}) {
+    for (const int world_size : {1, 3}) {
+      TrainingCase c = Small(world_size);
+      c.steps = 4;
+      // One micro batch of the step has labels, two have none.
+      c.data = [&](int64_t index) {
+        return WithLabels(index / 3, index % 3 == only ? 1 + index / 3 : 0);
+      };
+      const auto result = RunTraining(c);
+      ASSERT_TRUE(result.ok()) << result.status();
+      losses.push_back(result->losses);
+    }
+  }
+  for (const std::vector<double>& others : losses) {
+    EXPECT_EQ(others, losses[0]);
+    for (const double loss : others) {
+      // A model that knows nothing; a third of it would be the mean of means.
+      EXPECT_NEAR(loss, std::log(kVocabulary), 0.5);
+    }
+  }
+}
+
+TEST(Labels, ABatchWithoutAnyIsRefusedByAllRanksAndTheNextGoesOn) {
+  for (const int world_size : {1, 3}) {
+    TrainingCase c = Small(world_size);
+    c.steps = 4;
+    const auto expected = RunTraining(c);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    c.after_step = [&](Trainer& trainer, int64_t step) {
+      const absl::Status training = trainer.Step(WithoutLabels).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(training)) << training;
+      EXPECT_TRUE(absl::StrContains(
+          training.message(),
+          absl::StrCat("step ", step + 1,
+                       " has no loss: none of the tokens of "
+                       "its 3 micro batches of [1, 8] is labelled")))
+          << training;
+      const absl::Status evaluation =
+          trainer.Evaluate(5, WithoutLabels).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(evaluation)) << evaluation;
+      EXPECT_TRUE(
+          absl::StrContains(evaluation.message(),
+                            absl::StrCat("after step ", step, " has no loss")))
+          << evaluation;
+      return absl::OkStatus();
+    };
+    const auto result = RunTraining(c);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->losses, expected->losses);
+    EXPECT_EQ(result->state_sha256, expected->state_sha256);
+    EXPECT_EQ(result->reports.size(), 4u);
+  }
+}
+
+// The loss over batches that have so many labels.
+absl::StatusOr<double> Evaluate(Trainer& trainer,
+                                const std::vector<int64_t>& labels) {
+  const Communicator* const group = trainer.communicator();
+  int64_t index = group == nullptr ? 0 : group->rank();
+  const int64_t stride = group == nullptr ? 1 : group->world_size();
+  return trainer.Evaluate(static_cast<int64_t>(labels.size()), [&] {
+    const int64_t at = std::exchange(index, index + stride);
+    return absl::StatusOr<MicroBatch>(WithLabels(at, labels[at]));
+  });
+}
+
+TEST(Labels, WeighAlikeInAllBatchesOfAnEvaluation) {
+  std::mutex mutex;
+  std::vector<double> together;  // of each rank of each run
+  for (const int world_size : {1, 3}) {
+    TrainingCase c = Small(world_size);
+    c.steps = 1;
+    c.after_step = [&](Trainer& trainer, int64_t) -> absl::Status {
+      CASTOR_ASSIGN_OR_RETURN(const double first, Evaluate(trainer, {1}));
+      CASTOR_ASSIGN_OR_RETURN(const double both, Evaluate(trainer, {1, 8}));
+      CASTOR_ASSIGN_OR_RETURN(const double second, Evaluate(trainer, {0, 8}));
+      CASTOR_ASSIGN_OR_RETURN(const double more,
+                              Evaluate(trainer, {1, 8, 0, 0}));
+      EXPECT_NEAR(both, (first + 8 * second) / 9, 1e-6);
+      // Or the mean of the two would pass, too.
+      EXPECT_GT(std::abs(first - second), 1e-3);
+      EXPECT_EQ(more, both);
+      const std::lock_guard<std::mutex> lock(mutex);
+      together.push_back(both);
+      return absl::OkStatus();
+    };
+    const auto result = RunTraining(c);
+    ASSERT_TRUE(result.ok()) << result.status();
+  }
+  EXPECT_EQ(together, std::vector<double>(4, together[0]));
+}
+
+TEST(Labels, HostMemoryIsPlannedForTheTokensOfAStep) {
+  TrainingCase c = Small(1);
+  c.steps = 0;
+  const auto three = RunTraining(c);
+  c.options.shape.micro_batches = 5;
+  const auto five = RunTraining(c);
+  ASSERT_TRUE(three.ok() && five.ok());
+  // Tokens and targets of two micro batches, int32.
+  EXPECT_EQ(five->admission.host.staging - three->admission.host.staging,
+            2 * 2 * 4 * kLength);
+}
+
+}  // namespace
+}  // namespace castor::testing
