@@ -106,6 +106,7 @@ Json Gpt2Family::HfConfig(const Architecture& architecture) const {
 
 HfNames Gpt2Family::hf_names() const {
   return {.optional_prefix = "transformer.",
+          .other_names = {{"transformer.wte.weight", "lm_head.weight"}},
           // The causal masks that old versions saved, and a copy of the tied
           // head.
           .without_parameter = {"*.attn.bias", "*.attn.masked_bias",

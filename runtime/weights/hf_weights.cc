@@ -39,22 +39,40 @@ std::string Listed(absl::string_view what,
   return text;
 }
 
+// What a file may call `parameter`, the likeliest first.
+std::vector<std::string> NamesInFiles(
+    const std::string& parameter, const HfNames& names,
+    const std::unordered_set<std::string>& ours) {
+  std::vector<std::string> found = {
+      parameter,
+      std::string(absl::StripPrefix(parameter, names.optional_prefix))};
+  for (const HfOtherName& other : names.other_names) {
+    if (other.parameter == parameter && !ours.contains(other.in_file)) {
+      found.push_back(other.in_file);
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
     const SafetensorsModel& model, absl::Span<const HfParameter> parameters,
     const HfNames& names) {
+  std::unordered_set<std::string> ours;
+  for (const HfParameter& parameter : parameters) ours.insert(parameter.name);
   std::vector<std::string> resolved;
   std::unordered_set<std::string> used;
   std::vector<std::string> missing;
   std::vector<std::string> wrong;
   for (const HfParameter& parameter : parameters) {
-    std::string name = parameter.name;
-    const SafetensorsTensor* tensor = model.Find(name);
-    if (tensor == nullptr) {
-      name =
-          std::string(absl::StripPrefix(parameter.name, names.optional_prefix));
-      tensor = model.Find(name);
+    const SafetensorsTensor* tensor = nullptr;
+    std::string name;
+    for (std::string& candidate : NamesInFiles(parameter.name, names, ours)) {
+      tensor = model.Find(candidate);
+      if (tensor == nullptr) continue;
+      name = std::move(candidate);
+      break;
     }
     if (tensor == nullptr) {
       missing.push_back(parameter.name);

@@ -16,11 +16,21 @@
 
 namespace castor {
 
+// A parameter's name, and another that files may have instead.
+struct HfOtherName {
+  std::string parameter;  // ours
+  std::string in_file;
+};
+
 // How tensors are named in files of one model family.
 struct HfNames {
   // What our names may lack in front in a file ("transformer."): files of the
   // model without its head are saved so.
   std::string optional_prefix = {};
+  // Other names by which a file may have a parameter. One that is the name of
+  // another parameter is not looked for. (Of a tied head safetensors'
+  // save_model keeps the first name of the alphabet alone, "lm_head.weight".)
+  std::vector<HfOtherName> other_names = {};
   // Patterns (base/name_pattern.h) of names in a file that may hold
   // no parameter of ours: saved masks, a copy of a tied head.
   std::vector<std::string> without_parameter = {};

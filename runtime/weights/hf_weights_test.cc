@@ -22,6 +22,7 @@ constexpr auto kF32 = SafetensorsDtype::kF32;
 
 const HfNames kNames = {
     .optional_prefix = "transformer.",
+    .other_names = {{"transformer.wte.weight", "lm_head.weight"}},
     .without_parameter = {"*.attn.bias", "*.attn.masked_bias",
                           "lm_head.weight"}};
 
@@ -69,6 +70,41 @@ TEST_F(HfWeightsTest, FindsNamesWithoutItAndIgnoresMasksAndTheTiedHead) {
   auto resolved = ResolveHfWeights(*model, parameters_, kNames);
   ASSERT_TRUE(resolved.ok()) << resolved.status();
   EXPECT_THAT(*resolved, ElementsAre("wte.weight", "h.0.attn.c_attn.bias"));
+}
+
+// As safetensors' save_model leaves a tied pair.
+TEST_F(HfWeightsTest, FindsATiedEmbeddingUnderTheHeadsName) {
+  auto model = Model({{"lm_head.weight", kF32, {5, 2}},
+                      {"transformer.h.0.attn.c_attn.bias", kF32, {6}}});
+  auto resolved = ResolveHfWeights(*model, parameters_, kNames);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_THAT(*resolved, ElementsAre("lm_head.weight",
+                                     "transformer.h.0.attn.c_attn.bias"));
+  // A head that is a parameter of its own is nobody else's.
+  std::vector<HfParameter> parameters = parameters_;
+  parameters.push_back({"lm_head.weight", {5, 2}});
+  EXPECT_THAT(
+      std::string(
+          ResolveHfWeights(*model, parameters, kNames).status().message()),
+      HasSubstr("missing: transformer.wte.weight"));
+}
+
+// Files of Llama before transformers 4.32 hold the frequencies of each layer's
+// rotary embedding, in any type; those of LlamaModel lack the "model.".
+TEST_F(HfWeightsTest, IgnoresTensorsWithoutAParameter) {
+  const HfNames llama = {
+      .optional_prefix = "model.",
+      .other_names = {{"model.embed_tokens.weight", "lm_head.weight"}},
+      .without_parameter = {"*.rotary_emb.inv_freq", "lm_head.weight"}};
+  auto model = Model({{"embed_tokens.weight", kF32, {5, 2}},
+                      {"layers.0.self_attn.rotary_emb.inv_freq",
+                       SafetensorsDtype::kF64,
+                       {1}}});
+  auto resolved = ResolveHfWeights(
+      *model, std::vector<HfParameter>{{"model.embed_tokens.weight", {5, 2}}},
+      llama);
+  ASSERT_TRUE(resolved.ok()) << resolved.status();
+  EXPECT_THAT(*resolved, ElementsAre("embed_tokens.weight"));
 }
 
 TEST_F(HfWeightsTest, WantsTheHeadWhenItIsNotTied) {

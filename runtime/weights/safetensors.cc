@@ -17,8 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/directory_entry.h"
 #include "base/dtype.h"
 #include "base/enough_memory.h"
 #include "base/small_file.h"
@@ -69,6 +71,44 @@ const std::string* GetString(const Json& object, const char* key) {
   const auto member = object.find(key);
   if (member == object.end()) return nullptr;
   return member->get_ptr<const std::string*>();
+}
+
+// What Python must be told to load the pickles in `directory`, of which `name`
+// is one: those of a model that was saved in parts together.
+std::string PicklePattern(absl::string_view directory, absl::string_view name) {
+  return absl::StrCat(directory, "/",
+                      absl::StartsWith(name, "pytorch_model")
+                          ? "pytorch_model*.bin"
+                          : std::string(name));
+}
+
+// Why there are no weights in `directory`, and what to do.
+absl::Status NoWeights(const std::string& directory) {
+  if (const auto names = ListDirectory(directory); names.ok()) {
+    for (const std::string& name : *names) {
+      const bool pickle = absl::EndsWith(name, ".pt") ||
+                          absl::EndsWith(name, ".pth") ||
+                          absl::EndsWith(name, ".ckpt") ||
+                          (absl::StartsWith(name, "pytorch_model") &&
+                           absl::EndsWith(name, ".bin"));
+      // Quoted as it stands it could end the line of Python.
+      if (!pickle || absl::StrContains(name, '\'')) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          directory, " has its weights in ", QuotedForMessage(name),
+          ", a pickle of PyTorch's, which may run any code when it is loaded, "
+          "and not in safetensors: if you trust who made it, convert it once: "
+          "python3 -c \"import glob, torch, safetensors.torch as s; "
+          "s.save_file({k: v.clone(memory_format=torch.contiguous_format) "
+          "for f in glob.glob('",
+          PicklePattern(directory, name),
+          "') for k, v in torch.load(f, map_location='cpu', "
+          "weights_only=True).items()}, '",
+          directory, "/model.safetensors', {'format': 'pt'})\""));
+    }
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "no weights in ", directory, ": neither model.safetensors nor ",
+      "model.safetensors.index.json is there"));
 }
 
 // Numbers of 16 bits at any address, as fp32.
@@ -347,9 +387,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
   } else if (access(index.c_str(), F_OK) == 0) {
     CASTOR_RETURN_IF_ERROR(model->OpenIndexed(index));
   } else {
-    return absl::NotFoundError(absl::StrCat(
-        "no weights in ", model->directory_, ": neither model.safetensors nor ",
-        "model.safetensors.index.json is there"));
+    return NoWeights(model->directory_);
   }
   std::sort(model->names_.begin(), model->names_.end());
   return model;
@@ -382,8 +420,14 @@ absl::Status SafetensorsModel::OpenIndexed(const std::string& index_path) {
     }
     SafetensorsFile*& file = by_file[*file_name];
     if (file == nullptr) {
-      CASTOR_ASSIGN_OR_RETURN(auto opened, SafetensorsFile::Open(absl::StrCat(
-                                               directory_, "/", *file_name)));
+      const std::string path = absl::StrCat(directory_, "/", *file_name);
+      if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
+        return absl::NotFoundError(
+            absl::StrCat(index_path, " names ", QuotedForMessage(*file_name),
+                         ", which is not there: this directory lacks a part "
+                         "of its weights"));
+      }
+      CASTOR_ASSIGN_OR_RETURN(auto opened, SafetensorsFile::Open(path));
       file = opened.get();
       files_.push_back(std::move(opened));
       CASTOR_RETURN_IF_ERROR(Add(*file));

@@ -117,8 +117,9 @@ class SafetensorsFile {
 // the files that its "weight_map" names. Immutable and thread-safe.
 class SafetensorsModel {
  public:
-  // NotFound: neither is there. InvalidArgument: a file is refused, or index
-  // and files disagree on what is where.
+  // NotFound: neither is there, or not all files of the index. InvalidArgument:
+  // a file is refused, index and files disagree on what is where, or there are
+  // but PyTorch's pickles, which no program should load unasked.
   static absl::StatusOr<std::unique_ptr<SafetensorsModel>> Open(
       std::string directory);
 

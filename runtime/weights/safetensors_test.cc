@@ -287,6 +287,40 @@ TEST_F(SafetensorsModelTest, ReadsShardsOfTheOwnLibrary) {
             absl::StatusCode::kNotFound);
 }
 
+// Of one model in three types of numbers.
+TEST_F(SafetensorsModelTest, ReadsShardsOfSixteenBits) {
+  auto wide = SafetensorsModel::Open(absl::StrCat(kFixtures, "/sharded"));
+  ASSERT_TRUE(wide.ok()) << wide.status();
+  const auto values = [](const SafetensorsModel& model,
+                         const std::string& name) {
+    std::vector<float> read(model.Find(name)->elements);
+    const absl::Status status =
+        model.ReadFloats(name, 0, read.size(), read.data());
+    EXPECT_TRUE(status.ok()) << status;
+    return read;
+  };
+  const struct {
+    const char* directory;
+    float unit;  // half of that of the last place, relative
+  } cases[] = {{"/sharded_bf16", 0x1p-8f}, {"/sharded_fp16", 0x1p-11f}};
+  for (const auto& test : cases) {
+    auto model =
+        SafetensorsModel::Open(absl::StrCat(kFixtures, test.directory));
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->names(), (*wide)->names());
+    for (const std::string& name : (*wide)->names()) {
+      const std::vector<float> exact = values(**wide, name);
+      const std::vector<float> read = values(**model, name);
+      for (size_t i = 0; i < exact.size(); ++i) {
+        // 2^-25: half of the least number of fp16.
+        ASSERT_NEAR(read[i], exact[i],
+                    std::max(std::abs(exact[i]) * test.unit, 0x1p-25f))
+            << name;
+      }
+    }
+  }
+}
+
 TEST_F(SafetensorsModelTest, SampleChecksumTellsModelsApart) {
   const auto checksum = [&] {
     auto model = SafetensorsModel::Open(dir_.path());
@@ -372,7 +406,34 @@ TEST_F(SafetensorsModelTest, RefusesAnIndexThatDoesNotFitItsFiles) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << test.index;
     EXPECT_THAT(std::string(status.message()), HasSubstr(test.why));
   }
-  EXPECT_EQ(OpenWithIndex(R"({"weight_map":{"a":"s9"}})").code(),
+  const absl::Status missing = OpenWithIndex(R"({"weight_map":{"a":"s9"}})");
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()),
+              HasSubstr("model.safetensors.index.json names \"s9\", which is "
+                        "not there"));
+}
+
+TEST_F(SafetensorsModelTest, RefusesPicklesWithTheWayOut) {
+  for (const char* name :
+       {"pytorch_model.bin", "pytorch_model-00001-of-00002.bin",
+        "consolidated.00.pth", "a.pt", "last.ckpt"}) {
+    SCOPED_TRACE(name);
+    TemporaryDirectory dir;
+    WriteFile(dir.path() + "/config.json", "{}");
+    WriteFile(dir.path() + "/" + name, "\x80\x02.");
+    const absl::Status refused = SafetensorsModel::Open(dir.path()).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()),
+                ::testing::AllOf(HasSubstr(name), HasSubstr("pickle"),
+                                 HasSubstr("weights_only=True"),
+                                 HasSubstr(dir.path() + "/model.safetensors")));
+    // Beside safetensors they are of no interest.
+    WriteFile(dir.path() + "/model.safetensors", FileOf("{}", 0));
+    EXPECT_TRUE(SafetensorsModel::Open(dir.path()).ok());
+  }
+  // Others' files of this kind are no weights.
+  WriteFile(dir_.path() + "/training_args.bin", "\x80\x02.");
+  EXPECT_EQ(SafetensorsModel::Open(dir_.path()).status().code(),
             absl::StatusCode::kNotFound);
 }
 
