@@ -325,28 +325,33 @@ void AddElementwise(const Sizes& s) {
             },
             0, bytes};
   });
-  Add("gelu/forward", [=](Operands& on) -> Row {
+  Add("activation/forward", [=](Operands& on) -> Row {
     const void* const x = on.Normal(size);
     void* const y = on.Bytes(size * 2);
     return {[=](const ExecContext& gpu) {
               return Run(gpu,
-                         GeluForwardArgs{
-                             .dtype = kType, .size = size, .x = x, .y = y});
+                         ActivationForwardArgs{.kind = Activation::kGeluTanh,
+                                               .dtype = kType,
+                                               .size = size,
+                                               .x = x,
+                                               .y = y});
             },
             0, 2 * bytes};
   });
-  Add("gelu/backward", [=](Operands& on) -> Row {
+  Add("activation/backward", [=](Operands& on) -> Row {
     const void* const x = on.Normal(size);
     const void* const dy = on.Normal(size);
     void* const dx = on.Bytes(size * 2);
-    return {
-        [=](const ExecContext& gpu) {
-          return Run(
-              gpu,
-              GeluBackwardArgs{
-                  .dtype = kType, .size = size, .x = x, .dy = dy, .dx = dx});
-        },
-        0, 3 * bytes};
+    return {[=](const ExecContext& gpu) {
+              return Run(gpu,
+                         ActivationBackwardArgs{.kind = Activation::kGeluTanh,
+                                                .dtype = kType,
+                                                .size = size,
+                                                .x = x,
+                                                .dy = dy,
+                                                .dx = dx});
+            },
+            0, 3 * bytes};
   });
   Add("dropout_and_residual", [=](Operands& on) -> Row {
     const void* const x = on.Normal(size);

@@ -1,9 +1,9 @@
 """kernel_operator: the targets of one operator's folder.
 
   kernel_operator(
-      name = "gelu",
+      name = "activation",
       cpu_deps = [...],
-      cuda_hdrs = ["gelu_program.h"],
+      cuda_hdrs = ["activation_program.h"],
   )
 
 It expects the files that docs/extending.md names (An operator), and makes

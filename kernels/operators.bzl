@@ -1,6 +1,7 @@
 """The operators' folders: a row for each."""
 
 OPERATORS = [
+    "activation",
     "adam",
     "add",
     "attention",
@@ -9,7 +10,6 @@ OPERATORS = [
     "dropout",
     "embedding",
     "exact_sum",
-    "gelu",
     "gradient_sum",
     "head_loss",
     "lamb",

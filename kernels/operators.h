@@ -44,6 +44,7 @@
 #ifndef CASTOR_KERNELS_OPERATORS_H_
 #define CASTOR_KERNELS_OPERATORS_H_
 
+#include "kernels/activation/activation.h"
 #include "kernels/adam/adam.h"
 #include "kernels/add/add.h"
 #include "kernels/attention/attention.h"
@@ -52,7 +53,6 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/exact_sum/exact_sum.h"
-#include "kernels/gelu/gelu.h"
 #include "kernels/gradient_sum/gradient_sum.h"
 #include "kernels/head_loss/head_loss.h"
 #include "kernels/lamb/lamb.h"
@@ -70,6 +70,8 @@ struct OperatorList {};
 // clang-format off
 using Operators = OperatorList<
     AccumulateGradientArgs,
+    ActivationBackwardArgs,
+    ActivationForwardArgs,
     AdamArgs,
     AddArgs,
     AddSquaresArgs,
@@ -81,8 +83,6 @@ using Operators = OperatorList<
     EmbeddingBackwardArgs,
     EmbeddingForwardArgs,
     ExactSumValuesArgs,
-    GeluBackwardArgs,
-    GeluForwardArgs,
     HeadLossBackwardArgs,
     HeadLossForwardArgs,
     LambApplyArgs,

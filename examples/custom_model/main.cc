@@ -26,7 +26,8 @@ struct Block {
     CASTOR_ASSIGN_OR_RETURN(y, qkv(e, y));
     CASTOR_ASSIGN_OR_RETURN(
         y, ops::CausalAttention(e, y, kHeads, 0.1f, name + ".attention"));
-    CASTOR_ASSIGN_OR_RETURN(y, ops::Gelu(e, y, name + ".gelu"));
+    CASTOR_ASSIGN_OR_RETURN(
+        y, ops::Activate(e, y, ops::Activation::kGeluTanh, name + ".gelu"));
     CASTOR_ASSIGN_OR_RETURN(y, out(e, y));
     return ops::Dropout(e, y, x, 0.1f, name + ".residual");
   }

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/autograd/tape.h"
+#include "runtime/ops/activation.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/dropout.h"
-#include "runtime/ops/gelu.h"
 
 namespace castor::models {
 namespace {
@@ -60,7 +60,9 @@ absl::StatusOr<Tensor> Gpt2::Block::operator()(Engine& engine,
   }
   CASTOR_ASSIGN_OR_RETURN(Tensor m, ln_2_(engine, h));
   CASTOR_ASSIGN_OR_RETURN(m, c_fc_(engine, m));
-  CASTOR_ASSIGN_OR_RETURN(m, ops::Gelu(engine, m, name_ + ".mlp.act"));
+  CASTOR_ASSIGN_OR_RETURN(
+      m,
+      ops::Activate(engine, m, ops::Activation::kGeluTanh, name_ + ".mlp.act"));
   CASTOR_ASSIGN_OR_RETURN(m, mlp_c_proj_(engine, m));
   return ops::Dropout(engine, m, h, residual_dropout_, name_ + ".mlp.dropout");
 }

@@ -19,13 +19,14 @@ namespace castor {
 
 // An operator being put together: operands get slots, outputs become tensors.
 //
-//   Op op(engine, "gelu/forward");
+//   Op op(engine, "act/forward");
 //   const int x_slot = op.Read(x);
 //   const int y_slot = op.Output(x.shape(), x.dtype());
 //   CASTOR_RETURN_IF_ERROR(
 //       op.Run([=](const Pointers& p, const ExecContext& context) {
-//         return kernels::Run(context, kernels::GeluForwardArgs{
-//             .dtype = dtype, .size = size, .x = p[x_slot], .y = p[y_slot]});
+//         return kernels::Run(context, kernels::ActivationForwardArgs{
+//             .kind = kind, .dtype = dtype, .size = size, .x = p[x_slot],
+//             .y = p[y_slot]});
 //       }));
 //   return op.output(y_slot);
 class Op {

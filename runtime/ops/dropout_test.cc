@@ -4,7 +4,7 @@
 
 #include "base/status_macros.h"
 #include "runtime/nn/modules.h"
-#include "runtime/ops/gelu.h"
+#include "runtime/ops/activation.h"
 #include "runtime/ops/head_loss.h"
 #include "runtime/testing/finite_difference.h"
 
@@ -17,7 +17,9 @@ GradientCase DropoutCase(float p, bool residual) {
   c.shape = {.batch = 2, .length = 5};
   c.make = Between(5, 5, [=]() -> Layer {
     return [=](Engine& engine, const Tensor& x) -> absl::StatusOr<Tensor> {
-      CASTOR_ASSIGN_OR_RETURN(const Tensor y, ops::Gelu(engine, x, "act"));
+      CASTOR_ASSIGN_OR_RETURN(
+          const Tensor y,
+          ops::Activate(engine, x, ops::Activation::kGeluTanh, "act"));
       return ops::Dropout(engine, y, residual ? x : Tensor(), p, "drop");
     };
   });

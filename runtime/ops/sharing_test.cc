@@ -10,13 +10,18 @@
 #include "base/status_macros.h"
 #include "runtime/autograd/tape.h"
 #include "runtime/nn/modules.h"
+#include "runtime/ops/activation.h"
 #include "runtime/ops/dropout.h"
-#include "runtime/ops/gelu.h"
 #include "runtime/ops/head_loss.h"
 #include "runtime/testing/finite_difference.h"
 
 namespace castor::testing {
 namespace {
+
+absl::StatusOr<Tensor> Gelu(Engine& engine, const Tensor& x,
+                            absl::string_view site) {
+  return ops::Activate(engine, x, ops::Activation::kGeluTanh, site);
+}
 
 // Runs the case with and without recomputation, for one and two micro batches.
 void ExpectRight(GradientCase c) {
@@ -39,13 +44,12 @@ GradientCase RepeatedLinear(int times, std::vector<std::string> frozen) {
                Engine& engine, Tensor x) -> absl::StatusOr<Tensor> {
       for (int i = 0; i < times; ++i) {
         CASTOR_ASSIGN_OR_RETURN(
-            x,
-            Checkpoint(
-                engine, x,
-                [&engine, fc, i](const Tensor& in) -> absl::StatusOr<Tensor> {
-                  CASTOR_ASSIGN_OR_RETURN(Tensor y, fc(engine, in));
-                  return ops::Gelu(engine, y, "act." + std::to_string(i));
-                }));
+            x, Checkpoint(engine, x,
+                          [&engine, fc,
+                           i](const Tensor& in) -> absl::StatusOr<Tensor> {
+                            CASTOR_ASSIGN_OR_RETURN(Tensor y, fc(engine, in));
+                            return Gelu(engine, y, "act." + std::to_string(i));
+                          }));
       }
       return x;
     };
@@ -128,7 +132,7 @@ GradientCase TiedThreeTimes(bool head_inside) {
         CASTOR_ASSIGN_OR_RETURN(Tensor y, fc(engine, in));
         CASTOR_ASSIGN_OR_RETURN(y, ops::Linear(engine, y, wte.weight(), nullptr,
                                                ops::WeightLayout::kInOut));
-        CASTOR_ASSIGN_OR_RETURN(y, ops::Gelu(engine, y, "act"));
+        CASTOR_ASSIGN_OR_RETURN(y, Gelu(engine, y, "act"));
         if (!head_inside) return y;
         return ops::HeadLoss(engine, y, wte.weight(), targets);
       };
@@ -184,8 +188,7 @@ TEST(Sharing, BlocksMayNest) {
           [&engine, inner](const Tensor& in) -> absl::StatusOr<Tensor> {
             CASTOR_ASSIGN_OR_RETURN(const Tensor y,
                                     Checkpoint(engine, in, inner));
-            CASTOR_ASSIGN_OR_RETURN(const Tensor z,
-                                    ops::Gelu(engine, y, "act"));
+            CASTOR_ASSIGN_OR_RETURN(const Tensor z, Gelu(engine, y, "act"));
             return Checkpoint(engine, z, inner);
           });
     };
@@ -242,7 +245,7 @@ TEST(Sharing, TensorWithSeveralReadersSumsTheirGradients) {
                               ops::Dropout(engine, a, b, 0.0f, "s"));
       CASTOR_ASSIGN_OR_RETURN(const Tensor t,
                               ops::Dropout(engine, s, x, 0.0f, "t"));
-      CASTOR_ASSIGN_OR_RETURN(const Tensor g, ops::Gelu(engine, t, "act"));
+      CASTOR_ASSIGN_OR_RETURN(const Tensor g, Gelu(engine, t, "act"));
       return ops::Dropout(engine, g, t, 0.0f, "u");
     };
   });

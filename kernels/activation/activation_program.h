@@ -1,0 +1,167 @@
+// Activation functions and their gradients, in the order of operations of the
+// host's (cpu.cc), but for the exact GELU's, which uses CUDA's erfc.
+#ifndef CASTOR_KERNELS_ACTIVATION_ACTIVATION_PROGRAM_H_
+#define CASTOR_KERNELS_ACTIVATION_ACTIVATION_PROGRAM_H_
+
+#include <cstdint>
+
+#include "kernels/activation/kind.h"
+#include "kernels/cuda/block.h"
+#include "kernels/cuda/elements.h"
+
+namespace castor::kernels::cuda {
+
+// A NaN stays.
+CASTOR_HD float Clamp(float x, float to) {
+  return x > to ? to : x < -to ? -to : x;
+}
+
+struct Relu {
+  CASTOR_HD float Value(float x) const { return x <= 0.0f ? 0.0f : x; }
+  // A NaN gives a NaN.
+  CASTOR_HD float Slope(float x) const {
+    return x <= 0.0f ? 0.0f : x > 0.0f ? 1.0f : x;
+  }
+};
+
+// s + x s (1 - s) (-da/dx), s = 1 / (1 + e^a).
+CASTOR_HD float SigmoidSlope(float x, float a, float minus_da) {
+  const float e = expf(a > 87.0f ? 87.0f : a);
+  const float s = Div(1.0f, Add(1.0f, e));
+  const float t = Mul(Mul(x, minus_da), Mul(e, s));
+  return Fma(t, s, s);
+}
+
+struct GeluTanh {
+  static constexpr float kA = -1.5957691216057308f;    // -2 sqrt(2 / pi)
+  static constexpr float kB = -0.071354816272600248f;  // kA * 0.044715
+
+  // x / (1 + e^a), which has no cancellation for negative x.
+  CASTOR_HD float Value(float x) const {
+    const float a = Mul(x, Fma(Mul(x, x), kB, kA));
+    return Div(x, Add(1.0f, expf(a)));
+  }
+  CASTOR_HD float Slope(float x) const {
+    // Beyond 16 the derivative is 0 or 1 to within 1e-37: clamping keeps every
+    // intermediate finite.
+    const float c = Clamp(x, 16.0f);
+    const float c2 = Mul(c, c);
+    const float a = Mul(c, Fma(c2, kB, kA));
+    return SigmoidSlope(c, a, Fma(c2, -3.0f * kB, -kA));
+  }
+};
+
+struct Silu {
+  CASTOR_HD float Value(float x) const { return Div(x, Add(1.0f, expf(-x))); }
+  CASTOR_HD float Slope(float x) const {
+    const float c = Clamp(x, 87.0f);
+    return SigmoidSlope(c, -c, 1.0f);
+  }
+};
+
+struct Gelu {
+  // x Phi(x), Phi(x) = erfc(-x / sqrt(2)) / 2.
+  CASTOR_HD float Value(float x) const { return Mul(x, Normal(x)); }
+  // Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi).
+  CASTOR_HD float Slope(float x) const {
+    // Beyond 14.5 the density is 0.
+    const float c = Clamp(x, 14.5f);
+    const float density = expf(Mul(Mul(c, c), -0.5f));
+    return Fma(Mul(c, 0.3989422804014327f), density, Normal(c));
+  }
+
+ private:
+  CASTOR_HD static float Normal(float x) {
+    return Mul(0.5f, erfcf(Mul(x, -0.7071067811865476f)));
+  }
+};
+
+template <class Fn>
+CASTOR_HD void WithActivation(Activation kind, const Fn& fn) {
+  switch (kind) {
+    case Activation::kRelu:
+      return fn(Relu());
+    case Activation::kGelu:
+      return fn(Gelu());
+    case Activation::kGeluTanh:
+      return fn(GeluTanh());
+    case Activation::kSilu:
+      return fn(Silu());
+  }
+}
+
+// y = act(x) (* up).
+template <class T>
+struct ActivationForwardProgram {
+  static constexpr int kThreads = kElementThreads;
+  using Shared = NoShared;
+
+  Activation kind;
+  int64_t size;
+  const T *x, *up;  // up may be null
+  T* y;
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared&) const {
+    const bool runs =
+        HasRuns(x) && HasRuns(y) && (up == nullptr || HasRuns(up));
+    WithActivation(kind, [&](const auto& act) {
+      ForEachPlace(block, size, runs, [&](const auto& place) {
+        auto values = place.LoadFrom(x);
+        CASTOR_UNROLL
+        for (float& v : values.at) v = act.Value(v);
+        if (up != nullptr) {
+          const auto factors = place.LoadFrom(up);
+          CASTOR_UNROLL
+          for (int i = 0; i < place.kCount; ++i) {
+            values.at[i] = Mul(values.at[i], factors.at[i]);
+          }
+        }
+        place.StoreTo(y, values);
+      });
+    });
+  }
+};
+
+// dx = dy (* up) act'(x), dup = dy act(x).
+template <class T>
+struct ActivationBackwardProgram {
+  static constexpr int kThreads = kElementThreads;
+  using Shared = NoShared;
+
+  Activation kind;
+  int64_t size;
+  const T *x, *up, *dy;  // up may be null
+  T *dx, *dup;
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared&) const {
+    const bool runs = HasRuns(x) && HasRuns(dy) && HasRuns(dx) &&
+                      (up == nullptr || (HasRuns(up) && HasRuns(dup)));
+    WithActivation(kind, [&](const auto& act) {
+      ForEachPlace(block, size, runs, [&](const auto& place) {
+        const auto values = place.LoadFrom(x);
+        auto gradients = place.LoadFrom(dy);
+        if (up != nullptr) {
+          const auto factors = place.LoadFrom(up);
+          auto gates = gradients;
+          CASTOR_UNROLL
+          for (int i = 0; i < place.kCount; ++i) {
+            gates.at[i] = Mul(gradients.at[i], act.Value(values.at[i]));
+            gradients.at[i] = Mul(gradients.at[i], factors.at[i]);
+          }
+          place.StoreTo(dup, gates);
+        }
+        CASTOR_UNROLL
+        for (int i = 0; i < place.kCount; ++i) {
+          gradients.at[i] = Mul(gradients.at[i], act.Slope(values.at[i]));
+        }
+        place.StoreTo(dx, gradients);
+      });
+    });
+  }
+};
+
+}  // namespace castor::kernels::cuda
+
+#endif  // CASTOR_KERNELS_ACTIVATION_ACTIVATION_PROGRAM_H_
