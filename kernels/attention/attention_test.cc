@@ -202,6 +202,29 @@ struct Oracle {
   double largest_score = 0, largest_dp = 0, largest_value = 0;
 };
 
+TEST(AttentionBand, RangesAreWhatIsSeen) {
+  for (int64_t queries = 1; queries <= 6; ++queries) {
+    for (int64_t keys = queries; keys <= 9; ++keys) {
+      for (int64_t before : {int64_t{0}, int64_t{1}, int64_t{4}, int64_t{8},
+                             AttentionMask::kUnbounded}) {
+        for (int64_t after :
+             {int64_t{0}, int64_t{2}, AttentionMask::kUnbounded}) {
+          const AttentionBand band = {queries, keys, {before, after}};
+          for (int64_t i = 0; i < queries; ++i) {
+            for (int64_t j = 0; j < keys; ++j) {
+              const int64_t place = keys - queries + i;
+              const bool sees = place - before <= j && j <= place + after;
+              ASSERT_EQ(band.Sees(i, j), sees);
+              ASSERT_EQ(band.FirstKey(i) <= j && j < band.EndKey(i), sees);
+              ASSERT_EQ(band.FirstQuery(j) <= i && i < band.EndQuery(j), sees);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(AttentionOracle, AgreesWithFiniteDifferences) {
   std::vector<Spec> specs;
   for (bool causal : {true, false}) {

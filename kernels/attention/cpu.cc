@@ -93,11 +93,34 @@ absl::Status ForwardTile(const AttentionForwardArgs& args,
   return absl::OkStatus();
 }
 
-// The workspace of the backward pass: delta [B, H, T], and where the type has
-// 16 bits the sums of dq in fp32, [B, H, T, D].
-int64_t Rows(const AttentionShape& shape) {
-  return shape.batch * shape.heads * shape.positions;
+// The backward pass has a task for each head of keys in each sample. If these
+// are fewer than kEnoughTasks, the query heads that share one are cut into
+// parts, each a task with sums of its own, which are added in order at the end.
+constexpr int64_t kEnoughTasks = 8;
+
+int64_t PartsOfGroup(const AttentionShape& shape) {
+  const int64_t tasks = std::max<int64_t>(1, shape.batch * shape.kv_heads);
+  return std::clamp<int64_t>(CeilDiv(kEnoughTasks, tasks), 1,
+                             std::max<int64_t>(1, shape.group()));
 }
+
+// The workspace of the backward pass, all fp32: delta [B, H, T]; where the type
+// has 16 bits the sums of dq, [B, H, T, D]; where groups are cut into P > 1
+// parts their sums of dk and dv, [B, K, P, 2, S, D].
+struct Workspace {
+  explicit Workspace(const AttentionShape& s)
+      : rows(s.batch * s.heads * s.positions),
+        dq(s.dtype == DType::kFloat32 ? 0 : rows * s.head_size),
+        part(s.keys * s.head_size),
+        parts(PartsOfGroup(s) == 1
+                  ? 0
+                  : s.batch * s.kv_heads * PartsOfGroup(s) * 2 * part) {}
+
+  int64_t floats() const { return rows + dq + parts; }
+
+  // All in elements.
+  int64_t rows, dq, part, parts;
+};
 
 // fp32 sums [.., D] of gradients, their rows `stride` apart.
 struct Sums {
@@ -112,18 +135,34 @@ struct Sums {
   }
 };
 
-// The gradients of one head of keys and values in one sample, and of the query
-// heads that meet it: a tile of keys after the other, for each of them the
-// query heads in order, for each of these its queries in order.
+// The sums of dk (which = 0) or dv (1) of a part of the group of b K + the head
+// of keys.
+Sums SumsOfPart(const AttentionBackwardArgs& args, const AttentionShape& shape,
+                int64_t kv_head, int64_t part, int64_t which) {
+  const Workspace workspace(shape);
+  return {
+      static_cast<float*>(args.workspace) + workspace.rows + workspace.dq +
+          ((kv_head * PartsOfGroup(shape) + part) * 2 + which) * workspace.part,
+      shape.head_size};
+}
+
+// The gradients of one head of keys and values in one sample, as far as a part
+// of its query heads makes them, and of these heads: a tile of keys after the
+// other, for each of them the query heads in order, for each of these its
+// queries in order.
 class BackwardGroup {
  public:
-  // `shape` is args', filled; `index` is b K + the head of keys.
+  // `shape` is args', filled; `kv_head` is b K + the head of keys.
   BackwardGroup(const AttentionBackwardArgs& args, const AttentionShape& shape,
-                int64_t index)
+                int64_t kv_head, int64_t part)
       : args_(args),
         shape_(shape),
-        group_(shape.heads / shape.kv_heads),
-        first_head_(index * group_),
+        parts_(PartsOfGroup(shape)),
+        part_(part),
+        kv_head_(kv_head),
+        first_head_(kv_head * shape.group() + part * shape.group() / parts_),
+        end_head_(kv_head * shape.group() +
+                  (part + 1) * shape.group() / parts_),
         d_(shape.head_size),
         query_tile_(std::min(kBackwardQueries, kScratchFloats / 8 / d_)),
         key_tile_(std::min(kBackwardKeys, kScratchFloats / 8 / d_)),
@@ -139,8 +178,8 @@ class BackwardGroup {
         dp_(s_ + kBackwardQueries * kBackwardKeys) {}
 
   absl::Status Run() {
-    for (int64_t g = 0; g < group_; ++g) {
-      const Head head(shape_, first_head_ + g);
+    for (int64_t h = first_head_; h < end_head_; ++h) {
+      const Head head(shape_, h);
       for (int64_t i = 0; i < shape_.positions; i += query_tile_) {
         Delta(head, i, std::min(query_tile_, shape_.positions - i));
       }
@@ -152,8 +191,8 @@ class BackwardGroup {
           KeyTile(j, std::min(key_tile_, shape_.keys - j));
       if (!status.ok()) return status;
     }
-    for (int64_t g = 0; g < group_ && !in_place_; ++g) {
-      const Head head(shape_, first_head_ + g);
+    for (int64_t h = first_head_; h < end_head_ && !in_place_; ++h) {
+      const Head head(shape_, h);
       head.InQ(args_.dq).Store(0, shape_.positions, Dq(head).first, d_);
     }
     return absl::OkStatus();
@@ -176,7 +215,7 @@ class BackwardGroup {
   // Where dq is summed: in fp32 in dq itself.
   Sums Dq(const Head& head) const {
     if (!in_place_) {
-      return {static_cast<float*>(args_.workspace) + Rows(shape_) +
+      return {static_cast<float*>(args_.workspace) + Workspace(shape_).rows +
                   head.InRows(0) * d_,
               d_};
     }
@@ -198,7 +237,11 @@ class BackwardGroup {
   // of dq.
   absl::Status KeyTile(int64_t j, int64_t count) const {
     const Head any(shape_, first_head_);
-    const auto sums = [&](void* x, float* buffer) -> Sums {
+    const auto sums = [&](void* x, float* buffer, int which) -> Sums {
+      if (parts_ > 1) {
+        const Sums all = SumsOfPart(args_, shape_, kv_head_, part_, which);
+        return {all.at(j), all.stride};
+      }
       if (!in_place_) return {buffer, d_};
       return {static_cast<float*>(any.InK(x).at(j)), shape_.kv_stride};
     };
@@ -206,17 +249,17 @@ class BackwardGroup {
                        .end = j + count,
                        .k = any.InK(args_.k).Load(j, count, k_buffer_),
                        .v = any.InK(args_.v).Load(j, count, v_buffer_),
-                       .dk = sums(args_.dk, dk_buffer_),
-                       .dv = sums(args_.dv, dv_buffer_)};
+                       .dk = sums(args_.dk, dk_buffer_, 0),
+                       .dv = sums(args_.dv, dv_buffer_, 1)};
     const AttentionBand band = shape_.band();
     const int64_t first = band.FirstQuery(j);
     const int64_t end = band.EndQuery(j + count - 1);
-    for (int64_t g = 0; g < group_; ++g) {
-      const Head head(shape_, first_head_ + g);
+    for (int64_t h = first_head_; h < end_head_; ++h) {
+      const Head head(shape_, h);
       for (int64_t i = first; i < end; i += query_tile_) {
         const absl::Status status =
             Block(head, i, std::min(query_tile_, end - i), keys,
-                  g == 0 && i == first);
+                  h == first_head_ && i == first);
         if (!status.ok()) return status;
       }
     }
@@ -224,7 +267,7 @@ class BackwardGroup {
       keys.dk.Clear(0, count, d_);
       keys.dv.Clear(0, count, d_);
     }
-    if (!in_place_) {
+    if (!in_place_ && parts_ == 1) {
       any.InK(args_.dk).Store(j, count, dk_buffer_, d_);
       any.InK(args_.dv).Store(j, count, dv_buffer_, d_);
     }
@@ -295,7 +338,8 @@ class BackwardGroup {
 
   const AttentionBackwardArgs& args_;
   const AttentionShape& shape_;
-  const int64_t group_, first_head_, d_, query_tile_, key_tile_;
+  const int64_t parts_, part_, kv_head_, first_head_, end_head_;
+  const int64_t d_, query_tile_, key_tile_;
   const bool in_place_;  // fp32: sums are formed in the gradients themselves
   float* const q_buffer_;
   float* const dout_buffer_;
@@ -306,6 +350,20 @@ class BackwardGroup {
   float* const s_;
   float* const dp_;
 };
+
+// dk (which = 0) or dv (1) of a head of keys = the sum of its parts, in order.
+void AddParts(const AttentionBackwardArgs& args, const AttentionShape& shape,
+              int64_t kv_head, int64_t which) {
+  const int64_t size = Workspace(shape).part;
+  const Sums sums = SumsOfPart(args, shape, kv_head, 0, which);
+  for (int64_t part = 1; part < PartsOfGroup(shape); ++part) {
+    cpu::AddInto(SumsOfPart(args, shape, kv_head, part, which).first, size,
+                 sums.first);
+  }
+  const Head head(shape, kv_head * shape.group());
+  head.InK(which == 0 ? args.dk : args.dv)
+      .Store(0, shape.keys, sums.first, sums.stride);
+}
 
 }  // namespace
 
@@ -329,19 +387,25 @@ absl::Status AttentionForwardArgs::RunOnCpu(const ExecContext& context) const {
 }
 
 int64_t AttentionBackwardArgs::CpuWorkspaceBytes() const {
-  const int64_t sums =
-      shape.dtype == DType::kFloat32 ? 0 : Rows(shape) * shape.head_size;
-  return (Rows(shape) + sums) * static_cast<int64_t>(sizeof(float));
+  return Workspace(shape.Filled()).floats() *
+         static_cast<int64_t>(sizeof(float));
 }
 
 absl::Status AttentionBackwardArgs::RunOnCpu(const ExecContext& context) const {
   const AttentionShape filled = shape.Filled();
   if (filled.keys == 0) return absl::OkStatus();
+  const int64_t kv_heads = filled.batch * filled.kv_heads;
+  const int64_t parts = PartsOfGroup(filled);
   cpu::FirstError error;
-  context.pool->ParallelFor(
-      filled.batch * filled.kv_heads, [&](int64_t task, int) {
-        error.Update(BackwardGroup(*this, filled, task).Run());
-      });
+  context.pool->ParallelFor(kv_heads * parts, [&](int64_t task, int) {
+    error.Update(
+        BackwardGroup(*this, filled, task / parts, task % parts).Run());
+  });
+  if (parts > 1) {
+    context.pool->ParallelFor(kv_heads * 2, [&](int64_t task, int) {
+      AddParts(*this, filled, task / 2, task % 2);
+    });
+  }
   return error.status();
 }
 

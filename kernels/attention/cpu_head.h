@@ -56,8 +56,7 @@ class Head {
   }
   template <class Pointer>
   HeadRows<Pointer> InK(Pointer k) const {
-    return Rows(k, b_ * shape_.key_rows, shape_.kv_stride,
-                h_ / (shape_.heads / shape_.kv_heads));
+    return Rows(k, b_ * shape_.key_rows, shape_.kv_stride, h_ / shape_.group());
   }
   template <class Pointer>
   HeadRows<Pointer> InOut(Pointer out) const {

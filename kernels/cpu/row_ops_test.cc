@@ -106,6 +106,39 @@ TEST(RowOps, DotAndProductAgreeWithDouble) {
   }
 }
 
+// tanh is off by at most 8 u (4 ulp) and its argument by 2 u of itself, which
+// tanh does not enlarge; the product with the cap is rounded once more. The
+// slope 1 - t^2 is off by 2 |t| times t's error, and a rounding.
+TEST(RowOps, SoftCapAndItsSlopeAgreeWithDouble) {
+  std::mt19937_64 random(5);
+  for (int64_t size : kSizes) {
+    for (float cap : {0.5f, 50.0f}) {
+      GuardedBuffer x(DType::kFloat32, size, 1), alone(DType::kFloat32, size);
+      GuardedBuffer slopes(DType::kFloat32, size, 2);
+      x.FillNormal(random, cap);
+      x.Set(size / 2, 1000);
+      alone.CopyFrom(x);
+      const std::vector<double> before = x.Values();
+      SoftCap(x.floats(), size, cap, slopes.floats());
+      SoftCap(alone.floats(), size, cap, nullptr);
+      EXPECT_TRUE(x.GuardsIntact() && slopes.GuardsIntact());
+      for (int64_t i = 0; i < size; ++i) {
+        const double t = std::tanh(before[i] / cap);
+        ASSERT_NEAR(x[i], cap * t, 11 * kU * cap * std::abs(t));
+        ASSERT_NEAR(slopes[i], 1 - t * t, 21 * kU * t * t + kU);
+        ASSERT_EQ(x[i], alone[i]);
+      }
+    }
+  }
+  GuardedBuffer x(DType::kFloat32, 20), slopes(DType::kFloat32, 20);
+  for (int64_t i = 0; i < 20; ++i) x.Set(i, i == 17 ? std::nan("") : 1);
+  SoftCap(x.floats(), 20, 2, slopes.floats());
+  for (int64_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(std::isnan(x[i]), i == 17);
+    EXPECT_EQ(std::isnan(slopes[i]), i == 17);
+  }
+}
+
 TEST(RowOps, AttentionGradientFollowsItsFormula) {
   std::mt19937_64 random(4);
   for (int64_t size : kSizes) {
