@@ -20,10 +20,10 @@ struct Sizes {
 // Heads and halves on both sides of vectors, whole and in part, packed and in
 // wider rows, one sequence and several, one that does not end.
 constexpr Sizes kSizes[] = {
-    {0, 1, 1, 2, 2, 2, 0},        {1, 1, 1, 2, 2, 2, 0},
-    {6, 3, 2, 6, 6, 12, 0},       {6, 3, 3, 6, 4, 20, 2},
-    {5, 5, 1, 34, 34, 34, 0},     {4, 2, 3, 64, 64, 192, 7},
-    {4, 2, 3, 80, 32, 241, 0},    {3, 4, 2, 5, 0, 10, 0},
+    {0, 1, 1, 2, 2, 2, 0},      {1, 1, 1, 2, 2, 2, 0},
+    {6, 3, 2, 6, 6, 12, 0},     {6, 3, 3, 6, 4, 20, 2},
+    {5, 5, 1, 34, 34, 34, 0},   {4, 2, 3, 64, 64, 192, 7},
+    {4, 2, 3, 80, 32, 241, 0},  {3, 4, 2, 5, 0, 10, 0},
     {60, 30, 9, 64, 64, 577, 0}};
 
 std::string NameOf(const Sizes& s) {

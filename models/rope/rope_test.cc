@@ -196,8 +196,9 @@ TEST(Rope, RefusesHeadsThatCannotTurnInPairs) {
   const RopeModel partial = {.head_size = 16, .positions = 8, .partial = true};
   EXPECT_THAT(Error(R"({"partial_rotary_factor": 0.2})", partial),
               HasSubstr("3 channels of heads of 16"));
-  EXPECT_THAT(Error(R"({"partial_rotary_factor": 1.5})", partial),
-              HasSubstr("partial_rotary_factor: expected a number in (0.0, 1.0]"));
+  EXPECT_THAT(
+      Error(R"({"partial_rotary_factor": 1.5})", partial),
+      HasSubstr("partial_rotary_factor: expected a number in (0.0, 1.0]"));
 }
 
 // Without a factor, YaRN stretches by the ratio of the lengths.
