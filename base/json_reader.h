@@ -126,6 +126,8 @@ class JsonReader {
   void FailExpected(absl::string_view key, absl::string_view expected);
 
   void RefuseUnknownKeys();
+  // The keys of this object that were asked for so far.
+  const std::vector<std::string>& known() const { return known_; }
 
   // "memory.device_memory" for key "device_memory".
   std::string PathOf(absl::string_view key) const;

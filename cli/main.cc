@@ -264,15 +264,27 @@ int Main(int argc, char** argv) {
                                "Plans a recorded run under other conditions."),
             &replay);
 
-  std::string checkpoint, directory;
+  ExportArguments exported;
   CLI::App* export_command = app.add_subcommand(
       "export", "Writes a checkpoint as a Hugging Face directory.");
   export_command
-      ->add_option("CHECKPOINT", checkpoint,
+      ->add_option("CHECKPOINT", exported.checkpoint,
                    "a checkpoint file, or a directory of them")
       ->required();
-  export_command->add_option("DIR", directory, "the directory to write")
+  export_command
+      ->add_option("DIR", exported.directory, "the directory to write")
       ->required();
+  export_command
+      ->add_option("--dtype", exported.dtype,
+                   "round the values to these numbers (default: fp32)")
+      ->type_name("bf16|fp16|fp32")
+      ->check(NotEmpty());
+  export_command
+      ->add_option("--max-shard-size", exported.max_shard_size,
+                   "the most of a file's weights, 5GB for one; what does not "
+                   "fit goes into further files with an index (default: 50GB)")
+      ->type_name("SIZE")
+      ->check(NotEmpty());
 
   CLI::App* trace_command =
       app.add_subcommand("trace", "Shows or exports the trace of a run.");
@@ -351,7 +363,7 @@ int Main(int argc, char** argv) {
     return Printed(PlanRun(plan));
   }
   if (app.got_subcommand("replay")) return Printed(ReplayTrace(replay));
-  if (*export_command) return Printed(Export(checkpoint, directory));
+  if (*export_command) return Printed(Export(exported));
   if (*view_command) return Printed(ViewTrace(view));
   if (*trace_export_command) return Printed(ExportTrace(trace_export));
   return kUserError;

@@ -18,10 +18,36 @@ namespace {
 constexpr char kConfigName[] = "config.json";
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 
+// Keys of a config.json that are every export's own.
+constexpr absl::string_view kOwnKeys[] = {"architectures", "dtype",
+                                          "model_type", "torch_dtype"};
+// Keys that say how files were made which no export has: code beside the
+// weights, quantised weights, the program that wrote them.
+constexpr absl::string_view kLeftKeys[] = {"auto_map", "quantization_config",
+                                           "transformers_version"};
+
 std::vector<absl::string_view> Names() {
   std::vector<absl::string_view> names;
   for (const Family* family : Families()) names.push_back(family->name());
   return names;
+}
+
+template <class Keys>
+bool Contains(const Keys& keys, absl::string_view key) {
+  return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
+}
+
+// transformers' name of a type of values.
+absl::string_view TorchName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "float32";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kFloat16:
+      return "float16";
+  }
+  return "";
 }
 
 class AnyFamilyReader final : public ModelReader {
@@ -30,32 +56,46 @@ class AnyFamilyReader final : public ModelReader {
     int type = 0;
     reader.Choice("type", Names(), &type);
     const Family& family = *Families()[type];
-    reader.String("pretrained", &model->pretrained);
+    ReadDirectory("pretrained", reader, &model->pretrained);
+    ReadDirectory("from_config", reader, &model->from_config);
+    if (!model->pretrained.empty() && !model->from_config.empty()) {
+      reader.Fail(
+          "from_config",
+          absl::StrCat("cannot stand beside ", reader.PathOf("pretrained"),
+                       ", which takes the weights of a directory and "
+                       "its config.json: leave one of them out"));
+      model->from_config.clear();
+    }
     reader.Strings("frozen", &model->frozen);
-    if (!model->pretrained.empty()) {
+    if (!model->directory().empty()) {
       const bool named = reader.Has("type");
       if (named) model->type = std::string(family.name());
-      ReadBesidePretrained(named ? Families().subspan(type, 1) : Families(),
-                           reader, model);
+      ReadBesideDirectory(named ? Families().subspan(type, 1) : Families(),
+                          reader, model);
       return;
-    }
-    if (reader.Has("pretrained")) {
-      reader.FailExpected("pretrained", "the name of a directory");
     }
     model->type = std::string(family.name());
     model->architecture = family.Read(reader);
   }
 
  private:
+  static void ReadDirectory(absl::string_view key, JsonReader& reader,
+                            std::string* directory) {
+    reader.String(key, directory);
+    if (reader.Has(key) && directory->empty()) {
+      reader.FailExpected(key, "the name of a directory");
+    }
+  }
+
   // Which of `families` it is, the directory's config.json says.
-  static void ReadBesidePretrained(absl::Span<const Family* const> families,
-                                   JsonReader& reader, ModelConfig* model) {
+  static void ReadBesideDirectory(absl::Span<const Family* const> families,
+                                  JsonReader& reader, ModelConfig* model) {
     OrderedJson overrides = OrderedJson::object();
     for (const Family* family : families) {
       for (const absl::string_view key : family->pretrained_keys()) {
         if (!reader.Has(key)) continue;
         reader.Fail(key, absl::StrCat("cannot stand beside ",
-                                      reader.PathOf("pretrained"),
+                                      reader.PathOf(model->directory_key()),
                                       ", whose config.json says it"));
       }
       family->ReadOverrides(reader, &overrides);
@@ -103,6 +143,7 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
   JsonReport report(source);
   const JsonReader whole(*document, report);
   CASTOR_RETURN_IF_ERROR(report.status());
+  const Json file = *document;
   // What Castor's configuration gives was checked when it was read.
   for (const auto& [key, value] : model->GetOverrides().items()) {
     (*document)[key] = value;
@@ -139,28 +180,62 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
   std::shared_ptr<const Architecture> architecture =
       family->ReadHfConfig(reader);
   CASTOR_RETURN_IF_ERROR(report.status());
+  Json other_keys = Json::object();
+  for (const auto& [key, value] : file.items()) {
+    if (!Contains(reader.known(), key) && !Contains(kOwnKeys, key) &&
+        !Contains(kLeftKeys, key)) {
+      other_keys[key] = value;
+    }
+  }
+  model->origin = std::make_shared<const ModelOrigin>(ModelOrigin{
+      model->directory(), std::make_shared<const Json>(std::move(other_keys))});
   model->type = std::move(type);
   model->architecture = std::move(architecture);
   return absl::OkStatus();
 }
 
 absl::Status LoadPretrained(ModelConfig* model) {
-  const std::string path = absl::StrCat(model->pretrained, "/", kConfigName);
+  const std::string path = absl::StrCat(model->directory(), "/", kConfigName);
   CASTOR_ASSIGN_OR_RETURN(const std::string text,
                           ReadSmallFile(path, kMaxConfigBytes));
   return ParsePretrained(text, path, model);
 }
 
-std::string HfConfigText(const ModelConfig& model) {
-  return FamilyOf(model).HfConfig(*model.architecture).dump(2) + "\n";
+std::string HfConfigText(const ModelConfig& model, DType dtype) {
+  const Family& family = FamilyOf(model);
+  Json json = family.HfConfig(*model.architecture);
+  if (model.origin != nullptr) {
+    // What means something to the family is what it asks for.
+    JsonReport report(kConfigName);
+    JsonReader reader(json, report);
+    family.ReadHfConfig(reader);
+    Json merged = Json::object();
+    for (const auto& [key, value] : json.items()) {
+      if (Contains(reader.known(), key) || Contains(kOwnKeys, key)) {
+        merged[key] = value;
+      }
+    }
+    for (const auto& [key, value] : model.origin->other_keys->items()) {
+      if (!Contains(reader.known(), key) && !Contains(kOwnKeys, key)) {
+        merged[key] = value;
+      }
+    }
+    json = std::move(merged);
+  }
+  json["dtype"] = TorchName(dtype);
+  json["torch_dtype"] = TorchName(dtype);  // transformers below 4.56
+  json["model_type"] = family.name();
+  return json.dump(2) + "\n";
 }
 
-ExportedConfig ExportedConfigOf(const ModelConfig& model) {
-  return {.text = HfConfigText(model),
+ExportedConfig ExportedConfigOf(const ModelConfig& model, DType dtype) {
+  return {.text = HfConfigText(model, dtype),
           .is_exported = [](absl::string_view text) {
             ModelConfig read;
-            return ParsePretrained(text, kConfigName, &read).ok() &&
-                   HfConfigText(read) == text;
+            if (!ParsePretrained(text, kConfigName, &read).ok()) return false;
+            return HfConfigText(read, DType::kFloat32) == text ||
+                   HfConfigText(read, DType::kBFloat16) == text ||
+                   HfConfigText(read, DType::kFloat16) == text;
           }};
 }
 

@@ -10,8 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/dtype.h"
 #include "models/family.h"
-#include "runtime/weights/pretrained.h"
+#include "runtime/weights/hf_export.h"
 
 namespace castor::models {
 
@@ -22,27 +23,34 @@ const Family* FindFamily(absl::string_view name);
 // The family that `model.type` names, which must be one.
 const Family& FamilyOf(const ModelConfig& model);
 
-// Reads "model" of a configuration for any family: sizes, or "pretrained" with
-// what may stand beside it.
+// Reads "model" of a configuration for any family: sizes, or "pretrained" or
+// "from_config" with what may stand beside it.
 const ModelReader& Reader();
 
-// Fills in what DIR/config.json says of a `model` with "pretrained": the type,
-// where the configuration has none, and the architecture. InvalidArgument: the
-// file is malformed, of a family that is not known or not the configuration's,
-// or asks for what Castor does not do. NotFound: there is no such file.
+// Fills in what config.json in the directory of a `model` says of it: the type,
+// where the configuration has none, the architecture and the origin.
+// InvalidArgument: the file is malformed, of a family that is not known or not
+// the configuration's, or asks for what Castor does not do. NotFound: there is
+// no such file.
 absl::Status LoadPretrained(ModelConfig* model);
 
 // The same of a config.json's text, for which `source` stands in messages.
 absl::Status ParsePretrained(absl::string_view text, const std::string& source,
                              ModelConfig* model);
 
-// The text of the config.json of an exported `model`: fp32 values, sorted keys.
-// ParsePretrained gives the same architecture back.
-std::string HfConfigText(const ModelConfig& model);
+// The text of the config.json of an exported `model` whose values are of
+// `dtype`, with sorted keys. ParsePretrained gives the same architecture back.
+// Of a model with an origin, keys that mean nothing to its family (token ids,
+// "use_cache") are those of its origin; but not what says how files were made
+// that are not exported: "auto_map", "quantization_config",
+// "transformers_version".
+std::string HfConfigText(const ModelConfig& model,
+                         DType dtype = DType::kFloat32);
 
 // Gives HfConfigText's text, and says whether another text is byte for byte the
 // one that Castor writes for the model in it.
-ExportedConfig ExportedConfigOf(const ModelConfig& model);
+ExportedConfig ExportedConfigOf(const ModelConfig& model,
+                                DType dtype = DType::kFloat32);
 
 }  // namespace castor::models
 

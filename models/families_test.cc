@@ -98,6 +98,37 @@ TEST(ModelSection, PretrainedTakesSizesFromItsFileAndDropoutsFromOurs) {
   EXPECT_THAT(model->frozen, ElementsAre("*wte*"));
 }
 
+TEST(ModelSection, FromConfigIsReadAsPretrainedIs) {
+  auto model = ReadSection(
+      R"({"from_config": "dir", "attn_pdrop": 0.25, "frozen": ["*wte*"]})");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->pretrained, "");
+  EXPECT_EQ(model->directory(), "dir");
+  EXPECT_EQ(model->directory_key(), "from_config");
+  EXPECT_EQ(ReadSection(model->ToJson().dump()).value(), *model);
+  ASSERT_TRUE(
+      ParsePretrained(R"({"model_type": "gpt2", "n_layer": 3})", "x", &*model)
+          .ok());
+  const auto& loaded = dynamic_cast<const Gpt2Config&>(*model->architecture);
+  EXPECT_EQ(loaded.n_layer, 3);
+  EXPECT_EQ(loaded.attn_pdrop, 0.25);
+  EXPECT_EQ(model->ToJson(),
+            OrderedJson::parse(R"({"type": "gpt2", "from_config": "dir",
+                                   "attn_pdrop": 0.25, "frozen": ["*wte*"]})"));
+  // The same model with its sizes where the directory was.
+  const ModelConfig whole = model->WithoutDirectory();
+  EXPECT_EQ(whole.directory(), "");
+  EXPECT_EQ(whole.ToJson()["n_layer"], 3);
+  EXPECT_EQ(whole.ToJson()["attn_pdrop"], 0.25);
+
+  EXPECT_THAT(SectionError(R"({"from_config": ""})"), HasSubstr("a directory"));
+  EXPECT_THAT(SectionError(R"({"from_config": 3})"), HasSubstr("from_config"));
+  EXPECT_THAT(SectionError(R"({"from_config": "d", "n_layer": 3})"),
+              HasSubstr("n_layer: cannot stand beside from_config"));
+  EXPECT_THAT(SectionError(R"({"from_config": "d", "pretrained": "d"})"),
+              HasSubstr("from_config: cannot stand beside pretrained"));
+}
+
 TEST(ModelSection, RefusesATypeOrAKeyThatTheDirectorysFamilyDoesNotHave) {
   const auto error = [](ModelConfig model) {
     return std::string(
@@ -107,11 +138,77 @@ TEST(ModelSection, RefusesATypeOrAKeyThatTheDirectorysFamilyDoesNotHave) {
   typed.type = "another";
   EXPECT_THAT(error(typed), HasSubstr("model.type is \"another\""));
   ModelConfig strange;
-  strange.overrides = std::make_shared<const OrderedJson>(
-      OrderedJson{{"hidden_dropout", 0.5}});
+  strange.overrides =
+      std::make_shared<const OrderedJson>(OrderedJson{{"hidden_dropout", 0.5}});
   EXPECT_THAT(
       error(strange),
       HasSubstr("hidden_dropout: a model of type \"gpt2\" has no such key"));
+}
+
+// What the config.json of an export says of a model that had `text`.
+Json ExportedOf(const std::string& text, DType dtype = DType::kFloat32) {
+  ModelConfig model;
+  const absl::Status read = ParsePretrained(text, "x", &model);
+  EXPECT_TRUE(read.ok()) << read;
+  return Json::parse(HfConfigText(model, dtype));
+}
+
+TEST(HfConfigText, GivesBackWhatMeansNothingToTheFamily) {
+  const Json exported = ExportedOf(R"({
+      "model_type": "gpt2", "n_layer": 3, "use_cache": false,
+      "bos_token_id": 1, "eos_token_id": [2, 3], "pad_token_id": null,
+      "task_specific_params": {"a": {"b": 0.1}},
+      "scale_attn_weights": true, "hidden_size": 768, "n_embd": 768,
+      "architectures": ["GPT2Model"], "torch_dtype": "float16",
+      "auto_map": {"AutoModel": "code.Model"}, "quantization_config": {},
+      "transformers_version": "4.40.0"})",
+                                   DType::kBFloat16);
+  EXPECT_EQ(exported["n_layer"], 3);
+  EXPECT_EQ(exported["use_cache"], false);
+  EXPECT_EQ(exported["bos_token_id"], 1);
+  EXPECT_EQ(exported["eos_token_id"], Json({2, 3}));
+  EXPECT_EQ(exported.at("pad_token_id"), nullptr);
+  EXPECT_EQ(exported["task_specific_params"]["a"]["b"], 0.1);
+  EXPECT_EQ(exported["architectures"], Json({"GPT2LMHeadModel"}));
+  EXPECT_EQ(exported["dtype"], "bfloat16");
+  EXPECT_EQ(exported["torch_dtype"], "bfloat16");
+  for (const char* key : {"auto_map", "quantization_config", "hidden_size",
+                          "transformers_version", "scale_attn_weights"}) {
+    EXPECT_FALSE(exported.contains(key)) << key;
+  }
+}
+
+// A key that is absent has transformers' default, and goes on having it.
+TEST(HfConfigText, SaysNoTokensWhereTheDirectorySaidNone) {
+  EXPECT_FALSE(
+      ExportedOf(R"({"model_type": "gpt2"})").contains("bos_token_id"));
+  const auto model = ReadSection(R"({"type": "gpt2"})");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(Json::parse(HfConfigText(*model)).at("bos_token_id"), nullptr);
+}
+
+TEST(HfConfigText, IsKnownAgainByteForByte) {
+  ModelConfig model;
+  ASSERT_TRUE(ParsePretrained(R"({"model_type": "gpt2", "eos_token_id": 7,
+                                  "scale": 1e-300, "name": "\u00e9"})",
+                              "x", &model)
+                  .ok());
+  // Whatever the model that comes.
+  const auto another = ReadSection(R"({"type": "gpt2", "n_layer": 1})");
+  ASSERT_TRUE(another.ok()) << another.status();
+  for (const DType dtype :
+       {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const ExportedConfig exported = ExportedConfigOf(model, dtype);
+    EXPECT_TRUE(exported.is_exported(exported.text));
+    EXPECT_TRUE(ExportedConfigOf(*another).is_exported(exported.text));
+    EXPECT_FALSE(exported.is_exported(exported.text + " "));
+    Json other = Json::parse(exported.text);
+    other["transformers_version"] = "5.0.0";
+    EXPECT_FALSE(exported.is_exported(other.dump(2) + "\n"));
+    other.erase("transformers_version");
+    other.erase("torch_dtype");
+    EXPECT_FALSE(exported.is_exported(other.dump(2) + "\n"));
+  }
 }
 
 absl::StatusOr<OrderedJson> ParseHf(absl::string_view text,

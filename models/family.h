@@ -46,8 +46,11 @@ class Family {
   // without influence on training (generation, summaries) are ignored.
   virtual std::shared_ptr<const Architecture> ReadHfConfig(
       JsonReader& reader) const = 0;
-  // The config.json that transformers' from_pretrained takes. `architecture` is
-  // of this family, here and below.
+  // The config.json that transformers' from_pretrained takes, but for
+  // "model_type" and the values' type, which every family's has
+  // (models/families.h). Keys for which ReadHfConfig does not ask are those of
+  // a model that comes from no directory. `architecture` is of this family,
+  // here and below.
   virtual Json HfConfig(const Architecture& architecture) const = 0;
   // How tensors are named in files of the family.
   virtual HfNames hf_names() const = 0;

@@ -29,6 +29,7 @@
 #include "runtime/checkpoint/checkpoint_dir.h"
 #include "runtime/checkpoint/checkpoint_parts.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/weights/hf_export.h"
 #include "runtime/weights/pretrained.h"
 #include "tests/training_harness.h"
 
@@ -373,7 +374,7 @@ TEST_F(SharedCheckpoint, IsExportedPieceByPiece) {
       auto reader = CheckpointReader::Open(path);
       if (!reader.ok()) return reader.status();
       return ExportCheckpoint(**reader, trainer.parameters(),
-                              models::ExportedConfigOf(ModelConfigOf(c)),
+                              models::ExportedConfigOf(ModelConfigOf(c)), {},
                               path + ".hf");
     });
     ASSERT_TRUE(result.ok()) << result.status();

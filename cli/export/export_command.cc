@@ -1,23 +1,73 @@
 #include "cli/export/export_command.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
+#include "base/units.h"
+#include "base/with_type.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/run/session.h"
 #include "models/families.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_dir.h"
-#include "runtime/weights/pretrained.h"
+#include "runtime/weights/hf_export.h"
 
 namespace castor::cli {
 namespace {
 
-absl::Status ExportTo(std::string checkpoint, const std::string& directory) {
+absl::StatusOr<ExportOptions> ReadOptions(const ExportArguments& arguments) {
+  ExportOptions options;
+  std::vector<absl::string_view> names;
+  bool known = false;
+  for (const DType dtype : kAllTypes) {
+    names.push_back(DTypeName(dtype));
+    if (arguments.dtype != names.back()) continue;
+    options.dtype = dtype;
+    known = true;
+  }
+  if (!known) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dtype: ", QuotedForMessage(arguments.dtype),
+                     " is none of ", absl::StrJoin(names, ", ")));
+  }
+  if (!arguments.max_shard_size.empty()) {
+    const auto bytes = ParseBytes(arguments.max_shard_size);
+    CASTOR_RETURN_IF_ERROR(Annotate("--max-shard-size", bytes.status()));
+    if (*bytes < 1) {
+      return absl::InvalidArgumentError(
+          "--max-shard-size: a file cannot be smaller than a byte");
+    }
+    options.max_shard_bytes = *bytes;
+  }
+  return options;
+}
+
+// Where the files beside the weights are copied from; "" if there is nothing.
+std::string FindOrigin(const ModelConfig& model) {
+  if (model.origin == nullptr || model.origin->directory.empty()) return "";
+  const std::string& directory = model.origin->directory;
+  std::error_code error;
+  if (std::filesystem::is_directory(directory, error)) return directory;
+  std::fprintf(stderr,
+               "castor: %s, which the model came from, is not there any more: "
+               "copy its tokenizer's files into the export by hand\n",
+               directory.c_str());
+  return "";
+}
+
+absl::Status ExportTo(const ExportArguments& arguments) {
+  CASTOR_ASSIGN_OR_RETURN(ExportOptions options, ReadOptions(arguments));
+  std::string checkpoint = arguments.checkpoint;
   if (!IsCheckpoint(checkpoint)) {
     std::vector<std::string> skipped;
     CASTOR_ASSIGN_OR_RETURN(const CheckpointEntry entry,
@@ -37,19 +87,21 @@ absl::Status ExportTo(std::string checkpoint, const std::string& directory) {
   Engine engine(DType::kFloat32, 0);
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                           MakeModel(engine, metadata.config.model));
+  options.origin = FindOrigin(metadata.config.model);
   CASTOR_RETURN_IF_ERROR(ExportCheckpoint(
       *reader, engine.parameters(),
-      models::ExportedConfigOf(metadata.config.model), directory));
+      models::ExportedConfigOf(metadata.config.model, options.dtype), options,
+      arguments.directory));
   std::printf("exported %s (step %ld) to %s\n", checkpoint.c_str(),
               static_cast<long>(metadata.state.trainer.step),
-              directory.c_str());
+              arguments.directory.c_str());
   return absl::OkStatus();
 }
 
 }  // namespace
 
-int Export(const std::string& checkpoint, const std::string& directory) {
-  const absl::Status status = ExportTo(checkpoint, directory);
+int Export(const ExportArguments& arguments) {
+  const absl::Status status = ExportTo(arguments);
   return status.ok() ? kSuccess : Fail(status);
 }
 

@@ -6,9 +6,15 @@
 
 namespace castor::cli {
 
-// checkpoint: a file, or a directory of which the newest valid one is taken.
+struct ExportArguments {
+  std::string checkpoint;  // a file, or a directory: its newest valid one
+  std::string directory;
+  std::string dtype = "fp32";  // or "bf16", "fp16"
+  std::string max_shard_size;  // as units.h reads it; empty: transformers' own
+};
+
 // Gives the exit code (cli/output/exit_code.h).
-int Export(const std::string& checkpoint, const std::string& directory);
+int Export(const ExportArguments& arguments);
 
 }  // namespace castor::cli
 

@@ -45,7 +45,10 @@ absl::Status CheckSameConfig(RankGroup& group, const Config& config) {
   compared.data.train.clear();
   compared.data.validation.clear();
   compared.checkpoint.dir.clear();
-  compared.model.pretrained.clear();
+  for (std::string* directory :
+       {&compared.model.pretrained, &compared.model.from_config}) {
+    if (!directory->empty()) *directory = "a directory";
+  }
   compared.device.threads = 1;
   CASTOR_ASSIGN_OR_RETURN(
       const std::vector<std::string> all,

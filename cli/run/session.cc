@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/annotate.h"
 #include "base/name_pattern.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cli/machine/gpu.h"
 #include "models/families.h"
@@ -37,6 +38,16 @@ absl::Status LookAtTokens(const char* key, const TokenData* data,
   inputs->push_back({key, absl::StrCat(data->num_tokens(), " tokens, checksum ",
                                        absl::Hex(*checksum))});
   return absl::OkStatus();
+}
+
+// What the config.json of a model's directory came to.
+InputIdentity SizesOf(const ModelConfig& model) {
+  Sha256 sum;
+  sum.Update(model.architecture->ToJson().dump());
+  return {
+      absl::StrCat("model.", model.directory_key()),
+      absl::StrCat(model.type, ", ", model.architecture->Describe(),
+                   ", checksum of all sizes ", sum.HexDigest().substr(0, 16))};
 }
 
 // A checkpoint's parameters may have the sizes of another architecture.
@@ -213,9 +224,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
                      " ranks, not for ", options.ranks.world_size));
   }
   CASTOR_ASSIGN_OR_RETURN(const std::optional<Gpu> gpu, GpuOf(config, options));
-  if (!config.model.pretrained.empty()) {
+  if (!config.model.directory().empty()) {
     CASTOR_RETURN_IF_ERROR(
-        Annotate("model.pretrained", models::LoadPretrained(&config.model)));
+        Annotate(absl::StrCat("model.", config.model.directory_key()),
+                 models::LoadPretrained(&config.model)));
     CASTOR_RETURN_IF_ERROR(FitToModel(&config));
   }
   std::unique_ptr<Session> session(new Session());
@@ -244,6 +256,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   }
   if (!evaluates) session->data_.validation = nullptr;
   session->ranks_ = options.ranks;
+  if (!config.model.directory().empty()) {
+    session->inputs_.push_back(SizesOf(config.model));
+  }
   TrainerOptions trainer = MakeTrainerOptions(config, evaluates);
   trainer.ranks = std::move(options.ranks);
   trainer.memory.machine_share_bytes = options.machine_share_bytes;
@@ -331,6 +346,9 @@ absl::Status Session::Restore(const std::string& path, bool changed,
           static_cast<int>(config_.optimizer.rule->slots().size())));
   CASTOR_RETURN_IF_ERROR(trainer_->Initialize(*source, state.trainer));
   samples_ = state.samples;
+  if (config_.model.origin == nullptr) {
+    config_.model.origin = metadata.config.model.origin;
+  }
   if (differences->empty()) restored_run_ = metadata.run.id;
   return absl::OkStatus();
 }
@@ -343,8 +361,7 @@ absl::Status Session::Save(const std::string& path, const std::string& run_id) {
                                  .config = config_,
                                  .run = {run_id, TrainingData()}};
   // The checkpoint stands for itself: its values are not the directory's.
-  metadata.config.model.pretrained.clear();
-  metadata.config.model.overrides = nullptr;
+  metadata.config.model = config_.model.WithoutDirectory();
   return SaveCheckpoint(path, engine_->parameters(), trainer_->store(),
                         metadata, trainer_->communicator());
 }

@@ -94,13 +94,11 @@ Json Gpt2Family::HfConfig(const Architecture& architecture) const {
   Json json = config.ToJson();
   json["activation_function"] = "gelu_new";
   json["architectures"] = {"GPT2LMHeadModel"};
-  // Castor knows no special tokens; transformers' defaults are GPT-2's own,
-  // which a smaller vocabulary does not have.
+  // Of a model that comes from no directory nobody says what its special tokens
+  // are; transformers' defaults are GPT-2's own, which a smaller vocabulary
+  // does not have.
   json["bos_token_id"] = nullptr;
   json["eos_token_id"] = nullptr;
-  json["dtype"] = "float32";
-  json["torch_dtype"] = "float32";  // transformers below 4.56
-  json["model_type"] = name();
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "base/enough_memory.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 
 namespace castor {
 namespace {
@@ -42,7 +44,13 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
                    {"digest", DigestOf(SettingsOf(metadata.config, run.data))}};
   }
   json["config"] = nlohmann::json::parse(ConfigToJson(metadata.config));
-  return json.dump();
+  if (const auto& origin = metadata.config.model.origin; origin != nullptr) {
+    // A text, since it may be nested as deeply as metadata may be.
+    json["origin"] = {{"directory", origin->directory},
+                      {"config", origin->other_keys->dump()}};
+  }
+  // A directory's name may be no UTF-8.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 namespace {
@@ -63,6 +71,25 @@ std::optional<LossScaleState> ReadLossScale(const nlohmann::json& json) {
       .hysteresis_left = json["hysteresis_left"].get<int64_t>()};
   if (!(state.scale > 0) || !std::isfinite(state.scale)) return std::nullopt;
   return state;
+}
+
+// Null: `json` is none.
+std::shared_ptr<const ModelOrigin> ReadOrigin(const nlohmann::json& json) {
+  const auto text = [&](const char* key) -> const std::string* {
+    const auto found = json.find(key);
+    return found == json.end() ? nullptr : found->get_ptr<const std::string*>();
+  };
+  if (!json.is_object()) return nullptr;
+  const std::string* directory = text("directory");
+  const std::string* config = text("config");
+  if (directory == nullptr || config == nullptr ||
+      directory->find('\0') != std::string::npos) {
+    return nullptr;
+  }
+  auto keys = ParseStrictJson(*config);
+  if (!keys.ok() || !keys->is_object()) return nullptr;
+  return std::make_shared<const ModelOrigin>(
+      ModelOrigin{*directory, std::make_shared<const Json>(*std::move(keys))});
 }
 
 absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
@@ -128,6 +155,13 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
       metadata.config,
       ParseConfig(models, json["config"].dump(), "", {},
                   static_cast<int>(world_size), reader.path()));
+  // Files of models that come from no directory lack it.
+  if (json.contains("origin")) {
+    metadata.config.model.origin = ReadOrigin(json["origin"]);
+    if (metadata.config.model.origin == nullptr) {
+      return wrong("its \"origin\" makes no sense");
+    }
+  }
   return metadata;
 }
 

@@ -29,8 +29,7 @@ RunSettings SettingsOf(const Config& config, absl::string_view data) {
   Config own = config;
   // Values from elsewhere are its initial ones only, and in a checkpoint no
   // more than any others.
-  own.model.pretrained.clear();
-  own.model.overrides = nullptr;
+  own.model = own.model.WithoutDirectory();
   Json json = Json::parse(ConfigToJson(own));
   for (const char* key :
        {"steps", "eval_interval", "eval_batches", "checkpoint", "memory",

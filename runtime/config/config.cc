@@ -351,8 +351,10 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
   root.Require("model");
   JsonReader model = root.Object("model");
   models.Read(model, &config->model);
-  if (!config->model.pretrained.empty()) {
-    ReadPath(model, "pretrained", base_dir, &config->model.pretrained);
+  if (!config->model.directory().empty()) {
+    ReadPath(model, config->model.directory_key(), base_dir,
+             config->model.pretrained.empty() ? &config->model.from_config
+                                              : &config->model.pretrained);
   }
   model.RefuseUnknownKeys();
   root.Require("data");

@@ -423,6 +423,10 @@ TEST(LoadConfig, ResolvesPathsAgainstTheFile) {
       LoadConfig(TestModels(), path, {"model={\"pretrained\":\"../hf\"}"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->data.train, directory.path() + "/text.txt");
+  const auto sizes =
+      LoadConfig(TestModels(), path, {"model={\"from_config\":\"../hf\"}"});
+  ASSERT_TRUE(sizes.ok()) << sizes.status();
+  EXPECT_EQ(sizes->model.from_config, config->model.pretrained);
   EXPECT_EQ(config->model.pretrained,
             directory.path().substr(0, directory.path().rfind('/')) + "/hf");
 }

@@ -45,26 +45,46 @@ class Architecture {
   virtual OrderedJson Identity() const = 0;
 };
 
+// Where the sizes come from that a directory of Hugging Face's gave. Immutable.
+struct ModelOrigin {
+  std::string directory;
+  // Its config.json's keys that mean nothing to the family, token ids among
+  // them: an export gives them back as they were. An object.
+  std::shared_ptr<const Json> other_keys;
+};
+
 // "model" of the configuration.
 struct ModelConfig {
-  // The family's name. Empty only with `pretrained`, until the directory's
-  // config.json has been read.
+  // The family's name. Empty only with a directory, until its config.json has
+  // been read.
   std::string type;
-  // A directory of Hugging Face's: config.json and safetensors. If not empty,
-  // the sizes are in that config.json, and not in Castor's configuration.
+  // A directory of Hugging Face's: config.json and safetensors, the initial
+  // values.
   std::string pretrained;
-  // With `pretrained`: an object of the keys that Castor's configuration gives
+  // One of which the config.json alone is read; values begin as they do
+  // without a directory. Empty where `pretrained` is not.
+  std::string from_config;
+  // With a directory: an object of the keys that Castor's configuration gives
   // in the place of config.json's; null for none.
   std::shared_ptr<const OrderedJson> overrides;
   // Patterns of parameter names (name_pattern.h) that are not trained.
   std::vector<std::string> frozen;
-  // Null only with `pretrained`, until the config.json has been read.
+  // Null only with a directory, until its config.json has been read.
   std::shared_ptr<const Architecture> architecture;
+  // Null where no directory gave the sizes, or none has been read yet. It is
+  // kept with a checkpoint, is no part of the section, and is not compared.
+  std::shared_ptr<const ModelOrigin> origin;
 
+  // `pretrained` or `from_config`, and the key that has it. If it is not empty,
+  // the sizes are in its config.json, and not in Castor's configuration.
+  const std::string& directory() const;
+  absl::string_view directory_key() const;
   // `overrides`, or an empty object.
   const OrderedJson& GetOverrides() const;
-  // The section as the configuration has it: with `pretrained` without sizes.
+  // The section as the configuration has it: with a directory without sizes.
   OrderedJson ToJson() const;
+  // The same model with its sizes in the section and no directory.
+  ModelConfig WithoutDirectory() const;
 
   friend bool operator==(const ModelConfig& a, const ModelConfig& b);
 };
@@ -74,7 +94,7 @@ class ModelReader {
  public:
   virtual ~ModelReader() = default;
   // What is wrong goes into the reader's report; unknown keys are the caller's
-  // matter. Leaves `model->architecture` null only with `pretrained`, or after
+  // matter. Leaves `model->architecture` null only with a directory, or after
   // an error.
   virtual void Read(JsonReader& reader, ModelConfig* model) const = 0;
 };

@@ -41,10 +41,11 @@ class TestModels final : public ModelReader {
     model->type = "test";
     reader.Has("type");
     reader.String("pretrained", &model->pretrained);
+    reader.String("from_config", &model->from_config);
     reader.Strings("frozen", &model->frozen);
     auto sizes = std::make_shared<TestArchitecture>();
     reader.Double("dropout", &sizes->dropout);
-    if (!model->pretrained.empty()) {
+    if (!model->directory().empty()) {
       if (reader.Has("dropout")) {
         model->overrides = std::make_shared<const OrderedJson>(
             OrderedJson{{"dropout", sizes->dropout}});

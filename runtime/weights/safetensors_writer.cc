@@ -1,6 +1,7 @@
 #include "runtime/weights/safetensors_writer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -152,6 +153,28 @@ absl::Status SafetensorsWriter::Append(absl::string_view name,
   return absl::OkStatus();
 }
 
+template <class T>
+absl::Status SafetensorsWriter::AppendNarrowed(absl::string_view name,
+                                               absl::Span<const float> values) {
+  constexpr size_t kPiece = 8192;
+  T piece[kPiece];
+  for (size_t at = 0; at < values.size(); at += kPiece) {
+    const size_t n = std::min(kPiece, values.size() - at);
+    for (size_t i = 0; i < n; ++i) {
+      const float value = values[at + i];
+      piece[i] = T(value);
+      if (std::isinf(static_cast<float>(piece[i])) && std::isfinite(value)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "tensor ", QuotedForMessage(name), " has the value ", value,
+            ", which ", DTypeName(kDTypeOf<T>), " cannot hold"));
+      }
+    }
+    CASTOR_RETURN_IF_ERROR(
+        Append(name, {reinterpret_cast<const uint8_t*>(piece), n * 2}));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SafetensorsWriter::AppendFloats(absl::string_view name,
                                              absl::Span<const float> values) {
   const SafetensorsDtype dtype = current_ < entries_.size()
@@ -161,20 +184,15 @@ absl::Status SafetensorsWriter::AppendFloats(absl::string_view name,
     return Append(name, {reinterpret_cast<const uint8_t*>(values.data()),
                          values.size() * 4});
   }
-  if (dtype != SafetensorsDtype::kBF16) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file_->path(), ": ", QuotedForMessage(name), " is ",
-        SafetensorsDtypeName(dtype), "; floats become F32 or BF16 only"));
+  if (dtype == SafetensorsDtype::kBF16) {
+    return AppendNarrowed<BFloat16>(name, values);
   }
-  constexpr size_t kPiece = 8192;
-  BFloat16 piece[kPiece];
-  for (size_t at = 0; at < values.size(); at += kPiece) {
-    const size_t n = std::min(kPiece, values.size() - at);
-    for (size_t i = 0; i < n; ++i) piece[i] = BFloat16(values[at + i]);
-    CASTOR_RETURN_IF_ERROR(
-        Append(name, {reinterpret_cast<const uint8_t*>(piece), n * 2}));
+  if (dtype == SafetensorsDtype::kF16) {
+    return AppendNarrowed<Float16>(name, values);
   }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      file_->path(), ": ", QuotedForMessage(name), " is ",
+      SafetensorsDtypeName(dtype), "; floats become F32, BF16 or F16 only"));
 }
 
 absl::Status SafetensorsWriter::Finish() {

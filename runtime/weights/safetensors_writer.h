@@ -44,8 +44,9 @@ class SafetensorsWriter {
   // The next bytes of tensor `name`, which must be the one whose turn it is:
   // all tensors before it are complete. Else FailedPrecondition.
   absl::Status Append(absl::string_view name, absl::Span<const uint8_t> bytes);
-  // The next elements, converted to the tensor's dtype: F32, or BF16 rounded to
-  // nearest even.
+  // The next elements, converted to the tensor's dtype: F32, or BF16 or F16
+  // rounded to nearest even. InvalidArgument: a finite value is beyond the
+  // greatest of the dtype.
   absl::Status AppendFloats(absl::string_view name,
                             absl::Span<const float> values);
 
@@ -57,6 +58,9 @@ class SafetensorsWriter {
   SafetensorsWriter(std::unique_ptr<AtomicFile> file,
                     std::vector<SafetensorsEntry> entries);
   void SkipComplete();
+  template <class T>
+  absl::Status AppendNarrowed(absl::string_view name,
+                              absl::Span<const float> values);
 
   const std::unique_ptr<AtomicFile> file_;
   const std::vector<SafetensorsEntry> entries_;

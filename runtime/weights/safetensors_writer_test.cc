@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -75,18 +76,43 @@ TEST_F(SafetensorsWriterTest, RoundsFloatsAsTorchDoes) {
   std::vector<float> wide(301);
   ASSERT_TRUE((*file)->ReadFloats("wide", 0, 301, wide.data()).ok());
   auto writer = SafetensorsWriter::Create(
-      path_, {{"n", SafetensorsDtype::kBF16, {301}},
+      path_, {{"h", SafetensorsDtype::kF16, {301}},
+              {"n", SafetensorsDtype::kBF16, {301}},
               {"w", SafetensorsDtype::kF32, {7, 43}}});
   ASSERT_TRUE(writer.ok());
   ASSERT_TRUE((*writer)->AppendFloats("w", wide).ok());
   ASSERT_TRUE((*writer)->AppendFloats("n", {wide.data(), 100}).ok());
   ASSERT_TRUE((*writer)->AppendFloats("n", {wide.data() + 100, 201}).ok());
+  ASSERT_TRUE((*writer)->AppendFloats("h", wide).ok());
   ASSERT_TRUE((*writer)->Finish().ok());
   auto written = SafetensorsFile::Open(path_);
   ASSERT_TRUE(written.ok()) << written.status();
   EXPECT_EQ(Bytes(**written, "w"), Bytes(**file, "wide"));
   EXPECT_EQ(Bytes(**written, "n"), Bytes(**file, "wide.brain"));
+  EXPECT_EQ(Bytes(**written, "h"), Bytes(**file, "wide.half"));
   EXPECT_THAT((*written)->Find("w")->shape, ElementsAre(7, 43));
+}
+
+// A finite value becomes no infinity unasked; what is infinite stays it.
+TEST_F(SafetensorsWriterTest, RefusesAValueThatSixteenBitsCannotHold) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const struct {
+    SafetensorsDtype dtype;
+    float greatest;  // that rounds to a finite number
+    const char* name;
+  } cases[] = {{SafetensorsDtype::kF16, std::nextafter(65520.0f, 0.0f), "fp16"},
+               {SafetensorsDtype::kBF16, 0x1.fefffep127f, "bf16"}};
+  for (const auto& test : cases) {
+    auto writer = SafetensorsWriter::Create(path_, {{"a.b", test.dtype, {4}}});
+    ASSERT_TRUE(writer.ok());
+    const float fine[] = {test.greatest, -test.greatest, infinity};
+    EXPECT_TRUE((*writer)->AppendFloats("a.b", fine).ok());
+    const float beyond = -std::nextafter(test.greatest, infinity);
+    const absl::Status refused = (*writer)->AppendFloats("a.b", {&beyond, 1});
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()),
+                ::testing::AllOf(HasSubstr("\"a.b\""), HasSubstr(test.name)));
+  }
 }
 
 TEST_F(SafetensorsWriterTest, HoldsTheCallerToTheOrder) {

@@ -248,7 +248,17 @@ TEST_F(BadInput, AsPretrainedDirectory) {
   ExpectRefused({"model.pretrained", "missing: transformer.wte.weight",
                  "not known: \"x\""},
                 train("hf"));
+  std::filesystem::rename(Path("hf/model.safetensors"),
+                          Path("hf/pytorch_model.bin"));
+  ExpectRefused(
+      {"model.pretrained", "pytorch_model.bin", "pickle", "weights_only=True"},
+      train("hf"));
   ExpectSetRefused("model.pretrained=hf", {"model.n_", "model.pretrained"});
+  ExpectSetRefused("model.from_config=hf", {"model.n_", "model.from_config"});
+  ExpectSetRefused("model={\"pretrained\":\"hf\",\"from_config\":\"hf\"}",
+                   {"model.from_config", "model.pretrained"});
+  ExpectSetRefused("model={\"from_config\":\"none\"}",
+                   {"model.from_config", "none/config.json"});
 }
 
 TEST_F(BadInput, AsOutput) {

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "base/with_type.h"
 #include "models/families.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/weights/hf_export.h"
 #include "runtime/weights/pretrained.h"
 #include "runtime/weights/safetensors.h"
 #include "runtime/weights/safetensors_writer.h"
@@ -66,7 +67,7 @@ absl::Status RoundTrip(const std::string& directory, DType dtype,
                                        CheckpointReader::Open(checkpoint));
                return ExportCheckpoint(*reader, trainer.parameters(),
                                        models::ExportedConfigOf(config.model),
-                                       exported);
+                                       {}, exported);
              })
       .status();
 }
@@ -189,6 +190,205 @@ TEST_F(CliTest, ExportsWhatWasTrained) {
   config["optimizer"]["params"]["lr"] = 0;
   config["checkpoint"]["dir"] = "again";
   EXPECT_EQ(Summary(config)["parameters_sha256"], summary["parameters_sha256"]);
+}
+
+// What transformers makes of the same values with max_shard_size, and in 16
+// bits, byte for byte.
+TEST_F(CliTest, ExportsTheShardsThatTransformersWrites) {
+  const std::string fixtures = "tests/fixtures/safetensors/";
+  const absl::Status status = RoundTrip(fixtures + "sharded", DType::kFloat32,
+                                        1, Path("a.castor"), Path("exported"));
+  ASSERT_TRUE(status.ok()) << status;
+  const struct {
+    std::string fixture, dtype, size;
+  } cases[] = {{"sharded", "fp32", "2KB"},
+               {"sharded_bf16", "bf16", "0.35KB"},
+               {"sharded_fp16", "fp16", "1000"}};
+  // Each takes the place of the one before, of other shards.
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.fixture);
+    const ProcessResult result =
+        Castor({"export", "a.castor", "exported", "--dtype", test.dtype,
+                "--max-shard-size", test.size});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    int weights = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(fixtures + test.fixture)) {
+      const std::string name = entry.path().filename().string();
+      if (name == "config.json") continue;
+      ++weights;
+      EXPECT_EQ(ReadFile(Path("exported/" + name)),
+                ReadFile(entry.path().string()))
+          << name;
+    }
+    EXPECT_EQ(List("exported").size(), weights + 1u);
+    const Json was =
+        Json::parse(ReadFile(fixtures + test.fixture + "/config.json"));
+    const Json is = Json::parse(ReadFile(Path("exported/config.json")));
+    EXPECT_EQ(is["dtype"], was["dtype"]);
+  }
+  ASSERT_EQ(Castor({"export", "a.castor", "exported"}).exit_code, 0);
+  EXPECT_EQ(List("exported"),
+            (std::vector<std::string>{"config.json", "model.safetensors"}));
+}
+
+TEST_F(CliTest, ExportRefusesWhatItCannotWrite) {
+  ASSERT_EQ(Train(SmallConfig()).exit_code, 0);
+  const auto refused = [&](const char* option, const char* value,
+                           const char* why) {
+    const ProcessResult result = Castor({"export", "out", "hf", option, value});
+    ExpectUserError(result);
+    EXPECT_THAT(result.err, ::testing::AllOf(::testing::HasSubstr(option),
+                                             ::testing::HasSubstr(why)));
+    EXPECT_FALSE(Exists("hf"));
+  };
+  refused("--dtype", "fp8", "fp32, bf16, fp16");
+  refused("--max-shard-size", "0", "a byte");
+  refused("--max-shard-size", "5 apples", "apples");
+}
+
+// A model whose values half precision does not have.
+TEST_F(CliTest, ExportRefusesAValueBeyondHalfPrecision) {
+  const std::string fixture = Fixture("gpt2_a");
+  std::filesystem::copy(fixture, Path("hf"));
+  const auto file = SafetensorsFile::Open(fixture + "/model.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const SafetensorsTensor* gain = (*file)->Find("transformer.ln_f.weight");
+  ASSERT_NE(gain, nullptr);
+  std::string bytes = ReadFile(fixture + "/model.safetensors");
+  const float large = 70000;
+  std::memcpy(bytes.data() + gain->begin + 4, &large, 4);
+  WriteFile(Path("hf/model.safetensors"), bytes);
+  const absl::Status status = RoundTrip(Path("hf"), DType::kFloat32, 1,
+                                        Path("a.castor"), Path("exported"));
+  ASSERT_TRUE(status.ok()) << status;
+  const ProcessResult result =
+      Castor({"export", "a.castor", "half", "--dtype", "fp16"});
+  ExpectUserError(result);
+  EXPECT_THAT(result.err,
+              ::testing::HasSubstr(
+                  "tensor \"transformer.ln_f.weight\" has the value 70000"));
+  EXPECT_THAT(result.err, ::testing::HasSubstr("--dtype bf16"));
+  // Not even under a temporary name.
+  for (const std::string& name : List(".")) {
+    EXPECT_THAT(name, ::testing::Not(::testing::StartsWith("half")));
+  }
+  EXPECT_EQ(Castor({"export", "a.castor", "half", "--dtype", "bf16"}).exit_code,
+            0);
+}
+
+// A directory of Hugging Face's with a tokenizer, in which training starts.
+class ExportOfADirectory : public CliTest {
+ protected:
+  ExportOfADirectory() {
+    std::filesystem::copy(Fixture("gpt2_a"), Path("base"));
+    Json hf = Json::parse(ReadFile(Path("base/config.json")));
+    hf["eos_token_id"] = 17;
+    WriteFile(Path("base/config.json"), hf.dump());
+    WriteFile(Path("base/tokenizer.json"), "{\"a\": 1}");
+    WriteFile(Path("base/generation_config.json"), "{}");
+    WriteFile(Path("base/README.md"), "not copied");
+    std::filesystem::copy("tests/fixtures/gpt2_a/tokens.bin",
+                          Path("tokens.bin"));
+    config_ = SmallConfig();
+    config_["model"] = {{"pretrained", "base"}};
+    config_["data"] = {{"train", "tokens.bin"}, {"sequence_length", 5}};
+    config_["steps"] = 2;
+    config_.erase("scheduler");
+    EXPECT_EQ(Train(config_).exit_code, 0);
+  }
+  Json ConfigOf(const std::string& name) const {
+    return Json::parse(ReadFile(Path(name + "/config.json")));
+  }
+
+  Json config_;
+};
+
+TEST_F(ExportOfADirectory, HasItsTokenizerAndTokenIds) {
+  ASSERT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
+  EXPECT_EQ(List("hf"),
+            (std::vector<std::string>{"config.json", "generation_config.json",
+                                      "model.safetensors", "tokenizer.json"}));
+  EXPECT_EQ(ReadFile(Path("hf/tokenizer.json")), "{\"a\": 1}");
+  EXPECT_EQ(ConfigOf("hf")["eos_token_id"], 17);
+  EXPECT_EQ(ConfigOf("hf")["use_cache"], true);
+  // Once more, in its place.
+  EXPECT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
+  // A run that goes on with the sizes alone knows where they came from.
+  Json sizes = ConfigOf("hf");
+  Json model = {{"type", "gpt2"}};
+  for (const char* key :
+       {"n_layer", "n_head", "n_embd", "n_positions", "vocab_size",
+        "resid_pdrop", "embd_pdrop", "attn_pdrop"}) {
+    model[key] = sizes[key];
+  }
+  config_["model"] = model;
+  config_["steps"] = 3;
+  ASSERT_EQ(Train(config_, {"--resume", "latest"}).exit_code, 0);
+  ASSERT_EQ(Castor({"export", "out", "again"}).exit_code, 0);
+  EXPECT_EQ(ReadFile(Path("again/config.json")),
+            ReadFile(Path("hf/config.json")));
+  EXPECT_EQ(ReadFile(Path("again/tokenizer.json")), "{\"a\": 1}");
+}
+
+TEST_F(ExportOfADirectory, SaysThatItIsGone) {
+  std::filesystem::rename(Path("base"), Path("moved"));
+  const ProcessResult result = Castor({"export", "out", "hf"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, ::testing::HasSubstr(Path("base")));
+  EXPECT_EQ(List("hf"),
+            (std::vector<std::string>{"config.json", "model.safetensors"}));
+  EXPECT_EQ(ConfigOf("hf")["eos_token_id"], 17);
+}
+
+// A tokenizer that somebody put into an export stays.
+TEST_F(ExportOfADirectory, TakesNoOthersTokenizerAway) {
+  ASSERT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
+  WriteFile(Path("hf/tokenizer.json"), "mine");
+  const auto refused = [&](const std::string& name) {
+    const ProcessResult result = Castor({"export", "out", "hf"});
+    ExpectUserError(result);
+    EXPECT_THAT(result.err, ::testing::HasSubstr(name));
+    EXPECT_EQ(ReadFile(Path("hf/tokenizer.json")), "mine");
+  };
+  refused("tokenizer.json");
+  WriteFile(Path("base/tokenizer.json"), "mine");
+  WriteFile(Path("hf/merges.txt"), "a b");
+  refused("merges.txt");
+  std::filesystem::remove(Path("hf/merges.txt"));
+  EXPECT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
+}
+
+// The directory's sizes without its weights: what the sizes by hand give.
+TEST_F(ExportOfADirectory, GivesSizesAlone) {
+  std::filesystem::remove(Path("base/model.safetensors"));
+  config_["model"] = {{"from_config", "base"}, {"attn_pdrop", 0.5}};
+  config_["checkpoint"]["dir"] = "sizes";
+  const Json first = Summary(config_);
+  EXPECT_EQ(Castor({"plan", "run.json"}).exit_code, 0);
+  config_["steps"] = 3;
+  ASSERT_EQ(Train(config_, {"--resume", "latest"}).exit_code, 0);
+  ASSERT_EQ(Castor({"export", "sizes", "hf"}).exit_code, 0);
+  EXPECT_EQ(ReadFile(Path("hf/tokenizer.json")), "{\"a\": 1}");
+  EXPECT_EQ(ConfigOf("hf")["attn_pdrop"], 0.5);
+  EXPECT_EQ(ConfigOf("hf")["eos_token_id"], 17);
+
+  Json model = {{"type", "gpt2"}};
+  for (const char* key :
+       {"n_layer", "n_head", "n_embd", "n_positions", "vocab_size",
+        "resid_pdrop", "embd_pdrop", "attn_pdrop", "layer_norm_epsilon"}) {
+    model[key] = ConfigOf("hf")[key];
+  }
+  config_["model"] = model;
+  config_["steps"] = 2;
+  config_["checkpoint"]["dir"] = "by_hand";
+  const Json second = Summary(config_);
+  EXPECT_EQ(second["losses"], first["losses"]);
+  EXPECT_EQ(second["parameters_sha256"], first["parameters_sha256"]);
+  // It goes on with what the other saved: it is the same run's identity.
+  config_["steps"] = 4;
+  config_["checkpoint"]["dir"] = "sizes";
+  EXPECT_EQ(Train(config_, {"--resume", "latest"}).exit_code, 0);
 }
 
 // Two models, of which one is exported over the other.

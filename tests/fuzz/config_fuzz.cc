@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CASTOR_CHECK(config->train_batch_size ==
                config->train_micro_batch_size_per_gpu *
                    config->gradient_accumulation_steps * 2);
-  CASTOR_CHECK(config->model.pretrained.empty() ==
+  CASTOR_CHECK(config->model.directory().empty() ==
                (config->model.architecture != nullptr));
   const std::string json = castor::ConfigToJson(*config);
   const auto again =

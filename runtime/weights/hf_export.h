@@ -1,0 +1,56 @@
+// The way out: a checkpoint as a directory that transformers loads.
+#ifndef CASTOR_RUNTIME_WEIGHTS_HF_EXPORT_H_
+#define CASTOR_RUNTIME_WEIGHTS_HF_EXPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/dtype.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/train/model_state.h"
+#include "runtime/weights/hf_shards.h"
+
+namespace castor {
+
+// The config.json of an export, and how that of an earlier export is known:
+// what a model family says (models/families.h).
+struct ExportedConfig {
+  std::string text;
+  std::function<bool(absl::string_view text)> is_exported;
+};
+
+struct ExportOptions {
+  // What the values are rounded to, to nearest even; config.json must say it.
+  DType dtype = DType::kFloat32;
+  // The most bytes of tensors in a file; one tensor may be larger.
+  int64_t max_shard_bytes = kDefaultMaxShardBytes;
+  // The directory that the model comes from, whose files of CopiedNames() are
+  // copied; "" for none. It need not be there any more.
+  std::string origin = {};
+};
+
+// The names of what stands beside a model's weights and config.json: the
+// tokenizer's files, a chat template, the settings for generation.
+absl::Span<const absl::string_view> CopiedNames();
+
+// Writes the parameters that `reader` has as a Hugging Face directory:
+// config.json, model.safetensors or its shards with their index, and what is
+// copied from the origin. `parameters` are those of the model that `config`
+// describes; they need no bytes. The directory, and those above it, are made
+// where they are missing. All of it appears at once or not at all, in the place
+// of an earlier export too. FailedPrecondition: the directory holds what no
+// export wrote, or a copied file that this one would lose or change; it stays
+// as it is. InvalidArgument: a value has no place in the dtype.
+absl::Status ExportCheckpoint(CheckpointReader& reader,
+                              const Parameters& parameters,
+                              const ExportedConfig& config,
+                              const ExportOptions& options,
+                              const std::string& directory);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_WEIGHTS_HF_EXPORT_H_
