@@ -11,6 +11,10 @@
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "models/gpt2/gpt2_family.h"
+#include "models/llama/llama_family.h"
+#include "models/mistral/mistral_family.h"
+#include "models/qwen2/qwen2_family.h"
+#include "models/qwen3/qwen3_family.h"
 
 namespace castor::models {
 namespace {
@@ -109,8 +113,12 @@ class AnyFamilyReader final : public ModelReader {
 
 absl::Span<const Family* const> Families() {
   static const Gpt2Family gpt2;
+  static const LlamaFamily llama;
+  static const MistralFamily mistral;
+  static const Qwen2Family qwen2;
+  static const Qwen3Family qwen3;
   static const Family* const kFamilies[] = {
-      &gpt2,
+      &gpt2, &llama, &mistral, &qwen2, &qwen3,
   };
   return kFamilies;
 }

@@ -55,7 +55,9 @@ std::map<std::string, Json> RandomValues(Random& random) {
   // As wide as its heads together, or of another width.
   const bool own_width = random.Chance(0.4);
   values["hidden_size"] = heads * (own_width ? random.Uniform(1, 7) : head);
-  values["intermediate_size"] = random.Uniform(1, 50);
+  values["intermediate_size"] = values["ffn_dim"] = random.Uniform(1, 50);
+  values["word_embed_proj_dim"] =
+      random.Chance(0.5) ? values["hidden_size"] : Json(random.Uniform(1, 20));
   values["max_position_embeddings"] = positions;
   values["vocab_size"] = random.Uniform(2, 70) + (random.Chance(0.1) ? 500 : 0);
   values["rope_parameters"] = RandomRope(positions, random);
@@ -66,7 +68,7 @@ std::map<std::string, Json> RandomValues(Random& random) {
   }
   values["max_window_layers"] = random.Uniform(0, layers);
   // Large enough for gradients to differ from layer to layer.
-  values["initializer_range"] = 0.2;
+  values["initializer_range"] = values["init_std"] = 0.2;
   return values;
 }
 
