@@ -79,7 +79,8 @@ std::shared_ptr<const Architecture> RandomArchitecture(
   const auto defaults = ReadKeys(family, Json::object());
   std::map<std::string, Json> values = RandomValues(random);
   Json keys = Json::object();
-  for (const auto& [key, value] : (*defaults)->ToJson().items()) {
+  const OrderedJson of_family = (*defaults)->ToJson();
+  for (const auto& [key, value] : of_family.items()) {
     // Layers one by one follow from max_window_layers.
     const std::string name = key == "layer_types" ? "max_window_layers" : key;
     if (const auto known = values.find(name); known != values.end()) {
