@@ -117,7 +117,13 @@ struct AttentionMmaBackwardProgram {
       RowProducts<kM>(block, shared.rows[0], step[0], p);
       RowProducts<kM>(block, shared.rows[1], step[1], ds);
       block.EachUnsynced([&](int t) {
-        Gradients(t, begin, at, queries[t], shared, stage, p[t], ds[t]);
+        // Two paths, so that the one without a cap is free of it.
+        if (of.softcap > 0.0f) {
+          Gradients<true>(t, begin, at, queries[t], shared, stage, p[t], ds[t]);
+        } else {
+          Gradients<false>(t, begin, at, queries[t], shared, stage, p[t],
+                           ds[t]);
+        }
       });
       if constexpr (kKeys) AddProduct<kM>(block, p, step[1], sums[1]);
       AddProduct<kM>(block, ds, step[0], sums[0]);
@@ -155,6 +161,7 @@ struct AttentionMmaBackwardProgram {
   // p is q k^T and ds is dout v^T at first. Then, with f the dropout's factors,
   // p = exp(s - lse) f and ds = exp(s - lse) (ds f - delta) slope, slope the
   // soft cap's; the sums are scaled.
+  template <bool kCaps>
   CASTOR_HD void Gradients(int t, int64_t begin, int64_t at,
                            const QueryRows& queries, const Shared& shared,
                            int stage, Scores& p, Scores& ds) const {
@@ -175,7 +182,7 @@ struct AttentionMmaBackwardProgram {
           float& s = p.at[r / 2][n][r % 2 * 2 + i];
           float& d = ds.at[r / 2][n][r % 2 * 2 + i];
           float e, slope = 1.0f;
-          if (of.softcap > 0.0f) {
+          if constexpr (kCaps) {
             const auto score = of.Score(s);
             e = Exp2(Fma(score.s, kLog2E, -lse));
             slope = score.slope;
@@ -195,7 +202,8 @@ struct AttentionMmaBackwardProgram {
             s = (keeps & 1u) != 0 ? Mul(e, of.kept) : 0.0f;
             d = (keeps & 1u) != 0 ? Mul(d, of.kept) : 0.0f;
           }
-          d = Mul(Mul(e, Sub(d, delta)), slope);
+          d = Mul(e, Sub(d, delta));
+          if constexpr (kCaps) d = Mul(d, slope);
         }
       }
     }
