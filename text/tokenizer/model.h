@@ -3,13 +3,11 @@
 #define CASTOR_TEXT_TOKENIZER_MODEL_H_
 
 #include <cstdint>
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "text/tokenizer/json_part.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace castor::text {
@@ -33,9 +31,6 @@ class Model {
  private:
   const Vocabulary vocabulary_;
 };
-
-// The "model" of a tokenizer.json: BPE, WordPiece, Unigram or WordLevel.
-absl::StatusOr<std::unique_ptr<const Model>> ReadModel(const JsonPart& part);
 
 }  // namespace castor::text
 

@@ -2,12 +2,9 @@
 #ifndef CASTOR_TEXT_TOKENIZER_NORMALIZER_H_
 #define CASTOR_TEXT_TOKENIZER_NORMALIZER_H_
 
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "text/tokenizer/json_part.h"
 
 namespace castor::text {
 
@@ -28,12 +25,6 @@ class Normalizer {
   // too large.
   virtual absl::Status Apply(NormalizedText* text) const = 0;
 };
-
-// A "normalizer" of a tokenizer.json: BertNormalizer, ByteLevel, Lowercase,
-// NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence, Strip,
-// StripAccents.
-absl::StatusOr<std::unique_ptr<const Normalizer>> ReadNormalizer(
-    const JsonPart& part);
 
 }  // namespace castor::text
 

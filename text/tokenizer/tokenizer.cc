@@ -21,6 +21,8 @@
 #include "text/tokenizer/pieces.h"
 #include "text/tokenizer/post_processor.h"
 #include "text/tokenizer/pre_tokenizer.h"
+#include "text/tokenizer/read_model.h"
+#include "text/tokenizer/read_normalizer.h"
 #include "text/tokenizer/unicode/utf8.h"
 
 namespace castor::text {

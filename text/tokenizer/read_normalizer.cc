@@ -1,4 +1,4 @@
-#include "text/tokenizer/normalizer.h"
+#include "text/tokenizer/read_normalizer.h"
 
 #include <optional>
 #include <utility>

@@ -1,5 +1,6 @@
-#include "text/tokenizer/model.h"
+#include "text/tokenizer/read_model.h"
 
+#include <optional>
 #include <string>
 
 #include "base/status_macros.h"
