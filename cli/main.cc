@@ -20,6 +20,7 @@
 #include "cli/plan/plan_command.h"
 #include "cli/replay/replay_command.h"
 #include "cli/run/ranks.h"
+#include "cli/tokenize/tokenize_command.h"
 #include "cli/trace/trace_export_command.h"
 #include "cli/trace/trace_view_command.h"
 #include "cli/train/train_command.h"
@@ -200,6 +201,22 @@ void AddLaunch(CLI::App* command, LaunchArguments* launch) {
       "docs/ranks.md tells more.");
 }
 
+void AddTokenize(CLI::App* command, TokenizeArguments* tokenize) {
+  command
+      ->add_option("--tokenizer", tokenize->directory,
+                   "the directory of a model, with its tokenizer.json")
+      ->required()
+      ->type_name("DIR")
+      ->check(NotEmpty());
+  CLI::Option* const adds =
+      command->add_flag("--add-special-tokens", tokenize->add_special_tokens,
+                        "also those that the tokenizer puts around a text");
+  command
+      ->add_flag("--decode", tokenize->decode,
+                 "the other way: lines of ids in, text out")
+      ->excludes(adds);
+}
+
 // What every rank would refuse is refused once.
 absl::Status CheckTrainsArguments(std::vector<std::string> words) {
   const auto refuse = [](absl::string_view why) {
@@ -286,6 +303,12 @@ int Main(int argc, char** argv) {
       ->type_name("SIZE")
       ->check(NotEmpty());
 
+  TokenizeArguments tokenize;
+  AddTokenize(app.add_subcommand("tokenize",
+                                 "Makes each line of standard input a JSON "
+                                 "array of token ids."),
+              &tokenize);
+
   CLI::App* trace_command =
       app.add_subcommand("trace", "Shows or exports the trace of a run.");
   trace_command->require_subcommand(1);
@@ -364,6 +387,7 @@ int Main(int argc, char** argv) {
   }
   if (app.got_subcommand("replay")) return Printed(ReplayTrace(replay));
   if (*export_command) return Printed(Export(exported));
+  if (app.got_subcommand("tokenize")) return Printed(Tokenize(tokenize));
   if (*view_command) return Printed(ViewTrace(view));
   if (*trace_export_command) return Printed(ExportTrace(trace_export));
   return kUserError;

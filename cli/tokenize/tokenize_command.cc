@@ -1,0 +1,35 @@
+#include "cli/tokenize/tokenize_command.h"
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "base/status_macros.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/fail.h"
+#include "cli/tokenize/tokenize_lines.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace castor::cli {
+namespace {
+
+absl::Status TokenizeInput(const TokenizeArguments& arguments) {
+  CASTOR_ASSIGN_OR_RETURN(
+      const std::unique_ptr<const text::Tokenizer> tokenizer,
+      text::Tokenizer::Load(arguments.directory));
+  const WriteLine write = [](absl::string_view line) {
+    return std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
+  };
+  std::ios::sync_with_stdio(false);
+  if (arguments.decode) return DecodeLines(*tokenizer, std::cin, write);
+  return EncodeLines(*tokenizer, arguments.add_special_tokens, std::cin, write);
+}
+
+}  // namespace
+
+int Tokenize(const TokenizeArguments& arguments) {
+  const absl::Status status = TokenizeInput(arguments);
+  return status.ok() ? kSuccess : Fail(status);
+}
+
+}  // namespace castor::cli

@@ -1,0 +1,20 @@
+// castor tokenize: standard input to token ids, or ids to text.
+#ifndef CASTOR_CLI_TOKENIZE_TOKENIZE_COMMAND_H_
+#define CASTOR_CLI_TOKENIZE_TOKENIZE_COMMAND_H_
+
+#include <string>
+
+namespace castor::cli {
+
+struct TokenizeArguments {
+  std::string directory;  // which has a tokenizer.json
+  bool add_special_tokens = false;
+  bool decode = false;
+};
+
+// Gives the exit code (cli/output/exit_code.h).
+int Tokenize(const TokenizeArguments& arguments);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_TOKENIZE_TOKENIZE_COMMAND_H_

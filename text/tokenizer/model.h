@@ -1,0 +1,37 @@
+// The part of a tokenizer that makes tokens of a piece of text.
+#ifndef CASTOR_TEXT_TOKENIZER_MODEL_H_
+#define CASTOR_TEXT_TOKENIZER_MODEL_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "text/tokenizer/vocabulary.h"
+
+namespace castor::text {
+
+// Immutable; any number of threads.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // Appends the ids of `piece`, which is not empty. InvalidArgument: it has a
+  // character that the vocabulary cannot express, and there is no token for
+  // what is unknown.
+  virtual absl::Status Tokenize(absl::string_view piece,
+                                std::vector<int32_t>* ids) const = 0;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ protected:
+  explicit Model(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+
+ private:
+  const Vocabulary vocabulary_;
+};
+
+}  // namespace castor::text
+
+#endif  // CASTOR_TEXT_TOKENIZER_MODEL_H_

@@ -1,0 +1,39 @@
+// A text and the pieces that it is cut into, which pre-tokenizers make smaller
+// and a model makes tokens.
+#ifndef CASTOR_TEXT_TOKENIZER_PIECES_H_
+#define CASTOR_TEXT_TOKENIZER_PIECES_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace castor::text {
+
+// The bytes [begin, end) of a text; never empty where a function returns.
+struct Piece {
+  uint32_t begin, end;
+};
+
+// The most bytes of a text in the making.
+inline constexpr size_t kMaxTextBytes = std::numeric_limits<uint32_t>::max();
+
+struct Pieces {
+  std::string text;  // valid UTF-8
+  std::vector<Piece> pieces;
+  // Whether the first piece begins where the text that was given to Encode
+  // does.
+  bool at_start = false;
+
+  absl::string_view operator[](const Piece& piece) const {
+    return absl::string_view(text).substr(piece.begin, piece.end - piece.begin);
+  }
+};
+
+}  // namespace castor::text
+
+#endif  // CASTOR_TEXT_TOKENIZER_PIECES_H_

@@ -1,0 +1,112 @@
+#include "text/tokenizer/post_processor.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
+#include "nlohmann/json.hpp"
+#include "text/tokenizer/vocabulary.h"
+
+namespace castor::text {
+namespace {
+
+// [token, id]
+absl::StatusOr<int32_t> ReadTokenAndId(const JsonPart& part,
+                                       absl::string_view key) {
+  CASTOR_ASSIGN_OR_RETURN(const Json* const pair, part.List(key));
+  const int32_t id =
+      pair->size() == 2 ? AsTokenId((*pair)[1]) : Vocabulary::kNone;
+  if (id == Vocabulary::kNone) {
+    return part.Error(key, "expected a token and its id, [\"...\", 1]");
+  }
+  return id;
+}
+
+// What [SEP] and [CLS] are called.
+absl::StatusOr<PostProcessor> ReadBert(const JsonPart& part) {
+  PostProcessor result;
+  CASTOR_ASSIGN_OR_RETURN(const int32_t cls, ReadTokenAndId(part, "cls"));
+  CASTOR_ASSIGN_OR_RETURN(const int32_t sep, ReadTokenAndId(part, "sep"));
+  result.prefix.push_back(cls);
+  result.suffix.push_back(sep);
+  return result;
+}
+
+// Appends the ids of the special token that a template calls `name`.
+absl::Status AppendSpecialToken(const JsonPart& special_tokens,
+                                const std::string& name,
+                                std::vector<int32_t>* ids) {
+  CASTOR_ASSIGN_OR_RETURN(const JsonPart token, special_tokens.Object(name));
+  CASTOR_ASSIGN_OR_RETURN(const Json* const list, token.List("ids"));
+  for (const Json& value : *list) {
+    const int32_t id = AsTokenId(value);
+    if (id == Vocabulary::kNone) {
+      return token.Error("ids", absl::StrCat("expected ids of tokens, found ",
+                                             DescribeJson(value)));
+    }
+    ids->push_back(id);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PostProcessor> ReadTemplate(const JsonPart& part) {
+  PostProcessor result;
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> pieces,
+                          part.Objects("single"));
+  bool has_text = false;
+  for (const JsonPart& piece : pieces) {
+    if (piece.Find("Sequence") != nullptr) {
+      CASTOR_ASSIGN_OR_RETURN(const JsonPart text, piece.Object("Sequence"));
+      CASTOR_ASSIGN_OR_RETURN(const std::string id, text.RequiredString("id"));
+      if (id != "A" || has_text) {
+        return part.Error("single", "expected the sequence A, once");
+      }
+      has_text = true;
+      continue;
+    }
+    CASTOR_ASSIGN_OR_RETURN(const JsonPart token, piece.Object("SpecialToken"));
+    CASTOR_ASSIGN_OR_RETURN(const std::string name, token.RequiredString("id"));
+    CASTOR_ASSIGN_OR_RETURN(const JsonPart special_tokens,
+                            part.Object("special_tokens"));
+    CASTOR_RETURN_IF_ERROR(AppendSpecialToken(
+        special_tokens, name, has_text ? &result.suffix : &result.prefix));
+  }
+  if (!has_text) return part.Error("single", "expected the sequence A, once");
+  return result;
+}
+
+absl::StatusOr<PostProcessor> ReadSequence(const JsonPart& part) {
+  PostProcessor result;
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> parts,
+                          part.Objects("processors"));
+  for (const JsonPart& each : parts) {
+    CASTOR_ASSIGN_OR_RETURN(PostProcessor one, ReadPostProcessor(each));
+    if (one.prefix.empty() && one.suffix.empty()) continue;
+    if (!result.prefix.empty() || !result.suffix.empty()) {
+      return part.Error("processors",
+                        "more than one of them adds tokens, which is not "
+                        "supported");
+    }
+    result = std::move(one);
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<PostProcessor> ReadPostProcessor(const JsonPart& part) {
+  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
+  if (type == "TemplateProcessing") return ReadTemplate(part);
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    return ReadBert(part);
+  }
+  if (type == "Sequence") return ReadSequence(part);
+  if (type == "ByteLevel") return PostProcessor();
+  return part.Unsupported(type,
+                          "BertProcessing, ByteLevel, RobertaProcessing, "
+                          "Sequence, TemplateProcessing");
+}
+
+}  // namespace castor::text

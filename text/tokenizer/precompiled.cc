@@ -1,0 +1,126 @@
+#include "text/tokenizer/precompiled.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "text/tokenizer/unicode/graphemes.h"
+#include "text/tokenizer/unicode/utf8.h"
+
+namespace castor::text {
+namespace {
+
+// Longer clusters are replaced code point by code point. SentencePiece itself
+// knows nothing of clusters; `tokenizers` does.
+constexpr size_t kMaxClusterBytes = 5;
+
+// One unit of the trie. A node's children, and the value of what ends there,
+// lie at its own place xor its offset, xor a child's byte.
+class Unit {
+ public:
+  explicit Unit(uint32_t bits) : bits_(bits) {}
+  uint32_t offset() const { return (bits_ >> 10) << ((bits_ & 1 << 9) >> 6); }
+  // The byte that leads here; of a value no byte at all.
+  uint32_t label() const { return bits_ & (uint32_t{1} << 31 | 0xff); }
+  bool has_value() const { return (bits_ >> 8 & 1) != 0; }
+  uint32_t value() const { return bits_ & ((uint32_t{1} << 31) - 1); }
+
+ private:
+  uint32_t bits_;
+};
+
+class Precompiled : public Normalizer {
+ public:
+  Precompiled(std::vector<uint32_t> trie, std::string replacements)
+      : trie_(std::move(trie)), replacements_(std::move(replacements)) {}
+
+  absl::Status Apply(NormalizedText* text) const override {
+    const absl::string_view whole = text->text;
+    std::string result;
+    result.reserve(whole.size());
+    for (size_t begin = 0; begin < whole.size();) {
+      const size_t end = GraphemeEnd(whole, begin);
+      const absl::string_view cluster = whole.substr(begin, end - begin);
+      begin = end;
+      if (cluster.size() <= kMaxClusterBytes) {
+        if (const auto replacement = Find(cluster); replacement.has_value()) {
+          result.append(replacement->data(), replacement->size());
+          continue;
+        }
+      }
+      for (size_t i = 0; i < cluster.size();) {
+        const size_t place = i;
+        (void)NextCodePoint(cluster, &i);
+        const absl::string_view one = cluster.substr(place, i - place);
+        const absl::string_view written = Find(one).value_or(one);
+        result.append(written.data(), written.size());
+      }
+    }
+    text->text = std::move(result);
+    return absl::OkStatus();
+  }
+
+ private:
+  // What stands for the shortest head of `text` that is in the trie: all of
+  // `text` is replaced by it.
+  std::optional<absl::string_view> Find(absl::string_view text) const {
+    if (trie_.empty()) return std::nullopt;
+    size_t place = Unit(trie_[0]).offset();
+    for (const char c : text) {
+      const auto byte = static_cast<uint8_t>(c);
+      place ^= byte;
+      if (byte == 0 || place >= trie_.size()) return std::nullopt;
+      const Unit unit(trie_[place]);
+      if (unit.label() != byte) return std::nullopt;
+      place ^= unit.offset();
+      if (place >= trie_.size()) return std::nullopt;
+      if (!unit.has_value()) continue;
+      const size_t begin = Unit(trie_[place]).value();
+      if (begin >= replacements_.size() ||
+          IsUtf8Continuation(replacements_[begin])) {
+        return std::nullopt;
+      }
+      const size_t end = replacements_.find('\0', begin);
+      return absl::string_view(replacements_).substr(begin, end - begin);
+    }
+    return std::nullopt;
+  }
+
+  const std::vector<uint32_t> trie_;
+  const std::string replacements_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Normalizer>> MakePrecompiled(
+    absl::string_view map) {
+  const auto number = [map](size_t place) {
+    uint32_t value = 0;
+    for (int i = 3; i >= 0; --i) {
+      value = value << 8 | static_cast<uint8_t>(map[place + i]);
+    }
+    return value;
+  };
+  if (map.size() < 4) {
+    return absl::InvalidArgumentError("the map is shorter than 4 bytes");
+  }
+  const uint32_t trie_bytes = number(0);
+  if (trie_bytes % 4 != 0 || trie_bytes > map.size() - 4) {
+    return absl::InvalidArgumentError("the map's trie is not of its size");
+  }
+  std::vector<uint32_t> trie;
+  for (size_t place = 4; place < 4 + trie_bytes; place += 4) {
+    trie.push_back(number(place));
+  }
+  const absl::string_view replacements = map.substr(4 + trie_bytes);
+  if (!IsValidUtf8(replacements)) {
+    return absl::InvalidArgumentError("the map's replacements are not UTF-8");
+  }
+  return std::make_unique<const Precompiled>(std::move(trie),
+                                             std::string(replacements));
+}
+
+}  // namespace castor::text

@@ -1,0 +1,25 @@
+// SentencePiece's compiled map of characters (T5, XLM-R, ...): a double-array
+// trie of what is replaced, and the replacements, one after the other and each
+// ended by a zero byte.
+#ifndef CASTOR_TEXT_TOKENIZER_PRECOMPILED_H_
+#define CASTOR_TEXT_TOKENIZER_PRECOMPILED_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "text/tokenizer/normalizer.h"
+
+namespace castor::text {
+
+// `map` is the "precompiled_charsmap", not in base 64 any more: the size of the
+// trie in bytes as a little-endian 32-bit number, the trie's units, of 32 bits
+// each (Yata's darts-clone, https://github.com/s-yata/darts-clone), then the
+// replacements. InvalidArgument: sizes do not match, or a replacement is not
+// UTF-8.
+absl::StatusOr<std::unique_ptr<const Normalizer>> MakePrecompiled(
+    absl::string_view map);
+
+}  // namespace castor::text
+
+#endif  // CASTOR_TEXT_TOKENIZER_PRECOMPILED_H_

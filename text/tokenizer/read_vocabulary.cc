@@ -1,0 +1,34 @@
+#include "text/tokenizer/read_vocabulary.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
+
+namespace castor::text {
+
+absl::StatusOr<Vocabulary> ReadVocabulary(const JsonPart& model) {
+  const Json* tokens = model.Find("vocab");
+  if (tokens == nullptr || !tokens->is_object()) {
+    return model.Error("vocab", "expected an object {\"token\": id, ...}");
+  }
+  Vocabulary vocabulary;
+  for (const auto& [token, value] : tokens->items()) {
+    const int32_t id = AsTokenId(value);
+    if (id == Vocabulary::kNone) {
+      return model.Error(
+          "vocab", absl::StrCat("the token ", QuotedForMessage(token),
+                                " has no id from 0 to ", Vocabulary::kMaxId,
+                                " but ", DescribeJson(value)));
+    }
+    if (!vocabulary.Add(token, id)) {
+      return model.Error(
+          "vocab",
+          absl::StrCat("the tokens ", QuotedForMessage(token), " and ",
+                       QuotedForMessage(vocabulary.TokenOf(id).value_or("")),
+                       " have the same id, ", id));
+    }
+  }
+  return vocabulary;
+}
+
+}  // namespace castor::text

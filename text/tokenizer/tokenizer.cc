@@ -1,0 +1,292 @@
+#include "text/tokenizer/tokenizer.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/enough_memory.h"
+#include "base/small_file.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
+#include "text/tokenizer/added_tokens.h"
+#include "text/tokenizer/decoder.h"
+#include "text/tokenizer/json_part.h"
+#include "text/tokenizer/model.h"
+#include "text/tokenizer/normalizer.h"
+#include "text/tokenizer/pieces.h"
+#include "text/tokenizer/post_processor.h"
+#include "text/tokenizer/pre_tokenizer.h"
+#include "text/tokenizer/read_model.h"
+#include "text/tokenizer/read_normalizer.h"
+#include "text/tokenizer/unicode/utf8.h"
+
+namespace castor::text {
+namespace {
+
+constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
+constexpr size_t kMaxInputBytes = size_t{1} << 30;
+
+}  // namespace
+
+struct Tokenizer::Parts {
+  std::unique_ptr<const Normalizer> normalizer;       // may be null
+  std::unique_ptr<const PreTokenizer> pre_tokenizer;  // may be null
+  std::unique_ptr<const Model> model;
+  AddedTokens added_tokens;
+  PostProcessor post_processor;
+  std::unique_ptr<const Decoder> decoder;  // may be null
+  std::vector<bool> is_special;            // by id
+  uint64_t checksum = 0;
+
+  absl::Status Read(const Json& document, const std::string& source);
+  absl::Status CheckIds(const JsonPart& root) const;
+  std::optional<absl::string_view> TokenOf(int32_t id) const;
+  // Appends the ids of what lies between added tokens, until there are `most`.
+  absl::Status EncodePart(absl::string_view text, bool at_start, size_t most,
+                          std::vector<int32_t>* ids) const;
+  absl::Status EncodePieces(Pieces* pieces, size_t most,
+                            std::vector<int32_t>* ids) const;
+  absl::Status EncodeText(absl::string_view text, size_t most,
+                          std::vector<int32_t>* ids) const;
+};
+
+absl::Status Tokenizer::Parts::Read(const Json& document,
+                                    const std::string& source) {
+  CASTOR_ASSIGN_OR_RETURN(const JsonPart root,
+                          JsonPart::Make(document, source));
+  CASTOR_ASSIGN_OR_RETURN(const std::string version,
+                          root.String("version", "1.0"));
+  if (version != "1.0") return root.Error("version", "expected \"1.0\"");
+  if (root.Find("normalizer") != nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(const JsonPart part, root.Object("normalizer"));
+    CASTOR_ASSIGN_OR_RETURN(normalizer, ReadNormalizer(part));
+  }
+  if (root.Find("pre_tokenizer") != nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(const JsonPart part, root.Object("pre_tokenizer"));
+    CASTOR_ASSIGN_OR_RETURN(pre_tokenizer, ReadPreTokenizer(part));
+  }
+  if (root.Find("post_processor") != nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(const JsonPart part, root.Object("post_processor"));
+    CASTOR_ASSIGN_OR_RETURN(post_processor, ReadPostProcessor(part));
+  }
+  if (root.Find("decoder") != nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(const JsonPart part, root.Object("decoder"));
+    CASTOR_ASSIGN_OR_RETURN(decoder, ReadDecoder(part));
+  }
+  CASTOR_ASSIGN_OR_RETURN(const JsonPart part, root.Object("model"));
+  CASTOR_ASSIGN_OR_RETURN(model, ReadModel(part));
+  CASTOR_ASSIGN_OR_RETURN(
+      added_tokens,
+      AddedTokens::Read(root, model->vocabulary(), normalizer.get()));
+  const int32_t end =
+      std::max(model->vocabulary().end_id(), added_tokens.end_id());
+  is_special.resize(end);
+  for (int32_t id = 0; id < end; ++id) {
+    const std::optional<absl::string_view> token = TokenOf(id);
+    is_special[id] = token.has_value() && added_tokens.IsSpecial(*token);
+  }
+  return CheckIds(root);
+}
+
+absl::Status Tokenizer::Parts::CheckIds(const JsonPart& root) const {
+  for (const auto* ids : {&post_processor.prefix, &post_processor.suffix}) {
+    for (const int32_t id : *ids) {
+      if (TokenOf(id).has_value()) continue;
+      return root.Error("post_processor",
+                        absl::StrCat("no token has the id ", id));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::optional<absl::string_view> Tokenizer::Parts::TokenOf(int32_t id) const {
+  const auto added = added_tokens.TokenOf(id);
+  return added.has_value() ? added : model->vocabulary().TokenOf(id);
+}
+
+absl::Status Tokenizer::Parts::EncodePieces(Pieces* pieces, size_t most,
+                                            std::vector<int32_t>* ids) const {
+  if (pre_tokenizer != nullptr) {
+    CASTOR_RETURN_IF_ERROR(pre_tokenizer->Apply(pieces));
+  }
+  for (const Piece& piece : pieces->pieces) {
+    if (ids->size() >= most) break;
+    CASTOR_RETURN_IF_ERROR(model->Tokenize((*pieces)[piece], ids));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizer::Parts::EncodePart(absl::string_view text, bool at_start,
+                                          size_t most,
+                                          std::vector<int32_t>* ids) const {
+  NormalizedText normalized = {std::string(text), at_start};
+  if (normalizer != nullptr) {
+    CASTOR_RETURN_IF_ERROR(normalizer->Apply(&normalized));
+  }
+  const absl::string_view whole = normalized.text;
+  return added_tokens.Split(
+      whole, /*normalized=*/true,
+      [&](size_t begin, size_t end, int32_t id) -> absl::Status {
+        if (ids->size() >= most) return absl::OkStatus();
+        if (id != Vocabulary::kNone) {
+          ids->push_back(id);
+          return absl::OkStatus();
+        }
+        Pieces pieces;
+        pieces.at_start = normalized.at_start && begin == 0;
+        pieces.pieces.push_back({0, static_cast<uint32_t>(end - begin)});
+        if (begin == 0 && end == whole.size()) {
+          pieces.text = std::move(normalized.text);
+        } else {
+          pieces.text = std::string(whole.substr(begin, end - begin));
+        }
+        return EncodePieces(&pieces, most, ids);
+      });
+}
+
+absl::Status Tokenizer::Parts::EncodeText(absl::string_view text, size_t most,
+                                          std::vector<int32_t>* ids) const {
+  return added_tokens.Split(
+      text, /*normalized=*/false,
+      [&](size_t begin, size_t end, int32_t id) -> absl::Status {
+        if (ids->size() >= most) return absl::OkStatus();
+        if (id != Vocabulary::kNone) {
+          ids->push_back(id);
+          return absl::OkStatus();
+        }
+        return EncodePart(text.substr(begin, end - begin), begin == 0, most,
+                          ids);
+      });
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts)
+    : parts_(std::move(parts)) {}
+
+Tokenizer::~Tokenizer() = default;
+
+absl::StatusOr<std::unique_ptr<const Tokenizer>> Tokenizer::Load(
+    const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/tokenizer.json");
+  return IfMemoryAllows(
+      path, [&]() -> absl::StatusOr<std::unique_ptr<const Tokenizer>> {
+        CASTOR_ASSIGN_OR_RETURN(const std::string text,
+                                ReadSmallFile(path, kMaxFileBytes));
+        return Parse(text, path);
+      });
+}
+
+absl::StatusOr<std::unique_ptr<const Tokenizer>> Tokenizer::Parse(
+    absl::string_view json, const std::string& source) {
+  return IfMemoryAllows(
+      source, [&]() -> absl::StatusOr<std::unique_ptr<const Tokenizer>> {
+        const absl::StatusOr<Json> document = ParseStrictJson(json);
+        if (!document.ok()) {
+          return absl::Status(
+              document.status().code(),
+              absl::StrCat(source, ": ", document.status().message()));
+        }
+        auto parts = std::make_unique<Parts>();
+        CASTOR_RETURN_IF_ERROR(parts->Read(*document, source));
+        parts->checksum = XXH3_64bits(json.data(), json.size());
+        return std::unique_ptr<const Tokenizer>(
+            new Tokenizer(std::move(parts)));
+      });
+}
+
+absl::Status Tokenizer::Encode(absl::string_view text,
+                               const EncodeOptions& options,
+                               std::vector<int32_t>* ids) const {
+  if (text.size() > kMaxInputBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a text of ", text.size(), " bytes; at most ",
+                     kMaxInputBytes, " are tokenized at once"));
+  }
+  const bool adds = options.add_special_tokens;
+  const size_t added = adds ? prefix().size() + suffix().size() : 0;
+  if (options.max_length < 0 ||
+      (options.max_length > 0 &&
+       static_cast<size_t>(options.max_length) < added)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_length is ", options.max_length,
+                     ", but the tokenizer adds ", added, " tokens"));
+  }
+  const size_t begin = ids->size();
+  const auto encode = [&]() -> absl::Status {
+    if (adds) ids->insert(ids->end(), prefix().begin(), prefix().end());
+    size_t most = ids->max_size();
+    if (options.max_length > 0) {
+      most = begin + static_cast<size_t>(options.max_length) -
+             (adds ? suffix().size() : 0);
+    }
+    if (IsValidUtf8(text)) {
+      CASTOR_RETURN_IF_ERROR(parts_->EncodeText(text, most, ids));
+    } else {
+      std::string valid;
+      AppendValidUtf8(text, &valid);
+      CASTOR_RETURN_IF_ERROR(parts_->EncodeText(valid, most, ids));
+    }
+    if (ids->size() > most) ids->resize(most);
+    if (adds) ids->insert(ids->end(), suffix().begin(), suffix().end());
+    return absl::OkStatus();
+  };
+  const absl::Status status = IfMemoryAllows("the ids of a text", encode);
+  if (!status.ok()) ids->resize(begin);
+  return status;
+}
+
+absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids,
+                                              bool skip_special_tokens) const {
+  std::vector<std::string> tokens;
+  for (const int32_t id : ids) {
+    if (id < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(id, " is no id of a token"));
+    }
+    const std::optional<absl::string_view> token = parts_->TokenOf(id);
+    if (!token.has_value() || (skip_special_tokens && IsSpecial(id))) continue;
+    tokens.emplace_back(*token);
+  }
+  if (parts_->decoder == nullptr) return absl::StrJoin(tokens, " ");
+  CASTOR_RETURN_IF_ERROR(parts_->decoder->Apply(&tokens));
+  return absl::StrJoin(tokens, "");
+}
+
+int64_t Tokenizer::vocabulary_size() const {
+  return static_cast<int64_t>(parts_->is_special.size());
+}
+
+std::optional<int32_t> Tokenizer::FindToken(absl::string_view token) const {
+  if (const auto id = parts_->added_tokens.Find(token); id.has_value()) {
+    return id;
+  }
+  const int32_t id = parts_->model->vocabulary().Find(token);
+  if (id == Vocabulary::kNone) return std::nullopt;
+  return id;
+}
+
+std::optional<std::string> Tokenizer::TokenOf(int32_t id) const {
+  const std::optional<absl::string_view> token = parts_->TokenOf(id);
+  if (!token.has_value()) return std::nullopt;
+  return std::string(*token);
+}
+
+bool Tokenizer::IsSpecial(int32_t id) const {
+  return id >= 0 && id < vocabulary_size() && parts_->is_special[id];
+}
+
+const std::vector<int32_t>& Tokenizer::prefix() const {
+  return parts_->post_processor.prefix;
+}
+
+const std::vector<int32_t>& Tokenizer::suffix() const {
+  return parts_->post_processor.suffix;
+}
+
+uint64_t Tokenizer::checksum() const { return parts_->checksum; }
+
+}  // namespace castor::text

@@ -1,0 +1,105 @@
+// Text to token ids and back, as PyPI's `tokenizers` does it, from the
+// tokenizer.json of a Hugging Face directory.
+//
+// Words: a *token* is a string of the vocabulary, its *id* the number that a
+// model knows it by. *Added tokens* are found in the text as they stand, before
+// anything else is done to it; those that are *special* (end of text, padding)
+// can be left out when ids are made text again. What lies between them goes
+// through the parts of the file in turn:
+//
+//   normalizer      rewrites text                    (normalizer.h)
+//   pre-tokenizer   cuts it into pieces              (pre_tokenizer.h)
+//   model           makes each piece tokens          (model.h: BPE, WordPiece,
+//                                                     Unigram, WordLevel)
+//   post-processor  puts special tokens around them  (post_processor.h)
+//   decoder         joins tokens to text again       (decoder.h)
+//
+// docs/tokenizers.md lists what is supported. A file with anything else is
+// refused by the part's place and type; there is no part that is passed over.
+// The file's "truncation" and "padding" are not applied, as in transformers:
+// who wants a bound says so in EncodeOptions.
+//
+// Text that is not UTF-8 is read as Python's errors="replace" would have it:
+// U+FFFD stands for what cannot be read.
+//
+// Threads: immutable; any number may use one tokenizer at once. A thread that
+// encodes keeps about 1 MB for the words it has met.
+#ifndef CASTOR_TEXT_TOKENIZER_TOKENIZER_H_
+#define CASTOR_TEXT_TOKENIZER_TOKENIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace castor::text {
+
+struct EncodeOptions {
+  // Whether the post-processor adds its tokens, such as <s> before the text.
+  // Those that stand in the text itself are always found.
+  bool add_special_tokens = true;
+  // The most ids, what the post-processor adds included; what is beyond is cut
+  // off the end. 0: no bound.
+  int64_t max_length = 0;
+};
+
+class Tokenizer {
+ public:
+  // Reads `directory`/tokenizer.json. NotFound: it has none. InvalidArgument:
+  // the file is none, or has a part that is not supported. ResourceExhausted:
+  // it takes more memory than there is.
+  static absl::StatusOr<std::unique_ptr<const Tokenizer>> Load(
+      const std::string& directory);
+  // The same of the text of such a file, which errors call `source`.
+  static absl::StatusOr<std::unique_ptr<const Tokenizer>> Parse(
+      absl::string_view json, const std::string& source);
+
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // Appends the ids of `text`, at most 1 GiB, to *ids; nothing where it fails.
+  // InvalidArgument: max_length is less than what the post-processor adds, or
+  // the text has a character that the vocabulary cannot express and names no
+  // unknown token for. ResourceExhausted: a regular expression of the file
+  // takes too long on this text.
+  absl::Status Encode(absl::string_view text, const EncodeOptions& options,
+                      std::vector<int32_t>* ids) const;
+
+  // The text of `ids`. Special tokens are left out if `skip_special_tokens`,
+  // and so is, as in `tokenizers`, an id that names no token (models often have
+  // more rows than there are tokens). InvalidArgument: an id is negative.
+  absl::StatusOr<std::string> Decode(absl::Span<const int32_t> ids,
+                                     bool skip_special_tokens) const;
+
+  // The largest id, plus one.
+  int64_t vocabulary_size() const;
+  std::optional<int32_t> FindToken(absl::string_view token) const;
+  // The token as the vocabulary has it, such as "Ġthe"; none: no token has
+  // this id.
+  std::optional<std::string> TokenOf(int32_t id) const;
+  bool IsSpecial(int32_t id) const;
+  // What the post-processor puts before and after a text.
+  const std::vector<int32_t>& prefix() const;
+  const std::vector<int32_t>& suffix() const;
+
+  // XXH3 of the file's bytes: what is made with one tokenizer is kept under
+  // this number.
+  uint64_t checksum() const;
+
+ private:
+  struct Parts;
+  explicit Tokenizer(std::unique_ptr<const Parts> parts);
+
+  const std::unique_ptr<const Parts> parts_;
+};
+
+}  // namespace castor::text
+
+#endif  // CASTOR_TEXT_TOKENIZER_TOKENIZER_H_

@@ -1,0 +1,21 @@
+// The four normal forms of Unicode (UAX #15), by the data of `tokenizers`
+// (tables.inc).
+#ifndef CASTOR_TEXT_TOKENIZER_UNICODE_NORMAL_FORMS_H_
+#define CASTOR_TEXT_TOKENIZER_UNICODE_NORMAL_FORMS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace castor::text {
+
+enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
+
+// `text` must be valid UTF-8. Linear, but for n log n in a run of n combining
+// marks.
+std::string Normalize(NormalForm form, absl::string_view text);
+
+}  // namespace castor::text
+
+#endif  // CASTOR_TEXT_TOKENIZER_UNICODE_NORMAL_FORMS_H_

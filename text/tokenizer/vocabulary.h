@@ -1,0 +1,59 @@
+// The tokens of a model and their ids.
+#ifndef CASTOR_TEXT_TOKENIZER_VOCABULARY_H_
+#define CASTOR_TEXT_TOKENIZER_VOCABULARY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace castor::text {
+
+class Vocabulary {
+ public:
+  // Bounds the memory that one id takes.
+  static constexpr int32_t kMaxId = (1 << 24) - 1;
+  // What Find gives where there is no such token.
+  static constexpr int32_t kNone = -1;
+
+  Vocabulary();
+
+  // Ids may come in any order. False: there is such a token, or such an id;
+  // nothing is changed. 0 <= id <= kMaxId.
+  bool Add(absl::string_view token, int32_t id);
+
+  int32_t Find(absl::string_view token) const;
+  // None: no token has this id. Valid until the next Add.
+  std::optional<absl::string_view> TokenOf(int32_t id) const;
+
+  size_t size() const { return entries_.size(); }
+  // The largest id plus one.
+  int32_t end_id() const { return static_cast<int32_t>(entry_of_.size()); }
+
+ private:
+  struct Entry {
+    size_t begin, length;  // in bytes_
+    uint64_t hash;
+    int32_t id;
+  };
+  static constexpr uint32_t kFree = ~uint32_t{0};
+
+  absl::string_view TokenAt(uint32_t entry) const {
+    return absl::string_view(bytes_).substr(entries_[entry].begin,
+                                            entries_[entry].length);
+  }
+  // Where the token is in slots_, or the free slot where it belongs.
+  size_t SlotOf(absl::string_view token, uint64_t hash) const;
+
+  std::string bytes_;  // all tokens, one after the other
+  std::vector<Entry> entries_;
+  std::vector<uint32_t> slots_;     // entries by hash; a power of two
+  std::vector<uint32_t> entry_of_;  // by id
+};
+
+}  // namespace castor::text
+
+#endif  // CASTOR_TEXT_TOKENIZER_VOCABULARY_H_
