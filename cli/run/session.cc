@@ -14,6 +14,8 @@
 #include "nlohmann/json.hpp"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/run_identity.h"
+#include "runtime/data/token_data.h"
+#include "runtime/data/token_file.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/lr_schedule.h"
 #include "runtime/weights/pretrained.h"
@@ -29,14 +31,25 @@ constexpr int64_t kTokensSampled = int64_t{1} << 22;
 constexpr char kTrainingData[] = "data.train";
 
 // What is read at `key`, after a look at it. Null data: nothing.
-absl::Status LookAtTokens(const char* key, const TokenData* data,
+absl::Status LookAtTokens(const char* key, const DataSet* data,
                           std::vector<InputIdentity>* inputs) {
   if (data == nullptr) return absl::OkStatus();
-  const auto checksum = data->CheckTokens(kMaxTokensChecked, kTokensSampled);
-  CASTOR_RETURN_IF_ERROR(Annotate(key, checksum.status()));
-  inputs->push_back({key, absl::StrCat(data->num_tokens(), " tokens, checksum ",
-                                       absl::Hex(*checksum))});
+  const auto identity = data->Check(kMaxTokensChecked, kTokensSampled);
+  CASTOR_RETURN_IF_ERROR(Annotate(key, identity.status()));
+  inputs->push_back({key, *identity});
   return absl::OkStatus();
+}
+
+absl::StatusOr<DataSplits> OpenDataOf(const Config& config) {
+  return OpenDataSplits(
+      config.data, config.model.architecture->vocabulary(),
+      static_cast<uint64_t>(config.seed),
+      [&](absl::string_view,
+          const std::string& path) -> absl::StatusOr<DataFile> {
+        CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> file,
+                                TokenFile::Open(path, config.data.token_type));
+        return TokenDataFile(std::move(file));
+      });
 }
 
 // A checkpoint's parameters may have the sizes of another architecture.
@@ -99,7 +112,7 @@ absl::Status CheckPatterns(const char* key,
 }
 
 // Micro batch of `batch` samples from `position`.
-absl::StatusOr<MicroBatch> Read(const TokenData& data, int64_t position,
+absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
                                 const StepShape& shape) {
   MicroBatch micro;
   micro.tokens.resize(shape.batch * shape.length);
@@ -119,7 +132,7 @@ StepShape ShapeOf(const Config& config) {
 
 // This rank's share of the batches from `position` on: one after another of
 // those whose number is the rank's modulo the world size.
-Trainer::NextMicroBatch ShareOf(const TokenData& data, int64_t position,
+Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
                                 const StepShape& shape,
                                 const RankOptions& ranks) {
   return [&data, shape, at = position + ranks.rank * shape.batch,
@@ -227,10 +240,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
                                        config.optimizer.no_decay,
                                        session->engine_->parameters()));
-  CASTOR_ASSIGN_OR_RETURN(
-      session->data_,
-      OpenTokenData(config.data, config.model.architecture->vocabulary(),
-                    static_cast<uint64_t>(config.seed)));
+  CASTOR_ASSIGN_OR_RETURN(session->data_, OpenDataOf(config));
   CASTOR_RETURN_IF_ERROR(LookAtTokens(kTrainingData, session->data_.train.get(),
                                       &session->inputs_));
   CASTOR_RETURN_IF_ERROR(LookAtTokens(

@@ -14,7 +14,7 @@
 #include "cli/run/input_identity.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/config/config.h"
-#include "runtime/data/token_data.h"
+#include "runtime/data/data_splits.h"
 #include "runtime/nn/model.h"
 #include "runtime/train/trainer.h"
 
@@ -80,7 +80,7 @@ class Session {
   Config config_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Model> model_;
-  TokenDataSplits data_;
+  DataSplits data_;
   std::vector<InputIdentity> inputs_;
   RankOptions ranks_;
   std::unique_ptr<Trainer> trainer_;
