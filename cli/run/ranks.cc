@@ -44,6 +44,8 @@ absl::Status CheckSameConfig(RankGroup& group, const Config& config) {
   Config compared = config;
   compared.data.train.clear();
   compared.data.validation.clear();
+  compared.data.tokenizer.clear();
+  compared.data.cache.clear();
   compared.checkpoint.dir.clear();
   compared.model.pretrained.clear();
   compared.device.threads = 1;

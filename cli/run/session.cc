@@ -14,11 +14,11 @@
 #include "nlohmann/json.hpp"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/run_identity.h"
-#include "runtime/data/token_data.h"
-#include "runtime/data/token_file.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/lr_schedule.h"
 #include "runtime/weights/pretrained.h"
+#include "text/data/open_data.h"
+#include "text/data/tokenizer_encoding.h"
 
 namespace castor::cli {
 namespace {
@@ -40,16 +40,25 @@ absl::Status LookAtTokens(const char* key, const DataSet* data,
   return absl::OkStatus();
 }
 
-absl::StatusOr<DataSplits> OpenDataOf(const Config& config) {
-  return OpenDataSplits(
-      config.data, config.model.architecture->vocabulary(),
-      static_cast<uint64_t>(config.seed),
-      [&](absl::string_view,
-          const std::string& path) -> absl::StatusOr<DataFile> {
-        CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> file,
-                                TokenFile::Open(path, config.data.token_type));
-        return TokenDataFile(std::move(file));
-      });
+// Where the tokenizer of text is unless data.tokenizer says: with the model.
+std::string TokenizerDirectoryOf(const ModelConfig& model) {
+  const std::string& directory = model.pretrained;
+  return !directory.empty() && HasTokenizer(directory) ? directory : "";
+}
+
+absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
+                                      const Session::Options& options) {
+  return OpenData(config.data,
+                  {.vocabulary = config.model.architecture->vocabulary(),
+                   .seed = static_cast<uint64_t>(config.seed),
+                   .threads = ThreadsOf(config.device),
+                   .tokenizer_directory = TokenizerDirectoryOf(config.model),
+                   .load_tokenizer = LoadTextEncoding,
+                   .say =
+                       [&](absl::string_view line) {
+                         if (options.say) options.say(line);
+                       },
+                   .look_only = options.admit_only});
 }
 
 // A checkpoint's parameters may have the sizes of another architecture.
@@ -240,13 +249,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
                                        config.optimizer.no_decay,
                                        session->engine_->parameters()));
-  CASTOR_ASSIGN_OR_RETURN(session->data_, OpenDataOf(config));
+  CASTOR_ASSIGN_OR_RETURN(session->data_, OpenDataOf(config, options));
   CASTOR_RETURN_IF_ERROR(LookAtTokens(kTrainingData, session->data_.train.get(),
                                       &session->inputs_));
   CASTOR_RETURN_IF_ERROR(LookAtTokens(
       "data.validation", session->data_.validation.get(), &session->inputs_));
   const bool evaluates =
-      session->data_.validation != nullptr && config.eval_interval > 0;
+      config.eval_interval > 0 &&
+      (!config.data.validation.empty() || config.data.validation_fraction > 0);
   if (config.eval_interval > 0 && !evaluates) {
     return absl::InvalidArgumentError(
         "eval_interval: there is no validation data; set data.validation or "
