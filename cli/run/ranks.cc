@@ -44,6 +44,8 @@ absl::Status CheckSameConfig(RankGroup& group, const Config& config) {
   Config compared = config;
   compared.data.train.clear();
   compared.data.validation.clear();
+  compared.data.tokenizer.clear();
+  compared.data.cache.clear();
   compared.checkpoint.dir.clear();
   for (std::string* directory :
        {&compared.model.pretrained, &compared.model.from_config}) {

@@ -18,6 +18,8 @@
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/lr_schedule.h"
 #include "runtime/weights/pretrained.h"
+#include "text/data/open_data.h"
+#include "text/data/tokenizer_encoding.h"
 
 namespace castor::cli {
 namespace {
@@ -30,13 +32,12 @@ constexpr int64_t kTokensSampled = int64_t{1} << 22;
 constexpr char kTrainingData[] = "data.train";
 
 // What is read at `key`, after a look at it. Null data: nothing.
-absl::Status LookAtTokens(const char* key, const TokenData* data,
+absl::Status LookAtTokens(const char* key, const DataSet* data,
                           std::vector<InputIdentity>* inputs) {
   if (data == nullptr) return absl::OkStatus();
-  const auto checksum = data->CheckTokens(kMaxTokensChecked, kTokensSampled);
-  CASTOR_RETURN_IF_ERROR(Annotate(key, checksum.status()));
-  inputs->push_back({key, absl::StrCat(data->num_tokens(), " tokens, checksum ",
-                                       absl::Hex(*checksum))});
+  const auto identity = data->Check(kMaxTokensChecked, kTokensSampled);
+  CASTOR_RETURN_IF_ERROR(Annotate(key, identity.status()));
+  inputs->push_back({key, *identity});
   return absl::OkStatus();
 }
 
@@ -48,6 +49,27 @@ InputIdentity SizesOf(const ModelConfig& model) {
       absl::StrCat("model.", model.directory_key()),
       absl::StrCat(model.type, ", ", model.architecture->Describe(),
                    ", checksum of all sizes ", sum.HexDigest().substr(0, 16))};
+}
+
+// Where the tokenizer of text is unless data.tokenizer says: with the model.
+std::string TokenizerDirectoryOf(const ModelConfig& model) {
+  const std::string& directory = model.directory();
+  return !directory.empty() && HasTokenizer(directory) ? directory : "";
+}
+
+absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
+                                      const Session::Options& options) {
+  return OpenData(config.data,
+                  {.vocabulary = config.model.architecture->vocabulary(),
+                   .seed = static_cast<uint64_t>(config.seed),
+                   .threads = ThreadsOf(config.device),
+                   .tokenizer_directory = TokenizerDirectoryOf(config.model),
+                   .load_tokenizer = LoadTextEncoding,
+                   .say =
+                       [&](absl::string_view line) {
+                         if (options.say) options.say(line);
+                       },
+                   .look_only = options.admit_only});
 }
 
 // A checkpoint's parameters may have the sizes of another architecture.
@@ -110,7 +132,7 @@ absl::Status CheckPatterns(const char* key,
 }
 
 // Micro batch of `batch` samples from `position`.
-absl::StatusOr<MicroBatch> Read(const TokenData& data, int64_t position,
+absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
                                 const StepShape& shape) {
   MicroBatch micro;
   micro.tokens.resize(shape.batch * shape.length);
@@ -130,7 +152,7 @@ StepShape ShapeOf(const Config& config) {
 
 // This rank's share of the batches from `position` on: one after another of
 // those whose number is the rank's modulo the world size.
-Trainer::NextMicroBatch ShareOf(const TokenData& data, int64_t position,
+Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
                                 const StepShape& shape,
                                 const RankOptions& ranks) {
   return [&data, shape, at = position + ranks.rank * shape.batch,
@@ -239,16 +261,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
                                        config.optimizer.no_decay,
                                        session->engine_->parameters()));
-  CASTOR_ASSIGN_OR_RETURN(
-      session->data_,
-      OpenTokenData(config.data, config.model.architecture->vocabulary(),
-                    static_cast<uint64_t>(config.seed)));
+  CASTOR_ASSIGN_OR_RETURN(session->data_, OpenDataOf(config, options));
   CASTOR_RETURN_IF_ERROR(LookAtTokens(kTrainingData, session->data_.train.get(),
                                       &session->inputs_));
   CASTOR_RETURN_IF_ERROR(LookAtTokens(
       "data.validation", session->data_.validation.get(), &session->inputs_));
   const bool evaluates =
-      session->data_.validation != nullptr && config.eval_interval > 0;
+      config.eval_interval > 0 &&
+      (!config.data.validation.empty() || config.data.validation_fraction > 0);
   if (config.eval_interval > 0 && !evaluates) {
     return absl::InvalidArgumentError(
         "eval_interval: there is no validation data; set data.validation or "

@@ -4,6 +4,7 @@
 #define CASTOR_CLI_RUN_SESSION_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,10 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cli/run/input_identity.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/config/config.h"
-#include "runtime/data/token_data.h"
+#include "runtime/data/data_splits.h"
 #include "runtime/nn/model.h"
 #include "runtime/train/trainer.h"
 
@@ -33,7 +35,10 @@ class Session {
     int local_rank = 0;  // among those of this machine: which GPU is its own
     // See MemoryOptions::machine_share_bytes.
     int64_t machine_share_bytes = 0;
-    bool admit_only = false;  // see TrainerOptions
+    // See TrainerOptions. Data are not tokenised then, only looked for.
+    bool admit_only = false;
+    // Takes lines for the user while data are tokenised; may be null.
+    std::function<void(absl::string_view line)> say;
     // See TrainerOptions::stop.
     const std::atomic<bool>* stop = nullptr;
   };
@@ -80,7 +85,7 @@ class Session {
   Config config_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Model> model_;
-  TokenDataSplits data_;
+  DataSplits data_;
   std::vector<InputIdentity> inputs_;
   RankOptions ranks_;
   std::unique_ptr<Trainer> trainer_;

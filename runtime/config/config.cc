@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/annotate.h"
@@ -86,6 +87,18 @@ void ReadData(JsonReader reader, const std::string& base_dir,
     reader.FailExpected("train", "the name of a file");
   }
   ReadPath(reader, "validation", base_dir, &data->validation);
+  reader.String("tokenizer", &data->tokenizer);
+  if (data->tokenizer != kBytesTokenizer) {
+    ReadPath(reader, "tokenizer", base_dir, &data->tokenizer);
+  }
+  const auto has_tokens = [](const std::string& path) {
+    return path.empty() || absl::EndsWith(path, ".bin");
+  };
+  if (!data->tokenizer.empty() && !data->train.empty() &&
+      has_tokens(data->train) && has_tokens(data->validation)) {
+    reader.Fail("tokenizer", "a .bin file has tokens already: leave it out");
+  }
+  ReadPath(reader, "cache", base_dir, &data->cache);
   reader.Double("validation_fraction", &data->validation_fraction,
                 {.min = 0, .max = 1, .max_open = true});
   ReadEnum(reader, "token_type", kTokenTypes, &data->token_type);

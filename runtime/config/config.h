@@ -29,11 +29,24 @@ namespace castor {
 
 enum class TokenType : uint8_t { kUint16, kUint32 };
 
+// The "data.tokenizer" of bytes that are tokens. (A directory of that name is
+// "./bytes".)
+inline constexpr char kBytesTokenizer[] = "bytes";
+
 struct DataConfig {
-  std::string train;       // required. .txt: bytes are tokens; .bin: token_type
+  // Required. .txt: text; .jsonl: lines with "text" or "input_ids"; .bin:
+  // tokens of token_type. See docs/data.md.
+  std::string train;
   std::string validation;  // "": no such file
-  // Without a validation file: the share of the training file, from its end,
-  // that is kept for validation instead. In [0, 1).
+  // A directory with a tokenizer, for text; or "bytes". "": the one in the
+  // model's directory; where there is none, the bytes of a .txt are tokens.
+  std::string tokenizer;
+  // The directory in which the tokens of .txt and .jsonl are kept. "": beside
+  // each.
+  std::string cache;
+  // Without a validation file: the share of the training file's tokens, or of
+  // its lines with "input_ids", from its end, that is kept for validation
+  // instead. In [0, 1).
   double validation_fraction = 0;
   TokenType token_type = TokenType::kUint16;  // of .bin, little-endian
   // T, tokens per sample; at most the model's positions (n_positions). 0 or

@@ -29,6 +29,7 @@ constexpr char kFull[] = R"({
   "model": {"type": "test", "n_layer": 6, "n_positions": 256,
             "dropout": 0.1, "frozen": ["wte.*"]},
   "data": {"train": "text.txt", "validation": "val.txt",
+           "tokenizer": "tokenizer", "cache": "tokens",
            "validation_fraction": 0.05, "token_type": "uint16",
            "sequence_length": 128, "shuffle": false},
   "steps": 200, "seed": 7, "eval_interval": 50, "eval_batches": 4,
@@ -77,6 +78,8 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_THAT(config->model.frozen, ElementsAre("wte.*"));
   EXPECT_EQ(config->data.train, "/base/text.txt");
   EXPECT_EQ(config->data.validation, "/base/val.txt");
+  EXPECT_EQ(config->data.tokenizer, "/base/tokenizer");
+  EXPECT_EQ(config->data.cache, "/base/tokens");
   EXPECT_EQ(config->data.validation_fraction, 0.05);
   EXPECT_EQ(config->data.sequence_length, 128);
   EXPECT_FALSE(config->data.shuffle);
@@ -176,6 +179,11 @@ TEST(Config, NamesThePathOfAWrongValue) {
       {"data.sequence_length=17", "data.sequence_length: 17 is more than"},
       {"data.validation_fraction=1", "data.validation_fraction: expected"},
       {"data.token_type=int8", "data.token_type: expected one of \"uint16\""},
+      {"data.tokenizer=3", "data.tokenizer: expected a string, found 3"},
+      {"data.tokeniser=x", "data.tokeniser: unknown key"},
+      {"data={\"train\": \"a.bin\", \"tokenizer\": \"bytes\"}",
+       "data.tokenizer: a .bin file has tokens already"},
+      {"data.cache=[]", "data.cache: expected a string"},
       {"data.train=3", "data.train: expected a string, found 3"},
       {"data.train=", "data.train: expected the name of a file"},
       {"data={}", "data.train: is required"},
@@ -219,6 +227,18 @@ TEST(Config, NamesThePathOfAWrongValue) {
   for (const auto& [override_text, message] : kCases) {
     EXPECT_THAT(Error({override_text}), HasSubstr(message));
   }
+}
+
+TEST(Config, BytesAreNoDirectory) {
+  EXPECT_EQ(Parse(kMinimal, {"data.tokenizer=bytes"})->data.tokenizer,
+            kBytesTokenizer);
+  EXPECT_EQ(Parse(kMinimal, {"data.tokenizer=./bytes"})->data.tokenizer,
+            "/base/bytes");
+  EXPECT_EQ(Parse(kMinimal, {"data.tokenizer=null"})->data.tokenizer, "");
+  // A file of tokens may train what text validates.
+  EXPECT_TRUE(Parse(kMinimal, {"data.tokenizer=t", "data.train=a.bin",
+                               "data.validation=v.txt"})
+                  .ok());
 }
 
 TEST(Config, PrecisionIsOneOfThree) {

@@ -22,6 +22,8 @@ Ordered Bytes(int64_t bytes) {
 Ordered DataJson(const DataConfig& data) {
   Ordered json = {{"train", data.train}};
   if (!data.validation.empty()) json["validation"] = data.validation;
+  if (!data.tokenizer.empty()) json["tokenizer"] = data.tokenizer;
+  if (!data.cache.empty()) json["cache"] = data.cache;
   json["validation_fraction"] = data.validation_fraction;
   json["token_type"] = Name(config_names::kTokenTypes, data.token_type);
   if (data.sequence_length > 0) json["sequence_length"] = data.sequence_length;

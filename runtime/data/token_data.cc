@@ -3,80 +3,62 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/annotate.h"
 #include "base/check.h"
-#include "base/philox.h"
 #include "base/status_macros.h"
-#include "runtime/data/permutation.h"
 
 namespace castor {
-namespace {
-
-constexpr char kShuffle[] = "data/shuffle";
-
-template <typename T>
-absl::StatusOr<T> Keyed(absl::string_view key, absl::StatusOr<T> result) {
-  if (result.ok()) return result;
-  return Annotate(key, result.status());
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<TokenData>> TokenData::Create(
-    std::shared_ptr<const TokenFile> file, const Options& options) {
-  CASTOR_CHECK(file != nullptr && options.begin >= 0 &&
-               options.begin <= options.end && options.end <= file->size());
-  if (options.sequence_length < 1) {
+    std::shared_ptr<const TokenSource> source, const DataPart& part) {
+  CASTOR_CHECK(source != nullptr && part.begin >= 0 && part.begin <= part.end &&
+               part.end <= source->size());
+  if (part.sequence_length < 1) {
     return absl::InvalidArgumentError(absl::StrCat("data.sequence_length is ",
-                                                   options.sequence_length,
+                                                   part.sequence_length,
                                                    ": at least 1 is needed"));
   }
-  const int64_t tokens = options.end - options.begin;
-  if (tokens <= options.sequence_length) {
-    const bool part = tokens != file->size();
+  const int64_t tokens = part.end - part.begin;
+  if (tokens <= part.sequence_length) {
+    const bool whole = tokens == source->size();
     return absl::InvalidArgumentError(absl::StrCat(
-        "token file \"", file->path(), "\" is too short: ",
-        part ? "this part of it (see data.validation_fraction) has "
-             : "it has ",
-        tokens, " tokens, and one sample takes ", options.sequence_length,
+        "token file \"", source->path(), "\" is too short: ",
+        whole ? "it has "
+              : "this part of it (see data.validation_fraction) has ",
+        tokens, " tokens, and one sample takes ", part.sequence_length,
         " + 1 (data.sequence_length and the last target)"));
   }
-  return std::unique_ptr<TokenData>(new TokenData(std::move(file), options));
+  return std::unique_ptr<TokenData>(new TokenData(std::move(source), part));
 }
 
-TokenData::TokenData(std::shared_ptr<const TokenFile> file,
-                     const Options& options)
-    : file_(std::move(file)),
-      options_(options),
-      num_samples_((options.end - options.begin - 1) /
-                   options.sequence_length) {}
-
-int64_t TokenData::SampleAt(int64_t position) const {
-  CASTOR_CHECK(position >= 0);
-  const int64_t index = position % num_samples_;
-  if (!options_.shuffle) return index;
-  const uint64_t epoch = static_cast<uint64_t>(position / num_samples_);
-  const RandomKey key{options_.seed,
-                      MixKey(HashName(kShuffle, sizeof(kShuffle) - 1), epoch)};
-  return PermutedIndex(key, num_samples_, index);
-}
+TokenData::TokenData(std::shared_ptr<const TokenSource> source,
+                     const DataPart& part)
+    : source_(std::move(source)),
+      part_(part),
+      order_{.num_samples = (part.end - part.begin - 1) / part.sequence_length,
+             .shuffle = part.shuffle,
+             .seed = part.seed} {}
 
 absl::Status TokenData::FillBatch(int64_t first_position, int64_t batch,
                                   int32_t* tokens, int32_t* targets) const {
-  const int64_t t = options_.sequence_length;
+  const int64_t t = part_.sequence_length;
   for (int64_t b = 0; b < batch; ++b) {
-    const int64_t begin = options_.begin + SampleAt(first_position + b) * t;
+    const int64_t begin = part_.begin + SampleAt(first_position + b) * t;
     CASTOR_RETURN_IF_ERROR(
-        file_->Read(begin, t, options_.vocabulary, tokens + b * t));
+        source_->Read(begin, t, part_.vocabulary, tokens + b * t));
     CASTOR_RETURN_IF_ERROR(
-        file_->Read(begin + 1, t, options_.vocabulary, targets + b * t));
+        source_->Read(begin + 1, t, part_.vocabulary, targets + b * t));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TokenData::Check(int64_t all,
+                                             int64_t sample) const {
+  CASTOR_ASSIGN_OR_RETURN(const uint64_t checksum, CheckTokens(all, sample));
+  return absl::StrCat(num_tokens(), " tokens, checksum ", absl::Hex(checksum));
 }
 
 absl::StatusOr<uint64_t> TokenData::CheckTokens(int64_t all,
@@ -89,10 +71,10 @@ absl::StatusOr<uint64_t> TokenData::CheckTokens(int64_t all,
   }
   std::vector<int32_t> tokens(std::min(piece, num_tokens()));
   uint64_t checksum = 0;
-  for (int64_t at = options_.begin; at < options_.end; at += stride) {
-    const int64_t count = std::min(piece, options_.end - at);
+  for (int64_t at = part_.begin; at < part_.end; at += stride) {
+    const int64_t count = std::min(piece, part_.end - at);
     CASTOR_RETURN_IF_ERROR(
-        file_->Read(at, count, options_.vocabulary, tokens.data()));
+        source_->Read(at, count, part_.vocabulary, tokens.data()));
     // Seeded by what is before it: the order counts.
     checksum =
         XXH3_64bits_withSeed(tokens.data(), count * sizeof(int32_t), checksum);
@@ -100,44 +82,13 @@ absl::StatusOr<uint64_t> TokenData::CheckTokens(int64_t all,
   return checksum;
 }
 
-absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
-                                              int64_t vocabulary,
-                                              uint64_t seed) {
-  CASTOR_ASSIGN_OR_RETURN(
-      std::shared_ptr<const TokenFile> train,
-      Keyed("data.train", TokenFile::Open(data.train, data.token_type)));
-  TokenData::Options options;
-  options.sequence_length = data.sequence_length;
-  options.vocabulary = vocabulary;
-  options.seed = seed;
-  options.shuffle = data.shuffle;
-  options.end = train->size();
-  TokenData::Options validation = options;
-  validation.shuffle = false;
-
-  TokenDataSplits splits;
-  if (!data.validation.empty()) {
-    CASTOR_ASSIGN_OR_RETURN(
-        std::shared_ptr<const TokenFile> file,
-        Keyed("data.validation",
-              TokenFile::Open(data.validation, data.token_type)));
-    validation.end = file->size();
-    CASTOR_ASSIGN_OR_RETURN(
-        splits.validation,
-        Keyed("data.validation",
-              TokenData::Create(std::move(file), validation)));
-  } else if (data.validation_fraction > 0) {
-    const int64_t kept = static_cast<int64_t>(std::floor(
-        data.validation_fraction * static_cast<double>(train->size())));
-    options.end = validation.begin = train->size() - kept;
-    CASTOR_ASSIGN_OR_RETURN(splits.validation,
-                            Keyed("data.validation_fraction",
-                                  TokenData::Create(train, validation)));
-  }
-  CASTOR_ASSIGN_OR_RETURN(
-      splits.train,
-      Keyed("data.train", TokenData::Create(std::move(train), options)));
-  return splits;
+DataFile TokenDataFile(std::shared_ptr<const TokenSource> source) {
+  const int64_t size = source->size();
+  return {.size = size,
+          .part = [source = std::move(source)](const DataPart& part)
+              -> absl::StatusOr<std::unique_ptr<DataSet>> {
+            return TokenData::Create(source, part);
+          }};
 }
 
 }  // namespace castor

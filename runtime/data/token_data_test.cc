@@ -5,14 +5,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "base/status_macros.h"
 #include "base/test_files.h"
+#include "runtime/data/data_splits.h"
+#include "runtime/data/token_file.h"
 
 namespace castor {
 namespace {
+
+// The data sets of `data`, as what they are.
+struct TokenDataSplits {
+  std::unique_ptr<TokenData> train, validation;
+};
+
+absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
+                                              int64_t vocabulary,
+                                              uint64_t seed) {
+  const auto open = [&](absl::string_view,
+                        const std::string& path) -> absl::StatusOr<DataFile> {
+    CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> file,
+                            TokenFile::Open(path, data.token_type));
+    return TokenDataFile(std::move(file));
+  };
+  CASTOR_ASSIGN_OR_RETURN(DataSplits splits,
+                          OpenDataSplits(data, vocabulary, seed, open));
+  const auto as_tokens = [](std::unique_ptr<DataSet> set) {
+    return std::unique_ptr<TokenData>(dynamic_cast<TokenData*>(set.release()));
+  };
+  return TokenDataSplits{as_tokens(std::move(splits.train)),
+                         as_tokens(std::move(splits.validation))};
+}
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;

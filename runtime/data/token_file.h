@@ -13,31 +13,28 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/config/config.h"
+#include "runtime/data/token_source.h"
 
 namespace castor {
 
 // Thread-safe: reads only. The file may be renamed or removed while it is open;
 // if it shrinks, reading what is gone is an error. (Were it mapped, the system
 // would end the process.)
-class TokenFile {
+class TokenFile : public TokenSource {
  public:
   // `token_type` is for .bin. NotFound: no such file. InvalidArgument: another
   // suffix, a directory, an empty file, a size that is no multiple of a
   // token's.
   static absl::StatusOr<std::unique_ptr<TokenFile>> Open(
       const std::string& path, TokenType token_type);
-  ~TokenFile();
+  ~TokenFile() override;
   TokenFile(const TokenFile&) = delete;
   TokenFile& operator=(const TokenFile&) = delete;
 
-  const std::string& path() const { return path_; }
-  int64_t size() const { return size_; }  // tokens
-
-  // out[i] = token `begin` + i, for i in [0, count), which must lie in the
-  // file. InvalidArgument: a token outside [0, vocabulary), with file and
-  // position. DataLoss: the file has shrunk, or its disk cannot read it.
+  const std::string& path() const override { return path_; }
+  int64_t size() const override { return size_; }
   absl::Status Read(int64_t begin, int64_t count, int64_t vocabulary,
-                    int32_t* out) const;
+                    int32_t* out) const override;
 
  private:
   TokenFile(std::string path, int fd, int64_t bytes, int64_t token_bytes);

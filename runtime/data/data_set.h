@@ -1,0 +1,63 @@
+// Samples for training and validation, and a file that gives them.
+//
+// A data set has n samples of T inputs and T targets: target t is what the
+// model should say after inputs 0 to t, or kNoTarget where nothing is learned
+// and nothing counts. A run counts samples from 0, on and on: position p is in
+// epoch p / n (sample_order.h).
+#ifndef CASTOR_RUNTIME_DATA_DATA_SET_H_
+#define CASTOR_RUNTIME_DATA_DATA_SET_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace castor {
+
+// PyTorch's ignore_index.
+inline constexpr int32_t kNoTarget = -100;
+
+// Thread-safe: reads only.
+class DataSet {
+ public:
+  virtual ~DataSet() = default;
+
+  virtual int64_t num_samples() const = 0;  // n, per epoch; at least 1
+
+  // tokens [batch, T], targets [batch, T] of positions first_position to
+  // first_position + batch. InvalidArgument: a token outside the vocabulary.
+  // DataLoss: what was there when it was opened cannot be read any more.
+  virtual absl::Status FillBatch(int64_t first_position, int64_t batch,
+                                 int32_t* tokens, int32_t* targets) const = 0;
+
+  // Reads every token once, or where there are more than `all`, about as many
+  // as `sample` from end to end. Says what they are, the same wherever and
+  // however they are kept: "4404412 tokens, checksum 90a05d48d78f5526".
+  // InvalidArgument: one is outside the vocabulary.
+  virtual absl::StatusOr<std::string> Check(int64_t all,
+                                            int64_t sample) const = 0;
+};
+
+// Which part of a file becomes a data set, and how.
+struct DataPart {
+  int64_t begin = 0, end = 0;   // of what the file's size counts
+  int64_t sequence_length = 0;  // T
+  int64_t vocabulary = 0;
+  bool shuffle = false;
+  uint64_t seed = 0;
+};
+
+// An open file of samples. The data sets that `part` makes share the file, and
+// outlive this.
+struct DataFile {
+  int64_t size = 0;  // in tokens, or in lines
+  // InvalidArgument: too little for one sample.
+  std::function<absl::StatusOr<std::unique_ptr<DataSet>>(const DataPart&)> part;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_DATA_DATA_SET_H_

@@ -1,0 +1,198 @@
+// Text and lines as training data, from the command line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/cli/cli_test_base.h"
+
+namespace castor::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DataTest : public CliTest {
+ protected:
+  DataTest() { WriteTokenizer("words", 0); }
+
+  // A tokenizer of SmallText's words, their ids turned by `turn`, whose
+  // documents end with </s>, 20.
+  void WriteTokenizer(const std::string& name, int turn) const {
+    Json vocabulary = {{"<unk>", 0}, {"</s>", 20}};
+    const std::vector<std::string> words = {
+        "the",  "light", "of",   "day", "and", "he", "said",
+        "unto", "a",     "king", "was", "in",  "."};
+    for (size_t i = 0; i < words.size(); ++i) {
+      vocabulary[words[(i + turn) % words.size()]] = i + 1;
+    }
+    const Json tokenizer = {{"version", "1.0"},
+                            {"added_tokens", Json::array()},
+                            {"normalizer", nullptr},
+                            {"pre_tokenizer", {{"type", "Whitespace"}}},
+                            {"post_processor", nullptr},
+                            {"decoder", nullptr},
+                            {"model",
+                             {{"type", "WordLevel"},
+                              {"vocab", vocabulary},
+                              {"unk_token", "<unk>"}}}};
+    std::filesystem::create_directory(Path(name));
+    WriteFile(Path(name + "/tokenizer.json"), tokenizer.dump());
+    WriteFile(Path(name + "/tokenizer_config.json"),
+              R"({"eos_token": {"content": "</s>"}})");
+  }
+  // SmallText as documents of some words, one a line.
+  std::string Documents() const {
+    std::string lines;
+    const std::string text = SmallText(4000);
+    for (size_t at = 0; at < text.size(); at += 100) {
+      lines += Json({{"text", text.substr(at, 100)}}).dump() + "\n";
+    }
+    return lines;
+  }
+  static Json Config(const std::string& train, const std::string& tokenizer) {
+    Json config = SmallConfig();
+    config["data"]["train"] = train;
+    if (!tokenizer.empty()) config["data"]["tokenizer"] = tokenizer;
+    return config;
+  }
+  int Caches() const {
+    const std::vector<std::string> names = List("");
+    return static_cast<int>(
+        std::count_if(names.begin(), names.end(), [](const std::string& name) {
+          return name.find(".castor-tokens-") != std::string::npos;
+        }));
+  }
+};
+
+TEST_F(DataTest, TokenisesOnceAndGoesOnWithTheSameTokenizerOnly) {
+  WriteFile(Path("text.jsonl"), Documents());
+  const Json config = Config("text.jsonl", "words");
+  const ProcessResult first = Train(config);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("data.train: tokenised \""));
+  EXPECT_EQ(Caches(), 1);
+  const ProcessResult again =
+      Train(config, {"--resume", "latest", "--set", "steps=8"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, Not(HasSubstr("tokenised")));
+
+  WriteTokenizer("other", 3);
+  const ProcessResult other =
+      Train(config, {"--resume", "latest", "--set", "steps=10", "--set",
+                     "data.tokenizer=other"});
+  ExpectUserError(other);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("other settings (data.train: "),
+                               HasSubstr("--resume-changed")));
+  EXPECT_EQ(Caches(), 2);
+}
+
+TEST_F(DataTest, RanksShareOneCacheAndBits) {
+  WriteFile(Path("text.jsonl"), Documents());
+  Json config = Config("text.jsonl", "words");
+  config.erase("checkpoint");
+  const Json alone = Summary(config);
+  for (const std::string& name : List("")) {
+    if (name.find(".castor-tokens-") != std::string::npos) {
+      std::filesystem::remove(Path(name));
+    }
+  }
+  config["gradient_accumulation_steps"] = 1;
+  EXPECT_EQ(Summary(2, config)["parameters_sha256"],
+            alone["parameters_sha256"]);
+  EXPECT_EQ(Caches(), 1);
+}
+
+TEST_F(DataTest, TheTextOfAModelsDirectoryHasItsTokenizer) {
+  Json config = SmallConfig();
+  config["checkpoint"] = {{"dir", "out"}};
+  Summary(config);
+  ASSERT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
+  std::filesystem::copy(Path("words/tokenizer.json"),
+                        Path("hf/tokenizer.json"));
+  config["model"] = {{"pretrained", "hf"}};
+  config.erase("checkpoint");
+  const ProcessResult words = Train(config);
+  EXPECT_EQ(words.exit_code, 0) << words.err;
+  EXPECT_THAT(words.out, HasSubstr("data.train: tokenised \""));
+  const ProcessResult bytes = Train(config, {"--set", "data.tokenizer=bytes"});
+  EXPECT_EQ(bytes.exit_code, 0) << bytes.err;
+  EXPECT_THAT(bytes.out, Not(HasSubstr("tokenised")));
+}
+
+TEST_F(DataTest, TrainsOnLinesOfTokens) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {
+    const Json line = {{"input_ids", {i, i + 1, i + 2, i + 3}},
+                       {"labels", {-100, -100, i + 2, i + 3}}};
+    lines += line.dump() + "\n";
+  }
+  WriteFile(Path("ids.jsonl"), lines + "{\"input_ids\": " +
+                                   Json(std::vector<int>(30, 5)).dump() + "}");
+  Json config = Config("ids.jsonl", "");
+  config["data"]["validation_fraction"] = 0.1;
+  config["eval_interval"] = 6;
+  const ProcessResult result = Train(config);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("data.train: 1 of 41 lines are cut to "
+                                    "data.sequence_length (16 tokens)"));
+  EXPECT_THAT(result.out, HasSubstr("validation loss"));
+  EXPECT_THAT(result.out, Not(HasSubstr("nan")));
+}
+
+TEST_F(DataTest, PlanTokenisesNothing) {
+  WriteFile(Path("text.jsonl"), Documents());
+  WriteConfig(Config("text.jsonl", "words"));
+  const ProcessResult plan = Castor({"plan", "run.json"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_EQ(Caches(), 0);
+}
+
+TEST_F(DataTest, RefusesBadDataAndLeavesNothing) {
+  WriteFile(Path("bad.jsonl"), Documents() + "\n{\"text\": 3}\n");
+  WriteFile(Path("left.jsonl"),
+            R"({"input_ids": [1, 2], "attention_mask": [0, 1]})");
+  WriteFile(Path("high.jsonl"), "{\"input_ids\": [1]}\n{\"input_ids\": [128]}");
+  WriteFile(Path("bad.txt"), "a\n\xff\n");
+  std::filesystem::create_directory(Path("empty"));
+  const struct {
+    const char* train;
+    const char* tokenizer;
+    std::vector<const char*> says;
+  } kCases[] = {
+      {"bad.jsonl",
+       "words",
+       {"data.train: ", "bad.jsonl\", line 42: text: expected a string"}},
+      {"left.jsonl",
+       "",
+       {"left.jsonl\", line 1: attention_mask: ", "right end"}},
+      {"high.jsonl",
+       "",
+       {"line 2: input_ids: has token 128", "model.vocab_size is 128"}},
+      {"bad.txt", "words", {"bad.txt\", line 2: the byte 0xff"}},
+      {"text.txt", "empty", {"data.tokenizer", "empty"}},
+      {"text.txt", "none", {"data.tokenizer", "none"}},
+      {"bad.jsonl", "", {"there is no tokenizer", "data.tokenizer"}},
+  };
+  for (const auto& c : kCases) {
+    const ProcessResult result = Train(Config(c.train, c.tokenizer));
+    ExpectUserError(result);
+    for (const char* part : c.says) EXPECT_THAT(result.err, HasSubstr(part));
+  }
+  Json config = Config("text.txt", "words");
+  config["model"]["vocab_size"] = 8;
+  const ProcessResult result = Train(config);
+  ExpectUserError(result);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("tokenizer \""), HasSubstr("words"),
+                                HasSubstr("model.vocab_size is 8")));
+  EXPECT_EQ(Caches(), 0);
+}
+
+}  // namespace
+}  // namespace castor::testing

@@ -1,0 +1,140 @@
+#include "text/data/json_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace castor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(JsonLine, ReadsText) {
+  JsonLine line;
+  ASSERT_TRUE(ReadJsonLine(R"({"id": [[1, {"text": 3}]], "text": "a\nb\u00e9",
+                               "meta": {"labels": "x"}})",
+                           &line)
+                  .ok());
+  EXPECT_TRUE(line.has_text);
+  EXPECT_FALSE(line.has_ids);
+  EXPECT_EQ(line.text, "a\nb\xc3\xa9");
+}
+
+TEST(JsonLine, ReadsTokensAndForgetsTheLineBefore) {
+  JsonLine line;
+  ASSERT_TRUE(ReadJsonLine(R"({"input_ids": [5, 0, 2147483647],
+                               "labels": [-100, 0, 9], "text": "t"})",
+                           &line)
+                  .ok());
+  EXPECT_TRUE(line.has_ids && line.has_labels);
+  EXPECT_THAT(line.ids, ElementsAre(5, 0, 2147483647));
+  EXPECT_THAT(line.labels, ElementsAre(-100, 0, 9));
+  ASSERT_TRUE(ReadJsonLine("{\"input_ids\": [7]}\r", &line).ok());
+  EXPECT_FALSE(line.has_labels || line.has_text);
+  EXPECT_THAT(line.ids, ElementsAre(7));
+  EXPECT_THAT(line.labels, IsEmpty());
+}
+
+TEST(JsonLine, CutsOffWhatTheMaskLeavesOut) {
+  JsonLine line;
+  ASSERT_TRUE(ReadJsonLine(R"({"attention_mask": [1, 1, 0, 0],
+                               "input_ids": [5, 6, 7, 8],
+                               "labels": [1, 2, 3, 4]})",
+                           &line)
+                  .ok());
+  EXPECT_THAT(line.ids, ElementsAre(5, 6));
+  EXPECT_THAT(line.labels, ElementsAre(1, 2));
+}
+
+TEST(JsonLine, SaysWhichKeyIsWrongAndHow) {
+  const auto error = [](absl::string_view text) {
+    JsonLine line;
+    const absl::Status status = ReadJsonLine(text, &line);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(error("{}"), "has neither \"text\" nor \"input_ids\"");
+  EXPECT_EQ(error("3"), "expected an object, found a number");
+  EXPECT_EQ(error("[]"), "expected an object, found a list");
+  EXPECT_EQ(error(R"({"text": 3})"), "text: expected a string, found a number");
+  EXPECT_EQ(error(R"({"text": {"a": 1}})"),
+            "text: expected a string, found an object");
+  EXPECT_EQ(error(R"({"text": null})"), "text: expected a string, found null");
+  EXPECT_EQ(error(R"({"text": "a", "text": "b"})"),
+            "text: is there twice in one line");
+  EXPECT_EQ(error(R"({"input_ids": "1"})"),
+            "input_ids: expected a list of integers, found a string");
+  EXPECT_EQ(error(R"({"input_ids": [[1]]})"),
+            "input_ids: expected a list of integers, found a list in it");
+  EXPECT_EQ(error(R"({"input_ids": [1.5]})"),
+            "input_ids: expected a list of integers, found a fraction in it");
+  EXPECT_EQ(error(R"({"input_ids": [1, -1]})"),
+            "input_ids: -1 at position 1 is no token");
+  EXPECT_EQ(error(R"({"input_ids": [2147483648]})"),
+            "input_ids: 2147483648 at position 0 is no token");
+  EXPECT_THAT(error(R"({"input_ids": [18446744073709551615]})"),
+              HasSubstr("is no token"));
+  EXPECT_EQ(error(R"({"input_ids": []})"), "input_ids: is empty");
+  EXPECT_EQ(error(R"({"input_ids": [1], "labels": [-99]})"),
+            "labels: -99 at position 0 is no token, nor the -100 of what is "
+            "not counted");
+  EXPECT_EQ(error(R"({"input_ids": [1, 2], "labels": [1]})"),
+            "labels: has 1 values, and input_ids 2");
+  EXPECT_EQ(error(R"({"labels": [1]})"), "labels: needs input_ids");
+  EXPECT_EQ(error(R"({"text": "a", "attention_mask": [1]})"),
+            "attention_mask: needs input_ids");
+  EXPECT_EQ(error(R"({"input_ids": [1, 2], "attention_mask": [0, 1]})"),
+            "attention_mask: has 0 at position 0 and 1 at position 1: only "
+            "padding at the right end is supported");
+  EXPECT_THAT(error(R"({"input_ids": [1, 2, 3], "attention_mask": [1, 0, 1]})"),
+              HasSubstr("only padding at the right end"));
+  EXPECT_EQ(error(R"({"input_ids": [1], "attention_mask": [0]})"),
+            "attention_mask: leaves no token");
+  EXPECT_EQ(error(R"({"input_ids": [1], "attention_mask": [2]})"),
+            "attention_mask: 2 at position 0 is no 0 or 1");
+  EXPECT_EQ(error(R"({"input_ids": [1], "attention_mask": [true]})"),
+            "attention_mask: expected a list of integers, found a boolean in "
+            "it");
+  EXPECT_EQ(error(R"({"input_ids": [1, 1], "attention_mask": [1]})"),
+            "attention_mask: has 1 values, and input_ids 2");
+}
+
+TEST(JsonLine, RefusesWhatIsNoJson) {
+  const auto error = [](absl::string_view text) {
+    JsonLine line;
+    const absl::Status status = ReadJsonLine(text, &line);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error(R"({"text": "a")"),
+              testing::AllOf(HasSubstr("no valid JSON at byte 13: "),
+                             HasSubstr("expected '}'")));
+  EXPECT_THAT(error("{\"text\": \"\xff\"}"), HasSubstr("no valid JSON"));
+  EXPECT_THAT(error(R"({"text": "\ud800"})"), HasSubstr("no valid JSON"));
+  EXPECT_THAT(error(R"({"text": "a"} {})"), HasSubstr("no valid JSON"));
+  EXPECT_THAT(error(R"({"input_ids": [1e999]})"), HasSubstr("JSON"));
+  // A message is short however long what is wrong is, and holds no control.
+  const std::string bad =
+      error(absl::StrCat("{\"text\": \"", std::string(100000, 'a'), "\x01\"}"));
+  EXPECT_THAT(bad, testing::Not(HasSubstr("\x01")));
+  EXPECT_LT(bad.size(), 300u);
+  // Depth costs no stack.
+  EXPECT_THAT(error(absl::StrCat("{\"a\": ", std::string(1 << 20, '['))),
+              HasSubstr("no valid JSON"));
+  JsonLine line;
+  EXPECT_TRUE(ReadJsonLine(absl::StrCat("{\"a\": ", std::string(1 << 18, '['),
+                                        std::string(1 << 18, ']'),
+                                        ", \"input_ids\": [1]}"),
+                           &line)
+                  .ok());
+  EXPECT_THAT(line.ids, SizeIs(1));
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,24 @@
+// The data set of a file of lines: sample i is line i, cut to its first T
+// tokens or padded at the end. The target of token t is label t + 1, as in
+// transformers' causal models; the last of the T, or of the line, has none, nor
+// has padding.
+#ifndef CASTOR_TEXT_DATA_LINE_DATA_H_
+#define CASTOR_TEXT_DATA_LINE_DATA_H_
+
+#include <memory>
+#include <string>
+
+#include "runtime/data/data_set.h"
+#include "text/data/token_cache.h"
+
+namespace castor {
+
+// A file of samples whose size is in lines: `cache`, of lines, whose source is
+// at `path`. Whether its tokens are in the vocabulary is not looked at: they
+// were when it was opened (cached_tokens.h).
+DataFile LineDataFile(std::shared_ptr<const TokenCache> cache,
+                      const std::string& path);
+
+}  // namespace castor
+
+#endif  // CASTOR_TEXT_DATA_LINE_DATA_H_

@@ -1,0 +1,184 @@
+#include "text/data/open_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/test_files.h"
+#include "text/data/encodings_for_test.h"
+
+namespace castor {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class OpenDataTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = directory_.path() + "/" + name;
+    WriteFile(path, text);
+    return path;
+  }
+  static DataConfig Data(const std::string& train, int64_t length = 2) {
+    DataConfig data;
+    data.train = train;
+    data.sequence_length = length;
+    data.shuffle = false;
+    return data;
+  }
+  OpenDataOptions Options(const std::string& tokenizer_directory = "") {
+    return {.vocabulary = 60'000,
+            .tokenizer_directory = tokenizer_directory,
+            .load_tokenizer = [this](const std::string& directory)
+                -> absl::StatusOr<TextEncoding> {
+              loaded_.push_back(directory);
+              return EncodingForTest(EncodeLikeGpt2);
+            },
+            .say =
+                [this](absl::string_view line) {
+                  said_.push_back(std::string(line));
+                }};
+  }
+  static std::vector<int32_t> Tokens(const absl::StatusOr<DataSplits>& splits) {
+    EXPECT_TRUE(splits.ok()) << splits.status();
+    if (!splits.ok()) return {};
+    std::vector<int32_t> tokens(2), targets(2);
+    EXPECT_TRUE(
+        splits->train->FillBatch(0, 1, tokens.data(), targets.data()).ok());
+    return tokens;
+  }
+  std::string Error(const DataConfig& data, const OpenDataOptions& options) {
+    const auto splits = OpenData(data, options);
+    EXPECT_EQ(splits.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(splits.status().message());
+  }
+
+  TemporaryDirectory directory_;
+  std::vector<std::string> loaded_, said_;
+};
+
+TEST_F(OpenDataTest, ATextHasTheNamedTokenizerOrTheModelsOrBytes) {
+  DataConfig data = Data(Write("a.txt", "hello there world"));
+  const int32_t hello = TokenOfWord("hello");
+  EXPECT_THAT(Tokens(OpenData(data, Options())), ElementsAre('h', 'e'));
+  EXPECT_THAT(loaded_, IsEmpty());
+  EXPECT_THAT(Tokens(OpenData(data, Options("model"))), ElementsAre(1, hello));
+  EXPECT_THAT(loaded_, ElementsAre("model"));
+  data.tokenizer = "own";
+  EXPECT_THAT(Tokens(OpenData(data, Options("model"))), ElementsAre(1, hello));
+  EXPECT_THAT(loaded_, ElementsAre("model", "own"));
+  data.tokenizer = "bytes";
+  EXPECT_THAT(Tokens(OpenData(data, Options("model"))), ElementsAre('h', 'e'));
+  EXPECT_EQ(loaded_.size(), 2u);
+}
+
+TEST_F(OpenDataTest, LinesOfTextAreARunOfTokens) {
+  DataConfig data =
+      Data(Write("a.jsonl", "{\"text\": \"a b\"}\n{\"text\": \"a\"}\n"));
+  const auto splits = OpenData(data, Options("model"));
+  ASSERT_TRUE(splits.ok()) << splits.status();
+  // <1> a _b <2> <3> <1> a <2> <3>
+  EXPECT_EQ(splits->train->num_samples(), 4);
+  EXPECT_THAT(Tokens(splits), ElementsAre(1, TokenOfWord("a")));
+  EXPECT_THAT(*splits->train->Check(100, 0), HasSubstr("9 tokens, checksum"));
+  EXPECT_THAT(Error(data, Options()),
+              AllOf(HasSubstr("data.train: file \""), HasSubstr("no tokenizer"),
+                    HasSubstr("\"bytes\"")));
+  data.tokenizer = "bytes";
+  EXPECT_THAT(Tokens(OpenData(data, Options())), ElementsAre('a', ' '));
+}
+
+TEST_F(OpenDataTest, LinesOfTokensAreSamples) {
+  DataConfig data = Data(Write("a.jsonl",
+                               "{\"input_ids\": [4, 5, 6]}\n"
+                               "{\"input_ids\": [7]}\n{\"input_ids\": [8]}\n"));
+  data.validation_fraction = 0.34;
+  const auto splits = OpenData(data, Options("model"));
+  EXPECT_THAT(Tokens(splits), ElementsAre(4, 5));
+  EXPECT_EQ(splits->train->num_samples(), 2);
+  EXPECT_EQ(splits->validation->num_samples(), 1);
+  EXPECT_THAT(loaded_, IsEmpty());
+  ASSERT_EQ(said_.size(), 2u);
+  EXPECT_EQ(said_[1],
+            "data.train: 1 of 3 lines are cut to data.sequence_length (2 "
+            "tokens); the longest has 3");
+}
+
+TEST_F(OpenDataTest, AFractionOfATextIsOfItsTokens) {
+  std::string text;
+  for (int i = 0; i < 98; ++i) absl::StrAppend(&text, i == 0 ? "" : " ", "w");
+  DataConfig data = Data(Write("a.txt", text));
+  data.validation_fraction = 0.25;
+  const auto splits = OpenData(data, Options("model"));  // 100 tokens
+  ASSERT_TRUE(splits.ok()) << splits.status();
+  EXPECT_EQ(splits->train->num_samples(), 37);
+  EXPECT_EQ(splits->validation->num_samples(), 12);
+}
+
+TEST_F(OpenDataTest, OneTokenizerServesBothFiles) {
+  DataConfig data = Data(Write("a.txt", "a b c d e"));
+  data.validation = Write("b.jsonl", "{\"text\": \"a b c d\"}");
+  EXPECT_TRUE(OpenData(data, Options("model")).ok());
+  EXPECT_EQ(loaded_.size(), 1u);
+  data.validation = Write("b.jsonl", "{\"text\": 5}");
+  EXPECT_THAT(Error(data, Options("model")),
+              AllOf(HasSubstr("data.validation: file \""),
+                    HasSubstr("b.jsonl\", line 1: text: expected a string")));
+}
+
+TEST_F(OpenDataTest, AChangedTokenizerChangesWhatTheDataAre) {
+  DataConfig data = Data(Write("a.txt", "a b c d e"));
+  const auto is = [&](const OpenDataOptions& options) {
+    return *OpenData(data, options)->train->Check(100, 0);
+  };
+  const std::string one = is(Options("model"));
+  EXPECT_EQ(is(Options("elsewhere")), one);
+  OpenDataOptions other = Options("model");
+  other.load_tokenizer = [](const std::string&) {
+    return EncodingForTest(EncodeLikeLlama2);
+  };
+  EXPECT_NE(is(other), one);
+}
+
+TEST_F(OpenDataTest, OnlyLooksWhereItIsAsked) {
+  DataConfig data = Data(Write("a.jsonl", "{\"text\": \"a b c d\"}"));
+  data.validation = Write("b.txt", "text for validation");
+  OpenDataOptions options = Options("model");
+  options.look_only = true;
+  const auto splits = OpenData(data, options);
+  ASSERT_TRUE(splits.ok()) << splits.status();
+  EXPECT_EQ(splits->train, nullptr);
+  EXPECT_THAT(loaded_, IsEmpty());
+  EXPECT_THAT(said_, IsEmpty());
+  data.validation = "none.txt";
+  EXPECT_EQ(OpenData(data, options).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(OpenDataTest, RefusesOtherFiles) {
+  EXPECT_THAT(Error(Data(Write("a.csv", "a,b")), Options()),
+              AllOf(HasSubstr(".txt"), HasSubstr(".jsonl"), HasSubstr(".bin")));
+  EXPECT_THAT(Error(Data(Write("a.jsonl", "")), Options()),
+              HasSubstr("is empty"));
+  EXPECT_THAT(Error(Data(Write("a.txt", "")), Options("model")),
+              HasSubstr("is empty"));
+  OpenDataOptions options = Options();
+  options.load_tokenizer = [](const std::string&) {
+    return absl::StatusOr<TextEncoding>(absl::InvalidArgumentError("bad"));
+  };
+  DataConfig data = Data(Write("a.txt", "a"));
+  data.tokenizer = "own";
+  EXPECT_EQ(Error(data, options), "data.train: data.tokenizer: bad");
+  // Too short once it is tokenised.
+  EXPECT_THAT(Error(Data(Write("a.txt", "hello"), 3), Options("model")),
+              HasSubstr("it has 3 tokens, and one sample takes 3 + 1"));
+}
+
+}  // namespace
+}  // namespace castor

@@ -1,0 +1,174 @@
+#include "text/data/source_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "text/data/text_cut.h"
+
+namespace castor {
+namespace {
+
+constexpr int64_t kReadBytes = int64_t{1} << 20;
+// Lines are given together until they are so long.
+constexpr int64_t kMinPieceBytes = int64_t{1} << 17;
+
+SourceStamp StampOf(const struct stat& info) {
+  return {.size_bytes = info.st_size,
+          .modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 +
+                         info.st_mtim.tv_nsec};
+}
+
+std::string Named(const std::string& path) {
+  return absl::StrCat("file \"", path, "\" ");
+}
+
+}  // namespace
+
+struct SourceReader::Hash {
+  XXH3_state_t* const state = XXH3_createState();
+  ~Hash() { XXH3_freeState(state); }
+};
+
+absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
+    const std::string& path, SourceCut cut, int64_t max_line_bytes) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    const std::string why =
+        absl::StrCat(Named(path), "cannot be opened: ", std::strerror(errno));
+    return errno == ENOENT ? absl::NotFoundError(why)
+                           : absl::InvalidArgumentError(why);
+  }
+  struct stat info;
+  const bool known = fstat(fd, &info) == 0;
+  if (!known || !S_ISREG(info.st_mode) || info.st_size == 0) {
+    close(fd);
+    const bool regular = known && S_ISREG(info.st_mode);
+    return absl::InvalidArgumentError(
+        absl::StrCat(Named(path), regular ? "is empty" : "is no regular file"));
+  }
+  return std::unique_ptr<SourceReader>(
+      new SourceReader(path, fd, StampOf(info), cut, max_line_bytes));
+}
+
+SourceReader::SourceReader(std::string path, int fd, const SourceStamp& stamp,
+                           SourceCut cut, int64_t max_line_bytes)
+    : path_(std::move(path)),
+      fd_(fd),
+      stamp_(stamp),
+      cut_(cut),
+      max_line_bytes_(max_line_bytes),
+      hash_(std::make_unique<Hash>()) {
+  CASTOR_CHECK(hash_->state != nullptr);
+  XXH3_64bits_reset(hash_->state);
+}
+
+SourceReader::~SourceReader() { close(fd_); }
+
+// Reads until `wanted` bytes that were not given are in the buffer, or the file
+// ends.
+absl::Status SourceReader::Fill(int64_t wanted) {
+  if (begin_ > 0 && static_cast<int64_t>(buffer_.size()) - begin_ < wanted) {
+    buffer_.erase(0, static_cast<size_t>(begin_));
+    begin_ = 0;
+  }
+  while (static_cast<int64_t>(buffer_.size()) - begin_ < wanted &&
+         read_ < stamp_.size_bytes) {
+    const auto had = buffer_.size();
+    const int64_t piece = std::min(kReadBytes, stamp_.size_bytes - read_);
+    buffer_.resize(had + static_cast<size_t>(piece));
+    const ssize_t n =
+        pread(fd_, buffer_.data() + had, static_cast<size_t>(piece), read_);
+    buffer_.resize(had + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      return absl::DataLossError(absl::StrCat(
+          Named(path_),
+          n < 0 ? absl::StrCat("cannot be read: ", std::strerror(errno))
+                : "has shrunk while it was read"));
+    }
+    read_ += n;
+  }
+  return absl::OkStatus();
+}
+
+// Where, in the buffer, the piece ends that begins at begin_.
+absl::StatusOr<int64_t> SourceReader::EndOfPiece() {
+  if (cut_ == SourceCut::kText) {
+    CASTOR_RETURN_IF_ERROR(Fill(kMaxPartBytes + 1));
+    return begin_ + CutText(absl::string_view(buffer_).substr(
+                        static_cast<size_t>(begin_)));
+  }
+  for (int64_t wanted = kMinPieceBytes;;) {
+    CASTOR_RETURN_IF_ERROR(Fill(wanted));
+    const absl::string_view rest =
+        absl::string_view(buffer_).substr(static_cast<size_t>(begin_));
+    const auto last = rest.rfind('\n', static_cast<size_t>(wanted - 1));
+    if (last != absl::string_view::npos) {
+      return begin_ + static_cast<int64_t>(last) + 1;
+    }
+    const auto size = static_cast<int64_t>(rest.size());
+    const bool is_rest = size <= wanted && read_ == stamp_.size_bytes;
+    if (is_rest && size <= max_line_bytes_) return begin_ + size;
+    if (wanted > max_line_bytes_) break;
+    wanted = std::min(2 * wanted, max_line_bytes_ + 1);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(Named(path_), "line ", line_, " is longer than ",
+                   FormatBytes(max_line_bytes_), ": divide it into several"));
+}
+
+absl::StatusOr<bool> SourceReader::Next(SourcePiece* piece) {
+  CASTOR_ASSIGN_OR_RETURN(const int64_t end, EndOfPiece());
+  const auto size = static_cast<size_t>(end - begin_);
+  if (size == 0) return false;
+  piece->bytes.assign(buffer_, static_cast<size_t>(begin_), size);
+  XXH3_64bits_update(hash_->state, piece->bytes.data(), size);
+  piece->first_line = line_;
+  piece->is_first = given_ == 0;
+  piece->is_between_words = piece->bytes[0] == ' ' && size > 1 &&
+                            !absl::ascii_isspace(piece->bytes[1]) &&
+                            !absl::ascii_isspace(last_byte_);
+  last_byte_ = piece->bytes.back();
+  begin_ = end;
+  given_ += static_cast<int64_t>(size);
+  piece->is_last = given_ == stamp_.size_bytes;
+  line_ += std::count(piece->bytes.begin(), piece->bytes.end(), '\n');
+  return true;
+}
+
+absl::Status SourceReader::CheckUnchanged() const {
+  struct stat info;
+  if (fstat(fd_, &info) == 0 && StampOf(info) == stamp_) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      absl::StrCat(Named(path_), "was written to while it was read"));
+}
+
+uint64_t SourceReader::checksum() const {
+  return XXH3_64bits_digest(hash_->state);
+}
+
+absl::StatusOr<uint64_t> ChecksumOfFile(const std::string& path) {
+  CASTOR_ASSIGN_OR_RETURN(const auto reader,
+                          SourceReader::Open(path, SourceCut::kText));
+  SourcePiece piece;
+  for (bool more = true; more;) {
+    CASTOR_ASSIGN_OR_RETURN(more, reader->Next(&piece));
+  }
+  return reader->checksum();
+}
+
+}  // namespace castor

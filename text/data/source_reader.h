@@ -1,0 +1,92 @@
+// Reads a file of text or lines from its begin to its end, in pieces that can
+// be worked on independently.
+#ifndef CASTOR_TEXT_DATA_SOURCE_READER_H_
+#define CASTOR_TEXT_DATA_SOURCE_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace castor {
+
+// What tells whether a file is still the one that was read.
+struct SourceStamp {
+  int64_t size_bytes = 0;
+  int64_t modified_ns = 0;  // since 1970
+
+  friend bool operator==(const SourceStamp&, const SourceStamp&) = default;
+};
+
+// How a file is cut into pieces.
+enum class SourceCut : uint8_t {
+  kText,   // as text_cut.h says
+  kLines,  // whole lines; all lines but the last end with '\n'
+};
+
+// Lines may be so long, so that what is read at once is bounded.
+inline constexpr int64_t kMaxLineBytes = int64_t{32} << 20;
+
+struct SourcePiece {
+  std::string bytes;
+  int64_t first_line = 1;  // the number of the line that it begins in
+  bool is_first = false, is_last = false;
+  // Whether it begins with a single space between two characters that are none.
+  bool is_between_words = false;
+};
+
+// Not thread-safe.
+class SourceReader {
+ public:
+  // NotFound: no such file. InvalidArgument: no regular file, or an empty one.
+  static absl::StatusOr<std::unique_ptr<SourceReader>> Open(
+      const std::string& path, SourceCut cut,
+      int64_t max_line_bytes = kMaxLineBytes);
+  ~SourceReader();
+  SourceReader(const SourceReader&) = delete;
+  SourceReader& operator=(const SourceReader&) = delete;
+
+  const std::string& path() const { return path_; }
+  const SourceStamp& stamp() const { return stamp_; }  // when it was opened
+
+  // False: there is no more. InvalidArgument: a line longer than
+  // max_line_bytes, with its number. DataLoss: the disk cannot read the file,
+  // or it is not as long as it was.
+  absl::StatusOr<bool> Next(SourcePiece* piece);
+
+  // DataLoss: the file was written to since it was opened.
+  absl::Status CheckUnchanged() const;
+
+  // Of all that Next has given (XXH3-64), and how much that was.
+  uint64_t checksum() const;
+  int64_t bytes_given() const { return given_; }
+
+ private:
+  struct Hash;
+  SourceReader(std::string path, int fd, const SourceStamp& stamp,
+               SourceCut cut, int64_t max_line_bytes);
+  absl::Status Fill(int64_t wanted);
+  absl::StatusOr<int64_t> EndOfPiece();
+
+  const std::string path_;
+  const int fd_;
+  const SourceStamp stamp_;
+  const SourceCut cut_;
+  const int64_t max_line_bytes_;
+  const std::unique_ptr<Hash> hash_;
+  std::string buffer_;  // read, of which `begin_` bytes are given
+  int64_t begin_ = 0;
+  int64_t read_ = 0;
+  int64_t given_ = 0;
+  int64_t line_ = 1;
+  char last_byte_ = '\n';  // of what is given
+};
+
+// The checksum of the whole file at `path`.
+absl::StatusOr<uint64_t> ChecksumOfFile(const std::string& path);
+
+}  // namespace castor
+
+#endif  // CASTOR_TEXT_DATA_SOURCE_READER_H_

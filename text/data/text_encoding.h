@@ -1,0 +1,49 @@
+// How text becomes tokens: what the data sets need of a tokenizer.
+#ifndef CASTOR_TEXT_DATA_TEXT_ENCODING_H_
+#define CASTOR_TEXT_DATA_TEXT_ENCODING_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace castor {
+
+// Immutable; its functions may be called by any number of threads.
+struct TextEncoding {
+  // Says where it is from: "data.tokenizer \"smollm2\"".
+  std::string name;
+  // Appends the tokens of `text`, without any that are put around it.
+  std::function<absl::Status(absl::string_view text, std::vector<int32_t>* ids)>
+      encode;
+  // What is put around a text, as by the tokenizer's post-processor.
+  std::vector<int32_t> before, after;
+  // What ends a document among others, unless it ends with it already; -1:
+  // nothing does.
+  int32_t end_of_document = -1;
+  // Where a long text is cut before a space (text_cut.h), whether the space
+  // belongs to the second part, or is what a tokenizer puts before each text
+  // and so must be left out.
+  bool keeps_space = true;
+  // One more than the largest token that encode can give.
+  int64_t vocabulary = 0;
+  // Of all that the tokenizer was made from.
+  uint64_t checksum = 0;
+};
+
+// Bytes as tokens, 0 to 255.
+TextEncoding ByteEncoding();
+
+// Whether an `encode` of a tokenizer keeps the space (see keeps_space), which
+// is found by trying. InvalidArgument: what encode returns.
+absl::Status FindKeepsSpace(TextEncoding* encoding);
+
+// Different encodings have different keys.
+uint64_t KeyOf(const TextEncoding& encoding);
+
+}  // namespace castor
+
+#endif  // CASTOR_TEXT_DATA_TEXT_ENCODING_H_

@@ -1,0 +1,269 @@
+#include "text/data/token_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace castor {
+namespace {
+
+class CachedTokens : public TokenSource {
+ public:
+  CachedTokens(std::shared_ptr<const TokenCache> cache, std::string path)
+      : cache_(std::move(cache)), path_(std::move(path)) {}
+
+  const std::string& path() const override { return path_; }
+  int64_t size() const override { return cache_->footer().tokens; }
+
+  absl::Status Read(int64_t begin, int64_t count, int64_t vocabulary,
+                    int32_t* out) const override {
+    CASTOR_CHECK(begin >= 0 && count >= 0 && begin <= size() - count);
+    CASTOR_RETURN_IF_ERROR(cache_->ReadTokens(begin, count, out));
+    for (int64_t i = 0; i < count; ++i) {
+      if (out[i] < vocabulary) [[likely]]
+        continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "file \"", path_, "\" has token ", out[i], " at position ", begin + i,
+          " of its tokens, but model.vocab_size is ", vocabulary));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<const TokenCache> cache_;
+  const std::string path_;
+};
+
+// What the footer says of sizes holds together, for a file of `file_bytes`.
+bool IsPlausible(const TokenCacheFooter& footer, int64_t file_bytes) {
+  const bool run = footer.kind == TokenCacheKind::kTokens;
+  if (!run && footer.kind != TokenCacheKind::kLines) return false;
+  if (footer.token_bytes != 4 && !(run && footer.token_bytes == 2)) {
+    return false;
+  }
+  if (footer.tokens < 0 || footer.lines < 0 || footer.body_bytes < 0 ||
+      footer.body_bytes > file_bytes || footer.lines > file_bytes ||
+      footer.tokens > file_bytes) {
+    return false;
+  }
+  if (run && footer.tokens * footer.token_bytes != footer.body_bytes) {
+    return false;
+  }
+  const int64_t tables = 8 * (NumBlocks(footer) + NumGroups(footer));
+  return footer.body_bytes + tables +
+             static_cast<int64_t>(sizeof(TokenCacheFooter)) ==
+         file_bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const TokenCache>> TokenCache::Open(
+    const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  }
+  std::shared_ptr<TokenCache> cache(new TokenCache(path, fd));
+  CASTOR_RETURN_IF_ERROR(cache->ReadTables());
+  return cache;
+}
+
+TokenCache::TokenCache(std::string path, int fd)
+    : path_(std::move(path)), fd_(fd) {}
+
+TokenCache::~TokenCache() { close(fd_); }
+
+absl::Status TokenCache::Damaged(absl::string_view what) const {
+  return absl::DataLossError(
+      absl::StrCat("token cache \"", path_, "\" is damaged (", what,
+                   "): remove it, and it is made anew from the data file"));
+}
+
+absl::Status TokenCache::ReadPlain(int64_t at, int64_t size_bytes,
+                                   void* out) const {
+  for (int64_t done = 0; done < size_bytes;) {
+    const ssize_t n = pread(fd_, static_cast<char*>(out) + done,
+                            static_cast<size_t>(size_bytes - done), at + done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      return Damaged(
+          n < 0 ? absl::StrCat("cannot be read: ", std::strerror(errno))
+                : absl::StrCat("it ends at byte ", at + done));
+    }
+    done += n;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TokenCache::ReadTables() {
+  struct stat info;
+  constexpr auto kFooterBytes = static_cast<int64_t>(sizeof(TokenCacheFooter));
+  if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode) ||
+      info.st_size < kFooterBytes) {
+    return Damaged("it is no file of tokens");
+  }
+  CASTOR_RETURN_IF_ERROR(
+      ReadPlain(info.st_size - kFooterBytes, kFooterBytes, &footer_));
+  if (std::memcmp(footer_.magic, kTokenCacheMagic, sizeof(footer_.magic)) !=
+      0) {
+    return Damaged("it does not end as one");
+  }
+  if (footer_.version != kTokenCacheVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("token cache \"", path_, "\" is of version ",
+                     footer_.version, ", not ", kTokenCacheVersion));
+  }
+  if (footer_.footer_checksum !=
+          XXH3_64bits(&footer_, offsetof(TokenCacheFooter, footer_checksum)) ||
+      !IsPlausible(footer_, info.st_size)) {
+    return Damaged("its footer");
+  }
+  // The file has as many bytes: no table is larger than it.
+  sums_.resize(static_cast<size_t>(NumBlocks(footer_)));
+  groups_.resize(static_cast<size_t>(NumGroups(footer_)));
+  const auto sums_bytes = static_cast<int64_t>(8 * sums_.size());
+  const auto groups_bytes = static_cast<int64_t>(8 * groups_.size());
+  CASTOR_RETURN_IF_ERROR(
+      ReadPlain(footer_.body_bytes, sums_bytes, sums_.data()));
+  CASTOR_RETURN_IF_ERROR(
+      ReadPlain(footer_.body_bytes + sums_bytes, groups_bytes, groups_.data()));
+  std::string tables(reinterpret_cast<const char*>(sums_.data()),
+                     static_cast<size_t>(sums_bytes));
+  tables.append(reinterpret_cast<const char*>(groups_.data()),
+                static_cast<size_t>(groups_bytes));
+  if (XXH3_64bits(tables.data(), tables.size()) != footer_.tables_checksum) {
+    return Damaged("its checksums");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TokenCache::ReadBlock(int64_t block, char* out) const {
+  const int64_t at = block * kBlockBytes;
+  const int64_t size = std::min(kBlockBytes, footer_.body_bytes - at);
+  CASTOR_RETURN_IF_ERROR(ReadPlain(at, size, out));
+  if (XXH3_64bits(out, static_cast<size_t>(size)) !=
+      sums_[static_cast<size_t>(block)]) {
+    return Damaged(absl::StrCat("bytes ", at, " to ", at + size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TokenCache::ReadChecked(int64_t at, int64_t size_bytes,
+                                     void* out) const {
+  // A footer or an index that was made to deceive.
+  if (at < 0 || size_bytes < 0 || at > footer_.body_bytes - size_bytes) {
+    return Damaged("a place outside it");
+  }
+  char block[kBlockBytes];
+  auto* to = static_cast<char*>(out);
+  while (size_bytes > 0) {
+    const int64_t from = at % kBlockBytes;
+    const int64_t piece = std::min(kBlockBytes - from, size_bytes);
+    CASTOR_RETURN_IF_ERROR(ReadBlock(at / kBlockBytes, block));
+    std::memcpy(to, block + from, static_cast<size_t>(piece));
+    to += piece;
+    at += piece;
+    size_bytes -= piece;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TokenCache::Verify(int64_t most_bytes) const {
+  char block[kBlockBytes];
+  const int64_t blocks = NumBlocks(footer_);
+  const int64_t looked_at =
+      std::min(blocks, std::max<int64_t>(1, most_bytes / kBlockBytes));
+  for (int64_t i = 0; i < looked_at; ++i) {
+    // i * blocks / looked_at, which no product of two large numbers is.
+    const int64_t at =
+        i * (blocks / looked_at) + i * (blocks % looked_at) / looked_at;
+    CASTOR_RETURN_IF_ERROR(ReadBlock(at, block));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TokenCache::ReadTokens(int64_t begin, int64_t count,
+                                    int32_t* out) const {
+  CASTOR_CHECK(footer_.kind == TokenCacheKind::kTokens && begin >= 0 &&
+               count >= 0 && begin <= footer_.tokens - count);
+  if (footer_.token_bytes == 4) return ReadChecked(4 * begin, 4 * count, out);
+  // Read into the second half of `out`, then widened from its begin on.
+  auto* narrow = reinterpret_cast<char*>(out) + 2 * count;
+  CASTOR_RETURN_IF_ERROR(ReadChecked(2 * begin, 2 * count, narrow));
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t token;
+    std::memcpy(&token, narrow + 2 * i, 2);
+    out[i] = token;
+  }
+  return absl::OkStatus();
+}
+
+// The record of `line`, from its mark in the index and the next one.
+absl::StatusOr<TokenCache::Record> TokenCache::RecordBetween(
+    const int64_t* marks, int64_t line) const {
+  Record record = {.begin = marks[0] / 2, .has_labels = marks[0] % 2 != 0};
+  record.tokens = (marks[1] / 2 - record.begin) / (record.has_labels ? 8 : 4);
+  if (record.begin < 0 || record.tokens < 1 ||
+      record.tokens > footer_.longest) {
+    return Damaged(absl::StrCat("the index of line ", line));
+  }
+  return record;
+}
+
+absl::StatusOr<int64_t> TokenCache::CountLonger(int64_t tokens) const {
+  if (footer_.longest <= tokens) return 0;
+  int64_t marks[kLinesPerGroup + 1];
+  int64_t longer = 0;
+  for (int64_t line = 0; line < footer_.lines; line += kLinesPerGroup) {
+    const int64_t lines = std::min(kLinesPerGroup, footer_.lines - line);
+    CASTOR_RETURN_IF_ERROR(
+        ReadChecked(groups_[static_cast<size_t>(line / kLinesPerGroup)],
+                    8 * (lines + 1), marks));
+    for (int64_t i = 0; i < lines; ++i) {
+      CASTOR_ASSIGN_OR_RETURN(const Record record,
+                              RecordBetween(marks + i, line + i));
+      longer += record.tokens > tokens;
+    }
+  }
+  return longer;
+}
+
+absl::StatusOr<int64_t> TokenCache::ReadLine(int64_t line, int64_t most,
+                                             int32_t* tokens,
+                                             int32_t* labels) const {
+  CASTOR_CHECK(footer_.kind == TokenCacheKind::kLines && line >= 0 &&
+               line < footer_.lines);
+  int64_t marks[2];
+  CASTOR_RETURN_IF_ERROR(
+      ReadChecked(groups_[static_cast<size_t>(line / kLinesPerGroup)] +
+                      8 * (line % kLinesPerGroup),
+                  16, marks));
+  CASTOR_ASSIGN_OR_RETURN(const Record record, RecordBetween(marks, line));
+  const int64_t count = std::min(most, record.tokens);
+  CASTOR_RETURN_IF_ERROR(ReadChecked(record.begin, 4 * count, tokens));
+  if (!record.has_labels) {
+    std::copy_n(tokens, count, labels);
+    return count;
+  }
+  CASTOR_RETURN_IF_ERROR(
+      ReadChecked(record.begin + 4 * record.tokens, 4 * count, labels));
+  return count;
+}
+
+std::shared_ptr<const TokenSource> TokensOf(
+    std::shared_ptr<const TokenCache> cache, std::string path) {
+  return std::make_shared<CachedTokens>(std::move(cache), std::move(path));
+}
+
+}  // namespace castor

@@ -1,0 +1,75 @@
+// A token cache (token_cache_format.h) that is open: whatever is read of it has
+// been checked.
+#ifndef CASTOR_TEXT_DATA_TOKEN_CACHE_H_
+#define CASTOR_TEXT_DATA_TOKEN_CACHE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/data/token_source.h"
+#include "text/data/token_cache_format.h"
+
+namespace castor {
+
+// Thread-safe: reads only. The file may be renamed or removed while it is open.
+// Holds 8 bytes for each 64 KiB of the file, and for each 1024 lines.
+class TokenCache {
+ public:
+  // NotFound: no such file. DataLoss: it is not as it was written.
+  // FailedPrecondition: of another version.
+  static absl::StatusOr<std::shared_ptr<const TokenCache>> Open(
+      const std::string& path);
+  ~TokenCache();
+  TokenCache(const TokenCache&) = delete;
+  TokenCache& operator=(const TokenCache&) = delete;
+
+  const std::string& path() const { return path_; }
+  const TokenCacheFooter& footer() const { return footer_; }
+
+  // Reads blocks of the body of `most_bytes` in all, from end to end of it, or
+  // all of them. DataLoss: one is not as it was written.
+  absl::Status Verify(int64_t most_bytes) const;
+
+  // Of tokens: out[i] = token `begin` + i, for i in [0, count).
+  absl::Status ReadTokens(int64_t begin, int64_t count, int32_t* out) const;
+
+  // Of lines. How many of them have more than `tokens` tokens.
+  absl::StatusOr<int64_t> CountLonger(int64_t tokens) const;
+  // The first tokens of `line`, at most `most`, and as many labels. Returns how
+  // many.
+  absl::StatusOr<int64_t> ReadLine(int64_t line, int64_t most, int32_t* tokens,
+                                   int32_t* labels) const;
+
+ private:
+  struct Record {
+    int64_t begin = 0;  // its place in the file
+    int64_t tokens = 0;
+    bool has_labels = false;
+  };
+  TokenCache(std::string path, int fd);
+  absl::Status ReadTables();
+  absl::Status ReadPlain(int64_t at, int64_t size_bytes, void* out) const;
+  absl::Status ReadChecked(int64_t at, int64_t size_bytes, void* out) const;
+  absl::Status ReadBlock(int64_t block, char* out) const;
+  absl::StatusOr<Record> RecordBetween(const int64_t* marks,
+                                       int64_t line) const;
+  absl::Status Damaged(absl::string_view what) const;
+
+  const std::string path_;
+  const int fd_;
+  TokenCacheFooter footer_;
+  std::vector<uint64_t> sums_;
+  std::vector<int64_t> groups_;
+};
+
+// The run of tokens, as the source's at `path`.
+std::shared_ptr<const TokenSource> TokensOf(
+    std::shared_ptr<const TokenCache> cache, std::string path);
+
+}  // namespace castor
+
+#endif  // CASTOR_TEXT_DATA_TOKEN_CACHE_H_

@@ -1,0 +1,283 @@
+#include "text/data/tokenize.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/annotate.h"
+#include "base/check.h"
+#include "base/enough_memory.h"
+#include "base/status_macros.h"
+#include "base/thread_pool.h"
+#include "text/data/json_line.h"
+#include "text/data/text_cut.h"
+
+namespace castor {
+namespace {
+
+// Pieces are taken together until there are so many for each thread, or so
+// many bytes of them.
+constexpr int kPiecesPerThread = 8;
+constexpr int64_t kBatchBytes = int64_t{16} << 20;
+
+// What came out of a piece.
+struct PieceTokens {
+  absl::Status status;
+  std::vector<int32_t> values;  // tokens, or each line's tokens and labels
+  struct Line {
+    int64_t tokens = 0;
+    bool has_labels = false;
+  };
+  std::vector<Line> lines;
+  int64_t documents = 0;
+  int32_t largest = -1;
+  int64_t largest_line = 0;
+  bool largest_is_label = false;
+
+  // Notes the largest of the values from `begin` on.
+  void Note(size_t begin, int64_t line, bool is_label) {
+    for (size_t i = begin; i < values.size(); ++i) {
+      if (values[i] <= largest) continue;
+      largest = values[i];
+      largest_line = line;
+      largest_is_label = is_label;
+    }
+  }
+};
+
+std::string PlaceOf(const std::string& path, int64_t line) {
+  return absl::StrCat("file \"", path, "\", line ", line);
+}
+
+bool IsBlank(absl::string_view line) {
+  return absl::StripAsciiWhitespace(line).empty();
+}
+
+// Calls fn(line's text, line's number) until it returns an error.
+template <typename Fn>
+absl::Status ForEachLine(const SourcePiece& piece, Fn fn) {
+  const absl::string_view bytes = piece.bytes;
+  int64_t number = piece.first_line;
+  for (size_t begin = 0; begin < bytes.size(); ++number) {
+    const size_t end = std::min(bytes.find('\n', begin), bytes.size());
+    CASTOR_RETURN_IF_ERROR(fn(bytes.substr(begin, end - begin), number));
+    begin = end + 1;
+  }
+  return absl::OkStatus();
+}
+
+class Tokenizing {
+ public:
+  Tokenizing(const TokenizeOptions& options, SourceReader* reader,
+             TokenCacheWriter* writer)
+      : options_(options), reader_(*reader), writer_(*writer) {}
+
+  absl::Status Run();
+
+ private:
+  absl::Status TokenizePiece(const SourcePiece& piece, PieceTokens* out) const;
+  absl::Status TokenizeText(const SourcePiece& piece, PieceTokens* out) const;
+  absl::Status AddDocument(const std::string& text, int64_t line,
+                           PieceTokens* out) const;
+  absl::Status AddTokens(const JsonLine& line, int64_t number,
+                         PieceTokens* out) const;
+  absl::Status Write(const PieceTokens& piece);
+
+  const TokenizeOptions& options_;
+  SourceReader& reader_;
+  TokenCacheWriter& writer_;
+};
+
+absl::Status Tokenizing::Run() {
+  ThreadPool pool(options_.threads);
+  std::vector<SourcePiece> pieces(
+      static_cast<size_t>(kPiecesPerThread * pool.num_threads()));
+  for (bool more = true; more;) {
+    size_t count = 0;
+    for (int64_t bytes = 0; count < pieces.size() && bytes < kBatchBytes;) {
+      CASTOR_ASSIGN_OR_RETURN(more, reader_.Next(&pieces[count]));
+      if (!more) break;
+      bytes += static_cast<int64_t>(pieces[count++].bytes.size());
+    }
+    std::vector<PieceTokens> results(count);
+    pool.ParallelFor(static_cast<int64_t>(count), [&](int64_t i, int) {
+      results[i].status = IfMemoryAllows(
+          absl::StrCat("tokenising file \"", reader_.path(), "\""),
+          [&] { return TokenizePiece(pieces[i], &results[i]); });
+    });
+    for (const PieceTokens& result : results) {
+      CASTOR_RETURN_IF_ERROR(Write(result));
+    }
+    if (options_.progress) {
+      options_.progress(reader_.bytes_given(), reader_.stamp().size_bytes);
+    }
+  }
+  if (options_.kind != SourceKind::kText && writer_.lines() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("file \"", reader_.path(), "\" has blank lines only"));
+  }
+  return reader_.CheckUnchanged();
+}
+
+absl::Status Tokenizing::TokenizePiece(const SourcePiece& piece,
+                                       PieceTokens* out) const {
+  if (options_.kind == SourceKind::kText) return TokenizeText(piece, out);
+  const bool as_text = options_.kind == SourceKind::kTextLines;
+  JsonLine line;
+  return ForEachLine(
+      piece, [&](absl::string_view text, int64_t number) -> absl::Status {
+        if (IsBlank(text)) return absl::OkStatus();
+        absl::Status status = ReadJsonLine(text, &line);
+        if (status.ok() && line.has_ids == as_text) {
+          status = absl::InvalidArgumentError(
+              as_text ? "input_ids: is there, but the first line has text only"
+                      : "input_ids: is missing, but the first line has it");
+        }
+        if (status.ok()) {
+          status = as_text ? AddDocument(line.text, number, out)
+                           : AddTokens(line, number, out);
+        }
+        return Annotate(PlaceOf(reader_.path(), number), status);
+      });
+}
+
+absl::Status Tokenizing::TokenizeText(const SourcePiece& piece,
+                                      PieceTokens* out) const {
+  absl::string_view text = piece.bytes;
+  if (const int64_t bad = FindInvalidUtf8(text); bad >= 0) {
+    const auto lines = std::count(text.begin(), text.begin() + bad, '\n');
+    return absl::InvalidArgumentError(absl::StrCat(
+        PlaceOf(reader_.path(), piece.first_line + lines), ": the byte 0x",
+        absl::Hex(static_cast<unsigned char>(text[bad]), absl::kZeroPad2),
+        " is no UTF-8, which a tokenizer needs"));
+  }
+  const TextEncoding& encoding = *options_.encoding;
+  if (piece.is_first) {
+    out->values = encoding.before;
+    out->documents = 1;
+  }
+  if (piece.is_between_words && !encoding.keeps_space) text.remove_prefix(1);
+  const absl::Status encoded = encoding.encode(text, &out->values);
+  if (!encoded.ok()) {
+    return Annotate(absl::StrCat("file \"", reader_.path(), "\", from line ",
+                                 piece.first_line, " on"),
+                    encoded);
+  }
+  if (piece.is_last) {
+    out->values.insert(out->values.end(), encoding.after.begin(),
+                       encoding.after.end());
+  }
+  out->Note(0, piece.first_line, false);
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizing::AddDocument(const std::string& text, int64_t line,
+                                     PieceTokens* out) const {
+  const TextEncoding& encoding = *options_.encoding;
+  std::vector<int32_t>& ids = out->values;
+  const size_t begin = ids.size();
+  ids.insert(ids.end(), encoding.before.begin(), encoding.before.end());
+  CASTOR_RETURN_IF_ERROR(encoding.encode(text, &ids));
+  ids.insert(ids.end(), encoding.after.begin(), encoding.after.end());
+  if (encoding.end_of_document >= 0 &&
+      (ids.size() == begin || ids.back() != encoding.end_of_document)) {
+    ids.push_back(encoding.end_of_document);
+  }
+  ++out->documents;
+  out->Note(begin, line, false);
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizing::AddTokens(const JsonLine& line, int64_t number,
+                                   PieceTokens* out) const {
+  std::vector<int32_t>& values = out->values;
+  out->lines.push_back({.tokens = static_cast<int64_t>(line.ids.size()),
+                        .has_labels = line.has_labels});
+  size_t begin = values.size();
+  values.insert(values.end(), line.ids.begin(), line.ids.end());
+  out->Note(begin, number, false);
+  begin = values.size();
+  values.insert(values.end(), line.labels.begin(), line.labels.end());
+  out->Note(begin, number, true);
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizing::Write(const PieceTokens& piece) {
+  CASTOR_RETURN_IF_ERROR(piece.status);
+  CASTOR_RETURN_IF_ERROR(CheckVocabulary(options_, reader_.path(),
+                                         piece.largest, piece.largest_line,
+                                         piece.largest_is_label));
+  writer_.NoteToken(piece.largest, piece.largest_line, piece.largest_is_label);
+  const absl::Span<const int32_t> values = piece.values;
+  if (options_.kind != SourceKind::kTokenLines) {
+    // What the width of the cache's tokens follows from.
+    CASTOR_CHECK(piece.largest < options_.encoding->vocabulary);
+    writer_.AddDocuments(piece.documents);
+    return writer_.AddTokens(values);
+  }
+  size_t at = 0;
+  for (const PieceTokens::Line& line : piece.lines) {
+    const auto count = static_cast<size_t>(line.tokens);
+    const auto labels = line.has_labels ? count : 0;
+    CASTOR_RETURN_IF_ERROR(writer_.AddLine(values.subspan(at, count),
+                                           values.subspan(at + count, labels)));
+    at += count + labels;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SourceKind> KindOfLines(const std::string& path) {
+  CASTOR_ASSIGN_OR_RETURN(const auto reader,
+                          SourceReader::Open(path, SourceCut::kLines));
+  SourcePiece piece;
+  for (;;) {
+    CASTOR_ASSIGN_OR_RETURN(const bool more, reader->Next(&piece));
+    if (!more) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("file \"", path, "\" has blank lines only"));
+    }
+    // What ends the loop over the piece is no error where a line was found.
+    JsonLine line;
+    bool found = false;
+    const absl::Status status = ForEachLine(
+        piece, [&](absl::string_view text, int64_t number) -> absl::Status {
+          if (found || IsBlank(text)) return absl::OkStatus();
+          found = true;
+          return Annotate(PlaceOf(path, number), ReadJsonLine(text, &line));
+        });
+    CASTOR_RETURN_IF_ERROR(status);
+    if (!found) continue;
+    return line.has_ids ? SourceKind::kTokenLines : SourceKind::kTextLines;
+  }
+}
+
+absl::Status Tokenize(const TokenizeOptions& options, SourceReader* reader,
+                      TokenCacheWriter* writer) {
+  CASTOR_CHECK(options.threads >= 1 &&
+               (options.encoding != nullptr) ==
+                   (options.kind != SourceKind::kTokenLines));
+  return Tokenizing(options, reader, writer).Run();
+}
+
+absl::Status CheckVocabulary(const TokenizeOptions& options,
+                             const std::string& path, int64_t largest_token,
+                             int64_t line, bool is_label) {
+  if (largest_token < options.vocabulary) return absl::OkStatus();
+  if (options.kind == SourceKind::kTokenLines) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        PlaceOf(path, line), ": ", is_label ? "labels" : "input_ids",
+        ": has token ", largest_token, ", but model.vocab_size is ",
+        options.vocabulary));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      options.encoding->name, " gives token ", largest_token, " in file \"",
+      path, "\" (", options.kind == SourceKind::kText ? "from line " : "line ",
+      line, options.kind == SourceKind::kText ? " on" : "",
+      "), but model.vocab_size is ", options.vocabulary,
+      ": tokenizer and model are not of one vocabulary"));
+}
+
+}  // namespace castor

@@ -1,0 +1,66 @@
+// A data file's tokens, found by as many threads as there are, in the file's
+// order, with memory that does not grow with the file.
+#ifndef CASTOR_TEXT_DATA_TOKENIZE_H_
+#define CASTOR_TEXT_DATA_TOKENIZE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "text/data/source_reader.h"
+#include "text/data/text_encoding.h"
+#include "text/data/token_cache_format.h"
+#include "text/data/token_cache_writer.h"
+
+namespace castor {
+
+enum class SourceKind : uint8_t {
+  kText,        // one document
+  kTextLines,   // JSON lines with "text": a document each
+  kTokenLines,  // JSON lines with "input_ids": a sample each
+};
+
+// Which JSON lines the file at `path` has: what its first line has that is not
+// blank. InvalidArgument: that line is bad, or there is none; and as
+// SourceReader.
+absl::StatusOr<SourceKind> KindOfLines(const std::string& path);
+
+constexpr TokenCacheKind CacheKindOf(SourceKind kind) {
+  return kind == SourceKind::kTokenLines ? TokenCacheKind::kLines
+                                         : TokenCacheKind::kTokens;
+}
+
+struct TokenizeOptions {
+  SourceKind kind = SourceKind::kText;
+  const TextEncoding* encoding = nullptr;  // null with kTokenLines
+  int64_t vocabulary = 0;                  // the model's
+  int threads = 1;
+  // Called now and then with how much of the source has been worked on.
+  std::function<void(int64_t done_bytes, int64_t all_bytes)> progress;
+};
+
+// Appends the tokens of what `reader`, opened with CutOf(kind), has to
+// `writer`. What is appended does not depend on the number of threads.
+//
+// InvalidArgument, with file, line and key: a line that is not as json_line.h
+// says or not of the file's kind, a byte that is no UTF-8, a token outside the
+// vocabulary; no line at all. Others: the reader's, the writer's, the
+// encoding's.
+absl::Status Tokenize(const TokenizeOptions& options, SourceReader* reader,
+                      TokenCacheWriter* writer);
+
+constexpr SourceCut CutOf(SourceKind kind) {
+  return kind == SourceKind::kText ? SourceCut::kText : SourceCut::kLines;
+}
+
+// InvalidArgument, with file, line and key: the largest of a source's tokens is
+// not in the vocabulary. `path` is the source's.
+absl::Status CheckVocabulary(const TokenizeOptions& options,
+                             const std::string& path, int64_t largest_token,
+                             int64_t line, bool is_label);
+
+}  // namespace castor
+
+#endif  // CASTOR_TEXT_DATA_TOKENIZE_H_
