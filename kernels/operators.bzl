@@ -7,6 +7,7 @@ OPERATORS = [
     "attention",
     "bias_gradient",
     "cast",
+    "copy_rows",
     "dropout",
     "embedding",
     "exact_sum",

@@ -50,6 +50,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/bias_gradient/bias_gradient.h"
 #include "kernels/cast/cast.h"
+#include "kernels/copy_rows/copy_rows.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/exact_sum/exact_sum.h"
@@ -79,6 +80,7 @@ using Operators = OperatorList<
     AttentionForwardArgs,
     BiasGradientArgs,
     CastArgs,
+    CopyRowsArgs,
     DropoutArgs,
     EmbeddingBackwardArgs,
     EmbeddingForwardArgs,
