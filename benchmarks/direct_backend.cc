@@ -102,6 +102,10 @@ absl::StatusOr<int64_t> DirectBackend::Upload(std::string, HostData data) {
   return storage;
 }
 
+absl::StatusOr<int64_t> DirectBackend::Hold(std::string, int64_t bytes) {
+  return Allocate(bytes);
+}
+
 absl::Status DirectBackend::Reduce(ChunkReduce op) {
   norm_pending_ = true;
   for (ParamId id : layout_->chunk(op.chunk).parameters) {

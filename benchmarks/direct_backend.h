@@ -29,6 +29,7 @@ class DirectBackend final : public Backend {
 
   absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
   absl::StatusOr<int64_t> Upload(std::string name, HostData data) override;
+  absl::StatusOr<int64_t> Hold(std::string name, int64_t bytes) override;
   absl::Status Reduce(ChunkReduce op) override;
   absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;

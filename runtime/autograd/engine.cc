@@ -156,6 +156,14 @@ absl::StatusOr<Tensor> Engine::Upload(absl::string_view name,
   return NewTensor(storage, shape, DType::kFloat32);
 }
 
+absl::StatusOr<Tensor> Engine::Hold(absl::string_view name, const Shape& shape,
+                                    DType dtype) {
+  CASTOR_ASSIGN_OR_RETURN(
+      const int64_t storage,
+      backend_->Hold(std::string(name), shape.elements() * SizeOf(dtype)));
+  return NewTensor(storage, shape, dtype);
+}
+
 void Engine::ExpectBackward(Parameter& parameter, bool reads) {
   if (grad_mode_ == GradMode::kOff) return;
   const bool in_checkpoint = grad_mode_ == GradMode::kCheckpoint;

@@ -35,6 +35,7 @@ namespace kernels {
 struct KernelTable;  // kernels/kernel_table.h
 }  // namespace kernels
 
+class KeyValueCache;
 class Op;
 class Tape;
 
@@ -122,6 +123,16 @@ class Engine {
     return static_cast<float>(loss_scale_ / static_cast<double>(labels_));
   }
 
+  // What a pass reads its sequence's earlier positions from, and adds its own
+  // to; null: every pass is a sequence of its own. Outlives its use here.
+  KeyValueCache* cache() const { return cache_; }
+  void set_cache(KeyValueCache* cache, int64_t first_position) {
+    cache_ = cache;
+    first_position_ = first_position;
+  }
+  // The place in its sequence of a pass's first token.
+  int64_t first_position() const { return first_position_; }
+
   // Random stream of the dropout at `site` in this micro batch.
   RandomKey DropoutKey(absl::string_view site) const;
 
@@ -130,6 +141,11 @@ class Engine {
   // Host data for the model's input, as many as the shape has elements.
   absl::StatusOr<Tensor> Upload(absl::string_view name, const Shape& shape,
                                 HostData data);
+
+  // A block that no operator made and that stays until its last handle is gone,
+  // from one pass to the next. Its values are undefined until it is written.
+  absl::StatusOr<Tensor> Hold(absl::string_view name, const Shape& shape,
+                              DType dtype);
 
   // Said in forward by an operator whose backward will write `parameter`'s
   // gradient (if trainable) and, if `reads`, read its values.
@@ -191,6 +207,8 @@ class Engine {
   Phase phase_ = Phase::kForward;
   GradMode grad_mode_ = GradMode::kOff;
   Tape* tape_ = nullptr;
+  KeyValueCache* cache_ = nullptr;
+  int64_t first_position_ = 0;
   bool checkpoint_activations_ = false;
   bool update_at_once_ = false;
   ExpectedUses announced_;

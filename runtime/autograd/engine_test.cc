@@ -353,6 +353,7 @@ TEST_F(EngineTest, BackendSeesEachChunkOnceInAscendingOrder) {
       return absl::InlinedVector<int64_t, 4>(op.outputs.size(), 0);
     }
     absl::StatusOr<int64_t> Upload(std::string, HostData) override { return 0; }
+    absl::StatusOr<int64_t> Hold(std::string, int64_t) override { return 0; }
     absl::Status Reduce(ChunkReduce) override { return absl::OkStatus(); }
     absl::Status Update(ChunkUpdate) override { return absl::OkStatus(); }
     void Release(int64_t) override {}

@@ -105,6 +105,9 @@ class Backend : public StorageOwner {
   // An operator of the sequence that brings host data to the device; they are
   // kept until they have arrived. Gives the storage.
   virtual absl::StatusOr<int64_t> Upload(std::string name, HostData data) = 0;
+  // A block beside the sequence of operators, which counts in all of them until
+  // it is released: what stays from one pass to the next. Gives the storage.
+  virtual absl::StatusOr<int64_t> Hold(std::string name, int64_t bytes) = 0;
   virtual absl::Status Reduce(ChunkReduce op) = 0;
   virtual absl::Status Update(ChunkUpdate op) = 0;
 };

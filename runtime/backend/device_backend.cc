@@ -204,6 +204,10 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name, HostData data) {
   return storage;
 }
 
+absl::StatusOr<int64_t> DeviceBackend::Hold(std::string name, int64_t bytes) {
+  return Allocate(bytes, Category::kActivations, name);
+}
+
 absl::Status DeviceBackend::Reduce(ChunkReduce op) {
   CASTOR_ASSIGN_OR_RETURN(const Moment moment,
                           NextMoment(op.name, OpKind::kReduce));

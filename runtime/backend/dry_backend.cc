@@ -135,6 +135,10 @@ void DryBackend::RecordChunkOp(std::string name, OpKind kind, Phase phase,
   ops_.push_back(std::move(record));
 }
 
+absl::StatusOr<int64_t> DryBackend::Hold(std::string, int64_t bytes) {
+  return Allocate(bytes);
+}
+
 absl::Status DryBackend::Reduce(ChunkReduce op) {
   RecordChunkOp(std::move(op.name), OpKind::kReduce, Phase::kBackward,
                 op.chunk);

@@ -21,6 +21,13 @@ class Model {
   // values.
   virtual absl::StatusOr<Tensor> Loss(Engine& engine, const Tensor& tokens,
                                       const Tensor& targets) = 0;
+
+  // The logits [1, V], in the model's type, of the token that follows the last
+  // of `tokens` [1, T], which follow what the engine's cache has
+  // (Engine::cache). Unimplemented: the model generates nothing.
+  virtual absl::StatusOr<Tensor> NextLogits(Engine&, const Tensor&) {
+    return absl::UnimplementedError("this model generates no text");
+  }
 };
 
 }  // namespace castor

@@ -112,18 +112,20 @@ class PositionEmbedding {
                     float stddev = 0.02f)
       : table_(name, length, channels, stddev) {}
 
-  // x [B, T, C], T at most the table's length. Moved in, x gives its storage to
-  // the sum.
+  // x [B, T, C], T at most the table's length; the first is at
+  // Engine::first_position. Moved in, x gives its storage to the sum.
   absl::StatusOr<Tensor> operator()(Engine& engine, Tensor x) const {
     const int64_t batch = x.shape()[0], length = x.shape()[1];
-    if (length > table_.weight().shape[0]) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a sequence of ", length, " is longer than \"", table_.weight().name,
-          "\" of shape ", table_.weight().shape.ToString()));
+    const int64_t first = engine.first_position();
+    if (first + length > table_.weight().shape[0]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a sequence of ", first + length, " is longer than \"",
+                       table_.weight().name, "\" of shape ",
+                       table_.weight().shape.ToString()));
     }
     std::vector<int32_t> positions(batch * length);
     for (int64_t i = 0; i < batch * length; ++i) {
-      positions[i] = static_cast<int32_t>(i % length);
+      positions[i] = static_cast<int32_t>(first + i % length);
     }
     auto indices = engine.Upload(absl::StrCat(table_.weight().name, "/input"),
                                  {batch, length}, std::move(positions));

@@ -10,7 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "kernels/attention/attention.h"
+#include "kernels/copy_rows/copy_rows.h"
 #include "kernels/run.h"
+#include "runtime/autograd/key_value_cache.h"
 #include "runtime/autograd/op.h"
 #include "runtime/autograd/tape.h"
 
@@ -140,9 +142,68 @@ absl::Status CheckShape(const Engine& engine, const AttentionShape& shape,
       absl::StrCat("\"", site, "\" over ", x.Shapes(), ": ", status.message()));
 }
 
-absl::StatusOr<Tensor> Run(Engine& engine, const AttentionShape& shape,
-                           Operands x, absl::string_view site) {
+// Copies part `part` (1: k, 2: v) of `x` into the rows of `cached` that follow
+// those of earlier passes.
+absl::Status Keep(Engine& engine, const AttentionShape& shape,
+                  const Operands& x, int part, const Tensor& cached,
+                  absl::string_view site) {
+  const int64_t width = cached.shape()[2];
+  Op op(engine, absl::StrCat(site, part == 1 ? "/keep_keys" : "/keep_values"));
+  const Slots in = Read(op, x);
+  const int out = op.Write(cached);
+  const int64_t row_bytes = width * SizeOf(shape.dtype);
+  op.Cost(0, 2.0 * shape.positions * row_bytes);
+  return op.Run([=, at = engine.first_position() * row_bytes](
+                    const Pointers& p, const ExecContext& context) {
+    return kernels::Run(
+        context, kernels::CopyRowsArgs{
+                     .dtype = shape.dtype,
+                     .rows = shape.positions,
+                     .columns = width,
+                     .x_stride = shape.kv_stride == 0 ? width : shape.kv_stride,
+                     .y_stride = width,
+                     .x = in(p, part),
+                     .y = p.as<char>(out) + at});
+  });
+}
+
+// Puts the pass's keys and values into the engine's cache, and lets `shape` and
+// `x` be over all that it has. Before the cache holds anything, the dry pass
+// only makes it known.
+absl::Status ReadThroughCache(Engine& engine, absl::string_view site,
+                              AttentionShape* shape, Operands* x) {
+  KeyValueCache& cache = *engine.cache();
+  if (shape->batch != 1 || shape->mask.after != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", site, "\" over ", x->Shapes(),
+        " with a key-value cache: it serves one sequence, read causally"));
+  }
+  const int64_t kv_heads =
+      shape->kv_heads == 0 ? shape->heads : shape->kv_heads;
+  CASTOR_ASSIGN_OR_RETURN(
+      const KeyValueCache::Entry* const entry,
+      cache.Meet(site, kv_heads * shape->head_size, shape->dtype));
+  AttentionShape whole = *shape;
+  whole.keys = cache.capacity();
+  CASTOR_RETURN_IF_ERROR(CheckShape(engine, whole, *x, site));
+  if (!cache.held()) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(Keep(engine, *shape, *x, 1, entry->keys, site));
+  CASTOR_RETURN_IF_ERROR(Keep(engine, *shape, *x, 2, entry->values, site));
+  shape->keys = engine.first_position() + shape->positions;
+  shape->key_rows = cache.capacity();
+  shape->kv_stride = 0;
+  const Operands::Part q = x->parts[0];
+  *x = {.tensors = {x->tensors[q.tensor], entry->keys, entry->values},
+        .parts = {{{0, q.offset_bytes}, {1, 0}, {2, 0}}}};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> Run(Engine& engine, AttentionShape shape, Operands x,
+                           absl::string_view site) {
   CASTOR_RETURN_IF_ERROR(CheckShape(engine, shape, x, site));
+  if (engine.cache() != nullptr) {
+    CASTOR_RETURN_IF_ERROR(ReadThroughCache(engine, site, &shape, &x));
+  }
   Op op(engine, absl::StrCat(site, "/forward"));
   const Slots in = Read(op, x);
   const int out =

@@ -75,6 +75,10 @@ absl::StatusOr<int64_t> EagerBackend::Upload(std::string name, HostData data) {
   return storage;
 }
 
+absl::StatusOr<int64_t> EagerBackend::Hold(std::string, int64_t bytes) {
+  return Allocate(bytes);
+}
+
 absl::Status EagerBackend::Reduce(ChunkReduce op) {
   ops_.push_back(std::move(op.name));
   const int64_t i = op.chunk.value;

@@ -41,6 +41,7 @@ class EagerBackend final : public Backend {
 
   absl::StatusOr<absl::InlinedVector<int64_t, 4>> Run(BackendOp op) override;
   absl::StatusOr<int64_t> Upload(std::string name, HostData data) override;
+  absl::StatusOr<int64_t> Hold(std::string name, int64_t bytes) override;
   // Adds the payload to the gradients and puts the parameters back.
   absl::Status Reduce(ChunkReduce op) override;
   // Leaves the parameters as they are.

@@ -73,6 +73,26 @@ absl::Status CheckOperators(int64_t operators, const StepShape& shape,
       most / operators));
 }
 
+// Gives the engine a backend for a dry pass. However the pass ends, the engine
+// must forget a backend that is gone.
+class Attached {
+ public:
+  Attached(Engine& engine, Backend* backend)
+      : engine_(engine), before_(engine.backend()) {
+    engine.SetBackend(backend);
+  }
+  ~Attached() {
+    engine_.AbandonMicroBatch();
+    engine_.SetBackend(before_);
+  }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+
+ private:
+  Engine& engine_;
+  Backend* const before_;
+};
+
 }  // namespace
 
 int64_t CountLabels(const MicroBatch& batch) {
@@ -131,26 +151,53 @@ absl::StatusOr<Tensor> RunMicroBatch(
   return loss;
 }
 
+absl::StatusOr<Tensor> RunPass(Engine& engine, Model& model,
+                               KeyValueCache& cache,
+                               std::vector<int32_t> tokens) {
+  const int64_t length = static_cast<int64_t>(tokens.size());
+  const int64_t first = cache.length();
+  CASTOR_RETURN_IF_ERROR(cache.Advance(length));
+  engine.BeginMicroBatch(/*index=*/0, /*count=*/1, /*global_index=*/0,
+                         /*training=*/false);
+  engine.set_cache(&cache, first);
+  absl::StatusOr<Tensor> logits = [&]() -> absl::StatusOr<Tensor> {
+    CASTOR_ASSIGN_OR_RETURN(
+        const Tensor input,
+        engine.Upload("input/tokens", {1, length}, std::move(tokens)));
+    return model.NextLogits(engine, input);
+  }();
+  engine.set_cache(nullptr, 0);
+  return logits;
+}
+
+absl::Status MeetAttentions(Engine& engine, Model& model,
+                            KeyValueCache& cache) {
+  DryBackend backend;
+  const Attached attached(engine, &backend);
+  const absl::Status met = RunPass(engine, model, cache, {0}).status();
+  cache.Restart();
+  return met;
+}
+
 absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const StepShape& shape,
                                  const ChunkLayout* layout, bool accumulate,
                                  const Roofline& roofline) {
   if (layout != nullptr) CASTOR_RETURN_IF_ERROR(CheckChunks(*layout));
   DryBackend backend(roofline);
-  // However the pass ends, the engine must forget a backend that is gone.
-  struct Attached {
-    Attached(Engine& engine, Backend* backend)
-        : engine(engine), before(engine.backend()) {
-      engine.SetBackend(backend);
-    }
-    ~Attached() {
-      engine.AbandonMicroBatch();
-      engine.SetBackend(before);
-    }
-    Engine& engine;
-    Backend* const before;
-  } attached(engine, &backend);
+  const Attached attached(engine, &backend);
   CASTOR_RETURN_IF_ERROR(CheckTokens(shape));
+  if (shape.cache > 0) {
+    KeyValueCache cache(shape.cache);
+    CASTOR_RETURN_IF_ERROR(MeetAttentions(engine, model, cache));
+    CASTOR_RETURN_IF_ERROR(cache.Hold(engine));
+    CASTOR_RETURN_IF_ERROR(
+        RunPass(engine, model, cache, std::vector<int32_t>(shape.length))
+            .status());
+    CASTOR_RETURN_IF_ERROR(CheckOperators(backend.operators(), shape, layout));
+    return backend.Finish(layout, accumulate, shape.training,
+                          shape.micro_batches);
+  }
   for (int64_t i = 0; i < shape.micro_batches; ++i) {
     MicroBatch batch;
     batch.tokens.resize(shape.batch * shape.length);

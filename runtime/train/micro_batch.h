@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "memory/plan/chunk_layout.h"
 #include "runtime/autograd/engine.h"
+#include "runtime/autograd/key_value_cache.h"
 #include "runtime/backend/dry_backend.h"
 #include "runtime/nn/model.h"
 #include "tracer/step_trace.h"
@@ -22,6 +23,10 @@ struct StepShape {
   int64_t length = 1;  // T
   int64_t micro_batches = 1;
   bool training = true;
+  // How many positions the key-value cache has room for through which a pass of
+  // `length` tokens reads one sequence, for the token that comes next; 0: there
+  // is none, and it is a step or an evaluation.
+  int64_t cache = 0;
 
   friend auto operator<=>(const StepShape&, const StepShape&) = default;
 };
@@ -42,6 +47,16 @@ absl::StatusOr<Tensor> RunMicroBatch(
     Engine& engine, Model& model, const StepShape& shape, int64_t index,
     int64_t global_index, MicroBatch batch,
     const std::function<absl::Status()>& before_backward = nullptr);
+
+// One pass of `tokens` [1, T], which follow what `cache` has: the logits [1, V]
+// of the token after them. The cache counts them as read.
+absl::StatusOr<Tensor> RunPass(Engine& engine, Model& model,
+                               KeyValueCache& cache,
+                               std::vector<int32_t> tokens);
+
+// Lets the model's attentions make themselves known to `cache`, in a pass in
+// which nothing is computed.
+absl::Status MeetAttentions(Engine& engine, Model& model, KeyValueCache& cache);
 
 // The step's trace, from a pass in which nothing is computed. Without `layout`
 // it has no chunks, and the engine's first_use_order() is set. Leaves the

@@ -39,6 +39,7 @@
 #include "memory/plan/planner.h"
 #include "memory/plan/shard_staging.h"
 #include "memory/plan/simulator.h"
+#include "runtime/autograd/key_value_cache.h"
 #include "runtime/backend/device_backend.h"
 #include "runtime/backend/dry_backend.h"
 #include "runtime/backend/run_observer.h"
@@ -105,6 +106,12 @@ class Trainer {
   // could notice. On rank r of N `next` gives the batches r, r + N, ... of
   // them. InvalidArgument: no token of them is labelled.
   absl::StatusOr<double> Evaluate(int64_t batches, const NextMicroBatch& next);
+
+  // Reads `tokens`, which follow those of earlier calls, and returns a logit
+  // for each token of the vocabulary: how likely it comes next. The first call
+  // has options.shape.length tokens, every other one a single token.
+  // OutOfRange: more than options.shape.cache in all.
+  absl::StatusOr<std::vector<float>> ReadOn(std::vector<int32_t> tokens);
 
   // Waits until all work is over. Once a step has failed midway, this and every
   // later call return that failure: what it left behind is neither trained on
@@ -194,6 +201,12 @@ class Trainer {
             .micro_batches = 1,
             .training = false};
   }
+  // The passes after the first, of a run that generates.
+  StepShape next_token_shape() const {
+    StepShape shape = options_.shape;
+    shape.length = 1;
+    return shape;
+  }
   // Speeds assumed until the warm-up has measured them. Ranks must plan alike,
   // however many threads each has.
   Roofline roofline() const {
@@ -245,6 +258,8 @@ class Trainer {
   absl::StatusOr<StepLosses> RunStep(Program& program,
                                      const NextMicroBatch& next,
                                      const std::optional<UpdateStep>& update);
+  absl::StatusOr<std::vector<float>> TryPass(Program& program,
+                                             std::vector<int32_t> tokens);
   absl::Status TakeInputs(const StepShape& shape, const NextMicroBatch& next,
                           StepInputs& inputs);
 
@@ -267,6 +282,7 @@ class Trainer {
   std::unique_ptr<ChunkStore> store_;
   std::unique_ptr<ChunkOptimizer> optimizer_;
   std::unique_ptr<DeviceBackend> backend_;
+  std::optional<KeyValueCache> cache_;  // of a run that generates
   StepMeter meter_;
   std::map<StepShape, std::unique_ptr<Program>> programs_;
   TrainerState state_;

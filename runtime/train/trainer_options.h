@@ -36,8 +36,9 @@ struct RankOptions {
 };
 
 struct TrainerOptions {
-  // The shape of a training step; `training` is true. `micro_batches` is the
-  // number of all ranks together, a multiple of the world size.
+  // The shape of a training step. `micro_batches` is the number of all ranks
+  // together, a multiple of the world size. Without `training` the run only
+  // evaluates or, with a `cache`, generates: no parameter is trainable then.
   StepShape shape;
   RankOptions ranks;
   // Micro batch size of evaluation; 0: none will be asked for.

@@ -149,13 +149,18 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   MemoryOptions& memory = options_.memory;
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   staging_ = FindShardStaging(training->trace);
-  Program* evaluation = nullptr;
+  std::vector<Program*> evaluations;
   if (options_.eval_batch > 0) {
-    CASTOR_ASSIGN_OR_RETURN(evaluation, ProgramFor(evaluation_shape()));
+    CASTOR_ASSIGN_OR_RETURN(evaluations.emplace_back(),
+                            ProgramFor(evaluation_shape()));
+  }
+  if (options_.shape.cache > 0) {
+    CASTOR_ASSIGN_OR_RETURN(evaluations.emplace_back(),
+                            ProgramFor(next_token_shape()));
   }
   const auto run_request = [&](const AdmissionRule& rule) {
     RunRequest run = {.training = Request(*training, rule)};
-    if (evaluation != nullptr) {
+    for (const Program* evaluation : evaluations) {
       run.evaluations.push_back(Request(*evaluation, rule));
     }
     return run;
@@ -261,7 +266,10 @@ absl::Status Trainer::OpenDevice() {
   backend_ = std::make_unique<DeviceBackend>(device_.get(), arena_.get(),
                                              store_.get(), optimizer_.get());
   engine_->SetBackend(backend_.get());
-  return absl::OkStatus();
+  if (options_.shape.cache == 0) return absl::OkStatus();
+  cache_.emplace(options_.shape.cache);
+  CASTOR_RETURN_IF_ERROR(MeetAttentions(*engine_, *model_, *cache_));
+  return cache_->Hold(*engine_);
 }
 
 // Before anything else happens, ranks that were started with different models
