@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/signals.h"
+#include "cli/evaluate/evaluate_command.h"
 #include "cli/export/export_command.h"
 #include "cli/info/info_command.h"
 #include "cli/launch/launch_command.h"
@@ -169,6 +170,27 @@ void AddTrain(CLI::App* command, TrainArguments* train) {
       ->check(NotEmpty());
 }
 
+void AddEvaluate(CLI::App* command, EvaluateArguments* evaluate) {
+  AddConfig(command, &evaluate->config_path, &evaluate->overrides);
+  command
+      ->add_option("--checkpoint", evaluate->checkpoint,
+                   "the values of this checkpoint file, or of the \"latest\" "
+                   "valid one in checkpoint.dir; without it, those from which "
+                   "the configuration's run would start")
+      ->type_name("CHECKPOINT")
+      ->check(NotEmpty());
+  command
+      ->add_option("--samples", evaluate->samples,
+                   "so many samples, from the first on (default: all)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 62));
+  command
+      ->add_option("--summary", evaluate->summary_path,
+                   "write the figures to this JSON file")
+      ->type_name("FILE")
+      ->check(NotEmpty());
+}
+
 void AddLaunch(CLI::App* command, LaunchArguments* launch) {
   const auto add = [&](const char* option, std::string* value, const char* type,
                        const char* text) {
@@ -275,6 +297,11 @@ int Main(int argc, char** argv) {
                    "as a launcher started, else 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
+
+  EvaluateArguments evaluate;
+  CLI::App* evaluate_command = app.add_subcommand(
+      "evaluate", "Tells the loss of a model on the validation data.");
+  AddEvaluate(evaluate_command, &evaluate);
 
   ReplayArguments replay;
   AddReplay(app.add_subcommand("replay",
@@ -385,6 +412,7 @@ int Main(int argc, char** argv) {
     }
     return Printed(PlanRun(plan));
   }
+  if (*evaluate_command) return Printed(Evaluate(evaluate));
   if (app.got_subcommand("replay")) return Printed(ReplayTrace(replay));
   if (*export_command) return Printed(Export(exported));
   if (app.got_subcommand("tokenize")) return Printed(Tokenize(tokenize));

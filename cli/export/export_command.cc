@@ -16,10 +16,10 @@
 #include "base/with_type.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
+#include "cli/run/find_checkpoint.h"
 #include "cli/run/session.h"
 #include "models/families.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/checkpoint_dir.h"
 #include "runtime/weights/hf_export.h"
 
 namespace castor::cli {
@@ -67,16 +67,8 @@ std::string FindOrigin(const ModelConfig& model) {
 
 absl::Status ExportTo(const ExportArguments& arguments) {
   CASTOR_ASSIGN_OR_RETURN(ExportOptions options, ReadOptions(arguments));
-  std::string checkpoint = arguments.checkpoint;
-  if (!IsCheckpoint(checkpoint)) {
-    std::vector<std::string> skipped;
-    CASTOR_ASSIGN_OR_RETURN(const CheckpointEntry entry,
-                            CheckpointDir(checkpoint).FindLatest(&skipped));
-    for (const std::string& message : skipped) {
-      std::fprintf(stderr, "castor: %s\n", message.c_str());
-    }
-    checkpoint = entry.path;
-  }
+  CASTOR_ASSIGN_OR_RETURN(const std::string checkpoint,
+                          FindCheckpoint(arguments.checkpoint));
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
                           CheckpointReader::Open(checkpoint));
   CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,

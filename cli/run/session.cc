@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cli/machine/gpu.h"
+#include "kernels/head_loss/ignored_target.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
 #include "runtime/checkpoint/checkpoint.h"
@@ -267,8 +268,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_RETURN_IF_ERROR(LookAtTokens(
       "data.validation", session->data_.validation.get(), &session->inputs_));
   const bool evaluates =
-      config.eval_interval > 0 &&
-      (!config.data.validation.empty() || config.data.validation_fraction > 0);
+      options.evaluate_only ||
+      (config.eval_interval > 0 && (!config.data.validation.empty() ||
+                                    config.data.validation_fraction > 0));
   if (config.eval_interval > 0 && !evaluates) {
     return absl::InvalidArgumentError(
         "eval_interval: there is no validation data; set data.validation or "
@@ -280,6 +282,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
     session->inputs_.push_back(SizesOf(config.model));
   }
   TrainerOptions trainer = MakeTrainerOptions(config, evaluates);
+  if (options.evaluate_only) {
+    for (const auto& parameter : session->engine_->parameters()) {
+      parameter->trainable = false;
+    }
+    trainer.shape.training = false;
+    trainer.shape.micro_batches = 1;
+  }
   trainer.ranks = std::move(options.ranks);
   trainer.memory.machine_share_bytes = options.machine_share_bytes;
   trainer.admit_only = options.admit_only;
@@ -323,6 +332,21 @@ std::string Session::TrainingData() const {
     if (input.key == kTrainingData) return input.identity;
   }
   return "";
+}
+
+absl::Status Session::InitializeFrom(const std::string& path) {
+  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader,
+                          CheckpointReader::Open(path));
+  CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
+                          ReadMetadata(*reader, models::Reader()));
+  CASTOR_RETURN_IF_ERROR(
+      CheckArchitecture(path, metadata.config.model, config_.model));
+  CASTOR_ASSIGN_OR_RETURN(
+      const auto source,
+      CheckpointSource::Create(
+          std::move(reader), engine_->parameters(),
+          static_cast<int>(config_.optimizer.rule->slots().size())));
+  return trainer_->Initialize(*source);
 }
 
 absl::Status Session::Restore(const std::string& path, bool changed,
@@ -398,6 +422,55 @@ absl::StatusOr<double> Session::Evaluate() {
   return trainer_->Evaluate(
       config_.eval_batches,
       ShareOf(*data_.validation, 0, ShapeOf(config_), ranks_));
+}
+
+absl::StatusOr<Session::Evaluation> Session::EvaluateAll(
+    int64_t most_samples,
+    absl::FunctionRef<void(const Evaluation&, int64_t)> progress) {
+  // Progress is told between groups of batches.
+  constexpr size_t kBatchesAtOnce = 16;
+  const DataSet& data =
+      data_.validation != nullptr ? *data_.validation : *data_.train;
+  const int64_t samples = most_samples == 0
+                              ? data.num_samples()
+                              : std::min(most_samples, data.num_samples());
+  const StepShape shape = ShapeOf(config_);
+  Evaluation all = {};
+  double sum = 0;
+  while (all.num_samples < samples) {
+    std::vector<MicroBatch> batches;
+    int64_t labels = 0;
+    while (batches.size() < kBatchesAtOnce && all.num_samples < samples) {
+      const int64_t count = std::min(shape.batch, samples - all.num_samples);
+      CASTOR_ASSIGN_OR_RETURN(MicroBatch batch,
+                              Read(data, all.num_samples,
+                                   {.batch = count, .length = shape.length}));
+      labels += CountLabels(batch);
+      all.num_samples += count;
+      // What fills the last batch does not count.
+      batch.tokens.resize(shape.batch * shape.length, 0);
+      batch.targets.resize(shape.batch * shape.length, kernels::kIgnoredTarget);
+      batches.push_back(std::move(batch));
+    }
+    if (labels > 0) {
+      const int64_t count = static_cast<int64_t>(batches.size());
+      CASTOR_ASSIGN_OR_RETURN(
+          const double loss,
+          trainer_->Evaluate(count, [&, i = size_t{0}]() mutable {
+            return absl::StatusOr<MicroBatch>(std::move(batches[i++]));
+          }));
+      all.num_labels += labels;
+      sum += loss * static_cast<double>(labels);
+      all.loss = sum / static_cast<double>(all.num_labels);
+    }
+    progress(all, samples);
+  }
+  if (all.num_labels == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(evaluated_key(), ": none of the first ", samples,
+                     " samples has a labelled token"));
+  }
+  return all;
 }
 
 }  // namespace castor::cli

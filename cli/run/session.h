@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -39,6 +40,10 @@ class Session {
     bool admit_only = false;
     // Takes lines for the user while data are tokenised; may be null.
     std::function<void(absl::string_view line)> say;
+    // Nothing is trained: there are no gradients and no optimizer states, and
+    // the validation data, or without any the training data, are what
+    // EvaluateAll goes over. One rank.
+    bool evaluate_only = false;
     // See TrainerOptions::stop.
     const std::atomic<bool>* stop = nullptr;
   };
@@ -60,6 +65,9 @@ class Session {
 
   // Initial or pretrained values, for a run from step 0.
   absl::Status Initialize();
+  // Values of a checkpoint, without its step and its optimizer's states, for an
+  // evaluation. InvalidArgument: of another model.
+  absl::Status InitializeFrom(const std::string& path);
   // Values and step of a checkpoint. With `changed`, whatever other settings
   // its run had that determine bits (run_identity.h), which *differences then
   // lists. InvalidArgument: of another model, or without `changed` of another
@@ -77,6 +85,22 @@ class Session {
   // Over the first eval_batches micro batches of the validation data, the same
   // ones each time.
   absl::StatusOr<double> Evaluate();
+
+  struct Evaluation {
+    double loss = 0;          // mean over the labelled tokens
+    int64_t num_labels = 0;   // of them
+    int64_t num_samples = 0;  // in which they were
+  };
+  // Over the first `most_samples` samples, each once; 0: over all. `progress`
+  // is told now and then what it comes to so far.
+  absl::StatusOr<Evaluation> EvaluateAll(
+      int64_t most_samples,
+      absl::FunctionRef<void(const Evaluation& so_far, int64_t of_samples)>
+          progress);
+  // The key of the data that EvaluateAll reads.
+  absl::string_view evaluated_key() const {
+    return data_.validation != nullptr ? "data.validation" : "data.train";
+  }
   bool evaluates() const { return data_.validation != nullptr; }
 
  private:

@@ -1,0 +1,115 @@
+#include "cli/evaluate/evaluate_command.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/annotate.h"
+#include "base/status_macros.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/fail.h"
+#include "cli/output/output_file.h"
+#include "cli/output/standard_output.h"
+#include "cli/run/find_checkpoint.h"
+#include "cli/run/session.h"
+#include "models/families.h"
+
+namespace castor::cli {
+namespace {
+
+// Where the values come from: a checkpoint's path, or "" for the beginning.
+absl::StatusOr<std::string> ValuesOf(const EvaluateArguments& arguments,
+                                     const Config& config) {
+  if (arguments.checkpoint.empty()) return std::string();
+  std::string path = arguments.checkpoint;
+  if (path == "latest") {
+    path = config.checkpoint.dir;
+    if (path.empty()) {
+      return absl::InvalidArgumentError(
+          "--checkpoint latest: the configuration has no checkpoint.dir; name "
+          "the checkpoint");
+    }
+  }
+  absl::StatusOr<std::string> found = FindCheckpoint(path);
+  CASTOR_RETURN_IF_ERROR(Annotate("--checkpoint", found.status()));
+  return found;
+}
+
+// Tells how far it is, every few seconds.
+class Progress {
+ public:
+  void Tell(const Session::Evaluation& so_far, int64_t of_samples) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - told_ < std::chrono::seconds(5)) return;
+    told_ = now;
+    std::printf("%ld of %ld samples  loss %.4f\n",
+                static_cast<long>(so_far.num_samples),
+                static_cast<long>(of_samples), so_far.loss);
+    FlushOutput();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point told_ =
+      std::chrono::steady_clock::now();
+};
+
+absl::Status EvaluateModel(EvaluateArguments arguments) {
+  if (!arguments.summary_path.empty()) {
+    arguments.summary_path = LinkTarget(arguments.summary_path);
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("--summary", CheckWritable(arguments.summary_path)));
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      const Config config,
+      LoadConfig(models::Reader(), arguments.config_path, arguments.overrides));
+  CASTOR_ASSIGN_OR_RETURN(const std::string checkpoint,
+                          ValuesOf(arguments, config));
+  Session::Options options;
+  options.evaluate_only = true;
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                          Session::Create(config, std::move(options), nullptr));
+  std::fputs(FormatAdmission(session->trainer().admission()).c_str(), stdout);
+  FlushOutput();
+  CASTOR_RETURN_IF_ERROR(checkpoint.empty()
+                             ? session->Initialize()
+                             : session->InitializeFrom(checkpoint));
+  Progress progress;
+  CASTOR_ASSIGN_OR_RETURN(
+      const Session::Evaluation evaluation,
+      session->EvaluateAll(
+          arguments.samples,
+          [&](const Session::Evaluation& so_far, int64_t of_samples) {
+            progress.Tell(so_far, of_samples);
+          }));
+  const double perplexity = std::exp(evaluation.loss);
+  std::printf(
+      "%s: loss %.6f, perplexity %.4f, over %ld labelled tokens in %ld "
+      "samples\n",
+      std::string(session->evaluated_key()).c_str(), evaluation.loss,
+      perplexity, static_cast<long>(evaluation.num_labels),
+      static_cast<long>(evaluation.num_samples));
+  if (arguments.summary_path.empty()) return absl::OkStatus();
+  const nlohmann::json summary = {
+      {"loss", evaluation.loss},
+      {"perplexity", perplexity},
+      {"labels", evaluation.num_labels},
+      {"samples", evaluation.num_samples},
+      {"data", std::string(session->evaluated_key())},
+      {"checkpoint",
+       checkpoint.empty() ? nlohmann::json() : nlohmann::json(checkpoint)},
+      {"device_peak_bytes", session->trainer().arena_stats().peak_bytes},
+      {"host_peak_bytes", session->trainer().host_stats().peak_bytes}};
+  return WriteWhole(arguments.summary_path, summary.dump(2) + "\n");
+}
+
+}  // namespace
+
+int Evaluate(const EvaluateArguments& arguments) {
+  const absl::Status status = EvaluateModel(arguments);
+  return status.ok() ? kSuccess : Fail(status);
+}
+
+}  // namespace castor::cli
