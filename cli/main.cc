@@ -12,6 +12,7 @@
 #include "base/signals.h"
 #include "cli/evaluate/evaluate_command.h"
 #include "cli/export/export_command.h"
+#include "cli/generate/generate_command.h"
 #include "cli/info/info_command.h"
 #include "cli/launch/launch_command.h"
 #include "cli/output/exit_code.h"
@@ -31,10 +32,7 @@
 namespace castor::cli {
 namespace {
 
-void AddConfig(CLI::App* command, std::string* config,
-               std::vector<std::string>* overrides) {
-  command->add_option("CONFIG", *config, "the run's configuration (JSON)")
-      ->required();
+void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
   command
       ->add_option("--set", *overrides,
                    "KEY=VALUE: replaces a key of the configuration, e.g. "
@@ -42,6 +40,13 @@ void AddConfig(CLI::App* command, std::string* config,
       ->take_all()
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
+}
+
+void AddConfig(CLI::App* command, std::string* config,
+               std::vector<std::string>* overrides) {
+  command->add_option("CONFIG", *config, "the run's configuration (JSON)")
+      ->required();
+  AddOverrides(command, overrides);
 }
 
 // An empty value is most often a shell variable that was not set: `--resume ""`
@@ -191,6 +196,50 @@ void AddEvaluate(CLI::App* command, EvaluateArguments* evaluate) {
       ->check(NotEmpty());
 }
 
+void AddGenerate(CLI::App* command, GenerateArguments* generate) {
+  command
+      ->add_option("DIR_OR_CHECKPOINT", generate->source,
+                   "a Hugging Face directory, a checkpoint, or a directory of "
+                   "checkpoints, whose newest it is")
+      ->required()
+      ->check(NotEmpty());
+  command->add_option("--prompt", generate->prompt, "what the text begins with")
+      ->required()
+      ->type_name("TEXT");
+  command
+      ->add_option("--max-new-tokens", generate->max_new_tokens,
+                   "at most so many tokens (default: 64)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  command
+      ->add_option("--temperature", generate->temperature,
+                   "draw tokens, the flatter the higher; 0, the default: "
+                   "always take the likeliest")
+      ->type_name("T")
+      ->check(CLI::Range(0.0, 1e6));
+  command
+      ->add_option("--top-p", generate->top_p,
+                   "draw among the likeliest tokens that have this much of the "
+                   "probability, above 0 (default: 1, all)")
+      ->type_name("P")
+      ->check(CLI::Range(1e-9, 1.0));
+  command
+      ->add_option("--seed", generate->seed, "of the draws (default: 0)")
+      ->type_name("N");
+  command
+      ->add_option("--tokenizer", generate->tokenizer,
+                   "the directory of a tokenizer.json; without it, the "
+                   "model's own, or bytes where it has none")
+      ->type_name("DIR")
+      ->check(NotEmpty());
+  AddOverrides(command, &generate->overrides);
+  command
+      ->add_option("--summary", generate->summary_path,
+                   "write text, tokens and figures to this JSON file")
+      ->type_name("FILE")
+      ->check(NotEmpty());
+}
+
 void AddLaunch(CLI::App* command, LaunchArguments* launch) {
   const auto add = [&](const char* option, std::string* value, const char* type,
                        const char* text) {
@@ -303,6 +352,11 @@ int Main(int argc, char** argv) {
       "evaluate", "Tells the loss of a model on the validation data.");
   AddEvaluate(evaluate_command, &evaluate);
 
+  GenerateArguments generate;
+  CLI::App* generate_command =
+      app.add_subcommand("generate", "Lets a model go on with a text.");
+  AddGenerate(generate_command, &generate);
+
   ReplayArguments replay;
   AddReplay(app.add_subcommand("replay",
                                "Plans a recorded run under other conditions."),
@@ -413,6 +467,7 @@ int Main(int argc, char** argv) {
     return Printed(PlanRun(plan));
   }
   if (*evaluate_command) return Printed(Evaluate(evaluate));
+  if (*generate_command) return Printed(Generate(generate));
   if (app.got_subcommand("replay")) return Printed(ReplayTrace(replay));
   if (*export_command) return Printed(Export(exported));
   if (app.got_subcommand("tokenize")) return Printed(Tokenize(tokenize));

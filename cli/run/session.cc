@@ -262,32 +262,26 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
                                        config.optimizer.no_decay,
                                        session->engine_->parameters()));
-  CASTOR_ASSIGN_OR_RETURN(session->data_, OpenDataOf(config, options));
-  CASTOR_RETURN_IF_ERROR(LookAtTokens(kTrainingData, session->data_.train.get(),
-                                      &session->inputs_));
-  CASTOR_RETURN_IF_ERROR(LookAtTokens(
-      "data.validation", session->data_.validation.get(), &session->inputs_));
-  const bool evaluates =
-      options.evaluate_only ||
-      (config.eval_interval > 0 && (!config.data.validation.empty() ||
-                                    config.data.validation_fraction > 0));
-  if (config.eval_interval > 0 && !evaluates) {
-    return absl::InvalidArgumentError(
-        "eval_interval: there is no validation data; set data.validation or "
-        "data.validation_fraction, or leave eval_interval out");
+  bool evaluates = options.evaluate_only;
+  if (!options.generation.has_value()) {
+    CASTOR_RETURN_IF_ERROR(session->OpenDataSets(options, &evaluates));
   }
-  if (!evaluates) session->data_.validation = nullptr;
   session->ranks_ = options.ranks;
   if (!config.model.directory().empty()) {
     session->inputs_.push_back(SizesOf(config.model));
   }
   TrainerOptions trainer = MakeTrainerOptions(config, evaluates);
-  if (options.evaluate_only) {
+  if (options.evaluate_only || options.generation.has_value()) {
     for (const auto& parameter : session->engine_->parameters()) {
       parameter->trainable = false;
     }
     trainer.shape.training = false;
     trainer.shape.micro_batches = 1;
+  }
+  if (options.generation.has_value()) {
+    trainer.shape.batch = 1;
+    trainer.shape.length = options.generation->prompt;
+    trainer.shape.cache = options.generation->capacity;
   }
   trainer.ranks = std::move(options.ranks);
   trainer.memory.machine_share_bytes = options.machine_share_bytes;
@@ -306,6 +300,25 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
       Trainer::Create(session->engine_.get(), session->model_.get(),
                       std::move(trainer), refused));
   return session;
+}
+
+absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
+  CASTOR_ASSIGN_OR_RETURN(data_, OpenDataOf(config_, options));
+  CASTOR_RETURN_IF_ERROR(
+      LookAtTokens(kTrainingData, data_.train.get(), &inputs_));
+  CASTOR_RETURN_IF_ERROR(
+      LookAtTokens("data.validation", data_.validation.get(), &inputs_));
+  if (options.evaluate_only) return absl::OkStatus();
+  const DataConfig& data = config_.data;
+  *evaluates = config_.eval_interval > 0 &&
+               (!data.validation.empty() || data.validation_fraction > 0);
+  if (config_.eval_interval > 0 && !*evaluates) {
+    return absl::InvalidArgumentError(
+        "eval_interval: there is no validation data; set data.validation or "
+        "data.validation_fraction, or leave eval_interval out");
+  }
+  if (!*evaluates) data_.validation = nullptr;
+  return absl::OkStatus();
 }
 
 absl::Status Session::Initialize() {

@@ -44,6 +44,13 @@ class Session {
     // the validation data, or without any the training data, are what
     // EvaluateAll goes over. One rank.
     bool evaluate_only = false;
+    // For a session that generates: the tokens of the first pass, and how many
+    // positions there will be in all. No data are opened. One rank.
+    struct Generation {
+      int64_t prompt = 0;
+      int64_t capacity = 0;
+    };
+    std::optional<Generation> generation;
     // See TrainerOptions::stop.
     const std::atomic<bool>* stop = nullptr;
   };
@@ -105,6 +112,8 @@ class Session {
 
  private:
   Session() = default;
+  // Sets *evaluates if the run is to be judged by validation data now and then.
+  absl::Status OpenDataSets(const Options& options, bool* evaluates);
 
   Config config_;
   std::unique_ptr<Engine> engine_;

@@ -51,9 +51,10 @@ Decoder::Decoder(const DecoderSizes& sizes)
                                         {.stddev = sizes.stddev})) {}
 
 absl::StatusOr<Tensor> Decoder::Hidden(Engine& engine, const Tensor& tokens) {
-  CASTOR_ASSIGN_OR_RETURN(
-      const ops::RotaryTable rotary,
-      rotary_emb_(engine, 0, tokens.shape()[1], "model.rotary_emb"));
+  const int64_t first = engine.first_position();
+  CASTOR_ASSIGN_OR_RETURN(const ops::RotaryTable rotary,
+                          rotary_emb_(engine, first, first + tokens.shape()[1],
+                                      "model.rotary_emb"));
   CASTOR_ASSIGN_OR_RETURN(Tensor x, embed_tokens_(engine, tokens));
   for (const Block& layer : layers_) {
     CASTOR_ASSIGN_OR_RETURN(

@@ -1,0 +1,269 @@
+#include "cli/generate/generate_command.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/annotate.h"
+#include "base/small_file.h"
+#include "base/status_macros.h"
+#include "base/strict_json.h"
+#include "cli/generate/sampler.h"
+#include "cli/output/exit_code.h"
+#include "cli/output/fail.h"
+#include "cli/output/output_file.h"
+#include "cli/output/standard_output.h"
+#include "cli/run/find_checkpoint.h"
+#include "cli/run/session.h"
+#include "models/families.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_dir.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace castor::cli {
+namespace {
+
+using text::Tokenizer;
+
+constexpr int64_t kMaxJsonBytes = 1 << 20;
+
+bool HasFile(const std::string& directory, absl::string_view name) {
+  struct stat found = {};
+  return stat(absl::StrCat(directory, "/", name).c_str(), &found) == 0 &&
+         S_ISREG(found.st_mode);
+}
+
+// The model that the command line names.
+struct Source {
+  Config config;
+  std::string checkpoint;  // whose values it has; "": the pretrained ones
+  std::string tokenizer;   // where its tokenizer is, or was; "": it has none
+};
+
+absl::StatusOr<Source> FindSource(const GenerateArguments& arguments) {
+  Source source;
+  std::string text;
+  if (!IsCheckpoint(arguments.source) &&
+      HasFile(arguments.source, "config.json")) {
+    source.tokenizer = arguments.source;
+    text = nlohmann::json{
+        {"model", {{"pretrained", arguments.source}}},
+        {"data", {{"train", "none.bin"}}},  // nothing opens it
+        {"steps", 1},
+        {"train_micro_batch_size_per_gpu",
+         1}}.dump();
+  } else {
+    CASTOR_ASSIGN_OR_RETURN(source.checkpoint,
+                            FindCheckpoint(arguments.source));
+    CASTOR_ASSIGN_OR_RETURN(const auto reader,
+                            CheckpointReader::Open(source.checkpoint));
+    CASTOR_ASSIGN_OR_RETURN(CheckpointMetadata metadata,
+                            ReadMetadata(*reader, models::Reader()));
+    Config& config = metadata.config;
+    source.tokenizer = config.data.tokenizer;
+    if (source.tokenizer.empty() && config.model.origin != nullptr) {
+      source.tokenizer = config.model.origin->directory;
+    }
+    config.train_batch_size = config.train_micro_batch_size_per_gpu =
+        config.gradient_accumulation_steps = 1;
+    text = ConfigToJson(config);
+  }
+  CASTOR_ASSIGN_OR_RETURN(source.config,
+                          ParseConfig(models::Reader(), text, /*base_dir=*/"",
+                                      arguments.overrides));
+  return source;
+}
+
+// What the text is made of: a tokenizer's tokens, or bytes.
+class Alphabet {
+ public:
+  // `directory` may have a tokenizer; "" has none. InvalidArgument: there is
+  // none, and the model knows more tokens than there are bytes.
+  static absl::StatusOr<Alphabet> Load(const std::string& directory,
+                                       bool must_have_one, int64_t vocabulary) {
+    Alphabet alphabet;
+    alphabet.vocabulary_ = vocabulary;
+    if (!directory.empty() &&
+        (must_have_one || HasFile(directory, "tokenizer.json"))) {
+      CASTOR_ASSIGN_OR_RETURN(alphabet.tokenizer_, Tokenizer::Load(directory));
+      return alphabet;
+    }
+    if (vocabulary <= 256) return alphabet;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model knows ", vocabulary,
+                     " tokens, and there is no tokenizer.json that says which: "
+                     "give its directory by --tokenizer"));
+  }
+
+  absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const {
+    std::vector<int32_t> ids;
+    if (tokenizer_ == nullptr) {
+      for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    } else {
+      CASTOR_RETURN_IF_ERROR(tokenizer_->Encode(text, {}, &ids));
+    }
+    if (ids.empty()) return absl::InvalidArgumentError("it has no token");
+    for (const int32_t id : ids) {
+      if (id < vocabulary_) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the tokenizer gives the token ", id, ", and the model knows only ",
+          vocabulary_, ": it is another model's tokenizer"));
+    }
+    return ids;
+  }
+
+  absl::StatusOr<std::string> Decode(const std::vector<int32_t>& ids) const {
+    if (tokenizer_ != nullptr) {
+      return tokenizer_->Decode(ids, /*skip_special_tokens=*/true);
+    }
+    return std::string(ids.begin(), ids.end());
+  }
+
+ private:
+  std::unique_ptr<const Tokenizer> tokenizer_;  // null: bytes
+  int64_t vocabulary_ = 0;
+};
+
+// Tokens after which a text is over: "eos_token_id", one or a list, of the
+// directory's generation_config.json or config.json.
+absl::StatusOr<std::vector<int32_t>> EndTokens(const std::string& directory) {
+  std::vector<int32_t> ends;
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (directory.empty() || !HasFile(directory, name)) continue;
+    const std::string path = absl::StrCat(directory, "/", name);
+    CASTOR_ASSIGN_OR_RETURN(const std::string text,
+                            ReadSmallFile(path, kMaxJsonBytes));
+    const auto json = ParseStrictJson(text);
+    CASTOR_RETURN_IF_ERROR(Annotate(path, json.status()));
+    if (!json->is_object() || !json->contains("eos_token_id")) continue;
+    const auto& value = (*json)["eos_token_id"];
+    for (const auto& id : value.is_array() ? value : Json::array({value})) {
+      if (id.is_number_integer()) ends.push_back(id.template get<int32_t>());
+    }
+    if (!ends.empty()) break;
+  }
+  return ends;
+}
+
+// Prints a text that grows, as far as it is whole: a character may be made of
+// several tokens.
+class Printer {
+ public:
+  void Show(const std::string& text) {
+    constexpr absl::string_view kReplacement = "\xef\xbf\xbd";
+    if (absl::EndsWith(text, kReplacement)) return;
+    Finish(text);
+  }
+  void Finish(const std::string& text) {
+    if (text.size() <= shown_) return;
+    std::fwrite(text.data() + shown_, 1, text.size() - shown_, stdout);
+    shown_ = text.size();
+    FlushOutput();
+  }
+
+ private:
+  size_t shown_ = 0;
+};
+
+absl::Status GenerateText(GenerateArguments arguments) {
+  if (!arguments.summary_path.empty()) {
+    arguments.summary_path = LinkTarget(arguments.summary_path);
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("--summary", CheckWritable(arguments.summary_path)));
+  }
+  CASTOR_ASSIGN_OR_RETURN(Source source, FindSource(arguments));
+  Config& config = source.config;
+  if (source.tokenizer == kBytesTokenizer) source.tokenizer.clear();
+  if (!config.model.pretrained.empty()) {
+    CASTOR_RETURN_IF_ERROR(models::LoadPretrained(&config.model));
+  }
+  const Architecture& architecture = *config.model.architecture;
+  const bool named = !arguments.tokenizer.empty();
+  const std::string directory = named ? arguments.tokenizer : source.tokenizer;
+  CASTOR_ASSIGN_OR_RETURN(
+      const Alphabet alphabet,
+      Alphabet::Load(directory, named, architecture.vocabulary()));
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<int32_t> ends,
+                          EndTokens(directory));
+  absl::StatusOr<std::vector<int32_t>> ids = alphabet.Encode(arguments.prompt);
+  CASTOR_RETURN_IF_ERROR(Annotate("--prompt", ids.status()));
+  const int64_t prompt = static_cast<int64_t>(ids->size());
+  // The last token is printed, and never read.
+  const int64_t capacity = prompt + arguments.max_new_tokens - 1;
+  if (capacity > architecture.positions()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--max-new-tokens: ", prompt, " tokens of the prompt and ",
+        arguments.max_new_tokens, " more are longer than the model's ",
+        architecture.positions(), " positions (", architecture.positions_key(),
+        ")"));
+  }
+  Session::Options options;
+  options.generation = {.prompt = prompt, .capacity = capacity};
+  CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                          Session::Create(config, std::move(options), nullptr));
+  CASTOR_RETURN_IF_ERROR(source.checkpoint.empty()
+                             ? session->Initialize()
+                             : session->InitializeFrom(source.checkpoint));
+
+  const Sampler sampler({.temperature = arguments.temperature,
+                         .top_p = arguments.top_p,
+                         .seed = static_cast<uint64_t>(arguments.seed)});
+  Printer printer;
+  std::vector<int32_t> next = *ids;
+  std::string text;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < arguments.max_new_tokens; ++i) {
+    CASTOR_ASSIGN_OR_RETURN(const std::vector<float> logits,
+                            session->trainer().ReadOn(std::move(next)));
+    const int32_t token = sampler.Next(logits, prompt + i);
+    if (token < 0) {
+      return absl::FailedPreconditionError(
+          "the model's logits are not numbers: its weights overflow in this "
+          "type, or are damaged");
+    }
+    ids->push_back(token);
+    if (std::find(ends.begin(), ends.end(), token) != ends.end()) break;
+    CASTOR_ASSIGN_OR_RETURN(text, alphabet.Decode(*ids));
+    printer.Show(text);
+    next = {token};
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+  CASTOR_ASSIGN_OR_RETURN(text, alphabet.Decode(*ids));
+  printer.Finish(text);
+  std::printf("\n");
+  if (arguments.summary_path.empty()) return absl::OkStatus();
+  const AdmissionReport& admission = session->trainer().admission();
+  const nlohmann::json summary = {
+      {"prompt_ids", std::vector<int32_t>(ids->begin(), ids->begin() + prompt)},
+      {"ids", std::vector<int32_t>(ids->begin() + prompt, ids->end())},
+      {"text", text},
+      {"seconds", seconds},
+      {"device_budget_bytes", admission.device_arena_bytes},
+      {"smallest_device_budget_bytes", admission.smallest_device_budget_bytes},
+      {"device_peak_bytes", session->trainer().arena_stats().peak_bytes},
+      {"host_peak_bytes", session->trainer().host_stats().peak_bytes}};
+  return WriteWhole(
+      arguments.summary_path,
+      summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+          "\n");
+}
+
+}  // namespace
+
+int Generate(const GenerateArguments& arguments) {
+  const absl::Status status = GenerateText(arguments);
+  return status.ok() ? kSuccess : Fail(status);
+}
+
+}  // namespace castor::cli
