@@ -105,25 +105,25 @@ class Embedding {
   Parameter& weight_;
 };
 
-// Learned positions: row t of a table [length, C] is added at position t.
+// Learned positions: row first + t of a table [rows, C] is added at position t.
 class PositionEmbedding {
  public:
-  PositionEmbedding(absl::string_view name, int64_t length, int64_t channels,
-                    float stddev = 0.02f)
-      : table_(name, length, channels, stddev) {}
+  PositionEmbedding(absl::string_view name, int64_t rows, int64_t channels,
+                    float stddev = 0.02f, int64_t first = 0)
+      : table_(name, rows, channels, stddev), first_(first) {}
 
-  // x [B, T, C], T at most the table's length. Moved in, x gives its storage to
-  // the sum.
+  // x [B, T, C], T at most the table's rows from the first on. Moved in, x
+  // gives its storage to the sum.
   absl::StatusOr<Tensor> operator()(Engine& engine, Tensor x) const {
     const int64_t batch = x.shape()[0], length = x.shape()[1];
-    if (length > table_.weight().shape[0]) {
+    if (first_ + length > table_.weight().shape[0]) {
       return absl::InvalidArgumentError(absl::StrCat(
           "a sequence of ", length, " is longer than \"", table_.weight().name,
           "\" of shape ", table_.weight().shape.ToString()));
     }
     std::vector<int32_t> positions(batch * length);
     for (int64_t i = 0; i < batch * length; ++i) {
-      positions[i] = static_cast<int32_t>(i % length);
+      positions[i] = static_cast<int32_t>(first_ + i % length);
     }
     auto indices = engine.Upload(absl::StrCat(table_.weight().name, "/input"),
                                  {batch, length}, std::move(positions));
@@ -134,6 +134,7 @@ class PositionEmbedding {
 
  private:
   Embedding table_;
+  int64_t first_;
 };
 
 }  // namespace castor::nn
