@@ -13,6 +13,7 @@
 #include "models/gpt2/gpt2_family.h"
 #include "models/llama/llama_family.h"
 #include "models/mistral/mistral_family.h"
+#include "models/opt/opt_family.h"
 #include "models/qwen2/qwen2_family.h"
 #include "models/qwen3/qwen3_family.h"
 
@@ -115,10 +116,11 @@ absl::Span<const Family* const> Families() {
   static const Gpt2Family gpt2;
   static const LlamaFamily llama;
   static const MistralFamily mistral;
+  static const OptFamily opt;
   static const Qwen2Family qwen2;
   static const Qwen3Family qwen3;
   static const Family* const kFamilies[] = {
-      &gpt2, &llama, &mistral, &qwen2, &qwen3,
+      &gpt2, &llama, &mistral, &opt, &qwen2, &qwen3,
   };
   return kFamilies;
 }

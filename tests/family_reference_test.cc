@@ -424,6 +424,21 @@ TEST_P(FamilyLogits, TellEachMistake) {
     if (!keys.contains(epsilon)) continue;
     EXPECT_GT(OffBy(With({{epsilon, 1e-3}})), kVisible) << epsilon;
   }
+  if (const auto activation = keys.find("activation_function");
+      activation != keys.end()) {
+    EXPECT_GT(OffBy(With({{"activation_function",
+                           *activation == "gelu" ? "gelu_new" : "gelu"}})),
+              kVisible);
+    // The positions' table begins two rows before the first.
+    const Change shift = [](const std::string& name, int64_t rows,
+                            int64_t columns, std::vector<float>* values) {
+      if (IsPart(name, {"embed_positions"})) {
+        MoveRows(rows, columns, values,
+                 [&](int64_t row) { return (row + 1) % rows; });
+      }
+    };
+    EXPECT_GT(OffBy(model_, shift), kVisible) << "positions";
+  }
   if (const auto window = keys.find("sliding_window");
       window != keys.end() && !window->is_null()) {
     const int64_t right = *window;

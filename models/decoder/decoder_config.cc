@@ -1,11 +1,9 @@
 #include "models/decoder/decoder_config.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
-#include "base/strict_json.h"
+#include "models/activation_names.h"
 #include "models/size_limits.h"
 #include "nlohmann/json.hpp"
 
@@ -14,27 +12,6 @@ namespace {
 
 constexpr DoubleRange kProbability = {.min = 0, .max = 1, .max_open = true};
 constexpr char kDropout[] = "attention_dropout";
-
-// transformers' names (ACT2FN).
-struct NamedActivation {
-  absl::string_view name;
-  ops::Activation activation;
-};
-constexpr NamedActivation kActivations[] = {
-    {"silu", ops::Activation::kSilu},
-    {"swish", ops::Activation::kSilu},
-    {"gelu", ops::Activation::kGelu},
-    {"gelu_new", ops::Activation::kGeluTanh},
-    {"gelu_pytorch_tanh", ops::Activation::kGeluTanh},
-    {"relu", ops::Activation::kRelu},
-};
-
-std::optional<ops::Activation> FindActivation(absl::string_view name) {
-  for (const NamedActivation& row : kActivations) {
-    if (row.name == name) return row.activation;
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -55,7 +32,7 @@ void DecoderConfig::Read(JsonReader& reader) {
              {.min = 1, .max = kMaxWidth});
   IntOrNull(reader, "num_key_value_heads", &num_key_value_heads, kMaxWidth);
   IntOrNull(reader, "head_dim", &head_dim, kMaxWidth);
-  reader.String("hidden_act", &hidden_act);
+  ReadActivation(reader, "hidden_act", &hidden_act);
   reader.Int("max_position_embeddings", &max_position_embeddings,
              {.min = 1, .max = kMaxPositions});
   reader.Double("initializer_range", &initializer_range, {.min = 0});
@@ -87,15 +64,6 @@ void DecoderConfig::Read(JsonReader& reader) {
                                "of channels"));
     head_dim = 2;  // so that what follows can be read
   }
-  if (!FindActivation(hidden_act).has_value()) {
-    std::string names;
-    for (const NamedActivation& row : kActivations) {
-      absl::StrAppend(&names, names.empty() ? "" : ", ", "\"", row.name, "\"");
-    }
-    reader.Fail("hidden_act",
-                absl::StrCat(QuotedForMessage(hidden_act),
-                             " is not supported; only ", names, " are"));
-  }
   rope.Read(reader,
             {.head_size = head_dim, .positions = max_position_embeddings});
   ReadOwn(reader);
@@ -109,8 +77,6 @@ void DecoderConfig::ReadDropout(JsonReader& reader, OrderedJson* given) {
 }
 
 DecoderSizes DecoderConfig::Sizes() const {
-  const std::optional<ops::Activation> activation = FindActivation(hidden_act);
-  CASTOR_CHECK(activation.has_value());
   DecoderSizes sizes;
   sizes.vocabulary = vocab_size;
   sizes.channels = hidden_size;
@@ -120,7 +86,7 @@ DecoderSizes DecoderConfig::Sizes() const {
   sizes.head_size = head_dim;
   sizes.windows.assign(num_hidden_layers, 0);
   sizes.rope = rope;
-  sizes.activation = *activation;
+  sizes.activation = ActivationNamed(hidden_act);
   sizes.tied = tie_word_embeddings;
   sizes.norm_epsilon = static_cast<float>(rms_norm_eps);
   sizes.stddev = static_cast<float>(initializer_range);

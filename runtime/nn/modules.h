@@ -105,23 +105,24 @@ class Embedding {
   Parameter& weight_;
 };
 
-// Learned positions: row t of a table [length, C] is added at position t.
+// Learned positions: row first + t of a table [rows, C] is added at position t.
 class PositionEmbedding {
  public:
-  PositionEmbedding(absl::string_view name, int64_t length, int64_t channels,
-                    float stddev = 0.02f)
-      : table_(name, length, channels, stddev) {}
+  PositionEmbedding(absl::string_view name, int64_t rows, int64_t channels,
+                    float stddev = 0.02f, int64_t first = 0)
+      : table_(name, rows, channels, stddev), first_(first) {}
 
-  // x [B, T, C], T at most the table's length; the first is at
-  // Engine::first_position. Moved in, x gives its storage to the sum.
+  // x [B, T, C], whose first token is at Engine::first_position of its
+  // sequence, which the table's rows must reach to the end of. Moved in, x
+  // gives its storage to the sum.
   absl::StatusOr<Tensor> operator()(Engine& engine, Tensor x) const {
     const int64_t batch = x.shape()[0], length = x.shape()[1];
-    const int64_t first = engine.first_position();
+    const int64_t end = engine.first_position() + length;
+    const int64_t first = first_ + engine.first_position();
     if (first + length > table_.weight().shape[0]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a sequence of ", first + length, " is longer than \"",
-                       table_.weight().name, "\" of shape ",
-                       table_.weight().shape.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a sequence of ", end, " is longer than \"", table_.weight().name,
+          "\" of shape ", table_.weight().shape.ToString()));
     }
     std::vector<int32_t> positions(batch * length);
     for (int64_t i = 0; i < batch * length; ++i) {
@@ -136,6 +137,7 @@ class PositionEmbedding {
 
  private:
   Embedding table_;
+  int64_t first_;
 };
 
 }  // namespace castor::nn
