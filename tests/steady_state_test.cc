@@ -175,6 +175,7 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
   for (int i = 0; i < 40; ++i) {
     TrainingCase c = RandomModel(MixKey(kSeed, 3000 + i));
     if (c.frozen.empty()) continue;
+    c.options.loss_scale.initial = 0x1p4;  // so that no step is skipped
     c.options.memory.policy =
         i % 2 == 0 ? FindPolicy("cpu") : FindPolicy("auto");
     std::vector<float> before;
