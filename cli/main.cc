@@ -223,8 +223,7 @@ void AddGenerate(CLI::App* command, GenerateArguments* generate) {
                    "probability, above 0 (default: 1, all)")
       ->type_name("P")
       ->check(CLI::Range(1e-9, 1.0));
-  command
-      ->add_option("--seed", generate->seed, "of the draws (default: 0)")
+  command->add_option("--seed", generate->seed, "of the draws (default: 0)")
       ->type_name("N");
   command
       ->add_option("--tokenizer", generate->tokenizer,

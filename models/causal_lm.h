@@ -22,8 +22,7 @@ class CausalLm : public Model {
   // needs none of them in memory: Loss does without.
   absl::StatusOr<Tensor> Logits(Engine& engine, const Tensor& tokens);
 
-  absl::StatusOr<Tensor> NextLogits(Engine& engine,
-                                    const Tensor& tokens) final;
+  absl::StatusOr<Tensor> NextLogits(Engine& engine, const Tensor& tokens) final;
 
   absl::StatusOr<Tensor> Loss(Engine& engine, const Tensor& tokens,
                               const Tensor& targets) final;

@@ -39,7 +39,7 @@ class Session {
     // See TrainerOptions. Data are not tokenised then, only looked for.
     bool admit_only = false;
     // Takes lines for the user while data are tokenised; may be null.
-    std::function<void(absl::string_view line)> say;
+    std::function<void(absl::string_view line)> say = {};
     // Nothing is trained: there are no gradients and no optimizer states, and
     // the validation data, or without any the training data, are what
     // EvaluateAll goes over. One rank.
@@ -50,7 +50,7 @@ class Session {
       int64_t prompt = 0;
       int64_t capacity = 0;
     };
-    std::optional<Generation> generation;
+    std::optional<Generation> generation = {};
     // See TrainerOptions::stop.
     const std::atomic<bool>* stop = nullptr;
   };

@@ -84,6 +84,7 @@ class UploadRecorder final : public Backend {
     values = data.Get();
     return 0;
   }
+  absl::StatusOr<int64_t> Hold(std::string, int64_t) override { return 0; }
   absl::Status Reduce(ChunkReduce) override { return absl::OkStatus(); }
   absl::Status Update(ChunkUpdate) override { return absl::OkStatus(); }
   void Release(int64_t) override {}

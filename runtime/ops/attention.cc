@@ -184,7 +184,7 @@ absl::Status ReadThroughCache(Engine& engine, absl::string_view site,
       const KeyValueCache::Entry* const entry,
       cache.Meet(site, kv_heads * shape->head_size, shape->dtype));
   AttentionShape whole = *shape;
-  whole.keys = cache.capacity();
+  whole.keys = whole.key_rows = cache.capacity();
   CASTOR_RETURN_IF_ERROR(CheckShape(engine, whole, *x, site));
   if (!cache.held()) return absl::OkStatus();
   CASTOR_RETURN_IF_ERROR(Keep(engine, *shape, *x, 1, entry->keys, site));
