@@ -232,8 +232,8 @@ TEST_F(BadInput, AsPretrainedDirectory) {
   std::filesystem::create_directory(Path("hf"));
   ExpectRefused({"model.pretrained", "none/config.json"}, train("none"));
   ExpectRefused({"model.pretrained", "hf/config.json"}, train("hf"));
-  WriteFile(Path("hf/config.json"), R"({"model_type": "llama"})");
-  ExpectRefused({"model.pretrained", "llama"}, train("hf"));
+  WriteFile(Path("hf/config.json"), R"({"model_type": "mamba"})");
+  ExpectRefused({"model.pretrained", "mamba"}, train("hf"));
   WriteFile(Path("hf/config.json"),
             R"({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8,
                 "n_positions": 16, "vocab_size": 128})");
