@@ -40,8 +40,8 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
 
 // The text of the config.json of an exported `model` whose values are of
 // `dtype`, with sorted keys. ParsePretrained gives the same architecture back.
-// Of a model with an origin, keys that mean nothing to its family (token ids,
-// "use_cache") are those of its origin; but not what says how files were made
+// A model with an origin has that one's keys where they mean nothing to its
+// family (token ids, "use_cache"); but not what says how files were made
 // that are not exported: "auto_map", "quantization_config",
 // "transformers_version".
 std::string HfConfigText(const ModelConfig& model,

@@ -64,8 +64,8 @@ struct AttentionShape {
   // The same with a value for each 0 that stands for one; a bound that no key
   // lies beyond is none.
   AttentionShape Filled() const;
-  // Of a filled shape: the query heads that share a head of keys; the mask over
-  // its queries and keys.
+  // A filled shape tells how many query heads share a head of keys, and its
+  // mask over queries and keys.
   int64_t group() const { return kv_heads == 0 ? 0 : heads / kv_heads; }
   AttentionBand band() const { return {positions, keys, mask}; }
 };

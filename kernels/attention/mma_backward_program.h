@@ -44,7 +44,7 @@ struct AttentionMmaBackwardProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    // Of queries; of keys where kKeys.
+    // `own` is a head of queries, or where kKeys one of keys.
     const int64_t own = block.index() % batch_heads;
     const int64_t kv_head = kKeys ? own : of.KvHead(own);
     const int64_t tile = block.index() / batch_heads;

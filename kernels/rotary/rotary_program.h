@@ -44,7 +44,7 @@ struct RotaryProgram {
     const int64_t first = block.index() * BlockRows();
     const int pieces =
         static_cast<int>(Min<int64_t>(BlockRows(), rows - first)) * RowPieces();
-    // Of the block's first row, within its sequence.
+    // This is the place of the block's first row within its sequence.
     const int at = static_cast<int>(first % length);
     block.Each([&](int t) {
       for (int i = t; i < pieces; i += kThreads) {

@@ -97,8 +97,9 @@ Json DecoderFamily::HfConfig(const Architecture& architecture) const {
   json["rope_scaling"] =
       scaling["rope_type"] == "default" ? Json() : std::move(scaling);
   json["architectures"] = {hf_class_};
-  // Of a model that comes from no directory nobody says what its special tokens
-  // are; transformers' defaults are those of the first model of the family.
+  // Nobody says what the special tokens are of a model that comes from no
+  // directory; transformers' defaults are those of the first model of the
+  // family.
   json["bos_token_id"] = nullptr;
   json["eos_token_id"] = nullptr;
   return json;

@@ -94,9 +94,9 @@ Json Gpt2Family::HfConfig(const Architecture& architecture) const {
   Json json = config.ToJson();
   json["activation_function"] = "gelu_new";
   json["architectures"] = {"GPT2LMHeadModel"};
-  // Of a model that comes from no directory nobody says what its special tokens
-  // are; transformers' defaults are GPT-2's own, which a smaller vocabulary
-  // does not have.
+  // Nobody says what the special tokens are of a model that comes from no
+  // directory; transformers' defaults are GPT-2's own, which a smaller
+  // vocabulary does not have.
   json["bos_token_id"] = nullptr;
   json["eos_token_id"] = nullptr;
   return json;

@@ -10,8 +10,8 @@ namespace castor::models {
 struct MistralConfig final : public DecoderConfig {
   MistralConfig();
 
-  // Of all layers: position i sees those after i - sliding_window, up to
-  // itself. JSON null, 0 here: all up to itself.
+  // In every layer, position i sees those after i - sliding_window, up to
+  // itself. JSON null, 0 here: it sees all up to itself.
   int64_t sliding_window = 4096;
 
   absl::string_view family() const override { return "mistral"; }

@@ -62,7 +62,7 @@ TEST(RopeTable, LaterPositionsAreRowsOfTheWholeTable) {
   Rope rope;
   rope.Read(reader, {.head_size = 8, .positions = 4});
   ASSERT_TRUE(report.status().ok());
-  // Of one sequence of 9, the last 3 positions.
+  // `last` has the last 3 positions of a sequence of 9.
   const std::vector<float> all = RopeTableValues(rope, 0, 9);
   const std::vector<float> last = RopeTableValues(rope, 6, 9);
   ASSERT_EQ(last.size(), 2u * 3 * 4);

@@ -4,10 +4,10 @@
 
 namespace castor::models {
 
-// Of `angle` in [0, 2^25), in radians. Formed in double, in sums and products
-// alone, which every machine rounds alike, to within 2^-50 of the result, and
-// rounded to fp32 once: the nearest fp32 number, but for one angle in some tens
-// of millions.
+// The functions of `angle` in [0, 2^25), in radians. They are formed in double,
+// in sums and products alone, which every machine rounds alike, to within 2^-50
+// of the result, and rounded to fp32 once: that gives the nearest fp32 number,
+// but for one angle in some tens of millions.
 void SinCos(float angle, float* sin, float* cos);
 
 }  // namespace castor::models

@@ -27,8 +27,8 @@ using kernels::AttentionShape;
 // The tensors that q, k and v lie in, one or three, and where.
 struct Operands {
   absl::InlinedVector<Tensor, 3> tensors;
-  // Of q, k, v: the number of the tensor, and the bytes before the first
-  // element.
+  // Where q, k or v lies: the number of the tensor, and the bytes before its
+  // first element.
   struct Part {
     size_t tensor = 0;
     int64_t offset_bytes = 0;

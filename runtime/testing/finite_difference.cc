@@ -133,7 +133,7 @@ class Eager {
 
  private:
   const GradientCase& c_;
-  // Of the whole batch; every micro batch has the same tokens.
+  // The whole batch has these; every micro batch has the same tokens.
   const int64_t labels_ = CountLabels(BatchOf(c_)) * c_.shape.micro_batches;
   Engine& engine_;
   Model& model_;

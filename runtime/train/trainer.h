@@ -246,7 +246,8 @@ class Trainer {
   }
   // What a step computed.
   struct StepLosses {
-    // Of the micro batches of all ranks, in the order of their global index.
+    // A sum for each micro batch of all ranks, in the order of their global
+    // index.
     std::vector<float> sums;
     // The labelled tokens of all of them; in an evaluation, of this rank's.
     int64_t labels = 0;

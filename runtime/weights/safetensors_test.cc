@@ -287,7 +287,7 @@ TEST_F(SafetensorsModelTest, ReadsShardsOfTheOwnLibrary) {
             absl::StatusCode::kNotFound);
 }
 
-// Of one model in three types of numbers.
+// The fixtures have one model in three types of numbers.
 TEST_F(SafetensorsModelTest, ReadsShardsOfSixteenBits) {
   auto wide = SafetensorsModel::Open(absl::StrCat(kFixtures, "/sharded"));
   ASSERT_TRUE(wide.ok()) << wide.status();

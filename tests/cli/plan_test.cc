@@ -26,7 +26,7 @@ struct Known {
 
 class PlanOf : public ::testing::TestWithParam<Known> {
  protected:
-  // Of a step of 4 x 2048 tokens in bf16. A refusal is in `refused`.
+  // Plans a step of 4 x 2048 tokens in bf16. A refusal is in `refused`.
   absl::StatusOr<AdmissionReport> Plan(int64_t device_bytes) {
     const Json config = {
         {"model",

@@ -59,7 +59,7 @@ class SourceReader {
   // DataLoss: the file was written to since it was opened.
   absl::Status CheckUnchanged() const;
 
-  // Of all that Next has given (XXH3-64), and how much that was.
+  // The checksum (XXH3-64) of all that Next has given, and how much that was.
   uint64_t checksum() const;
   int64_t bytes_given() const { return given_; }
 

@@ -30,7 +30,7 @@ struct TextEncoding {
   bool keeps_space = true;
   // One more than the largest token that encode can give.
   int64_t vocabulary = 0;
-  // Of all that the tokenizer was made from.
+  // This is the checksum of all that the tokenizer was made from.
   uint64_t checksum = 0;
 };
 

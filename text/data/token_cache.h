@@ -34,10 +34,10 @@ class TokenCache {
   // all of them. DataLoss: one is not as it was written.
   absl::Status Verify(int64_t most_bytes) const;
 
-  // Of tokens: out[i] = token `begin` + i, for i in [0, count).
+  // A cache of tokens gives out[i] = token `begin` + i, for i in [0, count).
   absl::Status ReadTokens(int64_t begin, int64_t count, int32_t* out) const;
 
-  // Of lines. How many of them have more than `tokens` tokens.
+  // A cache of lines tells how many of them have more than `tokens` tokens.
   absl::StatusOr<int64_t> CountLonger(int64_t tokens) const;
   // The first tokens of `line`, at most `most`, and as many labels. Returns how
   // many.

@@ -27,7 +27,7 @@ class TokenCacheWriter {
       int64_t vocabulary);
   ~TokenCacheWriter();
 
-  // Of a run of tokens.
+  // These two are for a cache that is one run of tokens.
   absl::Status AddTokens(absl::Span<const int32_t> tokens);
   void AddDocuments(int64_t count) { footer_.lines += count; }
   // A line with its labels, as many as tokens; or, where they are none, with

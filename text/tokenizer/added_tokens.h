@@ -62,7 +62,7 @@ class AddedTokens {
     std::string shown;  // as it is looked for and decoded
     bool single_word, lstrip, rstrip, normalized, special;
   };
-  // Of normalized ones, or of the others.
+  // Finds the normalized tokens, or the others.
   struct Matcher {
     ByteTrie trie;
     std::array<bool, 256> begins = {};  // whether a token begins with the byte

@@ -51,7 +51,7 @@ class Bpe : public Model {
   const Options options_;
   int32_t unk_id_ = Vocabulary::kNone;
   int32_t byte_ids_[256];
-  // Of the first code points, which most text is made of.
+  // The first code points have a table, since most text is made of them.
   int32_t char_ids_[512];
   // Characters after which no merge reaches over a following U+2581, so that a
   // text may be cut there and its words be looked up; none: nowhere.
