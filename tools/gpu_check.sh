@@ -1,31 +1,40 @@
 #!/bin/bash
-# Runs everything that needs a GPU, in one call, and prints one table. See
+# Runs everything that needs a GPU, stage by stage, and prints one table. See
 # tools/gpu_check.sh --help.
 set -uo pipefail
 here="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
 usage() {
   cat <<'END'
-usage: gpu_check.sh [--bin FOLDER] [--log FOLDER] [--quick] [--sanitizer]
+usage: gpu_check.sh [--bin FOLDER] [--log FOLDER] [--stage NAME[,NAME...]]
+                    [--seconds N]
        gpu_check.sh [--bin FOLDER] [--log FOLDER] --training ROWS
 
-Runs on a machine with a GPU:
-  1. what the machine is (castor info), with the bus measured;
-  2. every GPU test;
-  3. training on the GPU: the same bits under three policies and two budgets,
-     and in a second run; in fp16, with steps that overflow, under two;
-  4. benchmarks (not with --quick);
-  5. with --sanitizer, the tests under compute-sanitizer (half an hour or more);
-and prints each result as it comes, and at the end a table of what passed,
-failed and was skipped, with times. A program has five minutes. The exit status
-is 0 if nothing failed and at least one test ran on a GPU.
+Runs on a machine with a GPU, the most valuable first:
+  1 machine    what the machine is (castor info), with the bus measured
+  2 tests      the device, then every operator
+  3 train      training: the same bits under three policies and two budgets, and
+               in a second run; in fp16, with steps that overflow, under two; on
+               two GPUs where there are two
+  4 speed      benchmarks
+  5 promises   random models, placements and budgets; whatever test is left
+  6 sanitizer  the tests under compute-sanitizer's four tools
+Each result is printed as it comes. A stage ends within nine minutes, all of them
+within 25: what is left then is a row that says so. A test program that fails has
+each case that it has not passed run again in a process of its own, one that fails
+there also with blocking launches and under memcheck. The exit status is 0 if
+nothing failed and at least one test ran on a GPU.
 
 --bin FOLDER  programs as tools/gpu_bundle.sh collects them. Without it they are
               built here by Bazel.
+--log FOLDER  the results: report.txt, the table, and logs.tar.gz, all output
+              (default: gpu_check_results). While it runs the output is in
+              FOLDER/logs. Checkpoints and the like lie elsewhere, and go.
+--stage       only these, by name or number
+--seconds N   the longest that a program may take (default 300); it is killed then
 --training    instead of all that: training speed beside PyTorch's, ROWS of
               gpu_training.py (which has a list) with commas, or all. Hours for
               all of them.
---log FOLDER  where the full output goes (default: a folder of temporary files)
 
 cuBLASLt and NCCL are looked for in FOLDER/lib, in Python's nvidia packages (of
 the folder CASTOR_CUDA_LIBS, of this checkout's .cuda, and installed ones) and in
@@ -33,42 +42,69 @@ the folder CASTOR_CUDA_LIBS, of this checkout's .cuda, and installed ones) and i
 END
 }
 
+stages=(machine tests train speed promises sanitizer)
+# Seconds of each; 1,500 in all.
+declare -A stage_seconds=([machine]=60 [tests]=400 [train]=280 [speed]=240
+  [promises]=220 [sanitizer]=300)
+# Between a request to end, which castor takes as a wish to save, and SIGKILL.
+readonly kGraceSeconds=2
+
 bin=""
-log=""
-quick=0
-sanitizer=0
+log=gpu_check_results
+wanted=("${stages[@]}")
+seconds=300
 training=""
+
+complain() {
+  echo "gpu_check: $1" >&2
+  exit 2
+}
+
+# The stages of a list with commas, in this script's order.
+choose_stages() {
+  local chosen=",$1," name i
+  wanted=()
+  for i in "${!stages[@]}"; do
+    for name in "${stages[i]}" "$((i + 1))"; do
+      [[ "${chosen}" == *",${name},"* ]] || continue
+      wanted+=("${stages[i]}")
+      chosen="${chosen/,${name},/,}"
+    done
+  done
+  [[ "${chosen}" == , ]] || complain "unknown stage in '$1'; see --help"
+}
+
 while [[ $# -gt 0 ]]; do
   case "$1" in
-    --bin | --log)
-      [[ $# -ge 2 ]] || { echo "gpu_check: $1 wants a folder" >&2; exit 2; }
-      if [[ "$1" == --bin ]]; then bin="$2"; else log="$2"; fi
+    --bin | --log | --stage | --seconds | --training)
+      [[ $# -ge 2 ]] || complain "$1 wants a value; see --help" ;;&
+    --bin) bin="$2"; shift 2 ;;
+    --log) log="$2"; shift 2 ;;
+    --stage) choose_stages "$2"; shift 2 ;;
+    --seconds)
+      [[ "$2" =~ ^[1-9][0-9]*$ ]] || complain "--seconds wants a number, not '$2'"
+      seconds="$2"
       shift 2
       ;;
-    --training)
-      [[ $# -ge 2 ]] || { echo "gpu_check: $1 wants rows, or all" >&2; exit 2; }
-      training="$2"
-      shift 2
-      ;;
-    --quick) quick=1; shift ;;
-    --sanitizer) sanitizer=1; shift ;;
+    --training) training="$2"; shift 2 ;;
     -h | --help) usage; exit 0 ;;
-    *) echo "gpu_check: unknown argument '$1'; see --help" >&2; exit 2 ;;
+    *) complain "unknown argument '$1'; see --help" ;;
   esac
 done
 
+scratch="$(mktemp -d)"
+trap 'rm -rf "${scratch}"' EXIT
 if [[ -z "${bin}" ]]; then
-  bin="$(mktemp -d)"
-  trap 'rm -rf "${bin}" "${bin}.tar.xz"' EXIT
+  bin="${scratch}/bundle"
   "${here}/gpu_bundle.sh" --into "${bin}" || exit $?
 fi
-[[ -x "${bin}/castor" ]] || {
-  echo "gpu_check: there is no ${bin}/castor; tools/gpu_bundle.sh makes it" >&2
-  exit 2
-}
-[[ -n "${log}" ]] || log="$(mktemp -d)"
-mkdir -p "${log}"
+[[ -x "${bin}/castor" ]] ||
+  complain "there is no ${bin}/castor; tools/gpu_bundle.sh makes it"
 bin="$(readlink -f "${bin}")"
+mkdir -p "${log}/logs" || exit 2
+log="$(readlink -f "${log}")"
+: >"${log}/report.txt"
+
 # Libraries that the bundle does not hold. Python's nvidia packages may be in
 # several places.
 folders=()
@@ -92,49 +128,6 @@ if [[ ${#folders[@]} -gt 0 ]]; then
   export LD_LIBRARY_PATH
 fi
 
-rows=()
-failed=0
-on_gpu=0
-
-# check NAME COMMAND...: one row of the table. Status 77 is "skipped".
-check() {
-  local name="$1" status started ended result
-  shift
-  started="$(date +%s.%N)"
-  "$@" >"${log}/${name}.log" 2>&1
-  status=$?
-  ended="$(date +%s.%N)"
-  if [[ "${status}" -eq 77 ]]; then
-    result=skipped
-  elif [[ "${status}" -ne 0 ]]; then
-    result="FAILED (${status})"
-    failed=$((failed + 1))
-    tail -n 15 "${log}/${name}.log"
-  else
-    result=passed
-  fi
-  rows+=("$(awk -v n="${name}" -v r="${result}" -v a="${started}" \
-    -v b="${ended}" 'BEGIN { printf "%-40s %-12s %8.1f s", n, r, b - a }')")
-  echo "${rows[-1]}"
-}
-
-# A GoogleTest program: skipped where it ran no test on a GPU.
-run_test() {
-  local output
-  output="$(timeout 300 "$@" 2>&1)"
-  local status=$?
-  echo "${output}"
-  [[ "${status}" -eq 0 ]] || return "${status}"
-  grep -q '^\[  PASSED  \] [1-9]' <<<"${output}" || return 77
-  local passed skipped
-  passed="$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' <<<"${output}")"
-  skipped="$(grep -c '^\[  SKIPPED \].* ms)$' <<<"${output}")"
-  [[ "${passed}" -gt 0 && "${passed}" -gt "${skipped}" ]] || return 77
-}
-
-"${bin}/castor" info | tee "${log}/info.log"
-echo
-
 if [[ -n "${training}" ]]; then
   [[ "${training}" == all ]] && training=""
   # Words: names of rows.
@@ -145,101 +138,233 @@ if [[ -n "${training}" ]]; then
   exit $?
 fi
 
-for test in "${bin}"/*_gpu_test "${bin}"/gpu_*_test; do
-  [[ -x "${test}" ]] || continue
-  before=${failed}
-  check "$(basename "${test}")" run_test "${test}"
-  [[ "${rows[-1]}" == *passed* && ${failed} -eq ${before} ]] &&
-    on_gpu=$((on_gpu + 1))
-done
+failed=0
+on_gpu=0
+deadline=0  # of the stage, in SECONDS
 
-# train NAME ARGUMENT...: prints the parameters' sha256 and the loss. On ${ranks}
-# GPUs.
-ranks=1
-train() {
-  local name="$1" castor=("${bin}/castor" train)
+# A line of the report.
+say() { printf '%s\n' "$*" | tee -a "${log}/report.txt"; }
+row() { say "$(printf '%-56s %-14s %s' "$1" "$2" "$3")"; }
+
+# bounded LOG COMMAND...: runs it with its output in LOG as it comes, and kills it
+# and its children after what is left of `seconds` and the stage. The status is
+# 124 where it was killed, also where the kernel does not let go of it.
+bounded() {
+  local output="$1" limit=$((deadline - SECONDS)) pid status
   shift
-  [[ "${ranks}" -eq 1 ]] || castor=("${bin}/castor" launch --nproc "${ranks}")
-  timeout 300 "${castor[@]}" "${bin}/gpu_check.json" \
-    --set "checkpoint.dir=${log}/${name}" \
-    --summary "${log}/${name}.json" "$@" || return $?
-  grep -o '"parameters_sha256": *"[0-9a-f]*"' "${log}/${name}.json" \
-    >"${log}/${name}.sha256"
-}
-same() { cmp "${log}/$1.sha256" "${log}/$2.sha256"; }
-if [[ -f "${bin}/gpu_check.json" ]]; then
-  check train_all_resident train train_all_resident \
-    --set memory.placement_policy=cuda
-  for run in cpu auto; do
-    check "train_${run}" train "train_${run}" \
-      --set "memory.placement_policy=${run}"
-    check "train_${run}_has_the_same_bits" same train_all_resident "train_${run}"
+  [[ "${limit}" -lt "${seconds}" ]] || limit="${seconds}"
+  timeout -k "${kGraceSeconds}" "${limit}" "$@" >"${output}" 2>&1 </dev/null &
+  pid=$!
+  local give_up=$((SECONDS + limit + 2 * kGraceSeconds))
+  while kill -0 "${pid}" 2>/dev/null; do
+    if [[ "${SECONDS}" -ge "${give_up}" ]]; then
+      echo "gpu_check: it cannot be killed, and is left behind" >>"${output}"
+      disown "${pid}"
+      return 124
+    fi
+    sleep 0.1
   done
-  check train_auto_128mib train train_auto_128mib \
-    --set memory.device_memory=128MiB
-  check train_auto_128mib_has_the_same_bits same train_all_resident \
-    train_auto_128mib
-  check train_again train train_again --set memory.placement_policy=cuda
-  check train_again_has_the_same_bits same train_all_resident train_again
-  # From a scale at which the first steps overflow.
-  fp16=(--set 'bf16={}' --set 'fp16={"enabled": true,
-    "initial_scale_power": 30, "hysteresis": 1}')
-  check train_fp16 train train_fp16 "${fp16[@]}" \
-    --set memory.placement_policy=cuda
-  check train_fp16_128mib train train_fp16_128mib "${fp16[@]}" \
-    --set memory.device_memory=128MiB
-  check train_fp16_128mib_has_the_same_bits same train_fp16 train_fp16_128mib
-  gpus="$(grep -c '^cuda device [0-9]' "${log}/info.log")"
-  if [[ "${gpus}" -ge 2 ]]; then
-    ranks=2
-    for run in cuda cpu auto; do
-      check "train_2_gpus_${run}" train "train_2_gpus_${run}" \
-        --set "memory.placement_policy=${run}" \
-        --set gradient_accumulation_steps=1
-      check "train_2_gpus_${run}_has_the_same_bits" same train_all_resident \
-        "train_2_gpus_${run}"
-    done
-    ranks=1
-  else
-    rows+=("train_2_gpus                             skipped: ${gpus} GPU")
-  fi
-fi
+  wait "${pid}"
+  status=$?
+  # timeout's own status where it had to use SIGKILL.
+  [[ "${status}" -ne 137 ]] || status=124
+  return "${status}"
+}
 
-if [[ "${quick}" -eq 0 ]]; then
+# check NAME COMMAND...: one row of the table; its status is the command's.
+check() {
+  local name="$1" status started=${SECONDS} result
+  local output="${log}/logs/${name//\//.}.log"
+  shift
+  if [[ "${SECONDS}" -ge "${deadline}" ]]; then
+    row "${name}" "NOT RUN" "the stage's time was over"
+    failed=$((failed + 1))
+    return 124
+  fi
+  bounded "${output}" "$@"
+  status=$?
+  case "${status}" in
+    0) result=passed ;;
+    124) result="KILLED" ;;
+    *) result="FAILED (${status})" ;;
+  esac
+  row "${name}" "${result}" "$((SECONDS - started)) s"
+  if [[ "${status}" -ne 0 ]]; then
+    failed=$((failed + 1))
+    tail -n 15 "${output}" | sed 's/^/    /' | tee -a "${log}/report.txt"
+  fi
+  return "${status}"
+}
+
+# The cases of a GoogleTest program, a line each.
+cases_of() {
+  timeout -k "${kGraceSeconds}" 60 "$1" --gtest_list_tests 2>/dev/null | awk '
+    /^[^ ].*\.$/ || /^[^ ].*\.  *#/ { suite = $1; next }
+    /^  [^ ]/ { print suite $1 }'
+}
+
+# test_case PROGRAM CASE: runs it alone; where it fails, twice more, so that the
+# launch that fails is known.
+test_case() {
+  local name
+  name="$(basename "$1").$2"
+  check "${name}" "$1" "--gtest_filter=$2" && return
+  check "${name}.blocking" env CUDA_LAUNCH_BLOCKING=1 "$1" "--gtest_filter=$2"
+  command -v compute-sanitizer >/dev/null || return
+  check "${name}.memcheck" compute-sanitizer --tool memcheck \
+    --error-exitcode 9 "$1" "--gtest_filter=$2"
+}
+
+# A GoogleTest program. It counts as run on a GPU where a case was not skipped.
+test_program() {
+  local name output
+  name="$(basename "$1")"
+  output="${log}/logs/${name}.log"
+  if check "${name}" "$1"; then
+    local passed skipped
+    passed="$(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "${output}")"
+    skipped="$(grep -c '^\[  SKIPPED \].* ms)$' "${output}")"
+    if [[ "${passed:-0}" -gt "${skipped}" ]]; then
+      on_gpu=$((on_gpu + 1))
+    else
+      row "${name}" "skipped" "no case ran on a GPU"
+    fi
+    return
+  fi
+  # A file that was not written, or a stage that is over, has no cases.
+  [[ -e "${output}" && "${SECONDS}" -lt "${deadline}" ]] || return
+  local case
+  while read -r case; do
+    grep -qF -e "[       OK ] ${case} (" -e "[  SKIPPED ] ${case} (" "${output}" ||
+      test_case "$1" "${case}"
+  done < <(cases_of "$1")
+}
+
+# The test programs whose names match one of the patterns.
+test_programs() {
+  local pattern program
+  for pattern in "$@"; do
+    for program in "${bin}"/${pattern}; do
+      [[ ! -x "${program}" ]] || echo "${program}"
+    done
+  done | sort -u
+}
+first_tests() { test_programs gpu_device_test operators_gpu_test; }
+other_tests() {
+  test_programs '*_gpu_test' 'gpu_*_test' | grep -vxFf <(first_tests)
+}
+
+# The output of a check, into the report.
+show() { tee -a "${log}/report.txt" <"${log}/logs/$1.log"; }
+
+run_machine() {
+  check info "${bin}/castor" info
+  show info
+}
+
+run_tests() {
+  local program
+  while read -r program; do test_program "${program}"; done < <(first_tests)
+}
+
+# train NAME GPUS ARGUMENT...: leaves the parameters' sha256 in scratch.
+train() {
+  local name="$1" castor=("${bin}/castor" train) gpus="$2"
+  shift 2
+  [[ "${gpus}" -eq 1 ]] || castor=("${bin}/castor" launch --nproc "${gpus}")
+  check "train_${name}" "${castor[@]}" "${bin}/gpu_check.json" \
+    --set "checkpoint.dir=${scratch}/${name}" \
+    --summary "${scratch}/${name}.json" "$@" || return
+  grep -o '"parameters_sha256": *"[0-9a-f]*"' "${scratch}/${name}.json" \
+    >"${scratch}/${name}.sha256"
+  rm -rf "${scratch:?}/${name}"
+}
+# same NAME NAME: a row about the parameters of two runs that both ended.
+same() {
+  [[ -e "${scratch}/$1.sha256" && -e "${scratch}/$2.sha256" ]] || return
+  check "train_$2_has_the_bits_of_$1" cmp "${scratch}/$1.sha256" \
+    "${scratch}/$2.sha256"
+}
+
+run_train() {
+  local policy gpus
+  [[ -f "${bin}/gpu_check.json" ]] || return
+  train cuda 1 --set memory.placement_policy=cuda
+  for policy in cpu auto; do
+    train "${policy}" 1 --set "memory.placement_policy=${policy}"
+    same cuda "${policy}"
+  done
+  train auto_128mib 1 --set memory.device_memory=128MiB
+  same cuda auto_128mib
+  train cuda_again 1 --set memory.placement_policy=cuda
+  same cuda cuda_again
+  # From a scale at which the first steps overflow.
+  local fp16=(--set 'bf16={}' --set 'fp16={"enabled": true,
+    "initial_scale_power": 30, "hysteresis": 1}')
+  train fp16 1 "${fp16[@]}" --set memory.placement_policy=cuda
+  train fp16_128mib 1 "${fp16[@]}" --set memory.device_memory=128MiB
+  same fp16 fp16_128mib
+  [[ -e "${log}/logs/info.log" ]] ||
+    bounded "${log}/logs/info.log" "${bin}/castor" info
+  gpus="$(grep -c '^cuda device [0-9]' "${log}/logs/info.log")"
+  if [[ "${gpus}" -lt 2 ]]; then
+    row train_2_gpus skipped "this machine has ${gpus} GPU"
+    return
+  fi
+  for policy in cuda cpu auto; do
+    train "2_gpus_${policy}" 2 --set "memory.placement_policy=${policy}" \
+      --set gradient_accumulation_steps=1
+    same cuda "2_gpus_${policy}"
+  done
+}
+
+run_speed() {
+  local benchmark
   for benchmark in "${bin}"/*_bench; do
     [[ -x "${benchmark}" ]] || continue
-    check "$(basename "${benchmark}")" timeout 300 "${benchmark}"
-    cat "${log}/$(basename "${benchmark}").log"
+    check "$(basename "${benchmark}")" "${benchmark}"
+    show "$(basename "${benchmark}")"
   done
-fi
+}
 
-if [[ "${sanitizer}" -eq 1 ]]; then
+run_promises() {
+  local program
+  while read -r program; do test_program "${program}"; done < <(other_tests)
+}
+
+run_sanitizer() {
+  local program tool filter
   if ! command -v compute-sanitizer >/dev/null; then
-    rows+=("compute-sanitizer                        not installed")
-  else
-    for test in "${bin}"/*_gpu_test "${bin}"/gpu_*_test; do
-      [[ -x "${test}" ]] || continue
+    row compute-sanitizer skipped "it is not installed"
+    return
+  fi
+  for tool in memcheck racecheck synccheck initcheck; do
+    while read -r program; do
       # The sanitizer is slow: of the device's contract the copies are enough.
       filter='*'
-      [[ "${test}" == */gpu_device_test ]] && filter='*Copies*:*Fills*:*Moves*'
-      for tool in memcheck racecheck; do
-        # Of our own kernels: not what NVIDIA's libraries do.
-        check "${tool}_$(basename "${test}")" timeout 300 env \
-          CASTOR_CASES=12 compute-sanitizer \
-          --tool "${tool}" --report-api-errors no --error-exitcode 9 \
-          --kernel-name kernel_substring=RunProgram "${test}" \
-          --gtest_filter="${filter}"
-      done
-    done
-  fi
-fi
+      [[ "${program}" == */gpu_device_test ]] && filter='*Copies*:*Fills*:*Moves*'
+      # It looks at our own kernels, not at what NVIDIA's libraries do.
+      check "${tool}_$(basename "${program}")" env CASTOR_CASES=12 \
+        compute-sanitizer --tool "${tool}" --report-api-errors no \
+        --error-exitcode 9 --kernel-name kernel_substring=RunProgram \
+        "${program}" --gtest_filter="${filter}"
+    done < <(first_tests)
+  done
+}
 
-echo
-printf '%s\n' "${rows[@]}"
-echo "full output: ${log}"
-if [[ "${on_gpu}" -eq 0 ]]; then
-  echo "gpu_check: no test ran on a GPU" >&2
-  exit 1
+tests_wanted=0
+for stage in "${wanted[@]}"; do
+  [[ "${stage}" != tests && "${stage}" != promises ]] || tests_wanted=1
+  say "stage ${stage}, at most ${stage_seconds[${stage}]} s"
+  deadline=$((SECONDS + stage_seconds[${stage}]))
+  "run_${stage}"
+done
+
+if [[ "${tests_wanted}" -eq 1 && "${on_gpu}" -eq 0 ]]; then
+  say "gpu_check: no test ran on a GPU"
+  failed=$((failed + 1))
 fi
-echo "${on_gpu} test programs ran on a GPU, ${failed} checks failed"
+say "${on_gpu} test programs ran on a GPU, ${failed} checks failed"
+tar czf "${log}/logs.tar.gz" -C "${log}" logs && rm -rf "${log}/logs"
+echo "results: ${log}/report.txt, ${log}/logs.tar.gz"
 [[ "${failed}" -eq 0 ]]

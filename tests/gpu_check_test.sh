@@ -1,0 +1,102 @@
+#!/bin/bash
+# usage: gpu_check_test.sh GPU_CHECK
+#
+# tools/gpu_check.sh over a bundle of programs that pass, fail, crash and hang:
+# it ends, loses nothing of what they said, and runs again what they did not pass.
+set -uo pipefail
+check="$(readlink -f "${1:?usage: gpu_check_test.sh GPU_CHECK}")"
+work="$(mktemp -d)"
+trap 'rm -rf "${work}"' EXIT
+bin="${work}/bin"
+mkdir "${bin}"
+failures=0
+
+# expect WHAT PATTERN FILE: some line of FILE has the pattern.
+expect() {
+  grep -qE -- "$2" "$3" && return
+  echo "FAILED: $1: no line has '$2' in:"
+  cat "$3"
+  failures=$((failures + 1))
+}
+
+program() {
+  cat >"${bin}/$1"
+  chmod +x "${bin}/$1"
+}
+
+program castor <<'END'
+#!/bin/bash
+echo "cuda device 0: one of the imagination"
+END
+# Suites A and B; B.Hangs takes SIGTERM for a wish.
+program operators_gpu_test <<'END'
+#!/bin/bash
+case "${1:-}" in
+  --gtest_list_tests) printf 'A.\n  Passes\n  Fails\nB.\n  Hangs\n  Waits/0  # GetParam() = 0\n'; exit ;;
+  --gtest_filter=*) cases=("${1#*=}") ;;
+  *) cases=(A.Passes A.Fails B.Hangs B.Waits/0) ;;
+esac
+status=0
+for name in "${cases[@]}"; do
+  echo "[ RUN      ] ${name}"
+  case "${name}" in
+    A.Fails)
+      echo "it failed, blocking=${CUDA_LAUNCH_BLOCKING:-0}"
+      echo "[  FAILED  ] ${name} (1 ms)"
+      status=1 ;;
+    B.Hangs)
+      echo "said before it hung"
+      trap '' TERM
+      while :; do sleep 1; done ;;
+    *) echo "[       OK ] ${name} (1 ms)" ;;
+  esac
+done
+[[ "${status}" -ne 0 ]] || echo "[  PASSED  ] ${#cases[@]} tests."
+exit "${status}"
+END
+program gpu_device_test <<'END'
+#!/bin/bash
+echo "[       OK ] C.Works (1 ms)"
+echo "[  PASSED  ] 1 test."
+END
+program promises_gpu_test <<'END'
+#!/bin/bash
+echo "[  SKIPPED ] D.WantsAGpu (0 ms)"
+echo "[  PASSED  ] 0 tests."
+END
+
+cd "${work}" || exit 1
+"${check}" --bin bin --log results --stage machine,2,promises --seconds 3 \
+  >out.txt 2>&1
+status=$?
+[[ "${status}" -eq 1 ]] || {
+  echo "FAILED: the exit status is ${status}, not 1"
+  failures=$((failures + 1))
+}
+report=results/report.txt
+expect "info" "^info +passed" "${report}"
+expect "a test that passes" "^gpu_device_test +passed" "${report}"
+expect "a program that hangs" "^operators_gpu_test +KILLED" "${report}"
+expect "a case after the one that hung" \
+  "^operators_gpu_test.B.Waits/0 +passed" "${report}"
+expect "the case that failed" "^operators_gpu_test.A.Fails +FAILED \(1\)" \
+  "${report}"
+expect "the failing case with blocking launches" \
+  "^operators_gpu_test.A.Fails.blocking +FAILED \(1\)" "${report}"
+expect "the case that hung" "^operators_gpu_test.B.Hangs +KILLED" "${report}"
+expect "a test without a GPU" "^promises_gpu_test +skipped" "${report}"
+expect "the last line" "^1 test programs ran on a GPU, 5 checks failed" "${report}"
+if grep -q "^operators_gpu_test.A.Passes" "${report}"; then
+  echo "FAILED: a case that had passed was run again"
+  failures=$((failures + 1))
+fi
+tar xzf results/logs.tar.gz || failures=$((failures + 1))
+expect "output before a hang" "said before it hung" logs/operators_gpu_test.log
+expect "the blocking run" "blocking=1" logs/operators_gpu_test.A.Fails.blocking.log
+
+"${check}" --bin bin --stage 9 >out.txt 2>&1
+[[ $? -eq 2 ]] || failures=$((failures + 1))
+expect "an unknown stage" "^gpu_check: unknown stage in '9'" out.txt
+
+echo "${failures} failures"
+[[ "${failures}" -eq 0 ]]
