@@ -20,6 +20,7 @@
 #include "device/host/host_device.h"
 #include "device/topology/memory_limits.h"
 #include "device/topology/topology.h"
+#include "kernels/cpu/bf16_gemm.h"
 
 namespace castor::cli {
 namespace {
@@ -53,9 +54,13 @@ std::string TopologyLines() {
 }
 
 absl::Status PrintMachine() {
-  std::printf("host device\n  processors  %d\n  memory      %s\n%s",
-              AvailableProcessors(), FormatBytes(PhysicalMemoryBytes()).c_str(),
-              TopologyLines().c_str());
+  std::printf(
+      "host device\n  processors  %d\n  memory      %s\n"
+      "  products    fp32; bf16 %s; fp16 widened to fp32\n%s",
+      AvailableProcessors(), FormatBytes(PhysicalMemoryBytes()).c_str(),
+      kernels::cpu::HasBf16Gemm() ? "by the processor's own instructions"
+                                  : "widened to fp32",
+      TopologyLines().c_str());
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<HostDevice> device,
                           HostDevice::Create({.memory_bytes = 2 * kCopyBytes}));
   std::vector<std::byte> host(2 * kCopyBytes, std::byte{1});

@@ -16,6 +16,14 @@ extern "C" void omp_set_num_threads(int threads);
 namespace castor::kernels::cpu {
 namespace {
 
+struct FreeAligned {
+  void operator()(float* p) const {
+    ::operator delete[](p, std::align_val_t{64});
+  }
+};
+
+}  // namespace
+
 // The setting is OpenMP's own per-thread variable: other threads of the process
 // keep theirs.
 void LimitOpenMpToThisThread() {
@@ -26,13 +34,9 @@ void LimitOpenMpToThisThread() {
   (void)limited;
 }
 
-struct FreeAligned {
-  void operator()(float* p) const {
-    ::operator delete[](p, std::align_val_t{64});
-  }
-};
-
-}  // namespace
+void ClearRows(int64_t m, int64_t n, float* c, int64_t ldc) {
+  for (int64_t r = 0; r < m; ++r) std::fill_n(c + r * ldc, n, 0.0f);
+}
 
 absl::Status Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
                   int64_t k, float alpha, const float* a, int64_t lda,
@@ -41,9 +45,7 @@ absl::Status Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
   if (m == 0 || n == 0) return absl::OkStatus();
   if (k == 0) {
     CASTOR_CHECK(beta == 0 || beta == 1);
-    if (beta == 0) {
-      for (int64_t r = 0; r < m; ++r) std::fill_n(c + r * ldc, n, 0.0f);
-    }
+    if (beta == 0) ClearRows(m, n, c, ldc);
     return absl::OkStatus();
   }
   LimitOpenMpToThisThread();

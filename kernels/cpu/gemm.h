@@ -18,6 +18,13 @@ absl::Status Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
                   const float* b, int64_t ldb, float beta, float* c,
                   int64_t ldc);
 
+// Keeps oneDNN, which runs on OpenMP, from starting threads of its own when the
+// calling thread calls it.
+void LimitOpenMpToThisThread();
+
+// c [m, n] = 0.
+void ClearRows(int64_t m, int64_t n, float* c, int64_t ldc);
+
 // Scratch of the calling thread, 64-byte aligned, at most kScratchFloats; valid
 // until its next call. Like a GPU's shared memory it belongs to no arena.
 inline constexpr int64_t kScratchFloats = int64_t{1} << 18;  // 1 MiB

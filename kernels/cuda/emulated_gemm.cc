@@ -35,7 +35,7 @@ absl::Status Gemm(const ExecContext& context, const GemmArgs& args) {
                           .ldc = args.ldc,
                           .bias = args.bias,
                           .accumulate = args.accumulate},
-                         {args.operands, args.operands, args.result});
+                         {args.operands, args.result});
     CASTOR_CHECK(status.ok());
   });
   return absl::OkStatus();

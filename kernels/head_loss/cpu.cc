@@ -6,6 +6,7 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/row_ops.h"
+#include "kernels/cpu/tile_product.h"
 #include "kernels/head_loss/bad_target.h"
 #include "kernels/head_loss/head_loss.h"
 #include "kernels/head_loss/ignored_target.h"
@@ -15,21 +16,21 @@ namespace castor::kernels {
 namespace {
 
 // The blocks of logits that one task forms in its thread's scratch, of the
-// size of Matmul's tiles; operands of 16 bits are converted by panels of C.
+// size of Matmul's tiles.
 constexpr int64_t kBlockRows = 256;
 constexpr int64_t kBlockColumns = 384;
-constexpr int64_t kPanelDepth = 256;
-static_assert(kBlockRows * kBlockColumns +
-                  (kBlockRows + kBlockColumns) * kPanelDepth <=
+constexpr int64_t kBlockFloats = kBlockRows * kBlockColumns;
+static_assert(kBlockFloats + cpu::PanelFloats(kBlockRows, kBlockColumns) <=
               cpu::kScratchFloats);
 
-// Backward keeps the gradients of one tile of the vocabulary, [N, tile] in
-// fp32: wide tiles spare passes over dx, narrow ones memory.
+// Backward keeps the gradients of one tile of the vocabulary, [N, tile] in the
+// operands' type: wide tiles spare passes over dx, narrow ones memory.
 constexpr int64_t kTileBytes = int64_t{16} << 20;
 constexpr int64_t kWidestTile = 8 * kBlockColumns;
 
 int64_t TileColumns(const HeadLossShape& shape) {
-  const int64_t fits = kTileBytes / 4 / std::max<int64_t>(1, shape.rows);
+  const int64_t fits =
+      kTileBytes / SizeOf(shape.dtype) / std::max<int64_t>(1, shape.rows);
   const int64_t whole_blocks = fits / kBlockColumns * kBlockColumns;
   return std::min(shape.vocabulary,
                   std::clamp(whole_blocks, kBlockColumns, kWidestTile));
@@ -45,28 +46,18 @@ absl::Status CheckTargets(const HeadLossShape& shape, const int32_t* targets) {
   return absl::OkStatus();
 }
 
-// logits [rows, columns] of rows from `row` and tokens from `column`. `panels`:
-// room for (rows + columns) * kPanelDepth floats, used for 16 bits.
-absl::Status FormLogits(const HeadLossShape& shape, const void* x,
-                        const void* w, int64_t row, int64_t rows,
-                        int64_t column, int64_t columns, float* panels,
-                        float* logits, int64_t ld) {
-  const DType dtype = shape.dtype;
-  const int64_t channels = shape.channels;
-  const int64_t panel = dtype == DType::kFloat32 ? channels : kPanelDepth;
-  for (int64_t c = 0; c < channels; c += panel) {
-    const int64_t depth = std::min(panel, channels - c);
-    const cpu::FloatView a =
-        cpu::AsFloat(dtype, cpu::Offset(dtype, x, row * channels + c), channels,
-                     rows, depth, panels);
-    const cpu::FloatView b =
-        cpu::AsFloat(dtype, cpu::Offset(dtype, w, column * channels + c),
-                     channels, columns, depth, panels + rows * depth);
-    CASTOR_RETURN_IF_ERROR(cpu::Gemm(false, true, rows, columns, depth, 1.0f,
-                                     a.data, a.ld, b.data, b.ld,
-                                     c > 0 ? 1.0f : 0.0f, logits, ld));
-  }
-  return absl::OkStatus();
+// logits [rows, columns] of rows from `row` and tokens from `column`, in the
+// thread's scratch.
+absl::StatusOr<float*> FormLogits(const HeadLossShape& shape, const void* x,
+                                  const void* w, int64_t row, int64_t rows,
+                                  int64_t column, int64_t columns) {
+  float* logits = cpu::Scratch(cpu::kScratchFloats);
+  const cpu::Operand a{shape.dtype, x, shape.channels, false};
+  const cpu::Operand b{shape.dtype, w, shape.channels, true};
+  CASTOR_RETURN_IF_ERROR(cpu::TileProduct(
+      rows, columns, shape.channels, a.From(row, 0), b.From(0, column), false,
+      logits, columns, logits + kBlockFloats));
+  return logits;
 }
 
 // Calls block(row, rows, column, columns) for all blocks of [rows, columns].
@@ -116,11 +107,11 @@ struct Statistics {
   float *const max, *const sum, *const target;
 };
 
-// Replaces the logits of a block by their gradients.
+// Replaces the logits [rows, columns] of a block by their gradients.
 void Gradients(const HeadLossBackwardArgs& args, int64_t row, int64_t rows,
-               int64_t column, int64_t columns, float* logits, int64_t ld) {
+               int64_t column, int64_t columns, float* logits) {
   for (int64_t r = 0; r < rows; ++r) {
-    float* x = logits + r * ld;
+    float* x = logits + r * columns;
     const int32_t target = args.targets[row + r];
     const float lse = args.lse[row + r];
     if (target == kIgnoredTarget) {
@@ -148,10 +139,8 @@ absl::Status HeadLossForwardArgs::RunOnCpu(const ExecContext& context) const {
   CASTOR_RETURN_IF_ERROR(ForBlocks(
       context, shape.rows, shape.vocabulary,
       [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
-        float* logits = cpu::Scratch(cpu::kScratchFloats);
-        CASTOR_RETURN_IF_ERROR(
-            FormLogits(shape, x, w, row, rows, column, columns,
-                       logits + kBlockRows * kBlockColumns, logits, columns));
+        CASTOR_ASSIGN_OR_RETURN(
+            float* logits, FormLogits(shape, x, w, row, rows, column, columns));
         const int64_t at = column / kBlockColumns * shape.rows + row;
         for (int64_t r = 0; r < rows; ++r) {
           const float* row_logits = logits + r * columns;
@@ -183,22 +172,22 @@ absl::Status HeadLossForwardArgs::RunOnCpu(const ExecContext& context) const {
   return absl::OkStatus();
 }
 
-// The workspace holds the gradients of one tile [N, tile], and for 16 bits dx
-// in fp32 [N, C].
+// The workspace holds the gradients of one tile [N, tile] in the operands'
+// type, and for 16 bits dx in fp32 [N, C] before them.
 int64_t HeadLossBackwardArgs::CpuWorkspaceBytes() const {
   const int64_t sums = shape.dtype == DType::kFloat32 ? 0 : shape.channels;
-  return (TileColumns(shape) + sums) * shape.rows *
-         static_cast<int64_t>(sizeof(float));
+  return (TileColumns(shape) * SizeOf(shape.dtype) +
+          sums * static_cast<int64_t>(sizeof(float))) *
+         shape.rows;
 }
 
 absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
   const DType dtype = shape.dtype;
   CASTOR_RETURN_IF_ERROR(CheckTargets(shape, targets));
   const int64_t width = TileColumns(shape);
-  float* dlogits = static_cast<float*>(workspace);
   const bool in_place = dtype == DType::kFloat32;
-  float* dx_sum =
-      in_place ? static_cast<float*>(dx) : dlogits + shape.rows * width;
+  float* dx_sum = static_cast<float*>(in_place ? dx : workspace);
+  void* dlogits = in_place ? workspace : dx_sum + shape.rows * shape.channels;
 
   for (int64_t begin = 0; begin < shape.vocabulary; begin += width) {
     const int64_t tile = std::min(width, shape.vocabulary - begin);
@@ -206,11 +195,13 @@ absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
     CASTOR_RETURN_IF_ERROR(ForBlocks(
         context, shape.rows, tile,
         [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
-          float* block = dlogits + row * tile + column;
-          CASTOR_RETURN_IF_ERROR(
-              FormLogits(shape, x, tile_w, row, rows, column, columns,
-                         cpu::Scratch(cpu::kScratchFloats), block, tile));
-          Gradients(*this, row, rows, begin + column, columns, block, tile);
+          CASTOR_ASSIGN_OR_RETURN(
+              float* block,
+              FormLogits(shape, x, tile_w, row, rows, column, columns));
+          Gradients(*this, row, rows, begin + column, columns, block);
+          cpu::StoreTile(dtype, block, columns, rows, columns,
+                         cpu::Offset(dtype, dlogits, row * tile + column),
+                         tile);
           return absl::OkStatus();
         }));
     // dx += dlogits w; the last use of the tile's rows of w.
@@ -226,8 +217,8 @@ absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
       product.c = dx_sum;
       product.ldc = shape.channels;
       product.accumulate = begin > 0;
-      CASTOR_RETURN_IF_ERROR(cpu::MixedMatmul(
-          context, product, {DType::kFloat32, dtype, DType::kFloat32}));
+      CASTOR_RETURN_IF_ERROR(
+          cpu::MixedMatmul(context, product, {dtype, DType::kFloat32}));
     }
     // dw = dlogits^T x.
     if (dw != nullptr) {
@@ -244,7 +235,7 @@ absl::Status HeadLossBackwardArgs::RunOnCpu(const ExecContext& context) const {
       product.ldc = shape.channels;
       product.accumulate = accumulate_dw;
       CASTOR_RETURN_IF_ERROR(
-          cpu::MixedMatmul(context, product, {DType::kFloat32, dtype, dtype}));
+          cpu::MixedMatmul(context, product, {dtype, dtype}));
     }
   }
   if (dx != nullptr && !in_place) {

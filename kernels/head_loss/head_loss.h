@@ -7,9 +7,10 @@
 // logits, for N * V elements less of memory). A tile's rows of w are not needed
 // after it, so the gradient dw may take over w's place (dw == w).
 //
-// The GPU's bits are not the host's. There the gradients of a tile of logits
-// are rounded to the operands' type before they are multiplied, since a GPU's
-// matrix units take no mixed operands, and the loss is summed in double in a
+// The gradients of a tile of logits are rounded to the operands' type before
+// they are multiplied, since matrix units take no mixed operands.
+//
+// The GPU's bits are not the host's: there the loss is summed in double in a
 // tree that the number of rows fixes.
 #ifndef CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_
 #define CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_H_

@@ -149,7 +149,8 @@ TEST(HeadLossOracle, GradientFormulaAgreesWithFiniteDifferences) {
 //   a logit            (C + 2) u L =: e
 //   lse                e + (V's block of 384 + 30) u + 2 u |lse| =: l
 //   loss               rows (e + l) + 2 u |loss|
-//   gradient of logit  g p (e + l + 30 u), or of the target g (e + l + 30 u)
+//   gradient of logit  g p (e + l + 30 u), or of the target g (e + l + 30 u),
+//                      and one rounding to the type
 //   dx                 sum over v of that times |w|, and (V + 2) u sum |g w|
 //   dw                 sum over n of that times |x|, and (N + 2) u sum |g x|
 // then one rounding to the type.
@@ -182,6 +183,10 @@ void ExpectOracle(HeadLossShape shape, int64_t shift = 0,
               static_cast<double>(oracle.count) * (e + l) +
                   2 * kU * std::abs(oracle.loss));
 
+  const auto rounding = [&](double value) {
+    return shape.dtype == DType::kFloat32 ? 0
+                                          : RoundingError(shape.dtype, value);
+  };
   const double relative = e + l + 30 * kU;
   const double scale = kLossGrad;
   Doubles dx(x.size()), dx_bound(x.size()), dw(w.size()), dw_bound(w.size());
@@ -198,7 +203,7 @@ void ExpectOracle(HeadLossShape shape, int64_t shift = 0,
           std::exp(oracle.logits[n * vocabulary + v] - oracle.lse[n]);
       const double hit = trial.targets[n] == v ? 1 : 0;
       const double g = (p - hit) * scale;
-      const double g_bound = std::max(p, hit) * scale * relative;
+      const double g_bound = std::max(p, hit) * scale * relative + rounding(g);
       for (int64_t c = 0; c < channels; ++c) {
         const double wvc = w[v * channels + c], xnc = x[n * channels + c];
         dx[n * channels + c] += g * wvc;
@@ -212,10 +217,6 @@ void ExpectOracle(HeadLossShape shape, int64_t shift = 0,
       }
     }
   }
-  const auto rounding = [&](double value) {
-    return shape.dtype == DType::kFloat32 ? 0
-                                          : RoundingError(shape.dtype, value);
-  };
   for (size_t i = 0; i < dx.size(); ++i) {
     ASSERT_NEAR(trial.dx[i], dx[i], dx_bound[i] + rounding(dx[i]))
         << "dx " << i;

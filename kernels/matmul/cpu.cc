@@ -4,7 +4,7 @@
 namespace castor::kernels {
 
 absl::Status MatmulArgs::RunOnCpu(const ExecContext& context) const {
-  return cpu::MixedMatmul(context, *this, {dtype, dtype, dtype});
+  return cpu::MixedMatmul(context, *this, {dtype, dtype});
 }
 
 int64_t MatmulArgs::CpuWorkspaceBytes() const { return 0; }

@@ -1,8 +1,11 @@
 // Matrix products.
 //
-// Arithmetic: fp32, also for 16-bit operands, whose result is rounded once to
-// nearest even. The work is cut into tiles by the shapes alone, so the bits of
-// a result do not depend on the number of threads.
+// Sums are formed in fp32, also of 16-bit operands, whose result is rounded
+// once to nearest even. The work is cut into tiles by the shapes alone, so the
+// bits of a result do not depend on the number of threads. On the host bf16 is
+// multiplied by the processor's own instructions where it has them, which take
+// subnormal numbers for 0 (kernels/cpu/bf16_gemm.h); otherwise, and in fp16,
+// operands are widened to fp32.
 //
 // On a GPU the products are cuBLASLt's, whose bits are not the host's: fp32 is
 // multiplied in fp32, never in TF32. Operands must lie on multiples of 16

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "base/status_macros.h"
 #include "base/units.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/tile_product.h"
 #include "kernels/matmul/matmul.h"
 
 namespace castor::kernels::cpu {
@@ -15,10 +17,7 @@ namespace {
 // its fp32 copies of 16-bit operands fit the scratch of a thread.
 constexpr int64_t kTileRows = 256;
 constexpr int64_t kTileColumns = 384;
-// With 16-bit operands k is cut into panels of this depth.
-constexpr int64_t kPanelDepth = 256;
-static_assert(kTileRows * kPanelDepth + kTileColumns * kPanelDepth +
-                  kTileRows * kTileColumns <=
+static_assert(PanelFloats(kTileRows, kTileColumns) + kTileRows * kTileColumns <=
               kScratchFloats);
 
 // Tiles are halved down to this number of elements while there are fewer of
@@ -57,59 +56,34 @@ Tiling TilingOf(int64_t m, int64_t n, int64_t k) {
   return {rows, columns, CeilDiv(m, rows), CeilDiv(n, columns)};
 }
 
-// Elements of the stored matrix before op(x)[row, column].
-int64_t At(bool transpose, int64_t ld, int64_t row, int64_t column) {
-  return transpose ? column * ld + row : row * ld + column;
-}
-
-// Where operands have 16 bits, panels of k are converted in the thread's
-// scratch.
 absl::Status RunTile(const MatmulArgs& args, const MatmulTypes& types,
                      int64_t row, int64_t rows, int64_t column,
                      int64_t columns) {
-  const bool plain = types.a == DType::kFloat32 && types.b == DType::kFloat32;
-  const int64_t panel = plain ? args.k : kPanelDepth;
-  float* scratch = Scratch(kScratchFloats);
-  float* a_panel = scratch;
-  float* b_panel = a_panel + kTileRows * kPanelDepth;
-  float* bias_row = b_panel;  // The panel is used up by then.
-
-  void* c = Offset(types.c, args.c, row * args.ldc + column);
-  const bool in_place = types.c == DType::kFloat32;
-  float* sum =
-      in_place ? static_cast<float*>(c) : b_panel + kTileColumns * kPanelDepth;
+  float* panels = Scratch(kScratchFloats);
+  void* c = Offset(types.result, args.c, row * args.ldc + column);
+  const bool in_place = types.result == DType::kFloat32;
+  float* sum = in_place ? static_cast<float*>(c)
+                        : panels + PanelFloats(kTileRows, kTileColumns);
   const int64_t ldsum = in_place ? args.ldc : columns;
   if (!in_place && args.accumulate) {
-    LoadTile(types.c, c, args.ldc, rows, columns, sum, ldsum);
+    LoadTile(types.result, c, args.ldc, rows, columns, sum, ldsum);
   }
-  int64_t k = 0;
-  do {  // This runs once even if k is 0.
-    const int64_t depth = std::min(panel, args.k - k);
-    const FloatView a =
-        AsFloat(types.a,
-                Offset(types.a, args.a, At(args.transpose_a, args.lda, row, k)),
-                args.lda, args.transpose_a ? depth : rows,
-                args.transpose_a ? rows : depth, a_panel);
-    const FloatView b = AsFloat(
-        types.b,
-        Offset(types.b, args.b, At(args.transpose_b, args.ldb, k, column)),
-        args.ldb, args.transpose_b ? columns : depth,
-        args.transpose_b ? depth : columns, b_panel);
-    const absl::Status status = Gemm(
-        args.transpose_a, args.transpose_b, rows, columns, depth, 1.0f, a.data,
-        a.ld, b.data, b.ld, k > 0 || args.accumulate ? 1.0f : 0.0f, sum, ldsum);
-    if (!status.ok()) return status;
-    k += depth;
-  } while (k < args.k);
+  const Operand a{types.operands, args.a, args.lda, args.transpose_a};
+  const Operand b{types.operands, args.b, args.ldb, args.transpose_b};
+  CASTOR_RETURN_IF_ERROR(TileProduct(rows, columns, args.k, a.From(row, 0),
+                                     b.From(0, column), args.accumulate, sum,
+                                     ldsum, panels));
   if (args.bias != nullptr) {
-    const FloatView bias = AsFloat(types.c, Offset(types.c, args.bias, column),
-                                   columns, 1, columns, bias_row);
+    // The panels are used up by now.
+    const FloatView bias =
+        AsFloat(types.result, Offset(types.result, args.bias, column), columns,
+                1, columns, panels);
     for (int64_t r = 0; r < rows; ++r) {
       AddInto(bias.data, columns, sum + r * ldsum);
     }
   }
   if (!in_place) {
-    StoreTile(types.c, sum, ldsum, rows, columns, c, args.ldc);
+    StoreTile(types.result, sum, ldsum, rows, columns, c, args.ldc);
   }
   return absl::OkStatus();
 }

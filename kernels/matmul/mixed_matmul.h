@@ -1,4 +1,4 @@
-// A product on the host whose operands and result have types of their own.
+// A product on the host whose operands and result differ in type.
 // Fused operators need it that keep fp32 in their workspace.
 #ifndef CASTOR_KERNELS_MATMUL_MIXED_MATMUL_H_
 #define CASTOR_KERNELS_MATMUL_MIXED_MATMUL_H_
@@ -10,9 +10,8 @@
 namespace castor::kernels::cpu {
 
 struct MatmulTypes {
-  DType a = DType::kFloat32;
-  DType b = DType::kFloat32;
-  DType c = DType::kFloat32;  // and of the bias
+  DType operands = DType::kFloat32;
+  DType result = DType::kFloat32;  // and of the bias
 };
 
 // Does what MatmulArgs::RunOnCpu does with `args`, but for args.dtype, which is
