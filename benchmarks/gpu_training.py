@@ -226,7 +226,7 @@ class Bench:
         command = [sys.executable, self.pytorch_program(), "--device", "cuda",
                    "--batch", f"{row.batch}x{LENGTH}",
                    "--layers", str(row.layers), "--width", str(row.width),
-                   "--heads", str(row.heads), "--bf16",
+                   "--heads", str(row.heads), "--precision", "autocast",
                    "--steps", str(self.args.steps - 2),
                    "--tokens", self.tokens]
         environment = dict(os.environ)

@@ -1,15 +1,16 @@
-"""Times a training step of GPT-2 in PyTorch, Castor's peer.
+"""Times a training step of a causal language model in PyTorch, Castor's peer.
 
   pip install torch==2.13.0 transformers==5.23.0
-  python3 tools/bench_pytorch.py --batch 4x64 [--compile] [--tokens FILE.bin]
-  python3 tools/bench_pytorch.py --device cuda --bf16 --batch 8x1024 \\
+  python3 tools/bench_pytorch.py --config examples/bench/smollm2_135m \\
+      --batch 4x64 [--compile] [--tokens FILE.bin]
+  python3 tools/bench_pytorch.py --device cuda --precision autocast --batch 8x1024 \\
       --layers 48 --width 1600 --heads 25 --offload --memory 6442450944 --recompute
 
 No dropout, fused AdamW, gradients clipped to a norm of 1.0, Hugging Face's model
-with its default attention. fp32; with --bf16 fp32 parameters under autocast, or,
-with --offload, FSDP2 (one rank) with bf16 parameters and gradients on the device
-and fp32 parameters, gradients and optimizer states on the host. Prints one JSON
-object.
+with its default attention. --precision autocast has fp32 parameters under autocast
+to bf16, or, with --offload, FSDP2 (one rank) with bf16 parameters and gradients on
+the device and fp32 parameters, gradients and optimizer states on the host; bf16
+has parameters, gradients and optimizer states in bf16. Prints one JSON object.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import time
 import numpy as np
 import torch
 import transformers
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config
 
 
 def parse_arguments():
@@ -36,8 +37,8 @@ def parse_arguments():
                         help="steps that are timed (default 6)")
     parser.add_argument("--compile", action="store_true",
                         help="use torch.compile")
-    parser.add_argument("--bf16", action="store_true",
-                        help="compute in bf16 with fp32 parameters")
+    parser.add_argument("--precision", choices=("fp32", "autocast", "bf16"),
+                        default="fp32")
     parser.add_argument("--offload", action="store_true",
                         help="FSDP2 with all states on the host")
     parser.add_argument("--memory", type=int,
@@ -46,6 +47,9 @@ def parse_arguments():
                         help="keep each block's input only")
     parser.add_argument("--tokens",
                         help="little-endian uint16 tokens (default: random)")
+    parser.add_argument("--config",
+                        help="folder of a config.json (default: GPT-2's sizes "
+                             "as below)")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--heads", type=int,
@@ -53,6 +57,8 @@ def parse_arguments():
     args = parser.parse_args()
     if args.memory and args.device != "cuda":
         parser.error("--memory is of a GPU's: give --device cuda")
+    if args.offload and (args.config or args.precision == "bf16"):
+        parser.error("--offload takes GPT-2 in fp32 or autocast")
     return args
 
 
@@ -74,7 +80,7 @@ def shard(model, args):
         "offload_policy": CPUOffloadPolicy() if args.device == "cuda"
                           else OffloadPolicy(),
     }
-    if args.bf16:
+    if args.precision == "autocast":
         options["mp_policy"] = MixedPrecisionPolicy(
             param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.transformer.h:
@@ -89,13 +95,18 @@ def main():
         torch.set_num_threads(args.threads)
     torch.manual_seed(1234)
 
-    config = GPT2Config(n_layer=args.layers, n_embd=args.width,
-                        n_head=args.heads or args.width // 64,
-                        n_positions=max(length, 1024), resid_pdrop=0.0,
-                        embd_pdrop=0.0, attn_pdrop=0.0)
+    if args.config:
+        config = AutoConfig.from_pretrained(args.config)
+    else:
+        config = GPT2Config(n_layer=args.layers, n_embd=args.width,
+                            n_head=args.heads or args.width // 64,
+                            n_positions=max(length, 1024), resid_pdrop=0.0,
+                            embd_pdrop=0.0, attn_pdrop=0.0)
     # On the device, which draws billions of numbers faster.
     with torch.device(args.device):
-        model = GPT2LMHeadModel(config)
+        model = AutoModelForCausalLM.from_config(config)
+    if args.precision == "bf16":
+        model.to(torch.bfloat16)
     model.train()
     if args.recompute:
         model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -124,7 +135,8 @@ def main():
 
     def mean_loss(inputs, targets):
         with torch.autocast(args.device, torch.bfloat16,
-                            enabled=args.bf16 and not args.offload):
+                            enabled=args.precision == "autocast"
+                            and not args.offload):
             logits = model(input_ids=inputs, use_cache=False).logits
             return torch.nn.functional.cross_entropy(
                 logits.view(-1, logits.shape[-1]), targets.view(-1))
@@ -157,6 +169,7 @@ def main():
                                 "compile" if args.compile else "eager"),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
+        "precision": args.precision,
         "batch": args.batch,
         "device": args.device,
         "threads": torch.get_num_threads(),
