@@ -290,10 +290,6 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   if (gpu.has_value()) {
     session->device_note_ = Describe(*gpu);
     RunOn(*gpu, &trainer);
-    if (gpu->api == nullptr && config.memory.host_memory < kUnlimitedBytes) {
-      // Its machine has what is given, not what this one has.
-      trainer.memory.machine_share_bytes = kUnlimitedBytes;
-    }
   }
   CASTOR_ASSIGN_OR_RETURN(
       session->trainer_,

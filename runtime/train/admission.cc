@@ -88,19 +88,21 @@ void FillLayout(const ChunkLayout& layout, AdmissionReport* report) {
   report->parameter_elements = layout.parameter_elements;
 }
 
-std::optional<Refusal> MachineRefusal(const AdmissionReport& report,
-                                      const MemoryOptions& memory,
-                                      int64_t machine_bytes) {
+std::optional<Refusal> MachineRefusal(const MemoryOptions& memory,
+                                      int64_t machine_bytes,
+                                      AdmissionReport* report) {
   const TierReport device =
-      memory.device_has_own_memory ? TierReport() : report.device;
-  const int64_t total = device.total() + report.host.total();
-  if (total <= machine_bytes) return std::nullopt;
+      memory.device_has_own_memory ? TierReport() : report->device;
+  const int64_t needed = device.total() + report->host.total();
+  report->machine_needed_bytes = needed;
+  report->machine_bytes = machine_bytes;
+  if (needed <= machine_bytes) return std::nullopt;
   const int64_t peak = device.activations + device.workspace;
   return Refusal{.tier = "machine",
-                 .op = report.peak_operator,
+                 .op = report->peak_operator,
                  .moment = {},
                  .peak_bytes = peak,
-                 .resident_bytes = total - peak,
+                 .resident_bytes = needed - peak,
                  .smallest_device_budget_bytes = kUnlimitedBytes,
                  .smallest_host_budget_bytes = kUnlimitedBytes};
 }

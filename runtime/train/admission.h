@@ -63,6 +63,10 @@ struct AdmissionReport {
   int64_t chunk_bytes = 0;
   int64_t padding_bytes = 0;
   int64_t parameter_elements = 0;
+  // Of this machine's memory: what the run takes (the host's bytes, and the
+  // device's where the host emulates it), and what it may take.
+  int64_t machine_needed_bytes = 0;
+  int64_t machine_bytes = 0;
   // That a step of the plan moves over the bus.
   int64_t h2d_bytes_per_step = 0;
   int64_t d2h_bytes_per_step = 0;
@@ -79,12 +83,12 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
                const PlanRequest& request, const StateLayout& states,
                bool accumulate, AdmissionReport* report);
 
-// A run that fits both budgets, but whose host memory (together with the
-// device's, where the host emulates it) is more than `machine_bytes`, would be
+// Holds the report's tiers against the machine: sets its machine_needed_bytes
+// and machine_bytes. A run that fits both budgets but not the machine would be
 // ended by the system in mid-step.
-std::optional<Refusal> MachineRefusal(const AdmissionReport& report,
-                                      const MemoryOptions& memory,
-                                      int64_t machine_bytes);
+std::optional<Refusal> MachineRefusal(const MemoryOptions& memory,
+                                      int64_t machine_bytes,
+                                      AdmissionReport* report);
 
 // The report as the table that `castor train` prints.
 std::string FormatAdmission(const AdmissionReport& report);

@@ -70,12 +70,14 @@ TEST(MachineRefusal, ComparesDeviceAndHostTogether) {
   report.device.parameters = 2000;
   report.host.optimizer_states = 3000;
   report.peak_operator = "op";
-  EXPECT_FALSE(MachineRefusal(report, {}, 6000).has_value());
-  const auto why = MachineRefusal(report, {}, 5999);
+  EXPECT_FALSE(MachineRefusal({}, 6000, &report).has_value());
+  const auto why = MachineRefusal({}, 5999, &report);
   ASSERT_TRUE(why.has_value());
   EXPECT_EQ(why->tier, "machine");
   EXPECT_EQ(why->peak_bytes, 1000);
   EXPECT_EQ(why->resident_bytes, 5000);
+  EXPECT_EQ(report.machine_needed_bytes, 6000);
+  EXPECT_EQ(report.machine_bytes, 5999);
 }
 
 TEST(MachineRefusal, LeavesOutAGpusOwnMemory) {
@@ -84,11 +86,12 @@ TEST(MachineRefusal, LeavesOutAGpusOwnMemory) {
   report.device.parameters = 2000;
   report.host.optimizer_states = 3000;
   const MemoryOptions memory = {.device_has_own_memory = true};
-  EXPECT_FALSE(MachineRefusal(report, memory, 3000).has_value());
-  const auto why = MachineRefusal(report, memory, 2999);
+  EXPECT_FALSE(MachineRefusal(memory, 3000, &report).has_value());
+  const auto why = MachineRefusal(memory, 2999, &report);
   ASSERT_TRUE(why.has_value());
   EXPECT_EQ(why->peak_bytes, 0);
   EXPECT_EQ(why->resident_bytes, 3000);
+  EXPECT_EQ(report.machine_needed_bytes, 3000);
   ExpectParts(RefusalStatus(*why, memory, {}).message(),
               {"does not fit the machine: it needs 2.93 KiB of",
                "host memory; train a smaller model"});

@@ -67,7 +67,8 @@ struct TrainerOptions {
   std::optional<Roofline> roofline;
   bool checkpoint_activations = false;
   // Admit or refuse, and open no device: only admission() and what it is about
-  // may be asked for then, and nobody need be joined.
+  // may be asked for then, and nobody need be joined. The run may be for
+  // another machine, so what this one has refuses nothing: the report has it.
   bool admit_only = false;
   // Set when training should end after the step at hand (Trainer::stopping);
   // null: never. Outlives the trainer.

@@ -196,8 +196,9 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   const int64_t machine_bytes = memory.machine_share_bytes > 0
                                     ? memory.machine_share_bytes
                                     : PhysicalMemoryBytes();
-  if (const auto why = MachineRefusal(admission_, memory, machine_bytes);
-      why.has_value()) {
+  const auto why = MachineRefusal(memory, machine_bytes, &admission_);
+  // What is only planned may be for a larger machine than this one.
+  if (why.has_value() && !options_.admit_only) {
     refuse(run.training, *why);
     return RefusalStatus(*why, memory, {});
   }

@@ -1,6 +1,6 @@
 // What `castor plan` plans for models of people's sizes, from their config.json
-// alone: no weights, no memory for them, seconds. On a machine that has what
-// the budgets say, which this one need not.
+// alone: no weights, no memory for them, seconds. This machine need not have
+// what the budgets say.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "base/test_files.h"
@@ -15,9 +17,28 @@
 #include "cli/run/session.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
+#include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int64_t kGib = int64_t{1} << 30;
+
+absl::StatusOr<AdmissionReport> PlanOfFile(
+    const std::string& path, const std::vector<std::string>& overrides,
+    std::optional<RefusedRun>* refused) {
+  CASTOR_ASSIGN_OR_RETURN(const Config config,
+                          LoadConfig(models::Reader(), path, overrides));
+  cli::Session::Options options;
+  options.admit_only = true;
+  CASTOR_ASSIGN_OR_RETURN(
+      const std::unique_ptr<cli::Session> session,
+      cli::Session::Create(config, std::move(options), refused));
+  return session->trainer().admission();
+}
 
 struct Known {
   const char* directory;
@@ -48,16 +69,8 @@ class PlanOf : public ::testing::TestWithParam<Known> {
     WriteFile(directory_.path() + "/text.txt", std::string(10'000, 'a'));
     const std::string path = directory_.path() + "/run.json";
     WriteFile(path, config.dump());
-    CASTOR_ASSIGN_OR_RETURN(const Config read,
-                            LoadConfig(models::Reader(), path));
-    cli::Session::Options options;
-    options.admit_only = true;
-    options.machine_share_bytes = kUnlimitedBytes;
     refused_.reset();
-    CASTOR_ASSIGN_OR_RETURN(
-        const std::unique_ptr<cli::Session> session,
-        cli::Session::Create(read, std::move(options), &refused_));
-    return session->trainer().admission();
+    return PlanOfFile(path, {}, &refused_);
   }
 
   std::optional<RefusedRun> refused_;
@@ -66,11 +79,9 @@ class PlanOf : public ::testing::TestWithParam<Known> {
   TemporaryDirectory directory_;
 };
 
-constexpr int64_t kGib = int64_t{1} << 30;
-
 TEST_P(PlanOf, FitsOneGpusBudgetsAndMovesNothingWhereAllFits) {
   int64_t moved = -1;
-  for (const int64_t gib : {8, 24, 80, 500}) {
+  for (const int64_t gib : {8, 24, 80, 640}) {
     const auto plan = Plan(gib * kGib);
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_EQ(plan->parameter_elements, GetParam().parameters);
@@ -95,10 +106,86 @@ TEST_P(PlanOf, IsRefusedWithTheBudgetThatWouldDo) {
 
 INSTANTIATE_TEST_SUITE_P(Models, PlanOf,
                          ::testing::Values(Known{"llama_3_1_8b", 8030261248},
-                                           Known{"qwen3_14b", 14768307200}),
+                                           Known{"qwen3_14b", 14768307200},
+                                           Known{"opt_30b", 29974540288}),
                          [](const auto& info) {
                            return std::string(info.param.directory);
                          });
+
+class PlanOfExample : public CliTest {
+ protected:
+  const std::string config_ =
+      std::filesystem::absolute("examples/opt/opt_1.3b.json").string();
+  // Nobody's text need be here; the plan asks for its length alone.
+  const std::string data_ = "data.train=" + Path("text.txt");
+};
+
+// The sizes of examples/opt/opt_1.3b/config.json, counted here once more.
+TEST_F(PlanOfExample, OptFitsSixGibibytes) {
+  constexpr int64_t kWidth = 2048, kInner = 8192, kLayers = 24;
+  constexpr int64_t kLayer = 4 * (kWidth * kWidth + kWidth) +  // attention
+                             2 * kWidth * kInner + kInner + kWidth +
+                             2 * 2 * kWidth;  // two norms
+  constexpr int64_t kElements =
+      50272 * kWidth + (2048 + 2) * kWidth + kLayers * kLayer + 2 * kWidth;
+  const auto plan = PlanOfFile(config_, {data_}, nullptr);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->parameter_elements, kElements);
+  EXPECT_EQ(plan->device.budget_bytes, 6 * kGib);
+  EXPECT_LE(plan->device.total(), 6 * kGib);
+  EXPECT_LE(plan->host.total(), 32 * kGib);
+  EXPECT_LE(plan->smallest_device_budget_bytes, 6 * kGib);
+
+  // bf16 values at home, and wherever it is updated 12 bytes of each element's
+  // masters and states and 4 of its sum over micro batches.
+  const int64_t with_padding = kElements + plan->padding_bytes / 2;
+  EXPECT_EQ(plan->host.parameters, 2 * with_padding);
+  EXPECT_EQ(plan->device.optimizer_states + plan->host.optimizer_states,
+            12 * with_padding);
+  EXPECT_EQ(plan->device.gradients + plan->host.gradients, 4 * with_padding);
+  EXPECT_GT(plan->unmanaged_device_bytes, 18 * kElements);
+  // The input of each layer is kept for its backward pass; the rest of one
+  // layer's activations is the width of the inner layer and some of its own.
+  constexpr int64_t kTokens = 4 * 1024;
+  EXPECT_GE(plan->device.activations, 2 * kLayers * kTokens * kWidth);
+  EXPECT_LE(plan->device.activations,
+            2 * kTokens * (kLayers * kWidth + 4 * kInner + 16 * kWidth));
+  // All values have room on the device, so what crosses the bus is, in each of
+  // four micro batches, the gradients whose sums the host has, and the values
+  // in whose places they stood.
+  const int64_t crossing = 4 * 2 * (plan->host.gradients / 4);
+  EXPECT_GE(plan->d2h_bytes_per_step, crossing);
+  EXPECT_GE(plan->h2d_bytes_per_step, crossing);
+  EXPECT_LE(plan->d2h_bytes_per_step, 2 * crossing);
+  EXPECT_LE(plan->h2d_bytes_per_step, 2 * crossing);
+}
+
+TEST_F(PlanOfExample, OptIsPlannedByTheProgram) {
+  const ProcessResult fits = Castor({"plan", config_, "--set", data_});
+  EXPECT_EQ(fits.exit_code, 0) << fits.err;
+  EXPECT_THAT(fits.out, HasSubstr("1315758080 parameters"));
+  EXPECT_THAT(fits.out, HasSubstr("it fits"));
+}
+
+class PlanForAnotherMachine : public CliTest {};
+
+// A model of 1.1 PiB, for budgets that would do.
+TEST_F(PlanForAnotherMachine, SaysThatThisOneHasLess) {
+  Json config = SmallConfig();
+  config["model"]["n_embd"] = 1 << 16;
+  config["model"]["n_layer"] = 1200;
+  WriteConfig(config);
+  const ProcessResult plan = Castor({"plan", "run.json"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("it fits"));
+  EXPECT_THAT(plan.out, HasSubstr("not on this machine, which has "));
+  ExpectUserError(Castor({"train", "run.json"}));
+  EXPECT_FALSE(Exists("out"));
+
+  WriteConfig(SmallConfig());
+  EXPECT_THAT(Castor({"plan", "run.json"}).out,
+              Not(HasSubstr("not on this machine")));
+}
 
 }  // namespace
 }  // namespace castor::testing
