@@ -231,6 +231,23 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   return ReferenceOf(c);
 }
 
+TrainingCase RandomGeneration(uint64_t seed) {
+  Random random(seed, HashName("generation", 10));
+  TrainingCase c = RandomModel(seed);
+  const int64_t positions = ModelConfigOf(c).architecture->positions();
+  StepShape& shape = c.options.shape;
+  c.steps =
+      random.Uniform(1, std::min<int64_t>(4, positions - shape.length + 1));
+  shape = {.batch = 1,
+           .length = shape.length,
+           .training = false,
+           .cache = shape.length + c.steps - 1};
+  c.options.eval_batch = c.evaluate_after = 0;
+  c.other_batch = c.other_length = 0;
+  c.masked = false;
+  return c;
+}
+
 TrainingCase ReferenceOf(const TrainingCase& c) {
   TrainingCase reference = c;
   reference.watched = false;
@@ -324,11 +341,11 @@ std::string Describe(const TrainingCase& c) {
   absl::StrAppend(
       &text,
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
-                      "every second [%d, %d], masked %d, "
+                      "every second [%d, %d], cache %d, masked %d, "
                       "checkpointing %d, evaluation after step %d of %d x %d, ",
                       DTypeName(c.dtype), c.seed, c.steps,
                       o.shape.micro_batches, o.shape.batch, o.shape.length,
-                      c.other_batch, c.other_length, c.masked,
+                      c.other_batch, c.other_length, o.shape.cache, c.masked,
                       o.checkpoint_activations, c.evaluate_after,
                       c.evaluate_batches, o.eval_batch),
       absl::StrFormat(

@@ -22,6 +22,10 @@ namespace castor::testing {
 // Placed like ReferenceOf.
 TrainingCase RandomModel(uint64_t seed, const models::Family* family = nullptr);
 
+// A model that generates instead: it reads a prompt, and then token after token
+// through a key-value cache.
+TrainingCase RandomGeneration(uint64_t seed);
+
 // The same training with everything on the device, nothing fetched ahead, one
 // thread, an unlimited bus: what all placements are held against. It evaluates
 // when `c` does.

@@ -10,73 +10,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "base/status_macros.h"
+#include "base/units.h"
 #include "models/families.h"
 #include "models/family.h"
 #include "nlohmann/json.hpp"
-#include "runtime/autograd/engine.h"
-#include "runtime/nn/zero_init.h"
-#include "runtime/train/trainer.h"
 #include "tests/random.h"
 #include "tests/random_architecture.h"
+#include "tests/training_harness.h"
 
 namespace castor::testing {
 namespace {
 
-using Logits = std::vector<float>;
-
-// A model of random values that reads sequences of kTokens tokens.
+// A model of random values reads sequences of kTokens tokens.
 constexpr int64_t kTokens = 7;
-
-struct Generated {
-  std::vector<Logits> passes;
-  int64_t smallest_bytes = 0;
-  int64_t peak_bytes = 0;
-};
-
-// The logits after each pass: the first has `prompt` tokens, the others one.
-absl::StatusOr<Generated> Generate(const models::Family& family,
-                                   const Architecture& architecture,
-                                   const std::vector<int32_t>& tokens,
-                                   int64_t prompt, int64_t device_bytes,
-                                   const std::string& policy) {
-  Engine engine(DType::kFloat32, /*seed=*/5);
-  std::unique_ptr<Model> model;
-  {
-    const ZeroInit scope(engine);
-    model = family.Make(architecture);
-  }
-  for (const auto& parameter : engine.parameters()) {
-    parameter->trainable = false;
-  }
-  TrainerOptions options;
-  options.shape = {.batch = 1,
-                   .length = prompt,
-                   .training = false,
-                   .cache = static_cast<int64_t>(tokens.size())};
-  options.memory.policy = FindPolicy(policy);
-  options.memory.device_bytes = device_bytes;
-  options.scribble_freed_memory = true;
-  CASTOR_ASSIGN_OR_RETURN(
-      const auto trainer,
-      Trainer::Create(&engine, model.get(), std::move(options)));
-  InitialValues values(engine.seed());
-  CASTOR_RETURN_IF_ERROR(trainer->Initialize(values));
-  Generated generated;
-  for (size_t at = 0; at < tokens.size();) {
-    const size_t end = at == 0 ? prompt : at + 1;
-    CASTOR_ASSIGN_OR_RETURN(
-        generated.passes.emplace_back(),
-        trainer->ReadOn({tokens.begin() + at, tokens.begin() + end}));
-    at = end;
-  }
-  EXPECT_EQ(trainer->ReadOn({0}).status().code(),
-            absl::StatusCode::kOutOfRange);
-  generated.smallest_bytes = trainer->admission().smallest_device_budget_bytes;
-  generated.peak_bytes = trainer->arena_stats().peak_bytes;
-  return generated;
-}
 
 class Generation : public ::testing::TestWithParam<const models::Family*> {
  protected:
@@ -98,10 +44,28 @@ class Generation : public ::testing::TestWithParam<const models::Family*> {
           static_cast<int32_t>(i * 5 % architecture_->vocabulary()));
     }
   }
-  absl::StatusOr<Generated> Run(int64_t prompt, int64_t bytes,
-                                const std::string& policy) const {
-    return Generate(*GetParam(), *architecture_, tokens_, prompt, bytes,
-                    policy);
+  // The first pass has `prompt` tokens, the others one.
+  absl::StatusOr<TrainingResult> Run(int64_t prompt, int64_t bytes,
+                                     const std::string& policy) const {
+    TrainingCase c;
+    c.architecture = architecture_;
+    c.seed = 5;
+    c.options.shape = {
+        .batch = 1, .length = prompt, .training = false, .cache = kTokens};
+    c.options.memory.policy = FindPolicy(policy);
+    c.options.memory.device_bytes = bytes;
+    c.options.scribble_freed_memory = true;
+    c.steps = kTokens - prompt + 1;
+    c.data = [&](int64_t pass) {
+      const auto begin = tokens_.begin() + (pass == 0 ? 0 : prompt + pass - 1);
+      return MicroBatch{.tokens = {begin, begin + (pass == 0 ? prompt : 1)},
+                        .targets = {}};
+    };
+    return RunTraining(c, [](Trainer& trainer) {
+      EXPECT_EQ(trainer.ReadOn({0}).status().code(),
+                absl::StatusCode::kOutOfRange);
+      return absl::OkStatus();
+    });
   }
 
   std::shared_ptr<const Architecture> architecture_;
@@ -113,8 +77,8 @@ class Generation : public ::testing::TestWithParam<const models::Family*> {
 TEST_P(Generation, SaysTheSameHoweverTheSequenceIsCut) {
   const auto whole = Run(kTokens, kUnlimitedBytes, "auto");
   ASSERT_TRUE(whole.ok()) << whole.status();
-  ASSERT_EQ(whole->passes.size(), 1u);
-  const Logits& expected = whole->passes.back();
+  ASSERT_EQ(whole->logits.size(), 1u);
+  const std::vector<float>& expected = whole->logits.back();
   ASSERT_EQ(static_cast<int64_t>(expected.size()), architecture_->vocabulary());
   float most = 0;
   for (const float logit : expected) most = std::max(most, std::abs(logit));
@@ -122,29 +86,31 @@ TEST_P(Generation, SaysTheSameHoweverTheSequenceIsCut) {
   for (const int64_t prompt : {int64_t{1}, int64_t{3}, kTokens - 1}) {
     const auto cut = Run(prompt, kUnlimitedBytes, "auto");
     ASSERT_TRUE(cut.ok()) << cut.status();
-    ASSERT_EQ(static_cast<int64_t>(cut->passes.size()), kTokens - prompt + 1);
+    ASSERT_EQ(static_cast<int64_t>(cut->logits.size()), kTokens - prompt + 1);
     for (size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_NEAR(cut->passes.back()[i], expected[i], 500 * most * 0x1p-24)
+      ASSERT_NEAR(cut->logits.back()[i], expected[i], 500 * most * 0x1p-24)
           << "token " << i << ", first pass of " << prompt;
     }
     // The first pass ends at another token.
-    EXPECT_NE(cut->passes.front(), expected);
+    EXPECT_NE(cut->logits.front(), expected);
   }
 }
 
-TEST_P(Generation, SaysTheSameAtEveryBudget) {
+TEST_P(Generation, SaysTheSameAtTheSmallestBudget) {
   const auto everything = Run(3, kUnlimitedBytes, "cuda");
   ASSERT_TRUE(everything.ok()) << everything.status();
+  ASSERT_EQ(everything->logits.size(), size_t{kTokens - 3 + 1});
   for (const char* policy : {"auto", "cpu"}) {
-    const auto asked = Run(3, kUnlimitedBytes, policy);
-    ASSERT_TRUE(asked.ok()) << asked.status();
-    const int64_t smallest = asked->smallest_bytes;
+    const auto refused = Run(3, 0, policy);
+    ASSERT_TRUE(refused.ok() && refused->refusal.has_value()) << policy;
+    const int64_t smallest = refused->refusal->smallest_device_budget_bytes;
     const auto least = Run(3, smallest, policy);
     ASSERT_TRUE(least.ok()) << policy << ": " << least.status();
-    EXPECT_EQ(least->passes, everything->passes) << policy;
-    EXPECT_LE(least->peak_bytes, smallest);
-    EXPECT_EQ(Run(3, smallest - 1, policy).status().code(),
-              absl::StatusCode::kResourceExhausted);
+    ASSERT_FALSE(least->refusal.has_value()) << least->refusal_message;
+    EXPECT_TRUE(SameLogits(*least, *everything)) << policy;
+    EXPECT_LE(least->device_peak_bytes, smallest);
+    const auto less = Run(3, smallest - 1, policy);
+    EXPECT_TRUE(less.ok() && less->refusal.has_value()) << policy;
   }
 }
 

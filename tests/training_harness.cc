@@ -47,11 +47,44 @@ void MaskLabels(uint64_t seed, int64_t index, bool keeps_one,
   }
 }
 
-bool SameNumbers(const std::vector<double>& a, const std::vector<double>& b) {
+namespace {
+
+template <class Numbers>
+bool Same(const Numbers& a, const Numbers& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](double x, double y) {
                       return x == y || (std::isnan(x) && std::isnan(y));
                     });
+}
+
+// Reads the prompt, then token after token, each the likeliest unless the case
+// says which.
+absl::Status Generate(const TrainingCase& c, Trainer& trainer,
+                      TrainingResult* result) {
+  std::vector<int32_t> next =
+      RandomMicroBatch(c.seed, 0, c.options.shape, VocabularyOf(c)).tokens;
+  for (int64_t pass = 0; pass < c.steps; ++pass) {
+    if (c.data) next = c.data(pass).tokens;
+    CASTOR_ASSIGN_OR_RETURN(std::vector<float> logits,
+                            trainer.ReadOn(std::move(next)));
+    const auto likeliest = std::max_element(logits.begin(), logits.end());
+    next = {static_cast<int32_t>(likeliest - logits.begin())};
+    result->logits.push_back(std::move(logits));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool SameNumbers(const std::vector<double>& a, const std::vector<double>& b) {
+  return Same(a, b);
+}
+
+bool SameLogits(const TrainingResult& a, const TrainingResult& b) {
+  return std::equal(a.logits.begin(), a.logits.end(), b.logits.begin(),
+                    b.logits.end(),
+                    [](const std::vector<float>& x,
+                       const std::vector<float>& y) { return Same(x, y); });
 }
 
 std::vector<std::string> Overflows(const TrainingResult& result) {
@@ -94,8 +127,10 @@ absl::StatusOr<TrainingResult> RunRank(
   const ModelConfig config = ModelConfigOf(c);
   const std::unique_ptr<Model> model =
       models::FamilyOf(config).Make(*config.architecture);
+  const bool generates = c.options.shape.cache > 0;
   for (const auto& parameter : engine.parameters()) {
-    parameter->trainable = !MatchesAnyPattern(c.frozen, parameter->name);
+    parameter->trainable =
+        !generates && !MatchesAnyPattern(c.frozen, parameter->name);
   }
   TrainingResult result;
   TrainerOptions options = c.options;
@@ -137,7 +172,8 @@ absl::StatusOr<TrainingResult> RunRank(
     }
     return batch;
   };
-  for (int64_t step = c.start.step + 1; step <= c.steps; ++step) {
+  if (generates) CASTOR_RETURN_IF_ERROR(Generate(c, trainer, &result));
+  for (int64_t step = c.start.step + 1; !generates && step <= c.steps; ++step) {
     const bool other = c.other_batch > 0 && step % 2 == 0;
     shape.batch = other ? c.other_batch : options.shape.batch;
     shape.length = other ? c.other_length : options.shape.length;

@@ -1,4 +1,4 @@
-// Whole small training runs in one call, for tests.
+// Whole small training runs, and generations, in one call, for tests.
 #ifndef CASTOR_TESTS_TRAINING_HARNESS_H_
 #define CASTOR_TESTS_TRAINING_HARNESS_H_
 
@@ -24,6 +24,8 @@ struct TrainingCase {
   std::vector<std::string> frozen;
   DType dtype = DType::kFloat32;
   uint64_t seed = 1;
+  // With a key-value cache (options.shape.cache) the model trains nothing: it
+  // generates, and a step is a pass.
   TrainerOptions options;
   int64_t steps = 3;
   // A resumed run's: `source` has the outcome of the steps that are over.
@@ -51,7 +53,8 @@ struct TrainingCase {
   // Random tokens' labels are masked (MaskLabels), in training and evaluation.
   bool masked = false;
   // Micro batch `index` of the run, of the options' shape; random tokens if
-  // null.
+  // null. A pass takes its tokens alone; if null, the passes after the first
+  // take the likeliest token.
   std::function<MicroBatch(int64_t index)> data;
   // Called between steps, and after the last one; may be null.
   std::function<absl::Status(Trainer&, int64_t step)> after_step;
@@ -72,7 +75,8 @@ struct TrainingResult {
   std::string parameters_sha256;
   std::string state_sha256;  // parameters and optimizer states
   std::vector<double> losses;
-  double gradient_norm = 0;  // Trainer::gradient_norm, at the end
+  std::vector<std::vector<float>> logits;  // after each pass of a generation
+  double gradient_norm = 0;                // Trainer::gradient_norm, at the end
   TrainerState state;
   double evaluation_loss = 0;
   std::vector<StepReport> reports;
@@ -84,6 +88,7 @@ struct TrainingResult {
 
 // Bit by bit, but that any NaN is as good as another.
 bool SameNumbers(const std::vector<double>& a, const std::vector<double>& b);
+bool SameLogits(const TrainingResult& a, const TrainingResult& b);
 // What StepReport::overflow says of each step.
 std::vector<std::string> Overflows(const TrainingResult& result);
 
