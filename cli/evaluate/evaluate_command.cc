@@ -69,10 +69,7 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
                           ValuesOf(arguments, config));
   Session::Options options;
   options.evaluate_only = true;
-  options.say = [](absl::string_view line) {
-    std::printf("%s\n", std::string(line).c_str());
-    FlushOutput();
-  };
+  options.say = PrintLine;
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::Create(config, std::move(options), nullptr));
   std::fputs(FormatAdmission(session->trainer().admission()).c_str(), stdout);

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "base/printable.h"
+
 namespace castor::cli {
 
 void OpenStandardStreams() {
@@ -38,6 +40,11 @@ bool FlushOutput() {
     told = true;
   }
   return false;
+}
+
+void PrintLine(absl::string_view line) {
+  std::printf("%s\n", Printable(line).c_str());
+  FlushOutput();
 }
 
 }  // namespace castor::cli

@@ -2,6 +2,8 @@
 #ifndef CASTOR_CLI_OUTPUT_STANDARD_OUTPUT_H_
 #define CASTOR_CLI_OUTPUT_STANDARD_OUTPUT_H_
 
+#include "absl/strings/string_view.h"
+
 namespace castor::cli {
 
 // Call before any file is opened: a file that got the number of a standard
@@ -12,6 +14,10 @@ void OpenStandardStreams();
 // Writes out what was printed. False: it could not be; the first time, standard
 // error says so. It is no error of the run whose progress is lost.
 bool FlushOutput();
+
+// Prints a line and writes it out at once: it may be long until the next one.
+// Bytes of control in it are escaped (base/printable.h).
+void PrintLine(absl::string_view line);
 
 }  // namespace castor::cli
 

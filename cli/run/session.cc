@@ -247,10 +247,12 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
                      " ranks, not for ", options.ranks.world_size));
   }
   CASTOR_ASSIGN_OR_RETURN(const std::optional<Gpu> gpu, GpuOf(config, options));
-  if (!config.model.directory().empty()) {
+  if (config.model.architecture == nullptr) {
     CASTOR_RETURN_IF_ERROR(
         Annotate(absl::StrCat("model.", config.model.directory_key()),
                  models::LoadPretrained(&config.model)));
+  }
+  if (!config.model.directory().empty()) {
     CASTOR_RETURN_IF_ERROR(FitToModel(&config));
   }
   std::unique_ptr<Session> session(new Session());

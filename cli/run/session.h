@@ -55,8 +55,9 @@ class Session {
     const std::atomic<bool>* stop = nullptr;
   };
 
-  // Reads, checks and admits; no parameter has a value yet. On a refusal the
-  // status is ResourceExhausted and `refused` (may be null) says why.
+  // Reads, checks and admits; no parameter has a value yet. The sizes of a
+  // model's directory are read unless `config` has them already. On a refusal
+  // the status is ResourceExhausted and `refused` (may be null) says why.
   static absl::StatusOr<std::unique_ptr<Session>> Create(
       Config config, Options options, std::optional<RefusedRun>* refused);
 

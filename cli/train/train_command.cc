@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
-#include "base/printable.h"
 #include "base/signals.h"
 #include "base/status_macros.h"
 #include "base/units.h"
@@ -42,12 +41,6 @@ absl::Status AsUsersError(absl::string_view option,
   if (status.ok()) return status;
   return absl::InvalidArgumentError(
       absl::StrCat(option, ": ", status.message()));
-}
-
-// Said at once: it may be long until the next one.
-void PrintDataLine(absl::string_view line) {
-  std::printf("%s\n", Printable(line).c_str());
-  FlushOutput();
 }
 
 class TrainRun {
@@ -355,7 +348,7 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
                                         .join = {}},
                               .local_rank = share.local_rank,
                               .machine_share_bytes = share.machine_bytes,
-                              .say = PrintDataLine,
+                              .say = PrintLine,
                               .stop = StopFlag()};
   if (group.world_size() > 1) {
     options.ranks.join =
