@@ -31,6 +31,29 @@ constexpr absl::string_view kOwnKeys[] = {"architectures", "dtype",
 constexpr absl::string_view kLeftKeys[] = {"auto_map", "quantization_config",
                                            "transformers_version"};
 
+// Families that people look for in vain, and what Castor lacks for them.
+struct Missing {
+  absl::string_view name, why;
+};
+constexpr absl::string_view kScales =
+    "its token embeddings are scaled, which no operator does";
+constexpr Missing kMissing[] = {
+    {"gemma", kScales},
+    {"gemma2",
+     "its token embeddings are scaled and its logits have a soft cap, which no "
+     "operator does"},
+    {"gemma3", kScales},
+    {"gemma3_text", kScales},
+};
+
+// " (reason)", or "" where there is nothing to say.
+std::string WhyMissing(absl::string_view name) {
+  for (const Missing& missing : kMissing) {
+    if (missing.name == name) return absl::StrCat(" (", missing.why, ")");
+  }
+  return "";
+}
+
 std::vector<absl::string_view> Names() {
   std::vector<absl::string_view> names;
   for (const Family* family : Families()) names.push_back(family->name());
@@ -167,8 +190,9 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
   if (family == nullptr) {
     const std::vector<absl::string_view> names = Names();
     reader.Fail("model_type",
-                absl::StrCat(QuotedForMessage(type), " is not supported; only ",
-                             "\"", absl::StrJoin(names, "\", \""), "\" ",
+                absl::StrCat(QuotedForMessage(type), " is not supported",
+                             WhyMissing(type), "; only \"",
+                             absl::StrJoin(names, "\", \""), "\" ",
                              names.size() == 1 ? "is" : "are"));
     return report.status();
   }
