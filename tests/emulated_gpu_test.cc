@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "base/with_type.h"
+#include "kernels/testing/guarded_buffer.h"
 #include "tests/test_machine.h"
 #include "tests/training_harness.h"
 
@@ -74,6 +76,45 @@ TEST(EmulatedGpu, GivesOneSetOfBitsWhateverThePlacement) {
       EXPECT_EQ(run->state_sha256, first->state_sha256);
       EXPECT_EQ(run->losses, first->losses);
     }
+  }
+}
+
+// Through a key-value cache that has room for several ranges of keys
+// (kernels/attention/ranges_program.h), from within the first to the second.
+TEST(EmulatedGpu, GeneratesFromManyKeysAsTheHostDoes) {
+  for (DType dtype : kAllTypes) {
+    TrainingCase c = Small(FindPolicy("auto"), dtype);
+    c.model.n_layer = 1;
+    c.model.n_positions = 280;
+    c.model.initializer_range = 0.2;
+    c.options.shape = {
+        .batch = 1, .length = 254, .training = false, .cache = 280};
+    c.steps = 5;
+    // The same tokens on both, whatever they make of them.
+    c.data = [&](int64_t pass) {
+      return RandomMicroBatch(3, pass, {.length = pass == 0 ? 254 : 1},
+                              c.model.vocab_size);
+    };
+    c.watched = true;
+    const auto host = RunTraining(c);
+    ASSERT_TRUE(host.ok()) << host.status();
+    c = OnTestMachine(std::move(c));
+    const auto gpu = RunTraining(c);
+    ASSERT_TRUE(gpu.ok()) << gpu.status();
+    ASSERT_EQ(gpu->logits.size(), host->logits.size());
+    for (size_t pass = 0; pass < host->logits.size(); ++pass) {
+      for (size_t i = 0; i < host->logits[pass].size(); ++i) {
+        // Logits are about 1; some tens of roundings lie on the way.
+        EXPECT_NEAR(gpu->logits[pass][i], host->logits[pass][i],
+                    32 * kernels::UnitRoundoff(dtype))
+            << DTypeName(dtype) << " pass " << pass << " token " << i;
+      }
+    }
+    c.options.memory.device_bytes = gpu->admission.smallest_device_budget_bytes;
+    const auto least = RunTraining(c);
+    ASSERT_TRUE(least.ok()) << least.status();
+    ASSERT_FALSE(least->refusal.has_value()) << least->refusal_message;
+    EXPECT_TRUE(SameLogits(*least, *gpu));
   }
 }
 

@@ -16,8 +16,9 @@
 //
 // The GPU's bits are not the host's: its tiles and its exponential function are
 // others, and in bf16 and fp16 it rounds p and the scores' gradients to the
-// type before it multiplies them. A head has at most kMaxGpuHeadSize channels
-// there; a larger one is an InvalidArgument.
+// type before it multiplies them. A single query that nothing drops for looks
+// at its keys in ranges there, which are joined in their order. A head has at
+// most kMaxGpuHeadSize channels; a larger one is an InvalidArgument.
 #ifndef CASTOR_KERNELS_ATTENTION_ATTENTION_H_
 #define CASTOR_KERNELS_ATTENTION_ATTENTION_H_
 

@@ -16,6 +16,7 @@
 #include "kernels/attention/forward_program.h"
 #include "kernels/attention/mma_backward_program.h"
 #include "kernels/attention/mma_forward_program.h"
+#include "kernels/attention/ranges_program.h"
 #include "kernels/attention/trial.h"
 #include "kernels/testing/gpu_operator_test.h"
 
@@ -32,33 +33,35 @@ struct Trial : AttentionTrial {
   absl::Status RunOnDevice() {
     OnDevice on;
     const int64_t bytes =
-        AttentionBackwardArgs{.shape = shape}.GpuWorkspaceBytes();
-    const GuardedBuffer workspace = GuardedBuffer::Workspace(bytes);
+        std::max(AttentionForwardArgs{.shape = shape}.GpuWorkspaceBytes(),
+                 AttentionBackwardArgs{.shape = shape}.GpuWorkspaceBytes());
+    const GuardedBuffer buffer = GuardedBuffer::Workspace(bytes);
+    void* const workspace = on.CopyBytes(buffer.data(), bytes);
     std::vector<void*> px, pdx;
     for (GuardedBuffer& buffer : x.buffers()) px.push_back(on.Out(buffer));
     for (GuardedBuffer& buffer : dx.buffers()) pdx.push_back(on.Out(buffer));
     void* pout = on.Out(out);
     float* plse = on.OutFloats(lse);
-    absl::Status status =
-        kernels::Run(on.context(), AttentionForwardArgs{.shape = shape,
-                                                        .q = x.In(px, 0),
-                                                        .k = x.In(px, 1),
-                                                        .v = x.In(px, 2),
-                                                        .out = pout,
-                                                        .lse = plse});
-    status.Update(kernels::Run(
-        on.context(), AttentionBackwardArgs{
-                          .shape = shape,
-                          .q = x.In(px, 0),
-                          .k = x.In(px, 1),
-                          .v = x.In(px, 2),
-                          .out = pout,
-                          .lse = plse,
-                          .dout = on.In(dout),
-                          .dq = dx.In(pdx, 0),
-                          .dk = dx.In(pdx, 1),
-                          .dv = dx.In(pdx, 2),
-                          .workspace = on.CopyBytes(workspace.data(), bytes)}));
+    absl::Status status = kernels::Run(
+        on.context(), AttentionForwardArgs{.shape = shape,
+                                           .q = x.In(px, 0),
+                                           .k = x.In(px, 1),
+                                           .v = x.In(px, 2),
+                                           .out = pout,
+                                           .lse = plse,
+                                           .workspace = workspace});
+    status.Update(kernels::Run(on.context(),
+                               AttentionBackwardArgs{.shape = shape,
+                                                     .q = x.In(px, 0),
+                                                     .k = x.In(px, 1),
+                                                     .v = x.In(px, 2),
+                                                     .out = pout,
+                                                     .lse = plse,
+                                                     .dout = on.In(dout),
+                                                     .dq = dx.In(pdx, 0),
+                                                     .dk = dx.In(pdx, 1),
+                                                     .dv = dx.In(pdx, 2),
+                                                     .workspace = workspace}));
     status.Update(on.Finish());
     return status;
   }
@@ -196,6 +199,50 @@ TEST_F(AttentionOnGpu, AgreesWithTheHostForGroupsWindowsAndCaches) {
   }
 }
 
+// The keys of a single query are looked at in ranges: one or several, the last
+// of them whole or not, all keys or those of a window.
+TEST_F(AttentionOnGpu, AgreesWithTheHostForOneQueryOfMany) {
+  struct Case {
+    int64_t keys, heads, kv_heads, head_size, window;
+    float softcap = 0;
+  };
+  uint64_t seed = 200;
+  for (DType dtype : kAllTypes) {
+    for (const Case& c : {Case{255, 2, 1, 8, 0}, Case{256, 1, 1, 24, 0},
+                          Case{257, 3, 3, 7, 0}, Case{512, 4, 2, 128, 0},
+                          Case{700, 2, 1, 72, 0, 2}, Case{800, 2, 2, 16, 300},
+                          Case{600, 1, 1, 64, 256}, Case{900, 2, 1, 16, 3}}) {
+      AttentionShape shape = ShapeOf(2, 1, c.heads, c.head_size);
+      shape.keys = c.keys;
+      shape.kv_heads = c.kv_heads;
+      shape.dtype = dtype;
+      shape.mask = AttentionMask::Causal(c.window);
+      shape.softcap = c.softcap;
+      ++seed;
+      ExpectHosts(shape,
+                  {.layout = seed % 2 ? Layout::kSeparate : Layout::kRoomy,
+                   .shift = static_cast<int64_t>(seed) % 3,
+                   .seed = seed});
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// A key-value cache has room for more than its first passes fill, and they all
+// must need the same workspace.
+TEST_F(AttentionOnGpu, RoomForKeysDecidesHowASingleQueryLooksAtThem) {
+  AttentionShape shape = ShapeOf(1, 1, 2, 16);
+  shape.key_rows = 1000;
+  const auto bytes = [&](int64_t keys) {
+    shape.keys = keys;
+    return AttentionForwardArgs{.shape = shape}.GpuWorkspaceBytes();
+  };
+  EXPECT_EQ(bytes(1), 2 * 4 * (16 + 2) * 4);
+  for (int64_t keys : {2, 256, 257, 1000}) EXPECT_EQ(bytes(keys), bytes(1));
+  shape.key_rows = cuda::kRangeKeys;
+  EXPECT_EQ(bytes(1), 0);
+}
+
 TEST_F(AttentionOnGpu, AgreesWithTheHostAcrossTwoSequences) {
   for (DType dtype : kAllTypes) {
     for (int64_t keys : {3, 100}) {
@@ -255,13 +302,18 @@ TEST_F(AttentionOnGpu, DoesNotDependOnTheOrderOfThreads) {
     shape.mask = AttentionMask::Causal(50);
     shape.dropout = 0.1f;
     shape.key = {1, 2};
-    Trial first(shape, {.seed = 9});
-    ASSERT_TRUE(first.RunOnDevice().ok());
-    TestDevice::Get()->InEveryOrder([&] {
-      Trial again(shape, {.seed = 9});
-      ASSERT_TRUE(again.RunOnDevice().ok());
-      EXPECT_TRUE(again.SameResults(first));
-    });
+    AttentionShape single = ShapeOf(1, 1, 2, 40);
+    single.keys = 600;
+    single.dtype = dtype;
+    for (const AttentionShape& each : {shape, single}) {
+      Trial first(each, {.seed = 9});
+      ASSERT_TRUE(first.RunOnDevice().ok());
+      TestDevice::Get()->InEveryOrder([&] {
+        Trial again(each, {.seed = 9});
+        ASSERT_TRUE(again.RunOnDevice().ok());
+        EXPECT_TRUE(again.SameResults(first));
+      });
+    }
   }
 }
 

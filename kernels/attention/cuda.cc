@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "base/with_type.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/backward_program.h"
@@ -11,6 +12,7 @@
 #include "kernels/attention/forward_program.h"
 #include "kernels/attention/mma_backward_program.h"
 #include "kernels/attention/mma_forward_program.h"
+#include "kernels/attention/ranges_program.h"
 #include "kernels/cuda/launch_status.h"
 #include "kernels/dropout/dropout.h"
 
@@ -93,6 +95,33 @@ absl::Status Forward(const ExecContext& context,
                         .lse = args.lse});
 }
 
+// Whether a single query's keys are looked at in ranges. What there is room for
+// decides, since a key-value cache's passes must need the same workspace.
+bool InRanges(const AttentionShape& filled) {
+  return filled.positions == 1 && filled.dropout == 0 &&
+         filled.key_rows > kRangeKeys;
+}
+
+template <class T>
+absl::Status ForwardInRanges(const ExecContext& context,
+                             const AttentionForwardArgs& args) {
+  const AttentionOperands<T> of = Operands<T>(args, {args.out});
+  const auto keys = of.KeysOf(0, 1);
+  const AttentionRanges ranges = {
+      .first = static_cast<float*>(args.workspace),
+      .ranges = CeilDiv(keys.end - keys.begin, kRangeKeys),
+      .head_size = of.head_size};
+  const int64_t batch_heads = args.shape.batch * of.heads;
+  CASTOR_RETURN_IF_ERROR(
+      Launch(context, "AttentionForward (ranges)", batch_heads * ranges.ranges,
+             AttentionRangeProgram<T>{.of = of, .to = ranges}));
+  return Launch(context, "AttentionForward (join)", batch_heads,
+                AttentionJoinProgram<T>{.of = of,
+                                        .from = ranges,
+                                        .out = static_cast<T*>(args.out),
+                                        .lse = args.lse});
+}
+
 // dk and dv if kKeys, otherwise dq.
 template <class T, class Program, bool kKeys>
 absl::Status Gradients(const ExecContext& context,
@@ -133,12 +162,21 @@ absl::Status Delta(const ExecContext& context,
 }  // namespace
 }  // namespace cuda
 
-int64_t AttentionForwardArgs::GpuWorkspaceBytes() const { return 0; }
+// AttentionRanges.
+int64_t AttentionForwardArgs::GpuWorkspaceBytes() const {
+  const AttentionShape filled = shape.Filled();
+  if (!cuda::InRanges(filled)) return 0;
+  return cuda::Rows(filled) * CeilDiv(filled.key_rows, cuda::kRangeKeys) *
+         (filled.head_size + 2) * static_cast<int64_t>(sizeof(float));
+}
 
 absl::Status AttentionForwardArgs::RunOnGpu(const ExecContext& context) const {
   CASTOR_RETURN_IF_ERROR(CheckAttentionShapeOnGpu(shape));
   if (shape.heads == 0) return absl::OkStatus();
   return WithType(shape.dtype, [&]<class T>(T) {
+    if (cuda::InRanges(shape.Filled())) {
+      return cuda::ForwardInRanges<T>(context, *this);
+    }
     return cuda::WithProgram(shape, [&](auto size, auto drops) {
       return cuda::Forward<T, cuda::AttentionForwardOf<T, size, drops>>(context,
                                                                         *this);
