@@ -40,6 +40,7 @@ constexpr RandomKey kKey = {1, 2};
 struct Sizes {
   int64_t batch = 16, positions = 1024, heads = 12, channels = 768;
   int64_t vocabulary = 50257;
+  int64_t keys = 16384;    // that one query looks at
   int64_t product = 8192;  // of the ceiling: n x n x n
   int64_t parameters = 1 << 27;
 
@@ -53,6 +54,7 @@ Sizes SizesHere() {
           .heads = 1,
           .channels = 64,
           .vocabulary = 100,
+          .keys = 300,
           .product = 32,
           .parameters = 5000};
 }
@@ -249,6 +251,33 @@ void AddAttention(const Sizes& s, int64_t heads, int dropout_percent) {
             AttentionBackwardArgs{.shape = shape}.GpuWorkspaceBytes())};
     return {[=](const ExecContext& gpu) { return Run(gpu, args); }, 4 * flops};
   });
+}
+
+// One query, as in a pass of a model that generates: all keys and values are
+// read once.
+void AddOneQuery(const Sizes& s) {
+  const AttentionShape shape = {.batch = 1,
+                                .positions = 1,
+                                .keys = s.keys,
+                                .heads = s.heads,
+                                .head_size = s.channels / s.heads,
+                                .dtype = kType,
+                                .key = kKey};
+  const double bytes = 2.0 * static_cast<double>(s.keys * s.channels) * 2;
+  Add("attention/one_query/keys_" + std::to_string(s.keys),
+      [=](Operands& on) -> Row {
+        const AttentionForwardArgs args = {
+            .shape = shape,
+            .q = on.Normal(s.channels),
+            .k = on.Normal(s.keys * s.channels),
+            .v = on.Normal(s.keys * s.channels),
+            .out = on.Bytes(s.channels * 2),
+            .lse = on.Floats(s.heads),
+            .workspace = on.Bytes(
+                AttentionForwardArgs{.shape = shape}.GpuWorkspaceBytes())};
+        return {[=](const ExecContext& gpu) { return Run(gpu, args); }, 0,
+                bytes};
+      });
 }
 
 void AddLayerNorm(const Sizes& s) {
@@ -482,6 +511,7 @@ int main(int argc, char** argv) {
       castor::kernels::AddAttention(sizes, heads, dropout_percent);
     }
   }
+  castor::kernels::AddOneQuery(sizes);
   castor::kernels::AddLayerNorm(sizes);
   castor::kernels::AddElementwise(sizes);
   castor::kernels::AddEnds(sizes);

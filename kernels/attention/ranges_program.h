@@ -131,8 +131,7 @@ struct AttentionJoinProgram {
               of.InOut(out, head).at(0) + d);
       }
       if (t != 0) return;
-      lse[of.InRows(head, 0)] =
-          Add(max, logf(Join(head, 0, max).of_weights));
+      lse[of.InRows(head, 0)] = Add(max, logf(Join(head, 0, max).of_weights));
     });
   }
 
