@@ -20,8 +20,8 @@ fi
 
 tools/setup.sh
 source tools/bazel.sh
-targets=(manager_overhead issue_cost trace_overhead budget_curve adam_bench
-         device_bench planner_bench kernels_bench)
+targets=(manager_overhead issue_cost trace_overhead budget_curve accumulation
+         adam_bench device_bench planner_bench kernels_bench)
 castor_bazel build -c opt "${targets[@]/#///benchmarks:}" >/dev/null 2>&1
 bin="$(castor_bazel info -c opt bazel-bin 2>/dev/null)/benchmarks"
 
@@ -42,6 +42,7 @@ run issue_cost
 run trace_overhead 9
 run budget_curve
 run budget_curve --bf16
+run accumulation
 run adam_bench
 run device_bench
 run planner_bench

@@ -1,6 +1,7 @@
 #include "memory/plan/lower_bound.h"
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 #include <tuple>
 
@@ -23,12 +24,18 @@ struct Stay {
   }
 };
 
-}  // namespace
+// What the bounds in closed form are made of.
+struct Turn {
+  double payload_bytes = 0;  // that forward uses and backward writes
+  double optimizer_bytes = 0;
+  // Left beside what must be there from the last operator of forward to the
+  // first one of backward, and at the first one of a micro batch.
+  double room_bytes = 0;
+  double first_room_bytes = 0;
+};
 
-TrafficBound OneMicroBatchBound(const PlanRequest& request) {
+Turn FindTurn(const PlanRequest& request) {
   const StepTrace& trace = *request.trace;
-  TrafficBound bound;
-  if (!trace.training) return bound;
   std::vector<bool> forward(trace.chunks.size(), false);
   std::vector<bool> written(trace.chunks.size(), false);
   int64_t turn_peak = 0;
@@ -47,16 +54,80 @@ TrafficBound OneMicroBatchBound(const PlanRequest& request) {
       if (use.writes) written[use.chunk.value] = true;
     }
   }
-  int64_t payload = 0;
+  Turn turn;
   for (size_t c = 0; c < trace.chunks.size(); ++c) {
-    if (forward[c] && written[c]) payload += trace.chunks[c].payload_bytes;
+    if (!forward[c] || !written[c]) continue;
+    turn.payload_bytes += static_cast<double>(trace.chunks[c].payload_bytes);
+    turn.optimizer_bytes +=
+        static_cast<double>(trace.chunks[c].optimizer_bytes);
   }
-  const int64_t stays =
-      std::max<int64_t>(0, request.device_budget_bytes -
-                               request.device_reserved_bytes - turn_peak);
-  bound.h2d_bytes = payload + std::max<int64_t>(0, payload - stays);
-  bound.d2h_bytes = payload;
+  const auto beside = [&](int64_t peak) {
+    return static_cast<double>(std::max<int64_t>(
+        0, request.device_budget_bytes - request.device_reserved_bytes - peak));
+  };
+  turn.room_bytes = beside(turn_peak);
+  turn.first_room_bytes =
+      beside(trace.ops.empty() ? 0 : trace.ops.front().non_model_peak_bytes);
+  return turn;
+}
+
+// a x + b y = c.
+struct Line {
+  double a = 0, b = 0, c = 0;
+};
+
+}  // namespace
+
+TrafficBound OneMicroBatchBound(const PlanRequest& request) {
+  TrafficBound bound;
+  if (!request.trace->training) return bound;
+  const Turn turn = FindTurn(request);
+  bound.h2d_bytes = static_cast<int64_t>(
+      turn.payload_bytes + std::max(0.0, turn.payload_bytes - turn.room_bytes));
+  bound.d2h_bytes = static_cast<int64_t>(turn.payload_bytes);
   return bound;
+}
+
+TrafficBound AccumulationBound(const PlanRequest& request, double sum_ratio) {
+  const Turn turn = FindTurn(request);
+  const double p = turn.payload_bytes;
+  if (!request.trace->training || p == 0) return {};
+  const double times = static_cast<double>(request.trace->micro_batches);
+  const double r = turn.optimizer_bytes / p;
+  const double rooms[] = {turn.room_bytes, turn.first_room_bytes};
+  // Both sides are convex and piecewise linear, so the least is where two of
+  // these lines meet, along which they bend or end.
+  std::vector<Line> lines = {{1, 0, 0}, {0, 1, 0}, {1, 1, p}};
+  for (const double room : rooms) {
+    lines.push_back({r, 0, room - p});
+    lines.push_back({r, sum_ratio, room - p});
+    lines.push_back({r, sum_ratio, room});
+  }
+  TrafficBound least;
+  double least_bytes = std::numeric_limits<double>::infinity();
+  for (const Line& one : lines) {
+    for (const Line& other : lines) {
+      const double det = one.a * other.b - other.a * one.b;
+      if (det == 0) continue;
+      const double x = (one.c * other.b - other.c * one.b) / det;
+      const double y = (one.a * other.c - other.a * one.c) / det;
+      const double held = r * x + sum_ratio * y;
+      const double slack = 1e-9 * p;
+      if (x < -slack || y < -slack || x + y > p + slack ||
+          held > std::min(rooms[0], rooms[1]) + slack) {
+        continue;
+      }
+      double h2d = p - x + std::max(0.0, p + r * x - rooms[0]);
+      for (const double room : rooms) {
+        h2d += (times - 1) * std::max(0.0, p + held - room);
+      }
+      const double d2h = times * (p - x - y) + std::min(times, sum_ratio) * y;
+      if (h2d + d2h >= least_bytes) continue;
+      least_bytes = h2d + d2h;
+      least = {static_cast<int64_t>(h2d), static_cast<int64_t>(d2h)};
+    }
+  }
+  return least;
 }
 
 int64_t LeastFetchedBytes(const PlanRequest& request,

@@ -26,6 +26,21 @@ struct TrafficBound {
 // last operator of forward and the first one of backward. Zero for evaluation.
 TrafficBound OneMicroBatchBound(const PlanRequest& request);
 
+// The same for any number A of micro batches, wherever optimizer states and
+// sums of gradients are: x payload bytes have their states on the device, r
+// bytes of them for each, and of the rest y bytes have the sums of their
+// gradients there until the last micro batch, s bytes for each:
+//
+//   h2d >= P - x + max(0, P + r x - K) + (A - 1) (max(0, P + r x + s y - K)
+//          + max(0, P + r x + s y - K'))
+//   d2h >= A (P - x - y) + min(A, s) y
+//
+// K' is what the budget leaves beside the peak of a micro batch's first
+// operator. The bound given is that of the x and y whose sum of both is the
+// least: no plan moves fewer bytes in all. `sum_ratio` is s: the bytes of an
+// fp32 value over those of a payload's.
+TrafficBound AccumulationBound(const PlanRequest& request, double sum_ratio);
+
 // Bytes per step that any cyclic plan with these sides has to fetch, for any
 // trace. It relaxes what a plan is: bytes of a chunk may stay or leave one by
 // one, blocks are not rounded up, fetches take no room before their use.

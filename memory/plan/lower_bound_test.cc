@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <variant>
 #include <vector>
 
 #include "base/units.h"
 #include "memory/plan/admission.h"
 #include "memory/plan/eviction.h"
+#include "memory/plan/planner.h"
 #include "memory/plan/residency.h"
+#include "memory/plan/simulator.h"
 #include "memory/plan/trace_builder.h"
 #include "memory/plan/trace_generator.h"
 #include "memory/plan/use_index.h"
@@ -48,6 +51,67 @@ TEST(OneMicroBatchBound, CountsWhatCannotStayOverTheTurn) {
   // A chunk stays as a whole or, for the other bound, byte by byte.
   const std::vector<Side> host(2, Side::kHost);
   EXPECT_EQ(LeastFetchedBytes(request, host), 2048 + 848);
+}
+
+// `micro_batches` times forward and backward of two chunks, then their updates.
+StepTrace MicroBatches(int64_t micro_batches) {
+  TraceBuilder builder;
+  builder.MicroBatches(micro_batches).Chunk(1024, 4096).Chunk(1024, 4096);
+  for (int64_t i = 0; i < micro_batches; ++i) {
+    builder.Read({0}, 0).Read({1}, 500).Write({1}, 700).Reduce(1);
+    builder.Write({0}, 0).Reduce(0);
+  }
+  return builder.Update(0).Update(1).Build();
+}
+
+TEST(AccumulationBound, ChoosesWhatMovesTheLeast) {
+  StepTrace trace = MicroBatches(1);
+  PlanRequest request;
+  request.trace = &trace;
+  // K = 1200 over the turn, 1900 at the first operator. States and sums would
+  // take more than they save.
+  request.device_budget_bytes = 1900;
+  EXPECT_EQ(AccumulationBound(request, 2).h2d_bytes, 2048 + 848);
+  EXPECT_EQ(AccumulationBound(request, 2).d2h_bytes, 2048);
+  trace = MicroBatches(4);
+  EXPECT_EQ(AccumulationBound(request, 2).h2d_bytes, 2048 + 4 * 848 + 3 * 148);
+  EXPECT_EQ(AccumulationBound(request, 2).d2h_bytes, 4 * 2048);
+  // Beside all payloads 4096 bytes are free: states of half of the model spare
+  // 1024 bytes down and 4 * 1024 up, sums of all of it 2 * 2048 up.
+  request.device_budget_bytes = 2048 + 4096 + 700;
+  EXPECT_EQ(AccumulationBound(request, 2).h2d_bytes, 1024);
+  EXPECT_EQ(AccumulationBound(request, 2).d2h_bytes, 4 * 1024);
+  // With states of twice the size sums are the better use of that room.
+  for (ChunkInfo& chunk : trace.chunks) chunk.optimizer_bytes = 8192;
+  EXPECT_EQ(AccumulationBound(request, 2).h2d_bytes, 2048);
+  EXPECT_EQ(AccumulationBound(request, 2).d2h_bytes, 2 * 2048);
+  request.device_budget_bytes = kUnlimitedBytes;
+  EXPECT_EQ(AccumulationBound(request, 2).h2d_bytes, 0);
+  EXPECT_EQ(AccumulationBound(request, 2).d2h_bytes, 0);
+}
+
+RC_GTEST_PROP(AccumulationBound, IsBelowEveryPlan, ()) {
+  GptTraceOptions options;
+  options.layers = *InRange(1, 5);
+  options.channels = 64;
+  options.vocabulary = *InRange(50, 400);
+  options.batch = *InRange(1, 3);
+  options.sequence = 16;
+  options.chunk_elements = *InRange(4000, 40000);
+  options.micro_batches = *rc::gen::element(1, 2, 4, 8);
+  options.tied_embeddings = *rc::gen::arbitrary<bool>();
+  const StepTrace trace = GptTrace(options);
+  PlanRequest request;
+  request.trace = &trace;
+  request.bus = BusForShare(trace, *rc::gen::element(0.2, 1.0, 4.0));
+  const int64_t least = SmallestDeviceBudget(FindPolicy("auto"), request);
+  const int64_t most = SmallestDeviceBudget(FindPolicy("cuda"), request);
+  request.device_budget_bytes = least + *InRange(0, most - least);
+  const Plan plan = std::get<Plan>(MakePlan(FindPolicy("auto"), request));
+  const PlanCost cost = SimulatePlan(plan, request);
+  const TrafficBound bound = AccumulationBound(request, 2);
+  RC_ASSERT(cost.h2d_bytes + cost.d2h_bytes >=
+            bound.h2d_bytes + bound.d2h_bytes);
 }
 
 std::vector<int64_t> FreeBytes(const PlanRequest& request,

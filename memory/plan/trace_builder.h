@@ -39,6 +39,10 @@ class TraceBuilder {
   TraceBuilder& Update(int64_t chunk, int64_t host_ns = 0, int64_t ns = 0) {
     return Optimizer(OpKind::kUpdate, Phase::kOptimizer, chunk, host_ns, ns);
   }
+  TraceBuilder& MicroBatches(int64_t count) {
+    trace_.micro_batches = count;
+    return *this;
+  }
   StepTrace Build() { return trace_; }
 
  private:

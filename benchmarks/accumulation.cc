@@ -1,0 +1,154 @@
+// Bytes that a step moves over the bus, over the number of micro batches whose
+// gradients it adds up, against the least that any plan needs. They are counted
+// from real copies, and are the same in every run.
+//
+//   bazel run -c opt //benchmarks:accumulation -- [--fp32] [--layers N]
+//       [--width N] [--vocabulary N] [--batch N] [--length N] [--clip]
+//
+// Budgets are a fifth and half of the way from the smallest to everything.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "benchmarks/synthetic.h"
+#include "memory/plan/lower_bound.h"
+#include "memory/plan/policy/policies.h"
+#include "models/gpt2/gpt2.h"
+#include "runtime/nn/zero_init.h"
+#include "runtime/train/trainer.h"
+
+namespace castor {
+namespace {
+
+constexpr double kBusBytesPerS = 2e9;
+// Warm-up, the change to the settled plan, and one more.
+constexpr int kSettle = 3;
+
+struct Flags {
+  bool fp32 = false;
+  bool clip = false;
+  SyntheticRun run = {6, 256, 256, 2, 64};
+};
+
+struct Run {
+  StepReport step;  // the last one
+  AdmissionReport admission;
+  int64_t payload_bytes = 0;
+  int64_t device_sides = 0;
+  TrafficBound bound;
+};
+
+// With `admit_only` what a run would need, without a step.
+Run Train(const Flags& flags, int64_t micro_batches, int64_t budget,
+          bool admit_only) {
+  Engine engine(flags.fp32 ? DType::kFloat32 : DType::kBFloat16, 1);
+  const ZeroInit scope(engine);
+  models::Gpt2 model(flags.run.Model());
+  TrainerOptions options;
+  options.shape = flags.run.Shape();
+  options.shape.micro_batches = micro_batches;
+  options.threads = 2;
+  options.bus_bytes_per_s = kBusBytesPerS;
+  options.checkpoint_activations = true;
+  options.admit_only = admit_only;
+  options.optimizer.gradient_clipping = flags.clip ? 1 : 0;
+  options.memory.policy = FindPolicy("auto");
+  options.memory.device_bytes = budget;
+  auto trainer = Trainer::Create(&engine, &model, std::move(options));
+  CASTOR_CHECK(trainer.ok());
+  Run run;
+  run.admission = (*trainer)->admission();
+  if (admit_only) return run;
+  InitialValues values(1);
+  CASTOR_CHECK((*trainer)->Initialize(values).ok());
+  int64_t index = 0;
+  for (int i = 0; i <= kSettle; ++i) {
+    const auto loss = (*trainer)->Step([&]() -> absl::StatusOr<MicroBatch> {
+      return flags.run.Batch(index++);
+    });
+    CASTOR_CHECK(loss.ok());
+  }
+  CASTOR_CHECK((*trainer)->Drain().ok());
+  run.step = (*trainer)->TakeReports().back();
+  const PlanRequest request = (*trainer)->training_request();
+  const Plan& plan = *(*trainer)->training_plan();
+  for (const ChunkInfo& chunk : request.trace->chunks) {
+    run.payload_bytes += chunk.payload_bytes;
+  }
+  run.device_sides =
+      std::count(plan.side.begin(), plan.side.end(), Side::kDevice);
+  run.bound = AccumulationBound(request, flags.fp32 ? 1 : 2);
+  return run;
+}
+
+void Measure(const Flags& flags) {
+  std::printf(
+      "GPT-2 %ld x %ld, V %ld, %ld x %ld tokens a micro batch, %s, block "
+      "checkpointing, bus %.0f GB/s each way\n",
+      static_cast<long>(flags.run.layers), static_cast<long>(flags.run.width),
+      static_cast<long>(flags.run.vocabulary),
+      static_cast<long>(flags.run.batch), static_cast<long>(flags.run.length),
+      flags.fp32 ? "fp32" : "bf16", kBusBytesPerS * 1e-9);
+  std::printf("%-8s %3s %10s %9s %9s %9s %9s %9s %8s\n", "budget", "A",
+              "bytes", "h2d", "least", "d2h", "least", "step ms", "dev.s.");
+  const std::pair<const char*, double> shares[] = {
+      {"a fifth", 0.2}, {"half", 0.5}};
+  for (const auto& [name, share] : shares) {
+    for (const int64_t micro_batches : {1, 2, 4, 8}) {
+      const AdmissionReport needs =
+          Train(flags, micro_batches, kUnlimitedBytes, /*admit_only=*/true)
+              .admission;
+      const int64_t least = needs.smallest_device_budget_bytes;
+      const int64_t budget =
+          least + static_cast<int64_t>(
+                      share * static_cast<double>(needs.unmanaged_device_bytes -
+                                                  least));
+      const Run run = Train(flags, micro_batches, budget, false);
+      const double payload = static_cast<double>(run.payload_bytes);
+      std::printf("%-8s %3ld %10s %9.3f %9.3f %9.3f %9.3f %9.1f %8ld\n", name,
+                  static_cast<long>(micro_batches), FormatBytes(budget).c_str(),
+                  static_cast<double>(run.step.h2d_bytes) / payload,
+                  static_cast<double>(run.bound.h2d_bytes) / payload,
+                  static_cast<double>(run.step.d2h_bytes) / payload,
+                  static_cast<double>(run.bound.d2h_bytes) / payload,
+                  1e3 * run.step.seconds, static_cast<long>(run.device_sides));
+    }
+  }
+  std::printf(
+      "h2d, d2h: in payloads of the model; least: of the fewest bytes in all "
+      "that any plan moves, wherever it has optimizer states, sums and "
+      "payloads; dev.s.: chunks whose optimizer states are on the device\n");
+}
+
+}  // namespace
+}  // namespace castor
+
+int main(int argc, char** argv) {
+  castor::Flags flags;
+  for (int i = 1; i < argc; ++i) {
+    const auto value = [&](const char* name, int64_t* out) {
+      if (std::strcmp(argv[i], name) != 0 || i + 1 >= argc) return false;
+      *out = std::atoll(argv[++i]);
+      return true;
+    };
+    if (std::strcmp(argv[i], "--fp32") == 0) {
+      flags.fp32 = true;
+    } else if (std::strcmp(argv[i], "--clip") == 0) {
+      flags.clip = true;
+    } else if (!value("--layers", &flags.run.layers) &&
+               !value("--width", &flags.run.width) &&
+               !value("--vocabulary", &flags.run.vocabulary) &&
+               !value("--batch", &flags.run.batch) &&
+               !value("--length", &flags.run.length)) {
+      std::fprintf(stderr, "accumulation: unknown argument %s\n", argv[i]);
+      return 2;
+    }
+  }
+  castor::Measure(flags);
+}
