@@ -95,10 +95,10 @@ void Measure(const Flags& flags) {
       static_cast<long>(flags.run.vocabulary),
       static_cast<long>(flags.run.batch), static_cast<long>(flags.run.length),
       flags.fp32 ? "fp32" : "bf16", kBusBytesPerS * 1e-9);
-  std::printf("%-8s %3s %10s %9s %9s %9s %9s %9s %8s\n", "budget", "A",
-              "bytes", "h2d", "least", "d2h", "least", "step ms", "dev.s.");
-  const std::pair<const char*, double> shares[] = {
-      {"a fifth", 0.2}, {"half", 0.5}};
+  std::printf("%-8s %3s %10s %9s %9s %9s %9s %9s %8s\n", "budget", "A", "bytes",
+              "h2d", "least", "d2h", "least", "step ms", "dev.s.");
+  const std::pair<const char*, double> shares[] = {{"a fifth", 0.2},
+                                                   {"half", 0.5}};
   for (const auto& [name, share] : shares) {
     for (const int64_t micro_batches : {1, 2, 4, 8}) {
       const AdmissionReport needs =

@@ -127,6 +127,12 @@ class Builder {
     return use < 0 || drop <= use;
   }
 
+  // Whether the operator's gradients go to a block of their own.
+  bool WritesBeside(int64_t c, const TraceView::Span& span) const {
+    return span.step >= 0 &&
+           index_.HasGradientBlock(steps_[span.step].plan, span.moment, c);
+  }
+
   void See(int64_t c, const TraceView::Span& span, WorkKind kind, bool writes) {
     if (c < 0 || c >= index_.num_chunks()) return;
     Chunk& chunk = chunks_[c];
@@ -153,7 +159,7 @@ class Builder {
         chunk.resident = true;
         chunk.since_ns = std::max(chunk.since_ns, span.end_ns);
         if (kind == WorkKind::kOperator) {
-          chunk.gradients |= writes;
+          chunk.gradients |= writes && !WritesBeside(c, span);
         } else if (kind == WorkKind::kUpdate ||
                    span.moment !=
                        index_.LastReduce(index_.ProgramOfStep(span.step), c)) {
@@ -161,6 +167,11 @@ class Builder {
         }
         break;
       case WorkKind::kCopyBack:
+        // What leaves from beside the payload changes nothing of the payload.
+        if (span.step >= 0 &&
+            index_.GradientsSent(steps_[span.step].plan, span.moment, c)) {
+          return;
+        }
         Close(c, span.start_ns);
         Write(c, span.start_ns, span.end_ns, State::kLeaving);
         Hold(c, span.end_ns);

@@ -164,7 +164,7 @@ class RandomTrace {
     }
     for (int64_t i = Below(12); i > 0; --i) {
       plan.actions.push_back({Moment(Index(trace.ops.size() + 1)),
-                              static_cast<ActionKind>(Below(3)),
+                              static_cast<ActionKind>(Below(kNumActionKinds)),
                               ChunkId(Index(trace.chunks.size())),
                               Moment(Index(trace.ops.size(), true))});
     }

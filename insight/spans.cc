@@ -183,10 +183,14 @@ class Builder {
       }
     }
     if (kind == WorkKind::kFetch || kind == WorkKind::kCopyBack) {
-      const ActionRecord* const action = index_.Action(
-          index_.PlanOfStep(span.step), span.moment,
+      const int64_t plan = index_.PlanOfStep(span.step);
+      const ActionRecord* action = index_.Action(
+          plan, span.moment,
           kind == WorkKind::kFetch ? ActionKind::kFetch : ActionKind::kCopyBack,
           span.chunk);
+      if (action == nullptr && kind == WorkKind::kCopyBack) {
+        action = index_.GradientsSent(plan, span.moment, span.chunk);
+      }
       if (action != nullptr) span.because = action->because.value;
     }
   }

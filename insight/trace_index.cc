@@ -1,6 +1,7 @@
 #include "insight/trace_index.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -138,15 +139,23 @@ void TraceIndex::IndexPrograms() {
 void TraceIndex::IndexPlans() {
   for (const PlanRecord& plan : contents_.plans) {
     PlanIndex& index = plans_.emplace_back();
-    index.actions.resize(plan.actions.size());
-    for (size_t i = 0; i < index.actions.size(); ++i) index.actions[i] = i;
-    std::sort(index.actions.begin(), index.actions.end(),
-              [&](int64_t a, int64_t b) {
-                const ActionRecord& x = plan.actions[a];
-                const ActionRecord& y = plan.actions[b];
-                return std::tie(x.chunk.value, x.moment.value, a) <
-                       std::tie(y.chunk.value, y.moment.value, b);
-              });
+    for (size_t i = 0; i < plan.actions.size(); ++i) {
+      const ActionKind kind = plan.actions[i].kind;
+      if (kind == ActionKind::kDropGradients) continue;
+      const bool on_block = kind == ActionKind::kMakeGradients ||
+                            kind == ActionKind::kSendGradients;
+      (on_block ? index.gradient_actions : index.actions)
+          .push_back(static_cast<int64_t>(i));
+    }
+    for (std::vector<int64_t>* actions :
+         {&index.actions, &index.gradient_actions}) {
+      std::sort(actions->begin(), actions->end(), [&](int64_t a, int64_t b) {
+        const ActionRecord& x = plan.actions[a];
+        const ActionRecord& y = plan.actions[b];
+        return std::tie(x.chunk.value, x.moment.value, a) <
+               std::tie(y.chunk.value, y.moment.value, b);
+      });
+    }
     index.initial = Sorted(plan.initial);
     index.device_side = Sorted(plan.device_side);
   }
@@ -243,6 +252,37 @@ const ActionRecord* TraceIndex::Action(int64_t plan, int64_t moment,
     if (actions[*at].kind == kind) return &actions[*at];
   }
   return nullptr;
+}
+
+const ActionRecord* TraceIndex::LastOnBlock(int64_t plan, int64_t moment,
+                                            int64_t chunk) const {
+  const PlanIndex* const index = At(plans_, plan);
+  if (index == nullptr) return nullptr;
+  const auto& actions = contents_.plans[plan].actions;
+  const auto after = std::partition_point(
+      index->gradient_actions.begin(), index->gradient_actions.end(),
+      [&](int64_t a) {
+        return std::tie(actions[a].chunk.value, actions[a].moment.value) <=
+               std::tie(chunk, moment);
+      });
+  if (after == index->gradient_actions.begin()) return nullptr;
+  const ActionRecord& last = actions[*std::prev(after)];
+  return last.chunk.value == chunk ? &last : nullptr;
+}
+
+const ActionRecord* TraceIndex::GradientsSent(int64_t plan, int64_t moment,
+                                              int64_t chunk) const {
+  const ActionRecord* const last = LastOnBlock(plan, moment, chunk);
+  return last != nullptr && last->moment.value == moment &&
+                 last->kind == ActionKind::kSendGradients
+             ? last
+             : nullptr;
+}
+
+bool TraceIndex::HasGradientBlock(int64_t plan, int64_t moment,
+                                  int64_t chunk) const {
+  const ActionRecord* const last = LastOnBlock(plan, moment, chunk);
+  return last != nullptr && last->kind == ActionKind::kMakeGradients;
 }
 
 int64_t TraceIndex::ActionNumber(int64_t plan,

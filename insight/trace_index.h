@@ -69,8 +69,14 @@ class TraceIndex {
   // The last reduce of the chunk's gradients, or -1.
   int64_t LastReduce(int64_t program, int64_t chunk) const;
 
+  // An action on a payload.
   const ActionRecord* Action(int64_t plan, int64_t moment, ActionKind kind,
                              int64_t chunk) const;
+  // The sending of the chunk's gradient block at `moment`, or null.
+  const ActionRecord* GradientsSent(int64_t plan, int64_t moment,
+                                    int64_t chunk) const;
+  // Whether the operator at `moment` writes the chunk's gradients to a block.
+  bool HasGradientBlock(int64_t plan, int64_t moment, int64_t chunk) const;
   // Its number in its plan.
   int64_t ActionNumber(int64_t plan, const ActionRecord* action) const;
   // The moment of the first drop later than `after`, or -1.
@@ -93,7 +99,10 @@ class TraceIndex {
     int64_t chunks_with_states = 0;
   };
   struct PlanIndex {
-    std::vector<int64_t> actions;  // by chunk, moment, number
+    // By chunk, moment, number: those on payloads, and those that make and
+    // send gradient blocks.
+    std::vector<int64_t> actions;
+    std::vector<int64_t> gradient_actions;
     std::vector<int64_t> initial;
     std::vector<int64_t> device_side;
   };
@@ -101,6 +110,9 @@ class TraceIndex {
   void IndexStreams();
   void IndexPrograms();
   void IndexPlans();
+  // The last action on the chunk's gradient block up to `moment`, or null.
+  const ActionRecord* LastOnBlock(int64_t plan, int64_t moment,
+                                  int64_t chunk) const;
   // The actions on a chunk: a range of PlanIndex::actions.
   std::pair<size_t, size_t> ActionsOn(int64_t plan, int64_t chunk) const;
 

@@ -184,7 +184,7 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   TrainerOptions& options = c.options;
   options.shape = {.batch = random.Uniform(1, 3),
                    .length = random.Uniform(1, longest),
-                   .micro_batches = random.Pick<int64_t>({1, 2, 3, 4})};
+                   .micro_batches = random.Pick<int64_t>({1, 1, 2, 3, 4, 8})};
   options.checkpoint_activations = random.Chance(0.4);
   if (random.Chance(0.5)) {
     c.evaluate_after = random.Uniform(1, c.steps);

@@ -22,7 +22,17 @@ enum class ActionKind : uint8_t {
   kCopyBack,
   // Frees the payload's block. It must be clean.
   kDrop,
+  // Takes a block for the gradients of a micro batch beside the payload, which
+  // stays clean under them. No gradient may have been written in it since the
+  // last reduce.
+  kMakeGradients,
+  // Copies that block home, for the host to add it up. Until it has, the home
+  // cannot be fetched.
+  kSendGradients,
+  // Frees the block. It must have been sent.
+  kDropGradients,
 };
+inline constexpr int kNumActionKinds = 6;
 
 struct ActionRecord {
   Moment moment;  // in [0, T]; T: after the last operator

@@ -60,9 +60,15 @@ inline constexpr int64_t kMaxTraceStreams = 16;
 inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
-inline constexpr int64_t kTraceFormatVersion = 2;
+inline constexpr int64_t kTraceFormatVersion = 4;
 // The version of a run's trace on several ranks.
-inline constexpr int64_t kRanksTraceFormatVersion = 3;
+inline constexpr int64_t kRanksTraceFormatVersion = 5;
+// Those that the reader takes begin here. Odd ones are of several ranks; plans
+// in those below kTraceFormatVersion have no gradient blocks.
+inline constexpr int64_t kOldestTraceFormatVersion = 2;
+constexpr bool IsOfSeveralRanks(int64_t trace_format_version) {
+  return trace_format_version % 2 == 1;
+}
 
 struct RunRecord {
   std::string title = {};   // "gpt2, 10.8 M parameters, fp32"

@@ -140,11 +140,12 @@ void Reader::ReadHeader(const Json& json) {
                                        "\": this is no Castor trace"));
   }
   version_ = fields.Int("version");
-  if (version_ != kTraceFormatVersion && version_ != kRanksTraceFormatVersion) {
-    fields.Fail(
-        "version",
-        absl::StrCat("is ", version_, ", and this program reads ",
-                     kTraceFormatVersion, " and ", kRanksTraceFormatVersion));
+  if (version_ < kOldestTraceFormatVersion ||
+      version_ > kRanksTraceFormatVersion) {
+    fields.Fail("version",
+                absl::StrCat("is ", version_, ", and this program reads ",
+                             kOldestTraceFormatVersion, " to ",
+                             kRanksTraceFormatVersion));
   }
   fields.Done();
 }
@@ -167,7 +168,7 @@ void Reader::ReadObject(const Json& json) {
     ReadRefusal(fields);
   } else if (type == "end") {
     ReadEnd(fields);
-  } else if (type == "clock" && version_ >= kRanksTraceFormatVersion) {
+  } else if (type == "clock" && IsOfSeveralRanks(version_)) {
     ReadClock(fields);
   } else {
     fields.Fail("type",
@@ -190,7 +191,7 @@ void Reader::ReadRun(JsonFields& fields) {
   run.threads = fields.Int("threads");
   run.categories = fields.Names("categories");
   run.streams = fields.Names("streams");
-  if (version_ >= kRanksTraceFormatVersion) {
+  if (IsOfSeveralRanks(version_)) {
     run.world_size = fields.Int("world_size", 2, kMaxTraceRanks);
     run.rank = fields.Int("rank", 0, run.world_size - 1);
     run.host = fields.String("host");
@@ -233,7 +234,7 @@ void Reader::ReadResult(JsonFields& fields) {
   result.d2h_bytes = fields.Int("d2h_bytes");
   result.device_peak_bytes = fields.Int("device_peak_bytes");
   result.loss = fields.DoubleOrNan("loss");
-  if (version_ >= kRanksTraceFormatVersion) {
+  if (IsOfSeveralRanks(version_)) {
     result.network_sent_bytes = fields.Int("network_sent_bytes");
     result.network_received_bytes = fields.Int("network_received_bytes");
     result.network_wait_ns = fields.Int("network_wait_ns");
@@ -293,7 +294,7 @@ void Reader::ReadArray(absl::string_view line) {
     ReadWait(numbers_);
   } else if (type == "host") {
     ReadHost(numbers_);
-  } else if (type == "network" && version_ >= kRanksTraceFormatVersion) {
+  } else if (type == "network" && IsOfSeveralRanks(version_)) {
     ReadNetwork(numbers_);
   } else {
     Fail(absl::StrCat("is a list of type ", Printable(type),
@@ -459,7 +460,7 @@ class RanksReader {
   bool Add(absl::string_view line) {
     ++number_;
     const bool next_rank = number_ > 1 && IsFirstLine(line) &&
-                           reader_->version() >= kRanksTraceFormatVersion;
+                           IsOfSeveralRanks(reader_->version());
     if (next_rank) {
       error_ = Misfit(ranks_, reader_->contents());
       ranks_.push_back(reader_->Take());
@@ -473,8 +474,7 @@ class RanksReader {
     if (error_.empty()) {
       error_ = reader_->Read(line, /*first=*/number_ == 1 || next_rank);
     }
-    if (error_.empty() && next_rank &&
-        reader_->version() < kRanksTraceFormatVersion) {
+    if (error_.empty() && next_rank && !IsOfSeveralRanks(reader_->version())) {
       error_ = "begins another rank's part, in the version of one rank";
     }
     return error_.empty();

@@ -108,13 +108,14 @@ std::vector<ActionRecord> Actions(JsonFields& fields, const StepTrace& trace) {
       good = JsonFields::AsInt(item[i], &values[i]);
     }
     good = good && values[0] >= last && values[0] <= moments &&
-           values[1] >= 0 && values[1] <= 2 && values[2] >= 0 &&
+           values[1] >= 0 && values[1] < kNumActionKinds && values[2] >= 0 &&
            values[2] < chunks && values[3] >= -1 && values[3] < moments;
     if (!good) {
-      fields.Fail("actions",
-                  absl::StrCat("must hold lists of moment (ascending, at most ",
-                               moments, "), kind (0 to 2), chunk (below ",
-                               chunks, ") and moment (-1: none)"));
+      fields.Fail(
+          "actions",
+          absl::StrCat("must hold lists of moment (ascending, at most ",
+                       moments, "), kind (0 to ", kNumActionKinds - 1,
+                       "), chunk (below ", chunks, ") and moment (-1: none)"));
       return {};
     }
     last = values[0];

@@ -207,7 +207,7 @@ void TraceWriter::Append(const RunRecord& run) {
                {"threads", run.threads},
                {"categories", run.categories},
                {"streams", run.streams}};
-  if (version_ >= kRanksTraceFormatVersion) {
+  if (IsOfSeveralRanks(version_)) {
     json["rank"] = run.rank;
     json["world_size"] = run.world_size;
     json["host"] = run.host;
@@ -263,7 +263,7 @@ void TraceWriter::Append(const ResultRecord& result) {
                {"d2h_bytes", result.d2h_bytes},
                {"device_peak_bytes", result.device_peak_bytes},
                {"loss", result.loss}};
-  if (version_ >= kRanksTraceFormatVersion) {
+  if (IsOfSeveralRanks(version_)) {
     json["network_sent_bytes"] = result.network_sent_bytes;
     json["network_received_bytes"] = result.network_received_bytes;
     json["network_wait_ns"] = result.network_wait_ns;

@@ -123,7 +123,9 @@ PlanRecord DrawPlan(int64_t index, const StepTrace& trace) {
       plan.actions.push_back(
           {Moment(static_cast<int64_t>(t)),
            *rc::gen::element(ActionKind::kFetch, ActionKind::kCopyBack,
-                             ActionKind::kDrop),
+                             ActionKind::kDrop, ActionKind::kMakeGradients,
+                             ActionKind::kSendGradients,
+                             ActionKind::kDropGradients),
            chunk,
            Moment(*rc::gen::inRange<int64_t>(
                -1, static_cast<int64_t>(trace.ops.size())))});

@@ -64,7 +64,9 @@ absl::Status ChunkStore::Illegal(ChunkId chunk, absl::string_view what) const {
 
 absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
-  if (resident(id) || !saved(chunk)) return Illegal(id, "fetch");
+  if (resident(id) || !saved(chunk) || chunk.gradients_sent) {
+    return Illegal(id, "fetch");
+  }
   CASTOR_ASSIGN_OR_RETURN(
       chunk.block,
       arena_->Allocate(layout_->payload_bytes(id), Category::kParameters,
@@ -102,7 +104,7 @@ absl::Status ChunkStore::CopyBack(ChunkId id, WorkTag tag) {
   if (!resident(id)) return Illegal(id, "write back");
   if (!chunk.dirty) return absl::OkStatus();
   chunk.dirty = false;
-  if (chunk.content == Content::kLocal) return CopyToSlot(id, tag);
+  if (chunk.content == Content::kLocal) return CopyToSlot(id, chunk.block, tag);
   if (chunk.content == Content::kSpent) return absl::OkStatus();
   if (chunk.home_valid) return absl::OkStatus();
   const int64_t bytes = layout_->shard_bytes(id);
@@ -120,17 +122,18 @@ absl::Status ChunkStore::CopyBack(ChunkId id, WorkTag tag) {
   return absl::OkStatus();
 }
 
-absl::Status ChunkStore::CopyToSlot(ChunkId id, WorkTag tag) {
+absl::Status ChunkStore::CopyToSlot(ChunkId id, BlockId block, WorkTag tag) {
   Chunk& chunk = at(id);
   if (chunk.slot < 0) chunk.slot = exchange_->TakeSlot();
   ShardExchange::Slot& slot = exchange_->slot(chunk.slot);
   const int64_t bytes = layout_->payload_bytes(id);
-  Fence ready = arena_->WaitToRead(chunk.block);
+  Fence ready = arena_->WaitToRead(block);
   ready.Add(slot.used);
   device_->Wait(StreamId::kDeviceToHost, ready, tag.Pack());
-  const Fence done = device_->Copy(StreamId::kDeviceToHost, tag.Pack(),
-                                   slot.block.data(), payload(id), bytes);
-  arena_->NoteRead(chunk.block, done);
+  const Fence done =
+      device_->Copy(StreamId::kDeviceToHost, tag.Pack(), slot.block.data(),
+                    arena_->Pointer(block), bytes);
+  arena_->NoteRead(block, done);
   slot.used = done;
   d2h_bytes_ += bytes;
   return absl::OkStatus();
@@ -144,9 +147,11 @@ void ChunkStore::GiveSlotBack(Chunk& chunk) {
 
 absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
   Chunk& chunk = at(id);
-  if (chunk.content != Content::kLocal) return Illegal(id, "reduce");
+  if (chunk.content != Content::kLocal && !chunk.gradients_sent) {
+    return Illegal(id, "reduce");
+  }
   if (chunk.side == Side::kHost) {
-    if (resident(id) || chunk.slot < 0) {
+    if ((resident(id) && !chunk.gradients_sent) || chunk.slot < 0) {
       return Illegal(id, "reduce on the host");
     }
     device_->Wait(StreamId::kHostCompute, chunk.states_used, tag.Pack());
@@ -158,6 +163,7 @@ absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
     chunk.states_used.Add(done);
     // Nothing wrote to the home meanwhile.
     chunk.content = Content::kParameters;
+    chunk.gradients_sent = false;
   } else {
     if (!resident(id)) return Illegal(id, "reduce on the device");
     device_->Wait(StreamId::kCompute, WaitToUseOptimizer(id), tag.Pack());
@@ -194,9 +200,67 @@ absl::Status ChunkStore::Drop(ChunkId id) {
   return absl::OkStatus();
 }
 
+absl::Status ChunkStore::MakeGradients(ChunkId id) {
+  Chunk& chunk = at(id);
+  if (chunk.side != Side::kHost || states_bytes(id) == 0 || chunk.dirty ||
+      chunk.gradients.valid() || chunk.gradients_sent ||
+      chunk.content != Content::kParameters) {
+    return Illegal(id, "a gradient block");
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      chunk.gradients,
+      arena_->Allocate(layout_->payload_bytes(id), Category::kGradients,
+                       End::kLow, ChunkName(id)));
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::SendGradients(ChunkId id, WorkTag tag) {
+  Chunk& chunk = at(id);
+  if (!chunk.gradients.valid() || chunk.block_sent) {
+    return Illegal(id, "sending gradients");
+  }
+  if (sharded()) {
+    CASTOR_RETURN_IF_ERROR(CopyToSlot(id, chunk.gradients, tag));
+  } else {
+    const int64_t bytes = layout_->payload_bytes(id);
+    Fence ready = arena_->WaitToRead(chunk.gradients);
+    ready.Add(chunk.home_used);
+    device_->Wait(StreamId::kDeviceToHost, ready, tag.Pack());
+    const Fence done =
+        device_->Copy(StreamId::kDeviceToHost, tag.Pack(), chunk.home.data(),
+                      arena_->Pointer(chunk.gradients), bytes);
+    arena_->NoteRead(chunk.gradients, done);
+    chunk.home_written = done;
+    chunk.home_used.Add(done);
+    d2h_bytes_ += bytes;
+  }
+  chunk.block_sent = chunk.gradients_sent = true;
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::DropGradients(ChunkId id) {
+  Chunk& chunk = at(id);
+  if (!chunk.block_sent) return Illegal(id, "dropping gradients");
+  arena_->Free(chunk.gradients);
+  chunk.gradients = BlockId();
+  chunk.block_sent = false;
+  return absl::OkStatus();
+}
+
 Fence ChunkStore::WaitToUsePayload(ChunkId id, bool writes) const {
-  return writes ? arena_->WaitToWrite(at(id).block)
-                : arena_->WaitToRead(at(id).block);
+  const Chunk& chunk = at(id);
+  if (!writes) return arena_->WaitToRead(chunk.block);
+  if (!chunk.gradients.valid()) return arena_->WaitToWrite(chunk.block);
+  Fence ready = arena_->WaitToRead(chunk.block);
+  ready.Add(arena_->WaitToWrite(chunk.gradients));
+  return ready;
+}
+
+std::byte* ChunkStore::gradients(ChunkId id) const {
+  const Chunk& chunk = at(id);
+  return chunk.gradients.valid()
+             ? static_cast<std::byte*>(arena_->Pointer(chunk.gradients))
+             : payload(id);
 }
 
 std::byte* ChunkStore::payload(ChunkId id) const {
@@ -206,7 +270,10 @@ std::byte* ChunkStore::payload(ChunkId id) const {
 
 void ChunkStore::NotePayloadUse(ChunkId id, const Fence& done, bool writes) {
   Chunk& chunk = at(id);
-  if (writes) {
+  if (writes && chunk.gradients.valid()) {
+    arena_->NoteRead(chunk.block, done);
+    arena_->NoteWrite(chunk.gradients, done);
+  } else if (writes) {
     arena_->NoteWrite(chunk.block, done);
     chunk.dirty = true;
     if (sharded()) {
@@ -240,6 +307,7 @@ void ChunkStore::TellCategories(ChunkId id) {
 }
 
 void ChunkStore::AddGradientBytes(ChunkId id, int64_t bytes) {
+  if (at(id).gradients.valid()) return;
   at(id).gradient_bytes += bytes;
   TellCategories(id);
 }
@@ -269,9 +337,11 @@ StateView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
 
 absl::Status ChunkStore::RunOnHost(ChunkId id, WorkTag tag, HostWork work) {
   Chunk& chunk = at(id);
-  if (resident(id) || !chunk.home_valid || chunk.side != Side::kHost) {
+  if ((resident(id) && !chunk.gradients_sent) || !chunk.home_valid ||
+      chunk.side != Side::kHost) {
     return Illegal(id, "host work");
   }
+  chunk.gradients_sent = false;
   Fence ready = chunk.home_used;
   ready.Add(chunk.states_used);
   device_->Wait(StreamId::kHostCompute, ready, tag.Pack());

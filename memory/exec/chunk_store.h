@@ -20,9 +20,15 @@
 // host's side, where the home still has them, and spent on the device's, until
 // they are restored or updated.
 //
+// A chunk on the host's side may have a *gradient block* too, which operators
+// write to in the payload's stead. It is sent to the home, or to a slot, where
+// the next reduce finds it; one that is not the last of its step leaves the
+// home as the payload is.
+//
 // Invariants, checked by CheckConsistency:
 //  1. A payload that is not resident has a valid home; a local one, a slot.
-//  2. A clean resident payload equals its home.
+//  2. A clean resident payload equals its home, unless gradients were sent
+//     there and not reduced yet.
 //  3. A chunk has optimizer states on exactly its side; a frozen one has none.
 //
 // Every method queues its work and returns at once, unless it says otherwise.
@@ -78,17 +84,25 @@ class ChunkStore {
   absl::Status Fetch(ChunkId chunk, WorkTag tag);
   absl::Status CopyBack(ChunkId chunk, WorkTag tag);
   absl::Status Drop(ChunkId chunk);
+  // The other three, for gradients beside a payload. FailedPrecondition as
+  // above, ResourceExhausted: the arena has no room.
+  absl::Status MakeGradients(ChunkId chunk);
+  absl::Status SendGradients(ChunkId chunk, WorkTag tag);
+  absl::Status DropGradients(ChunkId chunk);
 
-  // Work on the compute stream waits for this fence, uses the address (valid
-  // until the arena's next Allocate), then notes the use.
+  // Work on the compute stream waits for this fence, uses the addresses (valid
+  // until the arena's next Allocate), then notes the use. `writes`: gradients,
+  // which go to gradients(): the gradient block, or else the payload itself.
   Fence WaitToUsePayload(ChunkId chunk, bool writes) const;
   std::byte* payload(ChunkId chunk) const;
+  std::byte* gradients(ChunkId chunk) const;
   void NotePayloadUse(ChunkId chunk, const Fence& done, bool writes);
   Fence WaitToUseOptimizer(ChunkId chunk) const;  // device side only
   StateView optimizer_on_device(ChunkId chunk) const;
   void NoteOptimizerUse(ChunkId chunk, const Fence& done);
-  // The statistics are told that `bytes` more of the payload are gradients, and
-  // that all of it holds parameters again.
+  // The statistics are told that `bytes` more of the payload are gradients
+  // (unless they are in a gradient block, which counts as such from the start),
+  // and that all of it holds parameters again.
   void AddGradientBytes(ChunkId chunk, int64_t bytes);
   void HoldsParameters(ChunkId chunk);
 
@@ -104,7 +118,8 @@ class ChunkStore {
   void NoteShardUse(ChunkId chunk, const Fence& done);
 
   // Queues `work` on the host's compute stream, after all that touches the
-  // chunk's home and host-side states. The payload must not be resident.
+  // chunk's home and host-side states. The payload must not be resident, unless
+  // the work is on gradients that were sent from beside it.
   using HostWork = absl::AnyInvocable<absl::Status(
       std::byte* home, const StateView& states, const ExecContext&)>;
   absl::Status RunOnHost(ChunkId chunk, WorkTag tag, HostWork work);
@@ -144,6 +159,9 @@ class ChunkStore {
     BlockId block;  // the payload's, on the device
     bool dirty = false;
     bool home_valid = true;
+    BlockId gradients;            // beside the payload, on the device
+    bool block_sent = false;      // which may be dropped
+    bool gradients_sent = false;  // from there, and not reduced yet
     Content content = Content::kParameters;
     int slot = -1;               // holds, or held, the local payload
     int64_t gradient_bytes = 0;  // of the payload, wherever it is
@@ -179,7 +197,7 @@ class ChunkStore {
   int64_t shard_offset(ChunkId chunk) const {  // in the payload's bytes
     return layout_->shard_begin(chunk) * SizeOf(layout_->dtype);
   }
-  absl::Status CopyToSlot(ChunkId chunk, WorkTag tag);
+  absl::Status CopyToSlot(ChunkId chunk, BlockId block, WorkTag tag);
   void GiveSlotBack(Chunk& chunk);
   StateView ViewOf(ChunkId chunk, std::byte* base) const;
   void TellCategories(ChunkId chunk);

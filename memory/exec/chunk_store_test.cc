@@ -364,6 +364,93 @@ TEST_F(ChunkStoreTest, GradientBytesAreCountedWhileThePayloadIsResident) {
   EXPECT_EQ(used(Category::kParameters), 512);
 }
 
+// The payload stays as it is while gradients are written, leave and are reduced
+// beside it; freed memory is NaN, so that a block that went too early shows.
+TEST_F(ChunkStoreTest, GradientsBesideAPayloadLeaveItClean) {
+  ASSERT_TRUE(
+      Make({Side::kHost, Side::kDevice, Side::kHost}, /*accumulate=*/true)
+          .ok());
+  FillAll();
+  ASSERT_TRUE(Fetch(kA).ok());
+  const int64_t used = arena_->stats().used_bytes;
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(store_->MakeGradients(kA).ok());
+    EXPECT_EQ(arena_->stats().used[Category::kGradients], 256);
+    ASSERT_NE(store_->gradients(kA), store_->payload(kA));
+    // Twice what the parameters are.
+    device_->Wait(StreamId::kCompute, store_->WaitToUsePayload(kA, true), 0);
+    const Fence done =
+        device_->Enqueue(StreamId::kCompute, 0,
+                         [x = reinterpret_cast<float*>(store_->payload(kA)),
+                          g = reinterpret_cast<float*>(store_->gradients(kA)),
+                          n = Size(kA)](const ExecContext&) {
+                           for (int64_t i = 0; i < n; ++i) g[i] = 2 * x[i];
+                           return absl::OkStatus();
+                         });
+    store_->NotePayloadUse(kA, done, /*writes=*/true);
+    store_->AddGradientBytes(kA, 256);  // counted as the block's already
+    EXPECT_EQ(arena_->stats().used[Category::kGradients], 256);
+    EXPECT_FALSE(store_->dirty(kA));
+    ExpectIllegal(store_->DropGradients(kA), kA, "dropping gradients");
+    ASSERT_TRUE(store_->SendGradients(kA, {}).ok());
+    ExpectIllegal(store_->SendGradients(kA, {}), kA, "sending gradients");
+    ASSERT_TRUE(store_->DropGradients(kA).ok());
+    EXPECT_EQ(arena_->stats().used_bytes, used);
+    const bool drops = round % 2 == 1;
+    if (drops) {
+      ASSERT_TRUE(store_->Drop(kA).ok());
+      ExpectIllegal(Fetch(kA), kA, "fetch");  // the home has gradients
+    }
+    // Adds them up and puts the parameters back, as a reduce does.
+    ASSERT_TRUE(store_
+                    ->RunOnHost(kA, {},
+                                [](std::byte* home, const StateView& view,
+                                   const ExecContext&) {
+                                  float* x = reinterpret_cast<float*>(home);
+                                  for (int64_t i = 0; i < view.elements; ++i) {
+                                    view.slot(0)[i] += x[i];
+                                    x[i] = view.master[i] - 1000;
+                                  }
+                                  return absl::OkStatus();
+                                })
+                    .ok());
+    if (drops) {
+      ASSERT_TRUE(Fetch(kA).ok());
+    }
+    EXPECT_EQ(Payload(kA), Expected(kA, 0));
+    EXPECT_TRUE(store_->CheckConsistency().ok());
+  }
+  EXPECT_EQ(store_->d2h_bytes(), 20 * 256);
+  EXPECT_EQ(store_->h2d_bytes(), 11 * 256);
+  std::vector<float> sums = Expected(kA, 2000);
+  for (int64_t i = 0; i < Size(kA); ++i) sums[i] += 40 * Value(kA, i);
+  EXPECT_EQ(Part(kA, StatePart::Slot(0)), sums);
+}
+
+TEST_F(ChunkStoreTest, IllegalGradientBlocksAreErrors) {
+  ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}).ok());
+  FillAll();
+  ExpectIllegal(store_->MakeGradients(kB), kB, "a gradient block");
+  ExpectIllegal(store_->MakeGradients(kFrozen), kFrozen, "a gradient block");
+  ExpectIllegal(store_->SendGradients(kA, {}), kA, "sending gradients");
+  ASSERT_TRUE(store_->MakeGradients(kA).ok());
+  ExpectIllegal(store_->MakeGradients(kA), kA, "a gradient block");
+  ASSERT_TRUE(store_->SendGradients(kA, {}).ok());
+  ASSERT_TRUE(store_->DropGradients(kA).ok());
+  ExpectIllegal(store_->MakeGradients(kA), kA, "a gradient block");
+  ASSERT_TRUE(
+      store_
+          ->RunOnHost(kA, {},
+                      [](std::byte*, const StateView&, const ExecContext&) {
+                        return absl::OkStatus();
+                      })
+          .ok());
+  ASSERT_TRUE(Fetch(kA).ok());
+  AddOnDevice(kA, 1);  // in the payload's place
+  ExpectIllegal(store_->MakeGradients(kA), kA, "a gradient block");
+  ASSERT_TRUE(CopyBack(kA).ok());
+}
+
 TEST_F(ChunkStoreTest, FailureToFillIsHandedOn) {
   ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}).ok());
   for (ChunkId id : {kA, kB}) {

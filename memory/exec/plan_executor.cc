@@ -65,6 +65,16 @@ absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
       case ActionKind::kDrop:
         CASTOR_RETURN_IF_ERROR(store_->Drop(action.chunk));
         break;
+      case ActionKind::kMakeGradients:
+        CASTOR_RETURN_IF_ERROR(store_->MakeGradients(action.chunk));
+        break;
+      case ActionKind::kSendGradients:
+        tag.kind = WorkKind::kCopyBack;
+        CASTOR_RETURN_IF_ERROR(store_->SendGradients(action.chunk, tag));
+        break;
+      case ActionKind::kDropGradients:
+        CASTOR_RETURN_IF_ERROR(store_->DropGradients(action.chunk));
+        break;
     }
   }
   return absl::OkStatus();

@@ -133,7 +133,9 @@ TrafficBound AccumulationBound(const PlanRequest& request, double sum_ratio) {
 int64_t LeastFetchedBytes(const PlanRequest& request,
                           const std::vector<Side>& side) {
   const StepTrace& trace = *request.trace;
-  const UseIndex index(trace, side);
+  // A gradient block takes no room here: no payload need leave for a reduce
+  // that may have one.
+  const UseIndex index(trace, side, PossibleGradientBlocks(trace, side));
   const int64_t moments = index.moments();
   std::vector<int64_t> free_bytes = NeededDeviceBytes(request, side);
   for (int64_t t = 0; t < moments; ++t) {

@@ -43,7 +43,8 @@ TrafficBound AccumulationBound(const PlanRequest& request, double sum_ratio);
 
 // Bytes per step that any cyclic plan with these sides has to fetch, for any
 // trace. It relaxes what a plan is: bytes of a chunk may stay or leave one by
-// one, blocks are not rounded up, fetches take no room before their use.
+// one, blocks are not rounded up, fetches take no room before their use, and
+// neither do blocks for gradients beside payloads.
 //
 // Then the gaps (memory/plan/use_index.h) are bundles of unit intervals, all of
 // the same worth, and the most that fit into the room are those left when at

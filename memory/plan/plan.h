@@ -18,6 +18,20 @@
 //                      gradients
 //   host                                reduce(c)  update(c)
 //
+// Gradients of a micro batch that is not the last may get a *gradient block*
+// beside their payload, which then stays clean and may stay resident while the
+// host adds the gradients up. The plan chooses so for each chunk and micro
+// batch; the block is as large as the payload and goes home in its place.
+//
+//   moment    ... b ....... r ....... d ... f ...
+//   payload     [parameters                     ]
+//   block       [gradients             ]
+//   action      Make       Send       Drop
+//   host                    reduce(c)
+//
+// Where there is room it is dropped only when its copy should be over, so that
+// nothing else takes its place and waits for it.
+//
 // A plan is cyclic: what is resident after its last action is what it starts
 // with, so that it can be repeated step after step.
 //

@@ -21,6 +21,12 @@ struct Payload {
   bool resident = false;
   bool dirty = false;  // its home is stale
   bool awaits_update = false;
+  // Gradients of this micro batch on the host's side: in the payload's places,
+  // here or at home; in a block of their own; or sent home from there.
+  bool holds_gradients = false;
+  bool has_block = false;
+  bool block_sent = false;
+  bool sent = false;  // and not reduced yet: the home has gradients
 
   friend bool operator==(const Payload&, const Payload&) = default;
 };
@@ -46,7 +52,8 @@ class Replay {
       }
     }
     for (const ResidentChunk& chunk : plan_.initial) {
-      payloads_[chunk.chunk.value] = {true, chunk.dirty, false};
+      payloads_[chunk.chunk.value].resident = true;
+      payloads_[chunk.chunk.value].dirty = chunk.dirty;
       resident_bytes_ += BlockOf(chunk.chunk);
     }
     // Without operators the bytes that are always there still count.
@@ -79,7 +86,10 @@ class Replay {
   static std::string Describe(const Payload& payload) {
     return absl::StrCat(payload.resident ? "resident" : "absent",
                         payload.dirty ? " and dirty" : "",
-                        payload.awaits_update ? ", awaiting its update" : "");
+                        payload.awaits_update ? ", awaiting its update" : "",
+                        payload.holds_gradients ? ", with gradients" : "",
+                        payload.has_block ? ", with a gradient block" : "",
+                        payload.sent ? ", its gradients sent" : "");
   }
   // "moment 3 (h.0/forward)"; the place after the last operator has no name.
   std::string At(int64_t t) const {
@@ -202,15 +212,15 @@ class Replay {
           return Broken(At(t), ": fetch of chunk ", c,
                         ", which awaits its update on the host");
         }
-        payload = {true, false, false};
-        resident_bytes_ += BlockOf(action.chunk);
-        int64_t peak = 0;
-        if (moments() > 0) {
-          const int64_t before = (t + moments() - 1) % moments();
-          peak = std::min(trace_.ops[before].non_model_peak_bytes,
-                          trace_.ops[t % moments()].non_model_peak_bytes);
+        if (payload.sent) {
+          return Broken(At(t), ": fetch of chunk ", c,
+                        ", whose home has gradients until they are reduced");
         }
-        return CheckRoom(t, peak, absl::StrCat("after the fetch of chunk ", c));
+        payload.resident = true;
+        payload.dirty = false;
+        resident_bytes_ += BlockOf(action.chunk);
+        return CheckRoom(t, PeakBefore(t),
+                         absl::StrCat("after the fetch of chunk ", c));
       }
       case ActionKind::kCopyBack:
         if (!payload.resident) {
@@ -232,8 +242,52 @@ class Replay {
         payload.resident = false;
         resident_bytes_ -= BlockOf(action.chunk);
         return absl::OkStatus();
+      case ActionKind::kMakeGradients:
+        return MakeGradients(action.chunk, t);
+      case ActionKind::kSendGradients:
+        if (!payload.has_block || payload.block_sent) {
+          return Broken(At(t), ": sends gradients of chunk ", c,
+                        ", which has no gradient block that was not sent");
+        }
+        payload.block_sent = payload.sent = true;
+        return absl::OkStatus();
+      case ActionKind::kDropGradients:
+        if (!payload.block_sent) {
+          return Broken(At(t), ": drops gradients of chunk ", c,
+                        ", which has no gradient block that was sent");
+        }
+        payload.has_block = payload.block_sent = false;
+        resident_bytes_ -= BlockOf(action.chunk);
+        return absl::OkStatus();
     }
     return Broken(At(t), ": unknown action");
+  }
+
+  absl::Status MakeGradients(ChunkId chunk, int64_t t) {
+    const int64_t c = chunk.value;
+    Payload& payload = payloads_[c];
+    if (!trace_.training || trace_.chunks[c].optimizer_bytes == 0 ||
+        plan_.side[c] == Side::kDevice) {
+      return Broken(At(t), ": makes a gradient block for chunk ", c,
+                    ", whose gradients the host does not reduce");
+    }
+    if (payload.has_block || payload.sent || payload.holds_gradients) {
+      return Broken(At(t), ": makes a gradient block for chunk ", c,
+                    ", which is ", Describe(payload));
+    }
+    payload.has_block = true;
+    resident_bytes_ += BlockOf(chunk);
+    return CheckRoom(
+        t, PeakBefore(t),
+        absl::StrCat("after the gradient block of chunk ", c, " is made"));
+  }
+
+  // What lives between the operator before place t and the one after it.
+  int64_t PeakBefore(int64_t t) const {
+    if (moments() == 0) return 0;
+    const int64_t before = (t + moments() - 1) % moments();
+    return std::min(trace_.ops[before].non_model_peak_bytes,
+                    trace_.ops[t % moments()].non_model_peak_bytes);
   }
 
   absl::Status RunOperator(int64_t t) {
@@ -247,15 +301,27 @@ class Replay {
         if (!payload.resident) {
           return Broken(At(t), ": needs chunk ", c, ", which is absent");
         }
+        if (use.writes && (payload.sent || payload.block_sent)) {
+          return Broken(At(t), ": writes gradients of chunk ", c,
+                        " after they were sent");
+        }
+        if (use.writes && payload.has_block) continue;
+        payload.holds_gradients |= use.writes && plan_.side[c] == Side::kHost;
         payload.dirty |= use.writes || op.kind != OpKind::kCompute;
         continue;
       }
-      if (payload.resident) {
+      const bool last = t == last_reduce_[c];
+      const bool may_stay = op.kind == OpKind::kReduce && payload.sent && !last;
+      if (payload.has_block && !payload.block_sent) {
+        return Broken(At(t), ": the host works on chunk ", c,
+                      ", whose gradients were not sent");
+      }
+      if (payload.resident && !may_stay) {
         return Broken(At(t), ": the host works on chunk ", c,
                       ", which is resident on the device");
       }
-      payload.awaits_update =
-          op.kind == OpKind::kReduce && t == last_reduce_[c];
+      payload.awaits_update = op.kind == OpKind::kReduce && last;
+      payload.holds_gradients = payload.sent = false;
     }
     return absl::OkStatus();
   }

@@ -4,16 +4,26 @@
 // sharing no code with the planner, and returns the first violation:
 //
 //  1. Room: at every moment reserved bytes + device-side optimizer states +
-//     resident payloads + the operator's non-model peak <= the device budget.
-//     After every fetch in actions[t] likewise, with the smaller of the peaks
-//     of the operators before and after it (t - 1 and t, cyclically), which
-//     bounds what lives between them.
+//     resident payloads + gradient blocks + the operator's non-model peak <=
+//     the device budget. After every fetch and every making of a gradient block
+//     in actions[t] likewise, with the smaller of the peaks of the operators
+//     before and after it (t - 1 and t, cyclically), which bounds what lives
+//     between them.
 //  2. Presence: every chunk of an operator is resident when it runs; kReduce
 //     and kUpdate of device-side chunks need their chunk resident, kReduce
 //     and kUpdate of host-side chunks need it absent and its home valid.
 //  3. Nothing lost: no Drop of a dirty payload, no Fetch of a payload whose
 //     home is stale, is resident already, or is waiting for its update on the
 //     host (between the last kReduce and kUpdate); no CopyBack of a clean one.
+//     Gradients are whole: all of a micro batch's of one chunk are in its
+//     payload's places, or all in its gradient block. Such a block is made for
+//     a host-side chunk in training, where neither the payload nor the home has
+//     gradients; it is sent before the chunk's kReduce, for which the payload
+//     may then be resident unless it is the last one, as the update makes it
+//     stale. From when it is sent until then nothing writes the chunk's
+//     gradients and nothing fetches it, since gradients are in its home. It is
+//     dropped after it was sent, before the next gradients of its chunk are
+//     written.
 //  4. Cyclic: the state after the step is the state before it.
 //  5. Host room: homes + host-side optimizer states + reserved <= the budget.
 //  6. Form: sizes of vectors, ids in range, frozen chunks on no side's update.

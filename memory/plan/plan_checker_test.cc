@@ -173,6 +173,139 @@ TEST_F(CheckPlanTest, RefusesOtherThanFixedSides) {
   ExpectBroken("the plan's sides are not the fixed ones");
 }
 
+// Two micro batches. The first one's gradients lie beside the payload, which
+// stays; between its two writes there is a read.
+class CheckGradientBlockTest : public CheckPlanTest {
+ protected:
+  CheckGradientBlockTest() {
+    trace_ = TraceBuilder()
+                 .MicroBatches(2)
+                 .Chunk(256, 1536)
+                 .Chunk(256, 0)
+                 .Read({0}, 100)   // 0
+                 .Write({0}, 100)  // 1
+                 .Read({0}, 100)   // 2
+                 .Write({0}, 100)  // 3
+                 .Reduce(0)        // 4
+                 .Read({0}, 100)   // 5
+                 .Write({0}, 100)  // 6
+                 .Reduce(0)        // 7
+                 .Update(0)        // 8
+                 .Build();
+    request_.device_budget_bytes = 612;
+    plan_.actions.assign(10, {});
+    plan_.actions[1] = {MakeGradients(0, 1)};
+    plan_.actions[4] = {SendGradients(0, 4), DropGradients(0)};
+    plan_.actions[7] = {CopyBack(0, 7), Drop(0, 7)};
+    plan_.actions[9] = {Fetch(0, 0)};
+  }
+};
+
+TEST_F(CheckGradientBlockTest, PassesPlanThatHolds) {
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+  // The payload may leave for a while, clean, before the gradients are sent.
+  plan_.actions[2] = {Drop(0, 2), Fetch(0, 2)};
+  // And it may come back after their reduce.
+  plan_.actions[4] = {Drop(0, 4), SendGradients(0, 4)};
+  plan_.actions[6] = {DropGradients(0)};
+  plan_.actions[5] = {Fetch(0, 5)};
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+}
+
+TEST_F(CheckGradientBlockTest, CountsTheBlock) {
+  request_.device_budget_bytes = 611;
+  ExpectBroken(
+      "moment 1 (op1): 612 B (612 bytes) after the gradient block of chunk 0 "
+      "is made");
+  // It counts until it is dropped.
+  request_.device_budget_bytes = 612;
+  plan_.actions[4] = {SendGradients(0, 4)};
+  plan_.actions[6] = {DropGradients(0)};
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+  trace_.ops[5].non_model_peak_bytes = 101;
+  ExpectBroken("moment 5 (op5): 613 B (613 bytes) while it runs");
+}
+
+TEST_F(CheckGradientBlockTest, RefusesReduceOfGradientsThatWereNotSent) {
+  plan_.actions[4].clear();
+  plan_.actions[5] = {SendGradients(0, 5), DropGradients(0)};
+  ExpectBroken(
+      "moment 4 (reduce0): the host works on chunk 0, whose gradients were "
+      "not sent");
+}
+
+TEST_F(CheckGradientBlockTest, RefusesSendingWithoutABlock) {
+  plan_.actions[4] = {SendGradients(0, 4), SendGradients(0, 4)};
+  ExpectBroken("moment 4 (reduce0): sends gradients of chunk 0, which has no");
+}
+
+TEST_F(CheckGradientBlockTest, RefusesDroppingWhatWasNotSent) {
+  plan_.actions[4] = {DropGradients(0), SendGradients(0, 4)};
+  ExpectBroken("moment 4 (reduce0): drops gradients of chunk 0, which has no");
+  plan_.actions[4] = {SendGradients(0, 4), DropGradients(0), DropGradients(0)};
+  ExpectBroken("moment 4 (reduce0): drops gradients of chunk 0, which has no");
+}
+
+TEST_F(CheckGradientBlockTest, RefusesGradientsInTwoPlaces) {
+  request_.device_budget_bytes = 2000;
+  plan_.actions[2] = {MakeGradients(0, 2)};
+  ExpectBroken(
+      "moment 2 (op2): makes a gradient block for chunk 0, which is resident, "
+      "with a gradient block");
+  // The first operator has written in the payload.
+  plan_.actions[1].clear();
+  ExpectBroken(
+      "moment 2 (op2): makes a gradient block for chunk 0, which is resident "
+      "and dirty, with gradients");
+  // What was copied home and came back still has gradients.
+  plan_.actions[2] = {CopyBack(0, 2), Drop(0, 2), Fetch(0, 2),
+                      MakeGradients(0, 2)};
+  ExpectBroken(
+      "makes a gradient block for chunk 0, which is resident, with gradients");
+}
+
+TEST_F(CheckGradientBlockTest, RefusesWritesAfterTheGradientsWereSent) {
+  plan_.actions[3] = {SendGradients(0, 3)};
+  plan_.actions[4] = {DropGradients(0)};
+  ExpectBroken("moment 3 (op3): writes gradients of chunk 0 after they were");
+  // The next micro batch's go nowhere while there is this one's block.
+  plan_.actions[3].clear();
+  plan_.actions[4] = {SendGradients(0, 4)};
+  plan_.actions[7].push_back(DropGradients(0));
+  ExpectBroken("moment 6 (op6): writes gradients of chunk 0 after they were");
+}
+
+TEST_F(CheckGradientBlockTest, RefusesFetchFromHomeThatHasGradients) {
+  plan_.actions[4] = {SendGradients(0, 4), Drop(0, 4), Fetch(0, 5)};
+  ExpectBroken(
+      "moment 4 (reduce0): fetch of chunk 0, whose home has gradients");
+}
+
+TEST_F(CheckGradientBlockTest, RefusesPayloadThatItsUpdateMakesStale) {
+  plan_.actions[6] = {MakeGradients(0, 6)};
+  plan_.actions[7] = {SendGradients(0, 7), DropGradients(0)};
+  ExpectBroken("moment 7 (reduce0): the host works on chunk 0, which is");
+  // Without the payload there is nothing wrong with it.
+  plan_.actions[7] = {Drop(0, 7), SendGradients(0, 7), DropGradients(0)};
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+}
+
+TEST_F(CheckGradientBlockTest, RefusesBlockForGradientsThatTheHostNeverGets) {
+  request_.device_budget_bytes = 5000;
+  plan_.actions[1] = {Fetch(1, 1), MakeGradients(1, 1)};  // frozen
+  ExpectBroken("moment 1 (op1): makes a gradient block for chunk 1, whose");
+  plan_.actions[1] = {MakeGradients(0, 1)};
+  plan_.side[0] = Side::kDevice;
+  ExpectBroken("moment 1 (op1): makes a gradient block for chunk 0, whose");
+}
+
+TEST_F(CheckGradientBlockTest, RefusesBlockThatIsLeftWhenTheStepEnds) {
+  plan_.actions[9] = {Fetch(0, 0), MakeGradients(0, 1)};
+  ExpectBroken(
+      "chunk 0 is resident, with a gradient block after the step and resident "
+      "before it");
+}
+
 TEST_F(CheckPlanTest, WantsDeviceSideResidentAndDirtyInEvaluation) {
   trace_ = TraceBuilder().Evaluation().Chunk(256, 1536).Read({0}).Build();
   request_.device_budget_bytes = 5000;

@@ -27,7 +27,7 @@ rc::Gen<Case> Cases() {
         ArbitraryTraceOptions options;
         options.chunks = *rc::gen::inRange(1, 9);
         options.operators = *rc::gen::inRange(0, 16);
-        options.micro_batches = *rc::gen::inRange(1, 4);
+        options.micro_batches = *rc::gen::element(1, 2, 3, 8);
         options.training =
             *rc::gen::weightedElement<bool>({{4, true}, {1, false}});
         options.equal_sizes = *rc::gen::arbitrary<bool>();

@@ -207,6 +207,62 @@ TEST(AutoPolicy, KeepsWhatHasRoomAndNeverWritesCleanBack) {
                                                       {ChunkId(1), false}}));
 }
 
+// Two micro batches of two chunks; states are too large for the device.
+StepTrace TwoMicroBatches() {
+  return TraceBuilder()
+      .MicroBatches(2)
+      .Chunk(256, 1 << 20)
+      .Chunk(256, 1 << 20)
+      .Read({0}, 0, 1000)
+      .Read({1}, 0, 1000)
+      .Write({1}, 0, 1000)
+      .Reduce(1, 100, 100)
+      .Write({0}, 0, 1000)
+      .Reduce(0, 100, 100)
+      .Read({0}, 0, 1000)
+      .Read({1}, 0, 1000)
+      .Write({1}, 0, 1000)
+      .Reduce(1, 100, 100)
+      .Write({0}, 0, 1000)
+      .Reduce(0, 100, 100)
+      .Update(0, 100, 100)
+      .Update(1, 100, 100)
+      .Build();
+}
+
+int64_t Count(const Plan& plan, ActionKind kind) {
+  int64_t count = 0;
+  for (const auto& actions : plan.actions) {
+    for (const Action& action : actions) count += action.kind == kind;
+  }
+  return count;
+}
+
+TEST(AutoPolicy, KeepsPayloadsCleanOverMicroBatchesWhereThereIsRoom) {
+  const StepTrace trace = TwoMicroBatches();
+  PlanRequest request = RequestFor(trace);
+  request.device_budget_bytes = 1 << 16;
+  const Plan roomy = Planned(FindPolicy("auto"), request);
+  EXPECT_EQ(Count(roomy, ActionKind::kMakeGradients), 2);
+  EXPECT_EQ(Count(roomy, ActionKind::kSendGradients), 2);
+  // Each chunk comes once, after its update.
+  EXPECT_EQ(SimulatePlan(roomy, request).h2d_bytes, 512);
+  EXPECT_EQ(SimulatePlan(roomy, request).d2h_bytes, 1024);
+
+  // One payload is all that there is room for: gradients take its place.
+  request.device_budget_bytes =
+      SmallestDeviceBudget(FindPolicy("auto"), request);
+  EXPECT_EQ(request.device_budget_bytes, 256);
+  const Plan tight = Planned(FindPolicy("auto"), request);
+  EXPECT_EQ(Count(tight, ActionKind::kMakeGradients), 0);
+
+  // With room for two the payload that comes next stays beside its gradients.
+  request.device_budget_bytes = 512;
+  const Plan two = Planned(FindPolicy("auto"), request);
+  EXPECT_EQ(Count(two, ActionKind::kMakeGradients), 1);
+  EXPECT_EQ(SimulatePlan(two, request).h2d_bytes, 256 * 3);
+}
+
 TEST(AutoPolicy, KeepsOptimizerStatesWithinTheirShare) {
   const StepTrace trace = Training();
   PlanRequest request = RequestFor(trace);

@@ -8,7 +8,14 @@ namespace {
 
 // What happens to one payload at one place between operators.
 struct Event {
-  enum Order { kDropClean, kCopyBackAndDrop, kFetch };
+  enum Order {
+    kDropClean,
+    kCopyBackAndDrop,
+    kSendGradients,
+    kDropGradients,
+    kMakeGradients,
+    kFetch
+  };
   Order order = kDropClean;
   int64_t need = 0;  // fetches: moments until the use
   int64_t chunk = 0;
@@ -28,6 +35,14 @@ class Writer {
     events_[after + 1].push_back(
         {dirty ? Event::kCopyBackAndDrop : Event::kDropClean, 0, chunk,
          because});
+  }
+
+  void UseGradients(const GradientBlock& block) {
+    events_[block.from].push_back(
+        {Event::kMakeGradients, 0, block.chunk, block.from});
+    events_[block.reduce].push_back(
+        {Event::kSendGradients, 0, block.chunk, block.reduce});
+    events_[block.drop].push_back({Event::kDropGradients, 0, block.chunk, -1});
   }
 
   // Returns whether it is resident between the steps.
@@ -50,14 +65,27 @@ class Writer {
         const ChunkId chunk(event.chunk);
         const Moment because =
             event.because < 0 ? Moment() : Moment(event.because % moments_);
-        if (event.order == Event::kFetch) {
-          actions[t].push_back({ActionKind::kFetch, chunk, because});
-          continue;
+        switch (event.order) {
+          case Event::kFetch:
+            actions[t].push_back({ActionKind::kFetch, chunk, because});
+            break;
+          case Event::kMakeGradients:
+            actions[t].push_back({ActionKind::kMakeGradients, chunk, because});
+            break;
+          case Event::kSendGradients:
+            actions[t].push_back({ActionKind::kSendGradients, chunk, because});
+            break;
+          case Event::kDropGradients:
+            actions[t].push_back({ActionKind::kDropGradients, chunk, because});
+            break;
+          case Event::kCopyBackAndDrop:
+            actions[t].push_back({ActionKind::kCopyBack, chunk, because});
+            actions[t].push_back({ActionKind::kDrop, chunk, because});
+            break;
+          case Event::kDropClean:
+            actions[t].push_back({ActionKind::kDrop, chunk, because});
+            break;
         }
-        if (event.order == Event::kCopyBackAndDrop) {
-          actions[t].push_back({ActionKind::kCopyBack, chunk, because});
-        }
-        actions[t].push_back({ActionKind::kDrop, chunk, because});
       }
     }
     return actions;
@@ -116,6 +144,9 @@ Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
         plan.initial.push_back({ChunkId(c), dirty_at_start});
       }
     }
+  }
+  for (const GradientBlock& block : index.gradient_blocks()) {
+    writer.UseGradients(block);
   }
   plan.actions = std::move(writer).Actions();
   return plan;

@@ -27,7 +27,9 @@ Residency StayEverywhere(const UseIndex& index);
 // Writes the choices out as actions: a chunk leaves right after the use before
 // the gap, what is dirty is copied back before. Within one moment: drops of
 // clean payloads (their room is free at once), copies back, then fetches by
-// need. Whose plan it is, the caller fills in.
+// need. Gradient blocks are those of the index: each is made before its first
+// operator, sent before its reduce, and dropped where it says. Whose plan it
+// is, the caller fills in.
 Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
                const UseIndex& index, const Residency& residency);
 

@@ -99,6 +99,11 @@ struct Payload {
   int64_t home_ns = 0;     // its home is valid for the device: copied, updated
   Content content = Content::kParameters;
   bool home_current = true;  // when the content is parameters
+  // The gradient block beside it, while there is one.
+  bool has_gradients = false;
+  std::vector<FreeMemory::Span> gradients;
+  int64_t gradients_ns =
+      0;  // from when on it may be written, then its last use
 };
 
 class Clock {
@@ -275,6 +280,29 @@ class Clock {
         }
         resident_bytes_ -= BlockOf(c);
         break;
+      case ActionKind::kMakeGradients:
+        payload.gradients_ns = issue_ns_;
+        payload.gradients =
+            memory_.TakeLow(BlockOf(c), issue_ns_, &payload.gradients_ns);
+        payload.has_gradients = true;
+        resident_bytes_ += BlockOf(c);
+        break;
+      case ActionKind::kSendGradients: {
+        const int64_t bytes = trace_.chunks[c].payload_bytes;
+        d2h_ns_ = After(d2h_ns_, std::max(payload.gradients_ns, issue_ns_),
+                        overheads_.d2h_handoff_ns) +
+                  CopyNs(bytes, request_.bus.d2h_bytes_per_s);
+        payload.gradients_ns = payload.home_ns = d2h_ns_;
+        cost_.d2h_bytes += bytes;
+        break;
+      }
+      case ActionKind::kDropGradients:
+        for (const FreeMemory::Span& span : payload.gradients) {
+          memory_.Give(span, payload.gradients_ns);
+        }
+        payload.has_gradients = false;
+        resident_bytes_ -= BlockOf(c);
+        break;
     }
   }
 
@@ -364,7 +392,11 @@ class Clock {
     for (const ChunkUse& use : op.chunks) {
       const Payload& payload = payloads_[use.chunk.value];
       start = std::max(start, payload.arrived_ns);
-      if (use.writes || optimizer) start = std::max(start, payload.copied_ns);
+      if (use.writes && payload.has_gradients) {
+        start = std::max(start, payload.gradients_ns);
+      } else if (use.writes || optimizer) {
+        start = std::max(start, payload.copied_ns);
+      }
     }
     if (optimizer) start = std::max(start, scalars_ns_);
     if (sharded_ && op.kind == OpKind::kReduce) {
@@ -391,6 +423,10 @@ class Clock {
     for (const ChunkUse& use : op.chunks) {
       Payload& payload = payloads_[use.chunk.value];
       payload.used_ns = compute_ns_;
+      if (use.writes && payload.has_gradients) {
+        payload.gradients_ns = compute_ns_;
+        continue;
+      }
       if (use.writes || optimizer) payload.written_ns = compute_ns_;
       if (sharded_ && (use.writes || optimizer)) {
         Wrote(t, use.chunk.value);

@@ -75,6 +75,89 @@ TEST(SimulatePlan, HidesCopiesBehindOperators) {
   EXPECT_EQ(cost.h2d_bytes, 2048);
 }
 
+// Two micro batches whose operators take 1000 ns each, the host 500 ns.
+StepTrace TwoMicroBatches() {
+  return TraceBuilder()
+      .MicroBatches(2)
+      .Chunk(1024, 4096)
+      .Read({0}, 0, 1000)   // 0
+      .Write({0}, 0, 1000)  // 1
+      .Reduce(0, 500)       // 2
+      .Read({0}, 0, 1000)   // 3
+      .Write({0}, 0, 1000)  // 4
+      .Reduce(0, 500)       // 5
+      .Update(0, 500)       // 6
+      .Build();
+}
+
+TEST(SimulatePlan, LetsDeviceGoOnBesideGradientsOnTheirWayHome) {
+  const PlanCost beside =
+      Simulate(TwoMicroBatches(), 2048, {{ChunkId(0), false}},
+               {{},
+                {MakeGradients(0, 1)},
+                {SendGradients(0, 2), DropGradients(0)},
+                {},
+                {},
+                {CopyBack(0, 5), Drop(0, 5)},
+                {},
+                {Fetch(0, 0)}});
+  // The gradients leave at 2000-3000 and are reduced until 3500, under the
+  // second micro batch. Its own leave at 4000-5000, reduce and update end at
+  // 6000, then the fetch takes until 7000.
+  EXPECT_EQ(beside.step_ns, 7000);
+  EXPECT_EQ(beside.h2d_bytes, 1024);
+  EXPECT_EQ(beside.d2h_bytes, 2048);
+  EXPECT_EQ(beside.device_bytes,
+            (std::vector<int64_t>{1024, 2048, 1024, 1024, 1024, 0, 0}));
+  // In the payload's place they leave until 3000, are reduced until 3500, and
+  // the fetch of the parameters takes until 4500: 2500 more.
+  const PlanCost in_place =
+      Simulate(TwoMicroBatches(), 2048, {{ChunkId(0), false}},
+               {{},
+                {},
+                {CopyBack(0, 2), Drop(0, 2)},
+                {Fetch(0, 3)},
+                {},
+                {CopyBack(0, 5), Drop(0, 5)},
+                {},
+                {Fetch(0, 0)}});
+  EXPECT_EQ(in_place.step_ns, 9500);
+  EXPECT_EQ(in_place.h2d_bytes, 2048);
+  EXPECT_EQ(in_place.d2h_bytes, 2048);
+}
+
+TEST(SimulatePlan, WaitsForTheRoomOfGradientBlock) {
+  // The block takes the room that another chunk leaves dirty at 2000-3000, so
+  // the operator that writes it starts at 3000.
+  const StepTrace trace = TraceBuilder()
+                              .MicroBatches(2)
+                              .Chunk(1024, 4096)
+                              .Chunk(1024, 4096)
+                              .Read({0}, 0, 1000)   // 0
+                              .Write({1}, 0, 1000)  // 1
+                              .Reduce(1, 0)         // 2
+                              .Write({0}, 0, 1000)  // 3
+                              .Reduce(0, 0)         // 4
+                              .Write({0}, 0, 1000)  // 5
+                              .Reduce(0, 0)         // 6
+                              .Update(0, 0)         // 7
+                              .Update(1, 0)         // 8
+                              .Build();
+  const PlanCost cost =
+      Simulate(trace, 2048, {{ChunkId(0), false}, {ChunkId(1), false}},
+               {{},
+                {},
+                {CopyBack(1, 2), Drop(1, 2)},
+                {MakeGradients(0, 3)},
+                {SendGradients(0, 4), DropGradients(0)},
+                {},
+                {CopyBack(0, 6), Drop(0, 6)},
+                {},
+                {},
+                {Fetch(0, 0), Fetch(1, 1)}});
+  EXPECT_EQ(cost.op_start_ns[3] - cost.op_start_ns[1], 2000);
+}
+
 // One chunk of 1024 bytes on four ranks: 256 at home take 250 ns on the bus,
 // the 768 of the others 750 ns on the network.
 PlanCost SimulateFourRanks(const StepTrace& trace,

@@ -86,6 +86,15 @@ inline Action CopyBack(int64_t chunk, int64_t because) {
 inline Action Drop(int64_t chunk, int64_t because) {
   return {ActionKind::kDrop, ChunkId(chunk), Moment(because)};
 }
+inline Action MakeGradients(int64_t chunk, int64_t because) {
+  return {ActionKind::kMakeGradients, ChunkId(chunk), Moment(because)};
+}
+inline Action SendGradients(int64_t chunk, int64_t because) {
+  return {ActionKind::kSendGradients, ChunkId(chunk), Moment(because)};
+}
+inline Action DropGradients(int64_t chunk) {
+  return {ActionKind::kDropGradients, ChunkId(chunk), Moment()};
+}
 
 }  // namespace castor
 

@@ -1,6 +1,7 @@
 #include "memory/plan/use_index.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/units.h"
 
@@ -28,11 +29,64 @@ bool RunsOnDevice(const OpRecord& op, const std::vector<Side>& side) {
          side[op.chunks[0].chunk.value] == Side::kDevice;
 }
 
-UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side)
+std::vector<GradientBlock> PossibleGradientBlocks(
+    const StepTrace& trace, const std::vector<Side>& side) {
+  std::vector<GradientBlock> blocks;
+  if (!trace.training) return blocks;
+  const size_t chunks = trace.chunks.size();
+  std::vector<int64_t> last_reduce(chunks, -1);
+  for (size_t t = 0; t < trace.ops.size(); ++t) {
+    if (trace.ops[t].kind != OpKind::kReduce) continue;
+    last_reduce[trace.ops[t].chunks[0].chunk.value] = static_cast<int64_t>(t);
+  }
+  std::vector<int64_t> first_write(chunks, -1);
+  std::vector<int64_t> last_block(chunks, -1);  // of each chunk, in `blocks`
+  for (int64_t t = 0; t < static_cast<int64_t>(trace.ops.size()); ++t) {
+    const OpRecord& op = trace.ops[t];
+    if (op.kind == OpKind::kUpdate) continue;
+    for (const ChunkUse& use : op.chunks) {
+      const int64_t c = use.chunk.value;
+      if (side[c] == Side::kDevice) continue;
+      if (op.kind == OpKind::kCompute) {
+        if (!use.writes || first_write[c] >= 0) continue;
+        first_write[c] = t;
+        if (last_block[c] >= 0) blocks[last_block[c]].next_write = t;
+        last_block[c] = -1;
+        continue;
+      }
+      if (first_write[c] >= 0 && t != last_reduce[c]) {
+        last_block[c] = static_cast<int64_t>(blocks.size());
+        blocks.push_back({.chunk = c,
+                          .bytes = PayloadBlock(trace.chunks[c]),
+                          .from = first_write[c],
+                          .reduce = t,
+                          .drop = t,
+                          .next_write = last_reduce[c]});
+      }
+      first_write[c] = -1;
+    }
+  }
+  return blocks;
+}
+
+UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
+                   std::vector<GradientBlock> beside)
     : moments_(static_cast<int64_t>(trace.ops.size())),
       uses_(trace.chunks.size()),
+      beside_(std::move(beside)),
       start_ns_(trace.ops.size() + 1) {
-  std::vector<std::vector<int64_t>> host_work(trace.chunks.size());
+  std::vector<std::vector<GradientBlock>> blocks(trace.chunks.size());
+  for (const GradientBlock& block : beside_) {
+    blocks[block.chunk].push_back(block);
+  }
+  // Moments at which the host works on a chunk: at those of `reads_block` on
+  // what came from a gradient block.
+  struct HostWork {
+    int64_t moment = 0;
+    bool reads_block = false;
+  };
+  std::vector<std::vector<HostWork>> host_work(trace.chunks.size());
+  std::vector<size_t> next_block(trace.chunks.size(), 0);
   for (int64_t t = 0; t < moments_; ++t) {
     const OpRecord& op = trace.ops[t];
     const bool on_device = RunsOnDevice(op, side);
@@ -40,18 +94,23 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side)
     for (const ChunkUse& use : op.chunks) {
       const int64_t c = use.chunk.value;
       if (IsPinned(trace, side, c)) continue;
+      const size_t next = next_block[c];
+      const GradientBlock* const block =
+          next < blocks[c].size() ? &blocks[c][next] : nullptr;
+      const bool in_block = block != nullptr && t >= block->from;
       if (on_device) {
         const bool writes = use.writes || op.kind != OpKind::kCompute;
-        uses_[c].push_back({t, writes});
+        uses_[c].push_back({t, writes && !in_block});
       } else {
-        host_work[c].push_back(t);
+        host_work[c].push_back({t, in_block});
       }
+      if (in_block && t == block->reduce) ++next_block[c];
     }
   }
 
   for (int64_t c = 0; c < static_cast<int64_t>(uses_.size()); ++c) {
     std::vector<Use>& uses = uses_[c];
-    const std::vector<int64_t>& work = host_work[c];
+    const std::vector<HostWork>& work = host_work[c];
     const int64_t bytes = PayloadBlock(trace.chunks[c]);
     const int64_t home_bytes = HomeBlock(trace.chunks[c]);
     // Where nobody writes it after its home was made valid, it is clean. A lap
@@ -65,13 +124,15 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side)
                                                : uses[0].moment + moments_;
         Gap gap{c, bytes, home_bytes, from, to, from + 1, -1, dirty};
         for (const int64_t offset : {int64_t{0}, moments_}) {
-          const auto first =
-              std::upper_bound(work.begin(), work.end(), from - offset);
-          const auto last =
-              std::lower_bound(work.begin(), work.end(), to - offset);
-          if (first >= last) continue;
-          if (!gap.forced()) gap.forced_by = *first + offset;
-          gap.ready = *(last - 1) + offset + 1;
+          auto at = std::upper_bound(
+              work.begin(), work.end(), from - offset,
+              [](int64_t t, const HostWork& w) { return t < w.moment; });
+          for (; at != work.end() && at->moment < to - offset; ++at) {
+            if (!at->reads_block && !gap.forced()) {
+              gap.forced_by = at->moment + offset;
+            }
+            gap.ready = at->moment + offset + 1;
+          }
         }
         if (gap.forced()) dirty = false;
         if (lap == 1 && to > from + 1) {

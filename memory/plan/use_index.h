@@ -10,7 +10,10 @@
 //   gap of c     from [4    5    6 ]  to
 //
 // A gap in which the host reduces or updates the chunk is *forced*: the chunk
-// must leave, and cannot be fetched before the host is done.
+// must leave, and cannot be fetched before the host is done. Where the
+// gradients that the host reduces come from a block beside the payload
+// (plan.h), the chunk may stay; only if it leaves does its fetch wait for the
+// host.
 #ifndef CASTOR_MEMORY_PLAN_USE_INDEX_H_
 #define CASTOR_MEMORY_PLAN_USE_INDEX_H_
 
@@ -52,6 +55,28 @@ struct Gap {
   bool forced() const { return forced_by >= 0; }
 };
 
+// Where a chunk's gradients of one micro batch lie beside its payload, if they
+// do: from the first operator that writes them until the reduce, before which
+// they are sent.
+struct GradientBlock {
+  int64_t chunk = 0;
+  int64_t bytes = 0;
+  int64_t from = 0;
+  int64_t reduce = 0;
+  // In whose actions it is dropped, >= reduce, and not after the next operator
+  // that writes the chunk's gradients.
+  int64_t drop = 0;
+  int64_t next_write = 0;
+
+  friend bool operator==(const GradientBlock&, const GradientBlock&) = default;
+};
+
+// All that a plan may have with these sides: of every trainable chunk on the
+// host's side in every micro batch that is not its last, by ascending reduce,
+// each dropped as soon as it can be. O(total uses).
+std::vector<GradientBlock> PossibleGradientBlocks(
+    const StepTrace& trace, const std::vector<Side>& side);
+
 struct Use {
   int64_t moment = 0;
   bool writes = false;
@@ -62,10 +87,14 @@ struct Use {
 class UseIndex {
  public:
   // O(total uses). The trace must be well formed (memory/plan/trace_check.h).
-  UseIndex(const StepTrace& trace, const std::vector<Side>& side);
+  // `beside`: the gradient blocks that the plan has, some of the possible ones
+  // in their order.
+  UseIndex(const StepTrace& trace, const std::vector<Side>& side,
+           std::vector<GradientBlock> beside = {});
 
   int64_t moments() const { return moments_; }
   const std::vector<Gap>& gaps() const { return gaps_; }
+  const std::vector<GradientBlock>& gradient_blocks() const { return beside_; }
   // By ascending moment. Empty for pinned chunks.
   const std::vector<Use>& uses(int64_t chunk) const { return uses_[chunk]; }
 
@@ -80,6 +109,7 @@ class UseIndex {
   int64_t moments_;
   std::vector<std::vector<Use>> uses_;
   std::vector<Gap> gaps_;
+  std::vector<GradientBlock> beside_;
   std::vector<int64_t> start_ns_;
 };
 

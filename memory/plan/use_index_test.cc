@@ -67,6 +67,58 @@ TEST(UseIndex, TimesOnlyWhatRunsOnTheDevice) {
   EXPECT_EQ(device.MomentAt(86), 6);
 }
 
+// Two micro batches of one chunk.
+StepTrace TwoMicroBatches() {
+  return TraceBuilder()
+      .MicroBatches(2)
+      .Chunk(256, 1536)
+      .Read({0})   // 0
+      .Write({0})  // 1
+      .Read({})    // 2
+      .Write({0})  // 3
+      .Reduce(0)   // 4
+      .Read({0})   // 5
+      .Write({0})  // 6
+      .Reduce(0)   // 7
+      .Update(0)   // 8
+      .Build();
+}
+
+TEST(UseIndex, LetsChunkStayOverReduceFromItsGradientBlock) {
+  const StepTrace trace = TwoMicroBatches();
+  const std::vector<GradientBlock> blocks =
+      PossibleGradientBlocks(trace, {kHost});
+  // The last micro batch has none: its update makes the payload stale.
+  EXPECT_EQ(blocks, (std::vector<GradientBlock>{{.chunk = 0,
+                                                 .bytes = 256,
+                                                 .from = 1,
+                                                 .reduce = 4,
+                                                 .drop = 4,
+                                                 .next_write = 6}}));
+  EXPECT_TRUE(PossibleGradientBlocks(trace, {kDevice}).empty());
+
+  const UseIndex index(trace, {kHost}, blocks);
+  ASSERT_EQ(index.gaps().size(), 3u);
+  const Gap& between = index.gaps()[0];  // of the block's two operators
+  EXPECT_EQ(between.from, 1);
+  EXPECT_EQ(between.to, 3);
+  EXPECT_EQ(between.ready, 2);
+  EXPECT_FALSE(between.dirty);
+  const Gap& reduce = index.gaps()[1];
+  EXPECT_EQ(reduce.from, 3);
+  EXPECT_EQ(reduce.to, 5);
+  EXPECT_FALSE(reduce.forced());
+  EXPECT_FALSE(reduce.dirty);
+  EXPECT_EQ(reduce.ready, 5);  // the home has gradients until 4 is over
+  EXPECT_TRUE(index.gaps()[2].forced());
+  EXPECT_EQ(index.gaps()[2].forced_by, 7);
+  EXPECT_TRUE(index.gaps()[2].dirty);
+
+  const UseIndex without(trace, {kHost});
+  EXPECT_TRUE(without.gaps()[0].dirty);
+  EXPECT_EQ(without.gaps()[1].forced_by, 4);
+}
+
 TEST(UseIndex, LeavesOutPinnedChunks) {
   const StepTrace trace =
       TraceBuilder().Evaluation().Chunk(256, 1536).Read({0}).Read({}).Build();

@@ -124,8 +124,9 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
                                                 " is not on the device for \"",
                                                 record.name, "\""));
       }
-      pointers.operands.push_back(store_->payload(operand.chunk) +
-                                  operand.byte_offset);
+      std::byte* const place = operand.writes ? store_->gradients(operand.chunk)
+                                              : store_->payload(operand.chunk);
+      pointers.operands.push_back(place + operand.byte_offset);
     }
   }
   for (const ChunkUse& use : op.chunks) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/units.h"
 #include "memory/plan/simulator.h"
+#include "memory/plan/use_index.h"
 
 namespace castor {
 
@@ -32,6 +33,17 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
     tier.gradients += sums;
     tier.optimizer_states += chunk.optimizer_bytes - sums;
     host.parameters += chunk.home_bytes();
+  }
+  const int64_t worst = peak - cost.device_bytes.begin();
+  for (int64_t t = 0; t < static_cast<int64_t>(plan.actions.size()); ++t) {
+    for (const Action& action : plan.actions[t]) {
+      const bool made = action.kind == ActionKind::kMakeGradients;
+      if (!made && action.kind != ActionKind::kDropGradients) continue;
+      report->gradient_blocks += made;
+      if (t > worst) continue;
+      const int64_t bytes = PayloadBlock(trace.chunks[action.chunk.value]);
+      device.gradients += made ? bytes : -bytes;
+    }
   }
   device.workspace = op.workspace_bytes;
   device.staging = request.device_reserved_bytes;
@@ -65,10 +77,12 @@ std::string FormatAdmission(const AdmissionReport& report) {
       row("staging", d.staging, h.staging), row("peak", d.total(), h.total()),
       row("budget", d.budget_bytes, h.budget_bytes));
   absl::StrAppend(
-      &text,
-      "  gradients of a micro batch take over their parameters' places; "
-      "peak at ",
-      report.peak_operator,
+      &text, "  gradients of a micro batch take over their parameters' places",
+      report.gradient_blocks == 0
+          ? ""
+          : absl::StrCat(", but ", report.gradient_blocks,
+                         " times a step a chunk's get a block beside them"),
+      "; peak at ", report.peak_operator,
       "\n  smallest device budget that would "
       "do: ",
       FormatBytes(report.smallest_device_budget_bytes), " (",

@@ -71,6 +71,8 @@ struct AdmissionReport {
   int64_t h2d_bytes_per_step = 0;
   int64_t d2h_bytes_per_step = 0;
   std::string peak_operator;
+  // How often a step has a chunk's gradients beside its payload.
+  int64_t gradient_blocks = 0;
 };
 
 // Sizes of the chunks and of what is in them.

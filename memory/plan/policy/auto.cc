@@ -5,7 +5,15 @@
 // much for chunks that stay (they save copies) is a trade that depends on sizes
 // and speeds. So a few strengths are planned, each is simulated, and the
 // fastest is taken; the cpu policy's own schedule is among them.
+//
+// With several micro batches a block for gradients beside a payload spares the
+// fetch after its reduce, if the payload can stay until its next use. So plans
+// with a block wherever there is room for one are tried too, then plans with
+// those blocks alone whose payloads stayed, which leaves the room of the others
+// to payloads.
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,6 +39,8 @@ struct Candidate {
   double score = 0;
   Tuning tuning;
   int64_t spare_bytes = 0;  // that no moment needs, early fetches aside
+  // Those beside payloads that stay over their reduce.
+  std::vector<GradientBlock> useful_blocks = {};
 };
 
 // A copy that hides behind an operator is not free: it takes power, and what
@@ -44,14 +54,24 @@ double Score(const PlanCost& cost, const BusModel& bus) {
   return static_cast<double>(cost.step_ns) + kHiddenCopyWeight * copies_s * 1e9;
 }
 
-// One side per chunk is given: which gaps to stay in, when to fetch.
+// One side per chunk and the gradient blocks, for which there is room, are
+// given: which gaps to stay in, when to fetch.
 class AutoSchedule {
  public:
-  AutoSchedule(const PlanRequest& request, std::vector<Side> side)
+  AutoSchedule(const PlanRequest& request, std::vector<Side> side,
+               std::vector<GradientBlock> blocks = {})
       : request_(request),
         side_(std::move(side)),
-        index_(*request.trace, side_),
-        free_bytes_(FreeBesideNeeds(request, side_)) {}
+        index_(*request.trace, side_, std::move(blocks)),
+        free_bytes_(FreeBesideNeeds(request, side_)) {
+    Room room(free_bytes_);
+    for (const GradientBlock& block : index_.gradient_blocks()) {
+      room.Take(block.from, block.drop, block.bytes);
+    }
+    for (int64_t t = 0; t < index_.moments(); ++t) {
+      free_bytes_[t] = room.Min(t, t + 1);
+    }
+  }
 
   Candidate Make(const Tuning& tuning) const {
     Residency residency = StayEverywhere(index_);
@@ -102,9 +122,28 @@ class AutoSchedule {
     }
     candidate.plan = WritePlan(request_, side_, index_, residency);
     candidate.tuning = tuning;
+    candidate.useful_blocks = UsefulBlocks(residency);
     candidate.cost = SimulatePlan(candidate.plan, request_);
     candidate.score = Score(candidate.cost, request_.bus);
     return candidate;
+  }
+
+  // The same blocks, each dropped when so many copies of its size may have
+  // ended after it was sent.
+  std::vector<GradientBlock> DropAfterCopies(std::vector<GradientBlock> blocks,
+                                             double copies) const {
+    for (GradientBlock& block : blocks) {
+      if (copies == 0) continue;
+      const double copy_ns =
+          static_cast<double>(request_.bus.latency_ns) +
+          static_cast<double>(block.bytes) * 1e9 / request_.bus.d2h_bytes_per_s;
+      const int64_t over_ns =
+          index_.StartNs(block.reduce) + static_cast<int64_t>(copies * copy_ns);
+      // The operator that runs then has begun before.
+      block.drop = std::min(index_.MomentAt(over_ns) + 1, block.next_write);
+      block.drop = std::max(block.drop, block.reduce);
+    }
+    return blocks;
   }
 
   Candidate MakeOneOperatorAhead() const {
@@ -116,6 +155,19 @@ class AutoSchedule {
   }
 
  private:
+  std::vector<GradientBlock> UsefulBlocks(const Residency& residency) const {
+    std::vector<GradientBlock> useful;
+    for (const GradientBlock& block : index_.gradient_blocks()) {
+      // Its operators use the chunk, so there is a use before the reduce.
+      const std::vector<Use>& uses = index_.uses(block.chunk);
+      const auto after = std::upper_bound(
+          uses.begin(), uses.end(), block.reduce,
+          [](int64_t t, const Use& use) { return t < use.moment; });
+      if (residency[std::prev(after)->gap].stays) useful.push_back(block);
+    }
+    return useful;
+  }
+
   const PlanRequest& request_;
   std::vector<Side> side_;
   UseIndex index_;
@@ -145,6 +197,37 @@ class Contest {
   Candidate best_;
   int64_t spare_bytes_ = 0;
 };
+
+// Plans with these sides, without gradient blocks and with them.
+void EnterSides(const PlanRequest& request, const std::vector<Side>& side,
+                std::vector<Tuning> tunings, Contest* contest) {
+  const AutoSchedule without(request, side);
+  for (const Tuning& tuning : tunings) contest->Enter(without.Make(tuning));
+  const std::vector<GradientBlock> possible =
+      PossibleGradientBlocks(*request.trace, side);
+  // A block keeps its room until its copy is over, as it is if at most one is
+  // queued before it, so that the next block waits for nothing; else, where
+  // that is too much room, only until it is sent.
+  for (const double copies : {2.0, 0.0}) {
+    std::vector<GradientBlock> blocks = GradientBlocksThatFit(
+        request, side, without.DropAfterCopies(possible, copies));
+    constexpr int kRounds = 3;
+    for (int round = 0; round < kRounds && !blocks.empty(); ++round) {
+      const AutoSchedule with(request, side, blocks);
+      std::optional<Candidate> best;
+      for (const Tuning& tuning : tunings) {
+        Candidate candidate = with.Make(tuning);
+        if (!best.has_value() || candidate.score < best->score) {
+          best = candidate;
+        }
+        contest->Enter(std::move(candidate));
+      }
+      tunings = {best->tuning};
+      if (best->useful_blocks.size() == blocks.size()) break;
+      blocks = std::move(best->useful_blocks);
+    }
+  }
+}
 
 std::vector<Tuning> AllTunings(bool prefetch) {
   std::vector<Tuning> tunings;
@@ -203,11 +286,8 @@ Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
   }
 
   const std::vector<Side> first_side = AdmittedSides(request, admission);
-  const AutoSchedule first(request, first_side);
-  Contest contest(first.MakeOneOperatorAhead());
-  for (const Tuning& tuning : AllTunings(request.prefetch)) {
-    contest.Enter(first.Make(tuning));
-  }
+  Contest contest(AutoSchedule(request, first_side).MakeOneOperatorAhead());
+  EnterSides(request, first_side, AllTunings(request.prefetch), &contest);
   if (!chooses) return std::move(contest.best().plan);
 
   // States on the device spare copies and the host's work, but take room all
@@ -232,13 +312,13 @@ Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
     if (PeakNeededDeviceBytes(request, side) > request.device_budget_bytes) {
       continue;
     }
-    const AutoSchedule schedule(request, side);
-    contest.Enter(schedule.Make(tuning));
+    std::vector<Tuning> tunings = {tuning};
     for (const double strength : {0.0, 1.0}) {
       if (strength > 0 && !request.prefetch) break;
       if (strength == tuning.lead_strength) continue;
-      contest.Enter(schedule.Make({strength, tuning.rule}));
+      tunings.push_back({strength, tuning.rule});
     }
+    EnterSides(request, side, std::move(tunings), &contest);
   }
   return std::move(contest.best().plan);
 }

@@ -1,5 +1,9 @@
 #include "memory/plan/policy/schedules.h"
 
+#include <algorithm>
+
+#include "memory/plan/room.h"
+
 namespace castor {
 
 std::vector<Side> AdmittedSides(const PlanRequest& request,
@@ -16,6 +20,28 @@ std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,
     bytes = request.device_budget_bytes - bytes;
   }
   return free_bytes;
+}
+
+std::vector<GradientBlock> GradientBlocksThatFit(
+    const PlanRequest& request, const std::vector<Side>& side,
+    const std::vector<GradientBlock>& blocks) {
+  std::vector<size_t> order(blocks.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto length = [&](size_t i) { return blocks[i].drop - blocks[i].from; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return length(a) < length(b); });
+  Room room(FreeBesideNeeds(request, side));
+  std::vector<bool> fits(blocks.size(), false);
+  for (const size_t i : order) {
+    const GradientBlock& block = blocks[i];
+    fits[i] = room.Min(block.from, block.drop) >= block.bytes;
+    if (fits[i]) room.Take(block.from, block.drop, block.bytes);
+  }
+  std::vector<GradientBlock> fitting;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (fits[i]) fitting.push_back(blocks[i]);
+  }
+  return fitting;
 }
 
 }  // namespace castor

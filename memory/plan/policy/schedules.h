@@ -8,6 +8,7 @@
 
 #include "memory/plan/admission.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/use_index.h"
 
 namespace castor {
 
@@ -25,6 +26,12 @@ std::vector<Side> AdmittedSides(const PlanRequest& request,
 // negative if they were admitted.
 std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,
                                      const std::vector<Side>& side);
+
+// Those of `blocks` for which there is room beside what must be there, the ones
+// that are there for the shortest time first; in the order given.
+std::vector<GradientBlock> GradientBlocksThatFit(
+    const PlanRequest& request, const std::vector<Side>& side,
+    const std::vector<GradientBlock>& blocks);
 
 // The cpu policy's schedule for any sides. It is what auto must beat, and what
 // takes the place of a plan that fails its proof.
