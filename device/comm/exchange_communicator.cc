@@ -1,87 +1,19 @@
 #include "device/comm/exchange_communicator.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <type_traits>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/check.h"
-#include "base/printable.h"
 #include "base/status_macros.h"
+#include "device/comm/combine_rows.h"
 #include "device/gpu_context.h"
 
 namespace castor {
-namespace {
-
-constexpr uint32_t kMagic = 0x43535231;  // the protocol's version
-constexpr uint32_t kNoticeMagic = 0x43534e31;
-// How long a notice may take on its way, and how long the one who is to speak
-// has to show that it is there.
-constexpr int64_t kNoticeNs = 1'000'000'000;
-constexpr int64_t kLastWordsNs = 5'000'000'000;
-
-std::string Seconds(int64_t ns) {
-  return absl::StrCat(static_cast<double>(ns / 1'000'000) / 1e3, " s");
-}
-
-// a (op)= b.
-template <typename T>
-void Combine(ReduceOp op, const T* b, int64_t n, T* a) {
-  for (int64_t i = 0; i < n; ++i) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (std::isnan(a[i])) continue;
-      if (std::isnan(b[i])) {
-        a[i] = b[i];
-        continue;
-      }
-    }
-    switch (op) {
-      case ReduceOp::kSum:
-        if constexpr (std::is_same_v<T, int64_t>) {
-          a[i] = static_cast<int64_t>(static_cast<uint64_t>(a[i]) +
-                                      static_cast<uint64_t>(b[i]));
-        }
-        break;
-      case ReduceOp::kMin:
-        a[i] = std::min(a[i], b[i]);
-        break;
-      case ReduceOp::kMax:
-        a[i] = std::max(a[i], b[i]);
-        break;
-      case ReduceOp::kNone:
-        break;
-    }
-  }
-}
-
-template <typename T>
-void CombineRows(ReduceOp op, const std::byte* rows, int num_rows,
-                 int64_t bytes, void* out) {
-  T* const values = static_cast<T*>(out);
-  std::memcpy(out, rows, bytes);
-  const int64_t n = bytes / static_cast<int64_t>(sizeof(T));
-  for (int row = 1; row < num_rows; ++row) {
-    Combine(op, reinterpret_cast<const T*>(rows + row * bytes), n, values);
-  }
-}
-
-}  // namespace
-
-// A message's token: which peer, and which of its messages.
-enum class ExchangeCommunicator::What : int {
-  kHeaderOut,
-  kHeaderIn,
-  kPayloadOut,
-  kPayloadIn,
-  kNoticeOut
-};
-namespace {
-constexpr int kWhats = 5;
-}  // namespace
 
 int64_t ExchangeCommunicator::Token(int peer, What what) {
   return int64_t{peer} * kWhats + static_cast<int>(what);
@@ -143,7 +75,8 @@ ExchangeCommunicator::~ExchangeCommunicator() {
 
 absl::Status ExchangeCommunicator::Expect(int peer) {
   return transport_->Receive(peer, Lane::kHeader, &peers_[peer].incoming,
-                             sizeof(Header), Token(peer, What::kHeaderIn));
+                             sizeof(ExchangeHeader),
+                             Token(peer, What::kHeaderIn));
 }
 
 void ExchangeCommunicator::Fail(const absl::Status& reason) {
@@ -348,21 +281,9 @@ absl::Status ExchangeCommunicator::Start(const CollectiveId& id,
     Peer& peer = peers_[p];
     peer.joined = peer.receiving = false;
     peer.sending = 0;
-    Header& header = peer.sent;
-    std::memset(&header, 0, sizeof(header));
-    header.magic = kMagic;
-    header.kind = static_cast<uint8_t>(id.kind);
-    header.type = static_cast<uint8_t>(id.type);
-    header.op = static_cast<uint8_t>(id.op);
-    header.key_bytes = static_cast<uint8_t>(id.key.size());
-    header.root = id.root;
-    header.sequence = id.sequence;
-    header.part_bytes = id.part_bytes;
-    header.payload_bytes = peer.to.bytes;
-    header.on_gpu = on_gpu_;
-    std::memcpy(header.key, id.key.data(), id.key.size());
-    CASTOR_RETURN_IF_ERROR(
-        Send(p, Lane::kHeader, &header, sizeof(header), What::kHeaderOut));
+    peer.sent = HeaderOf(id, peer.to.bytes, on_gpu_);
+    CASTOR_RETURN_IF_ERROR(Send(p, Lane::kHeader, &peer.sent, sizeof(peer.sent),
+                                What::kHeaderOut));
   }
   for (int i = 1; i < world_size(); ++i) {
     const int p = (rank() + i) % world_size();
@@ -382,29 +303,22 @@ absl::Status ExchangeCommunicator::Join(const CollectiveId& id,
     const int p = (rank() + world_size() - i) % world_size();
     Peer& peer = peers_[p];
     if (peer.joined || !peer.header_came) continue;
-    const Header& header = peer.incoming;
-    if (header.magic != kMagic || header.key_bytes > kMaxKeyBytes) {
+    const ExchangeHeader& header = peer.incoming;
+    const std::optional<CollectiveId> theirs = CollectiveOf(header);
+    if (!theirs.has_value()) {
       return absl::FailedPreconditionError(
           absl::StrCat("rank ", p,
                        " sends headers of another kind: all ranks "
                        "must run the same program"));
     }
-    CollectiveId theirs;
-    theirs.kind = static_cast<CollectiveKind>(header.kind);
-    theirs.type = static_cast<ElementType>(header.type);
-    theirs.op = static_cast<ReduceOp>(header.op);
-    theirs.root = header.root;
-    theirs.sequence = header.sequence;
-    theirs.part_bytes = header.part_bytes;
-    theirs.key.assign(header.key, header.key_bytes);
     const int64_t payload_bytes = header.payload_bytes;
     peer.header_came = false;
     peer.joined = true;
-    NoteLast(p, theirs);
-    if (theirs != id) {
+    NoteLast(p, *theirs);
+    if (*theirs != id) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the ranks call different collectives: rank ", rank(), " is in ",
-          Describe(id), ", rank ", p, " in ", Describe(theirs)));
+          Describe(id), ", rank ", p, " in ", Describe(*theirs)));
     }
     if (payload_bytes != peer.from.bytes) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -430,107 +344,6 @@ absl::Status ExchangeCommunicator::Join(const CollectiveId& id,
     if (id.kind != CollectiveKind::kLeave) CASTOR_RETURN_IF_ERROR(Expect(p));
   }
   return absl::OkStatus();
-}
-
-absl::Status ExchangeCommunicator::Timeout() {
-  const std::string limit = Seconds(options_.time_limit_ns);
-  std::string late, stuck;
-  int speaker = -1;  // the first that is there
-  for (int p = 0; p < world_size(); ++p) {
-    const Peer& peer = peers_[p];
-    if (p != rank() && !peer.joined) {
-      absl::StrAppend(&late, late.empty() ? "" : ", ", "rank ", p);
-    } else if (p != rank() && (peer.sending > 0 || peer.receiving)) {
-      absl::StrAppend(&stuck, stuck.empty() ? "" : ", ",
-                      peer.receiving ? "from" : "to", " rank ", p);
-    } else if (speaker < 0) {
-      speaker = p;
-    }
-  }
-  std::string text;
-  if (!late.empty()) {
-    absl::StrAppend(&text, late, " did not join rank ", rank(), " within ",
-                    limit);
-  } else {
-    absl::StrAppend(&text, "rank ", rank(), " got no part through ", stuck,
-                    " for ", limit);
-  }
-  // Rank 0 speaks for all, and passes the news on, unless it is the one.
-  if (speaker > 0) AgreeWhoSpeaks(late.empty() ? "rank 0" : late, speaker);
-  absl::StrAppend(&text,
-                  ": hung, or its network is; if it was only busy, raise the "
-                  "time limit of collectives (network.timeout_seconds)");
-  return absl::UnavailableError(text);
-}
-
-void ExchangeCommunicator::SendNotices(absl::string_view hung, int speaker) {
-  Header notice;
-  std::memset(&notice, 0, sizeof(notice));
-  notice.magic = kNoticeMagic;
-  notice.root = speaker;
-  hung = hung.substr(0, kMaxKeyBytes);
-  notice.key_bytes = static_cast<uint8_t>(hung.size());
-  std::memcpy(notice.key, hung.data(), hung.size());
-  // Ranks that hang get a notice, too: it is never over, and is given up.
-  int waiting = 0;
-  for (int p = 0; p < world_size(); ++p) {
-    if (p == rank()) continue;
-    Peer& peer = peers_[p];
-    waiting += peer.joined && peer.sending == 0;
-    peer.notice = notice;
-    if (!transport_
-             ->Send(p, Lane::kHeader, &peer.notice, sizeof(notice),
-                    Token(p, What::kNoticeOut))
-             .ok()) {
-      return;
-    }
-  }
-  const int64_t until_ns = device().NowNs() + kNoticeNs;
-  do {
-    const int64_t left_ns = waiting > 0 ? until_ns - device().NowNs() : 0;
-    done_.clear();
-    if (left_ns < 0 || !transport_->Poll(left_ns, false, &done_).ok()) return;
-    for (const int64_t token : done_) {
-      waiting -= token % kWhats == static_cast<int>(What::kNoticeOut);
-      Over(token);
-    }
-  } while (waiting > 0);
-}
-
-int ExchangeCommunicator::WhoNoticed() const {
-  for (int p = 0; p < world_size(); ++p) {
-    if (peers_[p].header_came && peers_[p].incoming.magic == kNoticeMagic) {
-      return p;
-    }
-  }
-  return -1;
-}
-
-void ExchangeCommunicator::AgreeWhoSpeaks(absl::string_view hung, int speaker) {
-  speaks_ = speaker == rank();
-  SendNotices(hung, speaker);
-  const int64_t until_ns = device().NowNs() + kLastWordsNs;
-  while (!speaks_ && !(peers_[speaker].header_came &&
-                       peers_[speaker].incoming.magic == kNoticeMagic)) {
-    const int64_t left_ns = until_ns - device().NowNs();
-    done_.clear();
-    // It is not there either.
-    speaks_ = left_ns <= 0 || !transport_->Poll(left_ns, false, &done_).ok();
-    for (const int64_t token : done_) Over(token);
-  }
-}
-
-absl::Status ExchangeCommunicator::HearNotice(int from) {
-  const Header notice = peers_[from].incoming;
-  const std::string hung = Printable(absl::string_view(
-      notice.key, std::min<size_t>(notice.key_bytes, kMaxKeyBytes)));
-  speaks_ = notice.root == rank();
-  SendNotices(hung, notice.root);
-  return absl::UnavailableError(absl::StrCat(
-      hung, " did not join rank ", from, " within ",
-      Seconds(options_.time_limit_ns),
-      ": hung, or its network is; if it was only busy, raise the time limit of "
-      "collectives (network.timeout_seconds)"));
 }
 
 absl::Status ExchangeCommunicator::Send(int p, Lane lane, const void* data,
@@ -598,13 +411,8 @@ absl::Status ExchangeCommunicator::Exchange(const Collective& collective,
   }
   if (on_gpu_) return MoveOnGpu(context);
   if (id.kind == CollectiveKind::kAllReduce && id.part_bytes > 0) {
-    if (id.type == ElementType::kFloat32) {
-      CombineRows<float>(id.op, scratch.data(), world_size(), id.part_bytes,
-                         collective.recv);
-    } else {
-      CombineRows<int64_t>(id.op, scratch.data(), world_size(), id.part_bytes,
-                           collective.recv);
-    }
+    CombineRows(id.op, id.type, scratch.data(), world_size(), id.part_bytes,
+                collective.recv);
   }
   return absl::OkStatus();
 }

@@ -39,6 +39,7 @@
 #include "absl/status/statusor.h"
 #include "device/comm/communicator.h"
 #include "device/comm/device_parts.h"
+#include "device/comm/exchange_header.h"
 #include "device/comm/transport.h"
 
 namespace castor {
@@ -68,28 +69,13 @@ class ExchangeCommunicator final : public Communicator {
                         bool assign) override;
 
  private:
-  // What goes ahead of a payload. It crosses the network as it is, between
-  // equal machines.
-  struct Header {
-    uint32_t magic;
-    uint8_t kind, type, op, key_bytes;
-    int32_t root;
-    uint32_t on_gpu;  // where the payload is
-    int64_t sequence;
-    int64_t part_bytes;
-    int64_t payload_bytes;  // for the one who gets this header
-    char key[kMaxKeyBytes + 1];
-    char padding[8];
-  };
-  static_assert(sizeof(Header) == 128);
-
   struct Part {
     std::byte* data = nullptr;
     int64_t bytes = 0;
   };
   // What a collective means for one other rank.
   struct Peer {
-    Header sent, incoming, notice;
+    ExchangeHeader sent, incoming, notice;
     bool header_came = false;  // `incoming` is complete and not yet looked at
     bool joined = false;       // the running collective
     Part to, from;
@@ -101,7 +87,15 @@ class ExchangeCommunicator final : public Communicator {
                        const CommunicatorOptions& options,
                        std::unique_ptr<DeviceParts> gpu_parts);
 
-  enum class What : int;
+  // A message's token: which peer, and which of its messages.
+  enum class What : int {
+    kHeaderOut,
+    kHeaderIn,
+    kPayloadOut,
+    kPayloadIn,
+    kNoticeOut
+  };
+  static constexpr int kWhats = 5;
   static int64_t Token(int peer, What what);
 
   // Whether its buffers are in the device's memory, which has to be a GPU's.

@@ -1,0 +1,78 @@
+// Attention as attention.h's formulas say it, in double and element by element:
+// what the host's kernels are tested against.
+#ifndef CASTOR_KERNELS_ATTENTION_ORACLE_H_
+#define CASTOR_KERNELS_ATTENTION_ORACLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/trial.h"
+
+namespace castor::kernels {
+
+// What is to be computed. The mask is said in words of its own, so that the
+// kernel's is not asked whether it is right.
+struct AttentionSpec {
+  AttentionShape shape;
+  bool causal = true;
+  int64_t window = 0;             // 0: none
+  bool interleave_heads = false;  // a mistake: head h meets h % K
+
+  // The same with so many heads of keys, `extra_keys` more keys than queries,
+  // and another window.
+  AttentionSpec With(int64_t kv_heads, int64_t extra_keys,
+                     int64_t new_window) const;
+  AttentionShape Shape() const;
+};
+
+AttentionSpec SpecOf(int64_t batch, int64_t positions, int64_t heads,
+                     int64_t head_size, bool causal = true, float dropout = 0);
+
+// All of it, for messages.
+std::string Name(const AttentionSpec& spec);
+
+// Letters as in attention.h: a row is one query of one head.
+class AttentionOracle {
+ public:
+  explicit AttentionOracle(const AttentionSpec& spec);
+
+  // x: q, k, v.
+  void Forward(const std::vector<double> (&x)[3]);
+
+  // After Forward(x). `given_out` is what delta is formed from.
+  void Backward(const std::vector<double> (&x)[3],
+                const std::vector<double>& given_out,
+                const std::vector<double>& dout);
+
+  AttentionSpec spec;
+  AttentionShape s;
+  int64_t group, rows;
+  double scale;
+  std::vector<double> p, slope, lse, out;
+  std::vector<double> dx[3];
+  std::vector<double> columns;  // sums of p over the queries that meet a key
+  // The largest sum of magnitudes of a score, and of a gradient of p; the
+  // largest |v|.
+  double largest_score = 0, largest_dp = 0, largest_value = 0;
+
+ private:
+  // The number of elements before a head's row of q, and of k and v.
+  int64_t Q(int64_t b, int64_t h, int64_t i) const;
+  int64_t K(int64_t b, int64_t h, int64_t j) const;
+  int64_t KvHead(int64_t h) const;
+  bool Counts(int64_t i, int64_t j) const;
+  double Factor(int64_t row, int64_t j) const;
+  // Calls fn(b, h, i, row) for each row.
+  template <typename Fn>
+  void ForRows(const Fn& fn) const;
+};
+
+// Where the trial's results differ from what `spec` says, by more than rounding
+// explains; empty: nowhere.
+std::string Disagreement(const AttentionTrial& run, const AttentionSpec& spec);
+
+}  // namespace castor::kernels
+
+#endif  // CASTOR_KERNELS_ATTENTION_ORACLE_H_
