@@ -129,8 +129,6 @@ static_assert(InOrder());
 
 }  // namespace
 
-absl::Span<const CauseRow> CauseRows() { return kRows; }
-
 const CauseRow& RowOf(WaitCause cause) {
   return kRows[static_cast<int>(cause)];
 }

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "insight/wait_causes.h"
 
 namespace castor {
@@ -45,8 +44,6 @@ struct CauseRow {
   bool host_only = false;
 };
 
-// In the order of WaitCause.
-absl::Span<const CauseRow> CauseRows();
 const CauseRow& RowOf(WaitCause cause);
 
 }  // namespace castor

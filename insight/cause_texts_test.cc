@@ -22,10 +22,10 @@ bool HasOtherBraces(absl::string_view text,
 }
 
 TEST(CauseTexts, HaveARowForEachCauseWithWordsThatAreKnown) {
-  ASSERT_EQ(CauseRows().size(), size_t{kNumWaitCauses});
   std::set<absl::string_view> titles;
-  for (const CauseRow& row : CauseRows()) {
-    EXPECT_EQ(&RowOf(row.cause), &row);
+  for (int cause = 0; cause < kNumWaitCauses; ++cause) {
+    const CauseRow& row = RowOf(static_cast<WaitCause>(cause));
+    EXPECT_EQ(static_cast<int>(row.cause), cause);
     EXPECT_TRUE(titles.insert(row.title).second) << row.title;
     EXPECT_FALSE(HasOtherBraces(row.title, {"{rank}"})) << row.title;
     for (const absl::string_view text : {row.text, row.back_to_back}) {

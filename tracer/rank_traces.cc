@@ -87,14 +87,6 @@ void MoveToCommonClock(TraceContents* contents) {
   if (contents->end.has_value()) clock.Move(&contents->end->time_ns);
 }
 
-int64_t ClockErrorNs(const TraceContents& contents) {
-  int64_t error_ns = 0;
-  for (const ClockRecord& clock : contents.clocks) {
-    error_ns = std::max(error_ns, clock.error_ns);
-  }
-  return error_ns;
-}
-
 absl::StatusOr<std::vector<TraceContents>> ReadRankTraces(
     const std::string& path) {
   auto ranks = ReadRanksOfFile(path);

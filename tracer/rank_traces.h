@@ -34,9 +34,6 @@ absl::StatusOr<std::vector<TraceContents>> ReadRankTraces(
 // Nothing happens where no clock record is.
 void MoveToCommonClock(TraceContents* contents);
 
-// How far off the moved times may be; 0: not known to be off.
-int64_t ClockErrorNs(const TraceContents& contents);
-
 }  // namespace castor
 
 #endif  // CASTOR_TRACER_RANK_TRACES_H_

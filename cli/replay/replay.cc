@@ -87,11 +87,6 @@ ReplayResult Timed(const PlacementPolicy* policy, const PlanRequest& request,
 
 }  // namespace
 
-int64_t SmallestBudget(const RecordedRun& run, const Conditions& conditions) {
-  const PlacementPolicy* policy = conditions.policy.value_or(run.policy);
-  return SmallestRunBudget(policy->admission, Asked(run, conditions));
-}
-
 absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
                                     const Conditions& conditions) {
   const PlacementPolicy* policy = conditions.policy.value_or(run.policy);

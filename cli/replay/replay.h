@@ -43,10 +43,6 @@ struct ReplayResult {
 absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
                                     const Conditions& conditions);
 
-// The least device budget that fits, evaluation included, with all else as in
-// `conditions`; kUnlimitedBytes: none does.
-int64_t SmallestBudget(const RecordedRun& run, const Conditions& conditions);
-
 // The smallest budget of the policies, what everything takes, and between them
 // `points` in all, at equal ratios; and the run's own budget, if it is there.
 std::vector<int64_t> SweepBudgets(

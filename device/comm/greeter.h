@@ -59,9 +59,8 @@ class Greeter {
   // `also` are passed over.
   std::optional<News> Next(absl::Span<const int> also, int64_t until_ns);
 
-  // How many were turned away, and the last one's address ("" if none was).
+  // How many were turned away.
   int64_t strangers() const { return strangers_; }
-  const std::string& last_stranger() const { return last_stranger_; }
   // "; 2 connections that ...", or "" if none was turned away.
   std::string StrangersText() const;
 

@@ -281,7 +281,7 @@ class Exporter {
 
 }  // namespace
 
-absl::Status PerfettoJsonOfRanks(
+absl::Status PerfettoJson(
     absl::Span<const TraceView> ranks,
     absl::FunctionRef<absl::Status(absl::string_view)> append) {
   std::string text;
@@ -305,20 +305,13 @@ absl::Status PerfettoJsonOfRanks(
   return append(text);
 }
 
-absl::Status PerfettoJson(
-    const TraceView& view,
-    absl::FunctionRef<absl::Status(absl::string_view)> append) {
-  return PerfettoJsonOfRanks({&view, 1}, append);
-}
-
 absl::Status WritePerfetto(absl::Span<const TraceView> ranks,
                            const std::string& path) {
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file,
                           AtomicFile::Create(path));
-  CASTOR_RETURN_IF_ERROR(
-      PerfettoJsonOfRanks(ranks, [&](absl::string_view piece) {
-        return file->Append(piece.data(), static_cast<int64_t>(piece.size()));
-      }));
+  CASTOR_RETURN_IF_ERROR(PerfettoJson(ranks, [&](absl::string_view piece) {
+    return file->Append(piece.data(), static_cast<int64_t>(piece.size()));
+  }));
   return file->Commit();
 }
 

@@ -23,13 +23,10 @@
 
 namespace castor {
 
-// Valid JSON for every view, handed to `append` in pieces of about a MiB; the
-// first failure of `append` ends it and is returned.
+// Valid JSON for all views, one at least, of which each rank's is a process; it
+// is handed to `append` in pieces of about a MiB, whose first failure ends it
+// and is returned.
 absl::Status PerfettoJson(
-    const TraceView& view,
-    absl::FunctionRef<absl::Status(absl::string_view)> append);
-// The same of several ranks, one at least, each a process.
-absl::Status PerfettoJsonOfRanks(
     absl::Span<const TraceView> ranks,
     absl::FunctionRef<absl::Status(absl::string_view)> append);
 

@@ -18,10 +18,11 @@ using Json = nlohmann::json;
 
 std::string Exported(const TraceView& view) {
   std::string text;
-  const absl::Status status = PerfettoJson(view, [&](absl::string_view piece) {
-    text.append(piece.data(), piece.size());
-    return absl::OkStatus();
-  });
+  const absl::Status status =
+      PerfettoJson({&view, 1}, [&](absl::string_view piece) {
+        text.append(piece.data(), piece.size());
+        return absl::OkStatus();
+      });
   EXPECT_TRUE(status.ok()) << status;
   return text;
 }
@@ -128,7 +129,7 @@ RC_GTEST_PROP(Perfetto, IsWellFormedForEveryTrace, ()) {
 
 TEST(Perfetto, PassesOnAFailureToWrite) {
   const TraceView view = BuildTraceView(OneStep().contents, "x.trace");
-  EXPECT_EQ(PerfettoJson(view,
+  EXPECT_EQ(PerfettoJson({&view, 1},
                          [](absl::string_view) {
                            return absl::ResourceExhaustedError("full");
                          })
@@ -156,11 +157,10 @@ TEST(Perfetto, HasAProcessForEachRank) {
     views.push_back(BuildTraceView(sketch.contents, "x.trace"));
   }
   std::string text;
-  const absl::Status status =
-      PerfettoJsonOfRanks(views, [&](absl::string_view piece) {
-        text.append(piece.data(), piece.size());
-        return absl::OkStatus();
-      });
+  const absl::Status status = PerfettoJson(views, [&](absl::string_view piece) {
+    text.append(piece.data(), piece.size());
+    return absl::OkStatus();
+  });
   ASSERT_TRUE(status.ok()) << status;
   std::map<int, std::string> names;
   std::map<int, size_t> slices;

@@ -138,10 +138,6 @@ void Arena::NoteWrite(BlockId id, const Fence& fence) {
   block.last_use.Add(fence);
 }
 
-void Arena::Retag(BlockId id, Category category) {
-  SetSplit(id, category, category, 0);
-}
-
 void Arena::SetSplit(BlockId id, Category a, Category b, int64_t bytes_of_b) {
   Block& block = Get(id);
   CASTOR_CHECK(bytes_of_b >= 0 && bytes_of_b <= block.bytes);
@@ -295,8 +291,6 @@ void Arena::Account(const Block& block, int sign) {
 }
 
 void Arena::UpdatePeaks() {
-  stats_.transient_peak_bytes =
-      std::max(stats_.transient_peak_bytes, stats_.transient_bytes);
   if (stats_.used_bytes > stats_.peak_bytes) {
     stats_.peak_bytes = stats_.used_bytes;
     stats_.used_at_peak = stats_.used;

@@ -75,13 +75,12 @@ struct ArenaOptions {
 };
 
 struct ArenaStats {
-  BytesByCategory used;              // now
-  BytesByCategory used_at_peak;      // when peak_bytes was first reached
-  int64_t used_bytes = 0;            // sum of `used`
-  int64_t peak_bytes = 0;            // since the arena was made
-  int64_t transient_bytes = 0;       // of IsTransient categories, now
-  int64_t transient_peak_bytes = 0;  // since the last StartWindow
-  int64_t compactions = 0;           // allocations for which blocks moved
+  BytesByCategory used;          // now
+  BytesByCategory used_at_peak;  // when peak_bytes was first reached
+  int64_t used_bytes = 0;        // sum of `used`
+  int64_t peak_bytes = 0;        // since the arena was made
+  int64_t transient_bytes = 0;   // of IsTransient categories, now
+  int64_t compactions = 0;       // allocations for which blocks moved
   int64_t moved_bytes = 0;
 };
 
@@ -114,23 +113,18 @@ class Arena {
   void NoteRead(BlockId block, const Fence& fence);
   void NoteWrite(BlockId block, const Fence& fence);
 
-  // The block's bytes count under `category` from now on.
-  void Retag(BlockId block, Category category);
   // `bytes_of_b` of the block's bytes count under `b`, the rest under `a`: a
   // payload in which gradients have taken over some parameters' places.
   // `bytes_of_b` in [0, Bytes(block)].
   void SetSplit(BlockId block, Category a, Category b, int64_t bytes_of_b);
 
-  // What the arena can hold: the budget, but for less than kBlockAlignment.
   // The observer's tag from now on.
   void set_tag(int64_t tag) { options_.tag = tag; }
+  // What the arena can hold: the budget, but for less than kBlockAlignment.
   int64_t capacity_bytes() const { return capacity_bytes_; }
   int64_t free_bytes() const { return capacity_bytes_ - stats_.used_bytes; }
   int64_t LargestHoleBytes() const { return free_.LargestHole(); }
   const ArenaStats& stats() const { return stats_; }
-  // Makes transient_peak_bytes the peak from now on: per operator, for the
-  // tracer.
-  void StartWindow() { stats_.transient_peak_bytes = stats_.transient_bytes; }
 
   // Internal: which invariant is broken, where.
   absl::Status CheckConsistency() const;

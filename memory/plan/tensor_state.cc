@@ -47,16 +47,4 @@ absl::Status CheckTransition(absl::string_view tensor, TensorState from,
       TensorStateName(to), " at operator \"", op, "\""));
 }
 
-TensorState ChunkStateOf(absl::Span<const TensorState> tensors) {
-  int count[kTensorStates] = {};
-  for (const TensorState state : tensors) ++count[Index(state)];
-  if (count[Index(TensorState::kCompute)] > 0) return TensorState::kCompute;
-  const int ready = count[Index(TensorState::kReadyForReduce)];
-  const int after = count[Index(TensorState::kHoldAfterBackward)];
-  if (count[Index(TensorState::kHold)] > 0) return TensorState::kHold;
-  if (after > 0) return TensorState::kHoldAfterBackward;
-  if (ready > 0) return TensorState::kReadyForReduce;
-  return TensorState::kFree;
-}
-
 }  // namespace castor

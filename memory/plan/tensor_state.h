@@ -2,7 +2,7 @@
 //
 // The place holds first the parameter, later in backward its gradient (they
 // share the bytes), then the parameter again. A *state* says what it holds and
-// who may touch it; a chunk's state follows from its tensors'.
+// who may touch it.
 //
 //   kFree               no payload
 //   kHold               holds the parameter, wherever the chunk is; movable
@@ -54,7 +54,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 
 namespace castor {
 
@@ -78,16 +77,6 @@ bool IsLegalTransition(TensorState from, TensorState to);
 // operator (`op`, or what else wants the change: "tear-down").
 absl::Status CheckTransition(absl::string_view tensor, TensorState from,
                              TensorState to, absl::string_view op);
-
-// A chunk's state, from those of its tensors; the first line that holds:
-//   kCompute            any tensor is COMPUTE: the chunk may not move
-//   kFree               every tensor is FREE (or there is none)
-//   kReadyForReduce     every tensor with a payload is READY_FOR_REDUCE: the
-//                       chunk can be reduced
-//   kHoldAfterBackward  every tensor with a payload is HOLD_AFTER_BWD or
-//                       READY_FOR_REDUCE: no parameter in it is needed again
-//   kHold               otherwise
-TensorState ChunkStateOf(absl::Span<const TensorState> tensors);
 
 }  // namespace castor
 

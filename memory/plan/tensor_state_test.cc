@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -63,31 +62,6 @@ TEST(TensorState, WalksThroughATrainingStep) {
   ExpectPath({kHold, kCompute, kHold, kAfter, kCompute, kReady, kHold});
   // The gradient was ready before the last reader.
   ExpectPath({kHold, kCompute, kAfter, kReady, kHold});
-}
-
-TEST(TensorState, ChunkFollowsItsTensors) {
-  using States = std::vector<TensorState>;
-  EXPECT_EQ(ChunkStateOf({}), kFree);
-  EXPECT_EQ(ChunkStateOf(States{kFree, kFree}), kFree);
-  EXPECT_EQ(ChunkStateOf(States{kFree, kHold}), kHold);
-  EXPECT_EQ(ChunkStateOf(States{kHold, kCompute, kReady}), kCompute);
-  EXPECT_EQ(ChunkStateOf(States{kHold, kAfter, kReady}), kHold);
-  EXPECT_EQ(ChunkStateOf(States{kAfter, kReady}), kAfter);
-  EXPECT_EQ(ChunkStateOf(States{kAfter}), kAfter);
-  EXPECT_EQ(ChunkStateOf(States{kReady, kReady}), kReady);
-  EXPECT_EQ(ChunkStateOf(States{kReady, kFree}), kReady);
-}
-
-TEST(TensorState, ChunkOfEveryPairOfStates) {
-  // The less final of the two decides; COMPUTE above all, FREE never.
-  const std::vector<TensorState> by_weight = {kFree, kReady, kAfter, kHold,
-                                              kCompute};
-  for (size_t i = 0; i < by_weight.size(); ++i) {
-    for (size_t j = 0; j < by_weight.size(); ++j) {
-      EXPECT_EQ(ChunkStateOf({by_weight[i], by_weight[j]}),
-                by_weight[std::max(i, j)]);
-    }
-  }
 }
 
 }  // namespace

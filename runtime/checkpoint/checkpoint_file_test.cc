@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,11 @@
 
 namespace castor {
 namespace {
+
+CheckpointPiece WholeTensor(std::string name, StatePart kind,
+                            int64_t elements) {
+  return {std::move(name), kind, 0, elements, elements};
+}
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -58,7 +64,7 @@ class CheckpointFileTest : public ::testing::Test {
   static void Add(CheckpointWriter& writer, const char* name, StatePart kind,
                   const std::vector<float>& values, int64_t piece) {
     const int64_t n = values.size();
-    ASSERT_TRUE(writer.BeginTensor(name, kind, n).ok());
+    ASSERT_TRUE(writer.BeginPiece(WholeTensor(name, kind, n)).ok());
     for (int64_t at = 0; at < n; at += piece) {
       ASSERT_TRUE(writer
                       .Append({values.data() + at,
@@ -358,19 +364,19 @@ TEST_F(CheckpointFileTest, HoldsTheCallerToTheOrder) {
   const float two[2] = {1, 2};
   EXPECT_EQ(writer.Append({two, 1}).code(), kFailedPrecondition);
   EXPECT_EQ(writer.EndPiece().code(), kFailedPrecondition);
-  EXPECT_EQ(writer.BeginTensor("", StatePart::Slot(0), 1).code(),
+  EXPECT_EQ(writer.BeginPiece(WholeTensor("", StatePart::Slot(0), 1)).code(),
             kInvalidArgument);
-  EXPECT_EQ(writer.BeginTensor("x", StatePart::Slot(0), -1).code(),
+  EXPECT_EQ(writer.BeginPiece(WholeTensor("x", StatePart::Slot(0), -1)).code(),
             kInvalidArgument);
-  ASSERT_TRUE(writer.BeginTensor("x", StatePart::Slot(0), 1).ok());
-  EXPECT_EQ(writer.BeginTensor("y", StatePart::Slot(0), 1).code(),
+  ASSERT_TRUE(writer.BeginPiece(WholeTensor("x", StatePart::Slot(0), 1)).ok());
+  EXPECT_EQ(writer.BeginPiece(WholeTensor("y", StatePart::Slot(0), 1)).code(),
             kFailedPrecondition);
   EXPECT_EQ(writer.EndPiece().code(), kFailedPrecondition);
   EXPECT_EQ(writer.Append({two, 2}).code(), kFailedPrecondition);
   EXPECT_EQ(writer.Commit("{}").code(), kFailedPrecondition);
   EXPECT_TRUE(writer.Append({two, 1}).ok());
   EXPECT_TRUE(writer.EndPiece().ok());
-  EXPECT_EQ(writer.BeginTensor("x", StatePart::Slot(0), 1).code(),
+  EXPECT_EQ(writer.BeginPiece(WholeTensor("x", StatePart::Slot(0), 1)).code(),
             kInvalidArgument);
   EXPECT_EQ(writer.Commit("{").code(), kInvalidArgument);
   EXPECT_TRUE(writer.Commit("{}").ok());
@@ -392,7 +398,9 @@ TEST_F(CheckpointFileTest, AFullDiskLosesNothing) {
   {
     auto writer = CheckpointWriter::Create(path_);
     if (writer.ok() &&
-        (*writer)->BeginTensor("x", StatePart::kMaster, 1'000'000).ok()) {
+        (*writer)
+            ->BeginPiece(WholeTensor("x", StatePart::kMaster, 1'000'000))
+            .ok()) {
       appended = (*writer)->Append(values);
       committed = (*writer)->Commit("{}");
     }

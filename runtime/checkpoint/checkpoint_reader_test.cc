@@ -143,10 +143,10 @@ TEST_F(CheckpointReaderTest, GivesBackOneFile) {
   auto writer = CheckpointWriter::Create(file);
   ASSERT_TRUE(writer.ok());
   const float values[3] = {1, 2, 3};
-  ASSERT_TRUE((*writer)->BeginTensor("z", StatePart::kMaster, 3).ok());
+  ASSERT_TRUE((*writer)->BeginPiece({"z", StatePart::kMaster, 0, 3, 3}).ok());
   ASSERT_TRUE((*writer)->Append(values).ok());
   ASSERT_TRUE((*writer)->EndPiece().ok());
-  ASSERT_TRUE((*writer)->BeginTensor("e", StatePart::kMaster, 0).ok());
+  ASSERT_TRUE((*writer)->BeginPiece({"e", StatePart::kMaster, 0, 0, 0}).ok());
   ASSERT_TRUE((*writer)->EndPiece().ok());
   ASSERT_TRUE((*writer)->Commit(kMetadata).ok());
   auto reader = CheckpointReader::Open(file);

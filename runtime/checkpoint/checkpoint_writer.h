@@ -39,11 +39,6 @@ class CheckpointWriter {
   // InvalidArgument: an empty or overlong name, a range that is none of the
   // tensor, or a second piece of a tensor.
   absl::Status BeginPiece(CheckpointPiece piece);
-  // All of a tensor.
-  absl::Status BeginTensor(absl::string_view name, StatePart kind,
-                           int64_t elements) {
-    return BeginPiece({std::string(name), kind, 0, elements, elements});
-  }
   // The next elements of the piece, as many or few as is convenient.
   absl::Status Append(absl::Span<const float> values);
   // FailedPrecondition unless all elements were given.
@@ -53,7 +48,6 @@ class CheckpointWriter {
   // durable under its name; until then nothing is there, or what was before.
   absl::Status Commit(absl::string_view metadata_json);
 
-  int64_t bytes_written() const { return file_->size_bytes(); }
   // The disk's failure, or OK: tells it from what was wrong with a call.
   const absl::Status& file_status() const { return file_->status(); }
 

@@ -200,7 +200,8 @@ TEST_F(RunCheckpointsTest, GoesOnFromACheckpointWithoutIdentity) {
                              values.data())
                       .ok());
       ASSERT_TRUE((*writer)
-                      ->BeginTensor(tensor.name, tensor.kind, tensor.elements)
+                      ->BeginPiece({tensor.name, tensor.kind, 0,
+                                    tensor.elements, tensor.elements})
                       .ok());
       ASSERT_TRUE((*writer)->Append(values).ok());
       ASSERT_TRUE((*writer)->EndPiece().ok());

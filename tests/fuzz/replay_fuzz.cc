@@ -34,10 +34,9 @@ void CheckRun(const RecordedRun& run) {
   std::vector<const PlacementPolicy*> policies;
   for (const PlacementPolicy& policy : Policies()) {
     policies.push_back(&policy);
-    Conditions of_policy;
-    of_policy.policy = &policy;
-    const int64_t smallest = SmallestBudget(run, of_policy);
-    for (const int64_t bytes : {smallest, kUnlimitedBytes}) {
+    std::vector<int64_t> budgets = SweepBudgets(run, {}, {&policy}, 2);
+    budgets.push_back(kUnlimitedBytes);
+    for (const int64_t bytes : budgets) {
       CheckReplay(run, {.device_bytes = bytes,
                         .host_bytes = kUnlimitedBytes,
                         .policy = &policy,
