@@ -4,18 +4,17 @@
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "base/status_text.h"
 #include "base/thread.h"
 #include "device/comm/agreement.h"
 #include "device/comm/launch_env.h"
+#include "runtime/config/settings.h"
 
 namespace castor::cli {
 
@@ -56,22 +55,12 @@ absl::Status CheckSameConfig(RankGroup& group, const Config& config) {
       const std::vector<std::string> all,
       group.Exchange("configuration", ConfigToJson(compared)));
   for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    const auto first = nlohmann::json::parse(all[0]).flatten();
-    const auto other = nlohmann::json::parse(all[rank]).flatten();
-    const auto value = [](const nlohmann::json& from, const std::string& key) {
-      return from.contains(key) ? from[key].dump() : std::string("absent");
-    };
-    for (const nlohmann::json* keys : {&first, &other}) {
-      for (const auto& item : keys->items()) {
-        const std::string& key = item.key();  // "/memory/device_memory"
-        if (value(first, key) == value(other, key)) continue;
-        return absl::InvalidArgumentError(absl::StrCat(
-            absl::StrReplaceAll(key.substr(1), {{"/", "."}}), ": rank 0 has ",
-            value(first, key), ", rank ", rank, " ", value(other, key),
-            ": start all ranks with the same configuration"));
-      }
-    }
+    const std::vector<SettingDifference> differing =
+        DifferingSettings(FlattenSettings(all[0]), FlattenSettings(all[rank]));
+    if (differing.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        differing[0].key, ": rank 0 has ", differing[0].a, ", rank ", rank, " ",
+        differing[0].b, ": start all ranks with the same configuration"));
   }
   return absl::OkStatus();
 }

@@ -370,7 +370,7 @@ absl::Status Session::Restore(const std::string& path, bool changed,
       CheckArchitecture(path, metadata.config.model, config_.model));
   const RunState& state = metadata.state;
   const bool has_identity = !metadata.run.id.empty();
-  const RunSettings now = SettingsOf(config_, TrainingData());
+  const Settings now = SettingsOf(config_, TrainingData());
   if (has_identity && metadata.digest == DigestOf(now)) {
     differences->clear();
   } else {

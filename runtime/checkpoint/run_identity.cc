@@ -6,35 +6,17 @@
 #include "base/sha256.h"
 
 namespace castor {
-namespace {
 
-using Json = nlohmann::json;
-
-// The leaves of an object; a list is one.
-void Flatten(const std::string& path, const Json& json, RunSettings* settings) {
-  for (const auto& item : json.items()) {
-    const std::string key =
-        path.empty() ? item.key() : absl::StrCat(path, ".", item.key());
-    if (item.value().is_object()) {
-      Flatten(key, item.value(), settings);
-    } else {
-      (*settings)[key] = item.value().dump();
-    }
-  }
-}
-
-}  // namespace
-
-RunSettings SettingsOf(const Config& config, absl::string_view data) {
+Settings SettingsOf(const Config& config, absl::string_view data) {
   Config own = config;
   // Values from elsewhere are its initial ones only, and in a checkpoint no
   // more than any others.
   own.model = own.model.WithoutDirectory();
-  Json json = Json::parse(ConfigToJson(own));
+  nlohmann::json json = nlohmann::json::parse(ConfigToJson(own));
   for (const char* key :
        {"steps", "eval_interval", "eval_batches", "checkpoint", "memory",
         "network", "steps_per_print",
-        // follows from the batch sizes and the number of ranks
+        // This follows from the batch sizes and the number of ranks.
         "gradient_accumulation_steps"}) {
     json.erase(key);
   }
@@ -45,12 +27,10 @@ RunSettings SettingsOf(const Config& config, absl::string_view data) {
                   {"sequence_length", json["data"]["sequence_length"]},
                   {"shuffle", json["data"]["shuffle"]}};
   if (!config.fp16.enabled) json["fp16"] = {{"enabled", false}};
-  RunSettings settings;
-  Flatten("", json, &settings);
-  return settings;
+  return FlattenSettings(json.dump());
 }
 
-std::string DigestOf(const RunSettings& settings) {
+std::string DigestOf(const Settings& settings) {
   Sha256 sum;
   for (const auto& [key, value] : settings) {
     // Neither holds a zero byte: JSON escapes it.
@@ -60,20 +40,12 @@ std::string DigestOf(const RunSettings& settings) {
   return sum.HexDigest();
 }
 
-std::vector<std::string> Differences(const RunSettings& then,
-                                     const RunSettings& now) {
-  RunSettings all = then;
-  all.insert(now.begin(), now.end());
+std::vector<std::string> Differences(const Settings& then,
+                                     const Settings& now) {
   std::vector<std::string> differences;
-  for (const auto& entry : all) {
-    const std::string& key = entry.first;
-    const auto value = [&](const RunSettings& settings) {
-      const auto found = settings.find(key);
-      return found == settings.end() ? std::string("absent") : found->second;
-    };
-    if (value(then) == value(now)) continue;
+  for (const SettingDifference& each : DifferingSettings(then, now)) {
     differences.push_back(
-        absl::StrCat(key, ": ", value(then), " then, ", value(now), " now"));
+        absl::StrCat(each.key, ": ", each.a, " then, ", each.b, " now"));
   }
   return differences;
 }

@@ -3,12 +3,12 @@
 #ifndef CASTOR_RUNTIME_CHECKPOINT_RUN_IDENTITY_H_
 #define CASTOR_RUNTIME_CHECKPOINT_RUN_IDENTITY_H_
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "runtime/config/config.h"
+#include "runtime/config/settings.h"
 
 namespace castor {
 
@@ -20,19 +20,15 @@ struct RunIdentity {
   std::string data;
 };
 
-// A key's path, "optimizer.params.lr", and its value as JSON, "0.001".
-using RunSettings = std::map<std::string, std::string>;
-
 // What of a run determines its bits. What is new in a configuration belongs to
 // it until it is left out here.
-RunSettings SettingsOf(const Config& config, absl::string_view data);
+Settings SettingsOf(const Config& config, absl::string_view data);
 
 // SHA-256, in hexadecimal: equal for equal settings only.
-std::string DigestOf(const RunSettings& settings);
+std::string DigestOf(const Settings& settings);
 
 // "optimizer.params.lr: 0.001 then, 0.1 now", for each that differs.
-std::vector<std::string> Differences(const RunSettings& then,
-                                     const RunSettings& now);
+std::vector<std::string> Differences(const Settings& then, const Settings& now);
 
 }  // namespace castor
 

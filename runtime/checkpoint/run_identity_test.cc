@@ -28,14 +28,14 @@ Config Parsed(const std::vector<std::string>& overrides = {},
 }
 
 TEST(RunIdentity, IsThatOfWhatDeterminesTheBits) {
-  const RunSettings then = SettingsOf(Parsed(), kData);
+  const Settings then = SettingsOf(Parsed(), kData);
   for (const char* change :
        {"steps=20", "eval_batches=2", "checkpoint.dir=out", "data.train=b.txt",
         "memory.placement_policy=cpu", "memory.device_memory=1GiB",
         "memory.activation_checkpointing=block", "device.threads=1",
         "device.bus_gbps=1", "network.timeout_seconds=9", "steps_per_print=3",
         "fp16.min_loss_scale=2"}) {
-    const RunSettings now = SettingsOf(Parsed({change}), kData);
+    const Settings now = SettingsOf(Parsed({change}), kData);
     EXPECT_THAT(Differences(then, now), IsEmpty()) << change;
     EXPECT_EQ(DigestOf(then), DigestOf(now)) << change;
   }
@@ -49,15 +49,15 @@ TEST(RunIdentity, IsThatOfWhatDeterminesTheBits) {
         "bf16.enabled=true", "fp16.enabled=true", "data.sequence_length=4",
         "data.shuffle=false", "model.dropout=0.5", "model.n_layer=2",
         "model.frozen=[\"*wte*\"]", "device.type=cuda"}) {
-    const RunSettings now = SettingsOf(Parsed({change}), kData);
+    const Settings now = SettingsOf(Parsed({change}), kData);
     EXPECT_FALSE(Differences(then, now).empty()) << change;
     EXPECT_NE(DigestOf(then), DigestOf(now)) << change;
   }
 }
 
 TEST(RunIdentity, NamesWhatDiffers) {
-  const RunSettings then = SettingsOf(Parsed(), kData);
-  const RunSettings now =
+  const Settings then = SettingsOf(Parsed(), kData);
+  const Settings now =
       SettingsOf(Parsed({"optimizer.params.lr=0.1", "seed=2"}), "other");
   EXPECT_THAT(Differences(then, now),
               ElementsAre("data.train: \"4000 tokens, checksum 1a\" then, "

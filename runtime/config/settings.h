@@ -1,0 +1,31 @@
+// A configuration as a flat list of settings, and where two of them differ: a
+// resumed run is compared with its checkpoint's so, and ranks with each other.
+#ifndef CASTOR_RUNTIME_CONFIG_SETTINGS_H_
+#define CASTOR_RUNTIME_CONFIG_SETTINGS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace castor {
+
+// A key's path, "optimizer.params.lr", and its value as JSON, "0.001".
+using Settings = std::map<std::string, std::string>;
+
+// The leaves of a JSON object, given as well-formed text; a list is one.
+Settings FlattenSettings(absl::string_view json);
+
+struct SettingDifference {
+  std::string key;
+  std::string a, b;  // the values; "absent" where there is none
+};
+
+// By key.
+std::vector<SettingDifference> DifferingSettings(const Settings& a,
+                                                 const Settings& b);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_CONFIG_SETTINGS_H_
