@@ -1,11 +1,10 @@
 #include <algorithm>
 
-#include "kernels/add/add.h"
-#include "kernels/cast/cast.h"
 #include "kernels/cpu/dropout_mask.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/dropout/without_dropout.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/dropout/cpu.cc"
@@ -54,18 +53,8 @@ HWY_EXPORT(ApplyDropoutImpl);
 
 absl::Status DropoutArgs::RunOnCpu(const ExecContext& context) const {
   if (probability == 0.0f) {
-    return residual == nullptr ? CastArgs{.size = size,
-                                          .from = dtype,
-                                          .x = x,
-                                          .to = dtype,
-                                          .y = y}
-                                     .RunOnCpu(context)
-                               : AddArgs{.dtype = dtype,
-                                         .size = size,
-                                         .a = x,
-                                         .b = residual,
-                                         .y = y}
-                                     .RunOnCpu(context);
+    return WithoutDropout(
+        *this, [&](const auto& args) { return args.RunOnCpu(context); });
   }
   const uint32_t threshold = DropoutThreshold(probability);
   const float scale = DropoutScale(probability);

@@ -1,9 +1,8 @@
 #include "base/with_type.h"
-#include "kernels/add/add.h"
-#include "kernels/cast/cast.h"
 #include "kernels/cuda/launch_status.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_program.h"
+#include "kernels/dropout/without_dropout.h"
 
 namespace castor::kernels {
 namespace cuda {
@@ -27,18 +26,8 @@ absl::Status Drop(const ExecContext& context, const DropoutArgs& args) {
 
 absl::Status DropoutArgs::RunOnGpu(const ExecContext& context) const {
   if (probability == 0.0f) {
-    return residual == nullptr ? CastArgs{.size = size,
-                                          .from = dtype,
-                                          .x = x,
-                                          .to = dtype,
-                                          .y = y}
-                                     .RunOnGpu(context)
-                               : AddArgs{.dtype = dtype,
-                                         .size = size,
-                                         .a = x,
-                                         .b = residual,
-                                         .y = y}
-                                     .RunOnGpu(context);
+    return WithoutDropout(
+        *this, [&](const auto& args) { return args.RunOnGpu(context); });
   }
   return WithType(dtype,
                   [&]<class T>(T) { return cuda::Drop<T>(context, *this); });
