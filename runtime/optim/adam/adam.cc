@@ -3,16 +3,14 @@
 #include "kernels/adam/adam.h"
 #include "kernels/run.h"
 #include "nlohmann/json.hpp"
+#include "runtime/optim/moments.h"
 
 namespace castor {
 namespace {
 
 AdamOptions ReadOptions(JsonReader& params, AdamOptions options) {
-  params.Doubles("betas", absl::MakeSpan(options.betas),
-                 {.min = 0, .max = 1, .max_open = true});
-  params.Double("eps", &options.eps, {.min = 0, .min_open = true});
+  ReadMoments(params, &options);
   params.Bool("adam_w_mode", &options.adam_w_mode);
-  params.Bool("bias_correction", &options.bias_correction);
   return options;
 }
 
@@ -32,9 +30,7 @@ std::shared_ptr<const Optimizer> ReadAdam(JsonReader& params) {
       ReadOptions(params, {.adam_w_mode = false, .type = kAdamRow.name}));
 }
 
-std::vector<StateSlot> Adam::slots() const {
-  return {{.name = "m"}, {.name = "v"}};
-}
+std::vector<StateSlot> Adam::slots() const { return MomentSlots(); }
 
 OrderedJson Adam::Params() const {
   OrderedJson params = {{"betas", options_.betas},
@@ -53,16 +49,8 @@ absl::Status Adam::Update(const UpdateStep& step,
   std::vector<kernels::AdamRange> adam;
   adam.reserve(ranges.size());
   for (const UpdateRange& range : ranges) {
-    adam.push_back({.begin = range.begin,
-                    .end = range.end,
-                    .hyper = {.lr = step.lr,
-                              .beta1 = options_.betas[0],
-                              .beta2 = options_.betas[1],
-                              .eps = options_.eps,
-                              .weight_decay = range.weight_decay,
-                              .decoupled = options_.adam_w_mode,
-                              .step = step.number,
-                              .bias_correction = options_.bias_correction}});
+    adam.push_back(MomentRange<kernels::AdamRange>(options_, step, range));
+    adam.back().hyper.decoupled = options_.adam_w_mode;
   }
   return kernels::Run(
       context,

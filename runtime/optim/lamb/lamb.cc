@@ -6,6 +6,7 @@
 #include "kernels/lamb/lamb.h"
 #include "kernels/run.h"
 #include "nlohmann/json.hpp"
+#include "runtime/optim/moments.h"
 
 namespace castor {
 namespace {
@@ -16,18 +17,10 @@ std::vector<kernels::LambRange> RangesOf(const LambOptions& options,
   std::vector<kernels::LambRange> lamb;
   lamb.reserve(ranges.size());
   for (const UpdateRange& range : ranges) {
-    lamb.push_back({.begin = range.begin,
-                    .end = range.end,
-                    .parameter = range.parameter,
-                    .hyper = {.lr = step.lr,
-                              .beta1 = options.betas[0],
-                              .beta2 = options.betas[1],
-                              .eps = options.eps,
-                              .weight_decay = range.weight_decay,
-                              .step = step.number,
-                              .bias_correction = options.bias_correction,
-                              .max_coeff = options.max_coeff,
-                              .min_coeff = options.min_coeff}});
+    lamb.push_back(MomentRange<kernels::LambRange>(options, step, range));
+    lamb.back().parameter = range.parameter;
+    lamb.back().hyper.max_coeff = options.max_coeff;
+    lamb.back().hyper.min_coeff = options.min_coeff;
   }
   return lamb;
 }
@@ -36,10 +29,7 @@ std::vector<kernels::LambRange> RangesOf(const LambOptions& options,
 
 std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params) {
   LambOptions options;
-  params.Doubles("betas", absl::MakeSpan(options.betas),
-                 {.min = 0, .max = 1, .max_open = true});
-  params.Double("eps", &options.eps, {.min = 0, .min_open = true});
-  params.Bool("bias_correction", &options.bias_correction);
+  ReadMoments(params, &options);
   params.Double("max_coeff", &options.max_coeff, {.min = 0, .min_open = true});
   params.Double("min_coeff", &options.min_coeff, {.min = 0});
   if (options.min_coeff > options.max_coeff) {
@@ -51,9 +41,7 @@ std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params) {
 
 absl::string_view Lamb::name() const { return kLambRow.name; }
 
-std::vector<StateSlot> Lamb::slots() const {
-  return {{.name = "m"}, {.name = "v"}};
-}
+std::vector<StateSlot> Lamb::slots() const { return MomentSlots(); }
 
 OrderedJson Lamb::Params() const {
   return {{"betas", options_.betas},
