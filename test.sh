@@ -103,8 +103,8 @@ else
   run_tests optimised -- //... "${sanitized[@]/#/-}"
   # A platform suffix gives each sanitizer an output folder of its own, so that
   # none of the three builds throws away another's.
-  # Of the property tests, whole training runs with every stream at work, a
-  # share: sanitized, a case takes ten times as long.
+  # The property tests are whole training runs with every stream at work. Only
+  # a share of them is sanitized: a case takes ten times as long then.
   # Reports name functions; for lines, leave -g0 out. That sources see no more
   # than they are given, the first run has shown: no sandbox for compilers.
   runs=(--copt=-g0 --test_env=CASTOR_CASES=80 --strategy=CppCompile=local

@@ -44,7 +44,7 @@ absl::StatusOr<MicroBatch> WithoutLabels() {
                     std::vector<int32_t>(kLength, -100)};
 }
 
-// With the first `labels` of its tokens labelled.
+// A micro batch of which the first `labels` tokens are labelled.
 MicroBatch WithLabels(int64_t index, int64_t labels) {
   MicroBatch batch =
       RandomMicroBatch(7, index, {.length = kLength}, kVocabulary);
@@ -133,7 +133,7 @@ TEST(Labels, WeighAlikeInAllBatchesOfAnEvaluation) {
       CASTOR_ASSIGN_OR_RETURN(const double more,
                               Evaluate(trainer, {1, 8, 0, 0}));
       EXPECT_NEAR(both, (first + 8 * second) / 9, 1e-6);
-      // Or the mean of the two would pass, too.
+      // If these were alike, the mean of the two would pass, too.
       EXPECT_GT(std::abs(first - second), 1e-3);
       EXPECT_EQ(more, both);
       const std::lock_guard<std::mutex> lock(mutex);

@@ -24,7 +24,8 @@ import tempfile
 import torch
 from transformers import GPT2LMHeadModel
 
-# Of the loss, relative: float32's unit times some hundred operations in a row.
+# How far losses may lie apart, relatively: float32's unit times some hundred
+# operations in a row.
 TOLERANCE = 2e-5
 
 

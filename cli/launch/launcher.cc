@@ -467,7 +467,7 @@ bool IsThisMachine(const std::string& host) {
   const std::string name = HostOf(host);
   if (name == "localhost" || name == HostName()) return true;
   const auto addresses = Resolve(name, 0);
-  // Only one's own address can be listened at.
+  // A process can listen at its own machine's addresses alone.
   return addresses.ok() && ListenAt((*addresses)[0], 1).ok();
 }
 

@@ -23,7 +23,8 @@ constexpr double kPanelHeight = 210, kTop = 56, kBetween = 44;
 constexpr double kPlotWidth = kWidth - kLeft - kRight;
 constexpr double kHeight = kTop + 2 * kPanelHeight + kBetween + 64;
 
-// By the policy's row. Readable on white and on black.
+// A policy has the colour at its row's place. All can be read on white and on
+// black.
 constexpr const char* kColours[] = {"#2f9e62", "#d9822b", "#3d7fd9", "#a05fc9"};
 
 std::string Escaped(absl::string_view text) {

@@ -39,7 +39,7 @@ TEST_F(ActivationOnGpu, IsNearTheHosts) {
   for (const Activation kind : kAllActivations) {
     for (const DType dtype : kAllTypes) {
       for (const bool gated : {false, true}) {
-        // In a block's runs, and in its elements one at a time.
+        // Blocks have whole runs of so many elements, and some that are left.
         constexpr int64_t kSize = 3001;
         GuardedBuffer x = Normal(dtype, kSize, 3);
         const GuardedBuffer up = Normal(dtype, kSize);

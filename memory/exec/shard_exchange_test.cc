@@ -81,7 +81,7 @@ struct Rank {
   std::unique_ptr<Communicator> ranks;
   std::unique_ptr<ShardExchange> exchange;
 
-  // With the staging of a trainer whose chunks are reduced on either side.
+  // What a trainer stages whose chunks are reduced on either side.
   ShardStaging Staging(int64_t slots) const {
     const int64_t largest = LargestPayload(layout);
     return {.slots = slots,
@@ -412,7 +412,7 @@ TEST(ShardExchange, RanksThatExchangeOtherChunksAreToldWhich) {
   RunRanks({.world_size = 2}, [&step](Rank& rank) {
     ASSERT_TRUE(rank.MakeExchange(rank.Staging(2)).ok());
     rank.exchange->BeginStep(&step);
-    // Of one size, so that it is the key that differs.
+    // Both are of one size, so that it is the key that differs.
     const ChunkId chunk(rank.layout.rank == 0 ? 0 : 2);
     ASSERT_EQ(rank.layout.shard_bytes(ChunkId(0)),
               rank.layout.shard_bytes(ChunkId(2)));

@@ -42,8 +42,8 @@ std::vector<int64_t> DueMoments(const UseIndex& index, const BusModel& bus,
                                 const std::vector<int64_t>& fetches) {
   const int64_t moments = index.moments();
   const int64_t period = index.StartNs(moments);
-  // In the order of need within one step; the copies of the next step, which is
-  // the same one, press on those at this one's end.
+  // Copies are in the order of need within one step; those of the next step,
+  // which is the same one, press on those at this one's end.
   std::vector<size_t> order(fetches.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto need = [&](size_t i) {

@@ -277,7 +277,8 @@ TEST_F(CheckpointDirTest, TellsACheckpointFromADirectoryOfThem) {
   }
   EXPECT_FALSE(IsCheckpoint(dir_.directory()));
   EXPECT_FALSE(IsCheckpoint(dir_.directory() + "/"));
-  // By what is in it, and by what it was to be.
+  // What is in a file tells, whatever its name is; what a directory was to be
+  // tells, too.
   std::filesystem::rename(dir_.PathOf(1), dir_.directory() + "/best");
   EXPECT_TRUE(IsCheckpoint(dir_.directory() + "/best"));
   std::filesystem::create_directory(dir_.PathOf(3));

@@ -183,7 +183,7 @@ TEST_F(TrainCommand, SavesWhereTheLossScaleEnds) {
   EXPECT_EQ(summary["skipped_steps"], 2);
   EXPECT_EQ(CountOf(result.out, "saved "), 1);
   EXPECT_EQ(CountOf(result.out, "skipped: the gradient of "), 2);
-  // With a scale at which nothing overflows the run goes on from there.
+  // The run goes on from there with a scale at which nothing overflows.
   config["fp16"]["min_loss_scale"] = 1;
   config["fp16"]["loss_scale"] = 64;
   const ProcessResult resumed =

@@ -21,13 +21,13 @@ Division and square root are correctly rounded, and denormals kept, by default.
 
 load("@cuda//:info.bzl", "NVCC")
 
-# Of targets that are there only where CUDA is.
+# For targets that are there only where CUDA is.
 CUDA_ONLY = select({
     "@cuda//:enabled": [],
     "//conditions:default": ["@platforms//:incompatible"],
 })
 
-# Of targets that are there only where cuBLASLt's headers are, too.
+# For targets that are there only where cuBLASLt's headers are, too.
 CUBLASLT_ONLY = select({
     "@cuda//:cublaslt": [],
     "//conditions:default": ["@platforms//:incompatible"],

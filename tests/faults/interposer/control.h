@@ -75,7 +75,7 @@ enum class Effect : int32_t {
   kOutput,  // `data` were written to standard output or error: `number`
 };
 
-// In the log, followed by path, other and data, padded to 8 bytes.
+// The log has this, followed by path, other and data, padded to 8 bytes.
 struct EffectHeader {
   uint32_t ready;       // 1, written last
   uint32_t size_bytes;  // with all that follows
