@@ -24,6 +24,19 @@ int64_t GapOf(const UseIndex& index, int64_t chunk, int64_t from) {
   return 0;
 }
 
+// Where the optimizer states of all three chunks are on the host.
+UseIndex IndexOf(const StepTrace& trace) {
+  return UseIndex(trace, {Side::kHost, Side::kHost, Side::kHost});
+}
+
+// What Evict leaves of a residency in which every chunk stays.
+Residency Evicted(const UseIndex& index, const std::vector<int64_t>& room,
+                  VictimRule rule = VictimRule::kFarthest) {
+  Residency residency = StayEverywhere(index);
+  Evict(index, room, NextUses(index), rule, residency);
+  return residency;
+}
+
 // Three frozen chunks, used as 0 1 2 . 2 1 0.
 StepTrace ThereAndBack() {
   return TraceBuilder()
@@ -42,12 +55,11 @@ StepTrace ThereAndBack() {
 
 TEST(Evict, LetsTheFarthestNextUseGo) {
   const StepTrace trace = ThereAndBack();
-  const UseIndex index(trace, {Side::kHost, Side::kHost, Side::kHost});
+  const UseIndex index = IndexOf(trace);
   // Room for one that stays at moment 2, two at 3: 0 has to leave at 2, where 0
   // (next at 6) and 1 (next at 5) stay beside the operator's 2.
   const std::vector<int64_t> room = {1000, 1000, 256, 512, 1000, 1000, 1000};
-  Residency residency = StayEverywhere(index);
-  Evict(index, room, NextUses(index), VictimRule::kFarthest, residency);
+  const Residency residency = Evicted(index, room);
   EXPECT_FALSE(residency[GapOf(index, 0, 0)].stays);
   EXPECT_EQ(residency[GapOf(index, 0, 0)].because, 2);
   EXPECT_TRUE(residency[GapOf(index, 1, 1)].stays);
@@ -56,10 +68,9 @@ TEST(Evict, LetsTheFarthestNextUseGo) {
 
 TEST(Evict, KeepsChunkUsedAtNextMoment) {
   const StepTrace trace = ThereAndBack();
-  const UseIndex index(trace, {Side::kHost, Side::kHost, Side::kHost});
+  const UseIndex index = IndexOf(trace);
   const std::vector<int64_t> room = {1000, 1000, 1000, 256, 1000, 1000, 1000};
-  Residency residency = StayEverywhere(index);
-  Evict(index, room, NextUses(index), VictimRule::kFarthest, residency);
+  const Residency residency = Evicted(index, room);
   EXPECT_TRUE(residency[GapOf(index, 2, 2)].stays);  // used at 4
   EXPECT_FALSE(residency[GapOf(index, 1, 1)].stays);
   EXPECT_FALSE(residency[GapOf(index, 0, 0)].stays);
@@ -67,11 +78,10 @@ TEST(Evict, KeepsChunkUsedAtNextMoment) {
 
 TEST(Evict, SeesWhatReachesOverTheEndOfTheStep) {
   const StepTrace trace = ThereAndBack();
-  const UseIndex index(trace, {Side::kHost, Side::kHost, Side::kHost});
+  const UseIndex index = IndexOf(trace);
   // At moment 0 chunks 1 (from 5, next at 1) and 2 (from 4, next at 2) stay.
   const std::vector<int64_t> room = {256, 1000, 1000, 1000, 1000, 1000, 1000};
-  Residency residency = StayEverywhere(index);
-  Evict(index, room, NextUses(index), VictimRule::kFarthest, residency);
+  const Residency residency = Evicted(index, room);
   EXPECT_FALSE(residency[GapOf(index, 2, 4)].stays);
   EXPECT_TRUE(residency[GapOf(index, 1, 5)].stays);
 }
@@ -93,19 +103,16 @@ TEST(Evict, PrefersCleanOnesOnTiesOrAlways) {
                               .Update(0)
                               .Update(2)
                               .Build();
-  const UseIndex index(trace, {Side::kHost, Side::kHost, Side::kHost});
+  const UseIndex index = IndexOf(trace);
   std::vector<int64_t> room(10, 1000);
   room[2] = 256;
-  Residency residency = StayEverywhere(index);
-  Evict(index, room, NextUses(index), VictimRule::kFarthest, residency);
+  Residency residency = Evicted(index, room);
   EXPECT_FALSE(residency[GapOf(index, 2, 0)].stays);  // the farthest
   EXPECT_FALSE(residency[GapOf(index, 1, 1)].stays);  // clean, as far as 0
   EXPECT_TRUE(residency[GapOf(index, 0, 0)].stays);
 
   room[2] = 512;
-  residency = StayEverywhere(index);
-  Evict(index, room, NextUses(index), VictimRule::kCleanFirstFarthest,
-        residency);
+  residency = Evicted(index, room, VictimRule::kCleanFirstFarthest);
   EXPECT_TRUE(residency[GapOf(index, 2, 0)].stays);
   EXPECT_FALSE(residency[GapOf(index, 1, 1)].stays);
   EXPECT_TRUE(residency[GapOf(index, 0, 0)].stays);
@@ -113,7 +120,7 @@ TEST(Evict, PrefersCleanOnesOnTiesOrAlways) {
 
 TEST(KeepWhatFits, PutsBackTheShortestGapThatFits) {
   const StepTrace trace = ThereAndBack();
-  const UseIndex index(trace, {Side::kHost, Side::kHost, Side::kHost});
+  const UseIndex index = IndexOf(trace);
   Residency residency = StayEverywhere(index);
   for (GapChoice& choice : residency) choice.stays = false;
   Room room({0, 0, 256, 300, 256, 0, 0});

@@ -20,13 +20,6 @@ using Actions = std::vector<std::vector<Action>>;
 constexpr Side kHost = Side::kHost;
 constexpr Side kDevice = Side::kDevice;
 
-PlanRequest RequestFor(const StepTrace& trace) {
-  PlanRequest request;
-  request.trace = &trace;
-  request.bus = ByteBus();
-  return request;
-}
-
 Plan Planned(const PlacementPolicy* policy, const PlanRequest& request) {
   PlanOrRefusal result = MakePlan(policy, request);
   EXPECT_TRUE(std::holds_alternative<Plan>(result));

@@ -77,6 +77,14 @@ class TraceBuilder {
 // One byte per nanosecond in both directions.
 inline BusModel ByteBus() { return {1e9, 1e9, 0}; }
 
+// A plan of `trace` over this bus, with all the memory that it wants.
+inline PlanRequest RequestFor(const StepTrace& trace) {
+  PlanRequest request;
+  request.trace = &trace;
+  request.bus = ByteBus();
+  return request;
+}
+
 inline Action Fetch(int64_t chunk, int64_t because) {
   return {ActionKind::kFetch, ChunkId(chunk), Moment(because)};
 }

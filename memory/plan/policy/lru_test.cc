@@ -16,9 +16,7 @@ using Actions = std::vector<std::vector<Action>>;
 
 // Room for two chunks of 256 bytes, and nothing is fetched ahead.
 PlanRequest RoomForTwo(const StepTrace& trace) {
-  PlanRequest request;
-  request.trace = &trace;
-  request.bus = ByteBus();
+  PlanRequest request = RequestFor(trace);
   request.device_budget_bytes = 512;
   request.prefetch = false;
   return request;
