@@ -125,6 +125,7 @@ else
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
     //base:thread_pool_test //memory/exec/... //device/... //runtime/autograd:all \
     //runtime/backend:all //runtime/train:all \
+    //text/data:cached_tokens_test //text/data:tokenize_test \
     //tests:fake_gpu_test "${runs[@]}"
 fi
 

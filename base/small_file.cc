@@ -1,6 +1,7 @@
 #include "base/small_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,6 +38,12 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
   close(fd);
   if (!status.ok()) return status;
   return text;
+}
+
+bool HasFile(const std::string& directory, absl::string_view name) {
+  struct stat found = {};
+  return stat(absl::StrCat(directory, "/", name).c_str(), &found) == 0 &&
+         S_ISREG(found.st_mode);
 }
 
 }  // namespace castor

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace castor {
 
@@ -13,6 +14,9 @@ namespace castor {
 // its name.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
                                           int64_t max_bytes);
+
+// Whether `directory` has a regular file of this name, or a link to one.
+bool HasFile(const std::string& directory, absl::string_view name);
 
 }  // namespace castor
 

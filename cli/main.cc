@@ -227,8 +227,8 @@ void AddGenerate(CLI::App* command, GenerateArguments* generate) {
       ->type_name("N");
   command
       ->add_option("--tokenizer", generate->tokenizer,
-                   "the directory of a tokenizer.json; without it, the "
-                   "model's own, or bytes where it has none")
+                   "the directory of a tokenizer; without it, the model's "
+                   "own, or bytes where it has none")
       ->type_name("DIR")
       ->check(NotEmpty());
   AddOverrides(command, &generate->overrides);
@@ -274,7 +274,8 @@ void AddLaunch(CLI::App* command, LaunchArguments* launch) {
 void AddTokenize(CLI::App* command, TokenizeArguments* tokenize) {
   command
       ->add_option("--tokenizer", tokenize->directory,
-                   "the directory of a model, with its tokenizer.json")
+                   "the directory of a model, with its tokenizer.json, "
+                   "tokenizer.model or spiece.model")
       ->required()
       ->type_name("DIR")
       ->check(NotEmpty());

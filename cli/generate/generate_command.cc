@@ -1,7 +1,5 @@
 #include "cli/generate/generate_command.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -35,12 +33,6 @@ namespace {
 using text::Tokenizer;
 
 constexpr int64_t kMaxJsonBytes = 1 << 20;
-
-bool HasFile(const std::string& directory, absl::string_view name) {
-  struct stat found = {};
-  return stat(absl::StrCat(directory, "/", name).c_str(), &found) == 0 &&
-         S_ISREG(found.st_mode);
-}
 
 // The model that the command line names.
 struct Source {
@@ -92,15 +84,14 @@ class Alphabet {
                                        bool must_have_one, int64_t vocabulary) {
     Alphabet alphabet;
     alphabet.vocabulary_ = vocabulary;
-    if (!directory.empty() &&
-        (must_have_one || HasFile(directory, "tokenizer.json"))) {
+    if (!directory.empty() && (must_have_one || Tokenizer::IsIn(directory))) {
       CASTOR_ASSIGN_OR_RETURN(alphabet.tokenizer_, Tokenizer::Load(directory));
       return alphabet;
     }
     if (vocabulary <= 256) return alphabet;
     return absl::InvalidArgumentError(
         absl::StrCat("the model knows ", vocabulary,
-                     " tokens, and there is no tokenizer.json that says which: "
+                     " tokens, and there is no tokenizer that says which: "
                      "give its directory by --tokenizer"));
   }
 

@@ -21,6 +21,7 @@
 #include "runtime/weights/pretrained.h"
 #include "text/data/open_data.h"
 #include "text/data/tokenizer_encoding.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace castor::cli {
 namespace {
@@ -55,7 +56,8 @@ InputIdentity SizesOf(const ModelConfig& model) {
 // Where the tokenizer of text is unless data.tokenizer says: with the model.
 std::string TokenizerDirectoryOf(const ModelConfig& model) {
   const std::string& directory = model.directory();
-  return !directory.empty() && HasTokenizer(directory) ? directory : "";
+  return !directory.empty() && text::Tokenizer::IsIn(directory) ? directory
+                                                                : "";
 }
 
 absl::StatusOr<DataSplits> OpenDataOf(const Config& config,

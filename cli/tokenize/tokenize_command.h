@@ -7,7 +7,7 @@
 namespace castor::cli {
 
 struct TokenizeArguments {
-  std::string directory;  // which has a tokenizer.json
+  std::string directory;  // which has a tokenizer
   bool add_special_tokens = false;
   bool decode = false;
 };

@@ -78,7 +78,8 @@ absl::StatusOr<const TextEncoding*> DataOpener::Encoding(
     return absl::InvalidArgumentError(absl::StrCat(
         "file \"", path,
         "\" has text, and there is no tokenizer: set data.tokenizer to a "
-        "directory with a tokenizer.json, or to \"bytes\""));
+        "directory with a tokenizer.json or a tokenizer.model, or to "
+        "\"bytes\""));
   }
   return &*encoding_;
 }

@@ -245,10 +245,11 @@ absl::StatusOr<int64_t> TokenCache::ReadLine(int64_t line, int64_t most,
   CASTOR_CHECK(footer_.kind == TokenCacheKind::kLines && line >= 0 &&
                line < footer_.lines);
   int64_t marks[2];
+  const int64_t group = groups_[static_cast<size_t>(line / kLinesPerGroup)];
+  // So far out that no place can be counted from it.
+  if (group > footer_.body_bytes) return Damaged("a place outside it");
   CASTOR_RETURN_IF_ERROR(
-      ReadChecked(groups_[static_cast<size_t>(line / kLinesPerGroup)] +
-                      8 * (line % kLinesPerGroup),
-                  16, marks));
+      ReadChecked(group + 8 * (line % kLinesPerGroup), 16, marks));
   CASTOR_ASSIGN_OR_RETURN(const Record record, RecordBetween(marks, line));
   const int64_t count = std::min(most, record.tokens);
   CASTOR_RETURN_IF_ERROR(ReadChecked(record.begin, 4 * count, tokens));

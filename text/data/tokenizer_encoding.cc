@@ -1,6 +1,5 @@
 #include "text/data/tokenizer_encoding.h"
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -72,12 +71,6 @@ absl::StatusOr<TextEncoding> Load(const std::string& directory) {
 }
 
 }  // namespace
-
-bool HasTokenizer(const std::string& directory) {
-  std::error_code error;
-  return std::filesystem::exists(
-      std::filesystem::path(directory) / "tokenizer.json", error);
-}
 
 absl::StatusOr<TextEncoding> LoadTextEncoding(const std::string& directory) {
   absl::StatusOr<TextEncoding> encoding = Load(directory);

@@ -9,13 +9,10 @@
 
 namespace castor {
 
-// Whether `directory` has the file of a tokenizer: tokenizer.json.
-bool HasTokenizer(const std::string& directory);
-
-// Its tokenizer. What the post-processor puts around a text is `before` and
-// `after`; what tokenizer_config.json calls eos_token ends documents. Errors
-// are text::Tokenizer::Load's; InvalidArgument also: a tokenizer_config.json
-// that is none, an eos_token that the tokenizer has not.
+// The tokenizer of `directory`. What the post-processor puts around a text is
+// `before` and `after`; what tokenizer_config.json calls eos_token ends
+// documents. Errors are text::Tokenizer::Load's; InvalidArgument also: a
+// tokenizer_config.json that is none, an eos_token that the tokenizer has not.
 absl::StatusOr<TextEncoding> LoadTextEncoding(const std::string& directory);
 
 }  // namespace castor

@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/pattern.h"
+#include "text/tokenizer/sequence.h"
 #include "text/tokenizer/unicode/utf8.h"
 
 namespace castor::text {
@@ -213,19 +214,6 @@ class BpeDecoder : public Decoder {
   const std::string suffix_;
 };
 
-class Sequence : public Decoder {
- public:
-  explicit Sequence(std::vector<std::unique_ptr<const Decoder>> parts)
-      : parts_(std::move(parts)) {}
-  absl::Status Apply(Tokens* tokens) const override {
-    for (const auto& part : parts_) CASTOR_RETURN_IF_ERROR(part->Apply(tokens));
-    return absl::OkStatus();
-  }
-
- private:
-  const std::vector<std::unique_ptr<const Decoder>> parts_;
-};
-
 DecoderOr ReadMetaspace(const JsonPart& part) {
   CASTOR_ASSIGN_OR_RETURN(const char32_t replacement,
                           part.Character("replacement"));
@@ -262,23 +250,13 @@ DecoderOr ReadWordPiece(const JsonPart& part) {
   return std::make_unique<const WordPiece>(std::move(prefix), cleanup);
 }
 
-DecoderOr ReadSequence(const JsonPart& part) {
-  CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> parts,
-                          part.Objects("decoders"));
-  std::vector<std::unique_ptr<const Decoder>> decoders;
-  for (const JsonPart& each : parts) {
-    CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<const Decoder> decoder,
-                            ReadDecoder(each));
-    decoders.push_back(std::move(decoder));
-  }
-  return std::make_unique<const Sequence>(std::move(decoders));
-}
-
 }  // namespace
 
 DecoderOr ReadDecoder(const JsonPart& part) {
   CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
-  if (type == "Sequence") return ReadSequence(part);
+  if (type == "Sequence") {
+    return ReadSequence<Decoder, Tokens>(part, "decoders", ReadDecoder);
+  }
   if (type == "ByteLevel") return std::make_unique<const ByteLevel>();
   if (type == "ByteFallback") return std::make_unique<const ByteFallback>();
   if (type == "Fuse") return std::make_unique<const Fuse>();

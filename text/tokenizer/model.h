@@ -22,6 +22,12 @@ class Model {
   // what is unknown.
   virtual absl::Status Tokenize(absl::string_view piece,
                                 std::vector<int32_t>* ids) const = 0;
+  // The same of the piece with which a text begins; only SentencePiece's own
+  // model tells it from others.
+  virtual absl::Status TokenizeFirst(absl::string_view piece,
+                                     std::vector<int32_t>* ids) const {
+    return Tokenize(piece, ids);
+  }
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/pattern.h"
+#include "text/tokenizer/sequence.h"
 #include "text/tokenizer/split.h"
 #include "text/tokenizer/unicode/unicode_sets.h"
 #include "text/tokenizer/unicode/utf8.h"
@@ -192,21 +193,6 @@ class Metaspace : public PreTokenizer {
   const bool split_;
 };
 
-class Sequence : public PreTokenizer {
- public:
-  explicit Sequence(std::vector<std::unique_ptr<const PreTokenizer>> parts)
-      : parts_(std::move(parts)) {}
-  absl::Status Apply(Pieces* pieces) const override {
-    for (const auto& part : parts_) {
-      CASTOR_RETURN_IF_ERROR(part->Apply(pieces));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  const std::vector<std::unique_ptr<const PreTokenizer>> parts_;
-};
-
 PreTokenizerOr ReadByteLevel(const JsonPart& part) {
   CASTOR_ASSIGN_OR_RETURN(const bool add_prefix_space,
                           part.Bool("add_prefix_space", true));
@@ -246,18 +232,6 @@ PreTokenizerOr ReadMetaspace(const JsonPart& part) {
   return std::make_unique<const Metaspace>(replacement, prepend, split);
 }
 
-PreTokenizerOr ReadSequence(const JsonPart& part) {
-  CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> parts,
-                          part.Objects("pretokenizers"));
-  std::vector<std::unique_ptr<const PreTokenizer>> pre_tokenizers;
-  for (const JsonPart& each : parts) {
-    CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<const PreTokenizer> pre_tokenizer,
-                            ReadPreTokenizer(each));
-    pre_tokenizers.push_back(std::move(pre_tokenizer));
-  }
-  return std::make_unique<const Sequence>(std::move(pre_tokenizers));
-}
-
 PreTokenizerOr ReadSplit(const JsonPart& part) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<const Regex> regex,
                           ReadPattern(part));
@@ -275,7 +249,10 @@ PreTokenizerOr MakeCharacterSplit(Trait trait, SplitBehavior behavior) {
 
 PreTokenizerOr ReadPreTokenizer(const JsonPart& part) {
   CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
-  if (type == "Sequence") return ReadSequence(part);
+  if (type == "Sequence") {
+    return ReadSequence<PreTokenizer, Pieces>(part, "pretokenizers",
+                                              ReadPreTokenizer);
+  }
   if (type == "ByteLevel") return ReadByteLevel(part);
   if (type == "Split") return ReadSplit(part);
   if (type == "Metaspace") return ReadMetaspace(part);
@@ -294,7 +271,8 @@ PreTokenizerOr ReadPreTokenizer(const JsonPart& part) {
         Trait::kWhitespace, SplitBehavior::kRemoved));
     parts.push_back(std::make_unique<const CharacterSplit>(
         Trait::kPunctuation, SplitBehavior::kIsolated));
-    return std::make_unique<const Sequence>(std::move(parts));
+    return std::make_unique<const Sequence<PreTokenizer, Pieces>>(
+        std::move(parts));
   }
   if (type == "Digits") {
     CASTOR_ASSIGN_OR_RETURN(const bool individual,

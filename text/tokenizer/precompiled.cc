@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "text/tokenizer/unicode/graphemes.h"
 #include "text/tokenizer/unicode/utf8.h"
 
@@ -16,6 +18,10 @@ namespace {
 // Longer clusters are replaced code point by code point. SentencePiece itself
 // knows nothing of clusters; `tokenizers` does.
 constexpr size_t kMaxClusterBytes = 5;
+
+// SentencePiece looks up at most so many keys at one place of a text, each the
+// head of the next, and does not notice more.
+constexpr size_t kMaxNestedKeys = 32;
 
 // One unit of the trie. A node's children, and the value of what ends there,
 // lie at its own place xor its offset, xor a child's byte.
@@ -93,10 +99,13 @@ class Precompiled : public Normalizer {
   const std::string replacements_;
 };
 
-}  // namespace
+// A map, taken apart.
+struct Map {
+  std::vector<uint32_t> trie;
+  absl::string_view replacements;
+};
 
-absl::StatusOr<std::unique_ptr<const Normalizer>> MakePrecompiled(
-    absl::string_view map) {
+absl::StatusOr<Map> ReadMap(absl::string_view map) {
   const auto number = [map](size_t place) {
     uint32_t value = 0;
     for (int i = 3; i >= 0; --i) {
@@ -111,16 +120,75 @@ absl::StatusOr<std::unique_ptr<const Normalizer>> MakePrecompiled(
   if (trie_bytes % 4 != 0 || trie_bytes > map.size() - 4) {
     return absl::InvalidArgumentError("the map's trie is not of its size");
   }
-  std::vector<uint32_t> trie;
+  Map result;
   for (size_t place = 4; place < 4 + trie_bytes; place += 4) {
-    trie.push_back(number(place));
+    result.trie.push_back(number(place));
   }
-  const absl::string_view replacements = map.substr(4 + trie_bytes);
-  if (!IsValidUtf8(replacements)) {
+  result.replacements = map.substr(4 + trie_bytes);
+  if (!IsValidUtf8(result.replacements)) {
     return absl::InvalidArgumentError("the map's replacements are not UTF-8");
   }
-  return std::make_unique<const Precompiled>(std::move(trie),
-                                             std::string(replacements));
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const Normalizer>> MakePrecompiled(
+    absl::string_view map) {
+  CASTOR_ASSIGN_OR_RETURN(Map read, ReadMap(map));
+  return std::make_unique<const Precompiled>(std::move(read.trie),
+                                             std::string(read.replacements));
+}
+
+absl::Status CheckPrecompiled(absl::string_view map) {
+  CASTOR_ASSIGN_OR_RETURN(const Map read, ReadMap(map));
+  const std::vector<uint32_t>& trie = read.trie;
+  if (read.replacements.empty() || read.replacements.back() != '\0') {
+    return absl::InvalidArgumentError("the map's replacements have no end");
+  }
+  // A node is the place that its children's are found from; `values` is how
+  // many of the nodes on the way to it, itself included, have a value.
+  struct Node {
+    size_t place;
+    size_t values;
+  };
+  std::vector<Node> open;
+  // By place: the most values with which the node was met, plus one.
+  std::vector<uint8_t> met(trie.size());
+  const auto visit = [&](Node node) {
+    // All children lie in the node's own block of 256 units.
+    if ((node.place | 0xff) >= trie.size()) {
+      return absl::InvalidArgumentError("the map's trie leads out of itself");
+    }
+    if (node.values > kMaxNestedKeys) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("more than ", kMaxNestedKeys, " keys begin alike"));
+    }
+    if (met[node.place] <= node.values) {
+      met[node.place] = static_cast<uint8_t>(node.values + 1);
+      open.push_back(node);
+    }
+    return absl::OkStatus();
+  };
+  if (trie.empty()) return absl::InvalidArgumentError("the trie is empty");
+  CASTOR_RETURN_IF_ERROR(visit({Unit(trie[0]).offset(), 0}));
+  while (!open.empty()) {
+    const Node node = open.back();
+    open.pop_back();
+    for (size_t byte = 1; byte < 256; ++byte) {
+      const size_t place = node.place ^ byte;
+      const Unit unit(trie[place]);
+      if (unit.label() != byte) continue;
+      const Node child = {place ^ unit.offset(),
+                          node.values + (unit.has_value() ? 1 : 0)};
+      CASTOR_RETURN_IF_ERROR(visit(child));
+      if (unit.has_value() &&
+          Unit(trie[child.place]).value() >= read.replacements.size()) {
+        return absl::InvalidArgumentError("a replacement lies outside the map");
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace castor::text

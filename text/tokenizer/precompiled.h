@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "text/tokenizer/normalizer.h"
@@ -19,6 +20,11 @@ namespace castor::text {
 // UTF-8.
 absl::StatusOr<std::unique_ptr<const Normalizer>> MakePrecompiled(
     absl::string_view map);
+
+// Whether the map is one that SentencePiece's library, which follows it without
+// looking, can be given. InvalidArgument: it leads out of itself, or more keys
+// than the library has room for are each the head of the next.
+absl::Status CheckPrecompiled(absl::string_view map);
 
 }  // namespace castor::text
 

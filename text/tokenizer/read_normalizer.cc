@@ -10,6 +10,7 @@
 #include "text/tokenizer/pattern.h"
 #include "text/tokenizer/pieces.h"
 #include "text/tokenizer/precompiled.h"
+#include "text/tokenizer/sequence.h"
 #include "text/tokenizer/unicode/normal_forms.h"
 #include "text/tokenizer/unicode/utf8.h"
 
@@ -78,31 +79,6 @@ class Replace : public Normalizer {
   const std::string content_;
 };
 
-class Sequence : public Normalizer {
- public:
-  explicit Sequence(std::vector<std::unique_ptr<const Normalizer>> parts)
-      : parts_(std::move(parts)) {}
-  absl::Status Apply(NormalizedText* text) const override {
-    for (const auto& part : parts_) CASTOR_RETURN_IF_ERROR(part->Apply(text));
-    return absl::OkStatus();
-  }
-
- private:
-  const std::vector<std::unique_ptr<const Normalizer>> parts_;
-};
-
-NormalizerOr ReadSequence(const JsonPart& part) {
-  CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> parts,
-                          part.Objects("normalizers"));
-  std::vector<std::unique_ptr<const Normalizer>> normalizers;
-  for (const JsonPart& each : parts) {
-    CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<const Normalizer> normalizer,
-                            ReadNormalizer(each));
-    normalizers.push_back(std::move(normalizer));
-  }
-  return std::make_unique<const Sequence>(std::move(normalizers));
-}
-
 NormalizerOr ReadBert(const JsonPart& part) {
   BertOptions options;
   CASTOR_ASSIGN_OR_RETURN(options.clean_text, part.Bool("clean_text", true));
@@ -151,7 +127,10 @@ NormalizerOr MakeNormalForm(NormalForm form) {
 
 NormalizerOr ReadNormalizer(const JsonPart& part) {
   CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
-  if (type == "Sequence") return ReadSequence(part);
+  if (type == "Sequence") {
+    return ReadSequence<Normalizer, NormalizedText>(part, "normalizers",
+                                                    ReadNormalizer);
+  }
   if (type == "NFC") return MakeNormalForm(NormalForm::kNfc);
   if (type == "NFD") return MakeNormalForm(NormalForm::kNfd);
   if (type == "NFKC") return MakeNormalForm(NormalForm::kNfkc);

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/annotate.h"
 #include "base/enough_memory.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
@@ -23,11 +25,15 @@
 #include "text/tokenizer/pre_tokenizer.h"
 #include "text/tokenizer/read_model.h"
 #include "text/tokenizer/read_normalizer.h"
+#include "text/tokenizer/sentence_piece.h"
+#include "text/tokenizer/sentence_piece_directory.h"
+#include "text/tokenizer/sentence_piece_file.h"
 #include "text/tokenizer/unicode/utf8.h"
 
 namespace castor::text {
 namespace {
 
+constexpr char kFileName[] = "tokenizer.json";
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 constexpr size_t kMaxInputBytes = size_t{1} << 30;
 
@@ -44,6 +50,9 @@ struct Tokenizer::Parts {
   uint64_t checksum = 0;
 
   absl::Status Read(const Json& document, const std::string& source);
+  absl::Status ReadSentencePiece(const std::string& directory,
+                                 absl::string_view name);
+  void FindSpecial();
   absl::Status CheckIds(const JsonPart& root) const;
   std::optional<absl::string_view> TokenOf(int32_t id) const;
   // Appends the ids of what lies between added tokens, until there are `most`.
@@ -83,6 +92,44 @@ absl::Status Tokenizer::Parts::Read(const Json& document,
   CASTOR_ASSIGN_OR_RETURN(
       added_tokens,
       AddedTokens::Read(root, model->vocabulary(), normalizer.get()));
+  FindSpecial();
+  return CheckIds(root);
+}
+
+absl::Status Tokenizer::Parts::ReadSentencePiece(const std::string& directory,
+                                                 absl::string_view name) {
+  const std::string path = absl::StrCat(directory, "/", name);
+  CASTOR_ASSIGN_OR_RETURN(const std::string bytes,
+                          ReadSmallFile(path, kMaxFileBytes));
+  const absl::StatusOr<SentencePieceFile> file = ReadSentencePieceFile(bytes);
+  CASTOR_RETURN_IF_ERROR(Annotate(path, file.status()));
+  CASTOR_ASSIGN_OR_RETURN(
+      const SentencePieceConfig config,
+      ReadSentencePieceConfig(directory, name, file->vocabulary));
+  CASTOR_ASSIGN_OR_RETURN(const JsonPart root,
+                          JsonPart::Make(config.document, directory));
+  CASTOR_ASSIGN_OR_RETURN(added_tokens,
+                          AddedTokens::Read(root, file->vocabulary, nullptr));
+  CASTOR_ASSIGN_OR_RETURN(const JsonPart around, root.Object("post_processor"));
+  CASTOR_ASSIGN_OR_RETURN(post_processor, ReadPostProcessor(around));
+  std::set<std::string> added;
+  for (const Json& token : config.document["added_tokens"]) {
+    added.insert(token["content"].get<std::string>());
+  }
+  absl::StatusOr<SentencePieceParts> parts =
+      MakeSentencePiece(*file, config.legacy, std::move(added));
+  CASTOR_RETURN_IF_ERROR(Annotate(path, parts.status()));
+  model = std::move(parts->model);
+  decoder = std::move(parts->decoder);
+  const std::string said =
+      absl::StrCat(config.document.dump(), config.legacy ? "legacy" : "");
+  checksum = XXH3_64bits_withSeed(said.data(), said.size(),
+                                  XXH3_64bits(bytes.data(), bytes.size()));
+  FindSpecial();
+  return CheckIds(root);
+}
+
+void Tokenizer::Parts::FindSpecial() {
   const int32_t end =
       std::max(model->vocabulary().end_id(), added_tokens.end_id());
   is_special.resize(end);
@@ -90,7 +137,6 @@ absl::Status Tokenizer::Parts::Read(const Json& document,
     const std::optional<absl::string_view> token = TokenOf(id);
     is_special[id] = token.has_value() && added_tokens.IsSpecial(*token);
   }
-  return CheckIds(root);
 }
 
 absl::Status Tokenizer::Parts::CheckIds(const JsonPart& root) const {
@@ -116,7 +162,10 @@ absl::Status Tokenizer::Parts::EncodePieces(Pieces* pieces, size_t most,
   }
   for (const Piece& piece : pieces->pieces) {
     if (ids->size() >= most) break;
-    CASTOR_RETURN_IF_ERROR(model->Tokenize((*pieces)[piece], ids));
+    const absl::string_view text = (*pieces)[piece];
+    const bool is_first = pieces->at_start && &piece == pieces->pieces.data();
+    CASTOR_RETURN_IF_ERROR(is_first ? model->TokenizeFirst(text, ids)
+                                    : model->Tokenize(text, ids));
   }
   return absl::OkStatus();
 }
@@ -169,11 +218,22 @@ Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts)
 
 Tokenizer::~Tokenizer() = default;
 
+bool Tokenizer::IsIn(const std::string& directory) {
+  return HasFile(directory, kFileName) || !FindSentencePiece(directory).empty();
+}
+
 absl::StatusOr<std::unique_ptr<const Tokenizer>> Tokenizer::Load(
     const std::string& directory) {
-  const std::string path = absl::StrCat(directory, "/tokenizer.json");
+  const std::string path = absl::StrCat(directory, "/", kFileName);
   return IfMemoryAllows(
       path, [&]() -> absl::StatusOr<std::unique_ptr<const Tokenizer>> {
+        const std::string model = FindSentencePiece(directory);
+        if (!model.empty() && !HasFile(directory, kFileName)) {
+          auto parts = std::make_unique<Parts>();
+          CASTOR_RETURN_IF_ERROR(parts->ReadSentencePiece(directory, model));
+          return std::unique_ptr<const Tokenizer>(
+              new Tokenizer(std::move(parts)));
+        }
         CASTOR_ASSIGN_OR_RETURN(const std::string text,
                                 ReadSmallFile(path, kMaxFileBytes));
         return Parse(text, path);

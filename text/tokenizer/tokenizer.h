@@ -1,5 +1,6 @@
 // Text to token ids and back, as PyPI's `tokenizers` does it, from the
-// tokenizer.json of a Hugging Face directory.
+// tokenizer.json of a Hugging Face directory; or, where it has none, from its
+// SentencePiece model, by SentencePiece's own library (sentence_piece.h).
 //
 // Words: a *token* is a string of the vocabulary, its *id* the number that a
 // model knows it by. *Added tokens* are found in the text as they stand, before
@@ -51,12 +52,15 @@ struct EncodeOptions {
 
 class Tokenizer {
  public:
-  // Reads `directory`/tokenizer.json. NotFound: it has none. InvalidArgument:
-  // the file is none, or has a part that is not supported. ResourceExhausted:
-  // it takes more memory than there is.
+  // Whether `directory` has the file of a tokenizer: tokenizer.json,
+  // tokenizer.model or spiece.model.
+  static bool IsIn(const std::string& directory);
+  // Reads the first of these that `directory` has. NotFound: it has none.
+  // InvalidArgument: the file is none, or has a part that is not supported.
+  // ResourceExhausted: it takes more memory than there is.
   static absl::StatusOr<std::unique_ptr<const Tokenizer>> Load(
       const std::string& directory);
-  // The same of the text of such a file, which errors call `source`.
+  // The same of the text of a tokenizer.json, which errors call `source`.
   static absl::StatusOr<std::unique_ptr<const Tokenizer>> Parse(
       absl::string_view json, const std::string& source);
 
@@ -89,8 +93,8 @@ class Tokenizer {
   const std::vector<int32_t>& prefix() const;
   const std::vector<int32_t>& suffix() const;
 
-  // XXH3 of the file's bytes: what is made with one tokenizer is kept under
-  // this number.
+  // XXH3 of the file's bytes, and of what else a SentencePiece model's
+  // directory says: what is made with one tokenizer is kept under this number.
   uint64_t checksum() const;
 
  private:

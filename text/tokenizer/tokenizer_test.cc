@@ -7,9 +7,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/test_files.h"
 #include "nlohmann/json.hpp"
 
 namespace castor::text {
@@ -18,6 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 using TokenizerPtr = std::unique_ptr<const Tokenizer>;
@@ -76,15 +79,13 @@ TEST_P(Fixture, GivesTheIdsAndTextsOfTokenizers) {
   EXPECT_GT(cases, 300);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Fixture,
-                         ::testing::Values("byte_level", "byte_level_cased",
-                                           "byte_level_nfc", "metaspace",
-                                           "sentencepiece", "suffix", "unigram",
-                                           "unigram_bytes", "word_level",
-                                           "word_piece", "word_piece_cased"),
-                         [](const auto& info) {
-                           return std::string(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Fixture,
+    ::testing::Values("byte_level", "byte_level_cased", "byte_level_nfc",
+                      "metaspace", "sentencepiece", "spm_bpe", "spm_unigram",
+                      "spm_unigram_later", "suffix", "unigram", "unigram_bytes",
+                      "word_level", "word_piece", "word_piece_cased"),
+    [](const auto& info) { return std::string(info.param); });
 
 TEST(Tokenizer, CutsAtMaxLengthWithWhatItAdds) {
   const TokenizerPtr tokenizer = Load("word_piece");  // [CLS] ... [SEP]
@@ -232,6 +233,123 @@ TEST(Tokenizer, RefusesBadFilesByPlaceAndType) {
     EXPECT_THAT(std::string(tokenizer.status().message()),
                 StartsWith("t.json: "));
   }
+}
+
+// A directory with the small model of Llama's kind, and no other file.
+class SentencePieceTest : public ::testing::Test {
+ protected:
+  SentencePieceTest()
+      : model_(ReadFile(Folder("spm_bpe") + "/tokenizer.model")) {
+    Write("tokenizer.model", model_);
+  }
+
+  void Write(const std::string& name, absl::string_view text) const {
+    WriteFile(directory_.path() + "/" + name, text);
+  }
+  absl::StatusOr<TokenizerPtr> LoadIt() const {
+    return Tokenizer::Load(directory_.path());
+  }
+  // The ids of "the", special ones included.
+  std::vector<int32_t> Ids() const {
+    const auto tokenizer = LoadIt();
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    return Encode(**tokenizer, "the");
+  }
+  void ExpectRefused(absl::string_view message) const {
+    const auto tokenizer = LoadIt();
+    EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
+    const std::string said(tokenizer.status().message());
+    EXPECT_THAT(said, HasSubstr(std::string(message)));
+    EXPECT_THAT(said, StartsWith(directory_.path()));
+    EXPECT_THAT(said, Not(HasSubstr("\n")));
+  }
+
+  const TemporaryDirectory directory_;
+  const std::string model_;
+};
+
+TEST_F(SentencePieceTest, PutsAroundATextWhatItsConfigurationSays) {
+  EXPECT_TRUE(Tokenizer::IsIn(directory_.path()));
+  EXPECT_FALSE(Tokenizer::IsIn("/nowhere"));
+  const std::vector<int32_t> alone = Ids();  // <s> the
+  ASSERT_EQ(alone.front(), 1);
+  const std::vector<int32_t> text(alone.begin() + 1, alone.end());
+  Write("tokenizer_config.json",
+        R"({"add_bos_token": false, "add_eos_token": true})");
+  std::vector<int32_t> want = text;
+  want.push_back(2);
+  EXPECT_EQ(Ids(), want);
+  // A token that the model does not have gets the next id.
+  Write("tokenizer_config.json", R"({"add_bos_token": true})");
+  Write("special_tokens_map.json", R"({"bos_token": {"content": "<begin>"},
+                                       "additional_special_tokens": ["<x>"]})");
+  want = text;
+  want.insert(want.begin(), 640);
+  EXPECT_EQ(Ids(), want);
+  const auto tokenizer = LoadIt();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->vocabulary_size(), 642);
+  EXPECT_EQ((*tokenizer)->FindToken("<x>"), 641);
+  EXPECT_TRUE((*tokenizer)->IsSpecial(641));
+  // Where added_tokens.json has it, that is its id.
+  Write("added_tokens.json", R"({"<x>": 640, "<begin>": 641})");
+  want.front() = 641;
+  EXPECT_EQ(Ids(), want);
+  EXPECT_NE((*LoadIt())->checksum(), (*tokenizer)->checksum());
+}
+
+TEST_F(SentencePieceTest, RefusesWhatDirectoriesSayWrong) {
+  const auto refused = [&](const std::string& name, const std::string& text,
+                           absl::string_view message) {
+    Write(name, text);
+    ExpectRefused(message);
+    Write(name, "{}");
+  };
+  const std::string config = "tokenizer_config.json";
+  refused(config, R"({"tokenizer_class": "XLNetTokenizer"})",
+          "\"XLNetTokenizer\" is not supported without a tokenizer.json");
+  refused(config, R"({"add_bos_token": 1})", "add_bos_token: expected");
+  refused(config, R"({"add_bos_token": true, "bos_token": null})",
+          "bos_token: is put around texts, and there is none");
+  refused(config, R"({"bos_token": 7})", "bos_token: expected a token's text");
+  refused(config, R"({"added_tokens_decoder": {"x": {}}})", "expected an id");
+  refused(config, R"({"added_tokens_decoder": {"9": {"content": "<y>"}}})",
+          "the id of \"<y>\" is 9, but by the vocabulary");
+  refused("added_tokens.json", R"({"<y>": 700})", "it must be 640");
+  refused("added_tokens.json", "[]", "added_tokens.json: expected");
+  refused("special_tokens_map.json", "{", "special_tokens_map.json: ");
+}
+
+TEST_F(SentencePieceTest, RefusesDamagedModels) {
+  using std::string_literals::operator""s;
+  const std::pair<std::string, std::string> kAppended[] = {
+      {"\x0a\x05\x0a\x03<s>"s, "the piece \"<s>\" is there twice"},
+      {"\x0a\x03\x0a\x01\0"s, "piece 640 is not 1 to 4096 bytes of UTF-8"},
+      {"\x0a\x08\x0a\x01~\x15\0\0\xc0\x7f"s, "piece 640 is not finite"},
+      {"\x0a\x05\x0a\x01~\x18\x09"s, "piece 640 is of the type 9"},
+      {"\x0a\x05\x0a\x01~\x18\x02"s, "it has 2 pieces for what is unknown"},
+      {"\x12\x02\x18\x09"s, "its model_type is 9"},
+      {"\x1a\x06\x12\x04\xff\xff\xff\xff"s, "precompiled_charsmap: the map's"},
+      {"\x1a\x0c\x12\x0a\x04\0\0\0\0\0\0\0a\0"s, "trie leads out of itself"},
+      {"\x0b"s, "a field has a type that there is not"},
+      {"\x0a\xff"s, "it ends within a field"},
+      {"\0"s, "a field has the number 0"},
+  };
+  for (const auto& [bytes, message] : kAppended) {
+    Write("tokenizer.model", model_ + bytes);
+    ExpectRefused(message);
+  }
+  Write("tokenizer.model", "");
+  ExpectRefused("it has 0 pieces for what is unknown");
+  Write("tokenizer.model", model_.substr(0, model_.size() / 2));
+  ExpectRefused("is no SentencePiece model, or is damaged");
+  // The library's own reason: a byte's piece is missing.
+  std::string renamed = model_;
+  const size_t place = renamed.find("<0x41>");
+  ASSERT_NE(place, std::string::npos);
+  renamed.replace(place, 6, "<0x4?>");
+  Write("tokenizer.model", renamed);
+  ExpectRefused("SentencePiece: ");
 }
 
 TEST(Tokenizer, GivesUpOnARegexThatTakesTooLong) {

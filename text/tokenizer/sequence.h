@@ -1,0 +1,50 @@
+// A "Sequence" of a tokenizer.json: parts of one kind, one after the other.
+#ifndef CASTOR_TEXT_TOKENIZER_SEQUENCE_H_
+#define CASTOR_TEXT_TOKENIZER_SEQUENCE_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "text/tokenizer/json_part.h"
+
+namespace castor::text {
+
+// `Part` is Normalizer, PreTokenizer or Decoder, and `Value` what its Apply
+// rewrites.
+template <typename Part, typename Value>
+class Sequence : public Part {
+ public:
+  explicit Sequence(std::vector<std::unique_ptr<const Part>> parts)
+      : parts_(std::move(parts)) {}
+
+  absl::Status Apply(Value* value) const override {
+    for (const auto& part : parts_) CASTOR_RETURN_IF_ERROR(part->Apply(value));
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<std::unique_ptr<const Part>> parts_;
+};
+
+// Makes one of the list that `json` has at `key`, each part by `read`.
+template <typename Part, typename Value>
+absl::StatusOr<std::unique_ptr<const Part>> ReadSequence(
+    const JsonPart& json, absl::string_view key,
+    absl::StatusOr<std::unique_ptr<const Part>> (*read)(const JsonPart&)) {
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> list, json.Objects(key));
+  std::vector<std::unique_ptr<const Part>> parts;
+  for (const JsonPart& each : list) {
+    CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<const Part> part, read(each));
+    parts.push_back(std::move(part));
+  }
+  return std::make_unique<const Sequence<Part, Value>>(std::move(parts));
+}
+
+}  // namespace castor::text
+
+#endif  // CASTOR_TEXT_TOKENIZER_SEQUENCE_H_
