@@ -21,6 +21,7 @@ It expects the files that docs/extending.md names (An operator), and makes
 """
 
 load("//third_party/cuda:cuda.bzl", "cuda_library")
+load("//third_party/precompiled:cc.bzl", "cc_library")
 
 def kernel_operator(
         name,
@@ -48,7 +49,7 @@ def kernel_operator(
       test_deps: of the tests, besides what all need
     """
     programs = programs or [name + ".cu"]
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = [name + ".cc"] + srcs,
         hdrs = [name + ".h"],
@@ -61,7 +62,7 @@ def kernel_operator(
             "//third_party:abseil",
         ] + deps,
     )
-    native.cc_library(
+    cc_library(
         name = "cpu",
         srcs = ["cpu.cc"] + [src for src in srcs if src.endswith(".h")],
         visibility = ["//kernels:__subpackages__"],
@@ -76,7 +77,7 @@ def kernel_operator(
     )
 
     # Links neither programs nor Gemm: //kernels/cuda says who does.
-    native.cc_library(
+    cc_library(
         name = "cuda",
         srcs = ["cuda.cc"],
         visibility = ["//kernels:__subpackages__"],
@@ -91,7 +92,7 @@ def kernel_operator(
             "//third_party:abseil",
         ] + cuda_deps,
     )
-    native.cc_library(
+    cc_library(
         name = "program_headers",
         hdrs = cuda_hdrs,
         visibility = ["//kernels:__subpackages__"],
@@ -120,7 +121,7 @@ def kernel_operator(
             for program in programs
         ]),
     )
-    native.cc_library(
+    cc_library(
         name = "emulated_programs",
         testonly = True,
         srcs = [":emulated_sources"],
@@ -149,7 +150,7 @@ def kernel_operator(
             "//third_party:gtest_main",
         ] + test_deps,
     )
-    native.cc_library(
+    cc_library(
         name = "gpu_suite",
         testonly = True,
         srcs = [name + "_gpu_test.cc"],
