@@ -9,8 +9,13 @@ _INCLUDE = [
     "-include",
     "third_party/precompiled/library_headers.h",
     # GCC 12 warns of std::string's own moves where it reads them precompiled, as it
-    # does not where it reads the system's header.
+    # does not where it reads the system's header. Clang, which reads nothing
+    # precompiled, does not know the last three.
+    "-Wno-unknown-warning-option",
     "-Wno-array-bounds",
+    "-Wno-stringop-overflow",
+    "-Wno-stringop-overread",
+    "-Wno-restrict",
 ]
 
 def _with_headers(rule, arguments):
