@@ -60,6 +60,12 @@ CLI::Validator NotEmpty() {
       "", "not empty");
 }
 
+// An option with a text that is not empty; `type` stands for it in the help.
+void AddText(CLI::App* command, const std::string& option, std::string* value,
+             const std::string& type, const std::string& help) {
+  command->add_option(option, *value, help)->type_name(type)->check(NotEmpty());
+}
+
 // What CLI11 found wrong, in our words where its own do not help.
 // `path` leads to `app`, of which `arguments` are.
 absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error,
@@ -107,93 +113,65 @@ void AddTraces(CLI::App* command, std::string* trace, std::string* compare) {
 void AddReplay(CLI::App* command, ReplayArguments* replay) {
   command->add_option("TRACE", replay->trace_path, "a trace of a run")
       ->required();
-  const auto add = [&](const char* option, std::string* value, const char* type,
-                       const char* text) {
-    command->add_option(option, *value, text)
-        ->type_name(type)
-        ->check(NotEmpty());
-  };
-  add("--device-memory", &replay->device_memory, "SIZE",
-      "the device's budget, as in a configuration: 8GiB, unlimited");
-  add("--host-memory", &replay->host_memory, "SIZE", "the host's budget");
+  AddText(command, "--device-memory", &replay->device_memory, "SIZE",
+          "the device's budget, as in a configuration: 8GiB, unlimited");
+  AddText(command, "--host-memory", &replay->host_memory, "SIZE",
+          "the host's budget");
   std::vector<absl::string_view> policies;
   for (const PlacementPolicy& policy : Policies()) {
     policies.push_back(policy.name);
   }
   const std::string names = absl::StrJoin(policies, ", ");
-  add("--policy", &replay->policy, "POLICY", names.c_str());
-  add("--bus-gbps", &replay->bus_gbps, "GB/s",
-      "the bus's speed in each direction");
-  add("--prefetch", &replay->prefetch, "BOOL", "true or false");
+  AddText(command, "--policy", &replay->policy, "POLICY", names);
+  AddText(command, "--bus-gbps", &replay->bus_gbps, "GB/s",
+          "the bus's speed in each direction");
+  AddText(command, "--prefetch", &replay->prefetch, "BOOL", "true or false");
   command->add_flag("--sweep", replay->sweep,
                     "over the budgets from the smallest that fits to what "
                     "everything takes, and over every policy without --policy");
-  add("--csv", &replay->csv_path, "FILE", "write the table to this file");
-  add("--picture", &replay->picture_path, "FILE",
-      "draw the sweep into this SVG file");
+  AddText(command, "--csv", &replay->csv_path, "FILE",
+          "write the table to this file");
+  AddText(command, "--picture", &replay->picture_path, "FILE",
+          "draw the sweep into this SVG file");
 }
 
 void AddTrain(CLI::App* command, TrainArguments* train) {
   AddConfig(command, &train->config_path, &train->overrides);
-  command
-      ->add_option("--resume", train->resume,
-                   "continue from this checkpoint file, or from the "
-                   "\"latest\" valid one in checkpoint.dir")
-      ->type_name("CHECKPOINT")
-      ->check(NotEmpty());
+  AddText(command, "--resume", &train->resume, "CHECKPOINT",
+          "continue from this checkpoint file, or from the "
+          "\"latest\" valid one in checkpoint.dir");
   command
       ->add_flag("--resume-changed", train->resume_changed,
                  "go on also where that run had other settings, which are "
                  "listed")
       ->needs("--resume");
-  command
-      ->add_option("--summary", train->summary_path,
-                   "write the run's figures to this JSON file")
-      ->type_name("FILE")
-      ->check(NotEmpty());
-  command
-      ->add_option("--trace", train->trace_path,
-                   "write a trace to this file (docs/trace-format.md)")
-      ->type_name("FILE")
-      ->check(NotEmpty());
-  command
-      ->add_option("--trace-steps", train->trace_steps,
-                   "the steps to trace in full; without it the warm-up and "
-                   "the 8 steps after it")
-      ->type_name("FIRST:LAST")
-      ->check(NotEmpty());
-  command
-      ->add_option("--dashboard", train->live.dashboard,
-                   "show the run in a browser, at this port of this machine; "
-                   "0: any free one")
-      ->type_name("PORT")
-      ->check(NotEmpty());
-  command
-      ->add_option("--tensorboard", train->live.tensorboard,
-                   "write TensorBoard's event files to this directory")
-      ->type_name("DIR")
-      ->check(NotEmpty());
+  AddText(command, "--summary", &train->summary_path, "FILE",
+          "write the run's figures to this JSON file");
+  AddText(command, "--trace", &train->trace_path, "FILE",
+          "write a trace to this file (docs/trace-format.md)");
+  AddText(command, "--trace-steps", &train->trace_steps, "FIRST:LAST",
+          "the steps to trace in full; without it the warm-up and "
+          "the 8 steps after it");
+  AddText(command, "--dashboard", &train->live.dashboard, "PORT",
+          "show the run in a browser, at this port of this machine; "
+          "0: any free one");
+  AddText(command, "--tensorboard", &train->live.tensorboard, "DIR",
+          "write TensorBoard's event files to this directory");
 }
 
 void AddEvaluate(CLI::App* command, EvaluateArguments* evaluate) {
   AddConfig(command, &evaluate->config_path, &evaluate->overrides);
-  command
-      ->add_option("--checkpoint", evaluate->checkpoint,
-                   "the values of this checkpoint file, or of the \"latest\" "
-                   "valid one in checkpoint.dir; without it, those from which "
-                   "the configuration's run would start")
-      ->type_name("CHECKPOINT")
-      ->check(NotEmpty());
+  AddText(command, "--checkpoint", &evaluate->checkpoint, "CHECKPOINT",
+          "the values of this checkpoint file, or of the \"latest\" "
+          "valid one in checkpoint.dir; without it, those from which "
+          "the configuration's run would start");
   command
       ->add_option("--samples", evaluate->samples,
                    "so many samples, from the first on (default: all)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 62));
-  command
-      ->add_option("--summary", evaluate->summary_path,
-                   "write the figures to this JSON file")
-      ->type_name("FILE")
-      ->check(NotEmpty());
+  AddText(command, "--summary", &evaluate->summary_path, "FILE",
+          "write the figures to this JSON file");
 }
 
 void AddGenerate(CLI::App* command, GenerateArguments* generate) {
@@ -240,22 +218,17 @@ void AddGenerate(CLI::App* command, GenerateArguments* generate) {
 }
 
 void AddLaunch(CLI::App* command, LaunchArguments* launch) {
-  const auto add = [&](const char* option, std::string* value, const char* type,
-                       const char* text) {
-    command->add_option(option, *value, text)
-        ->type_name(type)
-        ->check(NotEmpty());
-  };
-  add("--nproc", &launch->num_ranks, "N",
-      "how many ranks; without it, as many as the hostfile has slots");
-  add("--hostfile", &launch->hostfile, "FILE",
-      "the machines, a line each: HOST slots=N; without it, this one");
-  add("--master-port", &launch->master_port, "PORT",
-      "where rank 0 listens; without it, at any free port");
-  add("--rsh", &launch->remote_shell, "COMMAND",
-      "starts a command on another machine, called as COMMAND HOST ...; "
-      "without it, ssh -x -T");
-  add("--grace", &launch->grace, "SECONDS",
+  AddText(command, "--nproc", &launch->num_ranks, "N",
+          "how many ranks; without it, as many as the hostfile has slots");
+  AddText(command, "--hostfile", &launch->hostfile, "FILE",
+          "the machines, a line each: HOST slots=N; without it, this one");
+  AddText(command, "--master-port", &launch->master_port, "PORT",
+          "where rank 0 listens; without it, at any free port");
+  AddText(command, "--rsh", &launch->remote_shell, "COMMAND",
+          "starts a command on another machine, called as COMMAND HOST ...; "
+          "without it, ssh -x -T");
+  AddText(
+      command, "--grace", &launch->grace, "SECONDS",
       "after a signal, how long the ranks may neither end nor save before they "
       "are ended (default: 120)");
   command
@@ -286,6 +259,56 @@ void AddTokenize(CLI::App* command, TokenizeArguments* tokenize) {
       ->add_flag("--decode", tokenize->decode,
                  "the other way: lines of ids in, text out")
       ->excludes(adds);
+}
+
+void AddPlan(CLI::App* command, PlanArguments* plan) {
+  AddConfig(command, &plan->config_path, &plan->overrides);
+  command
+      ->add_option("--world-size", plan->world_size,
+                   "of so many ranks, each on a device of its own (default: "
+                   "as a launcher started, else 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+void AddExport(CLI::App* command, ExportArguments* exported) {
+  command
+      ->add_option("CHECKPOINT", exported->checkpoint,
+                   "a checkpoint file, or a directory of them")
+      ->required();
+  command->add_option("DIR", exported->directory, "the directory to write")
+      ->required();
+  AddText(command, "--dtype", &exported->dtype, "bf16|fp16|fp32",
+          "round the values to these numbers (default: fp32)");
+  AddText(command, "--max-shard-size", &exported->max_shard_size, "SIZE",
+          "the most of a file's weights, 5GB for one; what does not "
+          "fit goes into further files with an index (default: 50GB)");
+}
+
+void AddTraceView(CLI::App* command, TraceViewArguments* view) {
+  AddTraces(command, &view->trace_path, &view->compare_path);
+  command
+      ->add_option("--port", view->port,
+                   "serve at this port of 127.0.0.1; 0: any free one")
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535));
+}
+
+void AddTraceExport(CLI::App* command, TraceExportArguments* trace_export) {
+  AddTraces(command, &trace_export->trace_path, &trace_export->compare_path);
+  command
+      ->add_option("OUT", trace_export->out_path,
+                   "the file to write; of csv the directory")
+      ->required()
+      ->check(NotEmpty());
+  command
+      ->add_option("--format", trace_export->format,
+                   "html: the viewer with the trace, one file; perfetto: a "
+                   "file for ui.perfetto.dev; csv: tables. Without it, as "
+                   "OUT's name tells: perfetto for .json, csv for .csv and "
+                   "directories, else html")
+      ->type_name("html|perfetto|csv")
+      ->check(CLI::IsMember({"html", "perfetto", "csv"}));
 }
 
 // What every rank would refuse is refused once.
@@ -320,6 +343,28 @@ int Printed(int code) {
   return FlushOutput() || code != kSuccess ? code : kFailure;
 }
 
+// The exit code for arguments that make no command. All ranks are given the
+// same: rank 0 tells for all.
+int RefuseUsage(const absl::Status& status) {
+  const auto launch_env = DetectLaunch(CurrentEnvironment());
+  if (!launch_env.ok() || launch_env->rank == 0) return Fail(status);
+  LetFirstRankSpeak(/*group=*/nullptr);
+  return ExitCode(status);
+}
+
+// The exit code of a rank beyond 0 where the work is one process's.
+int LeaveToFirstRank(const LaunchEnv& ranks) {
+  // torchrun's variables are those that are set, and forgotten, by hand.
+  if (ranks.launcher == Launcher::kTorchrun) {
+    std::fprintf(stderr,
+                 "castor: nothing is done here: RANK=%d of WORLD_SIZE=%d in "
+                 "the environment says that this is one of several ranks, and "
+                 "rank 0 does it; if it is none, unset RANK and WORLD_SIZE\n",
+                 ranks.rank, ranks.world_size);
+  }
+  return kSuccess;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app(
       "Trains transformer models that do not fit in the device's memory.");
@@ -339,13 +384,7 @@ int Main(int argc, char** argv) {
   PlanArguments plan;
   CLI::App* plan_command = app.add_subcommand(
       "plan", "Says whether a run fits and what it moves; trains nothing.");
-  AddConfig(plan_command, &plan.config_path, &plan.overrides);
-  plan_command
-      ->add_option("--world-size", plan.world_size,
-                   "of so many ranks, each on a device of its own (default: "
-                   "as a launcher started, else 1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
+  AddPlan(plan_command, &plan);
 
   EvaluateArguments evaluate;
   CLI::App* evaluate_command = app.add_subcommand(
@@ -365,24 +404,7 @@ int Main(int argc, char** argv) {
   ExportArguments exported;
   CLI::App* export_command = app.add_subcommand(
       "export", "Writes a checkpoint as a Hugging Face directory.");
-  export_command
-      ->add_option("CHECKPOINT", exported.checkpoint,
-                   "a checkpoint file, or a directory of them")
-      ->required();
-  export_command
-      ->add_option("DIR", exported.directory, "the directory to write")
-      ->required();
-  export_command
-      ->add_option("--dtype", exported.dtype,
-                   "round the values to these numbers (default: fp32)")
-      ->type_name("bf16|fp16|fp32")
-      ->check(NotEmpty());
-  export_command
-      ->add_option("--max-shard-size", exported.max_shard_size,
-                   "the most of a file's weights, 5GB for one; what does not "
-                   "fit goes into further files with an index (default: 50GB)")
-      ->type_name("SIZE")
-      ->check(NotEmpty());
+  AddExport(export_command, &exported);
 
   TokenizeArguments tokenize;
   AddTokenize(app.add_subcommand("tokenize",
@@ -396,30 +418,11 @@ int Main(int argc, char** argv) {
   TraceViewArguments view;
   CLI::App* view_command = trace_command->add_subcommand(
       "view", "Shows a trace in a browser on this machine.");
-  AddTraces(view_command, &view.trace_path, &view.compare_path);
-  view_command
-      ->add_option("--port", view.port,
-                   "serve at this port of 127.0.0.1; 0: any free one")
-      ->type_name("PORT")
-      ->check(CLI::Range(0, 65535));
+  AddTraceView(view_command, &view);
   TraceExportArguments trace_export;
   CLI::App* trace_export_command = trace_command->add_subcommand(
       "export", "Writes a trace as a page, for Perfetto, or as tables.");
-  AddTraces(trace_export_command, &trace_export.trace_path,
-            &trace_export.compare_path);
-  trace_export_command
-      ->add_option("OUT", trace_export.out_path,
-                   "the file to write; of csv the directory")
-      ->required()
-      ->check(NotEmpty());
-  trace_export_command
-      ->add_option("--format", trace_export.format,
-                   "html: the viewer with the trace, one file; perfetto: a "
-                   "file for ui.perfetto.dev; csv: tables. Without it, as "
-                   "OUT's name tells: perfetto for .json, csv for .csv and "
-                   "directories, else html")
-      ->type_name("html|perfetto|csv")
-      ->check(CLI::IsMember({"html", "perfetto", "csv"}));
+  AddTraceExport(trace_export_command, &trace_export);
 
   CLI::App* info_command =
       app.add_subcommand("info", "Prints what this machine offers.");
@@ -428,13 +431,8 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return Printed(app.exit(error));  // --help
-    const absl::Status status = UsageError(
-        app, error, "castor", absl::MakeSpan(argv, argc).subspan(argc > 0));
-    // Ranks are all given the same.
-    const auto launch_env = DetectLaunch(CurrentEnvironment());
-    if (!launch_env.ok() || launch_env->rank == 0) return Fail(status);
-    LetFirstRankSpeak(/*group=*/nullptr);
-    return ExitCode(status);
+    return RefuseUsage(UsageError(
+        app, error, "castor", absl::MakeSpan(argv, argc).subspan(argc > 0)));
   }
   if (*train_command) return Train(train);
   if (*launch_command) {
@@ -448,18 +446,7 @@ int Main(int argc, char** argv) {
   // is of as many ranks as were started, if nothing else is asked for.
   const absl::StatusOr<LaunchEnv> ranks = DetectLaunch(CurrentEnvironment());
   if (!ranks.ok()) return Fail(ranks.status());
-  if (ranks->rank > 0) {
-    // torchrun's variables are those that are set, and forgotten, by hand.
-    if (ranks->launcher == Launcher::kTorchrun) {
-      std::fprintf(stderr,
-                   "castor: nothing is done here: RANK=%d of WORLD_SIZE=%d in "
-                   "the environment says that this is one of several ranks, "
-                   "and rank 0 does it; if it is none, unset RANK and "
-                   "WORLD_SIZE\n",
-                   ranks->rank, ranks->world_size);
-    }
-    return kSuccess;
-  }
+  if (ranks->rank > 0) return LeaveToFirstRank(*ranks);
   if (*plan_command) {
     if (plan_command->count("--world-size") == 0) {
       plan.world_size = ranks->world_size;
