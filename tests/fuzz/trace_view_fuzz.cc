@@ -75,7 +75,7 @@ void CheckRanks(std::vector<TraceContents> ranks) {
     text.append(piece.data(), piece.size());
     return absl::OkStatus();
   };
-  CASTOR_CHECK(PerfettoJsonOfRanks(views, append).ok());
+  CASTOR_CHECK(PerfettoJson(views, append).ok());
   Parsed(text);
   for (const std::string& table : CsvTableNames()) {
     text.clear();
