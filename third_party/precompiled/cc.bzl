@@ -33,3 +33,7 @@ def cc_library(**arguments):
 
 def cc_binary(**arguments):
     _with_headers(native.cc_binary, arguments)
+
+def cc_library_without_headers(**arguments):
+    """For files that cannot be compiled beside Abseil's headers."""
+    native.cc_library(**arguments)
