@@ -71,6 +71,23 @@ void TestConnection::WaitForReset() const {
   }
 }
 
+void TestConnection::WaitUntilClosed(
+    int count, const std::vector<std::unique_ptr<TestConnection>>& of) {
+  // A negative descriptor, one that was closed, is left out by poll().
+  std::vector<pollfd> open;
+  for (const auto& connection : of) {
+    open.push_back({connection->socket_, POLLRDHUP, 0});
+  }
+  while (count > 0) {
+    if (poll(open.data(), open.size(), -1) <= 0) continue;
+    for (pollfd& fd : open) {
+      if (fd.fd < 0 || fd.revents == 0) continue;
+      fd.fd = -1;
+      --count;
+    }
+  }
+}
+
 HttpAnswer HttpSend(int port, absl::string_view request) {
   const TestConnection connection(port);
   CASTOR_CHECK(connection.connected());

@@ -4,7 +4,9 @@
 #define CASTOR_CLI_SERVE_TEST_CLIENT_H_
 
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -31,6 +33,10 @@ class TestConnection {
   HttpAnswer Receive() const;
   // Waits until the other end breaks it off; reads nothing.
   void WaitForReset() const;
+  // Waits until the other end has closed `count` of them, with or without a
+  // part of an answer; reads nothing.
+  static void WaitUntilClosed(
+      int count, const std::vector<std::unique_ptr<TestConnection>>& of);
 
  private:
   int socket_ = -1;
