@@ -21,7 +21,7 @@ It expects the files that docs/extending.md names (An operator), and makes
 """
 
 load("//third_party/cuda:cuda.bzl", "cuda_library")
-load("//third_party/precompiled:cc.bzl", "cc_library")
+load("//third_party/precompiled:cc.bzl", "cc_library", "cc_test")
 
 def kernel_operator(
         name,
@@ -133,7 +133,7 @@ def kernel_operator(
         ],
         alwayslink = True,
     )
-    native.cc_test(
+    cc_test(
         name = name + "_test",
         size = test_size,
         srcs = [name + "_test.cc"],
@@ -164,7 +164,7 @@ def kernel_operator(
         visibility = ["//kernels:__subpackages__"],
         alwayslink = True,
     )
-    native.cc_test(
+    cc_test(
         name = name + "_emulated_test",
         size = "small",
         linkstatic = True,

@@ -16,7 +16,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 
 namespace castor::cli {
 
@@ -33,12 +32,8 @@ std::string RemoteLine(const std::string& directory,
                        const std::map<std::string, std::string>& variables,
                        const std::vector<std::string>& program);
 
-// The variables that a rank elsewhere is given too, where they are set: search
-// paths of libraries and what steers threads, devices and networks. Names, not
-// prefixes: others keep keys of theirs under the same (NVIDIA_API_KEY).
-absl::Span<const absl::string_view> NamesToCarry();
-
-// Those of `environment` that are among NamesToCarry or `more`.
+// The variables of `environment` that a rank elsewhere is given, too: search
+// paths of libraries, what steers threads, devices and networks, and `more`.
 // InvalidArgument: one of `more` is no variable's name, is not set, or is the
 // launcher's own to set.
 absl::StatusOr<std::map<std::string, std::string>> VariablesToCarry(

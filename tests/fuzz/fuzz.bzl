@@ -1,5 +1,7 @@
 """One rule for a fuzz target: a bounded test, or a libFuzzer binary."""
 
+load("//third_party/precompiled:cc.bzl", "cc_test")
+
 def fuzz_test(name, srcs, deps, corpus, corpus_args, runs = 20000, **kwargs):
     """A cc_test around LLVMFuzzerTestOneInput.
 
@@ -24,7 +26,7 @@ def fuzz_test(name, srcs, deps, corpus, corpus_args, runs = 20000, **kwargs):
       runs: the most mutations in the test.
       **kwargs: for cc_test.
     """
-    native.cc_test(
+    cc_test(
         name = name,
         srcs = srcs,
         data = corpus,

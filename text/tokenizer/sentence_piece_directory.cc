@@ -24,7 +24,7 @@ constexpr int64_t kMaxJsonBytes = int64_t{16} << 20;
 constexpr char kLlamaFile[] = "tokenizer.model";
 constexpr char kT5File[] = "spiece.model";
 
-// In the order in which transformers gives ids to those that have none.
+// transformers gives ids to tokens that have none in the order of these keys.
 constexpr const char* kSpecialKeys[] = {"bos_token", "eos_token", "unk_token",
                                         "sep_token", "pad_token", "cls_token",
                                         "mask_token"};

@@ -1,16 +1,56 @@
-"""cc_library and cc_binary whose files begin with library_headers.h.
+"""cc_library, cc_binary and cc_test whose files begin with headers that were parsed
+once (BUILD), compiled with the options below.
 
 tools/build_rules/prelude_bazel gives them to every BUILD file, under the names of
-Bazel's own rules, whose arguments they take.
+Bazel's own rules, whose arguments they take. A target with an option that changes
+the language (-fno-rtti) says `precompiled = False`.
 """
 
-_HEADERS = "//third_party/precompiled:library_headers"
-_INCLUDE = [
-    "-include",
-    "third_party/precompiled/library_headers.h",
-    # GCC 12 warns of std::string's own moves where it reads them precompiled, as it
-    # does not where it reads the system's header. Clang, which reads nothing
-    # precompiled, does not know the last three.
+_UNOPTIMISED = [
+    "-O0",
+    # _FORTIFY_SOURCE wants optimisation.
+    "-U_FORTIFY_SOURCE",
+]
+
+# What only makes compiling and testing faster and changes no result. For each kind
+# of file: what is compiled differently by default, for AddressSanitizer, and for
+# ThreadSanitizer. A precompiled header serves files of one kind, because compilers
+# take it only where options agree.
+#
+# AddressSanitizer's checks make an optimised compilation twice as long. Tests need
+# not be watched for what is undefined, nor kernels where others are tested. (All or
+# none have AddressSanitizer: Abseil's containers differ.) What kernels share they
+# share through the thread pool, which ThreadSanitizer watches.
+_KERNEL = {
+    "asan": ["-O1", "-fno-sanitize=undefined"],
+    "tsan": ["-O2", "-fno-sanitize=all"],
+}
+OPTIONS = {
+    "library": {"asan": _UNOPTIMISED},
+    "kernel": _KERNEL,
+    # Tests are compiled more often than they run ...
+    "test": {
+        "default": _UNOPTIMISED,
+        "asan": _UNOPTIMISED + ["-fno-sanitize=undefined"],
+        "tsan": _UNOPTIMISED,
+    },
+    # ... but for those that hold oracles of arithmetic.
+    "operator_test": {"asan": _UNOPTIMISED + ["-fno-sanitize=undefined"]},
+    "kernel_test": _KERNEL,
+}
+
+def options_of(kind):
+    """The compiler's options for files of a kind."""
+    options = OPTIONS[kind]
+    return select({
+        "//third_party/precompiled:asan": options.get("asan", []),
+        "//third_party/precompiled:tsan": options.get("tsan", []),
+        "//conditions:default": options.get("default", []),
+    })
+
+# GCC 12 warns of std::string's own moves where it reads them precompiled, as it does
+# not where it reads the system's header. Clang does not know the last three.
+_WARNINGS = [
     "-Wno-unknown-warning-option",
     "-Wno-array-bounds",
     "-Wno-stringop-overflow",
@@ -18,22 +58,52 @@ _INCLUDE = [
     "-Wno-restrict",
 ]
 
-def _with_headers(rule, arguments):
+def _is_in(folder):
+    package = native.package_name()
+    return package == folder or package.startswith(folder + "/")
+
+def _kind(sources):
+    in_kernels = _is_in("kernels")
+    # No test's sources are chosen by a select().
+    for source in sources if type(sources) == "list" else []:
+        if not source.endswith("_test.cc") or source.endswith("_for_test.cc"):
+            continue
+        if in_kernels:
+            return "kernel_test"
+        return "operator_test" if _is_in("runtime/ops") else "test"
+    return "kernel" if in_kernels else "library"
+
+def _with_headers(rule, precompiled, arguments):
     if not arguments.get("srcs"):
         rule(**arguments)
         return
+    kind = _kind(arguments["srcs"])
+    copts = options_of(kind)
+    deps = arguments.get("deps", [])
+    if precompiled:
+        # The first that a compiler reads, by the path at which it looks for what it
+        # has made of it.
+        copts = [
+            "-include",
+            "$(BINDIR)/third_party/precompiled/%s_headers.h" % kind,
+        ] + _WARNINGS + copts
+        deps = deps + ["//third_party/precompiled:%s_headers" % kind]
     rule(**dict(
         arguments,
-        copts = arguments.get("copts", []) + _INCLUDE,
-        deps = arguments.get("deps", []) + [_HEADERS],
+        copts = copts + arguments.get("copts", []),
+        deps = deps,
     ))
 
-def cc_library(**arguments):
-    _with_headers(native.cc_library, arguments)
+def cc_library(precompiled = True, **arguments):
+    # No shared library, which //... asks for and nobody uses.
+    _with_headers(
+        native.cc_library,
+        precompiled,
+        dict(arguments, linkstatic = True),
+    )
 
-def cc_binary(**arguments):
-    _with_headers(native.cc_binary, arguments)
+def cc_binary(precompiled = True, **arguments):
+    _with_headers(native.cc_binary, precompiled, arguments)
 
-def cc_library_without_headers(**arguments):
-    """For files that cannot be compiled beside Abseil's headers."""
-    native.cc_library(**arguments)
+def cc_test(precompiled = True, **arguments):
+    _with_headers(native.cc_test, precompiled, arguments)

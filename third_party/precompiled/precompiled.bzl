@@ -1,9 +1,15 @@
 """A header that is parsed once and read from then on as the compiler left it.
 
-GCC looks for HEADER.gch where it finds HEADER, and reads HEADER itself where a
-file is compiled with options that do not agree with the precompiled one's. Clang
-would have to be told where it is; for it HEADER is empty, which shows besides
-that no file relies on what HEADER includes.
+GCC looks for HEADER.gch where it finds HEADER, Clang for HEADER.pch where
+"-include" says that HEADER is. Where a file is compiled with options that do not
+agree with the precompiled one's, GCC reads HEADER itself, and Clang ends with an
+error.
+
+Clang compares the files of which a precompiled header was made with those that are
+there, by name and size. For it HEADER is empty, and what is precompiled has no name:
+it was made elsewhere, maybe, in a sandbox or for another clone (--disk_cache). Bazel
+does not watch the system's headers: after they have changed, "bazel clean" makes all
+anew, unless a disk cache has the old ones.
 """
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
@@ -28,16 +34,18 @@ def _precompiled_header_impl(ctx):
         feature_configuration = features,
         action_name = "c++-compile",
     )
-    header = ctx.actions.declare_file(ctx.file.src.basename[:-len(".in")])
-    if "clang" in compiler:
+    is_clang = "clang" in compiler
+    header = ctx.actions.declare_file(ctx.label.name + ".h")
+    if is_clang:
         ctx.actions.write(header, "")
-        return _headers([header])
-    ctx.actions.expand_template(
-        template = ctx.file.src,
-        output = header,
-        substitutions = {},
-    )
-    compiled = ctx.actions.declare_file(header.basename + ".gch")
+        compiled = ctx.actions.declare_file(header.basename + ".pch")
+    else:
+        ctx.actions.expand_template(
+            template = ctx.file.src,
+            output = header,
+            substitutions = {},
+        )
+        compiled = ctx.actions.declare_file(header.basename + ".gch")
     flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
@@ -50,14 +58,18 @@ def _precompiled_header_impl(ctx):
         action_name = "c++-compile",
         variables = variables,
     )
-    ctx.actions.run(
-        inputs = depset([header], transitive = [toolchain.all_files]),
+    ctx.actions.run_shell(
+        inputs = depset(
+            [ctx.file.src, header],
+            transitive = [toolchain.all_files],
+        ),
         outputs = [compiled],
-        executable = compiler,
-        arguments = command + [
+        # Clang gets no name to remember, GCC one.
+        command = 'source="$1"; shift; exec "$@" <"${source}"',
+        arguments = [ctx.file.src.path, compiler] + command + [
             "-x",
             "c++-header",
-            header.path,
+        ] + (["-Xclang", "-fno-pch-timestamp", "-"] if is_clang else [header.path]) + [
             "-o",
             compiled.path,
         ],
@@ -73,7 +85,7 @@ def _precompiled_header_impl(ctx):
 
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
-    doc = "SRC, NAME.h.in, becomes NAME.h and NAME.h.gch for who depends on it.",
+    doc = "SRC becomes NAME.h and what a compiler made of it, for who depends on it.",
     attrs = {
         "src": attr.label(allow_single_file = [".in"], mandatory = True),
         "copts": attr.string_list(),
