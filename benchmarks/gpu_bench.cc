@@ -5,15 +5,20 @@
 //
 // An operator here is a fill of 16 bytes: a launch like any other. `per_op` is
 // the whole way: queueing, launching, one event, the end. `push` is what the
-// trainer's thread pays of it. Goal: at most 5 us per operator. Without a GPU
-// the program says so.
+// trainer's thread pays of it. Goal: at most 5 us per operator. And how many
+// launches a driver takes before it holds the thread that makes them. Without a
+// GPU the program says so.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "base/check.h"
 #include "device/cuda/cuda_device.h"
@@ -86,6 +91,70 @@ void BM_StreamsThatWaitForEachOther(benchmark::State& state) {
       PerItem(static_cast<double>(state.iterations()) * 2 * kPairs);
 }
 BENCHMARK(BM_StreamsThatWaitForEachOther)->UseRealTime();
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Queues a fill of 16 bytes; how long the call took.
+int64_t TimeFill(cuda::Api::Stream stream, void* to) {
+  const int64_t start_ns = NowNs();
+  CASTOR_CHECK(api->Fill(to, 0, 16, stream).ok());
+  return NowNs() - start_ns;
+}
+
+// Whether the driver holds a thread that queues so many launches behind work
+// that lasts, and with it the calls of another thread for another stream: what
+// device/cuda/queue_room.h keeps below. `launch` and `other` are the longest
+// calls of the two threads, some microseconds unless somebody was held.
+void BM_LaunchesBehindALongKernel(benchmark::State& state) {
+  // One block of threads moves these bytes, in some milliseconds.
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  constexpr int kMoves = 16;
+  CASTOR_CHECK(api->UseDevice(0).ok());
+  const auto memory = api->Allocate(kBytes + 4096);
+  const auto stream = api->CreateStream(false);
+  const auto other = api->CreateStream(true);
+  const auto event = api->CreateEvent();
+  CASTOR_CHECK(memory.ok() && stream.ok() && other.ok() && event.ok());
+  auto* const at = static_cast<std::byte*>(*memory);
+  int64_t longest_ns = 0, others_longest_ns = 0;
+  for (auto _ : state) {
+    for (int i = 0; i < kMoves; ++i) {
+      CASTOR_CHECK(api->Move(at, at + 16, kBytes, *stream).ok());
+    }
+    std::atomic<bool> stop{false};
+    std::thread caller([&] {
+      CASTOR_CHECK(api->UseDevice(0).ok());
+      while (!stop.load()) {
+        others_longest_ns =
+            std::max(others_longest_ns, TimeFill(*other, at + kBytes + 2048));
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    });
+    for (int64_t i = 0; i < state.range(0); ++i) {
+      longest_ns = std::max(longest_ns, TimeFill(*stream, at));
+    }
+    stop = true;
+    caller.join();
+    CASTOR_CHECK(api->Record(*event, *stream).ok());
+    CASTOR_CHECK(api->Synchronize(*event).ok());
+  }
+  state.counters["launch"] = 1e-9 * static_cast<double>(longest_ns);
+  state.counters["other"] = 1e-9 * static_cast<double>(others_longest_ns);
+  api->DestroyEvent(*event);
+  api->DestroyStream(*other);
+  api->DestroyStream(*stream);
+  api->Free(*memory);
+}
+BENCHMARK(BM_LaunchesBehindALongKernel)
+    ->Arg(240)
+    ->Arg(1000)
+    ->Arg(4000)
+    ->Iterations(3)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace castor

@@ -73,9 +73,9 @@ class Device {
   // Queues a copy of `bytes` on `stream` and returns at once; the fence is
   // reached when the copy is over. Copies on kHostToDevice and kDeviceToHost
   // cross the bus and take its time. Copies on kCompute stay on the device
-  // (source and destination may overlap), or bring an operator's few bytes of
-  // input from the host, so that they do not queue behind payloads: these must
-  // be there when the copy is queued, and may be read from then on.
+  // (source and destination may overlap), or are of few bytes that do not queue
+  // behind payloads: an operator's input from the host, which must be there
+  // when the copy is queued and may be read from then on, or a result to it.
   virtual Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
                      int64_t bytes) = 0;
 

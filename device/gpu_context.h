@@ -56,9 +56,8 @@ struct GpuContext {
   void* stream = nullptr;  // cudaStream_t
   const kernels::KernelTable* kernels = nullptr;
   int multiprocessors = 0;
-  int compute_capability = 0;          // 10 * major + minor: 80, 90
-  int64_t shared_bytes_per_block = 0;  // what a kernel may opt in to
-  GpuFault* fault = nullptr;           // as the GPU sees it
+  int compute_capability = 0;  // 10 * major + minor: 80, 90
+  GpuFault* fault = nullptr;   // as the GPU sees it
   // The kernels' own state of this stream (library handles, plans). Empty at
   // first; whoever needs it fills it. Used by the stream's launching thread
   // alone; destroyed with the device, after all work is over.
@@ -66,6 +65,9 @@ struct GpuContext {
   WorkName* name = nullptr;  // of the work at hand
   // Shows the rest of the work at hand to a profiler; null where none is asked.
   const absl::FunctionRef<void(const char*)>* begin_range = nullptr;
+  // Returns when the driver's queue has room for so many launches more
+  // (device/cuda/queue_room.h); null where nobody counts.
+  const absl::FunctionRef<void(int64_t)>* before_launches = nullptr;
   // Returns when what was queued on this stream before, waits included, is
   // over. By the work alone, while it runs.
   const absl::FunctionRef<void()>* finish_earlier = nullptr;
@@ -75,6 +77,11 @@ struct GpuContext {
   void SetName(const std::string& what) const {
     name->Set(what);
     if (begin_range != nullptr) (*begin_range)(what.c_str());
+  }
+  // Whoever queues kernels, copies or events on the stream calls it first, with
+  // how many.
+  void BeforeLaunches(int64_t count) const {
+    if (before_launches != nullptr) (*before_launches)(count);
   }
 };
 

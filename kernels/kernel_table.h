@@ -47,6 +47,9 @@ struct KernelTable {
   // A fault of the device's kernels as a status. Null on the host, whose
   // kernels return what they find.
   absl::Status (*describe_fault)(const GpuFault&) = nullptr;
+  // Has the code of all kernels loaded on the GPU that the calling thread has
+  // chosen. Null where there is nothing to load.
+  absl::Status (*load)() = nullptr;
 };
 
 // The table of a device that is described by two static templates:
@@ -59,7 +62,8 @@ struct KernelTable {
 //   };
 template <class Device>
 constexpr KernelTable MakeKernelTable(
-    absl::Status (*describe_fault)(const GpuFault&) = nullptr) {
+    absl::Status (*describe_fault)(const GpuFault&) = nullptr,
+    absl::Status (*load)() = nullptr) {
   KernelTable table;
   const auto fill = []<class Args>(Kernel<Args>& kernel) {
     kernel.run = Device::template Run<Args>;
@@ -69,6 +73,7 @@ constexpr KernelTable MakeKernelTable(
   };
   std::apply([&](auto&... kernels) { (fill(kernels), ...); }, table.entries);
   table.describe_fault = describe_fault;
+  table.load = load;
   return table;
 }
 

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <functional>
 #include <utility>
 
@@ -16,7 +17,12 @@ cuda::FakeApi* Gpu() {
                                                std::function<void()> work) {
       cuda::FakeApi::Launch(stream, std::move(work));
     };
-    return new cuda::FakeApi({.jitter_ns = 100'000});
+    // How many launches a stream's queue in the driver takes, if not any
+    // number.
+    const char* const limit = std::getenv("CASTOR_FAKE_QUEUE");
+    return new cuda::FakeApi(
+        {.jitter_ns = 100'000,
+         .queue_limit = limit != nullptr ? std::atoi(limit) : 0});
   }();
   return gpu;
 }

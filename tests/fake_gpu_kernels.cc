@@ -40,6 +40,7 @@ struct FakeGpu {
   // error is a fault, as a GPU's kernel's would be.
   template <class Args>
   static absl::Status Run(const ExecContext& context, const Args& args) {
+    context.gpu->BeforeLaunches(1);
     cuda::FakeApi::Launch(
         context.gpu->stream,
         [kept = Kept<Args>(args), fault = context.gpu->fault]() mutable {

@@ -164,6 +164,28 @@ TEST(FakeGpu, RanksTrainToTheBitsOfOne) {
   }
 }
 
+// A driver whose queues are short makes launching threads stand still, and
+// whoever calls it meanwhile; one that takes 256 launches or more never does.
+TEST(FakeGpu, TheLengthOfTheDriversQueuesDoesNotShow) {
+  for (const PlacementPolicy& policy : Policies()) {
+    const auto host = RunTraining(Small(&policy, DType::kFloat32));
+    ASSERT_TRUE(host.ok()) << host.status();
+    for (const int64_t limit : {64, 256, 1024}) {
+      SCOPED_TRACE(::testing::Message() << "queues of " << limit);
+      cuda::FakeApi api({.jitter_ns = 500'000, .queue_limit = limit});
+      const auto run =
+          RunTraining(OnFake(Small(&policy, DType::kFloat32), &api));
+      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_FALSE(run->refusal.has_value()) << run->refusal_message;
+      EXPECT_EQ(run->state_sha256, host->state_sha256);
+      EXPECT_EQ(run->losses, host->losses);
+      if (limit > 64) {
+        EXPECT_FALSE(api.stood_still());
+      }
+    }
+  }
+}
+
 TEST(FakeGpu, CopiesThroughRingsWhereNothingCanBeLocked) {
   const auto host = RunTraining(Small(FindPolicy("cpu"), DType::kBFloat16));
   ASSERT_TRUE(host.ok()) << host.status();

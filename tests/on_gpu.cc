@@ -16,6 +16,7 @@ TrainingCase OnGpu(TrainingCase c, cuda::Api* api,
     auto device =
         CudaDevice::Create(api, {.memory_bytes = memory_bytes,
                                  .kernels = kernels,
+                                 .load_kernels = kernels->load,
                                  .describe_fault = kernels->describe_fault});
     if (!device.ok()) return device.status();
     return std::unique_ptr<Device>(*std::move(device));

@@ -13,7 +13,7 @@ wanted=" "
 
 usage() {
   cat <<'END'
-usage: tools/setup.sh [--tests] [--cuda] [--arm64]
+usage: tools/setup.sh [--tests] [--cuda] [--torch] [--arm64]
 
 Installs the Debian packages of tools/packages.txt that are missing, and the npm
 packages of viewer/package-lock.json.
@@ -21,6 +21,7 @@ packages of viewer/package-lock.json.
   --tests   also those that only tests need
   --cuda    also cuBLAS, cuDNN and NCCL, into the folder .cuda, where the CUDA
             toolkit does not have them
+  --torch   also those that the Python package is built with
   --arm64   also the compiler for arm64, for tools/check_arm64.sh
 END
 }
@@ -104,7 +105,7 @@ install NVIDIA's CUDA toolkit, version 13, first"
 
 for argument in "$@"; do
   case "${argument}" in
-    --tests | --cuda | --arm64) wanted+="${argument#--} " ;;
+    --tests | --cuda | --torch | --arm64) wanted+="${argument#--} " ;;
     -h | --help) usage; exit 0 ;;
     *) die 2 "unknown argument '${argument}'; see tools/setup.sh --help" ;;
   esac

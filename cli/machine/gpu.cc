@@ -90,8 +90,8 @@ absl::StatusOr<Gpu> FindGpu(int local_rank) {
         gpu.properties.compute_capability / 10, ".",
         gpu.properties.compute_capability % 10, "; Castor needs 8.0 or later"));
   }
-  CASTOR_ASSIGN_OR_RETURN(gpu.memory,
-                          cuda::MeasureMemory(gpu.api, gpu.ordinal));
+  CASTOR_ASSIGN_OR_RETURN(
+      gpu.memory, cuda::MeasureMemory(gpu.api, gpu.ordinal, gpu.kernels->load));
   return gpu;
 }
 
@@ -113,6 +113,7 @@ void RunOn(const Gpu& gpu, TrainerOptions* options) {
                                  .memory_bytes = memory_bytes,
                                  .host_compute_threads = threads,
                                  .kernels = kernels,
+                                 .load_kernels = kernels->load,
                                  .describe_fault = kernels->describe_fault}));
     return device;
   };
@@ -158,21 +159,24 @@ absl::Status PrintGpus() {
                 std::string(count.status().message()).c_str());
     return absl::OkStatus();
   }
+  const kernels::KernelTable* const kernels = GpuKernelsOfThisBuild();
+  absl::Status (*const load)() = kernels == nullptr ? nullptr : kernels->load;
   for (int i = 0; i < *count; ++i) {
     CASTOR_ASSIGN_OR_RETURN(const cuda::GpuProperties gpu,
                             (*api)->Properties(i));
     CASTOR_ASSIGN_OR_RETURN(const cuda::GpuMemory memory,
-                            cuda::MeasureMemory(*api, i));
+                            cuda::MeasureMemory(*api, i, load));
     const int node = cuda::NumaNodeOf(gpu.pci_bus_id);
     std::printf(
         "cuda device %d\n  name        %s (compute capability %d.%d, %d "
-        "multiprocessors, PCI %s%s)\n  driver      for CUDA %s\n  memory      "
-        "%s\n",
+        "multiprocessors, PCI %s%s)\n  driver      for CUDA %s; the runtime in "
+        "this program is %s\n  memory      %s\n",
         i, gpu.name.c_str(), gpu.compute_capability / 10,
         gpu.compute_capability % 10, gpu.multiprocessors,
         gpu.pci_bus_id.c_str(),
         node < 0 ? "" : absl::StrCat(", NUMA node ", node).c_str(),
-        gpu.driver_version.c_str(), memory.ToString().c_str());
+        gpu.driver_version.c_str(), gpu.runtime_version.c_str(),
+        memory.ToString().c_str());
     CASTOR_ASSIGN_OR_RETURN(
         const std::unique_ptr<CudaDevice> device,
         CudaDevice::Create(*api,

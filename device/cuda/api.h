@@ -24,9 +24,9 @@ struct GpuProperties {
   std::string uuid;        // of no other GPU anywhere
   int64_t memory_bytes = 0;
   int multiprocessors = 0;
-  int compute_capability = 0;  // 10 * major + minor
-  int64_t shared_bytes_per_block = 0;
-  std::string driver_version;  // of CUDA that the driver supports: 13.0
+  int compute_capability = 0;   // 10 * major + minor
+  std::string driver_version;   // of CUDA that the driver supports: 13.0
+  std::string runtime_version;  // of CUDA's runtime in this program
 };
 
 class Api {
@@ -77,6 +77,9 @@ class Api {
   // nothing where no profiler is attached, and may have no effect.
   virtual void BeginRange(const char* /*name*/) {}
   virtual void EndRange() {}
+
+  // Has the code of Move's kernels loaded.
+  virtual absl::Status LoadMove() { return absl::OkStatus(); }
 
   // Source and destination do not overlap. Host memory may be pageable: then
   // the call may take as long as the copy.

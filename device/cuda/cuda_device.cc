@@ -62,11 +62,15 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(
 absl::Status CudaDevice::Open() {
   CASTOR_RETURN_IF_ERROR(api_->UseDevice(options_.ordinal));
   CASTOR_ASSIGN_OR_RETURN(properties_, api_->Properties(options_.ordinal));
+  // Before anything runs, so that nothing is loaded beside it.
+  CASTOR_RETURN_IF_ERROR(api_->LoadMove());
+  if (options_.load_kernels != nullptr) {
+    CASTOR_RETURN_IF_ERROR(options_.load_kernels());
+  }
   const GpuContext shared = {
       .kernels = options_.kernels,
       .multiprocessors = properties_.multiprocessors,
-      .compute_capability = properties_.compute_capability,
-      .shared_bytes_per_block = properties_.shared_bytes_per_block};
+      .compute_capability = properties_.compute_capability};
   for (int i = 0; i < kNumStreams; ++i) {
     const StreamId id = static_cast<StreamId>(i);
     if (IsHost(id)) continue;
@@ -161,11 +165,13 @@ void CudaDevice::Handle(StreamId id, StreamItem& item, int64_t count) {
     if (!status.ok()) Fail(id, std::move(status));
   }
   slot.work = std::move(item.work);
-  const absl::Status recorded =
-      spoilt_.load(std::memory_order_relaxed)
-          ? absl::InternalError("spoilt")
-          : api_->Record(slot.event.load(std::memory_order_relaxed),
-                         lane.stream);
+  absl::Status recorded = spoilt_.load(std::memory_order_relaxed)
+                              ? absl::InternalError("spoilt")
+                              : lane.room.Await(1);
+  if (recorded.ok()) {
+    recorded =
+        api_->Record(slot.event.load(std::memory_order_relaxed), lane.stream);
+  }
   slot.recorded = recorded.ok();
   if (!recorded.ok() && !spoilt_.load()) {
     Spoil(Annotate(absl::StrCat("first seen after ", slot.name.get(), " on ",
@@ -195,6 +201,11 @@ absl::Status CudaDevice::Launch(StreamId id, Lane& lane, StreamItem& item,
       };
       const absl::FunctionRef<void()> finish_earlier = finish;
       context.finish_earlier = &finish_earlier;
+      const auto await = [&](int64_t launches) {
+        (void)lane.room.Await(launches);  // the launch itself fails then, too
+      };
+      const absl::FunctionRef<void(int64_t)> before_launches = await;
+      context.before_launches = &before_launches;
       int open_ranges = 0;
       const auto begin = [&](const char* range) {
         api_->BeginRange(range);
@@ -214,6 +225,7 @@ absl::Status CudaDevice::Launch(StreamId id, Lane& lane, StreamItem& item,
     case StreamItem::Kind::kFill:
       name->Set("a fill");
       if (item.bytes == 0) return absl::OkStatus();
+      CASTOR_RETURN_IF_ERROR(lane.room.Await(1));
       return api_->Fill(item.dst, item.value, item.bytes, lane.stream);
     case StreamItem::Kind::kWait:
       break;
@@ -239,8 +251,10 @@ absl::Status CudaDevice::CopyItem(StreamId id, Lane& lane,
     over().BlockUntilReached(Fence(id, lane.last_wait));
   }
   if (pinned || lane.ring == nullptr) {
+    CASTOR_RETURN_IF_ERROR(lane.room.Await(1));
     return api_->Copy(item.dst, item.src, item.bytes, lane.stream);
   }
+  CASTOR_RETURN_IF_ERROR(lane.room.Await(lane.ring->most_queued()));
   return from_device
              ? lane.ring->ToHost(item.dst, item.src, item.bytes, lane.stream)
              : lane.ring->FromHost(item.dst, item.src, item.bytes, lane.stream);
@@ -252,9 +266,11 @@ absl::Status CudaDevice::MoveOnDevice(Lane& lane, const StreamItem& item) {
   const int64_t distance = std::abs(dst - src);
   if (distance == 0) return absl::OkStatus();
   if (distance >= item.bytes) {
+    CASTOR_RETURN_IF_ERROR(lane.room.Await(1));
     return api_->Copy(dst, src, item.bytes, lane.stream);
   }
   if (CeilDiv(item.bytes, distance) > kMaxCopiesOfAMove) {
+    CASTOR_RETURN_IF_ERROR(lane.room.Await(1));
     return api_->Move(dst, src, item.bytes, lane.stream);
   }
   // The move begins at the end that it goes to, in pieces that do not reach
@@ -263,6 +279,7 @@ absl::Status CudaDevice::MoveOnDevice(Lane& lane, const StreamItem& item) {
   for (int64_t done = 0; done < item.bytes; done += distance) {
     const int64_t size = std::min(distance, item.bytes - done);
     const int64_t at = up ? done : item.bytes - done - size;
+    CASTOR_RETURN_IF_ERROR(lane.room.Await(1));
     CASTOR_RETURN_IF_ERROR(api_->Copy(dst + at, src + at, size, lane.stream));
   }
   return absl::OkStatus();
@@ -282,6 +299,7 @@ absl::Status CudaDevice::WaitForAll(Lane& lane, const Fence& fence) {
     // Should the item be over by now, and its event in use for one kInFlight
     // further on, we wait for that one: too long, but not in a circle, since
     // it is issued.
+    CASTOR_RETURN_IF_ERROR(lane.room.Await(1));
     const Slot& slot = lanes_[i]->slot(count);
     CASTOR_RETURN_IF_ERROR(
         api_->WaitFor(lane.stream, slot.event.load(std::memory_order_relaxed)));

@@ -4,7 +4,8 @@
 // the other four is a CUDA stream and a *launcher*: the thread that takes the
 // stream's queue in order and queues it on the CUDA stream. A launcher never
 // waits for the GPU, except where it must: for work of the host that its stream
-// depends on, for room (kInFlight items are on the GPU), for the end of a copy
+// depends on, for room (kInFlight items are on the GPU, or as many launches as
+// a driver takes without standing still: queue_room.h), for the end of a copy
 // to pageable memory, and for the source of one from it. So the trainer's
 // thread pays for a queue's push per item and runs ahead, and launches of
 // different streams go on side by side.
@@ -20,8 +21,9 @@
 //
 // Waits. Fence f on CUDA stream s, where t is another stream that f names:
 //   t is a CUDA stream  s's launcher waits until the item is issued (it is
-//                       queued already, so this is short), then has the CUDA
-//                       stream wait for the item's event: the GPU orders it.
+//                       queued already, so this is short, but where t's
+//                       launcher waits for room), then has the CUDA stream
+//                       wait for the item's event: the GPU orders it.
 //   t is kHostCompute   s's launcher waits until the item is over. What s has
 //                       issued goes on meanwhile; what follows depends on it.
 //   s is kHostCompute   its thread waits until the item is over.
@@ -82,6 +84,8 @@ struct CudaDeviceOptions {
   int host_compute_threads = 1;
   // What context.gpu->kernels of works is; outlives the device.
   const kernels::KernelTable* kernels = nullptr;
+  // KernelTable::load; null: there is nothing to load.
+  absl::Status (*load_kernels)() = nullptr;
   // KernelTable::describe_fault; null: faults are told by number.
   absl::Status (*describe_fault)(const GpuFault&) = nullptr;
 };

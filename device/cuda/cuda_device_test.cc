@@ -83,6 +83,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Factory("cuda_over_a_fake", {}),
                     Factory("cuda_with_another_clock", {.clock_drift = 1e-3}),
                     Factory("cuda_with_late_work", {.jitter_ns = 20'000}),
+                    Factory("cuda_with_a_queue_of_64", {.queue_limit = 64}),
+                    Factory("cuda_with_a_queue_of_256", {.queue_limit = 256}),
+                    Factory("cuda_with_a_queue_of_1024", {.queue_limit = 1024}),
                     // No memory can be locked: not even the rings.
                     Factory("cuda_without_rings", {.pinned_bytes = 132 << 10})),
     DeviceContractName);

@@ -31,18 +31,40 @@ bool Overlap(const void* a, const void* b, int64_t bytes) {
 }  // namespace
 
 struct FakeApi::FakeStream {
+  explicit FakeStream(FakeApi* api) : api(api) {}
+
+  FakeApi* const api;
   std::mutex mutex;
-  std::condition_variable filled;
+  std::condition_variable filled, drained;
   std::vector<std::function<void()>> queue;
+  int64_t queued = 0;  // in the queue, in the thread's hands or running
   bool stop = false;
   std::thread thread;
 
   void Push(std::function<void()> op) {
+    const std::unique_lock<std::mutex> in_driver = api->InDriver();
     {
-      std::lock_guard<std::mutex> lock(mutex);
+      std::unique_lock<std::mutex> lock(mutex);
+      const int64_t limit = api->options_.queue_limit;
+      while (limit > 0 && queued >= limit && !api->broken_.load()) {
+        api->stood_still_.store(true);
+        drained.wait_for(lock, std::chrono::milliseconds(1));
+      }
+      ++queued;
+      int64_t most = api->most_queued_.load();
+      while (most < queued &&
+             !api->most_queued_.compare_exchange_weak(most, queued)) {
+      }
       queue.push_back(std::move(op));
     }
     filled.notify_one();
+  }
+  void Done() {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      --queued;
+    }
+    drained.notify_one();
   }
 };
 
@@ -70,6 +92,11 @@ absl::Status FakeApi::Health() const {
                         : absl::OkStatus();
 }
 
+std::unique_lock<std::mutex> FakeApi::InDriver() {
+  return options_.queue_limit > 0 ? std::unique_lock<std::mutex>(driver_mutex_)
+                                  : std::unique_lock<std::mutex>();
+}
+
 absl::StatusOr<int> FakeApi::CountDevices() {
   if (options_.devices == 0) {
     return absl::FailedPreconditionError("no GPU: no CUDA device is present");
@@ -85,8 +112,8 @@ absl::StatusOr<GpuProperties> FakeApi::Properties(int device) {
                        .memory_bytes = options_.memory_bytes,
                        .multiprocessors = 4,
                        .compute_capability = 80,
-                       .shared_bytes_per_block = 163 << 10,
-                       .driver_version = "13.0"};
+                       .driver_version = "13.0",
+                       .runtime_version = "13.0"};
 }
 
 absl::Status FakeApi::UseDevice(int) { return Health(); }
@@ -121,6 +148,10 @@ void FakeApi::Free(void* memory) {
   munmap(memory, it->second);
   allocations_.erase(it);
   --live_;
+}
+
+void FakeApi::FreeAll() {
+  while (!allocations_.empty()) Free(allocations_.begin()->first);
 }
 
 absl::StatusOr<void*> FakeApi::AllocatePinned(int64_t bytes, void** on_gpu) {
@@ -160,7 +191,7 @@ void FakeApi::UnregisterHost(void* memory) {
 }
 
 absl::StatusOr<Api::Stream> FakeApi::CreateStream(bool) {
-  auto* const stream = new FakeStream();
+  auto* const stream = new FakeStream(this);
   ++live_;
   stream->thread = std::thread([this, stream] {
     std::mt19937_64 random(reinterpret_cast<uintptr_t>(stream));
@@ -180,6 +211,7 @@ absl::StatusOr<Api::Stream> FakeApi::CreateStream(bool) {
               std::chrono::nanoseconds(random() % options_.jitter_ns));
         }
         if (!broken_.load()) op();
+        stream->Done();
       }
     }
   });
@@ -226,6 +258,7 @@ absl::Status FakeApi::Record(Event handle, Stream stream) {
 }
 
 absl::Status FakeApi::Query(Event handle, bool* over) {
+  const std::unique_lock<std::mutex> in_driver = InDriver();
   const std::shared_ptr<FakeEvent> event = FakeEvent::Of(handle);
   std::lock_guard<std::mutex> lock(event->mutex);
   *over = event->reached == event->recorded;

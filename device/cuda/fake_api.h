@@ -29,6 +29,10 @@ struct FakeApiOptions {
   double clock_drift = 0;
   // One piece of work in 16, at random, is delayed by up to this.
   int64_t jitter_ns = 0;
+  // Entries (queue_room.h) that the driver takes of a stream. Who queues one
+  // more stands still in the driver, and with it whoever calls it from any
+  // other thread, until the stream has come to one. 0: any number.
+  int64_t queue_limit = 0;
 };
 
 class FakeApi final : public Api {
@@ -38,9 +42,16 @@ class FakeApi final : public Api {
 
   // Queues `kernel` on a stream, as a launch does.
   static void Launch(Stream stream, std::function<void()> kernel);
+  // The most entries that a stream's queue has held, the running one included.
+  int64_t most_queued() const { return most_queued_.load(); }
+  // Whether a thread has stood still in the driver.
+  bool stood_still() const { return stood_still_.load(); }
   // Makes every call from now on fail as after an illegal address; what is
   // queued never ends.
   void Break() { broken_.store(true); }
+
+  // Frees all device memory, as the end of a process does.
+  void FreeAll();
 
   // What there is now, to see that all of it is given back.
   int64_t live_objects() const { return live_.load(); }
@@ -83,6 +94,8 @@ class FakeApi final : public Api {
   struct FakeEvent;
 
   absl::Status Health() const;
+  // Held by a call for as long as it is in the driver, if queues are limited.
+  std::unique_lock<std::mutex> InDriver();
 
   const FakeApiOptions options_;
   std::atomic<bool> broken_{false};
@@ -90,6 +103,9 @@ class FakeApi final : public Api {
   std::atomic<int64_t> events_made_{0};
   std::atomic<int64_t> copied_bytes_{0};
   std::atomic<int64_t> moves_{0};
+  std::atomic<int64_t> most_queued_{0};
+  std::atomic<bool> stood_still_{false};
+  std::mutex driver_mutex_;
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, int64_t> ranges_;
   std::map<void*, int64_t> allocations_;

@@ -9,8 +9,8 @@
 namespace castor::cuda {
 namespace {
 
-// Code of cuBLASLt's and our kernels (loaded lazily, some ten MiB each) and
-// CUDA's own buffers. Kept until a GPU has shown what it is:
+// Code of cuBLASLt's kernels (loaded lazily, some ten MiB) and CUDA's own
+// buffers. Kept until a GPU has shown what it is:
 // tools/gpu_check.sh prints what a run took beside its arena.
 constexpr int64_t kMarginBytes = int64_t{512} << 20;
 
@@ -23,12 +23,15 @@ std::string GpuMemory::ToString() const {
                       " for CUDA's own needs)");
 }
 
-absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal) {
+absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal,
+                                        absl::Status (*load_kernels)()) {
   CASTOR_RETURN_IF_ERROR(api->CountDevices().status());
   CASTOR_RETURN_IF_ERROR(api->UseDevice(ordinal));
   // The context comes with the first stream at the latest.
   CASTOR_ASSIGN_OR_RETURN(const Api::Stream stream, api->CreateStream(false));
   api->DestroyStream(stream);
+  CASTOR_RETURN_IF_ERROR(api->LoadMove());
+  if (load_kernels != nullptr) CASTOR_RETURN_IF_ERROR(load_kernels());
   GpuMemory memory;
   CASTOR_RETURN_IF_ERROR(
       api->MemoryInfo(&memory.free_bytes, &memory.total_bytes));

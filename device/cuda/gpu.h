@@ -15,8 +15,8 @@ namespace castor::cuda {
 struct GpuMemory {
   int64_t free_bytes = 0;
   int64_t total_bytes = 0;
-  // What is left aside: for the kernels' code, which CUDA loads as it is first
-  // used, and for what the libraries take of their own.
+  // What is left aside for the libraries: their kernels' code, which CUDA loads
+  // as it is first used, and what they take of their own.
   int64_t margin_bytes = 0;
   int64_t usable_bytes() const { return free_bytes - margin_bytes; }
   // "78.1 GiB (free 78.6 GiB of 79.1 GiB, less 512 MiB for ...)"
@@ -24,9 +24,10 @@ struct GpuMemory {
 };
 
 // Measures the GPU as it stands. Makes the process's context on it, which takes
-// some hundred MiB, so that what is free is told without them.
-// FailedPrecondition: no GPU.
-absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal);
+// some hundred MiB, and loads our kernels (KernelTable::load; may be null), so
+// that what is free is told without them. FailedPrecondition: no GPU.
+absl::StatusOr<GpuMemory> MeasureMemory(Api* api, int ordinal,
+                                        absl::Status (*load_kernels)());
 
 }  // namespace castor::cuda
 

@@ -90,7 +90,7 @@ TEST(GpuDevice, CopiesPinnedMemoryBothWaysAtOnce) {
 TEST(GpuDevice, AllocatesExactlyWhatIsUsable) {
   if (Open(0) == nullptr) GTEST_SKIP() << "no GPU";
   cuda::Api* const api = *cuda::RuntimeApi();
-  const auto memory = cuda::MeasureMemory(api, 0);
+  const auto memory = cuda::MeasureMemory(api, 0, nullptr);
   ASSERT_TRUE(memory.ok()) << memory.status();
   std::printf("usable: %s\n", memory->ToString().c_str());
   EXPECT_NE(Open(memory->usable_bytes()), nullptr);

@@ -37,6 +37,7 @@ absl::Status Lane::Open(StreamId id, const GpuContext& shared,
   auto made = PinnedRing::Create(api, kPieces,
                                  crosses ? kPieceBytes : kSmallPieceBytes);
   if (made.ok()) ring = *std::move(made);
+  CASTOR_RETURN_IF_ERROR(room.Open(stream));
   context = shared;
   context.stream = stream;
   context.library_state = &library_state;

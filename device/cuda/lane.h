@@ -16,13 +16,15 @@
 #include "device/cuda/api.h"
 #include "device/cuda/event_clock.h"
 #include "device/cuda/pinned_ring.h"
+#include "device/cuda/queue_room.h"
 #include "device/device.h"
 #include "device/gpu_context.h"
 #include "device/worker_stream.h"
 
 namespace castor::cuda {
 
-// Items of one stream that may be on the GPU at once.
+// Items of one stream that may be on the GPU at once, at most: an item may be
+// many launches, which QueueRoom counts.
 inline constexpr int64_t kInFlight = 1024;
 // Events lie this far apart where nothing happens between them, or less.
 inline constexpr int64_t kNoiseNs = 2'000;
@@ -42,7 +44,7 @@ struct Slot {
 };
 
 struct Lane {
-  explicit Lane(Api* api) : api(api), slots(kInFlight), clock(api) {}
+  explicit Lane(Api* api) : api(api), slots(kInFlight), room(api), clock(api) {}
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -59,6 +61,7 @@ struct Lane {
   std::vector<Slot> slots;
 
   // The launcher's.
+  QueueRoom room;
   GpuContext context;
   std::shared_ptr<void> library_state;
   std::unique_ptr<PinnedRing> ring;  // null: pageable memory is CUDA's matter

@@ -37,6 +37,13 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
+int LoadMoveOverlapping() {
+  cudaFuncAttributes attributes;
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, Move<uint4>);
+  if (error != cudaSuccess) return error;
+  return cudaFuncGetAttributes(&attributes, Move<unsigned char>);
+}
+
 int MoveOverlapping(void* dst, const void* src, int64_t bytes, void* stream) {
   if (bytes == 0 || dst == src) return cudaSuccess;
   const auto on = static_cast<cudaStream_t>(stream);

@@ -6,6 +6,9 @@
 
 namespace castor::cuda {
 
+// Has the kernels' code loaded on the calling thread's GPU. A cudaError_t.
+int LoadMoveOverlapping();
+
 // Queues a move of `bytes` on `stream` (cudaStream_t) as memmove does it. The
 // runtime's copies are undefined where the ranges overlap, so one block of
 // threads moves them piece by piece: slow (about 1 % of the memory's speed),

@@ -31,6 +31,12 @@ class PinnedRing {
   absl::Status ToHost(void* host, const void* on_device, int64_t bytes,
                       Api::Stream stream);
 
+  // Entries of the stream's queue (queue_room.h) that a call has on the GPU at
+  // once, at most: a copy and an event for each piece.
+  int64_t most_queued() const {
+    return 2 * static_cast<int64_t>(pieces_.size());
+  }
+
  private:
   struct Piece {
     std::byte* data = nullptr;

@@ -56,7 +56,9 @@ class Runtime final : public Api {
     (void)cudaRuntimeGetVersion(&runtime);
     if (driver == 0) {
       return absl::FailedPreconditionError(
-          "no GPU: NVIDIA's driver is not installed here");
+          absl::StrCat("no GPU: NVIDIA's driver is not installed here; this "
+                       "program needs one for CUDA ",
+                       Version(runtime), " or later"));
     }
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
@@ -80,9 +82,10 @@ class Runtime final : public Api {
       return status;
     }
     char bus_id[32] = "";
-    int driver = 0;
+    int driver = 0, runtime = 0;
     (void)cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), device);
     (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
     return GpuProperties{
         .name = p.name,
         .pci_bus_id = bus_id,
@@ -90,9 +93,8 @@ class Runtime final : public Api {
         .memory_bytes = static_cast<int64_t>(p.totalGlobalMem),
         .multiprocessors = p.multiProcessorCount,
         .compute_capability = 10 * p.major + p.minor,
-        .shared_bytes_per_block =
-            static_cast<int64_t>(p.sharedMemPerBlockOptin),
-        .driver_version = Version(driver)};
+        .driver_version = Version(driver),
+        .runtime_version = Version(runtime)};
   }
 
   absl::Status UseDevice(int device) override {
@@ -192,6 +194,9 @@ class Runtime final : public Api {
   void EndRange() override { nvtxRangePop(); }
 #endif
 
+  absl::Status LoadMove() override {
+    return Map(static_cast<cudaError_t>(LoadMoveOverlapping()), "LoadMove");
+  }
   absl::Status Copy(void* dst, const void* src, int64_t bytes,
                     Stream stream) override {
     return CASTOR_CUDA(cudaMemcpyAsync, dst, src, static_cast<size_t>(bytes),

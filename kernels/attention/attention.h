@@ -73,7 +73,7 @@ struct AttentionShape {
 
 inline constexpr int64_t kMaxAttentionPositions = 131072;
 inline constexpr int64_t kMaxAttentionHeadSize = 32768;
-inline constexpr int64_t kMaxGpuHeadSize = 128;
+inline constexpr int64_t kMaxGpuHeadSize = 256;
 
 // InvalidArgument: a negative size, no head size, heads that K does not divide,
 // fewer keys than queries under a bounded mask, a scale or soft cap that is not

@@ -1,6 +1,5 @@
 #include "kernels/attention/backward_program.h"
 #include "kernels/attention/delta_program.h"
-#include "kernels/attention/mma_backward_program.h"
 #include "kernels/cuda/launch-inl.h"
 
 namespace castor::kernels::cuda {
@@ -12,21 +11,7 @@ CASTOR_LAUNCH(AttentionBackwardProgram<64, true>);
 CASTOR_LAUNCH(AttentionBackwardProgram<64, false>);
 CASTOR_LAUNCH(AttentionBackwardProgram<128, true>);
 CASTOR_LAUNCH(AttentionBackwardProgram<128, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, true, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, true, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, false, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, false, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, true, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, true, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, false, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, false, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 64, true, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 64, true, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 64, false, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 64, false, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 128, true, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 128, true, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 128, false, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<Float16, 128, false, false>);
+CASTOR_LAUNCH(AttentionBackwardProgram<256, true>);
+CASTOR_LAUNCH(AttentionBackwardProgram<256, false>);
 
 }  // namespace castor::kernels::cuda

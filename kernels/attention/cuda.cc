@@ -75,7 +75,10 @@ absl::Status WithProgram(const AttentionShape& shape, const F& f) {
     if (shape.head_size <= 64) {
       return f(std::integral_constant<int, 64>(), drops);
     }
-    static_assert(kMaxGpuHeadSize == 128);
+    if (shape.head_size <= 128) {
+      return f(std::integral_constant<int, 128>(), drops);
+    }
+    static_assert(kMaxGpuHeadSize == 256);
     return f(std::integral_constant<int, kMaxGpuHeadSize>(), drops);
   };
   return shape.dropout > 0 ? with_size(std::true_type())
@@ -134,7 +137,7 @@ absl::Status Gradients(const ExecContext& context,
   return Launch(
       context,
       kKeys ? "AttentionBackward (keys)" : "AttentionBackward (queries)",
-      batch_heads * of.Tiles(rows, Program::kRows),
+      batch_heads * of.Tiles(rows, Program::kRows) * Program::kParts,
       Program{.of = of,
               .batch_heads = batch_heads,
               .dout = static_cast<const T*>(args.dout),

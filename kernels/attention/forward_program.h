@@ -17,8 +17,9 @@ struct AttentionForwardProgram {
   static constexpr int kRows = kAttentionTile;
   static constexpr int kParts = kThreads / kAttentionTile;  // of a row
   static constexpr int kPart = kAttentionTile / kParts;
+  static constexpr int kSlices = kD / kAttentionSlice;
   struct Shared {
-    AttentionRows<kD> q, kv;
+    AttentionRows q, kv;  // slices
     AttentionScores s;
     float part[kAttentionTile][kParts];
     float max[kAttentionTile], sum[kAttentionTile], rescale[kAttentionTile];
@@ -38,20 +39,31 @@ struct AttentionForwardProgram {
     const auto keys = of.KeysOf(begin, kAttentionTile);
     const RowsOfHead<const float> k = of.InK(of.k, of.KvHead(bh));
     const RowsOfHead<const float> v = of.InK(of.v, of.KvHead(bh));
+    const RowsOfHead<const float> q = of.InQ(of.q, bh);
     typename Block::template PerThread<AttentionPart<kD>> sums;
+    typename Block::template PerThread<AttentionScorePart> scores;
     block.Each([&](int t) {
-      LoadRows<kD>(t, of.head_size, of.InQ(of.q, bh), begin, shared.q);
       sums[t].Clear();
       if (t >= kAttentionTile) return;
       shared.max[t] = MinusInfinity();
       shared.sum[t] = 0.0f;
     });
     for (int64_t key = keys.begin; key < keys.end; key += kAttentionTile) {
-      block.Each(
-          [&](int t) { LoadRows<kD>(t, of.head_size, k, key, shared.kv); });
-      block.Each([&](int t) { Scores(t, begin, key, shared); });
+      CASTOR_UNROLL
+      for (int slice = 0; slice < kSlices; ++slice) {
+        block.Each([&](int t) {
+          LoadRows(t, of.head_size, q, begin, slice, shared.q);
+          LoadRows(t, of.head_size, k, key, slice, shared.kv);
+          if (slice == 0) scores[t].Clear();
+        });
+        block.Each([&](int t) {
+          AddRowProducts(t, of.head_size, slice, shared.q, shared.kv,
+                         scores[t]);
+          if (slice == kSlices - 1) Scores(t, begin, key, scores[t], shared);
+        });
+      }
       block.Each([&](int t) {
-        LoadRows<kD>(t, of.head_size, v, key, shared.kv);
+        LoadRows(t, of.head_size, v, key, 0, shared.kv);
         const float* s = shared.s[t / kParts] + t % kParts * kPart;
         float max = s[0];
         for (int c = 1; c < kPart; ++c) max = fmaxf(max, s[c]);
@@ -72,12 +84,21 @@ struct AttentionForwardProgram {
           CASTOR_UNROLL
           for (float& v : sums[t].at[i]) v = Mul(v, by);
         }
-        sums[t].template AddProduct<false>(t, shared.s, shared.kv);
+        sums[t].template AddProduct<false>(t, shared.s, shared.kv, 0);
         if (t >= kAttentionTile) return;
         float sum = 0.0f;
         for (int k = 0; k < kParts; ++k) sum = Add(sum, shared.part[t][k]);
         shared.sum[t] = Fma(shared.sum[t], shared.rescale[t], sum);
       });
+      CASTOR_UNROLL
+      for (int slice = 1; slice < kSlices; ++slice) {
+        block.Each([&](int t) {
+          LoadRows(t, of.head_size, v, key, slice, shared.kv);
+        });
+        block.Each([&](int t) {
+          sums[t].template AddProduct<false>(t, shared.s, shared.kv, slice);
+        });
+      }
     }
     block.Each([&](int t) {
       CASTOR_UNROLL
@@ -95,17 +116,17 @@ struct AttentionForwardProgram {
 
  private:
   CASTOR_HD void Scores(int t, int64_t begin, int64_t key,
+                        const AttentionScorePart& scores,
                         Shared& shared) const {
-    float s[kMicro][kMicro] = {};
-    RowProducts<kD>(t, static_cast<int>(of.head_size), shared.q, shared.kv, s);
     CASTOR_UNROLL
     for (int i = 0; i < kMicro; ++i) {
       CASTOR_UNROLL
       for (int j = 0; j < kMicro; ++j) {
         const int r = t / kSide + kSide * i;
         const int c = t % kSide + kSide * j;
-        shared.s[r][c] = of.band.Sees(begin + r, key + c) ? of.Score(s[i][j]).s
-                                                          : MinusInfinity();
+        shared.s[r][c] = of.band.Sees(begin + r, key + c)
+                             ? of.Score(scores.at[i][j]).s
+                             : MinusInfinity();
       }
     }
   }

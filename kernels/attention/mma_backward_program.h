@@ -2,6 +2,10 @@
 // "FlashAttention-2", 2023, algorithm 2, but that it runs twice over the
 // scores, once by keys (dk, dv) and once by queries (dq): nothing is added by
 // atomics, so that sums have one order, for 7 products instead of 5.
+//
+// Heads of 256 channels: a thread's registers hold the sums of dk and dv for
+// 128 of them, so that two blocks share a tile of keys, each with all of its
+// scores and half of its channels; and shared memory holds one step at a time.
 #ifndef CASTOR_KERNELS_ATTENTION_MMA_BACKWARD_PROGRAM_H_
 #define CASTOR_KERNELS_ATTENTION_MMA_BACKWARD_PROGRAM_H_
 
@@ -23,15 +27,18 @@ struct AttentionMmaBackwardProgram {
   static constexpr int kRows = kMmaWarps * kM * kMmaRows;
   static constexpr int kStep = 32;
   static constexpr int kN = kStep / kMmaColumns;
+  static constexpr int kStages = kD == 256 ? 1 : 2;
+  static constexpr int kParts = kD == 256 && kKeys ? 2 : 1;  // of channels
+  static constexpr int kColumns = kD / kParts;
   static_assert(kRows % kStep == 0);
   static_assert(kN == kMmaPerWord);
   using Kept = KeptScores<kKeys ? kStep : kRows, kKeys ? kRows : kStep, kDrops>;
   struct Shared {
-    MatrixRows<T, kRows, kD> rows[2];     // k, v; or q, dout
-    MatrixRows<T, kStep, kD> step[2][2];  // q, dout; or k, v
+    MatrixRows<T, kRows, kD> rows[2];           // k, v; or q, dout
+    MatrixRows<T, kStep, kD> step[kStages][2];  // q, dout; or k, v
     // If kKeys, the step's queries' lse, in powers of two, and delta.
-    float lse[2][kStep], delta[2][kStep];
-    Kept kept[2];
+    float lse[kStages][kStep], delta[kStages][kStep];
+    Kept kept[kStages];
   };
   using Scores = MmaSums<kM, kN>;
 
@@ -45,9 +52,10 @@ struct AttentionMmaBackwardProgram {
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
     // `own` is a head of queries, or where kKeys one of keys.
-    const int64_t own = block.index() % batch_heads;
+    const int64_t own = block.index() / kParts % batch_heads;
+    const int column = static_cast<int>(block.index() % kParts) * kColumns;
     const int64_t kv_head = kKeys ? own : of.KvHead(own);
-    const int64_t tile = block.index() / batch_heads;
+    const int64_t tile = block.index() / kParts / batch_heads;
     // The longest first.
     const int64_t begin =
         (kKeys ? tile : of.Tiles(of.band.queries, kRows) - 1 - tile) * kRows;
@@ -80,7 +88,8 @@ struct AttentionMmaBackwardProgram {
       }
     };
 
-    typename Block::template PerThread<MmaSums<kM, kD / kMmaColumns>> sums[2];
+    constexpr int kSums = kColumns / kMmaColumns;
+    typename Block::template PerThread<MmaSums<kM, kSums>> sums[2];
     typename Block::template PerThread<Scores> p, ds;
     typename Block::template PerThread<QueryRows> queries;
     block.EachUnsynced([&](int t) {
@@ -108,7 +117,7 @@ struct AttentionMmaBackwardProgram {
       const int64_t next_head = last ? head + 1 : head;
       const int64_t next = last ? range.begin : at + kStep;
       block.WaitForCopies();
-      if (next_head < end_head) {
+      if (kStages == 2 && next_head < end_head) {
         block.EachUnsynced(
             [&](int t) { load_step(t, next_head, next, stage ^ 1); });
         block.Rejoin();
@@ -125,20 +134,28 @@ struct AttentionMmaBackwardProgram {
                            ds[t]);
         }
       });
-      if constexpr (kKeys) AddProduct<kM>(block, p, step[1], sums[1]);
-      AddProduct<kM>(block, ds, step[0], sums[0]);
+      if constexpr (kKeys) {
+        AddProduct<kM, kSums>(block, p, step[1], column, sums[1]);
+      }
+      AddProduct<kM, kSums>(block, ds, step[0], column, sums[0]);
+      if (kStages == 1 && next_head < end_head) {
+        block.Each([](int) {});  // all have read this step
+        block.EachUnsynced([&](int t) { load_step(t, next_head, next, 0); });
+        block.Rejoin();
+      }
       head = next_head;
       at = next;
-      stage ^= 1;
+      stage ^= kStages - 1;
     }
     block.EachUnsynced([&](int t) {
       const auto scale = [&](int, int) { return of.scale; };
       if constexpr (kKeys) {
-        WriteRows<kM>(t, of, sums[0][t], begin, of.InK(dk, kv_head), scale);
-        WriteRows<kM>(t, of, sums[1][t], begin, of.InK(dv, kv_head),
+        WriteRows<kM>(t, of, sums[0][t], begin, column, of.InK(dk, kv_head),
+                      scale);
+        WriteRows<kM>(t, of, sums[1][t], begin, column, of.InK(dv, kv_head),
                       [](int, int) { return 1.0f; });
       } else {
-        WriteRows<kM>(t, of, sums[0][t], begin, of.InQ(dq, own), scale);
+        WriteRows<kM>(t, of, sums[0][t], begin, column, of.InQ(dq, own), scale);
       }
     });
   }

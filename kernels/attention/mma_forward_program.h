@@ -14,7 +14,9 @@ namespace castor::kernels::cuda {
 template <class T, int kD, bool kDrops>
 struct AttentionMmaForwardProgram {
   static constexpr int kThreads = kMmaThreads;
-  static constexpr int kM = 2;  // so that a key's fragment serves 32 queries
+  // A key's fragment serves 32 queries, where a thread's registers hold the
+  // sums of as many.
+  static constexpr int kM = kD == 256 ? 1 : 2;
   static constexpr int kRows = kMmaWarps * kM * kMmaRows;
   static constexpr int kKeys = kD == 64 ? 64 : 32;
   static constexpr int kN = kKeys / kMmaColumns;
@@ -77,7 +79,7 @@ struct AttentionMmaForwardProgram {
         Rescale(rows[t], sums[t]);
         Probabilities(t, shared.kept[stage], rows[t], scores[t]);
       });
-      AddProduct<kM>(block, scores, shared.v[stage], sums);
+      AddProduct<kM, kD / kMmaColumns>(block, scores, shared.v[stage], 0, sums);
     }
     CASTOR_UNROLL
     for (int r = 0; r < 2 * kM; ++r) {
@@ -85,7 +87,7 @@ struct AttentionMmaForwardProgram {
     }
     block.EachUnsynced([&](int t) {
       WriteRows<kM>(
-          t, of, sums[t], begin, of.InOut(out, head),
+          t, of, sums[t], begin, 0, of.InOut(out, head),
           [&](int m, int h) { return Div(1.0f, rows[t].sum[2 * m + h]); });
       if (t % 4 != 0) return;
       CASTOR_UNROLL

@@ -230,11 +230,14 @@ CASTOR_HD void RowProducts(Block& block, const MatrixRows<T, kRows, kD>& a,
   }
 }
 
-// sums += p b, p rounded to T. `p`: PerThread<MmaSums<kM, kCount / 8>>, `sums`:
-// PerThread<MmaSums<kM, kD / 8>>.
-template <int kM, class T, int kCount, int kD, class Block, class P, class Sums>
+// sums += p b, p rounded to T, of b's columns [column, column + 8 kN): a
+// multiple of 8. `p`: PerThread<MmaSums<kM, kCount / 8>>, `sums`:
+// PerThread<MmaSums<kM, kN>>.
+template <int kM, int kN, class T, int kCount, int kD, class Block, class P,
+          class Sums>
 CASTOR_HD void AddProduct(Block& block, P& p,
-                          const MatrixRows<T, kCount, kD>& b, Sums& sums) {
+                          const MatrixRows<T, kCount, kD>& b, int column,
+                          Sums& sums) {
   typename Block::template PerThread<MmaLeft<kM>> left;
   typename Block::template PerThread<MmaRight> right;
   CASTOR_UNROLL
@@ -250,9 +253,10 @@ CASTOR_HD void AddProduct(Block& block, P& p,
       }
     });
     CASTOR_UNROLL
-    for (int n = 0; n < kD / kMmaColumns; n += 2) {
+    for (int n = 0; n < kN; n += 2) {
       block.template LoadMatrices<true>([&](int t) {
-        return MatrixLoad{b.Vector(k * kMmaDepth + t % 16, n + t % kWarp / 16),
+        const int vector = column / kVectorElements + n + t % kWarp / 16;
+        return MatrixLoad{b.Vector(k * kMmaDepth + t % 16, vector),
                           right[t].pair};
       });
       AddPair<T, kM>(block, left, right, n, sums);
@@ -260,11 +264,11 @@ CASTOR_HD void AddProduct(Block& block, P& p,
   }
 }
 
-// Rows [begin, begin + ...) of `to` = what thread t has of them, each times
-// factor(m, h): of the row with i / 2 = h.
+// Columns [column, column + 8 kN) of rows [begin, begin + ...) of `to` = what
+// thread t has of them, each times factor(m, h): of the row with i / 2 = h.
 template <int kM, class T, int kN, class Factor>
 CASTOR_HD void WriteRows(int t, const AttentionOperands<T>& of,
-                         const MmaSums<kM, kN>& sums, int64_t begin,
+                         const MmaSums<kM, kN>& sums, int64_t begin, int column,
                          const RowsOfHead<T>& to, const Factor& factor) {
   CASTOR_UNROLL
   for (int m = 0; m < kM; ++m) {
@@ -275,7 +279,7 @@ CASTOR_HD void WriteRows(int t, const AttentionOperands<T>& of,
       const float by = factor(m, h);
       CASTOR_UNROLL
       for (int n = 0; n < kN; ++n) {
-        const int d = MmaColumn(t, n, 0);
+        const int d = column + MmaColumn(t, n, 0);
         const float low = Mul(sums.at[m][n][2 * h], by);
         const float high = Mul(sums.at[m][n][2 * h + 1], by);
         if (of.whole_vectors) {

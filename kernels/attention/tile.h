@@ -1,4 +1,12 @@
-// What the passes of attention in fp32 share: tiles of 64 x 64 or 64 x D.
+// What the passes of attention in fp32 share: tiles of 64 rows by 64.
+//
+// A head of D channels is worked on in *slices* of 64: only one slice of two
+// operands lies in shared memory at a time, so that what a block asks for does
+// not grow with D and every GPU has it (kMostSharedBytes). A score is summed
+// over the channels in their order, slice after slice, and an output's element
+// over the rows in theirs: sums have the order that they would have with whole
+// rows in shared memory. Slices are read again for each product, from the GPU's
+// L2 cache: 16 loads of a thread for each 1,024 of its multiplications.
 //
 // A block of 256 threads is a square of 16 x 16: thread (y, x) has rows y + 16
 // i and columns x + 16 j of each tile. Tiles lie in shared memory, their rows
@@ -14,35 +22,51 @@
 namespace castor::kernels::cuda {
 
 inline constexpr int kAttentionTile = 64;
+inline constexpr int kAttentionSlice = 64;  // channels
 inline constexpr int kAttentionThreads = 256;
 inline constexpr int kSide = 16;                       // threads of a row
 inline constexpr int kMicro = kAttentionTile / kSide;  // rows of a thread
 
-template <int kD>
-using AttentionRows = float[kAttentionTile][kD + 1];
+using AttentionRows = float[kAttentionTile][kAttentionSlice + 1];
 using AttentionScores = float[kAttentionTile][kAttentionTile + 1];
 
-// tile = rows [begin, begin + 64) of `from`; zero behind the last one and
-// behind the head's size. Called by each thread.
-template <int kD>
+// tile = a slice of rows [begin, begin + 64) of `from`; zero behind the last
+// one and behind the head's size. Called by each thread.
 CASTOR_HD void LoadRows(int t, int64_t head_size,
                         const RowsOfHead<const float>& from, int64_t begin,
-                        AttentionRows<kD>& tile) {
-  for (int e = t; e < kAttentionTile * kD; e += kAttentionThreads) {
-    const int r = e / kD;
-    const int d = e % kD;
-    const bool inside = begin + r < from.count && d < head_size;
-    tile[r][d] = inside ? from.at(begin + r)[d] : 0.0f;
+                        int slice, AttentionRows& tile) {
+  for (int e = t; e < kAttentionTile * kAttentionSlice;
+       e += kAttentionThreads) {
+    const int r = e / kAttentionSlice;
+    const int d = e % kAttentionSlice;
+    const int channel = slice * kAttentionSlice + d;
+    const bool inside = begin + r < from.count && channel < head_size;
+    tile[r][d] = inside ? from.at(begin + r)[channel] : 0.0f;
   }
 }
 
-// sums[i][j] += sum over d of a[y + 16 i][d] b[x + 16 j][d].
-template <int kD>
-CASTOR_HD void RowProducts(int t, int depth, const AttentionRows<kD>& a,
-                           const AttentionRows<kD>& b,
-                           float (&sums)[kMicro][kMicro]) {
+// A thread's part of a tile [64, 64].
+struct AttentionScorePart {
+  float at[kMicro][kMicro];
+
+  CASTOR_HD void Clear() {
+    CASTOR_UNROLL
+    for (int i = 0; i < kMicro; ++i) {
+      CASTOR_UNROLL
+      for (int j = 0; j < kMicro; ++j) at[i][j] = 0.0f;
+    }
+  }
+};
+
+// at[i][j] += sum over a slice's d of a[y + 16 i][d] b[x + 16 j][d].
+CASTOR_HD void AddRowProducts(int t, int64_t head_size, int slice,
+                              const AttentionRows& a, const AttentionRows& b,
+                              AttentionScorePart& part) {
+  float(&sums)[kMicro][kMicro] = part.at;
   const int y = t / kSide;
   const int x = t % kSide;
+  const int depth = static_cast<int>(
+      Min<int64_t>(kAttentionSlice, head_size - slice * kAttentionSlice));
   for (int d = 0; d < depth; ++d) {
     float u[kMicro], w[kMicro];
     CASTOR_UNROLL
@@ -71,25 +95,27 @@ struct AttentionPart {
     }
   }
 
-  // += s b, or s^T b: s [64, 64], b [64, D].
+  // Columns of a slice += s b, or s^T b: s [64, 64], b [64, 64] the slice.
   template <bool kTranspose>
   CASTOR_HD void AddProduct(int t, const AttentionScores& s,
-                            const AttentionRows<kD>& b) {
+                            const AttentionRows& b, int slice) {
+    constexpr int kSliceColumns = kAttentionSlice / kSide;
     const int y = t / kSide;
     const int x = t % kSide;
     for (int k = 0; k < kAttentionTile; ++k) {
-      float u[kMicro], w[kColumns];
+      float u[kMicro], w[kSliceColumns];
       CASTOR_UNROLL
       for (int i = 0; i < kMicro; ++i) {
         u[i] = kTranspose ? s[k][y + kSide * i] : s[y + kSide * i][k];
       }
       CASTOR_UNROLL
-      for (int j = 0; j < kColumns; ++j) w[j] = b[k][x + kSide * j];
+      for (int j = 0; j < kSliceColumns; ++j) w[j] = b[k][x + kSide * j];
       CASTOR_UNROLL
       for (int i = 0; i < kMicro; ++i) {
         CASTOR_UNROLL
-        for (int j = 0; j < kColumns; ++j) {
-          at[i][j] = Fma(u[i], w[j], at[i][j]);
+        for (int j = 0; j < kSliceColumns; ++j) {
+          float& sum = at[i][slice * kSliceColumns + j];
+          sum = Fma(u[i], w[j], sum);
         }
       }
     }

@@ -261,6 +261,7 @@ class Products {
       CASTOR_RETURN_IF_ERROR(SetProduct(
           api_, plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias));
     }
+    context.gpu->BeforeLaunches(kMostLaunchesOfGemm);
     const float alpha = 1;
     const float beta = args.accumulate ? 1 : 0;
     CASTOR_CUBLASLT(

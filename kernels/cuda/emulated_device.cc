@@ -2,6 +2,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/check.h"
 #include "device/gpu_context.h"
 #include "kernels/cuda/emulated_block.h"
 #include "kernels/cuda/kernels.h"
@@ -18,10 +19,17 @@ class EmulatedDevice : public TestDevice {
     gpu_.kernels = Kernels();
     gpu_.multiprocessors = 4;
     gpu_.compute_capability = 80;
-    gpu_.shared_bytes_per_block = 163 * 1024;
     gpu_.fault = &fault_;
     gpu_.library_state = &library_state_;
+    CASTOR_CHECK(LoadKernels().ok());
+    gpu_.before_launches = &before_launches_;
     context_.gpu = &gpu_;
+    // Every launch must have been told of: else a driver's queue may fill up.
+    CurrentEmulatedQueue() = [this](void*, std::function<void()> work) {
+      CASTOR_CHECK(told_ > 0);
+      --told_;
+      work();
+    };
   }
 
   const ExecContext& context() override { return context_; }
@@ -60,6 +68,12 @@ class EmulatedDevice : public TestDevice {
   }
 
  private:
+  // Launches that were told of and may still come.
+  int64_t told_ = 0;
+  const std::function<void(int64_t)> count_ = [this](int64_t count) {
+    told_ = count;
+  };
+  const absl::FunctionRef<void(int64_t)> before_launches_ = count_;
   GpuFault fault_;
   std::shared_ptr<void> library_state_;
   GpuContext gpu_;

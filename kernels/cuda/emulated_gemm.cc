@@ -15,6 +15,7 @@ namespace castor::kernels::cuda {
 
 absl::Status Gemm(const ExecContext& context, const GemmArgs& args) {
   if (absl::Status status = CheckGemm(args); !status.ok()) return status;
+  context.gpu->BeforeLaunches(kMostLaunchesOfGemm);
   RunEmulated(context.gpu->stream, [args] {
     // The workspace may hold anything afterwards, and must be there.
     std::fill_n(static_cast<char*>(args.workspace),

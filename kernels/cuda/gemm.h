@@ -40,6 +40,9 @@ int64_t GemmWorkspaceBytes(int64_t m, int64_t n);
 // refused (InvalidArgument). The runtime's blocks and parameters all are.
 inline constexpr int64_t kGemmAlignment = 16;
 inline constexpr int64_t kGemmWorkspaceAlignment = 256;
+// A product is one launch, or two where k is cut into parts; GpuContext's
+// BeforeLaunches is told the more.
+inline constexpr int64_t kMostLaunchesOfGemm = 2;
 absl::Status Gemm(const ExecContext& context, const GemmArgs& args);
 
 }  // namespace castor::kernels::cuda

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "device/gpu_context.h"
@@ -31,12 +32,14 @@ class GpuDevice : public TestDevice {
                        cudaHostAllocMapped),
          "the fault's place");
     *fault_ = GpuFault();
+    if (const absl::Status loaded = LoadKernels(); !loaded.ok()) {
+      std::fprintf(stderr, "%s\n", std::string(loaded.message()).c_str());
+      std::abort();
+    }
     gpu_.stream = stream;
     gpu_.kernels = Kernels();
     gpu_.multiprocessors = properties.multiProcessorCount;
     gpu_.compute_capability = 10 * properties.major + properties.minor;
-    gpu_.shared_bytes_per_block =
-        static_cast<int64_t>(properties.sharedMemPerBlockOptin);
     gpu_.fault = fault_;
     gpu_.library_state = &library_state_;
     context_.gpu = &gpu_;

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/fault_code.h"
+#include "kernels/cuda/launch.h"
 
 namespace castor::kernels::cuda {
 namespace {
@@ -36,8 +37,20 @@ absl::Status DescribeAny(OperatorList<Args...>, const GpuFault& fault) {
 }  // namespace
 
 const KernelTable* Kernels() {
-  static constexpr KernelTable kTable = MakeKernelTable<Gpu>(DescribeFault);
+  static constexpr KernelTable kTable =
+      MakeKernelTable<Gpu>(DescribeFault, LoadKernels);
   return &kTable;
+}
+
+absl::Status LoadKernels() {
+  for (const ProgramLoader* loader = first_program_loader; loader != nullptr;
+       loader = loader->next) {
+    if (const char* const error = loader->load(); error != nullptr) {
+      return absl::InternalError(
+          absl::StrCat("a kernel could not be loaded: ", error));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DescribeFault(const GpuFault& fault) {

@@ -11,6 +11,10 @@ namespace castor::kernels::cuda {
 
 const KernelTable* Kernels();
 
+// KernelTable::load. Internal: CUDA's words, as when the GPU has no machine
+// code of ours. Costs some milliseconds the first time, next to nothing later.
+absl::Status LoadKernels();
+
 // A fault in words: as the kernel's Args::DescribeFault has it.
 absl::Status DescribeFault(const GpuFault& fault);
 

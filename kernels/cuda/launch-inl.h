@@ -5,6 +5,14 @@
 #include "kernels/cuda/block.h"
 #include "kernels/cuda/launch.h"
 
+namespace castor::kernels::cuda {
+
+template <class Program>
+inline constexpr int kSharedBytes =
+    static_cast<int>(sizeof(typename Program::Shared));
+
+}  // namespace castor::kernels::cuda
+
 #ifdef __CUDACC__
 
 #include <cuda_runtime_api.h>
@@ -24,7 +32,8 @@ const char* LaunchProgram(void* stream, int64_t blocks,
                           const Program& program) {
   // A kernel must ask for more than this.
   constexpr int kPlainShared = 48 * 1024;
-  constexpr int kShared = static_cast<int>(sizeof(typename Program::Shared));
+  constexpr int kShared = kSharedBytes<Program>;
+  static_assert(kShared <= kMostSharedBytes);
   if constexpr (kShared > kPlainShared) {
     // This is asked every time: it is a property of the kernel on one device,
     // and cheap.
@@ -39,10 +48,20 @@ const char* LaunchProgram(void* stream, int64_t blocks,
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
+// Whoever asks for a kernel's attributes has its code loaded.
+template <class Program>
+const char* LoadProgram() {
+  cudaFuncAttributes attributes;
+  const cudaError_t error =
+      cudaFuncGetAttributes(&attributes, RunProgram<Program>);
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+
 }  // namespace castor::kernels::cuda
 
 #else  // The host's compiler.
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 
@@ -50,10 +69,20 @@ const char* LaunchProgram(void* stream, int64_t blocks,
 
 namespace castor::kernels::cuda {
 
+// Whether LoadProgram was called: a program that would be loaded by its first
+// launch is refused here.
+template <class Program>
+std::atomic<bool>& EmulatedIsLoaded() {
+  static std::atomic<bool> loaded{false};
+  return loaded;
+}
+
 template <class Program>
 const char* LaunchProgram(void* stream, int64_t blocks,
                           const Program& program) {
+  if (!EmulatedIsLoaded<Program>().load()) return "it was not loaded";
   using Shared = typename Program::Shared;
+  static_assert(kSharedBytes<Program> <= kMostSharedBytes);
   static_assert(alignof(Shared) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
   RunEmulated(stream, [blocks, program] {
     const auto memory = std::make_unique<unsigned char[]>(sizeof(Shared));
@@ -67,12 +96,36 @@ const char* LaunchProgram(void* stream, int64_t blocks,
   return nullptr;
 }
 
+template <class Program>
+const char* LoadProgram() {
+  EmulatedIsLoaded<Program>().store(true);
+  return nullptr;
+}
+
 }  // namespace castor::kernels::cuda
 
 #endif  // __CUDACC__
 
-// Instantiates LaunchProgram for a program; used within the namespace.
-#define CASTOR_LAUNCH(...) \
-  template const char* LaunchProgram(void*, int64_t, const __VA_ARGS__&)
+namespace castor::kernels::cuda {
+
+// Enters the program in the list of those to load.
+template <class Program>
+struct LoadedProgram {
+  static ProgramLoader* Enter() {
+    static ProgramLoader loader = {LoadProgram<Program>, first_program_loader};
+    return first_program_loader = &loader;
+  }
+  static ProgramLoader* const kLoader;
+};
+template <class Program>
+ProgramLoader* const LoadedProgram<Program>::kLoader = Enter();
+
+}  // namespace castor::kernels::cuda
+
+// Instantiates LaunchProgram for a program, and has it loaded; used within the
+// namespace.
+#define CASTOR_LAUNCH(...)                                                \
+  template const char* LaunchProgram(void*, int64_t, const __VA_ARGS__&); \
+  template struct LoadedProgram<__VA_ARGS__>
 
 #endif  // CASTOR_KERNELS_CUDA_LAUNCH_INL_H_

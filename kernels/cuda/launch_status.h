@@ -23,14 +23,7 @@ absl::Status Launch(const ExecContext& context, const char* kernel,
                      " blocks, and a launch at most ", kMaxBlocks,
                      ": use a smaller micro batch"));
   }
-  constexpr int64_t kShared = sizeof(typename Program::Shared);
-  if (kShared > context.gpu->shared_bytes_per_block) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("kernel ", kernel, " wants ", kShared,
-                     " bytes of shared memory for a block, and this GPU has ",
-                     context.gpu->shared_bytes_per_block,
-                     "; Castor's kernels are made for the A100 and the H100"));
-  }
+  context.gpu->BeforeLaunches(1);
   const char* error = LaunchProgram(context.gpu->stream, blocks, program);
   if (error == nullptr) return absl::OkStatus();
   return absl::InternalError(

@@ -5,21 +5,21 @@
       srcs = ["moves.cu"],
       hdrs = ["moves.h"],
       deps = [...],              # cc_libraries; @cuda//:cudart comes by itself
-      archs = ["90a"],           # besides 80 and 90
+      archs = ["90a"],           # besides ARCHS
   )
 
 One action for each .cu file. It exists where CUDA does: `//...` passes it over
 elsewhere, and who depends on it does so in a select() on @cuda//:enabled.
 
-Flags. Machine code for sm_80 and sm_90, and PTX of compute_90 for what comes
-after. The host's half is compiled as the rest of the repository. --fmad=false:
+Flags. Machine code for the architectures ARCHS (repository.bzl), and PTX of
+one of them for what comes after. The host's half is compiled as the rest of the repository. --fmad=false:
 nvcc would otherwise fuse a * b + c where it sees fit, so that bits depended on
 its version, its options and the GPU's generation, and could not equal the
 host's (kernels/adam/adam.h). A kernel that wants a fused operation writes fmaf().
 Division and square root are correctly rounded, and denormals kept, by default.
 """
 
-load("@cuda//:info.bzl", "NVCC")
+load("@cuda//:info.bzl", "ARCHS", "NVCC", "PTX")
 
 # For targets that are there only where CUDA is.
 CUDA_ONLY = select({
@@ -55,9 +55,9 @@ def _nvcc_archive_impl(ctx):
     if "-Werror" in ctx.fragments.cpp.copts:  # --config=werror
         common.add("-Werror=all-warnings")
     common.add("-I.")
-    for arch in ["80", "90"] + ctx.attr.archs:
+    for arch in ARCHS + ctx.attr.archs:
         common.add(_gencode(arch))
-    common.add("-gencode=arch=compute_90,code=compute_90")
+    common.add("-gencode=arch=compute_%s,code=compute_%s" % (PTX, PTX))
     common.add_all(ctx.attr.copts)
     for c in cc:
         common.add_all(c.defines, before_each = "-D")
@@ -121,7 +121,7 @@ def cuda_library(
       srcs: .cu files
       hdrs: headers, for users of the library and for its own files
       deps: cc_library or cuda_library targets
-      archs: to compile for besides sm_80 and sm_90
+      archs: to compile for besides ARCHS
       copts: for nvcc
       visibility: of the library
     """

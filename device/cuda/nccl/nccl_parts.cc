@@ -65,6 +65,10 @@ absl::Status NcclParts::Move(const ExecContext& context,
                              absl::Span<const Part> receives) {
   if (sends.empty() && receives.empty()) return absl::OkStatus();
   CASTOR_RETURN_IF_ERROR(AwaitRoom());
+  // The two events, and what NCCL queues: a kernel, and perhaps as much again
+  // for each peer.
+  context.gpu->BeforeLaunches(
+      3 + static_cast<int64_t>(sends.size() + receives.size()));
   InFlight move;
   CASTOR_ASSIGN_OR_RETURN(move.begun, TakeEvent());
   CASTOR_ASSIGN_OR_RETURN(move.over, TakeEvent());
