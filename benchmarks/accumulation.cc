@@ -8,7 +8,6 @@
 // Budgets are a fifth and half of the way from the smallest to everything.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -132,20 +131,11 @@ void Measure(const Flags& flags) {
 int main(int argc, char** argv) {
   castor::Flags flags;
   for (int i = 1; i < argc; ++i) {
-    const auto value = [&](const char* name, int64_t* out) {
-      if (std::strcmp(argv[i], name) != 0 || i + 1 >= argc) return false;
-      *out = std::atoll(argv[++i]);
-      return true;
-    };
     if (std::strcmp(argv[i], "--fp32") == 0) {
       flags.fp32 = true;
     } else if (std::strcmp(argv[i], "--clip") == 0) {
       flags.clip = true;
-    } else if (!value("--layers", &flags.run.layers) &&
-               !value("--width", &flags.run.width) &&
-               !value("--vocabulary", &flags.run.vocabulary) &&
-               !value("--batch", &flags.run.batch) &&
-               !value("--length", &flags.run.length)) {
+    } else if (!flags.run.TakeArgument(argc, argv, &i)) {
       std::fprintf(stderr, "accumulation: unknown argument %s\n", argv[i]);
       return 2;
     }

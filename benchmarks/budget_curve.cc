@@ -198,20 +198,12 @@ void Measure(const Flags& flags) {
 int main(int argc, char** argv) {
   castor::Flags flags;
   for (int i = 1; i < argc; ++i) {
-    const auto value = [&](const char* name, int64_t* out) {
-      if (std::strcmp(argv[i], name) != 0 || i + 1 >= argc) return false;
-      *out = std::atoll(argv[++i]);
-      return true;
-    };
     if (std::strcmp(argv[i], "--bf16") == 0) {
       flags.bf16 = true;
-    } else if (!value("--layers", &flags.run.layers) &&
-               !value("--width", &flags.run.width) &&
-               !value("--vocabulary", &flags.run.vocabulary) &&
-               !value("--batch", &flags.run.batch) &&
-               !value("--length", &flags.run.length) &&
-               !value("--rounds", &flags.rounds) &&
-               !value("--threads", &flags.threads)) {
+    } else if (!flags.run.TakeArgument(argc, argv, &i) &&
+               !castor::TakeNumber("--rounds", argc, argv, &i, &flags.rounds) &&
+               !castor::TakeNumber("--threads", argc, argv, &i,
+                                   &flags.threads)) {
       std::fprintf(stderr, "budget_curve: unknown argument %s\n", argv[i]);
       return 2;
     }

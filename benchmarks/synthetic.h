@@ -3,11 +3,22 @@
 #define CASTOR_BENCHMARKS_SYNTHETIC_H_
 
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 #include "models/gpt2/gpt2_config.h"
 #include "runtime/train/micro_batch.h"
 
 namespace castor {
+
+// Takes the argument `name` with its number, as SyntheticRun::TakeArgument
+// does.
+inline bool TakeNumber(const char* name, int argc, char** argv, int* at,
+                       int64_t* number) {
+  if (std::strcmp(argv[*at], name) != 0 || *at + 1 >= argc) return false;
+  *number = std::atoll(argv[++*at]);
+  return true;
+}
 
 struct SyntheticRun {
   int64_t layers, width, vocabulary, batch, length;
@@ -26,6 +37,17 @@ struct SyntheticRun {
   }
 
   StepShape Shape() const { return {.batch = batch, .length = length}; }
+
+  // Takes one of the arguments --layers, --width, --vocabulary, --batch and
+  // --length with its number, of which argv[*at] is the name, and moves *at to
+  // the number. False: it is none of these.
+  bool TakeArgument(int argc, char** argv, int* at) {
+    return TakeNumber("--layers", argc, argv, at, &layers) ||
+           TakeNumber("--width", argc, argv, at, &width) ||
+           TakeNumber("--vocabulary", argc, argv, at, &vocabulary) ||
+           TakeNumber("--batch", argc, argv, at, &batch) ||
+           TakeNumber("--length", argc, argv, at, &length);
+  }
 
   // The same for the same `index`.
   MicroBatch Batch(int64_t index) const {

@@ -151,7 +151,7 @@ void AddTrain(CLI::App* command, TrainArguments* train) {
           "write a trace to this file (docs/trace-format.md)");
   AddText(command, "--trace-steps", &train->trace_steps, "FIRST:LAST",
           "the steps to trace in full; without it the warm-up and "
-          "the 8 steps after it");
+          "the 12 steps after it");
   AddText(command, "--dashboard", &train->live.dashboard, "PORT",
           "show the run in a browser, at this port of this machine; "
           "0: any free one");

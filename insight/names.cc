@@ -94,7 +94,7 @@ std::string WorkLabel(const TraceIndex& index, WorkKind kind, int64_t stream,
       if (stream >= 0 && stream == index.network()) {
         return "losses of all ranks";
       }
-      return named ? op->name : "input";
+      return named ? op->name : moment >= 0 ? "input" : "loss to the host";
     case WorkKind::kMove:
       return chunk < 0 ? "move optimizer states"
                        : absl::StrCat("move optimizer states of", of_chunk);

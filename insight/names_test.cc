@@ -45,8 +45,12 @@ TEST(Names, NeverLeaveWorkWithoutALabel) {
   EXPECT_EQ(WorkLabel(index, WorkKind::kOperator, 0, 0, 0, -1), "a/forward");
   EXPECT_EQ(WorkLabel(index, WorkKind::kOperator, 0, 0, 1, -1), "operator 1");
   EXPECT_EQ(WorkLabel(index, WorkKind::kFetch, 1, 0, 0, 1), "fetch chunk 1");
-  EXPECT_EQ(WorkLabel(index, WorkKind::kInput, 2, 0, -1, -1),
-            "loss to the host");
+  // On the compute stream, in older traces on the bus.
+  for (const int64_t stream : {0, 2}) {
+    EXPECT_EQ(WorkLabel(index, WorkKind::kInput, stream, 0, -1, -1),
+              "loss to the host");
+  }
+  EXPECT_EQ(WorkLabel(index, WorkKind::kInput, 0, -1, 0, -1), "input");
   for (int kind = 0; kind < kNumWorkKinds; ++kind) {
     EXPECT_NE(WorkLabel(index, static_cast<WorkKind>(kind), 0, -1, -1, -1), "");
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "insight/json_writer.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
@@ -457,18 +458,11 @@ void WriteComparison(const Comparison& comparison, JsonWriter& json) {
   json.EndObject();
 }
 
-}  // namespace
-
 void WriteView(const TraceView& view, JsonWriter& json) {
   Writer(view, json).Write();
 }
 
-std::string ViewJson(const TraceView& view) {
-  std::string text;
-  JsonWriter json(&text);
-  WriteView(view, json);
-  return text;
-}
+}  // namespace
 
 std::string PageJson(const TraceView& view) {
   return RanksPageJson({&view, 1});

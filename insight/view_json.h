@@ -7,18 +7,14 @@
 
 #include "absl/types/span.h"
 #include "insight/compare.h"
-#include "insight/json_writer.h"
 #include "insight/trace_view.h"
 
 namespace castor {
 
 inline constexpr int64_t kViewVersion = 1;
 
-// One object, without line breaks. Safe inside an HTML <script>.
-std::string ViewJson(const TraceView& view);
-void WriteView(const TraceView& view, JsonWriter& json);
-
-// {"views":[...]}, with two views {"views":[...],"comparison":{...}}.
+// {"views":[...]}, with two views {"views":[...],"comparison":{...}}: one
+// object, without line breaks, that is safe inside an HTML <script>.
 std::string PageJson(const TraceView& view);
 std::string PageJson(const TraceView& a, const TraceView& b);
 // The same of a run on several ranks, one view each: the page shows one at a

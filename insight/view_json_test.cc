@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json ViewOf(const TraceContents& contents) {
-  return Json::parse(ViewJson(BuildTraceView(contents, "x.trace")));
+  return Json::parse(PageJson(BuildTraceView(contents, "x.trace")))["views"][0];
 }
 
 TEST(ViewJson, HoldsAStep) {

@@ -180,7 +180,8 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   c.dtype = random.Pick({DType::kFloat32, DType::kFloat32, DType::kBFloat16,
                          DType::kBFloat16, DType::kFloat16});
   c.seed = MixKey(seed, 1);
-  c.steps = random.Uniform(2, 4);
+  // Now and then enough for plans to be made again.
+  c.steps = random.Chance(0.15) ? 7 : random.Uniform(2, 4);
   TrainerOptions& options = c.options;
   options.shape = {.batch = random.Uniform(1, 3),
                    .length = random.Uniform(1, longest),
@@ -323,7 +324,29 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
   }
   memory.device_bytes = DeviceBudget(needs, random);
   if (random.Chance(0.15)) c.options.plan_mistake = FetchTwice;
+  if (random.Chance(0.5)) PlanAgainAndAgain(random, &c);
   return c;
+}
+
+void PlanAgainAndAgain(Random& random, TrainingCase* c) {
+  c->options.watch = {
+      .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
+  c->options.step_seconds = [](int64_t, double foreseen_seconds) {
+    return 2 * foreseen_seconds;
+  };
+  const uint64_t seed = random.Uniform(0, 1 << 30);
+  c->options.settled_durations = [durations = Random(seed)](
+                                     StepTrace* trace, BusModel* bus) mutable {
+    const auto speed = [&] { return 1e6 * durations.Uniform(1, 10000); };
+    for (OpRecord& op : trace->ops) {
+      op.duration_ns = durations.Uniform(1, 100'000);
+      if (op.kind == OpKind::kCompute) continue;
+      op.host_duration_ns = durations.Uniform(1, 100'000);
+    }
+    bus->h2d_bytes_per_s = speed();
+    bus->d2h_bytes_per_s = speed();
+    bus->network_bytes_per_s = speed();
+  };
 }
 
 void FetchTwice(Plan* plan) {
@@ -367,12 +390,12 @@ std::string Describe(const TrainingCase& c) {
           "placement: ranks %d, %s, device %s, host %s, pinned %s, chunks of "
           "%d, margin "
           "%g, warm-up %d, prefetch %d, threads %d, bus %g, watched %d, "
-          "mistaken plans %d\n",
+          "mistaken plans %d, planned again and again %d\n",
           c.world_size, memory.policy->name, Size(memory.device_bytes),
           Size(memory.host_bytes), Size(memory.pinned_bytes),
           memory.chunk_bytes, memory.gpu_margin_mem_ratio, memory.warmup_steps,
           memory.prefetch, o.threads, o.bus_bytes_per_s, c.watched,
-          o.plan_mistake != nullptr));
+          o.plan_mistake != nullptr, o.settled_durations != nullptr));
   return text;
 }
 
@@ -387,6 +410,11 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.world_size = 1; },
       [](TrainingCase& x) { x.evaluate_batches = 1; },
       [](TrainingCase& x) { x.options.plan_mistake = nullptr; },
+      [](TrainingCase& x) {
+        x.options.watch = {};
+        x.options.step_seconds = nullptr;
+        x.options.settled_durations = nullptr;
+      },
       [](TrainingCase& x) { x.options.threads = 1; },
       [](TrainingCase& x) { x.options.bus_bytes_per_s = 0; },
       [](TrainingCase& x) { x.options.memory.prefetch = false; },

@@ -51,6 +51,10 @@ absl::StatusOr<TrainingCase> RandomPlacement(
     const TrainingCase& model, Random& random, int most_ranks = 1,
     const PlacementPolicy* policy = nullptr);
 
+// Lets the planner be asked again after nearly every step, with random
+// durations and speeds, so that plans change while steps are under way.
+void PlanAgainAndAgain(Random& random, TrainingCase* c);
+
 // A planner's mistake that no proof lets through: a chunk is fetched twice.
 void FetchTwice(Plan* plan);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/units.h"
 #include "memory/plan/policy/policies.h"
+#include "runtime/train/forecast.h"
 
 namespace castor::cli {
 namespace {
@@ -100,6 +101,9 @@ std::string ReplayTable(const RecordedRun& run, const ReplayResult& result) {
   absl::StrAppend(&text, "  the device is fullest at ", result.peak_operator,
                   "; ", result.device_sides, " of ", result.plan.side.size(),
                   " chunks have their optimizer states on it\n");
+  absl::StrAppend(&text, "  predicted step: ",
+                  FormatForecast(ForecastOf(cost, now), run.tokens_per_step),
+                  "\n");
   if (result.own && measured.steps > 0 && measured.step_ns > 0) {
     absl::StrAppendFormat(
         &text,

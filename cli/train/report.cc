@@ -102,6 +102,13 @@ int64_t TokensPerStep(const Config& config) {
   return config.train_batch_size * config.data.sequence_length;
 }
 
+std::string ForecastLine(const Config& config, const Forecast& forecast) {
+  return absl::StrCat(
+      "predicted step: ", FormatForecast(forecast, TokensPerStep(config)),
+      forecast.measured ? " (durations as measured)"
+                        : " (durations as estimated before any is measured)");
+}
+
 std::string ProgressLine(const Config& config, const RunReport& report,
                          const StepFigures& recent) {
   const StepReport& last = recent.last();
@@ -157,12 +164,26 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
   row("tokens per second",
       absl::StrFormat("%.0f", TokensPerSecond(config, steady)));
   row("step, median", absl::StrFormat("%.3f s", steady.step_seconds));
+  if (report.plans > 0) {
+    const double predicted =
+        static_cast<double>(report.forecast.step_ns) * 1e-9;
+    row("  predicted",
+        absl::StrFormat("%.3f s (%.0f%% of it), bound by %s", predicted,
+                        Percent(predicted, steady.step_seconds),
+                        ResourceName(report.forecast.binds)));
+  }
   row("  waiting for the bus",
       absl::StrFormat("%.3f s (%.1f%%)", steady.stall_seconds,
                       Percent(steady.stall_seconds, steady.step_seconds)));
   row("device peak", absl::StrFormat("%s of a budget of %s",
                                      FormatBytes(report.device_peak_bytes),
                                      FormatBytes(report.device_budget_bytes)));
+  if (report.plans > 0) {
+    row("  predicted",
+        absl::StrFormat("%s, the most of %d plans",
+                        FormatBytes(report.predicted_device_peak_bytes),
+                        report.plans));
+  }
   row("  unmanaged it would take",
       absl::StrFormat(
           "%s (budget: %.0f%% of it)",
@@ -235,6 +256,10 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["parameters_sha256"] = report.parameters_sha256;
   summary["device_peak_bytes"] = report.device_peak_bytes;
   summary["host_peak_bytes"] = report.host_peak_bytes;
+  summary["predicted_step_seconds"] =
+      static_cast<double>(report.forecast.step_ns) * 1e-9;
+  summary["predicted_device_peak_bytes"] = report.predicted_device_peak_bytes;
+  summary["plans"] = report.plans;
   summary["h2d_bytes_per_step"] = steady.h2d_bytes;
   summary["d2h_bytes_per_step"] = steady.d2h_bytes;
   summary["stall_seconds_per_step"] = steady.stall_seconds;

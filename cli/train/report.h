@@ -14,6 +14,7 @@
 #include "memory/plan/plan.h"
 #include "runtime/config/config.h"
 #include "runtime/train/admission.h"
+#include "runtime/train/forecast.h"
 #include "runtime/train/step_meter.h"
 
 namespace castor::cli {
@@ -47,11 +48,19 @@ struct RunReport {
   int64_t host_peak_bytes = 0;
   std::string parameters_sha256;
   std::string error;  // why the run ended before its last step; else empty
+  // What the plan in force at the end foresees of a step, the greatest device
+  // peak that any plan that ran foresaw, and how many plans were made.
+  Forecast forecast = {};
+  int64_t predicted_device_peak_bytes = 0;
+  int64_t plans = 0;
   int64_t world_size = 1;
   std::vector<RankFigures> ranks = {};  // by rank, once they are merged
 };
 
 int64_t TokensPerStep(const Config& config);
+
+// "predicted step: ...", a line that says where its durations are from.
+std::string ForecastLine(const Config& config, const Forecast& forecast);
 
 // "step 20/300  loss 2.4051  ..."; `recent` are the latest finished steps, of
 // which the last is shown, with medians over all of them.

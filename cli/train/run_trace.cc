@@ -142,8 +142,8 @@ int64_t RunTrace::RecordOf(const StepStart& start) {
   if (known != plans_.end()) return known->second;
   const StepTrace& trace = *start.request->trace;
   auto [written, is_new] = traces_.try_emplace(trace.signature);
-  if (is_new || trace.measured != written->second.second) {
-    written->second = {writer_->Append(trace), trace.measured};
+  if (is_new || !(trace == written->second.second)) {
+    written->second = {writer_->Append(trace), trace};
   }
   const int64_t index = writer_->Append(RecordPlan(
       *start.plan, *start.request, SimulatePlan(*start.plan, *start.request),
@@ -171,9 +171,18 @@ void RunTrace::OnStep(const StepStart& start) {
   }
   writer_->Append(StepRecord{
       .tag = start.tag, .step = start.step, .plan = plan, .time_ns = now});
-  const bool measured =
-      training && !start.warmup &&
-      (measured_plan_ == nullptr || measured_plan_ == start.plan);
+  // Of one shape of step; another plan of it takes the place of the one before.
+  const bool measured = training && !start.warmup &&
+                        (measured_plan_ == nullptr ||
+                         measured_plan_->signature == start.plan->signature);
+  if (measured && measured_plan_ != start.plan) {
+    for (std::atomic<Mark>& mark : marks_) {
+      Mark before = kMeasured;
+      mark.compare_exchange_strong(before, kTraced);
+    }
+    const std::lock_guard<std::mutex> lock(meter_mutex_);
+    meter_ = DurationMeter();
+  }
   if (measured) {
     measured_plan_ = start.plan;
     measured_request_ = *start.request;
@@ -203,9 +212,13 @@ void RunTrace::OnWork(const WorkRecord& work, const NetworkRecord* network) {
 }
 
 void RunTrace::OnWait(const WaitRecord& wait) {
-  if (marks_[wait.waiter.tag].load() == kIgnored) return;
+  const Mark mark = marks_[wait.waiter.tag].load();
+  if (mark == kIgnored) return;
   writer_->Append(
       WaitRecord{.waiter = FromOrigin(wait.waiter), .until = wait.until});
+  if (mark != kMeasured) return;
+  const std::lock_guard<std::mutex> lock(meter_mutex_);
+  meter_.AddWait(wait.waiter);
 }
 
 // What the planner is asked with, had it known how long operators and copies

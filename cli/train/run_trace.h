@@ -108,13 +108,13 @@ class RunTrace final : public RunObserver {
   bool open_ = false;  // the step at hand is in the window
 
   std::map<std::shared_ptr<const Plan>, int64_t> plans_;  // record's index
-  // Holds for each signature the index of the last step trace that was written,
-  // and whether its durations were measured.
-  std::map<std::string, std::pair<int64_t, bool>> traces_;
+  // Holds for each signature the last step trace that was written, and its
+  // index.
+  std::map<std::string, std::pair<int64_t, StepTrace>> traces_;
   BytesByCategory host_;  // last written
 
-  // The steps of the window that follow the settled training plan, for the
-  // durations that operators have beside all else that runs.
+  // The steps of the window that follow the latest settled training plan, for
+  // the durations that operators have beside all else that runs.
   std::mutex meter_mutex_;
   DurationMeter meter_;
   std::shared_ptr<const Plan> measured_plan_;

@@ -12,7 +12,7 @@ namespace castor::cli {
 namespace {
 
 // How many steps after the warm-up a trace shows in full.
-constexpr int64_t kTracedSteps = 8;
+constexpr int64_t kTracedSteps = 12;
 
 }  // namespace
 

@@ -64,6 +64,7 @@ class TrainRun {
   void TakeReports();
   void TellOfTrace();
   void PrintProgress(bool all);
+  void PrintForecast();
 
   const TrainArguments& arguments_;
   Session& session_;
@@ -76,7 +77,8 @@ class TrainRun {
   std::unique_ptr<LiveRun> live_;
   RunReport report_;
   std::vector<StepReport> unprinted_;
-  StepFigures since_print_;  // the steps since the last line
+  StepFigures since_print_;       // the steps since the last line
+  int64_t told_of_step_ns_ = -1;  // what the last line with a forecast said
 };
 
 absl::Status TrainRun::Run() {
@@ -108,6 +110,7 @@ absl::Status TrainRun::Begin() {
     std::printf("device: %s\n", session_.device_note().c_str());
   }
   std::fputs(FormatAdmission(admission).c_str(), stdout);
+  std::printf("%s\n", ForecastLine(config_, admission.forecast).c_str());
   if (const std::string note = session_.trainer().pinned_note();
       !note.empty()) {
     std::printf("note: %s\n", note.c_str());
@@ -149,6 +152,7 @@ absl::Status TrainRun::Loop() {
     CASTOR_RETURN_IF_ERROR(trained);
     const int64_t step = trainer.step();
     TakeReports();
+    PrintForecast();
     PrintProgress(/*all=*/false);
     if (session_.evaluates() && step % config_.eval_interval == 0) {
       CASTOR_RETURN_IF_ERROR(Evaluate());
@@ -193,6 +197,10 @@ void TrainRun::TakeReports() {
     report_.steps.Add(step);
     unprinted_.push_back(step);
   }
+  report_.forecast = session_.trainer().training_forecast();
+  report_.predicted_device_peak_bytes =
+      session_.trainer().predicted_device_peak_bytes();
+  report_.plans = session_.trainer().plans();
   report_.device_peak_bytes = session_.trainer().arena_stats().peak_bytes;
   report_.host_peak_bytes = session_.trainer().host_stats().peak_bytes;
   TellOfTrace();
@@ -206,6 +214,15 @@ void TrainRun::TellOfTrace() {
   std::fprintf(stderr,
                "castor: the trace is not complete: %s; training goes on\n",
                std::string(trace_->status().message()).c_str());
+}
+
+// Once for each plan that was made from measured durations, and where another
+// forecast of the same plan took its place.
+void TrainRun::PrintForecast() {
+  const Forecast& forecast = session_.trainer().training_forecast();
+  if (!forecast.measured || forecast.step_ns == told_of_step_ns_) return;
+  told_of_step_ns_ = forecast.step_ns;
+  std::printf("%s\n", ForecastLine(config_, forecast).c_str());
 }
 
 void TrainRun::PrintProgress(bool all) {

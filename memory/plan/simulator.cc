@@ -2,86 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
-#include "base/check.h"
-#include "base/free_ranges.h"
 #include "base/units.h"
+#include "memory/plan/simulated_memory.h"
 #include "memory/plan/use_index.h"
 
 namespace castor {
 namespace {
-
-// Free device memory by address, each segment with the time from which it may
-// be overwritten. Like the arena, payloads take room from the low end and
-// non-model bytes from the high end, each first what is free without waiting.
-// There are no single activations here: their bytes come and go as one, so the
-// arena's holes, and its moves of blocks, are not foreseen.
-class FreeMemory {
- public:
-  explicit FreeMemory(int64_t bytes) { Give({0, bytes}, 0); }
-
-  struct Span {
-    int64_t offset = 0;
-    int64_t bytes = 0;
-  };
-
-  void Give(Span span, int64_t from_ns) {
-    free_.Give(span.offset, span.bytes, from_ns,
-               [](int64_t into, int64_t other) { return into == other; });
-  }
-
-  // Takes for one payload the lowest hole that is over by `ready_ns`, or else
-  // the lowest; in pieces where none is large enough. The time when it may be
-  // written is never before `*from_ns`.
-  std::vector<Span> TakeLow(int64_t bytes, int64_t ready_ns, int64_t* from_ns) {
-    for (const int64_t limit_ns :
-         {ready_ns, std::numeric_limits<int64_t>::max()}) {
-      const int64_t offset = free_.FitLow(
-          bytes, [&](int64_t free_ns) { return free_ns <= limit_ns; });
-      if (offset < 0) continue;
-      Take({offset, bytes}, from_ns);
-      return {{offset, bytes}};
-    }
-    std::vector<Span> pieces;
-    while (bytes > 0) {
-      const auto first = free_.begin();
-      CASTOR_CHECK(first != free_.end());
-      pieces.push_back({first->first, std::min(bytes, first->second.bytes)});
-      bytes -= pieces.back().bytes;
-      Take(pieces.back(), from_ns);
-    }
-    return pieces;
-  }
-
-  // The highest bytes that are over by `ready_ns`, then the highest.
-  void TakeHigh(int64_t bytes, int64_t ready_ns, int64_t* from_ns,
-                std::vector<Span>* taken) {
-    for (const int64_t limit_ns :
-         {ready_ns, std::numeric_limits<int64_t>::max()}) {
-      const size_t first = taken->size();
-      for (auto it = free_.end(); bytes > 0 && it != free_.begin();) {
-        --it;
-        if (it->second.when > limit_ns) continue;
-        const int64_t part = std::min(bytes, it->second.bytes);
-        taken->push_back({it->first + it->second.bytes - part, part});
-        bytes -= part;
-      }
-      for (size_t i = first; i < taken->size(); ++i) Take((*taken)[i], from_ns);
-    }
-    CASTOR_CHECK(bytes == 0);
-  }
-
- private:
-  void Take(Span span, int64_t* from_ns) {
-    free_.Take(span.offset, span.bytes, [&](int64_t free_ns) {
-      *from_ns = std::max(*from_ns, free_ns);
-    });
-  }
-
-  FreeRanges<int64_t> free_;
-};
 
 // What the bytes on the device are, where several ranks share a chunk.
 enum class Content : uint8_t {
@@ -91,7 +19,7 @@ enum class Content : uint8_t {
 };
 
 struct Payload {
-  std::vector<FreeMemory::Span> block;
+  std::vector<SimulatedMemory::Span> block;
   int64_t arrived_ns = 0;  // the last fetch
   int64_t used_ns = 0;     // the last operator that used it
   int64_t written_ns = 0;  // the last one that changed it
@@ -101,7 +29,7 @@ struct Payload {
   bool home_current = true;  // when the content is parameters
   // The gradient block beside it, while there is one.
   bool has_gradients = false;
-  std::vector<FreeMemory::Span> gradients;
+  std::vector<SimulatedMemory::Span> gradients;
   int64_t gradients_ns =
       0;  // from when on it may be written, then its last use
 };
@@ -124,7 +52,7 @@ class Clock {
             RoundUp(trace_.chunks[c].optimizer_bytes, kBlockAlignment);
       }
     }
-    memory_ = FreeMemory(request.device_budget_bytes - resident_bytes_);
+    memory_ = SimulatedMemory(request.device_budget_bytes - resident_bytes_);
     int64_t none = 0;
     for (const ResidentChunk& chunk : plan.initial) {
       const int64_t bytes = BlockOf(chunk.chunk.value);
@@ -136,10 +64,12 @@ class Clock {
       SetNonModel(std::min(trace_.ops.back().non_model_peak_bytes,
                            trace_.ops.front().non_model_peak_bytes));
     }
-    for (size_t t = 0; sharded_ && t < trace_.ops.size(); ++t) {
+    for (size_t t = 0; t < trace_.ops.size(); ++t) {
       const OpRecord& op = trace_.ops[t];
-      if (op.kind != OpKind::kReduce) continue;
-      last_reduce_[op.chunks[0].chunk.value] = static_cast<int64_t>(t);
+      if (op.phase == Phase::kForward) last_forward_ = static_cast<int64_t>(t);
+      if (sharded_ && op.kind == OpKind::kReduce) {
+        last_reduce_[op.chunks[0].chunk.value] = static_cast<int64_t>(t);
+      }
     }
     cost_.op_start_ns.resize(trace_.ops.size());
     cost_.device_bytes.resize(trace_.ops.size());
@@ -149,11 +79,11 @@ class Clock {
     norm_pending_ =
         trace_.global_norm && std::find(plan_.side.begin(), plan_.side.end(),
                                         Side::kDevice) != plan_.side.end();
-    loss_pending_ = true;
     const int64_t before_ns = end_ns();
     const int64_t step_issue_ns = issue_ns_;
     cost_.stall_ns = cost_.h2d_bytes = cost_.d2h_bytes = 0;
     cost_.network_bytes = 0;
+    cost_.busy_ns = {};
     const int64_t moments = static_cast<int64_t>(trace_.ops.size());
     for (int64_t t = 0; t <= moments; ++t) {
       if (t < static_cast<int64_t>(overheads_.issue_ns.size())) {
@@ -166,8 +96,8 @@ class Clock {
       if (peak < non_model_bytes_) SetNonModel(peak);
       for (const Action& action : plan_.actions[t]) Do(action);
       if (t < moments) RunOperator(t);
+      if (t == last_forward_) TakeLoss();
     }
-    if (loss_pending_) DownloadLoss();
     issue_ns_ = std::max({loss_arrived_ns_, before_ns, issue_ns_});
   }
 
@@ -189,9 +119,23 @@ class Clock {
     return RoundUp(trace_.chunks[c].payload_bytes, kBlockAlignment);
   }
   int64_t LatencyNs() const { return request_.bus.latency_ns; }
-  int64_t CopyNs(int64_t bytes, double bytes_per_s) const {
+  // Counts what a resource works.
+  int64_t Busy(Resource resource, int64_t ns) {
+    cost_.busy_ns[static_cast<int>(resource)] += ns;
+    return ns;
+  }
+  int64_t CopyNs(Resource resource, int64_t bytes, double bytes_per_s) {
     const double ns = static_cast<double>(bytes) * 1e9 / bytes_per_s;
-    return LatencyNs() + static_cast<int64_t>(std::ceil(ns));
+    return Busy(resource, LatencyNs() + static_cast<int64_t>(std::ceil(ns)));
+  }
+  int64_t FetchNs(int64_t bytes) {
+    return CopyNs(Resource::kToDevice, bytes, request_.bus.h2d_bytes_per_s);
+  }
+  int64_t CopyBackNs(int64_t bytes) {
+    return CopyNs(Resource::kFromDevice, bytes, request_.bus.d2h_bytes_per_s);
+  }
+  int64_t NetworkNs(int64_t bytes) {
+    return CopyNs(Resource::kNetwork, bytes, request_.bus.network_bytes_per_s);
   }
   // What is to cross the bus with a copy of the chunk as it is now.
   int64_t BytesOnBus(int64_t c) const {
@@ -203,16 +147,14 @@ class Clock {
   // All other ranks' sums of an update, behind what is on the network.
   void AddSums(const OpRecord& op, int64_t ready_ns) {
     const int64_t bytes = op.reduced_bytes * (request_.world_size - 1);
-    network_ns_ = std::max(network_ns_, ready_ns) +
-                  CopyNs(bytes, request_.bus.network_bytes_per_s);
+    network_ns_ = std::max(network_ns_, ready_ns) + NetworkNs(bytes);
     cost_.network_bytes += bytes;
   }
   // All other ranks' shards, or parts of this one's, come; from `ready_ns` on.
   void Exchange(int64_t c, int64_t ready_ns) {
     const ChunkInfo& chunk = trace_.chunks[c];
     const int64_t bytes = chunk.payload_bytes - chunk.home_bytes();
-    network_ns_ = std::max(network_ns_, ready_ns) +
-                  CopyNs(bytes, request_.bus.network_bytes_per_s);
+    network_ns_ = std::max(network_ns_, ready_ns) + NetworkNs(bytes);
     cost_.network_bytes += bytes;
   }
 
@@ -225,7 +167,7 @@ class Clock {
                        std::max(compute_ns_, issue_ns_), &from_ns, &non_model_);
     }
     for (int64_t left = non_model_bytes_ - bytes; left > 0;) {
-      FreeMemory::Span& last = non_model_.back();
+      SimulatedMemory::Span& last = non_model_.back();
       const int64_t part = std::min(left, last.bytes);
       memory_.Give({last.offset, part}, compute_ns_);
       last = {last.offset + part, last.bytes - part};
@@ -245,8 +187,8 @@ class Clock {
         payload.block = memory_.TakeLow(BlockOf(c), issue_ns_, &ready);
         const int64_t bytes = BytesOnBus(c);
         if (payload.content != Content::kSpent) {
-          h2d_ns_ = After(h2d_ns_, ready, overheads_.h2d_handoff_ns) +
-                    CopyNs(bytes, request_.bus.h2d_bytes_per_s);
+          h2d_ns_ =
+              After(h2d_ns_, ready, overheads_.h2d_handoff_ns) + FetchNs(bytes);
           ready = h2d_ns_;
         }
         payload.arrived_ns = ready;
@@ -268,13 +210,13 @@ class Clock {
         const int64_t ready =
             std::max({payload.written_ns, payload.arrived_ns, issue_ns_});
         d2h_ns_ = After(d2h_ns_, ready, overheads_.d2h_handoff_ns) +
-                  CopyNs(bytes, request_.bus.d2h_bytes_per_s);
+                  CopyBackNs(bytes);
         payload.copied_ns = payload.home_ns = d2h_ns_;
         cost_.d2h_bytes += bytes;
         break;
       }
       case ActionKind::kDrop:
-        for (const FreeMemory::Span& span : payload.block) {
+        for (const SimulatedMemory::Span& span : payload.block) {
           memory_.Give(span, std::max({payload.used_ns, payload.copied_ns,
                                        payload.arrived_ns}));
         }
@@ -291,13 +233,13 @@ class Clock {
         const int64_t bytes = trace_.chunks[c].payload_bytes;
         d2h_ns_ = After(d2h_ns_, std::max(payload.gradients_ns, issue_ns_),
                         overheads_.d2h_handoff_ns) +
-                  CopyNs(bytes, request_.bus.d2h_bytes_per_s);
+                  CopyBackNs(bytes);
         payload.gradients_ns = payload.home_ns = d2h_ns_;
         cost_.d2h_bytes += bytes;
         break;
       }
       case ActionKind::kDropGradients:
-        for (const FreeMemory::Span& span : payload.gradients) {
+        for (const SimulatedMemory::Span& span : payload.gradients) {
           memory_.Give(span, payload.gradients_ns);
         }
         payload.has_gradients = false;
@@ -306,17 +248,14 @@ class Clock {
     }
   }
 
-  // Its copy is queued behind the copies back of the last backward.
-  void DownloadLoss() {
-    d2h_ns_ = After(d2h_ns_, std::max(loss_ns_, issue_ns_),
-                    overheads_.d2h_handoff_ns) +
-              LatencyNs();
-    loss_arrived_ns_ = d2h_ns_;
-    if (sharded_) {  // all ranks' losses, behind what was reduced before
-      network_ns_ = std::max(network_ns_, d2h_ns_) + LatencyNs();
+  // The loss comes to the host with the operators, not with what is on the bus.
+  void TakeLoss() {
+    loss_arrived_ns_ = std::max(compute_ns_, issue_ns_) + LatencyNs();
+    if (sharded_) {  // all ranks' losses, behind what was exchanged before
+      network_ns_ = std::max(network_ns_, loss_arrived_ns_) +
+                    Busy(Resource::kNetwork, LatencyNs());
       loss_arrived_ns_ = network_ns_;
     }
-    loss_pending_ = false;
   }
 
   // The device's sum goes to the host, which has all of its own then; the
@@ -324,10 +263,10 @@ class Clock {
   void GatherNorm() {
     d2h_ns_ = After(d2h_ns_, std::max(scalars_ns_, host_ns_),
                     overheads_.d2h_handoff_ns) +
-              LatencyNs();
+              CopyBackNs(0);
     host_ns_ = d2h_ns_ + overheads_.host_handoff_ns;
-    h2d_ns_ =
-        After(h2d_ns_, host_ns_, overheads_.h2d_handoff_ns) + 2 * LatencyNs();
+    h2d_ns_ = After(h2d_ns_, host_ns_, overheads_.h2d_handoff_ns) + FetchNs(0) +
+              FetchNs(0);
     scalars_ns_ = h2d_ns_;
     host_ns_ = h2d_ns_ + overheads_.host_handoff_ns;
     norm_pending_ = false;
@@ -355,14 +294,14 @@ class Clock {
       // The home keeps the parameters meanwhile.
       Exchange(c, std::max(home.home_ns, issue_ns_));
       host_ns_ = After(host_ns_, network_ns_, overheads_.host_handoff_ns) +
-                 op.host_duration_ns;
+                 Busy(Resource::kHost, op.host_duration_ns);
       home.home_ns = issue_ns_;
       home.content = Content::kParameters;
       return;
     }
     host_ns_ = After(host_ns_, std::max(home.home_ns, issue_ns_),
                      overheads_.host_handoff_ns) +
-               op.host_duration_ns;
+               Busy(Resource::kHost, op.host_duration_ns);
     if (AddsSums(op)) {  // between its phases, whose durations are one number
       AddSums(op, host_ns_);
       host_ns_ = After(host_ns_, network_ns_, overheads_.host_handoff_ns);
@@ -373,10 +312,7 @@ class Clock {
   void RunOperator(int64_t t) {
     const OpRecord& op = trace_.ops[t];
     const bool optimizer = op.kind != OpKind::kCompute;
-    if (op.kind == OpKind::kUpdate) {
-      if (loss_pending_) DownloadLoss();
-      if (norm_pending_) GatherNorm();
-    }
+    if (op.kind == OpKind::kUpdate && norm_pending_) GatherNorm();
     int64_t start = std::max(compute_ns_, issue_ns_);
     cost_.op_start_ns[t] = start;
     if (op.non_model_peak_bytes > non_model_bytes_) {
@@ -409,14 +345,14 @@ class Clock {
     }
     cost_.op_start_ns[t] = start;
     cost_.stall_ns += start - compute_ns_;
-    compute_ns_ = start + op.duration_ns;
+    compute_ns_ = start + Busy(Resource::kCompute, op.duration_ns);
     if (AddsSums(op)) {  // which go to the host and come back
       const int64_t ready_ns = compute_ns_;
       d2h_ns_ = After(d2h_ns_, ready_ns, overheads_.d2h_handoff_ns) +
-                CopyNs(op.reduced_bytes, request_.bus.d2h_bytes_per_s);
+                CopyBackNs(op.reduced_bytes);
       AddSums(op, d2h_ns_);
       h2d_ns_ = After(h2d_ns_, network_ns_, overheads_.h2d_handoff_ns) +
-                CopyNs(op.reduced_bytes, request_.bus.h2d_bytes_per_s);
+                FetchNs(op.reduced_bytes);
       cost_.stall_ns += h2d_ns_ + overheads_.compute_handoff_ns - compute_ns_;
       compute_ns_ = h2d_ns_ + overheads_.compute_handoff_ns;
     }
@@ -433,7 +369,6 @@ class Clock {
       }
     }
     if (optimizer) scalars_ns_ = compute_ns_;
-    if (op.phase == Phase::kForward) loss_ns_ = compute_ns_;
   }
 
   // What an operator on the device leaves of a chunk that ranks share.
@@ -459,8 +394,8 @@ class Clock {
   const bool sharded_;
   std::vector<Payload> payloads_;
   std::vector<int64_t> last_reduce_;  // its moment, where ranks share
-  FreeMemory memory_{0};
-  std::vector<FreeMemory::Span> non_model_;  // in the order of taking
+  SimulatedMemory memory_{0};
+  std::vector<SimulatedMemory::Span> non_model_;  // in the order of taking
   int64_t resident_bytes_ = 0;
   int64_t non_model_bytes_ = 0;
   // Until when each resource is busy.
@@ -471,9 +406,9 @@ class Clock {
   int64_t network_ns_ = 0;
   // From when the step's work may be queued.
   int64_t issue_ns_ = 0;
-  // The loss of the last micro batch: computed, and on the host.
-  bool loss_pending_ = false;
-  int64_t loss_ns_ = 0;
+  // The loss of the last micro batch: the moment after which it is computed, -1
+  // in a trace without any, and when it is on the host.
+  int64_t last_forward_ = -1;
   int64_t loss_arrived_ns_ = 0;
   // The sums and the scale of the gradients' norm on the device.
   bool norm_pending_ = false;
@@ -482,6 +417,17 @@ class Clock {
 };
 
 }  // namespace
+
+absl::string_view ResourceName(Resource resource) {
+  constexpr absl::string_view kNames[kNumResources] = {
+      "compute", "bus to the device", "bus from it", "host", "network"};
+  return kNames[static_cast<int>(resource)];
+}
+
+Resource PlanCost::Busiest() const {
+  return static_cast<Resource>(
+      std::max_element(busy_ns.begin(), busy_ns.end()) - busy_ns.begin());
+}
 
 PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
                       const Overheads& overheads) {

@@ -15,18 +15,33 @@
 //   sums   where ranks add up an update's sums in the middle of it, the update
 //          waits for the network, and on the device's side for both directions
 //          of the bus.
-//   issue  a step is queued when the loss of the one before has come down the
-//          bus, behind the copies back of its backward, and when all work of
-//          the one before that is over.
+//   issue  a step is queued when the loss of the one before is there, after its
+//          last forward (where ranks share, behind what they exchanged by
+//          then), and when all work of the one before that is over.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATOR_H_
 #define CASTOR_MEMORY_PLAN_SIMULATOR_H_
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "memory/plan/plan.h"
 
 namespace castor {
+
+// What a step takes time on. A step is never shorter than the work of any one
+// of them: the busiest one binds it.
+enum class Resource : uint8_t {
+  kCompute,
+  kToDevice,
+  kFromDevice,
+  kHost,
+  kNetwork,
+};
+inline constexpr int kNumResources = 5;
+// "compute", "bus to the device", "bus from it", "host", "network".
+absl::string_view ResourceName(Resource resource);
 
 struct PlanCost {
   int64_t step_ns = 0;   // steady state, from one step's start to the next's
@@ -36,11 +51,17 @@ struct PlanCost {
   int64_t device_peak_bytes = 0;
   int64_t host_bytes = 0;
   int64_t network_bytes = 0;  // that this rank receives
+  // How long each resource works in a step of the steady state, by Resource;
+  // of compute its operators, not the moves of blocks.
+  std::array<int64_t, kNumResources> busy_ns = {};
   // Indexed by Moment, in the steady state: when each operator starts, from the
   // start of the first one, never falling (of what the host runs: when the
   // device has come to it), and the device bytes in use while it runs.
   std::vector<int64_t> op_start_ns;
   std::vector<int64_t> device_bytes;
+
+  // The resource that works for longest.
+  Resource Busiest() const;
 };
 
 // Where the holes between the blocks were too small, blocks moved together on

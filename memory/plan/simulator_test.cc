@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
 #include "memory/plan/plan_checker.h"
@@ -105,6 +106,10 @@ TEST(SimulatePlan, LetsDeviceGoOnBesideGradientsOnTheirWayHome) {
   // second micro batch. Its own leave at 4000-5000, reduce and update end at
   // 6000, then the fetch takes until 7000.
   EXPECT_EQ(beside.step_ns, 7000);
+  // Four operators, a fetch, two copies back, two reduces and an update.
+  EXPECT_EQ(beside.busy_ns,
+            (std::array<int64_t, kNumResources>{4000, 1000, 2000, 1500, 0}));
+  EXPECT_EQ(beside.Busiest(), Resource::kCompute);
   EXPECT_EQ(beside.h2d_bytes, 1024);
   EXPECT_EQ(beside.d2h_bytes, 2048);
   EXPECT_EQ(beside.device_bytes,
@@ -366,22 +371,24 @@ TEST(SimulatePlan, LetsTheNormWaitForTheDevicesReduceToo) {
   EXPECT_EQ(cost.step_ns, 5700);
 }
 
-TEST(SimulatePlan, QueuesAStepWhenTheLastLossHasComeDownTheBus) {
+TEST(SimulatePlan, QueuesAStepBesideTheCopiesBackOfTheOneBefore) {
   const StepTrace trace = TraceBuilder()
-                              .Chunk(10240, 4096)
+                              .Chunk(4096, 4096)
                               .Chunk(1024, 0)
-                              .Read({1}, 0, 1000)
+                              .Read({1}, 0, 10000)
                               .Write({0}, 0, 1000)
                               .Reduce(0)
                               .Update(0)
                               .Build();
-  // op0 0-1000, fetch 0 0-10000, op1 10000-11000, copy back 11000-21000, and
-  // behind it the loss: op0 of the next step at 21000, not at 11000.
+  // op0 0-10000, and the loss is there; fetch 0 0-4000, op1 10000-11000, copy
+  // back 11000-15000. op0 of the next step at 11000, not at 15000, which is
+  // over when fetch 0, 15000-19000, is.
   const PlanCost cost =
       Simulate(trace, 16384, {{ChunkId(1), false}},
                {{}, {Fetch(0, 1)}, {CopyBack(0, 2), Drop(0, 2)}, {}, {}});
   EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 10000, 11000, 11000}));
-  EXPECT_EQ(cost.step_ns, 21000);
+  EXPECT_EQ(cost.step_ns, 11000);
+  EXPECT_EQ(cost.stall_ns, 0);
 }
 
 TEST(SimulatePlan, TakesTheLowestRoomWhereAllOfItHasToBeWaitedFor) {

@@ -13,6 +13,7 @@
 #include "memory/plan/plan.h"
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/state_layout.h"
+#include "runtime/train/forecast.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
@@ -70,6 +71,8 @@ struct AdmissionReport {
   // That a step of the plan moves over the bus.
   int64_t h2d_bytes_per_step = 0;
   int64_t d2h_bytes_per_step = 0;
+  // What the plan foresees of a step, with estimated durations.
+  Forecast forecast = {};
   std::string peak_operator;
   // How often a step has a chunk's gradients beside its payload.
   int64_t gradient_blocks = 0;

@@ -1,6 +1,8 @@
 #include "runtime/train/duration_meter.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <utility>
 
 #include "base/median.h"
@@ -20,8 +22,39 @@ int64_t Reduced(DurationMeter::Statistic statistic,
 
 }  // namespace
 
+void DurationMeter::AddWait(const WorkRecord& waiter) {
+  if (static_cast<StreamId>(waiter.stream) != StreamId::kCompute) return;
+  last_end_ns_ = waiter.end_ns;
+  last_tag_ = waiter.tag;
+}
+
+void DurationMeter::Merge(const DurationMeter& other) {
+  const auto merge = [](ByMoment& into, const ByMoment& from) {
+    into.resize(std::max(into.size(), from.size()));
+    for (size_t t = 0; t < from.size(); ++t) {
+      into[t].insert(into[t].end(), from[t].begin(), from[t].end());
+    }
+  };
+  merge(device_, other.device_);
+  merge(host_, other.host_);
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    copies_[i].insert(copies_[i].end(), other.copies_[i].begin(),
+                      other.copies_[i].end());
+  }
+  exchanges_.insert(exchanges_.end(), other.exchanges_.begin(),
+                    other.exchanges_.end());
+}
+
 void DurationMeter::Add(const WorkRecord& work) {
   const auto stream = static_cast<StreamId>(work.stream);
+  int64_t pause_ns = 0;
+  if (stream == StreamId::kCompute) {
+    // Between two steps compute may wait for the host thread.
+    if (last_end_ns_ >= 0 && last_tag_ == work.tag) {
+      pause_ns = std::max<int64_t>(0, work.start_ns - last_end_ns_);
+    }
+    AddWait(work);
+  }
   const int64_t duration_ns = std::max<int64_t>(1, work.end_ns - work.start_ns);
   const int64_t chunk = work.chunk.value;
   if (stream == StreamId::kNetwork) {
@@ -43,8 +76,9 @@ void DurationMeter::Add(const WorkRecord& work) {
       if (work.kind != WorkKind::kOperator && !works.empty() &&
           works.back().tag == work.tag) {
         works.back().duration_ns += duration_ns;
+        works.back().pause_ns += pause_ns;
       } else {
-        works.push_back({work.tag, duration_ns});
+        works.push_back({work.tag, duration_ns, pause_ns});
       }
       return;
     }
@@ -61,22 +95,43 @@ void DurationMeter::Add(const WorkRecord& work) {
 
 void DurationMeter::Fill(Statistic statistic, StepTrace* trace,
                          BusModel* bus) const {
-  const auto duration = [&](const ByMoment& side, size_t t, int64_t before) {
-    std::vector<int64_t> durations;
-    if (t < side.size()) {
-      for (const OfStep& of : side[t]) durations.push_back(of.duration_ns);
+  const bool least = statistic == Statistic::kLeast;
+  // By moment; 0: not measured.
+  const auto reduced = [&](const ByMoment& side) {
+    std::vector<int64_t> result(trace->ops.size(), 0);
+    std::map<uint16_t, int64_t> of_step;
+    int64_t sum = 0;
+    for (size_t t = 0; t < std::min(side.size(), result.size()); ++t) {
+      std::vector<int64_t> durations;
+      for (const OfStep& of : side[t]) {
+        durations.push_back(of.duration_ns + (least ? 0 : of.pause_ns));
+        of_step[of.tag] += durations.back();
+      }
+      result[t] = Reduced(statistic, std::move(durations));
+      sum += result[t];
     }
-    const int64_t now = Reduced(statistic, std::move(durations));
-    if (now == 0 || before == 0 || !trace->measured ||
-        statistic != Statistic::kLeast) {
-      return now;
+    if (least || sum == 0) return result;
+    std::vector<int64_t> sums;
+    for (const auto& [tag, of_all] : of_step) sums.push_back(of_all);
+    const double scale =
+        static_cast<double>(Median(std::move(sums))) / static_cast<double>(sum);
+    for (int64_t& duration_ns : result) {
+      if (duration_ns == 0) continue;
+      duration_ns = std::max<int64_t>(
+          1, std::llround(scale * static_cast<double>(duration_ns)));
     }
+    return result;
+  };
+  const std::vector<int64_t> device_ns = reduced(device_);
+  const std::vector<int64_t> host_ns = reduced(host_);
+  const auto duration = [&](int64_t now, int64_t before) {
+    if (now == 0 || before == 0 || !trace->measured || !least) return now;
     return std::min(now, before);
   };
   for (size_t t = 0; t < trace->ops.size(); ++t) {
     OpRecord& op = trace->ops[t];
-    const int64_t device = duration(device_, t, op.duration_ns);
-    const int64_t host = duration(host_, t, op.host_duration_ns);
+    const int64_t device = duration(device_ns[t], op.duration_ns);
+    const int64_t host = duration(host_ns[t], op.host_duration_ns);
     if (device == 0 && host == 0) continue;
     if (device > 0 || !trace->measured) {
       op.duration_ns = device > 0 ? device : host;

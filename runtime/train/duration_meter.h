@@ -16,12 +16,19 @@ namespace castor {
 
 class DurationMeter {
  public:
-  // A piece of work of the shape of step that is being measured.
+  // A piece of work of the shape of step that is being measured, and a wait of
+  // a stream, `waiter`. Each stream's in order.
   void Add(const WorkRecord& work);
+  void AddWait(const WorkRecord& waiter);
+  // What another one has, as if it had been added here.
+  void Merge(const DurationMeter& other);
 
   // Which of several durations of an operator counts: the least, which nothing
   // else disturbed, or the median, which is what the operator takes beside all
-  // else that runs.
+  // else that runs: with it counts how long compute stood still before the
+  // operator without having to wait for anything. Medians are scaled so that
+  // their sum is the median of the steps' sums: what now and then interrupts
+  // one operator or another is in no operator's median, but in every step.
   enum class Statistic { kLeast, kMedian };
 
   // Durations by moment into the trace; with kLeast never more than what was
@@ -36,6 +43,7 @@ class DurationMeter {
   struct OfStep {
     uint16_t tag;
     int64_t duration_ns;
+    int64_t pause_ns;
   };
   using ByMoment = std::vector<std::vector<OfStep>>;
   struct Copy {
@@ -45,6 +53,9 @@ class DurationMeter {
   ByMoment device_, host_;
   std::array<std::vector<Copy>, 2> copies_;  // to the device, from it
   std::vector<Copy> exchanges_;              // on the network
+  // What the compute stream did last.
+  int64_t last_end_ns_ = -1;
+  uint16_t last_tag_ = 0;
 };
 
 }  // namespace castor

@@ -79,6 +79,50 @@ TEST_F(DurationMeterTest, TakesTheLeastButNeverMoreThanBefore) {
   EXPECT_EQ(trace_.ops[1].duration_ns, 201);
 }
 
+TEST_F(DurationMeterTest, CountsPausesThatNoWaitExplains) {
+  for (const uint16_t tag : {1, 2, 3}) {
+    Add(kCompute, WorkKind::kOperator, 0, tag, 100);
+    // 900 after it; the pause of the last step ends with a wait.
+    if (tag == 3) {
+      meter_.AddWait({.stream = static_cast<int64_t>(kCompute),
+                      .start_ns = now_ + 100,
+                      .end_ns = now_ + 1000,
+                      .tag = tag});
+    }
+    Add(kCompute, WorkKind::kUpdate, 1, tag, 200);
+  }
+  DurationMeter merged;
+  merged.Merge(meter_);
+  meter_ = merged;
+  Fill(DurationMeter::Statistic::kMedian);
+  EXPECT_EQ(trace_.ops[0].duration_ns, 100);
+  EXPECT_EQ(trace_.ops[1].duration_ns, 1100);
+  trace_ = OperatorAndUpdate();
+  Fill(DurationMeter::Statistic::kLeast);
+  EXPECT_EQ(trace_.ops[1].duration_ns, 200);
+}
+
+TEST_F(DurationMeterTest, SumsUpToATypicalStep) {
+  // Another program takes 300 of each step, not always from the same operator.
+  for (const uint16_t tag : {1, 2, 3, 4, 5}) {
+    meter_.AddWait({.stream = static_cast<int64_t>(kCompute),
+                    .end_ns = now_ + 1000,
+                    .tag = tag});
+    Add(kCompute, WorkKind::kOperator, 0, tag, tag == 1 ? 400 : 100);
+    meter_.AddWait({.stream = static_cast<int64_t>(kCompute),
+                    .end_ns = now_ + 1000,
+                    .tag = tag});
+    Add(kCompute, WorkKind::kUpdate, 1, tag,
+        tag == 1  ? 200
+        : tag < 4 ? 500
+                  : 200);
+  }
+  Fill(DurationMeter::Statistic::kMedian);
+  // Medians are 100 and 200, those of the sums 600, 600, 600, 300, 300 are 600.
+  EXPECT_EQ(trace_.ops[0].duration_ns, 200);
+  EXPECT_EQ(trace_.ops[1].duration_ns, 400);
+}
+
 TEST_F(DurationMeterTest, MeasuresTheBusByWhatCrossedIt) {
   Add(StreamId::kHostToDevice, WorkKind::kFetch, 0, 1, 1000);
   Add(StreamId::kDeviceToHost, WorkKind::kCopyBack, 0, 1, 500);

@@ -12,14 +12,7 @@ namespace castor {
 
 absl::StatusOr<std::vector<float>> Trainer::TryPass(
     Program& program, std::vector<int32_t> tokens) {
-  tag_step_ = NextTag();
-  if (observer_ != nullptr) {
-    observer_->OnStep({.step = 0,
-                       .tag = tag_step_,
-                       .warmup = false,
-                       .plan = program.plan,
-                       .request = &program.request});
-  }
+  BeginTag(program, /*training_step=*/0);
   CASTOR_RETURN_IF_ERROR(backend_->BeginStep(
       {.trace = &program.trace, .plan = program.plan, .tag = tag_step_}));
   std::vector<std::byte> bytes;

@@ -104,7 +104,7 @@ int64_t CountLabels(const MicroBatch& batch) {
 absl::StatusOr<Tensor> RunMicroBatch(
     Engine& engine, Model& model, const StepShape& shape, int64_t index,
     int64_t global_index, MicroBatch batch,
-    const std::function<absl::Status()>& before_backward) {
+    const std::function<absl::Status(const Tensor& loss)>& with_loss) {
   for (const auto* data : {&batch.tokens, &batch.targets}) {
     if (static_cast<int64_t>(data->size()) != shape.batch * shape.length) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -136,12 +136,12 @@ absl::StatusOr<Tensor> RunMicroBatch(
         ": it must return the sum of its tokens' losses, of shape [1], as "
         "ops::HeadLoss does"));
   }
+  if (shape.training && !loss.requires_grad()) {
+    return absl::FailedPreconditionError(
+        "the loss depends on no trainable parameter: nothing to train");
+  }
+  if (with_loss) CASTOR_RETURN_IF_ERROR(with_loss(loss));
   if (shape.training) {
-    if (!loss.requires_grad()) {
-      return absl::FailedPreconditionError(
-          "the loss depends on no trainable parameter: nothing to train");
-    }
-    if (before_backward) CASTOR_RETURN_IF_ERROR(before_backward());
     engine.set_phase(Phase::kBackward);
     GradientSink sink;
     CASTOR_RETURN_IF_ERROR(tape.RunBackward(loss.id(), Tensor(), sink));

@@ -41,12 +41,14 @@ int64_t CountLabels(const MicroBatch& batch);
 
 // Forward and, when training, backward of micro batch `index`; the loss [1],
 // summed over its labelled tokens. `global_index` counts micro batches from the
-// start of the run. `before_backward` (may be null) is called in between: the
-// engine may be told of the whole batch's labels as late as there.
+// start of the run. `with_loss` (may be null) is called with the loss when
+// forward is queued and nothing of backward is: what takes the loss to the host
+// there waits for none of backward's copies, and the engine may be told of the
+// whole batch's labels as late as there.
 absl::StatusOr<Tensor> RunMicroBatch(
     Engine& engine, Model& model, const StepShape& shape, int64_t index,
     int64_t global_index, MicroBatch batch,
-    const std::function<absl::Status()>& before_backward = nullptr);
+    const std::function<absl::Status(const Tensor& loss)>& with_loss = nullptr);
 
 // One pass of `tokens` [1, T], which follow what `cache` has: the logits [1, V]
 // of the token after them. The cache counts them as read.

@@ -5,9 +5,9 @@
 
 namespace castor {
 
-void StepMeter::Issued(uint16_t tag_step, StepReport report) {
+void StepMeter::Issued(uint16_t tag_step, StepReport report, int64_t plan) {
   by_tag_[tag_step] = issued_;
-  open_[issued_] = {.report = report};
+  open_[issued_] = {.report = std::move(report), .plan = plan};
   ++issued_;
 }
 
@@ -22,7 +22,10 @@ void StepMeter::Settled(uint16_t tag_step, std::string overflow,
 
 void StepMeter::Collect() {
   const std::vector<TimelineEvent> events = timeline_->Take();
-  for (const TimelineEvent& event : events) exposure_.Add(event);
+  for (const TimelineEvent& event : events) {
+    exposure_.Add(event);
+    ends_.Add(event);
+  }
   for (const TimelineEvent& event : events) {
     const WorkRecord& work = event.work;
     const auto tag = by_tag_.find(work.tag);
@@ -30,6 +33,14 @@ void StepMeter::Collect() {
     if (tag == by_tag_.end()) continue;
     Open& open = open_[tag->second];
     open.end_ns = std::max(open.end_ns, work.end_ns);
+    if (open.plan != 0) {
+      open.overheads.Add(event, event.wait ? ends_.OverNs(event) : -1);
+      if (event.wait) {
+        open.durations.AddWait(work);
+      } else {
+        open.durations.Add(work);
+      }
+    }
     if (event.wait && event.stream() == StreamId::kCompute) {
       open.wait_ns += work.end_ns - work.start_ns;
       exposure_.Divide(event, &open.exposed);
@@ -56,6 +67,12 @@ void StepMeter::Finalise(std::map<uint64_t, Open>::iterator at) {
   }
   last_end_ns_ = end;
   done_.push_back(open.report);
+  if (open.plan == 0) return;
+  finished_.push_back({.step = open.report.step,
+                       .plan = open.plan,
+                       .seconds = open.report.seconds,
+                       .durations = std::move(open.durations),
+                       .overheads = std::move(open.overheads)});
 }
 
 void StepMeter::FinaliseBefore(uint16_t tag_step) {
@@ -79,6 +96,10 @@ void StepMeter::FinaliseAll() {
 
 std::vector<StepReport> StepMeter::TakeReports() {
   return std::exchange(done_, {});
+}
+
+std::vector<FinishedStep> StepMeter::TakeFinished() {
+  return std::exchange(finished_, {});
 }
 
 void StepMeter::StartMeasuring() {

@@ -11,6 +11,7 @@
 #include "memory/plan/plan.h"
 #include "runtime/train/duration_meter.h"
 #include "runtime/train/network_exposure.h"
+#include "runtime/train/overhead_meter.h"
 #include "runtime/train/timeline.h"
 #include "tracer/step_trace.h"
 
@@ -43,6 +44,15 @@ struct StepReport {
   std::vector<double> late_rank_seconds = {};
 };
 
+// What a step that is wholly over tells of the plan that it followed.
+struct FinishedStep {
+  int64_t step = 0;
+  int64_t plan = 0;  // as it was given to Issued
+  double seconds = 0;
+  DurationMeter durations;
+  OverheadMeter overheads;
+};
+
 // Work of a step may run while the next one is being issued; a step is
 // finalised once it is known to be over.
 class StepMeter {
@@ -53,8 +63,9 @@ class StepMeter {
   // checkpoint) is not the next step's time.
   void Restart(int64_t now_ns) { last_end_ns_ = now_ns; }
 
-  // A training step whose work has `tag_step` was issued.
-  void Issued(uint16_t tag_step, StepReport report);
+  // A training step whose work has `tag_step` was issued. With a number of a
+  // `plan`, other than 0, its durations are kept for TakeFinished.
+  void Issued(uint16_t tag_step, StepReport report, int64_t plan = 0);
   // What became of that step's gradients. Call before it is finalised.
   void Settled(uint16_t tag_step, std::string overflow, double next_loss_scale);
   // All steps issued before `tag_step` are over.
@@ -62,6 +73,9 @@ class StepMeter {
   void FinaliseAll();
 
   std::vector<StepReport> TakeReports();
+  // The steps that are wholly over whose durations are kept, in order; each
+  // once.
+  std::vector<FinishedStep> TakeFinished();
 
   // Measures work from now on, for Measure.
   void StartMeasuring();
@@ -75,6 +89,9 @@ class StepMeter {
     int64_t end_ns = 0;
     int64_t wait_ns = 0;
     NetworkExposure::Division exposed = {};
+    int64_t plan = 0;
+    DurationMeter durations = {};
+    OverheadMeter overheads = {};
   };
   void Collect();
   void Finalise(std::map<uint64_t, Open>::iterator open);
@@ -84,7 +101,9 @@ class StepMeter {
   std::map<uint64_t, Open> open_;        // by order of issue
   std::map<uint16_t, uint64_t> by_tag_;  // open steps
   std::vector<StepReport> done_;
+  std::vector<FinishedStep> finished_;
   NetworkExposure exposure_;
+  RecentEnds ends_;
   std::optional<DurationMeter> durations_;  // while measuring
   int64_t last_end_ns_ = 0;
 };

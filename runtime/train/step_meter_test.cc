@@ -100,6 +100,37 @@ TEST_F(StepMeterTest, TagsMayWrapAround) {
   EXPECT_DOUBLE_EQ(meter_.TakeReports()[0].seconds, 20e-9);
 }
 
+TEST_F(StepMeterTest, KeepsTheDurationsOfStepsThatFollowAPlan) {
+  meter_.Issued(1, {.step = 1});
+  meter_.Issued(2, {.step = 2}, /*plan=*/7);
+  meter_.Issued(3, {.step = 3}, /*plan=*/7);
+  Work(kCompute, Op(1, 0), 0, 10);
+  Work(kCompute, Op(2, 0), 10, 40);
+  Wait(kCompute, Op(2, 1), 40, 60);
+  Work(kCompute, Op(2, 1), 61, 65);
+  // The third step's work comes between, and does not count for the second.
+  Work(kCompute, Op(3, 0), 70, 99);
+  Work(kHost, {.kind = WorkKind::kReduce, .step = 2, .moment = 2}, 65, 90);
+  meter_.FinaliseBefore(3);
+  const std::vector<FinishedStep> finished = meter_.TakeFinished();
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_TRUE(meter_.TakeFinished().empty());
+  EXPECT_EQ(finished[0].step, 2);
+  EXPECT_EQ(finished[0].plan, 7);
+  EXPECT_DOUBLE_EQ(finished[0].seconds, 80e-9);
+  StepTrace trace;
+  trace.measured = true;
+  trace.ops.resize(3);
+  trace.ops[2].kind = OpKind::kReduce;
+  BusModel bus;
+  finished[0].durations.Fill(DurationMeter::Statistic::kMedian, &trace, &bus);
+  EXPECT_EQ(trace.ops[0].duration_ns, 30);
+  EXPECT_EQ(trace.ops[1].duration_ns, 5);  // with the pause behind the wait
+  EXPECT_EQ(trace.ops[2].host_duration_ns, 25);
+  meter_.FinaliseAll();
+  EXPECT_EQ(meter_.TakeFinished().size(), 1u);
+}
+
 TEST_F(StepMeterTest, MeasuresTheLeastOfEachOperatorAndTheBus) {
   StepTrace trace;
   trace.chunks.resize(2);

@@ -9,6 +9,7 @@
 #include "device/comm/agreement.h"
 #include "kernels/head_loss/ignored_target.h"
 #include "memory/plan/planner.h"
+#include "tracer/work_tag.h"
 
 namespace castor {
 
@@ -23,37 +24,6 @@ Trainer::~Trainer() {
   if (device_ != nullptr) device_->Synchronize(device_->NowAll()).IgnoreError();
   engine_->SetBackend(nullptr);
   engine_->SetLayout(nullptr);
-}
-
-absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace) {
-  if (communicator_ == nullptr) return absl::OkStatus();
-  std::vector<int64_t> values;  // the greatest counts
-  for (const OpRecord& op : trace.ops) {
-    values.push_back(op.duration_ns);
-    values.push_back(op.host_duration_ns);
-  }
-  double* const speeds[] = {&bus_.h2d_bytes_per_s, &bus_.d2h_bytes_per_s,
-                            &bus_.network_bytes_per_s};
-  for (const double* speed : speeds) {
-    values.push_back(-static_cast<int64_t>(std::max(1.0, *speed)));
-  }
-  constexpr int64_t kAtOnce =
-      Communicator::kMaxAllReduceBytes / sizeof(int64_t);
-  const int64_t size = static_cast<int64_t>(values.size());
-  for (int64_t i = 0; i < size; i += kAtOnce) {
-    CASTOR_RETURN_IF_ERROR(Await(
-        *communicator_,
-        communicator_->AllReduce(
-            "measured durations", 0, ReduceOp::kMax,
-            absl::MakeSpan(values).subspan(i, std::min(kAtOnce, size - i)))));
-  }
-  auto value = values.begin();
-  for (OpRecord& op : trace.ops) {
-    op.duration_ns = *value++;
-    op.host_duration_ns = *value++;
-  }
-  for (double* speed : speeds) *speed = -static_cast<double>(*value++);
-  return absl::OkStatus();
 }
 
 absl::Status Trainer::Failed(absl::Status why) {
@@ -91,72 +61,16 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
   return program.get();
 }
 
-PlanOrRefusal Trainer::PlanOf(const PlacementPolicy* policy,
-                              const PlanRequest& request) {
-  PlanOrRefusal made = MakePlan(policy, request, options_.plan_mistake);
-  const Plan* const plan = std::get_if<Plan>(&made);
-  if (plan != nullptr && !plan->instead_of_unproven.empty() &&
-      !std::exchange(plan_note_made_, true)) {
-    plan_note_ = absl::StrCat(
-        "the plan of policy ", policy->name,
-        " failed its proof (please report this): ", plan->instead_of_unproven,
-        "; the run goes on with a slower plan, to the same results");
-  }
-  return made;
-}
-
-absl::Status Trainer::EnsureSlots(const StepTrace& trace) {
-  if (exchange_ == nullptr) return absl::OkStatus();
-  const int64_t slots = FindShardStaging(trace).slots;
-  if (slots <= staging_.slots) return absl::OkStatus();
-  const absl::Status room = AgreeOnStatus(
-      *communicator_, "slots for another shape", exchange_->EnsureSlots(slots));
-  if (!room.ok()) {
-    exchange_->KeepSlots(staging_.slots);
-    return room;
-  }
-  staging_.slots = slots;
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::PlanProgram(Program& program,
-                                  const PlacementPolicy* policy) {
-  program.request = Request(program);
-  PlanOrRefusal made = PlanOf(policy, program.request);
-  if (const Refusal* why = std::get_if<Refusal>(&made)) {
-    return RefusalStatus(*why, options_.memory, {});
-  }
-  CASTOR_RETURN_IF_ERROR(EnsureSlots(program.trace));
-  program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
-  return absl::OkStatus();
-}
-
-// Evaluation works around the optimizer states where they are; only if that
-// leaves too little room do they move to the host, as far as it has room, until
-// training goes on.
-absl::Status Trainer::PlanEvaluation(Program& program) {
-  PlanRequest request = Request(program);
-  request.fixed_side.resize(layout_.num_chunks());
-  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-    request.fixed_side[i] = store_->side(ChunkId(i));
-  }
-  if (program.plan != nullptr && program.plan->side == request.fixed_side) {
-    return absl::OkStatus();
-  }
-  PlanOrRefusal made = PlanOf(options_.memory.policy, request);
-  if (std::holds_alternative<Refusal>(made)) {
-    CASTOR_ASSIGN_OR_RETURN(const Program* const training,
-                            ProgramFor(options_.shape));
-    request.fixed_side =
-        SafeSides(options_.memory.policy->admission, Request(*training));
-    made = PlanOf(options_.memory.policy, request);
-  }
-  if (const Refusal* why = std::get_if<Refusal>(&made)) {
-    return RefusalStatus(*why, options_.memory, {});
-  }
-  program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
-  program.request = std::move(request);
-  return absl::OkStatus();
+void Trainer::BeginTag(const Program& program, int64_t training_step) {
+  tag_step_ = NextTag();
+  predicted_peak_bytes_ =
+      std::max(predicted_peak_bytes_, program.forecast.device_peak_bytes);
+  if (observer_ == nullptr) return;
+  observer_->OnStep({.step = training_step,
+                     .tag = tag_step_,
+                     .warmup = program.warmup,
+                     .plan = program.plan,
+                     .request = &program.request});
 }
 
 absl::Status Trainer::Initialize(ParameterSource& source,
@@ -238,18 +152,12 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
     Program& program, StepInputs& inputs,
     const std::optional<UpdateStep>& update) {
   const StepShape& shape = program.shape;
-  tag_step_ = NextTag();
-  if (observer_ != nullptr) {
-    observer_->OnStep({.step = shape.training ? state_.step + 1 : 0,
-                       .tag = tag_step_,
-                       .warmup = program.warmup,
-                       .plan = program.plan,
-                       .request = &program.request});
-  }
+  BeginTag(program, shape.training ? state_.step + 1 : 0);
   const int64_t world_size = options_.ranks.world_size;
   const int64_t rank = options_.ranks.rank;
-  // A row for each rank: its losses, then whether it wants to stop.
-  const int64_t row = shape.micro_batches + 1;
+  // A row for each rank: its losses, how long its latest step took, if that was
+  // of this plan, and whether it wants to stop.
+  const int64_t row = shape.micro_batches + 2;
   std::vector<float> losses(row * world_size);
   float* const own = losses.data() + rank * row;
   Fence arrived = inputs.agreed();
@@ -263,29 +171,32 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   h2d_at_begin_ = store_->h2d_bytes();
   d2h_at_begin_ = store_->d2h_bytes();
   network_at_begin_ = store_->network_bytes();
-  const auto count_labels = [&]() -> absl::Status {
-    CASTOR_ASSIGN_OR_RETURN(const int64_t labels, inputs.Labels());
-    engine_->set_labels(labels);
-    return absl::OkStatus();
-  };
   for (int64_t i = 0; i < shape.micro_batches && status.ok(); ++i) {
-    status = [&]() -> absl::Status {
-      const int64_t in_run =
-          (state_.step * shape.micro_batches + i) * world_size + rank;
-      CASTOR_ASSIGN_OR_RETURN(const Tensor loss,
-                              RunMicroBatch(*engine_, *model_, shape, i, in_run,
-                                            inputs.Give(i), count_labels));
+    // Between forward and backward: the next step is queued when the losses
+    // are there, and need not wait for what backward copies and exchanges.
+    const auto with_loss = [&](const Tensor& loss) -> absl::Status {
       arrived.Add(
           backend_->Download(loss.storage_id(), &own[i], sizeof(float)));
+      if (communicator_ != nullptr && i + 1 == shape.micro_batches) {
+        if (untold_.plan == program.plan_number) {
+          own[row - 2] = static_cast<float>(untold_.seconds);
+        }
+        untold_ = {};
+        own[row - 1] = StopRequested() ? 1.0f : 0.0f;
+        CASTOR_ASSIGN_OR_RETURN(const Fence gathered,
+                                GatherLosses(arrived, losses));
+        arrived.Add(gathered);
+      }
+      if (!shape.training) return absl::OkStatus();
+      CASTOR_ASSIGN_OR_RETURN(const int64_t labels, inputs.Labels());
+      engine_->set_labels(labels);
       return absl::OkStatus();
-    }();
-  }
-  if (status.ok() && communicator_ != nullptr) {
-    own[row - 1] = StopRequested() ? 1.0f : 0.0f;
-    // Losses are gathered before the updates, for which they need not wait.
-    auto gathered = GatherLosses(arrived, losses);
-    status = gathered.status();
-    if (gathered.ok()) arrived.Add(*gathered);
+    };
+    const int64_t in_run =
+        (state_.step * shape.micro_batches + i) * world_size + rank;
+    status = RunMicroBatch(*engine_, *model_, shape, i, in_run, inputs.Give(i),
+                           with_loss)
+                 .status();
   }
   if (status.ok() && shape.training) status = engine_->UpdateParameters();
   if (status.ok()) status = backend_->EndStep();
@@ -305,9 +216,12 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
       result.sums.push_back(losses[r * row + i]);
     }
   }
+  float slowest = 0;
   for (int64_t r = 0; r < world_size; ++r) {
+    slowest = std::max(slowest, losses[r * row + row - 2]);
     if (losses[r * row + row - 1] != 0) stop_agreed_ = true;
   }
+  if (slowest > 0) program.watch.AddStep(slowest);
   return result;
 }
 
@@ -346,8 +260,13 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   } else if (!program->settled) {
     CASTOR_RETURN_IF_ERROR(PlanProgram(*program, memory.policy));
     program->settled = true;
+  } else if (program->watch.due()) {
+    failure_.Update(PlanAgain(*program));
+    CASTOR_RETURN_IF_ERROR(failure_);
   }
   program->warmup = warmup;
+  // The first step on a plan, or on an idle device, tells nothing of the rest.
+  const bool steady = !warmup && !idle_ && issued_plan_ == program->plan_number;
 
   const int64_t update = state_.step - state_.skipped_steps + 1;
   const double lr = options_.learning_rate(update);
@@ -372,6 +291,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   outcome_pending_ = scaler_.has_value();
   ++state_.step;
   ++program->steps;
+  issued_plan_ = program->plan_number;
   meter_.Issued(tag_step_,
                 {.step = state_.step,
                  .loss = loss,
@@ -382,15 +302,18 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                  .warmup = warmup,
                  .loss_scale = scale,
                  .next_loss_scale = scale,
-                 .network_bytes = store_->network_bytes() - network_at_begin_});
+                 .network_bytes = store_->network_bytes() - network_at_begin_},
+                steady ? program->plan_number : 0);
   if (warmup) {
     CASTOR_RETURN_IF_ERROR(Drain());
     meter_.Measure(&program->trace, &bus_);
-    failure_.Update(AgreeOnMeasurements(program->trace));
+    failure_.Update(
+        AgreeOnMeasurements(program->trace, bus_, program->handoffs));
     CASTOR_RETURN_IF_ERROR(failure_);
   } else {
     // This step's loss is there, so the step before is over.
     meter_.FinaliseBefore(tag_step_);
+    WatchFinished();
   }
   return loss;
 }
@@ -466,6 +389,13 @@ void Trainer::SetObserver(RunObserver* observer) {
 const Plan* Trainer::training_plan() const {
   const auto at = programs_.find(options_.shape);
   return at == programs_.end() ? nullptr : at->second->plan.get();
+}
+
+const Forecast& Trainer::training_forecast() const {
+  const auto at = programs_.find(options_.shape);
+  return at == programs_.end() || at->second->plan == nullptr
+             ? admission_.forecast
+             : at->second->forecast;
 }
 
 const StepTrace* Trainer::training_trace() const {

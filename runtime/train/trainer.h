@@ -10,7 +10,8 @@
 // Create makes a dry pass, cuts the model into chunks, and admits the run or
 // refuses it: after it has succeeded, no step runs out of memory (promise P2).
 // The first steps (warm-up) run on a careful plan while durations are measured;
-// then the policy plans with those.
+// then the policy plans with those, and again with those that have settled
+// (duration_watch.h).
 //
 // Threads: one. Work is queued ahead of the device; Step returns when the
 // step's loss is known, while its backward pass may still be running.
@@ -45,6 +46,8 @@
 #include "runtime/backend/run_observer.h"
 #include "runtime/optim/chunk_optimizer.h"
 #include "runtime/train/admission.h"
+#include "runtime/train/duration_watch.h"
+#include "runtime/train/forecast.h"
 #include "runtime/train/loss_scaler.h"
 #include "runtime/train/micro_batch.h"
 #include "runtime/train/model_state.h"
@@ -153,6 +156,12 @@ class Trainer {
     return Request(*training_trace(), options_.shape,
                    options_.memory.policy->admission);
   }
+  // What that plan foresees of a step.
+  const Forecast& training_forecast() const;
+  // How many plans were made for steps to follow, and the greatest device peak
+  // that any of them that was followed foresaw.
+  int64_t plans() const { return plans_; }
+  int64_t predicted_device_peak_bytes() const { return predicted_peak_bytes_; }
   // What happened in the steps that are wholly over, in order; each once.
   std::vector<StepReport> TakeReports() { return meter_.TakeReports(); }
   // Told of all that happens from now on; null for nobody. Waits until all
@@ -168,9 +177,13 @@ class Trainer {
     StepTrace trace;
     std::shared_ptr<const Plan> plan;
     PlanRequest request;   // what the plan was asked for
+    Forecast forecast;     // what it foresees
+    Overheads handoffs;    // as measured; no moves, which are one plan's own
     int64_t steps = 0;     // run so far
     bool warmup = false;   // its step at hand is one of the warm-up
     bool settled = false;  // the plan was made from measured durations
+    int64_t plan_number = 0;
+    DurationWatch watch;  // of the settled plan's steps
   };
 
   Trainer(Engine* engine, Model* model, TrainerOptions options);
@@ -183,6 +196,10 @@ class Trainer {
   // MakePlan, keeping a note of the first plan that had to be replaced.
   PlanOrRefusal PlanOf(const PlacementPolicy* policy,
                        const PlanRequest& request);
+  // The program's steps follow this plan from now on.
+  void Follow(Program& program, Plan plan, PlanRequest request);
+  // A step of the program begins: its tag is made, and told with its plan.
+  void BeginTag(const Program& program, int64_t training_step);
   // Makes as many slots as the program takes, on all ranks or on none.
   absl::Status EnsureSlots(const StepTrace& trace);
   absl::Status PlanEvaluation(Program& program);
@@ -226,7 +243,13 @@ class Trainer {
   absl::Status JoinRanks(const StepTrace& training);
   // All ranks' durations and speeds become the same, so that their plans do:
   // those of the slowest.
-  absl::Status AgreeOnMeasurements(StepTrace& trace);
+  absl::Status AgreeOnMeasurements(StepTrace& trace, BusModel& bus,
+                                   Overheads& overheads);
+  // Tells the programs' watches of the steps that are over.
+  void WatchFinished();
+  // Asks the planner with the durations that the program's steps have now. Its
+  // plan changes only where the simulator finds enough to gain.
+  absl::Status PlanAgain(Program& program);
   // Tells the other ranks why this one goes no further.
   absl::Status Failed(absl::Status why);
   // Puts all ranks' rows of `losses` into it, by rank; what is downloaded into
@@ -290,6 +313,15 @@ class Trainer {
   std::string pinned_note_;
   std::string plan_note_;
   bool plan_note_made_ = false;
+  int64_t plans_ = 0;
+  int64_t issued_plan_ = 0;  // of the latest training step; 0: not known
+  // The latest step that is over and followed a plan that was in force already:
+  // what the ranks have not told each other yet.
+  struct {
+    int64_t plan = 0;
+    double seconds = 0;
+  } untold_;
+  int64_t predicted_peak_bytes_ = 0;
   std::optional<LossScaler> scaler_;  // fp16
   bool outcome_pending_ = false;      // of the step that was issued last
   // The failure of that step's loss, unless it was skipped.

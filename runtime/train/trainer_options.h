@@ -18,6 +18,7 @@
 #include "runtime/backend/dry_backend.h"
 #include "runtime/optim/chunk_optimizer.h"
 #include "runtime/train/admission.h"
+#include "runtime/train/duration_watch.h"
 #include "runtime/train/loss_scaler.h"
 #include "runtime/train/micro_batch.h"
 #include "tracer/step_trace.h"
@@ -73,6 +74,12 @@ struct TrainerOptions {
   // Set when training should end after the step at hand (Trainer::stopping);
   // null: never. Outlives the trainer.
   const std::atomic<bool>* stop = nullptr;
+  // When the planner is asked again.
+  WatchLimits watch;
+  // What a step took on this rank, and the durations that settled, in place of
+  // what was measured: tests.
+  std::function<double(int64_t step, double foreseen_seconds)> step_seconds;
+  std::function<void(StepTrace* trace, BusModel* bus)> settled_durations;
   // A planner's mistake: tests.
   PlanMistake plan_mistake;
   // Fill freed device memory with NaN, so that a use after free shows: tests.

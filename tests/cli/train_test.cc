@@ -60,6 +60,12 @@ TEST_F(TrainCommand, WritesEveryKeyOfTheSummary) {
     EXPECT_GT(summary[key].get<int64_t>(), 0) << key;
   }
   EXPECT_LE(summary["device_peak_bytes"], summary["device_budget_bytes"]);
+  // The warm-up's plan and the settled one, to the byte.
+  EXPECT_GE(summary["plans"], 2);
+  EXPECT_EQ(summary["predicted_device_peak_bytes"],
+            summary["device_peak_bytes"]);
+  ASSERT_TRUE(summary["predicted_step_seconds"].is_number_float());
+  EXPECT_GT(summary["predicted_step_seconds"].get<double>(), 0);
   EXPECT_LE(summary["smallest_device_budget_bytes"],
             summary["device_budget_bytes"]);
   EXPECT_LE(summary["host_peak_bytes"], 1 << 20);
@@ -127,6 +133,12 @@ TEST_F(TrainCommand, PrintsThePlanBeforeTheFirstStepAndALinePerStep) {
                           "activations", "workspace", "staging", "budget"}) {
     EXPECT_LT(result.out.find(std::string("\n  ") + row), first) << row;
   }
+  EXPECT_LT(result.out.find("\npredicted step: "), first);
+  // From measured durations, when the warm-up is over; at the end beside what
+  // was measured.
+  EXPECT_THAT(result.out.substr(first),
+              HasSubstr("% (durations as measured)\n"));
+  EXPECT_THAT(result.out, HasSubstr("% of it), bound by "));
   EXPECT_EQ(CountOf(result.out, "\nstep "), 6);
   for (int step = 1; step <= 6; ++step) {
     const size_t begin =

@@ -1,0 +1,40 @@
+#include "runtime/train/forecast.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace castor {
+
+Forecast ForecastOf(const PlanCost& cost, const PlanRequest& request) {
+  return {.step_ns = cost.step_ns,
+          .device_peak_bytes = cost.device_peak_bytes,
+          .busy_ns = cost.busy_ns,
+          .binds = cost.Busiest(),
+          .measured = request.trace->measured,
+          .world_size = request.world_size};
+}
+
+std::string FormatForecast(const Forecast& forecast, int64_t tokens_per_step) {
+  const double seconds = static_cast<double>(forecast.step_ns) * 1e-9;
+  std::string text = seconds < 100 ? absl::StrFormat("%.3g s", seconds)
+                                   : absl::StrFormat("%.0f s", seconds);
+  if (tokens_per_step > 0 && seconds > 0) {
+    absl::StrAppendFormat(&text, ", %.0f tokens/s",
+                          static_cast<double>(tokens_per_step) / seconds);
+  }
+  absl::StrAppend(&text, ", bound by ", ResourceName(forecast.binds),
+                  "; busy: ");
+  const int shown = forecast.world_size > 1 ? kNumResources : kNumResources - 1;
+  static_assert(static_cast<int>(Resource::kNetwork) == kNumResources - 1);
+  for (int i = 0; i < shown; ++i) {
+    const double share = seconds > 0
+                             ? static_cast<double>(forecast.busy_ns[i]) /
+                                   static_cast<double>(forecast.step_ns)
+                             : 0;
+    absl::StrAppendFormat(&text, "%s%s %.0f%%", i == 0 ? "" : ", ",
+                          ResourceName(static_cast<Resource>(i)), 100 * share);
+  }
+  return text;
+}
+
+}  // namespace castor

@@ -1,0 +1,34 @@
+// What a plan foresees of a step, in words: how long it takes, how much of that
+// each resource works, and which of them binds it.
+#ifndef CASTOR_RUNTIME_TRAIN_FORECAST_H_
+#define CASTOR_RUNTIME_TRAIN_FORECAST_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "memory/plan/plan.h"
+#include "memory/plan/simulator.h"
+
+namespace castor {
+
+struct Forecast {
+  int64_t step_ns = 0;
+  int64_t device_peak_bytes = 0;
+  std::array<int64_t, kNumResources> busy_ns = {};  // by Resource, of step_ns
+  Resource binds = Resource::kCompute;              // works for longest
+  bool measured = false;  // from durations that were measured, not estimated
+  int world_size = 1;
+};
+
+// Of a plan that costs `cost` under `request`.
+Forecast ForecastOf(const PlanCost& cost, const PlanRequest& request);
+
+// "0.240 s, 4267 tokens/s, bound by compute; busy: compute 97%, ...". The
+// tokens are those of a step of all ranks; 0: not known. One rank has no
+// network.
+std::string FormatForecast(const Forecast& forecast, int64_t tokens_per_step);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_TRAIN_FORECAST_H_

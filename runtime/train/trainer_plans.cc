@@ -1,0 +1,207 @@
+// Which plans a trainer's steps follow: made at first, from measured durations,
+// for evaluations, and again when steps have settled or drifted.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "device/comm/agreement.h"
+#include "memory/plan/planner.h"
+#include "runtime/train/trainer.h"
+#include "tracer/work_tag.h"
+
+namespace castor {
+namespace {
+
+double Seconds(const Forecast& forecast) {
+  return static_cast<double>(forecast.step_ns) * 1e-9;
+}
+
+}  // namespace
+
+absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace, BusModel& bus,
+                                          Overheads& overheads) {
+  if (communicator_ == nullptr) return absl::OkStatus();
+  std::vector<int64_t*> counts;  // of which the greatest counts
+  for (OpRecord& op : trace.ops) {
+    counts.push_back(&op.duration_ns);
+    counts.push_back(&op.host_duration_ns);
+  }
+  for (BlockMoves& moves : overheads.moves) {
+    counts.push_back(&moves.duration_ns);
+  }
+  for (int64_t* const handoff_ns :
+       {&overheads.compute_handoff_ns, &overheads.h2d_handoff_ns,
+        &overheads.d2h_handoff_ns, &overheads.host_handoff_ns}) {
+    counts.push_back(handoff_ns);
+  }
+  double* const speeds[] = {&bus.h2d_bytes_per_s, &bus.d2h_bytes_per_s,
+                            &bus.network_bytes_per_s};
+  std::vector<int64_t> values;
+  for (const int64_t* count : counts) values.push_back(*count);
+  for (const double* speed : speeds) {
+    values.push_back(-static_cast<int64_t>(std::max(1.0, *speed)));
+  }
+  constexpr int64_t kAtOnce =
+      Communicator::kMaxAllReduceBytes / sizeof(int64_t);
+  const int64_t size = static_cast<int64_t>(values.size());
+  for (int64_t i = 0; i < size; i += kAtOnce) {
+    CASTOR_RETURN_IF_ERROR(Await(
+        *communicator_,
+        communicator_->AllReduce(
+            "measured durations", WorkTag{.step = tag_step_}.Pack(),
+            ReduceOp::kMax,
+            absl::MakeSpan(values).subspan(i, std::min(kAtOnce, size - i)))));
+  }
+  auto value = values.begin();
+  for (int64_t* count : counts) *count = *value++;
+  for (double* speed : speeds) *speed = -static_cast<double>(*value++);
+  return absl::OkStatus();
+}
+
+PlanOrRefusal Trainer::PlanOf(const PlacementPolicy* policy,
+                              const PlanRequest& request) {
+  PlanOrRefusal made = MakePlan(policy, request, options_.plan_mistake);
+  const Plan* const plan = std::get_if<Plan>(&made);
+  if (plan != nullptr && !plan->instead_of_unproven.empty() &&
+      !std::exchange(plan_note_made_, true)) {
+    plan_note_ = absl::StrCat(
+        "the plan of policy ", policy->name,
+        " failed its proof (please report this): ", plan->instead_of_unproven,
+        "; the run goes on with a slower plan, to the same results");
+  }
+  return made;
+}
+
+absl::Status Trainer::EnsureSlots(const StepTrace& trace) {
+  if (exchange_ == nullptr) return absl::OkStatus();
+  const int64_t slots = FindShardStaging(trace).slots;
+  if (slots <= staging_.slots) return absl::OkStatus();
+  const absl::Status room = AgreeOnStatus(
+      *communicator_, "slots for another shape", exchange_->EnsureSlots(slots));
+  if (!room.ok()) {
+    exchange_->KeepSlots(staging_.slots);
+    return room;
+  }
+  staging_.slots = slots;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::PlanProgram(Program& program,
+                                  const PlacementPolicy* policy) {
+  PlanRequest request = Request(program);
+  PlanOrRefusal made = PlanOf(policy, request);
+  if (const Refusal* why = std::get_if<Refusal>(&made)) {
+    return RefusalStatus(*why, options_.memory, {});
+  }
+  CASTOR_RETURN_IF_ERROR(EnsureSlots(program.trace));
+  Follow(program, std::get<Plan>(std::move(made)), std::move(request));
+  return absl::OkStatus();
+}
+
+void Trainer::Follow(Program& program, Plan plan, PlanRequest request) {
+  program.plan = std::make_shared<const Plan>(std::move(plan));
+  program.request = std::move(request);
+  program.forecast =
+      ForecastOf(SimulatePlan(*program.plan, program.request, program.handoffs),
+                 program.request);
+  program.plan_number = ++plans_;
+  program.watch = DurationWatch(options_.watch);
+  program.watch.BeginPlan(Seconds(program.forecast));
+}
+
+void Trainer::WatchFinished() {
+  for (FinishedStep& step : meter_.TakeFinished()) {
+    for (auto& [shape, program] : programs_) {
+      if (program == nullptr || program->plan_number != step.plan) continue;
+      program->watch.AddDurations(std::move(step.durations),
+                                  std::move(step.overheads));
+      const double seconds =
+          options_.step_seconds
+              ? options_.step_seconds(step.step, Seconds(program->forecast))
+              : step.seconds;
+      if (communicator_ == nullptr) program->watch.AddStep(seconds);
+      untold_ = {step.plan, seconds};
+      break;
+    }
+  }
+}
+
+absl::Status Trainer::PlanAgain(Program& program) {
+  StepTrace measured = program.trace;
+  BusModel bus = bus_;
+  program.watch.LatestDurations().Fill(DurationMeter::Statistic::kMedian,
+                                       &measured, &bus);
+  if (communicator_ != nullptr) {
+    // But in the warm-up, copies of shards look like those of whole payloads.
+    bus.h2d_bytes_per_s = bus_.h2d_bytes_per_s;
+    bus.d2h_bytes_per_s = bus_.d2h_bytes_per_s;
+  }
+  const int64_t moments = static_cast<int64_t>(measured.ops.size());
+  Overheads overheads = program.watch.LatestOverheads(moments);
+  if (options_.settled_durations) {
+    options_.settled_durations(&measured, &bus);
+    overheads = {};
+  }
+  // As many on each rank, whatever it has seen.
+  overheads.moves.resize(moments);
+  CASTOR_RETURN_IF_ERROR(AgreeOnMeasurements(measured, bus, overheads));
+  bus_ = bus;
+  // Work that is under way has names from the trace, so it stays where it is.
+  for (size_t t = 0; t < measured.ops.size(); ++t) {
+    program.trace.ops[t].duration_ns = measured.ops[t].duration_ns;
+    program.trace.ops[t].host_duration_ns = measured.ops[t].host_duration_ns;
+  }
+  program.handoffs = overheads;
+  program.handoffs.moves.clear();
+  PlanRequest request = Request(program);
+  const auto step_ns = [&](const Plan& plan) {
+    return SimulatePlan(plan, request, program.handoffs).step_ns;
+  };
+  PlanOrRefusal made = PlanOf(options_.memory.policy, request);
+  if (Plan* const plan = std::get_if<Plan>(&made)) {
+    const double now_ns = static_cast<double>(step_ns(*program.plan));
+    if (now_ns - static_cast<double>(step_ns(*plan)) >
+        DurationWatch::kGain * now_ns) {
+      Follow(program, std::move(*plan), std::move(request));
+      return absl::OkStatus();
+    }
+  }
+  // The same decisions, with what is foreseen of them now: a trace has both.
+  program.plan = std::make_shared<const Plan>(*program.plan);
+  program.forecast =
+      ForecastOf(SimulatePlan(*program.plan, request, overheads), request);
+  program.request = std::move(request);
+  program.watch.KeepPlan(Seconds(program.forecast));
+  return absl::OkStatus();
+}
+
+// Evaluation works around the optimizer states where they are; only if that
+// leaves too little room do they move to the host, as far as it has room, until
+// training goes on.
+absl::Status Trainer::PlanEvaluation(Program& program) {
+  PlanRequest request = Request(program);
+  request.fixed_side.resize(layout_.num_chunks());
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    request.fixed_side[i] = store_->side(ChunkId(i));
+  }
+  if (program.plan != nullptr && program.plan->side == request.fixed_side) {
+    return absl::OkStatus();
+  }
+  PlanOrRefusal made = PlanOf(options_.memory.policy, request);
+  if (std::holds_alternative<Refusal>(made)) {
+    CASTOR_ASSIGN_OR_RETURN(const Program* const training,
+                            ProgramFor(options_.shape));
+    request.fixed_side =
+        SafeSides(options_.memory.policy->admission, Request(*training));
+    made = PlanOf(options_.memory.policy, request);
+  }
+  if (const Refusal* why = std::get_if<Refusal>(&made)) {
+    return RefusalStatus(*why, options_.memory, {});
+  }
+  Follow(program, std::get<Plan>(std::move(made)), std::move(request));
+  return absl::OkStatus();
+}
+
+}  // namespace castor

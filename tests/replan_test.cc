@@ -1,0 +1,162 @@
+// Plans that are made again in the middle of a run: when steps have settled,
+// and when they have drifted from what was foreseen. How long steps take is
+// said here, not measured.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "tests/case_generator.h"
+#include "tests/training_harness.h"
+
+namespace castor::testing {
+namespace {
+
+constexpr int64_t kSteps = 44;
+
+// The rank whose thread this is, once its first step is over.
+thread_local int this_rank = 0;
+
+TrainingCase Small(int world_size) {
+  TrainingCase c;
+  c.model.n_layer = 3;
+  c.model.n_head = 2;
+  c.model.n_embd = 32;
+  c.model.n_positions = 16;
+  c.model.vocab_size = 97;
+  c.dtype = DType::kBFloat16;
+  c.options.shape = {.batch = 2, .length = 16, .micro_batches = 2};
+  c.options.optimizer.gradient_clipping = 0.5;
+  c.options.memory.policy = FindPolicy("auto");
+  c.options.memory.chunk_bytes = 8192;
+  c.world_size = world_size;
+  c.steps = kSteps;
+  return c;
+}
+
+// Copies take most of a step, so a plan that fetches each chunk when it is
+// needed is far from the best.
+void SlowBus(StepTrace* trace, BusModel* bus) {
+  for (OpRecord& op : trace->ops) {
+    op.duration_ns = 1'000;
+    if (op.kind != OpKind::kCompute) op.host_duration_ns = 100;
+  }
+  bus->h2d_bytes_per_s = bus->d2h_bytes_per_s = 1e9;
+  bus->network_bytes_per_s = 1e9;
+}
+
+// After a step.
+struct Told {
+  int64_t plans = 0;  // made by then
+  int64_t asked = 0;  // how often the planner was asked by then
+};
+
+// What a step takes on a rank, as a multiple of what was foreseen.
+using Drift = std::function<double(int rank, int64_t step)>;
+
+class Replan : public ::testing::TestWithParam<int> {
+ protected:
+  // By step, from 1. All ranks must tell the same, and the run's results must
+  // be those of an untroubled one. The `mistaken`th plan that is made fails its
+  // proof, so that a slower one takes its place.
+  std::vector<Told> Run(const Drift& drift, int64_t mistaken) {
+    TrainingCase c = Small(GetParam());
+    const auto needs = FindNeeds(c);
+    EXPECT_TRUE(needs.ok()) << needs.status();
+    const auto reference = RunTraining(c);
+    EXPECT_TRUE(reference.ok()) << reference.status();
+    c.options.memory.device_bytes =
+        needs->smallest_device +
+        (needs->unmanaged_device - needs->smallest_device) / 4;
+    std::mutex mutex;
+    std::vector<std::vector<Told>> told(c.world_size,
+                                        std::vector<Told>(kSteps + 1));
+    // Ranks copy it: each counts for itself, from its admission on.
+    thread_local int64_t made;
+    c.options.plan_mistake = [mistaken](Plan* plan) {
+      if (++made == mistaken) FetchTwice(plan);
+    };
+    c.options.settled_durations = SlowBus;
+    c.options.step_seconds = [&drift](int64_t step, double foreseen_seconds) {
+      return drift(this_rank, step) * foreseen_seconds;
+    };
+    made = 0;
+    c.after_step = [&](Trainer& trainer, int64_t step) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      this_rank = trainer.communicator() == nullptr
+                      ? 0
+                      : trainer.communicator()->rank();
+      told[this_rank][step] = {trainer.plans(), made};
+      return absl::OkStatus();
+    };
+    const auto result = RunTraining(c);
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_FALSE(result->refusal.has_value()) << result->refusal_message;
+    EXPECT_EQ(result->state_sha256, reference->state_sha256);
+    EXPECT_EQ(result->losses, reference->losses);
+    for (const std::vector<Told>& of_rank : told) {
+      for (int64_t step = 1; step <= kSteps; ++step) {
+        EXPECT_EQ(of_rank[step].plans, told[0][step].plans) << step;
+        EXPECT_EQ(of_rank[step].asked, told[0][step].asked) << step;
+      }
+    }
+    return told[0];
+  }
+  // The steps before which the planner was asked.
+  static std::vector<int64_t> Asked(const std::vector<Told>& told) {
+    std::vector<int64_t> steps;
+    for (int64_t step = 2; step <= kSteps; ++step) {
+      if (told[step].asked > told[step - 1].asked) steps.push_back(step);
+    }
+    return steps;
+  }
+  // A step is over when the next one's loss is there; on several ranks its
+  // length is told with the losses of the one after that.
+  static int64_t Late() { return GetParam() > 1 ? 1 : 0; }
+  // Step 2 is the first on its plan, and 3 to 6 are watched.
+  static int64_t Settled() { return 8 + Late(); }
+  static int64_t SettledAgain() { return Settled() + 6 + Late(); }
+};
+
+// Of plans made at admission, for the warm-up and from its durations the last.
+constexpr int64_t kFirstFromDurations = 3;
+
+TEST_P(Replan, TakesABetterPlanWhenStepsHaveSettled) {
+  const std::vector<Told> told =
+      Run([](int, int64_t) { return 1.0; }, kFirstFromDurations);
+  EXPECT_EQ(told[1].plans, 1);
+  EXPECT_EQ(told[2].plans, 2);
+  EXPECT_EQ(told[Settled() - 1].plans, 2);
+  EXPECT_EQ(told[Settled()].plans, 3);
+  // Once more for the new plan's own durations. They are the same and give the
+  // same plan, so there is nothing to gain, and its forecast holds.
+  EXPECT_EQ(told[kSteps].plans, 3);
+  EXPECT_EQ(Asked(told), (std::vector<int64_t>{2, Settled(), SettledAgain()}));
+}
+
+TEST_P(Replan, AsksAgainAfterEightStepsThatDriftOnAnyRank) {
+  const std::vector<Told> told = Run(
+      [](int rank, int64_t step) {
+        return rank == GetParam() - 1 && step >= SettledAgain() ? 1.2 : 1.0;
+      },
+      kFirstFromDurations);
+  // Eight steps from SettledAgain() on; as the plan stays, sixteen more.
+  const int64_t drifted = SettledAgain() + 9 + Late();
+  EXPECT_EQ(Asked(told), (std::vector<int64_t>{2, Settled(), SettledAgain(),
+                                               drifted, drifted + 16}));
+  EXPECT_EQ(told[kSteps].plans, 3);
+}
+
+TEST_P(Replan, DoesNotAskAgainForLessThanATenth) {
+  const std::vector<Told> told =
+      Run([](int, int64_t step) { return step % 2 == 0 ? 1.09 : 0.91; },
+          kFirstFromDurations);
+  EXPECT_EQ(Asked(told).back(), SettledAgain());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Replan, ::testing::Values(1, 2));
+
+}  // namespace
+}  // namespace castor::testing
