@@ -6,7 +6,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
 usage() {
   cat <<'END'
-usage: ./run.sh [--cuda] [ARGUMENT]...
+usage: ./run.sh [--cuda | --torch] [ARGUMENT]...
 
 Installs the packages that are missing (tools/setup.sh; it says which, and needs
 root or sudo for Debian's), builds an optimised castor, prepares the King
@@ -25,6 +25,11 @@ to castor train, for instance:
 --cuda), and trains on the GPU. A build where nvcc is found can do so in any
 case; CASTOR_CUDA=0 in the environment leaves CUDA out.
 
+--torch: makes .venv, a virtual environment with PyTorch and Castor's Python
+package (tools/torch_env.sh), and runs examples/pytorch/finetune.py there on the
+same text instead: a model of transformers in less device memory than it needs.
+Arguments are handed on to that script, for instance --steps 100.
+
 What it writes: examples/data/kjv.txt, and under out/ the checkpoints, a summary
 (out/gpt2_kjv.summary.json), a trace (out/gpt2_kjv.trace), and that as a page for
 a browser (out/gpt2_kjv.html).
@@ -40,7 +45,12 @@ done
 
 setup=()
 on_gpu=()
-if [[ "${1:-}" == --cuda ]]; then
+with_torch=0
+if [[ "${1:-}" == --torch ]]; then
+  shift
+  setup=(--torch)
+  with_torch=1
+elif [[ "${1:-}" == --cuda ]]; then
   shift
   setup=(--cuda)
   on_gpu=(--set device.type=cuda)
@@ -54,7 +64,9 @@ source tools/bazel.sh
 mkdir -p out
 
 echo "run: building castor (the first time takes some minutes)"
-if ! castor_bazel build -c opt //:castor >out/build.log 2>&1; then
+if [[ "${with_torch}" -eq 1 ]]; then
+  tools/torch_env.sh
+elif ! castor_bazel build -c opt //:castor >out/build.log 2>&1; then
   cat out/build.log >&2
   echo "run: the build failed; its output is above and in out/build.log" >&2
   exit 1
@@ -76,6 +88,10 @@ if [[ ! -s "${text}" ]]; then
   fi
   mv "${text}.part" "${text}"
   echo "run: wrote ${text} (${bytes} bytes)"
+fi
+
+if [[ "${with_torch}" -eq 1 ]]; then
+  exec .venv/bin/python examples/pytorch/finetune.py --text "${text}" "$@"
 fi
 
 # An argument of the user's own takes the place of ours.

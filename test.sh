@@ -19,6 +19,7 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
      thread pool's, the same share, the same of tests/, and tests:fake_gpu_test,
      under ThreadSanitizer. (memory/plan/ and runtime/'s subfolders know no
      threads.)
+  4. those of the Python package, in .venv with PyTorch (tools/torch_env.sh).
 
 --quick: all tests, optimised, and nothing else. --werror: a compiler's warning
 is an error, as in continuous integration. The last line is "N passed,
@@ -40,7 +41,9 @@ for argument in "$@"; do
   esac
 done
 
-tools/setup.sh --tests || exit $?
+setup=(--tests)
+[[ "${quick}" -eq 1 ]] || setup+=(--torch)
+tools/setup.sh "${setup[@]}" || exit $?
 source tools/bazel.sh
 
 events="$(mktemp -d)"
@@ -86,6 +89,24 @@ run_tests() {
     "($((SECONDS - started)) s)"
 }
 
+# Of the GPUs' architectures the oldest and the newest compile, for a third of the
+# time of all (third_party/cuda/repository.bzl).
+export CASTOR_CUDA_ARCHS="${CASTOR_CUDA_ARCHS-80,120}"
+
+# Runs the tests of the Python package, which are not Bazel's.
+run_python_tests() {
+  local log="${events}/python.log" p f started="${SECONDS}"
+  echo "test: python"
+  [[ ${#strict[@]} -eq 0 ]] || export CASTOR_WERROR=1
+  python/tests/run.sh >"${log}" 2>&1 || cat "${log}"
+  read -r p f < <(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' \
+    "${log}") || { p=0; f=1; }
+  [[ "${f}" -eq 0 ]] || failures+="  python: see its output above"$'\n'
+  passed=$((passed + p))
+  failed=$((failed + f))
+  echo "test: python: ${p} passed, ${f} failed ($((SECONDS - started)) s)"
+}
+
 if [[ "${quick}" -eq 1 ]]; then
   run_tests optimised //...
 else
@@ -124,9 +145,11 @@ else
   fi
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
     //base:thread_pool_test //memory/exec/... //device/... //runtime/autograd:all \
-    //runtime/backend:all //runtime/train:all \
+    //runtime/backend:all //runtime/client:all //runtime/train:all \
     //text/data:cached_tokens_test //text/data:tokenize_test \
     //tests:fake_gpu_test "${runs[@]}"
+
+  run_python_tests
 fi
 
 if [[ "${failed}" -gt 0 ]]; then

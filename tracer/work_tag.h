@@ -57,6 +57,11 @@ struct WorkTag {
   }
 };
 
+// The tag of the step after the one with this tag. 0 is that of no step.
+constexpr uint16_t NextStepTag(uint16_t tag) {
+  return tag == 0xffff ? uint16_t{1} : static_cast<uint16_t>(tag + 1);
+}
+
 }  // namespace castor
 
 #endif  // CASTOR_TRACER_WORK_TAG_H_

@@ -121,6 +121,25 @@ void Arena::Free(BlockId id) {
   empty_slots_.push_back(id.value & (kMaxSlots - 1));
 }
 
+bool Arena::Claim(int64_t bytes) {
+  CASTOR_CHECK(bytes >= 0);
+  if (bytes > free_bytes()) return false;
+  claimed_bytes_ += bytes;
+  stats_.used[Category::kActivations] += bytes;
+  stats_.used_bytes += bytes;
+  stats_.transient_bytes += bytes;
+  UpdatePeaks();
+  return true;
+}
+
+void Arena::Unclaim(int64_t bytes) {
+  CASTOR_CHECK(bytes >= 0 && bytes <= claimed_bytes_);
+  claimed_bytes_ -= bytes;
+  stats_.used[Category::kActivations] -= bytes;
+  stats_.used_bytes -= bytes;
+  stats_.transient_bytes -= bytes;
+}
+
 Fence Arena::WaitToRead(BlockId id) const {
   const Block& block = Get(id);
   return block.written ? block.ready : block.last_use;
@@ -304,8 +323,9 @@ absl::Status Arena::CheckConsistency() const {
   // Walk both maps as one sequence of segments.
   auto block_it = blocks_.begin();
   auto free_it = free_.begin();
-  int64_t at = 0, used_sum = 0, transient = 0;
+  int64_t at = 0, used_sum = claimed_bytes_, transient = claimed_bytes_;
   BytesByCategory used;
+  used[Category::kActivations] = claimed_bytes_;
   while (block_it != blocks_.end() || free_it != free_.end()) {
     if (free_it != free_.end() && free_it->first == at) {
       if (free_it->second.bytes <= 0 ||

@@ -16,14 +16,18 @@
 //  1. Segments tile [0, capacity) exactly: no gap, no overlap; each is a
 //     multiple of kBlockAlignment. capacity = memory_bytes() rounded down to
 //     it.
-//  2. Bytes by category sum to the bytes of all blocks, which never exceed
-//     memory_bytes().
+//  2. Bytes by category sum to the bytes of all blocks and all claims, which
+//     never exceed memory_bytes().
 //  3. Allocate fails with ResourceExhausted if and only if the sum of free
 //     bytes is less than the bytes wanted: where no hole fits, blocks are moved
 //     (device-to-device copies on the compute stream) until one does.
 //
 // Where a block is placed may depend on which fences are reached, so on time;
 // whether it can be placed does not, nor what it holds.
+//
+// A *claim* is bytes of the budget that have no place here: somebody else, such
+// as another framework's allocator, has memory of the same device elsewhere.
+// They leave less room for blocks, and take none of the addresses.
 //
 // Sizes are rounded up to kBlockAlignment. A block of 0 bytes takes one unit,
 // so that every block has a pointer of its own.
@@ -100,6 +104,12 @@ class Arena {
   // Returns at once; who takes the bytes next waits for the block's last use.
   void Free(BlockId block);
 
+  // Counts `bytes` more, or fewer, as activations that lie elsewhere. Claims
+  // are not rounded. False: fewer bytes are free, and nothing has changed.
+  bool Claim(int64_t bytes);
+  void Unclaim(int64_t bytes);
+  int64_t claimed_bytes() const { return claimed_bytes_; }
+
   // Valid until the next Allocate.
   void* Pointer(BlockId block) const { return memory_ + Get(block).offset; }
   int64_t Bytes(BlockId block) const { return Get(block).bytes; }  // rounded
@@ -171,6 +181,7 @@ class Arena {
   ArenaOptions options_;
   std::byte* const memory_;
   const int64_t capacity_bytes_;
+  int64_t claimed_bytes_ = 0;
   ArenaStats stats_;
   std::vector<Block> slots_;
   std::vector<int64_t> empty_slots_;

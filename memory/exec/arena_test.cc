@@ -352,5 +352,28 @@ TEST_F(ArenaTest, UseAfterFreeIsCaught) {
   EXPECT_DEATH(arena_->Pointer(BlockId()), "broken invariant");
 }
 
+TEST_F(ArenaTest, CountsWhatIsClaimedElsewhere) {
+  Make(8 * kUnit);
+  const BlockId first = Units(2, End::kLow, Category::kParameters);
+  const BlockId second = Units(2, End::kLow, Category::kParameters);
+  EXPECT_FALSE(arena_->Claim(4 * kUnit + 1));
+  EXPECT_EQ(arena_->claimed_bytes(), 0);
+  ASSERT_TRUE(arena_->Claim(3 * kUnit + 1));
+  EXPECT_TRUE(arena_->CheckConsistency().ok()) << arena_->CheckConsistency();
+  EXPECT_EQ(arena_->stats().used_bytes, 7 * kUnit + 1);
+  EXPECT_EQ(arena_->stats().used[Category::kActivations], 3 * kUnit + 1);
+  // Addresses are free, bytes are not.
+  EXPECT_EQ(arena_->LargestHoleBytes(), 4 * kUnit);
+  EXPECT_FALSE(
+      arena_->Allocate(kUnit, Category::kParameters, End::kLow, "test").ok());
+  arena_->Free(first);
+  const BlockId third = Low(2);
+  arena_->Unclaim(3 * kUnit + 1);
+  arena_->Free(second);
+  arena_->Free(third);
+  EXPECT_EQ(arena_->stats().used_bytes, 0);
+  EXPECT_EQ(arena_->stats().peak_bytes, 7 * kUnit + 1);
+}
+
 }  // namespace
 }  // namespace castor

@@ -247,6 +247,13 @@ absl::Status ChunkStore::DropGradients(ChunkId id) {
   return absl::OkStatus();
 }
 
+void ChunkStore::ForgetGradients(ChunkId id) {
+  Chunk& chunk = at(id);
+  if (chunk.gradients.valid()) arena_->Free(chunk.gradients);
+  chunk.gradients = BlockId();
+  chunk.block_sent = false;
+}
+
 Fence ChunkStore::WaitToUsePayload(ChunkId id, bool writes) const {
   const Chunk& chunk = at(id);
   if (!writes) return arena_->WaitToRead(chunk.block);

@@ -12,8 +12,8 @@
 //   content      of a block                  fetch            copy back
 //   parameters   the same on all ranks       shard + gather   shard, if the
 //                                                             home is stale
-//   local        some places taken over by   from its slot    to a slot (shard_
-//                this rank's own gradients                    exchange.h)
+//   local        some places taken over by   from its slot    to a slot of
+//                this rank's own gradients                    shard_exchange.h
 //   spent        reduced                     room alone       nothing
 //
 // Operators that write make it local. A reduce makes it parameters again on the
@@ -89,6 +89,9 @@ class ChunkStore {
   absl::Status MakeGradients(ChunkId chunk);
   absl::Status SendGradients(ChunkId chunk, WorkTag tag);
   absl::Status DropGradients(ChunkId chunk);
+  // Frees a gradient block, if there is one, whatever is in it. For whoever
+  // gives a step up.
+  void ForgetGradients(ChunkId chunk);
 
   // Work on the compute stream waits for this fence, uses the addresses (valid
   // until the arena's next Allocate), then notes the use. `writes`: gradients,

@@ -229,8 +229,10 @@ Fence DeviceBackend::Download(int64_t storage_id, void* out, int64_t bytes) {
   const BlockId block(storage_id);
   const int64_t tag =
       WorkTag{.kind = WorkKind::kInput, .step = tag_step_}.Pack();
-  device_->Wait(StreamId::kDeviceToHost, arena_->WaitToRead(block), tag);
-  const Fence done = device_->Copy(StreamId::kDeviceToHost, tag, out,
+  // On the compute stream, as inputs are: on the bus it would queue behind the
+  // gradients that earlier micro batches send home.
+  device_->Wait(StreamId::kCompute, arena_->WaitToRead(block), tag);
+  const Fence done = device_->Copy(StreamId::kCompute, tag, out,
                                    arena_->Pointer(block), bytes);
   Fence with_source = arena_->WaitToRead(block);  // whose failures count
   arena_->NoteRead(block, done);

@@ -66,8 +66,9 @@ class DeviceBackend final : public Backend {
   // Frees the host's copies of what was uploaded, as far as it has arrived.
   void FreeUploads();
 
-  // Queues a copy of a tensor's first bytes to the host; `out` must live until
-  // the fence is reached. The fence names the tensor's writers too, so that
+  // Queues a copy of a tensor's first bytes, few of them, to the host, behind
+  // the operators that are queued by now; `out` must live until the fence is
+  // reached. The fence names the tensor's writers too, so that
   // synchronising with it tells their failures.
   Fence Download(int64_t storage_id, void* out, int64_t bytes);
 

@@ -4,12 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "kernels/exact_sum/exact_sum.h"
-#include "memory/exec/chunk_store.h"
 #include "memory/plan/plan.h"
 
 namespace castor {
@@ -27,43 +23,7 @@ std::string ShapesOf(const BackendOp& op) {
   return text;
 }
 
-uint64_t Mix(uint64_t hash, const std::string& text) {
-  return MixKey(hash, HashName(text.data(), text.size()));
-}
-
-std::string SignatureOf(const StepTrace& trace) {
-  uint64_t hash = trace.training ? 1 : 0;
-  for (const OpRecord& op : trace.ops) {
-    hash = Mix(hash, op.name);
-    hash = MixKey(hash, static_cast<uint64_t>(op.non_model_peak_bytes));
-    for (const ChunkUse& use : op.chunks) {
-      hash = MixKey(hash, static_cast<uint64_t>(use.chunk.value * 2 +
-                                                (use.writes ? 1 : 0)));
-    }
-  }
-  for (const ChunkInfo& chunk : trace.chunks) {
-    hash = MixKey(hash, static_cast<uint64_t>(chunk.payload_bytes));
-    hash = MixKey(hash, static_cast<uint64_t>(chunk.optimizer_bytes));
-    if (chunk.shard_bytes > 0) {
-      hash = MixKey(hash, static_cast<uint64_t>(chunk.shard_bytes));
-    }
-  }
-  for (const OpRecord& op : trace.ops) {
-    if (op.reduced_bytes > 0) {
-      hash = MixKey(hash, static_cast<uint64_t>(op.reduced_bytes));
-    }
-  }
-  return absl::StrFormat("%s-%d-%016x", trace.training ? "train" : "eval",
-                         trace.micro_batches, hash);
-}
-
 }  // namespace
-
-int64_t Roofline::Duration(double flops, double bytes) const {
-  constexpr double kLaunchNs = 2000;
-  return static_cast<int64_t>(
-      kLaunchNs + 1e9 * std::max(flops / flops_per_s, bytes / bytes_per_s));
-}
 
 absl::StatusOr<int64_t> DryBackend::Allocate(int64_t bytes) {
   if (bytes < 0 || bytes > kMaxBytes - live_bytes_) {
@@ -153,47 +113,8 @@ absl::Status DryBackend::Update(ChunkUpdate op) {
 
 StepTrace DryBackend::Finish(const ChunkLayout* layout, bool accumulate,
                              bool training, int64_t micro_batches) {
-  StepTrace trace;
-  trace.training = training;
-  trace.micro_batches = micro_batches;
-  trace.ops = std::move(ops_);
-  ops_.clear();
-  if (layout != nullptr) {
-    for (int64_t i = 0; i < layout->num_chunks(); ++i) {
-      const ChunkSpec& chunk = layout->chunk(ChunkId(i));
-      ChunkInfo info;
-      info.payload_bytes = layout->payload_bytes(ChunkId(i));
-      info.optimizer_bytes = layout->state_bytes(ChunkId(i), accumulate);
-      if (layout->world_size > 1) {
-        info.shard_bytes = layout->shard_bytes(ChunkId(i));
-      }
-      for (ParamId id : chunk.parameters) {
-        info.parameters.push_back(layout->parameter(id).name);
-      }
-      trace.chunks.push_back(std::move(info));
-    }
-  }
-  for (OpRecord& op : trace.ops) {
-    if (op.kind == OpKind::kCompute) continue;
-    // reduce reads the gradient; update reads and writes everything, once in
-    // each of its phases.
-    const ChunkInfo& chunk = trace.chunks[op.chunks[0].chunk.value];
-    const bool two_phases = layout->states.sums > 0;
-    const double bytes = op.kind == OpKind::kReduce
-                             ? static_cast<double>(chunk.payload_bytes)
-                             : (two_phases ? 4.0 : 2.0) *
-                                   static_cast<double>(chunk.home_bytes() +
-                                                       chunk.optimizer_bytes);
-    if (op.kind == OpKind::kUpdate && two_phases && layout->world_size > 1) {
-      op.reduced_bytes = static_cast<int64_t>(chunk.parameters.size()) *
-                         layout->states.sums *
-                         static_cast<int64_t>(sizeof(kernels::ExactSum));
-    }
-    op.duration_ns = roofline_.Duration(0, bytes);
-    op.host_duration_ns = op.duration_ns;
-  }
-  trace.signature = SignatureOf(trace);
-  return trace;
+  return MakeStepTrace(std::exchange(ops_, {}), layout, accumulate, training,
+                       micro_batches, roofline_);
 }
 
 }  // namespace castor

@@ -8,17 +8,10 @@
 
 #include "memory/plan/chunk_layout.h"
 #include "runtime/backend/backend.h"
+#include "runtime/backend/make_step_trace.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
-
-// A roofline: an operator takes the longer of its flops and its bytes.
-struct Roofline {
-  double flops_per_s = 1e11;
-  double bytes_per_s = 2e10;
-
-  int64_t Duration(double flops, double bytes) const;
-};
 
 class DryBackend final : public Backend {
  public:

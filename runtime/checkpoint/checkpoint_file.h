@@ -53,7 +53,7 @@ class CheckpointFile {
 
   const std::string& path() const { return path_; }
   const std::string& metadata() const { return metadata_; }
-  // In the order in which they were written.
+  // They come in the order in which they were written.
   const std::vector<CheckpointPiece>& pieces() const { return pieces_; }
   int64_t size_bytes() const { return size_bytes_; }
   // The footer's checksum, which covers that of index and metadata.

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -191,6 +192,9 @@ void ReadScheduler(JsonReader reader, const Config& config,
   params.Int("total_num_steps", &scheduler->total_num_steps,
              {.min = 1, .max = kMaxSteps});
   if (total && !params.Has("total_num_steps")) {
+    if (config.steps == 0) {
+      params.Fail("total_num_steps", "is required where there is no \"steps\"");
+    }
     scheduler->total_num_steps =
         std::max(config.steps, scheduler->warmup_num_steps);
   }
@@ -274,7 +278,10 @@ void ReadMemory(JsonReader reader, MemoryConfig* memory) {
   reader.RefuseUnknownKeys();
 }
 
-void ReadBatch(JsonReader& root, int64_t world_size, Config* config) {
+// `required`: whether one of the batch's sizes must be given; without them a
+// micro batch counts as one sample.
+void ReadBatch(JsonReader& root, int64_t world_size, bool required,
+               Config* config) {
   int64_t& batch = config->train_batch_size;
   int64_t& micro = config->train_micro_batch_size_per_gpu;
   int64_t& accumulation = config->gradient_accumulation_steps;
@@ -291,6 +298,7 @@ void ReadBatch(JsonReader& root, int64_t world_size, Config* config) {
                            "gradient_accumulation_steps x world size ",
                            world_size, ")"));
   };
+  if (batch == 0 && micro == 0 && !required) micro = 1;
   if (batch == 0 && micro == 0) {
     return fail("is required, unless train_micro_batch_size_per_gpu is given");
   }
@@ -359,6 +367,21 @@ void CheckTogether(JsonReader& root, Config* config) {
   }
 }
 
+// The keys that every training run has, whoever has the model. ReadBatch is
+// called before it.
+void ReadTraining(JsonReader& root, Config* config) {
+  root.Int("steps", &config->steps, {.min = 1, .max = kMaxSteps});
+  root.Int("seed", &config->seed, {.min = 0});
+  root.Double("gradient_clipping", &config->gradient_clipping, {.min = 0});
+  ReadOptimizer(root.Object("optimizer"), root.Has("gradient_clipping"),
+                &config->gradient_clipping, &config->optimizer);
+  ReadScheduler(root.Object("scheduler"), *config, &config->scheduler);
+  ReadPrecision(root.Object("bf16"), root.Object("fp16"), config);
+  ReadDevice(root.Object("device"), &config->device);
+  ReadMemory(root.Object("memory"), &config->memory);
+  ReadNetwork(root.Object("network"), &config->network);
+}
+
 void ReadConfig(const ModelReader& models, JsonReader& root,
                 const std::string& base_dir, int world_size, Config* config) {
   root.Require("model");
@@ -373,25 +396,29 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
   root.Require("data");
   ReadData(root.Object("data"), base_dir, &config->data);
   root.Require("steps");
-  root.Int("steps", &config->steps, {.min = 1, .max = kMaxSteps});
-  root.Int("seed", &config->seed, {.min = 0});
   root.Int("eval_interval", &config->eval_interval,
            {.min = 0, .max = kMaxSteps});
   root.Int("eval_batches", &config->eval_batches, {.min = 1, .max = 1 << 20});
   ReadCheckpoint(root.Object("checkpoint"), base_dir, &config->checkpoint);
-  ReadBatch(root, world_size, config);
-  root.Double("gradient_clipping", &config->gradient_clipping, {.min = 0});
-  ReadOptimizer(root.Object("optimizer"), root.Has("gradient_clipping"),
-                &config->gradient_clipping, &config->optimizer);
-  ReadScheduler(root.Object("scheduler"), *config, &config->scheduler);
-  ReadPrecision(root.Object("bf16"), root.Object("fp16"), config);
-  ReadDevice(root.Object("device"), &config->device);
-  ReadMemory(root.Object("memory"), &config->memory);
-  ReadNetwork(root.Object("network"), &config->network);
+  ReadBatch(root, world_size, /*required=*/true, config);
+  ReadTraining(root, config);
   root.Int("steps_per_print", &config->steps_per_print,
            {.min = 1, .max = kMaxSteps});
   CheckTogether(root, config);
   root.RefuseUnknownKeys();
+}
+
+// What a client of Castor brings itself.
+void RefuseClients(JsonReader& root) {
+  for (const absl::string_view key :
+       {"model", "data", "eval_interval", "eval_batches", "checkpoint",
+        "steps_per_print"}) {
+    if (root.Raw(key) != nullptr) {
+      root.Fail(key,
+                "belongs to castor train; the program that trains its own "
+                "model has it: leave it out");
+    }
+  }
 }
 
 }  // namespace
@@ -413,15 +440,13 @@ absl::Status FitToModel(Config* config) {
   return Annotate(key, status);
 }
 
-absl::StatusOr<Config> ParseConfig(const ModelReader& models,
-                                   absl::string_view text,
-                                   const std::string& base_dir,
-                                   absl::Span<const std::string> overrides,
-                                   int world_size, absl::string_view source) {
-  if (world_size < 1 || world_size > (1 << 20)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("world size ", world_size, " is out of range"));
-  }
+namespace {
+
+// The text as a Config, by `read`.
+absl::StatusOr<Config> ReadText(
+    absl::string_view text, absl::Span<const std::string> overrides,
+    absl::string_view source,
+    absl::FunctionRef<void(JsonReader& root, Config* config)> read) {
   absl::StatusOr<Json> document = ParseStrictJson(
       text, {.max_depth = 16, .max_values = 100000, .allow_comments = true});
   if (!document.ok()) {
@@ -434,9 +459,37 @@ absl::StatusOr<Config> ParseConfig(const ModelReader& models,
   }
   JsonReader root(*document, report);
   Config config;
-  ReadConfig(models, root, base_dir, world_size, &config);
+  read(root, &config);
   CASTOR_RETURN_IF_ERROR(report.status());
   return config;
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ParseConfig(const ModelReader& models,
+                                   absl::string_view text,
+                                   const std::string& base_dir,
+                                   absl::Span<const std::string> overrides,
+                                   int world_size, absl::string_view source) {
+  if (world_size < 1 || world_size > (1 << 20)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("world size ", world_size, " is out of range"));
+  }
+  return ReadText(text, overrides, source,
+                  [&](JsonReader& root, Config* config) {
+                    ReadConfig(models, root, base_dir, world_size, config);
+                  });
+}
+
+absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
+                                         absl::string_view source) {
+  return ReadText(
+      text, /*overrides=*/{}, source, [](JsonReader& root, Config* config) {
+        RefuseClients(root);
+        ReadBatch(root, /*world_size=*/1, /*required=*/false, config);
+        ReadTraining(root, config);
+        root.RefuseUnknownKeys();
+      });
 }
 
 absl::StatusOr<Config> LoadConfig(const ModelReader& models,

@@ -215,6 +215,13 @@ absl::StatusOr<Config> ParseConfig(const ModelReader& models,
                                    int world_size = 1,
                                    absl::string_view source = "config");
 
+// The configuration of a program that brings its own model and data, and asks
+// Castor for the rest: the same keys without model, data, checkpoint and what
+// belongs to them. Here `steps` may be left out (0), and so may all sizes of
+// the batch but gradient_accumulation_steps.
+absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
+                                         absl::string_view source = "config");
+
 // The rules between the model's sizes and the rest, for a model whose sizes
 // were not in the configuration: sequence_length, where it is absent, becomes
 // the model's positions. InvalidArgument: they do not hold.

@@ -136,7 +136,7 @@ TEST(Attention, RefusesOperandsThatDoNotFit) {
 
 // Any table of a GPU's kernels will do: the dry pass runs none of them.
 TEST(Attention, DryPassRefusesHeadsThatAGpuDoesNotTake) {
-  for (int64_t head_size : {128, 129}) {
+  for (int64_t head_size : {256, 257}) {
     GradientCase c = SeparateCase({.heads = 2, .kv_heads = 1}, 2, head_size);
     c.make = [make = c.make]() -> LossFunction {
       return [loss = make()](Engine& engine, const Tensor& tokens,
@@ -146,9 +146,9 @@ TEST(Attention, DryPassRefusesHeadsThatAGpuDoesNotTake) {
       };
     };
     const absl::Status status =
-        head_size == 128
+        head_size == 256
             ? DryPass(c)
-            : CheckRefusal(c, {"\"attn\"", "[2, 2, 129]", "at most 128"});
+            : CheckRefusal(c, {"\"attn\"", "[2, 2, 257]", "at most 256"});
     EXPECT_TRUE(status.ok()) << status;
   }
 }

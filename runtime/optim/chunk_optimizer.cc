@@ -344,6 +344,19 @@ absl::Status ChunkOptimizer::FinishNorm() {
   return absl::OkStatus();
 }
 
+absl::Status ChunkOptimizer::ForgetNorm() {
+  host_->sum = kernels::ExactSum();
+  const int64_t tag = WorkTag{.step = tag_step_}.Pack();
+  device_->Wait(StreamId::kCompute, arena_->WaitToWrite(scalars_), tag);
+  const Fence done =
+      device_->Fill(StreamId::kCompute, tag,
+                    static_cast<std::byte*>(arena_->Pointer(scalars_)) +
+                        offsetof(DeviceScalars, sum),
+                    0, sizeof(kernels::ExactSum));
+  arena_->NoteWrite(scalars_, done);
+  return device_->Synchronize(done);
+}
+
 std::vector<UpdateRange> ChunkOptimizer::UpdateRanges(ChunkId chunk) const {
   std::vector<UpdateRange> ranges;
   for (const Range& own : OwnRanges(chunk)) {

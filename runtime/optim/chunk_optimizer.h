@@ -80,6 +80,10 @@ class ChunkOptimizer {
   // After all Reduces of the step.
   absl::Status Update(ChunkId chunk, Moment moment);
 
+  // Forgets what was reduced of a step that will have no update. Call when all
+  // work is over.
+  absl::Status ForgetNorm();
+
   // When the outcome of the step that was issued last is known. Empty if it had
   // no update, or nothing needs its norm.
   const Fence& outcome_ready() const { return outcome_ready_; }

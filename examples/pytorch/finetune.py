@@ -1,0 +1,97 @@
+"""Trains a causal language model of transformers in less device memory than it
+needs, with three lines that are Castor's.
+
+    python examples/pytorch/finetune.py --text FILE [--model DIR] [--steps N]
+
+Without --model it is a small OPT with random weights, whose tokens are bytes.
+With it, a directory of Hugging Face's with a model and its tokenizer.
+"""
+
+import argparse
+import random
+from pathlib import Path
+
+import castor  # 1
+import torch
+import transformers
+
+CONFIG = Path(__file__).parent / "finetune.json"
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--text", required=True, help="what to learn from")
+    parser.add_argument("--model", help="a directory of Hugging Face's")
+    parser.add_argument("--config", default=str(CONFIG))
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--batch", type=int, default=4, help="of a micro batch")
+    parser.add_argument("--length", type=int, default=128, help="in tokens")
+    parser.add_argument("--save", help="a directory for the trained model")
+    return parser.parse_args()
+
+
+def load_model(directory):
+    if directory:
+        return transformers.AutoModelForCausalLM.from_pretrained(directory)
+    torch.manual_seed(1)
+    return transformers.OPTForCausalLM(
+        transformers.OPTConfig(
+            vocab_size=256,
+            hidden_size=256,
+            ffn_dim=1024,
+            num_hidden_layers=8,
+            num_attention_heads=8,
+            word_embed_proj_dim=256,
+            max_position_embeddings=512,
+            pad_token_id=None,
+        )
+    )
+
+
+def load_tokens(text, directory):
+    text = Path(text).read_bytes()
+    if not directory:
+        return torch.tensor(list(text))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    return tokenizer(text.decode("utf-8"), return_tensors="pt").input_ids[0]
+
+
+def main():
+    arguments = parse_arguments()
+    model = load_model(arguments.model)
+    tokens = load_tokens(arguments.text, arguments.model)
+    draw = random.Random(1)
+
+    def next_batch():
+        last = len(tokens) - arguments.length
+        rows = [draw.randrange(last) for _ in range(arguments.batch)]
+        ids = torch.stack([tokens[r : r + arguments.length] for r in rows])
+        return {"input_ids": ids, "labels": ids}
+
+    with castor.initialize(model, arguments.config) as engine:  # 2
+        engine.train()
+        for step in range(1, arguments.steps + 1):
+            batches = (
+                next_batch() for _ in range(engine.gradient_accumulation_steps)
+            )
+            loss = engine.train_batch(batches)  # 3
+            print(f"step {step:>3}  loss {loss.item():.4f}")
+        summary = engine.summary()
+        mib = 1 << 20
+        print(
+            f"parameters {summary['parameters']:,}; device peak "
+            f"{summary['device_peak_bytes'] / mib:.1f} of "
+            f"{summary['device_budget_bytes'] / mib:.1f} MiB; the least that "
+            f"does {summary['smallest_device_budget_bytes'] / mib:.1f} MiB; "
+            f"{summary['h2d_bytes_per_step'] / mib:.1f} MiB to the device and "
+            f"{summary['d2h_bytes_per_step'] / mib:.1f} MiB from it a step"
+        )
+        if arguments.save:
+            engine.save_pretrained(arguments.save)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except castor.Refused as refusal:
+        raise SystemExit(f"finetune: {refusal}")

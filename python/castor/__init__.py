@@ -1,0 +1,23 @@
+"""Castor under PyTorch: training in less device memory than the model needs.
+
+    import castor
+
+    engine = castor.initialize(model, "run.json")
+    for batch in loader:
+        loss = engine(**batch).loss
+        engine.backward(loss)
+        engine.step()
+    engine.save_pretrained("tuned")
+
+The model stays as it is. Its parameters live in Castor's memory: each operator
+finds those that it reads on the device, and the others need not be there.
+"""
+
+from pathlib import Path
+
+from castor._engine import Engine, initialize
+from castor._refused import Refused, StepUndone
+from castor._zero_init import ZeroInit
+
+__all__ = ["Engine", "Refused", "StepUndone", "ZeroInit", "initialize"]
+__version__ = (Path(__file__).parent / "VERSION").read_text().strip()

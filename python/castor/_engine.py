@@ -1,0 +1,433 @@
+"""The engine: a model with parameters in managed memory."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from castor._inputs import call_with, copied, description, loss_of
+from castor._library import shim
+from castor._parameters import check_modules, managed_parameters
+from castor._refused import Refused, StepUndone
+from castor._zero_init import Config, active_config
+
+_Result = TypeVar("_Result")
+
+
+def _text_of(config: Config | None) -> str:
+    if config is None:
+        config = active_config()
+    if config is None:
+        raise ValueError(
+            "castor.initialize: no configuration; give a path or a mapping, or "
+            "call it inside castor.ZeroInit"
+        )
+    if isinstance(config, Mapping):
+        return json.dumps(config)
+    try:
+        return Path(os.fspath(config)).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(
+            f"castor.initialize: {config} cannot be read: {error.strerror}"
+        ) from None
+
+
+def initialize(
+    model: nn.Module,
+    config: Config | None = None,
+    sample_batch: Any = None,
+    weight_decay: Callable[[str, nn.Parameter], float | None] | None = None,
+) -> Engine:
+    """Moves a model's parameters into managed memory.
+
+    Values go there one parameter at a time, and the memory that they had is
+    freed. Parameters become fp32, or bf16 where the configuration has bf16 (an
+    fp32 master copy is kept then). Those with requires_grad are trained; tied
+    ones are one. Buffers are copied to the device and count.
+
+    Args:
+        model: on the CPU; it keeps its modules and Parameter objects.
+        config: a path of a JSON file or a mapping with the keys of `castor
+            train`, without the model and the data. Default: that of the active
+            `ZeroInit`.
+        sample_batch: what a micro batch looks like, a mapping or a sequence of
+            the model's arguments. With it, a forward and a backward pass are
+            made at once, so that what does not fit is refused here.
+        weight_decay: gives a parameter's weight decay for its name; None means
+            the configuration's.
+
+    Raises:
+        ValueError: the configuration is wrong, or a parameter cannot be managed.
+        Refused: it does not fit. The model has its values again, in fp32 or
+            bf16.
+    """
+    check_modules(model)
+    parameters = managed_parameters(model, shim)
+    text = _text_of(config)
+    described = []
+    for name, parameter in parameters.items():
+        decay = weight_decay(name, parameter) if weight_decay else None
+        described.append((name, parameter, -1.0 if decay is None else decay))
+    try:
+        run = shim.Run(text, described)
+    except RuntimeError as error:
+        refusal = shim.take_refusal_of_open()
+        if refusal is not None:
+            raise Refused(refusal) from None
+        raise ValueError(f"castor.initialize: {_first_line(error)}") from None
+    engine = Engine(model, run, list(parameters.values()))
+    failure: BaseException | None = None
+    try:
+        engine._adopt()
+        if sample_batch is not None:
+            engine._rehearse(sample_batch)
+    except BaseException as error:
+        engine.close(keep_values=True)
+        if not isinstance(error, Refused):
+            raise
+        failure = error
+    if failure is not None:
+        raise failure.with_traceback(None)
+    return engine
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+class Engine:
+    """A model whose parameters are in managed memory; see `initialize`.
+
+    `backward` and `step` are called once for each micro batch; the update comes
+    with the last of `gradient_accumulation_steps`. An exception in forward,
+    backward or step puts parameters and optimizer back to the step's beginning,
+    and the engine can be used further.
+
+    The engine holds the model, and nothing in the model holds the engine. When
+    the last reference to it goes, or by `close`, its memory is freed.
+    """
+
+    def __init__(
+        self, model: nn.Module, run: Any, parameters: list[nn.Parameter]
+    ) -> None:
+        self._model = model
+        self._run = run
+        self._parameters = parameters
+        self._micro_batches: int = run.micro_batches
+        self._in_step = False
+        self._went_backward = False
+        self._micro_batch = 0
+        self._generator_state: torch.Tensor | None = None
+
+    @property
+    def model(self) -> nn.Module:
+        """The model that `initialize` was given."""
+        return self._model
+
+    @property
+    def gradient_accumulation_steps(self) -> int:
+        """How many micro batches make a step."""
+        return self._micro_batches
+
+    @property
+    def global_steps(self) -> int:
+        """The updates done so far."""
+        return self._run.steps
+
+    @property
+    def learning_rate(self) -> float:
+        """What the schedule has for the next update."""
+        return self._run.learning_rate
+
+    def train(self, mode: bool = True) -> Engine:
+        """As the model's."""
+        self._model.train(mode)
+        return self
+
+    def eval(self) -> Engine:
+        """As the model's: after it, forward passes are evaluations."""
+        return self.train(False)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's forward. Tensors among the arguments are copied.
+
+        It is an evaluation, without a graph, after `eval` or under
+        `torch.no_grad`; otherwise it belongs to the step that is under way, or
+        begins one. Between `backward` and `step` it is an error.
+        """
+        if self._went_backward:
+            raise RuntimeError(
+                "castor: a forward pass between backward and step; call "
+                "engine.step() first, once for each micro batch"
+            )
+        if self._model.training and torch.is_grad_enabled():
+            self._begin_step()
+            return self._inside(self._run.enter_forward, self._forward, args, kwargs)
+        if self._in_step:
+            with torch.no_grad():
+                return self._inside(
+                    self._run.enter_forward, self._forward, args, kwargs
+                )
+        return self._evaluate(args, kwargs)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Adds the gradients of a micro batch: of `loss` (a scalar), divided by
+        `gradient_accumulation_steps`. Afterwards every `.grad` is None."""
+        if not self._in_step:
+            raise RuntimeError(
+                "castor: backward without a forward pass of this step; call the "
+                "engine in training mode first"
+            )
+        if self._went_backward:
+            raise RuntimeError(
+                "castor: a second backward in one micro batch; call "
+                "engine.step() after each, or add the losses"
+            )
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            raise ValueError("castor: backward wants a loss of one element")
+        self._inside(self._run.enter_backward, self._backward, (loss,), {})
+        self._went_backward = True
+
+    def step(self, learning_rate: float | None = None) -> bool:
+        """Ends a micro batch; with the last one, updates the parameters.
+
+        Args:
+            learning_rate: for this update, instead of the schedule's.
+
+        Returns:
+            Whether there was an update.
+        """
+        if not self._went_backward:
+            raise RuntimeError(
+                "castor: step without backward; call engine.backward(loss) "
+                "first, once for each micro batch"
+            )
+        self._went_backward = False
+        self._micro_batch += 1
+        if self._micro_batch < self._micro_batches:
+            return False
+        rate = -1.0 if learning_rate is None else learning_rate
+        self._inside(None, self._run.step, (rate,), {})
+        self._micro_batch = 0
+        self._in_step = False
+        return True
+
+    def train_batch(self, batches: Iterable[Any]) -> torch.Tensor:
+        """A whole step: takes `gradient_accumulation_steps` micro batches, each
+        a mapping or a sequence of the model's arguments.
+
+        Returns:
+            The mean of their losses, [].
+        """
+        step = list(itertools.islice(batches, self._micro_batches))
+        if len(step) < self._micro_batches:
+            raise ValueError(
+                f"castor: train_batch got {len(step)} of {self._micro_batches} "
+                "micro batches"
+            )
+        if self._in_step:
+            raise RuntimeError(
+                "castor: train_batch within a step; end it with engine.step(), or "
+                "give it up with engine.abort()"
+            )
+        try:
+            return self._whole_step(step)
+        except StepUndone:
+            pass
+        return self._whole_step(step)
+
+    def _whole_step(self, step: list[Any]) -> torch.Tensor:
+        total = torch.zeros(())
+        for batch in step:
+            loss = loss_of(call_with(self, batch))
+            self.backward(loss)
+            total += loss.detach().float().reshape(())
+            del loss
+            self.step()
+        return total / len(step)
+
+    def abort(self) -> None:
+        """Gives up the step that is under way, as if it had not begun."""
+        self._in_step = False
+        self._went_backward = False
+        self._micro_batch = 0
+        if not self._run.closed:
+            self._run.abort()
+
+    @property
+    def claimed_bytes(self) -> int:
+        """What the device holds beside parameters: buffers, and the tensors
+        made in forward and backward passes that still live, 64 bytes more for
+        each and rounded up to 64."""
+        return self._run.claimed_bytes
+
+    def summary(self) -> dict[str, Any]:
+        """Keys of `castor train --summary`."""
+        return json.loads(self._run.summary())
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The model's state by name, in host memory: parameters in fp32 (of
+        trained ones the master copy), buffers as they are. Between steps only.
+        """
+        ids = {id(p): i for i, p in enumerate(self._parameters)}
+        values: dict[int, torch.Tensor] = {}
+        state: dict[str, torch.Tensor] = {}
+        for name, tensor in self._model.state_dict(keep_vars=True).items():
+            number = ids.get(id(tensor))
+            if number is None:
+                is_tensor = isinstance(tensor, torch.Tensor)
+                state[name] = tensor.detach().clone() if is_tensor else tensor
+                continue
+            if number not in values:  # tied names get one tensor
+                values[number] = self._run.values(number)
+            state[name] = values[number]
+        return state
+
+    def save_pretrained(self, directory: str | os.PathLike[str], **kwargs: Any) -> None:
+        """As the save_pretrained of a model of `transformers`, with its
+        arguments; parameters are written in the type in which they compute."""
+        if not hasattr(self._model, "save_pretrained"):
+            raise TypeError(
+                f"castor: {type(self._model).__name__} has no save_pretrained; "
+                "save engine.state_dict() instead"
+            )
+        dtype = self._parameters[0].dtype
+        parameters = {
+            name
+            for name, tensor in self._model.state_dict(keep_vars=True).items()
+            if isinstance(tensor, nn.Parameter)
+        }
+        narrow: dict[int, torch.Tensor] = {}
+        state = self.state_dict()
+        for name in parameters & state.keys():
+            wide = state[name]
+            state[name] = narrow.setdefault(id(wide), wide.to(dtype))
+        self._model.save_pretrained(directory, state_dict=state, **kwargs)
+
+    def close(self, keep_values: bool = False) -> None:
+        """Frees all memory of the engine. A second call does nothing.
+
+        Args:
+            keep_values: the model's parameters get their values back, in host
+                memory. Otherwise reading one is an error from now on.
+        """
+        if self._run.closed:
+            return
+        if self._in_step:
+            self.abort()
+        if keep_values:
+            for number, parameter in enumerate(self._parameters):
+                if shim.is_managed(parameter):
+                    values = self._run.values(number)
+                    parameter.data = values.to(parameter.dtype)
+        self._run.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _adopt(self) -> None:
+        for number, parameter in enumerate(self._parameters):
+            self._run.adopt(number, parameter)
+        self._inside(self._run.enter_forward, self._copy_buffers, (), {})
+
+    def _copy_buffers(self) -> None:
+        buffers = [b for b in self._model.buffers() if b.layout == torch.strided]
+        storages = [b.untyped_storage().data_ptr() for b in buffers]
+        for buffer, storage in zip(buffers, storages):
+            if storages.count(storage) == 1:  # else they belong together
+                buffer.data = buffer.data.clone()
+
+    def _forward(self, *args: Any, **kwargs: Any) -> Any:
+        self._run.announce(f"inputs {description((args, kwargs))}")
+        dtype = self._parameters[0].dtype
+        floats = dtype if dtype != torch.float32 else None
+        return self._model(*copied(args, floats), **copied(kwargs, floats))
+
+    def _backward(self, loss: torch.Tensor) -> None:
+        if self._micro_batches > 1:
+            loss = loss / self._micro_batches
+        loss.backward()
+        self._run.end_backward()
+
+    def _evaluate(self, args: Any, kwargs: Any) -> Any:
+        try:
+            return self._evaluate_once(args, kwargs)
+        except StepUndone:
+            pass
+        return self._evaluate_once(args, kwargs)
+
+    def _evaluate_once(self, args: Any, kwargs: Any) -> Any:
+        self._generator_state = torch.get_rng_state()
+        with torch.no_grad():
+            self._inside(None, self._run.begin, (False,), {})
+            result = self._inside(
+                self._run.enter_forward, self._forward, args, kwargs
+            )
+            self._inside(None, self._run.end_evaluation, (), {})
+        return result
+
+    def _begin_step(self) -> None:
+        if self._in_step:
+            return
+        self._generator_state = torch.get_rng_state()
+        self._inside(None, self._run.begin, (True,), {})
+        self._in_step = True
+
+    def _rehearse(self, batch: Any) -> None:
+        """A forward and a backward pass that leave no trace in the model."""
+        buffers = [(b, b.detach().clone()) for b in self._model.buffers()]
+        was_training = self._model.training
+        self._model.train()
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            self.backward(loss_of(call_with(self, batch)))
+        self.abort()
+        self._model.train(was_training)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+    def _inside(
+        self,
+        enter: Callable[[], None] | None,
+        work: Callable[..., _Result],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> _Result:
+        """Does `work` between `enter` and leave. A failure ends the step."""
+        refusal = None
+        try:
+            if enter is None:
+                return work(*args, **kwargs)
+            enter()
+            try:
+                return work(*args, **kwargs)
+            finally:
+                self._run.leave()
+        except BaseException as error:
+            self.abort()
+            refusal = self._run.take_refusal()
+            undone = self._run.take_again()
+            if refusal is None and not undone:
+                raise
+            if self._generator_state is not None:
+                torch.set_rng_state(self._generator_state)
+            what = _first_line(error)
+        # Outside the handler, so that the error does not keep the failed pass's
+        # tensors.
+        raise StepUndone(what) if refusal is None else Refused(refusal)

@@ -1,0 +1,45 @@
+"""The errors of a step that cannot go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Refused(RuntimeError):
+    """The device's budget is too small for this step.
+
+    Parameters, optimizer and PyTorch's generator of random numbers are as they
+    were when the step began; the engine can go on with a smaller batch.
+
+    Attributes:
+        operator: the operator, or the use, at which it is too much.
+        peak_bytes: what the device would have to hold there beside parameters.
+        resident_bytes: the parameters that it would have to hold there.
+        smallest_device_budget_bytes: a budget that does, if `exact`; otherwise
+            a lower bound, since the step was not seen to its end.
+        exact: see there.
+    """
+
+    operator: str
+    peak_bytes: int
+    resident_bytes: int
+    smallest_device_budget_bytes: int
+    exact: bool
+
+    def __init__(self, refusal: Any) -> None:
+        super().__init__(refusal.message)
+        self.operator = refusal.operator
+        self.peak_bytes = refusal.peak_bytes
+        self.resident_bytes = refusal.resident_bytes
+        self.smallest_device_budget_bytes = refusal.smallest_device_budget_bytes
+        self.exact = refusal.exact
+
+
+class StepUndone(RuntimeError):
+    """This try of a step failed, and another will not fail in the same way.
+
+    A step whose gradients are coming did something else, or took more memory,
+    than steps before it that began alike. Parameters, optimizer and PyTorch's
+    generator of random numbers are as they were when the step began: run the
+    step's micro batches again. `Engine.train_batch` does that by itself.
+    """

@@ -1,0 +1,264 @@
+#include "python/core/castor_client.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/name_pattern.h"
+#include "nlohmann/json.hpp"
+#include "runtime/client/client_run.h"
+#include "runtime/config/config.h"
+#include "runtime/train/lr_schedule.h"
+
+struct castor_run {
+  std::unique_ptr<castor::ClientRun> run;
+  std::string summary;
+  std::string policy;
+};
+
+namespace {
+
+using castor::ClientRun;
+using castor::ParamId;
+
+// What the thread's last failed call left.
+thread_local std::string last_error;
+thread_local ClientRun::Refused last_refusal;
+
+castor_status Tell(const absl::Status& status,
+                   const ClientRun::Refused* refused = nullptr) {
+  if (status.ok()) return CASTOR_OK;
+  last_error = std::string(status.message());
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return CASTOR_INVALID;
+    case absl::StatusCode::kAborted:
+      return CASTOR_AGAIN;
+    case absl::StatusCode::kResourceExhausted:
+      if (refused == nullptr || refused->use.empty()) return CASTOR_FAILED;
+      last_refusal = *refused;
+      return CASTOR_REFUSED;
+    default:
+      return CASTOR_FAILED;
+  }
+}
+
+castor_status Tell(castor_run* run, const absl::Status& status) {
+  if (status.ok()) return CASTOR_OK;
+  const ClientRun::Refused refused = run->run->refused();
+  return Tell(status, &refused);
+}
+
+absl::Status CheckParameter(const castor_run* run, int64_t parameter) {
+  const auto count = static_cast<int64_t>(run->run->layout().parameters.size());
+  if (parameter >= 0 && parameter < count) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "parameter ", parameter, ": there are ", count, ", counted from 0"));
+}
+
+absl::StatusOr<std::unique_ptr<ClientRun>> Open(
+    const char* config_json, const castor_parameter* parameters, int64_t count,
+    std::string* policy, ClientRun::Refused* refused) {
+  auto parsed = castor::ParseClientConfig(config_json);
+  if (!parsed.ok()) return parsed.status();
+  const castor::Config& config = *parsed;
+  if (config.device.type != castor::DeviceType::kHost) {
+    return absl::InvalidArgumentError(
+        "config: device.type: a client's operators run on the host; leave it "
+        "out");
+  }
+  const castor::MemoryConfig& memory = config.memory;
+  if (memory.activation_checkpointing !=
+      castor::ActivationCheckpointing::kNone) {
+    return absl::InvalidArgumentError(
+        "config: memory.activation_checkpointing: a client's activations are "
+        "its own; use its checkpointing");
+  }
+  castor::ClientOptions options = {
+      .dtype = config.dtype(),
+      .rule = config.optimizer.rule,
+      .gradient_clipping = config.gradient_clipping,
+      .micro_batches = config.gradient_accumulation_steps,
+      .learning_rate =
+          [scheduler = config.scheduler,
+           lr = config.optimizer.lr](int64_t step) {
+            return castor::LearningRate(scheduler, lr, step);
+          },
+      .policy = memory.placement_policy,
+      .device_bytes = memory.device_memory,
+      .host_bytes = memory.host_memory,
+      .pinned_bytes = memory.pinned_memory,
+      .chunk_bytes = memory.chunk_size,
+      .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
+      .prefetch = memory.prefetch,
+      .bus_bytes_per_s = config.device.bus_gbps * 1e9,
+      .threads = castor::ThreadsOf(config.device),
+      // For tests: what was freed and is read shows. Without a budget, freed
+      // memory is all that the machine has.
+      .scribble_freed_memory = std::getenv("CASTOR_SCRIBBLE") != nullptr &&
+                               memory.device_memory < castor::kUnlimitedBytes};
+  std::vector<castor::ClientParameter> list;
+  for (int64_t i = 0; i < count; ++i) {
+    const castor_parameter& parameter = parameters[i];
+    const bool decays =
+        !castor::MatchesAnyPattern(config.optimizer.no_decay, parameter.name);
+    list.push_back({.name = parameter.name,
+                    .elements = parameter.elements,
+                    .trainable = parameter.trainable != 0,
+                    .weight_decay = parameter.weight_decay >= 0
+                                        ? parameter.weight_decay
+                                    : decays ? config.optimizer.weight_decay
+                                             : 0.0});
+  }
+  *policy = std::string(memory.placement_policy->name);
+  return ClientRun::Create(list, std::move(options), refused);
+}
+
+}  // namespace
+
+const char* castor_error(void) { return last_error.c_str(); }
+
+castor_refusal castor_last_refusal(void) {
+  return {
+      .op = last_refusal.use.c_str(),
+      .peak_bytes = last_refusal.peak_bytes,
+      .resident_bytes = last_refusal.resident_bytes,
+      .smallest_device_budget_bytes = last_refusal.smallest_device_budget_bytes,
+      .exact = last_refusal.exact ? 1 : 0};
+}
+
+castor_status castor_open(const char* config_json,
+                          const castor_parameter* parameters, int64_t count,
+                          castor_run** run) {
+  *run = nullptr;
+  ClientRun::Refused refused;
+  std::string policy;
+  auto opened = Open(config_json, parameters, count, &policy, &refused);
+  if (!opened.ok()) return Tell(opened.status(), &refused);
+  *run = new castor_run{
+      .run = *std::move(opened), .summary = {}, .policy = std::move(policy)};
+  return CASTOR_OK;
+}
+
+void castor_close(castor_run* run) { delete run; }
+
+const char* castor_dtype(const castor_run* run) {
+  return castor::DTypeName(run->run->dtype()).data();
+}
+
+int64_t castor_micro_batches(const castor_run* run) {
+  return run->run->micro_batches();
+}
+
+castor_status castor_set_values(castor_run* run, int64_t parameter,
+                                const float* values) {
+  const absl::Status valid = CheckParameter(run, parameter);
+  return Tell(run, !valid.ok()
+                       ? valid
+                       : run->run->SetValues(ParamId(parameter), values));
+}
+
+castor_status castor_get_values(castor_run* run, int64_t parameter,
+                                float* out) {
+  const absl::Status valid = CheckParameter(run, parameter);
+  return Tell(
+      run, !valid.ok() ? valid : run->run->GetValues(ParamId(parameter), out));
+}
+
+int64_t castor_label(castor_run* run, const char* name) {
+  return run->run->Label(name).value;
+}
+
+castor_status castor_begin(castor_run* run, int training) {
+  return Tell(run, run->run->Begin(training != 0));
+}
+
+castor_status castor_use(castor_run* run, int64_t label, castor_phase phase,
+                         const int64_t* parameters, int64_t count,
+                         void** addresses) {
+  std::vector<ParamId> ids;
+  ids.reserve(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const absl::Status valid = CheckParameter(run, parameters[i]);
+    if (!valid.ok()) return Tell(run, valid);
+    ids.push_back(ParamId(parameters[i]));
+  }
+  return Tell(run,
+              run->run->Use(castor::LabelId(label),
+                            phase == CASTOR_FORWARD ? castor::Phase::kForward
+                                                    : castor::Phase::kBackward,
+                            ids, addresses));
+}
+
+castor_status castor_gradient(castor_run* run, int64_t parameter,
+                              const void* gradient, int last, int* taken) {
+  *taken = 0;
+  const absl::Status valid = CheckParameter(run, parameter);
+  if (!valid.ok()) return Tell(run, valid);
+  const auto copied =
+      run->run->HandInGradient(ParamId(parameter), gradient, last != 0);
+  if (!copied.ok()) return Tell(run, copied.status());
+  *taken = *copied ? 1 : 0;
+  return CASTOR_OK;
+}
+
+castor_status castor_end_backward(castor_run* run) {
+  return Tell(run, run->run->EndBackward());
+}
+
+castor_status castor_step(castor_run* run, double learning_rate) {
+  return Tell(run, run->run->Step(learning_rate < 0 ? std::optional<double>()
+                                                    : learning_rate));
+}
+
+castor_status castor_end_evaluation(castor_run* run) {
+  return Tell(run, run->run->EndEvaluation());
+}
+
+castor_status castor_abort(castor_run* run) {
+  return Tell(run, run->run->Abort());
+}
+
+castor_status castor_claim(castor_run* run, int64_t bytes) {
+  return Tell(run, run->run->Claim(bytes));
+}
+
+void castor_release(castor_run* run, int64_t bytes) {
+  run->run->Release(bytes);
+}
+
+int64_t castor_steps(const castor_run* run) { return run->run->steps(); }
+
+double castor_learning_rate(const castor_run* run) {
+  return run->run->learning_rate();
+}
+
+const char* castor_summary(castor_run* run) {
+  const ClientRun::Stats stats = run->run->stats();
+  const castor::ChunkLayout& layout = run->run->layout();
+  const int64_t steps = std::max<int64_t>(1, run->run->steps());
+  nlohmann::ordered_json summary;
+  summary["policy"] = run->policy;
+  summary["precision"] = castor_dtype(run);
+  summary["device_budget_bytes"] = stats.device_budget_bytes;
+  summary["smallest_device_budget_bytes"] = stats.smallest_device_budget_bytes;
+  summary["world_size"] = 1;
+  summary["steps"] = run->run->steps();
+  summary["recorded_steps"] = stats.recorded_steps;
+  summary["plans"] = stats.plans;
+  summary["parameters"] = layout.parameter_elements;
+  summary["chunks"] = layout.num_chunks();
+  summary["device_peak_bytes"] = stats.device_peak_bytes;
+  summary["claimed_bytes"] = stats.claimed_bytes;
+  summary["host_peak_bytes"] = stats.host_peak_bytes;
+  summary["h2d_bytes_per_step"] = stats.h2d_bytes / steps;
+  summary["d2h_bytes_per_step"] = stats.d2h_bytes / steps;
+  run->summary = summary.dump();
+  return run->summary.c_str();
+}

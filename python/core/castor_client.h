@@ -1,0 +1,149 @@
+/* The C interface of libcastor_client.so: a training run in managed memory
+ * whose operators are somebody else's (PyTorch's, through ../shim/).
+ *
+ * A client declares its parameters, gives them values, and then says, in the
+ * order in which things happen, which parameters its operators read, how many
+ * bytes of other memory it takes, which gradients are there, and when a micro
+ * batch and a step are over. It is given addresses of parameters for the time
+ * until the next use.
+ *
+ *   castor_open, castor_set_values (each parameter once)
+ *   for each step:
+ *     castor_begin(run, training = 1)
+ *     for each micro batch of the step:
+ *       castor_use ...                            (forward)
+ *       castor_use, castor_gradient ...           (backward)
+ *       castor_gradient(last = 1) of what was not taken, castor_end_backward
+ *     castor_step
+ *   castor_close
+ *
+ * An evaluation is castor_begin(run, training = 0), castor_use ...,
+ * castor_end_evaluation.
+ *
+ * The first step of its kind is recorded, with no more on the device than the
+ * use at hand needs. From the record a plan is made, and steps that do the same
+ * again follow it. A step that does something else is recorded anew, from the
+ * use at which it differs.
+ *
+ * Bytes are those of one process. Parameters are numbered from 0 in the order
+ * of castor_open. Threads: calls of a run come from one thread at a time, but
+ * castor_claim and castor_release, which may come from any.
+ *
+ * A failed call leaves its reason in castor_error(). After a failure within a
+ * step only castor_abort may follow: it puts all parameters and optimizer
+ * states back to what they were when the step began.
+ */
+#ifndef CASTOR_PYTHON_CORE_CASTOR_CLIENT_H_
+#define CASTOR_PYTHON_CORE_CASTOR_CLIENT_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct castor_run castor_run;
+
+typedef enum {
+  CASTOR_OK = 0,
+  CASTOR_INVALID = 1, /* an argument, or a key of the configuration */
+  CASTOR_REFUSED = 2, /* it does not fit; castor_last_refusal has the numbers */
+  CASTOR_FAILED = 3,  /* calls out of order, or a failure of the run */
+  /* Only this try of the step failed: it does something else, or takes more
+   * memory, than steps before it. After castor_abort it may be run again. */
+  CASTOR_AGAIN = 4,
+} castor_status;
+
+/* What the calling thread's last failed call says: one line. Valid until the
+ * thread's next call. */
+const char* castor_error(void);
+
+typedef struct {
+  const char* op;         /* the use at which it is too much */
+  int64_t peak_bytes;     /* what the client would have claimed */
+  int64_t resident_bytes; /* beside them: parameters and what always stays */
+  int64_t smallest_device_budget_bytes;
+  /* 1: that budget is known to do. 0: it is a lower bound, since the step was
+   * not seen to its end. */
+  int exact;
+} castor_refusal;
+/* Of the calling thread's last call that gave CASTOR_REFUSED. */
+castor_refusal castor_last_refusal(void);
+
+typedef struct {
+  const char* name; /* as "transformer.h.0.attn.c_attn.weight" */
+  int64_t elements;
+  int trainable;
+  double weight_decay; /* negative: the configuration's, by the name */
+} castor_parameter;
+
+/* `config_json`: the text of a configuration with the keys of castor train,
+ * without those of the model and the data (docs/configuration.md). */
+castor_status castor_open(const char* config_json,
+                          const castor_parameter* parameters, int64_t count,
+                          castor_run** run);
+/* Waits for all work. What the client still holds of claimed bytes needs no
+ * release afterwards. Null is allowed. */
+void castor_close(castor_run* run);
+
+/* How parameters and gradients are stored: "fp32" or "bf16". */
+const char* castor_dtype(const castor_run* run);
+/* The configuration's gradient_accumulation_steps. */
+int64_t castor_micro_batches(const castor_run* run);
+
+/* `values`: `elements` fp32 numbers. */
+castor_status castor_set_values(castor_run* run, int64_t parameter,
+                                const float* values);
+/* Between steps: the fp32 master copy of a trainable parameter, the stored
+ * values of a frozen one. */
+castor_status castor_get_values(castor_run* run, int64_t parameter, float* out);
+
+/* A number for this name, the same for equal names. */
+int64_t castor_label(castor_run* run, const char* name);
+
+typedef enum { CASTOR_FORWARD = 0, CASTOR_BACKWARD = 1 } castor_phase;
+
+castor_status castor_begin(castor_run* run, int training);
+/* (Without parameters, a use tells of which kind what follows is: the first use
+ * of a step should be one, whose label has the shapes of the inputs, since
+ * steps that begin with the same label are expected to go on alike.) */
+/* From now until the next use, the operators read these parameters and no
+ * others. `addresses` gets, for each of them, where it lies until then: in the
+ * run's type, contiguous. `label` says which operator it is. */
+castor_status castor_use(castor_run* run, int64_t label, castor_phase phase,
+                         const int64_t* parameters, int64_t count,
+                         void** addresses);
+/* The gradient of a parameter that is there so far, in the run's type. If
+ * `*taken` is 1 afterwards, it has been copied, and the caller forgets it; what
+ * comes later adds to it. If it is 0, the caller keeps it, adds what comes
+ * later to it, and hands the sum in again. With `last` it is always taken.
+ * After it was taken, `parameter` is not at its last address any more. */
+castor_status castor_gradient(castor_run* run, int64_t parameter,
+                              const void* gradient, int last, int* taken);
+/* The micro batch is over. A gradient that was never handed in is zero. */
+castor_status castor_end_backward(castor_run* run);
+/* All micro batches are over: the update. `learning_rate`: negative for that of
+ * the configuration's schedule. */
+castor_status castor_step(castor_run* run, double learning_rate);
+castor_status castor_end_evaluation(castor_run* run);
+/* See above; does nothing between steps. */
+castor_status castor_abort(castor_run* run);
+
+/* The device is to hold `bytes` more that are no parameters (activations,
+ * gradients on their way). REFUSED: there is no room; nothing has changed. */
+castor_status castor_claim(castor_run* run, int64_t bytes);
+void castor_release(castor_run* run, int64_t bytes);
+
+/* The steps done so far, and the learning rate that the schedule has for the
+ * next. */
+int64_t castor_steps(const castor_run* run);
+double castor_learning_rate(const castor_run* run);
+/* A JSON object with keys of --summary (DESIGN.md). Valid until the next call.
+ */
+const char* castor_summary(castor_run* run);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CASTOR_PYTHON_CORE_CASTOR_CLIENT_H_ */

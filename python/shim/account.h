@@ -1,0 +1,65 @@
+// What a run counts as its device's memory, and what it refused.
+#ifndef CASTOR_PYTHON_SHIM_ACCOUNT_H_
+#define CASTOR_PYTHON_SHIM_ACCOUNT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+
+#include "python/core/castor_client.h"
+
+namespace castor::shim {
+
+// A castor_refusal that outlives the call.
+struct Refusal {
+  std::string message;
+  std::string op;
+  int64_t peak_bytes = 0;
+  int64_t resident_bytes = 0;
+  int64_t smallest_device_budget_bytes = 0;
+  bool exact = false;
+};
+
+// A block of memory keeps the account of the run that it was claimed from, so
+// that it may be freed after the run was closed. Threads: any may call.
+class Account {
+ public:
+  explicit Account(castor_run* run) : run_(run) {}
+  Account(const Account&) = delete;
+  Account& operator=(const Account&) = delete;
+
+  // Throws c10::Error when the run has no room.
+  void Claim(int64_t bytes);
+  // Does nothing after Close.
+  void Release(int64_t bytes) noexcept;
+  // Waits for claims and releases that are under way. The run may be closed
+  // afterwards.
+  void Close();
+
+  // Throws c10::Error with what the core says of this thread's last call, and
+  // keeps the refusal, if it was one. Does nothing for CASTOR_OK.
+  void Check(castor_status status);
+  // What is claimed and not released.
+  int64_t claimed_bytes() const {
+    return claimed_bytes_.load(std::memory_order_relaxed);
+  }
+  // Whether a call since the last call of this gave CASTOR_AGAIN.
+  bool TakeAgain() { return again_.exchange(false); }
+  // The first refusal since the last call of this.
+  std::optional<Refusal> TakeRefusal();
+
+ private:
+  std::shared_mutex closing_;
+  castor_run* run_;  // null after Close
+  std::atomic<int64_t> claimed_bytes_{0};
+  std::atomic<bool> again_{false};
+  std::mutex refusing_;
+  std::optional<Refusal> refusal_;
+};
+
+}  // namespace castor::shim
+
+#endif  // CASTOR_PYTHON_SHIM_ACCOUNT_H_

@@ -1,0 +1,112 @@
+// The Python module: Session under the name Run, and Refusal.
+#include <torch/csrc/utils/pybind.h>
+
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "python/shim/core_library.h"
+#include "python/shim/session.h"
+
+namespace castor::shim {
+namespace {
+
+namespace py = pybind11;
+using Release = py::call_guard<py::gil_scoped_release>;
+
+// Owns a run for Python: the run ends with it, whoever still has tensors of it.
+struct Run {
+  explicit Run(std::shared_ptr<Session> opened) : session(std::move(opened)) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run() { session->Close(); }
+  std::shared_ptr<Session> session;
+};
+
+std::unique_ptr<Run> Open(
+    const std::string& config,
+    const std::vector<std::tuple<std::string, at::Tensor, double>>& all) {
+  std::vector<ParameterSpec> specs;
+  for (const auto& [name, tensor, weight_decay] : all) {
+    specs.push_back({name, tensor, weight_decay});
+  }
+  return std::make_unique<Run>(Session::Open(config, std::move(specs)));
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("take_refusal_of_open", &Session::TakeRefusalOfOpen);
+  m.def("load_core", &LoadCore);
+  m.def("is_managed",
+        [](const at::Tensor& tensor) { return ManagedOf(tensor) != nullptr; });
+  py::class_<Refusal>(m, "Refusal")
+      .def_readonly("message", &Refusal::message)
+      .def_readonly("operator", &Refusal::op)
+      .def_readonly("peak_bytes", &Refusal::peak_bytes)
+      .def_readonly("resident_bytes", &Refusal::resident_bytes)
+      .def_readonly("smallest_device_budget_bytes",
+                    &Refusal::smallest_device_budget_bytes)
+      .def_readonly("exact", &Refusal::exact);
+  py::class_<Run>(m, "Run")
+      .def(py::init(&Open))
+      .def(
+          "adopt",
+          [](Run& run, int64_t id, const at::Tensor& tensor) {
+            run.session->Adopt(id, tensor);
+          },
+          Release())
+      .def(
+          "begin",
+          [](Run& run, bool training) { run.session->Begin(training); },
+          Release())
+      .def("enter_forward",
+           [](Run& run) { run.session->Enter(CASTOR_FORWARD); })
+      .def("enter_backward",
+           [](Run& run) { run.session->Enter(CASTOR_BACKWARD); })
+      .def(
+          "announce",
+          [](Run& run, const std::string& inputs) {
+            run.session->Announce(inputs);
+          },
+          Release())
+      .def("leave", [](Run& run) { run.session->Leave(); })
+      .def(
+          "end_backward", [](Run& run) { run.session->EndBackward(); },
+          Release())
+      .def(
+          "step",
+          [](Run& run, double learning_rate) {
+            run.session->Step(learning_rate);
+          },
+          Release())
+      .def(
+          "end_evaluation", [](Run& run) { run.session->EndEvaluation(); },
+          Release())
+      .def(
+          "abort", [](Run& run) { run.session->Abort(); }, Release())
+      .def(
+          "close", [](Run& run) { run.session->Close(); }, Release())
+      .def(
+          "values",
+          [](Run& run, int64_t id) { return run.session->Values(id); },
+          Release())
+      .def("take_again", [](Run& run) { return run.session->TakeAgain(); })
+      .def_property_readonly(
+          "claimed_bytes",
+          [](Run& run) { return run.session->claimed_bytes(); })
+      .def("take_refusal", [](Run& run) { return run.session->TakeRefusal(); })
+      .def_property_readonly("closed",
+                             [](Run& run) { return run.session->closed(); })
+      .def_property_readonly("dtype",
+                             [](Run& run) { return run.session->Dtype(); })
+      .def_property_readonly(
+          "micro_batches", [](Run& run) { return run.session->MicroBatches(); })
+      .def_property_readonly("steps",
+                             [](Run& run) { return run.session->Steps(); })
+      .def_property_readonly(
+          "learning_rate", [](Run& run) { return run.session->LearningRate(); })
+      .def("summary", [](Run& run) { return run.session->Summary(); });
+}
+
+}  // namespace
+}  // namespace castor::shim

@@ -1,0 +1,330 @@
+#include "python/shim/session.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Functions.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <atomic>
+#include <utility>
+
+#include "python/shim/allocator.h"
+#include "python/shim/core_library.h"
+#include "python/shim/dispatch.h"
+#include "python/shim/storage_access.h"
+
+namespace castor::shim {
+namespace {
+
+std::atomic<Session*> entered{nullptr};
+thread_local std::optional<Refusal> refusal_of_open;
+
+void DeleteManaged(void* context) {
+  auto* managed = static_cast<ManagedParameter*>(context);
+  managed->session->Forget(managed->id);
+  delete managed;
+}
+
+class GradientHook final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  GradientHook(std::shared_ptr<Session> session, int64_t id)
+      : session_(std::move(session)), id_(id) {}
+  void operator()(const at::Tensor&) override { session_->Accumulated(id_); }
+
+ private:
+  std::shared_ptr<Session> session_;
+  int64_t id_;
+};
+
+// Of what castor_dtype says; Undefined for what PyTorch's engine cannot do.
+at::ScalarType TypeOf(const std::string& name) {
+  if (name == "fp32") return at::kFloat;
+  return name == "bf16" ? at::kBFloat16 : at::ScalarType::Undefined;
+}
+
+// Points a managed storage elsewhere without calling its deleter.
+void Repoint(c10::StorageImpl* storage, void* address) {
+  c10::DataPtr& data = storage->_mutable_data_ptr_no_checks();
+  void* context = data.release_context();
+  storage->set_data_ptr_noswap(c10::DataPtr(address, context, &DeleteManaged,
+                                            c10::Device(c10::DeviceType::CPU)));
+}
+
+}  // namespace
+
+Session* Entered() { return entered.load(std::memory_order_acquire); }
+
+const ManagedParameter* ManagedOf(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return nullptr;
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  if (storage == nullptr) return nullptr;
+  return storage->_mutable_data_ptr_no_checks().cast_context<ManagedParameter>(
+      &DeleteManaged);
+}
+
+Session::Session(castor_run* run, std::shared_ptr<Account> account,
+                 std::vector<Parameter> parameters)
+    : run_(run),
+      account_(std::move(account)),
+      parameters_(std::move(parameters)),
+      dtype_(TypeOf(Core().dtype(run))) {}
+
+std::shared_ptr<Session> Session::Open(const std::string& config_json,
+                                       std::vector<ParameterSpec> specs) {
+  std::vector<castor_parameter> described;
+  std::vector<Parameter> parameters;
+  for (const ParameterSpec& spec : specs) {
+    described.push_back({spec.name.c_str(), spec.tensor.numel(),
+                         spec.tensor.requires_grad() ? 1 : 0,
+                         spec.weight_decay});
+    parameters.push_back({spec.name, spec.tensor.requires_grad(), false,
+                          nullptr,
+                          c10::weak_intrusive_ptr<c10::TensorImpl>(
+                              spec.tensor.getIntrusivePtr())});
+  }
+  castor_run* run = nullptr;
+  const castor_status status =
+      Core().open(config_json.c_str(), described.data(),
+                  static_cast<int64_t>(described.size()), &run);
+  if (status != CASTOR_OK) {
+    Account account(nullptr);
+    try {
+      account.Check(status);
+    } catch (...) {
+      refusal_of_open = account.TakeRefusal();
+      throw;
+    }
+  }
+  const std::string dtype = Core().dtype(run);
+  if (TypeOf(dtype) == at::ScalarType::Undefined) {
+    Core().close(run);
+    TORCH_CHECK(false, "castor: parameters of type ", dtype,
+                " are not known under PyTorch; use bf16, or neither");
+  }
+  auto account = std::make_shared<Account>(run);
+  InstallAllocator();
+  return std::shared_ptr<Session>(
+      new Session(run, std::move(account), std::move(parameters)));
+}
+
+std::optional<Refusal> Session::TakeRefusalOfOpen() {
+  return std::exchange(refusal_of_open, std::nullopt);
+}
+
+Session::~Session() { Close(); }
+
+void Session::Close() {
+  if (run_ == nullptr) return;
+  if (Entered() == this) Leave();
+  VacateAll();
+  account_->Close();
+  Core().close(std::exchange(run_, nullptr));
+  RemoveAllocator();
+}
+
+castor_run* Session::Open() const {
+  TORCH_CHECK(run_ != nullptr, "castor: this engine is closed");
+  return run_;
+}
+
+at::Tensor Session::TensorOf(int64_t id) const {
+  auto tensor = parameters_[id].tensor.lock();
+  return tensor ? at::Tensor(std::move(tensor)) : at::Tensor();
+}
+
+void Session::Adopt(int64_t id, const at::Tensor& tensor) {
+  Parameter& parameter = parameters_[id];
+  {
+    const at::Tensor values = tensor.detach().to(at::kFloat).contiguous();
+    account_->Check(
+        Core().set_values(Open(), id, values.const_data_ptr<float>()));
+  }
+  auto* managed = new ManagedParameter{shared_from_this(), id};
+  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(),
+      tensor.numel() * static_cast<int64_t>(c10::elementSize(dtype_)),
+      c10::DataPtr(nullptr, managed, &DeleteManaged,
+                   c10::Device(c10::DeviceType::CPU)),
+      /*allocator=*/nullptr, /*resizable=*/false));
+  parameter.storage = storage.unsafeGetStorageImpl();
+  Vacate(id);
+  at::Tensor held = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(dtype_));
+  held.unsafeGetTensorImpl()->set_sizes_contiguous(tensor.sizes());
+  tensor.mutable_grad().reset();
+  tensor.set_data(held);
+  if (parameter.trainable) {
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        tensor, std::make_unique<GradientHook>(shared_from_this(), id));
+  }
+}
+
+void Session::Point(int64_t id, void* address) {
+  Parameter& parameter = parameters_[id];
+  if (parameter.storage == nullptr) return;
+  AllowAccess(*parameter.storage);
+  Repoint(parameter.storage, address);
+  parameter.present = true;
+}
+
+void Session::Vacate(int64_t id) {
+  Parameter& parameter = parameters_[id];
+  parameter.present = false;
+  if (parameter.storage == nullptr) return;
+  Repoint(parameter.storage, nullptr);
+  ForbidAccess(
+      *parameter.storage,
+      "castor: parameter " + parameter.name +
+          " is not on the device now: let operators of the engine's forward "
+          "and "
+          "backward read it, or take its values from engine.state_dict()");
+}
+
+void Session::VacateAll() {
+  for (int64_t id : present_) Vacate(id);
+  present_.clear();
+}
+
+void Session::Begin(bool training) {
+  VacateAll();
+  account_->Check(Core().begin(Open(), training ? 1 : 0));
+}
+
+void Session::Enter(castor_phase phase) {
+  Open();
+  Session* nobody = nullptr;
+  TORCH_CHECK(entered.compare_exchange_strong(nobody, this),
+              "castor: an engine computes already; engines of a process take "
+              "turns, and a model with an engine cannot be part of another's");
+  phase_ = phase;
+  CountFor(account_);
+  ListenToOperators(true);
+}
+
+void Session::Leave() {
+  ListenToOperators(false);
+  CountFor(nullptr);
+  VacateAll();
+  entered.store(nullptr, std::memory_order_release);
+}
+
+bool Session::AllPresent(const std::vector<int64_t>& ids) const {
+  for (int64_t id : ids) {
+    if (!parameters_[id].present) return false;
+  }
+  return true;
+}
+
+int64_t Session::Label(const std::string& op, int64_t id) {
+  auto [found, is_new] = labels_[id].try_emplace(op, 0);
+  if (is_new) {
+    const std::string label = op + "(" + parameters_[id].name + ")";
+    found->second = Core().label(run_, label.c_str());
+  }
+  return found->second;
+}
+
+void Session::Use(const std::string& op, const std::vector<int64_t>& ids) {
+  if (AllPresent(ids)) return;
+  VacateAll();
+  addresses_.assign(ids.size(), nullptr);
+  account_->Check(Core().use(Open(), Label(op, ids[0]), phase_, ids.data(),
+                             static_cast<int64_t>(ids.size()),
+                             addresses_.data()));
+  for (size_t i = 0; i < ids.size(); ++i) Point(ids[i], addresses_[i]);
+  present_ = ids;
+}
+
+void Session::Announce(const std::string& inputs) {
+  VacateAll();
+  account_->Check(Core().use(Open(), Core().label(Open(), inputs.c_str()),
+                             phase_, nullptr, 0, nullptr));
+}
+
+void Session::HandIn(int64_t id, const at::Tensor& tensor, bool last) {
+  at::Tensor& grad = tensor.mutable_grad();
+  if (!grad.defined()) return;
+  TORCH_CHECK(grad.layout() == at::kStrided, "castor: the gradient of ",
+              parameters_[id].name,
+              " is sparse; make its layer with sparse=False");
+  int taken = 0;
+  {
+    const at::Tensor values = grad.detach().to(dtype_).contiguous();
+    account_->Check(Core().gradient(Open(), id, values.const_data_ptr(),
+                                    last ? 1 : 0, &taken));
+  }
+  if (taken == 0) return;
+  grad.reset();
+  if (parameters_[id].present) Vacate(id);
+}
+
+void Session::Accumulated(int64_t id) {
+  if (closed()) return;
+  TORCH_CHECK(Entered() == this && phase_ == CASTOR_BACKWARD,
+              "castor: a gradient of ", parameters_[id].name,
+              " comes from outside the engine; call engine.backward(loss)");
+  const at::Tensor tensor = TensorOf(id);
+  if (tensor.defined()) HandIn(id, tensor, /*last=*/false);
+}
+
+void Session::EndBackward() {
+  VacateAll();
+  for (size_t id = 0; id < parameters_.size(); ++id) {
+    if (!parameters_[id].trainable) continue;
+    const at::Tensor tensor = TensorOf(static_cast<int64_t>(id));
+    if (!tensor.defined()) continue;
+    HandIn(static_cast<int64_t>(id), tensor, /*last=*/true);
+  }
+  account_->Check(Core().end_backward(Open()));
+}
+
+void Session::Step(double learning_rate) {
+  VacateAll();
+  account_->Check(Core().step(Open(), learning_rate));
+  for (size_t id = 0; id < parameters_.size(); ++id) {
+    if (!parameters_[id].trainable) continue;
+    const at::Tensor tensor = TensorOf(static_cast<int64_t>(id));
+    // A graph that saved the old values must not be walked any more.
+    if (tensor.defined()) torch::autograd::impl::bump_version(tensor);
+  }
+}
+
+void Session::EndEvaluation() {
+  VacateAll();
+  account_->Check(Core().end_evaluation(Open()));
+}
+
+void Session::Abort() {
+  if (Entered() == this) Leave();
+  VacateAll();
+  for (size_t id = 0; id < parameters_.size(); ++id) {
+    const at::Tensor tensor = TensorOf(static_cast<int64_t>(id));
+    if (tensor.defined()) tensor.mutable_grad().reset();
+  }
+  account_->Check(Core().abort(Open()));
+}
+
+at::Tensor Session::Values(int64_t id) {
+  const at::Tensor tensor = TensorOf(id);
+  TORCH_CHECK(tensor.defined(), "castor: parameter ", parameters_[id].name,
+              " is not part of the model any more");
+  at::Tensor values = at::empty(tensor.sizes(), at::kFloat);
+  account_->Check(
+      Core().get_values(Open(), id, values.mutable_data_ptr<float>()));
+  return values;
+}
+
+std::string Session::Dtype() const { return Core().dtype(Open()); }
+int64_t Session::MicroBatches() const { return Core().micro_batches(Open()); }
+int64_t Session::Steps() const { return Core().steps(Open()); }
+double Session::LearningRate() const { return Core().learning_rate(Open()); }
+
+std::string Session::Summary() {
+  const char* summary = Core().summary(Open());
+  return summary != nullptr ? summary : "{}";
+}
+
+}  // namespace castor::shim

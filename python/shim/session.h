@@ -1,0 +1,138 @@
+// A run of the core with the tensors of a PyTorch model.
+//
+// A managed parameter keeps its tensor, shape, type and one storage. While it
+// is present the storage points at the address that the core gave; while it is
+// absent it points at nothing, and reading it is PyTorch's error with our text,
+// in every alias. A storage is managed when its deleter is ours.
+//
+//   state      entered by          operators' uses      allocations count
+//   outside    Leave               are errors           no
+//   forward    Enter(forward)      castor_use           yes
+//   backward   Enter(backward)     castor_use           yes
+//
+// Between uses the parameters of the last one stay present. An operator whose
+// parameters are all among these, in the same phase, is no new use.
+//
+// Threads: one at a time. Autograd's threads may call while the thread that
+// entered waits for them. One session of a process is entered at a time.
+//
+// Errors are c10::Error, which Python sees as RuntimeError. TakeRefusal says
+// whether the run had no room.
+#ifndef CASTOR_PYTHON_SHIM_SESSION_H_
+#define CASTOR_PYTHON_SHIM_SESSION_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "python/core/castor_client.h"
+#include "python/shim/account.h"
+
+namespace castor::shim {
+
+struct ParameterSpec {
+  std::string name;
+  at::Tensor tensor;
+  double weight_decay;  // negative: the configuration's
+};
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  // Opens the run. The tensors are not touched yet, and not kept alive.
+  static std::shared_ptr<Session> Open(const std::string& config_json,
+                                       std::vector<ParameterSpec> parameters);
+  // Of the calling thread's last Open that failed: whether it had no room.
+  static std::optional<Refusal> TakeRefusalOfOpen();
+  ~Session();
+
+  // Hands the values of `tensor`, parameter `id`, to the run and makes it
+  // managed: it gets a new storage of the run's type, and the old one is freed
+  // if nobody else has it.
+  void Adopt(int64_t id, const at::Tensor& tensor);
+
+  void Begin(bool training);
+  void Enter(castor_phase phase);
+  // A use of no parameters that says what follows, by the inputs' shapes.
+  void Announce(const std::string& inputs);
+  void Leave();
+  // Hands in all gradients that are left; after it no parameter has any.
+  void EndBackward();
+  // Negative: the learning rate of the configuration's schedule.
+  void Step(double learning_rate);
+  void EndEvaluation();
+  // Puts everything back to the beginning of the step; drops gradients.
+  void Abort();
+  // The parameters stay without values.
+  void Close();
+
+  // Between steps. A new fp32 tensor with the parameter's shape.
+  at::Tensor Values(int64_t id);
+  std::string Dtype() const;
+  int64_t MicroBatches() const;
+  int64_t Steps() const;
+  double LearningRate() const;
+  std::string Summary();
+  std::optional<Refusal> TakeRefusal() { return account_->TakeRefusal(); }
+  bool TakeAgain() { return account_->TakeAgain(); }
+  int64_t claimed_bytes() const { return account_->claimed_bytes(); }
+
+  // Of the dispatcher's fallback: makes the parameters `ids`, in the order in
+  // which the operator names them, present, and all others absent.
+  void Use(const std::string& op, const std::vector<int64_t>& ids);
+  // Of a parameter's hook: its gradient has been added to.
+  void Accumulated(int64_t id);
+  // Of the deleter: no tensor has this parameter's storage any more.
+  void Forget(int64_t id) { parameters_[id].storage = nullptr; }
+
+  bool closed() const { return run_ == nullptr; }
+  const std::string& name(int64_t id) const { return parameters_[id].name; }
+
+ private:
+  struct Parameter {
+    std::string name;
+    bool trainable = false;
+    bool present = false;
+    c10::StorageImpl* storage = nullptr;  // null until Adopt, after Forget
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+  };
+
+  Session(castor_run* run, std::shared_ptr<Account> account,
+          std::vector<Parameter> parameters);
+  castor_run* Open() const;
+  at::Tensor TensorOf(int64_t id) const;
+  bool AllPresent(const std::vector<int64_t>& ids) const;
+  void Point(int64_t id, void* address);
+  void Vacate(int64_t id);
+  void VacateAll();
+  void HandIn(int64_t id, const at::Tensor& tensor, bool last);
+  int64_t Label(const std::string& op, int64_t id);
+
+  castor_run* run_;  // null after Close
+  std::shared_ptr<Account> account_;
+  std::vector<Parameter> parameters_;
+  at::ScalarType dtype_;
+  castor_phase phase_ = CASTOR_FORWARD;
+  std::vector<int64_t> present_;
+  // [first parameter] of each operator.
+  std::unordered_map<int64_t, std::unordered_map<std::string, int64_t>> labels_;
+  std::vector<void*> addresses_;  // spares Use an allocation
+};
+
+// The session that is entered, or null.
+Session* Entered();
+
+// If `tensor` is managed, its session (never closed) and number; else null.
+struct ManagedParameter {
+  std::shared_ptr<Session> session;
+  int64_t id;
+};
+const ManagedParameter* ManagedOf(const at::Tensor& tensor);
+
+}  // namespace castor::shim
+
+#endif  // CASTOR_PYTHON_SHIM_SESSION_H_

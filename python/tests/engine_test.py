@@ -1,0 +1,409 @@
+"""What the engine refuses and reports, and evaluation."""
+
+from __future__ import annotations
+
+import random
+import unittest
+
+import castor
+import torch
+from torch import nn
+
+from models import causal
+from promises_test import bytes_of, config_of
+from small import Net, X, bits, engine_of, one_step
+
+
+class Initialize(unittest.TestCase):
+    def refuses(self, model: nn.Module, *words: str) -> None:
+        with self.assertRaises(ValueError) as caught:
+            engine_of(model)
+        message = str(caught.exception)
+        self.assertNotIn("\n", message)
+        for word in words:
+            self.assertIn(word, message)
+
+    def test_views_that_share_memory(self) -> None:
+        model = Net()
+        whole = torch.zeros(16, 8)
+        model.a.weight = nn.Parameter(whole[:8])
+        model.extra = nn.Parameter(whole[4:12])
+        self.refuses(model, "a.weight", "extra", "share memory")
+
+    def test_parts_of_one_storage_apart_are_taken(self) -> None:
+        model = Net()
+        whole = torch.randn(16, 8)
+        model.a.weight = nn.Parameter(whole[:8])
+        model.extra = nn.Parameter(whole[8:])
+        expected = whole.clone()
+        with engine_of(model) as engine:
+            state = engine.state_dict()
+            self.assertTrue(torch.equal(state["extra"], expected[8:]))
+
+    def test_transposed_parameter_keeps_its_values(self) -> None:
+        model = Net()
+        values = torch.randn(8, 8)
+        model.a.weight = nn.Parameter(values.t())
+        with engine_of(model) as engine:
+            self.assertTrue(torch.equal(engine.state_dict()["a.weight"], values.t()))
+
+    def test_complex_sparse_meta_and_quantized(self) -> None:
+        model = Net()
+        model.c = nn.Parameter(torch.zeros(2, dtype=torch.complex64))
+        self.refuses(model, "parameter c", "complex64")
+        model.c = nn.Parameter(torch.zeros(2, 2).to_sparse())
+        self.refuses(model, "parameter c", "sparse")
+        model.c = nn.Parameter(torch.zeros(2, device="meta"))
+        self.refuses(model, "parameter c", "meta")
+        model.c = nn.Parameter(torch.zeros(2, dtype=torch.int8), requires_grad=False)
+        self.refuses(model, "parameter c", "int8")
+
+    def test_lazy(self) -> None:
+        self.refuses(nn.Sequential(nn.LazyLinear(2)), "0.weight", "no shape")
+
+    def test_compiled(self) -> None:
+        model = nn.Sequential(Net())
+        model[0].compile()
+        self.refuses(model, "module 0", "torch.compile")
+
+    def test_second_engine(self) -> None:
+        model = Net()
+        with engine_of(model):
+            self.refuses(model, "a.weight", "has an engine already")
+
+    def test_no_parameters(self) -> None:
+        self.refuses(nn.ReLU(), "no parameters")
+
+    def test_configuration(self) -> None:
+        with self.assertRaisesRegex(ValueError, "no configuration"):
+            castor.initialize(Net())
+        with self.assertRaisesRegex(ValueError, "cannot be read"):
+            castor.initialize(Net(), "/nowhere/run.json")
+        with self.assertRaisesRegex(ValueError, "bogus"):
+            castor.initialize(Net(), {"bogus": 1})
+
+    def test_zero_init_has_the_configuration(self) -> None:
+        with castor.ZeroInit(config_of(3, False, None)):
+            engine = castor.initialize(Net())
+        self.assertEqual(engine.gradient_accumulation_steps, 3)
+
+    def test_sample_batch_that_fits_changes_nothing(self) -> None:
+        torch.manual_seed(3)
+        model = Net()
+        before = [bytes_of(v) for v in model.state_dict().values()]
+        state = torch.get_rng_state()
+        with engine_of(model, sample_batch=[X]) as engine:
+            self.assertEqual(bits(engine), before)
+            self.assertEqual(engine.global_steps, 0)
+            self.assertTrue(torch.equal(torch.get_rng_state(), state))
+            one_step(engine, X)
+
+    def test_sample_batch_that_does_not_fit_gives_the_model_back(self) -> None:
+        model = Net()
+        before = [bytes_of(v) for v in model.state_dict().values()]
+        for budget in (0, 1100):  # too little for parameters; for the rest
+            with self.assertRaises(castor.Refused):
+                engine_of(model, budget=budget, sample_batch=[X])
+        after = [bytes_of(v) for v in model.state_dict().values()]
+        self.assertEqual(before, after)
+        model(X).backward()
+        self.assertIsNotNone(model.a.weight.grad)
+
+    def test_bf16(self) -> None:
+        model = Net()
+        with castor.initialize(model, config_of(1, True, None)) as engine:
+            self.assertEqual(model.a.weight.dtype, torch.bfloat16)
+            one_step(engine, X)
+            self.assertEqual(engine.state_dict()["a.weight"].dtype, torch.float32)
+
+
+class Uses(unittest.TestCase):
+    def test_read_outside_names_the_parameter(self) -> None:
+        model = Net()
+        with engine_of(model):
+            for read in (
+                lambda: model.a.weight.sum().item(),
+                lambda: model.a.weight.numpy(force=True),
+                lambda: model.a.weight.data_ptr(),
+                lambda: model(X),
+            ):
+                with self.assertRaisesRegex(RuntimeError, "a.(weight|bias)"):
+                    read()
+
+    def test_views_of_absent_parameters_follow(self) -> None:
+        model = Net()
+        view = model.a.weight.detach().t()[1:, None]
+
+        class Reads(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.net = model
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                view = self.net.a.weight.t()[1:, None]
+                self.net.b(x)  # another use in between
+                return view.sum() + self.net(x)
+
+        expected = view.sum() + model(X)
+        with engine_of(Reads()) as engine:
+            self.assertEqual(engine(X).item(), expected.item())
+
+    def test_shapes_can_be_asked_for_at_any_time(self) -> None:
+        model = Net()
+        with engine_of(model):
+            self.assertEqual(model.a.weight.shape, (8, 8))
+            self.assertEqual(model.a.weight.t().stride(), (1, 8))
+            self.assertEqual(torch.zeros_like(model.a.weight).sum().item(), 0)
+
+    def test_write_inside_is_an_error(self) -> None:
+        class Writes(Net):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                with torch.no_grad():
+                    self.a.weight.mul_(2)
+                return super().forward(x)
+
+        model = Writes()
+        with engine_of(model) as engine:
+            before = bits(engine)
+            with self.assertRaisesRegex(RuntimeError, "aten::mul_ writes .* a.weight"):
+                engine(X)
+            self.assertEqual(bits(engine), before)
+
+    def test_value_of_a_parameter_inside(self) -> None:
+        class Prints(Net):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                self.seen = self.a.weight.detach().clone().reshape(-1)[3].item()
+                return super().forward(x)
+
+        model = Prints()
+        expected = model.a.weight.detach().reshape(-1)[3].item()
+        with engine_of(model) as engine:
+            engine(X)
+            self.assertEqual(model.seen, expected)
+
+    def test_backward_through_updated_parameters(self) -> None:
+        model = Net()
+        with engine_of(model) as engine:
+            old = engine(X)
+            one_step(engine, X)
+            engine(X)
+            with self.assertRaisesRegex(RuntimeError, "modified by an inplace"):
+                engine.backward(old)
+            one_step(engine, X)
+
+    def test_two_engines_take_turns(self) -> None:
+        first, second = Net(), Net()
+        with engine_of(first) as one, engine_of(second) as other:
+            one_step(one, X)
+            one_step(other, X)
+            one_step(one, X)
+
+            class Both(nn.Module):
+                def __init__(self) -> None:
+                    super().__init__()
+                    self.own = nn.Linear(8, 8)
+
+                def forward(self, x: torch.Tensor) -> torch.Tensor:
+                    return first(self.own(x))
+
+            with engine_of(nn.Sequential(nn.Linear(8, 8))) as third:
+                third.model[0].forward = lambda x: first(x)
+                with self.assertRaisesRegex(RuntimeError, "another engine"):
+                    third(X)
+
+
+class Failures(unittest.TestCase):
+    def test_exception_in_forward(self) -> None:
+        torch.manual_seed(0)
+        model = Net()
+        with engine_of(model, micro_batches=2) as engine:
+            before = bits(engine)
+            engine.backward(engine(X))
+            engine.step()
+            model.fail = True
+            with self.assertRaisesRegex(KeyError, "from the model"):
+                engine(X)
+            model.fail = False
+            self.assertEqual(bits(engine), before)
+            losses = []
+            for _ in range(2):
+                losses.append(engine(X))
+                engine.backward(losses[-1])
+                engine.step()
+            self.assertEqual(engine.global_steps, 1)
+            self.assertNotEqual(bits(engine), before)
+
+    def test_exception_in_backward(self) -> None:
+        class Bad(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, g):
+                raise KeyError("from backward")
+
+        model = Net()
+        with engine_of(model) as engine:
+            before = bits(engine)
+            with self.assertRaisesRegex(KeyError, "from backward"):
+                engine.backward(engine(Bad.apply(X.clone().requires_grad_())))
+            self.assertTrue(all(p.grad is None for p in model.parameters()))
+            self.assertEqual(bits(engine), before)
+            one_step(engine, X)
+
+    def test_refusal_at_a_later_step(self) -> None:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Dropout(0.5), Net())
+        with engine_of(model) as engine:
+            one_step(engine, X)
+            peak = 2 * engine.summary()["device_peak_bytes"]
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Dropout(0.5), Net())
+        with engine_of(model, budget=peak) as engine:
+            one_step(engine, X)
+            before, state = bits(engine), torch.get_rng_state()
+            with self.assertRaises(castor.Refused) as caught:
+                one_step(engine, X.repeat(100, 1))
+            refused = caught.exception
+            self.assertGreater(refused.peak_bytes, X.nbytes * 100)
+            self.assertGreater(refused.smallest_device_budget_bytes, peak)
+            self.assertTrue(refused.operator)
+            self.assertEqual(bits(engine), before)
+            self.assertTrue(torch.equal(torch.get_rng_state(), state))
+            one_step(engine, X)
+
+    def test_calls_out_of_order(self) -> None:
+        model = Net()
+        engine = engine_of(model)
+        with self.assertRaisesRegex(RuntimeError, "without a forward"):
+            engine.backward(torch.zeros(()))
+        with self.assertRaisesRegex(RuntimeError, "without backward"):
+            engine.step()
+        loss = engine(X)
+        with self.assertRaisesRegex(ValueError, "one element"):
+            engine.backward(X)
+        engine.backward(loss)
+        with self.assertRaisesRegex(RuntimeError, "second backward"):
+            engine.backward(loss)
+        with self.assertRaisesRegex(RuntimeError, "between backward and step"):
+            engine(X)
+        engine.close()
+        engine.close()
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            engine(X)
+
+    def test_backward_outside_the_engine(self) -> None:
+        model = Net()
+        with engine_of(model) as engine:
+            loss = engine(X)
+            with self.assertRaisesRegex(RuntimeError, "castor: "):
+                loss.backward()
+            engine.abort()
+            one_step(engine, X)
+
+    def test_sparse_gradient(self) -> None:
+        model = nn.Sequential(nn.Embedding(5, 3, sparse=True))
+        with engine_of(model) as engine:
+            with self.assertRaisesRegex(RuntimeError, "0.weight is sparse"):
+                engine.backward(engine(torch.tensor([1, 2])).sum())
+
+
+class Undone(unittest.TestCase):
+    def test_backward_that_differs_is_run_again(self) -> None:
+        class Differs(Net):
+            def __init__(self) -> None:
+                super().__init__()
+                self.extra = nn.Parameter(torch.randn(500))
+                self.more = False
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                x = self.a(x)
+                if x.requires_grad:
+                    x.register_hook(self.late)
+                return self.b(torch.tanh(x)).mean()
+
+            def late(self, gradient: torch.Tensor) -> torch.Tensor:
+                # It comes when b has its gradients already.
+                if self.more:
+                    return gradient * self.extra.detach().mean() + self.b.weight.sum()
+                return gradient
+
+        def run(by_hand: bool) -> tuple[list[bytes], int]:
+            torch.manual_seed(0)
+            model, undone = Differs(), 0
+            with engine_of(model, budget=1 << 20) as engine:
+                for step in range(4):
+                    model.more = step >= 2
+                    if not by_hand:
+                        engine.train_batch([[X]])
+                        continue
+                    before = bits(engine)
+                    try:
+                        one_step(engine, X)
+                    except castor.StepUndone:
+                        undone += 1
+                        self.assertEqual(bits(engine), before)
+                        one_step(engine, X)
+                self.assertEqual(engine.global_steps, 4)
+                return bits(engine), undone
+
+        actual, undone = run(by_hand=True)
+        self.assertEqual(undone, 1)
+        self.assertEqual(run(by_hand=False), (actual, 0))
+
+        # And as PyTorch itself has it.
+        torch.manual_seed(0)
+        model = Differs()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.01)
+        for step in range(4):
+            model.more = step >= 2
+            optimizer.zero_grad()
+            model.extra.grad = torch.zeros(500)
+            model(X).backward()
+            optimizer.step()
+        for value, expected in zip(actual, model.state_dict().values()):
+            value = torch.frombuffer(bytearray(value), dtype=torch.float32)
+            error = (value - expected.reshape(-1)).abs().max().item()
+            self.assertLess(error, 1e-5)
+
+
+class Evaluation(unittest.TestCase):
+    def test_between_steps_and_within_a_step(self) -> None:
+        def run(evaluate: bool) -> list[bytes]:
+            torch.manual_seed(0)
+            model = Net()
+            with engine_of(model, micro_batches=2) as engine:
+                for step in range(3):
+                    for _ in range(2):
+                        loss = engine(X)
+                        if evaluate:
+                            with torch.no_grad():
+                                engine(X[:2])
+                        engine.backward(loss)
+                        engine.step()
+                        if evaluate:
+                            engine.eval()
+                            out = engine(X[:2])
+                            self.assertFalse(out.requires_grad)
+                            engine.train()
+                    if evaluate:
+                        with torch.no_grad():
+                            engine(X[:3])
+                return bits(engine)
+
+        self.assertEqual(run(True), run(False))
+
+    def test_generation(self) -> None:
+        case = causal("gpt2", random.Random(1), 1)
+        model = case.make().eval()
+        ids = case.batches[0]["input_ids"]
+        with torch.no_grad():
+            expected = model(ids).logits
+        with engine_of(model) as engine:
+            engine.eval()
+            self.assertTrue(torch.equal(engine(ids).logits, expected))
+
+
+if __name__ == "__main__":
+    unittest.main()

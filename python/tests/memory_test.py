@@ -1,0 +1,141 @@
+"""What an engine holds and frees, and what it saves."""
+
+from __future__ import annotations
+
+import gc
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import weakref
+
+import castor
+import torch
+import transformers
+from torch import nn
+
+from models import causal
+from promises_test import config_of
+from small import Net, X, engine_of, one_step
+
+
+class Memory(unittest.TestCase):
+    def test_engine_gone_frees_all(self) -> None:
+        model = Net()
+        engine = engine_of(model)
+        one_step(engine, X)
+        gone = [weakref.ref(model), weakref.ref(engine), weakref.ref(model.a.weight)]
+        gc.disable()  # no cycle may be needed to find them
+        try:
+            del model, engine
+            self.assertEqual([r() for r in gone], [None] * 3)
+        finally:
+            gc.enable()
+
+    def test_outputs_outlive_steps_and_the_engine(self) -> None:
+        class Gives(Net):
+            def forward(self, x: torch.Tensor) -> tuple:
+                loss = super().forward(x)
+                return loss, (x * 2).detach()
+
+        engine = engine_of(Gives())
+        start = engine.claimed_bytes
+        kept = []
+        for _ in range(3):
+            loss, out = engine(X)
+            engine.backward(loss)
+            engine.step()
+            kept.append(out)
+        del loss, out
+        held = engine.claimed_bytes
+        self.assertEqual(held - start, 3 * (64 + 4 * 8 * 4))
+        del kept[0]
+        held = engine.claimed_bytes
+        self.assertEqual(held - start, 2 * (64 + 4 * 8 * 4))
+        engine.close()
+        for out in kept:
+            self.assertTrue(torch.equal(out, X * 2))
+        thread = threading.Thread(target=kept.clear)
+        thread.start()
+        thread.join()
+
+    def test_host_allocations_are_not_counted(self) -> None:
+        engine = engine_of(Net())
+        one_step(engine, X)
+        before = engine.claimed_bytes
+        host = torch.zeros(1000)
+        self.assertEqual(engine.claimed_bytes, before)
+        host.resize_(2000)
+        engine.close()
+        host.resize_(4000)
+        self.assertEqual(host.numel(), 4000)
+
+    def test_buffers_count(self) -> None:
+        model = nn.Sequential(nn.BatchNorm1d(8), Net())
+        with engine_of(model) as engine:
+            # running mean, running variance, and their number of batches
+            used = engine.claimed_bytes
+            self.assertEqual(used, 3 * (64 + 64))
+
+    def test_fork_in_a_data_loader(self) -> None:
+        model = Net()
+        data = torch.utils.data.TensorDataset(X)
+        loader = torch.utils.data.DataLoader(data, batch_size=2, num_workers=1)
+        with engine_of(model) as engine:
+            for (x,) in loader:
+                one_step(engine, x)
+            self.assertEqual(engine.global_steps, 2)
+
+    def test_parameters_taken_out_of_the_model(self) -> None:
+        model = Net()
+        with engine_of(model) as engine:
+            model.b = nn.Linear(8, 1)  # a plain one instead
+            one_step(engine, X)
+            self.assertEqual(set(engine.state_dict()), set(model.state_dict()))
+
+    def test_exit_with_an_open_engine(self) -> None:
+        program = (
+            "import castor, torch; "
+            "m = torch.nn.Linear(2, 1); "
+            "e = castor.initialize(m, {}); l = e(torch.ones(1, 2)).sum(); "
+            "e.backward(l)"
+        )
+        done = subprocess.run([sys.executable, "-c", program])
+        self.assertEqual(done.returncode, 0)
+
+
+class Saving(unittest.TestCase):
+    def test_save_pretrained_reads_back(self) -> None:
+        for bf16 in (False, True):
+            case = causal("gpt2", random.Random(2), 1)
+            model = case.make()
+            with (
+                castor.initialize(model, config_of(1, bf16, None)) as engine,
+                tempfile.TemporaryDirectory() as directory,
+            ):
+                engine.train_batch(case.batches)
+                engine.save_pretrained(directory)
+                read = transformers.GPT2LMHeadModel.from_pretrained(directory)
+                expected = engine.state_dict()
+                dtype = torch.bfloat16 if bf16 else torch.float32
+                for name, value in read.state_dict().items():
+                    self.assertEqual(value.dtype, dtype)
+                    self.assertTrue(torch.equal(value, expected[name].to(dtype)))
+
+    def test_close_with_values(self) -> None:
+        model = Net()
+        engine = engine_of(model)
+        one_step(engine, X)
+        expected = engine.state_dict()
+        engine.close(keep_values=True)
+        for name, value in model.state_dict().items():
+            self.assertTrue(torch.equal(value, expected[name]))
+        model(X).backward()
+        with engine_of(model) as again:
+            one_step(again, X)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,118 @@
+"""P1, P2 and P5 over random small models and budgets.
+
+P1: every budget that is enough gives the bits of the unlimited run. P2: every
+budget down to 0 trains or is refused, with the model untouched. P5: the device
+never holds more than the budget, and nothing when the engine is gone.
+
+CASTOR_CASES: how many cases of each family (default 2). CASTOR_SEED: the first
+seed (default 1).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import unittest
+from typing import Any
+
+import castor
+import torch
+
+from models import MAKERS, Case, vary
+
+CASES = int(os.environ.get("CASTOR_CASES", "2"))
+SEED = int(os.environ.get("CASTOR_SEED", "1"))
+STEPS = 4
+
+
+def config_of(micro_batches: int, bf16: bool, budget: int | None) -> dict[str, Any]:
+    return {
+        "gradient_accumulation_steps": micro_batches,
+        "optimizer": {
+            "type": "AdamW",
+            "params": {"lr": 1e-2, "weight_decay": 0.01},
+        },
+        "bf16": {"enabled": bf16},
+        "memory": {
+            "device_memory": "unlimited" if budget is None else budget,
+        },
+    }
+
+
+def train(
+    case: Case, seed: int, micro_batches: int, bf16: bool, budget: int | None
+) -> tuple[list[bytes], int]:
+    """The bits of all losses and parameters, and the device's peak."""
+    # Freed memory of the device is overwritten, so that reading it shows; not
+    # without a budget, where that memory is all that the machine has.
+    if budget is None:
+        os.environ.pop("CASTOR_SCRIBBLE", None)
+    else:
+        os.environ["CASTOR_SCRIBBLE"] = "1"
+    torch.manual_seed(seed)
+    model = vary(random.Random(seed), case.make()).train()
+    engine = castor.initialize(model, config_of(micro_batches, bf16, budget))
+    bits = []
+    batches = iter(case.batches)
+    for _ in range(len(case.batches) // micro_batches):
+        bits.append(bytes_of(engine.train_batch(batches)))
+        assert all(p.grad is None for p in model.parameters())
+    bits += [bytes_of(value) for value in engine.state_dict().values()]
+    peak = engine.summary()["device_peak_bytes"]
+    engine.close()
+    return bits, peak
+
+
+def bytes_of(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+class Promises(unittest.TestCase):
+    def hold(self, name: str) -> None:
+        for seed in range(SEED, SEED + CASES):
+            rng = random.Random(f"{name} {seed}")
+            micro_batches = rng.choice([1, 1, 2, 3])
+            bf16 = rng.random() < 0.3
+            case = MAKERS[name](rng, STEPS * micro_batches)
+            what = f"{name} seed={seed} micro={micro_batches} bf16={bf16}"
+            expected, peak = train(case, seed, micro_batches, bf16, None)
+            budgets = [4 * peak, peak, 0]
+            budgets += [int(2 * peak * rng.random() ** n) for n in (1, 2, 3)]
+            for budget in budgets:
+                with self.subTest(f"{what} budget={budget} of {peak}"):
+                    self.try_budget(
+                        case, seed, micro_batches, bf16, budget, expected,
+                        must_train=budget == budgets[0],
+                    )
+
+    def try_budget(
+        self, case: Case, seed: int, micro_batches: int, bf16: bool, budget: int,
+        expected: list[bytes], must_train: bool,
+    ) -> None:
+        try:
+            bits, peak = train(case, seed, micro_batches, bf16, budget)
+        except castor.Refused as refused:
+            self.assertFalse(must_train, refused)
+            self.assertGreater(refused.smallest_device_budget_bytes, budget)
+            self.assertTrue(refused.operator)
+            if not refused.exact:
+                return
+            enough = refused.smallest_device_budget_bytes
+            bits, peak = train(case, seed, micro_batches, bf16, enough)
+            self.assertEqual(bits, expected)
+            self.assertLessEqual(peak, enough)
+            return
+        self.assertEqual(bits, expected)
+        self.assertLessEqual(peak, budget)
+
+
+for _name in MAKERS:
+    setattr(
+        Promises,
+        f"test_{_name.replace('-', '_')}",
+        lambda self, name=_name: self.hold(name),
+    )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,165 @@
+// From what a client's steps were to plans, and refusals.
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "memory/plan/planner.h"
+#include "runtime/client/client_run.h"
+
+namespace castor {
+namespace {
+
+// Scripts that are kept for steps that begin alike.
+constexpr size_t kMostPrograms = 16;
+
+}  // namespace
+
+PlanRequest ClientRun::Request(const StepTrace& trace) const {
+  BusModel bus;
+  if (options_.bus_bytes_per_s > 0) {
+    bus.h2d_bytes_per_s = bus.d2h_bytes_per_s = options_.bus_bytes_per_s;
+  }
+  PlanRequest request = {
+      .trace = &trace,
+      .device_budget_bytes = options_.device_bytes,
+      .host_budget_bytes = options_.host_bytes,
+      .device_reserved_bytes = ChunkOptimizer::DeviceBytes(layout_),
+      .host_reserved_bytes = host_reserved_bytes_,
+      .bus = bus,
+      .prefetch = options_.prefetch,
+      .gpu_margin_mem_ratio = options_.gpu_margin_mem_ratio};
+  if (!trace.training) {
+    for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+      request.fixed_side.push_back(store_->side(ChunkId(i)));
+    }
+  }
+  return request;
+}
+
+absl::Status ClientRun::Refuse(absl::string_view use, int64_t more_bytes) {
+  const bool open = arena_ != nullptr;
+  const int64_t peak = open ? claimed() + more_bytes : 0;
+  // Whatever else is there could be elsewhere.
+  int64_t resident = ChunkOptimizer::DeviceBytes(layout_);
+  std::set<ChunkId> chunks;
+  if (use_open_) {
+    for (const ParamId id : script_->last().parameters) {
+      chunks.insert(layout_.place(id).chunk);
+    }
+  }
+  for (const ChunkId id : chunks) {
+    resident += RoundUp(layout_.payload_bytes(id), kBlockAlignment);
+  }
+  const int64_t least = RoundUp(peak + resident, kBlockAlignment);
+  refused_ = {.use = std::string(use),
+              .peak_bytes = peak,
+              .resident_bytes = resident,
+              .smallest_device_budget_bytes = least,
+              .exact = false};
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "refused: ", use, " takes ", FormatBytes(peak), " (", peak,
+      " bytes) beside ", FormatBytes(resident), " (", resident,
+      " bytes) of parameters; memory.device_memory is ",
+      FormatBytes(options_.device_bytes), " (", options_.device_bytes,
+      " bytes), and at least ", least, " would be needed"));
+}
+
+absl::Status ClientRun::MakePlanOf(Program& program) {
+  const PlanRequest request = Request(program.trace);
+  PlanOrRefusal made = MakePlan(options_.policy, request);
+  if (const auto* const why = std::get_if<Refusal>(&made)) {
+    refused_ = {
+        .use = why->op,
+        .peak_bytes = why->peak_bytes,
+        .resident_bytes = why->resident_bytes,
+        .smallest_device_budget_bytes = why->smallest_device_budget_bytes,
+        .exact = true};
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "refused: ", why->op, " takes ", FormatBytes(why->peak_bytes), " (",
+        why->peak_bytes, " bytes) beside ", FormatBytes(why->resident_bytes),
+        " (", why->resident_bytes,
+        " bytes) of chunks; memory.device_memory is ", options_.device_bytes,
+        " bytes, and the least that would do with "
+        "memory.placement_policy \"",
+        options_.policy->name, "\" is ", why->smallest_device_budget_bytes));
+  }
+  program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
+  ++stats_.plans;
+  return absl::OkStatus();
+}
+
+void ClientRun::Trace(Program& program) {
+  program.trace = program.script.MakeTrace(label_names_, accumulate());
+  program.trace.global_norm = options_.gradient_clipping > 0;
+  program.plan = nullptr;
+  if (!program.script.training()) return;
+  stats_.smallest_device_budget_bytes =
+      std::max(stats_.smallest_device_budget_bytes,
+               SmallestDeviceBudget(options_.policy, Request(program.trace)));
+}
+
+// Follows the latest script that begins as the step at hand does, or records.
+absl::Status ClientRun::Choose() {
+  const auto found = programs_.find(KeyOf(*script_));
+  if (found == programs_.end() || found->second.empty()) return Record();
+  Program& program = *found->second.back();
+  if (program.plan != nullptr && !script_->training()) {
+    const PlanRequest request = Request(program.trace);
+    if (program.plan->side != request.fixed_side) program.plan = nullptr;
+  }
+  if (program.plan == nullptr && !MakePlanOf(program).ok()) return Record();
+  if (followed_ != program.plan) {
+    // A plan that the store is not in the state of is adopted anew.
+    program.plan = std::make_shared<const Plan>(*program.plan);
+    const absl::Status adopted = executor_->Adopt(program.plan);
+    if (absl::IsResourceExhausted(adopted)) return Record();
+    CASTOR_RETURN_IF_ERROR(adopted);
+    followed_ = program.plan;
+  }
+  program_ = &program;
+  return absl::OkStatus();
+}
+
+// Of the step that was recorded: so that the next of its kind is followed.
+absl::Status ClientRun::KeepScript() {
+  auto& programs = programs_[KeyOf(*script_)];
+  auto program = std::make_unique<Program>(*script_);
+  // The same again, because of memory: its peaks are what was missing.
+  for (auto at = programs.begin(); at != programs.end(); ++at) {
+    if (!(*at)->script.IsAs(*script_)) continue;
+    program->script.RaisePeaks((*at)->script);
+    programs.erase(at);
+    break;
+  }
+  Trace(*program);
+  if (script_->training()) CASTOR_RETURN_IF_ERROR(MakePlanOf(*program));
+  programs.push_back(std::move(program));
+  if (programs.size() > kMostPrograms) programs.erase(programs.begin());
+  return absl::OkStatus();
+}
+
+// Of the step that was followed.
+void ClientRun::Measure() {
+  Program& program = *program_;
+  const bool higher = program.script.RaisePeaks(*script_);
+  if (!higher && program.measured) return;
+  // The recorded step's durations were those of cold caches.
+  if (!program.measured) program.script.TakeDurations(*script_);
+  program.measured = true;
+  Trace(program);
+  program.trace.measured = true;
+}
+
+// What a program did not foresee it would not foresee again, nor would those
+// before it that begin alike: the next step is recorded.
+void ClientRun::ForgetOutgrown() {
+  if (outgrown_ == nullptr) return;
+  programs_.erase(KeyOf(outgrown_->script));
+  outgrown_ = nullptr;
+}
+
+}  // namespace castor

@@ -1,0 +1,385 @@
+#include "runtime/client/client_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "kernels/cast/cast.h"
+#include "kernels/run.h"
+
+namespace castor {
+
+absl::Status ClientRun::Await(const Fence& fence) {
+  const absl::Status over = device_->Synchronize(fence);
+  failure_.Update(over);
+  return over;
+}
+
+WorkTag ClientRun::Tag(WorkKind kind, ChunkId chunk) const {
+  return {.kind = kind, .step = tag_step_, .chunk = chunk.value};
+}
+
+LabelId ClientRun::Label(absl::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const auto [at, made] = labels_.try_emplace(
+      std::string(name), LabelId(static_cast<int64_t>(label_names_.size())));
+  if (made) label_names_.emplace_back(name);
+  return at->second;
+}
+
+absl::Status ClientRun::CheckInStep(bool training,
+                                    absl::string_view what) const {
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (!in_step() || updating_ || (training && !script_->training())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        what, " outside of a ", training ? "training " : "", "step"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Begin(bool training) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (in_step()) {
+    return absl::FailedPreconditionError("a step within a step");
+  }
+  for (size_t i = 0; i < filled_.size(); ++i) {
+    if (filled_[i]) continue;
+    const ParamId id = layout_.chunk(ChunkId(i)).parameters.front();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "parameter \"", layout_.parameter(id).name, "\" has no values"));
+  }
+  tag_step_ =
+      tag_step_ == 0xffff ? uint16_t{1} : static_cast<uint16_t>(tag_step_ + 1);
+  arena_->set_tag(WorkTag{.step = tag_step_}.Pack());
+  if (training) {
+    optimizer_->BeginStep({.number = steps_ + 1, .lr = learning_rate()},
+                          tag_step_);
+  }
+  script_.emplace(&layout_, training);
+  program_ = nullptr;
+  chosen_ = use_open_ = reading_ = ending_ = false;
+  ForgetMicroBatch();
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Evict(ChunkId chunk) {
+  if (!store_->resident(chunk)) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(
+      store_->CopyBack(chunk, Tag(WorkKind::kCopyBack, chunk)));
+  return store_->Drop(chunk);
+}
+
+absl::Status ClientRun::Narrow(const std::vector<ParamId>& parameters) {
+  std::vector<bool> wanted(layout_.num_chunks(), false);
+  for (const ParamId id : parameters) {
+    wanted[layout_.place(id).chunk.value] = true;
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) CASTOR_RETURN_IF_ERROR(Evict(ChunkId(i)));
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const ChunkId id(i);
+    if (!wanted[i] || store_->resident(id)) continue;
+    const absl::Status fetched = store_->Fetch(id, Tag(WorkKind::kFetch, id));
+    if (absl::IsResourceExhausted(fetched)) {
+      return Refuse(label_names_[script_->last().label.value], 0);
+    }
+    CASTOR_RETURN_IF_ERROR(fetched);
+  }
+  return absl::OkStatus();
+}
+
+// Leaves as little on the device as there can be: what the use at hand reads,
+// where it is, and states for which the host has no room.
+absl::Status ClientRun::Record() {
+  program_ = nullptr;
+  followed_ = nullptr;
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    store_->ForgetGradients(ChunkId(i));
+  }
+  CASTOR_RETURN_IF_ERROR(
+      Narrow(reading_ ? script_->last().parameters : std::vector<ParamId>()));
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const absl::Status moved = store_->MoveOptimizer(ChunkId(i), Side::kHost);
+    if (!moved.ok() && !absl::IsResourceExhausted(moved)) return moved;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::StopFollowing() {
+  if (wrote_gradients_) {
+    outgrown_ = program_;
+    return absl::AbortedError(absl::StrCat(
+        "at \"", label_names_[script_->last().label.value],
+        "\" this backward does something else, or takes more memory, than "
+        "after the same forward before, and gradients have taken parameters' "
+        "places already; run the step again, from its first micro batch"));
+  }
+  return Record();
+}
+
+absl::Status ClientRun::BeginUse(ParameterUse use) {
+  if (use_open_) CASTOR_RETURN_IF_ERROR(EndUse());
+  reading_ = false;
+  use.peak_bytes = RoundUp(claimed(), kBlockAlignment);
+  script_->Add(std::move(use));
+  use_open_ = true;
+  if (!chosen_) {
+    chosen_ = true;
+    CASTOR_RETURN_IF_ERROR(Choose());
+  }
+  if (following()) CASTOR_RETURN_IF_ERROR(Follow());
+  if (!following()) {
+    CASTOR_RETURN_IF_ERROR(Narrow(script_->last().parameters));
+  }
+  for (const ParamId id : script_->last().parameters) {
+    CASTOR_RETURN_IF_ERROR(Await(
+        store_->WaitToUsePayload(layout_.place(id).chunk, /*writes=*/false)));
+  }
+  reading_ = true;
+  use_began_ns_ = device_->NowNs();
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Follow() {
+  const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
+  const std::vector<ParameterUse>& expected = program_->script.uses();
+  if (index >= static_cast<int64_t>(expected.size()) ||
+      !script_->last().IsAs(expected[index])) {
+    return StopFollowing();
+  }
+  const absl::Status acted =
+      executor_->Act(program_->script.MomentOf(index), tag_step_);
+  return absl::IsResourceExhausted(acted) ? StopFollowing() : acted;
+}
+
+absl::Status ClientRun::EndUse() {
+  use_open_ = reading_ = false;
+  ParameterUse& use = script_->last();
+  use.duration_ns = device_->NowNs() - use_began_ns_;
+  if (!following()) return absl::OkStatus();
+  const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
+  const ParameterUse& expected = program_->script.uses()[index];
+  for (const ParamId id : expected.final_gradients) {
+    if (hand_ins_[id.value] <
+        program_->script.HandIns(script_->micro_batches(), id)) {
+      return StopFollowing();
+    }
+  }
+  return CompleteChunks(expected);
+}
+
+absl::Status ClientRun::Use(LabelId label, Phase phase,
+                            absl::Span<const ParamId> parameters,
+                            void** addresses) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(CheckInStep(/*training=*/false, "a use"));
+  if (script_->training() &&
+      script_->micro_batches() == options_.micro_batches &&
+      !parameters.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "\"", layout_.parameter(parameters[0]).name,
+        "\" is read after the step's last backward and before its update, "
+        "when gradients are in parameters' places: update first"));
+  }
+  ParameterUse use = {.label = label,
+                      .phase = phase,
+                      .parameters = {parameters.begin(), parameters.end()}};
+  std::sort(use.parameters.begin(), use.parameters.end());
+  CASTOR_RETURN_IF_ERROR(BeginUse(std::move(use)));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ChunkPlace place = layout_.place(parameters[i]);
+    addresses[i] =
+        store_->payload(place.chunk) + place.offset * SizeOf(options_.dtype);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Step(std::optional<double> learning_rate) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(CheckInStep(/*training=*/true, "an update"));
+  if (script_->micro_batches() != options_.micro_batches) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("an update after ", script_->micro_batches(), " of ",
+                     options_.micro_batches, " micro batches"));
+  }
+  if (!following()) CASTOR_RETURN_IF_ERROR(KeepScript());
+  updating_ = true;
+  const absl::Status updated = Update(learning_rate);
+  updating_ = false;
+  if (!updated.ok()) {
+    failure_.Update(updated);
+    return updated;
+  }
+  if (following()) {
+    Measure();
+    ++stats_.followed_steps;
+  } else {
+    ++stats_.recorded_steps;
+  }
+  ++steps_;
+  script_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Update(std::optional<double> learning_rate) {
+  if (learning_rate.has_value()) {
+    optimizer_->BeginStep({.number = steps_ + 1, .lr = *learning_rate},
+                          tag_step_);
+  }
+  Moment moment;
+  if (following()) {
+    moment = program_->script.FirstUpdate();
+  } else {
+    CASTOR_RETURN_IF_ERROR(Narrow({}));
+  }
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    if (!layout_.chunk(id).trainable) continue;
+    if (following()) {
+      CASTOR_RETURN_IF_ERROR(executor_->Act(moment, tag_step_));
+    } else if (store_->side(id) == Side::kDevice) {
+      CASTOR_RETURN_IF_ERROR(store_->Fetch(id, Tag(WorkKind::kFetch, id)));
+    }
+    store_->HoldsParameters(id);
+    CASTOR_RETURN_IF_ERROR(optimizer_->Update(id, moment));
+    if (following()) {
+      ++moment.value;
+    } else {
+      CASTOR_RETURN_IF_ERROR(Evict(id));
+    }
+  }
+  return following() ? executor_->Act(moment, tag_step_) : absl::OkStatus();
+}
+
+absl::Status ClientRun::EndEvaluation() {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(CheckInStep(/*training=*/false, "its end"));
+  if (script_->training()) {
+    return absl::FailedPreconditionError(
+        "the end of an evaluation in a training step");
+  }
+  if (use_open_) {
+    CASTOR_RETURN_IF_ERROR(EndUse());
+    if (following()) {
+      const auto ops = static_cast<int64_t>(program_->trace.ops.size());
+      if (script_->uses().size() == program_->script.uses().size()) {
+        CASTOR_RETURN_IF_ERROR(executor_->Act(Moment(ops), tag_step_));
+        Measure();
+      } else {
+        followed_ = nullptr;
+      }
+    } else {
+      CASTOR_RETURN_IF_ERROR(KeepScript());
+    }
+  }
+  script_.reset();
+  return absl::OkStatus();
+}
+
+// Its home holds parameters again, whatever was there.
+absl::Status ClientRun::Restore(ChunkId chunk) {
+  const auto cast = [this](std::byte* payload, const StateView& states,
+                           const ExecContext& context) {
+    return kernels::Run(context, kernels::CastArgs{.size = states.elements,
+                                                   .from = DType::kFloat32,
+                                                   .x = states.master,
+                                                   .to = options_.dtype,
+                                                   .y = payload});
+  };
+  const WorkTag tag = Tag(WorkKind::kOther, chunk);
+  store_->HoldsParameters(chunk);
+  if (store_->side(chunk) == Side::kHost) {
+    return store_->RunOnHost(chunk, tag, cast);
+  }
+  CASTOR_RETURN_IF_ERROR(store_->Fetch(chunk, Tag(WorkKind::kFetch, chunk)));
+  Fence ready = store_->WaitToUsePayload(chunk, /*writes=*/true);
+  ready.Add(store_->WaitToUseOptimizer(chunk));
+  device_->Wait(StreamId::kCompute, ready, tag.Pack());
+  const Fence done = device_->Enqueue(StreamId::kCompute, tag.Pack(),
+                                      [cast, payload = store_->payload(chunk),
+                                       states = store_->optimizer_on_device(
+                                           chunk)](const ExecContext& context) {
+                                        return cast(payload, states, context);
+                                      });
+  store_->NotePayloadUse(chunk, done, /*writes=*/true);
+  store_->NoteOptimizerUse(chunk, done);
+  return Evict(chunk);
+}
+
+absl::Status ClientRun::Abort() {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (!in_step()) return absl::OkStatus();
+  const bool training = script_->training();
+  ForgetOutgrown();
+  script_.reset();
+  use_open_ = reading_ = false;
+  program_ = nullptr;
+  followed_ = nullptr;
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    store_->ForgetGradients(id);
+    CASTOR_RETURN_IF_ERROR(Evict(id));
+    if (training && layout_.chunk(id).trainable) {
+      CASTOR_RETURN_IF_ERROR(Restore(id));
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  ForgetMicroBatch();
+  return optimizer_->ForgetNorm();
+}
+
+absl::Status ClientRun::Claim(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes < 0) return absl::InvalidArgumentError("a claim of negative bytes");
+  if (!arena_->Claim(bytes)) {
+    const std::string use = in_step() && !script_->uses().empty()
+                                ? label_names_[script_->last().label.value]
+                                : std::string("what is kept between steps");
+    if (in_step() && following() && !wrote_gradients_) {
+      CASTOR_RETURN_IF_ERROR(StopFollowing());
+    } else if (!in_step() && failure_.ok()) {
+      CASTOR_RETURN_IF_ERROR(Record());
+    }
+    if (!arena_->Claim(bytes)) {
+      const absl::Status refused = Refuse(use, bytes);
+      const bool fits =
+          refused_.smallest_device_budget_bytes <= options_.device_bytes;
+      return following() && fits ? StopFollowing() : refused;
+    }
+  }
+  if (in_step() && use_open_) {
+    int64_t& peak = script_->last().peak_bytes;
+    peak = std::max(peak, RoundUp(claimed(), kBlockAlignment));
+  }
+  return absl::OkStatus();
+}
+
+void ClientRun::Release(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  arena_->Unclaim(bytes);
+}
+
+absl::Status ClientRun::Drain() {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  return failure_;
+}
+
+ClientRun::Stats ClientRun::stats() const {
+  const std::lock_guard lock(mutex_);
+  Stats stats = stats_;
+  stats.device_peak_bytes = arena_->stats().peak_bytes;
+  stats.host_peak_bytes = host_->stats().peak_bytes;
+  stats.h2d_bytes = store_->h2d_bytes();
+  stats.d2h_bytes = store_->d2h_bytes();
+  stats.claimed_bytes = claimed();
+  return stats;
+}
+
+}  // namespace castor

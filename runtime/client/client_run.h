@@ -1,0 +1,276 @@
+// A training run whose operators are a client's own: another framework's, such
+// as PyTorch's (python/). The client says which parameters its operators read,
+// how much other memory it takes and which gradients are there; the run gives
+// it addresses, and keeps the budget.
+//
+// The operators run on the client's thread, between the calls, on memory that
+// it can address. So a call returns when what it promises is there, and work on
+// the streams beside (copies, sums, updates) goes on meanwhile.
+//
+// Two ways to go through a step (step_script.h has its words):
+//   recording   Before a use everything that it does not read leaves the
+//               device. Gradients wait in host memory until their micro batch
+//               is over. Whatever comes, it comes with the least memory.
+//   following   The use at hand is the next of a script that was recorded
+//               before, and the plan that was made of it is carried out.
+// A step begins to follow the latest script that begins with the same use. It
+// goes over to recording where it differs, or where it needs memory that
+// payloads have which the use at hand does not read, unless gradients of the
+// micro batch have taken their places already: then the call is Aborted, Abort
+// undoes the step, and the client may run it again, which records it. Both ways
+// give the same bits.
+//
+// Threads: one, but for Claim and Release, which may come from any.
+#ifndef CASTOR_RUNTIME_CLIENT_CLIENT_RUN_H_
+#define CASTOR_RUNTIME_CLIENT_CLIENT_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/dtype.h"
+#include "base/thread_pool.h"
+#include "device/device.h"
+#include "memory/exec/arena.h"
+#include "memory/exec/chunk_store.h"
+#include "memory/exec/host_memory.h"
+#include "memory/exec/plan_executor.h"
+#include "memory/plan/plan.h"
+#include "memory/plan/policy/policies.h"
+#include "runtime/client/step_script.h"
+#include "runtime/optim/chunk_optimizer.h"
+
+namespace castor {
+
+struct ClientParameter {
+  std::string name;
+  int64_t elements = 0;
+  bool trainable = true;
+  double weight_decay = 0;
+};
+
+struct ClientOptions {
+  DType dtype = DType::kFloat32;  // of parameters and gradients: fp32 or bf16
+  std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
+  double gradient_clipping = 0;  // largest global norm; 0: none
+  int64_t micro_batches = 1;
+  // Of a step, counted from 1.
+  std::function<double(int64_t step)> learning_rate;
+  const PlacementPolicy* policy = DefaultPolicy();
+  int64_t device_bytes = kUnlimitedBytes;
+  int64_t host_bytes = kUnlimitedBytes;
+  int64_t pinned_bytes = kUnlimitedBytes;
+  int64_t chunk_bytes = 0;  // 0: searched
+  double gpu_margin_mem_ratio = 1.0;
+  bool prefetch = true;
+  double bus_bytes_per_s = 0;  // 0: as fast as memory is
+  int threads = 1;             // of updates
+  bool scribble_freed_memory = false;
+};
+
+class ClientRun {
+ public:
+  // The numbers behind a ResourceExhausted of the device's budget.
+  struct Refused {
+    std::string use;
+    int64_t peak_bytes = 0;      // claimed
+    int64_t resident_bytes = 0;  // chunks and what is always there
+    int64_t smallest_device_budget_bytes = 0;
+    // Whether that budget is known to do. The step was not seen to its end
+    // otherwise, and it may take more.
+    bool exact = false;
+  };
+
+  // InvalidArgument: no parameters, fp16, a host budget that does not hold them
+  // and their states. ResourceExhausted: a device budget that holds nothing
+  // (`refused`, which may be null, has the numbers).
+  static absl::StatusOr<std::unique_ptr<ClientRun>> Create(
+      const std::vector<ClientParameter>& parameters, ClientOptions options,
+      Refused* refused = nullptr);
+  ~ClientRun();
+  ClientRun(const ClientRun&) = delete;
+  ClientRun& operator=(const ClientRun&) = delete;
+
+  // Between steps. `values` [elements]; its states become 0.
+  absl::Status SetValues(ParamId parameter, const float* values);
+  // Between steps: the masters of a trainable parameter, the values of a frozen
+  // one, in `out` [elements].
+  absl::Status GetValues(ParamId parameter, float* out);
+
+  // Equal names have equal labels.
+  LabelId Label(absl::string_view name);
+
+  absl::Status Begin(bool training);
+  // Ends the use at hand and begins another, of `parameters` (in any order,
+  // each once). `addresses` [parameters]: where they lie until it ends,
+  // contiguous, in the run's type.
+  absl::Status Use(LabelId label, Phase phase,
+                   absl::Span<const ParamId> parameters, void** addresses);
+  // What there is of the parameter's gradient, in the run's type. True: it was
+  // copied, and what comes later is handed in by itself. False: the client adds
+  // what comes later to it. With `last`, the backward is over, and it is always
+  // copied. Once it was copied, the parameter is not at its address any more.
+  absl::StatusOr<bool> HandInGradient(ParamId parameter, const void* gradient,
+                                      bool last);
+  // Gradients that were not handed in are zeros.
+  absl::Status EndBackward();
+  // The update, after all micro batches. Absent: the options' rate.
+  absl::Status Step(std::optional<double> learning_rate = {});
+  absl::Status EndEvaluation();
+  // Puts parameters and states back to where the step at hand began, after
+  // whatever failure. Does nothing between steps. FailedPrecondition: updates
+  // of the step had begun.
+  absl::Status Abort();
+
+  // ResourceExhausted: see refusal(); nothing has changed.
+  absl::Status Claim(int64_t bytes);
+  void Release(int64_t bytes);
+
+  // Of the latest call that gave ResourceExhausted.
+  Refused refused() const {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
+
+  DType dtype() const { return options_.dtype; }
+  int64_t micro_batches() const { return options_.micro_batches; }
+  int64_t steps() const { return steps_; }
+  double learning_rate() const { return options_.learning_rate(steps_ + 1); }
+  const ChunkLayout& layout() const { return layout_; }
+  // Waits for all work; its failure, if any.
+  absl::Status Drain();
+
+  struct Stats {
+    int64_t recorded_steps = 0;  // wholly or in part
+    int64_t followed_steps = 0;
+    int64_t plans = 0;  // made
+    int64_t device_peak_bytes = 0;
+    int64_t host_peak_bytes = 0;
+    int64_t h2d_bytes = 0;
+    int64_t d2h_bytes = 0;
+    // The least that the scripts seen so far take; 0 before the first.
+    int64_t smallest_device_budget_bytes = 0;
+    int64_t device_budget_bytes = 0;
+    int64_t claimed_bytes = 0;  // now
+  };
+  Stats stats() const;
+
+ private:
+  struct Program {
+    explicit Program(StepScript s) : script(std::move(s)) {}
+    StepScript script;
+    StepTrace trace;
+    std::shared_ptr<const Plan> plan;  // null: to be made
+    bool measured = false;             // durations are of a followed step
+  };
+
+  // By what a step's program is found when it begins: whether it trains, and
+  // its first use.
+  using Key = std::pair<bool, LabelId>;
+  static Key KeyOf(const StepScript& script) {
+    return {script.training(), script.uses().front().label};
+  }
+
+  explicit ClientRun(ClientOptions options) : options_(std::move(options)) {}
+  absl::Status Open(const std::vector<ClientParameter>& parameters);
+  bool in_step() const { return script_.has_value(); }
+  bool following() const { return program_ != nullptr; }
+  bool accumulate() const { return options_.micro_batches > 1; }
+  int64_t claimed() const { return arena_->claimed_bytes(); }
+  absl::Status CheckInStep(bool training, absl::string_view what) const;
+  WorkTag Tag(WorkKind kind, ChunkId chunk) const;
+  // Waits; a failure is the run's.
+  absl::Status Await(const Fence& fence);
+
+  // Plans.
+  PlanRequest Request(const StepTrace& trace) const;
+  // Makes the program's trace of its script; the plan is to be made then.
+  void Trace(Program& program);
+  absl::Status MakePlanOf(Program& program);
+  absl::Status Choose();
+  absl::Status KeepScript();
+  void Measure();
+  void ForgetOutgrown();
+  absl::Status Refuse(absl::string_view use, int64_t more_bytes);
+
+  // Uses.
+  absl::Status BeginUse(ParameterUse use);
+  absl::Status EndUse();
+  absl::Status BeginEnd();
+  absl::Status Follow();
+  absl::Status StopFollowing();
+  absl::Status Record();
+  // Brings the chunks of these, and nothing else, to the device.
+  absl::Status Narrow(const std::vector<ParamId>& parameters);
+  absl::Status Evict(ChunkId chunk);
+
+  // Gradients. A null one is zeros.
+  absl::Status WriteGradient(ParamId parameter, const void* gradient);
+  absl::Status Keep(ParamId parameter, const void* gradient);
+  absl::Status CompleteChunks(const ParameterUse& use);
+  absl::Status ReduceKept(int64_t micro_batch);
+  void ForgetMicroBatch();
+
+  absl::Status Update(std::optional<double> learning_rate);
+  absl::Status Restore(ChunkId chunk);
+
+  ClientOptions options_;
+  ChunkLayout layout_;
+  int64_t host_reserved_bytes_ = 0;
+  ThreadPool pool_{1};  // of conversions on the client's thread
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<HostMemory> host_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<ChunkStore> store_;
+  std::unique_ptr<ChunkOptimizer> optimizer_;
+  std::unique_ptr<PlanExecutor> executor_;
+
+  // Guards all that follows, and what is above.
+  mutable std::mutex mutex_;
+  std::map<std::string, LabelId> labels_;
+  std::vector<std::string> label_names_;  // [LabelId]
+  LabelId end_label_;
+  std::vector<bool> filled_;  // [ChunkId]: it has values
+  // The latest of those that begin alike is the last.
+  std::map<Key, std::vector<std::unique_ptr<Program>>> programs_;
+
+  // The step at hand.
+  std::optional<StepScript> script_;  // what was done in it so far
+  Program* program_ = nullptr;        // which it follows, or null
+  bool chosen_ = false;               // whether to follow is decided
+  bool use_open_ = false;
+  bool reading_ = false;   // the client has addresses
+  bool updating_ = false;  // updates have begun
+  // The program that it followed until it could not any more.
+  Program* outgrown_ = nullptr;
+  int64_t use_began_ns_ = 0;
+  // Its micro batch at hand.
+  bool ending_ = false;  // the use at hand is its end
+  bool wrote_gradients_ = false;
+  std::vector<int64_t> hand_ins_;      // [ParamId]
+  std::vector<bool> kept_parameters_;  // [ParamId]: it has gradients in kept_
+  std::vector<HostBlock> kept_;        // [ChunkId]: gradients of a recording
+
+  // The plan whose beginning the store is at; null: no plan's.
+  std::shared_ptr<const Plan> followed_;
+  uint16_t tag_step_ = 0;
+  int64_t steps_ = 0;
+  absl::Status failure_;  // of the run, for good
+  Refused refused_;
+  Stats stats_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_CLIENT_CLIENT_RUN_H_

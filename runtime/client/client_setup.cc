@@ -1,0 +1,173 @@
+// How a client's run begins: budgets, layout, memory, values.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "device/host/host_device.h"
+#include "device/topology/memory_limits.h"
+#include "kernels/cast/cast.h"
+#include "kernels/run.h"
+#include "runtime/client/client_run.h"
+
+namespace castor {
+
+absl::StatusOr<std::unique_ptr<ClientRun>> ClientRun::Create(
+    const std::vector<ClientParameter>& parameters, ClientOptions options,
+    Refused* refused) {
+  if (options.dtype == DType::kFloat16) {
+    return absl::InvalidArgumentError(
+        "fp16: a client's run has no loss scale; train in bf16 or fp32");
+  }
+  if (options.micro_batches < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.micro_batches, " micro batches in a step: at least 1"));
+  }
+  std::unique_ptr<ClientRun> run(new ClientRun(std::move(options)));
+  const absl::Status opened = run->Open(parameters);
+  if (refused != nullptr) *refused = run->refused_;
+  if (!opened.ok()) return opened;
+  return run;
+}
+
+ClientRun::~ClientRun() {
+  if (device_ != nullptr) Drain().IgnoreError();
+}
+
+absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
+  std::vector<LayoutParameter> list;
+  OptimizerOptions optimizer = {.rule = options_.rule,
+                                .gradient_clipping = options_.gradient_clipping,
+                                .micro_batches = options_.micro_batches,
+                                .weight_decay = {}};
+  for (const ClientParameter& parameter : parameters) {
+    list.push_back({.name = parameter.name,
+                    .elements = parameter.elements,
+                    .trainable = parameter.trainable});
+    optimizer.weight_decay.push_back(parameter.weight_decay);
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      layout_, MakeChunkLayout(list, {.dtype = options_.dtype,
+                                      .chunk_bytes = options_.chunk_bytes,
+                                      .states = options_.rule->states()}));
+  int64_t payloads = 0, states = 0, gradients = 0, staging = 0;
+  std::vector<Side> sides(layout_.num_chunks(), Side::kHost);
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    const int64_t bytes =
+        RoundUp(layout_.state_bytes(id, accumulate()), kBlockAlignment);
+    payloads += RoundUp(layout_.payload_bytes(id), kBlockAlignment);
+    states += bytes;
+    staging = std::max(staging, bytes);
+    if (bytes > 0)
+      gradients += RoundUp(layout_.payload_bytes(id), kBlockAlignment);
+  }
+  const int64_t scalars = ChunkOptimizer::DeviceBytes(layout_);
+  host_reserved_bytes_ =
+      staging + ChunkOptimizer::HostBytes(layout_) + gradients;
+  if (options_.device_bytes >= kUnlimitedBytes) {
+    options_.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
+    options_.device_bytes =
+        RoundUp(payloads + states + scalars + PhysicalMemoryBytes(), 4096);
+  }
+  if (options_.device_bytes < scalars) {
+    return Refuse("opening the run", 0);
+  }
+  const int64_t host_needed = host_reserved_bytes_ + payloads + states;
+  if (host_needed > options_.host_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory.host_memory of ", options_.host_bytes,
+                     " bytes: parameters (", payloads, "), optimizer states (",
+                     states, ") and the gradients of a step that is recorded (",
+                     gradients, ") take ", host_needed));
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      device_,
+      HostDevice::Create({.memory_bytes = options_.device_bytes,
+                          .compute_threads = options_.threads,
+                          .host_compute_threads = options_.threads,
+                          .bus_bytes_per_s = options_.bus_bytes_per_s}));
+  CASTOR_ASSIGN_OR_RETURN(
+      host_, HostMemory::Create(
+                 {.budget_bytes = options_.host_bytes,
+                  .pinned_bytes = std::min(options_.pinned_bytes, payloads),
+                  .pinned_home_bytes = payloads,
+                  .pinner = device_->host_pinner()}));
+  CASTOR_ASSIGN_OR_RETURN(
+      arena_,
+      Arena::Create(device_.get(),
+                    {.scribble_freed = options_.scribble_freed_memory}));
+  CASTOR_ASSIGN_OR_RETURN(
+      store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
+                                 &layout_, accumulate(), std::move(sides)));
+  CASTOR_ASSIGN_OR_RETURN(
+      optimizer_,
+      ChunkOptimizer::Create(device_.get(), arena_.get(), host_.get(),
+                             store_.get(), std::move(optimizer)));
+  executor_ = std::make_unique<PlanExecutor>(store_.get());
+  end_label_ = Label("end of backward");
+  filled_.resize(layout_.num_chunks());
+  stats_.device_budget_bytes = options_.device_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::SetValues(ParamId parameter, const float* values) {
+  const std::lock_guard lock(mutex_);
+  if (in_step() || steps_ > 0) {
+    return absl::FailedPreconditionError(
+        "values are given before the first step");
+  }
+  const ChunkPlace place = layout_.place(parameter);
+  const int64_t elements = layout_.parameter(parameter).elements;
+  const bool first = !filled_[place.chunk.value];
+  filled_[place.chunk.value] = true;
+  return store_->Fill(
+      place.chunk,
+      [&](std::byte* home, const StateView& states) -> absl::Status {
+        if (first) {
+          std::memset(home, 0, layout_.payload_bytes(place.chunk));
+          if (states.master != nullptr) {
+            std::memset(states.master, 0,
+                        layout_.state_bytes(place.chunk, accumulate()));
+          }
+        }
+        if (states.master != nullptr) {
+          std::copy_n(values, elements, states.master + place.offset);
+        }
+        return kernels::Run(
+            ExecContext{.pool = &pool_},
+            kernels::CastArgs{
+                .size = elements,
+                .from = DType::kFloat32,
+                .x = values,
+                .to = options_.dtype,
+                .y = home + place.offset * SizeOf(options_.dtype)});
+      });
+}
+
+absl::Status ClientRun::GetValues(ParamId parameter, float* out) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (in_step()) {
+    return absl::FailedPreconditionError("values are read between steps");
+  }
+  const ChunkPlace place = layout_.place(parameter);
+  const int64_t end = place.offset + layout_.parameter(parameter).elements;
+  if (layout_.chunk(place.chunk).trainable) {
+    return store_->ReadState(place.chunk, StatePart::kMaster, place.offset, end,
+                             out);
+  }
+  std::vector<std::byte> home((end - place.offset) * SizeOf(options_.dtype));
+  CASTOR_RETURN_IF_ERROR(
+      store_->ReadHome(place.chunk, place.offset, end, home.data()));
+  return kernels::Run(ExecContext{.pool = &pool_},
+                      kernels::CastArgs{.size = end - place.offset,
+                                        .from = options_.dtype,
+                                        .x = home.data(),
+                                        .to = DType::kFloat32,
+                                        .y = out});
+}
+
+}  // namespace castor
