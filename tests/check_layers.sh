@@ -26,6 +26,7 @@ BEGIN {
   # A row: the room, then the rooms that it may include besides itself.
   Row("runtime/optim", "")
   Row("runtime/backend", "runtime/optim")
+  Row("runtime/client", "runtime/backend runtime/optim")
   Row("runtime/autograd", "runtime/backend")
   Row("runtime/ops", "runtime/autograd runtime/backend")
   Row("runtime/nn", "runtime/autograd runtime/ops")
