@@ -89,8 +89,8 @@ run_tests() {
     "($((SECONDS - started)) s)"
 }
 
-# Of the GPUs' architectures the oldest and the newest compile, for a third of the
-# time of all (third_party/cuda/repository.bzl).
+# Kernels are compiled for the oldest and the newest of the GPUs' architectures
+# alone, in a third of the time (third_party/cuda/repository.bzl).
 export CASTOR_CUDA_ARCHS="${CASTOR_CUDA_ARCHS-80,120}"
 
 # Runs the tests of the Python package, which are not Bazel's.

@@ -58,9 +58,9 @@ using Drift = std::function<double(int rank, int64_t step)>;
 
 class Replan : public ::testing::TestWithParam<int> {
  protected:
-  // By step, from 1. All ranks must tell the same, and the run's results must
-  // be those of an untroubled one. The `mistaken`th plan that is made fails its
-  // proof, so that a slower one takes its place.
+  // What is told of each step, from 1. All ranks must tell the same, and the
+  // run's results must be those of an untroubled one. The `mistaken`th plan
+  // that is made fails its proof, so that a slower one takes its place.
   std::vector<Told> Run(const Drift& drift, int64_t mistaken) {
     TrainingCase c = Small(GetParam());
     const auto needs = FindNeeds(c);
@@ -120,7 +120,8 @@ class Replan : public ::testing::TestWithParam<int> {
   static int64_t SettledAgain() { return Settled() + 6 + Late(); }
 };
 
-// Of plans made at admission, for the warm-up and from its durations the last.
+// Three plans are made before: at admission, for the warm-up, and from its
+// durations.
 constexpr int64_t kFirstFromDurations = 3;
 
 TEST_P(Replan, TakesABetterPlanWhenStepsHaveSettled) {

@@ -171,7 +171,8 @@ void RunTrace::OnStep(const StepStart& start) {
   }
   writer_->Append(StepRecord{
       .tag = start.tag, .step = start.step, .plan = plan, .time_ns = now});
-  // Of one shape of step; another plan of it takes the place of the one before.
+  // There is one record for each shape of step: another plan of that shape
+  // takes the place of the one before.
   const bool measured = training && !start.warmup &&
                         (measured_plan_ == nullptr ||
                          measured_plan_->signature == start.plan->signature);

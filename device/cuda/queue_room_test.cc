@@ -77,7 +77,8 @@ TEST_F(QueueRoomTest, AnItemOfManyLaunchesDoesNotFillTheDriversQueue) {
   EXPECT_FALSE(api_->stood_still());
 }
 
-// Nor do many items, with the waits and events that belong to them.
+// Many items do not fill it either, with the waits and events that belong to
+// them.
 TEST_F(QueueRoomTest, ManyItemsDoNotFillTheDriversQueue) {
   Open(1 << 20, 257);
   Gate gate;

@@ -16,7 +16,8 @@
 
 namespace castor::shim {
 
-// For the calling thread, and for what autograd does on its behalf.
+// Switches listening on or off for the calling thread, and for what autograd
+// does on its behalf.
 void ListenToOperators(bool listen);
 
 }  // namespace castor::shim

@@ -38,7 +38,8 @@ class GradientHook final : public torch::autograd::PostAccumulateGradHook {
   int64_t id_;
 };
 
-// Of what castor_dtype says; Undefined for what PyTorch's engine cannot do.
+// The type that castor_dtype names; Undefined where PyTorch's engine cannot
+// compute in it.
 at::ScalarType TypeOf(const std::string& name) {
   if (name == "fp32") return at::kFloat;
   return name == "bf16" ? at::kBFloat16 : at::ScalarType::Undefined;

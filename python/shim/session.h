@@ -46,7 +46,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Opens the run. The tensors are not touched yet, and not kept alive.
   static std::shared_ptr<Session> Open(const std::string& config_json,
                                        std::vector<ParameterSpec> parameters);
-  // Of the calling thread's last Open that failed: whether it had no room.
+  // Why the calling thread's last Open had no room; empty where it failed for
+  // another reason.
   static std::optional<Refusal> TakeRefusalOfOpen();
   ~Session();
 
@@ -81,12 +82,12 @@ class Session : public std::enable_shared_from_this<Session> {
   bool TakeAgain() { return account_->TakeAgain(); }
   int64_t claimed_bytes() const { return account_->claimed_bytes(); }
 
-  // Of the dispatcher's fallback: makes the parameters `ids`, in the order in
-  // which the operator names them, present, and all others absent.
+  // Called by the dispatcher's fallback: makes the parameters `ids`, in the
+  // order in which the operator names them, present, and all others absent.
   void Use(const std::string& op, const std::vector<int64_t>& ids);
-  // Of a parameter's hook: its gradient has been added to.
+  // Called by a parameter's hook: its gradient has been added to.
   void Accumulated(int64_t id);
-  // Of the deleter: no tensor has this parameter's storage any more.
+  // Called by the deleter: no tensor has this parameter's storage any more.
   void Forget(int64_t id) { parameters_[id].storage = nullptr; }
 
   bool closed() const { return run_ == nullptr; }

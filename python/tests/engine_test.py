@@ -352,7 +352,7 @@ class Undone(unittest.TestCase):
         self.assertEqual(undone, 1)
         self.assertEqual(run(by_hand=False), (actual, 0))
 
-        # And as PyTorch itself has it.
+        # PyTorch itself gives the same.
         torch.manual_seed(0)
         model = Differs()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.01)

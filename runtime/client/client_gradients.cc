@@ -9,6 +9,7 @@
 #include "runtime/client/client_run.h"
 
 namespace castor {
+
 absl::StatusOr<bool> ClientRun::HandInGradient(ParamId parameter,
                                                const void* gradient,
                                                bool last) {
@@ -81,13 +82,12 @@ absl::Status ClientRun::Keep(ParamId parameter, const void* gradient) {
   }
   std::byte* const to = block.data() + place.offset * SizeOf(options_.dtype);
   if (kept_parameters_[parameter.value]) {
-    CASTOR_RETURN_IF_ERROR(
-        kernels::Run(ExecContext{.pool = &pool_},
-                     kernels::AddArgs{.dtype = options_.dtype,
-                                      .size = elements,
-                                      .a = to,
-                                      .b = gradient,
-                                      .y = to}));
+    CASTOR_RETURN_IF_ERROR(kernels::Run(
+        ExecContext{.pool = &pool_}, kernels::AddArgs{.dtype = options_.dtype,
+                                                      .size = elements,
+                                                      .a = to,
+                                                      .b = gradient,
+                                                      .y = to}));
   } else {
     std::memcpy(to, gradient, elements * SizeOf(options_.dtype));
     kept_parameters_[parameter.value] = true;

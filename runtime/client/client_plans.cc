@@ -124,7 +124,8 @@ absl::Status ClientRun::Choose() {
   return absl::OkStatus();
 }
 
-// Of the step that was recorded: so that the next of its kind is followed.
+// Keeps the script of the step that was recorded, so that the next step of its
+// kind is followed.
 absl::Status ClientRun::KeepScript() {
   auto& programs = programs_[KeyOf(*script_)];
   auto program = std::make_unique<Program>(*script_);
@@ -142,7 +143,7 @@ absl::Status ClientRun::KeepScript() {
   return absl::OkStatus();
 }
 
-// Of the step that was followed.
+// Takes the durations of the step that was followed.
 void ClientRun::Measure() {
   Program& program = *program_;
   const bool higher = program.script.RaisePeaks(*script_);

@@ -51,8 +51,7 @@ absl::Status ClientRun::Begin(bool training) {
     return absl::FailedPreconditionError(absl::StrCat(
         "parameter \"", layout_.parameter(id).name, "\" has no values"));
   }
-  tag_step_ =
-      tag_step_ == 0xffff ? uint16_t{1} : static_cast<uint16_t>(tag_step_ + 1);
+  tag_step_ = NextStepTag(tag_step_);
   arena_->set_tag(WorkTag{.step = tag_step_}.Pack());
   if (training) {
     optimizer_->BeginStep({.number = steps_ + 1, .lr = learning_rate()},

@@ -65,7 +65,7 @@ struct ClientOptions {
   std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
   double gradient_clipping = 0;  // largest global norm; 0: none
   int64_t micro_batches = 1;
-  // Of a step, counted from 1.
+  // The learning rate of a step; steps are counted from 1.
   std::function<double(int64_t step)> learning_rate;
   const PlacementPolicy* policy = DefaultPolicy();
   int64_t device_bytes = kUnlimitedBytes;
@@ -137,7 +137,7 @@ class ClientRun {
   absl::Status Claim(int64_t bytes);
   void Release(int64_t bytes);
 
-  // Of the latest call that gave ResourceExhausted.
+  // The latest call that gave ResourceExhausted, in figures.
   Refused refused() const {
     const std::lock_guard lock(mutex_);
     return refused_;
@@ -175,7 +175,7 @@ class ClientRun {
     bool measured = false;             // durations are of a followed step
   };
 
-  // By what a step's program is found when it begins: whether it trains, and
+  // A step's program is found when the step begins, by whether it trains and by
   // its first use.
   using Key = std::pair<bool, LabelId>;
   static Key KeyOf(const StepScript& script) {

@@ -55,9 +55,9 @@ class DurationWatch {
 
   // Whether to ask the planner again.
   bool due() const { return due_; }
-  // Of the latest steps: what it is to be asked with.
+  // The durations of the latest steps, with which the planner is to be asked.
   DurationMeter LatestDurations() const;
-  // Of a step of so many moments.
+  // The overheads of a step of so many moments.
   Overheads LatestOverheads(int64_t moments) const;
 
  private:

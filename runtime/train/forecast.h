@@ -21,7 +21,7 @@ struct Forecast {
   int world_size = 1;
 };
 
-// Of a plan that costs `cost` under `request`.
+// The forecast of a plan that costs `cost` under `request`.
 Forecast ForecastOf(const PlanCost& cost, const PlanRequest& request);
 
 // "0.240 s, 4267 tokens/s, bound by compute; busy: compute 97%, ...". The

@@ -25,7 +25,7 @@ class RecentEnds {
   int64_t OverNs(const TimelineEvent& wait) const;
 
  private:
-  // Of works: their number on the stream, and their end.
+  // The latest works of each stream: their number on it, and their end.
   std::array<std::deque<std::pair<int64_t, int64_t>>, kNumStreams> ends_;
 };
 

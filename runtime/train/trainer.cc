@@ -62,7 +62,7 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
 }
 
 void Trainer::BeginTag(const Program& program, int64_t training_step) {
-  tag_step_ = NextTag();
+  tag_step_ = NextStepTag(tag_step_);
   predicted_peak_bytes_ =
       std::max(predicted_peak_bytes_, program.forecast.device_peak_bytes);
   if (observer_ == nullptr) return;

@@ -259,11 +259,6 @@ class Trainer {
   // What moves between ranks under such a policy.
   ShardStaging StagingFor(const AdmissionRule& rule) const;
   std::vector<std::string> FindRemedies();
-  // The tag of the next step's work. Work with tag 0 belongs to no step.
-  uint16_t NextTag() const {
-    return tag_step_ == 0xffff ? uint16_t{1}
-                               : static_cast<uint16_t>(tag_step_ + 1);
-  }
   bool StopRequested() const {
     return options_.stop != nullptr && options_.stop->load();
   }

@@ -134,7 +134,7 @@ absl::Status Trainer::PlanAgain(Program& program) {
   program.watch.LatestDurations().Fill(DurationMeter::Statistic::kMedian,
                                        &measured, &bus);
   if (communicator_ != nullptr) {
-    // But in the warm-up, copies of shards look like those of whole payloads.
+    // In the warm-up, copies of shards look like those of whole payloads.
     bus.h2d_bytes_per_s = bus_.h2d_bytes_per_s;
     bus.d2h_bytes_per_s = bus_.d2h_bytes_per_s;
   }
@@ -144,7 +144,7 @@ absl::Status Trainer::PlanAgain(Program& program) {
     options_.settled_durations(&measured, &bus);
     overheads = {};
   }
-  // As many on each rank, whatever it has seen.
+  // Each rank sends as many, whatever it has seen.
   overheads.moves.resize(moments);
   CASTOR_RETURN_IF_ERROR(AgreeOnMeasurements(measured, bus, overheads));
   bus_ = bus;
