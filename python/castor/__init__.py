@@ -16,8 +16,16 @@ finds those that it reads on the device, and the others need not be there.
 from pathlib import Path
 
 from castor._engine import Engine, initialize
+from castor._generator import generator_seed
 from castor._refused import Refused, StepUndone
 from castor._zero_init import ZeroInit
 
-__all__ = ["Engine", "Refused", "StepUndone", "ZeroInit", "initialize"]
+__all__ = [
+    "Engine",
+    "Refused",
+    "StepUndone",
+    "ZeroInit",
+    "generator_seed",
+    "initialize",
+]
 __version__ = (Path(__file__).parent / "VERSION").read_text().strip()

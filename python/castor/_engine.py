@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from castor._generator import drawing_from, drawing_undone, generator_seed
 from castor._inputs import call_with, copied, description, loss_of
 from castor._library import shim
 from castor._parameters import check_modules, managed_parameters
@@ -125,7 +127,7 @@ class Engine:
         self._in_step = False
         self._went_backward = False
         self._micro_batch = 0
-        self._generator_state: torch.Tensor | None = None
+        self._passes = 0  # of the micro batch
 
     @property
     def model(self) -> nn.Module:
@@ -170,9 +172,12 @@ class Engine:
             )
         if self._model.training and torch.is_grad_enabled():
             self._begin_step()
-            return self._inside(self._run.enter_forward, self._forward, args, kwargs)
+            with self._own_generator():
+                return self._inside(
+                    self._run.enter_forward, self._forward, args, kwargs
+                )
         if self._in_step:
-            with torch.no_grad():
+            with torch.no_grad(), drawing_undone():
                 return self._inside(
                     self._run.enter_forward, self._forward, args, kwargs
                 )
@@ -193,7 +198,8 @@ class Engine:
             )
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             raise ValueError("castor: backward wants a loss of one element")
-        self._inside(self._run.enter_backward, self._backward, (loss,), {})
+        with self._own_generator():
+            self._inside(self._run.enter_backward, self._backward, (loss,), {})
         self._went_backward = True
 
     def step(self, learning_rate: float | None = None) -> bool:
@@ -211,6 +217,7 @@ class Engine:
                 "first, once for each micro batch"
             )
         self._went_backward = False
+        self._passes = 0
         self._micro_batch += 1
         if self._micro_batch < self._micro_batches:
             return False
@@ -258,6 +265,7 @@ class Engine:
         """Gives up the step that is under way, as if it had not begun."""
         self._in_step = False
         self._went_backward = False
+        self._passes = 0
         self._micro_batch = 0
         if not self._run.closed:
             self._run.abort()
@@ -373,8 +381,7 @@ class Engine:
         return self._evaluate_once(args, kwargs)
 
     def _evaluate_once(self, args: Any, kwargs: Any) -> Any:
-        self._generator_state = torch.get_rng_state()
-        with torch.no_grad():
+        with torch.no_grad(), drawing_undone():
             self._inside(None, self._run.begin, (False,), {})
             result = self._inside(
                 self._run.enter_forward, self._forward, args, kwargs
@@ -385,16 +392,22 @@ class Engine:
     def _begin_step(self) -> None:
         if self._in_step:
             return
-        self._generator_state = torch.get_rng_state()
         self._inside(None, self._run.begin, (True,), {})
         self._in_step = True
+
+    def _own_generator(self) -> AbstractContextManager[None]:
+        seed = generator_seed(
+            self._run.seed, self._run.steps + 1, self._micro_batch, self._passes
+        )
+        self._passes += 1
+        return drawing_from(seed)
 
     def _rehearse(self, batch: Any) -> None:
         """A forward and a backward pass that leave no trace in the model."""
         buffers = [(b, b.detach().clone()) for b in self._model.buffers()]
         was_training = self._model.training
         self._model.train()
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        with torch.enable_grad():
             self.backward(loss_of(call_with(self, batch)))
         self.abort()
         self._model.train(was_training)
@@ -425,8 +438,6 @@ class Engine:
             undone = self._run.take_again()
             if refusal is None and not undone:
                 raise
-            if self._generator_state is not None:
-                torch.set_rng_state(self._generator_state)
             what = _first_line(error)
         # Outside the handler, so that the error does not keep the failed pass's
         # tensors.

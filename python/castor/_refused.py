@@ -8,8 +8,9 @@ from typing import Any
 class Refused(RuntimeError):
     """The device's budget is too small for this step.
 
-    Parameters, optimizer and PyTorch's generator of random numbers are as they
-    were when the step began; the engine can go on with a smaller batch.
+    Parameters and optimizer are as they were when the step began, and PyTorch's
+    generator of random numbers is as it was before the call; the engine can go
+    on with a smaller batch.
 
     Attributes:
         operator: the operator, or the use, at which it is too much.
@@ -39,7 +40,8 @@ class StepUndone(RuntimeError):
     """This try of a step failed, and another will not fail in the same way.
 
     A step whose gradients are coming did something else, or took more memory,
-    than steps before it that began alike. Parameters, optimizer and PyTorch's
-    generator of random numbers are as they were when the step began: run the
-    step's micro batches again. `Engine.train_batch` does that by itself.
+    than steps before it that began alike. Parameters and optimizer are as they
+    were when the step began, and PyTorch's generator of random numbers is as it
+    was before the call: run the step's micro batches again, and they draw what
+    they drew. `Engine.train_batch` does that by itself.
     """

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/name_pattern.h"
+#include "base/philox.h"
 #include "nlohmann/json.hpp"
 #include "runtime/client/client_run.h"
 #include "runtime/config/config.h"
@@ -20,6 +21,7 @@ struct castor_run {
   std::unique_ptr<castor::ClientRun> run;
   std::string summary;
   std::string policy;
+  int64_t seed = 0;
 };
 
 namespace {
@@ -64,7 +66,7 @@ absl::Status CheckParameter(const castor_run* run, int64_t parameter) {
 
 absl::StatusOr<std::unique_ptr<ClientRun>> Open(
     const char* config_json, const castor_parameter* parameters, int64_t count,
-    std::string* policy, ClientRun::Refused* refused) {
+    castor_run* opening, ClientRun::Refused* refused) {
   auto parsed = castor::ParseClientConfig(config_json);
   if (!parsed.ok()) return parsed.status();
   const castor::Config& config = *parsed;
@@ -116,7 +118,8 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
                                     : decays ? config.optimizer.weight_decay
                                              : 0.0});
   }
-  *policy = std::string(memory.placement_policy->name);
+  opening->policy = std::string(memory.placement_policy->name);
+  opening->seed = config.seed;
   return ClientRun::Create(list, std::move(options), refused);
 }
 
@@ -138,11 +141,11 @@ castor_status castor_open(const char* config_json,
                           castor_run** run) {
   *run = nullptr;
   ClientRun::Refused refused;
-  std::string policy;
-  auto opened = Open(config_json, parameters, count, &policy, &refused);
+  auto opening = std::make_unique<castor_run>();
+  auto opened = Open(config_json, parameters, count, opening.get(), &refused);
   if (!opened.ok()) return Tell(opened.status(), &refused);
-  *run = new castor_run{
-      .run = *std::move(opened), .summary = {}, .policy = std::move(policy)};
+  opening->run = *std::move(opened);
+  *run = opening.release();
   return CASTOR_OK;
 }
 
@@ -237,6 +240,17 @@ int64_t castor_steps(const castor_run* run) { return run->run->steps(); }
 
 double castor_learning_rate(const castor_run* run) {
   return run->run->learning_rate();
+}
+
+int64_t castor_seed(const castor_run* run) { return run->seed; }
+
+uint64_t castor_generator_seed(int64_t seed, int64_t step, int64_t micro_batch,
+                               int64_t call) {
+  uint64_t mixed = static_cast<uint64_t>(seed);
+  for (const int64_t word : {step, micro_batch, call}) {
+    mixed = castor::MixKey(mixed, static_cast<uint64_t>(word));
+  }
+  return mixed;
 }
 
 const char* castor_summary(castor_run* run) {

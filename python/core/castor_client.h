@@ -138,6 +138,14 @@ void castor_release(castor_run* run, int64_t bytes);
  * next. */
 int64_t castor_steps(const castor_run* run);
 double castor_learning_rate(const castor_run* run);
+/* The configuration's. */
+int64_t castor_seed(const castor_run* run);
+/* A seed for a generator of random numbers, from nothing but its arguments:
+ * what a client draws in call `call` (from 0) of a step's global micro batch
+ * (from 0) so depends on neither ranks nor placement, nor on what was undone.
+ * `step`: from 1. */
+uint64_t castor_generator_seed(int64_t seed, int64_t step, int64_t micro_batch,
+                               int64_t call);
 /* A JSON object with keys of --summary (DESIGN.md). Valid until the next call.
  */
 const char* castor_summary(castor_run* run);

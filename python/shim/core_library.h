@@ -31,6 +31,8 @@ namespace castor::shim {
   X(release)                     \
   X(steps)                       \
   X(learning_rate)               \
+  X(seed)                        \
+  X(generator_seed)              \
   X(summary)
 
 // `Core().use` is castor_use, and so on.

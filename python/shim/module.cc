@@ -37,6 +37,10 @@ std::unique_ptr<Run> Open(
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("take_refusal_of_open", &Session::TakeRefusalOfOpen);
   m.def("load_core", &LoadCore);
+  m.def("generator_seed",
+        [](int64_t seed, int64_t step, int64_t micro_batch, int64_t call) {
+          return Core().generator_seed(seed, step, micro_batch, call);
+        });
   m.def("is_managed",
         [](const at::Tensor& tensor) { return ManagedOf(tensor) != nullptr; });
   py::class_<Refusal>(m, "Refusal")
@@ -101,6 +105,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                              [](Run& run) { return run.session->Dtype(); })
       .def_property_readonly(
           "micro_batches", [](Run& run) { return run.session->MicroBatches(); })
+      .def_property_readonly("seed",
+                             [](Run& run) { return run.session->Seed(); })
       .def_property_readonly("steps",
                              [](Run& run) { return run.session->Steps(); })
       .def_property_readonly(

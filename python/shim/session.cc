@@ -322,6 +322,7 @@ std::string Session::Dtype() const { return Core().dtype(Open()); }
 int64_t Session::MicroBatches() const { return Core().micro_batches(Open()); }
 int64_t Session::Steps() const { return Core().steps(Open()); }
 double Session::LearningRate() const { return Core().learning_rate(Open()); }
+int64_t Session::Seed() const { return Core().seed(Open()); }
 
 std::string Session::Summary() {
   const char* summary = Core().summary(Open());

@@ -45,7 +45,10 @@ def plain(model: nn.Module, batches: list, micro_batches: int) -> list[float]:
         for p in trained:  # what no operator reads has gradient zero here too
             p.grad = torch.zeros_like(p)
         total = 0.0
-        for batch in batches[first : first + micro_batches]:
+        for index, batch in enumerate(batches[first : first + micro_batches]):
+            # Dropout draws as in the engine.
+            step = 1 + first // micro_batches
+            torch.manual_seed(castor.generator_seed(1234, step, index))
             output = model(**batch)
             loss = output if isinstance(output, torch.Tensor) else output.loss
             (loss / micro_batches).backward()
