@@ -26,12 +26,14 @@ BEGIN {
   # A row: the room, then the rooms that it may include besides itself.
   Row("runtime/optim", "")
   Row("runtime/backend", "runtime/optim")
-  Row("runtime/client", "runtime/backend runtime/optim")
+  Row("runtime/managed", "runtime/optim")
+  Row("runtime/client", "runtime/backend runtime/managed runtime/optim")
   Row("runtime/autograd", "runtime/backend")
   Row("runtime/ops", "runtime/autograd runtime/backend")
   Row("runtime/nn", "runtime/autograd runtime/ops")
   Row("runtime/train",
-      "runtime/autograd runtime/backend runtime/nn runtime/optim")
+      "runtime/autograd runtime/backend runtime/managed runtime/nn " \
+      "runtime/optim")
   Row("runtime/config", "runtime/optim runtime/train")
   Row("runtime/data", "runtime/config")
   Row("runtime/checkpoint", "runtime/config runtime/train")

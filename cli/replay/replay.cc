@@ -13,7 +13,7 @@
 #include "memory/plan/plan_checker.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/run_planner.h"
-#include "runtime/train/admission.h"
+#include "runtime/managed/refusal_status.h"
 
 namespace castor::cli {
 namespace {

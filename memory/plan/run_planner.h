@@ -2,7 +2,7 @@
 //
 // The trainer and `castor plan`, which have a model, and `castor replay`, which
 // has the trace of a run, decide it here. What they say to the user about a
-// refusal is RefusalStatus in runtime/train/admission.h.
+// refusal is RefusalStatus in runtime/managed/refusal_status.h.
 #ifndef CASTOR_MEMORY_PLAN_RUN_PLANNER_H_
 #define CASTOR_MEMORY_PLAN_RUN_PLANNER_H_
 

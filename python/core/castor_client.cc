@@ -92,13 +92,13 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
            lr = config.optimizer.lr](int64_t step) {
             return castor::LearningRate(scheduler, lr, step);
           },
-      .policy = memory.placement_policy,
-      .device_bytes = memory.device_memory,
-      .host_bytes = memory.host_memory,
-      .pinned_bytes = memory.pinned_memory,
-      .chunk_bytes = memory.chunk_size,
-      .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
-      .prefetch = memory.prefetch,
+      .memory = {.policy = memory.placement_policy,
+                 .device_bytes = memory.device_memory,
+                 .host_bytes = memory.host_memory,
+                 .pinned_bytes = memory.pinned_memory,
+                 .chunk_bytes = memory.chunk_size,
+                 .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
+                 .prefetch = memory.prefetch},
       .bus_bytes_per_s = config.device.bus_gbps * 1e9,
       .threads = castor::ThreadsOf(config.device),
       // For tests: what was freed and is read shows. Without a budget, freed

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "memory/plan/planner.h"
 #include "runtime/client/client_run.h"
+#include "runtime/managed/refusal_status.h"
 
 namespace castor {
 namespace {
@@ -19,19 +20,9 @@ constexpr size_t kMostPrograms = 16;
 }  // namespace
 
 PlanRequest ClientRun::Request(const StepTrace& trace) const {
-  BusModel bus;
-  if (options_.bus_bytes_per_s > 0) {
-    bus.h2d_bytes_per_s = bus.d2h_bytes_per_s = options_.bus_bytes_per_s;
-  }
-  PlanRequest request = {
-      .trace = &trace,
-      .device_budget_bytes = options_.device_bytes,
-      .host_budget_bytes = options_.host_bytes,
-      .device_reserved_bytes = ChunkOptimizer::DeviceBytes(layout_),
-      .host_reserved_bytes = host_reserved_bytes_,
-      .bus = bus,
-      .prefetch = options_.prefetch,
-      .gpu_margin_mem_ratio = options_.gpu_margin_mem_ratio};
+  PlanRequest request =
+      RequestFor(trace, options_.memory, layout_, ShardStaging(),
+                 host_reserved_bytes_, BusOf(options_.bus_bytes_per_s));
   if (!trace.training) {
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
       request.fixed_side.push_back(store_->side(ChunkId(i)));
@@ -60,17 +51,18 @@ absl::Status ClientRun::Refuse(absl::string_view use, int64_t more_bytes) {
               .resident_bytes = resident,
               .smallest_device_budget_bytes = least,
               .exact = false};
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "refused: ", use, " takes ", FormatBytes(peak), " (", peak,
-      " bytes) beside ", FormatBytes(resident), " (", resident,
-      " bytes) of parameters; memory.device_memory is ",
-      FormatBytes(options_.device_bytes), " (", options_.device_bytes,
-      " bytes), and at least ", least, " would be needed"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("refused: ", use, " takes ", FormatBytes(peak), " (", peak,
+                   " bytes) beside ", FormatBytes(resident), " (", resident,
+                   " bytes) of parameters; memory.device_memory is ",
+                   FormatBytes(options_.memory.device_bytes), " (",
+                   options_.memory.device_bytes, " bytes), and at least ",
+                   least, " would be needed"));
 }
 
 absl::Status ClientRun::MakePlanOf(Program& program) {
   const PlanRequest request = Request(program.trace);
-  PlanOrRefusal made = MakePlan(options_.policy, request);
+  PlanOrRefusal made = MakePlan(options_.memory.policy, request);
   if (const auto* const why = std::get_if<Refusal>(&made)) {
     refused_ = {
         .use = why->op,
@@ -78,14 +70,7 @@ absl::Status ClientRun::MakePlanOf(Program& program) {
         .resident_bytes = why->resident_bytes,
         .smallest_device_budget_bytes = why->smallest_device_budget_bytes,
         .exact = true};
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "refused: ", why->op, " takes ", FormatBytes(why->peak_bytes), " (",
-        why->peak_bytes, " bytes) beside ", FormatBytes(why->resident_bytes),
-        " (", why->resident_bytes,
-        " bytes) of chunks; memory.device_memory is ", options_.device_bytes,
-        " bytes, and the least that would do with "
-        "memory.placement_policy \"",
-        options_.policy->name, "\" is ", why->smallest_device_budget_bytes));
+    return RefusalStatus(*why, options_.memory, {});
   }
   program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
   ++stats_.plans;
@@ -97,9 +82,9 @@ void ClientRun::Trace(Program& program) {
   program.trace.global_norm = options_.gradient_clipping > 0;
   program.plan = nullptr;
   if (!program.script.training()) return;
-  stats_.smallest_device_budget_bytes =
-      std::max(stats_.smallest_device_budget_bytes,
-               SmallestDeviceBudget(options_.policy, Request(program.trace)));
+  stats_.smallest_device_budget_bytes = std::max(
+      stats_.smallest_device_budget_bytes,
+      SmallestDeviceBudget(options_.memory.policy, Request(program.trace)));
 }
 
 // Follows the latest script that begins as the step at hand does, or records.

@@ -348,7 +348,7 @@ absl::Status ClientRun::Claim(int64_t bytes) {
     if (!arena_->Claim(bytes)) {
       const absl::Status refused = Refuse(use, bytes);
       const bool fits =
-          refused_.smallest_device_budget_bytes <= options_.device_bytes;
+          refused_.smallest_device_budget_bytes <= options_.memory.device_bytes;
       return following() && fits ? StopFollowing() : refused;
     }
   }

@@ -47,8 +47,9 @@
 #include "memory/exec/host_memory.h"
 #include "memory/exec/plan_executor.h"
 #include "memory/plan/plan.h"
-#include "memory/plan/policy/policies.h"
 #include "runtime/client/step_script.h"
+#include "runtime/managed/managed_memory.h"
+#include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
 
 namespace castor {
@@ -67,13 +68,7 @@ struct ClientOptions {
   int64_t micro_batches = 1;
   // The learning rate of a step; steps are counted from 1.
   std::function<double(int64_t step)> learning_rate;
-  const PlacementPolicy* policy = DefaultPolicy();
-  int64_t device_bytes = kUnlimitedBytes;
-  int64_t host_bytes = kUnlimitedBytes;
-  int64_t pinned_bytes = kUnlimitedBytes;
-  int64_t chunk_bytes = 0;  // 0: searched
-  double gpu_margin_mem_ratio = 1.0;
-  bool prefetch = true;
+  MemoryOptions memory;
   double bus_bytes_per_s = 0;  // 0: as fast as memory is
   int threads = 1;             // of updates
   bool scribble_freed_memory = false;
@@ -229,11 +224,13 @@ class ClientRun {
   ChunkLayout layout_;
   int64_t host_reserved_bytes_ = 0;
   ThreadPool pool_{1};  // of conversions on the client's thread
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<HostMemory> host_;
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<ChunkStore> store_;
-  std::unique_ptr<ChunkOptimizer> optimizer_;
+  ManagedMemory managed_;
+  // These are its; null until it is opened.
+  Device* device_ = nullptr;
+  HostMemory* host_ = nullptr;
+  Arena* arena_ = nullptr;
+  ChunkStore* store_ = nullptr;
+  ChunkOptimizer* optimizer_ = nullptr;
   std::unique_ptr<PlanExecutor> executor_;
 
   // Guards all that follows, and what is above.

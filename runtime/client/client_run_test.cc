@@ -35,8 +35,8 @@ ClientOptions OptionsFor(const Model& model, const PlacementPolicy* policy,
   options.gradient_clipping = clipping;
   options.micro_batches = model.micro_batches;
   options.learning_rate = [](int64_t) { return kRate; };
-  options.policy = policy;
-  options.device_bytes = device_bytes;
+  options.memory.policy = policy;
+  options.memory.device_bytes = device_bytes;
   options.scribble_freed_memory = device_bytes < kUnlimitedBytes;
   return options;
 }
@@ -286,10 +286,10 @@ TEST(ClientRun, RefusesWhatNoRunCanHave) {
   options.dtype = DType::kFloat16;
   EXPECT_TRUE(absl::IsInvalidArgument(refusal({{"w", 4}}, options)));
   options = {};
-  options.device_bytes = 0;
+  options.memory.device_bytes = 0;
   EXPECT_TRUE(absl::IsResourceExhausted(refusal({{"w", 4}}, options)));
   options = {};
-  options.host_bytes = 1000;
+  options.memory.host_bytes = 1000;
   EXPECT_TRUE(absl::IsInvalidArgument(refusal({{"w", 4}}, options)));
 }
 

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "device/host/host_device.h"
 #include "device/topology/memory_limits.h"
 #include "kernels/cast/cast.h"
 #include "kernels/run.h"
@@ -49,67 +48,58 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
     optimizer.weight_decay.push_back(parameter.weight_decay);
   }
   CASTOR_ASSIGN_OR_RETURN(
-      layout_, MakeChunkLayout(list, {.dtype = options_.dtype,
-                                      .chunk_bytes = options_.chunk_bytes,
-                                      .states = options_.rule->states()}));
-  int64_t payloads = 0, states = 0, gradients = 0, staging = 0;
-  std::vector<Side> sides(layout_.num_chunks(), Side::kHost);
+      layout_,
+      MakeChunkLayout(list, {.dtype = options_.dtype,
+                             .chunk_bytes = options_.memory.chunk_bytes,
+                             .states = options_.rule->states()}));
+  int64_t payloads = 0, states = 0, gradients = 0;
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
     const ChunkId id(i);
     const int64_t bytes =
         RoundUp(layout_.state_bytes(id, accumulate()), kBlockAlignment);
     payloads += RoundUp(layout_.payload_bytes(id), kBlockAlignment);
     states += bytes;
-    staging = std::max(staging, bytes);
     if (bytes > 0)
       gradients += RoundUp(layout_.payload_bytes(id), kBlockAlignment);
   }
   const int64_t scalars = ChunkOptimizer::DeviceBytes(layout_);
-  host_reserved_bytes_ =
-      staging + ChunkOptimizer::HostBytes(layout_) + gradients;
-  if (options_.device_bytes >= kUnlimitedBytes) {
-    options_.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
-    options_.device_bytes =
+  host_reserved_bytes_ = StateStagingBytes(layout_, accumulate()) + gradients;
+  MemoryOptions& memory = options_.memory;
+  if (memory.device_bytes >= kUnlimitedBytes) {
+    memory.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
+    memory.device_bytes =
         RoundUp(payloads + states + scalars + PhysicalMemoryBytes(), 4096);
   }
-  if (options_.device_bytes < scalars) {
+  if (memory.device_bytes < scalars) {
     return Refuse("opening the run", 0);
   }
-  const int64_t host_needed = host_reserved_bytes_ + payloads + states;
-  if (host_needed > options_.host_bytes) {
+  const int64_t host_needed = host_reserved_bytes_ +
+                              ChunkOptimizer::HostBytes(layout_) + payloads +
+                              states;
+  if (host_needed > memory.host_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("memory.host_memory of ", options_.host_bytes,
+        absl::StrCat("memory.host_memory of ", memory.host_bytes,
                      " bytes: parameters (", payloads, "), optimizer states (",
                      states, ") and the gradients of a step that is recorded (",
                      gradients, ") take ", host_needed));
   }
-  CASTOR_ASSIGN_OR_RETURN(
-      device_,
-      HostDevice::Create({.memory_bytes = options_.device_bytes,
-                          .compute_threads = options_.threads,
-                          .host_compute_threads = options_.threads,
-                          .bus_bytes_per_s = options_.bus_bytes_per_s}));
-  CASTOR_ASSIGN_OR_RETURN(
-      host_, HostMemory::Create(
-                 {.budget_bytes = options_.host_bytes,
-                  .pinned_bytes = std::min(options_.pinned_bytes, payloads),
-                  .pinned_home_bytes = payloads,
-                  .pinner = device_->host_pinner()}));
-  CASTOR_ASSIGN_OR_RETURN(
-      arena_,
-      Arena::Create(device_.get(),
-                    {.scribble_freed = options_.scribble_freed_memory}));
-  CASTOR_ASSIGN_OR_RETURN(
-      store_, ChunkStore::Create(device_.get(), arena_.get(), host_.get(),
-                                 &layout_, accumulate(), std::move(sides)));
-  CASTOR_ASSIGN_OR_RETURN(
-      optimizer_,
-      ChunkOptimizer::Create(device_.get(), arena_.get(), host_.get(),
-                             store_.get(), std::move(optimizer)));
-  executor_ = std::make_unique<PlanExecutor>(store_.get());
+  CASTOR_RETURN_IF_ERROR(
+      managed_.OpenDevice({.threads = options_.threads,
+                           .bus_bytes_per_s = options_.bus_bytes_per_s,
+                           .scribble_freed = options_.scribble_freed_memory},
+                          memory, &layout_, HomeBytes(layout_)));
+  device_ = managed_.device();
+  host_ = managed_.host();
+  arena_ = managed_.arena();
+  CASTOR_RETURN_IF_ERROR(managed_.MakeChunks(
+      accumulate(), std::vector<Side>(layout_.num_chunks(), Side::kHost),
+      std::move(optimizer)));
+  store_ = managed_.store();
+  optimizer_ = managed_.optimizer();
+  executor_ = std::make_unique<PlanExecutor>(store_);
   end_label_ = Label("end of backward");
   filled_.resize(layout_.num_chunks());
-  stats_.device_budget_bytes = options_.device_bytes;
+  stats_.device_budget_bytes = options_.memory.device_bytes;
   return absl::OkStatus();
 }
 

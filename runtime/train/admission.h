@@ -8,32 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "memory/plan/chunk_layout.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/state_layout.h"
+#include "runtime/managed/options.h"
 #include "runtime/train/forecast.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
-
-struct MemoryOptions {
-  const PlacementPolicy* policy = DefaultPolicy();
-  int64_t device_bytes = kUnlimitedBytes;
-  int64_t host_bytes = kUnlimitedBytes;
-  // At most; the pool takes what homes and the slots of shards need.
-  int64_t pinned_bytes = kUnlimitedBytes;
-  // What a rank may take of its machine's memory, where others share it. 0: all
-  // of it.
-  int64_t machine_share_bytes = 0;
-  // A GPU's device memory is its own; an emulated device's is the machine's.
-  bool device_has_own_memory = false;
-  int64_t chunk_bytes = 0;  // 0: searched
-  double gpu_margin_mem_ratio = 1.0;
-  int64_t warmup_steps = 1;
-  bool prefetch = true;
-};
 
 // Bytes of one tier at the moment of its peak.
 struct TierReport {
@@ -97,12 +80,6 @@ std::optional<Refusal> MachineRefusal(const MemoryOptions& memory,
 
 // The report as the table that `castor train` prints.
 std::string FormatAdmission(const AdmissionReport& report);
-
-// ResourceExhausted: what is too large, where, and what would help: `remedies`
-// are settings that would let the run fit, as "memory.placement_policy
-// \"auto\"".
-absl::Status RefusalStatus(const Refusal& refusal, const MemoryOptions& memory,
-                           const std::vector<std::string>& remedies);
 
 }  // namespace castor
 

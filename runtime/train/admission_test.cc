@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/trace_builder.h"
+#include "runtime/managed/refusal_status.h"
 
 namespace castor {
 namespace {

@@ -132,9 +132,8 @@ absl::Status Trainer::TakeInputs(const StepShape& shape,
                                  const NextMicroBatch& next,
                                  StepInputs& inputs) {
   backend_->FreeUploads();
-  const absl::Status taken =
-      inputs.Take(shape.micro_batches, next,
-                  shape.training ? communicator_.get() : nullptr);
+  const absl::Status taken = inputs.Take(
+      shape.micro_batches, next, shape.training ? communicator_ : nullptr);
   if (!taken.ok()) return failure_ = Failed(taken);
   // Only a rank without a label must know now whether others have some.
   if (!shape.training || inputs.own_labels() > 0) return absl::OkStatus();

@@ -44,6 +44,7 @@
 #include "runtime/backend/device_backend.h"
 #include "runtime/backend/dry_backend.h"
 #include "runtime/backend/run_observer.h"
+#include "runtime/managed/managed_memory.h"
 #include "runtime/optim/chunk_optimizer.h"
 #include "runtime/train/admission.h"
 #include "runtime/train/duration_watch.h"
@@ -168,7 +169,7 @@ class Trainer {
   // work is over, so that the observer before is told of nothing more.
   void SetObserver(RunObserver* observer);
   // Null on one rank.
-  Communicator* communicator() { return communicator_.get(); }
+  Communicator* communicator() { return communicator_; }
 
  private:
   // A shape of step with its trace and the plan in use for it.
@@ -290,16 +291,18 @@ class Trainer {
   BusModel bus_;
   ShardStaging staging_;  // what there is of it, or will be
 
-  // Members are destroyed in the reverse of this order: the device outlives
-  // what queues work on it.
+  // Members are destroyed in the reverse of this order: the managed memory
+  // outlives what queues work on its device.
   Timeline timeline_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<HostMemory> host_;  // which the device may have pinned
-  std::unique_ptr<Communicator> communicator_;
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<ShardExchange> exchange_;
-  std::unique_ptr<ChunkStore> store_;
-  std::unique_ptr<ChunkOptimizer> optimizer_;
+  ManagedMemory managed_;
+  // These are its; null until it is opened, the ranks' on one rank, too.
+  Device* device_ = nullptr;
+  HostMemory* host_ = nullptr;
+  Communicator* communicator_ = nullptr;
+  Arena* arena_ = nullptr;
+  ShardExchange* exchange_ = nullptr;
+  ChunkStore* store_ = nullptr;
+  ChunkOptimizer* optimizer_ = nullptr;
   std::unique_ptr<DeviceBackend> backend_;
   std::optional<KeyValueCache> cache_;  // of a run that generates
   StepMeter meter_;

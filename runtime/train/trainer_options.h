@@ -9,32 +9,20 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "device/comm/communicator.h"
 #include "device/device.h"
 #include "kernels/kernel_table.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/planner.h"
 #include "runtime/autograd/parameter.h"
 #include "runtime/backend/dry_backend.h"
+#include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
-#include "runtime/train/admission.h"
 #include "runtime/train/duration_watch.h"
 #include "runtime/train/loss_scaler.h"
 #include "runtime/train/micro_batch.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
-
-// What a training on several ranks knows before there are any: N ranks train
-// one model, of which each holds 1/N of every chunk. They must be given the
-// same model and the same options but for `rank`, or they fail when they start.
-struct RankOptions {
-  int rank = 0;
-  int world_size = 1;
-  // Joins the group, once, on the trainer's device. Null on one rank, and
-  // where no device is opened.
-  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Device*)> join;
-};
 
 struct TrainerOptions {
   // The shape of a training step. `micro_batches` is the number of all ranks

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "memory/plan/planner.h"
+#include "runtime/managed/refusal_status.h"
 #include "runtime/train/trainer.h"
 #include "tracer/work_tag.h"
 

@@ -9,11 +9,11 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
-#include "device/comm/agreement.h"
-#include "device/host/host_device.h"
 #include "device/topology/memory_limits.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/run_planner.h"
+#include "runtime/managed/managed_memory.h"
+#include "runtime/managed/refusal_status.h"
 #include "runtime/train/trainer.h"
 
 namespace castor {
@@ -46,17 +46,6 @@ absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
                                       .world_size = ranks.world_size,
                                       .rank = ranks.rank,
                                       .states = std::move(states)});
-}
-
-// States on their way to the device pass through the host, a chunk at a time.
-int64_t StagingBytes(const ChunkLayout& layout) {
-  int64_t most = 0;
-  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
-    most = std::max(most,
-                    RoundUp(layout.state_bytes(ChunkId(i), /*accumulate=*/true),
-                            kBlockAlignment));
-  }
-  return most;
 }
 
 absl::Status CheckRanks(const TrainerOptions& options) {
@@ -104,18 +93,10 @@ PlanRequest Trainer::Request(const StepTrace& trace, const StepShape& shape,
   const int64_t slots = std::max(staging_.slots, FindShardStaging(trace).slots);
   ShardStaging staging = StagingFor(rule);
   staging.slots = slots;
-  return {.trace = &trace,
-          .device_budget_bytes = options_.memory.device_bytes,
-          .host_budget_bytes = options_.memory.host_bytes,
-          .device_reserved_bytes =
-              ChunkOptimizer::DeviceBytes(layout_) + staging.DeviceBytes(),
-          .host_reserved_bytes = StagingBytes(layout_) +
-                                 ChunkOptimizer::HostBytes(layout_) +
-                                 staging.HostBytes() + InputBytes(shape),
-          .bus = bus_,
-          .prefetch = options_.memory.prefetch,
-          .gpu_margin_mem_ratio = options_.memory.gpu_margin_mem_ratio,
-          .world_size = options_.ranks.world_size};
+  return RequestFor(
+      trace, options_.memory, layout_, staging,
+      StateStagingBytes(layout_, /*accumulate=*/true) + InputBytes(shape),
+      bus_);
 }
 
 ShardStaging Trainer::StagingFor(const AdmissionRule& rule) const {
@@ -126,9 +107,7 @@ ShardStaging Trainer::StagingFor(const AdmissionRule& rule) const {
 }
 
 absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
-  if (options_.bus_bytes_per_s > 0) {
-    bus_.h2d_bytes_per_s = bus_.d2h_bytes_per_s = options_.bus_bytes_per_s;
-  }
+  bus_ = BusOf(options_.bus_bytes_per_s);
   engine_->set_checkpoint_activations(options_.checkpoint_activations);
   options_.optimizer.scaled = engine_->dtype() == DType::kFloat16;
   if (options_.optimizer.scaled) scaler_.emplace(options_.loss_scale);
@@ -207,31 +186,21 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
 
 absl::Status Trainer::OpenDevice() {
   const MemoryOptions& memory = options_.memory;
-  if (options_.open_device) {
-    CASTOR_ASSIGN_OR_RETURN(device_, options_.open_device(memory.device_bytes));
-  } else {
-    CASTOR_ASSIGN_OR_RETURN(
-        device_,
-        HostDevice::Create({.memory_bytes = memory.device_bytes,
-                            .compute_threads = options_.threads,
-                            .host_compute_threads = options_.threads,
-                            .bus_bytes_per_s = options_.bus_bytes_per_s}));
-  }
-  device_->SetObserver(&timeline_);
-  int64_t homes = 0;
-  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-    homes += RoundUp(layout_.shard_bytes(ChunkId(i)), 4096);
-  }
   // What crosses the bus: homes first, then the slots that payloads with
   // gradients go through.
   const int64_t pinned =
-      homes + staging_.slots * RoundUp(staging_.slot_bytes, 4096);
-  CASTOR_ASSIGN_OR_RETURN(
-      host_,
-      HostMemory::Create({.budget_bytes = memory.host_bytes,
-                          .pinned_bytes = std::min(memory.pinned_bytes, pinned),
-                          .pinned_home_bytes = homes,
-                          .pinner = device_->host_pinner()}));
+      HomeBytes(layout_) + staging_.slots * RoundUp(staging_.slot_bytes, 4096);
+  CASTOR_RETURN_IF_ERROR(
+      managed_.OpenDevice({.threads = options_.threads,
+                           .bus_bytes_per_s = options_.bus_bytes_per_s,
+                           .open = options_.open_device,
+                           .scribble_freed = options_.scribble_freed_memory,
+                           .observer = &timeline_,
+                           .rank_observer = &timeline_},
+                          memory, &layout_, pinned));
+  device_ = managed_.device();
+  host_ = managed_.host();
+  arena_ = managed_.arena();
   pinned_note_ = host_->pinned_note();
   if (pinned_note_.empty() && memory.pinned_bytes > 0 &&
       memory.pinned_bytes < pinned) {
@@ -243,29 +212,21 @@ absl::Status Trainer::OpenDevice() {
         " bytes) that cross the bus and would do; copies of the rest "
         "use pageable memory, which is slower. \"auto\" takes what is needed");
   }
-  CASTOR_ASSIGN_OR_RETURN(
-      arena_,
-      Arena::Create(device_.get(),
-                    {.scribble_freed = options_.scribble_freed_memory}));
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   CASTOR_RETURN_IF_ERROR(JoinRanks(training->trace));
   CASTOR_RETURN_IF_ERROR(
       PlanProgram(*training, WarmUpPolicy(memory.policy, Request(*training))));
-  CASTOR_ASSIGN_OR_RETURN(
-      store_,
-      ChunkStore::Create(device_.get(), arena_.get(), host_.get(), &layout_,
-                         accumulate(), training->plan->side, exchange_.get()));
   OptimizerOptions optimizer = options_.optimizer;
   optimizer.micro_batches = options_.shape.micro_batches;
   for (const auto& parameter : engine_->parameters()) {
     optimizer.weight_decay.push_back(options_.weight_decay(*parameter));
   }
-  CASTOR_ASSIGN_OR_RETURN(
-      optimizer_, ChunkOptimizer::Create(
-                      device_.get(), arena_.get(), host_.get(), store_.get(),
-                      std::move(optimizer), communicator_.get()));
-  backend_ = std::make_unique<DeviceBackend>(device_.get(), arena_.get(),
-                                             store_.get(), optimizer_.get());
+  CASTOR_RETURN_IF_ERROR(managed_.MakeChunks(accumulate(), training->plan->side,
+                                             std::move(optimizer)));
+  store_ = managed_.store();
+  optimizer_ = managed_.optimizer();
+  backend_ =
+      std::make_unique<DeviceBackend>(device_, arena_, store_, optimizer_);
   engine_->SetBackend(backend_.get());
   if (options_.shape.cache == 0) return absl::OkStatus();
   cache_.emplace(options_.shape.cache);
@@ -277,11 +238,7 @@ absl::Status Trainer::OpenDevice() {
 // or settings are told: what they must agree on is the key of their first
 // collective.
 absl::Status Trainer::JoinRanks(const StepTrace& training) {
-  const RankOptions& ranks = options_.ranks;
-  if (ranks.world_size == 1) return absl::OkStatus();
   const MemoryOptions& memory = options_.memory;
-  CASTOR_ASSIGN_OR_RETURN(communicator_, ranks.join(device_.get()));
-  communicator_->SetObserver(&timeline_);
   const LossScaleOptions& scale = options_.loss_scale;
   const std::string asked = absl::StrCat(
       training.signature, memory.policy->name, memory.device_bytes, ",",
@@ -293,13 +250,11 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
   const std::string start =
       absl::StrCat("start of ", training.signature, ", settings ",
                    absl::Hex(HashName(asked.data(), asked.size())));
-  CASTOR_RETURN_IF_ERROR(
-      Await(*communicator_, communicator_->Barrier(start, 0)));
-  CASTOR_ASSIGN_OR_RETURN(
-      exchange_, ShardExchange::Create(device_.get(), arena_.get(), host_.get(),
-                                       communicator_.get(), &layout_,
-                                       StagingFor(memory.policy->admission)));
-  return absl::OkStatus();
+  const absl::Status joined = managed_.Join(
+      options_.ranks, start, StagingFor(memory.policy->admission));
+  communicator_ = managed_.ranks();
+  exchange_ = managed_.exchange();
+  return joined;
 }
 
 // The smallest single changes of other settings that would make the run fit.
