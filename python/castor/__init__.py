@@ -14,6 +14,7 @@ finds those that it reads on the device, and the others need not be there.
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from castor._engine import Engine, initialize
 from castor._generator import generator_seed
@@ -24,8 +25,21 @@ __all__ = [
     "Engine",
     "Refused",
     "StepUndone",
+    "Trainer",
     "ZeroInit",
     "generator_seed",
     "initialize",
 ]
+if TYPE_CHECKING:
+    from castor._trainer import Trainer as Trainer
+
 __version__ = (Path(__file__).parent / "VERSION").read_text().strip()
+
+
+def __getattr__(name: str) -> Any:
+    # transformers is only imported by who wants its Trainer.
+    if name == "Trainer":
+        from castor._trainer import Trainer
+
+        return Trainer
+    raise AttributeError(f"module 'castor' has no attribute {name!r}")

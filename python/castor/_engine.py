@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -19,27 +18,9 @@ from castor._inputs import call_with, copied, description, loss_of
 from castor._library import shim
 from castor._parameters import check_modules, managed_parameters
 from castor._refused import Refused, StepUndone
-from castor._zero_init import Config, active_config
+from castor._zero_init import Config, text_of
 
 _Result = TypeVar("_Result")
-
-
-def _text_of(config: Config | None) -> str:
-    if config is None:
-        config = active_config()
-    if config is None:
-        raise ValueError(
-            "castor.initialize: no configuration; give a path or a mapping, or "
-            "call it inside castor.ZeroInit"
-        )
-    if isinstance(config, Mapping):
-        return json.dumps(config)
-    try:
-        return Path(os.fspath(config)).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ValueError(
-            f"castor.initialize: {config} cannot be read: {error.strerror}"
-        ) from None
 
 
 def initialize(
@@ -73,7 +54,7 @@ def initialize(
     """
     check_modules(model)
     parameters = managed_parameters(model, shim)
-    text = _text_of(config)
+    text = text_of(config, "castor.initialize")
     described = []
     for name, parameter in parameters.items():
         decay = weight_decay(name, parameter) if weight_decay else None
@@ -142,12 +123,12 @@ class Engine:
     @property
     def global_steps(self) -> int:
         """The updates done so far."""
-        return self._run.steps
+        return int(self._run.steps)
 
     @property
     def learning_rate(self) -> float:
         """What the schedule has for the next update."""
-        return self._run.learning_rate
+        return float(self._run.learning_rate)
 
     def train(self, mode: bool = True) -> Engine:
         """As the model's."""
@@ -165,6 +146,17 @@ class Engine:
         `torch.no_grad`; otherwise it belongs to the step that is under way, or
         begins one. Between `backward` and `step` it is an error.
         """
+        return self.compute(self._model, *args, **kwargs)
+
+    def compute(
+        self, function: Callable[..., _Result], *args: Any, **kwargs: Any
+    ) -> _Result:
+        """As a call of the engine, of a function that calls the model.
+
+        What the function allocates, as for a loss of its own, counts as the
+        device's, and the function may read parameters. It may be called twice,
+        where an evaluation is undone.
+        """
         if self._went_backward:
             raise RuntimeError(
                 "castor: a forward pass between backward and step; call "
@@ -173,19 +165,25 @@ class Engine:
         if self._model.training and torch.is_grad_enabled():
             self._begin_step()
             with self._own_generator():
-                return self._inside(
-                    self._run.enter_forward, self._forward, args, kwargs
-                )
+                return self._pass(function, args, kwargs)
         if self._in_step:
             with torch.no_grad(), drawing_undone():
-                return self._inside(
-                    self._run.enter_forward, self._forward, args, kwargs
-                )
-        return self._evaluate(args, kwargs)
+                return self._pass(function, args, kwargs)
+        try:
+            return self._evaluate(function, args, kwargs)
+        except StepUndone:
+            pass
+        return self._evaluate(function, args, kwargs)
 
-    def backward(self, loss: torch.Tensor) -> None:
+    def backward(self, loss: torch.Tensor, scale: float | None = None) -> None:
         """Adds the gradients of a micro batch: of `loss` (a scalar), divided by
-        `gradient_accumulation_steps`. Afterwards every `.grad` is None."""
+        `gradient_accumulation_steps`. Afterwards every `.grad` is None.
+
+        Args:
+            loss: what this micro batch's forward passes gave.
+            scale: multiply the loss by this instead; 1 where it is divided
+                already, as by the number of labelled items of the whole batch.
+        """
         if not self._in_step:
             raise RuntimeError(
                 "castor: backward without a forward pass of this step; call the "
@@ -199,14 +197,17 @@ class Engine:
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             raise ValueError("castor: backward wants a loss of one element")
         with self._own_generator():
-            self._inside(self._run.enter_backward, self._backward, (loss,), {})
+            self._inside(self._run.enter_backward, self._backward, (loss, scale), {})
         self._went_backward = True
 
-    def step(self, learning_rate: float | None = None) -> bool:
+    def step(self, learning_rate: float | None = None, last: bool = False) -> bool:
         """Ends a micro batch; with the last one, updates the parameters.
 
         Args:
             learning_rate: for this update, instead of the schedule's.
+            last: the update comes now, whether or not more micro batches belong
+                to a step, as at the end of an epoch. The losses that were
+                are divided as ever; see `backward`.
 
         Returns:
             Whether there was an update.
@@ -219,6 +220,9 @@ class Engine:
         self._went_backward = False
         self._passes = 0
         self._micro_batch += 1
+        while last and self._micro_batch < self._micro_batches:
+            self._inside(self._run.enter_backward, self._no_micro_batch, (), {})
+            self._micro_batch += 1
         if self._micro_batch < self._micro_batches:
             return False
         rate = -1.0 if learning_rate is None else learning_rate
@@ -275,11 +279,12 @@ class Engine:
         """What the device holds beside parameters: buffers, and the tensors
         made in forward and backward passes that still live, 64 bytes more for
         each and rounded up to 64."""
-        return self._run.claimed_bytes
+        return int(self._run.claimed_bytes)
 
     def summary(self) -> dict[str, Any]:
         """Keys of `castor train --summary`."""
-        return json.loads(self._run.summary())
+        summary: dict[str, Any] = json.loads(self._run.summary())
+        return summary
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The model's state by name, in host memory: parameters in fp32 (of
@@ -302,11 +307,16 @@ class Engine:
     def save_pretrained(self, directory: str | os.PathLike[str], **kwargs: Any) -> None:
         """As the save_pretrained of a model of `transformers`, with its
         arguments; parameters are written in the type in which they compute."""
-        if not hasattr(self._model, "save_pretrained"):
+        save = getattr(self._model, "save_pretrained", None)
+        if save is None:
             raise TypeError(
                 f"castor: {type(self._model).__name__} has no save_pretrained; "
                 "save engine.state_dict() instead"
             )
+        save(directory, state_dict=self._state_to_save(), **kwargs)
+
+    def _state_to_save(self) -> dict[str, torch.Tensor]:
+        """The model's state, parameters in the type in which they compute."""
         dtype = self._parameters[0].dtype
         parameters = {
             name
@@ -318,7 +328,7 @@ class Engine:
         for name in parameters & state.keys():
             wide = state[name]
             state[name] = narrow.setdefault(id(wide), wide.to(dtype))
-        self._model.save_pretrained(directory, state_dict=state, **kwargs)
+        return state
 
     def close(self, keep_values: bool = False) -> None:
         """Frees all memory of the engine. A second call does nothing.
@@ -361,31 +371,35 @@ class Engine:
             if storages.count(storage) == 1:  # else they belong together
                 buffer.data = buffer.data.clone()
 
-    def _forward(self, *args: Any, **kwargs: Any) -> Any:
-        self._run.announce(f"inputs {description((args, kwargs))}")
-        dtype = self._parameters[0].dtype
-        floats = dtype if dtype != torch.float32 else None
-        return self._model(*copied(args, floats), **copied(kwargs, floats))
+    def _pass(
+        self, function: Callable[..., _Result], args: Any, kwargs: Any
+    ) -> _Result:
+        def forward(*args: Any, **kwargs: Any) -> _Result:
+            self._run.announce(f"inputs {description((args, kwargs))}")
+            dtype = self._parameters[0].dtype
+            floats = dtype if dtype != torch.float32 else None
+            return function(*copied(args, floats), **copied(kwargs, floats))
 
-    def _backward(self, loss: torch.Tensor) -> None:
-        if self._micro_batches > 1:
+        return self._inside(self._run.enter_forward, forward, args, kwargs)
+
+    def _backward(self, loss: torch.Tensor, scale: float | None) -> None:
+        if scale is not None:
+            loss = loss if scale == 1 else loss * scale
+        elif self._micro_batches > 1:
             loss = loss / self._micro_batches
-        loss.backward()
+        torch.autograd.backward(loss)
         self._run.end_backward()
 
-    def _evaluate(self, args: Any, kwargs: Any) -> Any:
-        try:
-            return self._evaluate_once(args, kwargs)
-        except StepUndone:
-            pass
-        return self._evaluate_once(args, kwargs)
+    def _no_micro_batch(self) -> None:
+        self._run.announce("no micro batch")
+        self._run.end_backward()
 
-    def _evaluate_once(self, args: Any, kwargs: Any) -> Any:
+    def _evaluate(
+        self, function: Callable[..., _Result], args: Any, kwargs: Any
+    ) -> _Result:
         with torch.no_grad(), drawing_undone():
             self._inside(None, self._run.begin, (False,), {})
-            result = self._inside(
-                self._run.enter_forward, self._forward, args, kwargs
-            )
+            result = self._pass(function, args, kwargs)
             self._inside(None, self._run.end_evaluation, (), {})
         return result
 

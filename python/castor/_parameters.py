@@ -13,14 +13,14 @@ def _refuse(what: str, do: str) -> None:
 def _byte_range(tensor: torch.Tensor) -> tuple[int, int, int]:
     """The storage, and the first and the end of its bytes that it uses."""
     size = tensor.element_size()
-    first = tensor.storage_offset() * size
-    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    first = int(tensor.storage_offset()) * size
+    span = 1 + sum((n - 1) * int(s) for n, s in zip(tensor.shape, tensor.stride()))
     return tensor.untyped_storage().data_ptr(), first, first + span * size
 
 
 def _check_one(name: str, parameter: torch.Tensor, is_managed: bool) -> None:
     what = f"parameter {name}"
-    if isinstance(parameter, nn.parameter.UninitializedTensorMixin):
+    if nn.parameter.is_lazy(parameter):
         _refuse(f"{what} has no shape yet", "call the model once before")
     if is_managed:
         _refuse(f"{what} has an engine already", "close that engine first")

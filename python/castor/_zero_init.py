@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Union
 
@@ -50,3 +52,26 @@ class ZeroInit:
 def active_config() -> Config | None:
     """The configuration of the innermost scope, if there is one."""
     return _active[-1].config if _active else None
+
+
+def text_of(config: Config | None, who: str) -> str:
+    """The text of a configuration, or of that of the innermost scope.
+
+    Raises:
+        ValueError: there is none, or it cannot be read. It begins with `who`.
+    """
+    if config is None:
+        config = active_config()
+    if config is None:
+        raise ValueError(
+            f"{who}: no configuration; give a path or a mapping, or call it "
+            "inside castor.ZeroInit"
+        )
+    if isinstance(config, Mapping):
+        return json.dumps(config)
+    try:
+        return Path(os.fspath(config)).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(
+            f"{who}: {config} cannot be read: {error.strerror}"
+        ) from None

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/name_pattern.h"
 #include "base/philox.h"
+#include "base/strict_json.h"
 #include "nlohmann/json.hpp"
 #include "runtime/client/client_run.h"
 #include "runtime/config/config.h"
@@ -22,6 +23,8 @@ struct castor_run {
   std::string summary;
   std::string policy;
   int64_t seed = 0;
+  castor::SchedulerConfig scheduler;
+  double learning_rate = 0;
 };
 
 namespace {
@@ -120,6 +123,8 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
   }
   opening->policy = std::string(memory.placement_policy->name);
   opening->seed = config.seed;
+  opening->scheduler = config.scheduler;
+  opening->learning_rate = config.optimizer.lr;
   return ClientRun::Create(list, std::move(options), refused);
 }
 
@@ -134,6 +139,24 @@ castor_refusal castor_last_refusal(void) {
       .resident_bytes = last_refusal.resident_bytes,
       .smallest_device_budget_bytes = last_refusal.smallest_device_budget_bytes,
       .exact = last_refusal.exact ? 1 : 0};
+}
+
+const char* castor_plain_config(const char* config_json) {
+  thread_local std::string plain;
+  const auto document = castor::ParseStrictJson(
+      config_json,
+      {.max_depth = 16, .max_values = 100000, .allow_comments = true});
+  if (!document.ok()) {
+    last_error =
+        absl::StrCat("config: ", std::string(document.status().message()));
+    return nullptr;
+  }
+  if (!document->is_object()) {
+    last_error = "config: it is no JSON object";
+    return nullptr;
+  }
+  plain = document->dump();
+  return plain.c_str();
 }
 
 castor_status castor_open(const char* config_json,
@@ -240,6 +263,10 @@ int64_t castor_steps(const castor_run* run) { return run->run->steps(); }
 
 double castor_learning_rate(const castor_run* run) {
   return run->run->learning_rate();
+}
+
+double castor_scheduled_rate(const castor_run* run, int64_t step) {
+  return castor::LearningRate(run->scheduler, run->learning_rate, step);
 }
 
 int64_t castor_seed(const castor_run* run) { return run->seed; }

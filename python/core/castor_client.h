@@ -70,6 +70,10 @@ typedef struct {
 /* Of the calling thread's last call that gave CASTOR_REFUSED. */
 castor_refusal castor_last_refusal(void);
 
+/* A configuration's text without comments, or null if it is no JSON object;
+ * castor_error says why. Valid until the thread's next call of this. */
+const char* castor_plain_config(const char* config_json);
+
 typedef struct {
   const char* name; /* as "transformer.h.0.attn.c_attn.weight" */
   int64_t elements;
@@ -138,6 +142,8 @@ void castor_release(castor_run* run, int64_t bytes);
  * next. */
 int64_t castor_steps(const castor_run* run);
 double castor_learning_rate(const castor_run* run);
+/* The learning rate that the schedule has for a step, from 1. */
+double castor_scheduled_rate(const castor_run* run, int64_t step);
 /* The configuration's. */
 int64_t castor_seed(const castor_run* run);
 /* A seed for a generator of random numbers, from nothing but its arguments:

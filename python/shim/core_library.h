@@ -13,6 +13,7 @@ namespace castor::shim {
 #define CASTOR_CORE_FUNCTIONS(X) \
   X(error)                       \
   X(last_refusal)                \
+  X(plain_config)                \
   X(open)                        \
   X(close)                       \
   X(dtype)                       \
@@ -31,6 +32,7 @@ namespace castor::shim {
   X(release)                     \
   X(steps)                       \
   X(learning_rate)               \
+  X(scheduled_rate)              \
   X(seed)                        \
   X(generator_seed)              \
   X(summary)

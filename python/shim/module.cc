@@ -37,6 +37,11 @@ std::unique_ptr<Run> Open(
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("take_refusal_of_open", &Session::TakeRefusalOfOpen);
   m.def("load_core", &LoadCore);
+  m.def("plain_config", [](const std::string& text) {
+    const char* plain = Core().plain_config(text.c_str());
+    TORCH_CHECK(plain != nullptr, Core().error());
+    return std::string(plain);
+  });
   m.def("generator_seed",
         [](int64_t seed, int64_t step, int64_t micro_batch, int64_t call) {
           return Core().generator_seed(seed, step, micro_batch, call);
@@ -105,6 +110,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                              [](Run& run) { return run.session->Dtype(); })
       .def_property_readonly(
           "micro_batches", [](Run& run) { return run.session->MicroBatches(); })
+      .def("scheduled_rate",
+           [](Run& run, int64_t step) {
+             return run.session->ScheduledRate(step);
+           })
       .def_property_readonly("seed",
                              [](Run& run) { return run.session->Seed(); })
       .def_property_readonly("steps",

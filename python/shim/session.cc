@@ -322,6 +322,9 @@ std::string Session::Dtype() const { return Core().dtype(Open()); }
 int64_t Session::MicroBatches() const { return Core().micro_batches(Open()); }
 int64_t Session::Steps() const { return Core().steps(Open()); }
 double Session::LearningRate() const { return Core().learning_rate(Open()); }
+double Session::ScheduledRate(int64_t step) const {
+  return Core().scheduled_rate(Open(), step);
+}
 int64_t Session::Seed() const { return Core().seed(Open()); }
 
 std::string Session::Summary() {

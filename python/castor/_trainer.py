@@ -1,0 +1,323 @@
+"""transformers.Trainer with a model in managed memory."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import nn
+
+from castor._engine import Engine, initialize
+from castor._inputs import copied
+from castor._refused import StepUndone
+from castor._trainer_config import check_arguments, check_schedule, merged
+from castor._zero_init import Config, active_config
+
+try:
+    import transformers
+except ImportError as error:
+    raise ImportError(
+        "castor.Trainer needs transformers 5 and accelerate: "
+        "pip install 'transformers[torch]>=5'"
+    ) from error
+
+# What of transformers.Trainer is overridden below and is not public.
+_NEEDED = ("_prepare_for_training", "_move_model_to_device", "_get_grad_norm")
+
+
+def _refuse(what: str, do: str) -> None:
+    raise ValueError(f"castor.Trainer: {what}; {do}")
+
+
+class _EngineOptimizer(torch.optim.Optimizer):
+    """What a schedule and callbacks see: groups with learning rates. Its step is
+    the engine's update."""
+
+    def __init__(self, groups: list[dict[str, Any]], trainer: Trainer) -> None:
+        super().__init__(groups, {"lr": trainer.args.learning_rate})
+        self._trainer = trainer
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        if closure is not None:
+            _refuse("optimizer.step with a closure", "call it without")
+        rates = {group["lr"] for group in self.param_groups}
+        if len(rates) > 1:
+            _refuse(
+                f"the schedule gives groups of parameters {len(rates)} learning "
+                "rates",
+                "give all of them one",
+            )
+        self._trainer._update(float(rates.pop()))
+
+
+class Trainer(transformers.Trainer):
+    """transformers.Trainer whose model trains in managed memory.
+
+    An existing script changes one import. The configuration has the keys of
+    `initialize`; what it lacks (batch sizes, learning rate, clipping, bf16, ...)
+    is taken from TrainingArguments, and a key that contradicts them is an error
+    that names both. The schedule is TrainingArguments', and so is which
+    parameters decay (`get_decay_parameter_names`).
+
+    `compute_loss` runs within the engine, with the model itself, in training and
+    in evaluation: it may compute its own loss and read parameters. What
+    evaluations give is in host memory.
+
+    The engine begins with the first `train`, `evaluate`, `predict` or
+    `save_model`, and stays: `trainer.engine.close(keep_values=True)` makes the
+    model a plain one again.
+
+    Args:
+        args: as transformers.Trainer's, and the others too; without an
+            optimizer or a schedule of the program's own.
+        castor: the configuration, a path or a mapping; otherwise that of the
+            active `ZeroInit`, or the file that CASTOR_CONFIG names.
+
+    Raises:
+        ValueError: one of them asks for what the engine does not have, or the
+            configuration contradicts the arguments.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        args: Any = None,
+        *more: Any,
+        castor: Config | None = None,
+        **named: Any,
+    ) -> None:
+        lacks = [name for name in _NEEDED if not hasattr(transformers.Trainer, name)]
+        if lacks:
+            raise ImportError(
+                f"castor.Trainer: transformers {transformers.__version__} has no "
+                f"{lacks[0]} in its Trainer; install transformers 5"
+            )
+        if castor is None and active_config() is None:
+            castor = os.environ.get("CASTOR_CONFIG") or None
+        if args is None:
+            args = transformers.TrainingArguments(output_dir="tmp_trainer")
+        check_arguments(args)
+        self._castor_config = merged(castor, args)
+        self._engine: Engine | None = None
+        self._inputs: list[tuple[dict[str, Any], Any]] = []  # of the step so far
+        super().__init__(model, args, *more, **named)
+        if self.optimizer is not None or self.lr_scheduler is not None:
+            _refuse(
+                "optimizers=... gives an optimizer or a schedule of the program's own",
+                "leave it out: Castor updates parameters itself",
+            )
+        if self.optimizer_cls_and_kwargs is not None:
+            _refuse(
+                "optimizer_cls_and_kwargs is given",
+                "leave it out: Castor updates parameters itself",
+            )
+        for name in ("create_optimizer", "training_step"):
+            if getattr(type(self), name) is not getattr(Trainer, name):
+                _refuse(
+                    f"{type(self).__name__} overrides {name}",
+                    "override compute_loss or create_scheduler instead",
+                )
+        self._check_saving()
+
+    @property
+    def _module(self) -> nn.Module:
+        assert self.model is not None  # transformers.Trainer has seen to it
+        return self.model
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, which is made where there is none yet."""
+        if self._engine is not None and self._engine.model is not self._module:
+            self._engine.close()  # model_init has made another
+            self._engine = None
+        if self._engine is None:
+            decays = set(self.get_decay_parameter_names(self._module))
+
+            def weight_decay(name: str, parameter: nn.Parameter) -> float:
+                return float(self.args.weight_decay) if name in decays else 0.0
+
+            self._engine = initialize(
+                self._module, self._castor_config, weight_decay=weight_decay
+            )
+        return self._engine
+
+    def train(
+        self, resume_from_checkpoint: Any = None, *more: Any, **named: Any
+    ) -> Any:
+        """As transformers.Trainer's."""
+        if resume_from_checkpoint:
+            self._check_resuming()
+        return super().train(resume_from_checkpoint, *more, **named)
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """The groups of transformers.Trainer, with the engine's update."""
+        decays = set(self.get_decay_parameter_names(self._module))
+        trained = [
+            (name, p) for name, p in self._module.named_parameters() if p.requires_grad
+        ]
+        groups: list[dict[str, Any]] = [
+            {
+                "params": [p for name, p in trained if (name in decays) == decay],
+                "weight_decay": self.args.weight_decay if decay else 0.0,
+            }
+            for decay in (True, False)
+        ]
+        self.optimizer = _EngineOptimizer(groups, self)
+        return self.optimizer
+
+    def create_scheduler(
+        self, num_training_steps: int, *more: Any, **named: Any
+    ) -> Any:
+        """As transformers.Trainer's; checks the configuration against it."""
+        schedule = super().create_scheduler(num_training_steps, *more, **named)
+        rates = None
+        if isinstance(schedule, torch.optim.lr_scheduler.LambdaLR):
+            base, factor = schedule.base_lrs[0], schedule.lr_lambdas[0]
+
+            def rates(step: int) -> float:
+                return float(base * factor(step - 1))
+
+        check_schedule(
+            self._castor_config, self.args, self.engine._run, rates, num_training_steps
+        )
+        return schedule
+
+    def training_step(
+        self, model: nn.Module, inputs: Any, num_items_in_batch: Any = None
+    ) -> torch.Tensor:
+        """Forward and backward of a micro batch; the update comes with
+        `optimizer.step`, as ever."""
+        prepared = dict(self._prepare_inputs(inputs))
+        self._inputs.append((prepared, num_items_in_batch))
+        try:
+            return self._micro_batch(*self._inputs[-1])
+        except StepUndone:
+            pass
+        return self._again()
+
+    def prediction_step(
+        self, model: nn.Module, inputs: Any, *more: Any, **named: Any
+    ) -> Any:
+        """As transformers.Trainer's, within the engine."""
+        inputs = dict(self._prepare_inputs(inputs))
+        result = self.engine.compute(
+            super().prediction_step, model, inputs, *more, **named
+        )
+        return copied(result, None)  # from the device to the host
+
+    def evaluation_loop(self, *more: Any, **named: Any) -> Any:
+        """As transformers.Trainer's."""
+        self._give_up()
+        self._take_over()
+        return super().evaluation_loop(*more, **named)
+
+    def get_batch_samples(self, *more: Any, **named: Any) -> Any:
+        """As transformers.Trainer's: a step begins."""
+        self._give_up()
+        return super().get_batch_samples(*more, **named)
+
+    # What transformers.Trainer calls on its way.
+
+    def _prepare_for_training(
+        self, max_steps: int, train_dataloader: Any, resume_from_checkpoint: Any
+    ) -> Any:
+        self.lr_scheduler = None
+        self._created_lr_scheduler = False
+        self._give_up()
+        self._take_over()
+        self.create_optimizer()
+        self.create_scheduler(num_training_steps=max_steps)
+        self.model_wrapped = self._module
+        for name in ("model", "optimizer", "lr_scheduler"):
+            setattr(self.callback_handler, name, getattr(self, name))
+        self.callback_handler.train_dataloader = train_dataloader
+        return self.model, train_dataloader
+
+    def _take_over(self) -> None:
+        """The model is the engine's, and accelerate need not prepare it."""
+        assert self.engine is not None
+        if not self.accelerator._models:
+            self.accelerator._models.append(self.model)
+
+    def _move_model_to_device(self, model: Any, device: Any) -> None:
+        pass  # parameters are where the engine has them
+
+    def _clip_grad_norm(self, model: Any) -> None:
+        return None  # the update clips
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> None:
+        return None
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        if state_dict is None:
+            self._give_up()
+            state_dict = self.engine._state_to_save()
+        super()._save(output_dir, state_dict=state_dict)
+
+    # The step.
+
+    def _micro_batch(self, inputs: dict[str, Any], items: Any) -> torch.Tensor:
+        engine = self.engine
+        if engine._went_backward:
+            engine.step()
+        self._module.train()
+        loss = engine.compute(self._scaled_loss, inputs, items)
+        engine.backward(loss, scale=1)
+        return loss.detach().clone()
+
+    def _scaled_loss(self, inputs: dict[str, Any], items: Any) -> torch.Tensor:
+        with self.compute_loss_context_manager():
+            loss: Any = self.compute_loss(
+                self._module, inputs, num_items_in_batch=items
+            )
+        scaled = getattr(self, "loss_is_scaled_for_ga", None)
+        if scaled is None:
+            counted = self.model_accepts_loss_kwargs and items is not None
+            scaled = counted or self.compute_loss_func is not None
+        if not scaled:
+            loss = loss / self.current_gradient_accumulation_steps
+        result: torch.Tensor = loss
+        return result
+
+    def _again(self) -> torch.Tensor:
+        """The step's micro batches so far once more, since it was undone."""
+        losses = [self._micro_batch(*inputs) for inputs in self._inputs]
+        return losses[-1]
+
+    def _update(self, learning_rate: float) -> None:
+        try:
+            self.engine.step(learning_rate, last=True)
+        except StepUndone:
+            self._again()
+            self.engine.step(learning_rate, last=True)
+        self._inputs.clear()
+
+    def _give_up(self) -> None:
+        """A step that a callback has ended before its update never began."""
+        if self._inputs:
+            self.engine.abort()
+            self._inputs.clear()
+
+    # Checkpoints.
+
+    def _check_saving(self) -> None:
+        saves = getattr(self.args.save_strategy, "value", self.args.save_strategy)
+        if saves != "no" and not self.args.save_only_model:
+            _refuse(
+                f"TrainingArguments has save_strategy={saves}, and checkpoints that "
+                "resume are not there yet",
+                "give it save_only_model=True, or save_strategy='no' and call "
+                "save_model",
+            )
+        if self.args.load_best_model_at_end:
+            _refuse(
+                "TrainingArguments has load_best_model_at_end",
+                "leave it out, and load the directory that the trainer names",
+            )
+
+    def _check_resuming(self) -> None:
+        _refuse(
+            "resume_from_checkpoint: checkpoints that resume are not there yet",
+            "leave it out",
+        )
