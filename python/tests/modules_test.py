@@ -1,0 +1,269 @@
+"""What models do beside calling modules in a row, and LoRA adapters of peft.
+
+Each model trains for some steps beside plain PyTorch, under the least budget
+that does; the tolerance is that of parity_test.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+import castor
+import peft
+import torch
+import transformers
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from models import Odd
+from parity_test import TOLERANCE
+from promises_test import config_of
+from small import Net, X, engine_of, one_step
+
+STEPS = 5
+
+
+def train_plain(model: nn.Module, batch: dict[str, Any]) -> list[float]:
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01, eps=1e-4)
+    losses = []
+    for _ in range(STEPS):
+        for p in trained:  # what no operator reads has gradient zero here too
+            p.grad = torch.zeros_like(p)
+        output = model(**batch)
+        loss = output if isinstance(output, torch.Tensor) else output.loss
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+class Penalty(nn.Module):
+    """A loss with a gradient of a gradient, taken within forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net(16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        loss = self.net(x)
+        (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+        return loss + gradient.square().sum()
+
+
+class Twice(torch.autograd.Function):
+    """A backward within backward, as reentrant checkpointing has it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, net: nn.Module) -> torch.Tensor:
+        ctx.net = net
+        ctx.save_for_backward(x)
+        with torch.no_grad():
+            return net(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            checkpoint(ctx.net, x, use_reentrant=True).backward(g)
+        return x.grad, None
+
+
+class Nested(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.net = Net(16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Twice.apply(self.first(x), self.net)
+
+
+class Hooks(nn.Module):
+    """Every kind of hook that reads or changes something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net(16)
+        self.scale = nn.Parameter(torch.randn(16))
+        self.calls: list[str] = []
+        a, b = self.net.a, self.net.b
+        a.register_forward_pre_hook(lambda _, x: (x[0] * self.scale,))
+        a.register_forward_hook(lambda m, x, y: y + m.bias.square())
+        b.register_full_backward_pre_hook(lambda *_: self.calls.append("pre"))
+        b.register_full_backward_hook(lambda *_: self.calls.append("full"))
+        a.weight.register_hook(lambda g: g * 2)
+        self.register_forward_hook(lambda *_: self.calls.append("forward"))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.clone().requires_grad_()
+        x.register_hook(lambda g: self.calls.append("tensor"))
+        return self.net(x)
+
+
+class ScaledAttention(nn.Module):
+    """MultiheadAttention with weights asked for, in a ParameterDict's company."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.scales = nn.ParameterDict({"x": torch.randn(16), "y": torch.randn(16)})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = (x * self.scales["x"])[None]
+        y, weights = self.attention(x, x, x)
+        return (y * self.scales["y"]).square().mean() + weights.square().sum()
+
+
+class Beside(unittest.TestCase):
+    def hold(
+        self, make: Callable[[], nn.Module], batch: dict[str, Any]
+    ) -> castor.Engine:
+        torch.manual_seed(1)
+        expected = train_plain(make(), batch)
+        config = config_of(1, False, None)
+        config["optimizer"]["params"].update(lr=1e-3, eps=1e-4)
+        torch.manual_seed(1)
+        with castor.initialize(make(), config) as engine:
+            engine.train_batch([batch])
+            least = engine.summary()["smallest_device_budget_bytes"]
+        config["memory"]["device_memory"] = least
+        torch.manual_seed(1)
+        engine = castor.initialize(make(), config)
+        self.addCleanup(engine.close)
+        for step, theirs in enumerate(expected):
+            ours = engine.train_batch([batch]).item()
+            self.assertAlmostEqual(ours, theirs, delta=TOLERANCE, msg=str(step))
+        return engine
+
+
+class Modules(Beside):
+    def test_gradient_of_a_gradient(self) -> None:
+        self.hold(Penalty, {"x": torch.cat([X, X], 1)})
+
+    def test_backward_within_backward(self) -> None:
+        self.hold(Nested, {"x": X})
+
+    def test_hooks(self) -> None:
+        engine = self.hold(Hooks, {"x": torch.cat([X, X], 1)})
+        self.assertEqual(
+            engine.model.calls, ["forward", "pre", "full", "tensor"] * STEPS
+        )
+
+    def test_attention_and_parameter_dict(self) -> None:
+        self.hold(ScaledAttention, {"x": torch.cat([X, X], 1)})
+
+    def test_parameter_list_and_shared_layers(self) -> None:
+        ids = torch.randint(0, 20, (2, 5))
+        self.hold(lambda: Odd(16), {"ids": ids, "labels": ids})
+
+
+class Compiled(unittest.TestCase):
+    def test_refused_in_one_line(self) -> None:
+        model = nn.Sequential(Net())
+        model[0].a = torch.compile(model[0].a)
+        with self.assertRaises(ValueError) as caught:
+            engine_of(model)
+        self.assertRegex(str(caught.exception), "module 0.a is under torch.compile; .")
+        self.assertNotIn("\n", str(caught.exception))
+        with self.assertRaisesRegex(ValueError, "under torch.compile"):
+            engine_of(torch.compile(Net()))
+
+    def test_function_that_reads_no_parameter(self) -> None:
+        class Calls(Net):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.b(torch.compile(torch.tanh, backend="eager")(self.a(x)))
+
+        torch.manual_seed(0)
+        with engine_of(Calls()) as engine:
+            loss = engine(X).mean()
+            engine.backward(loss)
+            engine.step()
+        torch.manual_seed(0)
+        with engine_of(Net()) as engine:
+            self.assertEqual(one_step(engine, X), loss.item())
+
+
+def llama() -> nn.Module:
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            num_hidden_layers=2, hidden_size=32, intermediate_size=64,
+            num_attention_heads=2, num_key_value_heads=1, vocab_size=40,
+            max_position_embeddings=16, tie_word_embeddings=False,
+            bos_token_id=0, eos_token_id=1, pad_token_id=2,
+        )
+    )
+
+
+def adapted() -> nn.Module:
+    config = peft.LoraConfig(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM",
+        init_lora_weights=False,  # so that both factors have gradients at once
+    )
+    return peft.get_peft_model(llama(), config)
+
+
+class Lora(Beside):
+    batch = {"input_ids": torch.arange(3, 15).reshape(2, 6)}
+    batch["labels"] = batch["input_ids"]
+
+    def test_losses_and_frozen_weights(self) -> None:
+        torch.manual_seed(1)
+        before = adapted().state_dict()
+        engine = self.hold(adapted, self.batch)
+        changed = [
+            name
+            for name, value in engine.state_dict().items()
+            if not torch.equal(value, before[name])
+        ]
+        self.assertEqual(changed, [name for name in before if "lora_" in name])
+        # Frozen weights have 4 bytes each, trained ones 16 and less than 20.
+        trained = sum(p.numel() for p in engine.model.parameters() if p.requires_grad)
+        whole = sum(p.numel() for p in engine.model.parameters())
+        self.assertLess(engine.summary()["host_peak_bytes"], 6 * whole + 20 * trained)
+
+    def test_adapters_are_saved_and_read_back(self) -> None:
+        torch.manual_seed(1)
+        with (
+            castor.initialize(adapted(), config_of(1, False, None)) as engine,
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            engine.train_batch([self.batch])
+            engine.save_pretrained(folder)
+            torch.manual_seed(1)
+            read = peft.PeftModel.from_pretrained(llama(), folder)
+            expected = engine.state_dict()
+            names = {name for name in expected if "lora_" in name}
+            self.assertEqual(len(names), 2 * 2 * 2)
+            for name, value in read.state_dict().items():
+                if name in names:
+                    self.assertTrue(torch.equal(value, expected[name]), name)
+
+    def test_trainer(self) -> None:
+        rows = [{k: v[i] for k, v in self.batch.items()} for i in (0, 1)]
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = transformers.TrainingArguments(
+                output_dir=folder, use_cpu=True, report_to=[], max_steps=2,
+                disable_tqdm=True, save_strategy="no",
+            )
+            losses = []
+            for kind, more in (
+                (transformers.Trainer, {}),
+                (castor.Trainer, {"castor": {"memory": {}}}),
+            ):
+                torch.manual_seed(1)
+                trainer = kind(adapted(), arguments, train_dataset=rows, **more)
+                trainer.remove_callback(transformers.PrinterCallback)
+                losses.append(trainer.train().training_loss)
+            self.assertAlmostEqual(*losses, delta=TOLERANCE)
+            trainer.save_model()
+            peft.PeftModel.from_pretrained(llama(), folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
