@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
@@ -39,8 +39,8 @@ def initialize(
     Args:
         model: on the CPU; it keeps its modules and Parameter objects.
         config: a path of a JSON file or a mapping with the keys of `castor
-            train`, without the model and the data. Default: that of the active
-            `ZeroInit`.
+            train`, without the model and the data. Default: that of the
+            `ZeroInit` in which the model was made, or that is active.
         sample_batch: what a micro batch looks like, a mapping or a sequence of
             the model's arguments. With it, a forward and a backward pass are
             made at once, so that what does not fit is refused here.
@@ -54,7 +54,7 @@ def initialize(
     """
     check_modules(model)
     parameters = managed_parameters(model, shim)
-    text = text_of(config, "castor.initialize")
+    text = text_of(config, "castor.initialize", model)
     described = []
     for name, parameter in parameters.items():
         decay = weight_decay(name, parameter) if weight_decay else None

@@ -72,7 +72,8 @@ class Trainer(transformers.Trainer):
         args: as transformers.Trainer's, and the others too; without an
             optimizer or a schedule of the program's own.
         castor: the configuration, a path or a mapping; otherwise that of the
-            active `ZeroInit`, or the file that CASTOR_CONFIG names.
+            `ZeroInit` in which the model was made, or that is active, or the
+            file that CASTOR_CONFIG names.
 
     Raises:
         ValueError: one of them asks for what the engine does not have, or the
@@ -93,7 +94,9 @@ class Trainer(transformers.Trainer):
                 f"castor.Trainer: transformers {transformers.__version__} has no "
                 f"{lacks[0]} in its Trainer; install transformers 5"
             )
-        if castor is None and active_config() is None:
+        if castor is None:
+            castor = active_config(model)
+        if castor is None:
             castor = os.environ.get("CASTOR_CONFIG") or None
         if args is None:
             args = transformers.TrainingArguments(output_dir="tmp_trainer")

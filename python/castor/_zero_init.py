@@ -9,9 +9,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Union
 
+from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.utils.weak import WeakIdKeyDictionary
+
+from castor._library import shim
+
 Config = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
-_active: list[ZeroInit] = []
+_active: ZeroInit | None = None
+# The scope in which each module had its parameters registered. A module has no
+# reference to it, so that it is copied and pickled as ever.
+_scope_of: Any = WeakIdKeyDictionary()
 
 
 class ZeroInit:
@@ -19,25 +28,40 @@ class ZeroInit:
 
         with castor.ZeroInit("run.json"):
             model = AutoModelForCausalLM.from_pretrained(DIR)
-            engine = castor.initialize(model)
+        engine = castor.initialize(model)
 
-    Inside it `initialize` needs no configuration of its own. Parameters that
-    are born here are host memory, never the device's; `initialize` moves their
-    values to where Castor keeps them, one parameter at a time, and frees each.
+    A model that is made here, by its constructor, from_config or
+    from_pretrained, is one that `initialize` can take without the host ever
+    holding it twice: each of its larger tensors has pages of memory of its own,
+    and they go back to the system at once when `initialize` has handed the
+    tensor's values to managed memory. Values, types and draws of random numbers
+    are those without the scope.
 
-    What it does not do yet: a parameter is still made by PyTorch first, whole
-    and in the type that the model chose, so that the host holds the model once
-    before `initialize`; and nothing is divided among ranks.
+    `initialize` uses the scope's configuration, within the scope and after it.
+    Parts that are added to the model later (adapters) are ordinary ones, and
+    are taken over, too. There is one scope at a time in a process.
 
     Args:
-        config: a path of a JSON file, or a mapping, as for `initialize`.
+        config: a path of a JSON file, or a mapping, as for `initialize`. It is
+            read now.
     """
 
     def __init__(self, config: Config) -> None:
-        self.config = config
+        who = "castor.ZeroInit"
+        self.config: Config = _plain(_read(config, who), who)
+        self._nursery = shim.Nursery()
+        self._hook: Any = None
 
     def __enter__(self) -> ZeroInit:
-        _active.append(self)
+        global _active
+        if _active is not None:
+            raise RuntimeError(
+                "castor.ZeroInit: a scope inside a scope; make both models in "
+                "the one that is open, or close it first"
+            )
+        _active = self
+        self._hook = register_module_parameter_registration_hook(self._registered)
+        self._nursery.open()
         return self
 
     def __exit__(
@@ -46,27 +70,63 @@ class ZeroInit:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _active.remove(self)
+        global _active
+        self._nursery.close()
+        self._hook.remove()
+        _active = None
+
+    def _registered(
+        self, module: nn.Module, name: str, parameter: nn.Parameter | None
+    ) -> None:
+        _scope_of[module] = self
+
+    @property
+    def host_bytes(self) -> int:
+        """What the tensors that were made in the scope take now, 64 bytes more
+        for each and rounded up to 64. What `initialize` takes over leaves it."""
+        return int(self._nursery.live_bytes)
+
+    @property
+    def host_peak_bytes(self) -> int:
+        """The most of them so far."""
+        return int(self._nursery.peak_bytes)
 
 
-def active_config() -> Config | None:
-    """The configuration of the innermost scope, if there is one."""
-    return _active[-1].config if _active else None
+def active_config(model: nn.Module | None = None) -> Config | None:
+    """The configuration of the scope in which the model was made, or else of
+    the one that is active."""
+    for scope in _scopes_of(model):
+        return scope.config
+    return _active.config if _active is not None else None
 
 
-def text_of(config: Config | None, who: str) -> str:
-    """The text of a configuration, or of that of the innermost scope.
+def text_of(config: Config | None, who: str, model: nn.Module | None = None) -> str:
+    """The text of a configuration, or of `active_config`.
 
     Raises:
-        ValueError: there is none, or it cannot be read. It begins with `who`.
+        ValueError: there is none, it cannot be read, or it contradicts that of
+            the scope in which the model was made. It begins with `who`.
     """
     if config is None:
-        config = active_config()
+        config = active_config(model)
     if config is None:
         raise ValueError(
-            f"{who}: no configuration; give a path or a mapping, or call it "
-            "inside castor.ZeroInit"
+            f"{who}: no configuration; give a path or a mapping, or make the "
+            "model inside castor.ZeroInit"
         )
+    text = _read(config, who)
+    for scope in _scopes_of(model):
+        key = _contradicted(scope.config, _plain(text, who))
+        if key is not None:
+            raise ValueError(
+                f"{who}: {key} is not what it was in the castor.ZeroInit in which "
+                "the model was made; give both the same configuration, or leave "
+                "it out here"
+            )
+    return text
+
+
+def _read(config: Config, who: str) -> str:
     if isinstance(config, Mapping):
         return json.dumps(config)
     try:
@@ -75,3 +135,29 @@ def text_of(config: Config | None, who: str) -> str:
         raise ValueError(
             f"{who}: {config} cannot be read: {error.strerror}"
         ) from None
+
+
+def _plain(text: str, who: str) -> Any:
+    try:
+        return json.loads(shim.plain_config(text))
+    except RuntimeError as error:
+        raise ValueError(f"{who}: {str(error).splitlines()[0]}") from None
+
+
+def _scopes_of(model: nn.Module | None) -> list[ZeroInit]:
+    if model is None:
+        return []
+    scopes = (_scope_of.get(module) for module in model.modules())
+    return list({id(scope): scope for scope in scopes if scope}.values())
+
+
+def _contradicted(expected: Any, actual: Any, key: str = "") -> str | None:
+    """The first key of `expected` that `actual` has not, or has otherwise."""
+    if not isinstance(expected, Mapping):
+        return None if expected is None or expected == actual else key
+    for name, value in expected.items():
+        inner = actual.get(name) if isinstance(actual, Mapping) else None
+        wrong = _contradicted(value, inner, f"{key}.{name}" if key else name)
+        if wrong is not None:
+            return wrong
+    return None

@@ -9,11 +9,19 @@
 //
 // A claim is of a whole block: 64 bytes, and the tensor's rounded up to 64.
 //
+// While a model is made (MakeModelIn), what is allocated and is not counted for
+// an engine belongs to the model's Nursery. Its larger blocks are pages of
+// their own, which the system has back as soon as they are freed. (The C
+// library keeps what is freed between two blocks that live, and of a model that
+// is handed over parameter by parameter it would keep nearly all.)
+//
 // A storage that was made here may be resized when no engine is left, so that
 // the allocator lives as long as the process.
 #ifndef CASTOR_PYTHON_SHIM_ALLOCATOR_H_
 #define CASTOR_PYTHON_SHIM_ALLOCATOR_H_
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "python/shim/account.h"
@@ -27,6 +35,25 @@ void RemoveAllocator();
 
 // From now on allocations count for `account`; null: for nobody.
 void CountFor(std::shared_ptr<Account> account);
+
+// What was allocated while a model was made. Threads: any may call.
+class Nursery {
+ public:
+  void Take(int64_t bytes) noexcept;
+  void GiveBack(int64_t bytes) noexcept { live_bytes_.fetch_sub(bytes); }
+  // Of blocks that live, and the most that they were at once; as a claim has
+  // them.
+  int64_t live_bytes() const { return live_bytes_; }
+  int64_t peak_bytes() const { return peak_bytes_; }
+
+ private:
+  std::atomic<int64_t> live_bytes_{0};
+  std::atomic<int64_t> peak_bytes_{0};
+};
+
+// From now on a model is made: see above; null: none is. The allocator must be
+// in place.
+void MakeModelIn(std::shared_ptr<Nursery> nursery);
 
 }  // namespace castor::shim
 

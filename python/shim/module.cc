@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/shim/allocator.h"
 #include "python/shim/core_library.h"
 #include "python/shim/session.h"
 
@@ -48,6 +49,20 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         });
   m.def("is_managed",
         [](const at::Tensor& tensor) { return ManagedOf(tensor) != nullptr; });
+  py::class_<Nursery, std::shared_ptr<Nursery>>(m, "Nursery")
+      .def(py::init<>())
+      .def("open",
+           [](const std::shared_ptr<Nursery>& nursery) {
+             InstallAllocator();
+             MakeModelIn(nursery);
+           })
+      .def("close",
+           [](const std::shared_ptr<Nursery>&) {
+             MakeModelIn(nullptr);
+             RemoveAllocator();
+           })
+      .def_property_readonly("live_bytes", &Nursery::live_bytes)
+      .def_property_readonly("peak_bytes", &Nursery::peak_bytes);
   py::class_<Refusal>(m, "Refusal")
       .def_readonly("message", &Refusal::message)
       .def_readonly("operator", &Refusal::op)
