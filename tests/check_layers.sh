@@ -27,7 +27,9 @@ BEGIN {
   Row("runtime/optim", "")
   Row("runtime/backend", "runtime/optim")
   Row("runtime/managed", "runtime/optim")
-  Row("runtime/client", "runtime/backend runtime/managed runtime/optim")
+  Row("runtime/client",
+      "runtime/autograd runtime/backend runtime/checkpoint runtime/config " \
+      "runtime/managed runtime/optim runtime/train")
   Row("runtime/autograd", "runtime/backend")
   Row("runtime/ops", "runtime/autograd runtime/backend")
   Row("runtime/nn", "runtime/autograd runtime/ops")

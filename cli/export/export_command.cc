@@ -73,6 +73,7 @@ absl::Status ExportTo(const ExportArguments& arguments) {
                           CheckpointReader::Open(checkpoint));
   CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
                           ReadMetadata(*reader, models::Reader()));
+  CASTOR_RETURN_IF_ERROR(CheckHasModel(*reader, metadata));
   // All of it, before anything is written.
   CASTOR_RETURN_IF_ERROR(reader->VerifyAll());
   // The model without bytes: its parameters' names and shapes.

@@ -60,6 +60,7 @@ absl::StatusOr<Source> FindSource(const GenerateArguments& arguments) {
                             CheckpointReader::Open(source.checkpoint));
     CASTOR_ASSIGN_OR_RETURN(CheckpointMetadata metadata,
                             ReadMetadata(*reader, models::Reader()));
+    CASTOR_RETURN_IF_ERROR(CheckHasModel(*reader, metadata));
     Config& config = metadata.config;
     source.tokenizer = config.data.tokenizer;
     if (source.tokenizer.empty() && config.model.origin != nullptr) {

@@ -94,6 +94,28 @@ absl::Status CheckArchitecture(const std::string& path, const ModelConfig& was,
   return absl::OkStatus();
 }
 
+// A client does not say what its model is, but its parameters are there.
+absl::Status CheckModel(const std::string& path,
+                        const CheckpointMetadata& metadata,
+                        const Config& config) {
+  if (metadata.client.has_value()) return absl::OkStatus();
+  return CheckArchitecture(path, metadata.config.model, config.model);
+}
+
+// What a client's run can be told apart in. That it is another one is said in
+// any case.
+std::vector<std::string> DifferencesFromClient(
+    const CheckpointMetadata& metadata, const Config& config) {
+  std::vector<std::string> differences = {
+      "model, data: of a program with a model of its own then, the config's "
+      "now"};
+  for (std::string& each : Differences(CommonSettingsOf(metadata.config),
+                                       CommonSettingsOf(config))) {
+    differences.push_back(std::move(each));
+  }
+  return differences;
+}
+
 // What could be told of a run before its checkpoints had its identity.
 absl::Status CheckWithoutIdentity(const std::string& path,
                                   const CheckpointMetadata& metadata,
@@ -352,8 +374,7 @@ absl::Status Session::InitializeFrom(const std::string& path) {
                           CheckpointReader::Open(path));
   CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
                           ReadMetadata(*reader, models::Reader()));
-  CASTOR_RETURN_IF_ERROR(
-      CheckArchitecture(path, metadata.config.model, config_.model));
+  CASTOR_RETURN_IF_ERROR(CheckModel(path, metadata, config_));
   CASTOR_ASSIGN_OR_RETURN(
       const auto source,
       CheckpointSource::Create(
@@ -368,12 +389,13 @@ absl::Status Session::Restore(const std::string& path, bool changed,
                           CheckpointReader::Open(path));
   CASTOR_ASSIGN_OR_RETURN(const CheckpointMetadata metadata,
                           ReadMetadata(*reader, models::Reader()));
-  CASTOR_RETURN_IF_ERROR(
-      CheckArchitecture(path, metadata.config.model, config_.model));
+  CASTOR_RETURN_IF_ERROR(CheckModel(path, metadata, config_));
   const RunState& state = metadata.state;
   const bool has_identity = !metadata.run.id.empty();
   const Settings now = SettingsOf(config_, TrainingData());
-  if (has_identity && metadata.digest == DigestOf(now)) {
+  if (metadata.client.has_value()) {
+    *differences = DifferencesFromClient(metadata, config_);
+  } else if (has_identity && metadata.digest == DigestOf(now)) {
     differences->clear();
   } else {
     *differences =

@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
-#include "base/directory_entry.h"
 #include "base/status_macros.h"
 #include "cli/run/ranks.h"
 #include "runtime/checkpoint/checkpoint_parts.h"
@@ -22,50 +21,6 @@ namespace castor::cli {
 namespace {
 
 constexpr int kFailedSavesToStop = 3;
-
-// DIR.1, DIR.2, ...: the first that is not there.
-std::string FreeNameBeside(const CheckpointDir& dir) {
-  const std::filesystem::path path =
-      std::filesystem::path(dir.directory()).lexically_normal();
-  const std::string base =
-      (path.has_filename() ? path : path.parent_path()).string();
-  for (int64_t i = 1;; ++i) {
-    std::string name = absl::StrCat(base, ".", i);
-    std::error_code error;
-    if (!std::filesystem::exists(
-            std::filesystem::symlink_status(name, error))) {
-      return name;
-    }
-  }
-}
-
-// A run does not mix its checkpoints with another's: those of later steps than
-// `step`, which this run has not made, move aside. Else they would pass for the
-// newest, and this run's own would be removed as the oldest.
-absl::Status MoveLaterCheckpointsAside(const CheckpointDir& dir, int64_t step) {
-  CASTOR_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> old, dir.List());
-  std::string aside;
-  for (const CheckpointEntry& entry : old) {
-    if (entry.step <= step) continue;
-    if (aside.empty()) {
-      aside = FreeNameBeside(dir);
-      CASTOR_RETURN_IF_ERROR(MakeDirectories(aside).status());
-    }
-    std::error_code error;
-    std::filesystem::rename(
-        entry.path, absl::StrCat(aside, "/", CheckpointName(entry.step)),
-        error);
-    if (error) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(entry.path, " is of another run and cannot be moved to ",
-                       aside, ": ", error.message()));
-    }
-  }
-  if (aside.empty()) return absl::OkStatus();
-  std::printf("checkpoints of an earlier run moved to %s\n", aside.c_str());
-  CASTOR_RETURN_IF_ERROR(SyncDirectory(aside));
-  return SyncDirectory(dir.directory());
-}
 
 void Warn(absl::string_view text) {
   std::fflush(stdout);
@@ -197,8 +152,13 @@ absl::Status RunCheckpoints::PrepareDirectory() {
       directory_.CheckRoom(CheckpointBytes(trainer.parameters(),
                                            session_.trainer().store().layout()),
                            SavesToCome(), config_.checkpoint.keep, last_step));
-  return moves ? MoveLaterCheckpointsAside(directory_, last_step)
-               : absl::OkStatus();
+  if (!moves) return absl::OkStatus();
+  CASTOR_ASSIGN_OR_RETURN(const std::string aside,
+                          directory_.MoveLaterAside(last_step));
+  if (!aside.empty()) {
+    std::printf("checkpoints of an earlier run moved to %s\n", aside.c_str());
+  }
+  return absl::OkStatus();
 }
 
 int64_t RunCheckpoints::SavesToCome() const {

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from castor import _checkpoint
 from castor._generator import drawing_from, drawing_undone, generator_seed
 from castor._inputs import call_with, copied, description, loss_of
 from castor._library import shim
@@ -329,6 +330,62 @@ class Engine:
             wide = state[name]
             state[name] = narrow.setdefault(id(wide), wide.to(dtype))
         return state
+
+    def save_checkpoint(
+        self,
+        directory: str | os.PathLike[str],
+        client_state: Any = None,
+        *,
+        keep: int | None = None,
+        lock: bool = True,
+    ) -> str:
+        """Saves all that a run needs to go on to the same bits: parameters,
+        optimizer states, the step, the model's buffers and the state of
+        PyTorch's generator of random numbers. Between steps only.
+
+        The format is that of `castor train`. The checkpoint appears at once, or
+        not at all. Until the engine closes, no other run saves into the
+        directory; later steps' checkpoints that are there at first are another
+        run's, and move to DIRECTORY.1.
+
+        Args:
+            directory: made where it is missing; gets step-00000100.castor.
+            client_state: what the program wants back, such as its place in the
+                data; of types that JSON has.
+            keep: how many of the newest checkpoints stay; None: all.
+            lock: False where the file system has no locks, and no other run
+                saves into the directory.
+
+        Returns:
+            The checkpoint's path.
+
+        Raises:
+            CheckpointError: it cannot be saved; the run can go on.
+        """
+        return _checkpoint.save(self, directory, client_state, keep, lock)
+
+    def load_checkpoint(
+        self, path: str | os.PathLike[str], *, changed: bool = False
+    ) -> tuple[str, Any]:
+        """Goes on from a checkpoint, of `save_checkpoint` or of `castor train`
+        for a model whose parameters have the same names. Between steps only.
+
+        Args:
+            path: a checkpoint, or a directory of them, of which the newest that
+                is whole is taken.
+            changed: whether settings that determine bits, such as the learning
+                rate, may be other ones than the checkpoint's run had. They are
+                told as warnings then.
+
+        Returns:
+            The checkpoint's path and its client_state; None if `castor train`
+            wrote it, which keeps neither buffers nor PyTorch's generator.
+
+        Raises:
+            CheckpointError: there is none, it is not whole, or it is of another
+                model, optimizer or run. Nothing has changed.
+        """
+        return _checkpoint.load(self, path, changed)
 
     def close(self, keep_values: bool = False) -> None:
         """Frees all memory of the engine. A second call does nothing.

@@ -10,10 +10,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/name_pattern.h"
 #include "base/philox.h"
 #include "base/strict_json.h"
 #include "nlohmann/json.hpp"
+#include "runtime/client/client_checkpoints.h"
 #include "runtime/client/client_run.h"
 #include "runtime/config/config.h"
 #include "runtime/train/lr_schedule.h"
@@ -25,6 +27,10 @@ struct castor_run {
   int64_t seed = 0;
   castor::SchedulerConfig scheduler;
   double learning_rate = 0;
+  castor::Config config;
+  std::unique_ptr<castor::ClientCheckpoints> checkpoints;
+  // What the last castor_checkpoint points at.
+  std::string path, text, notes, differences;
 };
 
 namespace {
@@ -72,7 +78,7 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
     castor_run* opening, ClientRun::Refused* refused) {
   auto parsed = castor::ParseClientConfig(config_json);
   if (!parsed.ok()) return parsed.status();
-  const castor::Config& config = *parsed;
+  const castor::Config& config = opening->config = *std::move(parsed);
   if (config.device.type != castor::DeviceType::kHost) {
     return absl::InvalidArgumentError(
         "config: device.type: a client's operators run on the host; leave it "
@@ -168,6 +174,8 @@ castor_status castor_open(const char* config_json,
   auto opened = Open(config_json, parameters, count, opening.get(), &refused);
   if (!opened.ok()) return Tell(opened.status(), &refused);
   opening->run = *std::move(opened);
+  opening->checkpoints = std::make_unique<castor::ClientCheckpoints>(
+      opening->run.get(), opening->config);
   *run = opening.release();
   return CASTOR_OK;
 }
@@ -251,6 +259,45 @@ castor_status castor_abort(castor_run* run) {
   return Tell(run, run->run->Abort());
 }
 
+castor_status castor_save_checkpoint(castor_run* run, const char* directory,
+                                     const char* text, int64_t keep, int lock,
+                                     castor_checkpoint* saved) {
+  *saved = {};
+  auto made = run->checkpoints->Save(directory, text,
+                                     {.keep = keep, .lock = lock != 0});
+  if (!made.ok()) return Tell(made.status());
+  run->path = std::move(made->path);
+  run->notes = absl::StrJoin(made->notes, "\n");
+  *saved = {.path = run->path.c_str(),
+            .step = run->run->steps(),
+            .text = text,
+            .notes = run->notes.c_str(),
+            .differences = ""};
+  return CASTOR_OK;
+}
+
+castor_status castor_find_checkpoint(castor_run* run, const char* path,
+                                     int changed, castor_checkpoint* found) {
+  *found = {};
+  auto read = run->checkpoints->Find(path, changed != 0);
+  if (!read.ok()) return Tell(read.status());
+  const bool has_text = read->text.has_value();
+  run->path = std::move(read->path);
+  run->text = has_text ? *std::move(read->text) : "";
+  run->notes = absl::StrJoin(read->notes, "\n");
+  run->differences = absl::StrJoin(read->differences, "\n");
+  *found = {.path = run->path.c_str(),
+            .step = read->step,
+            .text = has_text ? run->text.c_str() : nullptr,
+            .notes = run->notes.c_str(),
+            .differences = run->differences.c_str()};
+  return CASTOR_OK;
+}
+
+castor_status castor_take_checkpoint(castor_run* run) {
+  return Tell(run->checkpoints->Take());
+}
+
 castor_status castor_claim(castor_run* run, int64_t bytes) {
   return Tell(run, run->run->Claim(bytes));
 }
@@ -283,7 +330,8 @@ uint64_t castor_generator_seed(int64_t seed, int64_t step, int64_t micro_batch,
 const char* castor_summary(castor_run* run) {
   const ClientRun::Stats stats = run->run->stats();
   const castor::ChunkLayout& layout = run->run->layout();
-  const int64_t steps = std::max<int64_t>(1, run->run->steps());
+  const int64_t steps =
+      std::max<int64_t>(1, stats.recorded_steps + stats.followed_steps);
   nlohmann::ordered_json summary;
   summary["policy"] = run->policy;
   summary["precision"] = castor_dtype(run);

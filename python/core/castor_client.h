@@ -133,6 +133,32 @@ castor_status castor_end_evaluation(castor_run* run);
 /* See above; does nothing between steps. */
 castor_status castor_abort(castor_run* run);
 
+/* Checkpoints have the format of castor train (docs/checkpoint-format.md), and
+ * hold beside it a text that only the client reads. */
+typedef struct {
+  const char* path;
+  int64_t step;
+  const char* text; /* null where castor train wrote it */
+  /* Lines for the user, with a line break between two; "" for none. */
+  const char* notes;
+  /* The settings that determine bits and are not what they were. */
+  const char* differences;
+} castor_checkpoint;
+/* Between steps. The strings are valid until the run's next call of one of
+ * these. A failure changes nothing of the run.
+ * Saves into a directory, in which the newest `keep` (0: all) stay. `lock`: 0
+ * where the file system has no locks. */
+castor_status castor_save_checkpoint(castor_run* run, const char* directory,
+                                     const char* text, int64_t keep, int lock,
+                                     castor_checkpoint* saved);
+/* Finds a checkpoint, or the newest in a directory, and checks all of it. With
+ * `changed`, other settings are no error. */
+castor_status castor_find_checkpoint(castor_run* run, const char* path,
+                                     int changed, castor_checkpoint* found);
+/* Takes values, optimizer states and the step of the one that was found last.
+ */
+castor_status castor_take_checkpoint(castor_run* run);
+
 /* The device is to hold `bytes` more that are no parameters (activations,
  * gradients on their way). REFUSED: there is no room; nothing has changed. */
 castor_status castor_claim(castor_run* run, int64_t bytes);

@@ -28,6 +28,9 @@ namespace castor::shim {
   X(step)                        \
   X(end_evaluation)              \
   X(abort)                       \
+  X(save_checkpoint)             \
+  X(find_checkpoint)             \
+  X(take_checkpoint)             \
   X(claim)                       \
   X(release)                     \
   X(steps)                       \

@@ -71,6 +71,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def_readonly("smallest_device_budget_bytes",
                     &Refusal::smallest_device_budget_bytes)
       .def_readonly("exact", &Refusal::exact);
+  py::class_<Checkpoint>(m, "Checkpoint")
+      .def_readonly("path", &Checkpoint::path)
+      .def_readonly("text", &Checkpoint::text)
+      .def_readonly("notes", &Checkpoint::notes)
+      .def_readonly("differences", &Checkpoint::differences);
   py::class_<Run>(m, "Run")
       .def(py::init(&Open))
       .def(
@@ -113,6 +118,22 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def(
           "values",
           [](Run& run, int64_t id) { return run.session->Values(id); },
+          Release())
+      .def(
+          "save_checkpoint",
+          [](Run& run, const std::string& directory, const std::string& text,
+             int64_t keep, bool lock) {
+            return run.session->SaveCheckpoint(directory, text, keep, lock);
+          },
+          Release())
+      .def(
+          "find_checkpoint",
+          [](Run& run, const std::string& path, bool changed) {
+            return run.session->FindCheckpoint(path, changed);
+          },
+          Release())
+      .def(
+          "take_checkpoint", [](Run& run) { run.session->TakeCheckpoint(); },
           Release())
       .def("take_again", [](Run& run) { return run.session->TakeAgain(); })
       .def_property_readonly(

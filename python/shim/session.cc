@@ -45,6 +45,15 @@ at::ScalarType TypeOf(const std::string& name) {
   return name == "bf16" ? at::kBFloat16 : at::ScalarType::Undefined;
 }
 
+Checkpoint CopyOf(const castor_checkpoint& from) {
+  Checkpoint checkpoint = {.path = from.path,
+                           .text = std::nullopt,
+                           .notes = from.notes,
+                           .differences = from.differences};
+  if (from.text != nullptr) checkpoint.text = from.text;
+  return checkpoint;
+}
+
 // Points a managed storage elsewhere without calling its deleter.
 void Repoint(c10::StorageImpl* storage, void* address) {
   c10::DataPtr& data = storage->_mutable_data_ptr_no_checks();
@@ -285,10 +294,13 @@ void Session::EndBackward() {
 void Session::Step(double learning_rate) {
   VacateAll();
   account_->Check(Core().step(Open(), learning_rate));
+  ValuesChanged();
+}
+
+void Session::ValuesChanged() {
   for (size_t id = 0; id < parameters_.size(); ++id) {
     if (!parameters_[id].trainable) continue;
     const at::Tensor tensor = TensorOf(static_cast<int64_t>(id));
-    // A graph that saved the old values must not be walked any more.
     if (tensor.defined()) torch::autograd::impl::bump_version(tensor);
   }
 }
@@ -316,6 +328,27 @@ at::Tensor Session::Values(int64_t id) {
   account_->Check(
       Core().get_values(Open(), id, values.mutable_data_ptr<float>()));
   return values;
+}
+
+Checkpoint Session::SaveCheckpoint(const std::string& directory,
+                                   const std::string& text, int64_t keep,
+                                   bool lock) {
+  castor_checkpoint saved;
+  account_->Check(Core().save_checkpoint(
+      Open(), directory.c_str(), text.c_str(), keep, lock ? 1 : 0, &saved));
+  return CopyOf(saved);
+}
+
+Checkpoint Session::FindCheckpoint(const std::string& path, bool changed) {
+  castor_checkpoint found;
+  account_->Check(
+      Core().find_checkpoint(Open(), path.c_str(), changed ? 1 : 0, &found));
+  return CopyOf(found);
+}
+
+void Session::TakeCheckpoint() {
+  account_->Check(Core().take_checkpoint(Open()));
+  ValuesChanged();
 }
 
 std::string Session::Dtype() const { return Core().dtype(Open()); }

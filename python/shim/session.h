@@ -41,6 +41,14 @@ struct ParameterSpec {
   double weight_decay;  // negative: the configuration's
 };
 
+// What castor_checkpoint has.
+struct Checkpoint {
+  std::string path;
+  std::optional<std::string> text;
+  std::string notes;
+  std::string differences;
+};
+
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // Opens the run. The tensors are not touched yet, and not kept alive.
@@ -73,6 +81,12 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Between steps. A new fp32 tensor with the parameter's shape.
   at::Tensor Values(int64_t id);
+  // See castor_client.h. The client's text is TakeCheckpoint's caller's to
+  // read.
+  Checkpoint SaveCheckpoint(const std::string& directory,
+                            const std::string& text, int64_t keep, bool lock);
+  Checkpoint FindCheckpoint(const std::string& path, bool changed);
+  void TakeCheckpoint();
   std::string Dtype() const;
   int64_t MicroBatches() const;
   int64_t Steps() const;
@@ -114,6 +128,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void VacateAll();
   void HandIn(int64_t id, const at::Tensor& tensor, bool last);
   int64_t Label(const std::string& op, int64_t id);
+  // A graph that saved the values of before must not be walked any more.
+  void ValuesChanged();
 
   castor_run* run_;  // null after Close
   std::shared_ptr<Account> account_;

@@ -27,6 +27,17 @@ if [[ $? -ne 0 ]]; then
   echo "0 passed, 1 failed"
   exit 1
 fi
+# Checkpoints move between castor train and PyTorch.
+source tools/bazel.sh
+arguments=(-c opt)
+[[ "${CASTOR_WERROR:-}" != 1 ]] || arguments+=(--config=werror)
+if ! castor_bazel build "${arguments[@]}" //:castor >"${log}" 2>&1; then
+  tail -40 "${log}"
+  echo "0 passed, 1 failed"
+  exit 1
+fi
+CASTOR_BINARY="$(castor_bazel info "${arguments[@]}" bazel-bin 2>/dev/null)/castor"
+export CASTOR_BINARY
 # Each file in turn; unittest says how many it ran and how many went wrong.
 "${python}" -W ignore -m unittest discover -s python/tests -p '*_test.py' \
   2>&1 | tee "${log}"

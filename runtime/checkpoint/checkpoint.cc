@@ -37,13 +37,22 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
                            {"good_steps", scale->good_steps},
                            {"hysteresis_left", scale->hysteresis_left}};
   }
-  json["world_size"] = metadata.config.world_size();
+  const bool client = metadata.client.has_value();
+  json["world_size"] =
+      client ? metadata.client_world_size : metadata.config.world_size();
   if (const RunIdentity& run = metadata.run; !run.id.empty()) {
-    json["run"] = {{"id", run.id},
-                   {"data", run.data},
-                   {"digest", DigestOf(SettingsOf(metadata.config, run.data))}};
+    json["run"] = {
+        {"id", run.id},
+        {"data", run.data},
+        {"digest",
+         DigestOf(client ? ClientSettingsOf(metadata.config,
+                                            metadata.client_world_size)
+                         : SettingsOf(metadata.config, run.data))}};
   }
-  json["config"] = nlohmann::json::parse(ConfigToJson(metadata.config));
+  json["config"] =
+      nlohmann::json::parse(client ? ClientConfigToJson(metadata.config)
+                                   : ConfigToJson(metadata.config));
+  if (client) json["client"] = {{"state", *metadata.client}};
   if (const auto& origin = metadata.config.model.origin; origin != nullptr) {
     // A text, since it may be nested as deeply as metadata may be.
     json["origin"] = {{"directory", origin->directory},
@@ -92,8 +101,19 @@ std::shared_ptr<const ModelOrigin> ReadOrigin(const nlohmann::json& json) {
       ModelOrigin{*directory, std::make_shared<const Json>(*std::move(keys))});
 }
 
+// What of a configuration of castor train a client's has, too.
+std::string ForClient(nlohmann::json config) {
+  for (const char* key : {"model", "data", "eval_interval", "eval_batches",
+                          "checkpoint", "steps_per_print", "train_batch_size",
+                          "train_micro_batch_size_per_gpu"}) {
+    config.erase(key);
+  }
+  return config.dump();
+}
+
+// Null `models`: for a client.
 absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
-                                                 const ModelReader& models) {
+                                                 const ModelReader* models) {
   const auto wrong = [&](absl::string_view what) {
     return absl::DataLossError(absl::StrCat(reader.path(), ": ", what,
                                             ": not a checkpoint of a training "
@@ -151,12 +171,30 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
   if (world_size < 1 || world_size > std::numeric_limits<int>::max()) {
     return wrong("its world_size is out of range");
   }
-  CASTOR_ASSIGN_OR_RETURN(
-      metadata.config,
-      ParseConfig(models, json["config"].dump(), "", {},
-                  static_cast<int>(world_size), reader.path()));
+  // Files of castor train lack it.
+  if (json.contains("client")) {
+    const nlohmann::json& client = json["client"];
+    const auto state = client.is_object() ? client.find("state") : client.end();
+    if (state == client.end() || !state->is_string() ||
+        state->get_ref<const std::string&>().size() > kMaxClientTextBytes) {
+      return wrong("its \"client\" makes no sense");
+    }
+    metadata.client = state->get<std::string>();
+    metadata.client_world_size = world_size;
+  }
+  if (!json["config"].is_object()) return wrong("its \"config\" is none");
+  if (metadata.client.has_value() || models == nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(
+        metadata.config,
+        ParseClientConfig(ForClient(json["config"]), reader.path()));
+  } else {
+    CASTOR_ASSIGN_OR_RETURN(
+        metadata.config,
+        ParseConfig(*models, json["config"].dump(), "", {},
+                    static_cast<int>(world_size), reader.path()));
+  }
   // Files of models that come from no directory lack it.
-  if (json.contains("origin")) {
+  if (json.contains("origin") && models != nullptr) {
     metadata.config.model.origin = ReadOrigin(json["origin"]);
     if (metadata.config.model.origin == nullptr) {
       return wrong("its \"origin\" makes no sense");
@@ -170,7 +208,23 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader,
                                                 const ModelReader& models) {
   return IfMemoryAllows(reader.path(),
-                        [&] { return ParseMetadata(reader, models); });
+                        [&] { return ParseMetadata(reader, &models); });
+}
+
+absl::StatusOr<CheckpointMetadata> ReadMetadataForClient(
+    const CheckpointReader& reader) {
+  return IfMemoryAllows(reader.path(),
+                        [&] { return ParseMetadata(reader, nullptr); });
+}
+
+absl::Status CheckHasModel(const CheckpointReader& reader,
+                           const CheckpointMetadata& metadata) {
+  if (!metadata.client.has_value()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      reader.path(),
+      " was written by a program that trains a model of its own, such as "
+      "PyTorch's, so that it does not say what the model is: let that program "
+      "save the model (engine.save_pretrained)"));
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Create(

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -31,11 +32,19 @@ struct RunState {
 struct CheckpointMetadata {
   RunState state;
   Config config;  // the run's, effective
+  // Of a client, a program that trains a model of its own (runtime/client/):
+  // what it keeps in the checkpoint for itself, a text of at most
+  // kMaxClientTextBytes that nobody else reads. Its `config` has neither model
+  // nor data, and it counts no samples.
+  std::optional<std::string> client = {};
+  int64_t client_world_size = 1;  // of a client: its ranks
   RunIdentity run = {};
   // DigestOf the run's settings as they were when it was written; "" without a
   // run.id. FormatMetadata makes it.
   std::string digest = {};
 };
+
+inline constexpr int64_t kMaxClientTextBytes = int64_t{32} << 20;
 
 // Writes `path`, atomically: one rank a file, several a directory, each its own
 // part of it, at the same time. With several, all call it; `communicator` is
@@ -57,9 +66,18 @@ absl::Status SaveCheckpoint(const std::string& path,
 // InvalidArgument: what is in the metadata is not ours. ResourceExhausted:
 // there is not enough memory for them.
 std::string FormatMetadata(const CheckpointMetadata& metadata);
-// `models` reads the model's section of the run's configuration.
+// `models` reads the model's section of the run's configuration, if the run was
+// no client's.
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader,
                                                 const ModelReader& models);
+// For a client, which knows no family of models: `config` is without model and
+// data, whoever wrote the checkpoint.
+absl::StatusOr<CheckpointMetadata> ReadMetadataForClient(
+    const CheckpointReader& reader);
+// FailedPrecondition: the checkpoint is a client's, so that it does not say
+// what the model is.
+absl::Status CheckHasModel(const CheckpointReader& reader,
+                           const CheckpointMetadata& metadata);
 
 // Values and states from a checkpoint: the ranges that this rank asks for.
 class CheckpointSource final : public ParameterSource {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
+#include "base/directory_entry.h"
 #include "base/disk_room.h"
 #include "base/status_macros.h"
 #include "base/units.h"
@@ -28,6 +29,22 @@ constexpr absl::string_view kSuffix = ".castor";
 absl::Status Verify(const std::string& path) {
   CASTOR_ASSIGN_OR_RETURN(auto reader, CheckpointReader::Open(path));
   return reader->VerifyAll();
+}
+
+// DIR.1, DIR.2, ...: the first that is not there.
+std::string FreeNameBeside(const std::string& directory) {
+  const std::filesystem::path path =
+      std::filesystem::path(directory).lexically_normal();
+  const std::string base =
+      (path.has_filename() ? path : path.parent_path()).string();
+  for (int64_t i = 1;; ++i) {
+    std::string name = absl::StrCat(base, ".", i);
+    std::error_code error;
+    if (!std::filesystem::exists(
+            std::filesystem::symlink_status(name, error))) {
+      return name;
+    }
+  }
 }
 
 }  // namespace
@@ -114,6 +131,31 @@ absl::StatusOr<std::vector<CheckpointEntry>> CheckpointDir::List() const {
               return a.step < b.step;
             });
   return entries;
+}
+
+absl::StatusOr<std::string> CheckpointDir::MoveLaterAside(int64_t step) const {
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> old, List());
+  std::string aside;
+  for (const CheckpointEntry& entry : old) {
+    if (entry.step <= step) continue;
+    if (aside.empty()) {
+      aside = FreeNameBeside(directory_);
+      CASTOR_RETURN_IF_ERROR(MakeDirectories(aside).status());
+    }
+    std::error_code error;
+    std::filesystem::rename(
+        entry.path, absl::StrCat(aside, "/", CheckpointName(entry.step)),
+        error);
+    if (error) {
+      return absl::PermissionDeniedError(
+          absl::StrCat(entry.path, " is of another run and cannot be moved to ",
+                       aside, ": ", error.message()));
+    }
+  }
+  if (aside.empty()) return aside;
+  CASTOR_RETURN_IF_ERROR(SyncDirectory(aside));
+  CASTOR_RETURN_IF_ERROR(SyncDirectory(directory_));
+  return aside;
 }
 
 absl::StatusOr<CheckpointEntry> CheckpointDir::FindLatest(

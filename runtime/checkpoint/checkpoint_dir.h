@@ -72,6 +72,12 @@ class CheckpointDir {
   // removed keeps none of the others; the first such failure is returned.
   absl::Status Prune(int64_t keep, int64_t known_valid_step = -1) const;
 
+  // A run does not mix its checkpoints with another's: those of later steps
+  // than `step`, which this run has not made, move to DIR.1 (or .2, ...). Else
+  // they would pass for the newest, and this run's own would be removed as the
+  // oldest. Returns the directory to which they moved, or "".
+  absl::StatusOr<std::string> MoveLaterAside(int64_t step) const;
+
   // Whether the disk has room for `saves` more checkpoints of `size_bytes` each
   // when Prune leaves the newest `keep` of them and of those that are there up
   // to step `last_step`: for keep + 1 in all, if there will be so many.

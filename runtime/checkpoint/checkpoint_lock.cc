@@ -51,7 +51,8 @@ absl::StatusOr<std::unique_ptr<CheckpointLock>> CheckpointLock::Take(
     return absl::FailedPreconditionError(absl::StrCat(
         file.status().message(), ": a second run in ", directory,
         " would not be noticed. Choose another file system, or set "
-        "checkpoint.lock to false and see to it yourself"));
+        "checkpoint.lock to false (in PyTorch: lock=False) and see to it "
+        "yourself"));
   }
   CASTOR_RETURN_IF_ERROR(file.status());
   std::unique_ptr<CheckpointLock> lock(new CheckpointLock(*std::move(file)));

@@ -56,7 +56,7 @@ absl::Status WriteShardsTo(CheckpointWriter& writer, const std::string& path,
               ") holds ", *bad, ", so ", path,
               " is not written: resume from an earlier checkpoint with "
               "a lower learning rate or stronger clipping, and "
-              "--resume-changed"));
+              "--resume-changed (in PyTorch: changed=True)"));
         }
         CASTOR_RETURN_IF_ERROR(writer.Append(values));
         const int64_t end = begin + static_cast<int64_t>(values.size());

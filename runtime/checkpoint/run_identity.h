@@ -3,6 +3,7 @@
 #ifndef CASTOR_RUNTIME_CHECKPOINT_RUN_IDENTITY_H_
 #define CASTOR_RUNTIME_CHECKPOINT_RUN_IDENTITY_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,13 @@ struct RunIdentity {
 // What of a run determines its bits. What is new in a configuration belongs to
 // it until it is left out here.
 Settings SettingsOf(const Config& config, absl::string_view data);
+
+// The same for a client (ParseClientConfig), whose model and data are its own:
+// what `config` says beside these, and how many micro batches make a step on
+// all ranks together.
+Settings ClientSettingsOf(const Config& config, int64_t world_size);
+// What a run of castor train and a client's can be compared in.
+Settings CommonSettingsOf(const Config& config);
 
 // SHA-256, in hexadecimal: equal for equal settings only.
 std::string DigestOf(const Settings& settings);

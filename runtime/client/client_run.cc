@@ -39,18 +39,23 @@ absl::Status ClientRun::CheckInStep(bool training,
   return absl::OkStatus();
 }
 
-absl::Status ClientRun::Begin(bool training) {
-  const std::lock_guard lock(mutex_);
-  CASTOR_RETURN_IF_ERROR(failure_);
-  if (in_step()) {
-    return absl::FailedPreconditionError("a step within a step");
-  }
+absl::Status ClientRun::CheckFilled() const {
   for (size_t i = 0; i < filled_.size(); ++i) {
     if (filled_[i]) continue;
     const ParamId id = layout_.chunk(ChunkId(i)).parameters.front();
     return absl::FailedPreconditionError(absl::StrCat(
         "parameter \"", layout_.parameter(id).name, "\" has no values"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Begin(bool training) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (in_step()) {
+    return absl::FailedPreconditionError("a step within a step");
+  }
+  CASTOR_RETURN_IF_ERROR(CheckFilled());
   tag_step_ = NextStepTag(tag_step_);
   arena_->set_tag(WorkTag{.step = tag_step_}.Pack());
   if (training) {

@@ -47,10 +47,12 @@
 #include "memory/exec/host_memory.h"
 #include "memory/exec/plan_executor.h"
 #include "memory/plan/plan.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/client/step_script.h"
 #include "runtime/managed/managed_memory.h"
 #include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
+#include "runtime/train/model_state.h"
 
 namespace castor {
 
@@ -103,6 +105,14 @@ class ClientRun {
   // one, in `out` [elements].
   absl::Status GetValues(ParamId parameter, float* out);
 
+  // What checkpoints hold (client_checkpoints.h); both are called between
+  // steps. Save drains, and says in `metadata` how far the run has come. Errors
+  // are SaveCheckpoint's.
+  absl::Status Save(const std::string& path, CheckpointMetadata metadata);
+  // Takes all values and states from `source`, and goes on after `step`. A
+  // failure of `source` ends the run.
+  absl::Status Restore(ParameterSource& source, int64_t step);
+
   // Equal names have equal labels.
   LabelId Label(absl::string_view name);
 
@@ -143,6 +153,7 @@ class ClientRun {
   int64_t steps() const { return steps_; }
   double learning_rate() const { return options_.learning_rate(steps_ + 1); }
   const ChunkLayout& layout() const { return layout_; }
+  const Parameters& parameters() const { return parameters_; }
   // Waits for all work; its failure, if any.
   absl::Status Drain();
 
@@ -183,6 +194,7 @@ class ClientRun {
   bool following() const { return program_ != nullptr; }
   bool accumulate() const { return options_.micro_batches > 1; }
   int64_t claimed() const { return arena_->claimed_bytes(); }
+  absl::Status CheckFilled() const;  // whether all chunks have values
   absl::Status CheckInStep(bool training, absl::string_view what) const;
   WorkTag Tag(WorkKind kind, ChunkId chunk) const;
   // Waits; a failure is the run's.
@@ -222,6 +234,7 @@ class ClientRun {
 
   ClientOptions options_;
   ChunkLayout layout_;
+  Parameters parameters_;  // [ParamId]: the layout's, as checkpoints take them
   int64_t host_reserved_bytes_ = 0;
   ThreadPool pool_{1};  // of conversions on the client's thread
   ManagedMemory managed_;

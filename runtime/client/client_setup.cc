@@ -1,6 +1,7 @@
 // How a client's run begins: budgets, layout, memory, values.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,9 +10,31 @@
 #include "device/topology/memory_limits.h"
 #include "kernels/cast/cast.h"
 #include "kernels/run.h"
+#include "runtime/autograd/parameter.h"
+#include "runtime/backend/shape.h"
 #include "runtime/client/client_run.h"
 
 namespace castor {
+namespace {
+
+Parameters ParametersOf(const ChunkLayout& layout) {
+  Parameters parameters;
+  for (size_t i = 0; i < layout.parameters.size(); ++i) {
+    const ParamId id(static_cast<int64_t>(i));
+    const LayoutParameter& each = layout.parameter(id);
+    auto parameter = std::make_unique<Parameter>();
+    parameter->id = id;
+    parameter->name = each.name;
+    parameter->shape = Shape({each.elements});
+    parameter->trainable = each.trainable;
+    parameter->chunk = layout.place(id).chunk;
+    parameter->offset = layout.place(id).offset;
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ClientRun>> ClientRun::Create(
     const std::vector<ClientParameter>& parameters, ClientOptions options,
@@ -52,6 +75,7 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
       MakeChunkLayout(list, {.dtype = options_.dtype,
                              .chunk_bytes = options_.memory.chunk_bytes,
                              .states = options_.rule->states()}));
+  parameters_ = ParametersOf(layout_);
   int64_t payloads = 0, states = 0, gradients = 0;
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
     const ChunkId id(i);

@@ -230,6 +230,9 @@ absl::Status FitToModel(Config* config);
 // Every effective value, as a config that ParseConfig reads back to the same
 // Config (fields that the type of a scheduler does not use aside).
 std::string ConfigToJson(const Config& config);
+// The same for ParseClientConfig, without the sizes of a batch, which a client
+// does not need.
+std::string ClientConfigToJson(const Config& config);
 
 }  // namespace castor
 

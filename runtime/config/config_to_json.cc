@@ -77,25 +77,14 @@ Ordered MemoryJson(const MemoryConfig& memory) {
                                             memory.activation_checkpointing)}};
 }
 
-}  // namespace
+// A path may hold bytes that are no UTF-8; JSON has no way to write them.
+std::string Dump(const Ordered& json) {
+  return json.dump(2, ' ', false, Ordered::error_handler_t::replace);
+}
 
-std::string ConfigToJson(const Config& config) {
-  Ordered json;
-  json["model"] = config.model.ToJson();
-  json["data"] = DataJson(config.data);
-  json["steps"] = config.steps;
-  json["seed"] = config.seed;
-  json["eval_interval"] = config.eval_interval;
-  json["eval_batches"] = config.eval_batches;
-  json["checkpoint"] = {{"dir", config.checkpoint.dir},
-                        {"save_interval", config.checkpoint.save_interval},
-                        {"keep", config.checkpoint.keep},
-                        {"on_error", Name(config_names::kOnSaveErrors,
-                                          config.checkpoint.on_error)},
-                        {"lock", config.checkpoint.lock}};
-  json["train_batch_size"] = config.train_batch_size;
-  json["train_micro_batch_size_per_gpu"] =
-      config.train_micro_batch_size_per_gpu;
+// What every training run has, whoever has the model.
+void AddTraining(const Config& config, Ordered* out) {
+  Ordered& json = *out;
   json["gradient_accumulation_steps"] = config.gradient_accumulation_steps;
   json["gradient_clipping"] = config.gradient_clipping;
   json["optimizer"] = OptimizerJson(config.optimizer);
@@ -114,9 +103,38 @@ std::string ConfigToJson(const Config& config) {
       {"bus_gbps", config.device.bus_gbps}};
   json["memory"] = MemoryJson(config.memory);
   json["network"] = {{"timeout_seconds", config.network.timeout_seconds}};
+}
+
+}  // namespace
+
+std::string ClientConfigToJson(const Config& config) {
+  Ordered json;
+  if (config.steps > 0) json["steps"] = config.steps;
+  json["seed"] = config.seed;
+  AddTraining(config, &json);
+  return Dump(json);
+}
+
+std::string ConfigToJson(const Config& config) {
+  Ordered json;
+  json["model"] = config.model.ToJson();
+  json["data"] = DataJson(config.data);
+  json["steps"] = config.steps;
+  json["seed"] = config.seed;
+  json["eval_interval"] = config.eval_interval;
+  json["eval_batches"] = config.eval_batches;
+  json["checkpoint"] = {{"dir", config.checkpoint.dir},
+                        {"save_interval", config.checkpoint.save_interval},
+                        {"keep", config.checkpoint.keep},
+                        {"on_error", Name(config_names::kOnSaveErrors,
+                                          config.checkpoint.on_error)},
+                        {"lock", config.checkpoint.lock}};
+  json["train_batch_size"] = config.train_batch_size;
+  json["train_micro_batch_size_per_gpu"] =
+      config.train_micro_batch_size_per_gpu;
+  AddTraining(config, &json);
   json["steps_per_print"] = config.steps_per_print;
-  // A path may hold bytes that are no UTF-8; JSON has no way to write them.
-  return json.dump(2, ' ', false, Ordered::error_handler_t::replace);
+  return Dump(json);
 }
 
 }  // namespace castor

@@ -1,0 +1,157 @@
+#include "runtime/client/client_checkpoints.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/annotate.h"
+#include "base/status_macros.h"
+#include "runtime/checkpoint/checkpoint_dir.h"
+#include "runtime/checkpoint/checkpoint_parts.h"
+#include "runtime/checkpoint/run_identity.h"
+
+namespace castor {
+namespace {
+
+// Stands in a checkpoint for the data, which only the client knows.
+constexpr char kClientsData[] = "the client's";
+
+}  // namespace
+
+ClientCheckpoints::ClientCheckpoints(ClientRun* run, Config config)
+    : run_(*run), config_(std::move(config)), run_id_(NewSaveId()) {}
+
+absl::Status ClientCheckpoints::Claim(const std::string& directory,
+                                      const SaveOptions& options,
+                                      std::vector<std::string>* notes) {
+  if (claimed_ == directory) return absl::OkStatus();
+  const CheckpointDir dir(directory);
+  CASTOR_RETURN_IF_ERROR(dir.Make().status());
+  std::unique_ptr<CheckpointLock> lock;
+  if (options.lock) {
+    CASTOR_ASSIGN_OR_RETURN(lock, CheckpointLock::Take(directory, run_id_));
+  }
+  absl::Status problem;
+  CASTOR_RETURN_IF_ERROR(dir.RemoveStaleTemporaries(&problem).status());
+  if (!problem.ok()) {
+    notes->push_back(absl::StrCat("what a killed run has left behind stays: ",
+                                  problem.message()));
+  }
+  CASTOR_ASSIGN_OR_RETURN(const std::string aside,
+                          dir.MoveLaterAside(loaded_step_));
+  if (!aside.empty()) {
+    notes->push_back(
+        absl::StrCat("checkpoints of an earlier run moved to ", aside));
+  }
+  lock_ = std::move(lock);
+  claimed_ = directory;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ClientCheckpoints::Saved> ClientCheckpoints::Save(
+    const std::string& directory, std::string text, SaveOptions options) {
+  if (static_cast<int64_t>(text.size()) > kMaxClientTextBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the client's own part of a checkpoint has ", text.size(),
+                     " bytes; there is room for ", kMaxClientTextBytes));
+  }
+  Saved saved;
+  CASTOR_RETURN_IF_ERROR(Claim(directory, options, &saved.notes));
+  const CheckpointDir dir(directory);
+  const int64_t step = run_.steps();
+  saved.path = dir.PathOf(step);
+  CheckpointMetadata metadata;
+  metadata.state.seed = config_.seed;
+  metadata.config = config_;
+  metadata.client = std::move(text);
+  metadata.run = {run_id_, kClientsData};
+  absl::Status written = run_.Save(saved.path, metadata);
+  if (absl::IsAborted(written)) {
+    // After a failed fsync a second one of the same file says nothing: this
+    // writes new files.
+    const std::string first(written.message());
+    written = run_.Save(saved.path, std::move(metadata));
+    if (absl::IsAborted(written)) {
+      return absl::UnavailableError(
+          absl::StrCat("step ", step, " is not saved: ", written.message()));
+    }
+    saved.notes.push_back(absl::StrCat(
+        "step ", step, " was saved at the second attempt; ", first));
+  }
+  CASTOR_RETURN_IF_ERROR(written);
+  if (options.keep > 0) {
+    const absl::Status pruned = dir.Prune(options.keep, step);
+    if (!pruned.ok()) {
+      saved.notes.push_back(
+          absl::StrCat("an old checkpoint stays: ", pruned.message()));
+    }
+  }
+  return saved;
+}
+
+std::vector<std::string> ClientCheckpoints::DifferencesFrom(
+    const CheckpointMetadata& metadata) const {
+  if (!metadata.client.has_value()) {
+    return Differences(CommonSettingsOf(metadata.config),
+                       CommonSettingsOf(config_));
+  }
+  return Differences(
+      ClientSettingsOf(metadata.config, metadata.client_world_size),
+      ClientSettingsOf(config_, /*world_size=*/1));
+}
+
+absl::StatusOr<ClientCheckpoints::Found> ClientCheckpoints::Find(
+    const std::string& path, bool changed) {
+  found_ = nullptr;
+  Found found;
+  found.path = path;
+  const bool in_directory = !IsCheckpoint(path);
+  if (in_directory) {
+    CASTOR_ASSIGN_OR_RETURN(const CheckpointEntry latest,
+                            CheckpointDir(path).FindLatest(&found.notes));
+    found.path = latest.path;
+  }
+  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader,
+                          CheckpointReader::Open(found.path));
+  CASTOR_ASSIGN_OR_RETURN(CheckpointMetadata metadata,
+                          ReadMetadataForClient(*reader));
+  // Every byte, before the first value takes another's place. Of a directory's
+  // newest one that is done.
+  if (!in_directory) CASTOR_RETURN_IF_ERROR(reader->VerifyAll());
+  CASTOR_ASSIGN_OR_RETURN(
+      auto source,
+      CheckpointSource::Create(
+          std::move(reader), run_.parameters(),
+          static_cast<int>(config_.optimizer.rule->slots().size())));
+  found.differences = DifferencesFrom(metadata);
+  if (!changed && !found.differences.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        found.path, " is of a run with other settings (",
+        absl::StrJoin(found.differences, "; "),
+        "): set them to what they were, or say that they changed (in PyTorch: "
+        "changed=True)"));
+  }
+  found.step = metadata.state.trainer.step;
+  found.text = std::move(metadata.client);
+  const bool same_run = found.text.has_value() && found.differences.empty();
+  found_run_id_ = same_run ? metadata.run.id : NewSaveId();
+  found_step_ = found.step;
+  found_ = std::move(source);
+  return found;
+}
+
+absl::Status ClientCheckpoints::Take() {
+  const std::unique_ptr<CheckpointSource> source = std::move(found_);
+  if (source == nullptr) {
+    return absl::FailedPreconditionError("no checkpoint was found to take");
+  }
+  CASTOR_RETURN_IF_ERROR(run_.Restore(*source, found_step_));
+  run_id_ = found_run_id_;
+  loaded_step_ = found_step_;
+  // What was saved since is of later steps of another run.
+  claimed_.clear();
+  lock_ = nullptr;
+  return absl::OkStatus();
+}
+
+}  // namespace castor
