@@ -179,6 +179,34 @@ absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
   return absl::OkStatus();
 }
 
+absl::Status ChunkStore::PutGradients(
+    ChunkId id, absl::FunctionRef<void(std::byte* to)> fill) {
+  Chunk& chunk = at(id);
+  if (!sharded() || resident(id) || chunk.side != Side::kHost ||
+      chunk.content != Content::kParameters || chunk.gradients_sent) {
+    return Illegal(id, "gradients of a whole payload");
+  }
+  chunk.slot = exchange_->TakeSlot();
+  ShardExchange::Slot& slot = exchange_->slot(chunk.slot);
+  const absl::Status free = device_->Synchronize(slot.used);
+  if (!free.ok()) return free;
+  fill(slot.block.data());
+  chunk.content = Content::kLocal;
+  return absl::OkStatus();
+}
+
+void ChunkStore::Forfeit(ChunkId id) {
+  Chunk& chunk = at(id);
+  ForgetGradients(id);
+  if (resident(id)) arena_->Free(chunk.block);
+  chunk.block = BlockId();
+  chunk.dirty = chunk.gradients_sent = false;
+  GiveSlotBack(chunk);
+  chunk.home_valid = true;
+  chunk.content =
+      chunk.side == Side::kDevice ? Content::kSpent : Content::kParameters;
+}
+
 void ChunkStore::NoteShardUse(ChunkId id, const Fence& done) {
   arena_->NoteWrite(at(id).block, done);
 }

@@ -117,6 +117,16 @@ class ChunkStore {
   // The own shard of the resident payload holds parameters: the others' come.
   // `changed`: its home is stale.
   absl::Status Share(ChunkId chunk, WorkTag tag, bool changed);
+  // Two for whoever writes gradients elsewhere than in a payload, or gives a
+  // step up. This rank's gradients of the whole payload, which is not resident,
+  // of a chunk on the host's side: `fill` writes them where the next Reduce
+  // finds them. Blocks.
+  absl::Status PutGradients(ChunkId chunk,
+                            absl::FunctionRef<void(std::byte* to)> fill);
+  // Forgets a payload of a trainable chunk, wherever it is and whatever is in
+  // it. It is spent then on the device's side; on the host's the home is to be
+  // written anew (RunOnHost). Call when all work is over.
+  void Forfeit(ChunkId chunk);
   // Work on the own shard of a resident payload, before Share.
   void NoteShardUse(ChunkId chunk, const Fence& done);
 

@@ -46,7 +46,7 @@ absl::StatusOr<bool> ClientRun::HandInGradient(ParamId parameter,
       while (!uses[end].ends_micro_batch) ++end;
       if (is_final_at(end)) return false;
     }
-    CASTOR_RETURN_IF_ERROR(StopFollowing());
+    CASTOR_RETURN_IF_ERROR(Noted(StopFollowing()));
   }
   CASTOR_RETURN_IF_ERROR(Keep(parameter, gradient));
   return true;
@@ -113,10 +113,18 @@ absl::Status ClientRun::EndBackward() {
         "more than ", options_.micro_batches, " micro batches in a step"));
   }
   CASTOR_RETURN_IF_ERROR(BeginEnd());
-  CASTOR_RETURN_IF_ERROR(EndUse());
+  int64_t first = 0, end = 0;
+  if (following()) {
+    const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
+    first = program_->script.MomentOf(index).value + 1;
+    end = first + static_cast<int64_t>(
+                      program_->script.uses()[index].complete_chunks.size());
+  }
+  CASTOR_RETURN_IF_ERROR(MeetAtEnd(RankCall::kEndBackward, 0, first, end));
+  CASTOR_RETURN_IF_ERROR(Told(EndUse()));
   const int64_t micro_batch = script_->micro_batches();
   script_->EndMicroBatch();
-  if (!following()) CASTOR_RETURN_IF_ERROR(ReduceKept(micro_batch));
+  if (!following()) CASTOR_RETURN_IF_ERROR(Told(ReduceKept(micro_batch)));
   ForgetMicroBatch();
   return absl::OkStatus();
 }
@@ -157,6 +165,11 @@ absl::Status ClientRun::ReduceKept(int64_t micro_batch) {
       }
     };
     if (store_->side(id) == Side::kHost) {
+      if (shared()) {
+        CASTOR_RETURN_IF_ERROR(store_->PutGradients(id, copy));
+        CASTOR_RETURN_IF_ERROR(optimizer_->Reduce(id, micro_batch, Moment()));
+        continue;
+      }
       CASTOR_RETURN_IF_ERROR(store_->RunOnHost(
           id, Tag(WorkKind::kReduce, id),
           [copy](std::byte* home, const StateView&, const ExecContext&) {

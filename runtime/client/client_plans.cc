@@ -21,7 +21,7 @@ constexpr size_t kMostPrograms = 16;
 
 PlanRequest ClientRun::Request(const StepTrace& trace) const {
   PlanRequest request =
-      RequestFor(trace, options_.memory, layout_, ShardStaging(),
+      RequestFor(trace, options_.memory, layout_, StagingOf(trace),
                  host_reserved_bytes_, BusOf(options_.bus_bytes_per_s));
   if (!trace.training) {
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
@@ -35,7 +35,8 @@ absl::Status ClientRun::Refuse(absl::string_view use, int64_t more_bytes) {
   const bool open = arena_ != nullptr;
   const int64_t peak = open ? claimed() + more_bytes : 0;
   // Whatever else is there could be elsewhere.
-  int64_t resident = ChunkOptimizer::DeviceBytes(layout_);
+  int64_t resident =
+      ChunkOptimizer::DeviceBytes(layout_) + staging_.DeviceBytes();
   std::set<ChunkId> chunks;
   if (use_open_) {
     for (const ParamId id : script_->last().parameters) {
@@ -72,6 +73,7 @@ absl::Status ClientRun::MakePlanOf(Program& program) {
         .exact = true};
     return RefusalStatus(*why, options_.memory, {});
   }
+  CASTOR_RETURN_IF_ERROR(EnsureSlots(program.trace));
   program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
   ++stats_.plans;
   return absl::OkStatus();
@@ -89,7 +91,10 @@ void ClientRun::Trace(Program& program) {
 
 // Follows the latest script that begins as the step at hand does, or records.
 absl::Status ClientRun::Choose() {
-  const auto found = programs_.find(KeyOf(*script_));
+  if (!shared()) {
+    key_ = {script_->training(), script_->uses().front().label};
+  }
+  const auto found = programs_.find(key_);
   if (found == programs_.end() || found->second.empty()) return Record();
   Program& program = *found->second.back();
   if (program.plan != nullptr && !script_->training()) {
@@ -97,11 +102,21 @@ absl::Status ClientRun::Choose() {
     if (program.plan->side != request.fixed_side) program.plan = nullptr;
   }
   if (program.plan == nullptr && !MakePlanOf(program).ok()) return Record();
+  if (shared()) {
+    // What is found out here has to be found out by all.
+    RankReport report = {.call = RankCall::kChoose};
+    report.fits = PlanFits(*program.plan);
+    std::vector<RankReport> all;
+    CASTOR_RETURN_IF_ERROR(Meet(report, &all));
+    for (const RankReport& rank : all) {
+      if (rank.fits == 0) return Record();
+    }
+  }
   if (followed_ != program.plan) {
     // A plan that the store is not in the state of is adopted anew.
     program.plan = std::make_shared<const Plan>(*program.plan);
     const absl::Status adopted = executor_->Adopt(program.plan);
-    if (absl::IsResourceExhausted(adopted)) return Record();
+    if (absl::IsResourceExhausted(adopted) && !shared()) return Record();
     CASTOR_RETURN_IF_ERROR(adopted);
     followed_ = program.plan;
   }
@@ -112,7 +127,10 @@ absl::Status ClientRun::Choose() {
 // Keeps the script of the step that was recorded, so that the next step of its
 // kind is followed.
 absl::Status ClientRun::KeepScript() {
-  auto& programs = programs_[KeyOf(*script_)];
+  // Before anything is kept, so that other ranks' kinds of steps are these.
+  CASTOR_ASSIGN_OR_RETURN(const bool alike, AgreeOnScript());
+  if (!alike) return absl::OkStatus();  // it cannot be followed
+  auto& programs = programs_[key_];
   auto program = std::make_unique<Program>(*script_);
   // The same again, because of memory: its peaks are what was missing.
   for (auto at = programs.begin(); at != programs.end(); ++at) {
@@ -129,23 +147,23 @@ absl::Status ClientRun::KeepScript() {
 }
 
 // Takes the durations of the step that was followed.
-void ClientRun::Measure() {
+absl::Status ClientRun::Measure() {
   Program& program = *program_;
+  CASTOR_RETURN_IF_ERROR(AgreeOnScript().status());
   const bool higher = program.script.RaisePeaks(*script_);
-  if (!higher && program.measured) return;
+  if (!higher && program.measured) return absl::OkStatus();
   // The recorded step's durations were those of cold caches.
   if (!program.measured) program.script.TakeDurations(*script_);
   program.measured = true;
   Trace(program);
   program.trace.measured = true;
+  return absl::OkStatus();
 }
 
 // What a program did not foresee it would not foresee again, nor would those
 // before it that begin alike: the next step is recorded.
 void ClientRun::ForgetOutgrown() {
-  if (outgrown_ == nullptr) return;
-  programs_.erase(KeyOf(outgrown_->script));
-  outgrown_ = nullptr;
+  if (std::exchange(outgrown_, false)) programs_.erase(key_);
 }
 
 }  // namespace castor

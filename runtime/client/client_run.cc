@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "kernels/cast/cast.h"
@@ -14,7 +15,12 @@ namespace castor {
 absl::Status ClientRun::Await(const Fence& fence) {
   const absl::Status over = device_->Synchronize(fence);
   failure_.Update(over);
-  return over;
+  return Told(over);
+}
+
+absl::Status ClientRun::Noted(absl::Status status) {
+  if (in_step() && !status.ok()) step_failure_ = status;
+  return status;
 }
 
 WorkTag ClientRun::Tag(WorkKind kind, ChunkId chunk) const {
@@ -23,6 +29,10 @@ WorkTag ClientRun::Tag(WorkKind kind, ChunkId chunk) const {
 
 LabelId ClientRun::Label(absl::string_view name) {
   const std::lock_guard lock(mutex_);
+  return LabelOf(name);
+}
+
+LabelId ClientRun::LabelOf(absl::string_view name) {
   const auto [at, made] = labels_.try_emplace(
       std::string(name), LabelId(static_cast<int64_t>(label_names_.size())));
   if (made) label_names_.emplace_back(name);
@@ -32,6 +42,10 @@ LabelId ClientRun::Label(absl::string_view name) {
 absl::Status ClientRun::CheckInStep(bool training,
                                     absl::string_view what) const {
   CASTOR_RETURN_IF_ERROR(failure_);
+  if (given_up_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, " in a step that a rank has given up: abort it"));
+  }
   if (!in_step() || updating_ || (training && !script_->training())) {
     return absl::FailedPreconditionError(absl::StrCat(
         what, " outside of a ", training ? "training " : "", "step"));
@@ -56,6 +70,8 @@ absl::Status ClientRun::Begin(bool training) {
     return absl::FailedPreconditionError("a step within a step");
   }
   CASTOR_RETURN_IF_ERROR(CheckFilled());
+  CASTOR_RETURN_IF_ERROR(MeetToBegin(training));
+  step_failure_ = absl::OkStatus();
   tag_step_ = NextStepTag(tag_step_);
   arena_->set_tag(WorkTag{.step = tag_step_}.Pack());
   if (training) {
@@ -106,6 +122,10 @@ absl::Status ClientRun::Record() {
   }
   CASTOR_RETURN_IF_ERROR(
       Narrow(reading_ ? script_->last().parameters : std::vector<ParamId>()));
+  return MoveStatesToHost();
+}
+
+absl::Status ClientRun::MoveStatesToHost() {
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
     const absl::Status moved = store_->MoveOptimizer(ChunkId(i), Side::kHost);
     if (!moved.ok() && !absl::IsResourceExhausted(moved)) return moved;
@@ -115,29 +135,35 @@ absl::Status ClientRun::Record() {
 
 absl::Status ClientRun::StopFollowing() {
   if (wrote_gradients_) {
-    outgrown_ = program_;
-    return absl::AbortedError(absl::StrCat(
-        "at \"", label_names_[script_->last().label.value],
-        "\" this backward does something else, or takes more memory, than "
-        "after the same forward before, and gradients have taken parameters' "
-        "places already; run the step again, from its first micro batch"));
+    outgrown_ = true;
+    return MustRunAgain();
   }
   return Record();
 }
 
+absl::Status ClientRun::MustRunAgain() const {
+  return absl::AbortedError(absl::StrCat(
+      "at \"", label_names_[script_->uses().back().label.value],
+      "\" this backward does something else, or takes more memory, than "
+      "after the same forward before, and gradients have taken parameters' "
+      "places already; run the step again, from its first micro batch"));
+}
+
 absl::Status ClientRun::BeginUse(ParameterUse use) {
-  if (use_open_) CASTOR_RETURN_IF_ERROR(EndUse());
+  CASTOR_RETURN_IF_ERROR(MeetAtUse(use));
+  if (use_open_) CASTOR_RETURN_IF_ERROR(Told(EndUse()));
   reading_ = false;
   use.peak_bytes = RoundUp(claimed(), kBlockAlignment);
   script_->Add(std::move(use));
   use_open_ = true;
   if (!chosen_) {
     chosen_ = true;
-    CASTOR_RETURN_IF_ERROR(Choose());
+    CASTOR_RETURN_IF_ERROR(Told(Choose()));
   }
-  if (following()) CASTOR_RETURN_IF_ERROR(Follow());
+  if (following()) CASTOR_RETURN_IF_ERROR(Told(Follow()));
   if (!following()) {
-    CASTOR_RETURN_IF_ERROR(Narrow(script_->last().parameters));
+    CASTOR_RETURN_IF_ERROR(MeetToNarrow(script_->last().parameters));
+    CASTOR_RETURN_IF_ERROR(Told(Narrow(script_->last().parameters)));
   }
   for (const ParamId id : script_->last().parameters) {
     CASTOR_RETURN_IF_ERROR(Await(
@@ -157,7 +183,8 @@ absl::Status ClientRun::Follow() {
   }
   const absl::Status acted =
       executor_->Act(program_->script.MomentOf(index), tag_step_);
-  return absl::IsResourceExhausted(acted) ? StopFollowing() : acted;
+  return absl::IsResourceExhausted(acted) && !shared() ? StopFollowing()
+                                                       : acted;
 }
 
 absl::Status ClientRun::EndUse() {
@@ -210,16 +237,32 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
         absl::StrCat("an update after ", script_->micro_batches(), " of ",
                      options_.micro_batches, " micro batches"));
   }
-  if (!following()) CASTOR_RETURN_IF_ERROR(KeepScript());
+  if (shared()) {
+    const std::string rate =
+        learning_rate.has_value() ? absl::StrCat(*learning_rate) : "";
+    const int64_t first =
+        following() ? program_->script.FirstUpdate().value : 0;
+    const int64_t end =
+        following() ? static_cast<int64_t>(program_->plan->actions.size()) : 0;
+    CASTOR_RETURN_IF_ERROR(MeetAtEnd(
+        RankCall::kUpdate,
+        static_cast<int64_t>(HashName(rate.data(), rate.size())), first, end));
+  }
+  if (!following()) {
+    const absl::Status kept = KeepScript();
+    // All ranks plan alike, so they are refused alike.
+    given_up_ = shared() && absl::IsResourceExhausted(kept);
+    CASTOR_RETURN_IF_ERROR(Told(kept));
+  }
   updating_ = true;
   const absl::Status updated = Update(learning_rate);
   updating_ = false;
   if (!updated.ok()) {
     failure_.Update(updated);
-    return updated;
+    return Told(updated);
   }
   if (following()) {
-    Measure();
+    CASTOR_RETURN_IF_ERROR(Measure());
     ++stats_.followed_steps;
   } else {
     ++stats_.recorded_steps;
@@ -266,18 +309,22 @@ absl::Status ClientRun::EndEvaluation() {
     return absl::FailedPreconditionError(
         "the end of an evaluation in a training step");
   }
-  if (use_open_) {
-    CASTOR_RETURN_IF_ERROR(EndUse());
+  const int64_t last =
+      following() ? static_cast<int64_t>(program_->trace.ops.size()) : 0;
+  CASTOR_RETURN_IF_ERROR(
+      MeetAtEnd(RankCall::kEndEvaluation, 0, last, last + 1));
+  if (use_open_) CASTOR_RETURN_IF_ERROR(Told(EndUse()));
+  if (!script_->uses().empty()) {
     if (following()) {
       const auto ops = static_cast<int64_t>(program_->trace.ops.size());
       if (script_->uses().size() == program_->script.uses().size()) {
-        CASTOR_RETURN_IF_ERROR(executor_->Act(Moment(ops), tag_step_));
-        Measure();
+        CASTOR_RETURN_IF_ERROR(Told(executor_->Act(Moment(ops), tag_step_)));
+        CASTOR_RETURN_IF_ERROR(Measure());
       } else {
         followed_ = nullptr;
       }
     } else {
-      CASTOR_RETURN_IF_ERROR(KeepScript());
+      CASTOR_RETURN_IF_ERROR(Told(KeepScript()));
     }
   }
   script_.reset();
@@ -299,18 +346,28 @@ absl::Status ClientRun::Restore(ChunkId chunk) {
   if (store_->side(chunk) == Side::kHost) {
     return store_->RunOnHost(chunk, tag, cast);
   }
+  // Where it is shared there is nothing to fetch but room.
   CASTOR_RETURN_IF_ERROR(store_->Fetch(chunk, Tag(WorkKind::kFetch, chunk)));
   Fence ready = store_->WaitToUsePayload(chunk, /*writes=*/true);
   ready.Add(store_->WaitToUseOptimizer(chunk));
   device_->Wait(StreamId::kCompute, ready, tag.Pack());
-  const Fence done = device_->Enqueue(StreamId::kCompute, tag.Pack(),
-                                      [cast, payload = store_->payload(chunk),
-                                       states = store_->optimizer_on_device(
-                                           chunk)](const ExecContext& context) {
-                                        return cast(payload, states, context);
-                                      });
-  store_->NotePayloadUse(chunk, done, /*writes=*/true);
+  const Fence done = device_->Enqueue(
+      StreamId::kCompute, tag.Pack(),
+      [cast,
+       payload = store_->payload(chunk) +
+                 layout_.shard_begin(chunk) * SizeOf(options_.dtype),
+       states =
+           store_->optimizer_on_device(chunk)](const ExecContext& context) {
+        return cast(payload, states, context);
+      });
   store_->NoteOptimizerUse(chunk, done);
+  if (shared()) {
+    store_->NoteShardUse(chunk, done);
+    CASTOR_RETURN_IF_ERROR(
+        store_->Share(chunk, Tag(WorkKind::kOther, chunk), /*changed=*/true));
+  } else {
+    store_->NotePayloadUse(chunk, done, /*writes=*/true);
+  }
   return Evict(chunk);
 }
 
@@ -318,6 +375,13 @@ absl::Status ClientRun::Abort() {
   const std::lock_guard lock(mutex_);
   CASTOR_RETURN_IF_ERROR(failure_);
   if (!in_step()) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(MeetToAbort());
+  const absl::Status undone = Undo();
+  given_up_ = false;
+  return Told(undone);
+}
+
+absl::Status ClientRun::Undo() {
   const bool training = script_->training();
   ForgetOutgrown();
   script_.reset();
@@ -325,13 +389,20 @@ absl::Status ClientRun::Abort() {
   program_ = nullptr;
   followed_ = nullptr;
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  // One rank may have moved its own already, on its way to recording.
+  if (shared()) CASTOR_RETURN_IF_ERROR(MoveStatesToHost());
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
     const ChunkId id(i);
     store_->ForgetGradients(id);
-    CASTOR_RETURN_IF_ERROR(Evict(id));
-    if (training && layout_.chunk(id).trainable) {
-      CASTOR_RETURN_IF_ERROR(Restore(id));
+    if (training && shared() && layout_.chunk(id).trainable) {
+      store_->Forfeit(id);
+    } else {
+      CASTOR_RETURN_IF_ERROR(Evict(id));
     }
+  }
+  for (int64_t i = 0; training && i < layout_.num_chunks(); ++i) {
+    if (!layout_.chunk(ChunkId(i)).trainable) continue;
+    CASTOR_RETURN_IF_ERROR(Restore(ChunkId(i)));
   }
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
   ForgetMicroBatch();
@@ -346,7 +417,7 @@ absl::Status ClientRun::Claim(int64_t bytes) {
                                 ? label_names_[script_->last().label.value]
                                 : std::string("what is kept between steps");
     if (in_step() && following() && !wrote_gradients_) {
-      CASTOR_RETURN_IF_ERROR(StopFollowing());
+      CASTOR_RETURN_IF_ERROR(Noted(StopFollowing()));
     } else if (!in_step() && failure_.ok()) {
       CASTOR_RETURN_IF_ERROR(Record());
     }
@@ -354,7 +425,7 @@ absl::Status ClientRun::Claim(int64_t bytes) {
       const absl::Status refused = Refuse(use, bytes);
       const bool fits =
           refused_.smallest_device_budget_bytes <= options_.memory.device_bytes;
-      return following() && fits ? StopFollowing() : refused;
+      return Noted(following() && fits ? StopFollowing() : refused);
     }
   }
   if (in_step() && use_open_) {

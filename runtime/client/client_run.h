@@ -20,10 +20,18 @@
 // undoes the step, and the client may run it again, which records it. Both ways
 // give the same bits.
 //
+// On several ranks all of them make the same calls with the same parameters, in
+// the same order, on micro batches of their own; Claim and Release are each
+// one's own. They meet in Begin, in every use, and at the end of each backward
+// and of each step, so that what one finds out (it has to record, does not fit,
+// gives the step up) all do as one. So a failure of one rank's step is that of
+// all ranks' step: each has to Abort it. Labels may differ.
+//
 // Threads: one, but for Claim and Release, which may come from any.
 #ifndef CASTOR_RUNTIME_CLIENT_CLIENT_RUN_H_
 #define CASTOR_RUNTIME_CLIENT_CLIENT_RUN_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,7 +55,9 @@
 #include "memory/exec/host_memory.h"
 #include "memory/exec/plan_executor.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/shard_staging.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/client/rank_report.h"
 #include "runtime/client/step_script.h"
 #include "runtime/managed/managed_memory.h"
 #include "runtime/managed/options.h"
@@ -74,6 +84,9 @@ struct ClientOptions {
   double bus_bytes_per_s = 0;  // 0: as fast as memory is
   int threads = 1;             // of updates
   bool scribble_freed_memory = false;
+  // On N ranks each has 1/N of every chunk and of its states. `micro_batches`
+  // is a rank's own number; micro batch i of rank r is the step's i N + r.
+  RankOptions ranks;
 };
 
 class ClientRun {
@@ -102,12 +115,13 @@ class ClientRun {
   // Between steps. `values` [elements]; its states become 0.
   absl::Status SetValues(ParamId parameter, const float* values);
   // Between steps: the masters of a trainable parameter, the values of a frozen
-  // one, in `out` [elements].
+  // one, in `out` [elements]. All ranks call it together.
   absl::Status GetValues(ParamId parameter, float* out);
 
   // What checkpoints hold (client_checkpoints.h); both are called between
   // steps. Save drains, and says in `metadata` how far the run has come. Errors
   // are SaveCheckpoint's.
+  // FailedPrecondition: there are several ranks.
   absl::Status Save(const std::string& path, CheckpointMetadata metadata);
   // Takes all values and states from `source`, and goes on after `step`. A
   // failure of `source` ends the run.
@@ -182,32 +196,41 @@ class ClientRun {
   };
 
   // A step's program is found when the step begins, by whether it trains and by
-  // its first use.
+  // its first use: that of each rank, where there are several.
   using Key = std::pair<bool, LabelId>;
-  static Key KeyOf(const StepScript& script) {
-    return {script.training(), script.uses().front().label};
-  }
 
   explicit ClientRun(ClientOptions options) : options_(std::move(options)) {}
   absl::Status Open(const std::vector<ClientParameter>& parameters);
+  std::string StartKey() const;
+  // This rank's part of the values, in its place in `out`.
+  absl::Status ReadShard(ParamId parameter, float* out);
   bool in_step() const { return script_.has_value(); }
   bool following() const { return program_ != nullptr; }
-  bool accumulate() const { return options_.micro_batches > 1; }
+  bool accumulate() const {
+    return options_.micro_batches * options_.ranks.world_size > 1;
+  }
   int64_t claimed() const { return arena_->claimed_bytes(); }
+  absl::Status CheckAlone() const;
   absl::Status CheckFilled() const;  // whether all chunks have values
   absl::Status CheckInStep(bool training, absl::string_view what) const;
   WorkTag Tag(WorkKind kind, ChunkId chunk) const;
   // Waits; a failure is the run's.
   absl::Status Await(const Fence& fence);
+  LabelId LabelOf(absl::string_view name);
 
   // Plans.
   PlanRequest Request(const StepTrace& trace) const;
+  ShardStaging StagingOf(const StepTrace& trace) const {
+    ShardStaging staging = staging_;
+    staging.slots = std::max(staging.slots, FindShardStaging(trace).slots);
+    return staging;
+  }
   // Makes the program's trace of its script; the plan is to be made then.
   void Trace(Program& program);
   absl::Status MakePlanOf(Program& program);
   absl::Status Choose();
   absl::Status KeepScript();
-  void Measure();
+  absl::Status Measure();
   void ForgetOutgrown();
   absl::Status Refuse(absl::string_view use, int64_t more_bytes);
 
@@ -217,10 +240,15 @@ class ClientRun {
   absl::Status BeginEnd();
   absl::Status Follow();
   absl::Status StopFollowing();
+  absl::Status MustRunAgain() const;
   absl::Status Record();
   // Brings the chunks of these, and nothing else, to the device.
   absl::Status Narrow(const std::vector<ParamId>& parameters);
   absl::Status Evict(ChunkId chunk);
+  // Those for which the host has room.
+  absl::Status MoveStatesToHost();
+  // Keeps what this rank's step failed with.
+  absl::Status Noted(absl::Status status);
 
   // Gradients. A null one is zeros.
   absl::Status WriteGradient(ParamId parameter, const void* gradient);
@@ -231,12 +259,47 @@ class ClientRun {
 
   absl::Status Update(std::optional<double> learning_rate);
   absl::Status Restore(ChunkId chunk);
+  absl::Status Undo();
+
+  // Ranks (client_ranks.cc). On one rank each does nothing, and is OK.
+  bool shared() const { return managed_.ranks() != nullptr; }
+  // Whether it fits: what a plan does at its beginning and at moments [begin,
+  // end); the chunks of these and nothing else; a chunk of the device's side.
+  bool PlanFits(const Plan& plan) const;
+  bool ActionsFit(int64_t begin, int64_t end) const;
+  bool NarrowFits(const std::vector<ParamId>& parameters) const;
+  bool DeviceSideFits() const;
+  bool EndUseFollows() const;
+  // Meets all ranks. OK: all have called the same, and nobody gives up.
+  // Otherwise the step at hand is given up on all of them.
+  absl::Status Meet(RankReport report, std::vector<RankReport>* all);
+  // With that, agrees on whether the step goes on being followed, if all ranks
+  // follow and none of them `stops`. The use at hand is over if they do not.
+  absl::Status MeetInStep(RankReport report, bool stops);
+  absl::Status MeetAtUse(const ParameterUse& use);
+  absl::Status MeetToNarrow(const std::vector<ParamId>& parameters);
+  // Before what the plan does at moments [begin, end).
+  absl::Status MeetAtEnd(RankCall call, int64_t what, int64_t begin,
+                         int64_t end);
+  absl::Status MeetToBegin(bool training);
+  absl::Status MeetToAbort();
+  // What the others are told of it.
+  void AddFailure(const absl::Status& why, RankReport* report) const;
+  // Each rank's part of `out` becomes that of all.
+  absl::Status ShareValues(ParamId parameter, float* out);
+  // Tells the others of this rank's failure, which they would wait for.
+  absl::Status Told(absl::Status status);
+  // The uses' peaks and durations become the highest of all ranks'. Whether all
+  // ranks' gradients are final at the same uses.
+  absl::StatusOr<bool> AgreeOnScript();
+  absl::Status EnsureSlots(const StepTrace& trace);
 
   ClientOptions options_;
   ChunkLayout layout_;
   Parameters parameters_;  // [ParamId]: the layout's, as checkpoints take them
   int64_t host_reserved_bytes_ = 0;
-  ThreadPool pool_{1};  // of conversions on the client's thread
+  ShardStaging staging_;  // none on one rank
+  ThreadPool pool_{1};    // of conversions on the client's thread
   ManagedMemory managed_;
   // These are its; null until it is opened.
   Device* device_ = nullptr;
@@ -262,8 +325,9 @@ class ClientRun {
   bool use_open_ = false;
   bool reading_ = false;   // the client has addresses
   bool updating_ = false;  // updates have begun
-  // The program that it followed until it could not any more.
-  Program* outgrown_ = nullptr;
+  Key key_;                // of its program
+  // Its program is one that it followed until it could not any more.
+  bool outgrown_ = false;
   int64_t use_began_ns_ = 0;
   // Its micro batch at hand.
   bool ending_ = false;  // the use at hand is its end
@@ -277,6 +341,10 @@ class ClientRun {
   uint16_t tag_step_ = 0;
   int64_t steps_ = 0;
   absl::Status failure_;  // of the run, for good
+  // On several ranks: all of them know that the step at hand is given up. What
+  // this one's latest failed call said of it.
+  bool given_up_ = false;
+  absl::Status step_failure_;
   Refused refused_;
   Stats stats_;
 };

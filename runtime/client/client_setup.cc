@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "device/topology/memory_limits.h"
@@ -59,6 +60,13 @@ ClientRun::~ClientRun() {
 }
 
 absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
+  const RankOptions& ranks = options_.ranks;
+  if (ranks.world_size < 1 || ranks.rank < 0 ||
+      ranks.rank >= ranks.world_size || (ranks.world_size > 1 && !ranks.join)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", ranks.rank, " of ", ranks.world_size,
+        ": a rank counts from 0, and more than one need RankOptions::join"));
+  }
   std::vector<LayoutParameter> list;
   OptimizerOptions optimizer = {.rule = options_.rule,
                                 .gradient_clipping = options_.gradient_clipping,
@@ -74,6 +82,8 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
       layout_,
       MakeChunkLayout(list, {.dtype = options_.dtype,
                              .chunk_bytes = options_.memory.chunk_bytes,
+                             .world_size = ranks.world_size,
+                             .rank = ranks.rank,
                              .states = options_.rule->states()}));
   parameters_ = ParametersOf(layout_);
   int64_t payloads = 0, states = 0, gradients = 0;
@@ -81,12 +91,28 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
     const ChunkId id(i);
     const int64_t bytes =
         RoundUp(layout_.state_bytes(id, accumulate()), kBlockAlignment);
-    payloads += RoundUp(layout_.payload_bytes(id), kBlockAlignment);
+    payloads += RoundUp(layout_.shard_bytes(id), kBlockAlignment);
     states += bytes;
     if (bytes > 0)
       gradients += RoundUp(layout_.payload_bytes(id), kBlockAlignment);
   }
-  const int64_t scalars = ChunkOptimizer::DeviceBytes(layout_);
+  if (ranks.world_size > 1) {
+    // A step that is recorded has one payload with gradients at a time, and one
+    // of other ranks' parts.
+    staging_.slots = 2;
+    for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+      const ChunkId id(i);
+      if (!layout_.chunk(id).trainable) continue;
+      const int64_t bytes = layout_.payload_bytes(id);
+      staging_.slot_bytes = std::max(staging_.slot_bytes, bytes);
+      if (options_.memory.policy->admission.sides == SideChoice::kHost)
+        continue;
+      staging_.parts_bytes =
+          std::max(staging_.parts_bytes, bytes - layout_.shard_bytes(id));
+    }
+  }
+  const int64_t scalars =
+      ChunkOptimizer::DeviceBytes(layout_) + staging_.DeviceBytes();
   host_reserved_bytes_ = StateStagingBytes(layout_, accumulate()) + gradients;
   MemoryOptions& memory = options_.memory;
   if (memory.device_bytes >= kUnlimitedBytes) {
@@ -98,8 +124,8 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
     return Refuse("opening the run", 0);
   }
   const int64_t host_needed = host_reserved_bytes_ +
-                              ChunkOptimizer::HostBytes(layout_) + payloads +
-                              states;
+                              ChunkOptimizer::HostBytes(layout_) +
+                              staging_.HostBytes() + payloads + states;
   if (host_needed > memory.host_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory.host_memory of ", memory.host_bytes,
@@ -107,14 +133,15 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
                      states, ") and the gradients of a step that is recorded (",
                      gradients, ") take ", host_needed));
   }
-  CASTOR_RETURN_IF_ERROR(
-      managed_.OpenDevice({.threads = options_.threads,
-                           .bus_bytes_per_s = options_.bus_bytes_per_s,
-                           .scribble_freed = options_.scribble_freed_memory},
-                          memory, &layout_, HomeBytes(layout_)));
+  CASTOR_RETURN_IF_ERROR(managed_.OpenDevice(
+      {.threads = options_.threads,
+       .bus_bytes_per_s = options_.bus_bytes_per_s,
+       .scribble_freed = options_.scribble_freed_memory},
+      memory, &layout_, HomeBytes(layout_) + staging_.HostBytes()));
   device_ = managed_.device();
   host_ = managed_.host();
   arena_ = managed_.arena();
+  CASTOR_RETURN_IF_ERROR(managed_.Join(ranks, StartKey(), staging_));
   CASTOR_RETURN_IF_ERROR(managed_.MakeChunks(
       accumulate(), std::vector<Side>(layout_.num_chunks(), Side::kHost),
       std::move(optimizer)));
@@ -137,27 +164,33 @@ absl::Status ClientRun::SetValues(ParamId parameter, const float* values) {
   const int64_t elements = layout_.parameter(parameter).elements;
   const bool first = !filled_[place.chunk.value];
   filled_[place.chunk.value] = true;
+  const int64_t shard = layout_.shard_begin(place.chunk);
+  const int64_t from = std::clamp<int64_t>(shard - place.offset, 0, elements);
+  const int64_t to = std::clamp<int64_t>(
+      shard + layout_.shard_elements(place.chunk) - place.offset, from,
+      elements);
+  const int64_t at = place.offset + from - shard;  // in the shard
   return store_->Fill(
       place.chunk,
       [&](std::byte* home, const StateView& states) -> absl::Status {
         if (first) {
-          std::memset(home, 0, layout_.payload_bytes(place.chunk));
+          std::memset(home, 0, layout_.shard_bytes(place.chunk));
           if (states.master != nullptr) {
             std::memset(states.master, 0,
                         layout_.state_bytes(place.chunk, accumulate()));
           }
         }
+        if (from == to) return absl::OkStatus();
         if (states.master != nullptr) {
-          std::copy_n(values, elements, states.master + place.offset);
+          std::copy_n(values + from, to - from, states.master + at);
         }
         return kernels::Run(
             ExecContext{.pool = &pool_},
-            kernels::CastArgs{
-                .size = elements,
-                .from = DType::kFloat32,
-                .x = values,
-                .to = options_.dtype,
-                .y = home + place.offset * SizeOf(options_.dtype)});
+            kernels::CastArgs{.size = to - from,
+                              .from = DType::kFloat32,
+                              .x = values + from,
+                              .to = options_.dtype,
+                              .y = home + at * SizeOf(options_.dtype)});
       });
 }
 
@@ -167,21 +200,54 @@ absl::Status ClientRun::GetValues(ParamId parameter, float* out) {
   if (in_step()) {
     return absl::FailedPreconditionError("values are read between steps");
   }
-  const ChunkPlace place = layout_.place(parameter);
-  const int64_t end = place.offset + layout_.parameter(parameter).elements;
-  if (layout_.chunk(place.chunk).trainable) {
-    return store_->ReadState(place.chunk, StatePart::kMaster, place.offset, end,
-                             out);
+  if (shared()) {
+    std::vector<RankReport> all;
+    CASTOR_RETURN_IF_ERROR(
+        Meet({.call = RankCall::kGetValues, .what = parameter.value}, &all));
   }
-  std::vector<std::byte> home((end - place.offset) * SizeOf(options_.dtype));
+  CASTOR_RETURN_IF_ERROR(Told(ReadShard(parameter, out)));
+  return shared() ? Told(ShareValues(parameter, out)) : absl::OkStatus();
+}
+
+absl::Status ClientRun::ReadShard(ParamId parameter, float* out) {
+  const ChunkPlace place = layout_.place(parameter);
+  const int64_t shard = layout_.shard_begin(place.chunk);
+  const int64_t begin = std::max(place.offset, shard);
+  const int64_t end =
+      std::min(place.offset + layout_.parameter(parameter).elements,
+               shard + layout_.shard_elements(place.chunk));
+  if (begin >= end) return absl::OkStatus();
+  out += begin - place.offset;
+  if (layout_.chunk(place.chunk).trainable) {
+    return store_->ReadState(place.chunk, StatePart::kMaster, begin, end, out);
+  }
+  std::vector<std::byte> home((end - begin) * SizeOf(options_.dtype));
   CASTOR_RETURN_IF_ERROR(
-      store_->ReadHome(place.chunk, place.offset, end, home.data()));
+      store_->ReadHome(place.chunk, begin, end, home.data()));
   return kernels::Run(ExecContext{.pool = &pool_},
-                      kernels::CastArgs{.size = end - place.offset,
+                      kernels::CastArgs{.size = end - begin,
                                         .from = options_.dtype,
                                         .x = home.data(),
                                         .to = DType::kFloat32,
                                         .y = out});
+}
+
+// What all ranks must have been started with.
+std::string ClientRun::StartKey() const {
+  const MemoryOptions& memory = options_.memory;
+  std::string asked =
+      absl::StrCat(memory.policy->name, " ", memory.device_bytes, " ",
+                   memory.host_bytes, " ", memory.gpu_margin_mem_ratio, " ",
+                   memory.prefetch, " ", options_.bus_bytes_per_s, " ",
+                   DTypeName(options_.dtype), " ", options_.gradient_clipping,
+                   " ", options_.micro_batches, " ", options_.rule->name());
+  for (const LayoutParameter& parameter : layout_.parameters) {
+    absl::StrAppend(&asked, " ", parameter.name, " ", parameter.elements, " ",
+                    parameter.trainable);
+  }
+  return absl::StrCat("start of a client's run with ",
+                      layout_.parameters.size(), " parameters, settings ",
+                      absl::Hex(HashName(asked.data(), asked.size())));
 }
 
 }  // namespace castor

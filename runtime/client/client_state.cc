@@ -1,15 +1,24 @@
 // What of a client's run goes into a checkpoint, and comes from one.
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/client/client_run.h"
 
 namespace castor {
 
+absl::Status ClientRun::CheckAlone() const {
+  if (!shared()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoints of a client's run on several ranks (here ",
+      layout_.world_size, ") are not there yet; keep the parameters' values"));
+}
+
 absl::Status ClientRun::Save(const std::string& path,
                              CheckpointMetadata metadata) {
   const std::lock_guard lock(mutex_);
   CASTOR_RETURN_IF_ERROR(failure_);
+  CASTOR_RETURN_IF_ERROR(CheckAlone());
   if (in_step()) {
     return absl::FailedPreconditionError(
         "a checkpoint within a step: end the step first");
@@ -24,6 +33,7 @@ absl::Status ClientRun::Save(const std::string& path,
 absl::Status ClientRun::Restore(ParameterSource& source, int64_t step) {
   const std::lock_guard lock(mutex_);
   CASTOR_RETURN_IF_ERROR(failure_);
+  CASTOR_RETURN_IF_ERROR(CheckAlone());
   if (in_step()) {
     return absl::FailedPreconditionError(
         "a checkpoint is loaded within a step: end the step first");

@@ -122,6 +122,14 @@ bool StepScript::RaisePeaks(const StepScript& other) {
   return higher;
 }
 
+void StepScript::TakeHighest(absl::Span<const int64_t> values) {
+  CASTOR_CHECK(values.size() == 2 * uses_.size());
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    uses_[i].peak_bytes = values[2 * i];
+    uses_[i].duration_ns = values[2 * i + 1];
+  }
+}
+
 void StepScript::TakeDurations(const StepScript& other) {
   const size_t both = std::min(uses_.size(), other.uses_.size());
   for (size_t i = 0; i < both; ++i) {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "base/ids.h"
 #include "memory/plan/chunk_layout.h"
 #include "tracer/step_trace.h"
@@ -88,6 +89,8 @@ class StepScript {
   // Whether one of these rose.
   bool RaisePeaks(const StepScript& other);
   void TakeDurations(const StepScript& other);
+  // `values`: a peak and a duration for each use, at least its own.
+  void TakeHighest(absl::Span<const int64_t> values);
 
  private:
   struct HandInRecord {

@@ -76,11 +76,15 @@ inline Model RandomModel(std::mt19937& random) {
 // The client: what it computes, and what it says of it.
 class Client {
  public:
-  Client(const Model& model, ClientRun* run) : model_(model), run_(run) {
+  Client(const Model& model, ClientRun* run, int rank = 0, int world_size = 1)
+      : model_(model), run_(run), rank_(rank), world_size_(world_size) {
     for (const auto& parameter : model.parameters) {
       hand_outs_.emplace_back(parameter.elements);
     }
   }
+
+  // Bytes that it takes for itself in each use of this step from now on.
+  void TakeMore(int64_t bytes) { more_ = bytes; }
 
   absl::Status SetValues() {
     for (size_t i = 0; i < model_.parameters.size(); ++i) {
@@ -204,17 +208,17 @@ class Client {
       if (!model_.layers[i].optional || step % 2 == 0) order.push_back(i);
     }
     std::vector<std::vector<float>> inputs;
-    std::vector<float> x = Input(step, m);
+    std::vector<float> x = Input(step, m * world_size_ + rank_);
     for (const size_t i : order) {
       const Layer& layer = model_.layers[i];
       CASTOR_ASSIGN_OR_RETURN(
           const float* const w,
           Use(absl::StrCat("layer ", i), Phase::kForward, {layer.parameter}));
       CASTOR_RETURN_IF_ERROR(
-          Claim(layer.claim + layer.temporary + step * layer.growth));
+          Claim(layer.claim + layer.temporary + step * layer.growth + more_));
       inputs.push_back(x);
       for (int64_t e = 0; e < kWidth; ++e) x[e] *= At(i, w, e);
-      Release(layer.temporary + step * layer.growth);
+      Release(layer.temporary + step * layer.growth + more_);
     }
     for (const float y : x) *loss += y * y / 2;
     std::vector<float> dy = x;
@@ -225,14 +229,15 @@ class Client {
       CASTOR_ASSIGN_OR_RETURN(
           const float* const w,
           Use(absl::StrCat("layer ", i), Phase::kBackward, {layer.parameter}));
-      CASTOR_RETURN_IF_ERROR(Claim(layer.temporary + step * layer.growth));
+      CASTOR_RETURN_IF_ERROR(
+          Claim(layer.temporary + step * layer.growth + more_));
       std::vector<float> first(parameter.elements), rest(parameter.elements);
       for (int64_t e = 0; e < kWidth; ++e) {
         (layer.in_parts && e % 2 == 1 ? rest : first)[e % parameter.elements] +=
             dy[e] * inputs[k][e];
         dy[e] *= At(i, w, e);
       }
-      Release(layer.temporary + layer.claim + step * layer.growth);
+      Release(layer.temporary + layer.claim + step * layer.growth + more_);
       if (!parameter.trainable) continue;
       CASTOR_RETURN_IF_ERROR(HandIn(layer.parameter, first));
       if (layer.in_parts) {
@@ -264,6 +269,8 @@ class Client {
 
   const Model& model_;
   ClientRun* const run_;
+  const int rank_, world_size_;
+  int64_t more_ = 0;
   std::vector<std::vector<float>> hand_outs_;  // gradients not taken yet
   std::vector<bool> kept_;
   int64_t claimed_ = 0;

@@ -1,0 +1,372 @@
+// Where the ranks of a client's run meet, and what they agree on there. What
+// has chunks gathered or gradients summed comes behind such a meeting, in the
+// same order on all ranks, and cannot fail on one of them alone.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/philox.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "device/comm/agreement.h"
+#include "runtime/client/client_run.h"
+
+namespace castor {
+namespace {
+
+void Put(absl::string_view text, char* to, size_t size) {
+  const size_t length = std::min(text.size(), size - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
+
+absl::string_view CallName(RankCall call) {
+  switch (call) {
+    case RankCall::kBeginTraining:
+      return "begins a training step";
+    case RankCall::kBeginEvaluation:
+      return "begins an evaluation";
+    case RankCall::kGetValues:
+      return "asks for a parameter's values";
+    case RankCall::kUse:
+    case RankCall::kChoose:
+    case RankCall::kNarrow:
+      return "reads parameters";
+    case RankCall::kEndBackward:
+      return "ends a backward";
+    case RankCall::kUpdate:
+      return "updates";
+    case RankCall::kEndEvaluation:
+      return "ends an evaluation";
+    case RankCall::kAbort:
+      return "gives its step up";
+  }
+  return "";
+}
+
+std::string Said(const RankReport& report) {
+  return report.use[0] == '\0'
+             ? std::string(CallName(report.call))
+             : absl::StrCat(CallName(report.call), " at \"", report.use, "\"");
+}
+
+}  // namespace
+
+absl::Status ClientRun::Told(absl::Status status) {
+  if (status.ok() || !shared() || given_up_) return status;
+  managed_.ranks()->Fail(status);
+  const absl::Status first = managed_.ranks()->failure();
+  failure_.Update(first.ok() ? status : first);
+  return failure_;
+}
+
+absl::Status ClientRun::Meet(RankReport report, std::vector<RankReport>* all) {
+  Communicator& ranks = *managed_.ranks();
+  all->assign(ranks.world_size(), RankReport());
+  (*all)[ranks.rank()] = report;
+  const absl::Status met = castor::Await(
+      ranks,
+      ranks.AllGather("a call of the client", WorkTag{.step = tag_step_}.Pack(),
+                      &(*all)[ranks.rank()], all->data(), sizeof(RankReport)));
+  if (!met.ok()) return Told(met);
+  if (report.call == RankCall::kAbort) return absl::OkStatus();
+  for (size_t r = 0; r < all->size(); ++r) {
+    const RankReport& other = (*all)[r];
+    if (other.call != RankCall::kAbort) continue;
+    given_up_ = in_step();
+    const auto code = static_cast<absl::StatusCode>(other.code);
+    outgrown_ = outgrown_ || code == absl::StatusCode::kAborted;
+    refused_ = {
+        .use = absl::StrCat("rank ", r, ": ", other.use),
+        .peak_bytes = other.peak_bytes,
+        .resident_bytes = other.resident_bytes,
+        .smallest_device_budget_bytes = other.smallest_device_budget_bytes,
+        .exact = other.exact != 0};
+    return absl::Status(code, absl::StrCat("rank ", r, ": ", other.text));
+  }
+  for (size_t r = 1; r < all->size(); ++r) {
+    const RankReport& first = all->front();
+    const RankReport& other = (*all)[r];
+    if (other.call == first.call && other.what == first.what) continue;
+    given_up_ = in_step();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "ranks differ: rank 0 ", Said(first), ", rank ", r, " ", Said(other),
+        "; on several ranks each must do the same steps with the same "
+        "parameters, on data of its own"));
+  }
+  return absl::OkStatus();
+}
+
+bool ClientRun::EndUseFollows() const {
+  if (!use_open_) return true;
+  const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
+  const ParameterUse& expected = program_->script.uses()[index];
+  return std::all_of(expected.final_gradients.begin(),
+                     expected.final_gradients.end(), [&](ParamId id) {
+                       return hand_ins_[id.value] >=
+                              program_->script.HandIns(script_->micro_batches(),
+                                                       id);
+                     });
+}
+
+absl::Status ClientRun::MeetInStep(RankReport report, bool stops) {
+  report.follows = following();
+  report.stops = following() && stops;
+  report.wrote_gradients = wrote_gradients_;
+  std::vector<RankReport> all;
+  CASTOR_RETURN_IF_ERROR(Meet(report, &all));
+  const auto any = [&](int64_t RankReport::*flag, int64_t value) {
+    return std::any_of(all.begin(), all.end(), [&](const RankReport& rank) {
+      return rank.*flag == value;
+    });
+  };
+  if (any(&RankReport::follows, 1) &&
+      (any(&RankReport::follows, 0) || any(&RankReport::stops, 1))) {
+    if (any(&RankReport::wrote_gradients, 1)) {
+      outgrown_ = given_up_ = true;
+      return MustRunAgain();
+    }
+    use_open_ = reading_ = false;
+    return Told(Record());
+  }
+  if (following()) return absl::OkStatus();
+  for (size_t r = 0; r < all.size(); ++r) {
+    const RankReport& rank = all[r];
+    if (rank.fits != 0) continue;
+    given_up_ = true;
+    refused_ = {
+        .use = absl::StrCat("rank ", r, ": ", rank.use),
+        .peak_bytes = rank.peak_bytes,
+        .resident_bytes = rank.resident_bytes,
+        .smallest_device_budget_bytes = rank.smallest_device_budget_bytes,
+        .exact = false};
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", r, ": ", rank.text));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::MeetAtUse(const ParameterUse& use) {
+  if (!shared()) return absl::OkStatus();
+  RankReport report = {.call = RankCall::kUse};
+  const std::string& label = label_names_[use.label.value];
+  Put(label, report.use, sizeof(report.use));
+  report.label = static_cast<int64_t>(HashName(label.data(), label.size()));
+  std::string what = absl::StrCat(static_cast<int>(use.phase));
+  for (const ParamId id : use.parameters) absl::StrAppend(&what, " ", id.value);
+  report.what = static_cast<int64_t>(HashName(what.data(), what.size()));
+  bool stops = false;
+  if (following()) {
+    const std::vector<ParameterUse>& expected = program_->script.uses();
+    const size_t next = script_->uses().size();
+    stops =
+        next >= expected.size() || !use.IsAs(expected[next]) ||
+        !EndUseFollows() ||
+        !ActionsFit(use_open_ ? program_->script.MomentOf(next - 1).value + 1
+                              : program_->script.MomentOf(next).value,
+                    program_->script.MomentOf(next).value + 1);
+  }
+  if (chosen_) return MeetInStep(report, stops);
+  std::vector<RankReport> all;
+  CASTOR_RETURN_IF_ERROR(Meet(report, &all));
+  std::string labels = "ranks";
+  for (const RankReport& rank : all) absl::StrAppend(&labels, " ", rank.label);
+  key_ = {script_->training(), LabelOf(labels)};
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::MeetToNarrow(const std::vector<ParamId>& parameters) {
+  if (!shared()) return absl::OkStatus();
+  RankReport report = {.call = RankCall::kNarrow};
+  if (!NarrowFits(parameters)) {
+    const std::string& use = label_names_[script_->last().label.value];
+    report.fits = 0;
+    AddFailure(Refuse(use, 0), &report);
+  }
+  return MeetInStep(report, /*stops=*/false);
+}
+
+absl::Status ClientRun::MeetAtEnd(RankCall call, int64_t what, int64_t begin,
+                                  int64_t end) {
+  if (!shared()) return absl::OkStatus();
+  RankReport report = {.call = call, .what = what};
+  const bool stops =
+      following() && (!EndUseFollows() || !ActionsFit(begin, end));
+  if (!following() && call != RankCall::kEndEvaluation && !DeviceSideFits()) {
+    report.fits = 0;
+    AddFailure(Refuse(CallName(call), 0), &report);
+  }
+  return MeetInStep(report, stops);
+}
+
+absl::Status ClientRun::MeetToBegin(bool training) {
+  if (!shared()) return absl::OkStatus();
+  std::vector<RankReport> all;
+  CASTOR_RETURN_IF_ERROR(Meet(
+      {.call = training ? RankCall::kBeginTraining : RankCall::kBeginEvaluation,
+       .loose = followed_ == nullptr},
+      &all));
+  for (const RankReport& rank : all) {
+    if (rank.loose != 0) return Told(Record());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::MeetToAbort() {
+  if (!shared() || given_up_) return absl::OkStatus();
+  RankReport report = {.call = RankCall::kAbort};
+  AddFailure(step_failure_.ok() ? absl::CancelledError("the step was given up")
+                                : step_failure_,
+             &report);
+  std::vector<RankReport> all;
+  return Meet(report, &all);
+}
+
+void ClientRun::AddFailure(const absl::Status& why, RankReport* report) const {
+  report->code = static_cast<int64_t>(why.code());
+  Put(why.message(), report->text, sizeof(report->text));
+  if (!absl::IsResourceExhausted(why)) return;
+  Put(refused_.use, report->use, sizeof(report->use));
+  report->peak_bytes = refused_.peak_bytes;
+  report->resident_bytes = refused_.resident_bytes;
+  report->smallest_device_budget_bytes = refused_.smallest_device_budget_bytes;
+  report->exact = refused_.exact;
+}
+
+absl::Status ClientRun::ShareValues(ParamId parameter, float* out) {
+  Communicator& ranks = *managed_.ranks();
+  const ChunkPlace place = layout_.place(parameter);
+  const int64_t elements = layout_.parameter(parameter).elements;
+  const int64_t shard = layout_.shard_elements(place.chunk);
+  for (int r = 0; r < ranks.world_size(); ++r) {
+    const int64_t begin =
+        std::clamp<int64_t>(r * shard - place.offset, 0, elements);
+    const int64_t end =
+        std::clamp<int64_t>((r + 1) * shard - place.offset, 0, elements);
+    if (begin == end) continue;
+    CASTOR_RETURN_IF_ERROR(castor::Await(
+        ranks, ranks.Broadcast("a parameter's values", 0, r, out + begin,
+                               (end - begin) * sizeof(float))));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ClientRun::AgreeOnScript() {
+  if (!shared()) return true;
+  Communicator& ranks = *managed_.ranks();
+  std::string finals;
+  for (const ParameterUse& use : script_->uses()) {
+    for (const ParamId id : use.final_gradients) {
+      absl::StrAppend(&finals, id.value, " ");
+    }
+    absl::StrAppend(&finals, "|");
+    for (const ChunkId id : use.complete_chunks) {
+      absl::StrAppend(&finals, id.value, " ");
+    }
+    absl::StrAppend(&finals, ";");
+  }
+  const auto hash =
+      static_cast<int64_t>(HashName(finals.data(), finals.size()) >> 1);
+  std::vector<int64_t> values = {hash, -hash};
+  for (const ParameterUse& use : script_->uses()) {
+    values.push_back(use.peak_bytes);
+    values.push_back(use.duration_ns);
+  }
+  constexpr int64_t kAtOnce =
+      Communicator::kMaxAllReduceBytes / sizeof(int64_t);
+  const auto size = static_cast<int64_t>(values.size());
+  for (int64_t i = 0; i < size; i += kAtOnce) {
+    CASTOR_RETURN_IF_ERROR(Told(castor::Await(
+        ranks,
+        ranks.AllReduce(
+            "uses of a step", WorkTag{.step = tag_step_}.Pack(), ReduceOp::kMax,
+            absl::MakeSpan(values).subspan(i, std::min(kAtOnce, size - i))))));
+  }
+  script_->TakeHighest(absl::MakeSpan(values).subspan(2));
+  return values[0] == -values[1];
+}
+
+absl::Status ClientRun::EnsureSlots(const StepTrace& trace) {
+  const int64_t slots = FindShardStaging(trace).slots;
+  if (!shared() || slots <= staging_.slots) return absl::OkStatus();
+  const absl::Status room =
+      Told(AgreeOnStatus(*managed_.ranks(), "slots for a script",
+                         managed_.exchange()->EnsureSlots(slots)));
+  if (room.ok()) staging_.slots = slots;
+  return room;
+}
+
+bool ClientRun::NarrowFits(const std::vector<ParamId>& parameters) const {
+  std::vector<bool> wanted(layout_.num_chunks(), false);
+  for (const ParamId id : parameters) {
+    wanted[layout_.place(id).chunk.value] = true;
+  }
+  int64_t free = arena_->free_bytes();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const int64_t bytes =
+        RoundUp(layout_.payload_bytes(ChunkId(i)), kBlockAlignment);
+    const bool resident = store_->resident(ChunkId(i));
+    if (resident && !wanted[i]) free += bytes;
+    if (!resident && wanted[i]) free -= bytes;
+  }
+  return free >= 0;
+}
+
+bool ClientRun::DeviceSideFits() const {
+  int64_t free = arena_->free_bytes(), most = 0;
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    const int64_t bytes = RoundUp(layout_.payload_bytes(id), kBlockAlignment);
+    if (store_->resident(id)) free += bytes;
+    if (layout_.chunk(id).trainable && store_->side(id) == Side::kDevice) {
+      most = std::max(most, bytes);
+    }
+  }
+  return free >= most;
+}
+
+bool ClientRun::PlanFits(const Plan& plan) const {
+  int64_t free =
+      arena_->capacity_bytes() - claimed() -
+      RoundUp(ChunkOptimizer::DeviceBytes(layout_) + staging_.DeviceBytes(),
+              kBlockAlignment);
+  for (const ResidentChunk& start : plan.initial) {
+    free -= RoundUp(layout_.payload_bytes(start.chunk), kBlockAlignment);
+  }
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    if (plan.side[i] != Side::kDevice) continue;
+    free -=
+        RoundUp(layout_.state_bytes(ChunkId(i), accumulate()), kBlockAlignment);
+  }
+  return free >= 0;
+}
+
+bool ClientRun::ActionsFit(int64_t begin, int64_t end) const {
+  int64_t free = arena_->free_bytes();
+  const Plan& plan = *program_->plan;
+  for (int64_t t = begin; t < end; ++t) {
+    for (const Action& action : plan.actions[t]) {
+      const int64_t bytes =
+          RoundUp(layout_.payload_bytes(action.chunk), kBlockAlignment);
+      switch (action.kind) {
+        case ActionKind::kFetch:
+        case ActionKind::kMakeGradients:
+          free -= bytes;
+          if (free < 0) return false;
+          break;
+        case ActionKind::kDrop:
+        case ActionKind::kDropGradients:
+          free += bytes;
+          break;
+        case ActionKind::kCopyBack:
+        case ActionKind::kSendGradients:
+          break;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace castor

@@ -1,0 +1,299 @@
+// Several ranks, as threads: their parameters have the bits of one rank that
+// does all their micro batches, and what one of them meets all of them learn.
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "base/status_macros.h"
+#include "device/comm/thread_ranks.h"
+#include "gtest/gtest.h"
+#include "memory/plan/policy/policies.h"
+#include "runtime/client/test_client.h"
+
+namespace castor {
+namespace {
+
+using test_client::Client;
+using test_client::Model;
+using test_client::RandomModel;
+
+constexpr int64_t kSteps = 6;
+
+struct Setting {
+  const PlacementPolicy* policy = DefaultPolicy();
+  int64_t device_bytes = kUnlimitedBytes;
+  double clipping = 0;
+  int world_size = 1;
+  // Step 3 is given up by this rank at this use, if it has as many.
+  int failing_rank = 0;
+  int64_t fail_at = -1;
+  // Bytes that the last rank takes more from step 4 on.
+  int64_t more = 0;
+};
+
+struct Outcome {
+  absl::Status status;
+  std::vector<float> initial, parameters;
+  ClientRun::Stats stats;
+  ClientRun::Refused refused;
+};
+
+// What each of the ranks does with its run.
+using RankWork = std::function<absl::Status(ClientRun& run, int rank)>;
+
+absl::StatusOr<std::unique_ptr<ClientRun>> Open(
+    const Model& model, const Setting& setting, int rank,
+    std::shared_ptr<ThreadGroup> group, ClientRun::Refused* refused) {
+  ClientOptions options;
+  options.gradient_clipping = setting.clipping;
+  options.micro_batches = model.micro_batches / setting.world_size;
+  options.learning_rate = [](int64_t) { return 0.02; };
+  options.memory.policy = setting.policy;
+  options.memory.device_bytes = setting.device_bytes;
+  options.scribble_freed_memory = setting.device_bytes < kUnlimitedBytes;
+  options.ranks = {.rank = rank,
+                   .world_size = setting.world_size,
+                   .join = [=](Device* device) {
+                     return MakeThreadRank(group, rank, device,
+                                           {.time_limit_ns = 60'000'000'000});
+                   }};
+  return ClientRun::Create(model.parameters, options, refused);
+}
+
+// The ranks' model has the micro batches of one rank.
+Model OfRank(Model model, int world_size) {
+  model.micro_batches /= world_size;
+  return model;
+}
+
+absl::Status Train(const Model& model, const Setting& setting, ClientRun* run,
+                   int rank, Outcome* outcome) {
+  Client client(model, run, rank, setting.world_size);
+  CASTOR_RETURN_IF_ERROR(client.SetValues());
+  outcome->initial = client.Values();
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    const bool fails = step == 3 && rank == setting.failing_rank;
+    if (step >= 4 && rank + 1 == setting.world_size) {
+      client.TakeMore(setting.more);
+    }
+    auto loss = client.Step(step, fails ? setting.fail_at : -1);
+    if (absl::IsCancelled(loss.status())) loss = client.Step(step);
+    if (absl::IsAborted(loss.status())) loss = client.Step(step);
+    if (!loss.ok()) {
+      outcome->refused = run->refused();
+      EXPECT_EQ(client.Values() == outcome->initial, step == 1);
+      return loss.status();
+    }
+    if (step % 3 == 0) {
+      CASTOR_RETURN_IF_ERROR(client.Evaluate(step).status());
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(run->Drain());
+  outcome->parameters = client.Values();
+  outcome->stats = run->stats();
+  return absl::OkStatus();
+}
+
+// Each rank's outcome.
+std::vector<Outcome> TrainOn(const Model& model, const Setting& setting) {
+  const auto group = ThreadGroup::Create(setting.world_size);
+  std::vector<Outcome> outcomes(setting.world_size);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < setting.world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      Outcome& outcome = outcomes[rank];
+      const Model own = OfRank(model, setting.world_size);
+      outcome.status = [&]() -> absl::Status {
+        CASTOR_ASSIGN_OR_RETURN(const auto run, Open(model, setting, rank,
+                                                     group, &outcome.refused));
+        return Train(own, setting, run.get(), rank, &outcome);
+      }();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+class RandomRanks : public testing::TestWithParam<int> {};
+
+// Promises P1 and P2.
+TEST_P(RandomRanks, GiveTheBitsOfOneRankOrAreRefusedTogether) {
+  std::mt19937 random(GetParam());
+  Model model = RandomModel(random);
+  Setting setting = {.clipping = random() % 2 == 0 ? 0 : 0.5};
+  const int world_size = 2 + static_cast<int>(random() % 3);
+  model.micro_batches = world_size * (1 + static_cast<int>(random() % 2));
+  const Outcome reference = TrainOn(model, setting).front();
+  ASSERT_TRUE(reference.status.ok()) << reference.status;
+  setting.world_size = world_size;
+  for (const char* const name : {"cpu", "auto", "cuda"}) {
+    setting.policy = FindPolicy(name);
+    setting.device_bytes = kUnlimitedBytes;
+    setting.fail_at = -1;
+    setting.more = 0;
+    int64_t smallest = 0;
+    for (const Outcome& rank : TrainOn(model, setting)) {
+      ASSERT_TRUE(rank.status.ok()) << name << " " << rank.status;
+      EXPECT_EQ(rank.parameters, reference.parameters) << name;
+      smallest = rank.stats.smallest_device_budget_bytes;
+    }
+    setting.failing_rank = static_cast<int>(random() % world_size);
+    setting.fail_at = static_cast<int64_t>(random() % 12);
+    for (const int64_t budget :
+         {smallest, smallest + static_cast<int64_t>(random() % 9000),
+          static_cast<int64_t>(random() % smallest), smallest - 256}) {
+      setting.device_bytes = budget;
+      for (const Outcome& rank : TrainOn(model, setting)) {
+        if (budget >= smallest) {
+          ASSERT_TRUE(rank.status.ok()) << name << " " << rank.status;
+          EXPECT_EQ(rank.parameters, reference.parameters)
+              << name << " " << budget;
+          EXPECT_LE(rank.stats.device_peak_bytes, budget) << name;
+        } else {
+          EXPECT_TRUE(absl::IsResourceExhausted(rank.status))
+              << name << " " << budget << " of " << smallest << " "
+              << rank.status;
+          EXPECT_GT(rank.refused.smallest_device_budget_bytes, budget);
+        }
+      }
+    }
+    // One rank alone takes more: all go on together, or are refused.
+    setting.more = static_cast<int64_t>(random() % 3000);
+    setting.device_bytes = smallest + static_cast<int64_t>(random() % 3000);
+    int trained = 0;
+    for (const Outcome& rank : TrainOn(model, setting)) {
+      if (rank.status.ok()) {
+        ++trained;
+        EXPECT_EQ(rank.parameters, reference.parameters) << name;
+      } else {
+        EXPECT_TRUE(absl::IsResourceExhausted(rank.status))
+            << name << " " << rank.status;
+        EXPECT_GT(rank.refused.smallest_device_budget_bytes,
+                  setting.device_bytes);
+      }
+      EXPECT_LE(rank.stats.device_peak_bytes, setting.device_bytes);
+    }
+    EXPECT_TRUE(trained == 0 || trained == world_size) << trained;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomRanks, testing::Range(0, 8));
+
+// Does `work` on each of two ranks.
+std::vector<absl::Status> OnTwoRanks(const Model& model, const RankWork& work) {
+  const auto group = ThreadGroup::Create(2);
+  std::vector<absl::Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto run = Open(model, {.world_size = 2}, rank, group, nullptr);
+      statuses[rank] = !run.ok() ? run.status() : work(**run, rank);
+      if (!statuses[rank].ok()) group->Kill(rank);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+const Model& TwoLayers() {
+  static const Model* const model =
+      new Model{.parameters = {{.name = "w0", .elements = 40},
+                               {.name = "w1", .elements = 30}},
+                .layers = {{.parameter = 0}, {.parameter = 1}},
+                .micro_batches = 2};
+  return *model;
+}
+
+TEST(ClientRanks, TellsRanksThatReadOtherParametersAndGoesOn) {
+  const Model model = OfRank(TwoLayers(), 2);
+  Model other = model;
+  std::swap(other.layers[0], other.layers[1]);
+  for (const absl::Status& status :
+       OnTwoRanks(TwoLayers(), [&](ClientRun&run, int rank) -> absl::Status {
+         Client client(model, &run, rank, 2);
+         CASTOR_RETURN_IF_ERROR(client.SetValues());
+         const std::vector<float> initial = client.Values();
+         Client another(rank == 0 ? model : other, &run, rank, 2);
+         const absl::Status told = another.Step(1).status();
+         EXPECT_TRUE(absl::IsFailedPrecondition(told)) << told;
+         EXPECT_TRUE(absl::StrContains(told.message(),
+                                       "ranks differ: rank 0 "
+                                       "reads parameters at "
+                                       "\"layer 0\""))
+             << told;
+         EXPECT_EQ(client.Values(), initial);
+         for (int64_t step = 1; step <= 3; ++step) {
+           CASTOR_RETURN_IF_ERROR(client.Step(step).status());
+         }
+         EXPECT_EQ(run.stats().followed_steps, 1);
+         return absl::OkStatus();
+       })) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(ClientRanks, TellsRanksOfCallsThatOthersDoNotMake) {
+  const Model model = OfRank(TwoLayers(), 2);
+  for (const absl::Status& status :
+       OnTwoRanks(TwoLayers(), [&](ClientRun&run, int rank) -> absl::Status {
+         Client client(model, &run, rank, 2);
+         CASTOR_RETURN_IF_ERROR(client.SetValues());
+         const absl::Status told = run.Begin(/*training=*/rank == 0);
+         EXPECT_TRUE(absl::IsFailedPrecondition(told)) << told;
+         EXPECT_TRUE(absl::StrContains(
+             told.message(),
+             "rank 0 begins a training step, rank 1 begins an evaluation"))
+             << told;
+         return client.Step(1).status();
+       })) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(ClientRanks, EndWhenOneOfThemIsGone) {
+  const Model model = OfRank(TwoLayers(), 2);
+  std::latch stepped(2);
+  const std::vector<absl::Status> statuses =
+      OnTwoRanks(TwoLayers(), [&](ClientRun& run, int rank) -> absl::Status {
+        Client client(model, &run, rank, 2);
+        CASTOR_RETURN_IF_ERROR(client.SetValues());
+        CASTOR_RETURN_IF_ERROR(client.Step(1).status());
+        stepped.arrive_and_wait();  // what is under way might be cut off, too
+        if (rank == 1) return absl::CancelledError("gone");
+        const absl::Status told = run.Begin(/*training=*/true);
+        EXPECT_TRUE(absl::IsUnavailable(told)) << told;
+        // For good.
+        EXPECT_EQ(run.Begin(/*training=*/true), told);
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(statuses[0].ok()) << statuses[0];
+  EXPECT_TRUE(absl::IsCancelled(statuses[1])) << statuses[1];
+}
+
+TEST(ClientRanks, AreNotStartedWithOtherModels) {
+  const auto group = ThreadGroup::Create(2);
+  std::vector<absl::Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Model model = TwoLayers();
+      model.parameters[1].elements += rank;
+      statuses[rank] =
+          Open(model, {.world_size = 2}, rank, group, nullptr).status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : statuses) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  }
+}
+
+}  // namespace
+}  // namespace castor

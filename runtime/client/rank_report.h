@@ -1,0 +1,46 @@
+// What ranks of a client's run tell each other where they meet.
+#ifndef CASTOR_RUNTIME_CLIENT_RANK_REPORT_H_
+#define CASTOR_RUNTIME_CLIENT_RANK_REPORT_H_
+
+#include <cstdint>
+
+namespace castor {
+
+// At what it meets the others. The call that is named first is one that others
+// cannot make with it.
+enum class RankCall : int64_t {
+  kBeginTraining,
+  kBeginEvaluation,
+  kGetValues,
+  kUse,
+  kChoose,  // whether to follow
+  kNarrow,  // with nothing but the use's chunks on the device
+  kEndBackward,
+  kUpdate,
+  kEndEvaluation,
+  kAbort
+};
+
+// Sent as bytes, all of which are set.
+struct RankReport {
+  RankCall call = RankCall::kAbort;
+  int64_t what = 0;   // a hash of what has to be the same on all ranks
+  int64_t label = 0;  // a hash of the use's label
+  int64_t follows = 0;
+  int64_t stops = 0;  // it cannot go on following
+  int64_t wrote_gradients = 0;
+  int64_t fits = 1;
+  int64_t loose = 0;  // the store is at no plan's beginning
+  // Of one that gives up, or does not fit: why, and the numbers of a refusal.
+  int64_t code = 0;
+  int64_t peak_bytes = 0;
+  int64_t resident_bytes = 0;
+  int64_t smallest_device_budget_bytes = 0;
+  int64_t exact = 0;
+  char use[128] = {};
+  char text[768] = {};
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_CLIENT_RANK_REPORT_H_
