@@ -86,7 +86,7 @@ struct ClientOptions {
   bool scribble_freed_memory = false;
   // On N ranks each has 1/N of every chunk and of its states. `micro_batches`
   // is a rank's own number; micro batch i of rank r is the step's i N + r.
-  RankOptions ranks;
+  RankOptions ranks = {};
 };
 
 class ClientRun {

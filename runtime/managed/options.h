@@ -40,7 +40,8 @@ struct RankOptions {
   int world_size = 1;
   // Joins the group, once, on the run's device. Null on one rank, and where no
   // device is opened.
-  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Device*)> join;
+  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(Device*)> join =
+      {};
 };
 
 // A host device with these threads and this bus, or what `open` opens.
