@@ -26,6 +26,11 @@ except ImportError as error:
 _NEEDED = ("_prepare_for_training", "_move_model_to_device", "_get_grad_norm")
 
 
+# In a folder of Trainer's checkpoint.
+_FOLDER = "castor"
+_SCHEDULE = "scheduler.pt"
+
+
 def _refuse(what: str, do: str) -> None:
     raise ValueError(f"castor.Trainer: {what}; {do}")
 
@@ -145,14 +150,6 @@ class Trainer(transformers.Trainer):
             )
         return self._engine
 
-    def train(
-        self, resume_from_checkpoint: Any = None, *more: Any, **named: Any
-    ) -> Any:
-        """As transformers.Trainer's."""
-        if resume_from_checkpoint:
-            self._check_resuming()
-        return super().train(resume_from_checkpoint, *more, **named)
-
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """The groups of transformers.Trainer, with the engine's update."""
         decays = set(self.get_decay_parameter_names(self._module))
@@ -232,6 +229,7 @@ class Trainer(transformers.Trainer):
         self.create_optimizer()
         self.create_scheduler(num_training_steps=max_steps)
         self.model_wrapped = self._module
+        self._load_optimizer_and_scheduler(resume_from_checkpoint)
         for name in ("model", "optimizer", "lr_scheduler"):
             setattr(self.callback_handler, name, getattr(self, name))
         self.callback_handler.train_dataloader = train_dataloader
@@ -302,25 +300,49 @@ class Trainer(transformers.Trainer):
             self.engine.abort()
             self._inputs.clear()
 
-    # Checkpoints.
+    # Checkpoints: the model's files, Trainer's state, and the engine's in a folder.
 
     def _check_saving(self) -> None:
-        saves = getattr(self.args.save_strategy, "value", self.args.save_strategy)
-        if saves != "no" and not self.args.save_only_model:
+        if self.args.load_best_model_at_end and self.args.save_only_model:
             _refuse(
-                f"TrainingArguments has save_strategy={saves}, and checkpoints that "
-                "resume are not there yet",
-                "give it save_only_model=True, or save_strategy='no' and call "
-                "save_model",
-            )
-        if self.args.load_best_model_at_end:
-            _refuse(
-                "TrainingArguments has load_best_model_at_end",
-                "leave it out, and load the directory that the trainer names",
+                "TrainingArguments has load_best_model_at_end and save_only_model",
+                "leave one of them out: the best model is loaded from the "
+                "engine's checkpoint",
             )
 
-    def _check_resuming(self) -> None:
-        _refuse(
-            "resume_from_checkpoint: checkpoints that resume are not there yet",
-            "leave it out",
-        )
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        self.engine.save_checkpoint(os.path.join(output_dir, _FOLDER), lock=False)
+        schedule = self.lr_scheduler.state_dict()
+        torch.save(schedule, os.path.join(output_dir, _SCHEDULE))
+
+    def _load_from_checkpoint(
+        self, resume_from_checkpoint: str, model: Any = None
+    ) -> None:
+        folder = os.path.join(resume_from_checkpoint, _FOLDER)
+        if not os.path.isdir(folder):
+            _refuse(
+                f"resume_from_checkpoint={resume_from_checkpoint} has no folder "
+                f"{_FOLDER}",
+                "resume from a checkpoint that castor.Trainer saved without "
+                "save_only_model",
+            )
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is None:
+            return
+        self._load_engine(checkpoint)
+        schedule = os.path.join(checkpoint, _SCHEDULE)
+        self.lr_scheduler.load_state_dict(torch.load(schedule, weights_only=True))
+        rates = self.lr_scheduler.get_last_lr()
+        for group, rate in zip(self.optimizer.param_groups, rates):
+            group["lr"] = rate
+
+    def _load_best_model(self) -> None:
+        self._load_engine(str(self.state.best_model_checkpoint))
+
+    def _load_engine(self, checkpoint: str) -> None:
+        # Trainer puts the generator back itself, once it has drawn the order of
+        # the data. Settings may be others, as for Trainer: warnings tell of them.
+        generator = torch.get_rng_state()
+        self.engine.load_checkpoint(os.path.join(checkpoint, _FOLDER), changed=True)
+        torch.set_rng_state(generator)

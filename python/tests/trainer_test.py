@@ -217,6 +217,34 @@ class Training(TrainerTest):
         self.assertEqual(trainer.model.lm_head.weight.dtype, torch.bfloat16)
 
 
+class Resuming(TrainerTest):
+    def test_bits_of_the_run_that_was_not_interrupted(self) -> None:
+        def finish(trainer: Any, **more: Any) -> list[bytes]:
+            # Dropout has to go on where it was, too.
+            trainer.model.transformer.drop.p = 0.3
+            trainer.train(**more)
+            self.assertEqual(trainer.engine.global_steps, 6)
+            return [bytes_of(v) for v in trainer.engine.state_dict().values()]
+
+        more = dict(save_strategy="steps", save_steps=2)
+        expected = finish(self.trainer(**more))
+        for step in (2, 4):  # within an epoch, and after one
+            path = os.path.join(self.folder, f"checkpoint-{step}")
+            again = self.trainer(config={}, **more)
+            actual = finish(again, resume_from_checkpoint=path)
+            self.assertTrue(actual == expected, step)
+
+    def test_best_model_is_loaded(self) -> None:
+        trainer = self.trainer(
+            save_strategy="steps", save_steps=1, eval_strategy="steps", eval_steps=1,
+            load_best_model_at_end=True, learning_rate=1.0,
+        )
+        trainer.train()
+        losses = [h["eval_loss"] for h in trainer.state.log_history if "eval_loss" in h]
+        self.assertGreater(losses[-1], min(losses))
+        self.assertAlmostEqual(trainer.evaluate()["eval_loss"], min(losses), places=6)
+
+
 class Evaluating(TrainerTest):
     def test_evaluate_and_predict_without_training(self) -> None:
         plain = self.trainer(transformers.Trainer)
@@ -348,7 +376,6 @@ class Configuration(TrainerTest):
         cases: list[tuple[dict[str, Any], list[str]]] = [
             ({"optim": "adafactor"}, ["optim=adafactor"]),
             ({"bf16_full_eval": True}, ["bf16_full_eval"]),
-            ({"save_strategy": "steps"}, ["save_strategy=steps", "save_only_model"]),
             ({"auto_find_batch_size": True}, ["auto_find_batch_size"]),
         ]
         for more, words in cases:
@@ -374,7 +401,7 @@ class Configuration(TrainerTest):
 
         self.refuses(["Own overrides create_optimizer"], lambda: self.trainer(Own))
         self.refuses(
-            ["resume_from_checkpoint"],
+            ["resume_from_checkpoint", "has no folder castor"],
             lambda: self.trainer().train(resume_from_checkpoint=self.folder),
         )
 
