@@ -19,18 +19,21 @@ from typing import TYPE_CHECKING, Any
 from castor._checkpoint import CheckpointError
 from castor._engine import Engine, initialize
 from castor._generator import generator_seed
+from castor._plan import Plan, plan
 from castor._refused import Refused, StepUndone
 from castor._zero_init import ZeroInit
 
 __all__ = [
     "CheckpointError",
     "Engine",
+    "Plan",
     "Refused",
     "StepUndone",
     "Trainer",
     "ZeroInit",
     "generator_seed",
     "initialize",
+    "plan",
 ]
 if TYPE_CHECKING:
     from castor._trainer import Trainer as Trainer

@@ -75,7 +75,8 @@ absl::Status CheckParameter(const castor_run* run, int64_t parameter) {
 
 absl::StatusOr<std::unique_ptr<ClientRun>> Open(
     const char* config_json, const castor_parameter* parameters, int64_t count,
-    castor_run* opening, ClientRun::Refused* refused) {
+    castor_run* opening, ClientRun::Refused* refused,
+    ClientRun::DeviceBudget* foreseen = nullptr) {
   auto parsed = castor::ParseClientConfig(config_json);
   if (!parsed.ok()) return parsed.status();
   const castor::Config& config = opening->config = *std::move(parsed);
@@ -128,6 +129,11 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
                                              : 0.0});
   }
   opening->policy = std::string(memory.placement_policy->name);
+  if (foreseen != nullptr) {
+    *foreseen = {.bytes = memory.device_memory,
+                 .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio};
+    options.memory.device_bytes = castor::kUnlimitedBytes;
+  }
   opening->seed = config.seed;
   opening->scheduler = config.scheduler;
   opening->learning_rate = config.optimizer.lr;
@@ -350,4 +356,65 @@ const char* castor_summary(castor_run* run) {
   summary["d2h_bytes_per_step"] = stats.d2h_bytes / steps;
   run->summary = summary.dump();
   return run->summary.c_str();
+}
+
+const char* castor_foresee(const char* config_json,
+                           const castor_parameter* parameters, int64_t count,
+                           const char* pass_json) {
+  thread_local std::string result;
+  const auto pass = nlohmann::json::parse(pass_json, nullptr,
+                                          /*allow_exceptions=*/false);
+  std::vector<ClientRun::ForeseenUse> uses;
+  for (const nlohmann::json& use : pass) {
+    ClientRun::ForeseenUse foreseen = {
+        .name = use.value("op", ""),
+        .phase = use.value("backward", false) ? castor::Phase::kBackward
+                                              : castor::Phase::kForward,
+        .parameters = {},
+        .peak_bytes = use.value("peak_bytes", int64_t{0}),
+        .hand_ins = {}};
+    for (const int64_t id : use.value("parameters", std::vector<int64_t>())) {
+      foreseen.parameters.push_back(ParamId(id));
+    }
+    for (const int64_t id : use.value("gradients", std::vector<int64_t>())) {
+      foreseen.hand_ins.push_back(ParamId(id));
+    }
+    uses.push_back(std::move(foreseen));
+  }
+  castor_run opening;
+  ClientRun::Refused refused;
+  ClientRun::DeviceBudget budget;
+  const auto opened =
+      Open(config_json, parameters, count, &opening, &refused, &budget);
+  if (!opened.ok()) {
+    Tell(opened.status());
+    return nullptr;
+  }
+  const ClientRun& run = **opened;
+  const auto foreseen = run.Foresee(uses, budget);
+  if (!foreseen.ok()) {
+    Tell(foreseen.status());
+    return nullptr;
+  }
+  nlohmann::ordered_json summary;
+  summary["policy"] = opening.policy;
+  summary["precision"] = castor::DTypeName(run.dtype());
+  summary["fits"] = foreseen->fits;
+  summary["device_budget_bytes"] = foreseen->device_budget_bytes;
+  summary["smallest_device_budget_bytes"] =
+      foreseen->smallest_device_budget_bytes;
+  summary["world_size"] = 1;
+  summary["parameters"] = run.layout().parameter_elements;
+  summary["chunks"] = run.layout().num_chunks();
+  if (foreseen->fits) {
+    summary["device_peak_bytes"] = foreseen->device_peak_bytes;
+    summary["host_peak_bytes"] = foreseen->host_peak_bytes;
+    summary["h2d_bytes_per_step"] = foreseen->h2d_bytes;
+    summary["d2h_bytes_per_step"] = foreseen->d2h_bytes;
+  }
+  summary["operator"] = foreseen->use;
+  summary["peak_bytes"] = foreseen->peak_bytes;
+  summary["resident_bytes"] = foreseen->resident_bytes;
+  result = summary.dump();
+  return result.c_str();
 }

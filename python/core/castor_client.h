@@ -182,6 +182,19 @@ uint64_t castor_generator_seed(int64_t seed, int64_t step, int64_t micro_batch,
  */
 const char* castor_summary(castor_run* run);
 
+/* What a step will take that was not run: `pass_json` says what a micro batch
+ * does, in the order of castor_use: a list of
+ *   {"op": NAME, "backward": BOOL, "parameters": [NUMBER, ...],
+ *    "peak_bytes": claimed at most while it lasts,
+ *    "gradients": [NUMBER, ...] handed in while it lasts}.
+ * No memory is taken. The result is a JSON object: "fits", the keys of
+ * castor_summary, "operator", "peak_bytes" and "resident_bytes" of the use that
+ * takes most. Null: castor_error() says why. Valid until the thread's next
+ * call. */
+const char* castor_foresee(const char* config_json,
+                           const castor_parameter* parameters, int64_t count,
+                           const char* pass_json);
+
 #ifdef __cplusplus
 }
 #endif

@@ -38,7 +38,8 @@ namespace castor::shim {
   X(scheduled_rate)              \
   X(seed)                        \
   X(generator_seed)              \
-  X(summary)
+  X(summary)                     \
+  X(foresee)
 
 // `Core().use` is castor_use, and so on.
 struct CoreLibrary {

@@ -171,6 +171,39 @@ class ClientRun {
   // Waits for all work; its failure, if any.
   absl::Status Drain();
 
+  // What a client expects of a use: as a ParameterUse, with the parameters
+  // whose gradients are handed in while it lasts.
+  struct ForeseenUse {
+    std::string name;
+    Phase phase = Phase::kForward;
+    std::vector<ParamId> parameters;
+    int64_t peak_bytes = 0;
+    std::vector<ParamId> hand_ins;
+  };
+  struct DeviceBudget {
+    int64_t bytes = kUnlimitedBytes;
+    double gpu_margin_mem_ratio = 1.0;
+  };
+  struct Foreseen {
+    bool fits = false;
+    int64_t device_budget_bytes = 0;
+    int64_t smallest_device_budget_bytes = 0;
+    // If it fits, what a step of the plan takes and moves.
+    int64_t device_peak_bytes = 0;
+    int64_t host_peak_bytes = 0;
+    int64_t h2d_bytes = 0;
+    int64_t d2h_bytes = 0;
+    // Of the use that takes most beside the parameters that it reads.
+    std::string use;
+    int64_t peak_bytes = 0;
+    int64_t resident_bytes = 0;
+  };
+  // A step whose micro batches are all like this one, under a budget that is
+  // not the run's: nothing is carried out. The run needs no values.
+  // InvalidArgument: there is no such parameter.
+  absl::StatusOr<Foreseen> Foresee(const std::vector<ForeseenUse>& micro_batch,
+                                   const DeviceBudget& budget) const;
+
   struct Stats {
     int64_t recorded_steps = 0;  // wholly or in part
     int64_t followed_steps = 0;

@@ -1,0 +1,84 @@
+// What a step will take, from what a client says that a micro batch does.
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "base/units.h"
+#include "memory/plan/planner.h"
+#include "memory/plan/simulator.h"
+#include "runtime/client/client_run.h"
+
+namespace castor {
+
+absl::StatusOr<ClientRun::Foreseen> ClientRun::Foresee(
+    const std::vector<ForeseenUse>& micro_batch,
+    const DeviceBudget& budget) const {
+  const std::lock_guard lock(mutex_);
+  const auto count = static_cast<int64_t>(layout_.parameters.size());
+  std::vector<std::string> labels;
+  StepScript script(&layout_, /*training=*/true);
+  for (int64_t m = 0; m < options_.micro_batches; ++m) {
+    for (const ForeseenUse& use : micro_batch) {
+      for (const auto* const ids : {&use.parameters, &use.hand_ins}) {
+        for (const ParamId id : *ids) {
+          if (id.value >= 0 && id.value < count) continue;
+          return absl::InvalidArgumentError(absl::StrCat(
+              "\"", use.name, "\" names parameter ", id.value, " of ", count));
+        }
+      }
+      std::vector<ParamId> parameters = use.parameters;
+      std::sort(parameters.begin(), parameters.end());
+      script.Add({.label = LabelId(static_cast<int64_t>(labels.size())),
+                  .phase = use.phase,
+                  .parameters = std::move(parameters),
+                  .peak_bytes = RoundUp(use.peak_bytes, kBlockAlignment)});
+      labels.push_back(use.name);
+      for (const ParamId id : use.hand_ins) {
+        if (layout_.parameter(id).trainable) script.HandIn(id);
+      }
+    }
+    script.Add({.label = LabelId(static_cast<int64_t>(labels.size())),
+                .phase = Phase::kBackward,
+                .parameters = {},
+                .peak_bytes = script.uses().empty()
+                                  ? 0
+                                  : script.uses().back().peak_bytes});
+    labels.push_back("end of backward");
+    script.EndMicroBatch();
+  }
+  StepTrace trace = script.MakeTrace(labels, accumulate());
+  trace.global_norm = options_.gradient_clipping > 0;
+
+  PlanRequest request = Request(trace);
+  const bool unlimited = budget.bytes >= kUnlimitedBytes;
+  if (!unlimited) {
+    request.device_budget_bytes = budget.bytes;
+    request.gpu_margin_mem_ratio = budget.gpu_margin_mem_ratio;
+  }
+  const PlacementPolicy* const policy = options_.memory.policy;
+  Foreseen foreseen;
+  foreseen.device_budget_bytes = request.device_budget_bytes;
+  foreseen.smallest_device_budget_bytes = SmallestDeviceBudget(policy, request);
+  PlanOrRefusal made = MakePlan(policy, request);
+  if (const auto* const plan = std::get_if<Plan>(&made)) {
+    const PlanCost cost = SimulatePlan(*plan, request);
+    foreseen.fits = true;
+    foreseen.device_peak_bytes = cost.device_peak_bytes;
+    foreseen.host_peak_bytes = cost.host_bytes;
+    foreseen.h2d_bytes = cost.h2d_bytes;
+    foreseen.d2h_bytes = cost.d2h_bytes;
+    // Which use it is that takes most shows where it does not fit any more.
+    request.device_budget_bytes =
+        std::max<int64_t>(0, foreseen.smallest_device_budget_bytes - 1);
+    made = MakePlan(policy, request);
+  }
+  if (const auto* const why = std::get_if<Refusal>(&made)) {
+    foreseen.use = why->op;
+    foreseen.peak_bytes = why->peak_bytes;
+    foreseen.resident_bytes = why->resident_bytes;
+  }
+  return foreseen;
+}
+
+}  // namespace castor
