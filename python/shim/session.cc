@@ -89,8 +89,8 @@ std::shared_ptr<Session> Session::Open(const std::string& config_json,
     described.push_back({spec.name.c_str(), spec.tensor.numel(),
                          spec.tensor.requires_grad() ? 1 : 0,
                          spec.weight_decay});
-    parameters.push_back({spec.name, spec.tensor.requires_grad(), false,
-                          nullptr,
+    parameters.push_back({spec.name, spec.tensor.sizes().vec(),
+                          spec.tensor.requires_grad(), false, nullptr,
                           c10::weak_intrusive_ptr<c10::TensorImpl>(
                               spec.tensor.getIntrusivePtr())});
   }
@@ -198,8 +198,25 @@ void Session::VacateAll() {
   present_.clear();
 }
 
+void Session::CheckInPlace() const {
+  for (size_t id = 0; id < parameters_.size(); ++id) {
+    const at::Tensor tensor = TensorOf(static_cast<int64_t>(id));
+    if (!tensor.defined()) continue;  // it has left the model
+    const ManagedParameter* managed = ManagedOf(tensor);
+    TORCH_CHECK(managed != nullptr && managed->session.get() == this &&
+                    managed->id == static_cast<int64_t>(id) &&
+                    tensor.sizes() == parameters_[id].sizes,
+                "castor: parameter ", parameters_[id].name,
+                " was changed behind the engine's back (its .data was "
+                "assigned); engine.state_dict() has the engine's values: close "
+                "the engine, load what you want into the model and initialize "
+                "again");
+  }
+}
+
 void Session::Begin(bool training) {
   VacateAll();
+  CheckInPlace();
   account_->Check(Core().begin(Open(), training ? 1 : 0));
 }
 
@@ -282,6 +299,7 @@ void Session::Accumulated(int64_t id) {
 
 void Session::EndBackward() {
   VacateAll();
+  CheckInPlace();
   for (size_t id = 0; id < parameters_.size(); ++id) {
     if (!parameters_[id].trainable) continue;
     const at::Tensor tensor = TensorOf(static_cast<int64_t>(id));
@@ -321,10 +339,7 @@ void Session::Abort() {
 }
 
 at::Tensor Session::Values(int64_t id) {
-  const at::Tensor tensor = TensorOf(id);
-  TORCH_CHECK(tensor.defined(), "castor: parameter ", parameters_[id].name,
-              " is not part of the model any more");
-  at::Tensor values = at::empty(tensor.sizes(), at::kFloat);
+  at::Tensor values = at::empty(parameters_[id].sizes, at::kFloat);
   account_->Check(
       Core().get_values(Open(), id, values.mutable_data_ptr<float>()));
   return values;

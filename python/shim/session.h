@@ -112,6 +112,7 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   struct Parameter {
     std::string name;
+    std::vector<int64_t> sizes;
     bool trainable = false;
     bool present = false;
     c10::StorageImpl* storage = nullptr;  // null until Adopt, after Forget
@@ -122,6 +123,8 @@ class Session : public std::enable_shared_from_this<Session> {
           std::vector<Parameter> parameters);
   castor_run* Open() const;
   at::Tensor TensorOf(int64_t id) const;
+  // Throws if a parameter's tensor has other memory than ours.
+  void CheckInPlace() const;
   bool AllPresent(const std::vector<int64_t>& ids) const;
   void Point(int64_t id, void* address);
   void Vacate(int64_t id);

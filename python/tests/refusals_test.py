@@ -1,0 +1,172 @@
+"""What programs do to a model while an engine has it."""
+
+from __future__ import annotations
+
+import gc
+import unittest
+import weakref
+
+import castor
+import torch
+from torch import nn
+
+from small import Net, X, bits, engine_of, one_step
+
+
+class Changed(unittest.TestCase):
+    def test_data_assigned_between_steps_is_told_by_name(self) -> None:
+        for values in (torch.zeros(8, 8), torch.zeros(3)):
+            model = Net()
+            with engine_of(model) as engine:
+                one_step(engine, X)
+                before = bits(engine)
+                model.a.weight.data = values
+                for call in (lambda: engine(X), lambda: self.evaluate(engine)):
+                    with self.assertRaisesRegex(
+                        RuntimeError, "a.weight was changed behind"
+                    ) as caught:
+                        call()
+                    self.assertNotIn("\n", str(caught.exception).split("Exception")[0])
+                # Nothing of the engine's is lost, and with it the model goes on.
+                self.assertEqual(bits(engine), before)
+                state = engine.state_dict()
+            model = Net()
+            model.load_state_dict(state)
+            with engine_of(model) as engine:
+                self.assertEqual(bits(engine), before)
+                one_step(engine, X)
+
+    def evaluate(self, engine: castor.Engine) -> None:
+        with torch.no_grad():
+            engine(X)
+
+    def test_two_parameters_exchanged(self) -> None:
+        model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+        with engine_of(model) as engine:
+            a, b = model[0].weight, model[1].weight
+            a.data, b.data = b.data, a.data
+            with self.assertRaisesRegex(RuntimeError, "0.weight was changed behind"):
+                engine(X)
+            a.data, b.data = b.data, a.data
+            engine.backward(engine(X).sum())
+            engine.step()
+
+    def test_data_assigned_inside_forward(self) -> None:
+        class Assigns(Net):
+            assign = False
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                if self.assign:
+                    self.b.weight.data = torch.zeros(1, 8)
+                return super().forward(x)
+
+        model = Assigns()
+        with engine_of(model) as engine:
+            one_step(engine, X)
+            before = bits(engine)
+            model.assign = True
+            with self.assertRaisesRegex(RuntimeError, "b.weight was changed behind"):
+                one_step(engine, X)
+            self.assertEqual(bits(engine), before)
+
+    def test_writes_outside_are_told_by_name(self) -> None:
+        model = Net()
+        with engine_of(model) as engine:
+            before = bits(engine)
+            state = {k: torch.zeros_like(v) for k, v in engine.state_dict().items()}
+            for write in (
+                lambda: nn.init.zeros_(model.a.weight),
+                lambda: model.a.weight.data.fill_(1),
+                lambda: model.load_state_dict(state),
+                lambda: model.half(),
+            ):
+                with self.assertRaisesRegex(RuntimeError, "a.weight"):
+                    write()
+            self.assertEqual(bits(engine), before)
+            one_step(engine, X)
+
+
+class Interrupts(unittest.TestCase):
+    def test_in_forward_backward_and_evaluation(self) -> None:
+        class Interrupted(Net):
+            where = ""
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                x = torch.tanh(self.a(x))
+                if self.where == "forward":
+                    raise KeyboardInterrupt
+                if self.where == "backward":
+                    x.register_hook(self.interrupt)
+                return self.b(x).mean()
+
+            def interrupt(self, gradient: torch.Tensor) -> None:
+                raise KeyboardInterrupt
+
+        def run(where: str) -> list[bytes]:
+            torch.manual_seed(0)
+            model = Interrupted()
+            with engine_of(model) as engine:
+                one_step(engine, X)
+                if where:
+                    before = bits(engine)
+                    model.where = where.removeprefix("evaluation's ")
+                    with self.assertRaises(KeyboardInterrupt):
+                        if where.startswith("evaluation"):
+                            with torch.no_grad():
+                                engine(X)
+                        one_step(engine, X)
+                    model.where = ""
+                    self.assertEqual(bits(engine), before)
+                    self.assertEqual(engine.global_steps, 1)
+                one_step(engine, X)
+                return bits(engine)
+
+        expected = run("")
+        for where in ("forward", "backward", "evaluation's forward"):
+            with self.subTest(where):
+                self.assertEqual(run(where), expected)
+
+
+class Gone(unittest.TestCase):
+    def test_no_cycle_keeps_what_failed(self) -> None:
+        # The model and all memory go with their last references, whatever
+        # became of the steps: no collection of cycles is needed.
+        model = Net()
+        engine = engine_of(model, budget=1 << 20)
+        one_step(engine, X)
+        model.fail = True
+        with self.assertRaises(KeyError):
+            engine(X)
+        model.fail = False
+        with self.assertRaises(castor.Refused):
+            engine(X.repeat(100000, 1))
+        one_step(engine, X)
+        start = engine.claimed_bytes
+        one_step(engine, X)
+        self.assertEqual(engine.claimed_bytes, start)
+        gone = [weakref.ref(x) for x in (model, engine, model.a.weight)]
+        gc.collect()  # of the test's own errors
+        gc.disable()
+        try:
+            del model, engine
+            self.assertEqual([r() for r in gone], [None] * 3)
+        finally:
+            gc.enable()
+
+    def test_a_closed_engine_does_not_keep_the_model(self) -> None:
+        model = Net()
+        engine = engine_of(model)
+        one_step(engine, X)
+        engine.close(keep_values=True)
+        del engine
+        gone = weakref.ref(model.a.weight)
+        gc.disable()
+        try:
+            del model
+            self.assertIsNone(gone())
+        finally:
+            gc.enable()
+
+
+if __name__ == "__main__":
+    unittest.main()
