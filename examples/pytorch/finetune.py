@@ -15,6 +15,8 @@ import castor  # 1
 import torch
 import transformers
 
+import shared
+
 CONFIG = Path(__file__).parent / "finetune.json"
 
 
@@ -76,16 +78,7 @@ def main():
             )
             loss = engine.train_batch(batches)  # 3
             print(f"step {step:>3}  loss {loss.item():.4f}")
-        summary = engine.summary()
-        mib = 1 << 20
-        print(
-            f"parameters {summary['parameters']:,}; device peak "
-            f"{summary['device_peak_bytes'] / mib:.1f} of "
-            f"{summary['device_budget_bytes'] / mib:.1f} MiB; the least that "
-            f"does {summary['smallest_device_budget_bytes'] / mib:.1f} MiB; "
-            f"{summary['h2d_bytes_per_step'] / mib:.1f} MiB to the device and "
-            f"{summary['d2h_bytes_per_step'] / mib:.1f} MiB from it a step"
-        )
+        shared.report(engine)
         if arguments.save:
             engine.save_pretrained(arguments.save)
 
