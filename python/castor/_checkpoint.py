@@ -150,7 +150,7 @@ def save(
     except RuntimeError as error:
         raise _failed(error) from None
     _tell(saved.notes)
-    return saved.path
+    return str(saved.path)
 
 
 def load(

@@ -196,7 +196,7 @@ class _Tracing:
             loss = self._forward(_faked(batch, self._mode))
             self._backward = True
             self._present = frozenset()
-            loss.backward()
+            torch.autograd.backward(loss)
             del loss
         return self._uses
 
@@ -219,13 +219,13 @@ class _Tracing:
                         made[id(old)] = self._parameter_like(old, numbers.get(id(old)))
                     before.append((module._parameters, name, old))
                     module._parameters[name] = made[id(old)]
-                for name, old in list(module._buffers.items()):
-                    if old is None:
+                for name, buffer in list(module._buffers.items()):
+                    if buffer is None:
                         continue
-                    if id(old) not in made:
-                        made[id(old)] = self._buffer_like(old)
-                    before.append((module._buffers, name, old))
-                    module._buffers[name] = made[id(old)]
+                    if id(buffer) not in made:
+                        made[id(buffer)] = self._buffer_like(buffer)
+                    before.append((module._buffers, name, buffer))
+                    module._buffers[name] = made[id(buffer)]
             yield
         finally:
             for table, name, old in reversed(before):
@@ -250,7 +250,9 @@ class _Tracing:
                     tracing._uses[-1]["gradients"].append(number)
                 parameter.grad = None
 
-            new.register_post_accumulate_grad_hook(hand_in)
+            new.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                hand_in
+            )
         return new
 
     def _buffer_like(self, old: torch.Tensor) -> torch.Tensor:
@@ -333,11 +335,11 @@ def _faked(value: Any, mode: FakeTensorMode | None) -> Any:
     return value
 
 
-class _Watching(TorchDispatchMode):
+class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Tells a _Tracing of each operator of PyTorch."""
 
     def __init__(self, tracing: _Tracing) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._tracing = tracing
 
     def __torch_dispatch__(

@@ -312,6 +312,7 @@ class Trainer(transformers.Trainer):
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         self.engine.save_checkpoint(os.path.join(output_dir, _FOLDER), lock=False)
+        assert self.lr_scheduler is not None
         schedule = self.lr_scheduler.state_dict()
         torch.save(schedule, os.path.join(output_dir, _SCHEDULE))
 
@@ -331,6 +332,7 @@ class Trainer(transformers.Trainer):
         if checkpoint is None:
             return
         self._load_engine(checkpoint)
+        assert self.lr_scheduler is not None and self.optimizer is not None
         schedule = os.path.join(checkpoint, _SCHEDULE)
         self.lr_scheduler.load_state_dict(torch.load(schedule, weights_only=True))
         rates = self.lr_scheduler.get_last_lr()

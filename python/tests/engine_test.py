@@ -368,6 +368,62 @@ class Undone(unittest.TestCase):
             self.assertLess(error, 1e-5)
 
 
+class LastMicroBatch(unittest.TestCase):
+    def test_step_that_ends_early_is_one_of_fewer_micro_batches(self) -> None:
+        def run(
+            micro_batches: int, used: int, budget: int | None
+        ) -> tuple[list[bytes], int]:
+            torch.manual_seed(0)
+            with engine_of(Net(), micro_batches, budget) as engine:
+                for step in range(4):
+                    # Whole steps in between, so that plans are met again.
+                    whole = step % 2 == 1 and micro_batches > used
+                    for _ in range(micro_batches if whole else 0):
+                        engine.backward(engine(X), scale=0.0)
+                        engine.step(learning_rate=0.0)
+                    for number in range(used):
+                        engine.backward(engine(X[number:]), scale=0.5)
+                        updated = engine.step(last=number == used - 1)
+                        self.assertEqual(updated, number == used - 1)
+                least = engine.summary()["smallest_device_budget_bytes"]
+                return bits(engine), least
+
+        short, least = run(3, 2, None)
+        self.assertEqual(run(3, 2, least)[0], short)
+        self.assertEqual(run(3, 2, 4 * least)[0], short)
+
+        # One that has as many as a step takes: the same sum.
+        torch.manual_seed(0)
+        with engine_of(Net(), 2) as engine:
+            first = [engine.global_steps, *self.two(engine)]
+        torch.manual_seed(0)
+        with engine_of(Net(), 3) as engine:
+            self.assertEqual([engine.global_steps, *self.two(engine)], first)
+
+    def two(self, engine: castor.Engine) -> list[bytes]:
+        for number in range(2):
+            engine.backward(engine(X[number:]), scale=0.5)
+            engine.step(last=number == 1)
+        return bits(engine)
+
+    def test_function_that_computes_a_loss(self) -> None:
+        torch.manual_seed(0)
+        model = Net()
+        with engine_of(model) as engine:
+            expected = one_step(engine, X)
+        torch.manual_seed(0)
+        model = Net()
+
+        def loss_of(x: torch.Tensor) -> torch.Tensor:
+            return model(x) + 0 * model.a.weight.sum()
+
+        with engine_of(model) as engine:
+            loss = engine.compute(loss_of, X)
+            engine.backward(loss)
+            engine.step()
+            self.assertEqual(loss.item(), expected)
+
+
 class Evaluation(unittest.TestCase):
     def test_between_steps_and_within_a_step(self) -> None:
         def run(evaluate: bool) -> list[bytes]:
