@@ -15,8 +15,17 @@
 namespace castor {
 namespace {
 
-// Elements handled at a time: 1 MiB of floats.
+// The most elements that are handled at a time: 1 MiB of floats.
 constexpr int64_t kPiece = 1 << 18;
+
+// The elements of the longest piece that such chunks have.
+int64_t LongestPiece(const ChunkLayout& layout) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    most = std::max(most, layout.shard_elements(ChunkId(i)));
+  }
+  return std::min(most, kPiece);
+}
 
 // One trainable or frozen parameter's elements within the own shard of a
 // chunk's home and states.
@@ -71,7 +80,9 @@ class ShardVisitor {
       absl::FunctionRef<absl::Status(int64_t begin, absl::Span<const float>)>;
 
   explicit ShardVisitor(ChunkStore* store)
-      : store_(*store), values_(kPiece), own_type_(kPiece * sizeof(float)) {}
+      : store_(*store),
+        values_(LongestPiece(store->layout())),
+        own_type_(values_.size() * sizeof(float)) {}
 
   absl::Status Visit(const Parameter& parameter, StatePart part, Take take) {
     const ChunkLayout& layout = store_.layout();
@@ -157,7 +168,7 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
   ThreadPool pool(1);
   const ExecContext context{&pool};
   const ChunkLayout& layout = store.layout();
-  std::vector<float> piece(kPiece);
+  std::vector<float> piece(LongestPiece(layout));
   for (int64_t i = 0; i < layout.num_chunks(); ++i) {
     const ChunkId id(i);
     CASTOR_RETURN_IF_ERROR(store.Fill(

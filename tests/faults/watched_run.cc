@@ -23,31 +23,33 @@ const std::string& Interposer() {
   return path;
 }
 
-// The shared file: sparse, since little of the table and the log is used.
+// The shared file, in memory: sparse, since little of the table and the log is
+// used.
 class ControlFile {
  public:
-  explicit ControlFile(const std::string& path) : path_(path) {
-    const int fd =
-        open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    CASTOR_CHECK(fd >= 0);
-    CASTOR_CHECK(ftruncate(fd, sizeof(Control)) == 0);
+  ControlFile() : file_(memfd_create("control", MFD_CLOEXEC)) {
+    CASTOR_CHECK(file_ >= 0);
+    CASTOR_CHECK(ftruncate(file_, sizeof(Control)) == 0);
     void* const map = mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE,
-                           MAP_SHARED, fd, 0);
+                           MAP_SHARED, file_, 0);
     CASTOR_CHECK(map != MAP_FAILED);
-    close(fd);
     control_ = static_cast<Control*>(map);
   }
   ~ControlFile() {
     munmap(control_, sizeof(Control));
-    unlink(path_.c_str());
+    close(file_);
   }
   ControlFile(const ControlFile&) = delete;
   ControlFile& operator=(const ControlFile&) = delete;
 
   Control* operator->() const { return control_; }
+  // The path under which other processes open it while this object lives.
+  std::string path() const {
+    return absl::StrCat("/proc/", getpid(), "/fd/", file_);
+  }
 
  private:
-  const std::string path_;
+  const int file_;
   Control* control_;
 };
 
@@ -113,8 +115,7 @@ void Finish(CastorProcess& process, WatchedResult* result) {
 WatchedResult RunWatched(const std::vector<std::string>& args,
                          const std::string& directory,
                          const WatchOptions& options) {
-  const std::string path = absl::StrCat(directory, ".control");
-  ControlFile control(path);
+  ControlFile control;
   control->site = options.plan.site;
   control->call = options.plan.call;
   control->fault = options.plan.fault;
@@ -128,7 +129,7 @@ WatchedResult RunWatched(const std::vector<std::string>& args,
   CastorProcess process(
       args, directory, /*ranks=*/0,
       absl::StrCat("LD_PRELOAD='", Interposer(), "' ", kControlVariable, "='",
-                   path, "' exec \"$@\""));
+                   control.path(), "' exec \"$@\""));
   WatchedResult result;
   Finish(process, &result);
   CASTOR_CHECK(control->sites_lost.load() == 0);
