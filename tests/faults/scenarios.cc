@@ -276,9 +276,11 @@ std::vector<std::unique_ptr<Scenario>> AllScenarios() {
   making("TraceToTables",
          {"trace", "export", "run.trace", "tables", "--format", "csv"},
          "tables", Trained, /*by_file=*/true);
+  // The calls of `auto`, whose plans take most of a sweep's time, fail in Train
+  // and in Plan.
   making("Replay",
-         {"replay", "run.trace", "--sweep", "--csv", "sweep.csv", "--picture",
-          "sweep.svg"},
+         {"replay", "run.trace", "--sweep", "--policy", "cpu", "--csv",
+          "sweep.csv", "--picture", "sweep.svg"},
          "sweep.csv", Trained);
   making("Plan", {"plan", "run.json"}, "", Trained);
   return all;
