@@ -131,6 +131,13 @@ class Engine:
         """What the schedule has for the next update."""
         return float(self._run.learning_rate)
 
+    @property
+    def gradient_norm(self) -> float | None:
+        """The norm of the latest step's gradients before they were clipped; None
+        without gradient_clipping, or before the first step."""
+        norm = float(self._run.gradient_norm())
+        return norm if norm > 0 else None
+
     def train(self, mode: bool = True) -> Engine:
         """As the model's."""
         self._model.train(mode)

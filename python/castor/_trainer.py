@@ -23,7 +23,12 @@ except ImportError as error:
     ) from error
 
 # What of transformers.Trainer is overridden below and is not public.
-_NEEDED = ("_prepare_for_training", "_move_model_to_device", "_get_grad_norm")
+_NEEDED = (
+    "_prepare_for_training",
+    "_move_model_to_device",
+    "_get_grad_norm",
+    "_maybe_log_save_evaluate",
+)
 
 
 # In a folder of Trainer's checkpoint.
@@ -249,6 +254,14 @@ class Trainer(transformers.Trainer):
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> None:
         return None
+
+    def _maybe_log_save_evaluate(
+        self, tr_loss: Any, grad_norm: Any, *more: Any, **named: Any
+    ) -> None:
+        # The norm is known now that the update is over.
+        if self.control.should_log and self._engine is not None:
+            grad_norm = self._engine.gradient_norm
+        super()._maybe_log_save_evaluate(tr_loss, grad_norm, *more, **named)
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         if state_dict is None:

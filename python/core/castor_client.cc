@@ -318,6 +318,12 @@ double castor_learning_rate(const castor_run* run) {
   return run->run->learning_rate();
 }
 
+castor_status castor_gradient_norm(castor_run* run, double* norm) {
+  const auto known = run->run->GradientNorm();
+  *norm = known.ok() ? *known : 0;
+  return Tell(run, known.status());
+}
+
 double castor_scheduled_rate(const castor_run* run, int64_t step) {
   return castor::LearningRate(run->scheduler, run->learning_rate, step);
 }

@@ -168,6 +168,9 @@ void castor_release(castor_run* run, int64_t bytes);
  * next. */
 int64_t castor_steps(const castor_run* run);
 double castor_learning_rate(const castor_run* run);
+/* The norm of the latest step's gradients before clipping; 0 where the
+ * configuration has no gradient_clipping. Waits for the step. */
+castor_status castor_gradient_norm(castor_run* run, double* norm);
 /* The learning rate that the schedule has for a step, from 1. */
 double castor_scheduled_rate(const castor_run* run, int64_t step);
 /* The configuration's. */

@@ -35,6 +35,7 @@ namespace castor::shim {
   X(release)                     \
   X(steps)                       \
   X(learning_rate)               \
+  X(gradient_norm)               \
   X(scheduled_rate)              \
   X(seed)                        \
   X(generator_seed)              \

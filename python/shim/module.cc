@@ -160,6 +160,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                              [](Run& run) { return run.session->Dtype(); })
       .def_property_readonly(
           "micro_batches", [](Run& run) { return run.session->MicroBatches(); })
+      .def(
+          "gradient_norm", [](Run& run) { return run.session->GradientNorm(); },
+          Release())
       .def("scheduled_rate",
            [](Run& run, int64_t step) {
              return run.session->ScheduledRate(step);

@@ -370,6 +370,12 @@ std::string Session::Dtype() const { return Core().dtype(Open()); }
 int64_t Session::MicroBatches() const { return Core().micro_batches(Open()); }
 int64_t Session::Steps() const { return Core().steps(Open()); }
 double Session::LearningRate() const { return Core().learning_rate(Open()); }
+double Session::GradientNorm() {
+  double norm = 0;
+  account_->Check(Core().gradient_norm(Open(), &norm));
+  return norm;
+}
+
 double Session::ScheduledRate(int64_t step) const {
   return Core().scheduled_rate(Open(), step);
 }

@@ -91,6 +91,7 @@ class Session : public std::enable_shared_from_this<Session> {
   int64_t MicroBatches() const;
   int64_t Steps() const;
   double LearningRate() const;
+  double GradientNorm();
   double ScheduledRate(int64_t step) const;
   int64_t Seed() const;
   std::string Summary();

@@ -140,11 +140,11 @@ class Training(TrainerTest):
                 [
                     float(log[key])
                     for log in trainer.state.log_history
-                    for key in ("loss", "eval_loss", "learning_rate")
+                    for key in ("loss", "grad_norm", "eval_loss", "learning_rate")
                     if key in log
                 ]
             )
-        self.assertEqual(len(logs[0]), 6 + 2 + 6)
+        self.assertEqual(len(logs[0]), 6 + 6 + 2 + 6)
         self.assertEqual(len(logs[0]), len(logs[1]))
         for index, (theirs, own) in enumerate(zip(*logs)):
             self.assertAlmostEqual(theirs, own, delta=TOLERANCE, msg=str(index))

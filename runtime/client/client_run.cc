@@ -440,6 +440,13 @@ void ClientRun::Release(int64_t bytes) {
   arena_->Unclaim(bytes);
 }
 
+absl::StatusOr<double> ClientRun::GradientNorm() {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  CASTOR_RETURN_IF_ERROR(Await(optimizer_->outcome_ready()));
+  return optimizer_->outcome().norm;
+}
+
 absl::Status ClientRun::Drain() {
   const std::lock_guard lock(mutex_);
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));

@@ -166,6 +166,8 @@ class ClientRun {
   int64_t micro_batches() const { return options_.micro_batches; }
   int64_t steps() const { return steps_; }
   double learning_rate() const { return options_.learning_rate(steps_ + 1); }
+  // Of the latest step, before clipping; 0 without clipping. Waits for it.
+  absl::StatusOr<double> GradientNorm();
   const ChunkLayout& layout() const { return layout_; }
   const Parameters& parameters() const { return parameters_; }
   // Waits for all work; its failure, if any.
