@@ -3,9 +3,9 @@
 #
 # Runs the tests of castor's Python package. The last line is "N passed,
 # N failed". They run in .venv, which tools/torch_env.sh makes; or PYTHON is the
-# interpreter of an environment with torch (2.9 to 2.13) and transformers, into
-# which the package is installed first. CASTOR_CASES: how many random cases each
-# family of models has (default 2).
+# interpreter of an environment with torch (2.9 to 2.13) and the other packages of
+# python/requirements.txt, into which the package is installed first.
+# CASTOR_CASES: how many random cases each family of models has (default 2).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit 2
 
