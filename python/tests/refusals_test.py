@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import unittest
 import weakref
 
@@ -125,6 +127,17 @@ class Interrupts(unittest.TestCase):
         for where in ("forward", "backward", "evaluation's forward"):
             with self.subTest(where):
                 self.assertEqual(run(where), expected)
+
+
+class Versions(unittest.TestCase):
+    def test_a_torch_without_a_shim_is_refused_by_name(self) -> None:
+        program = "import torch; torch.__version__ = '2.8.1+cpu'; import castor"
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True
+        )
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"ImportError: castor: .* torch 2\.8\.1\+cpu")
+        self.assertRegex(done.stderr, r"it has .*_shim_2_\d+")
 
 
 class Gone(unittest.TestCase):
