@@ -12,8 +12,6 @@
 #include "base/status_macros.h"
 #include "base/status_text.h"
 #include "device/comm/exchange_communicator.h"
-#include "device/comm/mpi/mpi_transport.h"
-#include "device/comm/tcp/tcp_transport.h"
 
 namespace castor {
 namespace {
@@ -31,27 +29,6 @@ struct Header {
 static_assert(sizeof(Header) == 128);
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Join(
-    const LaunchEnv& launch, const CommunicatorOptions& options) {
-  CASTOR_RETURN_IF_ERROR(Check(options));
-  if (launch.world_size == 1) {
-    return std::make_unique<RankGroup>(nullptr, options);
-  }
-  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
-                          launch.over_mpi ? JoinMpi({}) : JoinTcp(launch, {}));
-  auto group = std::make_unique<RankGroup>(std::move(transport), options);
-  if (group->world_size() != launch.world_size ||
-      group->rank() != launch.rank) {
-    return absl::UnavailableError(absl::StrCat(
-        LauncherName(launch.launcher), " started this process as rank ",
-        launch.rank, " of ", launch.world_size, ", and MPI says rank ",
-        group->rank(), " of ", group->world_size(),
-        ": start the ranks by the mpirun of the MPI that castor is built "
-        "with"));
-  }
-  return group;
-}
 
 RankGroup::RankGroup(std::unique_ptr<Transport> transport,
                      const CommunicatorOptions& options)

@@ -106,6 +106,8 @@ class Engine:
         self._run = run
         self._parameters = parameters
         self._micro_batches: int = run.micro_batches
+        self._rank: int = run.rank
+        self._world_size: int = run.world_size
         self._in_step = False
         self._went_backward = False
         self._micro_batch = 0
@@ -120,6 +122,16 @@ class Engine:
     def gradient_accumulation_steps(self) -> int:
         """How many micro batches make a step."""
         return self._micro_batches
+
+    @property
+    def rank(self) -> int:
+        """Which of the ranks this process is, from 0."""
+        return self._rank
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks train the model together."""
+        return self._world_size
 
     @property
     def global_steps(self) -> int:
@@ -442,17 +454,32 @@ class Engine:
             self._run.announce(f"inputs {description((args, kwargs))}")
             dtype = self._parameters[0].dtype
             floats = dtype if dtype != torch.float32 else None
-            return function(*copied(args, floats), **copied(kwargs, floats))
+            buffers = self._buffer_versions()
+            result = function(*copied(args, floats), **copied(kwargs, floats))
+            for name, version in self._buffer_versions().items():
+                if buffers.get(name) != version:
+                    raise RuntimeError(
+                        f"castor: forward writes the buffer {name}, and each of "
+                        f"the {self._world_size} ranks would have another one; "
+                        "train on one rank, or freeze what it counts"
+                    )
+            return result
 
         return self._inside(self._run.enter_forward, forward, args, kwargs)
 
     def _backward(self, loss: torch.Tensor, scale: float | None) -> None:
         if scale is not None:
             loss = loss if scale == 1 else loss * scale
-        elif self._micro_batches > 1:
-            loss = loss / self._micro_batches
+        elif self._micro_batches * self._world_size > 1:
+            loss = loss / (self._micro_batches * self._world_size)
         torch.autograd.backward(loss)
         self._run.end_backward()
+
+    def _buffer_versions(self) -> dict[str, tuple[int, int]]:
+        """What tells that a buffer was written; nothing on one rank."""
+        if self._world_size == 1:
+            return {}
+        return {name: (id(b), b._version) for name, b in self._model.named_buffers()}
 
     def _no_micro_batch(self) -> None:
         self._run.announce("no micro batch")
@@ -474,8 +501,9 @@ class Engine:
         self._in_step = True
 
     def _own_generator(self) -> AbstractContextManager[None]:
+        micro_batch = self._micro_batch * self._world_size + self._rank
         seed = generator_seed(
-            self._run.seed, self._run.steps + 1, self._micro_batch, self._passes
+            self._run.seed, self._run.steps + 1, micro_batch, self._passes
         )
         self._passes += 1
         return drawing_from(seed)

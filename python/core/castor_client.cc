@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +18,12 @@
 #include "nlohmann/json.hpp"
 #include "runtime/client/client_checkpoints.h"
 #include "runtime/client/client_run.h"
+#include "runtime/client/launched_ranks.h"
 #include "runtime/config/config.h"
 #include "runtime/train/lr_schedule.h"
 
 struct castor_run {
+  std::unique_ptr<castor::RankGroup> ranks;
   std::unique_ptr<castor::ClientRun> run;
   std::string summary;
   std::string policy;
@@ -73,11 +76,25 @@ absl::Status CheckParameter(const castor_run* run, int64_t parameter) {
       "parameter ", parameter, ": there are ", count, ", counted from 0"));
 }
 
+absl::Status CheckAlone(const castor_run* run) {
+  const int world_size = run->ranks->world_size();
+  if (world_size == 1) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoints of a run on several ranks (here ", world_size,
+      ") are not there yet: all ranks take the values (state_dict, "
+      "save_pretrained), and one of them writes them"));
+}
+
 absl::StatusOr<std::unique_ptr<ClientRun>> Open(
     const char* config_json, const castor_parameter* parameters, int64_t count,
+    int local_size,
+    std::function<
+        absl::StatusOr<std::unique_ptr<castor::Communicator>>(castor::Device*)>
+        join,
     castor_run* opening, ClientRun::Refused* refused,
     ClientRun::DeviceBudget* foreseen = nullptr) {
-  auto parsed = castor::ParseClientConfig(config_json);
+  const int world_size = opening->ranks->world_size();
+  auto parsed = castor::ParseClientConfig(config_json, "config", world_size);
   if (!parsed.ok()) return parsed.status();
   const castor::Config& config = opening->config = *std::move(parsed);
   if (config.device.type != castor::DeviceType::kHost) {
@@ -92,6 +109,9 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
         "config: memory.activation_checkpointing: a client's activations are "
         "its own; use its checkpointing");
   }
+  // Ranks of one machine share its cores.
+  const int share = config.device.threads > 0 ? 1 : std::max(1, local_size);
+  const int threads = std::max(1, castor::ThreadsOf(config.device) / share);
   castor::ClientOptions options = {
       .dtype = config.dtype(),
       .rule = config.optimizer.rule,
@@ -110,11 +130,14 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
                  .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
                  .prefetch = memory.prefetch},
       .bus_bytes_per_s = config.device.bus_gbps * 1e9,
-      .threads = castor::ThreadsOf(config.device),
+      .threads = threads,
       // For tests: what was freed and is read shows. Without a budget, freed
       // memory is all that the machine has.
       .scribble_freed_memory = std::getenv("CASTOR_SCRIBBLE") != nullptr &&
-                               memory.device_memory < castor::kUnlimitedBytes};
+                               memory.device_memory < castor::kUnlimitedBytes,
+      .ranks = {.rank = opening->ranks->rank(),
+                .world_size = world_size,
+                .join = std::move(join)}};
   std::vector<castor::ClientParameter> list;
   for (int64_t i = 0; i < count; ++i) {
     const castor_parameter& parameter = parameters[i];
@@ -138,6 +161,31 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
   opening->scheduler = config.scheduler;
   opening->learning_rate = config.optimizer.lr;
   return ClientRun::Create(list, std::move(options), refused);
+}
+
+// What one rank is refused before it has joined the others, all are refused.
+absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
+    const char* config_json, const castor_parameter* parameters, int64_t count,
+    castor_run* opening, ClientRun::Refused* refused) {
+  const auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
+  if (!launch.ok()) return launch.status();
+  auto group = castor::JoinLaunchedRanks(*launch);
+  if (!group.ok()) return group.status();
+  opening->ranks = *std::move(group);
+  castor::RankGroup& ranks = *opening->ranks;
+  bool agreed = false;
+  auto opened = Open(
+      config_json, parameters, count, launch->local_size,
+      [&](castor::Device* device)
+          -> absl::StatusOr<std::unique_ptr<castor::Communicator>> {
+        agreed = true;
+        const absl::Status all = ranks.Agree("start", absl::OkStatus());
+        if (!all.ok()) return all;
+        return ranks.MakeCommunicator(device);
+      },
+      opening, refused);
+  if (opened.ok() || agreed) return opened;
+  return ranks.Agree("start", opened.status());
 }
 
 }  // namespace
@@ -177,7 +225,8 @@ castor_status castor_open(const char* config_json,
   *run = nullptr;
   ClientRun::Refused refused;
   auto opening = std::make_unique<castor_run>();
-  auto opened = Open(config_json, parameters, count, opening.get(), &refused);
+  auto opened =
+      OpenOnRanks(config_json, parameters, count, opening.get(), &refused);
   if (!opened.ok()) return Tell(opened.status(), &refused);
   opening->run = *std::move(opened);
   opening->checkpoints = std::make_unique<castor::ClientCheckpoints>(
@@ -194,6 +243,12 @@ const char* castor_dtype(const castor_run* run) {
 
 int64_t castor_micro_batches(const castor_run* run) {
   return run->run->micro_batches();
+}
+
+int castor_rank(const castor_run* run) { return run->ranks->rank(); }
+
+int castor_world_size(const castor_run* run) {
+  return run->ranks->world_size();
 }
 
 castor_status castor_set_values(castor_run* run, int64_t parameter,
@@ -269,6 +324,8 @@ castor_status castor_save_checkpoint(castor_run* run, const char* directory,
                                      const char* text, int64_t keep, int lock,
                                      castor_checkpoint* saved) {
   *saved = {};
+  const absl::Status alone = CheckAlone(run);
+  if (!alone.ok()) return Tell(alone);
   auto made = run->checkpoints->Save(directory, text,
                                      {.keep = keep, .lock = lock != 0});
   if (!made.ok()) return Tell(made.status());
@@ -285,6 +342,8 @@ castor_status castor_save_checkpoint(castor_run* run, const char* directory,
 castor_status castor_find_checkpoint(castor_run* run, const char* path,
                                      int changed, castor_checkpoint* found) {
   *found = {};
+  const absl::Status alone = CheckAlone(run);
+  if (!alone.ok()) return Tell(alone);
   auto read = run->checkpoints->Find(path, changed != 0);
   if (!read.ok()) return Tell(read.status());
   const bool has_text = read->text.has_value();
@@ -349,7 +408,8 @@ const char* castor_summary(castor_run* run) {
   summary["precision"] = castor_dtype(run);
   summary["device_budget_bytes"] = stats.device_budget_bytes;
   summary["smallest_device_budget_bytes"] = stats.smallest_device_budget_bytes;
-  summary["world_size"] = 1;
+  summary["world_size"] = castor_world_size(run);
+  summary["rank"] = castor_rank(run);
   summary["steps"] = run->run->steps();
   summary["recorded_steps"] = stats.recorded_steps;
   summary["plans"] = stats.plans;
@@ -390,8 +450,17 @@ const char* castor_foresee(const char* config_json,
   castor_run opening;
   ClientRun::Refused refused;
   ClientRun::DeviceBudget budget;
-  const auto opened =
-      Open(config_json, parameters, count, &opening, &refused, &budget);
+  const auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
+  if (launch.ok() && launch->world_size > 1) {
+    Tell(absl::InvalidArgumentError(absl::StrCat(
+        "a step of one rank can be foreseen, and this process is one of ",
+        launch->world_size, ": ask without ",
+        castor::LauncherName(launch->launcher))));
+    return nullptr;
+  }
+  opening.ranks = *castor::JoinLaunchedRanks(castor::LaunchEnv());
+  const auto opened = Open(config_json, parameters, count, /*local_size=*/1,
+                           /*join=*/nullptr, &opening, &refused, &budget);
   if (!opened.ok()) {
     Tell(opened.status());
     return nullptr;

@@ -25,6 +25,11 @@
  * again follow it. A step that does something else is recorded anew, from the
  * use at which it differs.
  *
+ * A process that torchrun, srun or mpirun started is one of several ranks. They
+ * share parameters and optimizer states, and all make the same calls on micro
+ * batches of their own: micro batch i of rank r is the i N + r-th of N ranks.
+ * An error of one within a step is one of all, and each calls castor_abort.
+ *
  * Bytes are those of one process. Parameters are numbered from 0 in the order
  * of castor_open. Threads: calls of a run come from one thread at a time, but
  * castor_claim and castor_release, which may come from any.
@@ -94,8 +99,11 @@ void castor_close(castor_run* run);
 const char* castor_dtype(const castor_run* run);
 /* The configuration's gradient_accumulation_steps. */
 int64_t castor_micro_batches(const castor_run* run);
+int castor_rank(const castor_run* run);       /* from 0 */
+int castor_world_size(const castor_run* run); /* how many ranks */
 
-/* `values`: `elements` fp32 numbers. */
+/* `values`: `elements` fp32 numbers. On several ranks all call it, and those of
+ * rank 0 count; so with castor_get_values. */
 castor_status castor_set_values(castor_run* run, int64_t parameter,
                                 const float* values);
 /* Between steps: the fp32 master copy of a trainable parameter, the stored

@@ -18,6 +18,8 @@ namespace castor::shim {
   X(close)                       \
   X(dtype)                       \
   X(micro_batches)               \
+  X(rank)                        \
+  X(world_size)                  \
   X(set_values)                  \
   X(get_values)                  \
   X(label)                       \

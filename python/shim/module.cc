@@ -163,6 +163,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def(
           "gradient_norm", [](Run& run) { return run.session->GradientNorm(); },
           Release())
+      .def_property_readonly("rank",
+                             [](Run& run) { return run.session->Rank(); })
+      .def_property_readonly("world_size",
+                             [](Run& run) { return run.session->WorldSize(); })
       .def("scheduled_rate",
            [](Run& run, int64_t step) {
              return run.session->ScheduledRate(step);

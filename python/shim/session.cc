@@ -368,6 +368,8 @@ void Session::TakeCheckpoint() {
 
 std::string Session::Dtype() const { return Core().dtype(Open()); }
 int64_t Session::MicroBatches() const { return Core().micro_batches(Open()); }
+int Session::Rank() const { return Core().rank(Open()); }
+int Session::WorldSize() const { return Core().world_size(Open()); }
 int64_t Session::Steps() const { return Core().steps(Open()); }
 double Session::LearningRate() const { return Core().learning_rate(Open()); }
 double Session::GradientNorm() {

@@ -89,6 +89,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void TakeCheckpoint();
   std::string Dtype() const;
   int64_t MicroBatches() const;
+  int Rank() const;
+  int WorldSize() const;
   int64_t Steps() const;
   double LearningRate() const;
   double GradientNorm();

@@ -112,7 +112,8 @@ class ClientRun {
   ClientRun(const ClientRun&) = delete;
   ClientRun& operator=(const ClientRun&) = delete;
 
-  // Between steps. `values` [elements]; its states become 0.
+  // Between steps. `values` [elements]; its states become 0. All ranks call it
+  // together, and rank 0's values count.
   absl::Status SetValues(ParamId parameter, const float* values);
   // Between steps: the masters of a trainable parameter, the values of a frozen
   // one, in `out` [elements]. All ranks call it together.

@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "device/comm/agreement.h"
 #include "device/topology/memory_limits.h"
 #include "kernels/cast/cast.h"
 #include "kernels/run.h"
@@ -162,6 +163,18 @@ absl::Status ClientRun::SetValues(ParamId parameter, const float* values) {
   }
   const ChunkPlace place = layout_.place(parameter);
   const int64_t elements = layout_.parameter(parameter).elements;
+  std::vector<float> shared_values;  // rank 0's
+  if (shared()) {
+    if (layout_.rank == 0) shared_values.assign(values, values + elements);
+    shared_values.resize(elements);
+    Communicator& ranks = *managed_.ranks();
+    CASTOR_RETURN_IF_ERROR(Told(castor::Await(
+        ranks,
+        ranks.Broadcast(
+            absl::StrCat("values of parameter ", parameter.value), 0,
+            /*root=*/0, shared_values.data(), elements * sizeof(float)))));
+    values = shared_values.data();
+  }
   const bool first = !filled_[place.chunk.value];
   filled_[place.chunk.value] = true;
   const int64_t shard = layout_.shard_begin(place.chunk);

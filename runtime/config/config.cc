@@ -482,14 +482,15 @@ absl::StatusOr<Config> ParseConfig(const ModelReader& models,
 }
 
 absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
-                                         absl::string_view source) {
-  return ReadText(
-      text, /*overrides=*/{}, source, [](JsonReader& root, Config* config) {
-        RefuseClients(root);
-        ReadBatch(root, /*world_size=*/1, /*required=*/false, config);
-        ReadTraining(root, config);
-        root.RefuseUnknownKeys();
-      });
+                                         absl::string_view source,
+                                         int world_size) {
+  return ReadText(text, /*overrides=*/{}, source,
+                  [=](JsonReader& root, Config* config) {
+                    RefuseClients(root);
+                    ReadBatch(root, world_size, /*required=*/false, config);
+                    ReadTraining(root, config);
+                    root.RefuseUnknownKeys();
+                  });
 }
 
 absl::StatusOr<Config> LoadConfig(const ModelReader& models,

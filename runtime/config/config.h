@@ -220,7 +220,8 @@ absl::StatusOr<Config> ParseConfig(const ModelReader& models,
 // belongs to them. Here `steps` may be left out (0), and so may all sizes of
 // the batch but gradient_accumulation_steps.
 absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
-                                         absl::string_view source = "config");
+                                         absl::string_view source = "config",
+                                         int world_size = 1);
 
 // The rules between the model's sizes and the rest, for a model whose sizes
 // were not in the configuration: sequence_length, where it is absent, becomes

@@ -1,0 +1,46 @@
+#include "runtime/client/launched_ranks.h"
+
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "device/comm/tcp/tcp_transport.h"
+
+namespace castor {
+
+absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment) {
+  CASTOR_ASSIGN_OR_RETURN(LaunchEnv launch, DetectLaunch(environment));
+  if (!std::exchange(launch.over_mpi, false) || launch.world_size == 1 ||
+      !launch.master_address.empty()) {
+    return launch;
+  }
+  const auto address = environment.find("MASTER_ADDR");
+  const auto port = environment.find("MASTER_PORT");
+  if (address == environment.end() || port == environment.end() ||
+      !absl::SimpleAtoi(port->second, &launch.master_port) ||
+      launch.master_port < 1 || launch.master_port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        LauncherName(launch.launcher), " started ", launch.world_size,
+        " ranks, which meet over TCP here: give all of them MASTER_ADDR (rank "
+        "0's host) and MASTER_PORT (a free port of it), as with mpirun -x "
+        "MASTER_ADDR=127.0.0.1 -x MASTER_PORT=29500"));
+  }
+  launch.master_address = address->second;
+  return launch;
+}
+
+absl::StatusOr<std::unique_ptr<RankGroup>> JoinLaunchedRanks(
+    const LaunchEnv& launch) {
+  if (launch.world_size == 1) {
+    return std::make_unique<RankGroup>(nullptr, CommunicatorOptions());
+  }
+  TcpOptions options;
+  options.take_sigterm = false;  // the program's own
+  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                          JoinTcp(launch, options));
+  return std::make_unique<RankGroup>(std::move(transport),
+                                     CommunicatorOptions());
+}
+
+}  // namespace castor

@@ -1,0 +1,26 @@
+// The ranks that this process was started with, for a client of another
+// framework, which does not link MPI: they meet over TCP.
+#ifndef CASTOR_RUNTIME_CLIENT_LAUNCHED_RANKS_H_
+#define CASTOR_RUNTIME_CLIENT_LAUNCHED_RANKS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "device/comm/launch_env.h"
+#include "device/comm/rank_group.h"
+
+namespace castor {
+
+// How this process was started (launch_env.h). InvalidArgument: see
+// DetectLaunch; or a launcher that starts ranks over MPI has not said where
+// rank 0 is reached, by MASTER_ADDR and MASTER_PORT.
+absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment);
+
+// All ranks call it together. A process that was started alone is a group of
+// one. Errors as JoinTcp's.
+absl::StatusOr<std::unique_ptr<RankGroup>> JoinLaunchedRanks(
+    const LaunchEnv& launch);
+
+}  // namespace castor
+
+#endif  // CASTOR_RUNTIME_CLIENT_LAUNCHED_RANKS_H_
