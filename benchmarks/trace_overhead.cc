@@ -16,7 +16,7 @@
 #include "base/median.h"
 #include "benchmarks/seconds.h"
 #include "benchmarks/synthetic.h"
-#include "cli/train/run_trace.h"
+#include "runtime/train/run_trace.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/trainer.h"
@@ -77,7 +77,7 @@ void Compare(const Size& size, int rounds, int threads) {
     const double plain = round_of_steps();
     double traced;
     {
-      auto trace = cli::RunTrace::Create(
+      auto trace = RunTrace::Create(
           path, {}, {1, std::numeric_limits<int64_t>::max()}, trainer->get());
       CASTOR_CHECK(trace.ok());
       traced = round_of_steps();

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/test_files.h"
-#include "cli/train/run_trace.h"
+#include "runtime/train/run_trace.h"
 #include "device/comm/thread_ranks.h"
 #include "tests/training_harness.h"
 #include "tracer/rank_traces.h"

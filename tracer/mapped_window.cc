@@ -10,10 +10,11 @@
 namespace castor {
 namespace {
 
-// What this thread copies into. Reached from a signal's handler, so it must not
-// be allocated at its first use.
-thread_local constinit MappedWindow* copied_into
-    __attribute__((tls_model("initial-exec"))) = nullptr;
+// What this thread copies into. Reached from a signal's handler, so it must be
+// there before a copy begins, which sets it. (Its TLS model is the compiler's
+// choice: "initial-exec" in a library that is opened at run time, as Python's
+// core is, made glibc free its list of thread-local destructors twice.)
+thread_local constinit MappedWindow* copied_into = nullptr;
 
 // Who had SIGBUS before.
 struct sigaction previous;

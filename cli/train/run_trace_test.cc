@@ -1,6 +1,6 @@
 // A trace that is written while streams run: for the thread sanitizer, and what
 // a window holds.
-#include "cli/train/run_trace.h"
+#include "runtime/train/run_trace.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@
 
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
+#include "runtime/train/trainer.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {

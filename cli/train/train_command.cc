@@ -25,9 +25,9 @@
 #include "cli/train/rank_report.h"
 #include "cli/train/report.h"
 #include "cli/train/run_checkpoints.h"
-#include "cli/train/run_trace.h"
 #include "cli/train/trace_request.h"
 #include "models/families.h"
+#include "runtime/train/run_trace.h"
 
 namespace castor::cli {
 namespace {
@@ -126,12 +126,12 @@ absl::Status TrainRun::Begin() {
                                &session_.trainer()));
   }
   if (!arguments_.trace_path.empty()) {
-    CASTOR_ASSIGN_OR_RETURN(
-        const TraceWindow window,
+    const auto window =
         WindowOf(arguments_.trace_steps, session_.trainer().step() + 1,
-                 config_.memory.warmup_steps));
+                 config_.memory.warmup_steps);
+    CASTOR_RETURN_IF_ERROR(Annotate("--trace-steps", window.status()));
     auto trace = RunTrace::Create(arguments_.trace_path, DescribeRun(config_),
-                                  window, &session_.trainer());
+                                  *window, &session_.trainer());
     CASTOR_RETURN_IF_ERROR(AsUsersError("--trace", trace.status()));
     trace_ = *std::move(trace);
   }
@@ -317,9 +317,10 @@ absl::StatusOr<Config> CheckArguments(TrainArguments& arguments,
   if (!arguments.trace_steps.empty() && arguments.trace_path.empty()) {
     return absl::InvalidArgumentError("--trace-steps: needs --trace FILE");
   }
-  CASTOR_RETURN_IF_ERROR(
+  CASTOR_RETURN_IF_ERROR(Annotate(
+      "--trace-steps",
       WindowOf(arguments.trace_steps, /*first=*/1, config.memory.warmup_steps)
-          .status());
+          .status()));
   CASTOR_RETURN_IF_ERROR(CheckLiveOptions(arguments.live));
   return config;
 }

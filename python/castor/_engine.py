@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -406,6 +407,40 @@ class Engine:
         """
         return _checkpoint.load(self, path, changed)
 
+    def trace(self, path: str | os.PathLike[str], steps: str = "") -> None:
+        """Writes a trace from now on, for `castor trace view` and `castor trace
+        export`: operators, copies, waits with their causes, and all bytes of
+        the device. Between steps only. It ends with `end_trace` or `close`.
+
+        A step that is recorded, as the first of its kind, is in it with its
+        result alone.
+
+        Args:
+            path: a file, which is replaced.
+            steps: "FIRST:LAST", the steps to trace in full; by default those
+                that come next.
+
+        Raises:
+            ValueError: the file cannot be written, `steps` is no such thing, or
+                there is a trace already.
+        """
+        if self._in_step:
+            raise RuntimeError("castor: a trace begins between steps")
+        elements = sum(p.numel() for p in self._parameters)
+        title = f"{type(self._model).__name__}, {elements / 1e6:.1f} M parameters"
+        try:
+            self._run.trace(os.fspath(path), title, steps)
+        except RuntimeError as error:
+            raise ValueError(f"castor: trace: {_first_line(error)}") from None
+
+    def end_trace(self) -> None:
+        """Ends the trace that `trace` began. What could not be written of it, as
+        when the disk is full, is told as a warning."""
+        try:
+            self._run.end_trace()
+        except RuntimeError as error:
+            warnings.warn(f"castor: trace: {_first_line(error)}", stacklevel=2)
+
     def close(self, keep_values: bool = False) -> None:
         """Frees all memory of the engine. A second call does nothing.
 
@@ -417,6 +452,7 @@ class Engine:
             return
         if self._in_step:
             self.abort()
+        self.end_trace()
         if keep_values:
             for number, parameter in enumerate(self._parameters):
                 if shim.is_managed(parameter):

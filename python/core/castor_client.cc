@@ -21,6 +21,7 @@
 #include "runtime/client/launched_ranks.h"
 #include "runtime/config/config.h"
 #include "runtime/train/lr_schedule.h"
+#include "runtime/train/run_trace.h"
 
 struct castor_run {
   std::unique_ptr<castor::RankGroup> ranks;
@@ -32,6 +33,8 @@ struct castor_run {
   double learning_rate = 0;
   castor::Config config;
   std::unique_ptr<castor::ClientCheckpoints> checkpoints;
+  std::unique_ptr<castor::RunTrace> trace;
+  int64_t last_traced_step = 0;
   // What the last castor_checkpoint points at.
   std::string path, text, notes, differences;
 };
@@ -235,7 +238,10 @@ castor_status castor_open(const char* config_json,
   return CASTOR_OK;
 }
 
-void castor_close(castor_run* run) { delete run; }
+void castor_close(castor_run* run) {
+  if (run != nullptr) castor_end_trace(run);
+  delete run;
+}
 
 const char* castor_dtype(const castor_run* run) {
   return castor::DTypeName(run->run->dtype()).data();
@@ -308,8 +314,17 @@ castor_status castor_end_backward(castor_run* run) {
 }
 
 castor_status castor_step(castor_run* run, double learning_rate) {
-  return Tell(run, run->run->Step(learning_rate < 0 ? std::optional<double>()
-                                                    : learning_rate));
+  const absl::Status stepped = run->run->Step(
+      learning_rate < 0 ? std::optional<double>() : learning_rate);
+  if (stepped.ok() && run->trace != nullptr) {
+    // What is still to come of the last step belongs to it.
+    if (run->run->steps() == run->last_traced_step) {
+      const absl::Status drained = run->run->Drain();
+      if (!drained.ok()) return Tell(run, drained);
+    }
+    run->trace->OnResult(run->run->report());
+  }
+  return Tell(run, stepped);
 }
 
 castor_status castor_end_evaluation(castor_run* run) {
@@ -361,6 +376,46 @@ castor_status castor_find_checkpoint(castor_run* run, const char* path,
 
 castor_status castor_take_checkpoint(castor_run* run) {
   return Tell(run->checkpoints->Take());
+}
+
+castor_status castor_trace(castor_run* run, const char* path, const char* title,
+                           const char* steps) {
+  ClientRun& client = *run->run;
+  if (run->trace != nullptr) {
+    return Tell(absl::FailedPreconditionError("the run is traced already"));
+  }
+  if (client.layout().world_size > 1) {
+    return Tell(absl::FailedPreconditionError(
+        "a client's run on several ranks cannot be traced yet"));
+  }
+  const auto window = castor::WindowOf(steps, client.steps() + 1,
+                                       run->config.memory.warmup_steps);
+  if (!window.ok()) return Tell(window.status());
+  const absl::Status drained = client.Drain();
+  if (!drained.ok()) return Tell(drained);
+  castor::RunRecord record;
+  record.title = absl::StrCat(title, ", ", castor_dtype(run));
+  record.device = "host";
+  record.policy = run->policy;
+  record.device_budget_bytes = run->config.memory.device_memory;
+  record.host_budget_bytes = run->config.memory.host_memory;
+  record.steps = run->config.steps;
+  record.threads = castor::ThreadsOf(run->config.device);
+  auto trace =
+      castor::RunTrace::Create(path, std::move(record), *window, &client);
+  if (!trace.ok()) return Tell(trace.status());
+  run->trace = *std::move(trace);
+  run->last_traced_step = window->last;
+  return CASTOR_OK;
+}
+
+castor_status castor_end_trace(castor_run* run) {
+  const std::unique_ptr<castor::RunTrace> trace = std::move(run->trace);
+  if (trace == nullptr) return CASTOR_OK;
+  const absl::Status drained = run->run->Drain();
+  trace->Finish(drained.ok() ? "finished" : "failed",
+                std::string(drained.message()));
+  return Tell(trace->status());
 }
 
 castor_status castor_claim(castor_run* run, int64_t bytes) {

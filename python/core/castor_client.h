@@ -167,6 +167,15 @@ castor_status castor_find_checkpoint(castor_run* run, const char* path,
  */
 castor_status castor_take_checkpoint(castor_run* run);
 
+/* Between steps: writes a trace of the run from now on to the file `path`, for
+ * `castor trace` (docs/trace-format.md). `title` says what is trained; `steps`
+ * is "FIRST:LAST", the steps to trace in full, or "". */
+castor_status castor_trace(castor_run* run, const char* path, const char* title,
+                           const char* steps);
+/* Between steps: the trace is over, and whether all of it could be written.
+ * castor_close does the same, without a word. */
+castor_status castor_end_trace(castor_run* run);
+
 /* The device is to hold `bytes` more that are no parameters (activations,
  * gradients on their way). REFUSED: there is no room; nothing has changed. */
 castor_status castor_claim(castor_run* run, int64_t bytes);

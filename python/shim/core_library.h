@@ -33,6 +33,8 @@ namespace castor::shim {
   X(save_checkpoint)             \
   X(find_checkpoint)             \
   X(take_checkpoint)             \
+  X(trace)                       \
+  X(end_trace)                   \
   X(claim)                       \
   X(release)                     \
   X(steps)                       \

@@ -149,6 +149,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def(
           "take_checkpoint", [](Run& run) { run.session->TakeCheckpoint(); },
           Release())
+      .def(
+          "trace",
+          [](Run& run, const std::string& path, const std::string& title,
+             const std::string& steps) {
+            run.session->Trace(path, title, steps);
+          },
+          Release())
+      .def(
+          "end_trace", [](Run& run) { run.session->EndTrace(); }, Release())
       .def("take_again", [](Run& run) { return run.session->TakeAgain(); })
       .def_property_readonly(
           "claimed_bytes",

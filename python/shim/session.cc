@@ -366,6 +366,12 @@ void Session::TakeCheckpoint() {
   ValuesChanged();
 }
 
+void Session::Trace(const std::string& path, const std::string& title,
+                    const std::string& steps) {
+  account_->Check(
+      Core().trace(Open(), path.c_str(), title.c_str(), steps.c_str()));
+}
+
 std::string Session::Dtype() const { return Core().dtype(Open()); }
 int64_t Session::MicroBatches() const { return Core().micro_batches(Open()); }
 int Session::Rank() const { return Core().rank(Open()); }

@@ -32,6 +32,7 @@
 
 #include "python/core/castor_client.h"
 #include "python/shim/account.h"
+#include "python/shim/core_library.h"
 
 namespace castor::shim {
 
@@ -87,6 +88,9 @@ class Session : public std::enable_shared_from_this<Session> {
                             const std::string& text, int64_t keep, bool lock);
   Checkpoint FindCheckpoint(const std::string& path, bool changed);
   void TakeCheckpoint();
+  void Trace(const std::string& path, const std::string& title,
+             const std::string& steps);
+  void EndTrace() { account_->Check(Core().end_trace(Open())); }
   std::string Dtype() const;
   int64_t MicroBatches() const;
   int Rank() const;

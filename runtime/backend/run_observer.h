@@ -13,6 +13,8 @@
 
 namespace castor {
 
+class Communicator;
+
 struct StepStart {
   int64_t step = 0;  // training step, from 1; 0: evaluation
   uint16_t tag = 0;  // of the step's work
@@ -39,6 +41,23 @@ class RunObserver {
   // collective, else null.
   virtual void OnWork(const WorkRecord& work, const NetworkRecord* network) = 0;
   virtual void OnWait(const WaitRecord& wait) = 0;
+};
+
+// A run that can be observed.
+class ObservedRun {
+ public:
+  virtual ~ObservedRun() = default;
+
+  // Told of all that happens from now on; null for nobody. Waits until all
+  // work is over, so that the observer before is told of nothing more.
+  virtual void SetObserver(RunObserver* observer) = 0;
+  // The clock of the events' times.
+  virtual int64_t NowNs() const = 0;
+  virtual BytesByCategory host_bytes() const = 0;
+  // Training steps that are over.
+  virtual int64_t step() const = 0;
+  // Null on one rank.
+  virtual Communicator* communicator() = 0;
 };
 
 }  // namespace castor

@@ -144,6 +144,7 @@ absl::Status ClientRun::CompleteChunks(const ParameterUse& use) {
   for (const ChunkId id : use.complete_chunks) {
     ++moment.value;
     CASTOR_RETURN_IF_ERROR(executor_->Act(moment, tag_step_));
+    TellOperator(moment);
     if (micro_batch + 1 < options_.micro_batches) store_->HoldsParameters(id);
     CASTOR_RETURN_IF_ERROR(optimizer_->Reduce(id, micro_batch, moment));
   }

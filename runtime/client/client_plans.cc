@@ -75,6 +75,7 @@ absl::Status ClientRun::MakePlanOf(Program& program) {
   }
   CASTOR_RETURN_IF_ERROR(EnsureSlots(program.trace));
   program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
+  program.told = program.plan;
   ++stats_.plans;
   return absl::OkStatus();
 }
@@ -121,6 +122,7 @@ absl::Status ClientRun::Choose() {
     followed_ = program.plan;
   }
   program_ = &program;
+  TellStep();
   return absl::OkStatus();
 }
 

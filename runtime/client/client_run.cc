@@ -79,6 +79,9 @@ absl::Status ClientRun::Begin(bool training) {
                           tag_step_);
   }
   script_.emplace(&layout_, training);
+  step_stall_ns_ = 0;
+  step_began_h2d_ = store_->h2d_bytes();
+  step_began_d2h_ = store_->d2h_bytes();
   program_ = nullptr;
   chosen_ = use_open_ = reading_ = ending_ = false;
   ForgetMicroBatch();
@@ -166,10 +169,12 @@ absl::Status ClientRun::BeginUse(ParameterUse use) {
     CASTOR_RETURN_IF_ERROR(Told(Narrow(script_->last().parameters)));
   }
   for (const ParamId id : script_->last().parameters) {
-    CASTOR_RETURN_IF_ERROR(Await(
+    CASTOR_RETURN_IF_ERROR(AwaitForUse(
         store_->WaitToUsePayload(layout_.place(id).chunk, /*writes=*/false)));
   }
   reading_ = true;
+  use_peak_ = {};
+  NoteUsePeak();
   use_began_ns_ = device_->NowNs();
   return absl::OkStatus();
 }
@@ -193,6 +198,7 @@ absl::Status ClientRun::EndUse() {
   use.duration_ns = device_->NowNs() - use_began_ns_;
   if (!following()) return absl::OkStatus();
   const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
+  TellUse(index);
   const ParameterUse& expected = program_->script.uses()[index];
   for (const ParamId id : expected.final_gradients) {
     if (hand_ins_[id.value] <
@@ -268,6 +274,7 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
     ++stats_.recorded_steps;
   }
   ++steps_;
+  KeepReport();
   script_.reset();
   return absl::OkStatus();
 }
@@ -288,6 +295,7 @@ absl::Status ClientRun::Update(std::optional<double> learning_rate) {
     if (!layout_.chunk(id).trainable) continue;
     if (following()) {
       CASTOR_RETURN_IF_ERROR(executor_->Act(moment, tag_step_));
+      TellOperator(moment);
     } else if (store_->side(id) == Side::kDevice) {
       CASTOR_RETURN_IF_ERROR(store_->Fetch(id, Tag(WorkKind::kFetch, id)));
     }
@@ -431,6 +439,7 @@ absl::Status ClientRun::Claim(int64_t bytes) {
   if (in_step() && use_open_) {
     int64_t& peak = script_->last().peak_bytes;
     peak = std::max(peak, RoundUp(claimed(), kBlockAlignment));
+    NoteUsePeak();
   }
   return absl::OkStatus();
 }

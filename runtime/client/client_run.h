@@ -56,6 +56,7 @@
 #include "memory/exec/plan_executor.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/shard_staging.h"
+#include "runtime/backend/run_observer.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/client/rank_report.h"
 #include "runtime/client/step_script.h"
@@ -63,6 +64,8 @@
 #include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
 #include "runtime/train/model_state.h"
+#include "runtime/train/step_meter.h"
+#include "runtime/train/timeline.h"
 
 namespace castor {
 
@@ -89,7 +92,7 @@ struct ClientOptions {
   RankOptions ranks = {};
 };
 
-class ClientRun {
+class ClientRun final : public ObservedRun {
  public:
   // The numbers behind a ResourceExhausted of the device's budget.
   struct Refused {
@@ -108,7 +111,7 @@ class ClientRun {
   static absl::StatusOr<std::unique_ptr<ClientRun>> Create(
       const std::vector<ClientParameter>& parameters, ClientOptions options,
       Refused* refused = nullptr);
-  ~ClientRun();
+  ~ClientRun() override;
   ClientRun(const ClientRun&) = delete;
   ClientRun& operator=(const ClientRun&) = delete;
 
@@ -207,6 +210,18 @@ class ClientRun {
   absl::StatusOr<Foreseen> Foresee(const std::vector<ForeseenUse>& micro_batch,
                                    const DeviceBudget& budget) const;
 
+  // The observer is told of steps that follow a script, and of the streams'
+  // work. Each use is work of the compute stream, for which the client's thread
+  // stands; so are its waits for chunks. Between steps.
+  void SetObserver(RunObserver* observer) override;
+  int64_t NowNs() const override { return device_->NowNs(); }
+  BytesByCategory host_bytes() const override { return host_->stats().used; }
+  int64_t step() const override { return steps_; }
+  Communicator* communicator() override { return nullptr; }
+  // Of the last training step. Some of its work may not be over yet; its loss
+  // is the client's.
+  StepReport report() const { return report_; }
+
   struct Stats {
     int64_t recorded_steps = 0;  // wholly or in part
     int64_t followed_steps = 0;
@@ -228,6 +243,7 @@ class ClientRun {
     StepScript script;
     StepTrace trace;
     std::shared_ptr<const Plan> plan;  // null: to be made
+    std::shared_ptr<const Plan> told;  // the same, for the observer
     bool measured = false;             // durations are of a followed step
   };
 
@@ -269,6 +285,15 @@ class ClientRun {
   absl::Status Measure();
   void ForgetOutgrown();
   absl::Status Refuse(absl::string_view use, int64_t more_bytes);
+
+  // What the observer is told.
+  void TellStep();
+  void TellOperator(Moment moment);
+  void NoteUsePeak();
+  void TellUse(int64_t index);
+  void KeepReport();
+  // Await, for the use at hand.
+  absl::Status AwaitForUse(const Fence& fence);
 
   // Uses.
   absl::Status BeginUse(ParameterUse use);
@@ -365,6 +390,10 @@ class ClientRun {
   // Its program is one that it followed until it could not any more.
   bool outgrown_ = false;
   int64_t use_began_ns_ = 0;
+  ArenaStats use_peak_;         // when the device held most in it
+  int64_t step_stall_ns_ = 0;   // that the client's thread waited
+  int64_t step_began_h2d_ = 0;  // bytes until then
+  int64_t step_began_d2h_ = 0;
   // Its micro batch at hand.
   bool ending_ = false;  // the use at hand is its end
   bool wrote_gradients_ = false;
@@ -376,6 +405,9 @@ class ClientRun {
   std::shared_ptr<const Plan> followed_;
   uint16_t tag_step_ = 0;
   int64_t steps_ = 0;
+  RunObserver* observer_ = nullptr;
+  Timeline timeline_;
+  StepReport report_;
   absl::Status failure_;  // of the run, for good
   // On several ranks: all of them know that the step at hand is given up. What
   // this one's latest failed call said of it.

@@ -60,7 +60,7 @@
 
 namespace castor {
 
-class Trainer {
+class Trainer final : public ObservedRun {
  public:
   using NextMicroBatch = std::function<absl::StatusOr<MicroBatch>()>;
 
@@ -122,7 +122,7 @@ class Trainer {
   // nor saved.
   absl::Status Drain();
 
-  int64_t step() const { return state_.step; }
+  int64_t step() const override { return state_.step; }
   // The state in the form in which Initialize takes it. Call Drain first.
   const TrainerState& state() const { return state_; }
   // Why the loss's scale cannot sink any more, if that is so: no later step
@@ -139,6 +139,7 @@ class Trainer {
   ChunkStore& store() { return *store_; }
   const ArenaStats& arena_stats() const { return arena_->stats(); }
   HostMemoryStats host_stats() const { return host_->stats(); }
+  BytesByCategory host_bytes() const override { return host_->stats().used; }
   // Why host memory is not pinned, or not all that crosses the bus; else empty.
   const std::string& pinned_note() const { return pinned_note_; }
   // Why a plan in use is not the policy's own, since the last call that told of
@@ -148,7 +149,7 @@ class Trainer {
   // clipping and loss scale.
   double gradient_norm() const { return optimizer_->outcome().norm; }
   // The clock of the events' times.
-  int64_t NowNs() const { return device_->NowNs(); }
+  int64_t NowNs() const override { return device_->NowNs(); }
   // The plan in use for training and the trace it was made from.
   const Plan* training_plan() const;
   const StepTrace* training_trace() const;
@@ -165,11 +166,8 @@ class Trainer {
   int64_t predicted_device_peak_bytes() const { return predicted_peak_bytes_; }
   // What happened in the steps that are wholly over, in order; each once.
   std::vector<StepReport> TakeReports() { return meter_.TakeReports(); }
-  // Told of all that happens from now on; null for nobody. Waits until all
-  // work is over, so that the observer before is told of nothing more.
-  void SetObserver(RunObserver* observer);
-  // Null on one rank.
-  Communicator* communicator() { return communicator_; }
+  void SetObserver(RunObserver* observer) override;
+  Communicator* communicator() override { return communicator_; }
 
  private:
   // A shape of step with its trace and the plan in use for it.

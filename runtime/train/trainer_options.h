@@ -20,6 +20,7 @@
 #include "runtime/train/duration_watch.h"
 #include "runtime/train/loss_scaler.h"
 #include "runtime/train/micro_batch.h"
+#include "runtime/train/refused_run.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
@@ -72,14 +73,6 @@ struct TrainerOptions {
   PlanMistake plan_mistake;
   // Fill freed device memory with NaN, so that a use after free shows: tests.
   bool scribble_freed_memory = false;
-};
-
-// A run that was not admitted.
-struct RefusedRun {
-  Refusal refusal;
-  // What was asked: of training or of evaluation, whichever does not fit.
-  StepTrace trace;
-  PlanRequest request;  // for `trace`; its pointer to it is null
 };
 
 }  // namespace castor

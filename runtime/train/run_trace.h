@@ -1,8 +1,8 @@
 // The trace file of a run: what was planned, all that happens in a window of
 // its steps, and the result of each step. Each of several ranks writes a file
 // of its own (tracer/rank_traces.h), until Merge makes them one.
-#ifndef CASTOR_CLI_TRAIN_RUN_TRACE_H_
-#define CASTOR_CLI_TRAIN_RUN_TRACE_H_
+#ifndef CASTOR_RUNTIME_TRAIN_RUN_TRACE_H_
+#define CASTOR_RUNTIME_TRAIN_RUN_TRACE_H_
 
 #include <array>
 #include <atomic>
@@ -17,11 +17,12 @@
 #include "absl/status/statusor.h"
 #include "runtime/backend/run_observer.h"
 #include "runtime/train/duration_meter.h"
-#include "runtime/train/trainer.h"
+#include "runtime/train/refused_run.h"
+#include "runtime/train/step_meter.h"
 #include "tracer/events.h"
 #include "tracer/trace_writer.h"
 
-namespace castor::cli {
+namespace castor {
 
 // The training steps from `first` to `last`, and what lies between them, are
 // traced in full.
@@ -30,17 +31,22 @@ struct TraceWindow {
   int64_t last = 0;
 };
 
+// The steps of "FIRST:LAST" or "LAST"; where that is empty, from step `first`
+// over the warm-up to some steps after it. InvalidArgument: it is neither.
+absl::StatusOr<TraceWindow> WindowOf(const std::string& steps, int64_t first,
+                                     int64_t warmup_steps);
+
 // Whatever happens to the file does not stop the run that is traced: its disk
 // is full, it has become as large as a trace may be, somebody cuts or removes
 // it. Recording ends there, and status() says why.
 class RunTrace final : public RunObserver {
  public:
   // Replaces `path`, or on rank K > 0 the file of that name for its rank.
-  // `trainer` outlives the trace, which observes it. With several ranks all of
+  // `observed` outlives the trace, which observes it. With several ranks all of
   // them call it, between steps; where one cannot write, it fails on all.
   static absl::StatusOr<std::unique_ptr<RunTrace>> Create(
       const std::string& path, RunRecord run, TraceWindow window,
-      Trainer* trainer);
+      ObservedRun* observed);
   ~RunTrace() override;
 
   // Writes the trace of a run that was not admitted: what was asked, and
@@ -75,7 +81,7 @@ class RunTrace final : public RunObserver {
 
  private:
   RunTrace(std::unique_ptr<TraceWriter> writer, std::string path,
-           TraceWindow window, Trainer* trainer);
+           TraceWindow window, ObservedRun* observed);
   // How this rank's times lie to rank 0's: measured and written.
   absl::Status WriteClock();
   int64_t FromOrigin(int64_t time_ns) const {
@@ -95,7 +101,7 @@ class RunTrace final : public RunObserver {
   absl::Status written_;                 // by the writer that is gone
   std::string path_;
   const TraceWindow window_;
-  Trainer* const trainer_;
+  ObservedRun* const observed_;
   const int64_t origin_ns_;
 
   // What to do with work of each tag; read by the streams' threads.
@@ -119,9 +125,10 @@ class RunTrace final : public RunObserver {
   DurationMeter meter_;
   std::shared_ptr<const Plan> measured_plan_;
   PlanRequest measured_request_;
+  StepTrace measured_trace_;  // the request's
   bool wrote_measured_ = false;
 };
 
-}  // namespace castor::cli
+}  // namespace castor
 
-#endif  // CASTOR_CLI_TRAIN_RUN_TRACE_H_
+#endif  // CASTOR_RUNTIME_TRAIN_RUN_TRACE_H_

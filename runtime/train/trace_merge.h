@@ -1,7 +1,7 @@
 // At a run's end the other ranks' traces go to rank 0, over the network, since
 // ranks may share no file system.
-#ifndef CASTOR_CLI_TRAIN_TRACE_MERGE_H_
-#define CASTOR_CLI_TRAIN_TRACE_MERGE_H_
+#ifndef CASTOR_RUNTIME_TRAIN_TRACE_MERGE_H_
+#define CASTOR_RUNTIME_TRAIN_TRACE_MERGE_H_
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "device/comm/communicator.h"
 
-namespace castor::cli {
+namespace castor {
 
 // Bytes of one rank's trace on their way at a time.
 inline constexpr int64_t kTracePieceBytes = int64_t{1} << 20;
@@ -24,6 +24,6 @@ inline constexpr int64_t kTracePieceBytes = int64_t{1} << 20;
 absl::Status MergeTraceFiles(Communicator& ranks, const std::string& path,
                              const absl::Status& own);
 
-}  // namespace castor::cli
+}  // namespace castor
 
-#endif  // CASTOR_CLI_TRAIN_TRACE_MERGE_H_
+#endif  // CASTOR_RUNTIME_TRAIN_TRACE_MERGE_H_

@@ -1,4 +1,4 @@
-#include "cli/train/trace_merge.h"
+#include "runtime/train/trace_merge.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,7 +14,7 @@
 #include "device/comm/agreement.h"
 #include "tracer/trace_file.h"
 
-namespace castor::cli {
+namespace castor {
 namespace {
 
 // One rank's file to rank 0's, piece by piece. Whatever happens to a file, the
@@ -101,4 +101,4 @@ absl::Status MergeTraceFiles(Communicator& ranks, const std::string& path,
   return merged;
 }
 
-}  // namespace castor::cli
+}  // namespace castor

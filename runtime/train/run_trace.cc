@@ -1,4 +1,4 @@
-#include "cli/train/run_trace.h"
+#include "runtime/train/run_trace.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,21 +6,27 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/host_name.h"
 #include "base/status_macros.h"
-#include "cli/train/trace_merge.h"
 #include "device/comm/agreement.h"
 #include "device/comm/clock_sync.h"
 #include "memory/plan/plan_record.h"
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/simulator.h"
+#include "runtime/train/trace_merge.h"
 #include "tracer/append_file.h"
 #include "tracer/rank_traces.h"
 #include "tracer/trace_names.h"
 
-namespace castor::cli {
+namespace castor {
 namespace {
+
+// How many steps after the warm-up a trace shows in full.
+constexpr int64_t kTracedSteps = 12;
 
 // What is recorded as numbers has its names here. Alone, a rank has no network.
 void NameParts(bool several_ranks, RunRecord* run) {
@@ -72,18 +78,37 @@ static_assert(static_cast<int>(CollectiveKind::kAllGather) == 0 &&
 
 }  // namespace
 
+absl::StatusOr<TraceWindow> WindowOf(const std::string& steps, int64_t first,
+                                     int64_t warmup_steps) {
+  if (steps.empty()) {
+    return TraceWindow{first, first - 1 + warmup_steps + kTracedSteps};
+  }
+  const std::vector<std::string> parts = absl::StrSplit(steps, ':');
+  TraceWindow window = {first, 0};
+  const bool numbers =
+      parts.size() <= 2 && absl::SimpleAtoi(parts.back(), &window.last) &&
+      (parts.size() == 1 || absl::SimpleAtoi(parts[0], &window.first));
+  if (!numbers || window.first < 1 || window.last < window.first) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", steps,
+                     "\" is not FIRST:LAST, two steps from 1, such as "
+                     "100:104"));
+  }
+  return window;
+}
+
 absl::StatusOr<std::unique_ptr<RunTrace>> RunTrace::Create(
     const std::string& path, RunRecord run, TraceWindow window,
-    Trainer* trainer) {
-  Communicator* const ranks = trainer->communicator();
+    ObservedRun* observed) {
+  Communicator* const ranks = observed->communicator();
   NameParts(ranks != nullptr, &run);
   if (ranks == nullptr) {
     CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<TraceWriter> writer,
                             TraceWriter::Create(path));
     writer->Append(run);
     std::unique_ptr<RunTrace> trace(
-        new RunTrace(std::move(writer), path, window, trainer));
-    trainer->SetObserver(trace.get());
+        new RunTrace(std::move(writer), path, window, observed));
+    observed->SetObserver(trace.get());
     return trace;
   }
   const std::string own_path = RankFileName(path, ranks->rank());
@@ -97,21 +122,21 @@ absl::StatusOr<std::unique_ptr<RunTrace>> RunTrace::Create(
   if (writer.ok()) (*writer)->Append(run);
   CASTOR_RETURN_IF_ERROR(AgreeOnStatus(*ranks, "trace files", writer.status()));
   std::unique_ptr<RunTrace> trace(
-      new RunTrace(*std::move(writer), own_path, window, trainer));
+      new RunTrace(*std::move(writer), own_path, window, observed));
   CASTOR_RETURN_IF_ERROR(trace->WriteClock());
-  trainer->SetObserver(trace.get());
+  observed->SetObserver(trace.get());
   return trace;
 }
 
 RunTrace::RunTrace(std::unique_ptr<TraceWriter> writer, std::string path,
-                   TraceWindow window, Trainer* trainer)
+                   TraceWindow window, ObservedRun* observed)
     : writer_(std::move(writer)),
       path_(std::move(path)),
       window_(window),
-      trainer_(trainer),
-      origin_ns_(trainer->NowNs()) {}
+      observed_(observed),
+      origin_ns_(observed->NowNs()) {}
 
-RunTrace::~RunTrace() { trainer_->SetObserver(nullptr); }
+RunTrace::~RunTrace() { observed_->SetObserver(nullptr); }
 
 absl::Status RunTrace::WriteRefused(const std::string& path, RunRecord run,
                                     const RefusedRun& refused,
@@ -156,14 +181,19 @@ void RunTrace::OnStep(const StepStart& start) {
   const bool training = start.step > 0;
   if (training) {
     open_ = start.step >= window_.first && start.step <= window_.last;
-  } else if (trainer_->step() >= window_.last) {
+  } else if (observed_->step() >= window_.last) {
     open_ = false;  // an evaluation after the last step
   }
-  marks_[0].store(open_ ? kTraced : kIgnored);
-  if (!open_) return;
+  if (!open_) {
+    marks_[0].store(kIgnored);
+    return;
+  }
+  // Its chunks are known before the first work that names one: what moves
+  // between two plans may still be on its way.
   const int64_t plan = RecordOf(start);
-  const BytesByCategory host = trainer_->host_stats().used;
-  const int64_t now = FromOrigin(trainer_->NowNs());
+  marks_[0].store(kTraced);
+  const BytesByCategory host = observed_->host_bytes();
+  const int64_t now = FromOrigin(observed_->NowNs());
   if (host != host_) {
     host_ = host;
     writer_->Append(HostRecord{
@@ -187,6 +217,7 @@ void RunTrace::OnStep(const StepStart& start) {
   if (measured) {
     measured_plan_ = start.plan;
     measured_request_ = *start.request;
+    measured_trace_ = *start.request->trace;
   }
   marks_[start.tag].store(measured ? kMeasured : kTraced);
 }
@@ -194,7 +225,7 @@ void RunTrace::OnStep(const StepStart& start) {
 void RunTrace::OnOperator(uint16_t tag, Moment moment,
                           const BytesByCategory& device, int64_t used_bytes) {
   if (marks_[tag].load() == kIgnored) return;
-  writer_->AppendOp(tag, moment, FromOrigin(trainer_->NowNs()), used_bytes,
+  writer_->AppendOp(tag, moment, FromOrigin(observed_->NowNs()), used_bytes,
                     device.bytes);
 }
 
@@ -227,7 +258,7 @@ void RunTrace::OnWait(const WaitRecord& wait) {
 void RunTrace::WriteMeasured() {
   if (wrote_measured_ || measured_plan_ == nullptr) return;
   wrote_measured_ = true;
-  StepTrace trace = *measured_request_.trace;
+  StepTrace trace = measured_trace_;
   PlanRequest request = measured_request_;
   {
     const std::lock_guard<std::mutex> lock(meter_mutex_);
@@ -271,14 +302,14 @@ void RunTrace::Finish(const std::string& status, const std::string& message) {
   Close();
   writer_->Append(EndRecord{.status = status,
                             .message = message,
-                            .time_ns = FromOrigin(trainer_->NowNs())});
+                            .time_ns = FromOrigin(observed_->NowNs())});
   writer_->Check();
   // Somebody may have renamed it.
   path_ = writer_->Place().value_or(path_);
 }
 
 absl::Status RunTrace::WriteClock() {
-  Communicator& ranks = *trainer_->communicator();
+  Communicator& ranks = *observed_->communicator();
   std::vector<int64_t> origins(ranks.world_size());
   origins[ranks.rank()] = origin_ns_;
   CASTOR_RETURN_IF_ERROR(Await(
@@ -286,19 +317,19 @@ absl::Status RunTrace::WriteClock() {
                              origins.data(), sizeof(int64_t))));
   CASTOR_ASSIGN_OR_RETURN(const ClockOffset clock,
                           MeasureClockOffset(ranks, "clocks of traces", [this] {
-                            return trainer_->NowNs();
+                            return observed_->NowNs();
                           }));
   writer_->Append(
-      ClockRecord{.time_ns = FromOrigin(trainer_->NowNs()),
+      ClockRecord{.time_ns = FromOrigin(observed_->NowNs()),
                   .offset_ns = clock.offset_ns + origin_ns_ - origins[0],
                   .error_ns = clock.error_ns});
   return absl::OkStatus();
 }
 
 absl::Status RunTrace::Merge() {
-  Communicator* const ranks = trainer_->communicator();
+  Communicator* const ranks = observed_->communicator();
   if (ranks == nullptr || writer_ == nullptr) return absl::OkStatus();
-  trainer_->SetObserver(nullptr);
+  observed_->SetObserver(nullptr);
   CASTOR_RETURN_IF_ERROR(WriteClock());
   writer_->Check();
   written_ = writer_->status();
@@ -309,4 +340,4 @@ absl::Status RunTrace::Merge() {
   return MergeTraceFiles(*ranks, path_, written_);
 }
 
-}  // namespace castor::cli
+}  // namespace castor
