@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/test_files.h"
-#include "runtime/train/run_trace.h"
 #include "device/comm/thread_ranks.h"
+#include "runtime/train/run_trace.h"
 #include "tests/training_harness.h"
 #include "tracer/rank_traces.h"
 
