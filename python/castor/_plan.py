@@ -156,7 +156,7 @@ def _parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def _claim_bytes(size_bytes: int) -> int:
-    """As shim/allocator.h counts a tensor's."""
+    """What a tensor of so many bytes takes, as shim/allocator.h counts it."""
     return 64 + (size_bytes + 63) // 64 * 64 if size_bytes else 0
 
 

@@ -31,7 +31,7 @@ _NEEDED = (
 )
 
 
-# In a folder of Trainer's checkpoint.
+# These lie in a folder of Trainer's checkpoint.
 _FOLDER = "castor"
 _SCHEDULE = "scheduler.pt"
 

@@ -41,8 +41,8 @@ class Nursery {
  public:
   void Take(int64_t bytes) noexcept;
   void GiveBack(int64_t bytes) noexcept { live_bytes_.fetch_sub(bytes); }
-  // Of blocks that live, and the most that they were at once; as a claim has
-  // them.
+  // The bytes of blocks that live, and the most that they were at once, counted
+  // as a claim counts them.
   int64_t live_bytes() const { return live_bytes_; }
   int64_t peak_bytes() const { return peak_bytes_; }
 
@@ -51,8 +51,8 @@ class Nursery {
   std::atomic<int64_t> peak_bytes_{0};
 };
 
-// From now on a model is made: see above; null: none is. The allocator must be
-// in place.
+// Says that a model is made from now on, as above; with null, that none is any
+// more. The allocator must be in place.
 void MakeModelIn(std::shared_ptr<Nursery> nursery);
 
 }  // namespace castor::shim

@@ -123,8 +123,8 @@ class Plans(unittest.TestCase):
         config = config_of(1, False, 13 << 30)
         foreseen = castor.plan(make, config, [torch.zeros(1, 1 << 15)])
         self.assertTrue(foreseen.fits)
-        # Of 4 GiB each: one that is read, the gradient of the one below it, and
-        # that gradient's place in its chunk.
+        # Three of 4 GiB each are there at once: one that is read, the gradient of
+        # the one below it, and that gradient's place in its chunk.
         self.assertGreater(foreseen.smallest_device_budget_bytes, 12 << 30)
         self.assertLess(foreseen.device_peak_bytes, 13 << 30)
 

@@ -72,7 +72,8 @@ def wide_gpt2(layers: int = 2) -> transformers.GPT2Config:
 
 
 def bytes_and_two_largest(model: nn.Module) -> int:
-    """Of all parameters and buffers, each as a block is counted."""
+    """The bytes of all parameters and buffers and of the two largest once more,
+    each counted as a block."""
     tensors = [*model.parameters(), *model.buffers()]
     blocks = sorted(64 + (t.nbytes + 63) // 64 * 64 for t in tensors)
     return sum(blocks) + sum(blocks[-2:])

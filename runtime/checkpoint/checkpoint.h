@@ -32,8 +32,8 @@ struct RunState {
 struct CheckpointMetadata {
   RunState state;
   Config config;  // the run's, effective
-  // Of a client, a program that trains a model of its own (runtime/client/):
-  // what it keeps in the checkpoint for itself, a text of at most
+  // What a client, a program that trains a model of its own (runtime/client/),
+  // keeps in the checkpoint for itself, a text of at most
   // kMaxClientTextBytes that nobody else reads. Its `config` has neither model
   // nor data, and it counts no samples.
   std::optional<std::string> client = {};
@@ -70,8 +70,8 @@ std::string FormatMetadata(const CheckpointMetadata& metadata);
 // no client's.
 absl::StatusOr<CheckpointMetadata> ReadMetadata(const CheckpointReader& reader,
                                                 const ModelReader& models);
-// For a client, which knows no family of models: `config` is without model and
-// data, whoever wrote the checkpoint.
+// Reads for a client, which knows no family of models: `config` is without
+// model and data, whoever wrote the checkpoint.
 absl::StatusOr<CheckpointMetadata> ReadMetadataForClient(
     const CheckpointReader& reader);
 // FailedPrecondition: the checkpoint is a client's, so that it does not say

@@ -287,7 +287,7 @@ TEST(ClientRanks, EndWhenOneOfThemIsGone) {
         if (rank == 1) return absl::CancelledError("gone");
         const absl::Status told = run.Begin(/*training=*/true);
         EXPECT_TRUE(absl::IsUnavailable(told)) << told;
-        // For good.
+        // The run has failed for good.
         EXPECT_EQ(run.Begin(/*training=*/true), told);
         return absl::OkStatus();
       });

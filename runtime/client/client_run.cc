@@ -354,7 +354,7 @@ absl::Status ClientRun::Restore(ChunkId chunk) {
   if (store_->side(chunk) == Side::kHost) {
     return store_->RunOnHost(chunk, tag, cast);
   }
-  // Where it is shared there is nothing to fetch but room.
+  // A chunk that ranks share has nothing to fetch but room.
   CASTOR_RETURN_IF_ERROR(store_->Fetch(chunk, Tag(WorkKind::kFetch, chunk)));
   Fence ready = store_->WaitToUsePayload(chunk, /*writes=*/true);
   ready.Add(store_->WaitToUseOptimizer(chunk));

@@ -170,7 +170,8 @@ class ClientRun final : public ObservedRun {
   int64_t micro_batches() const { return options_.micro_batches; }
   int64_t steps() const { return steps_; }
   double learning_rate() const { return options_.learning_rate(steps_ + 1); }
-  // Of the latest step, before clipping; 0 without clipping. Waits for it.
+  // The norm of the latest step's gradients before clipping; 0 without
+  // clipping. Waits for it.
   absl::StatusOr<double> GradientNorm();
   const ChunkLayout& layout() const { return layout_; }
   const Parameters& parameters() const { return parameters_; }
@@ -199,7 +200,7 @@ class ClientRun final : public ObservedRun {
     int64_t host_peak_bytes = 0;
     int64_t h2d_bytes = 0;
     int64_t d2h_bytes = 0;
-    // Of the use that takes most beside the parameters that it reads.
+    // The use that takes most beside the parameters that it reads.
     std::string use;
     int64_t peak_bytes = 0;
     int64_t resident_bytes = 0;
@@ -218,8 +219,8 @@ class ClientRun final : public ObservedRun {
   BytesByCategory host_bytes() const override { return host_->stats().used; }
   int64_t step() const override { return steps_; }
   Communicator* communicator() override { return nullptr; }
-  // Of the last training step. Some of its work may not be over yet; its loss
-  // is the client's.
+  // The report of the last training step. Some of its work may not be over yet;
+  // its loss is the client's.
   StepReport report() const { return report_; }
 
   struct Stats {
@@ -334,7 +335,7 @@ class ClientRun final : public ObservedRun {
   // Meets all ranks. OK: all have called the same, and nobody gives up.
   // Otherwise the step at hand is given up on all of them.
   absl::Status Meet(RankReport report, std::vector<RankReport>* all);
-  // With that, agrees on whether the step goes on being followed, if all ranks
+  // Meets, and agrees on whether the step goes on being followed: if all ranks
   // follow and none of them `stops`. The use at hand is over if they do not.
   absl::Status MeetInStep(RankReport report, bool stops);
   absl::Status MeetAtUse(const ParameterUse& use);

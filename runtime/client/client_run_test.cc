@@ -149,7 +149,7 @@ TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomClients, testing::Range(0, 60));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomClients, testing::Range(0, 30));
 
 // The same steps in double precision, with AdamW as its paper has it.
 TEST(ClientRun, TrainsAsPlainArithmeticDoes) {

@@ -31,7 +31,7 @@ struct RankReport {
   int64_t wrote_gradients = 0;
   int64_t fits = 1;
   int64_t loose = 0;  // the store is at no plan's beginning
-  // Of one that gives up, or does not fit: why, and the numbers of a refusal.
+  // Why a rank gives up, or does not fit, and the numbers of its refusal.
   int64_t code = 0;
   int64_t peak_bytes = 0;
   int64_t resident_bytes = 0;

@@ -27,6 +27,8 @@ _KERNEL = {
 }
 OPTIONS = {
     "library": {"asan": _UNOPTIMISED},
+    # Tests of runs plan again and again, which is most of what they compute.
+    "planner": {"asan": ["-O1"]},
     "kernel": _KERNEL,
     # Tests are compiled more often than they run ...
     "test": {
@@ -71,7 +73,9 @@ def _kind(sources):
         if in_kernels:
             return "kernel_test"
         return "operator_test" if _is_in("runtime/ops") else "test"
-    return "kernel" if in_kernels else "library"
+    if in_kernels:
+        return "kernel"
+    return "planner" if _is_in("memory/plan") else "library"
 
 def _with_headers(rule, precompiled, arguments):
     if not arguments.get("srcs"):
