@@ -16,9 +16,9 @@
 #include "base/median.h"
 #include "benchmarks/seconds.h"
 #include "benchmarks/synthetic.h"
-#include "runtime/train/run_trace.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
+#include "runtime/train/run_trace.h"
 #include "runtime/train/trainer.h"
 #include "tracer/trace_file.h"
 
