@@ -27,10 +27,6 @@ struct castor_run {
   std::unique_ptr<castor::RankGroup> ranks;
   std::unique_ptr<castor::ClientRun> run;
   std::string summary;
-  std::string policy;
-  int64_t seed = 0;
-  castor::SchedulerConfig scheduler;
-  double learning_rate = 0;
   castor::Config config;
   std::unique_ptr<castor::ClientCheckpoints> checkpoints;
   std::unique_ptr<castor::RunTrace> trace;
@@ -79,13 +75,8 @@ absl::Status CheckParameter(const castor_run* run, int64_t parameter) {
       "parameter ", parameter, ": there are ", count, ", counted from 0"));
 }
 
-absl::Status CheckAlone(const castor_run* run) {
-  const int world_size = run->ranks->world_size();
-  if (world_size == 1) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "checkpoints of a run on several ranks (here ", world_size,
-      ") are not there yet: all ranks take the values (state_dict, "
-      "save_pretrained), and one of them writes them"));
+std::string PolicyOf(const castor::Config& config) {
+  return std::string(config.memory.placement_policy->name);
 }
 
 absl::StatusOr<std::unique_ptr<ClientRun>> Open(
@@ -154,15 +145,11 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
                                     : decays ? config.optimizer.weight_decay
                                              : 0.0});
   }
-  opening->policy = std::string(memory.placement_policy->name);
   if (foreseen != nullptr) {
     *foreseen = {.bytes = memory.device_memory,
                  .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio};
     options.memory.device_bytes = castor::kUnlimitedBytes;
   }
-  opening->seed = config.seed;
-  opening->scheduler = config.scheduler;
-  opening->learning_rate = config.optimizer.lr;
   return ClientRun::Create(list, std::move(options), refused);
 }
 
@@ -339,8 +326,6 @@ castor_status castor_save_checkpoint(castor_run* run, const char* directory,
                                      const char* text, int64_t keep, int lock,
                                      castor_checkpoint* saved) {
   *saved = {};
-  const absl::Status alone = CheckAlone(run);
-  if (!alone.ok()) return Tell(alone);
   auto made = run->checkpoints->Save(directory, text,
                                      {.keep = keep, .lock = lock != 0});
   if (!made.ok()) return Tell(made.status());
@@ -357,8 +342,6 @@ castor_status castor_save_checkpoint(castor_run* run, const char* directory,
 castor_status castor_find_checkpoint(castor_run* run, const char* path,
                                      int changed, castor_checkpoint* found) {
   *found = {};
-  const absl::Status alone = CheckAlone(run);
-  if (!alone.ok()) return Tell(alone);
   auto read = run->checkpoints->Find(path, changed != 0);
   if (!read.ok()) return Tell(read.status());
   const bool has_text = read->text.has_value();
@@ -396,7 +379,7 @@ castor_status castor_trace(castor_run* run, const char* path, const char* title,
   castor::RunRecord record;
   record.title = absl::StrCat(title, ", ", castor_dtype(run));
   record.device = "host";
-  record.policy = run->policy;
+  record.policy = PolicyOf(run->config);
   record.device_budget_bytes = run->config.memory.device_memory;
   record.host_budget_bytes = run->config.memory.host_memory;
   record.steps = run->config.steps;
@@ -439,10 +422,11 @@ castor_status castor_gradient_norm(castor_run* run, double* norm) {
 }
 
 double castor_scheduled_rate(const castor_run* run, int64_t step) {
-  return castor::LearningRate(run->scheduler, run->learning_rate, step);
+  return castor::LearningRate(run->config.scheduler, run->config.optimizer.lr,
+                              step);
 }
 
-int64_t castor_seed(const castor_run* run) { return run->seed; }
+int64_t castor_seed(const castor_run* run) { return run->config.seed; }
 
 uint64_t castor_generator_seed(int64_t seed, int64_t step, int64_t micro_batch,
                                int64_t call) {
@@ -459,7 +443,7 @@ const char* castor_summary(castor_run* run) {
   const int64_t steps =
       std::max<int64_t>(1, stats.recorded_steps + stats.followed_steps);
   nlohmann::ordered_json summary;
-  summary["policy"] = run->policy;
+  summary["policy"] = PolicyOf(run->config);
   summary["precision"] = castor_dtype(run);
   summary["device_budget_bytes"] = stats.device_budget_bytes;
   summary["smallest_device_budget_bytes"] = stats.smallest_device_budget_bytes;
@@ -527,7 +511,7 @@ const char* castor_foresee(const char* config_json,
     return nullptr;
   }
   nlohmann::ordered_json summary;
-  summary["policy"] = opening.policy;
+  summary["policy"] = PolicyOf(opening.config);
   summary["precision"] = castor::DTypeName(run.dtype());
   summary["fits"] = foreseen->fits;
   summary["device_budget_bytes"] = foreseen->device_budget_bytes;

@@ -50,6 +50,7 @@ absl::Status ClientCheckpoints::Claim(const std::string& directory,
 
 absl::StatusOr<ClientCheckpoints::Saved> ClientCheckpoints::Save(
     const std::string& directory, std::string text, SaveOptions options) {
+  CASTOR_RETURN_IF_ERROR(run_.CheckAlone());
   if (static_cast<int64_t>(text.size()) > kMaxClientTextBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("the client's own part of a checkpoint has ", text.size(),
@@ -102,6 +103,7 @@ std::vector<std::string> ClientCheckpoints::DifferencesFrom(
 
 absl::StatusOr<ClientCheckpoints::Found> ClientCheckpoints::Find(
     const std::string& path, bool changed) {
+  CASTOR_RETURN_IF_ERROR(run_.CheckAlone());
   found_ = nullptr;
   Found found;
   found.path = path;

@@ -125,11 +125,13 @@ class ClientRun final : public ObservedRun {
   // What checkpoints hold (client_checkpoints.h); both are called between
   // steps. Save drains, and says in `metadata` how far the run has come. Errors
   // are SaveCheckpoint's.
-  // FailedPrecondition: there are several ranks.
   absl::Status Save(const std::string& path, CheckpointMetadata metadata);
   // Takes all values and states from `source`, and goes on after `step`. A
   // failure of `source` ends the run.
   absl::Status Restore(ParameterSource& source, int64_t step);
+  // What Save and Restore ask first. FailedPrecondition: the run has several
+  // ranks.
+  absl::Status CheckAlone() const;
 
   // Equal names have equal labels.
   LabelId Label(absl::string_view name);
@@ -156,7 +158,7 @@ class ClientRun final : public ObservedRun {
   // of the step had begun.
   absl::Status Abort();
 
-  // ResourceExhausted: see refusal(); nothing has changed.
+  // ResourceExhausted: see refused(); nothing has changed.
   absl::Status Claim(int64_t bytes);
   void Release(int64_t bytes);
 
@@ -263,7 +265,6 @@ class ClientRun final : public ObservedRun {
     return options_.micro_batches * options_.ranks.world_size > 1;
   }
   int64_t claimed() const { return arena_->claimed_bytes(); }
-  absl::Status CheckAlone() const;
   absl::Status CheckFilled() const;  // whether all chunks have values
   absl::Status CheckInStep(bool training, absl::string_view what) const;
   WorkTag Tag(WorkKind kind, ChunkId chunk) const;

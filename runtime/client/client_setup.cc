@@ -62,12 +62,7 @@ ClientRun::~ClientRun() {
 
 absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   const RankOptions& ranks = options_.ranks;
-  if (ranks.world_size < 1 || ranks.rank < 0 ||
-      ranks.rank >= ranks.world_size || (ranks.world_size > 1 && !ranks.join)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", ranks.rank, " of ", ranks.world_size,
-        ": a rank counts from 0, and more than one need RankOptions::join"));
-  }
+  CASTOR_RETURN_IF_ERROR(CheckRanks(ranks, /*joins=*/true));
   std::vector<LayoutParameter> list;
   OptimizerOptions optimizer = {.rule = options_.rule,
                                 .gradient_clipping = options_.gradient_clipping,

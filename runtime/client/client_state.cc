@@ -11,7 +11,9 @@ absl::Status ClientRun::CheckAlone() const {
   if (!shared()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "checkpoints of a client's run on several ranks (here ",
-      layout_.world_size, ") are not there yet; keep the parameters' values"));
+      layout_.world_size,
+      ") are not there yet: all ranks take the values (in PyTorch state_dict "
+      "or save_pretrained), and one of them writes them"));
 }
 
 absl::Status ClientRun::Save(const std::string& path,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "device/comm/agreement.h"
@@ -25,6 +26,17 @@ int64_t StateStagingBytes(const ChunkLayout& layout, bool accumulate) {
                                   kBlockAlignment));
   }
   return most;
+}
+
+absl::Status CheckRanks(const RankOptions& ranks, bool joins) {
+  if (ranks.world_size < 1 || ranks.rank < 0 ||
+      ranks.rank >= ranks.world_size ||
+      (ranks.world_size > 1 && !ranks.join && joins)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", ranks.rank, " of ", ranks.world_size,
+        ": a rank counts from 0, and more than one need RankOptions::join"));
+  }
+  return absl::OkStatus();
 }
 
 BusModel BusOf(double bytes_per_s) {

@@ -39,6 +39,10 @@ int64_t HomeBytes(const ChunkLayout& layout);
 // States on their way to the device pass through the host, a chunk at a time.
 int64_t StateStagingBytes(const ChunkLayout& layout, bool accumulate);
 
+// InvalidArgument: there is no such rank, or, of a run that `joins` the others,
+// no way to do so.
+absl::Status CheckRanks(const RankOptions& ranks, bool joins);
+
 // A bus of this speed, or of the assumed one where it is 0 (unlimited).
 BusModel BusOf(double bytes_per_s);
 

@@ -48,15 +48,9 @@ absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
                                       .states = std::move(states)});
 }
 
-absl::Status CheckRanks(const TrainerOptions& options) {
+absl::Status CheckRanksOf(const TrainerOptions& options) {
   const RankOptions& ranks = options.ranks;
-  if (ranks.world_size < 1 || ranks.rank < 0 ||
-      ranks.rank >= ranks.world_size ||
-      (ranks.world_size > 1 && !ranks.join && !options.admit_only)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", ranks.rank, " of ", ranks.world_size,
-        ": a rank counts from 0, and more than one need RankOptions::join"));
-  }
+  CASTOR_RETURN_IF_ERROR(CheckRanks(ranks, /*joins=*/!options.admit_only));
   if (options.shape.micro_batches % ranks.world_size != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.shape.micro_batches,
@@ -78,7 +72,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
         "the model has no parameters: make its modules inside a ZeroInit scope "
         "of the trainer's engine");
   }
-  CASTOR_RETURN_IF_ERROR(CheckRanks(options));
+  CASTOR_RETURN_IF_ERROR(CheckRanksOf(options));
   options.shape.micro_batches /= options.ranks.world_size;
   engine->set_gpu_kernels(options.gpu_kernels);
   std::unique_ptr<Trainer> trainer(
