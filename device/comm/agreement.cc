@@ -17,6 +17,17 @@ absl::Status Await(Communicator& communicator,
   return communicator.device().Synchronize(*queued);
 }
 
+absl::Status TakeHighest(Communicator& communicator, absl::string_view key,
+                         int64_t tag, absl::Span<int64_t> values) {
+  constexpr size_t kAtOnce = Communicator::kMaxAllReduceBytes / sizeof(int64_t);
+  for (size_t i = 0; i < values.size(); i += kAtOnce) {
+    CASTOR_RETURN_IF_ERROR(Await(
+        communicator, communicator.AllReduce(key, tag, ReduceOp::kMax,
+                                             values.subspan(i, kAtOnce))));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BroadcastText(Communicator& communicator, absl::string_view key,
                            int root, std::string* text) {
   int64_t size = static_cast<int64_t>(text->size());

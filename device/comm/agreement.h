@@ -4,11 +4,13 @@
 #ifndef CASTOR_DEVICE_COMM_AGREEMENT_H_
 #define CASTOR_DEVICE_COMM_AGREEMENT_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "device/comm/communicator.h"
 
 namespace castor {
@@ -22,6 +24,11 @@ absl::Status Await(Communicator& communicator,
 // message. Unlike Communicator::Fail it leaves the group in order.
 absl::Status AgreeOnStatus(Communicator& communicator, absl::string_view key,
                            const absl::Status& status);
+
+// Each of `values` becomes the highest that a rank has in its place; all ranks
+// have as many. `tag` is the collectives'.
+absl::Status TakeHighest(Communicator& communicator, absl::string_view key,
+                         int64_t tag, absl::Span<int64_t> values);
 
 // `text` becomes rank `root`'s.
 absl::Status BroadcastText(Communicator& communicator, absl::string_view key,

@@ -63,6 +63,20 @@ TEST(Agreement, IsHeardByAllBeforeAnyGoesOn) {
   }
 }
 
+// There are more values than one collective takes.
+TEST(Agreement, IsOnTheHighestOfEachValue) {
+  OnRanks(3, [](Communicator& communicator) {
+    const int64_t rank = communicator.rank();
+    std::vector<int64_t> values, highest;
+    for (int64_t i = 0; i < Communicator::kMaxAllReduceBytes / 8 + 5; ++i) {
+      values.push_back(i % 3 == rank ? i : -i);
+      highest.push_back(i);
+    }
+    EXPECT_TRUE(TakeHighest(communicator, "a", 0, absl::MakeSpan(values)).ok());
+    EXPECT_EQ(values, highest);
+  });
+}
+
 TEST(Agreement, GivesEachRankTheTextOfOne) {
   OnRanks(3, [](Communicator& communicator) {
     for (const std::string& wanted : {std::string(), std::string("hello")}) {

@@ -274,16 +274,9 @@ absl::StatusOr<bool> ClientRun::AgreeOnScript() {
     values.push_back(use.peak_bytes);
     values.push_back(use.duration_ns);
   }
-  constexpr int64_t kAtOnce =
-      Communicator::kMaxAllReduceBytes / sizeof(int64_t);
-  const auto size = static_cast<int64_t>(values.size());
-  for (int64_t i = 0; i < size; i += kAtOnce) {
-    CASTOR_RETURN_IF_ERROR(Told(castor::Await(
-        ranks,
-        ranks.AllReduce(
-            "uses of a step", WorkTag{.step = tag_step_}.Pack(), ReduceOp::kMax,
-            absl::MakeSpan(values).subspan(i, std::min(kAtOnce, size - i))))));
-  }
+  CASTOR_RETURN_IF_ERROR(Told(TakeHighest(ranks, "uses of a step",
+                                          WorkTag{.step = tag_step_}.Pack(),
+                                          absl::MakeSpan(values))));
   script_->TakeHighest(absl::MakeSpan(values).subspan(2));
   return values[0] == -values[1];
 }

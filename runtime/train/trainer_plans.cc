@@ -44,17 +44,9 @@ absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace, BusModel& bus,
   for (const double* speed : speeds) {
     values.push_back(-static_cast<int64_t>(std::max(1.0, *speed)));
   }
-  constexpr int64_t kAtOnce =
-      Communicator::kMaxAllReduceBytes / sizeof(int64_t);
-  const int64_t size = static_cast<int64_t>(values.size());
-  for (int64_t i = 0; i < size; i += kAtOnce) {
-    CASTOR_RETURN_IF_ERROR(Await(
-        *communicator_,
-        communicator_->AllReduce(
-            "measured durations", WorkTag{.step = tag_step_}.Pack(),
-            ReduceOp::kMax,
-            absl::MakeSpan(values).subspan(i, std::min(kAtOnce, size - i)))));
-  }
+  CASTOR_RETURN_IF_ERROR(TakeHighest(*communicator_, "measured durations",
+                                     WorkTag{.step = tag_step_}.Pack(),
+                                     absl::MakeSpan(values)));
   auto value = values.begin();
   for (int64_t* count : counts) *count = *value++;
   for (double* speed : speeds) *speed = -static_cast<double>(*value++);
