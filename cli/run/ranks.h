@@ -1,10 +1,9 @@
-// A castor process as one of several ranks: how it joins them, and how rank 0
-// speaks for all. A process that was started alone is rank 0 of one.
+// A castor process as one of several ranks: how it joins them, and what all of
+// them must have alike. A process that was started alone is rank 0 of one.
 #ifndef CASTOR_CLI_RUN_RANKS_H_
 #define CASTOR_CLI_RUN_RANKS_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,18 +37,6 @@ absl::Status CheckSameConfig(RankGroup& group, const Config& config);
 // key, and two ranks' identities at it. Null communicator: one rank.
 absl::Status CheckSameInputs(Communicator* communicator,
                              const std::vector<InputIdentity>& inputs);
-
-// Rank 0's `mine`, on all ranks; a failure of it too. `mine` of the others is
-// not looked at. Null communicator: one rank.
-absl::StatusOr<std::string> FromFirstRank(
-    Communicator* communicator, absl::string_view key,
-    const absl::StatusOr<std::string>& mine);
-
-// The same of what takes rank 0 long to find: the others hear every `round_ns`
-// that it is still at it, so that no time limit ends them.
-absl::StatusOr<std::string> FromFirstRankInItsTime(
-    Communicator* communicator, absl::string_view key, int64_t round_ns,
-    const std::function<absl::StatusOr<std::string>()>& find);
 
 // Waits until all ranks have come here.
 absl::Status MeetAllRanks(Communicator* communicator, absl::string_view key);

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
-#include "cli/run/ranks.h"
+#include "device/comm/first_rank.h"
 #include "runtime/checkpoint/checkpoint_parts.h"
 #include "runtime/checkpoint/checkpoint_size.h"
 

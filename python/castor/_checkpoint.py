@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -50,8 +51,14 @@ def _buffers(engine: Engine) -> dict[str, torch.Tensor]:
     return buffers
 
 
-def _pack(engine: Engine, client_state: Any) -> str:
-    state = {
+def _pack(engine: Engine, client_state: Any) -> dict[str, Any]:
+    try:
+        json.dumps(client_state)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"castor: client_state cannot be written as JSON: {error}"
+        ) from None
+    return {
         "kind": _KIND,
         "torch": torch.__version__,
         "generator": _text_of_bytes(torch.get_rng_state()),
@@ -59,18 +66,33 @@ def _pack(engine: Engine, client_state: Any) -> str:
             name: {
                 "dtype": str(buffer.dtype).removeprefix("torch."),
                 "shape": list(buffer.shape),
-                "data": _text_of_bytes(buffer),
+                "data": _text_of_bytes(buffer) if engine.rank == 0 else "",
             }
             for name, buffer in _buffers(engine).items()
         },
         "client_state": client_state,
     }
+
+
+def _on_all_ranks(engine: Engine, what: str, work: Callable[[], str]) -> list[str]:
+    """What `work` gives on each rank. An error on one of them is one on all."""
+    if engine.world_size == 1:
+        return [work()]
+    failure: Exception | None = None
+    mine = {}
     try:
-        return json.dumps(state)
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"castor: client_state cannot be written as JSON: {error}"
-        ) from None
+        mine = {"done": work()}
+    except Exception as error:
+        failure = error
+        lines = str(error).splitlines() or [type(error).__name__]
+        mine = {"error": lines[0].removeprefix("castor: ")}
+    all_ranks = [json.loads(t) for t in engine._run.exchange(what, json.dumps(mine))]
+    if failure is not None:
+        raise failure
+    for rank, theirs in enumerate(all_ranks):
+        if "error" in theirs:
+            raise CheckpointError(f"castor: rank {rank}: {theirs['error']}")
+    return [theirs["done"] for theirs in all_ranks]
 
 
 class _State:
@@ -86,14 +108,27 @@ class _State:
             self._fail("a program other than this version of castor wrote it")
         try:
             self.client_state = state["client_state"]
-            self.generator = _bytes_of_text(state["generator"])
+            # Of each rank, where there were several.
+            generators = state.get("generators", [state["generator"]])
+            same_ranks = len(generators) == engine.world_size
+            generator = generators[engine.rank if same_ranks else 0]
+            self.generator = _bytes_of_text(generator)
+            self.notes = ""
+            if not same_ranks and any(g != generator for g in generators):
+                self.notes = (
+                    f"{path} is of {len(generators)} ranks, whose generators of "
+                    f"random numbers were in different states; all "
+                    f"{engine.world_size} ranks go on with rank 0's"
+                )
             buffers = {
                 name: _bytes_of_text(buffer["data"])
                 .view(getattr(torch, buffer["dtype"]))
                 .reshape(buffer["shape"])
                 for name, buffer in state["buffers"].items()
             }
-        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError):
+        except (
+            AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError
+        ):
             self._fail("what PyTorch keeps in it makes no sense")
         if self.generator.shape != torch.get_rng_state().shape:
             self._fail("its state of PyTorch's generator has another size")
@@ -140,13 +175,26 @@ def save(
     keep: int | None,
     lock: bool,
 ) -> str:
-    if keep is not None and keep < 1:
-        raise ValueError(f"castor: keep={keep}: at least 1, or None for all")
-    text = _pack(engine, client_state)
+    state: dict[str, Any] = {}
+
+    def pack() -> str:
+        if keep is not None and keep < 1:
+            raise ValueError(f"castor: keep={keep}: at least 1, or None for all")
+        state.update(_pack(engine, client_state))
+        return str(state["generator"])
+
     try:
+        generators = _on_all_ranks(engine, "what a checkpoint is to hold", pack)
+        if engine.world_size > 1:
+            state["generators"] = generators
         saved = engine._run.save_checkpoint(
-            os.fspath(directory), text, keep or 0, lock
+            os.fspath(directory),
+            json.dumps(state) if engine.rank == 0 else "",
+            keep or 0,
+            lock,
         )
+    except CheckpointError:
+        raise
     except RuntimeError as error:
         raise _failed(error) from None
     _tell(saved.notes)
@@ -156,19 +204,25 @@ def save(
 def load(
     engine: Engine, path: str | os.PathLike[str], changed: bool
 ) -> tuple[str, Any]:
-    state = None
+    states: list[_State] = []
+
+    def check() -> str:
+        if found.text is not None:
+            states.append(_State(engine, found.path, found.text))
+        return ""
+
     try:
         found = engine._run.find_checkpoint(os.fspath(path), changed)
-        if found.text is not None:
-            state = _State(engine, found.path, found.text)
+        _on_all_ranks(engine, "what a checkpoint holds", check)
         engine._run.take_checkpoint()
     except CheckpointError:
         raise
     except RuntimeError as error:
         raise _failed(error) from None
-    if state is not None:
+    for state in states:
         state.apply()
+        _tell(state.notes)
     _tell(found.notes)
     for line in filter(None, found.differences.splitlines()):
         warnings.warn(f"castor: other settings than until then: {line}", stacklevel=3)
-    return found.path, state.client_state if state is not None else None
+    return found.path, states[0].client_state if states else None

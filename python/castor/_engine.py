@@ -17,6 +17,7 @@ from torch import nn
 from castor import _checkpoint
 from castor._generator import drawing_from, drawing_undone, generator_seed
 from castor._inputs import call_with, copied, description, loss_of
+from castor._launch import port_is_a_store
 from castor._library import shim
 from castor._parameters import check_modules, managed_parameters
 from castor._refused import Refused, StepUndone
@@ -62,7 +63,7 @@ def initialize(
         decay = weight_decay(name, parameter) if weight_decay else None
         described.append((name, parameter, -1.0 if decay is None else decay))
     try:
-        run = shim.Run(text, described)
+        run = shim.Run(text, described, port_is_a_store())
     except RuntimeError as error:
         refusal = shim.take_refusal_of_open()
         if refusal is not None:
@@ -368,8 +369,13 @@ class Engine:
         directory; later steps' checkpoints that are there at first are another
         run's, and move to DIRECTORY.1.
 
+        On several ranks all of them call it with the same arguments, and write
+        their shares at the same time; a failure of one is one of all. Buffers
+        and client_state are rank 0's, the generator's state is each rank's.
+
         Args:
-            directory: made where it is missing; gets step-00000100.castor.
+            directory: made where it is missing; gets step-00000100.castor. All
+                ranks see it.
             client_state: what the program wants back, such as its place in the
                 data; of types that JSON has.
             keep: how many of the newest checkpoints stay; None: all.
@@ -389,6 +395,10 @@ class Engine:
     ) -> tuple[str, Any]:
         """Goes on from a checkpoint, of `save_checkpoint` or of `castor train`
         for a model whose parameters have the same names. Between steps only.
+
+        It may be of another number of ranks: where the whole batch is the same,
+        micro batches of all ranks, the bits go on as well. Of another number,
+        all ranks take rank 0's state of PyTorch's generator.
 
         Args:
             path: a checkpoint, or a directory of them, of which the newest that

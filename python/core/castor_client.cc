@@ -33,6 +33,7 @@ struct castor_run {
   int64_t last_traced_step = 0;
   // What the last castor_checkpoint points at.
   std::string path, text, notes, differences;
+  std::vector<std::string> exchanged;
 };
 
 namespace {
@@ -156,9 +157,10 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
 // What one rank is refused before it has joined the others, all are refused.
 absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
     const char* config_json, const castor_parameter* parameters, int64_t count,
-    castor_run* opening, ClientRun::Refused* refused) {
-  const auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
+    bool port_is_stores, castor_run* opening, ClientRun::Refused* refused) {
+  auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
   if (!launch.ok()) return launch.status();
+  if (port_is_stores) launch->master_is_store = true;
   auto group = castor::JoinLaunchedRanks(*launch);
   if (!group.ok()) return group.status();
   opening->ranks = *std::move(group);
@@ -211,12 +213,12 @@ const char* castor_plain_config(const char* config_json) {
 
 castor_status castor_open(const char* config_json,
                           const castor_parameter* parameters, int64_t count,
-                          castor_run** run) {
+                          int port_is_stores, castor_run** run) {
   *run = nullptr;
   ClientRun::Refused refused;
   auto opening = std::make_unique<castor_run>();
-  auto opened =
-      OpenOnRanks(config_json, parameters, count, opening.get(), &refused);
+  auto opened = OpenOnRanks(config_json, parameters, count, port_is_stores != 0,
+                            opening.get(), &refused);
   if (!opened.ok()) return Tell(opened.status(), &refused);
   opening->run = *std::move(opened);
   opening->checkpoints = std::make_unique<castor::ClientCheckpoints>(
@@ -257,6 +259,15 @@ castor_status castor_get_values(castor_run* run, int64_t parameter,
   const absl::Status valid = CheckParameter(run, parameter);
   return Tell(
       run, !valid.ok() ? valid : run->run->GetValues(ParamId(parameter), out));
+}
+
+castor_status castor_exchange(castor_run* run, const char* what,
+                              const char* text, const char** texts) {
+  auto all = run->run->Exchange(what, text);
+  if (!all.ok()) return Tell(all.status());
+  run->exchanged = *std::move(all);
+  for (const std::string& each : run->exchanged) *texts++ = each.c_str();
+  return CASTOR_OK;
 }
 
 int64_t castor_label(castor_run* run, const char* name) {

@@ -87,10 +87,12 @@ typedef struct {
 } castor_parameter;
 
 /* `config_json`: the text of a configuration with the keys of castor train,
- * without those of the model and the data (docs/configuration.md). */
+ * without those of the model and the data (docs/configuration.md).
+ * `port_is_stores`: on several ranks, not 0 where MASTER_PORT is that of a
+ * store of PyTorch's (TCPStore), in which they then find each other. */
 castor_status castor_open(const char* config_json,
                           const castor_parameter* parameters, int64_t count,
-                          castor_run** run);
+                          int port_is_stores, castor_run** run);
 /* Waits for all work. What the client still holds of claimed bytes needs no
  * release afterwards. Null is allowed. */
 void castor_close(castor_run* run);
@@ -109,6 +111,12 @@ castor_status castor_set_values(castor_run* run, int64_t parameter,
 /* Between steps: the fp32 master copy of a trainable parameter, the stored
  * values of a frozen one. */
 castor_status castor_get_values(castor_run* run, int64_t parameter, float* out);
+
+/* Between steps, by all ranks: what each of them has to say to all. `texts`
+ * [castor_world_size] gets every rank's `text`, valid until the run's next call
+ * of this. `what` names it, and is the same on all ranks. */
+castor_status castor_exchange(castor_run* run, const char* what,
+                              const char* text, const char** texts);
 
 /* A number for this name, the same for equal names. */
 int64_t castor_label(castor_run* run, const char* name);
@@ -152,8 +160,9 @@ typedef struct {
   /* The settings that determine bits and are not what they were. */
   const char* differences;
 } castor_checkpoint;
-/* Between steps. The strings are valid until the run's next call of one of
- * these. A failure changes nothing of the run.
+/* Between steps, by all ranks together: a failure of one is one of all. The
+ * strings are valid until the run's next call of one of these. A failure
+ * changes nothing of the run. `text` is rank 0's.
  * Saves into a directory, in which the newest `keep` (0: all) stay. `lock`: 0
  * where the file system has no locks. */
 castor_status castor_save_checkpoint(castor_run* run, const char* directory,

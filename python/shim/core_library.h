@@ -22,6 +22,7 @@ namespace castor::shim {
   X(world_size)                  \
   X(set_values)                  \
   X(get_values)                  \
+  X(exchange)                    \
   X(label)                       \
   X(begin)                       \
   X(use)                         \

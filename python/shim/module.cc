@@ -27,12 +27,14 @@ struct Run {
 
 std::unique_ptr<Run> Open(
     const std::string& config,
-    const std::vector<std::tuple<std::string, at::Tensor, double>>& all) {
+    const std::vector<std::tuple<std::string, at::Tensor, double>>& all,
+    bool port_is_stores) {
   std::vector<ParameterSpec> specs;
   for (const auto& [name, tensor, weight_decay] : all) {
     specs.push_back({name, tensor, weight_decay});
   }
-  return std::make_unique<Run>(Session::Open(config, std::move(specs)));
+  return std::make_unique<Run>(
+      Session::Open(config, std::move(specs), port_is_stores));
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
@@ -132,6 +134,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def(
           "values",
           [](Run& run, int64_t id) { return run.session->Values(id); },
+          Release())
+      .def(
+          "exchange",
+          [](Run& run, const std::string& what, const std::string& text) {
+            return run.session->Exchange(what, text);
+          },
           Release())
       .def(
           "save_checkpoint",

@@ -82,7 +82,8 @@ Session::Session(castor_run* run, std::shared_ptr<Account> account,
       dtype_(TypeOf(Core().dtype(run))) {}
 
 std::shared_ptr<Session> Session::Open(const std::string& config_json,
-                                       std::vector<ParameterSpec> specs) {
+                                       std::vector<ParameterSpec> specs,
+                                       bool port_is_stores) {
   std::vector<castor_parameter> described;
   std::vector<Parameter> parameters;
   for (const ParameterSpec& spec : specs) {
@@ -95,9 +96,9 @@ std::shared_ptr<Session> Session::Open(const std::string& config_json,
                               spec.tensor.getIntrusivePtr())});
   }
   castor_run* run = nullptr;
-  const castor_status status =
-      Core().open(config_json.c_str(), described.data(),
-                  static_cast<int64_t>(described.size()), &run);
+  const castor_status status = Core().open(
+      config_json.c_str(), described.data(),
+      static_cast<int64_t>(described.size()), port_is_stores ? 1 : 0, &run);
   if (status != CASTOR_OK) {
     Account account(nullptr);
     try {
@@ -343,6 +344,14 @@ at::Tensor Session::Values(int64_t id) {
   account_->Check(
       Core().get_values(Open(), id, values.mutable_data_ptr<float>()));
   return values;
+}
+
+std::vector<std::string> Session::Exchange(const std::string& what,
+                                           const std::string& text) {
+  std::vector<const char*> texts(WorldSize());
+  account_->Check(
+      Core().exchange(Open(), what.c_str(), text.c_str(), texts.data()));
+  return {texts.begin(), texts.end()};
 }
 
 Checkpoint Session::SaveCheckpoint(const std::string& directory,

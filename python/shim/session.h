@@ -53,8 +53,10 @@ struct Checkpoint {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // Opens the run. The tensors are not touched yet, and not kept alive.
+  // `port_is_stores`: MASTER_PORT is a store of PyTorch's.
   static std::shared_ptr<Session> Open(const std::string& config_json,
-                                       std::vector<ParameterSpec> parameters);
+                                       std::vector<ParameterSpec> parameters,
+                                       bool port_is_stores);
   // Why the calling thread's last Open had no room; empty where it failed for
   // another reason.
   static std::optional<Refusal> TakeRefusalOfOpen();
@@ -82,6 +84,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Between steps. A new fp32 tensor with the parameter's shape.
   at::Tensor Values(int64_t id);
+  // What every rank says to all.
+  std::vector<std::string> Exchange(const std::string& what,
+                                    const std::string& text);
   // See castor_client.h. The client's text is TakeCheckpoint's caller's to
   // read.
   Checkpoint SaveCheckpoint(const std::string& directory,

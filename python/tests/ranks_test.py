@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,60 @@ def batch(step: int, micro_batch: int) -> dict[str, torch.Tensor]:
     return {"input_ids": tokens, "labels": tokens}
 
 
+def go_on(engine: castor.Engine) -> list[str]:
+    """What a process has after the steps that are left of its share, dropout
+    included."""
+    engine.train()
+    for step in range(engine.global_steps, STEPS):
+        engine.train_batch(
+            batch(step, m * engine.world_size + engine.rank)
+            for m in range(engine.gradient_accumulation_steps)
+        )
+    return [b.hex() for b in bits(engine)]
+
+
 def trained(accumulation: int, budget: int | None, seed: int) -> dict[str, Any]:
-    """What a process has after some steps of its share, dropout included."""
     with castor.initialize(gpt2(seed), config(accumulation, budget)) as engine:
+        return {"bits": go_on(engine), "summary": engine.summary()}
+
+
+def saved_alone(folder: Path) -> None:
+    """After one step of one rank."""
+    with castor.initialize(gpt2(5), config(2, None)) as engine:
         engine.train()
-        for step in range(STEPS):
-            engine.train_batch(
-                batch(step, m * engine.world_size + engine.rank)
-                for m in range(accumulation)
-            )
-        return {"bits": [b.hex() for b in bits(engine)], "summary": engine.summary()}
+        engine.train_batch(batch(0, m) for m in range(2))
+        engine.save_checkpoint(folder / "of one", ["one"])
+
+
+def checkpoints() -> dict[str, Any]:
+    folder = Path(os.environ["CASTOR_TEST_FOLDER"])
+    told: dict[str, Any] = {}
+    with castor.initialize(gpt2(6), config(1, 300_000)) as engine:
+        told["state of one"] = engine.load_checkpoint(folder / "of one")[1]
+        # Ranks' generators differ.
+        torch.manual_seed(engine.rank)
+        path = engine.save_checkpoint(folder / "of two", [f"rank {engine.rank}"])
+        drawn = torch.rand(3).tolist()
+        told["bits"] = go_on(engine)
+        told["state of two"] = engine.load_checkpoint(path)[1]
+        told["draws again"] = torch.rand(3).tolist() == drawn
+        before = bits(engine)
+        for name, call in {
+            "unlike": lambda: engine.save_checkpoint(folder / str(engine.rank)),
+            "no JSON": lambda: engine.save_checkpoint(
+                folder / "x", object() if engine.rank == 1 else None
+            ),
+            "missing": lambda: engine.load_checkpoint(folder / "none"),
+            "keep": lambda: engine.save_checkpoint(folder / "x", keep=engine.rank),
+        }.items():
+            try:
+                call()
+                told[name] = ""
+            except (castor.CheckpointError, ValueError) as error:
+                told[name] = str(error)
+        told["unchanged"] = bits(engine) == before
+        told["goes on"] = go_on(engine)
+    return told
 
 
 class FailsOnce(Net):
@@ -103,12 +148,7 @@ def refused_on_one_rank() -> dict[str, Any]:
         except castor.Refused as caught:
             refused = {"peak": caught.peak_bytes, "text": str(caught)}
         one_step(engine, X)
-        try:
-            engine.save_checkpoint("/nowhere")
-            saved = ""
-        except castor.CheckpointError as caught:
-            saved = str(caught)
-        return {"refused": refused, "steps": engine.global_steps, "saved": saved}
+        return {"refused": refused, "steps": engine.global_steps}
 
 
 def buffer_written() -> dict[str, Any]:
@@ -143,11 +183,12 @@ WORK = {
     "fail": failed_on_one_rank,
     "refuse": refused_on_one_rank,
     "buffer": buffer_written,
+    "checkpoints": checkpoints,
     "leave": one_leaves,
 }
 
 
-def on_two_ranks(*work: str) -> list[dict[str, Any]]:
+def on_two_ranks(*work: str, folder: str = "") -> list[dict[str, Any]]:
     """Each rank's results of this work, which it does in one process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -164,6 +205,7 @@ def on_two_ranks(*work: str) -> list[dict[str, Any]]:
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port),
                 "OMP_NUM_THREADS": "1",
+                "CASTOR_TEST_FOLDER": folder,
             }
             out = str(Path(directory) / f"{rank}.json")
             processes.append(
@@ -188,8 +230,13 @@ class Ranks(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         torch.set_num_threads(1)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        saved_alone(cls.folder)
         cls.ranks = on_two_ranks(
-            "train", "train_small", "fail", "refuse", "buffer", "leave"
+            "train", "train_small", "fail", "refuse", "buffer", "checkpoints", "leave",
+            folder=folder.name,
         )
 
     def test_have_the_bits_of_one_rank(self) -> None:
@@ -218,7 +265,33 @@ class Ranks(unittest.TestCase):
         self.assertIn("rank 1", first["refused"]["text"])
         self.assertEqual(first["refused"]["peak"], second["refused"]["peak"])
         self.assertEqual((first["steps"], second["steps"]), (2, 2))
-        self.assertIn("several ranks", first["saved"])
+
+    def test_checkpoints_move_to_and_from_one_rank(self) -> None:
+        expected = trained(2, None, seed=5)["bits"]
+        for number, rank in enumerate(r["checkpoints"] for r in self.ranks):
+            self.assertEqual(rank["state of one"], ["one"])
+            self.assertEqual(rank["bits"], expected)
+            self.assertEqual(rank["state of two"], ["rank 0"])
+            self.assertTrue(rank["draws again"], number)
+        with castor.initialize(gpt2(6), config(2, None)) as engine:
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                _, state = engine.load_checkpoint(self.folder / "of two")
+            self.assertIn("go on with rank 0's", str(told[0].message))
+            self.assertEqual(state, ["rank 0"])
+            self.assertEqual(go_on(engine), expected)
+
+    def test_fail_together_where_one_cannot_save_or_load(self) -> None:
+        for number, rank in enumerate(r["checkpoints"] for r in self.ranks):
+            other = f"rank {1 - number}: "
+            self.assertIn("ranks differ: rank 0 saves", rank["unlike"])
+            self.assertIn("cannot be written as JSON", rank["no JSON"])
+            self.assertEqual(other in rank["no JSON"], number == 0)
+            self.assertIn("none: No such file", rank["missing"])
+            self.assertIn("keep=0", rank["keep"])
+            self.assertEqual(other in rank["keep"], number == 1)
+            self.assertTrue(rank["unchanged"])
+            self.assertEqual(rank["goes on"], rank["bits"])
 
     def test_refuse_buffers_that_forward_writes(self) -> None:
         for rank in self.ranks:

@@ -3,7 +3,11 @@
 // of its generators of random numbers, is a text that only the client reads.
 //
 // They move between castor train and a client whose parameters have the same
-// names and numbers of elements.
+// names and numbers of elements, and between numbers of ranks.
+//
+// On several ranks all call the same functions together, about the same files,
+// which all of them see; what fails on one, fails on all. Rank 0 alone holds
+// the directory's lock, and its text is what is kept.
 #ifndef CASTOR_RUNTIME_CLIENT_CLIENT_CHECKPOINTS_H_
 #define CASTOR_RUNTIME_CLIENT_CLIENT_CHECKPOINTS_H_
 
@@ -15,6 +19,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "device/comm/communicator.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/client/client_run.h"
 #include "runtime/config/config.h"
@@ -35,7 +41,7 @@ class ClientCheckpoints {
   struct Saved {
     std::string path;
     // What the user is to know: checkpoints of another run that moved aside,
-    // an old one that cannot be removed. One line each.
+    // an old one that cannot be removed. One line each, on rank 0.
     std::vector<std::string> notes;
   };
   // Saves into `directory`, which is made where it is missing, between steps.
@@ -54,7 +60,8 @@ class ClientCheckpoints {
     std::string path;
     int64_t step = 0;
     std::optional<std::string> text;  // none: castor train wrote it
-    // Newer checkpoints that were passed over because they are damaged.
+    // Newer checkpoints that were passed over because they are damaged; on
+    // rank 0.
     std::vector<std::string> notes;
     std::vector<std::string> differences;  // see below
   };
@@ -73,21 +80,27 @@ class ClientCheckpoints {
   absl::Status Take();
 
  private:
-  absl::Status Claim(const std::string& directory, const SaveOptions& options,
+  bool first() const { return ranks_ == nullptr || ranks_->rank() == 0; }
+  absl::Status Claim(const std::string& directory, const std::string& text,
+                     const SaveOptions& options,
                      std::vector<std::string>* notes);
+  absl::StatusOr<std::string> Verify(const std::string& path,
+                                     std::vector<std::string>* notes) const;
+  absl::StatusOr<std::string> Open(bool changed, Found* found);
   // What the settings of the checkpoint's run are not now.
   std::vector<std::string> DifferencesFrom(
       const CheckpointMetadata& metadata) const;
 
   ClientRun& run_;
+  Communicator* const ranks_;  // null: one rank
   const Config config_;
   std::string run_id_;
   std::unique_ptr<CheckpointSource> found_;  // not taken yet
   int64_t found_step_ = 0;
   std::string found_run_id_;
-  int64_t loaded_step_ = -1;  // -1: it began with step 0
-  std::string claimed_;       // directory; "": none
-  std::unique_ptr<CheckpointLock> lock_;
+  int64_t loaded_step_ = -1;              // -1: it began with step 0
+  std::string claimed_;                   // directory; "": none
+  std::unique_ptr<CheckpointLock> lock_;  // rank 0's
 };
 
 }  // namespace castor

@@ -3,11 +3,14 @@
 #include "runtime/client/client_checkpoints.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/test_files.h"
+#include "device/comm/thread_ranks.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
 #include "runtime/client/test_client.h"
@@ -37,13 +41,32 @@ Config ConfigOf(const std::string& more = "") {
   return *config;
 }
 
+// A rank's place among threads that are ranks.
+struct Place {
+  std::shared_ptr<ThreadGroup> group;  // null: one rank
+  int rank = 0;
+  int world_size = 1;
+};
+
 // A run with its client and its checkpoints.
 struct Running {
+  // `model` has the micro batches of all ranks.
   static std::unique_ptr<Running> Make(const Model& model, Config config,
-                                       const char* policy, int64_t budget) {
+                                       const char* policy, int64_t budget,
+                                       Place place = {}) {
+    auto running = std::make_unique<Running>();
+    running->model = model;
+    running->model.micro_batches /= place.world_size;
+    running->rank = place.rank;
     ClientOptions options;
     options.rule = config.optimizer.rule;
-    options.micro_batches = model.micro_batches;
+    options.micro_batches = running->model.micro_batches;
+    options.ranks = {.rank = place.rank,
+                     .world_size = place.world_size,
+                     .join = [place](Device* device) {
+                       return MakeThreadRank(place.group, place.rank, device,
+                                             {.time_limit_ns = 60'000'000'000});
+                     }};
     options.gradient_clipping = config.gradient_clipping;
     options.learning_rate = [lr = config.optimizer.lr](int64_t step) {
       return lr / static_cast<double>(step);
@@ -56,10 +79,10 @@ struct Running {
       ADD_FAILURE() << run.status();
       return nullptr;
     }
-    auto running = std::make_unique<Running>();
     running->run = *std::move(run);
-    running->client = std::make_unique<Client>(model, running->run.get());
-    config.gradient_accumulation_steps = model.micro_batches;
+    running->client = std::make_unique<Client>(
+        running->model, running->run.get(), place.rank, place.world_size);
+    config.gradient_accumulation_steps = running->model.micro_batches;
     running->checkpoints =
         std::make_unique<ClientCheckpoints>(running->run.get(), config);
     EXPECT_TRUE(running->client->SetValues().ok());
@@ -78,10 +101,31 @@ struct Running {
     return loss.value_or(-1);
   }
 
+  Model model;
+  int rank = 0;
   std::unique_ptr<ClientRun> run;
   std::unique_ptr<Client> client;
   std::unique_ptr<ClientCheckpoints> checkpoints;
 };
+
+// Does `work` on each of several ranks.
+void OnRanks(int world_size, const Model& model, const Config& config,
+             const char* policy, int64_t budget,
+             const std::function<void(Running&)>& work) {
+  const auto group = ThreadGroup::Create(world_size);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto running =
+          Running::Make(model, config, policy, budget,
+                        {.group = world_size > 1 ? group : nullptr,
+                         .rank = rank,
+                         .world_size = world_size});
+      if (running != nullptr) work(*running);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
 
 // Promise P4, for a client.
 TEST(ClientCheckpoints, ResumeToTheSameBitsUnderAnyPlacement) {
@@ -143,6 +187,103 @@ Model TwoLayers() {
   return {.parameters = {{.name = "a", .elements = 40},
                          {.name = "b", .elements = 7}},
           .layers = {{.parameter = 0}, {.parameter = 1}}};
+}
+
+TEST(ClientCheckpoints, MoveBetweenNumbersOfRanks) {
+  std::mt19937 random(7);
+  const TemporaryDirectory directory;
+  for (int i = 0; i < 12; ++i) {
+    Model model = RandomModel(random);
+    model.micro_batches = 6;
+    const Config config =
+        ConfigOf(i % 2 == 0 ? "" : R"(, "gradient_clipping": 0.5)");
+    const auto whole = Running::Make(model, config, "auto", kUnlimitedBytes);
+    ASSERT_NE(whole, nullptr);
+    for (int64_t step = 1; step <= kSteps; ++step) whole->Step(step);
+    const std::vector<float> expected = whole->client->Values();
+    const int64_t saved_after = 1 + static_cast<int64_t>(random() % kSteps);
+    const std::string where = absl::StrCat(directory.path(), "/", i);
+    // One of both numbers of ranks is not 1.
+    const int saving = 1 + i % 3, loading = 1 + (i + 1 + i / 3 % 2) % 3;
+    constexpr const char* kNames[] = {"cpu", "auto", "cuda"};
+    OnRanks(saving, model, config, kNames[random() % 3], kUnlimitedBytes,
+            [&](Running& run) {
+              for (int64_t step = 1; step <= saved_after; ++step) {
+                run.Step(step);
+              }
+              const auto saved = run.checkpoints->Save(
+                  where, absl::StrCat("of rank ", run.rank), {});
+              ASSERT_TRUE(saved.ok()) << saved.status();
+              for (int64_t step = saved_after + 1; step <= kSteps; ++step) {
+                run.Step(step);
+              }
+              EXPECT_EQ(run.client->Values(), expected);
+            });
+    OnRanks(loading, model, config, kNames[random() % 3], kUnlimitedBytes,
+            [&](Running& run) {
+              run.Step(4);  // elsewhere before
+              run.Step(5);
+              const auto loaded = run.Load(where);
+              ASSERT_TRUE(loaded.ok()) << loaded.status();
+              EXPECT_EQ(loaded->text, "of rank 0");
+              EXPECT_EQ(run.run->steps(), saved_after);
+              for (int64_t step = saved_after + 1; step <= kSteps; ++step) {
+                run.Step(step);
+              }
+              EXPECT_EQ(run.client->Values(), expected)
+                  << i << ": " << saving << " ranks to " << loading;
+            });
+  }
+}
+
+TEST(ClientCheckpoints, FailOnAllRanksTogether) {
+  const TemporaryDirectory directory;
+  Model model = TwoLayers();
+  model.micro_batches = 2;
+  const std::string file = directory.path() + "/file";
+  std::ofstream(file) << "x";
+  const auto told = [](const absl::Status& status, const char* words) {
+    EXPECT_TRUE(absl::StrContains(status.message(), words)) << status;
+  };
+  OnRanks(2, model, ConfigOf(), "auto", kUnlimitedBytes, [&](Running& run) {
+    ClientCheckpoints& checkpoints = *run.checkpoints;
+    run.Step(1);
+    const auto saved = checkpoints.Save(directory.path() + "/a", "", {});
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    run.Step(2);
+    const std::vector<float> values = run.client->Values();
+
+    const std::string own = absl::StrCat(directory.path(), "/of ", run.rank);
+    told(checkpoints.Save(own, "", {}).status(),
+         "ranks differ: rank 0 saves a checkpoint at \"");
+    const absl::Status other = run.rank == 0
+                                   ? checkpoints.Save(own, "", {}).status()
+                                   : run.run->Begin(/*training=*/true);
+    told(other, ", rank 1 begins a training step");
+    told(checkpoints.Save(file, "", {}).status(), "rank 0: ");
+    told(checkpoints
+             .Save(directory.path(), std::string(kMaxClientTextBytes + 1, 'x'),
+                   {})
+             .status(),
+         "rank 0: the client's own part");
+
+    // Rank 1's part is torn, once all have come here.
+    ASSERT_TRUE(run.run->Exchange("all are here", "").ok());
+    if (run.rank == 0) {
+      std::filesystem::resize_file(saved->path + "/rank-1-of-2.part", 300);
+    }
+    ASSERT_TRUE(run.run->Exchange("it is torn", "").ok());
+    const absl::Status torn = run.Load(saved->path).status();
+    EXPECT_TRUE(absl::IsDataLoss(torn)) << torn;
+    told(torn, "rank-1-of-2.part");
+    told(run.Load(directory.path() + "/a").status(), "step-00000001");
+    EXPECT_EQ(run.client->Values(), values);
+    EXPECT_EQ(run.run->steps(), 2);
+    const auto texts = run.run->Exchange("who", absl::StrCat(run.rank));
+    ASSERT_TRUE(texts.ok()) << texts.status();
+    EXPECT_EQ(*texts, (std::vector<std::string>{"0", "1"}));
+    run.Step(3);
+  });
 }
 
 TEST(ClientCheckpoints, WhatCannotBeLoadedChangesNothing) {

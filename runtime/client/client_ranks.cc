@@ -2,7 +2,6 @@
 // has chunks gathered or gradients summed comes behind such a meeting, in the
 // same order on all ranks, and cannot fail on one of them alone.
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -14,45 +13,6 @@
 #include "runtime/client/client_run.h"
 
 namespace castor {
-namespace {
-
-void Put(absl::string_view text, char* to, size_t size) {
-  const size_t length = std::min(text.size(), size - 1);
-  std::memcpy(to, text.data(), length);
-  to[length] = '\0';
-}
-
-absl::string_view CallName(RankCall call) {
-  switch (call) {
-    case RankCall::kBeginTraining:
-      return "begins a training step";
-    case RankCall::kBeginEvaluation:
-      return "begins an evaluation";
-    case RankCall::kGetValues:
-      return "asks for a parameter's values";
-    case RankCall::kUse:
-    case RankCall::kChoose:
-    case RankCall::kNarrow:
-      return "reads parameters";
-    case RankCall::kEndBackward:
-      return "ends a backward";
-    case RankCall::kUpdate:
-      return "updates";
-    case RankCall::kEndEvaluation:
-      return "ends an evaluation";
-    case RankCall::kAbort:
-      return "gives its step up";
-  }
-  return "";
-}
-
-std::string Said(const RankReport& report) {
-  return report.use[0] == '\0'
-             ? std::string(CallName(report.call))
-             : absl::StrCat(CallName(report.call), " at \"", report.use, "\"");
-}
-
-}  // namespace
 
 absl::Status ClientRun::Told(absl::Status status) {
   if (status.ok() || !shared() || given_up_) return status;
@@ -86,17 +46,41 @@ absl::Status ClientRun::Meet(RankReport report, std::vector<RankReport>* all) {
         .exact = other.exact != 0};
     return absl::Status(code, absl::StrCat("rank ", r, ": ", other.text));
   }
-  for (size_t r = 1; r < all->size(); ++r) {
-    const RankReport& first = all->front();
-    const RankReport& other = (*all)[r];
-    if (other.call == first.call && other.what == first.what) continue;
-    given_up_ = in_step();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "ranks differ: rank 0 ", Said(first), ", rank ", r, " ", Said(other),
-        "; on several ranks each must do the same steps with the same "
-        "parameters, on data of its own"));
+  const absl::Status same = CheckSameCalls(*all);
+  if (!same.ok()) given_up_ = in_step();
+  return same;
+}
+
+absl::Status ClientRun::MeetBetweenSteps(RankCall call,
+                                         absl::string_view what) {
+  const std::lock_guard lock(mutex_);
+  CASTOR_RETURN_IF_ERROR(failure_);
+  if (in_step()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a run ", CallName(call),
+                     " between steps, not within a step: end the step first"));
   }
-  return absl::OkStatus();
+  if (!shared()) return absl::OkStatus();
+  RankReport report = {.call = call};
+  report.what = static_cast<int64_t>(HashName(what.data(), what.size()));
+  report.SetUse(what);
+  std::vector<RankReport> all;
+  return Meet(report, &all);
+}
+
+absl::StatusOr<std::vector<std::string>> ClientRun::Exchange(
+    absl::string_view what, std::string mine) {
+  CASTOR_RETURN_IF_ERROR(MeetBetweenSteps(RankCall::kExchange, what));
+  const std::lock_guard lock(mutex_);
+  if (!shared()) return std::vector<std::string>{std::move(mine)};
+  Communicator& ranks = *managed_.ranks();
+  std::vector<std::string> all(ranks.world_size());
+  all[ranks.rank()] = std::move(mine);
+  for (int r = 0; r < ranks.world_size(); ++r) {
+    CASTOR_RETURN_IF_ERROR(
+        Told(BroadcastText(ranks, "texts of the ranks", r, &all[r])));
+  }
+  return all;
 }
 
 bool ClientRun::EndUseFollows() const {
@@ -152,7 +136,7 @@ absl::Status ClientRun::MeetAtUse(const ParameterUse& use) {
   if (!shared()) return absl::OkStatus();
   RankReport report = {.call = RankCall::kUse};
   const std::string& label = label_names_[use.label.value];
-  Put(label, report.use, sizeof(report.use));
+  report.SetUse(label);
   report.label = static_cast<int64_t>(HashName(label.data(), label.size()));
   std::string what = absl::StrCat(static_cast<int>(use.phase));
   for (const ParamId id : use.parameters) absl::StrAppend(&what, " ", id.value);
@@ -226,9 +210,9 @@ absl::Status ClientRun::MeetToAbort() {
 
 void ClientRun::AddFailure(const absl::Status& why, RankReport* report) const {
   report->code = static_cast<int64_t>(why.code());
-  Put(why.message(), report->text, sizeof(report->text));
+  report->SetText(std::string(why.message()));
   if (!absl::IsResourceExhausted(why)) return;
-  Put(refused_.use, report->use, sizeof(report->use));
+  report->SetUse(refused_.use);
   report->peak_bytes = refused_.peak_bytes;
   report->resident_bytes = refused_.resident_bytes;
   report->smallest_device_budget_bytes = refused_.smallest_device_budget_bytes;

@@ -123,15 +123,20 @@ class ClientRun final : public ObservedRun {
   absl::Status GetValues(ParamId parameter, float* out);
 
   // What checkpoints hold (client_checkpoints.h); both are called between
-  // steps. Save drains, and says in `metadata` how far the run has come. Errors
-  // are SaveCheckpoint's.
+  // steps, by all ranks together. Save drains, and says in `metadata` how far
+  // the run has come. Errors are SaveCheckpoint's.
   absl::Status Save(const std::string& path, CheckpointMetadata metadata);
   // Takes all values and states from `source`, and goes on after `step`. A
-  // failure of `source` ends the run.
+  // failure of `source`, of any rank's, ends the run.
   absl::Status Restore(ParameterSource& source, int64_t step);
-  // What Save and Restore ask first. FailedPrecondition: the run has several
-  // ranks.
-  absl::Status CheckAlone() const;
+
+  // Between steps, before something that all ranks do together about the same:
+  // FailedPrecondition on all ranks where one of them does something else, or
+  // it is within a step. `what` is named then.
+  absl::Status MeetBetweenSteps(RankCall call, absl::string_view what);
+  // Between steps: what every rank has handed in, on all ranks.
+  absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view what,
+                                                    std::string mine);
 
   // Equal names have equal labels.
   LabelId Label(absl::string_view name);
@@ -220,7 +225,7 @@ class ClientRun final : public ObservedRun {
   int64_t NowNs() const override { return device_->NowNs(); }
   BytesByCategory host_bytes() const override { return host_->stats().used; }
   int64_t step() const override { return steps_; }
-  Communicator* communicator() override { return nullptr; }
+  Communicator* communicator() override { return managed_.ranks(); }
   // The report of the last training step. Some of its work may not be over yet;
   // its loss is the client's.
   StepReport report() const { return report_; }

@@ -1,5 +1,6 @@
 #include "runtime/client/launched_ranks.h"
 
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -37,8 +38,13 @@ absl::StatusOr<std::unique_ptr<RankGroup>> JoinLaunchedRanks(
   }
   TcpOptions options;
   options.take_sigterm = false;  // the program's own
+  // A program may join several times, one after the other. What rank 0 left in
+  // the store before stays there: each time has another name.
+  static std::atomic<int> joined = 0;
+  LaunchEnv own = launch;
+  absl::StrAppend(&own.run_id, " ", ++joined);
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
-                          JoinTcp(launch, options));
+                          JoinTcp(own, options));
   return std::make_unique<RankGroup>(std::move(transport),
                                      CommunicatorOptions());
 }

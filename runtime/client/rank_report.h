@@ -3,6 +3,10 @@
 #define CASTOR_RUNTIME_CLIENT_RANK_REPORT_H_
 
 #include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace castor {
 
@@ -18,8 +22,16 @@ enum class RankCall : int64_t {
   kEndBackward,
   kUpdate,
   kEndEvaluation,
-  kAbort
+  kAbort,
+  // Between steps.
+  kExchange,  // of texts
+  kSaveCheckpoint,
+  kFindCheckpoint,
+  kTakeCheckpoint
 };
+
+// What a rank does that makes the call: "saves a checkpoint".
+absl::string_view CallName(RankCall call);
 
 // Sent as bytes, all of which are set.
 struct RankReport {
@@ -37,9 +49,17 @@ struct RankReport {
   int64_t resident_bytes = 0;
   int64_t smallest_device_budget_bytes = 0;
   int64_t exact = 0;
-  char use[128] = {};
+  char use[128] = {};  // or what else the call names, as a file
   char text[768] = {};
+
+  // Both cut what is too long.
+  void SetUse(absl::string_view name);
+  void SetText(absl::string_view words);
 };
+
+// `all` [rank]. FailedPrecondition: a rank makes another call than rank 0, or
+// the same about something else.
+absl::Status CheckSameCalls(const std::vector<RankReport>& all);
 
 }  // namespace castor
 
