@@ -423,10 +423,12 @@ class Engine:
         the device. Between steps only. It ends with `end_trace` or `close`.
 
         A step that is recorded, as the first of its kind, is in it with its
-        result alone.
+        result alone. On several ranks all of them call this and `end_trace`, or
+        `close`; then the file has all ranks.
 
         Args:
-            path: a file, which is replaced.
+            path: a file, which is replaced. Until the end, rank K > 0 writes to
+                PATH.rank-K.
             steps: "FIRST:LAST", the steps to trace in full; by default those
                 that come next.
 

@@ -375,12 +375,13 @@ castor_status castor_take_checkpoint(castor_run* run) {
 castor_status castor_trace(castor_run* run, const char* path, const char* title,
                            const char* steps) {
   ClientRun& client = *run->run;
-  if (run->trace != nullptr) {
+  const bool traced = run->trace != nullptr;
+  const absl::Status met = client.MeetBetweenSteps(
+      castor::RankCall::kBeginTrace,
+      absl::StrCat(path, " of steps ", steps, traced ? ", a second one" : ""));
+  if (!met.ok()) return Tell(met);
+  if (traced) {
     return Tell(absl::FailedPreconditionError("the run is traced already"));
-  }
-  if (client.layout().world_size > 1) {
-    return Tell(absl::FailedPreconditionError(
-        "a client's run on several ranks cannot be traced yet"));
   }
   const auto window = castor::WindowOf(steps, client.steps() + 1,
                                        run->config.memory.warmup_steps);
@@ -406,10 +407,16 @@ castor_status castor_trace(castor_run* run, const char* path, const char* title,
 castor_status castor_end_trace(castor_run* run) {
   const std::unique_ptr<castor::RunTrace> trace = std::move(run->trace);
   if (trace == nullptr) return CASTOR_OK;
+  absl::Status over =
+      run->run->MeetBetweenSteps(castor::RankCall::kEndTrace, "");
   const absl::Status drained = run->run->Drain();
   trace->Finish(drained.ok() ? "finished" : "failed",
                 std::string(drained.message()));
-  return Tell(trace->status());
+  if (over.ok()) over = trace->Merge();
+  if (!trace->status().ok()) return Tell(trace->status());
+  if (over.ok()) return CASTOR_OK;
+  return Tell(absl::UnavailableError(absl::StrCat(
+      "the ranks' traces stay in files of their own: ", over.message())));
 }
 
 castor_status castor_claim(castor_run* run, int64_t bytes) {

@@ -178,11 +178,12 @@ castor_status castor_take_checkpoint(castor_run* run);
 
 /* Between steps: writes a trace of the run from now on to the file `path`, for
  * `castor trace` (docs/trace-format.md). `title` says what is trained; `steps`
- * is "FIRST:LAST", the steps to trace in full, or "". */
+ * is "FIRST:LAST", the steps to trace in full, or "". On several ranks all call
+ * it; each writes a file beside `path`, which castor_end_trace makes one. */
 castor_status castor_trace(castor_run* run, const char* path, const char* title,
                            const char* steps);
-/* Between steps: the trace is over, and whether all of it could be written.
- * castor_close does the same, without a word. */
+/* Between steps, by all ranks: the trace is over, and whether all of it could
+ * be written. castor_close does the same, without a word. */
 castor_status castor_end_trace(castor_run* run);
 
 /* The device is to hold `bytes` more that are no parameters (activations,

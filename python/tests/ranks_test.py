@@ -177,6 +177,14 @@ def one_leaves() -> dict[str, Any]:
             return {"error": str(caught)}
 
 
+def traced() -> dict[str, Any]:
+    path = Path(os.environ["CASTOR_TEST_FOLDER"]) / "run.trace"
+    with castor.initialize(gpt2(5), config(1, 300_000)) as engine:
+        engine.trace(path)
+        go_on(engine)
+        return {"steps": engine.global_steps}
+
+
 WORK = {
     "train": lambda: trained(1, None, seed=5 + int(os.environ["RANK"])),
     "train_small": lambda: trained(2, 300_000, seed=5),
@@ -184,6 +192,7 @@ WORK = {
     "refuse": refused_on_one_rank,
     "buffer": buffer_written,
     "checkpoints": checkpoints,
+    "trace": traced,
     "leave": one_leaves,
 }
 
@@ -235,7 +244,8 @@ class Ranks(unittest.TestCase):
         cls.folder = Path(folder.name)
         saved_alone(cls.folder)
         cls.ranks = on_two_ranks(
-            "train", "train_small", "fail", "refuse", "buffer", "checkpoints", "leave",
+            "train", "train_small", "fail", "refuse", "buffer", "checkpoints", "trace",
+            "leave",
             folder=folder.name,
         )
 
@@ -296,6 +306,23 @@ class Ranks(unittest.TestCase):
     def test_refuse_buffers_that_forward_writes(self) -> None:
         for rank in self.ranks:
             self.assertIn("writes the buffer 1.", rank["buffer"]["error"])
+
+    def test_trace_into_one_file(self) -> None:
+        records = [
+            json.loads(line)
+            for line in (self.folder / "run.trace").read_text().splitlines()
+        ]
+        self.assertEqual([p.name for p in self.folder.glob("*.trace*")], ["run.trace"])
+
+        def of_type(kind: str) -> list[Any]:
+            return [r for r in records if isinstance(r, dict) and r.get("type") == kind]
+
+        runs = [(run["rank"], run["world_size"]) for run in of_type("run")]
+        self.assertEqual(runs, [(0, 2), (1, 2)])
+        results = of_type("result")
+        self.assertEqual(len(results), 2 * STEPS)
+        for result in results:
+            self.assertGreater(result["network_received_bytes"], 0)
 
     def test_end_when_one_leaves(self) -> None:
         self.assertIn("rank 0", self.ranks[1]["leave"]["error"])

@@ -120,6 +120,7 @@ absl::Status ClientRun::EndBackward() {
     end = first + static_cast<int64_t>(
                       program_->script.uses()[index].complete_chunks.size());
   }
+  NoteUseEnd();
   CASTOR_RETURN_IF_ERROR(MeetAtEnd(RankCall::kEndBackward, 0, first, end));
   CASTOR_RETURN_IF_ERROR(Told(EndUse()));
   const int64_t micro_batch = script_->micro_batches();

@@ -26,11 +26,16 @@ absl::Status ClientRun::Meet(RankReport report, std::vector<RankReport>* all) {
   Communicator& ranks = *managed_.ranks();
   all->assign(ranks.world_size(), RankReport());
   (*all)[ranks.rank()] = report;
-  const absl::Status met = castor::Await(
-      ranks,
+  const int64_t start_ns = device_->NowNs();
+  const absl::StatusOr<Fence> queued =
       ranks.AllGather("a call of the client", WorkTag{.step = tag_step_}.Pack(),
-                      &(*all)[ranks.rank()], all->data(), sizeof(RankReport)));
+                      &(*all)[ranks.rank()], all->data(), sizeof(RankReport));
+  const absl::Status met = castor::Await(ranks, queued);
   if (!met.ok()) return Told(met);
+  if (in_step()) {
+    // The use that comes waits for it.
+    TellWait(static_cast<int64_t>(script_->uses().size()), *queued, start_ns);
+  }
   if (report.call == RankCall::kAbort) return absl::OkStatus();
   for (size_t r = 0; r < all->size(); ++r) {
     const RankReport& other = (*all)[r];

@@ -79,7 +79,7 @@ absl::Status ClientRun::Begin(bool training) {
                           tag_step_);
   }
   script_.emplace(&layout_, training);
-  step_stall_ns_ = 0;
+  step_stall_ns_ = step_network_wait_ns_ = 0;
   step_began_h2d_ = store_->h2d_bytes();
   step_began_d2h_ = store_->d2h_bytes();
   program_ = nullptr;
@@ -152,7 +152,14 @@ absl::Status ClientRun::MustRunAgain() const {
       "places already; run the step again, from its first micro batch"));
 }
 
+void ClientRun::NoteUseEnd() {
+  if (!use_open_) return;
+  script_->last().duration_ns = device_->NowNs() - use_began_ns_;
+  if (following()) TellUse(static_cast<int64_t>(script_->uses().size()) - 1);
+}
+
 absl::Status ClientRun::BeginUse(ParameterUse use) {
+  NoteUseEnd();
   CASTOR_RETURN_IF_ERROR(MeetAtUse(use));
   if (use_open_) CASTOR_RETURN_IF_ERROR(Told(EndUse()));
   reading_ = false;
@@ -194,11 +201,8 @@ absl::Status ClientRun::Follow() {
 
 absl::Status ClientRun::EndUse() {
   use_open_ = reading_ = false;
-  ParameterUse& use = script_->last();
-  use.duration_ns = device_->NowNs() - use_began_ns_;
   if (!following()) return absl::OkStatus();
   const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
-  TellUse(index);
   const ParameterUse& expected = program_->script.uses()[index];
   for (const ParamId id : expected.final_gradients) {
     if (hand_ins_[id.value] <
@@ -319,6 +323,7 @@ absl::Status ClientRun::EndEvaluation() {
   }
   const int64_t last =
       following() ? static_cast<int64_t>(program_->trace.ops.size()) : 0;
+  NoteUseEnd();
   CASTOR_RETURN_IF_ERROR(
       MeetAtEnd(RankCall::kEndEvaluation, 0, last, last + 1));
   if (use_open_) CASTOR_RETURN_IF_ERROR(Told(EndUse()));

@@ -301,9 +301,14 @@ class ClientRun final : public ObservedRun {
   void KeepReport();
   // Await, for the use at hand.
   absl::Status AwaitForUse(const Fence& fence);
+  // The client's thread has waited until now, for the step's use `index`.
+  void TellWait(int64_t index, const Fence& fence, int64_t start_ns);
 
   // Uses.
   absl::Status BeginUse(ParameterUse use);
+  // The use at hand has ended, if there is one: what the run does from now on
+  // takes none of its time.
+  void NoteUseEnd();
   absl::Status EndUse();
   absl::Status BeginEnd();
   absl::Status Follow();
@@ -397,9 +402,10 @@ class ClientRun final : public ObservedRun {
   // Its program is one that it followed until it could not any more.
   bool outgrown_ = false;
   int64_t use_began_ns_ = 0;
-  ArenaStats use_peak_;         // when the device held most in it
-  int64_t step_stall_ns_ = 0;   // that the client's thread waited
-  int64_t step_began_h2d_ = 0;  // bytes until then
+  ArenaStats use_peak_;               // when the device held most in it
+  int64_t step_stall_ns_ = 0;         // that the client's thread waited
+  int64_t step_network_wait_ns_ = 0;  // of it, for the network
+  int64_t step_began_h2d_ = 0;        // bytes until then
   int64_t step_began_d2h_ = 0;
   // Its micro batch at hand.
   bool ending_ = false;  // the use at hand is its end

@@ -18,6 +18,9 @@ void ClientRun::SetObserver(RunObserver* observer) {
   observer_ = observer;
   timeline_.SetNext(observer);
   device_->SetObserver(observer == nullptr ? nullptr : &timeline_);
+  if (shared()) {
+    managed_.ranks()->SetObserver(observer == nullptr ? nullptr : &timeline_);
+  }
 }
 
 void ClientRun::TellStep() {
@@ -62,11 +65,21 @@ void ClientRun::TellUse(int64_t index) {
 absl::Status ClientRun::AwaitForUse(const Fence& fence) {
   const int64_t start_ns = device_->NowNs();
   const absl::Status over = Await(fence);
+  TellWait(static_cast<int64_t>(script_->uses().size()) - 1, fence, start_ns);
+  return over;
+}
+
+void ClientRun::TellWait(int64_t index, const Fence& fence, int64_t start_ns) {
   const int64_t end_ns = device_->NowNs();
-  if (end_ns - start_ns < kShortestWaitNs) return over;
+  if (end_ns - start_ns < kShortestWaitNs) return;
   step_stall_ns_ += end_ns - start_ns;
-  if (observer_ == nullptr || !following()) return over;
-  const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
+  if (fence.count(StreamId::kNetwork) > 0) {
+    step_network_wait_ns_ += end_ns - start_ns;
+  }
+  if (observer_ == nullptr || !following() ||
+      index >= static_cast<int64_t>(program_->script.uses().size())) {
+    return;
+  }
   WaitRecord wait;
   wait.waiter = {.stream = static_cast<int64_t>(StreamId::kCompute),
                  .count = std::max<int64_t>(
@@ -81,7 +94,6 @@ absl::Status ClientRun::AwaitForUse(const Fence& fence) {
     if (part > 0) wait.until.push_back({i, part});
   }
   if (!wait.until.empty()) observer_->OnWait(wait);
-  return over;
 }
 
 void ClientRun::KeepReport() {
@@ -98,8 +110,14 @@ void ClientRun::KeepReport() {
       .d2h_bytes = store_->d2h_bytes() - step_began_d2h_,
       .device_peak_bytes = arena_->stats().peak_bytes,
       .warmup = !following()};
-  // Nobody reads them but the observer, who has them.
-  timeline_.Take();
+  report_.network_wait_seconds =
+      static_cast<double>(step_network_wait_ns_) / 1e9;
+  // Nobody reads the others but the observer, who has them.
+  for (const TimelineEvent& event : timeline_.Take()) {
+    if (!event.network.has_value()) continue;
+    report_.network_sent_bytes += event.network->sent_bytes;
+    report_.network_received_bytes += event.network->received_bytes;
+  }
 }
 
 }  // namespace castor

@@ -51,6 +51,10 @@ absl::string_view CallName(RankCall call) {
       return "looks for a checkpoint";
     case RankCall::kTakeCheckpoint:
       return "loads a checkpoint";
+    case RankCall::kBeginTrace:
+      return "begins a trace";
+    case RankCall::kEndTrace:
+      return "ends its trace";
   }
   return "";
 }

@@ -27,7 +27,9 @@ enum class RankCall : int64_t {
   kExchange,  // of texts
   kSaveCheckpoint,
   kFindCheckpoint,
-  kTakeCheckpoint
+  kTakeCheckpoint,
+  kBeginTrace,
+  kEndTrace
 };
 
 // What a rank does that makes the call: "saves a checkpoint".
