@@ -81,6 +81,7 @@ def plan(
     config: Config | None = None,
     sample_batch: Any = None,
     weight_decay: Callable[[str, nn.Parameter], float | None] | None = None,
+    world_size: int | None = None,
 ) -> Plan:
     """Foresees what a step takes, without an engine and without its memory.
 
@@ -96,11 +97,17 @@ def plan(
         config: as for `initialize`.
         sample_batch: what a micro batch looks like, as for `initialize`.
         weight_decay: as for `initialize`.
+        world_size: how many ranks share the model, of each of which the plan
+            is; by default as many as this process was started with. Others need
+            not call this.
 
     Raises:
         ValueError: the configuration is wrong, or the host's memory too small
             for parameters and optimizer states.
     """
+    ranks = 0 if world_size is None else world_size
+    if world_size is not None and world_size < 1:
+        raise ValueError(f"{_WHO}: world_size={world_size}: at least 1")
     if sample_batch is None:
         raise ValueError(f"{_WHO}: no sample_batch; give one micro batch's arguments")
     mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -126,7 +133,7 @@ def plan(
         )
     if not described:
         raise ValueError(f"{_WHO}: the model has no parameters; give it one that has")
-    shim.foresee(text, described, "[]")  # says at once what is wrong
+    shim.foresee(text, described, "[]", ranks)  # says at once what is wrong
     note = ""
     try:
         uses = _Tracing(model, dtype, mode).micro_batch(sample_batch)
@@ -142,7 +149,8 @@ def plan(
                 "one with values, so that it can make a real pass"
             )
         uses = _Tracing(model, dtype, None).micro_batch(sample_batch)
-    return Plan(json.loads(shim.foresee(text, described, json.dumps(uses))), note)
+    foreseen = shim.foresee(text, described, json.dumps(uses), ranks)
+    return Plan(json.loads(foreseen), note)
 
 
 def _is_fake(tensor: torch.Tensor) -> bool:

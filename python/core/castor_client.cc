@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,18 +79,21 @@ std::string PolicyOf(const castor::Config& config) {
   return std::string(config.memory.placement_policy->name);
 }
 
-absl::StatusOr<std::unique_ptr<ClientRun>> Open(
-    const char* config_json, const castor_parameter* parameters, int64_t count,
-    int local_size,
-    std::function<
-        absl::StatusOr<std::unique_ptr<castor::Communicator>>(castor::Device*)>
-        join,
-    castor_run* opening, ClientRun::Refused* refused,
-    ClientRun::DeviceBudget* foreseen = nullptr) {
-  const int world_size = opening->ranks->world_size();
-  auto parsed = castor::ParseClientConfig(config_json, "config", world_size);
+// What a client asks for, as its configuration says it.
+struct Asked {
+  castor::Config config;
+  std::vector<castor::ClientParameter> parameters;
+  castor::ClientOptions options;
+};
+
+absl::StatusOr<Asked> Read(const char* config_json,
+                           const castor_parameter* parameters, int64_t count,
+                           castor::RankOptions ranks, int local_size) {
+  auto parsed =
+      castor::ParseClientConfig(config_json, "config", ranks.world_size);
   if (!parsed.ok()) return parsed.status();
-  const castor::Config& config = opening->config = *std::move(parsed);
+  Asked asked;
+  const castor::Config& config = asked.config = *std::move(parsed);
   if (config.device.type != castor::DeviceType::kHost) {
     return absl::InvalidArgumentError(
         "config: device.type: a client's operators run on the host; leave it "
@@ -107,7 +109,7 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
   // Ranks of one machine share its cores.
   const int share = config.device.threads > 0 ? 1 : std::max(1, local_size);
   const int threads = std::max(1, castor::ThreadsOf(config.device) / share);
-  castor::ClientOptions options = {
+  asked.options = {
       .dtype = config.dtype(),
       .rule = config.optimizer.rule,
       .gradient_clipping = config.gradient_clipping,
@@ -130,28 +132,20 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
       // memory is all that the machine has.
       .scribble_freed_memory = std::getenv("CASTOR_SCRIBBLE") != nullptr &&
                                memory.device_memory < castor::kUnlimitedBytes,
-      .ranks = {.rank = opening->ranks->rank(),
-                .world_size = world_size,
-                .join = std::move(join)}};
-  std::vector<castor::ClientParameter> list;
+      .ranks = std::move(ranks)};
   for (int64_t i = 0; i < count; ++i) {
     const castor_parameter& parameter = parameters[i];
     const bool decays =
         !castor::MatchesAnyPattern(config.optimizer.no_decay, parameter.name);
-    list.push_back({.name = parameter.name,
-                    .elements = parameter.elements,
-                    .trainable = parameter.trainable != 0,
-                    .weight_decay = parameter.weight_decay >= 0
-                                        ? parameter.weight_decay
-                                    : decays ? config.optimizer.weight_decay
-                                             : 0.0});
+    asked.parameters.push_back(
+        {.name = parameter.name,
+         .elements = parameter.elements,
+         .trainable = parameter.trainable != 0,
+         .weight_decay = parameter.weight_decay >= 0 ? parameter.weight_decay
+                         : decays ? config.optimizer.weight_decay
+                                  : 0.0});
   }
-  if (foreseen != nullptr) {
-    *foreseen = {.bytes = memory.device_memory,
-                 .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio};
-    options.memory.device_bytes = castor::kUnlimitedBytes;
-  }
-  return ClientRun::Create(list, std::move(options), refused);
+  return asked;
 }
 
 // What one rank is refused before it has joined the others, all are refused.
@@ -166,16 +160,22 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
   opening->ranks = *std::move(group);
   castor::RankGroup& ranks = *opening->ranks;
   bool agreed = false;
-  auto opened = Open(
-      config_json, parameters, count, launch->local_size,
-      [&](castor::Device* device)
-          -> absl::StatusOr<std::unique_ptr<castor::Communicator>> {
-        agreed = true;
-        const absl::Status all = ranks.Agree("start", absl::OkStatus());
-        if (!all.ok()) return all;
-        return ranks.MakeCommunicator(device);
-      },
-      opening, refused);
+  const auto join = [&](castor::Device* device)
+      -> absl::StatusOr<std::unique_ptr<castor::Communicator>> {
+    agreed = true;
+    const absl::Status all = ranks.Agree("start", absl::OkStatus());
+    if (!all.ok()) return all;
+    return ranks.MakeCommunicator(device);
+  };
+  auto asked = Read(
+      config_json, parameters, count,
+      {.rank = ranks.rank(), .world_size = ranks.world_size(), .join = join},
+      launch->local_size);
+  auto opened = asked.ok()
+                    ? ClientRun::Create(asked->parameters,
+                                        std::move(asked->options), refused)
+                    : asked.status();
+  if (asked.ok()) opening->config = std::move(asked->config);
   if (opened.ok() || agreed) return opened;
   return ranks.Agree("start", opened.status());
 }
@@ -483,7 +483,7 @@ const char* castor_summary(castor_run* run) {
 
 const char* castor_foresee(const char* config_json,
                            const castor_parameter* parameters, int64_t count,
-                           const char* pass_json) {
+                           const char* pass_json, int world_size) {
   thread_local std::string result;
   const auto pass = nlohmann::json::parse(pass_json, nullptr,
                                           /*allow_exceptions=*/false);
@@ -504,40 +504,40 @@ const char* castor_foresee(const char* config_json,
     }
     uses.push_back(std::move(foreseen));
   }
-  castor_run opening;
-  ClientRun::Refused refused;
-  ClientRun::DeviceBudget budget;
-  const auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
-  if (launch.ok() && launch->world_size > 1) {
-    Tell(absl::InvalidArgumentError(absl::StrCat(
-        "a step of one rank can be foreseen, and this process is one of ",
-        launch->world_size, ": ask without ",
-        castor::LauncherName(launch->launcher))));
+  if (world_size == 0) {
+    const auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
+    if (!launch.ok()) {
+      Tell(launch.status());
+      return nullptr;
+    }
+    world_size = launch->world_size;
+  }
+  auto asked =
+      Read(config_json, parameters, count,
+           {.rank = 0, .world_size = world_size, .join = nullptr}, world_size);
+  if (!asked.ok()) {
+    Tell(asked.status());
     return nullptr;
   }
-  opening.ranks = *castor::JoinLaunchedRanks(castor::LaunchEnv());
-  const auto opened = Open(config_json, parameters, count, /*local_size=*/1,
-                           /*join=*/nullptr, &opening, &refused, &budget);
-  if (!opened.ok()) {
-    Tell(opened.status());
-    return nullptr;
-  }
-  const ClientRun& run = **opened;
-  const auto foreseen = run.Foresee(uses, budget);
+  const castor::MemoryConfig& memory = asked->config.memory;
+  const auto foreseen =
+      ClientRun::Foresee(asked->parameters, std::move(asked->options), uses,
+                         {.bytes = memory.device_memory,
+                          .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio});
   if (!foreseen.ok()) {
     Tell(foreseen.status());
     return nullptr;
   }
   nlohmann::ordered_json summary;
-  summary["policy"] = PolicyOf(opening.config);
-  summary["precision"] = castor::DTypeName(run.dtype());
+  summary["policy"] = PolicyOf(asked->config);
+  summary["precision"] = castor::DTypeName(asked->config.dtype());
   summary["fits"] = foreseen->fits;
   summary["device_budget_bytes"] = foreseen->device_budget_bytes;
   summary["smallest_device_budget_bytes"] =
       foreseen->smallest_device_budget_bytes;
-  summary["world_size"] = 1;
-  summary["parameters"] = run.layout().parameter_elements;
-  summary["chunks"] = run.layout().num_chunks();
+  summary["world_size"] = world_size;
+  summary["parameters"] = foreseen->parameters;
+  summary["chunks"] = foreseen->chunks;
   if (foreseen->fits) {
     summary["device_peak_bytes"] = foreseen->device_peak_bytes;
     summary["host_peak_bytes"] = foreseen->host_peak_bytes;

@@ -217,13 +217,15 @@ const char* castor_summary(castor_run* run);
  *   {"op": NAME, "backward": BOOL, "parameters": [NUMBER, ...],
  *    "peak_bytes": claimed at most while it lasts,
  *    "gradients": [NUMBER, ...] handed in while it lasts}.
- * No memory is taken. The result is a JSON object: "fits", the keys of
+ * `world_size`: how many ranks share it; 0: as many as this process was started
+ * with. No memory is taken, and what the others do does not matter. The result
+ * is a JSON object: "fits", the keys of
  * castor_summary, "operator", "peak_bytes" and "resident_bytes" of the use that
  * takes most. Null: castor_error() says why. Valid until the thread's next
  * call. */
 const char* castor_foresee(const char* config_json,
                            const castor_parameter* parameters, int64_t count,
-                           const char* pass_json);
+                           const char* pass_json, int world_size);
 
 #ifdef __cplusplus
 }

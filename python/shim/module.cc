@@ -54,14 +54,14 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("foresee", [](const std::string& config,
                       const std::vector<
                           std::tuple<std::string, int64_t, bool, double>>& all,
-                      const std::string& pass) {
+                      const std::string& pass, int world_size) {
     std::vector<castor_parameter> described;
     for (const auto& [name, elements, trainable, decay] : all) {
       described.push_back({name.c_str(), elements, trainable ? 1 : 0, decay});
     }
-    const char* foreseen =
-        Core().foresee(config.c_str(), described.data(),
-                       static_cast<int64_t>(described.size()), pass.c_str());
+    const char* foreseen = Core().foresee(
+        config.c_str(), described.data(),
+        static_cast<int64_t>(described.size()), pass.c_str(), world_size);
     TORCH_CHECK_VALUE(foreseen != nullptr, Core().error());
     return std::string(foreseen);
   });

@@ -185,7 +185,12 @@ def traced() -> dict[str, Any]:
         return {"steps": engine.global_steps}
 
 
+def planned() -> dict[str, Any]:
+    return castor.plan(gpt2(5), config(2, None), batch(0, 1)).summary()
+
+
 WORK = {
+    "plan": planned,
     "train": lambda: trained(1, None, seed=5 + int(os.environ["RANK"])),
     "train_small": lambda: trained(2, 300_000, seed=5),
     "fail": failed_on_one_rank,
@@ -244,7 +249,7 @@ class Ranks(unittest.TestCase):
         cls.folder = Path(folder.name)
         saved_alone(cls.folder)
         cls.ranks = on_two_ranks(
-            "train", "train_small", "fail", "refuse", "buffer", "checkpoints", "trace",
+            "plan", "train", "train_small", "fail", "refuse", "buffer", "checkpoints", "trace",
             "leave",
             folder=folder.name,
         )
@@ -261,6 +266,20 @@ class Ranks(unittest.TestCase):
                     summary["device_peak_bytes"], summary["device_budget_bytes"]
                 )
         self.assertEqual(self.ranks[0]["train_small"]["summary"]["steps"], STEPS)
+
+    def test_take_what_was_foreseen(self) -> None:
+        longer = batch(0, 1)
+        foreseen = castor.plan(gpt2(5), config(2, None), longer, world_size=2)
+        summary = self.ranks[0]["train_small"]["summary"]
+        for key in ("world_size", "parameters", "chunks"):
+            self.assertEqual(foreseen.summary()[key], summary[key])
+        ratio = (
+            foreseen.smallest_device_budget_bytes
+            / summary["smallest_device_budget_bytes"]
+        )
+        self.assertLess(abs(ratio - 1), 0.1)
+        for rank in self.ranks:  # which ask within a launched process
+            self.assertEqual(rank["plan"], foreseen.summary())
 
     def test_undo_a_step_that_fails_on_one_of_them(self) -> None:
         first, second = (rank["fail"] for rank in self.ranks)

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "base/units.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
@@ -12,9 +13,17 @@
 namespace castor {
 
 absl::StatusOr<ClientRun::Foreseen> ClientRun::Foresee(
+    const std::vector<ClientParameter>& parameters, ClientOptions options,
+    const std::vector<ForeseenUse>& micro_batch, const DeviceBudget& budget) {
+  options.memory.device_bytes = kUnlimitedBytes;
+  ClientRun run(std::move(options));
+  CASTOR_RETURN_IF_ERROR(run.Lay(parameters));
+  return run.ForeseeStep(micro_batch, budget);
+}
+
+absl::StatusOr<ClientRun::Foreseen> ClientRun::ForeseeStep(
     const std::vector<ForeseenUse>& micro_batch,
     const DeviceBudget& budget) const {
-  const std::lock_guard lock(mutex_);
   const auto count = static_cast<int64_t>(layout_.parameters.size());
   std::vector<std::string> labels;
   StepScript script(&layout_, /*training=*/true);
@@ -58,6 +67,8 @@ absl::StatusOr<ClientRun::Foreseen> ClientRun::Foresee(
   }
   const PlacementPolicy* const policy = options_.memory.policy;
   Foreseen foreseen;
+  foreseen.parameters = layout_.parameter_elements;
+  foreseen.chunks = layout_.num_chunks();
   foreseen.device_budget_bytes = request.device_budget_bytes;
   foreseen.smallest_device_budget_bytes = SmallestDeviceBudget(policy, request);
   PlanOrRefusal made = MakePlan(policy, request);

@@ -199,6 +199,8 @@ class ClientRun final : public ObservedRun {
     double gpu_margin_mem_ratio = 1.0;
   };
   struct Foreseen {
+    int64_t parameters = 0;  // elements of all
+    int64_t chunks = 0;
     bool fits = false;
     int64_t device_budget_bytes = 0;
     int64_t smallest_device_budget_bytes = 0;
@@ -212,11 +214,13 @@ class ClientRun final : public ObservedRun {
     int64_t peak_bytes = 0;
     int64_t resident_bytes = 0;
   };
-  // A step whose micro batches are all like this one, under a budget that is
-  // not the run's: nothing is carried out. The run needs no values.
-  // InvalidArgument: there is no such parameter.
-  absl::StatusOr<Foreseen> Foresee(const std::vector<ForeseenUse>& micro_batch,
-                                   const DeviceBudget& budget) const;
+  // What a run of these would do in a step whose micro batches are all like
+  // this one, under a budget that is not the options'. Nothing is carried out,
+  // no memory is taken, and ranks are not joined: their number counts.
+  // InvalidArgument: see Create; or there is no such parameter.
+  static absl::StatusOr<Foreseen> Foresee(
+      const std::vector<ClientParameter>& parameters, ClientOptions options,
+      const std::vector<ForeseenUse>& micro_batch, const DeviceBudget& budget);
 
   // The observer is told of steps that follow a script, and of the streams'
   // work. Each use is work of the compute stream, for which the client's thread
@@ -260,7 +264,12 @@ class ClientRun final : public ObservedRun {
   using Key = std::pair<bool, LabelId>;
 
   explicit ClientRun(ClientOptions options) : options_(std::move(options)) {}
+  // Sizes and places, and whether budgets do for what is always there.
+  absl::Status Lay(const std::vector<ClientParameter>& parameters);
   absl::Status Open(const std::vector<ClientParameter>& parameters);
+  absl::StatusOr<Foreseen> ForeseeStep(
+      const std::vector<ForeseenUse>& micro_batch,
+      const DeviceBudget& budget) const;
   std::string StartKey() const;
   // This rank's part of the values, in its place in `out`.
   absl::Status ReadShard(ParamId parameter, float* out);

@@ -41,14 +41,6 @@ Parameters ParametersOf(const ChunkLayout& layout) {
 absl::StatusOr<std::unique_ptr<ClientRun>> ClientRun::Create(
     const std::vector<ClientParameter>& parameters, ClientOptions options,
     Refused* refused) {
-  if (options.dtype == DType::kFloat16) {
-    return absl::InvalidArgumentError(
-        "fp16: a client's run has no loss scale; train in bf16 or fp32");
-  }
-  if (options.micro_batches < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.micro_batches, " micro batches in a step: at least 1"));
-  }
   std::unique_ptr<ClientRun> run(new ClientRun(std::move(options)));
   const absl::Status opened = run->Open(parameters);
   if (refused != nullptr) *refused = run->refused_;
@@ -60,19 +52,22 @@ ClientRun::~ClientRun() {
   if (device_ != nullptr) Drain().IgnoreError();
 }
 
-absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
+absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
+  if (options_.dtype == DType::kFloat16) {
+    return absl::InvalidArgumentError(
+        "fp16: a client's run has no loss scale; train in bf16 or fp32");
+  }
+  if (options_.micro_batches < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options_.micro_batches, " micro batches in a step: at least 1"));
+  }
   const RankOptions& ranks = options_.ranks;
-  CASTOR_RETURN_IF_ERROR(CheckRanks(ranks, /*joins=*/true));
+  CASTOR_RETURN_IF_ERROR(CheckRanks(ranks, /*joins=*/false));
   std::vector<LayoutParameter> list;
-  OptimizerOptions optimizer = {.rule = options_.rule,
-                                .gradient_clipping = options_.gradient_clipping,
-                                .micro_batches = options_.micro_batches,
-                                .weight_decay = {}};
   for (const ClientParameter& parameter : parameters) {
     list.push_back({.name = parameter.name,
                     .elements = parameter.elements,
                     .trainable = parameter.trainable});
-    optimizer.weight_decay.push_back(parameter.weight_decay);
   }
   CASTOR_ASSIGN_OR_RETURN(
       layout_,
@@ -129,15 +124,29 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
                      states, ") and the gradients of a step that is recorded (",
                      gradients, ") take ", host_needed));
   }
+  stats_.device_budget_bytes = memory.device_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
+  CASTOR_RETURN_IF_ERROR(CheckRanks(options_.ranks, /*joins=*/true));
+  CASTOR_RETURN_IF_ERROR(Lay(parameters));
+  OptimizerOptions optimizer = {.rule = options_.rule,
+                                .gradient_clipping = options_.gradient_clipping,
+                                .micro_batches = options_.micro_batches,
+                                .weight_decay = {}};
+  for (const ClientParameter& parameter : parameters) {
+    optimizer.weight_decay.push_back(parameter.weight_decay);
+  }
   CASTOR_RETURN_IF_ERROR(managed_.OpenDevice(
       {.threads = options_.threads,
        .bus_bytes_per_s = options_.bus_bytes_per_s,
        .scribble_freed = options_.scribble_freed_memory},
-      memory, &layout_, HomeBytes(layout_) + staging_.HostBytes()));
+      options_.memory, &layout_, HomeBytes(layout_) + staging_.HostBytes()));
   device_ = managed_.device();
   host_ = managed_.host();
   arena_ = managed_.arena();
-  CASTOR_RETURN_IF_ERROR(managed_.Join(ranks, StartKey(), staging_));
+  CASTOR_RETURN_IF_ERROR(managed_.Join(options_.ranks, StartKey(), staging_));
   CASTOR_RETURN_IF_ERROR(managed_.MakeChunks(
       accumulate(), std::vector<Side>(layout_.num_chunks(), Side::kHost),
       std::move(optimizer)));
@@ -146,7 +155,6 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   executor_ = std::make_unique<PlanExecutor>(store_);
   end_label_ = Label("end of backward");
   filled_.resize(layout_.num_chunks());
-  stats_.device_budget_bytes = options_.memory.device_bytes;
   return absl::OkStatus();
 }
 
