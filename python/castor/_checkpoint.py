@@ -74,7 +74,7 @@ def _pack(engine: Engine, client_state: Any) -> dict[str, Any]:
     }
 
 
-def _on_all_ranks(engine: Engine, what: str, work: Callable[[], str]) -> list[str]:
+def on_all_ranks(engine: Engine, what: str, work: Callable[[], str]) -> list[str]:
     """What `work` gives on each rank. An error on one of them is one on all."""
     if engine.world_size == 1:
         return [work()]
@@ -184,7 +184,7 @@ def save(
         return str(state["generator"])
 
     try:
-        generators = _on_all_ranks(engine, "what a checkpoint is to hold", pack)
+        generators = on_all_ranks(engine, "what a checkpoint is to hold", pack)
         if engine.world_size > 1:
             state["generators"] = generators
         saved = engine._run.save_checkpoint(
@@ -213,7 +213,7 @@ def load(
 
     try:
         found = engine._run.find_checkpoint(os.fspath(path), changed)
-        _on_all_ranks(engine, "what a checkpoint holds", check)
+        on_all_ranks(engine, "what a checkpoint holds", check)
         engine._run.take_checkpoint()
     except CheckpointError:
         raise

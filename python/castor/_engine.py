@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from castor import _checkpoint
+from castor._checkpoint import on_all_ranks
 from castor._generator import drawing_from, drawing_undone, generator_seed
 from castor._inputs import call_with, copied, description, loss_of
 from castor._launch import port_is_a_store
@@ -311,7 +312,15 @@ class Engine:
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The model's state by name, in host memory: parameters in fp32 (of
         trained ones the master copy), buffers as they are. Between steps only.
+        On several ranks all of them call it.
         """
+        return self._state(lambda values: values)
+
+    def _state(
+        self, of_parameter: Callable[[torch.Tensor], torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """The model's state; of each parameter's fp32 values, what the function
+        makes of them before those of the next are there."""
         ids = {id(p): i for i, p in enumerate(self._parameters)}
         values: dict[int, torch.Tensor] = {}
         state: dict[str, torch.Tensor] = {}
@@ -322,35 +331,41 @@ class Engine:
                 state[name] = tensor.detach().clone() if is_tensor else tensor
                 continue
             if number not in values:  # tied names get one tensor
-                values[number] = self._run.values(number)
+                values[number] = of_parameter(self._run.values(number))
             state[name] = values[number]
         return state
 
     def save_pretrained(self, directory: str | os.PathLike[str], **kwargs: Any) -> None:
         """As the save_pretrained of a model of `transformers`, with its
-        arguments; parameters are written in the type in which they compute."""
+        arguments; parameters are written in the type in which they compute. On
+        several ranks all of them call it, and rank 0 writes."""
         save = getattr(self._model, "save_pretrained", None)
         if save is None:
             raise TypeError(
                 f"castor: {type(self._model).__name__} has no save_pretrained; "
                 "save engine.state_dict() instead"
             )
-        save(directory, state_dict=self._state_to_save(), **kwargs)
+        state = self._state_to_save(keep=self._rank == 0)
 
-    def _state_to_save(self) -> dict[str, torch.Tensor]:
-        """The model's state, parameters in the type in which they compute."""
+        def write() -> str:
+            if self._rank == 0:
+                save(directory, state_dict=state, **kwargs)
+            return ""
+
+        on_all_ranks(self, "save_pretrained", write)
+
+    def _state_to_save(self, keep: bool = True) -> dict[str, torch.Tensor]:
+        """The model's state, parameters in the type in which they compute.
+
+        Args:
+            keep: False on a rank that takes part and needs no values; it gets
+                none.
+        """
         dtype = self._parameters[0].dtype
-        parameters = {
-            name
-            for name, tensor in self._model.state_dict(keep_vars=True).items()
-            if isinstance(tensor, nn.Parameter)
-        }
-        narrow: dict[int, torch.Tensor] = {}
-        state = self.state_dict()
-        for name in parameters & state.keys():
-            wide = state[name]
-            state[name] = narrow.setdefault(id(wide), wide.to(dtype))
-        return state
+        if keep:
+            return self._state(lambda values: values.to(dtype))
+        self._state(lambda values: torch.empty(0))
+        return {}
 
     def save_checkpoint(
         self,

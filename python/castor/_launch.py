@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import torch.distributed as dist
 
@@ -12,9 +13,7 @@ def port_is_a_store() -> bool:
     cannot meet there by themselves, but through it."""
     if not dist.is_available() or not dist.is_initialized():
         return False
-    store = dist.distributed_c10d._get_default_store()
-    while isinstance(store, dist.PrefixStore):
+    store: Any = dist.distributed_c10d._get_default_store()
+    while hasattr(store, "underlying_store"):
         store = store.underlying_store
-    return isinstance(store, dist.TCPStore) and str(store.port) == os.environ.get(
-        "MASTER_PORT"
-    )
+    return str(getattr(store, "port", "")) == os.environ.get("MASTER_PORT")

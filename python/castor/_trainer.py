@@ -74,6 +74,10 @@ class Trainer(transformers.Trainer):
     in evaluation: it may compute its own loss and read parameters. What
     evaluations give is in host memory.
 
+    On several ranks, as torchrun starts them, every rank makes one of these and
+    calls the same methods; transformers gives each its share of the data.
+    Rank 0 writes.
+
     The engine begins with the first `train`, `evaluate`, `predict` or
     `save_model`, and stays: `trainer.engine.close(keep_values=True)` makes the
     model a plain one again.
@@ -114,6 +118,7 @@ class Trainer(transformers.Trainer):
         self._castor_config = merged(castor, args)
         self._engine: Engine | None = None
         self._inputs: list[tuple[dict[str, Any], Any]] = []  # of the step so far
+        self._gathered: dict[str, torch.Tensor] | None = None  # to be saved
         super().__init__(model, args, *more, **named)
         if self.optimizer is not None or self.lr_scheduler is not None:
             _refuse(
@@ -150,9 +155,17 @@ class Trainer(transformers.Trainer):
             def weight_decay(name: str, parameter: nn.Parameter) -> float:
                 return float(self.args.weight_decay) if name in decays else 0.0
 
-            self._engine = initialize(
+            engine = initialize(
                 self._module, self._castor_config, weight_decay=weight_decay
             )
+            if engine.world_size != self.args.world_size:
+                engine.close(keep_values=True)
+                _refuse(
+                    f"there are {engine.world_size} ranks, and TrainingArguments "
+                    f"knows of {self.args.world_size}",
+                    "start all of them with torchrun",
+                )
+            self._engine = engine
         return self._engine
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
@@ -206,6 +219,12 @@ class Trainer(transformers.Trainer):
     ) -> Any:
         """As transformers.Trainer's, within the engine."""
         inputs = dict(self._prepare_inputs(inputs))
+        if self.engine.world_size > 1 and hasattr(self, "_gen_kwargs"):
+            # A rank whose sequences have ended goes on with the others.
+            arguments: dict[str, Any] = vars(self)
+            arguments["_gen_kwargs"] = {
+                "synced_gpus": True, **arguments["_gen_kwargs"]
+            }
         result = self.engine.compute(
             super().prediction_step, model, inputs, *more, **named
         )
@@ -263,11 +282,26 @@ class Trainer(transformers.Trainer):
             grad_norm = self._engine.gradient_norm
         super()._maybe_log_save_evaluate(tr_loss, grad_norm, *more, **named)
 
+    def save_model(
+        self, output_dir: str | None = None, _internal_call: bool = False
+    ) -> None:
+        """As transformers.Trainer's: all ranks gather the values, and rank 0
+        writes them."""
+        self._give_up()
+        self._gathered = self.engine._state_to_save(keep=self.args.should_save)
+        try:
+            super().save_model(output_dir, _internal_call=_internal_call)
+        finally:
+            self._gathered = None
+
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         if state_dict is None:
+            state_dict = self._gathered
+        if state_dict is None:
             self._give_up()
-            state_dict = self.engine._state_to_save()
-        super()._save(output_dir, state_dict=state_dict)
+            state_dict = self.engine._state_to_save(keep=self.args.should_save)
+        if self.args.should_save:
+            super()._save(output_dir, state_dict=state_dict)
 
     # The step.
 
@@ -276,11 +310,18 @@ class Trainer(transformers.Trainer):
         if engine._went_backward:
             engine.step()
         self._module.train()
-        loss = engine.compute(self._scaled_loss, inputs, items)
-        engine.backward(loss, scale=1)
-        return loss.detach().clone()
+        loss, parts = engine.compute(self._loss_and_parts, inputs, items)
+        # Gradients are added over micro batches and over ranks, so that each
+        # has its part of the mean; what is logged is a mean over ranks.
+        engine.backward(loss, scale=1 / (parts * engine.world_size))
+        return loss.detach() / parts
 
-    def _scaled_loss(self, inputs: dict[str, Any], items: Any) -> torch.Tensor:
+    def _loss_and_parts(
+        self, inputs: dict[str, Any], items: Any
+    ) -> tuple[torch.Tensor, int]:
+        """A micro batch's loss, and how many such losses make a mean on this
+        rank: one where it is divided by the items of the whole batch (and
+        multiplied by the number of ranks, whose mean is formed)."""
         with self.compute_loss_context_manager():
             loss: Any = self.compute_loss(
                 self._module, inputs, num_items_in_batch=items
@@ -289,10 +330,7 @@ class Trainer(transformers.Trainer):
         if scaled is None:
             counted = self.model_accepts_loss_kwargs and items is not None
             scaled = counted or self.compute_loss_func is not None
-        if not scaled:
-            loss = loss / self.current_gradient_accumulation_steps
-        result: torch.Tensor = loss
-        return result
+        return loss, 1 if scaled else self.current_gradient_accumulation_steps
 
     def _again(self) -> torch.Tensor:
         """The step's micro batches so far once more, since it was undone."""
@@ -326,8 +364,9 @@ class Trainer(transformers.Trainer):
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         self.engine.save_checkpoint(os.path.join(output_dir, _FOLDER), lock=False)
         assert self.lr_scheduler is not None
-        schedule = self.lr_scheduler.state_dict()
-        torch.save(schedule, os.path.join(output_dir, _SCHEDULE))
+        if self.args.should_save:
+            schedule = self.lr_scheduler.state_dict()
+            torch.save(schedule, os.path.join(output_dir, _SCHEDULE))
 
     def _load_from_checkpoint(
         self, resume_from_checkpoint: str, model: Any = None

@@ -4,6 +4,7 @@ other, and what the configuration lacks comes from the arguments."""
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from castor._library import shim
@@ -55,10 +56,12 @@ def check_arguments(args: Any) -> None:
             "TrainingArguments has auto_find_batch_size",
             "leave it out: castor.Refused says what a batch takes",
         )
-    if args.world_size > 1:
+    started = int(os.environ.get("WORLD_SIZE") or 1)
+    if started != args.world_size:
         _refuse(
-            f"there are {args.world_size} processes",
-            "castor.Trainer has one: start it without torchrun",
+            f"this process is one of {started}, and TrainingArguments knows of "
+            f"{args.world_size}",
+            "give it use_cpu=True: then transformers joins the processes over gloo",
         )
     if args.device.type != "cpu" or args.n_gpu > 1:
         _refuse(
@@ -86,7 +89,7 @@ def _entries(args: Any) -> list[tuple[tuple[str, ...], str, Any]]:
         ),
         (
             ("train_batch_size",),
-            "per_device_train_batch_size x gradient_accumulation_steps",
+            "per_device_train_batch_size x gradient_accumulation_steps x processes",
             whole,
         ),
         (("gradient_clipping",), "max_grad_norm", args.max_grad_norm or 0.0),

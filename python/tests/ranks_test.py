@@ -12,11 +12,13 @@ import unittest
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import castor
 import torch
 from torch import nn
 
+from promises_test import bytes_of
 from small import Net, X, bits, engine_of, one_step
 
 STEPS = 3
@@ -189,6 +191,77 @@ def planned() -> dict[str, Any]:
     return castor.plan(gpt2(5), config(2, None), batch(0, 1)).summary()
 
 
+def trainer(accumulation: int, folder: Path) -> Any:
+    import transformers
+    from trainer_test import Rows, gpt2
+
+    model = gpt2()
+    model.transformer.drop.p = 0.3
+    made = castor.Trainer(
+        model,
+        transformers.TrainingArguments(
+            output_dir=str(folder), use_cpu=True, report_to=[], disable_tqdm=True,
+            save_strategy="steps", save_steps=2, logging_strategy="steps",
+            logging_steps=1, per_device_train_batch_size=2,
+            # Trainer divides an evaluation's loss by the items of all ranks' batches.
+            per_device_eval_batch_size=2 * accumulation,
+            gradient_accumulation_steps=accumulation,
+            num_train_epochs=2, learning_rate=1e-2, weight_decay=0.1,
+        ),
+        train_dataset=Rows(12), eval_dataset=Rows(8, seed=1),
+        castor={"memory": {"device_memory": "2MiB"}, "device": {"threads": 1}},
+    )
+    made.remove_callback(transformers.PrinterCallback)
+    return made
+
+
+def trainer_trained(accumulation: int, resume: Path | None = None) -> dict[str, Any]:
+    """What Trainer has after two epochs of three steps."""
+    folder = Path(os.environ["CASTOR_TEST_FOLDER"]) / "trainer"
+    with_trainer = trainer(accumulation, folder)
+    with_trainer.train(resume_from_checkpoint=resume and str(resume))
+    told = {
+        "bits": [b.hex() for b in bits(with_trainer.engine)],
+        "steps": with_trainer.engine.global_steps,
+        "losses": [h["loss"] for h in with_trainer.state.log_history if "loss" in h],
+        "eval_loss": with_trainer.evaluate()["eval_loss"],
+        "predictions": with_trainer.predict(with_trainer.eval_dataset)
+        .predictions.tolist(),
+    }
+    with_trainer.save_model(str(folder / "model"))
+    with_trainer.engine.close()
+    return told
+
+
+def generated() -> list[list[int]]:
+    """Of rows whose sequences end at different places."""
+    import transformers
+    from trainer_test import OurSeq2Seq, Rows, t5
+
+    arguments = transformers.Seq2SeqTrainingArguments(
+        output_dir=os.environ["CASTOR_TEST_FOLDER"], use_cpu=True, report_to=[],
+        disable_tqdm=True, predict_with_generate=True, generation_max_length=12,
+        per_device_eval_batch_size=1,
+    )
+    model = t5()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    model.generation_config.eos_token_id = [15, 32]
+    seq2seq = OurSeq2Seq(model, arguments, castor={"device": {"threads": 1}})
+    predictions: list[list[int]] = seq2seq.predict(Rows(4)).predictions.tolist()
+    seq2seq.engine.close()
+    return predictions
+
+
+def trainer_on_ranks() -> dict[str, Any]:
+    told = trainer_trained(1)
+    told["generated"] = generated()
+    folder = Path(os.environ["CASTOR_TEST_FOLDER"]) / "trainer"
+    told["resumed"] = trainer_trained(1, folder / "checkpoint-2")["bits"]
+    return told
+
+
 WORK = {
     "plan": planned,
     "train": lambda: trained(1, None, seed=5 + int(os.environ["RANK"])),
@@ -198,6 +271,7 @@ WORK = {
     "buffer": buffer_written,
     "checkpoints": checkpoints,
     "trace": traced,
+    "trainer": trainer_on_ranks,
     "leave": one_leaves,
 }
 
@@ -249,8 +323,8 @@ class Ranks(unittest.TestCase):
         cls.folder = Path(folder.name)
         saved_alone(cls.folder)
         cls.ranks = on_two_ranks(
-            "plan", "train", "train_small", "fail", "refuse", "buffer", "checkpoints", "trace",
-            "leave",
+            "plan", "train", "train_small", "fail", "refuse", "buffer", "checkpoints",
+            "trace", "trainer", "leave",
             folder=folder.name,
         )
 
@@ -342,6 +416,37 @@ class Ranks(unittest.TestCase):
         self.assertEqual(len(results), 2 * STEPS)
         for result in results:
             self.assertGreater(result["network_received_bytes"], 0)
+
+    def test_train_by_trainer(self) -> None:
+        import transformers
+
+        environment = {"CASTOR_TEST_FOLDER": str(self.folder / "alone")}
+        with mock.patch.dict(os.environ, environment):
+            alone = trainer_trained(2)
+            # Of two ranks, by one.
+            checkpoint = self.folder / "trainer" / "checkpoint-2"
+            self.assertEqual(trainer_trained(2, checkpoint)["bits"], alone["bits"])
+            sequences = generated()
+        self.assertEqual([15 in s for s in sequences], [True, True, False, True])
+        self.assertEqual(alone["steps"], 6)
+        for rank in (rank["trainer"] for rank in self.ranks):
+            self.assertEqual(rank["steps"], 6)
+            self.assertEqual(rank["bits"], alone["bits"])
+            self.assertEqual(rank["resumed"], alone["bits"])
+            self.assertEqual(rank["generated"], sequences)
+            difference = torch.tensor(rank["predictions"]).sub(
+                torch.tensor(alone["predictions"])
+            )
+            self.assertLess(difference.abs().max().item(), 1e-5)
+            self.assertAlmostEqual(rank["eval_loss"], alone["eval_loss"], places=5)
+            self.assertEqual(len(rank["losses"]), 6)
+            for own, theirs in zip(rank["losses"], alone["losses"]):
+                self.assertAlmostEqual(own, theirs, places=3)
+        read = transformers.GPT2LMHeadModel.from_pretrained(
+            self.folder / "trainer" / "model"
+        )
+        saved = [bytes_of(value).hex() for value in read.state_dict().values()]
+        self.assertEqual(saved, alone["bits"])
 
     def test_end_when_one_leaves(self) -> None:
         self.assertIn("rank 0", self.ranks[1]["leave"]["error"])
