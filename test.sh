@@ -59,7 +59,7 @@ show=(--noshow_progress)
 
 # More than the processors can do at once is compiled, since tests wait much.
 jobs=("--jobs=HOST_CPUS*1.5" "--local_cpu_resources=HOST_CPUS*1.5"
-  --local_test_jobs=HOST_CPUS)
+  --local_test_jobs=HOST_CPUS*1.5)
 
 # run_tests NAME BAZEL_ARGUMENT...: one run, counted.
 run_tests() {

@@ -38,24 +38,41 @@ if ! castor_bazel build "${arguments[@]}" //:castor >"${log}" 2>&1; then
 fi
 CASTOR_BINARY="$(castor_bazel info "${arguments[@]}" bazel-bin 2>/dev/null)/castor"
 export CASTOR_BINARY
-# Each file in turn; unittest says how many it ran and how many went wrong.
-"${python}" -W ignore -m unittest discover -s python/tests -p '*_test.py' \
-  2>&1 | tee "${log}"
-status="${PIPESTATUS[0]}"
-awk -v status="${status}" '
-  /^Ran [0-9]+ test/ { ran = $2 }
+# As many files side by side as there are processors, each with the output of its
+# own; unittest says how many tests it ran and how many went wrong.
+logs="$(mktemp -d)"
+trap 'rm -rf "${log}" "${logs}"' EXIT
+run_file() {
+  local name="$1"
+  "${python}" -W ignore -m unittest discover -s python/tests -p "${name}" \
+    >"${logs}/${name}" 2>&1 ||
+    printf "\nexit status %d\n" "$?" >>"${logs}/${name}"
+  # Whole, as one writing.
+  printf '%s\n' "${name}:" "$(<"${logs}/${name}")"
+}
+export -f run_file
+export python logs
+# Longer files take longer, and come first.
+mapfile -t files < <(cd python/tests && ls -S ./*_test.py | sed 's|^\./||')
+printf '%s\n' "${files[@]}" |
+  xargs -P "$(nproc)" -I{} bash -c 'run_file {}'
+awk '
+  FNR == 1 { files++ }
+  /^Ran [0-9]+ test/ { ran += $2; of_file = $2 }
   /^FAILED/ {
+    wrong = 0
     while (match($0, /(failures|errors)=[0-9]+/)) {
       split(substr($0, RSTART, RLENGTH), part, "=")
-      bad += part[2]
+      wrong += part[2]
       $0 = substr($0, RSTART + RLENGTH)
     }
-  }
-  END {
     # One test may go wrong in several of its parts.
-    if (ran > 0 && bad > ran) bad = ran
-    if (status != 0 && bad == 0) bad = 1
-    if (ran < bad) ran = bad
+    bad += wrong > of_file ? of_file : wrong
+    told[FILENAME] = 1
+  }
+  # A file that could not be read, or that ended a process.
+  /^exit status/ && !told[FILENAME] { bad++; ran++ }
+  END {
     printf("%d passed, %d failed\n", ran - bad, bad)
-  }' "${log}"
-exit "${status}"
+    exit bad > 0 || files == 0
+  }' "${files[@]/#/${logs}/}"
