@@ -6,10 +6,14 @@
 # Without it Bazel's own default serves, unless the home directory cannot be
 # written to (some build machines), where a folder of temporary files does.
 
-# CUDA's libraries, where tools/setup.sh --cuda has put them
-# (third_party/cuda/repository.bzl reads this).
+# CUDA's libraries and its tools, where tools/setup.sh --cuda and --tests have put
+# them (third_party/cuda/repository.bzl reads this).
 castor_cuda_folder="$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")"
 castor_cuda_folder+="/.cuda"
+if [[ -z "${CASTOR_CUDA_TOOLS:-}" && -e "${castor_cuda_folder}-tools/installed" ]]
+then
+  export CASTOR_CUDA_TOOLS="${castor_cuda_folder}-tools"
+fi
 if [[ -z "${CASTOR_CUDA_LIBS:-}" && -e "${castor_cuda_folder}/installed" ]]
 then
   export CASTOR_CUDA_LIBS="${castor_cuda_folder}"

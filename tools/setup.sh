@@ -18,7 +18,9 @@ usage: tools/setup.sh [--tests] [--cuda] [--torch] [--arm64]
 Installs the Debian packages of tools/packages.txt that are missing, and the npm
 packages of viewer/package-lock.json.
 
-  --tests   also those that only tests need
+  --tests   also those that only tests need; and, into the folder .cuda-tools,
+            the disassembler of GPUs' machine code where the CUDA toolkit does
+            not have it, and nvcc where there is no toolkit at all
   --cuda    also cuBLAS, cuDNN and NCCL, into the folder .cuda, where the CUDA
             toolkit does not have them
   --torch   also those that the Python package is built with
@@ -70,37 +72,95 @@ viewer/package-lock.json"
   cp "${folder}/package-lock.json" "${done}"
 }
 
+# Where nvcc is, or nothing.
+find_nvcc() {
+  local candidate
+  for candidate in "${CUDA_HOME:+${CUDA_HOME}/bin/nvcc}" \
+    "${CUDA_PATH:+${CUDA_PATH}/bin/nvcc}" "$(command -v nvcc)" \
+    /usr/local/cuda/bin/nvcc; do
+    if [[ -n "${candidate}" && -x "${candidate}" ]]; then
+      echo "${candidate}"
+      return
+    fi
+  done
+}
+
+# Prints the toolkit's folder that an nvcc uses.
+toolkit_of() {
+  "$1" --dryrun -c -x cu /dev/null -o /dev/null 2>&1 |
+    sed -n 's/^#\$ TOP=//p'
+}
+
+# Installs the packages named, of NVIDIA's on PyPI, into the folder $1 of the
+# checkout, in place of what was there.
+install_nvidia_packages() {
+  local folder="${kTools}/../$1"
+  shift
+  # In a folder of another name first: half of it must not be taken for all.
+  rm -rf "${folder}" "${folder}.part"
+  pip3 install --quiet --disable-pip-version-check \
+    --root-user-action=ignore --no-deps --no-compile \
+    --target "${folder}.part" "$@" </dev/null ||
+    die 1 "pip could not install $*"
+  echo "$*" >"${folder}.part/installed"
+  mv "${folder}.part" "${folder}"
+}
+
+# The compiler and the disassembler that tests use where the machine has none:
+# kernels/machine_code.txt is by this nvcc. (The oldest disassembler that there
+# is as a package reads what it made.)
+readonly kNvcc=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88
+  nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96)
+readonly kDisassembler=(nvidia-cuda-cuobjdump==13.2.51
+  nvidia-cuda-nvdisasm==13.2.51)
+
+# Installs those of them that are missing into .cuda-tools (10 or 260 MB).
+install_cuda_tools() {
+  [[ "${CASTOR_CUDA:-}" != 0 ]] || return 0
+  local nvcc missing=() bin
+  nvcc="$(find_nvcc)"
+  if [[ -z "${nvcc}" ]]; then
+    missing=("${kNvcc[@]}" "${kDisassembler[@]}")
+  else
+    bin="$(toolkit_of "${nvcc}")/bin"
+    [[ -x "${bin}/cuobjdump" && -x "${bin}/nvdisasm" ]] ||
+      missing=("${kDisassembler[@]}")
+  fi
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  [[ "$(cat "${kTools}/../.cuda-tools/installed" 2>/dev/null)" != \
+    "${missing[*]}" ]] || return 0
+  echo "setup: installing ${missing[*]} into .cuda-tools"
+  install_nvidia_packages .cuda-tools "${missing[@]}"
+}
+
+# Installs what is not Debian's.
+install_others() {
+  install_npm_packages
+  [[ "${wanted}" != *" tests "* ]] || install_cuda_tools
+  [[ "${wanted}" != *" cuda "* ]] || install_cuda_libraries
+}
+
 # Installs cuBLAS, cuDNN and NCCL, as Python packages that hold headers and
 # shared libraries, into .cuda (2 GB); not those that the toolkit has. nvcc
 # itself must be there.
 install_cuda_libraries() {
-  local folder="${kTools}/../.cuda" nvcc toolkit missing=() include
-  local done="${folder}/installed"
-  nvcc="$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)"
-  [[ -n "${CUDA_HOME:-}" ]] && nvcc="${CUDA_HOME}/bin/nvcc"
-  [[ -x "${nvcc}" ]] ||
+  local nvcc missing=() include
+  nvcc="$(find_nvcc)"
+  [[ -n "${nvcc}" ]] ||
     die 2 "there is no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda: \
 install NVIDIA's CUDA toolkit, version 13, first"
   "${nvcc}" --version | grep -q 'release 13\.' ||
     die 2 "${nvcc} is not of CUDA 13: $("${nvcc}" --version | tail -n 2 | head -n 1)"
-  toolkit="$("${nvcc}" --dryrun -c -x cu /dev/null -o /dev/null 2>&1 |
-    sed -n 's/^#\$ TOP=//p')"
-  include="${toolkit}/include"
+  include="$(toolkit_of "${nvcc}")/include"
   [[ -e "${include}/cublasLt.h" ]] || missing+=(nvidia-cublas)
   [[ -e "${include}/cudnn.h" ]] || missing+=(nvidia-cudnn-cu13)
   [[ -e "${include}/cudnn_frontend.h" ]] || missing+=(nvidia-cudnn-frontend)
   [[ -e "${include}/nccl.h" ]] || missing+=(nvidia-nccl-cu13)
   [[ ${#missing[@]} -eq 0 ]] && return 0
-  [[ "$(cat "${done}" 2>/dev/null)" == "${missing[*]}" ]] && return 0
+  [[ "$(cat "${kTools}/../.cuda/installed" 2>/dev/null)" == \
+    "${missing[*]}" ]] && return 0
   echo "setup: installing ${missing[*]} into .cuda (up to 2 GB)"
-  # In a folder of another name first: half of it must not be taken for all.
-  rm -rf "${folder}" "${folder}.part"
-  pip3 install --quiet --disable-pip-version-check \
-    --root-user-action=ignore --no-deps --no-compile \
-    --target "${folder}.part" "${missing[@]}" </dev/null ||
-    die 1 "pip could not install ${missing[*]}"
-  echo "${missing[*]}" >"${folder}.part/installed"
-  mv "${folder}.part" "${folder}"
+  install_nvidia_packages .cuda "${missing[@]}"
 }
 
 for argument in "$@"; do
@@ -117,8 +177,7 @@ packages of ${kList}. On another system, install their counterparts by hand."
 
 mapfile -t missing < <(missing_packages)
 if [[ ${#missing[@]} -eq 0 ]]; then
-  install_npm_packages
-  [[ "${wanted}" != *" cuda "* ]] || install_cuda_libraries
+  install_others
   exit 0
 fi
 
@@ -153,6 +212,5 @@ as_root+=(env DEBIAN_FRONTEND=noninteractive)
 
 mapfile -t missing < <(missing_packages)
 [[ ${#missing[@]} -eq 0 ]] || die 1 "still missing: ${missing[*]}"
-install_npm_packages
-[[ "${wanted}" != *" cuda "* ]] || install_cuda_libraries
+install_others
 echo "setup: done"

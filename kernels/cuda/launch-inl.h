@@ -19,7 +19,9 @@ inline constexpr int kSharedBytes =
 
 namespace castor::kernels::cuda {
 
-template <class Program>
+// The size of shared memory is in the kernel's name, so that whoever reads the
+// machine code knows it (tools/machine_code.py).
+template <class Program, int kShared>
 __global__ void __launch_bounds__(Program::kThreads)
     RunProgram(const __grid_constant__ Program program) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -38,12 +40,13 @@ const char* LaunchProgram(void* stream, int64_t blocks,
     // This is asked every time: it is a property of the kernel on one device,
     // and cheap.
     const cudaError_t error = cudaFuncSetAttribute(
-        RunProgram<Program>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        kShared);
+        RunProgram<Program, kShared>,
+        cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
     if (error != cudaSuccess) return cudaGetErrorString(error);
   }
-  RunProgram<Program><<<static_cast<unsigned>(blocks), Program::kThreads,
-                        kShared, static_cast<cudaStream_t>(stream)>>>(program);
+  RunProgram<Program, kShared>
+      <<<static_cast<unsigned>(blocks), Program::kThreads, kShared,
+         static_cast<cudaStream_t>(stream)>>>(program);
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
@@ -52,8 +55,8 @@ const char* LaunchProgram(void* stream, int64_t blocks,
 template <class Program>
 const char* LoadProgram() {
   cudaFuncAttributes attributes;
-  const cudaError_t error =
-      cudaFuncGetAttributes(&attributes, RunProgram<Program>);
+  const cudaError_t error = cudaFuncGetAttributes(
+      &attributes, RunProgram<Program, kSharedBytes<Program>>);
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 

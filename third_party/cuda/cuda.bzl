@@ -92,7 +92,10 @@ def _nvcc_archive_impl(ctx):
         mnemonic = "CudaArchive",
         use_default_shell_env = True,
     )
-    return [DefaultInfo(files = depset([archive]))]
+    return [DefaultInfo(
+        files = depset([archive]),
+        runfiles = ctx.runfiles(files = [archive]),
+    )]
 
 _nvcc_archive = rule(
     implementation = _nvcc_archive_impl,
@@ -134,7 +137,8 @@ def cuda_library(
         copts = copts,
         deps = deps,
         target_compatible_with = CUDA_ONLY,
-        visibility = ["//visibility:private"],
+        # The archive itself is what //kernels:machine_code_test reads.
+        visibility = ["//kernels:__pkg__"],
     )
     native.cc_library(
         name = name,
