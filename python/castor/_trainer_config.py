@@ -56,11 +56,11 @@ def check_arguments(args: Any) -> None:
             "TrainingArguments has auto_find_batch_size",
             "leave it out: castor.Refused says what a batch takes",
         )
+    known = args.world_size  # this joins them, which may set the other
     started = int(os.environ.get("WORLD_SIZE") or 1)
-    if started != args.world_size:
+    if started != known:
         _refuse(
-            f"this process is one of {started}, and TrainingArguments knows of "
-            f"{args.world_size}",
+            f"this process is one of {started}, and TrainingArguments knows of {known}",
             "give it use_cpu=True: then transformers joins the processes over gloo",
         )
     if args.device.type != "cpu" or args.n_gpu > 1:
