@@ -132,7 +132,8 @@ absl::StatusOr<Asked> Read(const char* config_json,
       // memory is all that the machine has.
       .scribble_freed_memory = std::getenv("CASTOR_SCRIBBLE") != nullptr &&
                                memory.device_memory < castor::kUnlimitedBytes,
-      .ranks = std::move(ranks)};
+      .ranks = std::move(ranks),
+      .join_meetings = {}};
   for (int64_t i = 0; i < count; ++i) {
     const castor_parameter& parameter = parameters[i];
     const bool decays =
@@ -171,6 +172,11 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
       config_json, parameters, count,
       {.rank = ranks.rank(), .world_size = ranks.world_size(), .join = join},
       launch->local_size);
+  if (asked.ok()) {
+    asked->options.join_meetings = [&] {
+      return castor::JoinLaunchedRanks(*launch);
+    };
+  }
   auto opened = asked.ok()
                     ? ClientRun::Create(asked->parameters,
                                         std::move(asked->options), refused)

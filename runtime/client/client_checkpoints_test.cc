@@ -19,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/test_files.h"
-#include "device/comm/thread_ranks.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
 #include "runtime/client/test_client.h"
@@ -30,6 +29,7 @@ namespace {
 
 using test_client::Client;
 using test_client::Model;
+using test_client::Place;
 using test_client::RandomModel;
 
 constexpr int64_t kSteps = 6;
@@ -41,19 +41,12 @@ Config ConfigOf(const std::string& more = "") {
   return *config;
 }
 
-// A rank's place among threads that are ranks.
-struct Place {
-  std::shared_ptr<ThreadGroup> group;  // null: one rank
-  int rank = 0;
-  int world_size = 1;
-};
-
 // A run with its client and its checkpoints.
 struct Running {
   // `model` has the micro batches of all ranks.
   static std::unique_ptr<Running> Make(const Model& model, Config config,
                                        const char* policy, int64_t budget,
-                                       Place place = {}) {
+                                       const Place& place = {}) {
     auto running = std::make_unique<Running>();
     running->model = model;
     running->model.micro_batches /= place.world_size;
@@ -61,12 +54,7 @@ struct Running {
     ClientOptions options;
     options.rule = config.optimizer.rule;
     options.micro_batches = running->model.micro_batches;
-    options.ranks = {.rank = place.rank,
-                     .world_size = place.world_size,
-                     .join = [place](Device* device) {
-                       return MakeThreadRank(place.group, place.rank, device,
-                                             {.time_limit_ns = 60'000'000'000});
-                     }};
+    place.Join(&options);
     options.gradient_clipping = config.gradient_clipping;
     options.learning_rate = [lr = config.optimizer.lr](int64_t step) {
       return lr / static_cast<double>(step);
@@ -112,15 +100,12 @@ struct Running {
 void OnRanks(int world_size, const Model& model, const Config& config,
              const char* policy, int64_t budget,
              const std::function<void(Running&)>& work) {
-  const auto group = ThreadGroup::Create(world_size);
+  const Place first = Place::First(world_size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
       const auto running =
-          Running::Make(model, config, policy, budget,
-                        {.group = world_size > 1 ? group : nullptr,
-                         .rank = rank,
-                         .world_size = world_size});
+          Running::Make(model, config, policy, budget, first.Of(rank));
       if (running != nullptr) work(*running);
     });
   }

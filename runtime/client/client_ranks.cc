@@ -2,6 +2,7 @@
 // has chunks gathered or gradients summed comes behind such a meeting, in the
 // same order on all ranks, and cannot fail on one of them alone.
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -17,24 +18,29 @@ namespace castor {
 absl::Status ClientRun::Told(absl::Status status) {
   if (status.ok() || !shared() || given_up_) return status;
   managed_.ranks()->Fail(status);
+  if (meetings_ != nullptr) meetings_->Fail(status);
   const absl::Status first = managed_.ranks()->failure();
   failure_.Update(first.ok() ? status : first);
   return failure_;
 }
 
 absl::Status ClientRun::Meet(RankReport report, std::vector<RankReport>* all) {
-  Communicator& ranks = *managed_.ranks();
-  all->assign(ranks.world_size(), RankReport());
-  (*all)[ranks.rank()] = report;
   const int64_t start_ns = device_->NowNs();
-  const absl::StatusOr<Fence> queued =
-      ranks.AllGather("a call of the client", WorkTag{.step = tag_step_}.Pack(),
-                      &(*all)[ranks.rank()], all->data(), sizeof(RankReport));
-  const absl::Status met = castor::Await(ranks, queued);
-  if (!met.ok()) return Told(met);
-  if (in_step()) {
-    // The use that comes waits for it.
-    TellWait(static_cast<int64_t>(script_->uses().size()), *queued, start_ns);
+  const absl::StatusOr<std::vector<std::string>> met = meetings_->Exchange(
+      "a call of the client",
+      absl::string_view(reinterpret_cast<const char*>(&report),
+                        sizeof(report)));
+  if (!met.ok()) return Told(met.status());
+  step_stall_ns_ += device_->NowNs() - start_ns;
+  step_network_wait_ns_ += device_->NowNs() - start_ns;
+  all->assign(met->size(), RankReport());
+  for (size_t r = 0; r < met->size(); ++r) {
+    const std::string& bytes = (*met)[r];
+    if (bytes.size() != sizeof(RankReport)) {
+      return Told(absl::FailedPreconditionError(absl::StrCat(
+          "rank ", r, " is a run of another version of this program")));
+    }
+    std::memcpy(&(*all)[r], bytes.data(), bytes.size());
   }
   if (report.call == RankCall::kAbort) return absl::OkStatus();
   for (size_t r = 0; r < all->size(); ++r) {

@@ -12,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
-#include "device/comm/thread_ranks.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
 #include "runtime/client/test_client.h"
@@ -22,6 +21,7 @@ namespace {
 
 using test_client::Client;
 using test_client::Model;
+using test_client::Place;
 using test_client::RandomModel;
 
 constexpr int64_t kSteps = 6;
@@ -48,9 +48,10 @@ struct Outcome {
 // What each of the ranks does with its run.
 using RankWork = std::function<absl::Status(ClientRun& run, int rank)>;
 
-absl::StatusOr<std::unique_ptr<ClientRun>> Open(
-    const Model& model, const Setting& setting, int rank,
-    std::shared_ptr<ThreadGroup> group, ClientRun::Refused* refused) {
+absl::StatusOr<std::unique_ptr<ClientRun>> Open(const Model& model,
+                                                const Setting& setting,
+                                                const Place& place,
+                                                ClientRun::Refused* refused) {
   ClientOptions options;
   options.gradient_clipping = setting.clipping;
   options.micro_batches = model.micro_batches / setting.world_size;
@@ -58,12 +59,7 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(
   options.memory.policy = setting.policy;
   options.memory.device_bytes = setting.device_bytes;
   options.scribble_freed_memory = setting.device_bytes < kUnlimitedBytes;
-  options.ranks = {.rank = rank,
-                   .world_size = setting.world_size,
-                   .join = [=](Device* device) {
-                     return MakeThreadRank(group, rank, device,
-                                           {.time_limit_ns = 60'000'000'000});
-                   }};
+  place.Join(&options);
   return ClientRun::Create(model.parameters, options, refused);
 }
 
@@ -103,7 +99,7 @@ absl::Status Train(const Model& model, const Setting& setting, ClientRun* run,
 
 // Each rank's outcome.
 std::vector<Outcome> TrainOn(const Model& model, const Setting& setting) {
-  const auto group = ThreadGroup::Create(setting.world_size);
+  const Place first = Place::First(setting.world_size);
   std::vector<Outcome> outcomes(setting.world_size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < setting.world_size; ++rank) {
@@ -111,8 +107,9 @@ std::vector<Outcome> TrainOn(const Model& model, const Setting& setting) {
       Outcome& outcome = outcomes[rank];
       const Model own = OfRank(model, setting.world_size);
       outcome.status = [&]() -> absl::Status {
-        CASTOR_ASSIGN_OR_RETURN(const auto run, Open(model, setting, rank,
-                                                     group, &outcome.refused));
+        CASTOR_ASSIGN_OR_RETURN(
+            const auto run,
+            Open(model, setting, first.Of(rank), &outcome.refused));
         return Train(own, setting, run.get(), rank, &outcome);
       }();
     });
@@ -188,14 +185,14 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomRanks, testing::Range(0, 6));
 
 // Does `work` on each of two ranks.
 std::vector<absl::Status> OnTwoRanks(const Model& model, const RankWork& work) {
-  const auto group = ThreadGroup::Create(2);
+  const Place first = Place::First(2);
   std::vector<absl::Status> statuses(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
-      auto run = Open(model, {.world_size = 2}, rank, group, nullptr);
+      auto run = Open(model, {.world_size = 2}, first.Of(rank), nullptr);
       statuses[rank] = !run.ok() ? run.status() : work(**run, rank);
-      if (!statuses[rank].ok()) group->Kill(rank);
+      if (!statuses[rank].ok()) first.Of(rank).Kill();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -296,7 +293,7 @@ TEST(ClientRanks, EndWhenOneOfThemIsGone) {
 }
 
 TEST(ClientRanks, AreNotStartedWithOtherModels) {
-  const auto group = ThreadGroup::Create(2);
+  const Place first = Place::First(2);
   std::vector<absl::Status> statuses(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
@@ -304,7 +301,7 @@ TEST(ClientRanks, AreNotStartedWithOtherModels) {
       Model model = TwoLayers();
       model.parameters[1].elements += rank;
       statuses[rank] =
-          Open(model, {.world_size = 2}, rank, group, nullptr).status();
+          Open(model, {.world_size = 2}, first.Of(rank), nullptr).status();
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -49,6 +49,7 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/thread_pool.h"
+#include "device/comm/rank_group.h"
 #include "device/device.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
@@ -90,6 +91,9 @@ struct ClientOptions {
   // On N ranks each has 1/N of every chunk and of its states. `micro_batches`
   // is a rank's own number; micro batch i of rank r is the step's i N + r.
   RankOptions ranks = {};
+  // On several ranks: the same ones once more, over connections of their own.
+  // There they meet, beside what is being gathered.
+  std::function<absl::StatusOr<std::unique_ptr<RankGroup>>()> join_meetings;
 };
 
 class ClientRun final : public ObservedRun {
@@ -310,8 +314,6 @@ class ClientRun final : public ObservedRun {
   void KeepReport();
   // Await, for the use at hand.
   absl::Status AwaitForUse(const Fence& fence);
-  // The client's thread has waited until now, for the step's use `index`.
-  void TellWait(int64_t index, const Fence& fence, int64_t start_ns);
 
   // Uses.
   absl::Status BeginUse(ParameterUse use);
@@ -383,6 +385,9 @@ class ClientRun final : public ObservedRun {
   ShardStaging staging_;  // none on one rank
   ThreadPool pool_{1};    // of conversions on the client's thread
   ManagedMemory managed_;
+  // Null on one rank. It ends before the ranks' communicator, whose end waits
+  // for ranks that may be waiting here.
+  std::unique_ptr<RankGroup> meetings_;
   // These are its; null until it is opened.
   Device* device_ = nullptr;
   HostMemory* host_ = nullptr;

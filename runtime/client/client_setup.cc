@@ -147,6 +147,11 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   host_ = managed_.host();
   arena_ = managed_.arena();
   CASTOR_RETURN_IF_ERROR(managed_.Join(options_.ranks, StartKey(), staging_));
+  if (shared()) {
+    auto meetings = options_.join_meetings();
+    if (!meetings.ok()) return Told(meetings.status());
+    meetings_ = *std::move(meetings);
+  }
   CASTOR_RETURN_IF_ERROR(managed_.MakeChunks(
       accumulate(), std::vector<Side>(layout_.num_chunks(), Side::kHost),
       std::move(optimizer)));

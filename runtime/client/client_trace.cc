@@ -65,21 +65,14 @@ void ClientRun::TellUse(int64_t index) {
 absl::Status ClientRun::AwaitForUse(const Fence& fence) {
   const int64_t start_ns = device_->NowNs();
   const absl::Status over = Await(fence);
-  TellWait(static_cast<int64_t>(script_->uses().size()) - 1, fence, start_ns);
-  return over;
-}
-
-void ClientRun::TellWait(int64_t index, const Fence& fence, int64_t start_ns) {
   const int64_t end_ns = device_->NowNs();
-  if (end_ns - start_ns < kShortestWaitNs) return;
+  if (end_ns - start_ns < kShortestWaitNs) return over;
   step_stall_ns_ += end_ns - start_ns;
   if (fence.count(StreamId::kNetwork) > 0) {
     step_network_wait_ns_ += end_ns - start_ns;
   }
-  if (observer_ == nullptr || !following() ||
-      index >= static_cast<int64_t>(program_->script.uses().size())) {
-    return;
-  }
+  if (observer_ == nullptr || !following()) return over;
+  const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
   WaitRecord wait;
   wait.waiter = {.stream = static_cast<int64_t>(StreamId::kCompute),
                  .count = std::max<int64_t>(
@@ -94,6 +87,7 @@ void ClientRun::TellWait(int64_t index, const Fence& fence, int64_t start_ns) {
     if (part > 0) wait.until.push_back({i, part});
   }
   if (!wait.until.empty()) observer_->OnWait(wait);
+  return over;
 }
 
 void ClientRun::KeepReport() {

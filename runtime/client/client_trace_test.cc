@@ -12,7 +12,6 @@
 
 #include "absl/status/status.h"
 #include "base/test_files.h"
-#include "device/comm/thread_ranks.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
 #include "runtime/client/client_run.h"
@@ -26,6 +25,7 @@ namespace {
 
 using test_client::Client;
 using test_client::Model;
+using test_client::Place;
 using test_client::RandomModel;
 
 constexpr int64_t kSteps = 6;
@@ -37,23 +37,11 @@ struct Trained {
   int64_t smallest_device_budget_bytes = 0;
 };
 
-// A rank's place among threads that are ranks.
-struct Place {
-  std::shared_ptr<ThreadGroup> group;  // null: one rank
-  int rank = 0;
-  int world_size = 1;
-};
-
 Trained Train(Model model, const char* policy, int64_t budget,
-              const std::string& path, Place place = {}) {
+              const std::string& path, const Place& place = {}) {
   model.micro_batches /= place.world_size;
   ClientOptions options;
-  options.ranks = {.rank = place.rank,
-                   .world_size = place.world_size,
-                   .join = [place](Device* device) {
-                     return MakeThreadRank(place.group, place.rank, device,
-                                           {.time_limit_ns = 60'000'000'000});
-                   }};
+  place.Join(&options);
   options.micro_batches = model.micro_batches;
   options.learning_rate = [](int64_t) { return 0.02; };
   options.memory.policy = FindPolicy(policy);
@@ -173,13 +161,13 @@ TEST(ClientTrace, HasAllRanksInOneFile) {
     model.micro_batches = 2;
     const Trained alone = Train(model, "auto", kUnlimitedBytes, "");
     const std::string path = directory.path() + "/trace";
-    const auto group = ThreadGroup::Create(2);
+    const Place first = Place::First(2);
     std::vector<Trained> traced(2);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < 2; ++rank) {
       threads.emplace_back([&, rank] {
         traced[rank] = Train(model, i % 2 == 0 ? "auto" : "cpu",
-                             kUnlimitedBytes, path, {group, rank, 2});
+                             kUnlimitedBytes, path, first.Of(rank));
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -190,7 +178,6 @@ TEST(ClientTrace, HasAllRanksInOneFile) {
       EXPECT_EQ(traced[rank].values, alone.values);
       Seen seen;
       ExpectWhole((*ranks)[rank], traced[rank], &seen);
-      // Ranks meet before each use.
       EXPECT_GT(seen.collectives, 0);
       EXPECT_FALSE(std::filesystem::exists(RankFileName(path, 1)));
     }

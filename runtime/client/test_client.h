@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 #include "base/status_macros.h"
+#include "device/comm/rank_group.h"
+#include "device/comm/thread_ranks.h"
 #include "gtest/gtest.h"
 #include "runtime/client/client_run.h"
 
@@ -24,6 +27,43 @@ inline constexpr int64_t kWidth = 96;
 inline float Value(uint64_t stream, int64_t i) {
   return static_cast<float>(RandomWord({9, stream}, i)) * 0x1p-31f - 1;
 }
+
+// A rank's place among threads that are ranks; alone by default.
+struct Place {
+  // What crosses between chunks, and where ranks meet.
+  std::shared_ptr<ThreadGroup> chunks, meetings;
+  int rank = 0;
+  int world_size = 1;
+
+  static Place First(int world_size) {
+    return {.chunks = ThreadGroup::Create(world_size),
+            .meetings = ThreadGroup::Create(world_size),
+            .rank = 0,
+            .world_size = world_size};
+  }
+  Place Of(int other) const {
+    Place place = *this;
+    place.rank = other;
+    return place;
+  }
+  void Join(ClientOptions* options) const {
+    if (world_size == 1) return;
+    const CommunicatorOptions limit = {.time_limit_ns = 60'000'000'000};
+    options->ranks = {
+        .rank = rank,
+        .world_size = world_size,
+        .join = [chunks = chunks, rank = rank, limit](Device* device) {
+          return MakeThreadRank(chunks, rank, device, limit);
+        }};
+    options->join_meetings = [meetings = meetings, rank = rank, limit] {
+      return std::make_unique<RankGroup>(meetings->NewTransport(rank), limit);
+    };
+  }
+  void Kill() const {
+    meetings->Kill(rank);
+    chunks->Kill(rank);
+  }
+};
 
 // One operator: y[i] = x[i] w[i modulo the elements of w].
 struct Layer {
