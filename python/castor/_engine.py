@@ -16,6 +16,7 @@ from torch import nn
 
 from castor import _checkpoint
 from castor._checkpoint import on_all_ranks
+from castor._compiled import plain_name, watch_compiled_code
 from castor._generator import drawing_from, drawing_undone, generator_seed
 from castor._inputs import call_with, copied, description, loss_of
 from castor._launch import port_is_a_store
@@ -355,7 +356,8 @@ class Engine:
         on_all_ranks(self, "save_pretrained", write)
 
     def _state_to_save(self, keep: bool = True) -> dict[str, torch.Tensor]:
-        """The model's state, parameters in the type in which they compute.
+        """The model's state, parameters in the type in which they compute, under
+        the names that they have without torch.compile.
 
         Args:
             keep: False on a rank that takes part and needs no values; it gets
@@ -363,7 +365,8 @@ class Engine:
         """
         dtype = self._parameters[0].dtype
         if keep:
-            return self._state(lambda values: values.to(dtype))
+            state = self._state(lambda values: values.to(dtype))
+            return {plain_name(name): value for name, value in state.items()}
         self._state(lambda values: torch.empty(0))
         return {}
 
@@ -596,6 +599,7 @@ class Engine:
         try:
             if enter is None:
                 return work(*args, **kwargs)
+            watch_compiled_code()
             enter()
             try:
                 return work(*args, **kwargs)

@@ -70,15 +70,8 @@ def _check_overlaps(tensors: list[tuple[str, torch.Tensor]]) -> None:
 
 
 def check_modules(model: nn.Module) -> None:
-    """Refuses a model of which a part is compiled."""
+    """Refuses a model of which a part is of torch.jit."""
     for name, module in model.named_modules():
-        compiled = getattr(module, "_compiled_call_impl", None) is not None
-        if compiled or type(module).__name__ == "OptimizedModule":
-            _refuse(
-                f"module {name or type(module).__name__} is under torch.compile",
-                "leave torch.compile out, since compiled code reads "
-                "parameters without PyTorch's operators",
-            )
         if isinstance(module, torch.jit.ScriptModule):
             _refuse(
                 f"module {name or type(module).__name__} is of torch.jit",

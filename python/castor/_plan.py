@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from castor._compiled import without_compiling
 from castor._inputs import call_with, copied, loss_of
 from castor._library import shim
 from castor._zero_init import Config, text_of
@@ -197,6 +198,7 @@ class _Tracing:
             stack.enter_context(torch.random.fork_rng(devices=[]))
             stack.enter_context(self._standing_in())
             stack.enter_context(torch.enable_grad())
+            stack.enter_context(without_compiling(self._model))
             stack.enter_context(_Watching(self))
             self._begin_use("inputs", frozenset())
             stack.callback(self._model.train, self._model.training)

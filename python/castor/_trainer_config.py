@@ -48,8 +48,7 @@ def check_arguments(args: Any) -> None:
     if getattr(args, "torch_compile", False):
         _refuse(
             "TrainingArguments has torch_compile",
-            "leave it out, since compiled code reads parameters without "
-            "PyTorch's operators",
+            "leave it out, and compile parts of the model by module.compile()",
         )
     if getattr(args, "auto_find_batch_size", False):
         _refuse(

@@ -51,6 +51,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         });
   m.def("is_managed",
         [](const at::Tensor& tensor) { return ManagedOf(tensor) != nullptr; });
+  m.def("count_for_entered", [](bool counts) {
+    if (Session* session = Entered()) session->Count(counts);
+  });
   m.def("foresee", [](const std::string& config,
                       const std::vector<
                           std::tuple<std::string, int64_t, bool, double>>& all,

@@ -32,6 +32,13 @@ class GradientHook final : public torch::autograd::PostAccumulateGradHook {
   GradientHook(std::shared_ptr<Session> session, int64_t id)
       : session_(std::move(session)), id_(id) {}
   void operator()(const at::Tensor&) override { session_->Accumulated(id_); }
+  void compiled_args(
+      torch::dynamo::autograd::CompiledNodeArgs&) const override {
+    TORCH_CHECK(false,
+                "castor: compiled autograd is on, in which gradients do "
+                "not come one by one; leave it out "
+                "(torch._dynamo.config.compiled_autograd)");
+  }
 
  private:
   std::shared_ptr<Session> session_;
@@ -238,6 +245,8 @@ void Session::Leave() {
   VacateAll();
   entered.store(nullptr, std::memory_order_release);
 }
+
+void Session::Count(bool counts) { CountFor(counts ? account_ : nullptr); }
 
 bool Session::AllPresent(const std::vector<int64_t>& ids) const {
   for (int64_t id : ids) {

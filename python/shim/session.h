@@ -72,6 +72,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // A use of no parameters that says what follows, by the inputs' shapes.
   void Announce(const std::string& inputs);
   void Leave();
+  // Whether what is allocated while the session is entered counts; Enter says
+  // yes.
+  void Count(bool counts);
   // Hands in all gradients that are left; after it no parameter has any.
   void EndBackward();
   // Negative: the learning rate of the configuration's schedule.

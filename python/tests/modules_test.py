@@ -6,8 +6,10 @@ that does; the tolerance is that of parity_test.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import unittest
+import unittest.mock
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 from models import Odd
 from parity_test import TOLERANCE
-from promises_test import config_of
+from promises_test import bytes_of, config_of
 from small import Net, X, engine_of, one_step
 
 STEPS = 5
@@ -163,30 +165,138 @@ class Modules(Beside):
         self.hold(lambda: Odd(16), {"ids": ids, "labels": ids})
 
 
-class Compiled(unittest.TestCase):
-    def test_refused_in_one_line(self) -> None:
-        model = nn.Sequential(Net())
-        model[0].a = torch.compile(model[0].a)
-        with self.assertRaises(ValueError) as caught:
-            engine_of(model)
-        self.assertRegex(str(caught.exception), "module 0.a is under torch.compile; .")
-        self.assertNotIn("\n", str(caught.exception))
-        with self.assertRaisesRegex(ValueError, "under torch.compile"):
-            engine_of(torch.compile(Net()))
+def blocks_compiled(backend: str, checkpointing: bool = False) -> nn.Module:
+    """A Llama whose blocks are under torch.compile, by either way to say so."""
+    model = llama()
+    if checkpointing:
+        model.gradient_checkpointing_enable()
+    layers = model.model.layers
+    layers[0] = torch.compile(layers[0], backend=backend)
+    layers[1].compile(backend=backend)
+    return model
 
-    def test_function_that_reads_no_parameter(self) -> None:
-        class Calls(Net):
-            def forward(self, x: torch.Tensor) -> torch.Tensor:
-                return self.b(torch.compile(torch.tanh, backend="eager")(self.a(x)))
 
-        torch.manual_seed(0)
-        with engine_of(Calls()) as engine:
-            loss = engine(X).mean()
-            engine.backward(loss)
-            engine.step()
-        torch.manual_seed(0)
+class Widths(nn.Module):
+    """A compiled part that shapes, and a graph break, make several graphs of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net(16)
+        self.net.a.weight.requires_grad_(False)
+        self.scale = nn.Parameter(torch.randn(16))
+        self.compute = torch.compile(self._compute, backend="aot_eager")
+
+    def _compute(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.net.a(x))
+        torch._dynamo.graph_break()
+        return (self.net.b(torch.dropout(x, 0.1, True)) * self.scale).square().mean()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.compute(x)
+
+
+class Blocks(nn.Module):
+    """Two blocks by inductor, in code that is quickly compiled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Net(16) for _ in range(2))
+        for block in self.blocks:
+            block.compile(options={"cpp.simdlen": 1})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.blocks[1](x * self.blocks[0](x))
+
+
+class Compiled(Beside):
+    """Modules under torch.compile, whose graphs read several parameters."""
+
+    batch = {"input_ids": torch.arange(3, 15).reshape(2, 6)}
+    batch["labels"] = batch["input_ids"]
+
+    def setUp(self) -> None:
+        torch._dynamo.reset()
+        # What is freed is overwritten, so that reading it shows.
+        patch = unittest.mock.patch.dict(os.environ, CASTOR_SCRIBBLE="1")
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def same_bits(
+        self, make: Callable[[], nn.Module], batches: list[dict[str, Any]]
+    ) -> None:
+        """At every budget, down to the smallest."""
+
+        def train(budget: int | None) -> tuple[list[Any], dict[str, Any]]:
+            torch.manual_seed(1)
+            with castor.initialize(make(), config_of(1, False, budget)) as engine:
+                losses = [engine.train_batch([b]).item() for b in batches]
+                state = engine.state_dict().values()
+                return [losses, *map(bytes_of, state)], engine.summary()
+
+        expected, summary = train(None)
+        most = summary["device_peak_bytes"]
+        least = summary["smallest_device_budget_bytes"]
+        self.assertLess(least, most)
+        for budget in (least, (least + most) // 2):
+            bits, summary = train(budget)
+            self.assertTrue(bits == expected, budget)
+            self.assertLessEqual(summary["device_peak_bytes"], budget)
+        with self.assertRaises(castor.Refused):
+            train(least - 1)
+
+    def test_blocks_by_their_operators(self) -> None:
+        make = lambda: blocks_compiled("aot_eager", checkpointing=True)  # noqa: E731
+        self.hold(make, self.batch)
+        self.same_bits(make, [self.batch] * 2)
+
+    def test_blocks_by_inductor(self) -> None:
+        batch = {"x": torch.randn(6, 16)}
+        engine = self.hold(Blocks, batch)
+        least = engine.summary()["smallest_device_budget_bytes"]
+        self.same_bits(Blocks, [batch] * 2)
+        with castor.initialize(Blocks(), config_of(1, False, least - 1)) as engine:
+            with self.assertRaises(castor.Refused) as caught:
+                engine.train_batch([batch])
+        self.assertRegex(
+            caught.exception.operator, "castor::compiled_graph.blocks.[01].a.weight."
+        )
+
+    def test_function_with_other_shapes_and_graph_breaks(self) -> None:
+        wide, narrow = torch.randn(6, 16), torch.randn(3, 16)
+        batches = [{"x": x} for x in (wide, wide, narrow, wide, narrow)]
+        self.same_bits(Widths, batches)
+
+    def test_whole_model(self) -> None:
+        make = lambda: torch.compile(Net(16), backend="aot_eager")  # noqa: E731
+        self.hold(make, {"x": torch.randn(3, 16)})
+
+    def test_saved_under_plain_names(self) -> None:
+        model = blocks_compiled("eager")
+        with (
+            castor.initialize(model, config_of(1, False, None)) as engine,
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            engine.save_pretrained(folder)
+            read = transformers.LlamaForCausalLM.from_pretrained(folder)
+            state = read.state_dict()
+            for ours, theirs in zip(engine.state_dict().values(), state.values()):
+                self.assertTrue(torch.equal(ours, theirs))
+
+    def test_foreseen_without_compiling(self) -> None:
+        config = config_of(1, False, None)
+        plain = castor.plan(llama(), config, self.batch)
+        model = blocks_compiled("aot_eager")
+        self.assertEqual(castor.plan(model, config, self.batch).summary(), plain.summary())
+
+    def test_compiled_autograd_is_refused_in_one_line(self) -> None:
         with engine_of(Net()) as engine:
-            self.assertEqual(one_step(engine, X), loss.item())
+            loss = engine(X)
+            with (
+                torch._dynamo.compiled_autograd._enable(torch.compile),
+                self.assertRaisesRegex(RuntimeError, "castor: compiled autograd"),
+            ):
+                engine.backward(loss)
+            one_step(engine, X)
 
 
 def llama() -> nn.Module:

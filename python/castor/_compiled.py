@@ -1,0 +1,94 @@
+"""Code that torch.compile made.
+
+Its backends `eager` and `aot_eager` run a graph by PyTorch's operators, which
+the engine sees as ever. Inductor's code reads tensors by their addresses
+between operators, so that all parameters of a graph must be there before it
+begins: each of its graphs, forward and backward, is one use of the parameters
+among its inputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import nn
+
+from castor._library import shim
+
+
+@functools.cache
+def _let_higher_order_operators_pass() -> None:
+    """They dispatch in Python, which knows no fallback for the key at which the
+    engine listens; the operators that they run are heard."""
+    operators: Any = torch._ops
+    key = torch._C._parse_dispatch_key("TESTING_ONLY_GenericMode")
+    operators._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(key)
+    for operator in operators._higher_order_ops.values():
+        operator.fallthrough(key)
+
+
+@functools.cache
+def _announce_graphs() -> None:
+    """From now on inductor's graphs say what they read before they run."""
+    from torch._inductor import output_code
+
+    graphs: Any = output_code.CompiledFxGraph
+    run: Callable[[Any, Any], Any] = graphs.__call__
+
+    def announce_and_run(graph: Any, inputs: Any) -> Any:
+        # The list goes at once: the graph frees its inputs as it is done with
+        # them.
+        torch.ops.castor.compiled_graph(
+            [each for each in inputs if isinstance(each, torch.Tensor)]
+        )
+        return run(graph, inputs)
+
+    graphs.__call__ = announce_and_run
+
+
+def _compiling_begins(*_: Any) -> None:
+    shim.count_for_entered(False)
+
+
+def _compiling_ends(*_: Any) -> None:
+    shim.count_for_entered(True)
+
+
+def watch_compiled_code() -> None:
+    """Call it before an engine computes. Whatever was compiled works then, and
+    what compiling itself takes is the host's."""
+    _let_higher_order_operators_pass()
+    if "torch._dynamo" not in sys.modules:
+        return
+    _announce_graphs()
+    callbacks = torch._dynamo.callback.callback_handler
+    if _compiling_begins not in callbacks.start_callbacks:  # or reset() was called
+        callbacks.register_start_callback(_compiling_begins)
+        callbacks.register_end_callback(_compiling_ends)
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether it is what torch.compile(module) or module.compile() made."""
+    return (
+        getattr(module, "_compiled_call_impl", None) is not None
+        or type(module).__name__ == "OptimizedModule"
+    )
+
+
+def without_compiling(model: nn.Module) -> AbstractContextManager[Any]:
+    """Inside, compiled modules of the model run as if they were not."""
+    if not any(is_compiled(module) for module in model.modules()):
+        return contextlib.nullcontext()
+    eager: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return eager
+
+
+def plain_name(name: str) -> str:
+    """The name that a parameter has where no module is compiled."""
+    return name.replace("_orig_mod.", "")
