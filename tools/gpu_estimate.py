@@ -17,7 +17,8 @@ kernel.
     takes its place in the issue slots and in its unit. The slowest of these, if
     slower than the roofline's, bounds the share. Waiting (for memory, barriers,
     conflicts of banks) is not in it, nor is what lies outside of that loop: the
-    truth is worse.
+    truth is worse. (Activation functions are no rows: of their branches the
+    shortest would be taken for GELU.)
 
 Units' results a cycle and multiprocessor: NVIDIA, "CUDA C++ Programming Guide",
 table "Throughput of Native Arithmetic Instructions"; matrix units: the peak.
@@ -187,7 +188,8 @@ def busiest(kernel):
 
 
 def share(kernel, gpu, by_bytes):
-    """The part of the roofline that the instructions allow."""
+    """The part that the instructions allow of the speed of memory, or of the
+    matrix units; and what takes longest."""
     way = busiest(kernel)
     units = {"issue": len(way) / ISSUED}
     for x in way:
@@ -229,8 +231,6 @@ CALLS = [
     ("LayerNorm, parameters", "LayerNormParametersProgram<BFloat16>",
      2 * 2 * SIZE + 8 * TOKENS, 0),
     ("bias gradient, 4 C", "BiasGradientProgram<BFloat16>", 8 * SIZE, 0),
-    ("GELU", "ActivationForwardProgram<BFloat16>", 16 * SIZE, 0),
-    ("GELU, dx", "ActivationBackwardProgram<BFloat16>", 24 * SIZE, 0),
     ("dropout and residual", "DropoutProgram<BFloat16>", 6 * SIZE, 0),
     ("embedding", "EmbeddingForwardProgram<BFloat16>", 4 * SIZE, 0),
     ("head's loss, rows of logits", "HeadStatisticsProgram",
@@ -256,14 +256,16 @@ def row(name, program, size_bytes, operations, kernels):
         if kernel is None:
             cells.append("")
             continue
-        by_bytes = size_bytes / gpu.bytes_per_s
         by_operations = operations / gpu.flops
-        part, slowest = share(kernel, gpu, by_bytes >= by_operations)
+        roofline = max(size_bytes / gpu.bytes_per_s, by_operations)
+        part, slowest = share(kernel, gpu, operations == 0)
+        if operations:  # of the matrix units' time; the roofline's may be longer
+            part = min(1, part * roofline / by_operations)
         said = "" if part == 1 else f" ({slowest})"
         cells.append(
             f"{kernel.registers}, {kernel.stack}, "
             f"{kernel.resident_blocks() * kernel.threads}; "
-            f"{time_text(max(by_bytes, by_operations))}, {part:.0%}{said}"
+            f"{time_text(roofline)}, {part:.0%}{said}"
         )
     shared = next(k.shared for (p, _), k in kernels.items() if p == program)
     cells.insert(3, f"{shared:,}" if shared else "")
