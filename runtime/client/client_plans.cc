@@ -10,6 +10,8 @@
 #include "memory/plan/planner.h"
 #include "runtime/client/client_run.h"
 #include "runtime/managed/refusal_status.h"
+#include "runtime/train/agree_on_measurements.h"
+#include "tracer/work_tag.h"
 
 namespace castor {
 namespace {
@@ -17,12 +19,18 @@ namespace {
 // Scripts that are kept for steps that begin alike.
 constexpr size_t kMostPrograms = 16;
 
+// Of the steps that follow a script the first touches memory that a recorded
+// step does not, and is not measured. The next ones are, and then plans are
+// made with what they took.
+constexpr int64_t kUnmeasuredSteps = 1;
+constexpr int64_t kMeasuredSteps = 2;
+
 }  // namespace
 
 PlanRequest ClientRun::Request(const StepTrace& trace) const {
   PlanRequest request =
       RequestFor(trace, options_.memory, layout_, StagingOf(trace),
-                 host_reserved_bytes_, BusOf(options_.bus_bytes_per_s));
+                 host_reserved_bytes_, bus_);
   if (!trace.training) {
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
       request.fixed_side.push_back(store_->side(ChunkId(i)));
@@ -148,17 +156,52 @@ absl::Status ClientRun::KeepScript() {
   return absl::OkStatus();
 }
 
-// Takes the durations of the step that was followed.
-absl::Status ClientRun::Measure() {
+// What the step that was followed to its end says of those after it.
+absl::Status ClientRun::LearnFromFollowed() {
   Program& program = *program_;
   CASTOR_RETURN_IF_ERROR(AgreeOnScript().status());
   const bool higher = program.script.RaisePeaks(*script_);
-  if (!higher && program.measured) return absl::OkStatus();
-  // The recorded step's durations were those of cold caches.
-  if (!program.measured) program.script.TakeDurations(*script_);
-  program.measured = true;
+  const bool measured = program.followed >= kUnmeasuredSteps + kMeasuredSteps;
+  ++program.followed;
+  if (!measured && program.followed > kUnmeasuredSteps) {
+    CASTOR_RETURN_IF_ERROR(Measure(program));
+  }
+  const bool all = program.followed >= kUnmeasuredSteps + kMeasuredSteps;
+  if (!higher && all == measured) return absl::OkStatus();
   Trace(program);
-  program.trace.measured = true;
+  return all ? TakeDurations(program) : absl::OkStatus();
+}
+
+// Adds what the step at hand took, for which its work has to be over.
+absl::Status ClientRun::Measure(Program& program) {
+  CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  TakeEvents(&program.durations);
+  // The client's own work is that of its uses.
+  for (size_t i = 0; i < script_->uses().size(); ++i) {
+    program.durations.Add(
+        {.stream = static_cast<int64_t>(StreamId::kCompute),
+         .kind = WorkKind::kOperator,
+         .moment = program.script.MomentOf(static_cast<int64_t>(i)),
+         .end_ns = script_->uses()[i].duration_ns,
+         .tag = tag_step_});
+  }
+  return absl::OkStatus();
+}
+
+// The program's trace, which was made anew, gets what was measured.
+absl::Status ClientRun::TakeDurations(Program& program) {
+  BusModel bus = bus_;
+  program.durations.Fill(DurationMeter::Statistic::kLeast, &program.trace,
+                         &bus);
+  if (shared()) {
+    // Copies of shards look like those of whole payloads.
+    bus.h2d_bytes_per_s = bus_.h2d_bytes_per_s;
+    bus.d2h_bytes_per_s = bus_.d2h_bytes_per_s;
+    CASTOR_RETURN_IF_ERROR(Told(AgreeOnMeasurements(
+        *managed_.ranks(), WorkTag{.step = tag_step_}.Pack(), &program.trace,
+        &bus)));
+  }
+  bus_ = bus;
   return absl::OkStatus();
 }
 

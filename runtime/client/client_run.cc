@@ -272,7 +272,7 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
     return Told(updated);
   }
   if (following()) {
-    CASTOR_RETURN_IF_ERROR(Measure());
+    CASTOR_RETURN_IF_ERROR(LearnFromFollowed());
     ++stats_.followed_steps;
   } else {
     ++stats_.recorded_steps;
@@ -332,7 +332,7 @@ absl::Status ClientRun::EndEvaluation() {
       const auto ops = static_cast<int64_t>(program_->trace.ops.size());
       if (script_->uses().size() == program_->script.uses().size()) {
         CASTOR_RETURN_IF_ERROR(Told(executor_->Act(Moment(ops), tag_step_)));
-        CASTOR_RETURN_IF_ERROR(Measure());
+        CASTOR_RETURN_IF_ERROR(LearnFromFollowed());
       } else {
         followed_ = nullptr;
       }
@@ -340,6 +340,7 @@ absl::Status ClientRun::EndEvaluation() {
       CASTOR_RETURN_IF_ERROR(Told(KeepScript()));
     }
   }
+  TakeEvents(/*measured=*/nullptr);
   script_.reset();
   return absl::OkStatus();
 }

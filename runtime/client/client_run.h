@@ -64,6 +64,7 @@
 #include "runtime/managed/managed_memory.h"
 #include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
+#include "runtime/train/duration_meter.h"
 #include "runtime/train/model_state.h"
 #include "runtime/train/step_meter.h"
 #include "runtime/train/timeline.h"
@@ -260,14 +261,16 @@ class ClientRun final : public ObservedRun {
     StepTrace trace;
     std::shared_ptr<const Plan> plan;  // null: to be made
     std::shared_ptr<const Plan> told;  // the same, for the observer
-    bool measured = false;             // durations are of a followed step
+    int64_t followed = 0;              // steps, to their ends
+    DurationMeter durations;           // of the few of them that are measured
   };
 
   // A step's program is found when the step begins, by whether it trains and by
   // its first use: that of each rank, where there are several.
   using Key = std::pair<bool, LabelId>;
 
-  explicit ClientRun(ClientOptions options) : options_(std::move(options)) {}
+  explicit ClientRun(ClientOptions options)
+      : options_(std::move(options)), bus_(BusOf(options_.bus_bytes_per_s)) {}
   // Sizes and places, and whether budgets do for what is always there.
   absl::Status Lay(const std::vector<ClientParameter>& parameters);
   absl::Status Open(const std::vector<ClientParameter>& parameters);
@@ -302,7 +305,9 @@ class ClientRun final : public ObservedRun {
   absl::Status MakePlanOf(Program& program);
   absl::Status Choose();
   absl::Status KeepScript();
-  absl::Status Measure();
+  absl::Status LearnFromFollowed();
+  absl::Status Measure(Program& program);
+  absl::Status TakeDurations(Program& program);
   void ForgetOutgrown();
   absl::Status Refuse(absl::string_view use, int64_t more_bytes);
 
@@ -312,6 +317,8 @@ class ClientRun final : public ObservedRun {
   void NoteUsePeak();
   void TellUse(int64_t index);
   void KeepReport();
+  // Takes the streams' events, those of the step at hand into `measured`.
+  void TakeEvents(DurationMeter* measured);
   // Await, for the use at hand.
   absl::Status AwaitForUse(const Fence& fence);
 
@@ -384,6 +391,7 @@ class ClientRun final : public ObservedRun {
   int64_t host_reserved_bytes_ = 0;
   ShardStaging staging_;  // none on one rank
   ThreadPool pool_{1};    // of conversions on the client's thread
+  Timeline timeline_;     // the device's observer, which it outlives
   ManagedMemory managed_;
   // Null on one rank. It ends before the ranks' communicator, whose end waits
   // for ranks that may be waiting here.
@@ -419,7 +427,10 @@ class ClientRun final : public ObservedRun {
   ArenaStats use_peak_;               // when the device held most in it
   int64_t step_stall_ns_ = 0;         // that the client's thread waited
   int64_t step_network_wait_ns_ = 0;  // of it, for the network
-  int64_t step_began_h2d_ = 0;        // bytes until then
+  // Of the collectives that are over and in no report yet.
+  int64_t network_sent_bytes_ = 0;
+  int64_t network_received_bytes_ = 0;
+  int64_t step_began_h2d_ = 0;  // bytes until then
   int64_t step_began_d2h_ = 0;
   // Its micro batch at hand.
   bool ending_ = false;  // the use at hand is its end
@@ -428,12 +439,13 @@ class ClientRun final : public ObservedRun {
   std::vector<bool> kept_parameters_;  // [ParamId]: it has gradients in kept_
   std::vector<HostBlock> kept_;        // [ChunkId]: gradients of a recording
 
+  // What plans are made with: the configured speed until it is measured.
+  BusModel bus_;
   // The plan whose beginning the store is at; null: no plan's.
   std::shared_ptr<const Plan> followed_;
   uint16_t tag_step_ = 0;
   int64_t steps_ = 0;
   RunObserver* observer_ = nullptr;
-  Timeline timeline_;
   StepReport report_;
   absl::Status failure_;  // of the run, for good
   // On several ranks: all of them know that the step at hand is given up. What

@@ -141,7 +141,8 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   CASTOR_RETURN_IF_ERROR(managed_.OpenDevice(
       {.threads = options_.threads,
        .bus_bytes_per_s = options_.bus_bytes_per_s,
-       .scribble_freed = options_.scribble_freed_memory},
+       .scribble_freed = options_.scribble_freed_memory,
+       .observer = &timeline_},
       options_.memory, &layout_, HomeBytes(layout_) + staging_.HostBytes()));
   device_ = managed_.device();
   host_ = managed_.host();

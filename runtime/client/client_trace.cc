@@ -1,6 +1,7 @@
 // What a client's run tells its observer.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "runtime/client/client_run.h"
 
@@ -17,7 +18,6 @@ void ClientRun::SetObserver(RunObserver* observer) {
   Await(device_->NowAll()).IgnoreError();  // it is in failure_
   observer_ = observer;
   timeline_.SetNext(observer);
-  device_->SetObserver(observer == nullptr ? nullptr : &timeline_);
   if (shared()) {
     managed_.ranks()->SetObserver(observer == nullptr ? nullptr : &timeline_);
   }
@@ -90,6 +90,19 @@ absl::Status ClientRun::AwaitForUse(const Fence& fence) {
   return over;
 }
 
+// What is left over of a step is taken with the next one.
+void ClientRun::TakeEvents(DurationMeter* measured) {
+  for (const TimelineEvent& event : timeline_.Take()) {
+    if (event.network.has_value()) {
+      network_sent_bytes_ += event.network->sent_bytes;
+      network_received_bytes_ += event.network->received_bytes;
+    }
+    if (measured != nullptr && !event.wait && event.work.tag == tag_step_) {
+      measured->Add(event.work);
+    }
+  }
+}
+
 void ClientRun::KeepReport() {
   const int64_t now_ns = device_->NowNs();
   report_ = {
@@ -106,12 +119,9 @@ void ClientRun::KeepReport() {
       .warmup = !following()};
   report_.network_wait_seconds =
       static_cast<double>(step_network_wait_ns_) / 1e9;
-  // Nobody reads the others but the observer, who has them.
-  for (const TimelineEvent& event : timeline_.Take()) {
-    if (!event.network.has_value()) continue;
-    report_.network_sent_bytes += event.network->sent_bytes;
-    report_.network_received_bytes += event.network->received_bytes;
-  }
+  TakeEvents(/*measured=*/nullptr);
+  report_.network_sent_bytes = std::exchange(network_sent_bytes_, 0);
+  report_.network_received_bytes = std::exchange(network_received_bytes_, 0);
 }
 
 }  // namespace castor

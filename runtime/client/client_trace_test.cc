@@ -4,16 +4,19 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/test_files.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
+#include "runtime/backend/run_observer.h"
 #include "runtime/client/client_run.h"
 #include "runtime/client/test_client.h"
 #include "runtime/train/run_trace.h"
@@ -181,6 +184,98 @@ TEST(ClientTrace, HasAllRanksInOneFile) {
       EXPECT_GT(seen.collectives, 0);
       EXPECT_FALSE(std::filesystem::exists(RankFileName(path, 1)));
     }
+  }
+}
+
+// What an observer is told: how long each operator's work took, and what the
+// plan of each step that follows a script was made with.
+class Records final : public RunObserver {
+ public:
+  struct Step {
+    uint16_t tag;
+    StepTrace trace;
+  };
+
+  void OnStep(const StepStart& start) override {
+    steps_.push_back({start.tag, *start.request->trace});
+  }
+  void OnOperator(uint16_t, Moment, const BytesByCategory&, int64_t) override {}
+  void OnWork(const WorkRecord& work, const NetworkRecord*) override {
+    if (work.kind != WorkKind::kOperator && work.kind != WorkKind::kReduce &&
+        work.kind != WorkKind::kUpdate) {
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    const bool host =
+        static_cast<StreamId>(work.stream) == StreamId::kHostCompute;
+    took_[{work.tag, work.moment.value, host}] +=
+        std::max<int64_t>(1, work.end_ns - work.start_ns);
+  }
+  void OnWait(const WaitRecord&) override {}
+
+  const std::vector<Step>& steps() const { return steps_; }
+  // The least in these steps; 0: there was none.
+  int64_t Took(const std::vector<Step>& steps, int64_t moment, bool host) {
+    const std::lock_guard lock(mutex_);
+    int64_t least = 0;
+    for (const Step& step : steps) {
+      const int64_t took = took_[{step.tag, moment, host}];
+      least = least == 0 ? took : std::min(least, took);
+    }
+    return least;
+  }
+
+ private:
+  std::vector<Step> steps_;
+  std::mutex mutex_;
+  std::map<std::tuple<uint16_t, int64_t, bool>, int64_t> took_;
+};
+
+TEST(ClientRun, PlansWithWhatUsesReducesAndUpdatesTook) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 6; ++i) {
+    Model model = RandomModel(random);
+    for (test_client::Layer& layer : model.layers) {
+      layer.optional = false;
+      layer.growth = 0;
+    }
+    model.tells = false;  // all steps are alike
+    // Updates on the host, or on the device.
+    ClientOptions options;
+    options.micro_batches = model.micro_batches;
+    options.learning_rate = [](int64_t) { return 0.02; };
+    options.memory.policy = FindPolicy(i % 2 == 0 ? "cpu" : "cuda");
+    const auto run = ClientRun::Create(model.parameters, options);
+    ASSERT_TRUE(run.ok()) << run.status();
+    Records records;
+    (*run)->SetObserver(&records);
+    Client client(model, run->get());
+    ASSERT_TRUE(client.SetValues().ok());
+    for (int64_t step = 1; step <= 5; ++step) {
+      ASSERT_TRUE(client.Step(step).ok());
+    }
+    (*run)->SetObserver(nullptr);
+
+    // The first step was recorded, and the second one is not measured.
+    ASSERT_EQ(records.steps().size(), 4u);
+    EXPECT_FALSE(records.steps()[0].trace.measured);
+    const std::vector<Records::Step> measured = {records.steps()[1],
+                                                 records.steps()[2]};
+    const StepTrace& trace = records.steps()[3].trace;
+    EXPECT_TRUE(trace.measured);
+    for (size_t t = 0; t < trace.ops.size(); ++t) {
+      const OpRecord& op = trace.ops[t];
+      const auto moment = static_cast<int64_t>(t);
+      const int64_t device = records.Took(measured, moment, /*host=*/false);
+      const int64_t host = records.Took(measured, moment, /*host=*/true);
+      EXPECT_GT(device + host, 0) << op.name;
+      // Where an update was seen on one side alone, it counts for both.
+      EXPECT_EQ(op.duration_ns, device > 0 ? device : host) << op.name;
+      if (op.kind != OpKind::kCompute) {
+        EXPECT_EQ(op.host_duration_ns, host > 0 ? host : device) << op.name;
+      }
+    }
+    EXPECT_EQ((*run)->stats().plans, 2);
   }
 }
 

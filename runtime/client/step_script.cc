@@ -130,11 +130,4 @@ void StepScript::TakeHighest(absl::Span<const int64_t> values) {
   }
 }
 
-void StepScript::TakeDurations(const StepScript& other) {
-  const size_t both = std::min(uses_.size(), other.uses_.size());
-  for (size_t i = 0; i < both; ++i) {
-    uses_[i].duration_ns = other.uses_[i].duration_ns;
-  }
-}
-
 }  // namespace castor

@@ -88,7 +88,6 @@ class StepScript {
   // Each use's peak becomes the higher of both, of two runs of one script.
   // Whether one of these rose.
   bool RaisePeaks(const StepScript& other);
-  void TakeDurations(const StepScript& other);
   // `values`: a peak and a duration for each use, at least its own.
   void TakeHighest(absl::Span<const int64_t> values);
 

@@ -240,8 +240,7 @@ class Trainer final : public ObservedRun {
   // Learns whether the step that was issued last overflowed.
   absl::Status SettleLossScale();
   absl::Status JoinRanks(const StepTrace& training);
-  // All ranks' durations and speeds become the same, so that their plans do:
-  // those of the slowest.
+  // As the function, with the trainer's ranks, if there are several.
   absl::Status AgreeOnMeasurements(StepTrace& trace, BusModel& bus,
                                    Overheads& overheads);
   // Tells the programs' watches of the steps that are over.

@@ -9,6 +9,7 @@
 #include "device/comm/agreement.h"
 #include "memory/plan/planner.h"
 #include "runtime/managed/refusal_status.h"
+#include "runtime/train/agree_on_measurements.h"
 #include "runtime/train/trainer.h"
 #include "tracer/work_tag.h"
 
@@ -24,33 +25,9 @@ double Seconds(const Forecast& forecast) {
 absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace, BusModel& bus,
                                           Overheads& overheads) {
   if (communicator_ == nullptr) return absl::OkStatus();
-  std::vector<int64_t*> counts;  // of which the greatest counts
-  for (OpRecord& op : trace.ops) {
-    counts.push_back(&op.duration_ns);
-    counts.push_back(&op.host_duration_ns);
-  }
-  for (BlockMoves& moves : overheads.moves) {
-    counts.push_back(&moves.duration_ns);
-  }
-  for (int64_t* const handoff_ns :
-       {&overheads.compute_handoff_ns, &overheads.h2d_handoff_ns,
-        &overheads.d2h_handoff_ns, &overheads.host_handoff_ns}) {
-    counts.push_back(handoff_ns);
-  }
-  double* const speeds[] = {&bus.h2d_bytes_per_s, &bus.d2h_bytes_per_s,
-                            &bus.network_bytes_per_s};
-  std::vector<int64_t> values;
-  for (const int64_t* count : counts) values.push_back(*count);
-  for (const double* speed : speeds) {
-    values.push_back(-static_cast<int64_t>(std::max(1.0, *speed)));
-  }
-  CASTOR_RETURN_IF_ERROR(TakeHighest(*communicator_, "measured durations",
-                                     WorkTag{.step = tag_step_}.Pack(),
-                                     absl::MakeSpan(values)));
-  auto value = values.begin();
-  for (int64_t* count : counts) *count = *value++;
-  for (double* speed : speeds) *speed = -static_cast<double>(*value++);
-  return absl::OkStatus();
+  return castor::AgreeOnMeasurements(*communicator_,
+                                     WorkTag{.step = tag_step_}.Pack(), &trace,
+                                     &bus, &overheads);
 }
 
 PlanOrRefusal Trainer::PlanOf(const PlacementPolicy* policy,
