@@ -16,6 +16,7 @@
 #include "base/strict_json.h"
 #include "nlohmann/json.hpp"
 #include "runtime/client/client_checkpoints.h"
+#include "runtime/client/client_foresight.h"
 #include "runtime/client/client_run.h"
 #include "runtime/client/launched_ranks.h"
 #include "runtime/config/config.h"
@@ -493,9 +494,9 @@ const char* castor_foresee(const char* config_json,
   thread_local std::string result;
   const auto pass = nlohmann::json::parse(pass_json, nullptr,
                                           /*allow_exceptions=*/false);
-  std::vector<ClientRun::ForeseenUse> uses;
+  std::vector<castor::ForeseenUse> uses;
   for (const nlohmann::json& use : pass) {
-    ClientRun::ForeseenUse foreseen = {
+    castor::ForeseenUse foreseen = {
         .name = use.value("op", ""),
         .phase = use.value("backward", false) ? castor::Phase::kBackward
                                               : castor::Phase::kForward,
@@ -527,9 +528,9 @@ const char* castor_foresee(const char* config_json,
   }
   const castor::MemoryConfig& memory = asked->config.memory;
   const auto foreseen =
-      ClientRun::Foresee(asked->parameters, std::move(asked->options), uses,
-                         {.bytes = memory.device_memory,
-                          .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio});
+      castor::Foresee(asked->parameters, std::move(asked->options), uses,
+                      {.bytes = memory.device_memory,
+                       .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio});
   if (!foreseen.ok()) {
     Tell(foreseen.status());
     return nullptr;

@@ -1,33 +1,27 @@
-// What a step will take, from what a client says that a micro batch does.
+#include "runtime/client/client_foresight.h"
+
 #include <algorithm>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "base/units.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
-#include "runtime/client/client_run.h"
 
 namespace castor {
 
-absl::StatusOr<ClientRun::Foreseen> ClientRun::Foresee(
-    const std::vector<ClientParameter>& parameters, ClientOptions options,
-    const std::vector<ForeseenUse>& micro_batch, const DeviceBudget& budget) {
+absl::StatusOr<Foreseen> Foresee(const std::vector<ClientParameter>& parameters,
+                                 ClientOptions options,
+                                 const std::vector<ForeseenUse>& micro_batch,
+                                 const DeviceBudget& budget) {
   options.memory.device_bytes = kUnlimitedBytes;
   ClientRun run(std::move(options));
   CASTOR_RETURN_IF_ERROR(run.Lay(parameters));
-  return run.ForeseeStep(micro_batch, budget);
-}
-
-absl::StatusOr<ClientRun::Foreseen> ClientRun::ForeseeStep(
-    const std::vector<ForeseenUse>& micro_batch,
-    const DeviceBudget& budget) const {
-  const auto count = static_cast<int64_t>(layout_.parameters.size());
+  const auto count = static_cast<int64_t>(run.layout_.parameters.size());
   std::vector<std::string> labels;
-  StepScript script(&layout_, /*training=*/true);
-  for (int64_t m = 0; m < options_.micro_batches; ++m) {
+  StepScript script(&run.layout_, /*training=*/true);
+  for (int64_t m = 0; m < run.options_.micro_batches; ++m) {
     for (const ForeseenUse& use : micro_batch) {
       for (const auto* const ids : {&use.parameters, &use.hand_ins}) {
         for (const ParamId id : *ids) {
@@ -36,15 +30,15 @@ absl::StatusOr<ClientRun::Foreseen> ClientRun::ForeseeStep(
               "\"", use.name, "\" names parameter ", id.value, " of ", count));
         }
       }
-      std::vector<ParamId> parameters = use.parameters;
-      std::sort(parameters.begin(), parameters.end());
+      std::vector<ParamId> read = use.parameters;
+      std::sort(read.begin(), read.end());
       script.Add({.label = LabelId(static_cast<int64_t>(labels.size())),
                   .phase = use.phase,
-                  .parameters = std::move(parameters),
+                  .parameters = std::move(read),
                   .peak_bytes = RoundUp(use.peak_bytes, kBlockAlignment)});
       labels.push_back(use.name);
       for (const ParamId id : use.hand_ins) {
-        if (layout_.parameter(id).trainable) script.HandIn(id);
+        if (run.layout_.parameter(id).trainable) script.HandIn(id);
       }
     }
     script.Add({.label = LabelId(static_cast<int64_t>(labels.size())),
@@ -56,19 +50,19 @@ absl::StatusOr<ClientRun::Foreseen> ClientRun::ForeseeStep(
     labels.push_back("end of backward");
     script.EndMicroBatch();
   }
-  StepTrace trace = script.MakeTrace(labels, accumulate());
-  trace.global_norm = options_.gradient_clipping > 0;
+  StepTrace trace = script.MakeTrace(labels, run.accumulate());
+  trace.global_norm = run.options_.gradient_clipping > 0;
 
-  PlanRequest request = Request(trace);
+  PlanRequest request = run.Request(trace);
   const bool unlimited = budget.bytes >= kUnlimitedBytes;
   if (!unlimited) {
     request.device_budget_bytes = budget.bytes;
     request.gpu_margin_mem_ratio = budget.gpu_margin_mem_ratio;
   }
-  const PlacementPolicy* const policy = options_.memory.policy;
+  const PlacementPolicy* const policy = run.options_.memory.policy;
   Foreseen foreseen;
-  foreseen.parameters = layout_.parameter_elements;
-  foreseen.chunks = layout_.num_chunks();
+  foreseen.parameters = run.layout_.parameter_elements;
+  foreseen.chunks = run.layout_.num_chunks();
   foreseen.device_budget_bytes = request.device_budget_bytes;
   foreseen.smallest_device_budget_bytes = SmallestDeviceBudget(policy, request);
   PlanOrRefusal made = MakePlan(policy, request);

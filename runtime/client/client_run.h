@@ -71,6 +71,11 @@
 
 namespace castor {
 
+// client_foresight.h
+struct ForeseenUse;
+struct DeviceBudget;
+struct Foreseen;
+
 struct ClientParameter {
   std::string name;
   int64_t elements = 0;
@@ -190,43 +195,6 @@ class ClientRun final : public ObservedRun {
   // Waits for all work; its failure, if any.
   absl::Status Drain();
 
-  // What a client expects of a use: as a ParameterUse, with the parameters
-  // whose gradients are handed in while it lasts.
-  struct ForeseenUse {
-    std::string name;
-    Phase phase = Phase::kForward;
-    std::vector<ParamId> parameters;
-    int64_t peak_bytes = 0;
-    std::vector<ParamId> hand_ins;
-  };
-  struct DeviceBudget {
-    int64_t bytes = kUnlimitedBytes;
-    double gpu_margin_mem_ratio = 1.0;
-  };
-  struct Foreseen {
-    int64_t parameters = 0;  // elements of all
-    int64_t chunks = 0;
-    bool fits = false;
-    int64_t device_budget_bytes = 0;
-    int64_t smallest_device_budget_bytes = 0;
-    // If it fits, what a step of the plan takes and moves.
-    int64_t device_peak_bytes = 0;
-    int64_t host_peak_bytes = 0;
-    int64_t h2d_bytes = 0;
-    int64_t d2h_bytes = 0;
-    // The use that takes most beside the parameters that it reads.
-    std::string use;
-    int64_t peak_bytes = 0;
-    int64_t resident_bytes = 0;
-  };
-  // What a run of these would do in a step whose micro batches are all like
-  // this one, under a budget that is not the options'. Nothing is carried out,
-  // no memory is taken, and ranks are not joined: their number counts.
-  // InvalidArgument: see Create; or there is no such parameter.
-  static absl::StatusOr<Foreseen> Foresee(
-      const std::vector<ClientParameter>& parameters, ClientOptions options,
-      const std::vector<ForeseenUse>& micro_batch, const DeviceBudget& budget);
-
   // The observer is told of steps that follow a script, and of the streams'
   // work. Each use is work of the compute stream, for which the client's thread
   // stands; so are its waits for chunks. Between steps.
@@ -255,6 +223,10 @@ class ClientRun final : public ObservedRun {
   Stats stats() const;
 
  private:
+  friend absl::StatusOr<Foreseen> Foresee(
+      const std::vector<ClientParameter>& parameters, ClientOptions options,
+      const std::vector<ForeseenUse>& micro_batch, const DeviceBudget& budget);
+
   struct Program {
     explicit Program(StepScript s) : script(std::move(s)) {}
     StepScript script;
@@ -274,9 +246,6 @@ class ClientRun final : public ObservedRun {
   // Sizes and places, and whether budgets do for what is always there.
   absl::Status Lay(const std::vector<ClientParameter>& parameters);
   absl::Status Open(const std::vector<ClientParameter>& parameters);
-  absl::StatusOr<Foreseen> ForeseeStep(
-      const std::vector<ForeseenUse>& micro_batch,
-      const DeviceBudget& budget) const;
   std::string StartKey() const;
   // This rank's part of the values, in its place in `out`.
   absl::Status ReadShard(ParamId parameter, float* out);
