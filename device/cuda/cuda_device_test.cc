@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -13,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/test_threads.h"
 #include "base/units.h"
 #include "device/cuda/fake_api.h"
@@ -131,6 +134,26 @@ TEST_F(CudaDeviceTest, SaysThatThereIsNoGpu) {
   const absl::Status status = CudaDevice::Create(&api, {}).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
 }
+
+#ifndef __SANITIZE_THREAD__  // guarded_memory.h
+TEST(FakeApiDeathTest, HostCodeCannotReadDeviceMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        FakeApi api;
+        auto device = *CudaDevice::Create(
+            &api, {.memory_bytes = 4096, .host_compute_threads = 2});
+        CASTOR_CHECK(device
+                         ->Synchronize(device->Fill(StreamId::kHostToDevice, 0,
+                                                    device->memory(), 7, 4096))
+                         .ok());
+        // What the fill left is there to be copied, not to be read.
+        const volatile std::byte* const first = device->memory();
+        std::exit(static_cast<int>(*first));
+      },
+      "host code touched device memory of the fake GPU");
+}
+#endif
 
 TEST_F(CudaDeviceTest, TooFewThreadsAreAnErrorAndNothingStaysTaken) {
   // One for each stream, one for the pool, the finisher.

@@ -1,7 +1,5 @@
 #include "device/cuda/fake_api.h"
 
-#include <sys/mman.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -13,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "device/cuda/guarded_memory.h"
 
 namespace castor::cuda {
 namespace {
@@ -33,15 +32,20 @@ bool Overlap(const void* a, const void* b, int64_t bytes) {
 struct FakeApi::FakeStream {
   explicit FakeStream(FakeApi* api) : api(api) {}
 
+  struct Item {
+    std::function<void()> run;
+    bool touches_memory;
+  };
+
   FakeApi* const api;
   std::mutex mutex;
   std::condition_variable filled, drained;
-  std::vector<std::function<void()>> queue;
+  std::vector<Item> queue;
   int64_t queued = 0;  // in the queue, in the thread's hands or running
   bool stop = false;
   std::thread thread;
 
-  void Push(std::function<void()> op) {
+  void Push(std::function<void()> run, bool touches_memory = false) {
     const std::unique_lock<std::mutex> in_driver = api->InDriver();
     {
       std::unique_lock<std::mutex> lock(mutex);
@@ -55,7 +59,7 @@ struct FakeApi::FakeStream {
       while (most < queued &&
              !api->most_queued_.compare_exchange_weak(most, queued)) {
       }
-      queue.push_back(std::move(op));
+      queue.push_back({std::move(run), touches_memory});
     }
     filled.notify_one();
   }
@@ -130,10 +134,7 @@ absl::StatusOr<void*> FakeApi::Allocate(int64_t bytes) {
   if (bytes > options_.memory_bytes - used_bytes_) {
     return absl::ResourceExhaustedError("out of memory (2)");
   }
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CASTOR_CHECK(memory != MAP_FAILED);
-  std::memset(memory, 0xff, bytes);  // garbage, as on a GPU
+  void* const memory = AllocateGuarded(bytes);
   allocations_[memory] = bytes;
   used_bytes_ += bytes;
   ++live_;
@@ -145,7 +146,7 @@ void FakeApi::Free(void* memory) {
   const auto it = allocations_.find(memory);
   CASTOR_CHECK(it != allocations_.end());
   used_bytes_ -= it->second;
-  munmap(memory, it->second);
+  FreeGuarded(memory, it->second);
   allocations_.erase(it);
   --live_;
 }
@@ -195,9 +196,11 @@ absl::StatusOr<Api::Stream> FakeApi::CreateStream(bool) {
   ++live_;
   stream->thread = std::thread([this, stream] {
     std::mt19937_64 random(reinterpret_cast<uintptr_t>(stream));
-    std::vector<std::function<void()>> batch;
+    std::vector<FakeStream::Item> batch;
+    OpenMemory memory;
     while (true) {
       batch.clear();
+      memory.Close();
       {
         std::unique_lock<std::mutex> lock(stream->mutex);
         stream->filled.wait(
@@ -205,12 +208,21 @@ absl::StatusOr<Api::Stream> FakeApi::CreateStream(bool) {
         if (stream->queue.empty()) return;
         batch.swap(stream->queue);
       }
-      for (auto& op : batch) {
+      // Events behind the last of them that touches memory find it closed. To
+      // close it between them costs much, and shows nothing while work follows.
+      size_t memory_until = batch.size();
+      while (memory_until > 0 && !batch[memory_until - 1].touches_memory) {
+        --memory_until;
+      }
+      for (size_t i = 0; i < batch.size(); ++i) {
+        FakeStream::Item& item = batch[i];
         if (options_.jitter_ns > 0 && random() % 16 == 0) {
           std::this_thread::sleep_for(
               std::chrono::nanoseconds(random() % options_.jitter_ns));
         }
-        if (!broken_.load()) op();
+        if (i >= memory_until) memory.Close();
+        if (item.touches_memory) memory.Open();
+        if (!broken_.load()) item.run();
         stream->Done();
       }
     }
@@ -305,7 +317,8 @@ absl::Status FakeApi::ElapsedMs(Event start, Event end, float* ms) {
 }
 
 void FakeApi::Launch(Stream stream, std::function<void()> kernel) {
-  static_cast<FakeStream*>(stream)->Push(std::move(kernel));
+  static_cast<FakeStream*>(stream)->Push(std::move(kernel),
+                                         /*touches_memory=*/true);
 }
 
 namespace {

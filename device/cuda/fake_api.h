@@ -2,7 +2,8 @@
 //
 // Each stream is a thread that runs copies, fills and launches in order, at its
 // own time: a copy that is not ordered by an event is seen too early or too
-// late here too. Device memory is host memory. What CUDA leaves undefined (a
+// late here too. Device memory is host memory that host code cannot read while
+// no stream works (guarded_memory.h). What CUDA leaves undefined (a
 // copy whose ranges overlap, one outside of device and host memory) ends the
 // program.
 #ifndef CASTOR_DEVICE_CUDA_FAKE_API_H_
