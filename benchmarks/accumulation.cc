@@ -4,10 +4,12 @@
 //
 //   bazel run -c opt //benchmarks:accumulation -- [--fp32] [--layers N]
 //       [--width N] [--vocabulary N] [--batch N] [--length N] [--clip]
+//       [--bus BYTES_PER_S]
 //
 // Budgets are a fifth and half of the way from the smallest to everything.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -25,13 +27,13 @@
 namespace castor {
 namespace {
 
-constexpr double kBusBytesPerS = 2e9;
 // Warm-up, the change to the settled plan, and one more.
 constexpr int kSettle = 3;
 
 struct Flags {
   bool fp32 = false;
   bool clip = false;
+  double bus_bytes_per_s = 2e9;
   SyntheticRun run = {6, 256, 256, 2, 64};
 };
 
@@ -40,6 +42,7 @@ struct Run {
   AdmissionReport admission;
   int64_t payload_bytes = 0;
   int64_t device_sides = 0;
+  int64_t device_sums = 0;
   TrafficBound bound;
 };
 
@@ -53,7 +56,7 @@ Run Train(const Flags& flags, int64_t micro_batches, int64_t budget,
   options.shape = flags.run.Shape();
   options.shape.micro_batches = micro_batches;
   options.threads = 2;
-  options.bus_bytes_per_s = kBusBytesPerS;
+  options.bus_bytes_per_s = flags.bus_bytes_per_s;
   options.checkpoint_activations = true;
   options.admit_only = admit_only;
   options.optimizer.gradient_clipping = flags.clip ? 1 : 0;
@@ -82,6 +85,11 @@ Run Train(const Flags& flags, int64_t micro_batches, int64_t budget,
   }
   run.device_sides =
       std::count(plan.side.begin(), plan.side.end(), Side::kDevice);
+  for (const auto& actions : plan.actions) {
+    run.device_sums += std::count_if(
+        actions.begin(), actions.end(),
+        [](const Action& a) { return a.kind == ActionKind::kMakeSum; });
+  }
   run.bound = AccumulationBound(request, flags.fp32 ? 1 : 2);
   return run;
 }
@@ -89,13 +97,14 @@ Run Train(const Flags& flags, int64_t micro_batches, int64_t budget,
 void Measure(const Flags& flags) {
   std::printf(
       "GPT-2 %ld x %ld, V %ld, %ld x %ld tokens a micro batch, %s, block "
-      "checkpointing, bus %.0f GB/s each way\n",
+      "checkpointing, bus %g GB/s each way\n",
       static_cast<long>(flags.run.layers), static_cast<long>(flags.run.width),
       static_cast<long>(flags.run.vocabulary),
       static_cast<long>(flags.run.batch), static_cast<long>(flags.run.length),
-      flags.fp32 ? "fp32" : "bf16", kBusBytesPerS * 1e-9);
-  std::printf("%-8s %3s %10s %9s %9s %9s %9s %9s %8s\n", "budget", "A", "bytes",
-              "h2d", "least", "d2h", "least", "step ms", "dev.s.");
+      flags.fp32 ? "fp32" : "bf16", flags.bus_bytes_per_s * 1e-9);
+  std::printf("%-8s %3s %10s %9s %9s %9s %9s %9s %8s %8s\n", "budget", "A",
+              "bytes", "h2d", "least", "d2h", "least", "step ms", "dev.s.",
+              "sums");
   const std::pair<const char*, double> shares[] = {{"a fifth", 0.2},
                                                    {"half", 0.5}};
   for (const auto& [name, share] : shares) {
@@ -110,19 +119,22 @@ void Measure(const Flags& flags) {
                                                   least));
       const Run run = Train(flags, micro_batches, budget, false);
       const double payload = static_cast<double>(run.payload_bytes);
-      std::printf("%-8s %3ld %10s %9.3f %9.3f %9.3f %9.3f %9.1f %8ld\n", name,
-                  static_cast<long>(micro_batches), FormatBytes(budget).c_str(),
+      std::printf("%-8s %3ld %10s %9.3f %9.3f %9.3f %9.3f %9.1f %8ld %8ld\n",
+                  name, static_cast<long>(micro_batches),
+                  FormatBytes(budget).c_str(),
                   static_cast<double>(run.step.h2d_bytes) / payload,
                   static_cast<double>(run.bound.h2d_bytes) / payload,
                   static_cast<double>(run.step.d2h_bytes) / payload,
                   static_cast<double>(run.bound.d2h_bytes) / payload,
-                  1e3 * run.step.seconds, static_cast<long>(run.device_sides));
+                  1e3 * run.step.seconds, static_cast<long>(run.device_sides),
+                  static_cast<long>(run.device_sums));
     }
   }
   std::printf(
       "h2d, d2h: in payloads of the model; least: of the fewest bytes in all "
       "that any plan moves, wherever it has optimizer states, sums and "
-      "payloads; dev.s.: chunks whose optimizer states are on the device\n");
+      "payloads; dev.s.: chunks whose optimizer states are on the device; "
+      "sums: other chunks whose gradients the device adds up\n");
 }
 
 }  // namespace
@@ -135,6 +147,9 @@ int main(int argc, char** argv) {
       flags.fp32 = true;
     } else if (std::strcmp(argv[i], "--clip") == 0) {
       flags.clip = true;
+    } else if (std::strcmp(argv[i], "--bus") == 0 && i + 1 < argc &&
+               std::atof(argv[i + 1]) > 0) {
+      flags.bus_bytes_per_s = std::atof(argv[++i]);
     } else if (!flags.run.TakeArgument(argc, argv, &i)) {
       std::fprintf(stderr, "accumulation: unknown argument %s\n", argv[i]);
       return 2;

@@ -133,6 +133,12 @@ class Builder {
            index_.HasGradientBlock(steps_[span.step].plan, span.moment, c);
   }
 
+  // Whether the device has made the sum of the chunk's gradients.
+  bool SendsSumAfter(int64_t c, const TraceView::Span& span) const {
+    return span.step >= 0 && index_.SumSent(steps_[span.step].plan,
+                                            span.moment + 1, c) != nullptr;
+  }
+
   void See(int64_t c, const TraceView::Span& span, WorkKind kind, bool writes) {
     if (c < 0 || c >= index_.num_chunks()) return;
     Chunk& chunk = chunks_[c];
@@ -154,6 +160,8 @@ class Builder {
       case WorkKind::kOperator:
       case WorkKind::kReduce:
       case WorkKind::kUpdate:
+        // The device adds up a gradient block, whatever the payload does.
+        if (kind == WorkKind::kReduce && WritesBeside(c, span)) return;
         Close(c, span.start_ns);
         Write(c, span.start_ns, span.end_ns, State::kCompute);
         chunk.resident = true;
@@ -162,14 +170,17 @@ class Builder {
           chunk.gradients |= writes && !WritesBeside(c, span);
         } else if (kind == WorkKind::kUpdate ||
                    span.moment !=
-                       index_.LastReduce(index_.ProgramOfStep(span.step), c)) {
-          chunk.gradients = false;  // parameters are in their place again
+                       index_.LastReduce(index_.ProgramOfStep(span.step), c) ||
+                   SendsSumAfter(c, span)) {
+          // Parameters are in their place again, or nothing is.
+          chunk.gradients = false;
         }
         break;
       case WorkKind::kCopyBack:
         // What leaves from beside the payload changes nothing of the payload.
         if (span.step >= 0 &&
-            index_.GradientsSent(steps_[span.step].plan, span.moment, c)) {
+            (index_.GradientsSent(steps_[span.step].plan, span.moment, c) ||
+             index_.SumSent(steps_[span.step].plan, span.moment, c))) {
           return;
         }
         Close(c, span.start_ns);

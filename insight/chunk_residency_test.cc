@@ -42,6 +42,45 @@ TEST(ChunkResidency, KeepsGradientsUntilTheyAreCopiedBack) {
             "compute 0-10, gradients 10-50, leaving 50-60");
 }
 
+// The device adds up what operator 4 writes into chunk 0 (10-20), and the sum
+// leaves (30-50) for its update; the payload was worth nothing from 20 on.
+TEST(ChunkResidency, EndsWhereTheDeviceHasAddedUpTheGradients) {
+  TraceSketch sketch;
+  const int64_t s = sketch.AddStep(1, sketch.AddPlan(), 0);
+  PlanRecord& plan = sketch.contents.plans[0];
+  plan.actions.clear();
+  TraceSketch::Act(plan, 5, ActionKind::kMakeSum, 0, 5);
+  TraceSketch::Act(plan, 6, ActionKind::kDrop, 0, 6);
+  TraceSketch::Act(plan, 6, ActionKind::kSendSum, 0, 5);
+  TraceSketch::Act(plan, 6, ActionKind::kDropSum, 0, -1);
+  TraceSketch::Act(plan, 8, ActionKind::kFetch, 0, 0);
+  sketch.Op(s, 4, 0, 10);
+  sketch.Work(0, WorkKind::kReduce, s, 5, 0, 10, 20);
+  sketch.Work(2, WorkKind::kCopyBack, s, 6, 0, 30, 50);
+  sketch.Work(3, WorkKind::kUpdate, s, 6, 0, 50, 60);
+  sketch.Work(1, WorkKind::kFetch, s, 8, 0, 70, 80);
+  EXPECT_EQ(Of(sketch.contents, 0),
+            "compute 0-10, compute 10-20, updating 50-60, arriving 70-80");
+}
+
+// What it adds up from a block beside the payload says nothing of the payload.
+TEST(ChunkResidency, LeavesThePayloadOfGradientsBesideItAsItIs) {
+  TraceSketch sketch;
+  const int64_t s = sketch.AddStep(1, sketch.AddPlan(), 0);
+  PlanRecord& plan = sketch.contents.plans[0];
+  plan.initial.clear();
+  plan.actions.clear();
+  TraceSketch::Act(plan, 4, ActionKind::kFetch, 0, 4);
+  TraceSketch::Act(plan, 4, ActionKind::kMakeGradients, 0, 4);
+  TraceSketch::Act(plan, 5, ActionKind::kDrop, 0, 5);
+  TraceSketch::Act(plan, 5, ActionKind::kMakeSum, 0, 5);
+  TraceSketch::Act(plan, 6, ActionKind::kDropGradients, 0, -1);
+  sketch.Work(1, WorkKind::kFetch, s, 4, 0, 0, 10);
+  sketch.Op(s, 4, 10, 20);
+  sketch.Work(0, WorkKind::kReduce, s, 5, 0, 30, 40);
+  EXPECT_EQ(Of(sketch.contents, 0), "arriving 0-10, compute 10-20");
+}
+
 // Dropped without a record: its last use is over at 40, and it is fetched
 // again at 70.
 TEST(ChunkResidency, EndsADropWhereTheLastUseIsOver) {

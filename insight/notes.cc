@@ -144,6 +144,11 @@ class Writer {
                           " to its home: the next plan does "
                           "not start with it on the device.");
     }
+    if (index_.SumSent(plan, copy.moment, copy.chunk) != nullptr) {
+      return absl::StrCat("Copies the sum of the gradients of ", chunk,
+                          ", which the device made, to the host: the CPU "
+                          "updates it.");
+    }
     const OpRecord* const op = index_.Op(program, copy.because);
     std::string text = absl::StrCat("Copies what operators wrote into ", chunk,
                                     " to the host");

@@ -191,6 +191,13 @@ class Builder {
       if (action == nullptr && kind == WorkKind::kCopyBack) {
         action = index_.GradientsSent(plan, span.moment, span.chunk);
       }
+      if (action == nullptr && kind == WorkKind::kCopyBack) {
+        action = index_.SumSent(plan, span.moment, span.chunk);
+        const ChunkInfo* const chunk = index_.Chunk(program, span.chunk);
+        if (action != nullptr && chunk != nullptr) {
+          span.bytes = chunk->sum_bytes;
+        }
+      }
       if (action != nullptr) span.because = action->because.value;
     }
   }

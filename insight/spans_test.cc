@@ -54,6 +54,15 @@ TEST_F(SpansTest, GiveCopiesTheirBytesAndTheOperatorTheyAreFor) {
   EXPECT_EQ(list_.spans[2].because, -1);
 }
 
+TEST_F(SpansTest, GiveTheSumThatTheDeviceMadeItsBytes) {
+  sketch_.contents.step_traces[0].chunks[0].sum_bytes = 2'500;
+  TraceSketch::Act(sketch_.contents.plans[0], 6, ActionKind::kSendSum, 0, 5);
+  sketch_.Work(2, WorkKind::kCopyBack, step_, 6, 0, 20, 30);
+  Build();
+  EXPECT_EQ(list_.spans[0].bytes, 2'500);
+  EXPECT_EQ(list_.spans[0].because, 5);
+}
+
 TEST_F(SpansTest, ResolveAWaitToWhatEndedLastOfAllThatItNames) {
   const int64_t fetch = sketch_.Work(1, WorkKind::kFetch, step_, 0, 1, 0, 30);
   const int64_t back = sketch_.Work(2, WorkKind::kCopyBack, step_, 3, 1, 0, 50);

@@ -141,14 +141,19 @@ void TraceIndex::IndexPlans() {
     PlanIndex& index = plans_.emplace_back();
     for (size_t i = 0; i < plan.actions.size(); ++i) {
       const ActionKind kind = plan.actions[i].kind;
-      if (kind == ActionKind::kDropGradients) continue;
       const bool on_block = kind == ActionKind::kMakeGradients ||
-                            kind == ActionKind::kSendGradients;
-      (on_block ? index.gradient_actions : index.actions)
+                            kind == ActionKind::kSendGradients ||
+                            kind == ActionKind::kDropGradients;
+      const bool on_sum = kind == ActionKind::kMakeSum ||
+                          kind == ActionKind::kSendSum ||
+                          kind == ActionKind::kDropSum;
+      (on_block ? index.gradient_actions
+       : on_sum ? index.sum_actions
+                : index.actions)
           .push_back(static_cast<int64_t>(i));
     }
     for (std::vector<int64_t>* actions :
-         {&index.actions, &index.gradient_actions}) {
+         {&index.actions, &index.gradient_actions, &index.sum_actions}) {
       std::sort(actions->begin(), actions->end(), [&](int64_t a, int64_t b) {
         const ActionRecord& x = plan.actions[a];
         const ActionRecord& y = plan.actions[b];
@@ -254,35 +259,59 @@ const ActionRecord* TraceIndex::Action(int64_t plan, int64_t moment,
   return nullptr;
 }
 
-const ActionRecord* TraceIndex::LastOnBlock(int64_t plan, int64_t moment,
-                                            int64_t chunk) const {
+std::pair<size_t, size_t> TraceIndex::LatestOn(
+    int64_t plan, const std::vector<int64_t>& order, int64_t moment,
+    int64_t chunk) const {
+  const auto& actions = contents_.plans[plan].actions;
+  const auto place = [&](int64_t a) {
+    return std::make_pair(actions[a].chunk.value, actions[a].moment.value);
+  };
+  const auto after = std::partition_point(
+      order.begin(), order.end(),
+      [&](int64_t a) { return place(a) <= std::make_pair(chunk, moment); });
+  if (after == order.begin() || place(*std::prev(after)).first != chunk) {
+    return {0, 0};
+  }
+  const auto begin = std::partition_point(order.begin(), after, [&](int64_t a) {
+    return place(a) < place(*std::prev(after));
+  });
+  return {begin - order.begin(), after - order.begin()};
+}
+
+const ActionRecord* TraceIndex::Sent(int64_t plan, ActionKind kind,
+                                     int64_t moment, int64_t chunk) const {
   const PlanIndex* const index = At(plans_, plan);
   if (index == nullptr) return nullptr;
+  const std::vector<int64_t>& order = kind == ActionKind::kSendSum
+                                          ? index->sum_actions
+                                          : index->gradient_actions;
   const auto& actions = contents_.plans[plan].actions;
-  const auto after = std::partition_point(
-      index->gradient_actions.begin(), index->gradient_actions.end(),
-      [&](int64_t a) {
-        return std::tie(actions[a].chunk.value, actions[a].moment.value) <=
-               std::tie(chunk, moment);
-      });
-  if (after == index->gradient_actions.begin()) return nullptr;
-  const ActionRecord& last = actions[*std::prev(after)];
-  return last.chunk.value == chunk ? &last : nullptr;
+  const auto [begin, end] = LatestOn(plan, order, moment, chunk);
+  for (size_t i = begin; i < end; ++i) {
+    const ActionRecord& action = actions[order[i]];
+    if (action.moment.value == moment && action.kind == kind) return &action;
+  }
+  return nullptr;
 }
 
 const ActionRecord* TraceIndex::GradientsSent(int64_t plan, int64_t moment,
                                               int64_t chunk) const {
-  const ActionRecord* const last = LastOnBlock(plan, moment, chunk);
-  return last != nullptr && last->moment.value == moment &&
-                 last->kind == ActionKind::kSendGradients
-             ? last
-             : nullptr;
+  return Sent(plan, ActionKind::kSendGradients, moment, chunk);
+}
+
+const ActionRecord* TraceIndex::SumSent(int64_t plan, int64_t moment,
+                                        int64_t chunk) const {
+  return Sent(plan, ActionKind::kSendSum, moment, chunk);
 }
 
 bool TraceIndex::HasGradientBlock(int64_t plan, int64_t moment,
                                   int64_t chunk) const {
-  const ActionRecord* const last = LastOnBlock(plan, moment, chunk);
-  return last != nullptr && last->kind == ActionKind::kMakeGradients;
+  const PlanIndex* const index = At(plans_, plan);
+  if (index == nullptr) return false;
+  const std::vector<int64_t>& order = index->gradient_actions;
+  const auto [begin, end] = LatestOn(plan, order, moment, chunk);
+  return begin < end && contents_.plans[plan].actions[order[end - 1]].kind ==
+                            ActionKind::kMakeGradients;
 }
 
 int64_t TraceIndex::ActionNumber(int64_t plan,

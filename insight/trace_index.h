@@ -75,6 +75,9 @@ class TraceIndex {
   // The sending of the chunk's gradient block at `moment`, or null.
   const ActionRecord* GradientsSent(int64_t plan, int64_t moment,
                                     int64_t chunk) const;
+  // The same of the chunk's sum on the device.
+  const ActionRecord* SumSent(int64_t plan, int64_t moment,
+                              int64_t chunk) const;
   // Whether the operator at `moment` writes the chunk's gradients to a block.
   bool HasGradientBlock(int64_t plan, int64_t moment, int64_t chunk) const;
   // Its number in its plan.
@@ -99,10 +102,11 @@ class TraceIndex {
     int64_t chunks_with_states = 0;
   };
   struct PlanIndex {
-    // By chunk, moment, number: those on payloads, and those that make and
-    // send gradient blocks.
+    // By chunk, moment, number: those on payloads, those on gradient blocks,
+    // and those on sums on the device.
     std::vector<int64_t> actions;
     std::vector<int64_t> gradient_actions;
+    std::vector<int64_t> sum_actions;
     std::vector<int64_t> initial;
     std::vector<int64_t> device_side;
   };
@@ -110,9 +114,13 @@ class TraceIndex {
   void IndexStreams();
   void IndexPrograms();
   void IndexPlans();
-  // The last action on the chunk's gradient block up to `moment`, or null.
-  const ActionRecord* LastOnBlock(int64_t plan, int64_t moment,
-                                  int64_t chunk) const;
+  // Of `order`, a plan's actions by chunk, moment, number: those on the chunk
+  // at the latest moment up to `moment` that has any, as a range.
+  std::pair<size_t, size_t> LatestOn(int64_t plan,
+                                     const std::vector<int64_t>& order,
+                                     int64_t moment, int64_t chunk) const;
+  const ActionRecord* Sent(int64_t plan, ActionKind kind, int64_t moment,
+                           int64_t chunk) const;
   // The actions on a chunk: a range of PlanIndex::actions.
   std::pair<size_t, size_t> ActionsOn(int64_t plan, int64_t chunk) const;
 

@@ -68,6 +68,7 @@ struct Tally {
   int64_t generations = 0;      // admitted runs that trained nothing
   int64_t evictions = 0;        // admitted runs that moved bytes
   int64_t compactions = 0;      // admitted runs in which blocks moved
+  int64_t device_sums = 0;      // those of the ranks' last plans
   int64_t operators = 0;        // whose bytes were accounted for
 };
 
@@ -183,11 +184,25 @@ absl::Status CheckRefusal(const TrainingCase& c, const TrainingResult& result) {
   return absl::OkStatus();
 }
 
+// How many chunks' gradients the device adds up for the host's side.
+int64_t DeviceSums(const Trainer& trainer) {
+  int64_t sums = 0;
+  if (trainer.training_plan() == nullptr) return 0;
+  for (const auto& actions : trainer.training_plan()->actions) {
+    for (const Action& action : actions) {
+      sums += action.kind == ActionKind::kMakeSum;
+    }
+  }
+  return sums;
+}
+
 // One run against the reference; counts it.
 absl::Status CheckPlacement(const TrainingCase& c,
                             const TrainingResult& reference, Tally* tally) {
-  auto result =
-      RunTraining(c, [&](Trainer& trainer) { return CheckMemory(c, trainer); });
+  auto result = RunTraining(c, [&](Trainer& trainer) {
+    tally->device_sums += DeviceSums(trainer);
+    return CheckMemory(c, trainer);
+  });
   if (!result.ok()) return result.status();
   if (result->refusal.has_value()) {
     ++tally->refused;
@@ -324,7 +339,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
   }
   std::printf(
       "placements: %lld admitted (%lld on several ranks, %lld generated, "
-      "%lld moved chunks, %lld moved blocks), %lld "
+      "%lld moved chunks, %lld moved blocks, %lld sums on the device), %lld "
       "refused; of these %lld were mended as their refusals said; the bytes of "
       "%lld operators were accounted for\n",
       static_cast<long long>(tally.admitted),
@@ -332,6 +347,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
       static_cast<long long>(tally.generations),
       static_cast<long long>(tally.evictions),
       static_cast<long long>(tally.compactions),
+      static_cast<long long>(tally.device_sums),
       static_cast<long long>(tally.refused),
       static_cast<long long>(tally.advice_followed),
       static_cast<long long>(tally.operators));
@@ -346,6 +362,65 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     EXPECT_GT(tally.evictions, 0);
     EXPECT_GT(tally.advice_followed, 0);
     EXPECT_GT(tally.operators, 0);
+  }
+}
+
+// On a bus that is the slowest of all the planner has the device add up
+// gradients for the host's side.
+TEST(DeviceSums, GiveTheSameBits) {
+  if (!WhyNoTestMachine().empty()) {
+    GTEST_SKIP() << "SKIPPED: " << WhyNoTestMachine();
+  }
+  int64_t seed = 0;
+  int64_t with_sums[] = {0, 0};  // cases, by the number of ranks less one
+  for (const DType dtype :
+       {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    for (const double clipping : {0.0, 0.05}) {
+      TrainingCase model = OnTestMachine(RandomModel(MixKey(77, ++seed)));
+      model.dtype = dtype;
+      model.frozen.clear();
+      model.steps = 6;
+      model.other_batch = model.other_length = 0;
+      model.options.shape.micro_batches = 8;
+      model.options.optimizer.gradient_clipping = clipping;
+      const auto reference = RunTraining(ReferenceOf(model));
+      ASSERT_TRUE(reference.ok()) << reference.status() << Describe(model);
+      for (int ranks = 1; ranks <= std::min(2, MostRanksOnTestMachine());
+           ++ranks) {
+        TrainingCase c = model;
+        c.world_size = ranks;
+        c.watched = true;
+        c.options.memory.policy = FindPolicy("auto");
+        c.options.memory.chunk_bytes = 64 * SizeOf(dtype) * 4;
+        c.options.watch = {
+            .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
+        c.options.step_seconds = [](int64_t, double foreseen_seconds) {
+          return 2 * foreseen_seconds;
+        };
+        c.options.settled_durations = [](StepTrace* trace, BusModel* bus) {
+          for (OpRecord& op : trace->ops) {
+            op.duration_ns = 1000;
+            op.host_duration_ns = op.kind == OpKind::kCompute ? 0 : 1000;
+          }
+          bus->h2d_bytes_per_s = bus->d2h_bytes_per_s = 1e6;
+        };
+        const auto needs = FindNeeds(c);
+        ASSERT_TRUE(needs.ok()) << needs.status() << Describe(c);
+        c.options.memory.device_bytes =
+            needs->smallest_device +
+            (needs->unmanaged_device - needs->smallest_device) / 2;
+        Tally tally;
+        const absl::Status status = CheckPlacement(c, *reference, &tally);
+        ASSERT_TRUE(status.ok()) << status << "\n" << Describe(c);
+        with_sums[ranks - 1] += tally.device_sums > 0;
+      }
+    }
+  }
+  // Of six; in others optimizer states on the device, or none at all, are
+  // faster.
+  EXPECT_GE(with_sums[0], 4);
+  if (MostRanksOnTestMachine() > 1) {
+    EXPECT_GE(with_sums[1], 4);
   }
 }
 

@@ -29,10 +29,18 @@ enum class ActionKind : uint8_t {
   // Copies that block home, for the host to add it up. Until it has, the home
   // cannot be fetched.
   kSendGradients,
-  // Frees the block. It must have been sent.
+  // Frees the block. It must have been sent, or added to a sum on the device.
   kDropGradients,
+  // Takes a block for the sum of the chunk's gradients of this step, to which
+  // the device adds them from then on. None may have been reduced in the step.
+  kMakeSum,
+  // Copies that sum to where the optimizer states are. All of the step's
+  // gradients of the chunk must be in it.
+  kSendSum,
+  // Frees that block. It must have been sent.
+  kDropSum,
 };
-inline constexpr int kNumActionKinds = 6;
+inline constexpr int kNumActionKinds = 9;
 
 struct ActionRecord {
   Moment moment;  // in [0, T]; T: after the last operator

@@ -90,6 +90,9 @@ struct ChunkInfo {
   // The bytes of this rank's shard of the payload, which is what the host
   // keeps. 0: the whole payload, on one rank.
   int64_t shard_bytes = 0;
+  // The part of optimizer_bytes that is the fp32 sum of gradients. 0: there is
+  // none, or the trace is of a version that does not say.
+  int64_t sum_bytes = 0;
 
   int64_t home_bytes() const {
     return shard_bytes > 0 ? shard_bytes : payload_bytes;

@@ -86,6 +86,34 @@ std::string All() {
                       kRefusal, kEnd);
 }
 
+// The one above is of the oldest version; what has come since is read in newer
+// ones beside it.
+TEST(TraceFile, ReadsGradientBlocksAndDeviceSumsOfLaterVersions) {
+  const auto later = [](int version, absl::string_view actions,
+                        absl::string_view sum) {
+    return ParseTrace(absl::StrReplaceAll(
+        All(), {{"\"version\":2", absl::StrCat("\"version\":", version)},
+                {"[0,0,0,0],", absl::StrCat("[0,0,0,0],", actions)},
+                {"\"optimizer_bytes\":768",
+                 absl::StrCat("\"optimizer_bytes\":768", sum)}}));
+  };
+  const auto four = later(4, "[0,3,0,0],[1,4,0,1],[1,5,0,-1],", "");
+  ASSERT_TRUE(four.ok()) << four.status();
+  ASSERT_EQ(four->plans[0].actions.size(), 5u);
+  EXPECT_EQ(four->plans[0].actions[2].kind, ActionKind::kSendGradients);
+  EXPECT_EQ(four->step_traces[0].chunks[0].sum_bytes, 0);
+  const auto six =
+      later(6, "[0,6,0,1],[2,7,0,1],[2,8,0,-1],", ",\"sum_bytes\":256");
+  ASSERT_TRUE(six.ok()) << six.status();
+  EXPECT_EQ(six->plans[0].actions[1].kind, ActionKind::kMakeSum);
+  EXPECT_EQ(six->plans[0].actions[3].kind, ActionKind::kDropSum);
+  EXPECT_EQ(six->step_traces[0].chunks[0].sum_bytes, 256);
+  EXPECT_EQ(six->step_traces[0].chunks[1].sum_bytes, 0);
+  // A sum is a part of the optimizer states.
+  EXPECT_THAT(later(6, "", ",\"sum_bytes\":769").status().message(),
+              HasSubstr("chunks[0].sum_bytes must be an integer from 1"));
+}
+
 TEST(TraceFile, ReadsTheDocumentedRecords) {
   const auto contents = ParseTrace(All());
   ASSERT_TRUE(contents.ok()) << contents.status();
@@ -264,7 +292,7 @@ TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {
       {"\"trace\":0", "\"trace\":1", "line 4: trace must be an integer from 0"},
       {"\"h2d_bytes_per_s\":8e9", "\"h2d_bytes_per_s\":0", "must be a number"},
       {"\"initial\":[1]", "\"initial\":[2]", "initial must hold ascending"},
-      {"[0,0,0,0]", "[0,6,0,0]", "line 4: actions must hold lists"},
+      {"[0,0,0,0]", "[0,9,0,0]", "line 4: actions must hold lists"},
       {"[0,0,0,0]", "[3,0,0,0]", "line 4: actions must hold lists"},
       {"[0,0,0,0]", "[0,0,2,0]", "line 4: actions must hold lists"},
       {"[0,0,0,0]", "[0,0,0]", "line 4: actions must hold lists"},

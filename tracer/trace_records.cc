@@ -147,6 +147,9 @@ void ReadStepTrace(JsonFields& fields, StepTrace* trace, std::string* error) {
     if (item.Has("shard_bytes")) {
       chunk.shard_bytes = item.Int("shard_bytes", 1, chunk.payload_bytes);
     }
+    if (item.Has("sum_bytes")) {
+      chunk.sum_bytes = item.Int("sum_bytes", 1, chunk.optimizer_bytes);
+    }
     item.Done();
     total_bytes += chunk.payload_bytes + chunk.optimizer_bytes;
     if (total_bytes > kMaxTraceNumber) {

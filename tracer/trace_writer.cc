@@ -35,6 +35,7 @@ Json ChunkJson(const ChunkInfo& chunk) {
                {"optimizer_bytes", chunk.optimizer_bytes},
                {"parameters", chunk.parameters}};
   if (chunk.shard_bytes > 0) json["shard_bytes"] = chunk.shard_bytes;
+  if (chunk.sum_bytes > 0) json["sum_bytes"] = chunk.sum_bytes;
   return json;
 }
 

@@ -56,6 +56,7 @@ StepTrace DrawStepTrace() {
       chunk.payload_bytes += 4;
       chunk.shard_bytes = chunk.payload_bytes / 4;
     }
+    if (*rc::gen::arbitrary<bool>()) chunk.sum_bytes = chunk.optimizer_bytes;
     trace.chunks.push_back(chunk);
   }
   const int ops = *rc::gen::inRange(0, 20);
@@ -125,7 +126,8 @@ PlanRecord DrawPlan(int64_t index, const StepTrace& trace) {
            *rc::gen::element(ActionKind::kFetch, ActionKind::kCopyBack,
                              ActionKind::kDrop, ActionKind::kMakeGradients,
                              ActionKind::kSendGradients,
-                             ActionKind::kDropGradients),
+                             ActionKind::kDropGradients, ActionKind::kMakeSum,
+                             ActionKind::kSendSum, ActionKind::kDropSum),
            chunk,
            Moment(*rc::gen::inRange<int64_t>(
                -1, static_cast<int64_t>(trace.ops.size())))});

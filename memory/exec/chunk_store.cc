@@ -139,6 +139,46 @@ absl::Status ChunkStore::CopyToSlot(ChunkId id, BlockId block, WorkTag tag) {
   return absl::OkStatus();
 }
 
+absl::Status ChunkStore::AddToDeviceSum(ChunkId id, WorkTag tag, bool assign,
+                                        SumWork work) {
+  Chunk& chunk = at(id);
+  const bool in_block = chunk.gradients.valid();
+  if (!chunk.device_sum.valid() || chunk.sum_sent ||
+      (in_block ? chunk.block_sent || chunk.block_added : !resident(id))) {
+    return Illegal(id, "adding to the sum on the device");
+  }
+  const BlockId from = in_block ? chunk.gradients : chunk.block;
+  auto* const sum = static_cast<float*>(arena_->Pointer(chunk.device_sum));
+  device_->Wait(StreamId::kCompute, arena_->WaitToWrite(chunk.device_sum),
+                tag.Pack());
+  Fence done;
+  if (sharded()) {
+    CASTOR_ASSIGN_OR_RETURN(
+        done, exchange_->ReduceFromBlock(id, from, sum, assign, tag));
+  } else {
+    device_->Wait(StreamId::kCompute, arena_->WaitToRead(from), tag.Pack());
+    done = device_->Enqueue(
+        StreamId::kCompute, tag.Pack(),
+        [work = std::move(work), sum,
+         gradients = static_cast<std::byte*>(arena_->Pointer(from))](
+            const ExecContext& context) mutable {
+          return work(gradients, sum, context);
+        });
+    arena_->NoteRead(from, done);
+  }
+  arena_->NoteWrite(chunk.device_sum, done);
+  if (in_block) {
+    chunk.block_added = true;
+    return absl::OkStatus();
+  }
+  // Nothing wrote to the home that counts.
+  GiveSlotBack(chunk);
+  chunk.content = Content::kSpent;
+  chunk.dirty = false;
+  chunk.home_valid = true;
+  return absl::OkStatus();
+}
+
 void ChunkStore::GiveSlotBack(Chunk& chunk) {
   if (chunk.slot < 0) return;
   exchange_->GiveSlot(chunk.slot);
@@ -225,6 +265,9 @@ absl::Status ChunkStore::Drop(ChunkId id) {
   if (!resident(id) || chunk.dirty) return Illegal(id, "drop");
   arena_->Free(chunk.block);
   chunk.block = BlockId();
+  if (chunk.side == Side::kHost && chunk.content == Content::kSpent) {
+    chunk.content = Content::kParameters;
+  }
   return absl::OkStatus();
 }
 
@@ -244,7 +287,8 @@ absl::Status ChunkStore::MakeGradients(ChunkId id) {
 
 absl::Status ChunkStore::SendGradients(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
-  if (!chunk.gradients.valid() || chunk.block_sent) {
+  if (!chunk.gradients.valid() || chunk.block_sent || chunk.block_added ||
+      chunk.device_sum.valid()) {
     return Illegal(id, "sending gradients");
   }
   if (sharded()) {
@@ -268,18 +312,71 @@ absl::Status ChunkStore::SendGradients(ChunkId id, WorkTag tag) {
 
 absl::Status ChunkStore::DropGradients(ChunkId id) {
   Chunk& chunk = at(id);
-  if (!chunk.block_sent) return Illegal(id, "dropping gradients");
+  if (!chunk.block_sent && !chunk.block_added) {
+    return Illegal(id, "dropping gradients");
+  }
   arena_->Free(chunk.gradients);
   chunk.gradients = BlockId();
-  chunk.block_sent = false;
+  chunk.block_sent = chunk.block_added = false;
   return absl::OkStatus();
+}
+
+absl::Status ChunkStore::MakeSum(ChunkId id) {
+  Chunk& chunk = at(id);
+  if (chunk.side != Side::kHost || states_bytes(id) == 0 || !accumulate_ ||
+      chunk.device_sum.valid() || chunk.gradients_sent) {
+    return Illegal(id, "a sum on the device");
+  }
+  CASTOR_ASSIGN_OR_RETURN(
+      chunk.device_sum,
+      arena_->Allocate(layout_->shard_elements(id) * StateLayout::kSumBytes,
+                       Category::kGradients, End::kLow, ChunkName(id)));
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::SendSum(ChunkId id, WorkTag tag) {
+  Chunk& chunk = at(id);
+  if (!chunk.device_sum.valid() || chunk.sum_sent) {
+    return Illegal(id, "sending the sum");
+  }
+  const int64_t bytes = layout_->shard_elements(id) * StateLayout::kSumBytes;
+  Fence ready = arena_->WaitToRead(chunk.device_sum);
+  ready.Add(chunk.states_used);
+  device_->Wait(StreamId::kDeviceToHost, ready, tag.Pack());
+  const Fence done = device_->Copy(StreamId::kDeviceToHost, tag.Pack(),
+                                   ViewOf(id, chunk.host_states.data()).sum,
+                                   arena_->Pointer(chunk.device_sum), bytes);
+  arena_->NoteRead(chunk.device_sum, done);
+  chunk.states_used.Add(done);
+  d2h_bytes_ += bytes;
+  chunk.sum_sent = true;
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::DropSum(ChunkId id) {
+  Chunk& chunk = at(id);
+  if (!chunk.sum_sent) return Illegal(id, "dropping the sum");
+  arena_->Free(chunk.device_sum);
+  chunk.device_sum = BlockId();
+  chunk.sum_sent = false;
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::BringSumHome(ChunkId id, WorkTag tag) {
+  const Chunk& chunk = at(id);
+  if (!chunk.device_sum.valid()) return absl::OkStatus();
+  if (!chunk.sum_sent) CASTOR_RETURN_IF_ERROR(SendSum(id, tag));
+  return DropSum(id);
 }
 
 void ChunkStore::ForgetGradients(ChunkId id) {
   Chunk& chunk = at(id);
   if (chunk.gradients.valid()) arena_->Free(chunk.gradients);
   chunk.gradients = BlockId();
-  chunk.block_sent = false;
+  chunk.block_sent = chunk.block_added = false;
+  if (chunk.device_sum.valid()) arena_->Free(chunk.device_sum);
+  chunk.device_sum = BlockId();
+  chunk.sum_sent = false;
 }
 
 Fence ChunkStore::WaitToUsePayload(ChunkId id, bool writes) const {
@@ -372,8 +469,9 @@ StateView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
 
 absl::Status ChunkStore::RunOnHost(ChunkId id, WorkTag tag, HostWork work) {
   Chunk& chunk = at(id);
-  if ((resident(id) && !chunk.gradients_sent) || !chunk.home_valid ||
-      chunk.side != Side::kHost) {
+  if ((resident(id) && !chunk.gradients_sent &&
+       chunk.content != Content::kSpent) ||
+      !chunk.home_valid || chunk.side != Side::kHost) {
     return Illegal(id, "host work");
   }
   chunk.gradients_sent = false;

@@ -23,7 +23,10 @@
 // A chunk on the host's side may have a *gradient block* too, which operators
 // write to in the payload's stead. It is sent to the home, or to a slot, where
 // the next reduce finds it; one that is not the last of its step leaves the
-// home as the payload is.
+// home as the payload is. Its sum of gradients may be in a block on the device
+// for a step, the *device sum*: AddToDeviceSum then adds to it what is in the
+// gradient block, or for the last time what is in the payload, which is spent
+// until it is dropped. The home keeps the parameters.
 //
 // Invariants, checked by CheckConsistency:
 //  1. A payload that is not resident has a valid home; a local one, a slot.
@@ -89,9 +92,19 @@ class ChunkStore {
   absl::Status MakeGradients(ChunkId chunk);
   absl::Status SendGradients(ChunkId chunk, WorkTag tag);
   absl::Status DropGradients(ChunkId chunk);
-  // Frees a gradient block, if there is one, whatever is in it. For whoever
-  // gives a step up.
+  // The last three, for a sum of gradients on the device. Errors as above.
+  absl::Status MakeSum(ChunkId chunk);
+  absl::Status SendSum(ChunkId chunk, WorkTag tag);
+  absl::Status DropSum(ChunkId chunk);
+  bool has_device_sum(ChunkId chunk) const {
+    return at(chunk).device_sum.valid();
+  }
+  // Frees a gradient block and a device sum, if there are any, whatever is in
+  // them. For whoever gives a step up.
   void ForgetGradients(ChunkId chunk);
+  // Sends a device sum, if there is one that was not sent, and frees it: for
+  // whoever goes on with the step in another way between two micro batches.
+  absl::Status BringSumHome(ChunkId chunk, WorkTag tag);
 
   // Work on the compute stream waits for this fence, uses the addresses (valid
   // until the arena's next Allocate), then notes the use. `writes`: gradients,
@@ -114,6 +127,15 @@ class ChunkStore {
   // them to the sum of the shard, or stores them. On the device's side the
   // payload is spent then, until Share.
   absl::Status Reduce(ChunkId chunk, WorkTag tag, bool assign);
+  // The gradients of a chunk with a device sum are complete, in its gradient
+  // block, or in its resident payload, which is spent then: adds them, or
+  // stores them if `assign`. Queues `work` on the compute stream, with the
+  // gradients and the sum; where ranks share the chunk, adds all ranks' up
+  // instead.
+  using SumWork = absl::AnyInvocable<absl::Status(
+      std::byte* gradients, float* sum, const ExecContext&)>;
+  absl::Status AddToDeviceSum(ChunkId chunk, WorkTag tag, bool assign,
+                              SumWork work);
   // The own shard of the resident payload holds parameters: the others' come.
   // `changed`: its home is stale.
   absl::Status Share(ChunkId chunk, WorkTag tag, bool changed);
@@ -132,7 +154,7 @@ class ChunkStore {
 
   // Queues `work` on the host's compute stream, after all that touches the
   // chunk's home and host-side states. The payload must not be resident, unless
-  // the work is on gradients that were sent from beside it.
+  // the work is on gradients that were sent from beside it, or it is spent.
   using HostWork = absl::AnyInvocable<absl::Status(
       std::byte* home, const StateView& states, const ExecContext&)>;
   absl::Status RunOnHost(ChunkId chunk, WorkTag tag, HostWork work);
@@ -175,6 +197,9 @@ class ChunkStore {
     BlockId gradients;            // beside the payload, on the device
     bool block_sent = false;      // which may be dropped
     bool gradients_sent = false;  // from there, and not reduced yet
+    bool block_added = false;     // to the device sum: it may be dropped
+    BlockId device_sum;
+    bool sum_sent = false;  // which may be dropped
     Content content = Content::kParameters;
     int slot = -1;               // holds, or held, the local payload
     int64_t gradient_bytes = 0;  // of the payload, wherever it is

@@ -451,6 +451,114 @@ TEST_F(ChunkStoreTest, IllegalGradientBlocksAreErrors) {
   ASSERT_TRUE(CopyBack(kA).ok());
 }
 
+// Adds up gradients on the device, over three micro batches, and takes the sum
+// home.
+TEST_F(ChunkStoreTest, DeviceSumLeavesOnceAndThePayloadForNothing) {
+  ASSERT_TRUE(
+      Make({Side::kHost, Side::kHost, Side::kHost}, /*accumulate=*/true).ok());
+  FillAll();
+  const auto add = [&](bool assign) {
+    return store_->AddToDeviceSum(
+        kA, {}, assign,
+        [assign](std::byte* gradients, float* sum, const ExecContext&) {
+          const auto* g = reinterpret_cast<const float*>(gradients);
+          for (int i = 0; i < 64; ++i) sum[i] = (assign ? 0 : sum[i]) + g[i];
+          return absl::OkStatus();
+        });
+  };
+  const auto fill = [&](float x) {
+    device_->Wait(StreamId::kCompute, store_->WaitToUsePayload(kA, true), 0);
+    store_->NotePayloadUse(
+        kA,
+        device_->Enqueue(StreamId::kCompute, 0,
+                         [x, g = reinterpret_cast<float*>(
+                                 store_->gradients(kA))](const ExecContext&) {
+                           for (int i = 0; i < 64; ++i) g[i] = x;
+                           return absl::OkStatus();
+                         }),
+        /*writes=*/true);
+  };
+  for (int step = 0; step < 5; ++step) {
+    const bool brought_home = step == 3;
+    const int64_t d2h = store_->d2h_bytes();
+    ASSERT_TRUE(Fetch(kA).ok());
+    for (int m = 0; m < 2; ++m) {
+      ASSERT_TRUE(store_->MakeGradients(kA).ok());
+      fill(1 + m + step);
+      if (m == 0) {
+        ExpectIllegal(add(true), kA, "adding to the sum on the device");
+        ASSERT_TRUE(store_->MakeSum(kA).ok());
+      }
+      ExpectIllegal(store_->SendGradients(kA, {}), kA, "sending gradients");
+      ExpectIllegal(store_->DropGradients(kA), kA, "dropping gradients");
+      ASSERT_TRUE(add(m == 0).ok());
+      ExpectIllegal(add(false), kA, "adding to the sum on the device");
+      ASSERT_TRUE(store_->DropGradients(kA).ok());
+      EXPECT_EQ(Payload(kA), Expected(kA, static_cast<float>(100 * step)));
+      EXPECT_EQ(arena_->stats().used[Category::kGradients], 256);
+    }
+    ExpectIllegal(store_->DropSum(kA), kA, "dropping the sum");
+    if (brought_home) {  // and goes on there, were this a step
+      ASSERT_TRUE(store_->BringSumHome(kA, {}).ok());
+      ASSERT_TRUE(store_->BringSumHome(kA, {}).ok());
+      ASSERT_TRUE(store_->Drop(kA).ok());
+    } else {
+      fill(7);
+      EXPECT_TRUE(store_->dirty(kA));
+      ASSERT_TRUE(add(false).ok());
+      EXPECT_FALSE(store_->dirty(kA));
+      EXPECT_TRUE(store_->CheckConsistency().ok());
+      ASSERT_TRUE(store_->SendSum(kA, {}).ok());
+      ExpectIllegal(store_->SendSum(kA, {}), kA, "sending the sum");
+      ExpectIllegal(add(false), kA, "adding to the sum on the device");
+      ASSERT_TRUE(store_->Drop(kA).ok());
+      ASSERT_TRUE(store_->DropSum(kA).ok());
+    }
+    EXPECT_EQ(store_->d2h_bytes() - d2h, 256);
+    EXPECT_EQ(arena_->stats().used_bytes, 0);
+    std::vector<float> sum(64);
+    ASSERT_TRUE(store_
+                    ->RunOnHost(kA, {},
+                                [&](std::byte* home, const StateView& view,
+                                    const ExecContext&) {
+                                  auto* x = reinterpret_cast<float*>(home);
+                                  for (int i = 0; i < 64; ++i) {
+                                    sum[i] = view.sum[i];
+                                    x[i] += 100;
+                                  }
+                                  return absl::OkStatus();
+                                })
+                    .ok());
+    ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());
+    EXPECT_EQ(sum,
+              std::vector<float>(64, 3.0f + 2 * step + (brought_home ? 0 : 7)));
+    EXPECT_EQ(Home(kA), Expected(kA, static_cast<float>(100 * (step + 1))));
+    EXPECT_TRUE(store_->CheckConsistency().ok());
+  }
+}
+
+TEST_F(ChunkStoreTest, IllegalDeviceSumsAreErrors) {
+  ASSERT_TRUE(
+      Make({Side::kHost, Side::kDevice, Side::kHost}, /*accumulate=*/true)
+          .ok());
+  FillAll();
+  ExpectIllegal(store_->MakeSum(kB), kB, "a sum on the device");
+  ExpectIllegal(store_->MakeSum(kFrozen), kFrozen, "a sum on the device");
+  ExpectIllegal(store_->SendSum(kA, {}), kA, "sending the sum");
+  ASSERT_TRUE(store_->MakeSum(kA).ok());
+  ExpectIllegal(store_->MakeSum(kA), kA, "a sum on the device");
+  // There is neither a gradient block nor a payload.
+  ExpectIllegal(
+      store_->AddToDeviceSum(kA, {}, true,
+                             [](std::byte*, float*, const ExecContext&) {
+                               return absl::OkStatus();
+                             }),
+      kA, "adding to the sum on the device");
+  store_->ForgetGradients(kA);
+  EXPECT_FALSE(store_->has_device_sum(kA));
+  EXPECT_EQ(arena_->stats().used[Category::kGradients], 0);
+}
+
 TEST_F(ChunkStoreTest, FailureToFillIsHandedOn) {
   ASSERT_TRUE(Make({Side::kHost, Side::kDevice, Side::kHost}).ok());
   for (ChunkId id : {kA, kB}) {

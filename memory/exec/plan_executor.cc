@@ -75,6 +75,16 @@ absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
       case ActionKind::kDropGradients:
         CASTOR_RETURN_IF_ERROR(store_->DropGradients(action.chunk));
         break;
+      case ActionKind::kMakeSum:
+        CASTOR_RETURN_IF_ERROR(store_->MakeSum(action.chunk));
+        break;
+      case ActionKind::kSendSum:
+        tag.kind = WorkKind::kCopyBack;
+        CASTOR_RETURN_IF_ERROR(store_->SendSum(action.chunk, tag));
+        break;
+      case ActionKind::kDropSum:
+        CASTOR_RETURN_IF_ERROR(store_->DropSum(action.chunk));
+        break;
     }
   }
   return absl::OkStatus();

@@ -32,6 +32,21 @@
 // Where there is room it is dropped only when its copy should be over, so that
 // nothing else takes its place and waits for it.
 //
+// The sum of several micro batches' gradients of a chunk on the host's side may
+// have a block on the device too, the *device sum*, for one step: the device
+// adds the gradients of all its micro batches to it, and it goes to the host
+// once, to the chunk's other optimizer states. Gradients of a micro batch that
+// is not the last then come from a gradient block, which is not sent; those of
+// the last one lie in the payload, which is worth nothing from then on.
+//
+//   moment    ... b .. r ......... b' .. r' .... d ... u
+//   payload     [parameters       ][gradients]          [parameters
+//   block       [gradients]
+//   sum              [                        ]
+//   action      Make  Drop               Send, Drop
+//   device           reduce(c)           reduce(c)
+//   host                                               update(c)
+//
 // A plan is cyclic: what is resident after its last action is what it starts
 // with, so that it can be repeated step after step.
 //

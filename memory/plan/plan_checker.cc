@@ -26,7 +26,13 @@ struct Payload {
   bool holds_gradients = false;
   bool has_block = false;
   bool block_sent = false;
-  bool sent = false;  // and not reduced yet: the home has gradients
+  bool sent = false;         // and not reduced yet: the home has gradients
+  bool block_added = false;  // to the sum on the device
+  // The sum on the device, with all of the step's gradients, and on the host.
+  bool has_sum = false;
+  bool sum_whole = false;
+  bool sum_sent = false;
+  bool reduced = false;  // in this step, before its update
 
   friend bool operator==(const Payload&, const Payload&) = default;
 };
@@ -80,6 +86,9 @@ class Replay {
   int64_t BlockOf(ChunkId c) const {
     return RoundUp(trace_.chunks[c.value].payload_bytes, kBlockAlignment);
   }
+  int64_t SumOf(ChunkId c) const {
+    return RoundUp(trace_.chunks[c.value].sum_bytes, kBlockAlignment);
+  }
   bool InRange(ChunkId c) const {
     return c.valid() && c.value < static_cast<int64_t>(trace_.chunks.size());
   }
@@ -89,7 +98,9 @@ class Replay {
                         payload.awaits_update ? ", awaiting its update" : "",
                         payload.holds_gradients ? ", with gradients" : "",
                         payload.has_block ? ", with a gradient block" : "",
-                        payload.sent ? ", its gradients sent" : "");
+                        payload.sent ? ", its gradients sent" : "",
+                        payload.reduced ? ", with gradients reduced" : "",
+                        payload.has_sum ? ", with a sum on the device" : "");
   }
   // "moment 3 (h.0/forward)"; the place after the last operator has no name.
   std::string At(int64_t t) const {
@@ -249,15 +260,37 @@ class Replay {
           return Broken(At(t), ": sends gradients of chunk ", c,
                         ", which has no gradient block that was not sent");
         }
+        if (payload.has_sum) {
+          return Broken(At(t), ": sends gradients of chunk ", c,
+                        ", which the device adds up");
+        }
         payload.block_sent = payload.sent = true;
         return absl::OkStatus();
       case ActionKind::kDropGradients:
-        if (!payload.block_sent) {
+        if (!payload.block_sent && !payload.block_added) {
           return Broken(At(t), ": drops gradients of chunk ", c,
                         ", which has no gradient block that was sent");
         }
-        payload.has_block = payload.block_sent = false;
+        payload.has_block = payload.block_sent = payload.block_added = false;
         resident_bytes_ -= BlockOf(action.chunk);
+        return absl::OkStatus();
+      case ActionKind::kMakeSum:
+        return MakeSum(action.chunk, t);
+      case ActionKind::kSendSum:
+        if (!payload.sum_whole || payload.sum_sent) {
+          return Broken(At(t), ": sends the sum of chunk ", c,
+                        ", which has none on the device that is whole and was "
+                        "not sent");
+        }
+        payload.sum_sent = true;
+        return absl::OkStatus();
+      case ActionKind::kDropSum:
+        if (!payload.sum_sent) {
+          return Broken(At(t), ": drops the sum of chunk ", c,
+                        ", which has none on the device that was sent");
+        }
+        payload.has_sum = payload.sum_whole = payload.sum_sent = false;
+        resident_bytes_ -= SumOf(action.chunk);
         return absl::OkStatus();
     }
     return Broken(At(t), ": unknown action");
@@ -282,6 +315,45 @@ class Replay {
         absl::StrCat("after the gradient block of chunk ", c, " is made"));
   }
 
+  absl::Status MakeSum(ChunkId chunk, int64_t t) {
+    const int64_t c = chunk.value;
+    Payload& payload = payloads_[c];
+    if (!trace_.training || trace_.chunks[c].sum_bytes == 0 ||
+        plan_.side[c] == Side::kDevice) {
+      return Broken(At(t), ": makes a sum on the device for chunk ", c,
+                    ", whose gradients the host does not add up");
+    }
+    if (payload.has_sum || payload.reduced) {
+      return Broken(At(t), ": makes a sum on the device for chunk ", c,
+                    ", which is ", Describe(payload));
+    }
+    payload.has_sum = true;
+    resident_bytes_ += SumOf(chunk);
+    return CheckRoom(t, PeakBefore(t),
+                     absl::StrCat("after the sum of chunk ", c, " is made"));
+  }
+
+  // A kReduce of a chunk whose sum is on the device.
+  absl::Status AddOnDevice(int64_t c, int64_t t) {
+    Payload& payload = payloads_[c];
+    const bool last = t == last_reduce_[c];
+    const bool in_block =
+        payload.has_block && !payload.block_sent && !payload.block_added;
+    if (last ? in_block || !payload.resident : !in_block) {
+      return Broken(At(t), ": the device adds up chunk ", c, ", which is ",
+                    Describe(payload), ", but not from ",
+                    last ? "its payload" : "a gradient block");
+    }
+    payload.reduced = true;
+    if (!last) {
+      payload.block_added = true;
+      return absl::OkStatus();
+    }
+    payload.sum_whole = payload.awaits_update = true;
+    payload.holds_gradients = payload.dirty = false;
+    return absl::OkStatus();
+  }
+
   // What lives between the operator before place t and the one after it.
   int64_t PeakBefore(int64_t t) const {
     if (moments() == 0) return 0;
@@ -301,14 +373,27 @@ class Replay {
         if (!payload.resident) {
           return Broken(At(t), ": needs chunk ", c, ", which is absent");
         }
-        if (use.writes && (payload.sent || payload.block_sent)) {
+        if (op.kind == OpKind::kCompute && payload.awaits_update) {
+          return Broken(At(t), ": uses chunk ", c,
+                        ", whose payload is worth nothing until its update");
+        }
+        if (use.writes &&
+            (payload.sent || payload.block_sent || payload.block_added)) {
           return Broken(At(t), ": writes gradients of chunk ", c,
-                        " after they were sent");
+                        " after they were sent or added up");
         }
         if (use.writes && payload.has_block) continue;
         payload.holds_gradients |= use.writes && plan_.side[c] == Side::kHost;
         payload.dirty |= use.writes || op.kind != OpKind::kCompute;
         continue;
+      }
+      if (op.kind == OpKind::kReduce && payload.has_sum) {
+        CASTOR_RETURN_IF_ERROR(AddOnDevice(c, t));
+        continue;
+      }
+      if (op.kind == OpKind::kUpdate && payload.has_sum && !payload.sum_sent) {
+        return Broken(At(t), ": the host updates chunk ", c,
+                      ", whose sum was not sent");
       }
       const bool last = t == last_reduce_[c];
       const bool may_stay = op.kind == OpKind::kReduce && payload.sent && !last;
@@ -322,6 +407,7 @@ class Replay {
       }
       payload.awaits_update = op.kind == OpKind::kReduce && last;
       payload.holds_gradients = payload.sent = false;
+      payload.reduced = op.kind == OpKind::kReduce;
     }
     return absl::OkStatus();
   }
@@ -342,7 +428,8 @@ class Replay {
   const StepTrace& trace_;
   std::vector<Payload> payloads_;
   std::vector<int64_t> last_reduce_;
-  // Reserved bytes, device-side optimizer states and resident payloads.
+  // Reserved bytes, device-side optimizer states, resident payloads, gradient
+  // blocks and sums.
   int64_t resident_bytes_ = 0;
 };
 

@@ -4,11 +4,11 @@
 // sharing no code with the planner, and returns the first violation:
 //
 //  1. Room: at every moment reserved bytes + device-side optimizer states +
-//     resident payloads + gradient blocks + the operator's non-model peak <=
-//     the device budget. After every fetch and every making of a gradient block
-//     in actions[t] likewise, with the smaller of the peaks of the operators
-//     before and after it (t - 1 and t, cyclically), which bounds what lives
-//     between them.
+//     resident payloads + gradient blocks + sums on the device + the operator's
+//     non-model peak <= the device budget. After every fetch and every making
+//     of a gradient block or a sum in actions[t] likewise, with the smaller of
+//     the peaks of the operators before and after it (t - 1 and t, cyclically),
+//     which bounds what lives between them.
 //  2. Presence: every chunk of an operator is resident when it runs; kReduce
 //     and kUpdate of device-side chunks need their chunk resident, kReduce
 //     and kUpdate of host-side chunks need it absent and its home valid.
@@ -24,6 +24,13 @@
 //     gradients and nothing fetches it, since gradients are in its home. It is
 //     dropped after it was sent, before the next gradients of its chunk are
 //     written.
+//     So are sums. One on the device is made for a host-side chunk in training
+//     whose trace says how large it is, before the chunk's first kReduce of the
+//     step. While it is there the device adds up, so no gradients are sent: of
+//     a kReduce that is not the last they are in a gradient block, of the last
+//     one in the payload, which is resident, and which no operator may use from
+//     then on. The sum is sent after the last kReduce and before the kUpdate,
+//     and dropped after that, in the same step.
 //  4. Cyclic: the state after the step is the state before it.
 //  5. Host room: homes + host-side optimizer states + reserved <= the budget.
 //  6. Form: sizes of vectors, ids in range, frozen chunks on no side's update.

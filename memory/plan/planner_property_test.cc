@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <cstdio>
 #include <variant>
 
 #include "base/units.h"
@@ -72,6 +73,35 @@ int64_t Budget(int64_t least) {
                                   rc::gen::inRange<int64_t>(0, 200000))},
               {4, rc::gen::resize(rc::kNominalSize,
                                   rc::gen::inRange<int64_t>(0, 20000))}});
+}
+
+// So the properties here are those of plans with device sums too.
+TEST(MakePlan, HasDeviceSumsInManyArbitraryTraces) {
+  int64_t plans = 0, chunks = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    ArbitraryTraceOptions options;
+    options.chunks = 4;
+    options.micro_batches = 8;
+    const StepTrace trace = ArbitraryTrace(options, seed);
+    PlanRequest request;
+    request.trace = &trace;
+    request.bus.d2h_bytes_per_s = 1e8;
+    request.device_budget_bytes =
+        SmallestDeviceBudget(FindPolicy("auto"), request) + 30'000;
+    const Plan plan = std::get<Plan>(MakePlan(FindPolicy("auto"), request));
+    EXPECT_EQ(plan.instead_of_unproven, "");
+    int64_t sums = 0;
+    for (const auto& actions : plan.actions) {
+      for (const Action& action : actions) {
+        sums += action.kind == ActionKind::kMakeSum;
+      }
+    }
+    plans += sums > 0;
+    chunks += sums;
+  }
+  std::printf("%d of 40 plans have %d sums on the device\n",
+              static_cast<int>(plans), static_cast<int>(chunks));
+  EXPECT_GE(plans, 5);
 }
 
 RC_GTEST_PROP(SmallestDeviceBudget, IsExact, ()) {

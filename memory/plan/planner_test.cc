@@ -256,6 +256,57 @@ TEST(AutoPolicy, KeepsPayloadsCleanOverMicroBatchesWhereThereIsRoom) {
   EXPECT_EQ(SimulatePlan(two, request).h2d_bytes, 256 * 3);
 }
 
+// The two chunks of 16-bit values, whose sums take twice their bytes, over so
+// many micro batches on a bus that takes most of the time.
+StepTrace SlowMicroBatches(int64_t count) {
+  TraceBuilder builder;
+  builder.MicroBatches(count);
+  for (int c = 0; c < 2; ++c) builder.Chunk(256, 1 << 20, 512);
+  for (int64_t m = 0; m < count; ++m) {
+    builder.Read({0}, 0, 10).Read({1}, 0, 10);
+    builder.Write({1}, 0, 10).Reduce(1, 1, 1);
+    builder.Write({0}, 0, 10).Reduce(0, 1, 1);
+  }
+  return builder.Update(0, 1, 1).Update(1, 1, 1).Build();
+}
+
+TEST(AutoPolicy, AddsUpOnTheDeviceWhereThatMovesLess) {
+  // Two micro batches move 2 x 256 bytes of gradients a chunk, as a sum does;
+  // from three on the sum is less.
+  for (const int64_t count : {2, 3, 8}) {
+    const StepTrace trace = SlowMicroBatches(count);
+    PlanRequest request = RequestFor(trace);
+    request.device_budget_bytes = 1 << 16;
+    const Plan roomy = Planned(FindPolicy("auto"), request);
+    const int64_t sums = count > 2 ? 2 : 0;
+    EXPECT_EQ(Count(roomy, ActionKind::kMakeSum), sums);
+    EXPECT_EQ(Count(roomy, ActionKind::kSendSum), sums);
+    EXPECT_EQ(SimulatePlan(roomy, request).h2d_bytes, 2 * 256);
+    EXPECT_EQ(SimulatePlan(roomy, request).d2h_bytes, 2 * 512);
+    // Smallest budgets are what they were, and with them plans.
+    request.device_budget_bytes =
+        SmallestDeviceBudget(FindPolicy("auto"), request);
+    EXPECT_EQ(request.device_budget_bytes, 256);
+    const Plan tight = Planned(FindPolicy("auto"), request);
+    EXPECT_EQ(Count(tight, ActionKind::kMakeSum), 0);
+    // Optimizer states, and so sums, may be told to stay on the host.
+    request.device_budget_bytes = 1 << 16;
+    request.gpu_margin_mem_ratio = 0;
+    EXPECT_EQ(Count(Planned(FindPolicy("auto"), request), ActionKind::kMakeSum),
+              0);
+  }
+}
+
+TEST(AutoPolicy, HasTheSumOfOneChunkWhereThereIsRoomForOne) {
+  const StepTrace trace = SlowMicroBatches(8);
+  PlanRequest request = RequestFor(trace);
+  // Both payloads, a sum, and a gradient block of each.
+  request.device_budget_bytes = 2 * 256 + 512 + 2 * 256;
+  const Plan plan = Planned(FindPolicy("auto"), request);
+  EXPECT_EQ(Count(plan, ActionKind::kMakeSum), 1);
+  EXPECT_EQ(SimulatePlan(plan, request).d2h_bytes, 512 + 8 * 256);
+}
+
 TEST(AutoPolicy, KeepsOptimizerStatesWithinTheirShare) {
   const StepTrace trace = Training();
   PlanRequest request = RequestFor(trace);

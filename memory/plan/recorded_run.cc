@@ -16,6 +16,7 @@
 #include "memory/plan/plan_record.h"
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/trace_check.h"
+#include "memory/plan/use_index.h"
 
 namespace castor {
 namespace {
@@ -147,17 +148,18 @@ std::set<int64_t> TypicalSteps(std::vector<Step> steps) {
 // Sums over the typical steps, indexed by moment.
 class Durations {
  public:
+  // The steps are of `trace`.
   Durations(const TraceContents& contents, std::set<int64_t> steps,
-            int64_t moments)
+            const StepTrace& trace)
       : contents_(contents),
         steps_(std::move(steps)),
-        device_(moments, 0),
-        host_(moments, 0),
-        moved_(moments, 0),
-        waited_for_(moments),
-        issued_(moments) {
+        device_(trace.ops.size(), 0),
+        host_(trace.ops.size(), 0),
+        moved_(trace.ops.size(), 0),
+        waited_for_(trace.ops.size()),
+        issued_(trace.ops.size()) {
     AddCompute(Stream("compute"));
-    AddRest(Stream("host_compute"));
+    AddRest(Stream("host_compute"), trace);
     AddIssues();
     for (const WorkRecord& work : contents.works) {
       ends_[{work.stream, work.count}] = work.end_ns;
@@ -331,12 +333,16 @@ class Durations {
     }
   }
 
-  void AddRest(int64_t host_stream) {
+  void AddRest(int64_t host_stream, const StepTrace& trace) {
     for (const WorkRecord& work : contents_.works) {
       if (!Counts(work)) continue;
       const double length = static_cast<double>(work.end_ns - work.start_ns);
       if (work.kind == WorkKind::kFetch || work.kind == WorkKind::kCopyBack) {
         const int direction = work.kind == WorkKind::kFetch ? 0 : 1;
+        if (direction == 1 &&
+            MayBeSum(trace, work.moment.value, work.chunk.value)) {
+          continue;
+        }
         copy_ns_[direction] += length;
         ++copies_[direction][work.chunk.value];
       } else if (work.stream == host_stream && AtMoment(work) &&
@@ -447,9 +453,8 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const TraceContents& contents) {
     CASTOR_ASSIGN_OR_RETURN(run.plan, PlanOf(record, run.training.trace));
     const std::vector<Step> steps = StepsOn(contents, record);
     run.measured = Measure(contents, steps);
-    const Durations durations(
-        contents, TypicalSteps(steps),
-        static_cast<int64_t>(run.training.trace.ops.size()));
+    const Durations durations(contents, TypicalSteps(steps),
+                              run.training.trace);
     durations.Fill(&run.training.trace, &run.training.request.bus,
                    &run.overheads);
     if (TakesYears(run.overheads)) run.overheads = {};

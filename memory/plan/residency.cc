@@ -12,8 +12,11 @@ struct Event {
     kDropClean,
     kCopyBackAndDrop,
     kSendGradients,
+    kSendSum,
     kDropGradients,
+    kDropSum,
     kMakeGradients,
+    kMakeSum,
     kFetch
   };
   Order order = kDropClean;
@@ -40,9 +43,18 @@ class Writer {
   void UseGradients(const GradientBlock& block) {
     events_[block.from].push_back(
         {Event::kMakeGradients, 0, block.chunk, block.from});
-    events_[block.reduce].push_back(
-        {Event::kSendGradients, 0, block.chunk, block.reduce});
+    if (block.sent) {
+      events_[block.reduce].push_back(
+          {Event::kSendGradients, 0, block.chunk, block.reduce});
+    }
     events_[block.drop].push_back({Event::kDropGradients, 0, block.chunk, -1});
+  }
+
+  void UseSum(const DeviceSum& sum) {
+    events_[sum.from].push_back({Event::kMakeSum, 0, sum.chunk, sum.from});
+    events_[sum.reduce + 1].push_back(
+        {Event::kSendSum, 0, sum.chunk, sum.reduce});
+    events_[sum.drop].push_back({Event::kDropSum, 0, sum.chunk, -1});
   }
 
   // Returns whether it is resident between the steps.
@@ -77,6 +89,15 @@ class Writer {
             break;
           case Event::kDropGradients:
             actions[t].push_back({ActionKind::kDropGradients, chunk, because});
+            break;
+          case Event::kMakeSum:
+            actions[t].push_back({ActionKind::kMakeSum, chunk, because});
+            break;
+          case Event::kSendSum:
+            actions[t].push_back({ActionKind::kSendSum, chunk, because});
+            break;
+          case Event::kDropSum:
+            actions[t].push_back({ActionKind::kDropSum, chunk, because});
             break;
           case Event::kCopyBackAndDrop:
             actions[t].push_back({ActionKind::kCopyBack, chunk, because});
@@ -129,7 +150,7 @@ Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
     for (int lap = 0; lap < 2; ++lap) {
       const bool dirty_at_start = dirty;
       for (const Use& use : uses) {
-        dirty |= use.writes;
+        dirty = (dirty || use.writes) && !use.spends;
         if (use.gap < 0 || residency[use.gap].stays) continue;
         const Gap& gap = index.gaps()[use.gap];
         const GapChoice& choice = residency[use.gap];
@@ -148,6 +169,7 @@ Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
   for (const GradientBlock& block : index.gradient_blocks()) {
     writer.UseGradients(block);
   }
+  for (const DeviceSum& sum : index.device_sums()) writer.UseSum(sum);
   plan.actions = std::move(writer).Actions();
   return plan;
 }

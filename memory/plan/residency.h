@@ -28,8 +28,9 @@ Residency StayEverywhere(const UseIndex& index);
 // the gap, what is dirty is copied back before. Within one moment: drops of
 // clean payloads (their room is free at once), copies back, then fetches by
 // need. Gradient blocks are those of the index: each is made before its first
-// operator, sent before its reduce, and dropped where it says. Whose plan it
-// is, the caller fills in.
+// operator, sent before its reduce, and dropped where it says. So are the sums
+// on the device: each is made before its first reduce, sent after its last one
+// and dropped where it says. Whose plan it is, the caller fills in.
 Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
                const UseIndex& index, const Residency& residency);
 

@@ -32,6 +32,10 @@ struct Payload {
   std::vector<SimulatedMemory::Span> gradients;
   int64_t gradients_ns =
       0;  // from when on it may be written, then its last use
+  // The sum on the device, while there is one; the same of it.
+  bool has_sum = false;
+  std::vector<SimulatedMemory::Span> sum;
+  int64_t sum_ns = 0;
 };
 
 class Clock {
@@ -67,7 +71,7 @@ class Clock {
     for (size_t t = 0; t < trace_.ops.size(); ++t) {
       const OpRecord& op = trace_.ops[t];
       if (op.phase == Phase::kForward) last_forward_ = static_cast<int64_t>(t);
-      if (sharded_ && op.kind == OpKind::kReduce) {
+      if (op.kind == OpKind::kReduce) {
         last_reduce_[op.chunks[0].chunk.value] = static_cast<int64_t>(t);
       }
     }
@@ -245,7 +249,44 @@ class Clock {
         payload.has_gradients = false;
         resident_bytes_ -= BlockOf(c);
         break;
+      case ActionKind::kMakeSum:
+        payload.sum_ns = issue_ns_;
+        payload.sum = memory_.TakeLow(SumBlock(trace_.chunks[c]), issue_ns_,
+                                      &payload.sum_ns);
+        payload.has_sum = true;
+        resident_bytes_ += SumBlock(trace_.chunks[c]);
+        break;
+      case ActionKind::kSendSum: {
+        const int64_t bytes = trace_.chunks[c].sum_bytes;
+        d2h_ns_ = After(d2h_ns_, std::max(payload.sum_ns, issue_ns_),
+                        overheads_.d2h_handoff_ns) +
+                  CopyBackNs(bytes);
+        payload.sum_ns = payload.home_ns = d2h_ns_;
+        cost_.d2h_bytes += bytes;
+        if (trace_.global_norm) sums_to_square_.push_back(c);
+        break;
+      }
+      case ActionKind::kDropSum:
+        for (const SimulatedMemory::Span& span : payload.sum) {
+          memory_.Give(span, payload.sum_ns);
+        }
+        payload.has_sum = false;
+        resident_bytes_ -= SumBlock(trace_.chunks[c]);
+        break;
     }
+  }
+
+  // The host adds up the squares of sums that the device made, for which it is
+  // taken to need what it needs to make one.
+  void SquareSums() {
+    for (const int64_t c : sums_to_square_) {
+      host_ns_ =
+          After(host_ns_, std::max(payloads_[c].home_ns, issue_ns_),
+                overheads_.host_handoff_ns) +
+          Busy(Resource::kHost, trace_.ops[last_reduce_[c]].host_duration_ns);
+      payloads_[c].home_ns = host_ns_;
+    }
+    sums_to_square_.clear();
   }
 
   // The loss comes to the host with the operators, not with what is on the bus.
@@ -312,6 +353,7 @@ class Clock {
   void RunOperator(int64_t t) {
     const OpRecord& op = trace_.ops[t];
     const bool optimizer = op.kind != OpKind::kCompute;
+    if (op.kind == OpKind::kUpdate) SquareSums();
     if (op.kind == OpKind::kUpdate && norm_pending_) GatherNorm();
     int64_t start = std::max(compute_ns_, issue_ns_);
     cost_.op_start_ns[t] = start;
@@ -319,14 +361,25 @@ class Clock {
       start = std::max(start, SetNonModel(op.non_model_peak_bytes));
     }
     cost_.device_bytes[t] = resident_bytes_ + non_model_bytes_;
-    if (optimizer && plan_.side[op.chunks[0].chunk.value] == Side::kHost) {
+    // Whether the device adds up a chunk of the host's side.
+    const bool adds = op.kind == OpKind::kReduce &&
+                      payloads_[op.chunks[0].chunk.value].has_sum;
+    if (optimizer && !adds &&
+        plan_.side[op.chunks[0].chunk.value] == Side::kHost) {
       RunOnHost(op);  // the device goes on
       return;
     }
 
     start = MoveBlocks(t, start);
+    if (adds) {
+      const int64_t c = op.chunks[0].chunk.value;
+      const Payload& payload = payloads_[c];
+      start = std::max(start, payload.sum_ns);
+      if (t == last_reduce_[c]) start = std::max(start, payload.arrived_ns);
+    }
     for (const ChunkUse& use : op.chunks) {
       const Payload& payload = payloads_[use.chunk.value];
+      if (adds) continue;
       start = std::max(start, payload.arrived_ns);
       if (use.writes && payload.has_gradients) {
         start = std::max(start, payload.gradients_ns);
@@ -334,10 +387,13 @@ class Clock {
         start = std::max(start, payload.copied_ns);
       }
     }
-    if (optimizer) start = std::max(start, scalars_ns_);
+    if (optimizer && !adds) start = std::max(start, scalars_ns_);
     if (sharded_ && op.kind == OpKind::kReduce) {
       const int64_t c = op.chunks[0].chunk.value;
-      Exchange(c, std::max(payloads_[c].written_ns, payloads_[c].arrived_ns));
+      const bool in_block = adds && t != last_reduce_[c];
+      Exchange(c, in_block ? payloads_[c].gradients_ns
+                           : std::max(payloads_[c].written_ns,
+                                      payloads_[c].arrived_ns));
       start = std::max(start, network_ns_);
     }
     if (start > compute_ns_ + MovesNs(t)) {
@@ -356,6 +412,10 @@ class Clock {
       cost_.stall_ns += h2d_ns_ + overheads_.compute_handoff_ns - compute_ns_;
       compute_ns_ = h2d_ns_ + overheads_.compute_handoff_ns;
     }
+    if (adds) {
+      AddedUp(t, op.chunks[0].chunk.value);
+      return;
+    }
     for (const ChunkUse& use : op.chunks) {
       Payload& payload = payloads_[use.chunk.value];
       payload.used_ns = compute_ns_;
@@ -369,6 +429,20 @@ class Clock {
       }
     }
     if (optimizer) scalars_ns_ = compute_ns_;
+  }
+
+  // The device has added gradients to its sum.
+  void AddedUp(int64_t t, int64_t c) {
+    Payload& payload = payloads_[c];
+    payload.sum_ns = compute_ns_;
+    if (t != last_reduce_[c]) {
+      payload.gradients_ns = compute_ns_;
+      return;
+    }
+    payload.used_ns = compute_ns_;
+    // The home has what it had, and gets what the update makes.
+    payload.content = Content::kParameters;
+    payload.home_current = true;
   }
 
   // What an operator on the device leaves of a chunk that ranks share.
@@ -393,7 +467,8 @@ class Clock {
   const StepTrace& trace_;
   const bool sharded_;
   std::vector<Payload> payloads_;
-  std::vector<int64_t> last_reduce_;  // its moment, where ranks share
+  std::vector<int64_t> last_reduce_;     // its moment
+  std::vector<int64_t> sums_to_square_;  // chunks whose sums the host has got
   SimulatedMemory memory_{0};
   std::vector<SimulatedMemory::Span> non_model_;  // in the order of taking
   int64_t resident_bytes_ = 0;

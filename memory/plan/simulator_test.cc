@@ -131,6 +131,37 @@ TEST(SimulatePlan, LetsDeviceGoOnBesideGradientsOnTheirWayHome) {
   EXPECT_EQ(in_place.d2h_bytes, 2048);
 }
 
+TEST(SimulatePlan, AddsUpOnTheDeviceAndSendsTheSumOnce) {
+  StepTrace trace = TwoMicroBatches();
+  trace.chunks[0].sum_bytes = 2048;
+  for (OpRecord& op : trace.ops) {
+    if (op.kind == OpKind::kReduce) op.duration_ns = 100;
+  }
+  const std::vector<std::vector<Action>> actions = {
+      {},
+      {MakeGradients(0, 1)},
+      {MakeSum(0, 2)},
+      {DropGradients(0)},
+      {},
+      {},
+      {Drop(0, 6), SendSum(0, 5), DropSum(0)},
+      {Fetch(0, 0)}};
+  const PlanCost cost = Simulate(trace, 4096, {{ChunkId(0), false}}, actions);
+  // Four operators and two reduces until 4200, the sum leaves until 6200, the
+  // update ends at 6700, the fetch at 7700.
+  EXPECT_EQ(cost.step_ns, 7700);
+  EXPECT_EQ(cost.busy_ns,
+            (std::array<int64_t, kNumResources>{4200, 1000, 2000, 500, 0}));
+  EXPECT_EQ(cost.h2d_bytes, 1024);
+  EXPECT_EQ(cost.d2h_bytes, 2048);
+  EXPECT_EQ(cost.device_bytes,
+            (std::vector<int64_t>{1024, 2048, 4096, 3072, 3072, 3072, 0}));
+  // With a norm to find the host squares the sum first, for 500 ns.
+  trace.global_norm = true;
+  EXPECT_EQ(Simulate(trace, 4096, {{ChunkId(0), false}}, actions).step_ns,
+            8200);
+}
+
 TEST(SimulatePlan, WaitsForTheRoomOfGradientBlock) {
   // The block takes the room that another chunk leaves dirty at 2000-3000, so
   // the operator that writes it starts at 3000.

@@ -20,8 +20,10 @@ class TraceBuilder {
     trace_.training = false;
     return *this;
   }
-  TraceBuilder& Chunk(int64_t payload_bytes, int64_t optimizer_bytes) {
+  TraceBuilder& Chunk(int64_t payload_bytes, int64_t optimizer_bytes,
+                      int64_t sum_bytes = 0) {
     trace_.chunks.push_back({payload_bytes, optimizer_bytes, {}});
+    trace_.chunks.back().sum_bytes = sum_bytes;
     return *this;
   }
   // An operator that reads chunks, one that writes them, both of `ns`.
@@ -102,6 +104,15 @@ inline Action SendGradients(int64_t chunk, int64_t because) {
 }
 inline Action DropGradients(int64_t chunk) {
   return {ActionKind::kDropGradients, ChunkId(chunk), Moment()};
+}
+inline Action MakeSum(int64_t chunk, int64_t because) {
+  return {ActionKind::kMakeSum, ChunkId(chunk), Moment(because)};
+}
+inline Action SendSum(int64_t chunk, int64_t because) {
+  return {ActionKind::kSendSum, ChunkId(chunk), Moment(because)};
+}
+inline Action DropSum(int64_t chunk) {
+  return {ActionKind::kDropSum, ChunkId(chunk), Moment()};
 }
 
 }  // namespace castor

@@ -41,6 +41,10 @@ absl::Status CheckTrace(const StepTrace& trace) {
     CASTOR_RETURN_IF_ERROR(AddTo(chunk.optimizer_bytes,
                                  absl::StrCat(where, "optimizer_bytes"),
                                  model_bytes));
+    if (chunk.sum_bytes < 0 || chunk.sum_bytes > chunk.optimizer_bytes) {
+      return Bad(where, "a sum of ", chunk.sum_bytes, " bytes of ",
+                 chunk.optimizer_bytes, " of optimizer states");
+    }
   }
 
   std::vector<bool> reduced(chunks, false);  // and not used since

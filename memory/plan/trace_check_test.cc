@@ -94,6 +94,16 @@ TEST(CheckTrace, WantsOneUpdateAfterEverything) {
   ExpectBad(trace, "was used after its last reduce");
 }
 
+TEST(CheckTrace, WantsSumOfGradientsWithinTheOptimizerStates) {
+  StepTrace trace = Good();
+  trace.chunks[0].sum_bytes = trace.chunks[0].optimizer_bytes;
+  EXPECT_TRUE(CheckTrace(trace).ok());
+  trace.chunks[0].sum_bytes += 1;
+  ExpectBad(trace, "chunk 0: a sum of ");
+  trace.chunks[0].sum_bytes = -1;
+  ExpectBad(trace, "chunk 0: a sum of -1 bytes");
+}
+
 TEST(CheckTrace, WantsSumsOverRanksOfUpdatesOfSharedChunksAlone) {
   StepTrace trace = Good();
   ASSERT_EQ(trace.ops.back().kind, OpKind::kUpdate);

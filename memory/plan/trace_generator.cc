@@ -81,6 +81,7 @@ class GptTracer {
     ChunkInfo& chunk = trace_.chunks.back();
     chunk.payload_bytes = elements_.back() * o_.bytes_per_element;
     chunk.optimizer_bytes = elements_.back() * (o_.micro_batches > 1 ? 16 : 12);
+    chunk.sum_bytes = o_.micro_batches > 1 ? elements_.back() * 4 : 0;
     chunk.parameters.push_back(name);
     chunk_of_[name] = static_cast<int64_t>(elements_.size()) - 1;
   }
@@ -294,6 +295,7 @@ StepTrace ArbitraryTrace(const ArbitraryTraceOptions& options, uint64_t seed) {
                               : below(4 * options.unit_bytes) + 1;
     if (!chance(options.frozen_share)) {
       chunk.optimizer_bytes = chunk.payload_bytes * 6;
+      if (options.micro_batches > 1) chunk.sum_bytes = chunk.payload_bytes * 2;
     }
     trace.chunks.push_back(chunk);
   }

@@ -15,6 +15,10 @@ int64_t OptimizerBlock(const ChunkInfo& chunk) {
   return RoundUp(chunk.optimizer_bytes, kBlockAlignment);
 }
 
+int64_t SumBlock(const ChunkInfo& chunk) {
+  return RoundUp(chunk.sum_bytes, kBlockAlignment);
+}
+
 int64_t HomeBlock(const ChunkInfo& chunk) {
   return RoundUp(chunk.home_bytes(), kBlockAlignment);
 }
@@ -27,6 +31,17 @@ bool IsPinned(const StepTrace& trace, const std::vector<Side>& side,
 bool RunsOnDevice(const OpRecord& op, const std::vector<Side>& side) {
   return op.kind == OpKind::kCompute ||
          side[op.chunks[0].chunk.value] == Side::kDevice;
+}
+
+bool MayBeSum(const StepTrace& trace, int64_t moment, int64_t chunk) {
+  if (chunk >= static_cast<int64_t>(trace.chunks.size()) || chunk < 0 ||
+      trace.chunks[chunk].sum_bytes == 0 || moment < 1 ||
+      moment > static_cast<int64_t>(trace.ops.size())) {
+    return false;
+  }
+  const OpRecord& before = trace.ops[moment - 1];
+  return before.kind == OpKind::kReduce &&
+         before.chunks[0].chunk.value == chunk;
 }
 
 std::vector<GradientBlock> PossibleGradientBlocks(
@@ -69,16 +84,59 @@ std::vector<GradientBlock> PossibleGradientBlocks(
   return blocks;
 }
 
+std::vector<PossibleSum> PossibleDeviceSums(
+    const StepTrace& trace, const std::vector<Side>& side,
+    const std::vector<GradientBlock>& possible) {
+  const size_t chunks = trace.chunks.size();
+  std::vector<PossibleSum> of_chunk(chunks);
+  std::vector<size_t> reduces(chunks, 0);
+  for (size_t t = 0; t < trace.ops.size(); ++t) {
+    if (trace.ops[t].kind != OpKind::kReduce) continue;
+    const int64_t c = trace.ops[t].chunks[0].chunk.value;
+    const int64_t moment = static_cast<int64_t>(t);
+    DeviceSum& sum = of_chunk[c].sum;
+    if (++reduces[c] == 1) sum.from = moment;
+    sum.chunk = c;
+    sum.reduce = moment;
+    sum.drop = moment + 1;
+    sum.bytes = SumBlock(trace.chunks[c]);
+  }
+  for (GradientBlock block : possible) {
+    // The reduce reads it on the device.
+    block.drop = std::max(block.drop, block.reduce + 1);
+    block.sent = false;
+    of_chunk[block.chunk].blocks.push_back(block);
+  }
+  std::vector<PossibleSum> sums;
+  for (size_t c = 0; c < chunks; ++c) {
+    if (!trace.training || side[c] == Side::kDevice ||
+        trace.chunks[c].sum_bytes == 0 || reduces[c] < 2 ||
+        of_chunk[c].blocks.size() + 1 != reduces[c]) {
+      continue;
+    }
+    sums.push_back(std::move(of_chunk[c]));
+  }
+  std::sort(sums.begin(), sums.end(),
+            [](const PossibleSum& a, const PossibleSum& b) {
+              return a.sum.reduce < b.sum.reduce;
+            });
+  return sums;
+}
+
 UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
-                   std::vector<GradientBlock> beside)
+                   std::vector<GradientBlock> beside,
+                   std::vector<DeviceSum> sums)
     : moments_(static_cast<int64_t>(trace.ops.size())),
       uses_(trace.chunks.size()),
       beside_(std::move(beside)),
+      sums_(std::move(sums)),
       start_ns_(trace.ops.size() + 1) {
   std::vector<std::vector<GradientBlock>> blocks(trace.chunks.size());
   for (const GradientBlock& block : beside_) {
     blocks[block.chunk].push_back(block);
   }
+  std::vector<const DeviceSum*> sum_of(trace.chunks.size(), nullptr);
+  for (const DeviceSum& sum : sums_) sum_of[sum.chunk] = &sum;
   // Moments at which the host works on a chunk: at those of `reads_block` on
   // what came from a gradient block.
   struct HostWork {
@@ -89,7 +147,9 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
   std::vector<size_t> next_block(trace.chunks.size(), 0);
   for (int64_t t = 0; t < moments_; ++t) {
     const OpRecord& op = trace.ops[t];
-    const bool on_device = RunsOnDevice(op, side);
+    const DeviceSum* const sum =
+        op.kind == OpKind::kReduce ? sum_of[op.chunks[0].chunk.value] : nullptr;
+    const bool on_device = RunsOnDevice(op, side) || sum != nullptr;
     start_ns_[t + 1] = start_ns_[t] + (on_device ? op.duration_ns : 0);
     for (const ChunkUse& use : op.chunks) {
       const int64_t c = use.chunk.value;
@@ -98,7 +158,12 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
       const GradientBlock* const block =
           next < blocks[c].size() ? &blocks[c][next] : nullptr;
       const bool in_block = block != nullptr && t >= block->from;
-      if (on_device) {
+      if (sum != nullptr) {
+        // But for the last one it reads a gradient block alone.
+        if (t == sum->reduce) {
+          uses_[c].push_back({.moment = t, .spends = true});
+        }
+      } else if (on_device) {
         const bool writes = use.writes || op.kind != OpKind::kCompute;
         uses_[c].push_back({t, writes && !in_block});
       } else {
@@ -118,7 +183,7 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
     bool dirty = false;
     for (int lap = 0; lap < 2; ++lap) {
       for (size_t i = 0; i < uses.size(); ++i) {
-        dirty |= uses[i].writes;
+        dirty = (dirty || uses[i].writes) && !uses[i].spends;
         const int64_t from = uses[i].moment;
         const int64_t to = i + 1 < uses.size() ? uses[i + 1].moment
                                                : uses[0].moment + moments_;

@@ -27,6 +27,8 @@ namespace castor {
 // A chunk's payload as it is counted on the device.
 int64_t PayloadBlock(const ChunkInfo& chunk);
 int64_t OptimizerBlock(const ChunkInfo& chunk);
+// The sum of its gradients on the device.
+int64_t SumBlock(const ChunkInfo& chunk);
 // Its home as it is counted on the host.
 int64_t HomeBlock(const ChunkInfo& chunk);
 
@@ -67,8 +69,23 @@ struct GradientBlock {
   // that writes the chunk's gradients.
   int64_t drop = 0;
   int64_t next_write = 0;
+  // Whether it is sent, or added to a sum on the device.
+  bool sent = true;
 
   friend bool operator==(const GradientBlock&, const GradientBlock&) = default;
+};
+
+// Where the sum of a chunk's gradients lies on the device (plan.h): from its
+// first reduce in the step until it was sent, after its last one.
+struct DeviceSum {
+  int64_t chunk = 0;
+  int64_t bytes = 0;
+  int64_t from = 0;    // its first reduce
+  int64_t reduce = 0;  // its last one
+  // In whose actions it is dropped, > reduce, at most T.
+  int64_t drop = 0;
+
+  friend bool operator==(const DeviceSum&, const DeviceSum&) = default;
 };
 
 // All that a plan may have with these sides: of every trainable chunk on the
@@ -77,24 +94,50 @@ struct GradientBlock {
 std::vector<GradientBlock> PossibleGradientBlocks(
     const StepTrace& trace, const std::vector<Side>& side);
 
+// A chunk's that the device can add up, and the gradient blocks that it must
+// have for that.
+struct PossibleSum {
+  DeviceSum sum;
+  std::vector<GradientBlock> blocks;
+};
+
+// All that a plan may have with these sides: of every chunk on the host's side
+// that is reduced more than once in a step, where there may be a block of
+// `possible` (PossibleGradientBlocks) before each reduce but the last; by
+// ascending last reduce. O(total uses).
+std::vector<PossibleSum> PossibleDeviceSums(
+    const StepTrace& trace, const std::vector<Side>& side,
+    const std::vector<GradientBlock>& possible);
+
+// Whether a copy of the chunk from the device that is issued before operator
+// `moment` may be that of its sum, which is sent right after its last reduce:
+// for whoever sees copies without their plan.
+bool MayBeSum(const StepTrace& trace, int64_t moment, int64_t chunk);
+
 struct Use {
   int64_t moment = 0;
   bool writes = false;
   // The gap after it; -1 when the next moment uses the chunk too.
   int64_t gap = -1;
+  // What the payload holds is worth nothing after it: its gradients are in a
+  // sum on the device.
+  bool spends = false;
 };
 
 class UseIndex {
  public:
   // O(total uses). The trace must be well formed (memory/plan/trace_check.h).
   // `beside`: the gradient blocks that the plan has, some of the possible ones
-  // in their order.
+  // in their order; `sums`: its sums on the device, whose blocks are among
+  // them.
   UseIndex(const StepTrace& trace, const std::vector<Side>& side,
-           std::vector<GradientBlock> beside = {});
+           std::vector<GradientBlock> beside = {},
+           std::vector<DeviceSum> sums = {});
 
   int64_t moments() const { return moments_; }
   const std::vector<Gap>& gaps() const { return gaps_; }
   const std::vector<GradientBlock>& gradient_blocks() const { return beside_; }
+  const std::vector<DeviceSum>& device_sums() const { return sums_; }
   // By ascending moment. Empty for pinned chunks.
   const std::vector<Use>& uses(int64_t chunk) const { return uses_[chunk]; }
 
@@ -110,6 +153,7 @@ class UseIndex {
   std::vector<std::vector<Use>> uses_;
   std::vector<Gap> gaps_;
   std::vector<GradientBlock> beside_;
+  std::vector<DeviceSum> sums_;
   std::vector<int64_t> start_ns_;
 };
 

@@ -119,6 +119,45 @@ TEST(UseIndex, LetsChunkStayOverReduceFromItsGradientBlock) {
   EXPECT_EQ(without.gaps()[1].forced_by, 4);
 }
 
+TEST(UseIndex, LeavesThePayloadForNothingAfterTheDeviceHasAddedUp) {
+  StepTrace trace = TwoMicroBatches();
+  const std::vector<GradientBlock> possible =
+      PossibleGradientBlocks(trace, {kHost});
+  // Without its bytes nobody knows how much room a sum takes.
+  EXPECT_TRUE(PossibleDeviceSums(trace, {kHost}, possible).empty());
+  trace.chunks[0].sum_bytes = 500;
+  EXPECT_TRUE(PossibleDeviceSums(trace, {kDevice}, {}).empty());
+  EXPECT_TRUE(PossibleDeviceSums(trace, {kHost}, {}).empty());
+  const std::vector<PossibleSum> sums =
+      PossibleDeviceSums(trace, {kHost}, possible);
+  ASSERT_EQ(sums.size(), 1u);
+  EXPECT_EQ(
+      sums[0].sum,
+      (DeviceSum{.chunk = 0, .bytes = 512, .from = 4, .reduce = 7, .drop = 8}));
+  ASSERT_EQ(sums[0].blocks.size(), 1u);
+  EXPECT_EQ(sums[0].blocks[0].drop, 5);  // the reduce reads it
+  EXPECT_FALSE(sums[0].blocks[0].sent);
+
+  const UseIndex index(trace, {kHost}, sums[0].blocks, {sums[0].sum});
+  // Nothing comes for the reduce of the first micro batch, the second one's is
+  // a use, and what comes after its update is clean.
+  ASSERT_EQ(index.uses(0).back().moment, 7);
+  EXPECT_TRUE(index.uses(0).back().spends);
+  const Gap& reduce = index.gaps()[1];
+  EXPECT_EQ(reduce.from, 3);
+  EXPECT_EQ(reduce.to, 5);
+  EXPECT_EQ(reduce.ready, 4);  // the home has parameters all the time
+  EXPECT_FALSE(reduce.forced());
+  const Gap& update = index.gaps().back();
+  EXPECT_EQ(update.from, 7);
+  EXPECT_EQ(update.forced_by, 8);
+  EXPECT_FALSE(update.dirty);
+  // A copy back right after a reduce may be of a sum.
+  EXPECT_TRUE(MayBeSum(trace, 8, 0));
+  EXPECT_FALSE(MayBeSum(trace, 7, 0));
+  EXPECT_FALSE(MayBeSum(trace, 0, 0));
+}
+
 TEST(UseIndex, LeavesOutPinnedChunks) {
   const StepTrace trace =
       TraceBuilder().Evaluation().Chunk(256, 1536).Read({0}).Read({}).Build();

@@ -61,6 +61,10 @@ StepTrace MakeStepTrace(std::vector<OpRecord> ops, const ChunkLayout* layout,
       ChunkInfo info;
       info.payload_bytes = layout->payload_bytes(ChunkId(i));
       info.optimizer_bytes = layout->state_bytes(ChunkId(i), accumulate);
+      if (accumulate && info.optimizer_bytes > 0) {
+        info.sum_bytes =
+            layout->shard_elements(ChunkId(i)) * StateLayout::kSumBytes;
+      }
       if (layout->world_size > 1) {
         info.shard_bytes = layout->shard_bytes(ChunkId(i));
       }

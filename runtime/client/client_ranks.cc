@@ -338,6 +338,9 @@ bool ClientRun::ActionsFit(int64_t begin, int64_t end) const {
     for (const Action& action : plan.actions[t]) {
       const int64_t bytes =
           RoundUp(layout_.payload_bytes(action.chunk), kBlockAlignment);
+      const int64_t sum_bytes =
+          RoundUp(layout_.shard_elements(action.chunk) * StateLayout::kSumBytes,
+                  kBlockAlignment);
       switch (action.kind) {
         case ActionKind::kFetch:
         case ActionKind::kMakeGradients:
@@ -348,8 +351,16 @@ bool ClientRun::ActionsFit(int64_t begin, int64_t end) const {
         case ActionKind::kDropGradients:
           free += bytes;
           break;
+        case ActionKind::kMakeSum:
+          free -= sum_bytes;
+          if (free < 0) return false;
+          break;
+        case ActionKind::kDropSum:
+          free += sum_bytes;
+          break;
         case ActionKind::kCopyBack:
         case ActionKind::kSendGradients:
+        case ActionKind::kSendSum:
           break;
       }
     }

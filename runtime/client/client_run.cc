@@ -121,7 +121,10 @@ absl::Status ClientRun::Record() {
   program_ = nullptr;
   followed_ = nullptr;
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-    store_->ForgetGradients(ChunkId(i));
+    const ChunkId id(i);
+    CASTOR_RETURN_IF_ERROR(
+        store_->BringSumHome(id, Tag(WorkKind::kCopyBack, id)));
+    store_->ForgetGradients(id);
   }
   CASTOR_RETURN_IF_ERROR(
       Narrow(reading_ ? script_->last().parameters : std::vector<ParamId>()));

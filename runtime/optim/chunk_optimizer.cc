@@ -100,6 +100,7 @@ void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
   loss_scale_ = loss_scale;
   tag_step_ = tag_step;
   norm_pending_ = options_.needs_norm();
+  sums_to_square_.clear();
 }
 
 absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
@@ -177,6 +178,10 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
                        .step = tag_step_,
                        .moment = moment.value,
                        .chunk = chunk.value};
+  if (store_->has_device_sum(chunk)) {
+    if (last && options_.needs_norm()) sums_to_square_.push_back(chunk);
+    return AddOnDevice(chunk, micro_batch, tag);
+  }
   std::vector<Range> ranges;
   if (last && options_.needs_norm()) ranges = OwnRanges(chunk);
   // Where ranks share chunks, a host-side home keeps its parameters.
@@ -235,6 +240,55 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
                             : absl::OkStatus();
 }
 
+absl::Status ChunkOptimizer::AddOnDevice(ChunkId chunk, int64_t micro_batch,
+                                         WorkTag tag) {
+  const bool assign = micro_batch == 0;
+  return store_->AddToDeviceSum(
+      chunk, tag, assign,
+      [=, dtype = store_->layout().dtype,
+       size = store_->layout().shard_elements(chunk)](
+          std::byte* gradients, float* sum, const ExecContext& context) {
+        if (context.gpu != nullptr) {
+          context.gpu->SetName(absl::StrCat("reduce of chunk ", tag.chunk));
+        }
+        return kernels::Run(
+            context, kernels::AccumulateGradientArgs{.size = size,
+                                                     .dtype = dtype,
+                                                     .payload = gradients,
+                                                     .sum = sum,
+                                                     .master = nullptr,
+                                                     .assign = assign,
+                                                     .restore = false});
+      });
+}
+
+// Sums that the device made are squared on the host, where they are by now, so
+// that the norm of a step without device-side chunks passes over no queue of
+// the bus.
+absl::Status ChunkOptimizer::SquareSums() {
+  for (const ChunkId chunk : std::exchange(sums_to_square_, {})) {
+    const WorkTag tag = {
+        .kind = WorkKind::kClip, .step = tag_step_, .chunk = chunk.value};
+    CASTOR_RETURN_IF_ERROR(store_->RunOnHost(
+        chunk, tag,
+        [ranges = OwnRanges(chunk), norm = &host_->sum](
+            std::byte*, const StateView& states,
+            const ExecContext& context) -> absl::Status {
+          for (const Range& range : ranges) {
+            CASTOR_RETURN_IF_ERROR(kernels::Run(
+                context,
+                kernels::AddSquaresArgs{.size = range.end - range.begin,
+                                        .dtype = DType::kFloat32,
+                                        .x = states.sum + range.begin,
+                                        .sum = norm,
+                                        .label = range.parameter.value + 1}));
+          }
+          return absl::OkStatus();
+        }));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ChunkOptimizer::NotFinite(int64_t step, int64_t label) const {
   // Several ranks have not compared their labels.
   const std::string where =
@@ -276,6 +330,7 @@ absl::Status ChunkOptimizer::AddNormOverRanks(int64_t tag) {
 // a few bytes, and only where a chunk lives on the device's side.
 absl::Status ChunkOptimizer::FinishNorm() {
   norm_pending_ = false;
+  CASTOR_RETURN_IF_ERROR(SquareSums());
   const int64_t tag =
       WorkTag{.kind = WorkKind::kClip, .step = tag_step_}.Pack();
   bool on_device = false;
@@ -346,6 +401,7 @@ absl::Status ChunkOptimizer::FinishNorm() {
 
 absl::Status ChunkOptimizer::ForgetNorm() {
   host_->sum = kernels::ExactSum();
+  sums_to_square_.clear();
   const int64_t tag = WorkTag{.step = tag_step_}.Pack();
   device_->Wait(StreamId::kCompute, arena_->WaitToWrite(scalars_), tag);
   const Fence done =

@@ -75,7 +75,8 @@ class ChunkOptimizer {
                  double loss_scale = 1);
 
   // The chunk's gradients of a micro batch are complete, in its payload: on the
-  // device for a chunk of the device's side, at home for one of the host's.
+  // device for a chunk of the device's side, at home for one of the host's; or
+  // for one with a device sum (ChunkStore) where that takes them from.
   absl::Status Reduce(ChunkId chunk, int64_t micro_batch, Moment moment);
   // After all Reduces of the step.
   absl::Status Update(ChunkId chunk, Moment moment);
@@ -138,6 +139,8 @@ class ChunkOptimizer {
   absl::Status AddSumsOverRanks(ChunkId chunk, WorkTag tag);
   UpdateArrays ArraysOf(std::byte* payload, const StateView& states,
                         const Scalars& scalars) const;
+  absl::Status AddOnDevice(ChunkId chunk, int64_t micro_batch, WorkTag tag);
+  absl::Status SquareSums();
   absl::Status FinishNorm();
   absl::Status AddNormOverRanks(int64_t tag);
   absl::Status NotFinite(int64_t step, int64_t label) const;
@@ -168,6 +171,9 @@ class ChunkOptimizer {
   Fence outcome_ready_;
   uint16_t tag_step_ = 0;
   bool norm_pending_ = false;
+  // Chunks whose last gradients of the step the device has added up, and whose
+  // squares are not in the norm.
+  std::vector<ChunkId> sums_to_square_;
 };
 
 }  // namespace castor

@@ -33,6 +33,8 @@ struct Case {
   double loss_scale = 0;  // 0: not scaled
   bool lamb = false;
   double max_coeff = 10;
+  // The device adds up the micro batches of chunks on the host's side.
+  bool device_sums = false;
 };
 
 std::shared_ptr<const Optimizer> RuleOf(const Case& c) {
@@ -131,8 +133,9 @@ class Rig {
                           case_.loss_scale > 0 ? case_.loss_scale : 1);
     for (int64_t m = 0; m < case_.micro_batches; ++m) {
       for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-        WriteGradients(ChunkId(i), step, m, poison);
-        auto status = optimizer_->Reduce(ChunkId(i), m, Moment(0));
+        const auto status = SumsOnDevice(ChunkId(i))
+                                ? AddOnDevice(ChunkId(i), step, m, poison)
+                                : AddUp(ChunkId(i), step, m, poison);
         if (!status.ok()) return status;
       }
     }
@@ -187,6 +190,35 @@ class Rig {
       }
     }
   }
+  bool SumsOnDevice(ChunkId chunk) const {
+    return case_.device_sums && case_.micro_batches > 1 &&
+           store_->side(chunk) == Side::kHost;
+  }
+  absl::Status AddUp(ChunkId chunk, int step, int64_t micro_batch,
+                     Poison poison) {
+    WriteGradients(chunk, step, micro_batch, poison);
+    return optimizer_->Reduce(chunk, micro_batch, Moment(0));
+  }
+  // What a plan with a sum on the device does (memory/plan/plan.h).
+  absl::Status AddOnDevice(ChunkId chunk, int step, int64_t micro_batch,
+                           Poison poison) {
+    const bool first = micro_batch == 0;
+    const bool last = micro_batch + 1 == case_.micro_batches;
+    absl::Status status;
+    if (first) status.Update(store_->Fetch(chunk, {}));
+    if (!last) status.Update(store_->MakeGradients(chunk));
+    WriteGradients(chunk, step, micro_batch, poison);
+    if (first) status.Update(store_->MakeSum(chunk));
+    status.Update(optimizer_->Reduce(chunk, micro_batch, Moment(0)));
+    if (!last) {
+      status.Update(store_->DropGradients(chunk));
+      return status;
+    }
+    status.Update(store_->Drop(chunk));
+    status.Update(store_->SendSum(chunk, {}));
+    status.Update(store_->DropSum(chunk));
+    return status;
+  }
   void WriteGradients(ChunkId chunk, int step, int64_t micro_batch,
                       Poison poison) {
     const float scale =
@@ -200,7 +232,7 @@ class Rig {
       });
       return absl::OkStatus();
     };
-    if (store_->side(chunk) == Side::kHost) {
+    if (store_->side(chunk) == Side::kHost && !SumsOnDevice(chunk)) {
       EXPECT_TRUE(store_
                       ->RunOnHost(chunk, {},
                                   [write](std::byte* home, const StateView&,
@@ -212,7 +244,7 @@ class Rig {
       return;
     }
     device_->Wait(StreamId::kCompute, store_->WaitToUsePayload(chunk, true), 0);
-    float* const payload = reinterpret_cast<float*>(store_->payload(chunk));
+    float* const payload = reinterpret_cast<float*>(store_->gradients(chunk));
     store_->NotePayloadUse(
         chunk,
         device_->Enqueue(
@@ -351,23 +383,32 @@ TEST(ChunkOptimizer, SideAndChunkSizeDoNotChangeABit) {
         c.chunk_bytes = chunk_bytes;
         c.sides = sides;
         if (chunk_bytes == 4096 && sides.size() > 1) continue;  // one chunk
-        Rig rig(c);
-        for (int step = 1; step <= kSteps; ++step) {
-          ASSERT_TRUE(rig.Step(step).ok());
-          EXPECT_EQ(rig.norm(), norms[step - 1]);
+        for (const bool device_sums : {false, true}) {
+          if (device_sums && c.micro_batches == 1) continue;
+          c.device_sums = device_sums;
+          Rig rig(c);
+          for (int step = 1; step <= kSteps; ++step) {
+            ASSERT_TRUE(rig.Step(step).ok());
+            EXPECT_EQ(rig.norm(), norms[step - 1]);
+          }
+          for (StatePart part : {StatePart::kMaster, Adam::kM, Adam::kV}) {
+            EXPECT_EQ(rig.Values(part), reference.Values(part));
+          }
+          EXPECT_EQ(rig.Payload(), reference.Payload());
         }
-        for (StatePart part : {StatePart::kMaster, Adam::kM, Adam::kV}) {
-          EXPECT_EQ(rig.Values(part), reference.Values(part));
-        }
-        EXPECT_EQ(rig.Payload(), reference.Payload());
       }
     }
   }
 }
 
 TEST(ChunkOptimizer, NormThatIsNotFiniteStopsTheStepAndNamesIt) {
-  for (Side side : {Side::kHost, Side::kDevice}) {
-    Rig rig({.sides = {side, side}, .clipping = 1});
+  for (const auto& [side, device_sums] : {std::pair(Side::kHost, false),
+                                          {Side::kDevice, false},
+                                          {Side::kHost, true}}) {
+    Rig rig({.sides = {side, side},
+             .micro_batches = device_sums ? 3 : 1,
+             .clipping = 1,
+             .device_sums = device_sums});
     ASSERT_TRUE(rig.Step(1).ok());
     const absl::Status status =
         rig.Step(2, {.value = std::numeric_limits<float>::infinity(),
@@ -407,6 +448,7 @@ TEST(ChunkOptimizer, AStepWithAnOverflowChangesNothingAndNamesIt) {
        {std::vector<Side>{kH, kH}, {kD, kD}, {kH, kD}, {kD, kH}}) {
     for (Case c : Cases()) {
       c.sides = sides;
+      c.device_sums = c.lamb;
       c.loss_scale = 8;
       Rig rig(c);
       ASSERT_TRUE(rig.Step(1).ok());

@@ -37,12 +37,27 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
   const int64_t worst = peak - cost.device_bytes.begin();
   for (int64_t t = 0; t < static_cast<int64_t>(plan.actions.size()); ++t) {
     for (const Action& action : plan.actions[t]) {
-      const bool made = action.kind == ActionKind::kMakeGradients;
-      if (!made && action.kind != ActionKind::kDropGradients) continue;
-      report->gradient_blocks += made;
-      if (t > worst) continue;
-      const int64_t bytes = PayloadBlock(trace.chunks[action.chunk.value]);
-      device.gradients += made ? bytes : -bytes;
+      const ChunkInfo& chunk = trace.chunks[action.chunk.value];
+      int64_t taken = 0;
+      switch (action.kind) {
+        case ActionKind::kMakeGradients:
+          ++report->gradient_blocks;
+          taken = PayloadBlock(chunk);
+          break;
+        case ActionKind::kDropGradients:
+          taken = -PayloadBlock(chunk);
+          break;
+        case ActionKind::kMakeSum:
+          ++report->device_sums;
+          taken = SumBlock(chunk);
+          break;
+        case ActionKind::kDropSum:
+          taken = -SumBlock(chunk);
+          break;
+        default:
+          break;
+      }
+      if (t <= worst) device.gradients += taken;
     }
   }
   device.workspace = op.workspace_bytes;
@@ -82,6 +97,10 @@ std::string FormatAdmission(const AdmissionReport& report) {
           ? ""
           : absl::StrCat(", but ", report.gradient_blocks,
                          " times a step a chunk's get a block beside them"),
+      report.device_sums == 0
+          ? ""
+          : absl::StrCat(", and the sums of ", report.device_sums,
+                         " chunks' are on the device until they are whole"),
       "; peak at ", report.peak_operator,
       "\n  smallest device budget that would "
       "do: ",

@@ -59,6 +59,8 @@ struct AdmissionReport {
   std::string peak_operator;
   // How often a step has a chunk's gradients beside its payload.
   int64_t gradient_blocks = 0;
+  // How many chunks of the host's side have their sums on the device.
+  int64_t device_sums = 0;
 };
 
 // Sizes of the chunks and of what is in them.

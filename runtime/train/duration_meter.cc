@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/median.h"
+#include "memory/plan/use_index.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
@@ -86,7 +87,7 @@ void DurationMeter::Add(const WorkRecord& work) {
     case WorkKind::kCopyBack:
       if (chunk < 0) return;
       copies_[work.kind == WorkKind::kFetch ? 0 : 1].push_back(
-          {chunk, duration_ns});
+          {chunk, duration_ns, work.moment.value});
       return;
     default:
       return;
@@ -146,8 +147,9 @@ void DurationMeter::Fill(Statistic statistic, StepTrace* trace,
     double ns = 0, bytes = 0;
     for (const Copy& copy : copies_[direction]) {
       if (copy.chunk >= static_cast<int64_t>(trace->chunks.size())) continue;
+      if (direction == 1 && MayBeSum(*trace, copy.moment, copy.chunk)) continue;
       ns += static_cast<double>(copy.duration_ns);
-      // What comes back while durations are measured is gradients, whole.
+      // What else comes back is gradients, whole.
       const ChunkInfo& chunk = trace->chunks[copy.chunk];
       bytes += static_cast<double>(direction == 0 ? chunk.home_bytes()
                                                   : chunk.payload_bytes);

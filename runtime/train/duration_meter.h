@@ -48,6 +48,7 @@ class DurationMeter {
   using ByMoment = std::vector<std::vector<OfStep>>;
   struct Copy {
     int64_t chunk, duration_ns;
+    int64_t moment = -1;
   };
 
   ByMoment device_, host_;

@@ -133,5 +133,18 @@ TEST_F(DurationMeterTest, MeasuresTheBusByWhatCrossedIt) {
   EXPECT_DOUBLE_EQ(bus_.d2h_bytes_per_s, 2e9);
 }
 
+// What leaves right after a chunk's reduce may be the sum of its gradients.
+TEST_F(DurationMeterTest, MeasuresTheBusByNoSum) {
+  trace_.ops[0].kind = OpKind::kReduce;
+  trace_.ops[0].chunks = {{ChunkId(0), false}};
+  trace_.chunks[0].sum_bytes = 2 * trace_.chunks[0].payload_bytes;
+  trace_.chunks[0].optimizer_bytes = 16 * trace_.chunks[0].payload_bytes;
+  Add(StreamId::kDeviceToHost, WorkKind::kCopyBack, 1, 1, 5000);
+  Add(StreamId::kDeviceToHost, WorkKind::kCopyBack, 0, 1, 500);
+  Add(kCompute, WorkKind::kReduce, 0, 1, 10);
+  Fill(DurationMeter::Statistic::kMedian);
+  EXPECT_DOUBLE_EQ(bus_.d2h_bytes_per_s, 2e9);
+}
+
 }  // namespace
 }  // namespace castor

@@ -11,6 +11,10 @@
 // with a block wherever there is room for one are tried too, then plans with
 // those blocks alone whose payloads stayed, which leaves the room of the others
 // to payloads.
+//
+// A sum of gradients on the device spares the bus copies from it, one a micro
+// batch against one that is as long as two in 16 bits. It takes room from its
+// first reduce to its last, so shares of the room are tried.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -54,18 +58,38 @@ double Score(const PlanCost& cost, const BusModel& bus) {
   return static_cast<double>(cost.step_ns) + kHiddenCopyWeight * copies_s * 1e9;
 }
 
-// One side per chunk and the gradient blocks, for which there is room, are
-// given: which gaps to stay in, when to fetch.
+// `blocks` and those of `sums`.
+std::vector<GradientBlock> AllBlocks(std::vector<GradientBlock> blocks,
+                                     const std::vector<PossibleSum>& sums) {
+  for (const PossibleSum& sum : sums) {
+    blocks.insert(blocks.end(), sum.blocks.begin(), sum.blocks.end());
+  }
+  return blocks;
+}
+
+std::vector<DeviceSum> SumsOf(const std::vector<PossibleSum>& possible) {
+  std::vector<DeviceSum> sums;
+  for (const PossibleSum& sum : possible) sums.push_back(sum.sum);
+  return sums;
+}
+
+// One side per chunk, the sums on the device and the gradient blocks beside
+// those that these have, for which there is room, are given: which gaps to stay
+// in, when to fetch.
 class AutoSchedule {
  public:
   AutoSchedule(const PlanRequest& request, std::vector<Side> side,
-               std::vector<GradientBlock> blocks = {})
+               std::vector<GradientBlock> blocks = {},
+               const std::vector<PossibleSum>& sums = {})
       : request_(request),
         side_(std::move(side)),
-        index_(*request.trace, side_, std::move(blocks)),
+        index_(*request.trace, side_, AllBlocks(blocks, sums), SumsOf(sums)),
         free_bytes_(FreeBesideNeeds(request, side_)) {
     Room room(free_bytes_);
-    for (const GradientBlock& block : index_.gradient_blocks()) {
+    for (const PossibleSum& sum : sums) {
+      TakeDeviceSum(*request.trace, sum, room);
+    }
+    for (const GradientBlock& block : blocks) {
       room.Take(block.from, block.drop, block.bytes);
     }
     for (int64_t t = 0; t < index_.moments(); ++t) {
@@ -134,16 +158,23 @@ class AutoSchedule {
                                              double copies) const {
     for (GradientBlock& block : blocks) {
       if (copies == 0) continue;
-      const double copy_ns =
-          static_cast<double>(request_.bus.latency_ns) +
-          static_cast<double>(block.bytes) * 1e9 / request_.bus.d2h_bytes_per_s;
-      const int64_t over_ns =
-          index_.StartNs(block.reduce) + static_cast<int64_t>(copies * copy_ns);
-      // The operator that runs then has begun before.
-      block.drop = std::min(index_.MomentAt(over_ns) + 1, block.next_write);
+      block.drop =
+          std::min(MomentAfterCopies(block.reduce, copies, block.bytes),
+                   block.next_write);
       block.drop = std::max(block.drop, block.reduce);
     }
     return blocks;
+  }
+  std::vector<PossibleSum> DropAfterCopies(std::vector<PossibleSum> sums,
+                                           double copies) const {
+    for (PossibleSum& possible : sums) {
+      DeviceSum& sum = possible.sum;
+      const int64_t send = sum.reduce + 1;
+      sum.drop = std::min(MomentAfterCopies(send, copies, sum.bytes),
+                          index_.moments());
+      sum.drop = std::max(sum.drop, send);
+    }
+    return sums;
   }
 
   Candidate MakeOneOperatorAhead() const {
@@ -155,9 +186,23 @@ class AutoSchedule {
   }
 
  private:
+  // By when so many copies of `bytes` from the device may have ended, the first
+  // of them sent at moment `from`: not the operator that runs then, which has
+  // begun before.
+  int64_t MomentAfterCopies(int64_t from, double copies, int64_t bytes) const {
+    const double copy_ns =
+        static_cast<double>(request_.bus.latency_ns) +
+        static_cast<double>(bytes) * 1e9 / request_.bus.d2h_bytes_per_s;
+    return index_.MomentAt(index_.StartNs(from) +
+                           static_cast<int64_t>(copies * copy_ns)) +
+           1;
+  }
+
+  // Of the blocks that are sent.
   std::vector<GradientBlock> UsefulBlocks(const Residency& residency) const {
     std::vector<GradientBlock> useful;
     for (const GradientBlock& block : index_.gradient_blocks()) {
+      if (!block.sent) continue;
       // Its operators use the chunk, so there is a use before the reduce.
       const std::vector<Use>& uses = index_.uses(block.chunk);
       const auto after = std::upper_bound(
@@ -198,6 +243,49 @@ class Contest {
   int64_t spare_bytes_ = 0;
 };
 
+// Plans with these sides and sums on the device, and with gradient blocks where
+// they fit, then where they were of use. Returns the best one's tuning.
+std::optional<Tuning> EnterBlocks(const PlanRequest& request,
+                                  const std::vector<Side>& side,
+                                  const std::vector<PossibleSum>& sums,
+                                  std::vector<GradientBlock> blocks,
+                                  std::vector<Tuning> tunings,
+                                  Contest* contest) {
+  std::optional<Tuning> tuning;
+  constexpr int kRounds = 3;
+  for (int round = 0; round < kRounds; ++round) {
+    const AutoSchedule with(request, side, blocks, sums);
+    std::optional<Candidate> best;
+    for (const Tuning& each : tunings) {
+      Candidate candidate = with.Make(each);
+      if (!best.has_value() || candidate.score < best->score) {
+        best = candidate;
+      }
+      contest->Enter(std::move(candidate));
+    }
+    tuning = best->tuning;
+    tunings = {best->tuning};
+    if (best->useful_blocks.size() == blocks.size()) break;
+    blocks = std::move(best->useful_blocks);
+    // Without blocks and without sums it was tried before.
+    if (blocks.empty() && sums.empty()) break;
+  }
+  return tuning;
+}
+
+// The blocks of chunks that have no sum on the device.
+std::vector<GradientBlock> BlocksBeside(
+    const StepTrace& trace, const std::vector<PossibleSum>& sums,
+    const std::vector<GradientBlock>& blocks) {
+  std::vector<bool> summed(trace.chunks.size(), false);
+  for (const PossibleSum& sum : sums) summed[sum.sum.chunk] = true;
+  std::vector<GradientBlock> beside;
+  for (const GradientBlock& block : blocks) {
+    if (!summed[block.chunk]) beside.push_back(block);
+  }
+  return beside;
+}
+
 // Plans with these sides, without gradient blocks and with them.
 void EnterSides(const PlanRequest& request, const std::vector<Side>& side,
                 std::vector<Tuning> tunings, Contest* contest) {
@@ -205,26 +293,54 @@ void EnterSides(const PlanRequest& request, const std::vector<Side>& side,
   for (const Tuning& tuning : tunings) contest->Enter(without.Make(tuning));
   const std::vector<GradientBlock> possible =
       PossibleGradientBlocks(*request.trace, side);
+  if (possible.empty()) return;
+  const std::vector<int64_t> free_bytes = FreeBesideNeeds(request, side);
   // A block keeps its room until its copy is over, as it is if at most one is
   // queued before it, so that the next block waits for nothing; else, where
   // that is too much room, only until it is sent.
   for (const double copies : {2.0, 0.0}) {
     std::vector<GradientBlock> blocks = GradientBlocksThatFit(
-        request, side, without.DropAfterCopies(possible, copies));
-    constexpr int kRounds = 3;
-    for (int round = 0; round < kRounds && !blocks.empty(); ++round) {
-      const AutoSchedule with(request, side, blocks);
-      std::optional<Candidate> best;
-      for (const Tuning& tuning : tunings) {
-        Candidate candidate = with.Make(tuning);
-        if (!best.has_value() || candidate.score < best->score) {
-          best = candidate;
-        }
-        contest->Enter(std::move(candidate));
-      }
-      tunings = {best->tuning};
-      if (best->useful_blocks.size() == blocks.size()) break;
-      blocks = std::move(best->useful_blocks);
+        Room(free_bytes), without.DropAfterCopies(possible, copies));
+    if (blocks.empty()) continue;
+    const std::optional<Tuning> best = EnterBlocks(
+        request, side, {}, std::move(blocks), std::move(tunings), contest);
+    tunings = {*best};
+  }
+}
+
+// Plans with these sides and sums on the device, for shares of the room beside
+// what must be there.
+void EnterSums(const PlanRequest& request, const std::vector<Side>& side,
+               const Tuning& tuning, Contest* contest) {
+  const std::vector<GradientBlock> possible =
+      PossibleGradientBlocks(*request.trace, side);
+  std::vector<PossibleSum> sums =
+      PossibleDeviceSums(*request.trace, side, possible);
+  if (sums.empty()) return;
+  const AutoSchedule without(request, side);
+  sums = without.DropAfterCopies(std::move(sums), 2.0);
+  const std::vector<int64_t> free_bytes = FreeBesideNeeds(request, side);
+  const double margin =
+      request.gpu_margin_mem_ratio * static_cast<double>(*std::min_element(
+                                         free_bytes.begin(), free_bytes.end()));
+  size_t before = 0;
+  for (const double share : {0.25, 0.5, 0.75, 1.0}) {
+    const std::vector<PossibleSum> fitting =
+        DeviceSumsThatFit(request, side, sums, share * margin);
+    if (fitting.size() == before) continue;
+    before = fitting.size();
+    Room room(free_bytes);
+    for (const PossibleSum& sum : fitting) {
+      TakeDeviceSum(*request.trace, sum, room);
+    }
+    const std::vector<GradientBlock> others =
+        BlocksBeside(*request.trace, fitting, possible);
+    for (const double copies : {2.0, 0.0}) {
+      std::vector<GradientBlock> blocks =
+          GradientBlocksThatFit(room, without.DropAfterCopies(others, copies));
+      const bool all = blocks.size() == others.size();
+      EnterBlocks(request, side, fitting, std::move(blocks), {tuning}, contest);
+      if (all) break;
     }
   }
 }
@@ -288,6 +404,7 @@ Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
   const std::vector<Side> first_side = AdmittedSides(request, admission);
   Contest contest(AutoSchedule(request, first_side).MakeOneOperatorAhead());
   EnterSides(request, first_side, AllTunings(request.prefetch), &contest);
+  EnterSums(request, first_side, contest.best().tuning, &contest);
   if (!chooses) return std::move(contest.best().plan);
 
   // States on the device spare copies and the host's work, but take room all
@@ -319,6 +436,13 @@ Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
       tunings.push_back({strength, tuning.rule});
     }
     EnterSides(request, side, std::move(tunings), &contest);
+  }
+  // Sums on the device take room and time that states there could have, too, so
+  // they are tried without any that need not be there, above, and beside those
+  // of the best plan.
+  const std::vector<Side> best_side = contest.best().plan.side;
+  if (best_side != first_side) {
+    EnterSums(request, best_side, contest.best().tuning, &contest);
   }
   return std::move(contest.best().plan);
 }

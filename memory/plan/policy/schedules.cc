@@ -23,14 +23,12 @@ std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,
 }
 
 std::vector<GradientBlock> GradientBlocksThatFit(
-    const PlanRequest& request, const std::vector<Side>& side,
-    const std::vector<GradientBlock>& blocks) {
+    Room room, const std::vector<GradientBlock>& blocks) {
   std::vector<size_t> order(blocks.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto length = [&](size_t i) { return blocks[i].drop - blocks[i].from; };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return length(a) < length(b); });
-  Room room(FreeBesideNeeds(request, side));
   std::vector<bool> fits(blocks.size(), false);
   for (const size_t i : order) {
     const GradientBlock& block = blocks[i];
@@ -40,6 +38,48 @@ std::vector<GradientBlock> GradientBlocksThatFit(
   std::vector<GradientBlock> fitting;
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (fits[i]) fitting.push_back(blocks[i]);
+  }
+  return fitting;
+}
+
+namespace {
+
+// Takes all that is there because a sum is on the device, or with a sign of -1
+// gives it back.
+void Take(const StepTrace& trace, const PossibleSum& possible, int sign,
+          Room& room) {
+  const DeviceSum& sum = possible.sum;
+  const int64_t payload = PayloadBlock(trace.chunks[sum.chunk]);
+  room.Take(sum.from, sum.drop, sign * sum.bytes);
+  room.Take(sum.reduce, sum.reduce + 1, sign * payload);
+  for (const GradientBlock& block : possible.blocks) {
+    room.Take(block.from, block.drop, sign * block.bytes);
+  }
+}
+
+}  // namespace
+
+void TakeDeviceSum(const StepTrace& trace, const PossibleSum& possible,
+                   Room& room) {
+  Take(trace, possible, 1, room);
+}
+
+std::vector<PossibleSum> DeviceSumsThatFit(const PlanRequest& request,
+                                           const std::vector<Side>& side,
+                                           const std::vector<PossibleSum>& sums,
+                                           double most_bytes) {
+  Room room(FreeBesideNeeds(request, side));
+  std::vector<PossibleSum> fitting;
+  for (const PossibleSum& possible : sums) {
+    const DeviceSum& sum = possible.sum;
+    if (static_cast<double>(sum.bytes) > most_bytes) continue;
+    TakeDeviceSum(*request.trace, possible, room);
+    if (room.Min(possible.blocks.front().from, sum.drop) < 0) {
+      Take(*request.trace, possible, -1, room);
+      continue;
+    }
+    most_bytes -= static_cast<double>(sum.bytes);
+    fitting.push_back(possible);
   }
   return fitting;
 }

@@ -8,6 +8,7 @@
 
 #include "memory/plan/admission.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/room.h"
 #include "memory/plan/use_index.h"
 
 namespace castor {
@@ -27,11 +28,23 @@ std::vector<Side> AdmittedSides(const PlanRequest& request,
 std::vector<int64_t> FreeBesideNeeds(const PlanRequest& request,
                                      const std::vector<Side>& side);
 
-// Those of `blocks` for which there is room beside what must be there, the ones
-// that are there for the shortest time first; in the order given.
+// Those of `blocks` for which there is room in `room`, the ones that are there
+// for the shortest time first; in the order given.
 std::vector<GradientBlock> GradientBlocksThatFit(
-    const PlanRequest& request, const std::vector<Side>& side,
-    const std::vector<GradientBlock>& blocks);
+    Room room, const std::vector<GradientBlock>& blocks);
+
+// Those of `sums` for which there is room beside what must be there, with the
+// gradient blocks that they need, within `most_bytes` of all sums together; in
+// the order given.
+std::vector<PossibleSum> DeviceSumsThatFit(const PlanRequest& request,
+                                           const std::vector<Side>& side,
+                                           const std::vector<PossibleSum>& sums,
+                                           double most_bytes);
+
+// Takes from `room` what is there because a sum is on the device: itself, the
+// gradient blocks that it needs, and its payload when the sum gets whole.
+void TakeDeviceSum(const StepTrace& trace, const PossibleSum& possible,
+                   Room& room);
 
 // The cpu policy's schedule for any sides. It is what auto must beat, and what
 // takes the place of a plan that fails its proof.
