@@ -198,7 +198,7 @@ def save(
     except RuntimeError as error:
         raise _failed(error) from None
     _tell(saved.notes)
-    return str(saved.path)
+    return saved.path
 
 
 def load(

@@ -58,7 +58,7 @@ def initialize(
             bf16.
     """
     check_modules(model)
-    parameters = managed_parameters(model, shim)
+    parameters = managed_parameters(model)
     text = text_of(config, "castor.initialize", model)
     described = []
     for name, parameter in parameters.items():
@@ -104,14 +104,14 @@ class Engine:
     """
 
     def __init__(
-        self, model: nn.Module, run: Any, parameters: list[nn.Parameter]
+        self, model: nn.Module, run: shim.Run, parameters: list[nn.Parameter]
     ) -> None:
         self._model = model
         self._run = run
         self._parameters = parameters
-        self._micro_batches: int = run.micro_batches
-        self._rank: int = run.rank
-        self._world_size: int = run.world_size
+        self._micro_batches = run.micro_batches
+        self._rank = run.rank
+        self._world_size = run.world_size
         self._in_step = False
         self._went_backward = False
         self._micro_batch = 0
@@ -140,18 +140,18 @@ class Engine:
     @property
     def global_steps(self) -> int:
         """The updates done so far."""
-        return int(self._run.steps)
+        return self._run.steps
 
     @property
     def learning_rate(self) -> float:
         """What the schedule has for the next update."""
-        return float(self._run.learning_rate)
+        return self._run.learning_rate
 
     @property
     def gradient_norm(self) -> float | None:
         """The norm of the latest step's gradients before they were clipped; None
         without gradient_clipping, or before the first step."""
-        norm = float(self._run.gradient_norm())
+        norm = self._run.gradient_norm()
         return norm if norm > 0 else None
 
     def train(self, mode: bool = True) -> Engine:
@@ -303,7 +303,7 @@ class Engine:
         """What the device holds beside parameters: buffers, and the tensors
         made in forward and backward passes that still live, 64 bytes more for
         each and rounded up to 64."""
-        return int(self._run.claimed_bytes)
+        return self._run.claimed_bytes
 
     def summary(self) -> dict[str, Any]:
         """Keys of `castor train --summary`."""

@@ -32,8 +32,7 @@ def generator_seed(seed: int, step: int, micro_batch: int, call: int = 0) -> int
             order of their calls, and last the backward pass. (What
             checkpointing computes again there draws as in its forward pass.)
     """
-    result: int = shim.generator_seed(seed, step, micro_batch, call)
-    return result
+    return shim.generator_seed(seed, step, micro_batch, call)
 
 
 @contextlib.contextmanager

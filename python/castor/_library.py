@@ -6,8 +6,11 @@ import importlib
 import os
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
+
+__all__ = ["shim"]
 
 _HERE = Path(__file__).parent
 
@@ -37,4 +40,7 @@ def _load() -> ModuleType:
     return shim
 
 
-shim = _load()
+if TYPE_CHECKING:
+    from castor import _shim as shim
+else:
+    shim = _load()

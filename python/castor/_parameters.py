@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from castor._library import shim
+
 
 def _refuse(what: str, do: str) -> None:
     raise ValueError(f"castor.initialize: {what}; {do}")
@@ -79,7 +81,7 @@ def check_modules(model: nn.Module) -> None:
             )
 
 
-def managed_parameters(model: nn.Module, shim: object) -> dict[str, nn.Parameter]:
+def managed_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """The model's parameters by name, each tied one once, without empty ones.
 
     Raises:
@@ -87,7 +89,7 @@ def managed_parameters(model: nn.Module, shim: object) -> dict[str, nn.Parameter
     """
     parameters: dict[str, nn.Parameter] = {}
     for name, parameter in model.named_parameters():
-        _check_one(name, parameter, shim.is_managed(parameter))  # type: ignore[attr-defined]
+        _check_one(name, parameter, shim.is_managed(parameter))
         if parameter.numel() > 0:
             parameters[name] = parameter
     if not parameters:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from castor._shim import Refusal
 
 
 class Refused(RuntimeError):
@@ -27,7 +30,7 @@ class Refused(RuntimeError):
     smallest_device_budget_bytes: int
     exact: bool
 
-    def __init__(self, refusal: Any) -> None:
+    def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
         self.operator = refusal.operator
         self.peak_bytes = refusal.peak_bytes

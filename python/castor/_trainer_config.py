@@ -3,6 +3,7 @@ other, and what the configuration lacks comes from the arguments."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from typing import Any
@@ -30,7 +31,8 @@ def check_arguments(args: Any) -> None:
         _refuse(
             f"TrainingArguments has optim={optim}"
             + (f" with optim_args={args.optim_args}" if args.optim_args else ""),
-            "Castor updates parameters itself, with optim=adamw_torch",
+            "Castor updates parameters itself: with optim=adamw_torch, or, "
+            "where optim is left out, with LAMB if its configuration says so",
         )
     if args.fp16 or getattr(args, "fp16_full_eval", False):
         _refuse("TrainingArguments asks for fp16", "train in bf16 or fp32")
@@ -69,7 +71,17 @@ def check_arguments(args: Any) -> None:
         )
 
 
-def _entries(args: Any) -> list[tuple[tuple[str, ...], str, Any]]:
+def _optimizer_type(optimizer: Any, args: Any) -> str:
+    """What TrainingArguments says of the optimizer's type: an `optim` that is
+    the default says nothing, where the configuration has LAMB."""
+    defaults = {field.name: field.default for field in dataclasses.fields(args)}
+    lamb = isinstance(optimizer, dict) and optimizer.get("type") == "Lamb"
+    return "Lamb" if lamb and args.optim == defaults["optim"] else "AdamW"
+
+
+def _entries(
+    args: Any, optimizer_type: str
+) -> list[tuple[tuple[str, ...], str, Any]]:
     """Keys of the configuration with what TrainingArguments says of them."""
     micro = args.per_device_train_batch_size
     whole = micro * args.gradient_accumulation_steps * args.world_size
@@ -93,7 +105,7 @@ def _entries(args: Any) -> list[tuple[tuple[str, ...], str, Any]]:
         ),
         (("gradient_clipping",), "max_grad_norm", args.max_grad_norm or 0.0),
         (("bf16", "enabled"), "bf16", bool(args.bf16)),
-        (("optimizer", "type"), "optim", "AdamW"),
+        (("optimizer", "type"), "optim", optimizer_type),
         ((*optimizer, "lr"), "learning_rate", args.learning_rate),
         (
             (*optimizer, "betas"),
@@ -136,7 +148,7 @@ def merged(config: Config | None, args: Any) -> dict[str, Any]:
                 "leave it out: castor.Trainer asks get_decay_parameter_names, as "
                 "Trainer does",
             )
-    for path, argument, wanted in _entries(args):
+    for path, argument, wanted in _entries(args, _optimizer_type(optimizer, args)):
         table = result
         for key in path[:-1]:
             if table.get(key) is None:

@@ -84,12 +84,12 @@ class ZeroInit:
     def host_bytes(self) -> int:
         """What the tensors that were made in the scope take now, 64 bytes more
         for each and rounded up to 64. What `initialize` takes over leaves it."""
-        return int(self._nursery.live_bytes)
+        return self._nursery.live_bytes
 
     @property
     def host_peak_bytes(self) -> int:
         """The most of them so far."""
-        return int(self._nursery.peak_bytes)
+        return self._nursery.peak_bytes
 
 
 def active_config(model: nn.Module | None = None) -> Config | None:

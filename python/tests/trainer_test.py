@@ -90,6 +90,23 @@ class OurSeq2Seq(castor.Trainer, transformers.Seq2SeqTrainer):
     pass
 
 
+class PlainLamb(torch.optim.Optimizer):
+    """LAMB as its paper has it, with DeepSpeed's limits of the trust ratio, the
+    numbers of TrainerTest.arguments, and no weight decay."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                t = state["t"] = state.get("t", 0) + 1
+                m = state["m"] = state.get("m", 0) * 0.9 + 0.1 * p.grad
+                v = state["v"] = state.get("v", 0) * 0.999 + 0.001 * p.grad**2
+                u = m / (1 - 0.9**t) / ((v / (1 - 0.999**t)).sqrt() + 1e-4)
+                ratio = p.norm() / u.norm() if p.norm() * u.norm() > 0 else 1.0
+                p -= group["lr"] * float(min(max(ratio, 0.01), 10.0)) * u
+
+
 class TrainerTest(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -309,7 +326,7 @@ class Configuration(TrainerTest):
             ({"bf16": {"enabled": True}}, ["bf16.enabled is true", "bf16 is false"]),
             ({"fp16": {"enabled": True}}, ["fp16.enabled"]),
             ({"seed": 3}, ["seed is 3", "seed is 42"]),
-            ({"optimizer": {"type": "Lamb"}}, ["optimizer.type", "Lamb", "optim "]),
+            ({"optimizer": {"type": "Adam"}}, ["optimizer.type", "Adam", "optim "]),
             (
                 {"optimizer": {"params": {"lr": 1.0}}},
                 [params + "lr is 1.0", "learning_rate is 0.01"],
@@ -335,6 +352,33 @@ class Configuration(TrainerTest):
         for config, words in cases:
             with self.subTest(str(config)):
                 self.refuses(words, lambda c=config: self.trainer(config=c))
+
+    def test_lamb_is_the_configurations(self) -> None:
+        config = {**MEMORY, "optimizer": {"type": "Lamb"}}
+        more: dict[str, Any] = dict(
+            gradient_accumulation_steps=1, max_grad_norm=0.0, weight_decay=0.0,
+            warmup_steps=0, lr_scheduler_type="constant", max_steps=4,
+        )
+        ours = self.trainer(config=config, **more)
+        ours.train()
+        model = gpt2()
+        constant = torch.optim.lr_scheduler.LambdaLR
+        optimizer = PlainLamb(model.parameters(), {"lr": 1e-2})
+        plain = transformers.Trainer(
+            model, self.arguments(**more), train_dataset=Rows(14),
+            optimizers=(optimizer, constant(optimizer, lambda step: 1.0)),
+        )
+        plain.remove_callback(transformers.PrinterCallback)
+        plain.train()
+        expected = model.state_dict()
+        for name, value in ours.engine.state_dict().items():
+            error = (value - expected[name]).abs().max().item()
+            self.assertLess(error, TOLERANCE, name)
+        # Which one it shall be is said twice, and differently.
+        self.refuses(
+            ["optimizer.type", "Lamb", "optim "],
+            lambda: self.trainer(config=config, optim="adamw_torch"),
+        )
 
     def test_schedules_are_compared(self) -> None:
         # Linear, warmed up in 2 of 6 steps.
