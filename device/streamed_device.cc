@@ -17,10 +17,14 @@ int64_t StreamedDevice::NowNs() const {
 absl::Status StreamedDevice::StartStreams() {
   for (int i = 0; i < kNumStreams; ++i) {
     const StreamId id = static_cast<StreamId>(i);
-    CASTOR_RETURN_IF_ERROR(streams_[i].Start(
-        StreamName(id), [this, id](StreamItem& item, int64_t count) {
-          Handle(id, item, count);
-        }));
+    const auto handle = [this, id](StreamItem& item, int64_t count) {
+      Handle(id, item, count);
+    };
+    if (HandlesAtOnce(id)) {
+      streams_[i].StartAtOnce(handle);
+    } else {
+      CASTOR_RETURN_IF_ERROR(streams_[i].Start(StreamName(id), handle));
+    }
   }
   return absl::OkStatus();
 }

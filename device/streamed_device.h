@@ -40,8 +40,9 @@ class StreamedDevice : public Device {
 
  protected:
   // Carries out one item. The stream's own thread calls it, in the order of
-  // queueing.
+  // queueing; for a stream that HandlesAtOnce, the thread that queues it.
   virtual void Handle(StreamId stream, StreamItem& item, int64_t count) = 0;
+  virtual bool HandlesAtOnce(StreamId) const { return false; }
   // Whether a copy's time of queueing matters.
   virtual bool WantsQueuedNs(StreamId) const { return false; }
 

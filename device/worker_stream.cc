@@ -22,6 +22,11 @@ absl::Status WorkerStream::Start(absl::string_view name, Handler handler) {
 int64_t WorkerStream::Push(StreamItem item) {
   bool wake;
   const int64_t count = queued_.load(std::memory_order_relaxed) + 1;
+  if (at_once_) {
+    queued_.store(count, std::memory_order_release);
+    handler_(item, count);
+    return count;
+  }
   {
     std::lock_guard<std::mutex> lock(mutex_);
     queue_.push_back(std::move(item));

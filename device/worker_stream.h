@@ -1,4 +1,5 @@
-// A stream's queue and the thread that takes it in order.
+// A stream's queue and the thread that takes it in order, or the stream of who
+// pushes, without either.
 #ifndef CASTOR_DEVICE_WORKER_STREAM_H_
 #define CASTOR_DEVICE_WORKER_STREAM_H_
 
@@ -8,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,7 +32,8 @@ struct StreamItem {
   Fence fence;            // kWait
 };
 
-// Threads: one thread pushes. The handler runs on the stream's own thread.
+// Threads: one thread pushes at a time. The handler runs on the stream's own
+// thread, or on the one that pushes (StartAtOnce).
 class WorkerStream {
  public:
   // Called with each item and its number, from 1, in order.
@@ -45,6 +48,12 @@ class WorkerStream {
   // there is no thread for it; nothing may be pushed. `name` says which stream
   // it is.
   absl::Status Start(absl::string_view name, Handler handler);
+  // In the place of Start: there is no thread, and Push returns when the item
+  // was handled. Call it before the first Push.
+  void StartAtOnce(Handler handler) {
+    handler_ = std::move(handler);
+    at_once_ = true;
+  }
 
   // Returns the item's number.
   int64_t Push(StreamItem item);
@@ -59,6 +68,7 @@ class WorkerStream {
   void Loop();
 
   Handler handler_;
+  bool at_once_ = false;
   // The producer's count; the mutex guards the four below.
   std::atomic<int64_t> queued_{0};
   std::mutex mutex_;

@@ -13,13 +13,13 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/machine/bandwidth.h"
-#include "cli/machine/gpu_kernels.h"
 #include "device/cuda/cuda_device.h"
 #include "device/cuda/locality.h"
 #include "device/cuda/nccl/join_gpus.h"
 #include "device/cuda/nccl/library_api.h"
 #include "device/cuda/runtime_api.h"
 #include "kernels/gradient_sum/add_to_sum.h"
+#include "runtime/managed/gpu_kernels.h"
 
 namespace castor::cli {
 namespace {
@@ -59,41 +59,7 @@ absl::Status PrintBandwidths(CudaDevice& device) {
   return print("pageable");
 }
 
-absl::StatusOr<int> OrdinalOf(cuda::Api& api, int local_rank) {
-  CASTOR_ASSIGN_OR_RETURN(const int gpus, api.CountDevices());
-  return local_rank % gpus;
-}
-
 }  // namespace
-
-absl::StatusOr<Gpu> GpuElsewhere() {
-  Gpu gpu;
-  gpu.kernels = GpuKernelsOfThisBuild();
-  if (gpu.kernels == nullptr) {
-    return absl::FailedPreconditionError(
-        "this program was built without the GPU's kernels: build it where "
-        "nvcc is (./run.sh --cuda)");
-  }
-  return gpu;
-}
-
-absl::StatusOr<Gpu> FindGpu(int local_rank) {
-  CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
-  CASTOR_ASSIGN_OR_RETURN(const int ordinal, OrdinalOf(*api, local_rank));
-  CASTOR_ASSIGN_OR_RETURN(Gpu gpu, GpuElsewhere());
-  gpu.api = api;
-  gpu.ordinal = ordinal;
-  CASTOR_ASSIGN_OR_RETURN(gpu.properties, gpu.api->Properties(gpu.ordinal));
-  if (gpu.properties.compute_capability < 80) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the ", gpu.properties.name, " has compute capability ",
-        gpu.properties.compute_capability / 10, ".",
-        gpu.properties.compute_capability % 10, "; Castor needs 8.0 or later"));
-  }
-  CASTOR_ASSIGN_OR_RETURN(
-      gpu.memory, cuda::MeasureMemory(gpu.api, gpu.ordinal, gpu.kernels->load));
-  return gpu;
-}
 
 void RunOn(const Gpu& gpu, TrainerOptions* options) {
   if (options->memory.device_bytes >= kUnlimitedBytes) {
@@ -103,20 +69,7 @@ void RunOn(const Gpu& gpu, TrainerOptions* options) {
   options->gpu_kernels = gpu.kernels;
   // What an A100 reaches of its datasheet's, or less: the warm-up measures.
   options->roofline = Roofline{.flops_per_s = 1e14, .bytes_per_s = 1e12};
-  options->open_device =
-      [api = gpu.api, ordinal = gpu.ordinal, kernels = gpu.kernels,
-       threads = options->threads](
-          int64_t memory_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
-    CASTOR_ASSIGN_OR_RETURN(
-        std::unique_ptr<CudaDevice> device,
-        CudaDevice::Create(api, {.ordinal = ordinal,
-                                 .memory_bytes = memory_bytes,
-                                 .host_compute_threads = threads,
-                                 .kernels = kernels,
-                                 .load_kernels = kernels->load,
-                                 .describe_fault = kernels->describe_fault}));
-    return device;
-  };
+  options->open_device = OpenerOf(gpu, options->threads);
 }
 
 absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank) {
@@ -140,7 +93,7 @@ absl::StatusOr<int64_t> CommonDeviceMemory(RankGroup& group, int local_rank) {
 absl::StatusOr<std::unique_ptr<DeviceParts>> JoinGpus(RankGroup& group,
                                                       int local_rank) {
   CASTOR_ASSIGN_OR_RETURN(cuda::Api* const api, cuda::RuntimeApi());
-  CASTOR_ASSIGN_OR_RETURN(const int ordinal, OrdinalOf(*api, local_rank));
+  CASTOR_ASSIGN_OR_RETURN(const int ordinal, GpuOfRank(*api, local_rank));
   return nccl::JoinGpus(group, nccl::LibraryApi(), api, ordinal,
                         kernels::AddToSum);
 }

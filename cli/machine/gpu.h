@@ -10,30 +10,10 @@
 #include "absl/status/statusor.h"
 #include "device/comm/device_parts.h"
 #include "device/comm/rank_group.h"
-#include "device/cuda/api.h"
-#include "device/cuda/gpu.h"
-#include "kernels/kernel_table.h"
+#include "runtime/managed/gpu.h"
 #include "runtime/train/trainer.h"
 
 namespace castor::cli {
-
-struct Gpu {
-  cuda::Api* api = nullptr;
-  const kernels::KernelTable* kernels = nullptr;
-  int ordinal = 0;  // among those that this process sees
-  cuda::GpuProperties properties;
-  cuda::GpuMemory memory;
-};
-
-// The GPU of the `local_rank`th of a machine's ranks: of those that are visible
-// the one with that number, and from the first again where they are fewer (a
-// launcher may show each rank its own alone). FailedPrecondition, in one line:
-// this build has no CUDA, or this machine no GPU that it can use.
-absl::StatusOr<Gpu> FindGpu(int local_rank);
-
-// A GPU that is not here, to plan for: all that a plan needs of it is this
-// build's kernels. FailedPrecondition: this build has none.
-absl::StatusOr<Gpu> GpuElsewhere();
 
 // Has the trainer run on it. A budget that is not given becomes what is usable.
 void RunOn(const Gpu& gpu, TrainerOptions* options);

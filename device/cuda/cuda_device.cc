@@ -75,8 +75,9 @@ absl::Status CudaDevice::Open() {
     const StreamId id = static_cast<StreamId>(i);
     if (IsHost(id)) continue;
     lanes_[i] = std::make_unique<Lane>(api_);
-    CASTOR_RETURN_IF_ERROR(
-        lanes_[i]->Open(id, shared, [this] { return NowNs(); }));
+    CASTOR_RETURN_IF_ERROR(lanes_[i]->Open(
+        id, shared, HandlesAtOnce(id) ? options_.compute_stream : std::nullopt,
+        [this] { return NowNs(); }));
   }
   // The block comes after what the streams take, so that an arena that just
   // fits leaves room for them.
@@ -142,7 +143,10 @@ void CudaDevice::Handle(StreamId id, StreamItem& item, int64_t count) {
     return;
   }
   Lane& lane = *lanes_[static_cast<int>(id)];
-  if (count == 1) (void)api_->UseDevice(options_.ordinal);  // this thread's
+  // The thread's own, of which there may be many where it handles at once.
+  if (count == 1 || HandlesAtOnce(id)) {
+    (void)api_->UseDevice(options_.ordinal);
+  }
   // The slot's last item has to be over.
   if (count > cuda::kInFlight) {
     over().BlockUntilReached(Fence(id, count - cuda::kInFlight));

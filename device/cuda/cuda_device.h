@@ -15,6 +15,13 @@
 //                                          ▼
 //   fence reached ◀── finisher ◀── ring of items in flight
 //
+// Another's stream. Where kernels of somebody else (PyTorch's) are the
+// operators, kCompute is the CUDA stream on which they queue them, and has no
+// launcher: an item is queued by the thread that queues it here, before the
+// call returns. So the order of calls on that thread is the order on the GPU,
+// for what it queues there itself as well. An item behind such kernels is over
+// when they are.
+//
 // Counts. An item is *issued* when its launcher has queued it and its event on
 // the CUDA stream, and *over* when that event was seen reached. Fences count
 // what is over; a second board counts what is issued.
@@ -68,6 +75,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -82,6 +90,9 @@ struct CudaDeviceOptions {
   int ordinal = 0;           // among the GPUs that are visible
   int64_t memory_bytes = 0;  // the arena's exact size
   int host_compute_threads = 1;
+  // The CUDA stream of somebody else that is the compute stream, which outlives
+  // the device (null is CUDA's default stream); none: one of its own.
+  std::optional<cuda::Api::Stream> compute_stream = std::nullopt;
   // What context.gpu->kernels of works is; outlives the device.
   const kernels::KernelTable* kernels = nullptr;
   // KernelTable::load; null: there is nothing to load.
@@ -127,6 +138,9 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
   void UnpinHost(void* data) override;
 
   void Handle(StreamId stream, StreamItem& item, int64_t count) override;
+  bool HandlesAtOnce(StreamId stream) const override {
+    return stream == StreamId::kCompute && options_.compute_stream.has_value();
+  }
   absl::Status Launch(StreamId stream, cuda::Lane& lane, StreamItem& item,
                       int64_t count);
   absl::Status CopyItem(StreamId stream, cuda::Lane& lane,

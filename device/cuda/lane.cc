@@ -17,10 +17,16 @@ constexpr int64_t kSmallPieceBytes = int64_t{64} << 10;
 }  // namespace
 
 absl::Status Lane::Open(StreamId id, const GpuContext& shared,
+                        std::optional<Api::Stream> given,
                         const std::function<int64_t()>& now_ns) {
-  // A copy is short, and what waits for it is not: it goes first.
-  CASTOR_ASSIGN_OR_RETURN(
-      stream, api->CreateStream(/*urgent=*/id != StreamId::kCompute));
+  if (given.has_value()) {
+    stream = *given;
+  } else {
+    // A copy is short, and what waits for it is not: it goes first.
+    CASTOR_ASSIGN_OR_RETURN(
+        stream, api->CreateStream(/*urgent=*/id != StreamId::kCompute));
+    owns_stream = true;
+  }
   for (Slot& slot : slots) {
     CASTOR_ASSIGN_OR_RETURN(Api::Event event, api->CreateEvent());
     slot.event.store(event, std::memory_order_relaxed);
@@ -47,7 +53,7 @@ absl::Status Lane::Open(StreamId id, const GpuContext& shared,
 Lane::~Lane() {
   library_state.reset();
   ring.reset();
-  if (stream != nullptr) api->DestroyStream(stream);
+  if (owns_stream) api->DestroyStream(stream);
   for (Slot& slot : slots) {
     const Api::Event event = slot.event.load(std::memory_order_relaxed);
     if (event != nullptr) api->DestroyEvent(event);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -49,15 +50,17 @@ struct Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Makes the CUDA stream, its events and its ring. `context` has what all
-  // lanes share.
+  // Makes the CUDA stream, unless it is `given`, its events and its ring.
+  // `context` has what all lanes share.
   absl::Status Open(StreamId id, const GpuContext& shared,
+                    std::optional<Api::Stream> given,
                     const std::function<int64_t()>& now_ns);
 
   Slot& slot(int64_t count) { return slots[count % kInFlight]; }
 
   Api* const api;
   Api::Stream stream = nullptr;
+  bool owns_stream = false;
   std::vector<Slot> slots;
 
   // The launcher's.

@@ -99,7 +99,7 @@ absl::StatusOr<BlockId> Arena::Allocate(int64_t bytes, Category category,
   block.end = end;
   block.a = block.b = category;
   block.bytes_of_b = 0;
-  block.written = false;
+  block.written = block.held = false;
   block.ready = Fence();
   block.last_use = Take(offset, wanted);
   block.owner.assign(owner.data(), owner.size());
@@ -125,19 +125,70 @@ bool Arena::Claim(int64_t bytes) {
   CASTOR_CHECK(bytes >= 0);
   if (bytes > free_bytes()) return false;
   claimed_bytes_ += bytes;
-  stats_.used[Category::kActivations] += bytes;
-  stats_.used_bytes += bytes;
-  stats_.transient_bytes += bytes;
-  UpdatePeaks();
+  AccountActivations(bytes);
   return true;
 }
 
 void Arena::Unclaim(int64_t bytes) {
   CASTOR_CHECK(bytes >= 0 && bytes <= claimed_bytes_);
   claimed_bytes_ -= bytes;
-  stats_.used[Category::kActivations] -= bytes;
-  stats_.used_bytes -= bytes;
-  stats_.transient_bytes -= bytes;
+  AccountActivations(-bytes);
+}
+
+absl::StatusOr<Fence> Arena::GrowTop(int64_t bytes) {
+  const int64_t more = bytes - top_bytes_;
+  CASTOR_CHECK(more > 0 && more % kBlockAlignment == 0);
+  if (more > free_bytes()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "device memory: a client wants ", more, " bytes more; free ",
+        free_bytes(), " of ", capacity_bytes_));
+  }
+  // The window below the top that has enough free.
+  int64_t begin = capacity_bytes_ - top_bytes_, free = 0;
+  for (auto it = free_.end(); free < more;) {
+    --it;
+    begin = it->first;
+    free += it->second.bytes;
+  }
+  for (auto it = blocks_.lower_bound(begin); it != blocks_.end(); ++it) {
+    const Block& block = slots_[it->second];
+    if (!block.held) continue;
+    return absl::UnavailableError(
+        absl::StrCat("device memory: ", block.owner,
+                     ", which an operator uses, is where a client's block of ",
+                     more, " bytes would have to be"));
+  }
+  MoveDown(begin);
+  const Fence ready = Take(capacity_bytes_ - bytes, more);
+  top_bytes_ = bytes;
+  AccountActivations(more);
+  return ready;
+}
+
+void Arena::ShrinkTop(int64_t bytes, const Fence& last_use) {
+  const int64_t less = top_bytes_ - bytes;
+  CASTOR_CHECK(bytes >= 0 && less >= 0 && less % kBlockAlignment == 0);
+  if (less == 0) return;
+  const int64_t begin = capacity_bytes_ - top_bytes_;
+  top_bytes_ = bytes;
+  AccountActivations(-less);
+  Give(begin, less,
+       options_.scribble_freed ? Scribble(begin, less, last_use) : last_use);
+}
+
+void Arena::MoveDown() {
+  if (free_.size() > 0) MoveDown(free_.begin()->first);
+}
+
+void Arena::MoveDown(int64_t begin) {
+  std::vector<int64_t> inside;  // slots
+  for (auto it = blocks_.lower_bound(begin); it != blocks_.end(); ++it) {
+    inside.push_back(it->second);
+  }
+  for (const int64_t slot : inside) {
+    Move(slot, begin);
+    begin += slots_[slot].bytes;
+  }
 }
 
 Fence Arena::WaitToRead(BlockId id) const {
@@ -271,6 +322,7 @@ void Arena::Move(int64_t slot, int64_t to) {
   const int64_t from = block.offset;
   const int64_t bytes = block.bytes;
   if (from == to) return;
+  CASTOR_CHECK(!block.held);
   // The parts of the destination that are not the block's own: they are free,
   // as the block slides within the hole beside it.
   const int64_t begin = to < from ? to : std::max(to, from + bytes);
@@ -309,6 +361,13 @@ void Arena::Account(const Block& block, int sign) {
   if (IsTransient(block.b)) stats_.transient_bytes += sign * block.bytes_of_b;
 }
 
+void Arena::AccountActivations(int64_t bytes) {
+  stats_.used[Category::kActivations] += bytes;
+  stats_.used_bytes += bytes;
+  stats_.transient_bytes += bytes;
+  UpdatePeaks();
+}
+
 void Arena::UpdatePeaks() {
   if (stats_.used_bytes > stats_.peak_bytes) {
     stats_.peak_bytes = stats_.used_bytes;
@@ -323,9 +382,10 @@ absl::Status Arena::CheckConsistency() const {
   // Walk both maps as one sequence of segments.
   auto block_it = blocks_.begin();
   auto free_it = free_.begin();
-  int64_t at = 0, used_sum = claimed_bytes_, transient = claimed_bytes_;
+  const int64_t others = claimed_bytes_ + top_bytes_;
+  int64_t at = 0, used_sum = others, transient = others;
   BytesByCategory used;
-  used[Category::kActivations] = claimed_bytes_;
+  used[Category::kActivations] = others;
   while (block_it != blocks_.end() || free_it != free_.end()) {
     if (free_it != free_.end() && free_it->first == at) {
       if (free_it->second.bytes <= 0 ||
@@ -354,8 +414,9 @@ absl::Status Arena::CheckConsistency() const {
     at += block.bytes;
     ++block_it;
   }
-  if (at != capacity_bytes_ || at > device_->memory_bytes()) {
-    return broken("segments end at ", at, " of ", capacity_bytes_);
+  if (at != capacity_bytes_ - top_bytes_ || at > device_->memory_bytes()) {
+    return broken("segments end at ", at, " of ", capacity_bytes_,
+                  ", of which the top is ", top_bytes_);
   }
   if (!(used == stats_.used) || used_sum != stats_.used_bytes ||
       used.Sum() != used_sum || transient != stats_.transient_bytes) {

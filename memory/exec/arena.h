@@ -13,11 +13,11 @@
 // takes.
 //
 // Invariants (CheckConsistency):
-//  1. Segments tile [0, capacity) exactly: no gap, no overlap; each is a
-//     multiple of kBlockAlignment. capacity = memory_bytes() rounded down to
-//     it.
-//  2. Bytes by category sum to the bytes of all blocks and all claims, which
-//     never exceed memory_bytes().
+//  1. Segments tile [0, capacity) up to the top exactly: no gap, no overlap;
+//     each is a multiple of kBlockAlignment. capacity = memory_bytes() rounded
+//     down to it.
+//  2. Bytes by category sum to the bytes of all blocks, all claims and the top,
+//     which never exceed memory_bytes().
 //  3. Allocate fails with ResourceExhausted if and only if the sum of free
 //     bytes is less than the bytes wanted: where no hole fits, blocks are moved
 //     (device-to-device copies on the compute stream) until one does.
@@ -28,6 +28,13 @@
 // A *claim* is bytes of the budget that have no place here: somebody else, such
 // as another framework's allocator, has memory of the same device elsewhere.
 // They leave less room for blocks, and take none of the addresses.
+//
+// The *top* is the last bytes of the memory, where somebody else hands out
+// blocks of their own, as another framework's allocator on a GPU does. Blocks
+// here lie below it, and move down where it grows. It counts as a claim does.
+//
+// A *held* block is not moved: somebody knows its address. Nothing is allocated
+// while one is held.
 //
 // Sizes are rounded up to kBlockAlignment. A block of 0 bytes takes one unit,
 // so that every block has a pointer of its own.
@@ -110,6 +117,21 @@ class Arena {
   void Unclaim(int64_t bytes);
   int64_t claimed_bytes() const { return claimed_bytes_; }
 
+  // The top becomes `bytes`, which it is less than now; multiples of
+  // kBlockAlignment. Gives what the bytes that come new wait for.
+  // ResourceExhausted: fewer are free. Unavailable: a held block is in the way.
+  // Nothing has changed then.
+  absl::StatusOr<Fence> GrowTop(int64_t bytes);
+  // The top becomes `bytes`, at most what it is. Who takes the others next
+  // waits for `last_use`.
+  void ShrinkTop(int64_t bytes, const Fence& last_use);
+  int64_t top_bytes() const { return top_bytes_; }
+  // Moves blocks so that all free bytes lie below the top. None may be held.
+  void MoveDown();
+
+  void Hold(BlockId block) { Get(block).held = true; }
+  void LetGo(BlockId block) { Get(block).held = false; }
+
   // Valid until the next Allocate.
   void* Pointer(BlockId block) const { return memory_ + Get(block).offset; }
   int64_t Bytes(BlockId block) const { return Get(block).bytes; }  // rounded
@@ -148,6 +170,7 @@ class Arena {
     Category a = Category::kParameters, b = Category::kParameters;
     int64_t bytes_of_b = 0;
     bool written = false;
+    bool held = false;
     Fence ready;     // last writes and moves
     Fence last_use;  // all work
     std::string owner;
@@ -170,11 +193,14 @@ class Arena {
   void Give(int64_t offset, int64_t bytes, const Fence& fence);
   // Moves the fewest bytes that make a hole of `bytes`.
   void Compact(int64_t bytes);
+  // Moves the blocks between `begin` and the top down, to `begin`.
+  void MoveDown(int64_t begin);
   void Move(int64_t slot, int64_t to);
   // Fills free bytes, after `fence`; the fence of the filling.
   Fence Scribble(int64_t offset, int64_t bytes, const Fence& fence);
 
   void Account(const Block& block, int sign);
+  void AccountActivations(int64_t bytes);
   void UpdatePeaks();
 
   Device* const device_;
@@ -182,6 +208,7 @@ class Arena {
   std::byte* const memory_;
   const int64_t capacity_bytes_;
   int64_t claimed_bytes_ = 0;
+  int64_t top_bytes_ = 0;
   ArenaStats stats_;
   std::vector<Block> slots_;
   std::vector<int64_t> empty_slots_;

@@ -108,6 +108,7 @@ class RandomArena : public testing::TestWithParam<Case> {
     BytesByCategory used;
     int64_t transient = 0;
     std::map<std::byte*, int64_t> extents;
+    used[Category::kActivations] = transient = arena_->top_bytes();
     for (const ModelBlock& block : blocks_) {
       const int64_t of_a = block.bytes - block.bytes_of_b;
       used[block.a] += of_a;
@@ -129,7 +130,47 @@ class RandomArena : public testing::TestWithParam<Case> {
       ASSERT_GE(begin, at);
       at = begin + bytes;
     }
-    ASSERT_LE(at, device_->memory() + device_->memory_bytes());
+    ASSERT_LE(
+        at, device_->memory() + arena_->capacity_bytes() - arena_->top_bytes());
+  }
+
+  // Makes the top larger or smaller. Whoever has it writes to all of it.
+  void ResizeTop() {
+    const int64_t top = arena_->top_bytes();
+    const int64_t bytes =
+        RoundUp(Random(arena_->capacity_bytes() / 2), kBlockAlignment);
+    if (bytes <= top) {
+      arena_->ShrinkTop(bytes, top_written_);
+      used_ -= top - bytes;
+      return;
+    }
+    const ModelBlock* held = nullptr;
+    if (Random(4) == 0 && !blocks_.empty()) {
+      held = &blocks_[Random(blocks_.size())];
+      arena_->Hold(held->id);
+    }
+    const void* const before =
+        held == nullptr ? nullptr : arena_->Pointer(held->id);
+    const auto ready = arena_->GrowTop(bytes);
+    if (held != nullptr) {
+      ASSERT_EQ(arena_->Pointer(held->id), before);
+      arena_->LetGo(held->id);
+    }
+    if (!ready.ok()) {
+      const bool fits = bytes - top <= arena_->free_bytes();
+      ASSERT_EQ(absl::IsResourceExhausted(ready.status()), !fits);
+      ASSERT_TRUE(!fits || held != nullptr) << ready.status();
+      ASSERT_EQ(arena_->top_bytes(), top);
+      return;
+    }
+    ++grown_;
+    used_ += bytes - top;
+    peak_ = std::max(peak_, used_);
+    const StreamId stream = static_cast<StreamId>(Random(kNumStreams));
+    device_->Wait(stream, *ready, 0);
+    top_written_.Add(device_->Fill(
+        stream, 0, device_->memory() + arena_->capacity_bytes() - bytes, 0x55,
+        bytes - top));
   }
 
   std::mt19937 random_;
@@ -138,6 +179,8 @@ class RandomArena : public testing::TestWithParam<Case> {
   std::vector<ModelBlock> blocks_;
   uint64_t last_pattern_ = 0;
   int64_t used_ = 0, peak_ = 0;
+  int64_t grown_ = 0;  // how often the top was
+  Fence top_written_;
   std::atomic<int64_t> wrong_words_{0};
 };
 
@@ -183,6 +226,8 @@ TEST_P(RandomArena, AgreesWithANaiveModel) {
         block.b = RandomCategory();
         block.bytes_of_b = Random(block.bytes + 1);
         arena_->SetSplit(block.id, block.a, block.b, block.bytes_of_b);
+      } else if (what >= 98) {
+        ASSERT_NO_FATAL_FAILURE(ResizeTop());
       } else {
         if (Random(2) == 0) Verify(block);
         arena_->Free(block.id);
@@ -206,6 +251,8 @@ TEST_P(RandomArena, AgreesWithANaiveModel) {
   EXPECT_GT(placed, 500);
   EXPECT_GT(refused, 50);
   EXPECT_GT(arena_->stats().compactions, 20);
+  EXPECT_GT(grown_, 10);
+  arena_->ShrinkTop(0, top_written_);
   // Everything given back leaves one hole.
   for (const ModelBlock& block : blocks_) arena_->Free(block.id);
   EXPECT_EQ(arena_->LargestHoleBytes(), capacity);

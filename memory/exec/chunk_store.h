@@ -113,6 +113,11 @@ class ChunkStore {
   std::byte* payload(ChunkId chunk) const;
   std::byte* gradients(ChunkId chunk) const;
   void NotePayloadUse(ChunkId chunk, const Fence& done, bool writes);
+  // A resident payload stays at its address from Hold to LetGo (arena.h).
+  void Hold(ChunkId chunk) { arena_->Hold(at(chunk).block); }
+  void LetGo(ChunkId chunk) {
+    if (resident(chunk)) arena_->LetGo(at(chunk).block);
+  }
   Fence WaitToUseOptimizer(ChunkId chunk) const;  // device side only
   StateView optimizer_on_device(ChunkId chunk) const;
   void NoteOptimizerUse(ChunkId chunk, const Fence& done);

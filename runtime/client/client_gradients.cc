@@ -56,17 +56,26 @@ absl::Status ClientRun::WriteGradient(ParamId parameter, const void* gradient) {
   const ChunkPlace place = layout_.place(parameter);
   const int64_t bytes =
       layout_.parameter(parameter).elements * SizeOf(options_.dtype);
-  CASTOR_RETURN_IF_ERROR(
-      Await(store_->WaitToUsePayload(place.chunk, /*writes=*/true)));
+  const Fence ready = store_->WaitToUsePayload(place.chunk, /*writes=*/true);
   std::byte* const to =
       store_->gradients(place.chunk) + place.offset * SizeOf(options_.dtype);
-  if (gradient == nullptr) {
-    std::memset(to, 0, bytes);
+  Fence done;
+  if (on_stream()) {
+    const int64_t tag = Tag(WorkKind::kOther, place.chunk).Pack();
+    device_->Wait(StreamId::kCompute, ready, tag);
+    done = gradient == nullptr
+               ? device_->Fill(StreamId::kCompute, tag, to, 0, bytes)
+               : device_->Copy(StreamId::kCompute, tag, to, gradient, bytes);
   } else {
-    std::memcpy(to, gradient, bytes);
+    CASTOR_RETURN_IF_ERROR(Await(ready));
+    if (gradient == nullptr) {
+      std::memset(to, 0, bytes);
+    } else {
+      std::memcpy(to, gradient, bytes);
+    }
   }
   store_->AddGradientBytes(place.chunk, bytes);
-  store_->NotePayloadUse(place.chunk, Fence(), /*writes=*/true);
+  store_->NotePayloadUse(place.chunk, done, /*writes=*/true);
   wrote_gradients_ = true;
   return absl::OkStatus();
 }
@@ -81,6 +90,12 @@ absl::Status ClientRun::Keep(ParamId parameter, const void* gradient) {
                                Category::kGradients, "recorded gradients"));
   }
   std::byte* const to = block.data() + place.offset * SizeOf(options_.dtype);
+  std::vector<std::byte> copy;
+  if (on_stream()) {
+    copy.resize(elements * SizeOf(options_.dtype));
+    CASTOR_RETURN_IF_ERROR(CopyFromClient(gradient, absl::MakeSpan(copy)));
+    gradient = copy.data();
+  }
   if (kept_parameters_[parameter.value]) {
     CASTOR_RETURN_IF_ERROR(kernels::Run(
         ExecContext{.pool = &pool_}, kernels::AddArgs{.dtype = options_.dtype,
@@ -182,9 +197,15 @@ absl::Status ClientRun::ReduceKept(int64_t micro_batch) {
       continue;
     }
     CASTOR_RETURN_IF_ERROR(store_->Fetch(id, Tag(WorkKind::kFetch, id)));
-    CASTOR_RETURN_IF_ERROR(Await(store_->WaitToUsePayload(id, true)));
-    copy(store_->payload(id));
-    store_->NotePayloadUse(id, Fence(), /*writes=*/true);
+    const int64_t tag = Tag(WorkKind::kReduce, id).Pack();
+    device_->Wait(StreamId::kHostToDevice, store_->WaitToUsePayload(id, true),
+                  tag);
+    std::byte* const payload = store_->payload(id);
+    const Fence done =
+        from == nullptr
+            ? device_->Fill(StreamId::kHostToDevice, tag, payload, 0, bytes)
+            : device_->Copy(StreamId::kHostToDevice, tag, payload, from, bytes);
+    store_->NotePayloadUse(id, done, /*writes=*/true);
     CASTOR_RETURN_IF_ERROR(optimizer_->Reduce(id, micro_batch, Moment()));
     CASTOR_RETURN_IF_ERROR(Evict(id));
   }

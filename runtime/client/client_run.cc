@@ -70,6 +70,9 @@ absl::Status ClientRun::Begin(bool training) {
     return absl::FailedPreconditionError("a step within a step");
   }
   CASTOR_RETURN_IF_ERROR(CheckFilled());
+  // A client on a stream is told of failures here, and runs ahead of the GPU by
+  // two steps at most.
+  CASTOR_RETURN_IF_ERROR(Await(step_end_before_));
   CASTOR_RETURN_IF_ERROR(MeetToBegin(training));
   step_failure_ = absl::OkStatus();
   tag_step_ = NextStepTag(tag_step_);
@@ -164,7 +167,11 @@ void ClientRun::NoteUseEnd() {
 absl::Status ClientRun::BeginUse(ParameterUse use) {
   NoteUseEnd();
   CASTOR_RETURN_IF_ERROR(MeetAtUse(use));
-  if (use_open_) CASTOR_RETURN_IF_ERROR(Told(EndUse()));
+  if (use_open_) {
+    CASTOR_RETURN_IF_ERROR(Told(EndUse()));
+  } else {
+    LeaveUse();  // what was freed since the last one is the arena's
+  }
   reading_ = false;
   use.peak_bytes = RoundUp(claimed(), kBlockAlignment);
   script_->Add(std::move(use));
@@ -178,6 +185,7 @@ absl::Status ClientRun::BeginUse(ParameterUse use) {
     CASTOR_RETURN_IF_ERROR(MeetToNarrow(script_->last().parameters));
     CASTOR_RETURN_IF_ERROR(Told(Narrow(script_->last().parameters)));
   }
+  HoldUse();
   for (const ParamId id : script_->last().parameters) {
     CASTOR_RETURN_IF_ERROR(AwaitForUse(
         store_->WaitToUsePayload(layout_.place(id).chunk, /*writes=*/false)));
@@ -204,6 +212,12 @@ absl::Status ClientRun::Follow() {
 
 absl::Status ClientRun::EndUse() {
   use_open_ = reading_ = false;
+  const Fence over = LeaveUse();
+  // On a stream uses are timed until plans are made with what they took.
+  if (on_stream() && (!following() || !program_->trace.measured)) {
+    CASTOR_RETURN_IF_ERROR(Await(over));
+    script_->last().duration_ns = device_->NowNs() - use_began_ns_;
+  }
   if (!following()) return absl::OkStatus();
   const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
   const ParameterUse& expected = program_->script.uses()[index];
@@ -267,6 +281,8 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
     given_up_ = shared() && absl::IsResourceExhausted(kept);
     CASTOR_RETURN_IF_ERROR(Told(kept));
   }
+  LeaveUse();
+  use_open_ = reading_ = false;
   updating_ = true;
   const absl::Status updated = Update(learning_rate);
   updating_ = false;
@@ -281,6 +297,7 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
     ++stats_.recorded_steps;
   }
   ++steps_;
+  step_end_before_ = std::exchange(step_end_, Mark());
   KeepReport();
   script_.reset();
   return absl::OkStatus();
@@ -400,6 +417,7 @@ absl::Status ClientRun::Abort() {
 
 absl::Status ClientRun::Undo() {
   const bool training = script_->training();
+  LeaveUse();
   ForgetOutgrown();
   script_.reset();
   use_open_ = reading_ = false;
@@ -429,7 +447,15 @@ absl::Status ClientRun::Undo() {
 absl::Status ClientRun::Claim(int64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (bytes < 0) return absl::InvalidArgumentError("a claim of negative bytes");
-  if (!arena_->Claim(bytes)) {
+  return TakeMemory(bytes, [&] {
+    return arena_->Claim(bytes) ? absl::OkStatus()
+                                : absl::ResourceExhaustedError("no room");
+  });
+}
+
+absl::Status ClientRun::TakeMemory(int64_t more_bytes,
+                                   absl::FunctionRef<absl::Status()> take) {
+  if (!take().ok()) {
     const std::string use = in_step() && !script_->uses().empty()
                                 ? label_names_[script_->last().label.value]
                                 : std::string("what is kept between steps");
@@ -438,8 +464,14 @@ absl::Status ClientRun::Claim(int64_t bytes) {
     } else if (!in_step() && failure_.ok()) {
       CASTOR_RETURN_IF_ERROR(Record());
     }
-    if (!arena_->Claim(bytes)) {
-      const absl::Status refused = Refuse(use, bytes);
+    const absl::Status taken = take();
+    if (absl::IsUnavailable(taken) && in_step()) {
+      // A recorded step has what it reads out of the way.
+      outgrown_ = true;
+      return Noted(MustRunAgain());
+    }
+    if (!taken.ok()) {
+      const absl::Status refused = Refuse(use, more_bytes);
       const bool fits =
           refused_.smallest_device_budget_bytes <= options_.memory.device_bytes;
       return Noted(following() && fits ? StopFollowing() : refused);
@@ -467,6 +499,7 @@ absl::StatusOr<double> ClientRun::GradientNorm() {
 
 absl::Status ClientRun::Drain() {
   const std::lock_guard lock(mutex_);
+  Mark();
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
   return failure_;
 }

@@ -7,6 +7,12 @@
 // it can address. So a call returns when what it promises is there, and work on
 // the streams beside (copies, sums, updates) goes on meanwhile.
 //
+// On a GPU (ClientOptions::gpu) the client queues its operators on a stream,
+// which is the device's compute stream: a call returns when what it promises is
+// queued there, before what the client queues next. Then the client's other
+// memory is the device's too: it is handed out here (Allocate), at the end of
+// the arena (client_heap.h), and what counts is the heap's extent.
+//
 // Two ways to go through a step (step_script.h has its words):
 //   recording   Before a use everything that it does not read leaves the
 //               device. Gradients wait in host memory until their micro batch
@@ -27,7 +33,8 @@
 // gives the step up) all do as one. So a failure of one rank's step is that of
 // all ranks' step: each has to Abort it. Labels may differ.
 //
-// Threads: one, but for Claim and Release, which may come from any.
+// Threads: one at a time, but for Claim, Release, Allocate, Free and UseOn,
+// which may come from any.
 #ifndef CASTOR_RUNTIME_CLIENT_CLIENT_RUN_H_
 #define CASTOR_RUNTIME_CLIENT_CLIENT_RUN_H_
 
@@ -43,6 +50,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -59,6 +67,7 @@
 #include "memory/plan/shard_staging.h"
 #include "runtime/backend/run_observer.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/client/client_heap.h"
 #include "runtime/client/rank_report.h"
 #include "runtime/client/step_script.h"
 #include "runtime/managed/managed_memory.h"
@@ -94,6 +103,17 @@ struct ClientOptions {
   double bus_bytes_per_s = 0;  // 0: as fast as memory is
   int threads = 1;             // of updates
   bool scribble_freed_memory = false;
+  // The GPU on which the client queues its operators; none: they run on its
+  // thread.
+  struct Gpu {
+    // Opens the device, whose compute stream is `stream` (cuda_device.h).
+    std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
+        open;
+    void* stream = nullptr;  // cudaStream_t
+    // Has what is queued on `later` start after what is queued on `earlier`.
+    std::function<absl::Status(void* earlier, void* later)> order;
+  };
+  std::optional<Gpu> gpu = {};
   // On N ranks each has 1/N of every chunk and of its states. `micro_batches`
   // is a rank's own number; micro batch i of rank r is the step's i N + r.
   RankOptions ranks = {};
@@ -177,6 +197,22 @@ class ClientRun final : public ObservedRun {
   absl::Status Claim(int64_t bytes);
   void Release(int64_t bytes);
 
+  // On a GPU these stand for Claim and Release. Memory for work that the client
+  // queues after the call on `stream`, the run's or another one: `bytes`
+  // rounded up to kBlockAlignment, and aligned to it. No bytes: null. Errors
+  // are those of Claim; Aborted: see HandInGradient.
+  absl::StatusOr<void*> Allocate(int64_t bytes, void* stream);
+  // Work on the block may be queued still, on streams that the run knows of:
+  // the one that it was allocated for, and those of UseOn.
+  void Free(void* address);
+  void UseOn(void* address, void* stream);
+  // Whether the address is of a block that Allocate gave and Free did not take.
+  bool IsBlock(void* address);
+  bool HasBlocks() const {
+    const std::lock_guard lock(mutex_);
+    return !heap_.empty();
+  }
+
   // The latest call that gave ResourceExhausted, in figures.
   Refused refused() const {
     const std::lock_guard lock(mutex_);
@@ -254,12 +290,35 @@ class ClientRun final : public ObservedRun {
   bool accumulate() const {
     return options_.micro_batches * options_.ranks.world_size > 1;
   }
-  int64_t claimed() const { return arena_->claimed_bytes(); }
+  // Whether the client queues its operators, on a GPU's stream.
+  bool on_stream() const { return options_.gpu.has_value(); }
+  int64_t claimed() const {
+    return on_stream() ? heap_.extent_bytes() : arena_->claimed_bytes();
+  }
   absl::Status CheckFilled() const;  // whether all chunks have values
   absl::Status CheckInStep(bool training, absl::string_view what) const;
   WorkTag Tag(WorkKind kind, ChunkId chunk) const;
   // Waits; a failure is the run's.
   absl::Status Await(const Fence& fence);
+  // `take` takes that much more of the device's memory for the client. If it
+  // cannot, it is called once more, with as much room as there can be.
+  absl::Status TakeMemory(int64_t more_bytes,
+                          absl::FunctionRef<absl::Status()> take);
+
+  // A client on a stream (client_stream.cc). Elsewhere Mark gives an empty
+  // fence, and the others do nothing.
+  // What the client has queued on the stream until now.
+  Fence Mark();
+  // The client has queued all that uses the addresses that it was given: the
+  // arena may do with these parameters as it likes, and has back what the heap
+  // does not need. The fence is Mark's.
+  Fence LeaveUse();
+  // Lets the parameters of the use at hand stay where they are, with room for
+  // what the client will allocate.
+  void HoldUse();
+  int64_t ReachOf(void* address) const;
+  // Waits for it.
+  absl::Status CopyFromClient(const void* from, absl::Span<std::byte> to);
   LabelId LabelOf(absl::string_view name);
 
   // Plans.
@@ -375,6 +434,10 @@ class ClientRun final : public ObservedRun {
 
   // Guards all that follows, and what is above.
   mutable std::mutex mutex_;
+  ClientHeap heap_;  // on a stream
+  std::vector<ChunkId> held_;
+  // What the client had queued when each of the last two steps ended.
+  Fence step_end_, step_end_before_;
   std::map<std::string, LabelId> labels_;
   std::vector<std::string> label_names_;  // [LabelId]
   LabelId end_label_;

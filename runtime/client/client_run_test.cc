@@ -4,18 +4,27 @@
 #include "runtime/client/client_run.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
+#include "device/cuda/fake_api.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
 #include "runtime/client/test_client.h"
+#include "runtime/managed/fake_gpu.h"
+#include "runtime/managed/gpu.h"
 
 namespace castor {
 namespace {
@@ -23,6 +32,7 @@ namespace {
 using test_client::Client;
 using test_client::kWidth;
 using test_client::Layer;
+using test_client::Machine;
 using test_client::Model;
 using test_client::RandomModel;
 using test_client::Value;
@@ -52,32 +62,35 @@ constexpr int64_t kSteps = 7;
 // Step 3 is given up at its use `fail_at`, if it has as many, and done again.
 absl::StatusOr<Outcome> Train(const Model& model, const ClientOptions& options,
                               int64_t fail_at = -1,
-                              ClientRun::Refused* refused = nullptr) {
+                              ClientRun::Refused* refused = nullptr,
+                              Machine* machine = nullptr) {
   CASTOR_ASSIGN_OR_RETURN(
       const auto run, ClientRun::Create(model.parameters, options, refused));
-  Client client(model, run.get());
+  Client client(model, run.get(), 0, 1, machine);
   CASTOR_RETURN_IF_ERROR(client.SetValues());
   const std::vector<float> initial = client.Values();
   Outcome outcome;
+  std::vector<Client::Loss> losses;
   for (int64_t step = 1; step <= kSteps; ++step) {
-    auto loss = client.Step(step, step == 3 ? fail_at : -1);
-    if (absl::IsCancelled(loss.status())) loss = client.Step(step);
+    auto loss = client.QueueStep(step, step == 3 ? fail_at : -1);
+    if (absl::IsCancelled(loss.status())) loss = client.QueueStep(step);
     // A step that takes more than those before may find that gradients are in
     // its way. The second time it is recorded.
-    if (absl::IsAborted(loss.status())) loss = client.Step(step);
+    if (absl::IsAborted(loss.status())) loss = client.QueueStep(step);
     if (!loss.ok()) {
       if (refused != nullptr) *refused = run->refused();
       // Nothing is lost by a refusal.
       EXPECT_EQ(client.Values() == initial, step == 1);
       return loss.status();
     }
-    outcome.losses.push_back(*loss);
+    losses.push_back(*loss);
     if (step % 3 == 0) {
-      CASTOR_ASSIGN_OR_RETURN(outcome.losses.emplace_back(),
-                              client.Evaluate(step));
+      CASTOR_ASSIGN_OR_RETURN(losses.emplace_back(),
+                              client.QueueEvaluation(step));
     }
   }
   CASTOR_RETURN_IF_ERROR(run->Drain());
+  for (const Client::Loss& loss : losses) outcome.losses.push_back(*loss);
   outcome.parameters = client.Values();
   outcome.stats = run->stats();
   EXPECT_EQ(outcome.stats.claimed_bytes, 0);
@@ -151,6 +164,148 @@ TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomClients, testing::Range(0, 30));
 
+// Streams on a GPU made of threads, and what a client queues on the first.
+class OnGpu final : public Machine {
+ public:
+  OnGpu() { MakeStream(); }
+  ~OnGpu() override {
+    for (void* const stream : streams_) FakeGpu().DestroyStream(stream);
+  }
+
+  // It is late often, so that whoever does not wait for it is seen.
+  void Compute(std::function<void()> work) override {
+    const bool late = ++computed_ % 8 == 0;
+    cuda::FakeApi::Launch(stream(), [late, work = std::move(work)] {
+      if (late) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      work();
+    });
+  }
+  bool is_stream() const override { return true; }
+  void* stream() override { return streams_[0]; }
+  void* MakeStream() {
+    streams_.push_back(*FakeGpu().CreateStream(false));
+    return streams_.back();
+  }
+
+  ClientOptions RunOn(ClientOptions options) {
+    options.gpu = {.open = OpenerOf(*FindGpu(0), 1, stream()),
+                   .stream = stream(),
+                   .order = OrdererOf(*FindGpu(0))};
+    return options;
+  }
+
+ private:
+  std::vector<void*> streams_;
+  int64_t computed_ = 0;
+};
+
+class RandomClientsOnAGpu : public testing::TestWithParam<int> {};
+
+// Promises P1, P2 and P5, where what the client does is only queued, and what
+// it allocates lies in the arena too.
+TEST_P(RandomClientsOnAGpu, GiveTheBitsOfAClientOnItsThread) {
+  std::mt19937 random(GetParam());
+  const Model model = RandomModel(random);
+  const double clipping = random() % 2 == 0 ? 0 : 0.5;
+  const auto reference = Train(
+      model, OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, clipping));
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  OnGpu gpu;
+  int trained = 0;
+  for (const char* const name : {"cpu", "auto", "cuda"}) {
+    int64_t smallest = 0;
+    for (const int64_t more : {int64_t{1} << 20, int64_t{0}, int64_t{256},
+                               static_cast<int64_t>(random() % 20000),
+                               -static_cast<int64_t>(random() % 4000)}) {
+      const int64_t budget = std::max<int64_t>(0, smallest + more);
+      const int64_t fail_at =
+          random() % 2 == 0
+              ? -1
+              : static_cast<int64_t>(random() % (2 * model.layers.size() + 2));
+      ClientOptions options =
+          OptionsFor(model, FindPolicy(name), budget, clipping);
+      // What is scribbled over is so on the client's stream, which orders more
+      // than there would be.
+      options.scribble_freed_memory = random() % 2 == 0;
+      const auto outcome = Train(model, gpu.RunOn(options), fail_at,
+                                 /*refused=*/nullptr, &gpu);
+      if (!outcome.ok()) {
+        EXPECT_LT(more, 0) << name << " " << outcome.status();
+        EXPECT_TRUE(absl::IsResourceExhausted(outcome.status()))
+            << outcome.status();
+        continue;
+      }
+      ++trained;
+      EXPECT_EQ(outcome->losses, reference->losses) << name << " " << budget;
+      EXPECT_EQ(outcome->parameters, reference->parameters)
+          << name << " " << budget;
+      EXPECT_LE(outcome->stats.device_peak_bytes, budget) << name;
+      if (smallest == 0) {
+        smallest = outcome->stats.smallest_device_budget_bytes;
+        EXPECT_EQ(outcome->stats.followed_steps > 0,
+                  reference->stats.followed_steps > 0);
+      }
+    }
+  }
+  EXPECT_GE(trained, 12);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomClientsOnAGpu, testing::Range(0, 6));
+
+TEST(ClientRunOnAGpu, OrdersWhatOtherStreamsDoWithABlock) {
+  const Model model = {.parameters = {{.name = "w", .elements = 4}},
+                       .layers = {{}}};
+  OnGpu gpu;
+  ClientOptions options = OptionsFor(model, FindPolicy("auto"), 1 << 20, 0);
+  options.scribble_freed_memory = false;
+  const auto run = ClientRun::Create(model.parameters, gpu.RunOn(options));
+  ASSERT_TRUE(run.ok()) << run.status();
+  constexpr int64_t kBytes = 1000;
+  void* const others[] = {gpu.MakeStream(), gpu.MakeStream()};
+  std::atomic<bool> open[2] = {false, false};
+  void* const mine = *(*run)->Allocate(kBytes, gpu.stream());
+  void* const theirs = *(*run)->Allocate(kBytes, others[0]);
+  EXPECT_TRUE((*run)->IsBlock(mine));
+  EXPECT_FALSE((*run)->IsBlock(static_cast<char*>(mine) + 1));
+  // Each of them is late, and knows nothing of the run's stream.
+  (*run)->UseOn(mine, others[1]);
+  (*run)->UseOn(mine, others[1]);
+  void* const blocks[] = {theirs, mine};
+  for (int i = 0; i < 2; ++i) {
+    cuda::FakeApi::Launch(others[i], [&open, i, block = blocks[i]] {
+      while (!open[i].load()) std::this_thread::yield();
+      std::memset(block, 1, kBytes);
+    });
+  }
+  (*run)->Free(mine);
+  (*run)->Free(theirs);
+  EXPECT_FALSE((*run)->HasBlocks());
+  void* const again = *(*run)->Allocate(2 * kBytes, gpu.stream());
+  const auto seen = std::make_shared<std::vector<uint8_t>>();
+  gpu.Compute([again, seen] {
+    std::memset(again, 2, 2 * kBytes);
+    const auto* const bytes = static_cast<const uint8_t*>(again);
+    seen->assign(bytes, bytes + 2 * kBytes);
+  });
+  // And a third one, that must find what the run's stream left.
+  void* const last = gpu.MakeStream();
+  (*run)->Free(again);
+  auto* const read = static_cast<uint8_t*>(*(*run)->Allocate(2 * kBytes, last));
+  EXPECT_EQ(read, again);
+  const auto found = std::make_shared<std::vector<uint8_t>>();
+  cuda::FakeApi::Launch(
+      last, [read, found] { found->assign(read, read + 2 * kBytes); });
+  open[1].store(true);
+  open[0].store(true);
+  (*run)->Free(read);
+  ASSERT_TRUE((*run)->Drain().ok());
+  EXPECT_EQ(*seen, std::vector<uint8_t>(2 * kBytes, 2));
+  EXPECT_EQ(*found, std::vector<uint8_t>(2 * kBytes, 2));
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      (*run)->Allocate(int64_t{1} << 62, gpu.stream()).status()));
+  EXPECT_EQ((*run)->refused().use, "what is kept between steps");
+}
+
 // The same steps in double precision, with AdamW as its paper has it.
 TEST(ClientRun, TrainsAsPlainArithmeticDoes) {
   std::mt19937 random(77);
@@ -177,7 +332,7 @@ TEST(ClientRun, TrainsAsPlainArithmeticDoes) {
       for (size_t q = 0; q < count; ++q) g[q].resize(p[q].size());
       double loss = 0;
       for (int64_t b = 0; b < model.micro_batches; ++b) {
-        const std::vector<float> input = Client::Input(step, b);
+        const std::vector<float> input = Client::InputOf(step, b);
         for (int64_t e = 0; e < kWidth; ++e) {
           std::vector<double> x = {input[e]};
           std::vector<size_t> order;

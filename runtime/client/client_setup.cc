@@ -62,6 +62,12 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
         options_.micro_batches, " micro batches in a step: at least 1"));
   }
   const RankOptions& ranks = options_.ranks;
+  if (on_stream() && ranks.world_size > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a client's operators run on a GPU on one rank only yet, "
+                     "and this is one of ",
+                     ranks.world_size));
+  }
   CASTOR_RETURN_IF_ERROR(CheckRanks(ranks, /*joins=*/false));
   std::vector<LayoutParameter> list;
   for (const ClientParameter& parameter : parameters) {
@@ -141,6 +147,7 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   CASTOR_RETURN_IF_ERROR(managed_.OpenDevice(
       {.threads = options_.threads,
        .bus_bytes_per_s = options_.bus_bytes_per_s,
+       .open = on_stream() ? options_.gpu->open : nullptr,
        .scribble_freed = options_.scribble_freed_memory,
        .observer = &timeline_},
       options_.memory, &layout_, HomeBytes(layout_) + staging_.HostBytes()));

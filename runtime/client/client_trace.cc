@@ -63,6 +63,11 @@ void ClientRun::TellUse(int64_t index) {
 }
 
 absl::Status ClientRun::AwaitForUse(const Fence& fence) {
+  if (on_stream()) {
+    device_->Wait(StreamId::kCompute, fence,
+                  Tag(WorkKind::kOperator, ChunkId()).Pack());
+    return absl::OkStatus();
+  }
   const int64_t start_ns = device_->NowNs();
   const absl::Status over = Await(fence);
   const int64_t end_ns = device_->NowNs();

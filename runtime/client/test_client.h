@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -113,14 +116,33 @@ inline Model RandomModel(std::mt19937& random) {
   return model;
 }
 
+// Where a client's operators run: on its thread, at once.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  virtual void Compute(std::function<void()> work) { work(); }
+  // Whether Compute queues the work on a stream of the run's device, and the
+  // client's memory is the run's.
+  virtual bool is_stream() const { return false; }
+  // For a block: the stream that it is for.
+  virtual void* stream() { return nullptr; }
+};
+
 // The client: what it computes, and what it says of it.
 class Client {
  public:
-  Client(const Model& model, ClientRun* run, int rank = 0, int world_size = 1)
-      : model_(model), run_(run), rank_(rank), world_size_(world_size) {
-    for (const auto& parameter : model.parameters) {
-      hand_outs_.emplace_back(parameter.elements);
-    }
+  Client(const Model& model, ClientRun* run, int rank = 0, int world_size = 1,
+         Machine* machine = nullptr)
+      : model_(model),
+        run_(run),
+        rank_(rank),
+        world_size_(world_size),
+        machine_(machine != nullptr ? machine : &on_thread_),
+        sums_(model.parameters.size()) {}
+  ~Client() {
+    GiveAllBack();
+    run_->Drain().IgnoreError();  // a test that cares has asked
+    EXPECT_EQ(*mistakes_, 0);
   }
 
   // Bytes that it takes for itself in each use of this step from now on.
@@ -137,35 +159,39 @@ class Client {
     return absl::OkStatus();
   }
 
-  // Gives the loss. `fail_at`: the use at which the client gives up.
-  absl::StatusOr<float> Step(int64_t step, int64_t fail_at = -1) {
+  // A loss that is there when the run has drained.
+  using Loss = std::shared_ptr<const float>;
+  // `fail_at`: the use at which the client gives up.
+  absl::StatusOr<Loss> QueueStep(int64_t step, int64_t fail_at = -1) {
     CASTOR_RETURN_IF_ERROR(run_->Begin(/*training=*/true));
     uses_left_ = fail_at;
-    float loss = 0;
+    const auto loss = std::make_shared<float>(0.0f);
     const absl::Status done = [&]() -> absl::Status {
       for (int64_t m = 0; m < model_.micro_batches; ++m) {
-        CASTOR_RETURN_IF_ERROR(MicroBatch(step, m, &loss));
+        CASTOR_RETURN_IF_ERROR(MicroBatch(step, m, loss));
       }
       return run_->Step();
     }();
-    run_->Release(claimed_);
-    claimed_ = 0;
+    GiveAllBack();
     if (done.ok()) return loss;
     CASTOR_RETURN_IF_ERROR(run_->Abort());
     return done;
   }
+  absl::StatusOr<float> Step(int64_t step, int64_t fail_at = -1) {
+    return WaitedFor(QueueStep(step, fail_at));
+  }
 
-  absl::StatusOr<float> Evaluate(int64_t step) {
+  absl::StatusOr<Loss> QueueEvaluation(int64_t step) {
     CASTOR_RETURN_IF_ERROR(run_->Begin(/*training=*/false));
     uses_left_ = -1;
-    std::vector<float> x = Input(step, 0);
+    Vector x = Input(step, 0);
     const absl::Status done = [&]() -> absl::Status {
       CASTOR_RETURN_IF_ERROR(Use("evaluate", Phase::kForward, {}).status());
       for (size_t i = 0; i < model_.layers.size(); ++i) {
         CASTOR_ASSIGN_OR_RETURN(const float* const w,
                                 Use(absl::StrCat("layer ", i), Phase::kForward,
                                     {model_.layers[i].parameter}));
-        for (int64_t e = 0; e < kWidth; ++e) x[e] *= At(i, w, e);
+        x = Product(x, w, Elements(i));
       }
       return run_->EndEvaluation();
     }();
@@ -173,9 +199,12 @@ class Client {
       CASTOR_RETURN_IF_ERROR(run_->Abort());
       return done;
     }
-    float loss = 0;
-    for (const float y : x) loss += y * y / 2;
+    const auto loss = std::make_shared<float>(0.0f);
+    AddLoss(x, loss);
     return loss;
+  }
+  absl::StatusOr<float> Evaluate(int64_t step) {
+    return WaitedFor(QueueEvaluation(step));
   }
 
   std::vector<float> Values() {
@@ -188,7 +217,7 @@ class Client {
     return all;
   }
 
-  static std::vector<float> Input(int64_t step, int64_t micro_batch) {
+  static std::vector<float> InputOf(int64_t step, int64_t micro_batch) {
     std::vector<float> x;
     for (int64_t e = 0; e < kWidth; ++e) {
       x.push_back(Value(1000 + 10 * step + micro_batch, e));
@@ -197,9 +226,39 @@ class Client {
   }
 
  private:
-  float At(size_t layer, const float* w, int64_t e) const {
-    return w[e % model_.parameters[model_.layers[layer].parameter].elements];
+  using Vector = std::shared_ptr<std::vector<float>>;
+  // Memory that it takes for itself. On a stream it is written, and read when
+  // it is given back: nobody else may have written to it.
+  struct Block {
+    int64_t bytes = 0;
+    uint8_t* address = nullptr;  // on a stream
+    uint8_t pattern = 0;
+  };
+
+  static Vector Input(int64_t step, int64_t micro_batch) {
+    return std::make_shared<std::vector<float>>(InputOf(step, micro_batch));
   }
+  int64_t Elements(size_t layer) const {
+    return model_.parameters[model_.layers[layer].parameter].elements;
+  }
+  absl::StatusOr<float> WaitedFor(absl::StatusOr<Loss> loss) {
+    CASTOR_RETURN_IF_ERROR(loss.status());
+    if (machine_->is_stream()) CASTOR_RETURN_IF_ERROR(run_->Drain());
+    return **loss;
+  }
+  Vector Product(const Vector& x, const float* w, int64_t elements) {
+    const auto y = std::make_shared<std::vector<float>>(kWidth);
+    machine_->Compute([=] {
+      for (int64_t e = 0; e < kWidth; ++e) (*y)[e] = (*x)[e] * w[e % elements];
+    });
+    return y;
+  }
+  void AddLoss(const Vector& x, const std::shared_ptr<float>& loss) {
+    machine_->Compute([=] {
+      for (const float y : *x) *loss += y * y / 2;
+    });
+  }
+
   absl::StatusOr<const float*> Use(const std::string& name, Phase phase,
                                    std::vector<int64_t> parameters) {
     if (uses_left_ == 0) return absl::CancelledError("the client gives up");
@@ -211,34 +270,88 @@ class Client {
         run_->Use(run_->Label(name), phase, ids, addresses.data()));
     return addresses.empty() ? nullptr : static_cast<float*>(addresses[0]);
   }
-  absl::Status Claim(int64_t bytes) {
-    CASTOR_RETURN_IF_ERROR(run_->Claim(bytes));
-    claimed_ += bytes;
-    return absl::OkStatus();
+
+  absl::StatusOr<Block> Take(int64_t bytes) {
+    Block block = {.bytes = bytes};
+    if (!machine_->is_stream()) {
+      CASTOR_RETURN_IF_ERROR(run_->Claim(bytes));
+      claimed_ += bytes;
+      return block;
+    }
+    CASTOR_ASSIGN_OR_RETURN(void* const address,
+                            run_->Allocate(bytes, machine_->stream()));
+    if (bytes == 0) return block;
+    block.address = static_cast<uint8_t*>(address);
+    block.pattern = ++pattern_;
+    taken_.push_back(block);
+    machine_->Compute(
+        [block] { std::memset(block.address, block.pattern, block.bytes); });
+    return block;
   }
-  void Release(int64_t bytes) {
-    run_->Release(bytes);
-    claimed_ -= bytes;
+  void GiveBack(const Block& block) {
+    if (!machine_->is_stream()) {
+      run_->Release(block.bytes);
+      claimed_ -= block.bytes;
+      return;
+    }
+    if (block.address == nullptr) return;
+    machine_->Compute([block, mistakes = mistakes_] {
+      for (int64_t i = 0; i < block.bytes; ++i) {
+        *mistakes += block.address[i] != block.pattern ? 1 : 0;
+      }
+    });
+    run_->Free(block.address);
+    std::erase_if(taken_, [&](const Block& other) {
+      return other.address == block.address;
+    });
+  }
+  void GiveAllBack() {
+    while (!taken_.empty()) GiveBack(Block(taken_.back()));
+    for (size_t p = 0; p < sums_.size(); ++p) Taken(p);
+    run_->Release(claimed_);
+    claimed_ = 0;
+  }
+
+  // The sum of what came of a gradient and was not taken, zeros at first.
+  absl::StatusOr<float*> SumOf(int64_t parameter) {
+    float*& sum = sums_[parameter];
+    if (sum != nullptr) return sum;
+    const int64_t elements = model_.parameters[parameter].elements;
+    const auto bytes = elements * static_cast<int64_t>(sizeof(float));
+    if (machine_->is_stream()) {
+      CASTOR_ASSIGN_OR_RETURN(void* const address,
+                              run_->Allocate(bytes, machine_->stream()));
+      sum = static_cast<float*>(address);
+    } else {
+      sum = new float[elements];
+    }
+    machine_->Compute([=] { std::fill_n(sum, elements, 0.0f); });
+    return sum;
+  }
+  void Taken(int64_t parameter) {
+    float* const sum = std::exchange(sums_[parameter], nullptr);
+    if (sum == nullptr) return;
+    if (machine_->is_stream()) {
+      run_->Free(sum);
+    } else {
+      delete[] sum;
+    }
   }
   // `gradient` is what came new; the client keeps the sum where it has to.
-  absl::Status HandIn(int64_t parameter, const std::vector<float>& gradient) {
-    std::vector<float>& sum = hand_outs_[parameter];
-    for (size_t e = 0; e < sum.size(); ++e) sum[e] += gradient[e];
-    kept_[parameter] = true;
+  absl::Status HandIn(int64_t parameter, const Vector& gradient) {
+    CASTOR_ASSIGN_OR_RETURN(float* const sum, SumOf(parameter));
+    machine_->Compute([=] {
+      for (size_t e = 0; e < gradient->size(); ++e) sum[e] += (*gradient)[e];
+    });
     CASTOR_ASSIGN_OR_RETURN(
         const bool taken,
-        run_->HandInGradient(ParamId(parameter), sum.data(), /*last=*/false));
+        run_->HandInGradient(ParamId(parameter), sum, /*last=*/false));
     if (taken) Taken(parameter);
     return absl::OkStatus();
   }
-  void Taken(int64_t parameter) {
-    std::fill(hand_outs_[parameter].begin(), hand_outs_[parameter].end(), 0.0f);
-    kept_[parameter] = false;
-  }
 
-  absl::Status MicroBatch(int64_t step, int64_t m, float* loss) {
-    kept_.assign(model_.parameters.size(), false);
-    for (size_t p = 0; p < model_.parameters.size(); ++p) Taken(p);
+  absl::Status MicroBatch(int64_t step, int64_t m,
+                          const std::shared_ptr<float>& loss) {
     CASTOR_RETURN_IF_ERROR(
         Use(model_.tells ? absl::StrCat("inputs ", step % 2) : "inputs",
             Phase::kForward, {})
@@ -247,38 +360,46 @@ class Client {
     for (size_t i = 0; i < model_.layers.size(); ++i) {
       if (!model_.layers[i].optional || step % 2 == 0) order.push_back(i);
     }
-    std::vector<std::vector<float>> inputs;
-    std::vector<float> x = Input(step, m * world_size_ + rank_);
+    std::vector<Vector> inputs;
+    std::vector<Block> kept;
+    Vector x = Input(step, m * world_size_ + rank_);
     for (const size_t i : order) {
       const Layer& layer = model_.layers[i];
       CASTOR_ASSIGN_OR_RETURN(
           const float* const w,
           Use(absl::StrCat("layer ", i), Phase::kForward, {layer.parameter}));
-      CASTOR_RETURN_IF_ERROR(
-          Claim(layer.claim + layer.temporary + step * layer.growth + more_));
+      CASTOR_ASSIGN_OR_RETURN(kept.emplace_back(), Take(layer.claim));
+      CASTOR_ASSIGN_OR_RETURN(
+          const Block temporary,
+          Take(layer.temporary + step * layer.growth + more_));
       inputs.push_back(x);
-      for (int64_t e = 0; e < kWidth; ++e) x[e] *= At(i, w, e);
-      Release(layer.temporary + step * layer.growth + more_);
+      x = Product(x, w, Elements(i));
+      GiveBack(temporary);
     }
-    for (const float y : x) *loss += y * y / 2;
-    std::vector<float> dy = x;
+    AddLoss(x, loss);
+    Vector dy = x;
     for (size_t k = order.size(); k-- > 0;) {
       const size_t i = order[k];
       const Layer& layer = model_.layers[i];
-      const ClientParameter& parameter = model_.parameters[layer.parameter];
+      const int64_t elements = Elements(i);
       CASTOR_ASSIGN_OR_RETURN(
           const float* const w,
           Use(absl::StrCat("layer ", i), Phase::kBackward, {layer.parameter}));
-      CASTOR_RETURN_IF_ERROR(
-          Claim(layer.temporary + step * layer.growth + more_));
-      std::vector<float> first(parameter.elements), rest(parameter.elements);
-      for (int64_t e = 0; e < kWidth; ++e) {
-        (layer.in_parts && e % 2 == 1 ? rest : first)[e % parameter.elements] +=
-            dy[e] * inputs[k][e];
-        dy[e] *= At(i, w, e);
-      }
-      Release(layer.temporary + layer.claim + step * layer.growth + more_);
-      if (!parameter.trainable) continue;
+      CASTOR_ASSIGN_OR_RETURN(
+          const Block temporary,
+          Take(layer.temporary + step * layer.growth + more_));
+      const auto first = std::make_shared<std::vector<float>>(elements);
+      const auto rest = std::make_shared<std::vector<float>>(elements);
+      machine_->Compute([=, in = inputs[k], in_parts = layer.in_parts] {
+        for (int64_t e = 0; e < kWidth; ++e) {
+          (*(in_parts && e % 2 == 1 ? rest : first))[e % elements] +=
+              (*dy)[e] * (*in)[e];
+        }
+      });
+      dy = Product(dy, w, elements);
+      GiveBack(temporary);
+      GiveBack(kept[k]);
+      if (!model_.parameters[layer.parameter].trainable) continue;
       CASTOR_RETURN_IF_ERROR(HandIn(layer.parameter, first));
       if (layer.in_parts) {
         CASTOR_RETURN_IF_ERROR(HandIn(layer.parameter, rest));
@@ -291,18 +412,17 @@ class Client {
           Use(absl::StrCat("late read ", i), Phase::kBackward,
               {model_.layers[i].parameter}));
       // It still holds the parameter.
-      for (int64_t e = 0; e < kWidth; ++e) {
-        if (!(std::abs(At(i, w, e)) < 10)) {
-          return absl::InternalError("a parameter's place holds another value");
-        }
-      }
+      machine_->Compute([w, n = Elements(i), mistakes = mistakes_] {
+        for (int64_t e = 0; e < n; ++e)
+          *mistakes += std::abs(w[e]) < 10 ? 0 : 1;
+      });
     }
-    for (size_t p = 0; p < kept_.size(); ++p) {
-      if (!kept_[p]) continue;
-      CASTOR_ASSIGN_OR_RETURN(
-          const bool taken,
-          run_->HandInGradient(ParamId(p), hand_outs_[p].data(), true));
+    for (size_t p = 0; p < sums_.size(); ++p) {
+      if (sums_[p] == nullptr) continue;
+      CASTOR_ASSIGN_OR_RETURN(const bool taken,
+                              run_->HandInGradient(ParamId(p), sums_[p], true));
       EXPECT_TRUE(taken);
+      Taken(p);
     }
     return run_->EndBackward();
   }
@@ -310,11 +430,17 @@ class Client {
   const Model& model_;
   ClientRun* const run_;
   const int rank_, world_size_;
+  Machine on_thread_;
+  Machine* const machine_;
   int64_t more_ = 0;
-  std::vector<std::vector<float>> hand_outs_;  // gradients not taken yet
-  std::vector<bool> kept_;
+  std::vector<float*> sums_;  // [parameter]; null: of gradients not there yet
+  std::vector<Block> taken_;  // on a stream
+  uint8_t pattern_ = 0;
   int64_t claimed_ = 0;
   int64_t uses_left_ = -1;
+  // Bytes and values that were not what they had to be. The stream's thread
+  // counts them; who reads it has drained the run.
+  std::shared_ptr<int64_t> mistakes_ = std::make_shared<int64_t>(0);
 };
 
 }  // namespace castor::test_client

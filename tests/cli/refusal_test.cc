@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "cli/machine/gpu_kernels.h"
+#include "runtime/managed/gpu_kernels.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
@@ -100,7 +100,7 @@ TEST_F(PlanForAGpu, SaysWhatFitsAndWhatDoesNot) {
   WriteConfig(config);
   const ProcessResult refused = Castor({"plan", "run.json"});
   ExpectUserError(refused);
-  if (cli::GpuKernelsOfThisBuild() == nullptr) {
+  if (GpuKernelsOfThisBuild() == nullptr) {
     EXPECT_THAT(refused.err, HasSubstr("without the GPU's kernels"));
     return;
   }

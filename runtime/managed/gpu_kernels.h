@@ -1,14 +1,14 @@
 // The GPU's operators, where this program was built with them.
-#ifndef CASTOR_CLI_MACHINE_GPU_KERNELS_H_
-#define CASTOR_CLI_MACHINE_GPU_KERNELS_H_
+#ifndef CASTOR_RUNTIME_MANAGED_GPU_KERNELS_H_
+#define CASTOR_RUNTIME_MANAGED_GPU_KERNELS_H_
 
 #include "kernels/kernel_table.h"
 
-namespace castor::cli {
+namespace castor {
 
 // Null where the build has none (gpu_kernels_absent.cc).
 const kernels::KernelTable* GpuKernelsOfThisBuild();
 
-}  // namespace castor::cli
+}  // namespace castor
 
-#endif  // CASTOR_CLI_MACHINE_GPU_KERNELS_H_
+#endif  // CASTOR_RUNTIME_MANAGED_GPU_KERNELS_H_

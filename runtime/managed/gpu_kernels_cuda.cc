@@ -1,10 +1,10 @@
-#include "cli/machine/gpu_kernels.h"
 #include "kernels/cuda/kernels.h"
+#include "runtime/managed/gpu_kernels.h"
 
-namespace castor::cli {
+namespace castor {
 
 const kernels::KernelTable* GpuKernelsOfThisBuild() {
   return kernels::cuda::Kernels();
 }
 
-}  // namespace castor::cli
+}  // namespace castor
