@@ -94,6 +94,10 @@ tar xzf results/logs.tar.gz || failures=$((failures + 1))
 expect "output before a hang" "said before it hung" logs/operators_gpu_test.log
 expect "the blocking run" "blocking=1" logs/operators_gpu_test.A.Fails.blocking.log
 
+CASTOR_PYTHON=/bin/false "${check}" --bin bin --log torch --stage torch \
+  >out.txt 2>&1 || failures=$((failures + 1))
+expect "no PyTorch" "^torch +skipped +/bin/false has no PyTorch" torch/report.txt
+
 "${check}" --bin bin --stage 9 >out.txt 2>&1
 [[ $? -eq 2 ]] || failures=$((failures + 1))
 expect "an unknown stage" "^gpu_check: unknown stage in '9'" out.txt

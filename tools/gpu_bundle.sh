@@ -45,7 +45,7 @@ mapfile -t targets < <(castor_bazel query --noshow_progress \
 # Without new dtags the folder serves the libraries' own needs too.
 castor_bazel build -c opt --noshow_progress --dynamic_mode=off \
   --linkopt='-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib' //:castor \
-  "${targets[@]}"
+  //python/core:libcastor_client.so "${targets[@]}"
 bazel_bin="$(castor_bazel info -c opt bazel-bin 2>/dev/null)"
 
 mkdir -p "${into}/lib"
@@ -63,15 +63,26 @@ for target in //:castor "${targets[@]}"; do
   programs+=("${into}/$(basename "${program}")")
 done
 
+# The Python package's core, and its sources, which are compiled there for the
+# PyTorch that is found.
+install -m 755 "${bazel_bin}/python/core/libcastor_client.so" "${into}/"
+strip --strip-debug "${into}/libcastor_client.so"
+rm -rf "${into}/torch_package"
+mkdir -p "${into}/torch_package/python/core"
+cp -r python/castor python/shim python/setup.py python/pyproject.toml \
+  "${into}/torch_package/python/"
+cp python/core/castor_client.h "${into}/torch_package/python/core/"
+rm -rf "${into}"/torch_package/python/castor/{__pycache__,*.so}
+
 # Every library but those that come with the C library and the driver.
 own='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libcuda)\.so'
-for program in "${programs[@]}"; do
+for program in "${programs[@]}" "${into}/libcastor_client.so"; do
   ldd "${program}" | awk '$3 ~ /^\// { print $1, $3 }'
 done | sort -u | while read -r name path; do
   [[ "${name}" =~ ${own} ]] || install -m 644 "${path}" "${into}/lib/${name}"
 done
-install -m 755 tools/gpu_check.sh benchmarks/gpu_training.py \
-  tools/bench_pytorch.py "${into}/"
+install -m 755 tools/gpu_check.sh tools/gpu_torch.py \
+  benchmarks/gpu_training.py tools/bench_pytorch.py "${into}/"
 cat >"${into}/gpu_check.json" <<'JSON'
 {
   "model": {"type": "gpt2", "n_layer": 6, "n_head": 6, "n_embd": 384,

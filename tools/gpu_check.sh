@@ -19,8 +19,11 @@ Runs on a machine with a GPU, the most valuable first:
   4 speed      benchmarks
   5 promises   random models, placements and budgets; whatever test is left
   6 sanitizer  the tests under compute-sanitizer's four tools
+  7 torch      the Python package on the GPU, compiled here for the PyTorch of
+               the environment's CASTOR_PYTHON (default: python3), if that finds
+               a GPU: the same bits at three budgets, near PyTorch's alone
 Each result is printed as it comes. A stage ends within nine minutes, all of them
-within 25: what is left then is a row that says so. A test program that fails has
+within 30: what is left then is a row that says so. A test program that fails has
 each case that it has not passed run again in a process of its own, one that fails
 there also with blocking launches and under memcheck. The exit status is 0 if
 nothing failed and at least one test ran on a GPU.
@@ -42,10 +45,10 @@ the folder CASTOR_CUDA_LIBS, of this checkout's .cuda, and installed ones) and i
 END
 }
 
-stages=(machine tests train speed promises sanitizer)
-# Seconds of each; 1,500 in all.
+stages=(machine tests train speed promises sanitizer torch)
+# Seconds of each; 1,800 in all.
 declare -A stage_seconds=([machine]=60 [tests]=400 [train]=280 [speed]=240
-  [promises]=220 [sanitizer]=300)
+  [promises]=220 [sanitizer]=300 [torch]=300)
 # Between a request to end, which castor takes as a wish to save, and SIGKILL.
 readonly kGraceSeconds=2
 
@@ -350,6 +353,51 @@ run_sanitizer() {
         "${program}" --gtest_filter="${filter}"
     done < <(first_tests)
   done
+}
+
+# torch_run NAME ARGUMENT...: a run of gpu_torch.py, in a process of its own.
+torch_run() {
+  local name="$1"
+  shift
+  check "torch_${name}" env "PYTHONPATH=${scratch}/torch" \
+    "CASTOR_CORE=${bin}/libcastor_client.so" \
+    "LD_LIBRARY_PATH=${given_libraries}" "${python}" -W ignore \
+    "${bin}/gpu_torch.py" "$@"
+}
+
+run_torch() {
+  local python="${CASTOR_PYTHON:-python3}" out="${scratch}" version
+  version="$("${python}" -c 'import torch
+assert torch.cuda.is_available()
+print(torch.__version__)' 2>/dev/null)"
+  if [[ -z "${version}" ]]; then
+    row torch skipped "${python} has no PyTorch that finds a GPU"
+    return
+  fi
+  if [[ ! -e "${bin}/libcastor_client.so" ]]; then
+    row torch skipped "there is no ${bin}/libcastor_client.so"
+    return
+  fi
+  # The sources are copied, since a build leaves files beside them.
+  cp -r "${bin}/torch_package" "${scratch}/package"
+  check torch_compiles env "CASTOR_CORE_LIBRARY=${bin}/libcastor_client.so" \
+    "${python}" -m pip install --quiet --no-deps --no-build-isolation \
+    --target "${scratch}/torch" "${scratch}/package/python" || return
+  row torch_version "${version}" ""
+  torch_run late late
+  torch_run plain plain --out "${out}/plain.json"
+  torch_run all engine --out "${out}/all.json" || return
+  torch_run near_plain near "${out}/plain.json" "${out}/all.json"
+  local like=(engine --out "${out}/other.json" --like "${out}/all.json")
+  torch_run again "${like[@]}"
+  torch_run smallest "${like[@]}" --budget smallest
+  torch_run middle "${like[@]}" --budget middle
+  torch_run cpu_smallest "${like[@]}" --budget smallest --policy cpu
+  torch_run side_stream "${like[@]}" --budget middle --side-stream
+  torch_run refused refused
+  torch_run bf16 engine --bf16 --out "${out}/bf16.json" &&
+    torch_run bf16_smallest engine --bf16 --out "${out}/other.json" \
+      --like "${out}/bf16.json" --budget smallest
 }
 
 tests_wanted=0

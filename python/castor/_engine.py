@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from castor import _checkpoint
 from castor._checkpoint import on_all_ranks
 from castor._compiled import plain_name, watch_compiled_code
 from castor._generator import drawing_from, drawing_undone, generator_seed
+from castor._gpu import Gpu, move_buffers, wants_gpu
 from castor._inputs import call_with, copied, description, loss_of
 from castor._launch import port_is_a_store
 from castor._library import shim
@@ -42,7 +43,10 @@ def initialize(
     ones are one. Buffers are copied to the device and count.
 
     Args:
-        model: on the CPU; it keeps its modules and Parameter objects.
+        model: on the CPU; it keeps its modules and Parameter objects. With
+            {"device": {"type": "cuda"}} parameters and buffers are on PyTorch's
+            current GPU afterwards. Nothing in the process may have used CUDA
+            before the first such call.
         config: a path of a JSON file or a mapping with the keys of `castor
             train`, without the model and the data. Default: that of the
             `ZeroInit` in which the model was made, or that is active.
@@ -64,14 +68,20 @@ def initialize(
     for name, parameter in parameters.items():
         decay = weight_decay(name, parameter) if weight_decay else None
         described.append((name, parameter, -1.0 if decay is None else decay))
+    gpu = Gpu() if wants_gpu(text) else None
     try:
-        run = shim.Run(text, described, port_is_a_store())
+        run = shim.Run(
+            text,
+            described,
+            port_is_a_store(),
+            gpu.place if gpu is not None else None,
+        )
     except RuntimeError as error:
         refusal = shim.take_refusal_of_open()
         if refusal is not None:
             raise Refused(refusal) from None
         raise ValueError(f"castor.initialize: {_first_line(error)}") from None
-    engine = Engine(model, run, list(parameters.values()))
+    engine = Engine(model, run, list(parameters.values()), gpu)
     failure: BaseException | None = None
     try:
         engine._adopt()
@@ -104,10 +114,15 @@ class Engine:
     """
 
     def __init__(
-        self, model: nn.Module, run: shim.Run, parameters: list[nn.Parameter]
+        self,
+        model: nn.Module,
+        run: shim.Run,
+        parameters: list[nn.Parameter],
+        gpu: Gpu | None = None,
     ) -> None:
         self._model = model
         self._run = run
+        self._gpu = gpu
         self._parameters = parameters
         self._micro_batches = run.micro_batches
         self._rank = run.rank
@@ -191,7 +206,7 @@ class Engine:
             with self._own_generator():
                 return self._pass(function, args, kwargs)
         if self._in_step:
-            with torch.no_grad(), drawing_undone():
+            with torch.no_grad(), drawing_undone(self._gpu):
                 return self._pass(function, args, kwargs)
         try:
             return self._evaluate(function, args, kwargs)
@@ -284,7 +299,7 @@ class Engine:
         for batch in step:
             loss = loss_of(call_with(self, batch))
             self.backward(loss)
-            total += loss.detach().float().reshape(())
+            total += loss.detach().float().reshape(()).cpu()
             del loss
             self.step()
         return total / len(step)
@@ -328,8 +343,10 @@ class Engine:
         for name, tensor in self._model.state_dict(keep_vars=True).items():
             number = ids.get(id(tensor))
             if number is None:
-                is_tensor = isinstance(tensor, torch.Tensor)
-                state[name] = tensor.detach().clone() if is_tensor else tensor
+                if isinstance(tensor, torch.Tensor):
+                    tensor = tensor.detach()
+                    tensor = tensor.cpu() if tensor.is_cuda else tensor.clone()
+                state[name] = tensor
                 continue
             if number not in values:  # tied names get one tensor
                 values[number] = of_parameter(self._run.values(number))
@@ -488,6 +505,8 @@ class Engine:
                 if shim.is_managed(parameter):
                     values = self._run.values(number)
                     parameter.data = values.to(parameter.dtype)
+            if self._gpu is not None:
+                move_buffers(self._model, torch.device("cpu"))
         self._run.close()
 
     def __enter__(self) -> Engine:
@@ -507,6 +526,9 @@ class Engine:
         self._inside(self._run.enter_forward, self._copy_buffers, (), {})
 
     def _copy_buffers(self) -> None:
+        if self._gpu is not None:
+            move_buffers(self._model, self._gpu.device)
+            return
         buffers = [b for b in self._model.buffers() if b.layout == torch.strided]
         storages = [b.untyped_storage().data_ptr() for b in buffers]
         for buffer, storage in zip(buffers, storages):
@@ -521,7 +543,10 @@ class Engine:
             dtype = self._parameters[0].dtype
             floats = dtype if dtype != torch.float32 else None
             buffers = self._buffer_versions()
-            result = function(*copied(args, floats), **copied(kwargs, floats))
+            device = self._gpu.device if self._gpu is not None else None
+            result = function(
+                *copied(args, floats, device), **copied(kwargs, floats, device)
+            )
             for name, version in self._buffer_versions().items():
                 if buffers.get(name) != version:
                     raise RuntimeError(
@@ -554,7 +579,7 @@ class Engine:
     def _evaluate(
         self, function: Callable[..., _Result], args: Any, kwargs: Any
     ) -> _Result:
-        with torch.no_grad(), drawing_undone():
+        with torch.no_grad(), drawing_undone(self._gpu):
             self._inside(None, self._run.begin, (False,), {})
             result = self._pass(function, args, kwargs)
             self._inside(None, self._run.end_evaluation, (), {})
@@ -572,7 +597,7 @@ class Engine:
             self._run.seed, self._run.steps + 1, micro_batch, self._passes
         )
         self._passes += 1
-        return drawing_from(seed)
+        return drawing_from(seed, self._gpu)
 
     def _rehearse(self, batch: Any) -> None:
         """A forward and a backward pass that leave no trace in the model."""
@@ -597,14 +622,15 @@ class Engine:
         """Does `work` between `enter` and leave. A failure ends the step."""
         refusal = None
         try:
-            if enter is None:
-                return work(*args, **kwargs)
-            watch_compiled_code()
-            enter()
-            try:
-                return work(*args, **kwargs)
-            finally:
-                self._run.leave()
+            with self._gpu.current() if self._gpu is not None else nullcontext():
+                if enter is None:
+                    return work(*args, **kwargs)
+                watch_compiled_code()
+                enter()
+                try:
+                    return work(*args, **kwargs)
+                finally:
+                    self._run.leave()
         except BaseException as error:
             self.abort()
             refusal = self._run.take_refusal()

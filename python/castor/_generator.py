@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import torch
 
+from castor._gpu import Gpu
 from castor._library import shim
 from castor._refused import Refused, StepUndone
 
@@ -36,23 +37,34 @@ def generator_seed(seed: int, step: int, micro_batch: int, call: int = 0) -> int
 
 
 @contextlib.contextmanager
-def drawing_from(seed: int) -> Iterator[None]:
-    """Inside, PyTorch's generator begins at `seed`; after it, the generator is
-    as before."""
-    before = torch.get_rng_state()
-    torch.default_generator.manual_seed(seed)
+def drawing_from(seed: int, gpu: Gpu | None = None) -> Iterator[None]:
+    """Inside, PyTorch's generators, that of the CPU and that of `gpu`, begin at
+    `seed`; after it, they are as before."""
+    before = _states(gpu)
+    for generator, _ in before:
+        generator.manual_seed(seed)
     try:
         yield
     finally:
-        torch.set_rng_state(before)
+        _put_back(before)
 
 
 @contextlib.contextmanager
-def drawing_undone() -> Iterator[None]:
-    """Puts PyTorch's generator back where the engine gives up what is inside."""
-    before = torch.get_rng_state()
+def drawing_undone(gpu: Gpu | None = None) -> Iterator[None]:
+    """Puts PyTorch's generators back where the engine gives up what is inside."""
+    before = _states(gpu)
     try:
         yield
     except (Refused, StepUndone):
-        torch.set_rng_state(before)
+        _put_back(before)
         raise
+
+
+def _states(gpu: Gpu | None) -> list[tuple[torch.Generator, torch.Tensor]]:
+    generators = [torch.default_generator] + ([gpu.generator] if gpu else [])
+    return [(generator, generator.get_state()) for generator in generators]
+
+
+def _put_back(states: list[tuple[torch.Generator, torch.Tensor]]) -> None:
+    for generator, state in states:
+        generator.set_state(state)

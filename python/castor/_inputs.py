@@ -8,18 +8,21 @@ from typing import Any, Callable
 import torch
 
 
-def copied(value: Any, floats: torch.dtype | None) -> Any:
-    """`value` with a copy of each tensor in its mappings and sequences; those of
-    floating-point numbers in the type `floats`, if it is given."""
+def copied(
+    value: Any, floats: torch.dtype | None, device: torch.device | None = None
+) -> Any:
+    """`value` with a copy of each tensor in its mappings and sequences, on
+    `device`, if it is given; those of floating-point numbers in the type
+    `floats`, if it is given."""
     if isinstance(value, torch.Tensor):
-        copy = value.clone()
+        copy = value.clone() if device is None else value.to(device, copy=True)
         if floats is not None and copy.dtype.is_floating_point:
             copy = copy.to(floats)
         return copy
     if type(value) is dict:
-        return {key: copied(item, floats) for key, item in value.items()}
+        return {key: copied(item, floats, device) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(copied(item, floats) for item in value)
+        return type(value)(copied(item, floats, device) for item in value)
     return value
 
 

@@ -39,7 +39,7 @@ def _check_one(name: str, parameter: torch.Tensor, is_managed: bool) -> None:
     if parameter.device.type != "cpu":
         _refuse(
             f"{what} is on {parameter.device}",
-            "leave the model on the CPU, where Castor's PyTorch engine computes",
+            "leave the model on the CPU: the engine takes it from there, to a GPU too",
         )
     if parameter.layout != torch.strided:
         _refuse(f"{what} is sparse", "make it dense, with its to_dense")

@@ -14,6 +14,9 @@ def plain_config(text: str) -> str:
 
 def generator_seed(seed: int, step: int, micro_batch: int, call: int) -> int: ...
 def is_managed(tensor: Tensor) -> bool: ...
+def use_on_address() -> int:
+    """The address of castor_cuda_use_on (python/shim/gpu_memory.h)."""
+
 def foresee(
     config: str,
     parameters: Sequence[tuple[str, int, bool, float]],
@@ -75,10 +78,13 @@ class Run:
         config: str,
         parameters: Sequence[tuple[str, Tensor, float]],
         port_is_stores: bool,
+        place: tuple[int, int] | None,
     ) -> None:
         """`parameters`: names, tensors and weight decays (negative: the
         configuration's). `port_is_stores`: MASTER_PORT is that of a store of
-        PyTorch's, where the ranks cannot meet. See take_refusal_of_open."""
+        PyTorch's, where the ranks cannot meet. `place`: the number of the GPU and
+        its stream (cudaStream_t), if the device is one. See
+        take_refusal_of_open."""
 
     def adopt(self, number: int, tensor: Tensor) -> None: ...
     def begin(self, training: bool) -> None: ...

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,19 +12,23 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/annotate.h"
 #include "base/name_pattern.h"
 #include "base/philox.h"
 #include "base/strict_json.h"
+#include "device/cuda/runtime_api.h"
 #include "nlohmann/json.hpp"
 #include "runtime/client/client_checkpoints.h"
 #include "runtime/client/client_foresight.h"
 #include "runtime/client/client_run.h"
 #include "runtime/client/launched_ranks.h"
 #include "runtime/config/config.h"
+#include "runtime/managed/gpu.h"
 #include "runtime/train/lr_schedule.h"
 #include "runtime/train/run_trace.h"
 
 struct castor_run {
+  bool closed = false;  // under `closing`
   std::unique_ptr<castor::RankGroup> ranks;
   std::unique_ptr<castor::ClientRun> run;
   std::string summary;
@@ -44,6 +49,9 @@ using castor::ParamId;
 // What the thread's last failed call left.
 thread_local std::string last_error;
 thread_local ClientRun::Refused last_refusal;
+
+// Held by whoever closes a run, or frees a block of one.
+std::mutex closing;
 
 castor_status Tell(const absl::Status& status,
                    const ClientRun::Refused* refused = nullptr) {
@@ -87,19 +95,27 @@ struct Asked {
   castor::ClientOptions options;
 };
 
+absl::Status CheckPlace(const castor::Config& config,
+                        const castor_place* place) {
+  const bool on_gpu = config.device.type == castor::DeviceType::kCuda;
+  if (on_gpu == (place != nullptr)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      on_gpu ? "config: device.type: \"cuda\", and this client's operators run "
+               "on the host; leave it out"
+             : "config: device.type: this client's operators run on a GPU; "
+               "give \"cuda\"");
+}
+
+// `place` is null where nothing is opened, too.
 absl::StatusOr<Asked> Read(const char* config_json,
                            const castor_parameter* parameters, int64_t count,
-                           castor::RankOptions ranks, int local_size) {
+                           const castor_place* place, castor::RankOptions ranks,
+                           int local_size) {
   auto parsed =
       castor::ParseClientConfig(config_json, "config", ranks.world_size);
   if (!parsed.ok()) return parsed.status();
   Asked asked;
   const castor::Config& config = asked.config = *std::move(parsed);
-  if (config.device.type != castor::DeviceType::kHost) {
-    return absl::InvalidArgumentError(
-        "config: device.type: a client's operators run on the host; leave it "
-        "out");
-  }
   const castor::MemoryConfig& memory = config.memory;
   if (memory.activation_checkpointing !=
       castor::ActivationCheckpointing::kNone) {
@@ -135,6 +151,19 @@ absl::StatusOr<Asked> Read(const char* config_json,
                                memory.device_memory < castor::kUnlimitedBytes,
       .ranks = std::move(ranks),
       .join_meetings = {}};
+  if (place != nullptr) {
+    auto gpu = castor::FindGpu(place->gpu);
+    if (!gpu.ok()) {
+      return castor::Annotate("config: device.type: \"cuda\"", gpu.status());
+    }
+    if (asked.options.memory.device_bytes >= castor::kUnlimitedBytes) {
+      asked.options.memory.device_bytes = gpu->memory.usable_bytes();
+    }
+    asked.options.memory.device_has_own_memory = true;
+    asked.options.gpu = {.open = castor::OpenerOf(*gpu, threads, place->stream),
+                         .stream = place->stream,
+                         .order = castor::OrdererOf(*gpu)};
+  }
   for (int64_t i = 0; i < count; ++i) {
     const castor_parameter& parameter = parameters[i];
     const bool decays =
@@ -153,7 +182,8 @@ absl::StatusOr<Asked> Read(const char* config_json,
 // What one rank is refused before it has joined the others, all are refused.
 absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
     const char* config_json, const castor_parameter* parameters, int64_t count,
-    bool port_is_stores, castor_run* opening, ClientRun::Refused* refused) {
+    const castor_place* place, bool port_is_stores, castor_run* opening,
+    ClientRun::Refused* refused) {
   auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
   if (!launch.ok()) return launch.status();
   if (port_is_stores) launch->master_is_store = true;
@@ -170,7 +200,7 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
     return ranks.MakeCommunicator(device);
   };
   auto asked = Read(
-      config_json, parameters, count,
+      config_json, parameters, count, place,
       {.rank = ranks.rank(), .world_size = ranks.world_size(), .join = join},
       launch->local_size);
   if (asked.ok()) {
@@ -178,10 +208,12 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
       return castor::JoinLaunchedRanks(*launch);
     };
   }
-  auto opened = asked.ok()
+  absl::Status valid = asked.status();
+  if (valid.ok()) valid = CheckPlace(asked->config, place);
+  auto opened = valid.ok()
                     ? ClientRun::Create(asked->parameters,
                                         std::move(asked->options), refused)
-                    : asked.status();
+                    : valid;
   if (asked.ok()) opening->config = std::move(asked->config);
   if (opened.ok() || agreed) return opened;
   return ranks.Agree("start", opened.status());
@@ -220,12 +252,13 @@ const char* castor_plain_config(const char* config_json) {
 
 castor_status castor_open(const char* config_json,
                           const castor_parameter* parameters, int64_t count,
-                          int port_is_stores, castor_run** run) {
+                          const castor_place* place, int port_is_stores,
+                          castor_run** run) {
   *run = nullptr;
   ClientRun::Refused refused;
   auto opening = std::make_unique<castor_run>();
-  auto opened = OpenOnRanks(config_json, parameters, count, port_is_stores != 0,
-                            opening.get(), &refused);
+  auto opened = OpenOnRanks(config_json, parameters, count, place,
+                            port_is_stores != 0, opening.get(), &refused);
   if (!opened.ok()) return Tell(opened.status(), &refused);
   opening->run = *std::move(opened);
   opening->checkpoints = std::make_unique<castor::ClientCheckpoints>(
@@ -235,7 +268,16 @@ castor_status castor_open(const char* config_json,
 }
 
 void castor_close(castor_run* run) {
-  if (run != nullptr) castor_end_trace(run);
+  if (run == nullptr) return;
+  castor_end_trace(run);
+  {
+    const std::lock_guard lock(closing);
+    run->closed = true;
+    if (run->run->HasBlocks()) {
+      run->run->Drain().IgnoreError();
+      return;
+    }
+  }
   delete run;
 }
 
@@ -382,6 +424,10 @@ castor_status castor_take_checkpoint(castor_run* run) {
 castor_status castor_trace(castor_run* run, const char* path, const char* title,
                            const char* steps) {
   ClientRun& client = *run->run;
+  if (run->config.device.type == castor::DeviceType::kCuda) {
+    return Tell(absl::FailedPreconditionError(
+        "a client's run on a GPU cannot be traced yet"));
+  }
   const bool traced = run->trace != nullptr;
   const absl::Status met = client.MeetBetweenSteps(
       castor::RankCall::kBeginTrace,
@@ -432,6 +478,43 @@ castor_status castor_claim(castor_run* run, int64_t bytes) {
 
 void castor_release(castor_run* run, int64_t bytes) {
   run->run->Release(bytes);
+}
+
+castor_status castor_allocate(castor_run* run, int64_t bytes, void* stream,
+                              void** address) {
+  *address = nullptr;
+  const auto block = run->run->Allocate(bytes, stream);
+  if (block.ok()) *address = *block;
+  return Tell(run, block.status());
+}
+
+void castor_free(castor_run* run, void* address) {
+  {
+    const std::lock_guard lock(closing);
+    run->run->Free(address);
+    if (!run->closed || run->run->HasBlocks()) return;
+  }
+  delete run;
+}
+
+void castor_use_on(castor_run* run, void* address, void* stream) {
+  run->run->UseOn(address, stream);
+}
+
+castor_status castor_gpu_allocate(int gpu, int64_t bytes, void** address) {
+  *address = nullptr;
+  const auto api = castor::cuda::RuntimeApi();
+  if (!api.ok()) return Tell(api.status());
+  const absl::Status chosen = (*api)->UseDevice(gpu);
+  if (!chosen.ok()) return Tell(chosen);
+  const auto block = (*api)->Allocate(bytes);
+  if (block.ok()) *address = *block;
+  return Tell(block.status());
+}
+
+void castor_gpu_free(int gpu, void* address) {
+  const auto api = castor::cuda::RuntimeApi();
+  if (api.ok() && (*api)->UseDevice(gpu).ok()) (*api)->Free(address);
 }
 
 int64_t castor_steps(const castor_run* run) { return run->run->steps(); }
@@ -520,7 +603,7 @@ const char* castor_foresee(const char* config_json,
     world_size = launch->world_size;
   }
   auto asked =
-      Read(config_json, parameters, count,
+      Read(config_json, parameters, count, /*place=*/nullptr,
            {.rank = 0, .world_size = world_size, .join = nullptr}, world_size);
   if (!asked.ok()) {
     Tell(asked.status());

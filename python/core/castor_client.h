@@ -86,15 +86,28 @@ typedef struct {
   double weight_decay; /* negative: the configuration's, by the name */
 } castor_parameter;
 
+/* Where the client's operators are queued: on a stream of one of the GPUs that
+ * the process sees. */
+typedef struct {
+  int gpu; /* from 0 */
+  void*
+      stream; /* cudaStream_t, which outlives the run; null: the default one */
+} castor_place;
+
 /* `config_json`: the text of a configuration with the keys of castor train,
  * without those of the model and the data (docs/configuration.md).
+ * `place`: null where operators run on the thread that makes the calls. It is
+ * given if and only if the configuration's device.type is "cuda".
  * `port_is_stores`: on several ranks, not 0 where MASTER_PORT is that of a
  * store of PyTorch's (TCPStore), in which they then find each other. */
 castor_status castor_open(const char* config_json,
                           const castor_parameter* parameters, int64_t count,
-                          int port_is_stores, castor_run** run);
+                          const castor_place* place, int port_is_stores,
+                          castor_run** run);
 /* Waits for all work. What the client still holds of claimed bytes needs no
- * release afterwards. Null is allowed. */
+ * release afterwards. Blocks of castor_allocate stay what they are until
+ * castor_free, for which alone `run` may still be used then; the GPU has its
+ * memory back with the last of them. Null is allowed. */
 void castor_close(castor_run* run);
 
 /* How parameters and gradients are stored: "fp32" or "bf16". */
@@ -185,6 +198,26 @@ castor_status castor_trace(castor_run* run, const char* path, const char* title,
 /* Between steps, by all ranks: the trace is over, and whether all of it could
  * be written. castor_close does the same, without a word. */
 castor_status castor_end_trace(castor_run* run);
+
+/* With a castor_place, addresses are the GPU's, and a call returns when what it
+ * promises is queued on the place's stream: before what the client queues there
+ * next. The two calls below are not for such a run, these are: */
+
+/* A block of the device's memory, aligned to 256 bytes, for work that is queued
+ * on `stream` after the call. It counts as castor_claim does, with what lies
+ * unused between blocks. AGAIN: a parameter that an operator uses is in the
+ * way.
+ */
+castor_status castor_allocate(castor_run* run, int64_t bytes, void* stream,
+                              void** address);
+/* Work that is queued on the block's streams may still use it. */
+void castor_free(castor_run* run, void* address);
+/* The block's streams are the one that it was allocated for, and these. */
+void castor_use_on(castor_run* run, void* address, void* stream);
+
+/* Memory of a GPU that no run knows of. FAILED: there is none. */
+castor_status castor_gpu_allocate(int gpu, int64_t bytes, void** address);
+void castor_gpu_free(int gpu, void* address);
 
 /* The device is to hold `bytes` more that are no parameters (activations,
  * gradients on their way). REFUSED: there is no room; nothing has changed. */

@@ -13,6 +13,15 @@ void Account::Claim(int64_t bytes) {
   claimed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
+Account::Block Account::Allocate(int64_t bytes, void* stream) {
+  std::shared_lock<std::shared_mutex> open(closing_);
+  TORCH_CHECK(run_ != nullptr, "castor: this engine is closed");
+  Block block = {run_, nullptr};
+  Check(Core().allocate(run_, bytes, stream, &block.address));
+  claimed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return block;
+}
+
 void Account::Release(int64_t bytes) noexcept {
   std::shared_lock<std::shared_mutex> open(closing_);
   claimed_bytes_.fetch_sub(bytes, std::memory_order_relaxed);

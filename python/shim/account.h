@@ -33,6 +33,17 @@ class Account {
 
   // Throws c10::Error when the run has no room.
   void Claim(int64_t bytes);
+  // In the place of Claim where the run is on a GPU: a block for work on
+  // `stream`, of which the caller has to free `run`'s address.
+  struct Block {
+    castor_run* run = nullptr;
+    void* address = nullptr;
+  };
+  Block Allocate(int64_t bytes, void* stream);
+  // The caller has freed a block of Allocate.
+  void Freed(int64_t bytes) noexcept {
+    claimed_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
   // Does nothing after Close.
   void Release(int64_t bytes) noexcept;
   // Waits for claims and releases that are under way. The run may be closed

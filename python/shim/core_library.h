@@ -36,6 +36,11 @@ namespace castor::shim {
   X(take_checkpoint)             \
   X(trace)                       \
   X(end_trace)                   \
+  X(allocate)                    \
+  X(free)                        \
+  X(use_on)                      \
+  X(gpu_allocate)                \
+  X(gpu_free)                    \
   X(claim)                       \
   X(release)                     \
   X(steps)                       \

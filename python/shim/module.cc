@@ -1,6 +1,7 @@
 // The Python module: Session under the name Run, and Refusal.
 #include <torch/csrc/utils/pybind.h>
 
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "python/shim/allocator.h"
 #include "python/shim/core_library.h"
+#include "python/shim/gpu_memory.h"
 #include "python/shim/session.h"
 
 namespace castor::shim {
@@ -28,13 +30,17 @@ struct Run {
 std::unique_ptr<Run> Open(
     const std::string& config,
     const std::vector<std::tuple<std::string, at::Tensor, double>>& all,
-    bool port_is_stores) {
+    bool port_is_stores, std::optional<std::pair<int, uint64_t>> place) {
   std::vector<ParameterSpec> specs;
   for (const auto& [name, tensor, weight_decay] : all) {
     specs.push_back({name, tensor, weight_decay});
   }
+  std::optional<castor_place> given;
+  if (place) {
+    given = {place->first, reinterpret_cast<void*>(place->second)};
+  }
   return std::make_unique<Run>(
-      Session::Open(config, std::move(specs), port_is_stores));
+      Session::Open(config, std::move(specs), port_is_stores, given));
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
@@ -49,6 +55,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         [](int64_t seed, int64_t step, int64_t micro_batch, int64_t call) {
           return Core().generator_seed(seed, step, micro_batch, call);
         });
+  m.def("use_on_address",
+        [] { return reinterpret_cast<uint64_t>(&castor_cuda_use_on); });
   m.def("is_managed",
         [](const at::Tensor& tensor) { return ManagedOf(tensor) != nullptr; });
   m.def("count_for_entered", [](bool counts) {

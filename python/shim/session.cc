@@ -13,6 +13,7 @@
 #include "python/shim/allocator.h"
 #include "python/shim/core_library.h"
 #include "python/shim/dispatch.h"
+#include "python/shim/gpu_memory.h"
 #include "python/shim/storage_access.h"
 
 namespace castor::shim {
@@ -61,14 +62,6 @@ Checkpoint CopyOf(const castor_checkpoint& from) {
   return checkpoint;
 }
 
-// Points a managed storage elsewhere without calling its deleter.
-void Repoint(c10::StorageImpl* storage, void* address) {
-  c10::DataPtr& data = storage->_mutable_data_ptr_no_checks();
-  void* context = data.release_context();
-  storage->set_data_ptr_noswap(c10::DataPtr(address, context, &DeleteManaged,
-                                            c10::Device(c10::DeviceType::CPU)));
-}
-
 }  // namespace
 
 Session* Entered() { return entered.load(std::memory_order_acquire); }
@@ -82,15 +75,32 @@ const ManagedParameter* ManagedOf(const at::Tensor& tensor) {
 }
 
 Session::Session(castor_run* run, std::shared_ptr<Account> account,
-                 std::vector<Parameter> parameters)
+                 std::vector<Parameter> parameters, c10::Device device)
     : run_(run),
       account_(std::move(account)),
       parameters_(std::move(parameters)),
-      dtype_(TypeOf(Core().dtype(run))) {}
+      dtype_(TypeOf(Core().dtype(run))),
+      device_(device) {}
+
+void Session::Repoint(c10::StorageImpl* storage, void* address) const {
+  c10::DataPtr& data = storage->_mutable_data_ptr_no_checks();
+  void* context = data.release_context();
+  storage->set_data_ptr_noswap(
+      c10::DataPtr(address, context, &DeleteManaged, device_));
+}
+
+void Session::CountAllocations(bool count) {
+  if (device_.is_cpu()) {
+    CountFor(count ? account_ : nullptr);
+  } else {
+    AllocateFor(count ? account_ : nullptr, device_.index());
+  }
+}
 
 std::shared_ptr<Session> Session::Open(const std::string& config_json,
                                        std::vector<ParameterSpec> specs,
-                                       bool port_is_stores) {
+                                       bool port_is_stores,
+                                       std::optional<castor_place> place) {
   std::vector<castor_parameter> described;
   std::vector<Parameter> parameters;
   for (const ParameterSpec& spec : specs) {
@@ -103,9 +113,10 @@ std::shared_ptr<Session> Session::Open(const std::string& config_json,
                               spec.tensor.getIntrusivePtr())});
   }
   castor_run* run = nullptr;
-  const castor_status status = Core().open(
-      config_json.c_str(), described.data(),
-      static_cast<int64_t>(described.size()), port_is_stores ? 1 : 0, &run);
+  const castor_status status =
+      Core().open(config_json.c_str(), described.data(),
+                  static_cast<int64_t>(described.size()),
+                  place ? &*place : nullptr, port_is_stores ? 1 : 0, &run);
   if (status != CASTOR_OK) {
     Account account(nullptr);
     try {
@@ -122,9 +133,15 @@ std::shared_ptr<Session> Session::Open(const std::string& config_json,
                 " are not known under PyTorch; use bf16, or neither");
   }
   auto account = std::make_shared<Account>(run);
-  InstallAllocator();
+  c10::Device device(c10::DeviceType::CPU);
+  if (place) {
+    device = c10::Device(c10::DeviceType::CUDA,
+                         static_cast<c10::DeviceIndex>(place->gpu));
+  } else {
+    InstallAllocator();
+  }
   return std::shared_ptr<Session>(
-      new Session(run, std::move(account), std::move(parameters)));
+      new Session(run, std::move(account), std::move(parameters), device));
 }
 
 std::optional<Refusal> Session::TakeRefusalOfOpen() {
@@ -139,7 +156,7 @@ void Session::Close() {
   VacateAll();
   account_->Close();
   Core().close(std::exchange(run_, nullptr));
-  RemoveAllocator();
+  if (device_.is_cpu()) RemoveAllocator();
 }
 
 castor_run* Session::Open() const {
@@ -163,13 +180,14 @@ void Session::Adopt(int64_t id, const at::Tensor& tensor) {
   c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(),
       tensor.numel() * static_cast<int64_t>(c10::elementSize(dtype_)),
-      c10::DataPtr(nullptr, managed, &DeleteManaged,
-                   c10::Device(c10::DeviceType::CPU)),
+      c10::DataPtr(nullptr, managed, &DeleteManaged, device_),
       /*allocator=*/nullptr, /*resizable=*/false));
   parameter.storage = storage.unsafeGetStorageImpl();
   Vacate(id);
   at::Tensor held = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      std::move(storage),
+      c10::DispatchKeySet(device_.is_cpu() ? c10::DispatchKey::CPU
+                                           : c10::DispatchKey::CUDA),
       c10::scalarTypeToTypeMeta(dtype_));
   held.unsafeGetTensorImpl()->set_sizes_contiguous(tensor.sizes());
   tensor.mutable_grad().reset();
@@ -235,13 +253,13 @@ void Session::Enter(castor_phase phase) {
               "castor: an engine computes already; engines of a process take "
               "turns, and a model with an engine cannot be part of another's");
   phase_ = phase;
-  CountFor(account_);
+  CountAllocations(true);
   ListenToOperators(true);
 }
 
 void Session::Leave() {
   ListenToOperators(false);
-  CountFor(nullptr);
+  CountAllocations(false);
   VacateAll();
   entered.store(nullptr, std::memory_order_release);
 }

@@ -53,10 +53,12 @@ struct Checkpoint {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // Opens the run. The tensors are not touched yet, and not kept alive.
-  // `port_is_stores`: MASTER_PORT is a store of PyTorch's.
+  // `port_is_stores`: MASTER_PORT is a store of PyTorch's. `place`: the GPU, if
+  // the configuration's device is one.
   static std::shared_ptr<Session> Open(const std::string& config_json,
                                        std::vector<ParameterSpec> parameters,
-                                       bool port_is_stores);
+                                       bool port_is_stores,
+                                       std::optional<castor_place> place);
   // Why the calling thread's last Open had no room; empty where it failed for
   // another reason.
   static std::optional<Refusal> TakeRefusalOfOpen();
@@ -135,9 +137,13 @@ class Session : public std::enable_shared_from_this<Session> {
   };
 
   Session(castor_run* run, std::shared_ptr<Account> account,
-          std::vector<Parameter> parameters);
+          std::vector<Parameter> parameters, c10::Device device);
   castor_run* Open() const;
   at::Tensor TensorOf(int64_t id) const;
+  // Points a managed storage elsewhere without calling its deleter.
+  void Repoint(c10::StorageImpl* storage, void* address) const;
+  // Whose device's memory is what is allocated from now on.
+  void CountAllocations(bool count);
   // Throws if a parameter's tensor has other memory than ours.
   void CheckInPlace() const;
   bool AllPresent(const std::vector<int64_t>& ids) const;
@@ -153,6 +159,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<Account> account_;
   std::vector<Parameter> parameters_;
   at::ScalarType dtype_;
+  c10::Device device_;  // where parameters are
   castor_phase phase_ = CASTOR_FORWARD;
   std::vector<int64_t> present_;
   // [first parameter] of each operator.
