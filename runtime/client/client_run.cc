@@ -331,7 +331,18 @@ absl::Status ClientRun::Update(std::optional<double> learning_rate) {
       CASTOR_RETURN_IF_ERROR(Evict(id));
     }
   }
-  return following() ? executor_->Act(moment, tag_step_) : absl::OkStatus();
+  return following() ? ActAtEnd(moment) : absl::OkStatus();
+}
+
+// Brings the store back to the plan's beginning. What the client still holds of
+// the step, such as what it gave back, may be in the way: then the next step
+// finds the store in another state, and adopts its plan anew. Ranks have asked
+// each other before.
+absl::Status ClientRun::ActAtEnd(Moment end) {
+  const absl::Status acted = executor_->Act(end, tag_step_);
+  if (!absl::IsResourceExhausted(acted) || shared()) return acted;
+  followed_ = nullptr;
+  return absl::OkStatus();
 }
 
 absl::Status ClientRun::EndEvaluation() {
@@ -351,7 +362,7 @@ absl::Status ClientRun::EndEvaluation() {
     if (following()) {
       const auto ops = static_cast<int64_t>(program_->trace.ops.size());
       if (script_->uses().size() == program_->script.uses().size()) {
-        CASTOR_RETURN_IF_ERROR(Told(executor_->Act(Moment(ops), tag_step_)));
+        CASTOR_RETURN_IF_ERROR(Told(ActAtEnd(Moment(ops))));
         CASTOR_RETURN_IF_ERROR(LearnFromFollowed());
       } else {
         followed_ = nullptr;

@@ -377,6 +377,7 @@ class ClientRun final : public ObservedRun {
   void ForgetMicroBatch();
 
   absl::Status Update(std::optional<double> learning_rate);
+  absl::Status ActAtEnd(Moment end);
   absl::Status Restore(ChunkId chunk);
   absl::Status Undo();
 
