@@ -81,9 +81,8 @@ TEST_F(CastorClient, BlocksOutliveTheRunThatTheyAreOf) {
   EXPECT_LT(FreeBytes(), before);
   castor_close(run);
   EXPECT_LT(FreeBytes(), before);
-  cuda::FakeApi::Launch(place_.stream, [block = blocks[1]] {
-    std::memset(block, 1, 1000);
-  });
+  cuda::FakeApi::Launch(place_.stream,
+                        [block = blocks[1]] { std::memset(block, 1, 1000); });
   castor_free(run, blocks[1]);
   EXPECT_LT(FreeBytes(), before);
   castor_free(run, blocks[0]);
