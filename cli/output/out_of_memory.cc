@@ -10,15 +10,8 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/sanitizers.h"
 #include "cli/output/exit_code.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CASTOR_SANITIZER_ALLOCATES 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CASTOR_SANITIZER_ALLOCATES 1
-#endif
-#endif
 
 namespace {
 
@@ -27,7 +20,8 @@ thread_local size_t refused_bytes = 0;
 
 }  // namespace
 
-#ifndef CASTOR_SANITIZER_ALLOCATES
+// A sanitizer has these itself.
+#if !CASTOR_ADDRESS_SANITIZER && !CASTOR_THREAD_SANITIZER
 
 // These do what the library's own do, except that they keep what they cannot
 // give. All other forms of new call these; what they give is freed by
@@ -64,7 +58,7 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
   }
 }
 
-#endif  // CASTOR_SANITIZER_ALLOCATES
+#endif
 
 namespace castor::cli {
 namespace {

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/sanitizers.h"
 #include "base/test_threads.h"
 #include "base/units.h"
 #include "device/cuda/fake_api.h"
@@ -135,7 +136,7 @@ TEST_F(CudaDeviceTest, SaysThatThereIsNoGpu) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
 }
 
-#ifndef __SANITIZE_THREAD__  // guarded_memory.h
+#if !CASTOR_THREAD_SANITIZER  // guarded_memory.h
 TEST(FakeApiDeathTest, HostCodeCannotReadDeviceMemory) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(

@@ -11,13 +11,11 @@
 
 #include <cstdint>
 
+#include "base/sanitizers.h"
+
 namespace castor::cuda {
 
-#ifdef __SANITIZE_THREAD__
-inline constexpr bool kMemoryIsGuarded = false;
-#else
-inline constexpr bool kMemoryIsGuarded = true;
-#endif
+inline constexpr bool kMemoryIsGuarded = !CASTOR_THREAD_SANITIZER;
 
 // Of garbage, closed; whole pages.
 void* AllocateGuarded(int64_t bytes);

@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/sanitizers.h"
 #include "device/comm/socket.h"
 
 namespace castor {
@@ -191,12 +192,8 @@ TEST(TcpFailure, SlowRankOnlyCostsTime) {
 }
 
 TEST(TcpFailure, ClocksThatJumpChangeNoLimit) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if CASTOR_ADDRESS_SANITIZER || CASTOR_THREAD_SANITIZER
   GTEST_SKIP() << "a sanitizer's own library must be the first";
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "a sanitizer's own library must be the first";
-#endif
 #endif
   const Outcome well = RunScenario(3, "jump_well", 30'000);
   EXPECT_EQ(well.codes, (Codes{0, 0, 0})) << well.output;

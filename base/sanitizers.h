@@ -1,0 +1,29 @@
+// Which sanitizer this was compiled for: CASTOR_ADDRESS_SANITIZER and
+// CASTOR_THREAD_SANITIZER are 1 or 0. GCC and Clang have words of their own.
+#ifndef CASTOR_BASE_SANITIZERS_H_
+#define CASTOR_BASE_SANITIZERS_H_
+
+#define CASTOR_ADDRESS_SANITIZER 0
+#define CASTOR_THREAD_SANITIZER 0
+
+#if defined(__has_feature)  // Clang
+#if __has_feature(address_sanitizer)
+#undef CASTOR_ADDRESS_SANITIZER
+#define CASTOR_ADDRESS_SANITIZER 1
+#endif
+#if __has_feature(thread_sanitizer)
+#undef CASTOR_THREAD_SANITIZER
+#define CASTOR_THREAD_SANITIZER 1
+#endif
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)  // GCC
+#undef CASTOR_ADDRESS_SANITIZER
+#define CASTOR_ADDRESS_SANITIZER 1
+#endif
+#if defined(__SANITIZE_THREAD__)
+#undef CASTOR_THREAD_SANITIZER
+#define CASTOR_THREAD_SANITIZER 1
+#endif
+
+#endif  // CASTOR_BASE_SANITIZERS_H_
