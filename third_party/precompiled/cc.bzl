@@ -30,7 +30,7 @@ OPTIONS = {
     # Tests of runs plan again and again, which is most of what they compute.
     "planner": {"asan": ["-O1"]},
     "kernel": _KERNEL,
-    # Tests are compiled more often than they run ...
+    # Tests, and what only they use, are compiled more often than they run ...
     "test": {
         "default": _UNOPTIMISED,
         "asan": _UNOPTIMISED + ["-fno-sanitize=undefined"],
@@ -40,6 +40,25 @@ OPTIONS = {
     "operator_test": {"asan": _UNOPTIMISED + ["-fno-sanitize=undefined"]},
     "kernel_test": _KERNEL,
 }
+
+# Kinds of which many files read JSON. A target does if it names one of these.
+KINDS_WITH_JSON = ["library", "test"]
+_JSON = [
+    "//base:json_reader",
+    "//base:strict_json",
+    "//tests/cli:cli_test_base",
+    "//tests/faults:scenario",
+    "//third_party:nlohmann_json",
+]
+
+def _reads_json(deps):
+    # No such target's dependencies are chosen by a select().
+    for dep in deps if type(deps) == "list" else []:
+        if dep in _JSON or (
+            dep.startswith(":") and "//" + native.package_name() + dep in _JSON
+        ):
+            return True
+    return False
 
 def options_of(kind):
     """The compiler's options for files of a kind."""
@@ -64,34 +83,39 @@ def _is_in(folder):
     package = native.package_name()
     return package == folder or package.startswith(folder + "/")
 
-def _kind(sources):
-    in_kernels = _is_in("kernels")
+def _kind(arguments):
+    sources = arguments["srcs"]
+
     # No test's sources are chosen by a select().
-    for source in sources if type(sources) == "list" else []:
-        if not source.endswith("_test.cc") or source.endswith("_for_test.cc"):
-            continue
-        if in_kernels:
-            return "kernel_test"
+    is_test = type(sources) == "list" and [
+        source
+        for source in sources
+        if source.endswith("_test.cc") and not source.endswith("_for_test.cc")
+    ]
+    if _is_in("kernels"):
+        return "kernel_test" if is_test else "kernel"
+    if is_test or (arguments.get("testonly") and not _is_in("benchmarks")):
         return "operator_test" if _is_in("runtime/ops") else "test"
-    if in_kernels:
-        return "kernel"
     return "planner" if _is_in("memory/plan") else "library"
 
 def _with_headers(rule, precompiled, arguments):
     if not arguments.get("srcs"):
         rule(**arguments)
         return
-    kind = _kind(arguments["srcs"])
+    kind = _kind(arguments)
     copts = options_of(kind)
     deps = arguments.get("deps", [])
     if precompiled:
         # The first that a compiler reads, by the path at which it looks for what it
         # has made of it.
+        headers = kind + "_headers"
+        if kind in KINDS_WITH_JSON and _reads_json(deps):
+            headers = kind + "_json_headers"
         copts = [
             "-include",
-            "$(BINDIR)/third_party/precompiled/%s_headers.h" % kind,
+            "$(BINDIR)/third_party/precompiled/%s.h" % headers,
         ] + _WARNINGS + copts
-        deps = deps + ["//third_party/precompiled:%s_headers" % kind]
+        deps = deps + ["//third_party/precompiled:" + headers]
     rule(**dict(
         arguments,
         copts = copts + arguments.get("copts", []),
@@ -110,4 +134,4 @@ def cc_binary(precompiled = True, **arguments):
     _with_headers(native.cc_binary, precompiled, arguments)
 
 def cc_test(precompiled = True, **arguments):
-    _with_headers(native.cc_test, precompiled, arguments)
+    _with_headers(native.cc_test, precompiled, dict(arguments, testonly = True))
