@@ -371,11 +371,14 @@ TEST(DeviceSums, GiveTheSameBits) {
   if (!WhyNoTestMachine().empty()) {
     GTEST_SKIP() << "SKIPPED: " << WhyNoTestMachine();
   }
+  // An emulated GPU takes ten seconds for a case.
+  const bool has_ranks = MostRanksOnTestMachine() > 1;
   int64_t seed = 0;
   int64_t with_sums[] = {0, 0};  // cases, by the number of ranks less one
   for (const DType dtype :
        {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const double clipping : {0.0, 0.05}) {
+      if (!has_ranks && (clipping == 0 || dtype == DType::kFloat16)) continue;
       TrainingCase model = OnTestMachine(RandomModel(MixKey(77, ++seed)));
       model.dtype = dtype;
       model.frozen.clear();
@@ -416,10 +419,10 @@ TEST(DeviceSums, GiveTheSameBits) {
       }
     }
   }
-  // Of six; in others optimizer states on the device, or none at all, are
-  // faster.
-  EXPECT_GE(with_sums[0], 4);
-  if (MostRanksOnTestMachine() > 1) {
+  // Of six, or two; in others optimizer states on the device, or none at all,
+  // are faster.
+  EXPECT_GE(with_sums[0], has_ranks ? 4 : 1);
+  if (has_ranks) {
     EXPECT_GE(with_sums[1], 4);
   }
 }

@@ -431,6 +431,51 @@ TEST(ClientRun, RefusesToReadGradientsAsParameters) {
   }
 }
 
+// A client still has an evaluation's results when it ends, where the plan
+// brings back what the next one begins with.
+TEST(ClientRun, EndsAnEvaluationWhoseResultsAreInTheWay) {
+  constexpr int64_t kParameters = 6, kBytes = 1024, kResultBytes = 3 * kBytes;
+  Model model;
+  for (int64_t i = 0; i < kParameters; ++i) {
+    model.parameters.push_back({.name = absl::StrCat("w", i),
+                                .elements = kBytes / 4,
+                                .trainable = false});
+    model.layers.push_back({.parameter = i});
+  }
+  int evaluated = 0;
+  for (int64_t budget = kResultBytes; budget <= kResultBytes + 6 * kBytes;
+       budget += kBytes) {
+    ClientOptions options = OptionsFor(model, FindPolicy("auto"), budget, 0);
+    options.memory.chunk_bytes = kBytes;
+    const auto run = ClientRun::Create(model.parameters, options);
+    if (!run.ok()) continue;  // too small for it
+    Client client(model, run->get());
+    ASSERT_TRUE(client.SetValues().ok());
+    for (int evaluation = 1; evaluation <= 4; ++evaluation) {
+      ASSERT_TRUE((*run)->Begin(/*training=*/false).ok());
+      for (int64_t i = 0; i < kParameters; ++i) {
+        void* address = nullptr;
+        const LabelId op = (*run)->Label(absl::StrCat("layer ", i));
+        ASSERT_TRUE(
+            (*run)->Use(op, Phase::kForward, {ParamId(i)}, &address).ok());
+        EXPECT_EQ(static_cast<const float*>(address)[5], 1 + Value(i, 5) / 4);
+      }
+      const absl::Status claimed = (*run)->Claim(kResultBytes);
+      if (evaluation == 1 && absl::IsResourceExhausted(claimed)) {
+        ASSERT_TRUE((*run)->Abort().ok());
+        break;
+      }
+      ASSERT_TRUE(claimed.ok()) << evaluation << ": " << claimed;
+      const absl::Status ended = (*run)->EndEvaluation();
+      EXPECT_TRUE(ended.ok())
+          << evaluation << " in " << budget << ": " << ended;
+      (*run)->Release(kResultBytes);
+      ++evaluated;
+    }
+  }
+  EXPECT_GE(evaluated, 8);  // in two budgets
+}
+
 TEST(ClientRun, RefusesWhatNoRunCanHave) {
   const auto refusal = [](std::vector<ClientParameter> parameters,
                           ClientOptions options) {
