@@ -61,11 +61,6 @@ class Initialize(unittest.TestCase):
     def test_lazy(self) -> None:
         self.refuses(nn.Sequential(nn.LazyLinear(2)), "0.weight", "no shape")
 
-    def test_compiled(self) -> None:
-        model = nn.Sequential(Net())
-        model[0].compile()
-        self.refuses(model, "module 0", "torch.compile")
-
     def test_second_engine(self) -> None:
         model = Net()
         with engine_of(model):
