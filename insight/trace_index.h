@@ -114,8 +114,9 @@ class TraceIndex {
   void IndexStreams();
   void IndexPrograms();
   void IndexPlans();
-  // Of `order`, a plan's actions by chunk, moment, number: those on the chunk
-  // at the latest moment up to `moment` that has any, as a range.
+  // `order` has a plan's actions by chunk, moment and number. The result is the
+  // range of those on the chunk at the latest moment up to `moment` that has
+  // any.
   std::pair<size_t, size_t> LatestOn(int64_t plan,
                                      const std::vector<int64_t>& order,
                                      int64_t moment, int64_t chunk) const;

@@ -419,8 +419,8 @@ TEST(DeviceSums, GiveTheSameBits) {
       }
     }
   }
-  // Of six, or two; in others optimizer states on the device, or none at all,
-  // are faster.
+  // There were six cases, or two; in the others optimizer states on the device,
+  // or no sums at all, are faster.
   EXPECT_GE(with_sums[0], has_ranks ? 4 : 1);
   if (has_ranks) {
     EXPECT_GE(with_sums[1], 4);

@@ -291,7 +291,7 @@ def short_name(name):
         name = name.replace("(anonymous namespace)::", "").split("(")[0]
         return re.sub(r"^void |castor::(cuda::)?", "", name), None
     inside = re.sub(r"castor::(kernels::cuda::)?", "", found.group(1))
-    # Of a program without shared memory C++ says that its size is 1.
+    # C++ gives a program without shared memory the size 1.
     shared = int(found.group(2))
     return inside.replace("(int)", ""), 0 if shared == 1 else shared
 

@@ -152,7 +152,7 @@ class CheckTest(unittest.TestCase):
     def test_fails_on_more_registers_of_the_same_compiler_only(self):
         self.plain.registers = 65
         self.fails("65 registers, in the table 64", self.mma, self.plain)
-        # Of another one, where fewer blocks fit.
+        # Another compiler may take more, until fewer blocks fit.
         self.plain.registers = 80
         self.fails("3 resident", self.mma, self.plain, version="13.9.9")
         self.plain.registers = 56

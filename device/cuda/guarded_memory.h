@@ -17,7 +17,7 @@ namespace castor::cuda {
 
 inline constexpr bool kMemoryIsGuarded = !CASTOR_THREAD_SANITIZER;
 
-// Of garbage, closed; whole pages.
+// AllocateGuarded gives whole pages, full of garbage and closed.
 void* AllocateGuarded(int64_t bytes);
 void FreeGuarded(void* memory, int64_t bytes);
 

@@ -108,7 +108,7 @@ class _State:
             self._fail("a program other than this version of castor wrote it")
         try:
             self.client_state = state["client_state"]
-            # Of each rank, where there were several.
+            # Several ranks have kept a state each.
             generators = state.get("generators", [state["generator"]])
             same_ranks = len(generators) == engine.world_size
             generator = generators[engine.rank if same_ranks else 0]

@@ -142,7 +142,7 @@ class Session : public std::enable_shared_from_this<Session> {
   at::Tensor TensorOf(int64_t id) const;
   // Points a managed storage elsewhere without calling its deleter.
   void Repoint(c10::StorageImpl* storage, void* address) const;
-  // Whose device's memory is what is allocated from now on.
+  // Says whether what is allocated from now on counts as the device's.
   void CountAllocations(bool count);
   // Throws if a parameter's tensor has other memory than ours.
   void CheckInPlace() const;

@@ -423,7 +423,7 @@ class Ranks(unittest.TestCase):
         environment = {"CASTOR_TEST_FOLDER": str(self.folder / "alone")}
         with mock.patch.dict(os.environ, environment):
             alone = trainer_trained(2)
-            # Of two ranks, by one.
+            # One rank goes on from two ranks' checkpoint.
             checkpoint = self.folder / "trainer" / "checkpoint-2"
             self.assertEqual(trainer_trained(2, checkpoint)["bits"], alone["bits"])
             sequences = generated()

@@ -19,9 +19,9 @@ namespace {
 // Scripts that are kept for steps that begin alike.
 constexpr size_t kMostPrograms = 16;
 
-// Of the steps that follow a script the first touches memory that a recorded
-// step does not, and is not measured. The next ones are, and then plans are
-// made with what they took.
+// The first step that follows a script touches memory that a recorded step
+// does not, and is not measured. The next ones are, and then plans are made
+// with what they took.
 constexpr int64_t kUnmeasuredSteps = 1;
 constexpr int64_t kMeasuredSteps = 2;
 

@@ -460,7 +460,7 @@ class ClientRun final : public ObservedRun {
   ArenaStats use_peak_;               // when the device held most in it
   int64_t step_stall_ns_ = 0;         // that the client's thread waited
   int64_t step_network_wait_ns_ = 0;  // of it, for the network
-  // Of the collectives that are over and in no report yet.
+  // What crossed the network in collectives that are in no report yet.
   int64_t network_sent_bytes_ = 0;
   int64_t network_received_bytes_ = 0;
   int64_t step_began_h2d_ = 0;  // bytes until then

@@ -198,7 +198,8 @@ class AutoSchedule {
            1;
   }
 
-  // Of the blocks that are sent.
+  // Finds the gradient blocks that are sent home and whose chunk stays on the
+  // device until its gradients are in their sum.
   std::vector<GradientBlock> UsefulBlocks(const Residency& residency) const {
     std::vector<GradientBlock> useful;
     for (const GradientBlock& block : index_.gradient_blocks()) {
