@@ -42,6 +42,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -244,6 +245,7 @@ class ChunkStore {
   void GiveSlotBack(Chunk& chunk);
   StateView ViewOf(ChunkId chunk, std::byte* base) const;
   void TellCategories(ChunkId chunk);
+  static std::string ChunkName(ChunkId chunk);
   absl::Status Illegal(ChunkId chunk, absl::string_view what) const;
 
   Device* const device_;
