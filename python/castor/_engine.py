@@ -24,7 +24,8 @@ from castor._launch import port_is_a_store
 from castor._library import shim
 from castor._parameters import check_modules, managed_parameters
 from castor._refused import Refused, StepUndone
-from castor._zero_init import Config, text_of
+from castor._shared_init import owner_of
+from castor._zero_init import Config, end_sharing, text_of
 
 _Result = TypeVar("_Result")
 
@@ -61,6 +62,7 @@ def initialize(
         Refused: it does not fit. The model has its values again, in fp32 or
             bf16.
     """
+    end_sharing()
     check_modules(model)
     parameters = managed_parameters(model)
     text = text_of(config, "castor.initialize", model)
@@ -522,7 +524,10 @@ class Engine:
 
     def _adopt(self) -> None:
         for number, parameter in enumerate(self._parameters):
-            self._run.adopt(number, parameter)
+            owner = owner_of(parameter)
+            if owner == self._rank:
+                shim.bring_back(parameter)
+            self._run.adopt(number, parameter, owner or 0)
         self._inside(self._run.enter_forward, self._copy_buffers, (), {})
 
     def _copy_buffers(self) -> None:

@@ -17,7 +17,11 @@ def _byte_range(tensor: torch.Tensor) -> tuple[int, int, int]:
     size = tensor.element_size()
     first = int(tensor.storage_offset()) * size
     span = 1 + sum((n - 1) * int(s) for n, s in zip(tensor.shape, tensor.stride()))
-    return tensor.untyped_storage().data_ptr(), first, first + span * size
+    storage = tensor.untyped_storage()
+    try:
+        return storage.data_ptr(), first, first + span * size
+    except RuntimeError:  # nothing else has its memory, which is put away
+        return -storage._cdata, first, first + span * size
 
 
 def _check_one(name: str, parameter: torch.Tensor, is_managed: bool) -> None:

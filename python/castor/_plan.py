@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -19,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from castor._compiled import without_compiling
 from castor._inputs import call_with, copied, loss_of
 from castor._library import shim
+from castor._operators import reads_nothing, storage_of
 from castor._zero_init import Config, text_of
 
 _WHO = "castor.plan"
@@ -250,7 +250,7 @@ class _Tracing:
         new = nn.Parameter(values, requires_grad=old.requires_grad)
         self._stand_ins.append(new)
         if number is not None:
-            self._number_of[_storage_of(new)] = number
+            self._number_of[storage_of(new)] = number
         if new.requires_grad:
             me = weakref.ref(self)
 
@@ -277,7 +277,7 @@ class _Tracing:
 
     def saw(self, op: str, read: list[torch.Tensor]) -> None:
         """Before an operator that reads these."""
-        storages = (_storage_of(t) for t in read)
+        storages = (storage_of(t) for t in read)
         wanted = frozenset(
             self._number_of[s] for s in storages if s in self._number_of
         )
@@ -320,18 +320,6 @@ class _Tracing:
         self._live_bytes -= self._live.pop(key, 0)
 
 
-# Operators that read no element of their arguments, beside those that PyTorch
-# has for shapes alone.
-_READS_NOTHING = re.compile(
-    r"prim|aten::((sym_)?(size|stride|numel|storage_offset)|is_\w+|detach_"
-    r"|(empty|zeros|ones|full|rand|randn|randint)_like|new_\w+)$"
-)
-
-
-def _storage_of(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else 0
-
-
 def _faked(value: Any, mode: FakeTensorMode | None) -> Any:
     """`value` with fake tensors in the places of real ones."""
     if mode is None:
@@ -356,11 +344,11 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = func._schema.name
-        if not func.is_view and not _READS_NOTHING.match(name):
+        if not reads_nothing(func):
             everything = tree_leaves((args, kwargs))
             self._tracing.saw(
-                name, [t for t in everything if isinstance(t, torch.Tensor)]
+                func._schema.name,
+                [t for t in everything if isinstance(t, torch.Tensor)],
             )
             del everything
         results = func(*args, **kwargs)

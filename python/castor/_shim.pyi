@@ -69,6 +69,29 @@ class Nursery:
     @property
     def peak_bytes(self) -> int: ...
 
+def put_away(tensor: Tensor, keep: bool, why: str) -> None:
+    """Reading the tensor is an error from now on, which says why; unless `keep`,
+    its memory is freed."""
+
+def bring_back(tensor: Tensor) -> None:
+    """What was put away can be read again; what was freed is to be written."""
+
+class Meeting:
+    """The ranks that this process was started with, while there is no run. All of
+    them make the same calls, and wait for each other in each."""
+
+    def __init__(self, port_is_stores: bool) -> None: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world_size(self) -> int: ...
+    def broadcast(self, what: str, root: int, tensor: Tensor) -> None:
+        """The bytes of the tensor's storage become that rank's. `what` is the same
+        on all ranks."""
+
+    def end(self, failure: str | None) -> None:
+        """With a text the others' calls fail, and nobody is waited for."""
+
 class Run:
     """A run of the core with a model's parameters, which are numbers from 0 in
     the order in which they were given; python/shim/session.h says more."""
@@ -86,7 +109,7 @@ class Run:
         its stream (cudaStream_t), if the device is one. See
         take_refusal_of_open."""
 
-    def adopt(self, number: int, tensor: Tensor) -> None: ...
+    def adopt(self, number: int, tensor: Tensor, root: int) -> None: ...
     def begin(self, training: bool) -> None: ...
     def enter_forward(self) -> None: ...
     def enter_backward(self) -> None: ...

@@ -13,7 +13,9 @@ from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.utils.weak import WeakIdKeyDictionary
 
+from castor._launch import port_is_a_store
 from castor._library import shim
+from castor._shared_init import SharedInit
 
 Config = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
@@ -41,9 +43,21 @@ class ZeroInit:
     Parts that are added to the model later (adapters) are ordinary ones, and
     are taken over, too. There is one scope at a time in a process.
 
+    On several ranks all of them enter the scope and leave it, and do the same
+    in it: the model is made with rank 0's random numbers, and of its larger
+    parameters each rank keeps the values of some, its share. In the scope they
+    can be read and written as ever, by the thread that entered it; after it, or
+    after `initialize` in it, reading them is an error until `initialize` has
+    them.
+
     Args:
         config: a path of a JSON file, or a mapping, as for `initialize`. It is
             read now.
+
+    Raises:
+        ValueError: the configuration is wrong; or, when the scope is entered,
+            how the ranks were started does not say where they meet.
+        RuntimeError: a rank has gone, or does something else in the scope.
     """
 
     def __init__(self, config: Config) -> None:
@@ -51,6 +65,7 @@ class ZeroInit:
         self.config: Config = _plain(_read(config, who), who)
         self._nursery = shim.Nursery()
         self._hook: Any = None
+        self._sharing: SharedInit | None = None  # with other ranks
 
     def __enter__(self) -> ZeroInit:
         global _active
@@ -59,9 +74,25 @@ class ZeroInit:
                 "castor.ZeroInit: a scope inside a scope; make both models in "
                 "the one that is open, or close it first"
             )
+        try:
+            meeting = shim.Meeting(port_is_a_store())
+        except RuntimeError as error:
+            raise ValueError(
+                f"castor.ZeroInit: {str(error).splitlines()[0]}"
+            ) from None
+        self._nursery.open()
+        if meeting.world_size > 1:
+            try:
+                sharing = SharedInit(meeting)
+                sharing.open()
+            except BaseException:
+                self._nursery.close()
+                raise
+            self._sharing = sharing
+        else:
+            meeting.end(None)
         _active = self
         self._hook = register_module_parameter_registration_hook(self._registered)
-        self._nursery.open()
         return self
 
     def __exit__(
@@ -71,14 +102,24 @@ class ZeroInit:
         traceback: TracebackType | None,
     ) -> None:
         global _active
-        self._nursery.close()
-        self._hook.remove()
-        _active = None
+        try:
+            self._end_sharing(error)
+        finally:
+            self._nursery.close()
+            self._hook.remove()
+            _active = None
+
+    def _end_sharing(self, error: BaseException | None = None) -> None:
+        sharing, self._sharing = self._sharing, None
+        if sharing is not None:
+            sharing.close(error)
 
     def _registered(
         self, module: nn.Module, name: str, parameter: nn.Parameter | None
     ) -> None:
         _scope_of[module] = self
+        if self._sharing is not None:
+            self._sharing.registered(module, name, parameter)
 
     @property
     def host_bytes(self) -> int:
@@ -90,6 +131,12 @@ class ZeroInit:
     def host_peak_bytes(self) -> int:
         """The most of them so far."""
         return self._nursery.peak_bytes
+
+
+def end_sharing() -> None:
+    """What is made from now on in the active scope is each rank's own."""
+    if _active is not None:
+        _active._end_sharing()
 
 
 def active_config(model: nn.Module | None = None) -> Config | None:

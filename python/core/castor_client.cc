@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "base/annotate.h"
 #include "base/name_pattern.h"
 #include "base/philox.h"
@@ -26,6 +27,10 @@
 #include "runtime/managed/gpu.h"
 #include "runtime/train/lr_schedule.h"
 #include "runtime/train/run_trace.h"
+
+struct castor_meeting {
+  std::unique_ptr<castor::RankGroup> ranks;
+};
 
 struct castor_run {
   bool closed = false;  // under `closing`
@@ -179,14 +184,19 @@ absl::StatusOr<Asked> Read(const char* config_json,
   return asked;
 }
 
+absl::StatusOr<castor::LaunchEnv> Launch(bool port_is_stores) {
+  auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
+  if (launch.ok() && port_is_stores) launch->master_is_store = true;
+  return launch;
+}
+
 // What one rank is refused before it has joined the others, all are refused.
 absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
     const char* config_json, const castor_parameter* parameters, int64_t count,
     const castor_place* place, bool port_is_stores, castor_run* opening,
     ClientRun::Refused* refused) {
-  auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
+  auto launch = Launch(port_is_stores);
   if (!launch.ok()) return launch.status();
-  if (port_is_stores) launch->master_is_store = true;
   auto group = castor::JoinLaunchedRanks(*launch);
   if (!group.ok()) return group.status();
   opening->ranks = *std::move(group);
@@ -250,6 +260,38 @@ const char* castor_plain_config(const char* config_json) {
   return plain.c_str();
 }
 
+castor_status castor_meet(int port_is_stores, castor_meeting** meeting) {
+  *meeting = nullptr;
+  const auto launch = Launch(port_is_stores != 0);
+  if (!launch.ok()) return Tell(launch.status());
+  auto ranks = castor::JoinLaunchedRanks(*launch);
+  if (!ranks.ok()) return Tell(ranks.status());
+  *meeting = new castor_meeting{*std::move(ranks)};
+  return CASTOR_OK;
+}
+
+int castor_meeting_rank(const castor_meeting* meeting) {
+  return meeting->ranks->rank();
+}
+
+int castor_meeting_world_size(const castor_meeting* meeting) {
+  return meeting->ranks->world_size();
+}
+
+castor_status castor_meeting_broadcast(castor_meeting* meeting,
+                                       const char* what, int root, void* data,
+                                       int64_t bytes) {
+  return Tell(
+      castor::BroadcastBytes(*meeting->ranks, what, root,
+                             absl::MakeSpan(static_cast<char*>(data), bytes)));
+}
+
+void castor_meeting_end(castor_meeting* meeting, const char* failure) {
+  if (meeting == nullptr) return;
+  if (failure != nullptr) meeting->ranks->Fail(absl::CancelledError(failure));
+  delete meeting;
+}
+
 castor_status castor_open(const char* config_json,
                           const castor_parameter* parameters, int64_t count,
                           const castor_place* place, int port_is_stores,
@@ -296,11 +338,11 @@ int castor_world_size(const castor_run* run) {
 }
 
 castor_status castor_set_values(castor_run* run, int64_t parameter,
-                                const float* values) {
+                                const float* values, int root) {
   const absl::Status valid = CheckParameter(run, parameter);
   return Tell(run, !valid.ok()
                        ? valid
-                       : run->run->SetValues(ParamId(parameter), values));
+                       : run->run->SetValues(ParamId(parameter), values, root));
 }
 
 castor_status castor_get_values(castor_run* run, int64_t parameter,

@@ -49,6 +49,8 @@ extern "C" {
 
 typedef struct castor_run castor_run;
 
+typedef struct castor_meeting castor_meeting;
+
 typedef enum {
   CASTOR_OK = 0,
   CASTOR_INVALID = 1, /* an argument, or a key of the configuration */
@@ -74,6 +76,21 @@ typedef struct {
 } castor_refusal;
 /* Of the calling thread's last call that gave CASTOR_REFUSED. */
 castor_refusal castor_last_refusal(void);
+
+/* The ranks that this process was started with, where they meet before there is
+ * a run: while a model is made of which each keeps a part. All of them make the
+ * same calls. `port_is_stores`: as castor_open's. */
+castor_status castor_meet(int port_is_stores, castor_meeting** meeting);
+int castor_meeting_rank(const castor_meeting* meeting);
+int castor_meeting_world_size(const castor_meeting* meeting);
+/* `data`, of `bytes`, becomes rank `root`'s. `what` names it, and is the same
+ * on all ranks. */
+castor_status castor_meeting_broadcast(castor_meeting* meeting,
+                                       const char* what, int root, void* data,
+                                       int64_t bytes);
+/* Waits for all ranks to end it, too. `failure`: not null where this rank gives
+ * up: the others' calls fail with it then. Null for `meeting` is allowed. */
+void castor_meeting_end(castor_meeting* meeting, const char* failure);
 
 /* A configuration's text without comments, or null if it is no JSON object;
  * castor_error says why. Valid until the thread's next call of this. */
@@ -117,10 +134,11 @@ int64_t castor_micro_batches(const castor_run* run);
 int castor_rank(const castor_run* run);       /* from 0 */
 int castor_world_size(const castor_run* run); /* how many ranks */
 
-/* `values`: `elements` fp32 numbers. On several ranks all call it, and those of
- * rank 0 count; so with castor_get_values. */
+/* `values`: `elements` fp32 numbers. On several ranks all call it with the same
+ * `root`, a rank: its values count, and others may have null. All of them call
+ * castor_get_values, too. */
 castor_status castor_set_values(castor_run* run, int64_t parameter,
-                                const float* values);
+                                const float* values, int root);
 /* Between steps: the fp32 master copy of a trainable parameter, the stored
  * values of a frozen one. */
 castor_status castor_get_values(castor_run* run, int64_t parameter, float* out);

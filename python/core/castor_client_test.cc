@@ -28,7 +28,7 @@ class CastorClient : public testing::Test {
     EXPECT_EQ(castor_open(config, &parameter, 1, &place_, 0, &run), CASTOR_OK)
         << castor_error();
     const std::vector<float> values(16, 0.5f);
-    EXPECT_EQ(castor_set_values(run, 0, values.data()), CASTOR_OK);
+    EXPECT_EQ(castor_set_values(run, 0, values.data(), 0), CASTOR_OK);
     return run;
   }
   int64_t FreeBytes() {

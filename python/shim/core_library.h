@@ -13,6 +13,11 @@ namespace castor::shim {
 #define CASTOR_CORE_FUNCTIONS(X) \
   X(error)                       \
   X(last_refusal)                \
+  X(meet)                        \
+  X(meeting_rank)                \
+  X(meeting_world_size)          \
+  X(meeting_broadcast)           \
+  X(meeting_end)                 \
   X(plain_config)                \
   X(open)                        \
   X(close)                       \

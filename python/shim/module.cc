@@ -10,6 +10,8 @@
 #include "python/shim/allocator.h"
 #include "python/shim/core_library.h"
 #include "python/shim/gpu_memory.h"
+#include "python/shim/kept_apart.h"
+#include "python/shim/meeting.h"
 #include "python/shim/session.h"
 
 namespace castor::shim {
@@ -90,6 +92,14 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
            })
       .def_property_readonly("live_bytes", &Nursery::live_bytes)
       .def_property_readonly("peak_bytes", &Nursery::peak_bytes);
+  m.def("put_away", &PutAway);
+  m.def("bring_back", &BringBack);
+  py::class_<Meeting>(m, "Meeting")
+      .def(py::init<bool>(), Release())
+      .def_property_readonly("rank", &Meeting::rank)
+      .def_property_readonly("world_size", &Meeting::world_size)
+      .def("broadcast", &Meeting::Broadcast, Release())
+      .def("end", &Meeting::End, Release());
   py::class_<Refusal>(m, "Refusal")
       .def_readonly("message", &Refusal::message)
       .def_readonly("operator", &Refusal::op)
@@ -107,8 +117,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def(py::init(&Open))
       .def(
           "adopt",
-          [](Run& run, int64_t id, const at::Tensor& tensor) {
-            run.session->Adopt(id, tensor);
+          [](Run& run, int64_t id, const at::Tensor& tensor, int root) {
+            run.session->Adopt(id, tensor, root);
           },
           Release())
       .def(

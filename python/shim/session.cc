@@ -169,12 +169,14 @@ at::Tensor Session::TensorOf(int64_t id) const {
   return tensor ? at::Tensor(std::move(tensor)) : at::Tensor();
 }
 
-void Session::Adopt(int64_t id, const at::Tensor& tensor) {
+void Session::Adopt(int64_t id, const at::Tensor& tensor, int root) {
   Parameter& parameter = parameters_[id];
   {
-    const at::Tensor values = tensor.detach().to(at::kFloat).contiguous();
-    account_->Check(
-        Core().set_values(Open(), id, values.const_data_ptr<float>()));
+    at::Tensor values;
+    if (root == Rank()) values = tensor.detach().to(at::kFloat).contiguous();
+    account_->Check(Core().set_values(
+        Open(), id, values.defined() ? values.const_data_ptr<float>() : nullptr,
+        root));
   }
   auto* managed = new ManagedParameter{shared_from_this(), id};
   c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(

@@ -66,8 +66,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Hands the values of `tensor`, parameter `id`, to the run and makes it
   // managed: it gets a new storage of the run's type, and the old one is freed
-  // if nobody else has it.
-  void Adopt(int64_t id, const at::Tensor& tensor);
+  // if nobody else has it. On several ranks the values are those of rank
+  // `root`; on others the tensor may be put away (kept_apart.h).
+  void Adopt(int64_t id, const at::Tensor& tensor, int root);
 
   void Begin(bool training);
   void Enter(castor_phase phase);

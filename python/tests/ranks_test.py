@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
-import sys
 import tempfile
 import unittest
 import warnings
@@ -20,6 +17,7 @@ from torch import nn
 
 from promises_test import bytes_of
 from small import Net, X, bits, engine_of, one_step
+from two_ranks import do_as_a_rank, is_a_rank, on_two_ranks
 
 STEPS = 3
 
@@ -276,44 +274,6 @@ WORK = {
 }
 
 
-def on_two_ranks(*work: str, folder: str = "") -> list[dict[str, Any]]:
-    """Each rank's results of this work, which it does in one process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as directory:
-        processes = []
-        for rank in range(2):
-            environment = {
-                **os.environ,
-                "RANK": str(rank),
-                "WORLD_SIZE": "2",
-                "LOCAL_RANK": str(rank),
-                "LOCAL_WORLD_SIZE": "2",
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "OMP_NUM_THREADS": "1",
-                "CASTOR_TEST_FOLDER": folder,
-            }
-            out = str(Path(directory) / f"{rank}.json")
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-W", "ignore", __file__, out, *work],
-                    env=environment,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-        for rank, process in enumerate(processes):
-            _, error = process.communicate()
-            if process.returncode != 0:
-                raise AssertionError(f"rank {rank}: {error}")
-        return [
-            json.loads((Path(directory) / f"{rank}.json").read_text())
-            for rank in range(2)
-        ]
-
-
 class Ranks(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -323,7 +283,7 @@ class Ranks(unittest.TestCase):
         cls.folder = Path(folder.name)
         saved_alone(cls.folder)
         cls.ranks = on_two_ranks(
-            "plan", "train", "train_small", "fail", "refuse", "buffer", "checkpoints",
+            __file__, "plan", "train", "train_small", "fail", "refuse", "buffer", "checkpoints",
             "trace", "trainer", "leave",
             folder=folder.name,
         )
@@ -452,18 +412,8 @@ class Ranks(unittest.TestCase):
         self.assertIn("rank 0", self.ranks[1]["leave"]["error"])
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    out, *work = sys.argv[1:]
-    results = {}
-    for name in work:
-        results[name] = WORK[name]()
-        print(name, file=sys.stderr, flush=True)
-    Path(out).write_text(json.dumps(results))
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 2 and "RANK" in os.environ:
-        main()
+    if is_a_rank():
+        do_as_a_rank(WORK)
     else:
         unittest.main()

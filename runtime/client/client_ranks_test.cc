@@ -254,17 +254,19 @@ TEST(ClientRanks, TellsRanksOfCallsThatOthersDoNotMake) {
   }
 }
 
-TEST(ClientRanks, BeginWithTheValuesOfRankZero) {
+TEST(ClientRanks, BeginWithTheValuesOfTheRoots) {
   for (const absl::Status& status :
        OnTwoRanks(TwoLayers(), [&](ClientRun&run, int rank) -> absl::Status {
-         for (const int64_t id : {0, 1}) {
-           const std::vector<float> values(40, 10 * rank + id);
-           CASTOR_RETURN_IF_ERROR(run.SetValues(ParamId(id), values.data()));
+         for (const int root : {0, 1}) {
+           // Others than the root need none.
+           const std::vector<float> values(40, 10 + root);
+           CASTOR_RETURN_IF_ERROR(run.SetValues(
+               ParamId(root), rank == root ? values.data() : nullptr, root));
          }
          for (const int64_t id : {0, 1}) {
            std::vector<float> values(id == 0 ? 40 : 30);
            CASTOR_RETURN_IF_ERROR(run.GetValues(ParamId(id), values.data()));
-           EXPECT_EQ(values, std::vector<float>(values.size(), id));
+           EXPECT_EQ(values, std::vector<float>(values.size(), 10 + id));
          }
          return absl::OkStatus();
        })) {

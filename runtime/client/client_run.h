@@ -146,8 +146,8 @@ class ClientRun final : public ObservedRun {
   ClientRun& operator=(const ClientRun&) = delete;
 
   // Between steps. `values` [elements]; its states become 0. All ranks call it
-  // together, and rank 0's values count.
-  absl::Status SetValues(ParamId parameter, const float* values);
+  // together with the same `root`, whose values count: others may have null.
+  absl::Status SetValues(ParamId parameter, const float* values, int root = 0);
   // Between steps: the masters of a trainable parameter, the values of a frozen
   // one, in `out` [elements]. All ranks call it together.
   absl::Status GetValues(ParamId parameter, float* out);

@@ -171,7 +171,8 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   return absl::OkStatus();
 }
 
-absl::Status ClientRun::SetValues(ParamId parameter, const float* values) {
+absl::Status ClientRun::SetValues(ParamId parameter, const float* values,
+                                  int root) {
   const std::lock_guard lock(mutex_);
   if (in_step() || steps_ > 0) {
     return absl::FailedPreconditionError(
@@ -179,16 +180,16 @@ absl::Status ClientRun::SetValues(ParamId parameter, const float* values) {
   }
   const ChunkPlace place = layout_.place(parameter);
   const int64_t elements = layout_.parameter(parameter).elements;
-  std::vector<float> shared_values;  // rank 0's
+  std::vector<float> shared_values;  // the root's
   if (shared()) {
-    if (layout_.rank == 0) shared_values.assign(values, values + elements);
+    if (layout_.rank == root) shared_values.assign(values, values + elements);
     shared_values.resize(elements);
     Communicator& ranks = *managed_.ranks();
     CASTOR_RETURN_IF_ERROR(Told(castor::Await(
-        ranks,
-        ranks.Broadcast(
-            absl::StrCat("values of parameter ", parameter.value), 0,
-            /*root=*/0, shared_values.data(), elements * sizeof(float)))));
+        ranks, ranks.Broadcast(
+                   absl::StrCat("values of parameter ", parameter.value,
+                                ", of rank ", root),
+                   0, root, shared_values.data(), elements * sizeof(float)))));
     values = shared_values.data();
   }
   const bool first = !filled_[place.chunk.value];

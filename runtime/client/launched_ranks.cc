@@ -1,7 +1,10 @@
 #include "runtime/client/launched_ranks.h"
 
+#include <algorithm>
 #include <atomic>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -47,6 +50,29 @@ absl::StatusOr<std::unique_ptr<RankGroup>> JoinLaunchedRanks(
                           JoinTcp(own, options));
   return std::make_unique<RankGroup>(std::move(transport),
                                      CommunicatorOptions());
+}
+
+absl::Status BroadcastBytes(RankGroup& ranks, absl::string_view key, int root,
+                            absl::Span<char> data) {
+  // A group exchanges texts, and holds each whole beside these bytes.
+  constexpr size_t kPieceBytes = size_t{1} << 22;
+  if (ranks.world_size() == 1) return absl::OkStatus();
+  const std::string sized = absl::StrCat(key, ", ", data.size(), " bytes");
+  for (size_t at = 0; at < data.size(); at += kPieceBytes) {
+    const absl::Span<char> piece = data.subspan(at, kPieceBytes);
+    absl::string_view mine;
+    if (ranks.rank() == root) mine = {piece.data(), piece.size()};
+    CASTOR_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                            ranks.Exchange(sized, mine));
+    const std::string& theirs = all[root];
+    if (theirs.size() != piece.size()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", root, " sends ", theirs.size(), " bytes of \"",
+                       sized, "\", and this rank wants ", piece.size()));
+    }
+    std::copy(theirs.begin(), theirs.end(), piece.begin());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace castor

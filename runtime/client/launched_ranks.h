@@ -5,7 +5,10 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "device/comm/launch_env.h"
 #include "device/comm/rank_group.h"
 
@@ -20,6 +23,12 @@ absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment);
 // one. Errors as JoinTcp's.
 absl::StatusOr<std::unique_ptr<RankGroup>> JoinLaunchedRanks(
     const LaunchEnv& launch);
+
+// `data`, of one size on all ranks, becomes rank `root`'s. All of them call it
+// together. Errors as RankGroup::Exchange's; FailedPrecondition where sizes
+// differ.
+absl::Status BroadcastBytes(RankGroup& ranks, absl::string_view key, int root,
+                            absl::Span<char> data);
 
 }  // namespace castor
 
