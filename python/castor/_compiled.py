@@ -42,6 +42,8 @@ def _announce_graphs() -> None:
     run: Callable[[Any, Any], Any] = graphs.__call__
 
     def announce_and_run(graph: Any, inputs: Any) -> Any:
+        if shim.is_entered():
+            _refuse_graphs_of_cuda(graph)
         # The list goes at once: the graph frees its inputs as it is done with
         # them.
         torch.ops.castor.compiled_graph(
@@ -50,6 +52,19 @@ def _announce_graphs() -> None:
         return run(graph, inputs)
 
     graphs.__call__ = announce_and_run
+
+
+def _refuse_graphs_of_cuda(graph: Any) -> None:
+    """Refuses what inductor wants to record as a graph of CUDA: it would keep the
+    addresses of parameters, which move."""
+    asked: Any = getattr(graph, "cudagraph_info", None)  # None on the CPU, too
+    if asked is not None and not asked.cudagraph_fail_reasons:
+        raise RuntimeError(
+            "castor: torch.compile records graphs of CUDA here, in which parameters "
+            'would have to stay where they are; leave out mode="reduce-overhead" '
+            'and triton.cudagraphs, and take mode="max-autotune-no-cudagraphs" for '
+            '"max-autotune"'
+        )
 
 
 def _compiling_begins(*_: Any) -> None:

@@ -17,6 +17,7 @@ from torch import nn
 from castor import _checkpoint
 from castor._checkpoint import on_all_ranks
 from castor._compiled import plain_name, watch_compiled_code
+from castor._generation import generating_modules, meeting_at_each_token
 from castor._generator import drawing_from, drawing_undone, generator_seed
 from castor._gpu import Gpu, move_buffers, wants_gpu
 from castor._inputs import call_with, copied, description, loss_of
@@ -129,6 +130,7 @@ class Engine:
         self._micro_batches = run.micro_batches
         self._rank = run.rank
         self._world_size = run.world_size
+        self._generating = generating_modules(model) if self._world_size > 1 else []
         self._in_step = False
         self._went_backward = False
         self._micro_batch = 0
@@ -549,9 +551,10 @@ class Engine:
             floats = dtype if dtype != torch.float32 else None
             buffers = self._buffer_versions()
             device = self._gpu.device if self._gpu is not None else None
-            result = function(
-                *copied(args, floats, device), **copied(kwargs, floats, device)
-            )
+            with meeting_at_each_token(self._generating, self._meet_for_a_token):
+                result = function(
+                    *copied(args, floats, device), **copied(kwargs, floats, device)
+                )
             for name, version in self._buffer_versions().items():
                 if buffers.get(name) != version:
                     raise RuntimeError(
@@ -576,6 +579,9 @@ class Engine:
         if self._world_size == 1:
             return {}
         return {name: (id(b), b._version) for name, b in self._model.named_buffers()}
+
+    def _meet_for_a_token(self) -> None:
+        self._run.announce("whether all sequences have ended")
 
     def _no_micro_batch(self) -> None:
         self._run.announce("no micro batch")

@@ -31,6 +31,9 @@ def count_for_entered(counts: bool) -> None:
     """Whether this thread's allocations count as the device's of the run that is
     entered, if one is."""
 
+def is_entered() -> bool:
+    """Whether a run computes: it is in its forward or backward."""
+
 def take_refusal_of_open() -> Refusal | None:
     """Why this thread's latest Run had no room, once."""
 

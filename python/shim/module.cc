@@ -64,6 +64,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("count_for_entered", [](bool counts) {
     if (Session* session = Entered()) session->Count(counts);
   });
+  m.def("is_entered", [] { return Entered() != nullptr; });
   m.def("foresee", [](const std::string& config,
                       const std::vector<
                           std::tuple<std::string, int64_t, bool, double>>& all,

@@ -6,6 +6,7 @@ that does; the tolerance is that of parity_test.
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 import unittest
@@ -23,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 from models import Odd
 from parity_test import TOLERANCE
 from promises_test import bytes_of, config_of
-from small import Net, X, engine_of, one_step
+from small import Net, X, bits, engine_of, one_step
 
 STEPS = 5
 
@@ -287,6 +288,45 @@ class Compiled(Beside):
         plain = castor.plan(llama(), config, self.batch)
         model = blocks_compiled("aot_eager")
         self.assertEqual(castor.plan(model, config, self.batch).summary(), plain.summary())
+
+    def test_graphs_of_cuda_are_refused_in_one_line(self) -> None:
+        from torch._inductor import output_code
+
+        # On the CPU inductor makes none, whatever it is asked for.
+        options = {"cpp.simdlen": 1, "triton.cudagraphs": True}
+        model = Net()
+        model.compile(options=options)
+        expected = self.losses_of_two_steps(Net())
+        for loss, plain in zip(self.losses_of_two_steps(model), expected):
+            self.assertAlmostEqual(loss, plain, places=5)
+        compiled = [
+            each for each in gc.get_objects()
+            if type(each) is output_code.CompiledFxGraph
+        ]
+        self.assertTrue(compiled)
+        # What it notes of a graph that it will make one of.
+        asked = output_code.CudagraphCachedInfo([], [], [])
+        with engine_of(model) as engine:
+            one_step(engine, X)
+            before = bits(engine)
+            for graph in compiled:
+                self.assertIsNone(graph.cudagraph_info)
+                graph.cudagraph_info = asked
+            with self.assertRaisesRegex(RuntimeError, 'leave out mode="reduce-overhead"'):
+                engine(X)
+            self.assertEqual(bits(engine), before)
+            for graph in compiled:
+                graph.cudagraph_info = None
+            one_step(engine, X)
+
+    def losses_of_two_steps(self, model: nn.Module) -> list[float]:
+        torch.manual_seed(2)
+        for parameter in model.parameters():
+            nn.init.normal_(parameter)
+        with engine_of(model) as engine:
+            losses = [one_step(engine, X) for _ in range(2)]
+            engine.close(keep_values=True)
+            return losses
 
     def test_compiled_autograd_is_refused_in_one_line(self) -> None:
         with engine_of(Net()) as engine:

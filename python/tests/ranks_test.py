@@ -252,6 +252,37 @@ def generated() -> list[list[int]]:
     return predictions
 
 
+def refused_in_generation() -> dict[str, Any]:
+    """Rank 1 alone, after the last parameter of a token was read; then not."""
+    model = gpt2(5).eval()
+    prompt = batch(0, 0)["input_ids"][:, :4]
+    told = {"refused": "", "tokens": []}
+    with castor.initialize(model, config(1, 300_000)) as engine:
+
+        def takes(scores_bytes: int) -> Any:
+            def process(tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+                if engine.rank == 1 and tokens.shape[1] == 6:
+                    torch.zeros(scores_bytes, dtype=torch.uint8)
+                return scores
+
+            return process
+
+        def generate(more_bytes: int) -> torch.Tensor:
+            tokens: torch.Tensor = model.generate(
+                input_ids=prompt, max_new_tokens=5, do_sample=False, pad_token_id=0,
+                logits_processor=[takes(more_bytes)], synced_gpus=True,
+            )
+            return tokens
+
+        engine.eval()
+        try:
+            engine.compute(generate, 1_000_000)
+        except castor.Refused as caught:
+            told["refused"] = str(caught)
+        told["tokens"] = engine.compute(generate, 1).tolist()
+    return told
+
+
 def trainer_on_ranks() -> dict[str, Any]:
     told = trainer_trained(1)
     told["generated"] = generated()
@@ -270,6 +301,7 @@ WORK = {
     "checkpoints": checkpoints,
     "trace": traced,
     "trainer": trainer_on_ranks,
+    "generate": refused_in_generation,
     "leave": one_leaves,
 }
 
@@ -284,7 +316,7 @@ class Ranks(unittest.TestCase):
         saved_alone(cls.folder)
         cls.ranks = on_two_ranks(
             __file__, "plan", "train", "train_small", "fail", "refuse", "buffer", "checkpoints",
-            "trace", "trainer", "leave",
+            "trace", "trainer", "generate", "leave",
             folder=folder.name,
         )
 
@@ -407,6 +439,17 @@ class Ranks(unittest.TestCase):
         )
         saved = [bytes_of(value).hex() for value in read.state_dict().values()]
         self.assertEqual(saved, alone["bits"])
+
+    def test_are_refused_together_while_they_generate(self) -> None:
+        first, second = (rank["generate"] for rank in self.ranks)
+        self.assertIn("refused: ", second["refused"])
+        self.assertEqual(first["refused"], f"rank 1: {second['refused']}")
+        prompt = batch(0, 0)["input_ids"][:, :4]
+        tokens = gpt2(5).eval().generate(
+            input_ids=prompt, max_new_tokens=5, do_sample=False, pad_token_id=0
+        )
+        for rank in (first, second):
+            self.assertEqual(rank["tokens"], tokens.tolist())
 
     def test_end_when_one_leaves(self) -> None:
         self.assertIn("rank 0", self.ranks[1]["leave"]["error"])
