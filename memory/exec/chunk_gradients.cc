@@ -1,5 +1,5 @@
-// The way of a chunk's gradients: from its payload, or from a block beside it, to
-// a sum on the device or on the host.
+// The way of a chunk's gradients: from its payload, or from a block beside it,
+// to a sum on the device or on the host.
 #include <cstddef>
 #include <utility>
 
