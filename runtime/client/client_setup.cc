@@ -180,17 +180,20 @@ absl::Status ClientRun::SetValues(ParamId parameter, const float* values,
   }
   const ChunkPlace place = layout_.place(parameter);
   const int64_t elements = layout_.parameter(parameter).elements;
-  std::vector<float> shared_values;  // the root's
+  std::vector<float> roots_values;  // elsewhere
   if (shared()) {
-    if (layout_.rank == root) shared_values.assign(values, values + elements);
-    shared_values.resize(elements);
+    // What the root sends is only read.
+    float* sent = const_cast<float*>(values);
+    if (layout_.rank != root) {
+      roots_values.resize(elements);
+      values = sent = roots_values.data();
+    }
     Communicator& ranks = *managed_.ranks();
     CASTOR_RETURN_IF_ERROR(Told(castor::Await(
-        ranks, ranks.Broadcast(
-                   absl::StrCat("values of parameter ", parameter.value,
-                                ", of rank ", root),
-                   0, root, shared_values.data(), elements * sizeof(float)))));
-    values = shared_values.data();
+        ranks,
+        ranks.Broadcast(absl::StrCat("values of parameter ", parameter.value,
+                                     ", of rank ", root),
+                        0, root, sent, elements * sizeof(float)))));
   }
   const bool first = !filled_[place.chunk.value];
   filled_[place.chunk.value] = true;
