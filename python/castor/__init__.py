@@ -16,11 +16,10 @@ finds those that it reads on the device, and the others need not be there.
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from castor._checkpoint import CheckpointError
 from castor._engine import Engine, initialize
 from castor._generator import generator_seed
 from castor._plan import Plan, plan
-from castor._refused import Refused, StepUndone
+from castor._refused import CheckpointError, Refused, StepUndone
 from castor._zero_init import ZeroInit
 
 __all__ = [

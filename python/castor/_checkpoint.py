@@ -6,21 +6,16 @@ import base64
 import json
 import os
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-if TYPE_CHECKING:
-    from castor._engine import Engine
+from castor._managed import Managed
+from castor._ranks import on_all_ranks
+from castor._refused import CheckpointError
 
 # What the part of a checkpoint that only PyTorch's engine reads is called.
 _KIND = "pytorch-1"
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be saved or loaded. Files that were there, the
-    model and the optimizer are as they were."""
 
 
 def _text_of_bytes(tensor: torch.Tensor) -> str:
@@ -35,12 +30,12 @@ def _bytes_of_text(text: str) -> torch.Tensor:
     )
 
 
-def _buffers(engine: Engine) -> dict[str, torch.Tensor]:
+def _buffers(managed: Managed) -> dict[str, torch.Tensor]:
     """Those that the model's state has, by name."""
     buffers = {}
-    for name, value in engine.model.state_dict(keep_vars=True).items():
+    for name, value in managed.model.state_dict(keep_vars=True).items():
         if isinstance(value, torch.nn.Parameter):
-            if value.numel() == 0 or any(value is p for p in engine._parameters):
+            if value.numel() == 0 or any(value is p for p in managed.parameters):
                 continue
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
             raise CheckpointError(
@@ -51,7 +46,7 @@ def _buffers(engine: Engine) -> dict[str, torch.Tensor]:
     return buffers
 
 
-def _pack(engine: Engine, client_state: Any) -> dict[str, Any]:
+def _pack(managed: Managed, client_state: Any) -> dict[str, Any]:
     try:
         json.dumps(client_state)
     except (TypeError, ValueError) as error:
@@ -66,39 +61,18 @@ def _pack(engine: Engine, client_state: Any) -> dict[str, Any]:
             name: {
                 "dtype": str(buffer.dtype).removeprefix("torch."),
                 "shape": list(buffer.shape),
-                "data": _text_of_bytes(buffer) if engine.rank == 0 else "",
+                "data": _text_of_bytes(buffer) if managed.rank == 0 else "",
             }
-            for name, buffer in _buffers(engine).items()
+            for name, buffer in _buffers(managed).items()
         },
         "client_state": client_state,
     }
 
 
-def on_all_ranks(engine: Engine, what: str, work: Callable[[], str]) -> list[str]:
-    """What `work` gives on each rank. An error on one of them is one on all."""
-    if engine.world_size == 1:
-        return [work()]
-    failure: Exception | None = None
-    mine = {}
-    try:
-        mine = {"done": work()}
-    except Exception as error:
-        failure = error
-        lines = str(error).splitlines() or [type(error).__name__]
-        mine = {"error": lines[0].removeprefix("castor: ")}
-    all_ranks = [json.loads(t) for t in engine._run.exchange(what, json.dumps(mine))]
-    if failure is not None:
-        raise failure
-    for rank, theirs in enumerate(all_ranks):
-        if "error" in theirs:
-            raise CheckpointError(f"castor: rank {rank}: {theirs['error']}")
-    return [theirs["done"] for theirs in all_ranks]
-
-
 class _State:
     """What `_pack` made, checked against the engine's model."""
 
-    def __init__(self, engine: Engine, path: str, text: str) -> None:
+    def __init__(self, managed: Managed, path: str, text: str) -> None:
         self._path = path
         try:
             state = json.loads(text)
@@ -110,15 +84,15 @@ class _State:
             self.client_state = state["client_state"]
             # Several ranks have kept a state each.
             generators = state.get("generators", [state["generator"]])
-            same_ranks = len(generators) == engine.world_size
-            generator = generators[engine.rank if same_ranks else 0]
+            same_ranks = len(generators) == managed.world_size
+            generator = generators[managed.rank if same_ranks else 0]
             self.generator = _bytes_of_text(generator)
             self.notes = ""
             if not same_ranks and any(g != generator for g in generators):
                 self.notes = (
                     f"{path} is of {len(generators)} ranks, whose generators of "
                     f"random numbers were in different states; all "
-                    f"{engine.world_size} ranks go on with rank 0's"
+                    f"{managed.world_size} ranks go on with rank 0's"
                 )
             buffers = {
                 name: _bytes_of_text(buffer["data"])
@@ -132,7 +106,7 @@ class _State:
             self._fail("what PyTorch keeps in it makes no sense")
         if self.generator.shape != torch.get_rng_state().shape:
             self._fail("its state of PyTorch's generator has another size")
-        own = _buffers(engine)
+        own = _buffers(managed)
         for name in sorted(own.keys() ^ buffers.keys()):
             self._fail(
                 f"it is of another model: buffer {name} is "
@@ -169,7 +143,7 @@ def _tell(notes: str) -> None:
 
 
 def save(
-    engine: Engine,
+    managed: Managed,
     directory: str | os.PathLike[str],
     client_state: Any,
     keep: int | None,
@@ -180,16 +154,16 @@ def save(
     def pack() -> str:
         if keep is not None and keep < 1:
             raise ValueError(f"castor: keep={keep}: at least 1, or None for all")
-        state.update(_pack(engine, client_state))
+        state.update(_pack(managed, client_state))
         return str(state["generator"])
 
     try:
-        generators = on_all_ranks(engine, "what a checkpoint is to hold", pack)
-        if engine.world_size > 1:
+        generators = on_all_ranks(managed, "what a checkpoint is to hold", pack)
+        if managed.world_size > 1:
             state["generators"] = generators
-        saved = engine._run.save_checkpoint(
+        saved = managed.run.save_checkpoint(
             os.fspath(directory),
-            json.dumps(state) if engine.rank == 0 else "",
+            json.dumps(state) if managed.rank == 0 else "",
             keep or 0,
             lock,
         )
@@ -202,19 +176,19 @@ def save(
 
 
 def load(
-    engine: Engine, path: str | os.PathLike[str], changed: bool
+    managed: Managed, path: str | os.PathLike[str], changed: bool
 ) -> tuple[str, Any]:
     states: list[_State] = []
 
     def check() -> str:
         if found.text is not None:
-            states.append(_State(engine, found.path, found.text))
+            states.append(_State(managed, found.path, found.text))
         return ""
 
     try:
-        found = engine._run.find_checkpoint(os.fspath(path), changed)
-        on_all_ranks(engine, "what a checkpoint holds", check)
-        engine._run.take_checkpoint()
+        found = managed.run.find_checkpoint(os.fspath(path), changed)
+        on_all_ranks(managed, "what a checkpoint holds", check)
+        managed.run.take_checkpoint()
     except CheckpointError:
         raise
     except RuntimeError as error:

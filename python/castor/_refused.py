@@ -1,4 +1,4 @@
-"""The errors of a step that cannot go on."""
+"""The errors of a step that cannot go on, and of checkpoints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from castor._shim import Refusal
+
+
+def first_line(error: BaseException) -> str:
+    """What it says, or its type's name."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class Refused(RuntimeError):
@@ -48,3 +53,8 @@ class StepUndone(RuntimeError):
     was before the call: run the step's micro batches again, and they draw what
     they drew. `Engine.train_batch` does that by itself.
     """
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that cannot be saved or loaded. Files that were there, the
+    model and the optimizer are as they were."""

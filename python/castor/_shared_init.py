@@ -314,4 +314,4 @@ def _makes_large(op: str, args: Any, kwargs: Any) -> bool:
     if op not in _MAKING or torch.device(kwargs.get("device") or "cpu").type != "cpu":
         return False
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
-    return math.prod(args[0]) * int(dtype.itemsize) >= LEAST_BYTES
+    return bool(math.prod(args[0]) * dtype.itemsize >= LEAST_BYTES)

@@ -11,6 +11,7 @@ from torch import nn
 from castor._engine import Engine, initialize
 from castor._inputs import copied
 from castor._refused import StepUndone
+from castor._state import state_to_save
 from castor._trainer_config import check_arguments, check_schedule, merged
 from castor._zero_init import Config, active_config
 
@@ -197,7 +198,11 @@ class Trainer(transformers.Trainer):
                 return float(base * factor(step - 1))
 
         check_schedule(
-            self._castor_config, self.args, self.engine._run, rates, num_training_steps
+            self._castor_config,
+            self.args,
+            self.engine._managed.run,
+            rates,
+            num_training_steps,
         )
         return schedule
 
@@ -288,7 +293,7 @@ class Trainer(transformers.Trainer):
         """As transformers.Trainer's: all ranks gather the values, and rank 0
         writes them."""
         self._give_up()
-        self._gathered = self.engine._state_to_save(keep=self.args.should_save)
+        self._gathered = self._values_to_save()
         try:
             super().save_model(output_dir, _internal_call=_internal_call)
         finally:
@@ -299,15 +304,18 @@ class Trainer(transformers.Trainer):
             state_dict = self._gathered
         if state_dict is None:
             self._give_up()
-            state_dict = self.engine._state_to_save(keep=self.args.should_save)
+            state_dict = self._values_to_save()
         if self.args.should_save:
             super()._save(output_dir, state_dict=state_dict)
+
+    def _values_to_save(self) -> dict[str, torch.Tensor]:
+        return state_to_save(self.engine._managed, keep=self.args.should_save)
 
     # The step.
 
     def _micro_batch(self, inputs: dict[str, Any], items: Any) -> torch.Tensor:
         engine = self.engine
-        if engine._went_backward:
+        if engine._steps.went_backward:
             engine.step()
         self._module.train()
         loss, parts = engine.compute(self._loss_and_parts, inputs, items)

@@ -1,0 +1,59 @@
+"""A model in managed memory, on which the parts of an engine work."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from castor._gpu import Gpu, move_buffers
+from castor._library import shim
+from castor._shared_init import owner_of
+
+
+class Managed:
+    """A model and the run that has its parameters.
+
+    Attributes:
+        model: as `initialize` got it.
+        run: of the core.
+        parameters: by their numbers in the run.
+        gpu: where the model computes; None: on the CPU.
+        rank: which of the ranks this process is.
+        world_size: how many there are.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        run: shim.Run,
+        parameters: list[nn.Parameter],
+        gpu: Gpu | None,
+    ) -> None:
+        self.model = model
+        self.run = run
+        self.parameters = parameters
+        self.gpu = gpu
+        self.rank = run.rank
+        self.world_size = run.world_size
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of the parameters, and so that in which the model computes."""
+        return self.parameters[0].dtype
+
+    def adopt(self) -> None:
+        """Hands the parameters' values to the run."""
+        for number, parameter in enumerate(self.parameters):
+            owner = owner_of(parameter)
+            if owner == self.rank:
+                shim.bring_back(parameter)
+            self.run.adopt(number, parameter, owner or 0)
+
+    def give_back(self) -> None:
+        """Makes the model a plain one, in host memory."""
+        for number, parameter in enumerate(self.parameters):
+            if shim.is_managed(parameter):
+                values = self.run.values(number)
+                parameter.data = values.to(parameter.dtype)
+        if self.gpu is not None:
+            move_buffers(self.model, torch.device("cpu"))

@@ -1,0 +1,70 @@
+"""A managed model's values, for who wants all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from castor._compiled import plain_name
+from castor._managed import Managed
+from castor._ranks import on_all_ranks
+
+
+def state_of(
+    managed: Managed,
+    of_parameter: Callable[[torch.Tensor], torch.Tensor] = lambda values: values,
+) -> dict[str, torch.Tensor]:
+    """The model's state by name, in host memory; of each parameter's fp32 values,
+    what the function makes of them before those of the next are there."""
+    ids = {id(p): i for i, p in enumerate(managed.parameters)}
+    values: dict[int, torch.Tensor] = {}
+    state: dict[str, torch.Tensor] = {}
+    for name, tensor in managed.model.state_dict(keep_vars=True).items():
+        number = ids.get(id(tensor))
+        if number is None:
+            if isinstance(tensor, torch.Tensor):
+                tensor = tensor.detach()
+                tensor = tensor.cpu() if tensor.is_cuda else tensor.clone()
+            state[name] = tensor
+            continue
+        if number not in values:  # tied names get one tensor
+            values[number] = of_parameter(managed.run.values(number))
+        state[name] = values[number]
+    return state
+
+
+def state_to_save(managed: Managed, keep: bool = True) -> dict[str, torch.Tensor]:
+    """The model's state, parameters in the type in which they compute, under the
+    names that they have without torch.compile.
+
+    Args:
+        keep: False on a rank that takes part and needs no values; it gets none.
+    """
+    if keep:
+        state = state_of(managed, lambda values: values.to(managed.dtype))
+        return {plain_name(name): value for name, value in state.items()}
+    state_of(managed, lambda values: torch.empty(0))
+    return {}
+
+
+def save_pretrained(
+    managed: Managed, directory: str | os.PathLike[str], named: dict[str, Any]
+) -> None:
+    """`Engine.save_pretrained`, with what else it is given."""
+    save = getattr(managed.model, "save_pretrained", None)
+    if save is None:
+        raise TypeError(
+            f"castor: {type(managed.model).__name__} has no save_pretrained; "
+            "save engine.state_dict() instead"
+        )
+    state = state_to_save(managed, keep=managed.rank == 0)
+
+    def write() -> str:
+        if managed.rank == 0:
+            save(directory, state_dict=state, **named)
+        return ""
+
+    on_all_ranks(managed, "save_pretrained", write)

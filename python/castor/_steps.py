@@ -1,0 +1,242 @@
+"""Passes through a managed model, and the steps that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+import torch
+
+from castor._compiled import watch_compiled_code
+from castor._generation import generating_modules, meeting_at_each_token
+from castor._generator import drawing_from, drawing_undone, generator_seed
+from castor._gpu import move_buffers
+from castor._inputs import call_with, copied, description, loss_of
+from castor._managed import Managed
+from castor._refused import Refused, StepUndone, first_line
+
+_Result = TypeVar("_Result")
+
+
+class Steps:
+    """What an `Engine` does with its model, one pass after the other; see there.
+
+    Attributes:
+        micro_batches: of a step.
+        in_step: a step has begun and is not over.
+        went_backward: and a micro batch of it awaits `step`.
+    """
+
+    def __init__(self, managed: Managed) -> None:
+        self._managed = managed
+        self._model = managed.model
+        self._run = managed.run
+        self._gpu = managed.gpu
+        self._generating = (
+            generating_modules(managed.model) if managed.world_size > 1 else []
+        )
+        self.micro_batches = managed.run.micro_batches
+        self.in_step = False
+        self.went_backward = False
+        self._micro_batch = 0
+        self._passes = 0  # of the micro batch
+
+    def take_buffers(self) -> None:
+        """Copies the model's buffers to the device."""
+        self._inside(self._run.enter_forward, self._copy_buffers, (), {})
+
+    def compute(
+        self, function: Callable[..., _Result], args: Any, kwargs: Any
+    ) -> _Result:
+        """`Engine.compute`."""
+        if self.went_backward:
+            raise RuntimeError(
+                "castor: a forward pass between backward and step; call "
+                "engine.step() first, once for each micro batch"
+            )
+        if self._model.training and torch.is_grad_enabled():
+            self._begin()
+            with self._own_generator():
+                return self._pass(function, args, kwargs)
+        if self.in_step:
+            with torch.no_grad(), drawing_undone(self._gpu):
+                return self._pass(function, args, kwargs)
+        try:
+            return self._evaluate(function, args, kwargs)
+        except StepUndone:
+            pass
+        return self._evaluate(function, args, kwargs)
+
+    def backward(self, loss: torch.Tensor, scale: float | None) -> None:
+        """`Engine.backward`."""
+        if not self.in_step:
+            raise RuntimeError(
+                "castor: backward without a forward pass of this step; call the "
+                "engine in training mode first"
+            )
+        if self.went_backward:
+            raise RuntimeError(
+                "castor: a second backward in one micro batch; call "
+                "engine.step() after each, or add the losses"
+            )
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            raise ValueError("castor: backward wants a loss of one element")
+        with self._own_generator():
+            self._inside(self._run.enter_backward, self._backward, (loss, scale), {})
+        self.went_backward = True
+
+    def end_micro_batch(self, learning_rate: float | None, last: bool) -> bool:
+        """`Engine.step`."""
+        if not self.went_backward:
+            raise RuntimeError(
+                "castor: step without backward; call engine.backward(loss) "
+                "first, once for each micro batch"
+            )
+        self.went_backward = False
+        self._passes = 0
+        self._micro_batch += 1
+        while last and self._micro_batch < self.micro_batches:
+            self._inside(self._run.enter_backward, self._no_micro_batch, (), {})
+            self._micro_batch += 1
+        if self._micro_batch < self.micro_batches:
+            return False
+        rate = -1.0 if learning_rate is None else learning_rate
+        self._inside(None, self._run.step, (rate,), {})
+        self._micro_batch = 0
+        self.in_step = False
+        return True
+
+    def abort(self) -> None:
+        """`Engine.abort`."""
+        self.in_step = False
+        self.went_backward = False
+        self._passes = 0
+        self._micro_batch = 0
+        if not self._run.closed:
+            self._run.abort()
+
+    def rehearse(self, batch: Any) -> None:
+        """A forward and a backward pass that leave no trace in the model."""
+        buffers = [(b, b.detach().clone()) for b in self._model.buffers()]
+        was_training = self._model.training
+        self._model.train()
+        with torch.enable_grad():
+            self.backward(loss_of(call_with(self._forward, batch)), None)
+        self.abort()
+        self._model.train(was_training)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+    def _forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.compute(self._model, args, kwargs)
+
+    def _copy_buffers(self) -> None:
+        if self._gpu is not None:
+            move_buffers(self._model, self._gpu.device)
+            return
+        buffers = [b for b in self._model.buffers() if b.layout == torch.strided]
+        storages = [b.untyped_storage().data_ptr() for b in buffers]
+        for buffer, storage in zip(buffers, storages):
+            if storages.count(storage) == 1:  # else they belong together
+                buffer.data = buffer.data.clone()
+
+    def _pass(
+        self, function: Callable[..., _Result], args: Any, kwargs: Any
+    ) -> _Result:
+        def forward(*args: Any, **kwargs: Any) -> _Result:
+            self._run.announce(f"inputs {description((args, kwargs))}")
+            dtype = self._managed.dtype
+            floats = dtype if dtype != torch.float32 else None
+            buffers = self._buffer_versions()
+            device = self._gpu.device if self._gpu is not None else None
+            with meeting_at_each_token(self._generating, self._meet_for_a_token):
+                result = function(
+                    *copied(args, floats, device), **copied(kwargs, floats, device)
+                )
+            for name, version in self._buffer_versions().items():
+                if buffers.get(name) != version:
+                    raise RuntimeError(
+                        f"castor: forward writes the buffer {name}, and each of "
+                        f"the {self._managed.world_size} ranks would have another one; "
+                        "train on one rank, or freeze what it counts"
+                    )
+            return result
+
+        return self._inside(self._run.enter_forward, forward, args, kwargs)
+
+    def _backward(self, loss: torch.Tensor, scale: float | None) -> None:
+        if scale is not None:
+            loss = loss if scale == 1 else loss * scale
+        else:
+            parts = self.micro_batches * self._managed.world_size
+            loss = loss if parts == 1 else loss / parts
+        torch.autograd.backward(loss)
+        self._run.end_backward()
+
+    def _buffer_versions(self) -> dict[str, tuple[int, int]]:
+        """What tells that a buffer was written; nothing on one rank."""
+        if self._managed.world_size == 1:
+            return {}
+        return {name: (id(b), b._version) for name, b in self._model.named_buffers()}
+
+    def _meet_for_a_token(self) -> None:
+        self._run.announce("whether all sequences have ended")
+
+    def _no_micro_batch(self) -> None:
+        self._run.announce("no micro batch")
+        self._run.end_backward()
+
+    def _evaluate(
+        self, function: Callable[..., _Result], args: Any, kwargs: Any
+    ) -> _Result:
+        with torch.no_grad(), drawing_undone(self._gpu):
+            self._inside(None, self._run.begin, (False,), {})
+            result = self._pass(function, args, kwargs)
+            self._inside(None, self._run.end_evaluation, (), {})
+        return result
+
+    def _begin(self) -> None:
+        if self.in_step:
+            return
+        self._inside(None, self._run.begin, (True,), {})
+        self.in_step = True
+
+    def _own_generator(self) -> AbstractContextManager[None]:
+        micro_batch = self._micro_batch * self._managed.world_size + self._managed.rank
+        seed = generator_seed(
+            self._run.seed, self._run.steps + 1, micro_batch, self._passes
+        )
+        self._passes += 1
+        return drawing_from(seed, self._gpu)
+
+    def _inside(
+        self,
+        enter: Callable[[], None] | None,
+        work: Callable[..., _Result],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> _Result:
+        """Does `work` between `enter` and leave. A failure ends the step."""
+        refusal = None
+        try:
+            with self._gpu.current() if self._gpu is not None else nullcontext():
+                if enter is None:
+                    return work(*args, **kwargs)
+                watch_compiled_code()
+                enter()
+                try:
+                    return work(*args, **kwargs)
+                finally:
+                    self._run.leave()
+        except BaseException as error:
+            self.abort()
+            refusal = self._run.take_refusal()
+            undone = self._run.take_again()
+            if refusal is None and not undone:
+                raise
+            what = first_line(error)
+        # Outside the handler, so that the error does not keep the failed pass's
+        # tensors.
+        raise StepUndone(what) if refusal is None else Refused(refusal)
