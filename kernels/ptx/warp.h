@@ -1,0 +1,159 @@
+// What a running warp has: registers, shared memory, and copies under way. Used
+// by operations.
+#ifndef CASTOR_KERNELS_PTX_WARP_H_
+#define CASTOR_KERNELS_PTX_WARP_H_
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/ptx/memory.h"
+#include "kernels/ptx/program.h"
+
+namespace castor::kernels::ptx {
+
+enum class Space : uint8_t { kGlobal, kShared, kParameter };
+
+// A block's shared memory. It knows who wrote and read what: two threads at one
+// place, of which one writes, are a race whatever the values, unless a barrier
+// of the block, or one of their warp, lies between them.
+class SharedMemory {
+ public:
+  explicit SharedMemory(int64_t bytes)
+      : bytes_(bytes),
+        written_((bytes + kGrain - 1) / kGrain),
+        read_(written_.size()) {}
+
+  int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
+  uint8_t* at(uint64_t address) { return bytes_.data() + address; }
+
+  // Garbage, before a block begins.
+  void Reset();
+  void Barrier() { ++barriers_; }
+  void BarrierOfWarp(int warp) { ++barriers_of_warp_[warp]; }
+
+  // Whether the access is no race. The bytes are within the memory.
+  bool Touch(uint64_t address, int64_t bytes, int warp, int lane, bool write) {
+    const Visit mine = barriers_ << 32 |
+                       uint64_t{barriers_of_warp_[warp]} << 16 |
+                       static_cast<uint64_t>(warp << 8 | lane);
+    const int64_t end = (static_cast<int64_t>(address) + bytes - 1) / kGrain;
+    for (int64_t i = static_cast<int64_t>(address) / kGrain; i <= end; ++i) {
+      if (Meet(written_[i], mine)) return false;
+      Visit& read = read_[i];
+      if (write) {
+        if (Meet(read, mine)) return false;
+        written_[i] = mine;
+      } else if (read != mine && read != (mine | kSeveralLanes)) {
+        read = !Meet(read, mine)      ? mine
+               : SameWarp(read, mine) ? mine | kSeveralLanes
+                                      : mine | kSeveralWarps;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kGrain = 2;  // bytes; the smallest of our accesses
+
+  // Who was at a place last, and when: the block's barriers before it in the
+  // upper 32 bits, its warp's in 16, the warp and the lane in 8 each.
+  using Visit = uint64_t;
+  static constexpr Visit kSeveralLanes = 0xff;
+  static constexpr Visit kSeveralWarps = 0xffff;
+
+  static bool SameWarp(Visit a, Visit b) {
+    return (a >> 8 & 0xff) == (b >> 8 & 0xff);
+  }
+  // Whether two are of different threads, with no barrier between them.
+  static bool Meet(Visit a, Visit b) {
+    if (a >> 32 != b >> 32 || a == b) return false;
+    return !SameWarp(a, b) || a >> 16 == b >> 16;
+  }
+
+  std::vector<uint8_t> bytes_;
+  std::vector<Visit> written_, read_;  // the last of each grain
+  uint64_t barriers_ = 1;
+  std::array<uint16_t, 32> barriers_of_warp_ = {};
+};
+
+// What all warps of a launch share.
+struct BlockState {
+  const GlobalMemory& global;
+  absl::Span<const uint8_t> parameters;
+  SharedMemory& shared;
+  bool copies_land_late;
+};
+
+class Warp {
+ public:
+  // A warp of blocks of `threads`, of which there are `blocks`. Its registers
+  // are full of ones.
+  Warp(const Program& program, BlockState& block, int index, uint32_t threads,
+       uint32_t blocks);
+
+  // A new block begins. Registers keep what the last one left there.
+  void Reset(uint32_t block);
+
+  // The values of an operand, one for each lane.
+  template <class T>
+  T* Values(const Operand& operand) {
+    return reinterpret_cast<T*>(registers_.data() + operand.place);
+  }
+  LaneMask& Predicate(int32_t place) {
+    return *reinterpret_cast<LaneMask*>(registers_.data() + place);
+  }
+
+  // The lanes that execute the instruction at hand.
+  LaneMask mask() const { return mask_; }
+  void set_mask(LaneMask mask) { mask_ = mask; }
+
+  // Where these bytes are, for an access by `lane`; null after a failure.
+  uint8_t* Reach(Space space, int lane, uint64_t address, int64_t bytes,
+                 bool write);
+
+  // A lane's copy of 16 bytes into shared memory, the last of which are zeros.
+  void StartCopy(int lane, uint64_t to, const uint8_t* from, int64_t bytes);
+  // The copies of the lanes of mask() have landed.
+  void FinishCopies();
+
+  // The lanes of mask() have met.
+  void Barrier() { block_.shared.BarrierOfWarp(index_); }
+
+  // The first failure stays.
+  void Fail(int lane, const std::string& what);
+  bool failed() const { return !failure_.empty(); }
+  const std::string& failure() const { return failure_; }
+  int index() const { return index_; }
+
+ private:
+  struct Copy {
+    int lane;
+    uint64_t to;
+    const uint8_t* from;
+    int64_t bytes;
+  };
+  void Land(const Copy& copy);
+
+  const Program& program_;
+  BlockState& block_;
+  const int index_;
+  std::vector<uint8_t> registers_;
+  std::vector<Copy> copies_;
+  LaneMask mask_ = 0;
+  std::string failure_;
+};
+
+// Calls f(lane) for each lane of the mask.
+template <class F>
+inline void ForLanes(LaneMask mask, const F& f) {
+  for (; mask != 0; mask &= mask - 1) f(std::countr_zero(mask));
+}
+
+}  // namespace castor::kernels::ptx
+
+#endif  // CASTOR_KERNELS_PTX_WARP_H_
