@@ -13,14 +13,16 @@ It expects the files that docs/extending.md names (An operator), and makes
   :program_headers  what these are made of, for other folders' programs, too
   :programs         the GPU's programs (.cu files), compiled by nvcc
   :emulated_programs  the same, compiled by the host's compiler, for tests
+  :compiled_programs  :programs without CUDA's runtime, for tests
   :NAME_test        the host's kernels against an oracle (NAME_test.cc)
   :gpu_suite        the GPU's kernels against the host's, or an oracle
                     (NAME_gpu_test.cc)
   :NAME_emulated_test  this suite on the emulated programs; on a GPU it is a
-                    part of //kernels:operators_gpu_test
+                    part of //kernels:operators_gpu_test, and without one,
+                    with what nvcc made, of //kernels:compiled_kernels_test
 """
 
-load("//third_party/cuda:cuda.bzl", "cuda_library")
+load("//third_party/cuda:cuda.bzl", "CUDA_ONLY", "cuda_library")
 load("//third_party/precompiled:cc.bzl", "cc_library", "cc_test")
 
 def kernel_operator(
@@ -105,6 +107,15 @@ def kernel_operator(
         copts = ["--expt-relaxed-constexpr"],
         visibility = ["//kernels:__subpackages__"],
         deps = [":program_headers"],
+    )
+
+    # The same without CUDA's runtime, in whose place tests have another.
+    cc_library(
+        name = "compiled_programs",
+        testonly = True,
+        srcs = [":programs_nvcc"],
+        visibility = ["//kernels:__subpackages__"],
+        target_compatible_with = CUDA_ONLY,
     )
 
     # Bazel takes no .cu file for C++: a source that includes it does.

@@ -256,6 +256,11 @@ TEST_F(AttentionOnGpu, AgreesWithTheHostForOneQueryOfMany) {
       shape.mask = AttentionMask::Causal(c.window);
       shape.softcap = c.softcap;
       ++seed;
+      // Each case in one type.
+      if (TestDevice::Get()->interpreted() &&
+          (seed + seed / std::size(kAllTypes)) % std::size(kAllTypes) != 0) {
+        continue;
+      }
       ExpectHosts(shape,
                   {.layout = seed % 2 ? Layout::kSeparate : Layout::kRoomy,
                    .shift = static_cast<int64_t>(seed) % 3,

@@ -25,6 +25,9 @@ class TestDevice {
   virtual const ExecContext& context() = 0;
   // Whether programs are emulated, which is slow: small sizes only.
   virtual bool emulated() const = 0;
+  // Whether compiled programs are, instruction by instruction, which is slower
+  // still: a share of the cases only.
+  virtual bool interpreted() const { return false; }
 
   // Aligned to 256 bytes.
   virtual void* Allocate(int64_t bytes) = 0;

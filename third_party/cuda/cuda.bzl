@@ -19,7 +19,7 @@ host's (kernels/adam/adam.h). A kernel that wants a fused operation writes fmaf(
 Division and square root are correctly rounded, and denormals kept, by default.
 """
 
-load("@cuda//:info.bzl", "ARCHS", "NVCC", "PTX")
+load("@cuda//:info.bzl", "ARCHS", "NVCC", "PTX", "TOOLS")
 
 # For targets that are there only where CUDA is.
 CUDA_ONLY = select({
@@ -32,6 +32,9 @@ CUBLASLT_ONLY = select({
     "@cuda//:cublaslt": [],
     "//conditions:default": ["@platforms//:incompatible"],
 })
+
+# For tests of the PTX that nvcc makes: NVIDIA's tools take it out of archives.
+PTX_ONLY = CUDA_ONLY if TOOLS else ["@platforms//:incompatible"]
 
 _FLAGS = [
     "-std=c++20",
