@@ -1,7 +1,6 @@
 #include "python/core/castor_client.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,25 +11,17 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/types/span.h"
-#include "base/annotate.h"
-#include "base/name_pattern.h"
 #include "base/philox.h"
-#include "base/strict_json.h"
 #include "device/cuda/runtime_api.h"
 #include "nlohmann/json.hpp"
+#include "python/core/client_config.h"
+#include "python/core/client_status.h"
 #include "runtime/client/client_checkpoints.h"
-#include "runtime/client/client_foresight.h"
 #include "runtime/client/client_run.h"
 #include "runtime/client/launched_ranks.h"
 #include "runtime/config/config.h"
 #include "runtime/managed/gpu.h"
-#include "runtime/train/lr_schedule.h"
 #include "runtime/train/run_trace.h"
-
-struct castor_meeting {
-  std::unique_ptr<castor::RankGroup> ranks;
-};
 
 struct castor_run {
   bool closed = false;  // under `closing`
@@ -50,31 +41,10 @@ namespace {
 
 using castor::ClientRun;
 using castor::ParamId;
-
-// What the thread's last failed call left.
-thread_local std::string last_error;
-thread_local ClientRun::Refused last_refusal;
+using castor::Tell;
 
 // Held by whoever closes a run, or frees a block of one.
 std::mutex closing;
-
-castor_status Tell(const absl::Status& status,
-                   const ClientRun::Refused* refused = nullptr) {
-  if (status.ok()) return CASTOR_OK;
-  last_error = std::string(status.message());
-  switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-      return CASTOR_INVALID;
-    case absl::StatusCode::kAborted:
-      return CASTOR_AGAIN;
-    case absl::StatusCode::kResourceExhausted:
-      if (refused == nullptr || refused->use.empty()) return CASTOR_FAILED;
-      last_refusal = *refused;
-      return CASTOR_REFUSED;
-    default:
-      return CASTOR_FAILED;
-  }
-}
 
 castor_status Tell(castor_run* run, const absl::Status& status) {
   if (status.ok()) return CASTOR_OK;
@@ -89,113 +59,13 @@ absl::Status CheckParameter(const castor_run* run, int64_t parameter) {
       "parameter ", parameter, ": there are ", count, ", counted from 0"));
 }
 
-std::string PolicyOf(const castor::Config& config) {
-  return std::string(config.memory.placement_policy->name);
-}
-
-// What a client asks for, as its configuration says it.
-struct Asked {
-  castor::Config config;
-  std::vector<castor::ClientParameter> parameters;
-  castor::ClientOptions options;
-};
-
-absl::Status CheckPlace(const castor::Config& config,
-                        const castor_place* place) {
-  const bool on_gpu = config.device.type == castor::DeviceType::kCuda;
-  if (on_gpu == (place != nullptr)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      on_gpu ? "config: device.type: \"cuda\", and this client's operators run "
-               "on the host; leave it out"
-             : "config: device.type: this client's operators run on a GPU; "
-               "give \"cuda\"");
-}
-
-// `place` is null where nothing is opened, too.
-absl::StatusOr<Asked> Read(const char* config_json,
-                           const castor_parameter* parameters, int64_t count,
-                           const castor_place* place, castor::RankOptions ranks,
-                           int local_size) {
-  auto parsed =
-      castor::ParseClientConfig(config_json, "config", ranks.world_size);
-  if (!parsed.ok()) return parsed.status();
-  Asked asked;
-  const castor::Config& config = asked.config = *std::move(parsed);
-  const castor::MemoryConfig& memory = config.memory;
-  if (memory.activation_checkpointing !=
-      castor::ActivationCheckpointing::kNone) {
-    return absl::InvalidArgumentError(
-        "config: memory.activation_checkpointing: a client's activations are "
-        "its own; use its checkpointing");
-  }
-  // Ranks of one machine share its cores.
-  const int share = config.device.threads > 0 ? 1 : std::max(1, local_size);
-  const int threads = std::max(1, castor::ThreadsOf(config.device) / share);
-  asked.options = {
-      .dtype = config.dtype(),
-      .rule = config.optimizer.rule,
-      .gradient_clipping = config.gradient_clipping,
-      .micro_batches = config.gradient_accumulation_steps,
-      .learning_rate =
-          [scheduler = config.scheduler,
-           lr = config.optimizer.lr](int64_t step) {
-            return castor::LearningRate(scheduler, lr, step);
-          },
-      .memory = {.policy = memory.placement_policy,
-                 .device_bytes = memory.device_memory,
-                 .host_bytes = memory.host_memory,
-                 .pinned_bytes = memory.pinned_memory,
-                 .chunk_bytes = memory.chunk_size,
-                 .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio,
-                 .prefetch = memory.prefetch},
-      .bus_bytes_per_s = config.device.bus_gbps * 1e9,
-      .threads = threads,
-      // For tests: what was freed and is read shows. Without a budget, freed
-      // memory is all that the machine has.
-      .scribble_freed_memory = std::getenv("CASTOR_SCRIBBLE") != nullptr &&
-                               memory.device_memory < castor::kUnlimitedBytes,
-      .ranks = std::move(ranks),
-      .join_meetings = {}};
-  if (place != nullptr) {
-    auto gpu = castor::FindGpu(place->gpu);
-    if (!gpu.ok()) {
-      return castor::Annotate("config: device.type: \"cuda\"", gpu.status());
-    }
-    if (asked.options.memory.device_bytes >= castor::kUnlimitedBytes) {
-      asked.options.memory.device_bytes = gpu->memory.usable_bytes();
-    }
-    asked.options.memory.device_has_own_memory = true;
-    asked.options.gpu = {.open = castor::OpenerOf(*gpu, threads, place->stream),
-                         .stream = place->stream,
-                         .order = castor::OrdererOf(*gpu)};
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    const castor_parameter& parameter = parameters[i];
-    const bool decays =
-        !castor::MatchesAnyPattern(config.optimizer.no_decay, parameter.name);
-    asked.parameters.push_back(
-        {.name = parameter.name,
-         .elements = parameter.elements,
-         .trainable = parameter.trainable != 0,
-         .weight_decay = parameter.weight_decay >= 0 ? parameter.weight_decay
-                         : decays ? config.optimizer.weight_decay
-                                  : 0.0});
-  }
-  return asked;
-}
-
-absl::StatusOr<castor::LaunchEnv> Launch(bool port_is_stores) {
-  auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
-  if (launch.ok() && port_is_stores) launch->master_is_store = true;
-  return launch;
-}
-
 // What one rank is refused before it has joined the others, all are refused.
 absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
     const char* config_json, const castor_parameter* parameters, int64_t count,
     const castor_place* place, bool port_is_stores, castor_run* opening,
     ClientRun::Refused* refused) {
-  auto launch = Launch(port_is_stores);
+  auto launch =
+      castor::LaunchOfClient(castor::CurrentEnvironment(), port_is_stores);
   if (!launch.ok()) return launch.status();
   auto group = castor::JoinLaunchedRanks(*launch);
   if (!group.ok()) return group.status();
@@ -209,7 +79,7 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
     if (!all.ok()) return all;
     return ranks.MakeCommunicator(device);
   };
-  auto asked = Read(
+  auto asked = castor::ReadAsked(
       config_json, parameters, count, place,
       {.rank = ranks.rank(), .world_size = ranks.world_size(), .join = join},
       launch->local_size);
@@ -219,7 +89,7 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
     };
   }
   absl::Status valid = asked.status();
-  if (valid.ok()) valid = CheckPlace(asked->config, place);
+  if (valid.ok()) valid = castor::CheckPlace(asked->config, place);
   auto opened = valid.ok()
                     ? ClientRun::Create(asked->parameters,
                                         std::move(asked->options), refused)
@@ -230,67 +100,6 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
 }
 
 }  // namespace
-
-const char* castor_error(void) { return last_error.c_str(); }
-
-castor_refusal castor_last_refusal(void) {
-  return {
-      .op = last_refusal.use.c_str(),
-      .peak_bytes = last_refusal.peak_bytes,
-      .resident_bytes = last_refusal.resident_bytes,
-      .smallest_device_budget_bytes = last_refusal.smallest_device_budget_bytes,
-      .exact = last_refusal.exact ? 1 : 0};
-}
-
-const char* castor_plain_config(const char* config_json) {
-  thread_local std::string plain;
-  const auto document = castor::ParseStrictJson(
-      config_json,
-      {.max_depth = 16, .max_values = 100000, .allow_comments = true});
-  if (!document.ok()) {
-    last_error =
-        absl::StrCat("config: ", std::string(document.status().message()));
-    return nullptr;
-  }
-  if (!document->is_object()) {
-    last_error = "config: it is no JSON object";
-    return nullptr;
-  }
-  plain = document->dump();
-  return plain.c_str();
-}
-
-castor_status castor_meet(int port_is_stores, castor_meeting** meeting) {
-  *meeting = nullptr;
-  const auto launch = Launch(port_is_stores != 0);
-  if (!launch.ok()) return Tell(launch.status());
-  auto ranks = castor::JoinLaunchedRanks(*launch);
-  if (!ranks.ok()) return Tell(ranks.status());
-  *meeting = new castor_meeting{*std::move(ranks)};
-  return CASTOR_OK;
-}
-
-int castor_meeting_rank(const castor_meeting* meeting) {
-  return meeting->ranks->rank();
-}
-
-int castor_meeting_world_size(const castor_meeting* meeting) {
-  return meeting->ranks->world_size();
-}
-
-castor_status castor_meeting_broadcast(castor_meeting* meeting,
-                                       const char* what, int root, void* data,
-                                       int64_t bytes) {
-  return Tell(
-      castor::BroadcastBytes(*meeting->ranks, what, root,
-                             absl::MakeSpan(static_cast<char*>(data), bytes)));
-}
-
-void castor_meeting_end(castor_meeting* meeting, const char* failure) {
-  if (meeting == nullptr) return;
-  if (failure != nullptr) meeting->ranks->Fail(absl::CancelledError(failure));
-  delete meeting;
-}
 
 castor_status castor_open(const char* config_json,
                           const castor_parameter* parameters, int64_t count,
@@ -486,7 +295,7 @@ castor_status castor_trace(castor_run* run, const char* path, const char* title,
   castor::RunRecord record;
   record.title = absl::StrCat(title, ", ", castor_dtype(run));
   record.device = "host";
-  record.policy = PolicyOf(run->config);
+  record.policy = castor::PolicyOf(run->config);
   record.device_budget_bytes = run->config.memory.device_memory;
   record.host_budget_bytes = run->config.memory.host_memory;
   record.steps = run->config.steps;
@@ -611,74 +420,4 @@ const char* castor_summary(castor_run* run) {
   summary["d2h_bytes_per_step"] = stats.d2h_bytes / steps;
   run->summary = summary.dump();
   return run->summary.c_str();
-}
-
-const char* castor_foresee(const char* config_json,
-                           const castor_parameter* parameters, int64_t count,
-                           const char* pass_json, int world_size) {
-  thread_local std::string result;
-  const auto pass = nlohmann::json::parse(pass_json, nullptr,
-                                          /*allow_exceptions=*/false);
-  std::vector<castor::ForeseenUse> uses;
-  for (const nlohmann::json& use : pass) {
-    castor::ForeseenUse foreseen = {
-        .name = use.value("op", ""),
-        .phase = use.value("backward", false) ? castor::Phase::kBackward
-                                              : castor::Phase::kForward,
-        .parameters = {},
-        .peak_bytes = use.value("peak_bytes", int64_t{0}),
-        .hand_ins = {}};
-    for (const int64_t id : use.value("parameters", std::vector<int64_t>())) {
-      foreseen.parameters.push_back(ParamId(id));
-    }
-    for (const int64_t id : use.value("gradients", std::vector<int64_t>())) {
-      foreseen.hand_ins.push_back(ParamId(id));
-    }
-    uses.push_back(std::move(foreseen));
-  }
-  if (world_size == 0) {
-    const auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
-    if (!launch.ok()) {
-      Tell(launch.status());
-      return nullptr;
-    }
-    world_size = launch->world_size;
-  }
-  auto asked =
-      Read(config_json, parameters, count, /*place=*/nullptr,
-           {.rank = 0, .world_size = world_size, .join = nullptr}, world_size);
-  if (!asked.ok()) {
-    Tell(asked.status());
-    return nullptr;
-  }
-  const castor::MemoryConfig& memory = asked->config.memory;
-  const auto foreseen =
-      castor::Foresee(asked->parameters, std::move(asked->options), uses,
-                      {.bytes = memory.device_memory,
-                       .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio});
-  if (!foreseen.ok()) {
-    Tell(foreseen.status());
-    return nullptr;
-  }
-  nlohmann::ordered_json summary;
-  summary["policy"] = PolicyOf(asked->config);
-  summary["precision"] = castor::DTypeName(asked->config.dtype());
-  summary["fits"] = foreseen->fits;
-  summary["device_budget_bytes"] = foreseen->device_budget_bytes;
-  summary["smallest_device_budget_bytes"] =
-      foreseen->smallest_device_budget_bytes;
-  summary["world_size"] = world_size;
-  summary["parameters"] = foreseen->parameters;
-  summary["chunks"] = foreseen->chunks;
-  if (foreseen->fits) {
-    summary["device_peak_bytes"] = foreseen->device_peak_bytes;
-    summary["host_peak_bytes"] = foreseen->host_peak_bytes;
-    summary["h2d_bytes_per_step"] = foreseen->h2d_bytes;
-    summary["d2h_bytes_per_step"] = foreseen->d2h_bytes;
-  }
-  summary["operator"] = foreseen->use;
-  summary["peak_bytes"] = foreseen->peak_bytes;
-  summary["resident_bytes"] = foreseen->resident_bytes;
-  result = summary.dump();
-  return result.c_str();
 }

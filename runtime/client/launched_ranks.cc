@@ -13,8 +13,10 @@
 
 namespace castor {
 
-absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment) {
+absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment,
+                                         bool port_is_stores) {
   CASTOR_ASSIGN_OR_RETURN(LaunchEnv launch, DetectLaunch(environment));
+  if (port_is_stores) launch.master_is_store = true;
   if (!std::exchange(launch.over_mpi, false) || launch.world_size == 1 ||
       !launch.master_address.empty()) {
     return launch;

@@ -16,8 +16,10 @@ namespace castor {
 
 // How this process was started (launch_env.h). InvalidArgument: see
 // DetectLaunch; or a launcher that starts ranks over MPI has not said where
-// rank 0 is reached, by MASTER_ADDR and MASTER_PORT.
-absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment);
+// rank 0 is reached, by MASTER_ADDR and MASTER_PORT. `port_is_stores`: that
+// port is one of PyTorch's stores, in which the ranks then find each other.
+absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment,
+                                         bool port_is_stores = false);
 
 // All ranks call it together. A process that was started alone is a group of
 // one. Errors as JoinTcp's.
