@@ -156,12 +156,13 @@ absl::Status ClientRun::MeetAtUse(const ParameterUse& use) {
   if (following()) {
     const std::vector<ParameterUse>& expected = program_->script.uses();
     const size_t next = script_->uses().size();
-    stops =
-        next >= expected.size() || !use.IsAs(expected[next]) ||
-        !EndUseFollows() ||
-        !ActionsFit(use_open_ ? program_->script.MomentOf(next - 1).value + 1
-                              : program_->script.MomentOf(next).value,
-                    program_->script.MomentOf(next).value + 1);
+    stops = next >= expected.size() || !use.IsAs(expected[next]) ||
+            !EndUseFollows() ||
+            !room().ActionsFit(
+                *program_->plan,
+                use_open_ ? program_->script.MomentOf(next - 1).value + 1
+                          : program_->script.MomentOf(next).value,
+                program_->script.MomentOf(next).value + 1);
   }
   if (chosen_) return MeetInStep(report, stops);
   std::vector<RankReport> all;
@@ -175,7 +176,7 @@ absl::Status ClientRun::MeetAtUse(const ParameterUse& use) {
 absl::Status ClientRun::MeetToNarrow(const std::vector<ParamId>& parameters) {
   if (!shared()) return absl::OkStatus();
   RankReport report = {.call = RankCall::kNarrow};
-  if (!NarrowFits(parameters)) {
+  if (!room().NarrowFits(parameters)) {
     const std::string& use = label_names_[script_->last().label.value];
     report.fits = 0;
     AddFailure(Refuse(use, 0), &report);
@@ -188,8 +189,9 @@ absl::Status ClientRun::MeetAtEnd(RankCall call, int64_t what, int64_t begin,
   if (!shared()) return absl::OkStatus();
   RankReport report = {.call = call, .what = what};
   const bool stops =
-      following() && (!EndUseFollows() || !ActionsFit(begin, end));
-  if (!following() && call != RankCall::kEndEvaluation && !DeviceSideFits()) {
+      following() &&
+      (!EndUseFollows() || !room().ActionsFit(*program_->plan, begin, end));
+  if (!following() && call != RankCall::kEndEvaluation && !room().SideFits()) {
     report.fits = 0;
     AddFailure(Refuse(CallName(call), 0), &report);
   }
@@ -286,86 +288,12 @@ absl::Status ClientRun::EnsureSlots(const StepTrace& trace) {
   return room;
 }
 
-bool ClientRun::NarrowFits(const std::vector<ParamId>& parameters) const {
-  std::vector<bool> wanted(layout_.num_chunks(), false);
-  for (const ParamId id : parameters) {
-    wanted[layout_.place(id).chunk.value] = true;
-  }
-  int64_t free = arena_->free_bytes();
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const int64_t bytes =
-        RoundUp(layout_.payload_bytes(ChunkId(i)), kBlockAlignment);
-    const bool resident = store_->resident(ChunkId(i));
-    if (resident && !wanted[i]) free += bytes;
-    if (!resident && wanted[i]) free -= bytes;
-  }
-  return free >= 0;
-}
-
-bool ClientRun::DeviceSideFits() const {
-  int64_t free = arena_->free_bytes(), most = 0;
-  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-    const ChunkId id(i);
-    const int64_t bytes = RoundUp(layout_.payload_bytes(id), kBlockAlignment);
-    if (store_->resident(id)) free += bytes;
-    if (layout_.chunk(id).trainable && store_->side(id) == Side::kDevice) {
-      most = std::max(most, bytes);
-    }
-  }
-  return free >= most;
-}
-
 bool ClientRun::PlanFits(const Plan& plan) const {
-  int64_t free =
-      arena_->capacity_bytes() - claimed() -
+  const int64_t always_bytes =
       RoundUp(ChunkOptimizer::DeviceBytes(layout_) + staging_.DeviceBytes(),
               kBlockAlignment);
-  for (const ResidentChunk& start : plan.initial) {
-    free -= RoundUp(layout_.payload_bytes(start.chunk), kBlockAlignment);
-  }
-  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-    if (plan.side[i] != Side::kDevice) continue;
-    free -=
-        RoundUp(layout_.state_bytes(ChunkId(i), accumulate()), kBlockAlignment);
-  }
-  return free >= 0;
-}
-
-bool ClientRun::ActionsFit(int64_t begin, int64_t end) const {
-  int64_t free = arena_->free_bytes();
-  const Plan& plan = *program_->plan;
-  for (int64_t t = begin; t < end; ++t) {
-    for (const Action& action : plan.actions[t]) {
-      const int64_t bytes =
-          RoundUp(layout_.payload_bytes(action.chunk), kBlockAlignment);
-      const int64_t sum_bytes =
-          RoundUp(layout_.shard_elements(action.chunk) * StateLayout::kSumBytes,
-                  kBlockAlignment);
-      switch (action.kind) {
-        case ActionKind::kFetch:
-        case ActionKind::kMakeGradients:
-          free -= bytes;
-          if (free < 0) return false;
-          break;
-        case ActionKind::kDrop:
-        case ActionKind::kDropGradients:
-          free += bytes;
-          break;
-        case ActionKind::kMakeSum:
-          free -= sum_bytes;
-          if (free < 0) return false;
-          break;
-        case ActionKind::kDropSum:
-          free += sum_bytes;
-          break;
-        case ActionKind::kCopyBack:
-        case ActionKind::kSendGradients:
-        case ActionKind::kSendSum:
-          break;
-      }
-    }
-  }
-  return true;
+  return room().PlanFits(
+      plan, arena_->capacity_bytes() - claimed() - always_bytes, accumulate());
 }
 
 }  // namespace castor

@@ -41,7 +41,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -68,10 +67,11 @@
 #include "runtime/backend/run_observer.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/client/client_heap.h"
+#include "runtime/client/client_options.h"
+#include "runtime/client/client_room.h"
 #include "runtime/client/rank_report.h"
 #include "runtime/client/step_script.h"
 #include "runtime/managed/managed_memory.h"
-#include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
 #include "runtime/train/duration_meter.h"
 #include "runtime/train/model_state.h"
@@ -84,43 +84,6 @@ namespace castor {
 struct ForeseenUse;
 struct DeviceBudget;
 struct Foreseen;
-
-struct ClientParameter {
-  std::string name;
-  int64_t elements = 0;
-  bool trainable = true;
-  double weight_decay = 0;
-};
-
-struct ClientOptions {
-  DType dtype = DType::kFloat32;  // of parameters and gradients: fp32 or bf16
-  std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
-  double gradient_clipping = 0;  // largest global norm; 0: none
-  int64_t micro_batches = 1;
-  // The learning rate of a step; steps are counted from 1.
-  std::function<double(int64_t step)> learning_rate;
-  MemoryOptions memory;
-  double bus_bytes_per_s = 0;  // 0: as fast as memory is
-  int threads = 1;             // of updates
-  bool scribble_freed_memory = false;
-  // The GPU on which the client queues its operators; none: they run on its
-  // thread.
-  struct Gpu {
-    // Opens the device, whose compute stream is `stream` (cuda_device.h).
-    std::function<absl::StatusOr<std::unique_ptr<Device>>(int64_t memory_bytes)>
-        open;
-    void* stream = nullptr;  // cudaStream_t
-    // Has what is queued on `later` start after what is queued on `earlier`.
-    std::function<absl::Status(void* earlier, void* later)> order;
-  };
-  std::optional<Gpu> gpu = {};
-  // On N ranks each has 1/N of every chunk and of its states. `micro_batches`
-  // is a rank's own number; micro batch i of rank r is the step's i N + r.
-  RankOptions ranks = {};
-  // On several ranks: the same ones once more, over connections of their own.
-  // There they meet, beside what is being gathered.
-  std::function<absl::StatusOr<std::unique_ptr<RankGroup>>()> join_meetings;
-};
 
 class ClientRun final : public ObservedRun {
  public:
@@ -383,12 +346,8 @@ class ClientRun final : public ObservedRun {
 
   // Ranks (client_ranks.cc). On one rank each does nothing, and is OK.
   bool shared() const { return managed_.ranks() != nullptr; }
-  // Whether it fits: what a plan does at its beginning and at moments [begin,
-  // end); the chunks of these and nothing else; a chunk of the device's side.
+  ClientRoom room() const { return ClientRoom(layout_, *arena_, *store_); }
   bool PlanFits(const Plan& plan) const;
-  bool ActionsFit(int64_t begin, int64_t end) const;
-  bool NarrowFits(const std::vector<ParamId>& parameters) const;
-  bool DeviceSideFits() const;
   bool EndUseFollows() const;
   // Meets all ranks. OK: all have called the same, and nobody gives up.
   // Otherwise the step at hand is given up on all of them.
