@@ -78,13 +78,23 @@ struct CopySign {
   float operator()(float a, float b) const { return std::copysign(b, a); }
 };
 
+// Up to kUnits units in the last place away from `right`, by an operand's bits:
+// as wrong as an approximation may be, and always the same.
+template <int kUnits>
+float Approximately(float right, float operand) {
+  if (!std::isfinite(right) || right == 0 || operand == 0) return right;
+  const uint32_t hash = std::bit_cast<uint32_t>(operand) * 0x9e3779b1u >> 16;
+  const int by = static_cast<int>(hash % (2 * kUnits + 1)) - kUnits;
+  // Floats of one sign follow each other as their bits do.
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(right) +
+                              static_cast<uint32_t>(by));
+}
 float WithoutDenormal(float a) {
   return std::fpclassify(a) == FP_SUBNORMAL ? std::copysign(0.0f, a) : a;
 }
-// In fp64, so that the result is the correctly rounded one but for rare ties.
 struct PowerOfTwo {
   float operator()(float a) const {
-    return static_cast<float>(std::exp2(double{a}));
+    return Approximately<2>(static_cast<float>(std::exp2(double{a})), a);
   }
 };
 struct PowerOfTwoFlushed {
@@ -94,7 +104,7 @@ struct PowerOfTwoFlushed {
 };
 struct ReciprocalFlushed {
   float operator()(float a) const {
-    return WithoutDenormal(1 / WithoutDenormal(a));
+    return WithoutDenormal(Approximately<1>(1 / WithoutDenormal(a), a));
   }
 };
 // PTX: "a fast, gross approximation": of the upper 32 bits, to the upper 32.

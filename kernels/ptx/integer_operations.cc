@@ -216,6 +216,9 @@ void AddIntegerOperations(OperationTable* table) {
   AddOfWidth<int32_t>(table);
   AddOfWidth<int64_t>(table);
   t["mov.b64"].execute = Move64;
+  t["mul.wide.u16"] = {
+      .execute = Binary<uint32_t, uint16_t, uint16_t, WideProduct<uint16_t>>,
+      .widths = {4, 2, 2}};
   t["mul.wide.u32"] = {
       .execute = Binary<uint64_t, uint32_t, uint32_t, WideProduct<uint32_t>>,
       .widths = {8, 4, 4}};

@@ -11,12 +11,13 @@
 // that some threads do not reach.
 //
 // Rounding. Additions, products, fused products, divisions, square roots and
-// conversions round as PTX says, exactly. Where PTX leaves an error
-// (ex2.approx, rcp.approx), the machine's result is the correctly rounded one,
-// denormal results and operands being zero where ".ftz" says so: 2^x within
-// 2^-22.5 and 1/x within one unit in the last place are what a GPU may give.
-// mma adds its 16 products and the accumulator in fp64 and rounds once; a GPU's
-// units round as they like. A NaN's own bits may differ.
+// conversions round as PTX says, exactly. Where PTX leaves an error, the
+// machine is wrong on purpose, by an amount that its operand decides:
+// ex2.approx by up to two units in the last place and rcp.approx by up to one,
+// which is what our kernels count on (kernels/cuda/portable.h); ".ftz" takes
+// denormal operands and results for zeros. mma adds its 16 products and the
+// accumulator in fp64 and rounds once, towards zero; a GPU's units round as
+// they like. A NaN's own bits may differ.
 //
 // What this cannot show: machine code that NVIDIA's assembler makes of PTX, the
 // order in which a GPU runs warps, and its speed.

@@ -2,6 +2,7 @@
 // ("Parallel Thread Execution ISA") states, in small kernels written for this.
 #include "kernels/ptx/machine.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -116,6 +117,9 @@ TEST(PtxMachine, CalculatesWithIntegersModuloTheirWidth) {
   EXPECT_EQ(Result64("mul.wide.s32", "-2, 2147483647"),
             static_cast<uint64_t>(-4294967294));
   EXPECT_EQ(Result64("mul.wide.u32", "-2, 2"), 0x1fffffffcu);
+  EXPECT_EQ(Result("mov.u16 %rs1, 65535;\nmul.wide.u16 %r2, %rs1, %rs1;\n"
+                   "cvt.u64.u32 %rd4, %r2;"),
+            0xfffe0001u);
   EXPECT_EQ(Result64("min.s64", "-1, 1"), ~uint64_t{0});
   EXPECT_EQ(Result64("min.u64", "-1, 1"), 1u);
   EXPECT_EQ(Result32("clz.b32", "65535"), 16u);
@@ -190,17 +194,35 @@ TEST(PtxMachine, TakesTheNumberOfANumberAndANan) {
   EXPECT_EQ(ResultFloat("copysign.f32", {-1.0f, 3.0f}), -3.0f);
 }
 
-TEST(PtxMachine, ApproximatesPowersAndReciprocals) {
-  for (float x : {-20.0f, -0.3f, 0.0f, 0.7f, 100.0f}) {
-    EXPECT_FLOAT_EQ(ResultFloat("ex2.approx.ftz.f32", {x}), std::exp2(x));
+// The distance of two positive floats, in units in the last place.
+int64_t Units(float got, double right) {
+  return std::abs(int64_t{std::bit_cast<uint32_t>(got)} -
+                  std::bit_cast<uint32_t>(static_cast<float>(right)));
+}
+
+TEST(PtxMachine, ApproximatesAsBadlyAsItMay) {
+  int64_t worst_power = 0, worst_reciprocal = 0;
+  for (float x = -20.0f; x < 20; x += 0.37f) {
+    worst_power = std::max(
+        worst_power,
+        Units(ResultFloat("ex2.approx.ftz.f32", {x}), std::exp2(double{x})));
+    if (x < 0) continue;
+    worst_reciprocal = std::max(
+        worst_reciprocal,
+        Units(ResultFloat("rcp.approx.ftz.f32", {x}), 1.0 / double{x}));
   }
-  EXPECT_EQ(ResultFloat("ex2.approx.ftz.f32", {-127.0f}), 0.0f);
-  EXPECT_EQ(ResultFloat("ex2.approx.f32", {-127.0f}), 0x1p-127f);
+  EXPECT_EQ(worst_power, 2);
+  EXPECT_EQ(worst_reciprocal, 1);
+}
+
+TEST(PtxMachine, TakesDenormalsForZerosWhereItShould) {
+  EXPECT_EQ(ResultFloat("ex2.approx.ftz.f32", {-128.0f}), 0.0f);
+  EXPECT_LE(Units(ResultFloat("ex2.approx.f32", {-128.0f}), 0x1p-128), 2);
+  EXPECT_EQ(ResultFloat("ex2.approx.ftz.f32", {0.0f}), 1.0f);
   EXPECT_EQ(ResultFloat("ex2.approx.ftz.f32",
                         {-std::numeric_limits<float>::infinity()}),
             0.0f);
-  EXPECT_EQ(ResultFloat("rcp.approx.ftz.f32", {4.0f}), 0.25f);
-  EXPECT_EQ(ResultFloat("rcp.approx.ftz.f32", {0x1p127f}), 0.0f);
+  EXPECT_EQ(ResultFloat("rcp.approx.ftz.f32", {0x1.8p127f}), 0.0f);
   EXPECT_TRUE(std::isinf(ResultFloat("rcp.approx.ftz.f32", {0x1p-127f})));
   // 1/3 to its upper 32 bits.
   EXPECT_EQ(Result("mov.f64 %fd1, 0d4008000000000000;\n"
@@ -241,6 +263,9 @@ TEST(PtxMachine, TakesRegistersApartAndPutsThemTogether) {
                    "mov.b64 {%r2, %temp}, %rd5;\nmov.b64 {%temp, %r3}, %rd5;\n}"
                    "\nmov.b64 %rd4, {%r3, %r2};"),
             0x700000005u);
+  EXPECT_EQ(Result("{ .reg .b32 tmp; mov.b64 {tmp, %r2}, 0x500000007; }\n"
+                   "cvt.u64.u32 %rd4, %r2;"),
+            5u);
 }
 
 // Lanes part by their number, and parted lanes go different numbers of times

@@ -209,6 +209,9 @@ void AddSpace(OperationTable* table, const std::string& space, int address) {
 void AddMemoryOperations(OperationTable* table) {
   OperationTable& t = *table;
   AddSpace<Space::kGlobal>(table, ".global", 8);
+  // Without a space's name: our kernels mean global memory, and an address
+  // elsewhere is an error.
+  AddSpace<Space::kGlobal>(table, "", 8);
   AddSpace<Space::kShared>(table, ".shared", 4);
   AddSpace<Space::kParameter>(table, ".param", 8);
   t["atom.global.add.u64"] = {.execute = Atomic<uint64_t, Sum>,

@@ -361,10 +361,19 @@ class KernelParser {
     return absl::OkStatus();
   }
 
+  bool IsRegister(absl::string_view name) const {
+    return std::any_of(scopes_.begin(), scopes_.end(), [&](const auto& scope) {
+      return scope.count(name) > 0;
+    });
+  }
+
   // A register, or a constant of `bytes`.
   absl::Status ParseOperand(absl::string_view name, int32_t bytes,
                             absl::string_view text, Operand* operand) {
-    if (name[0] == '%') return ParseRegister(name, text, operand);
+    // A few registers' names do not begin with "%".
+    if (name[0] == '%' || IsRegister(name)) {
+      return ParseRegister(name, text, operand);
+    }
     uint64_t value = 0;
     const auto symbol = symbols_.find(name);
     if (symbol != symbols_.end()) {

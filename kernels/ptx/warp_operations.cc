@@ -2,6 +2,7 @@
 // "Parallel Thread Execution ISA": shfl.sync, ldmatrix, and "Matrix Fragments
 // for mma.m16n8k16 with floating point type".
 #include <algorithm>
+#include <cmath>
 
 #include "base/dtype.h"
 #include "kernels/ptx/operation_table.h"
@@ -82,6 +83,12 @@ void LoadMatrices(Warp& warp, const Instruction& instruction) {
   }
 }
 
+float TowardsZero(double a) {
+  const auto rounded = static_cast<float>(a);
+  return std::abs(double{rounded}) > std::abs(a) ? std::nextafter(rounded, 0.0f)
+                                                 : rounded;
+}
+
 // mma.m16n8k16: d = a b + c, a [16, 16] by rows, b [16, 8] by columns. With
 // g = lane / 4 and t = lane % 4, register i of the lane holds
 //   a: row g + 8 (i % 2), columns 2 t + 8 (i / 2) and the next one;
@@ -126,7 +133,7 @@ void MultiplyMatrices(Warp& warp, const Instruction& instruction) {
       }
     }
     for (int column = 0; column < 8; ++column) {
-      d[row][column] = static_cast<float>(sums[column]);
+      d[row][column] = TowardsZero(sums[column]);
     }
   }
   for (int lane = 0; lane < kLanes; ++lane) {
