@@ -25,7 +25,7 @@ struct AttentionDeltaProgram {
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
     typename Block::template PerThread<float> sum;
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       sum[t] = 0.0f;
       const int64_t row = block.index() * kRows + t / kWarp;
       if (row >= rows) return;
@@ -36,8 +36,9 @@ struct AttentionDeltaProgram {
         sum[t] = Fma(Load(a + d), Load(b + d), sum[t]);
       }
     });
+    block.Rejoin();
     block.WarpSum(sum);
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       const int64_t row = block.index() * kRows + t / kWarp;
       if (row < rows && t % kWarp == 0) delta[row] = sum[t];
     });

@@ -68,20 +68,21 @@ struct AttentionRangeProgram {
         shared.s[i] = i < count ? of.Score(x[t]).s : MinusInfinity();
       });
     }
-    block.Each([&](int t) { x[t] = shared.s[t]; });
+    block.EachUnsynced([&](int t) { x[t] = shared.s[t]; });
     block.WarpMax(x);
     block.Each([&](int t) {
       if (t % kWarp == 0) shared.max[t / kWarp] = x[t];
     });
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       const float p = expf(Sub(shared.s[t], RowShift(Max(shared.max))));
       shared.s[t] = x[t] = p;
     });
+    block.Rejoin();
     block.WarpSum(x);
     block.Each([&](int t) {
       if (t % kWarp == 0) shared.sum[t / kWarp] = x[t];
     });
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       float* const result = to.at(head, range);
       for (int64_t d = t; d < of.head_size; d += kThreads) {
         float sum = 0.0f;
