@@ -145,7 +145,7 @@ TEST_F(DashboardOf, ALossThatIsNoNumber) {
   StepReport step = Step(1);
   step.loss = std::numeric_limits<double>::quiet_NaN();
   dashboard_->AddStep(step, Memory());
-  EXPECT_EQ(Ask()["points"]["loss"], Json({nullptr}));
+  EXPECT_EQ(Ask()["points"]["loss"], Json::array({nullptr}));
 }
 
 // 50,000 steps while clients ask, slowly or not: every answer is one state of

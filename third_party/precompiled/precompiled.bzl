@@ -12,7 +12,7 @@ does not watch the system's headers: after they have changed, "bazel clean" make
 anew, unless a disk cache has the old ones.
 """
 
-load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+load(":command.bzl", "COMPILER_ATTRS", "compile_command")
 
 def _headers(files):
     return [
@@ -23,18 +23,8 @@ def _headers(files):
     ]
 
 def _precompiled_header_impl(ctx):
-    toolchain = find_cpp_toolchain(ctx)
-    features = cc_common.configure_features(
-        ctx = ctx,
-        cc_toolchain = toolchain,
-        requested_features = ctx.features,
-        unsupported_features = ctx.disabled_features,
-    )
-    compiler = cc_common.get_tool_for_action(
-        feature_configuration = features,
-        action_name = "c++-compile",
-    )
-    is_clang = "clang" in compiler
+    compile = compile_command(ctx, ctx.attr.copts)
+    is_clang = compile.is_clang
     header = ctx.actions.declare_file(ctx.label.name + ".h")
     if is_clang:
         ctx.actions.write(header, "")
@@ -46,38 +36,22 @@ def _precompiled_header_impl(ctx):
             substitutions = {},
         )
         compiled = ctx.actions.declare_file(header.basename + ".gch")
-    flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts
-    variables = cc_common.create_compile_variables(
-        feature_configuration = features,
-        cc_toolchain = toolchain,
-        user_compile_flags = flags + ctx.attr.copts,
-        use_pic = True,
-    )
-    command = cc_common.get_memory_inefficient_command_line(
-        feature_configuration = features,
-        action_name = "c++-compile",
-        variables = variables,
-    )
     ctx.actions.run_shell(
         inputs = depset(
             [ctx.file.src, header],
-            transitive = [toolchain.all_files],
+            transitive = [compile.toolchain],
         ),
         outputs = [compiled],
         # Clang gets no name to remember, GCC one.
         command = 'source="$1"; shift; exec "$@" <"${source}"',
-        arguments = [ctx.file.src.path, compiler] + command + [
+        arguments = [ctx.file.src.path] + compile.command + [
             "-x",
             "c++-header",
         ] + (["-Xclang", "-fno-pch-timestamp", "-"] if is_clang else [header.path]) + [
             "-o",
             compiled.path,
         ],
-        env = cc_common.get_environment_variables(
-            feature_configuration = features,
-            action_name = "c++-compile",
-            variables = variables,
-        ),
+        env = compile.env,
         mnemonic = "PrecompileHeader",
         progress_message = "Precompiling " + header.short_path,
     )
@@ -86,13 +60,11 @@ def _precompiled_header_impl(ctx):
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
     doc = "SRC becomes NAME.h and what a compiler made of it, for who depends on it.",
-    attrs = {
-        "src": attr.label(allow_single_file = [".in"], mandatory = True),
-        "copts": attr.string_list(),
-        "_cc_toolchain": attr.label(
-            default = "@bazel_tools//tools/cpp:current_cc_toolchain",
-        ),
-    },
+    attrs = dict(
+        COMPILER_ATTRS,
+        src = attr.label(allow_single_file = [".in"], mandatory = True),
+        copts = attr.string_list(),
+    ),
     fragments = ["cpp"],
     toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
 )
