@@ -16,6 +16,11 @@ constexpr std::align_val_t kAlignment{256};
 class EmulatedDevice : public TestDevice {
  public:
   EmulatedDevice() {
+#if defined(__x86_64__)
+    // The programs are compiled for these (kernels/operator.bzl).
+    CASTOR_CHECK(__builtin_cpu_supports("avx2") &&
+                 __builtin_cpu_supports("fma"));
+#endif
     gpu_.kernels = Kernels();
     gpu_.multiprocessors = 4;
     gpu_.compute_capability = 80;
