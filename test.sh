@@ -130,8 +130,9 @@ else
   # Reports name functions; for lines, leave -g0 out. That sources see no more
   # than they are given, the first run has shown: no sandbox for compilers.
   runs=(--copt=-g0 --test_env=CASTOR_CASES=80 --strategy=CppCompile=local
-    --strategy=CompileTest=local --strategy=CppLink=local --strategy=CppArchive=local //tests:promises_test
-    //tests:ranks_test //tests:loss_scale_test //tests:shared_checkpoint_test
+    --strategy=CompileTest=local --strategy=CppLink=local
+    --strategy=CppArchive=local //tests:promises_test //tests:ranks_test
+    //tests:loss_scale_test //tests:shared_checkpoint_test
     //tracer:append_file_test //tracer:mapped_window_test)
   run_tests asan --config=asan --platform_suffix=-asan \
     //memory/... //device/... //runtime/... "${runs[@]}"
