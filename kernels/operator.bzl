@@ -25,17 +25,6 @@ It expects the files that docs/extending.md names (An operator), and makes
 load("//third_party/cuda:cuda.bzl", "CUDA_ONLY", "cuda_library")
 load("//third_party/precompiled:cc.bzl", "cc_library", "cc_test")
 
-# On the host a program's fused multiply-add is a call where the processor may lack
-# the instruction, and the threads' loops take most of the time of many tests. The
-# bits are the same. emulated_device.cc asks the processor.
-_EMULATED_COPTS = select({
-    "@platforms//cpu:x86_64": [
-        "-mavx2",
-        "-mfma",
-    ],
-    "//conditions:default": [],
-})
-
 def kernel_operator(
         name,
         deps = [],
@@ -147,7 +136,7 @@ def kernel_operator(
         name = "emulated_programs",
         testonly = True,
         srcs = [":emulated_sources"],
-        copts = _EMULATED_COPTS,
+        kind = "emulated_program",
         textual_hdrs = programs,
         visibility = ["//kernels:__subpackages__"],
         deps = [

@@ -17,7 +17,7 @@ class EmulatedDevice : public TestDevice {
  public:
   EmulatedDevice() {
 #if defined(__x86_64__)
-    // The programs are compiled for these (kernels/operator.bzl).
+    // The programs are compiled for these (third_party/precompiled/cc.bzl).
     CASTOR_CHECK(__builtin_cpu_supports("avx2") &&
                  __builtin_cpu_supports("fma"));
 #endif

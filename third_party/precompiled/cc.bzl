@@ -3,7 +3,8 @@ once (BUILD), compiled with the options below.
 
 tools/build_rules/prelude_bazel gives them to every BUILD file, under the names of
 Bazel's own rules, whose arguments they take. A target with an option that changes
-the language (-fno-rtti) says `precompiled = False`.
+the language (-fno-rtti) says `precompiled = False`. A library whose files are not of
+the kind that its folder and their names tell says `kind`, one of OPTIONS.
 """
 
 load(":objects.bzl", "test_objects")
@@ -15,9 +16,9 @@ _UNOPTIMISED = [
 ]
 
 # What only makes compiling and testing faster and changes no result. For each kind
-# of file: what is compiled differently by default, for AddressSanitizer, and for
-# ThreadSanitizer. A precompiled header serves files of one kind, because compilers
-# take it only where options agree.
+# of file: what is compiled differently by default, for AddressSanitizer, for
+# ThreadSanitizer, and, besides these, for x86-64. A precompiled header serves files
+# of one kind, because compilers take it only where options agree.
 #
 # AddressSanitizer's checks make an optimised compilation twice as long. Tests need
 # not be watched for what is undefined, nor kernels where others are tested. (All or
@@ -32,6 +33,11 @@ OPTIONS = {
     # Tests of runs plan again and again, which is most of what they compute.
     "planner": {"asan": ["-O1"]},
     "kernel": _KERNEL,
+    # The GPU's programs, compiled for the host: there a fused multiply-add is a call
+    # where the processor may lack the instruction, and these programs' loops take
+    # most of the time of many tests. The bits are the same. emulated_device.cc asks
+    # whether the processor has what is asked for here.
+    "emulated_program": dict(_KERNEL, x86_64 = ["-mavx2", "-mfma"]),
     # Tests, and what only they use, are compiled more often than they run ...
     "test": {
         "default": _UNOPTIMISED,
@@ -73,6 +79,9 @@ def options_of(kind):
         "//third_party/precompiled:asan": options.get("asan", []),
         "//third_party/precompiled:tsan": options.get("tsan", []),
         "//conditions:default": options.get("default", []),
+    }) + select({
+        "@platforms//cpu:x86_64": options.get("x86_64", []),
+        "//conditions:default": [],
     })
 
 # GCC 12 warns of std::string's own moves where it reads them precompiled, as it does
@@ -104,11 +113,11 @@ def _kind(arguments):
         return "operator_test" if _is_in("runtime/ops") else "test"
     return "planner" if _is_in("memory/plan") else "library"
 
-def _with_headers(rule, precompiled, arguments):
+def _with_headers(rule, precompiled, arguments, kind = None):
     if not arguments.get("srcs"):
         rule(**arguments)
         return
-    kind = _kind(arguments)
+    kind = kind or _kind(arguments)
     copts = options_of(kind)
     deps = arguments.get("deps", [])
     if precompiled:
@@ -141,12 +150,13 @@ def _with_headers(rule, precompiled, arguments):
     )
     rule(**dict(arguments, copts = [], srcs = [objects]))
 
-def cc_library(precompiled = True, **arguments):
+def cc_library(precompiled = True, kind = None, **arguments):
     # No shared library, which //... asks for and nobody uses.
     _with_headers(
         native.cc_library,
         precompiled,
         dict(arguments, linkstatic = True),
+        kind,
     )
 
 def cc_binary(precompiled = True, **arguments):
