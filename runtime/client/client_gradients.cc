@@ -1,11 +1,10 @@
 // What becomes of the gradients that a client hands in.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/add/add.h"
-#include "kernels/run.h"
 #include "runtime/client/client_run.h"
 
 namespace castor {
@@ -60,7 +59,7 @@ absl::Status ClientRun::WriteGradient(ParamId parameter, const void* gradient) {
   std::byte* const to =
       store_->gradients(place.chunk) + place.offset * SizeOf(options_.dtype);
   Fence done;
-  if (on_stream()) {
+  if (stream_.has_value()) {
     const int64_t tag = Tag(WorkKind::kOther, place.chunk).Pack();
     device_->Wait(StreamId::kCompute, ready, tag);
     done = gradient == nullptr
@@ -81,33 +80,14 @@ absl::Status ClientRun::WriteGradient(ParamId parameter, const void* gradient) {
 }
 
 absl::Status ClientRun::Keep(ParamId parameter, const void* gradient) {
-  const ChunkPlace place = layout_.place(parameter);
-  const int64_t elements = layout_.parameter(parameter).elements;
-  HostBlock& block = kept_[place.chunk.value];
-  if (block.data() == nullptr) {
-    CASTOR_ASSIGN_OR_RETURN(
-        block, host_->Allocate(layout_.payload_bytes(place.chunk),
-                               Category::kGradients, "recorded gradients"));
+  if (!stream_.has_value()) {
+    return kept_.Add(parameter, static_cast<const std::byte*>(gradient));
   }
-  std::byte* const to = block.data() + place.offset * SizeOf(options_.dtype);
-  std::vector<std::byte> copy;
-  if (on_stream()) {
-    copy.resize(elements * SizeOf(options_.dtype));
-    CASTOR_RETURN_IF_ERROR(CopyFromClient(gradient, absl::MakeSpan(copy)));
-    gradient = copy.data();
-  }
-  if (kept_parameters_[parameter.value]) {
-    CASTOR_RETURN_IF_ERROR(kernels::Run(
-        ExecContext{.pool = &pool_}, kernels::AddArgs{.dtype = options_.dtype,
-                                                      .size = elements,
-                                                      .a = to,
-                                                      .b = gradient,
-                                                      .y = to}));
-  } else {
-    std::memcpy(to, gradient, elements * SizeOf(options_.dtype));
-    kept_parameters_[parameter.value] = true;
-  }
-  return absl::OkStatus();
+  std::vector<std::byte> copy(layout_.parameter(parameter).elements *
+                              SizeOf(options_.dtype));
+  CASTOR_RETURN_IF_ERROR(
+      Await(stream_->CopyFrom(gradient, absl::MakeSpan(copy))));
+  return kept_.Add(parameter, copy.data());
 }
 
 absl::Status ClientRun::BeginEnd() {
@@ -160,7 +140,7 @@ absl::Status ClientRun::CompleteChunks(const ParameterUse& use) {
   for (const ChunkId id : use.complete_chunks) {
     ++moment.value;
     CASTOR_RETURN_IF_ERROR(executor_->Act(moment, tag_step_));
-    TellOperator(moment);
+    reporter_.TellOperator(moment);
     if (micro_batch + 1 < options_.micro_batches) store_->HoldsParameters(id);
     CASTOR_RETURN_IF_ERROR(optimizer_->Reduce(id, micro_batch, moment));
   }
@@ -173,7 +153,7 @@ absl::Status ClientRun::ReduceKept(int64_t micro_batch) {
     const ChunkId id(i);
     if (!layout_.chunk(id).trainable) continue;
     const int64_t bytes = layout_.payload_bytes(id);
-    const std::byte* const from = kept_[i].data();  // null: all are zeros
+    const std::byte* const from = kept_.OfChunk(id);  // null: all are zeros
     const auto copy = [=](std::byte* to) {
       if (from == nullptr) {
         std::memset(to, 0, bytes);
@@ -214,9 +194,7 @@ absl::Status ClientRun::ReduceKept(int64_t micro_batch) {
 
 void ClientRun::ForgetMicroBatch() {
   hand_ins_.assign(layout_.parameters.size(), 0);
-  kept_parameters_.assign(layout_.parameters.size(), false);
-  kept_.clear();
-  kept_.resize(layout_.num_chunks());
+  kept_.Clear();
   wrote_gradients_ = ending_ = false;
 }
 

@@ -16,9 +16,6 @@
 namespace castor {
 namespace {
 
-// Scripts that are kept for steps that begin alike.
-constexpr size_t kMostPrograms = 16;
-
 // The first step that follows a script touches memory that a recorded step
 // does not, and is not measured. The next ones are, and then plans are made
 // with what they took.
@@ -69,7 +66,7 @@ absl::Status ClientRun::Refuse(absl::string_view use, int64_t more_bytes) {
                    least, " would be needed"));
 }
 
-absl::Status ClientRun::MakePlanOf(Program& program) {
+absl::Status ClientRun::MakePlanOf(ClientProgram& program) {
   const PlanRequest request = Request(program.trace);
   PlanOrRefusal made = MakePlan(options_.memory.policy, request);
   if (const auto* const why = std::get_if<Refusal>(&made)) {
@@ -88,7 +85,7 @@ absl::Status ClientRun::MakePlanOf(Program& program) {
   return absl::OkStatus();
 }
 
-void ClientRun::Trace(Program& program) {
+void ClientRun::Trace(ClientProgram& program) {
   program.trace = program.script.MakeTrace(label_names_, accumulate());
   program.trace.global_norm = options_.gradient_clipping > 0;
   program.plan = nullptr;
@@ -103,9 +100,9 @@ absl::Status ClientRun::Choose() {
   if (!shared()) {
     key_ = {script_->training(), script_->uses().front().label};
   }
-  const auto found = programs_.find(key_);
-  if (found == programs_.end() || found->second.empty()) return Record();
-  Program& program = *found->second.back();
+  ClientProgram* const latest = programs_.Latest(key_);
+  if (latest == nullptr) return Record();
+  ClientProgram& program = *latest;
   if (program.plan != nullptr && !script_->training()) {
     const PlanRequest request = Request(program.trace);
     if (program.plan->side != request.fixed_side) program.plan = nullptr;
@@ -130,7 +127,10 @@ absl::Status ClientRun::Choose() {
     followed_ = program.plan;
   }
   program_ = &program;
-  TellStep();
+  if (reporter_.observed()) {
+    reporter_.TellPlan(script_->training() ? steps_ + 1 : 0, program.told,
+                       Request(program.trace));
+  }
   return absl::OkStatus();
 }
 
@@ -140,25 +140,17 @@ absl::Status ClientRun::KeepScript() {
   // Before anything is kept, so that other ranks' kinds of steps are these.
   CASTOR_ASSIGN_OR_RETURN(const bool alike, AgreeOnScript());
   if (!alike) return absl::OkStatus();  // it cannot be followed
-  auto& programs = programs_[key_];
-  auto program = std::make_unique<Program>(*script_);
-  // The same again, because of memory: its peaks are what was missing.
-  for (auto at = programs.begin(); at != programs.end(); ++at) {
-    if (!(*at)->script.IsAs(*script_)) continue;
-    program->script.RaisePeaks((*at)->script);
-    programs.erase(at);
-    break;
-  }
+  auto program = std::make_unique<ClientProgram>(*script_);
+  programs_.TakePlaceOfSame(key_, program.get());
   Trace(*program);
   if (script_->training()) CASTOR_RETURN_IF_ERROR(MakePlanOf(*program));
-  programs.push_back(std::move(program));
-  if (programs.size() > kMostPrograms) programs.erase(programs.begin());
+  programs_.Keep(key_, std::move(program));
   return absl::OkStatus();
 }
 
 // What the step that was followed to its end says of those after it.
 absl::Status ClientRun::LearnFromFollowed() {
-  Program& program = *program_;
+  ClientProgram& program = *program_;
   CASTOR_RETURN_IF_ERROR(AgreeOnScript().status());
   const bool higher = program.script.RaisePeaks(*script_);
   const bool measured = program.followed >= kUnmeasuredSteps + kMeasuredSteps;
@@ -173,9 +165,9 @@ absl::Status ClientRun::LearnFromFollowed() {
 }
 
 // Adds what the step at hand took, for which its work has to be over.
-absl::Status ClientRun::Measure(Program& program) {
+absl::Status ClientRun::Measure(ClientProgram& program) {
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
-  TakeEvents(&program.durations);
+  reporter_.TakeEvents(&program.durations);
   // The client's own work is that of its uses.
   for (size_t i = 0; i < script_->uses().size(); ++i) {
     program.durations.Add(
@@ -189,7 +181,7 @@ absl::Status ClientRun::Measure(Program& program) {
 }
 
 // The program's trace, which was made anew, gets what was measured.
-absl::Status ClientRun::TakeDurations(Program& program) {
+absl::Status ClientRun::TakeDurations(ClientProgram& program) {
   BusModel bus = bus_;
   program.durations.Fill(DurationMeter::Statistic::kLeast, &program.trace,
                          &bus);
@@ -208,7 +200,7 @@ absl::Status ClientRun::TakeDurations(Program& program) {
 // What a program did not foresee it would not foresee again, nor would those
 // before it that begin alike: the next step is recorded.
 void ClientRun::ForgetOutgrown() {
-  if (std::exchange(outgrown_, false)) programs_.erase(key_);
+  if (std::exchange(outgrown_, false)) programs_.Forget(key_);
 }
 
 }  // namespace castor

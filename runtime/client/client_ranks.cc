@@ -14,6 +14,18 @@
 #include "runtime/client/client_run.h"
 
 namespace castor {
+namespace {
+
+// What rank `rank` could not do, by its report.
+ClientRun::Refused RefusedOn(size_t rank, const RankReport& report) {
+  return {.use = absl::StrCat("rank ", rank, ": ", report.use),
+          .peak_bytes = report.peak_bytes,
+          .resident_bytes = report.resident_bytes,
+          .smallest_device_budget_bytes = report.smallest_device_budget_bytes,
+          .exact = report.exact != 0};
+}
+
+}  // namespace
 
 absl::Status ClientRun::Told(absl::Status status) {
   if (status.ok() || !shared() || given_up_) return status;
@@ -31,8 +43,7 @@ absl::Status ClientRun::Meet(RankReport report, std::vector<RankReport>* all) {
       absl::string_view(reinterpret_cast<const char*>(&report),
                         sizeof(report)));
   if (!met.ok()) return Told(met.status());
-  step_stall_ns_ += device_->NowNs() - start_ns;
-  step_network_wait_ns_ += device_->NowNs() - start_ns;
+  reporter_.NoteMeeting(start_ns);
   all->assign(met->size(), RankReport());
   for (size_t r = 0; r < met->size(); ++r) {
     const std::string& bytes = (*met)[r];
@@ -49,12 +60,7 @@ absl::Status ClientRun::Meet(RankReport report, std::vector<RankReport>* all) {
     given_up_ = in_step();
     const auto code = static_cast<absl::StatusCode>(other.code);
     outgrown_ = outgrown_ || code == absl::StatusCode::kAborted;
-    refused_ = {
-        .use = absl::StrCat("rank ", r, ": ", other.use),
-        .peak_bytes = other.peak_bytes,
-        .resident_bytes = other.resident_bytes,
-        .smallest_device_budget_bytes = other.smallest_device_budget_bytes,
-        .exact = other.exact != 0};
+    refused_ = RefusedOn(r, other);
     return absl::Status(code, absl::StrCat("rank ", r, ": ", other.text));
   }
   const absl::Status same = CheckSameCalls(*all);
@@ -131,12 +137,7 @@ absl::Status ClientRun::MeetInStep(RankReport report, bool stops) {
     const RankReport& rank = all[r];
     if (rank.fits != 0) continue;
     given_up_ = true;
-    refused_ = {
-        .use = absl::StrCat("rank ", r, ": ", rank.use),
-        .peak_bytes = rank.peak_bytes,
-        .resident_bytes = rank.resident_bytes,
-        .smallest_device_budget_bytes = rank.smallest_device_budget_bytes,
-        .exact = false};
+    refused_ = RefusedOn(r, rank);
     return absl::ResourceExhaustedError(
         absl::StrCat("rank ", r, ": ", rank.text));
   }

@@ -1,7 +1,10 @@
 #include "runtime/client/client_run.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
@@ -77,14 +80,15 @@ absl::Status ClientRun::Begin(bool training) {
   step_failure_ = absl::OkStatus();
   tag_step_ = NextStepTag(tag_step_);
   arena_->set_tag(WorkTag{.step = tag_step_}.Pack());
+  if (stream_.has_value()) {
+    stream_->set_tag(Tag(WorkKind::kOther, ChunkId()).Pack());
+  }
   if (training) {
     optimizer_->BeginStep({.number = steps_ + 1, .lr = learning_rate()},
                           tag_step_);
   }
   script_.emplace(&layout_, training);
-  step_stall_ns_ = step_network_wait_ns_ = 0;
-  step_began_h2d_ = store_->h2d_bytes();
-  step_began_d2h_ = store_->d2h_bytes();
+  reporter_.BeginStep(tag_step_);
   program_ = nullptr;
   chosen_ = use_open_ = reading_ = ending_ = false;
   ForgetMicroBatch();
@@ -160,8 +164,9 @@ absl::Status ClientRun::MustRunAgain() const {
 
 void ClientRun::NoteUseEnd() {
   if (!use_open_) return;
-  script_->last().duration_ns = device_->NowNs() - use_began_ns_;
-  if (following()) TellUse(static_cast<int64_t>(script_->uses().size()) - 1);
+  const int64_t duration_ns = reporter_.UseDurationNs();
+  script_->last().duration_ns = duration_ns;
+  if (following()) reporter_.TellUse(MomentOfUse(), duration_ns);
 }
 
 absl::Status ClientRun::BeginUse(ParameterUse use) {
@@ -191,10 +196,35 @@ absl::Status ClientRun::BeginUse(ParameterUse use) {
         store_->WaitToUsePayload(layout_.place(id).chunk, /*writes=*/false)));
   }
   reading_ = true;
-  use_peak_ = {};
-  NoteUsePeak();
-  use_began_ns_ = device_->NowNs();
+  reporter_.BeginUse();
   return absl::OkStatus();
+}
+
+void ClientRun::HoldUse() {
+  if (!stream_.has_value()) return;
+  std::vector<ChunkId> chunks;
+  for (const ParamId id : script_->last().parameters) {
+    chunks.push_back(layout_.place(id).chunk);
+  }
+  std::optional<int64_t> top_bytes;
+  if (following()) {
+    top_bytes = program_->script.uses()[script_->uses().size() - 1].peak_bytes;
+  }
+  stream_->HoldUse(chunks, top_bytes);
+}
+
+absl::Status ClientRun::AwaitForUse(const Fence& fence) {
+  if (stream_.has_value()) {
+    device_->Wait(StreamId::kCompute, fence,
+                  Tag(WorkKind::kOperator, ChunkId()).Pack());
+    return absl::OkStatus();
+  }
+  const int64_t start_ns = device_->NowNs();
+  const absl::Status over = Await(fence);
+  reporter_.NoteWait(
+      start_ns, fence,
+      following() ? std::optional<Moment>(MomentOfUse()) : std::nullopt);
+  return over;
 }
 
 absl::Status ClientRun::Follow() {
@@ -214,9 +244,9 @@ absl::Status ClientRun::EndUse() {
   use_open_ = reading_ = false;
   const Fence over = LeaveUse();
   // On a stream uses are timed until plans are made with what they took.
-  if (on_stream() && (!following() || !program_->trace.measured)) {
+  if (stream_.has_value() && (!following() || !program_->trace.measured)) {
     CASTOR_RETURN_IF_ERROR(Await(over));
-    script_->last().duration_ns = device_->NowNs() - use_began_ns_;
+    script_->last().duration_ns = reporter_.UseDurationNs();
   }
   if (!following()) return absl::OkStatus();
   const auto index = static_cast<int64_t>(script_->uses().size()) - 1;
@@ -298,7 +328,7 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
   }
   ++steps_;
   step_end_before_ = std::exchange(step_end_, Mark());
-  KeepReport();
+  reporter_.EndStep(steps_, /*warmup=*/!following());
   script_.reset();
   return absl::OkStatus();
 }
@@ -319,7 +349,7 @@ absl::Status ClientRun::Update(std::optional<double> learning_rate) {
     if (!layout_.chunk(id).trainable) continue;
     if (following()) {
       CASTOR_RETURN_IF_ERROR(executor_->Act(moment, tag_step_));
-      TellOperator(moment);
+      reporter_.TellOperator(moment);
     } else if (store_->side(id) == Side::kDevice) {
       CASTOR_RETURN_IF_ERROR(store_->Fetch(id, Tag(WorkKind::kFetch, id)));
     }
@@ -371,7 +401,7 @@ absl::Status ClientRun::EndEvaluation() {
       CASTOR_RETURN_IF_ERROR(Told(KeepScript()));
     }
   }
-  TakeEvents(/*measured=*/nullptr);
+  reporter_.TakeEvents(/*measured=*/nullptr);
   script_.reset();
   return absl::OkStatus();
 }
@@ -491,9 +521,56 @@ absl::Status ClientRun::TakeMemory(int64_t more_bytes,
   if (in_step() && use_open_) {
     int64_t& peak = script_->last().peak_bytes;
     peak = std::max(peak, RoundUp(claimed(), kBlockAlignment));
-    NoteUsePeak();
+    reporter_.NotePeak();
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<void*> ClientRun::Allocate(int64_t bytes, void* stream) {
+  const std::lock_guard lock(mutex_);
+  if (!stream_.has_value()) {
+    return absl::FailedPreconditionError(
+        "memory of a device is handed out on a GPU alone");
+  }
+  if (bytes < 0) return absl::InvalidArgumentError("a block of negative bytes");
+  if (bytes == 0) return nullptr;
+  // Nothing that is larger fits, and rounding it could overflow.
+  const int64_t wanted =
+      RoundUp(std::min(bytes, 2 * arena_->capacity_bytes()), kBlockAlignment);
+  const int64_t reach = stream_->FindFit(wanted);
+  const int64_t more = std::max<int64_t>(0, reach - stream_->extent_bytes());
+  CASTOR_RETURN_IF_ERROR(
+      TakeMemory(more, [&] { return stream_->Take(reach, wanted, stream); }));
+  failure_.Update(stream_->LetBegin(stream));
+  CASTOR_RETURN_IF_ERROR(failure_);
+  return stream_->AddressOf(reach);
+}
+
+void ClientRun::Free(void* address) {
+  if (address == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  failure_.Update(stream_->Free(address));
+}
+
+void ClientRun::UseOn(void* address, void* stream) {
+  const std::lock_guard lock(mutex_);
+  ClientHeap::Block* const block = stream_->Find(address);
+  if (block == nullptr) return;
+  std::vector<void*>& users = block->users;
+  if (std::find(users.begin(), users.end(), stream) == users.end()) {
+    users.push_back(stream);
+  }
+}
+
+bool ClientRun::IsBlock(void* address) {
+  const std::lock_guard lock(mutex_);
+  return stream_->Find(address) != nullptr;
+}
+
+void ClientRun::SetObserver(RunObserver* observer) {
+  const std::lock_guard lock(mutex_);
+  Await(device_->NowAll()).IgnoreError();  // it is in failure_
+  reporter_.SetObserver(observer);
 }
 
 void ClientRun::Release(int64_t bytes) {

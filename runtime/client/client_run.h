@@ -66,17 +66,18 @@
 #include "memory/plan/shard_staging.h"
 #include "runtime/backend/run_observer.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/client/client_heap.h"
 #include "runtime/client/client_options.h"
+#include "runtime/client/client_programs.h"
+#include "runtime/client/client_reporter.h"
 #include "runtime/client/client_room.h"
+#include "runtime/client/client_stream.h"
+#include "runtime/client/kept_gradients.h"
 #include "runtime/client/rank_report.h"
 #include "runtime/client/step_script.h"
 #include "runtime/managed/managed_memory.h"
 #include "runtime/optim/chunk_optimizer.h"
-#include "runtime/train/duration_meter.h"
 #include "runtime/train/model_state.h"
 #include "runtime/train/step_meter.h"
-#include "runtime/train/timeline.h"
 
 namespace castor {
 
@@ -173,7 +174,7 @@ class ClientRun final : public ObservedRun {
   bool IsBlock(void* address);
   bool HasBlocks() const {
     const std::lock_guard lock(mutex_);
-    return !heap_.empty();
+    return stream_.has_value() && stream_->has_blocks();
   }
 
   // The latest call that gave ResourceExhausted, in figures.
@@ -195,16 +196,14 @@ class ClientRun final : public ObservedRun {
   absl::Status Drain();
 
   // The observer is told of steps that follow a script, and of the streams'
-  // work. Each use is work of the compute stream, for which the client's thread
-  // stands; so are its waits for chunks. Between steps.
+  // work, as client_reporter.h says. Between steps.
   void SetObserver(RunObserver* observer) override;
   int64_t NowNs() const override { return device_->NowNs(); }
   BytesByCategory host_bytes() const override { return host_->stats().used; }
   int64_t step() const override { return steps_; }
   Communicator* communicator() override { return managed_.ranks(); }
-  // The report of the last training step. Some of its work may not be over yet;
-  // its loss is the client's.
-  StepReport report() const { return report_; }
+  // The report of the last training step; its loss is the client's.
+  StepReport report() const { return reporter_.report(); }
 
   struct Stats {
     int64_t recorded_steps = 0;  // wholly or in part
@@ -226,20 +225,6 @@ class ClientRun final : public ObservedRun {
       const std::vector<ClientParameter>& parameters, ClientOptions options,
       const std::vector<ForeseenUse>& micro_batch, const DeviceBudget& budget);
 
-  struct Program {
-    explicit Program(StepScript s) : script(std::move(s)) {}
-    StepScript script;
-    StepTrace trace;
-    std::shared_ptr<const Plan> plan;  // null: to be made
-    std::shared_ptr<const Plan> told;  // the same, for the observer
-    int64_t followed = 0;              // steps, to their ends
-    DurationMeter durations;           // of the few of them that are measured
-  };
-
-  // A step's program is found when the step begins, by whether it trains and by
-  // its first use: that of each rank, where there are several.
-  using Key = std::pair<bool, LabelId>;
-
   explicit ClientRun(ClientOptions options)
       : options_(std::move(options)), bus_(BusOf(options_.bus_bytes_per_s)) {}
   // Sizes and places, and whether budgets do for what is always there.
@@ -253,10 +238,9 @@ class ClientRun final : public ObservedRun {
   bool accumulate() const {
     return options_.micro_batches * options_.ranks.world_size > 1;
   }
-  // Whether the client queues its operators, on a GPU's stream.
-  bool on_stream() const { return options_.gpu.has_value(); }
   int64_t claimed() const {
-    return on_stream() ? heap_.extent_bytes() : arena_->claimed_bytes();
+    return stream_.has_value() ? stream_->extent_bytes()
+                               : arena_->claimed_bytes();
   }
   absl::Status CheckFilled() const;  // whether all chunks have values
   absl::Status CheckInStep(bool training, absl::string_view what) const;
@@ -268,20 +252,12 @@ class ClientRun final : public ObservedRun {
   absl::Status TakeMemory(int64_t more_bytes,
                           absl::FunctionRef<absl::Status()> take);
 
-  // A client on a stream (client_stream.cc). Elsewhere Mark gives an empty
-  // fence, and the others do nothing.
-  // What the client has queued on the stream until now.
-  Fence Mark();
-  // The client has queued all that uses the addresses that it was given: the
-  // arena may do with these parameters as it likes, and has back what the heap
-  // does not need. The fence is Mark's.
-  Fence LeaveUse();
-  // Lets the parameters of the use at hand stay where they are, with room for
-  // what the client will allocate.
+  // Those of ClientStream; without one they do nothing.
+  Fence Mark() { return stream_.has_value() ? stream_->Mark() : Fence(); }
+  Fence LeaveUse() {
+    return stream_.has_value() ? stream_->LeaveUse() : Fence();
+  }
   void HoldUse();
-  int64_t ReachOf(void* address) const;
-  // Waits for it.
-  absl::Status CopyFromClient(const void* from, absl::Span<std::byte> to);
   LabelId LabelOf(absl::string_view name);
 
   // Plans.
@@ -292,29 +268,25 @@ class ClientRun final : public ObservedRun {
     return staging;
   }
   // Makes the program's trace of its script; the plan is to be made then.
-  void Trace(Program& program);
-  absl::Status MakePlanOf(Program& program);
+  void Trace(ClientProgram& program);
+  absl::Status MakePlanOf(ClientProgram& program);
   absl::Status Choose();
   absl::Status KeepScript();
   absl::Status LearnFromFollowed();
-  absl::Status Measure(Program& program);
-  absl::Status TakeDurations(Program& program);
+  absl::Status Measure(ClientProgram& program);
+  absl::Status TakeDurations(ClientProgram& program);
   void ForgetOutgrown();
   absl::Status Refuse(absl::string_view use, int64_t more_bytes);
 
-  // What the observer is told.
-  void TellStep();
-  void TellOperator(Moment moment);
-  void NoteUsePeak();
-  void TellUse(int64_t index);
-  void KeepReport();
-  // Takes the streams' events, those of the step at hand into `measured`.
-  void TakeEvents(DurationMeter* measured);
-  // Await, for the use at hand.
-  absl::Status AwaitForUse(const Fence& fence);
-
   // Uses.
   absl::Status BeginUse(ParameterUse use);
+  // The use at hand waits.
+  absl::Status AwaitForUse(const Fence& fence);
+  // Its moment in the script that is followed.
+  Moment MomentOfUse() const {
+    return program_->script.MomentOf(
+        static_cast<int64_t>(script_->uses().size()) - 1);
+  }
   // The use at hand has ended, if there is one: what the run does from now on
   // takes none of its time.
   void NoteUseEnd();
@@ -377,9 +349,9 @@ class ClientRun final : public ObservedRun {
   ChunkLayout layout_;
   Parameters parameters_;  // [ParamId]: the layout's, as checkpoints take them
   int64_t host_reserved_bytes_ = 0;
-  ShardStaging staging_;  // none on one rank
-  ThreadPool pool_{1};    // of conversions on the client's thread
-  Timeline timeline_;     // the device's observer, which it outlives
+  ShardStaging staging_;     // none on one rank
+  ThreadPool pool_{1};       // of conversions on the client's thread
+  ClientReporter reporter_;  // its timeline observes the device
   ManagedMemory managed_;
   // Null on one rank. It ends before the ranks' communicator, whose end waits
   // for ranks that may be waiting here.
@@ -394,42 +366,30 @@ class ClientRun final : public ObservedRun {
 
   // Guards all that follows, and what is above.
   mutable std::mutex mutex_;
-  ClientHeap heap_;  // on a stream
-  std::vector<ChunkId> held_;
+  std::optional<ClientStream> stream_;  // on which the client queues, or none
   // What the client had queued when each of the last two steps ended.
   Fence step_end_, step_end_before_;
   std::map<std::string, LabelId> labels_;
   std::vector<std::string> label_names_;  // [LabelId]
   LabelId end_label_;
   std::vector<bool> filled_;  // [ChunkId]: it has values
-  // The latest of those that begin alike is the last.
-  std::map<Key, std::vector<std::unique_ptr<Program>>> programs_;
+  ClientPrograms programs_;
 
   // The step at hand.
   std::optional<StepScript> script_;  // what was done in it so far
-  Program* program_ = nullptr;        // which it follows, or null
+  ClientProgram* program_ = nullptr;  // which it follows, or null
   bool chosen_ = false;               // whether to follow is decided
   bool use_open_ = false;
-  bool reading_ = false;   // the client has addresses
-  bool updating_ = false;  // updates have begun
-  Key key_;                // of its program
+  bool reading_ = false;     // the client has addresses
+  bool updating_ = false;    // updates have begun
+  ClientPrograms::Key key_;  // of its program
   // Its program is one that it followed until it could not any more.
   bool outgrown_ = false;
-  int64_t use_began_ns_ = 0;
-  ArenaStats use_peak_;               // when the device held most in it
-  int64_t step_stall_ns_ = 0;         // that the client's thread waited
-  int64_t step_network_wait_ns_ = 0;  // of it, for the network
-  // What crossed the network in collectives that are in no report yet.
-  int64_t network_sent_bytes_ = 0;
-  int64_t network_received_bytes_ = 0;
-  int64_t step_began_h2d_ = 0;  // bytes until then
-  int64_t step_began_d2h_ = 0;
   // Its micro batch at hand.
   bool ending_ = false;  // the use at hand is its end
   bool wrote_gradients_ = false;
-  std::vector<int64_t> hand_ins_;      // [ParamId]
-  std::vector<bool> kept_parameters_;  // [ParamId]: it has gradients in kept_
-  std::vector<HostBlock> kept_;        // [ChunkId]: gradients of a recording
+  std::vector<int64_t> hand_ins_;  // [ParamId]
+  KeptGradients kept_;             // of a recording
 
   // What plans are made with: the configured speed until it is measured.
   BusModel bus_;
@@ -437,8 +397,6 @@ class ClientRun final : public ObservedRun {
   std::shared_ptr<const Plan> followed_;
   uint16_t tag_step_ = 0;
   int64_t steps_ = 0;
-  RunObserver* observer_ = nullptr;
-  StepReport report_;
   absl::Status failure_;  // of the run, for good
   // On several ranks: all of them know that the step at hand is given up. What
   // this one's latest failed call said of it.

@@ -62,7 +62,7 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
         options_.micro_batches, " micro batches in a step: at least 1"));
   }
   const RankOptions& ranks = options_.ranks;
-  if (on_stream() && ranks.world_size > 1) {
+  if (options_.gpu.has_value() && ranks.world_size > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("a client's operators run on a GPU on one rank only yet, "
                      "and this is one of ",
@@ -147,9 +147,9 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   CASTOR_RETURN_IF_ERROR(managed_.OpenDevice(
       {.threads = options_.threads,
        .bus_bytes_per_s = options_.bus_bytes_per_s,
-       .open = on_stream() ? options_.gpu->open : nullptr,
+       .open = options_.gpu.has_value() ? options_.gpu->open : nullptr,
        .scribble_freed = options_.scribble_freed_memory,
-       .observer = &timeline_},
+       .observer = reporter_.timeline()},
       options_.memory, &layout_, HomeBytes(layout_) + staging_.HostBytes()));
   device_ = managed_.device();
   host_ = managed_.host();
@@ -166,6 +166,13 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   store_ = managed_.store();
   optimizer_ = managed_.optimizer();
   executor_ = std::make_unique<PlanExecutor>(store_);
+  reporter_.Open(device_, arena_, store_, managed_.ranks());
+  kept_.Open(&layout_, options_.dtype, host_, &pool_);
+  if (options_.gpu.has_value()) {
+    stream_.emplace(*options_.gpu, options_.scribble_freed_memory, device_,
+                    arena_, store_);
+    stream_->set_tag(Tag(WorkKind::kOther, ChunkId()).Pack());
+  }
   end_label_ = Label("end of backward");
   filled_.resize(layout_.num_chunks());
   return absl::OkStatus();
