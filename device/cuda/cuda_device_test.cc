@@ -416,13 +416,15 @@ TEST_F(CudaDeviceTest, KernelsFaultIsTheFailureOfItsStreamAndNamesTheWork) {
 
 TEST_F(CudaDeviceTest, SpoiltContextFailsEveryStreamAndNobodyHangs) {
   Open({.memory_bytes = 4096});
-  Gate gate;
-  device_->Enqueue(StreamId::kCompute, 0, [&](const ExecContext& context) {
-    context.gpu->SetName("h.3.mlp/backward");
-    api_->Launch(context.gpu->stream,
-                 [&gate] { (void)gate.Hold()(ExecContext{}); });
-    return absl::OkStatus();
-  });
+  // The fake's thread may come to it when this test has ended.
+  const auto gate = std::make_shared<Gate>();
+  device_->Enqueue(
+      StreamId::kCompute, 0, [&, gate](const ExecContext& context) {
+        context.gpu->SetName("h.3.mlp/backward");
+        api_->Launch(context.gpu->stream,
+                     [gate] { (void)gate->Hold()(ExecContext{}); });
+        return absl::OkStatus();
+      });
   bool host_ran = false;
   device_->Wait(StreamId::kHostToDevice, device_->NowAll(), 0);
   device_->Fill(StreamId::kHostToDevice, 0, device_->memory(), 1, 8);
