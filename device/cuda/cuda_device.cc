@@ -32,6 +32,9 @@ constexpr int64_t kMaxCopiesOfAMove = 32;
 constexpr int64_t kShortestSleepNs = 5'000;
 constexpr int64_t kLongestSleepNs = 50'000;
 
+// A few threads copy as fast as a bus carries.
+constexpr int kMostCopiers = 4;
+
 bool IsHost(StreamId stream) { return stream == StreamId::kHostCompute; }
 
 }  // namespace
@@ -71,13 +74,16 @@ absl::Status CudaDevice::Open() {
       .kernels = options_.kernels,
       .multiprocessors = properties_.multiprocessors,
       .compute_capability = properties_.compute_capability};
+  copiers_ = std::make_unique<ThreadPool>(
+      std::min(options_.host_compute_threads, kMostCopiers));
+  CASTOR_RETURN_IF_ERROR(copiers_->status());
   for (int i = 0; i < kNumStreams; ++i) {
     const StreamId id = static_cast<StreamId>(i);
     if (IsHost(id)) continue;
     lanes_[i] = std::make_unique<Lane>(api_);
     CASTOR_RETURN_IF_ERROR(lanes_[i]->Open(
         id, shared, HandlesAtOnce(id) ? options_.compute_stream : std::nullopt,
-        [this] { return NowNs(); }));
+        copiers_.get(), [this] { return NowNs(); }));
   }
   // The block comes after what the streams take, so that an arena that just
   // fits leaves room for them.

@@ -58,9 +58,10 @@
 // which it was first seen, and every item ends at once: nobody hangs.
 //
 // Copies. Pinned memory (PinHost) is copied by the GPU's copy engines. Pageable
-// memory goes through a small pinned ring of the stream (PinnedRing). A move on
-// the device whose source and destination overlap is cut into copies as long as
-// their distance, or done by a kernel where those would be too many.
+// memory goes through a small pinned ring of the stream (PinnedRing), which as
+// many threads as the host computes with, four at most, fill and empty. A move
+// on the device whose source and destination overlap is cut into copies as long
+// as their distance, or done by a kernel where those would be too many.
 //
 // Cost: no allocation per item but the queue's (the ring has a slot and an
 // event for each); a push, a launch and one event record per operator. See
@@ -166,6 +167,7 @@ class CudaDevice final : public StreamedDevice, private HostPinner {
   std::byte* memory_ = nullptr;
   ThreadPool launch_pool_{1};  // of works on the GPU's streams: no threads
   std::unique_ptr<ThreadPool> host_compute_pool_;
+  std::unique_ptr<ThreadPool> copiers_;  // of the lanes' rings
   std::array<std::unique_ptr<cuda::Lane>, kNumStreams> lanes_;
   FenceBoard issued_;
 

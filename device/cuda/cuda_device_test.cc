@@ -157,8 +157,8 @@ TEST(FakeApiDeathTest, HostCodeCannotReadDeviceMemory) {
 #endif
 
 TEST_F(CudaDeviceTest, TooFewThreadsAreAnErrorAndNothingStaysTaken) {
-  // One for each stream, one for the pool, the finisher.
-  constexpr int kThreads = kNumStreams + 2;
+  // One for each stream, one for each of two pools, the finisher.
+  constexpr int kThreads = kNumStreams + 3;
   FakeApi api;
   const CudaDeviceOptions options = {.memory_bytes = 4096,
                                      .host_compute_threads = 2};
@@ -444,7 +444,7 @@ TEST_F(CudaDeviceTest, SpoiltContextFailsEveryStreamAndNobodyHangs) {
     const Fence fence = device_->Fill(id, 0, device_->memory(), 0, 8);
     EXPECT_FALSE(device_->Synchronize(fence).ok());
   }
-  gate.Open();  // the fake's thread
+  gate->Open();  // the fake's thread
 }
 
 // Times as the GPU had them, though its clock runs 0.1 % fast.

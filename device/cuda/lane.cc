@@ -17,7 +17,7 @@ constexpr int64_t kSmallPieceBytes = int64_t{64} << 10;
 }  // namespace
 
 absl::Status Lane::Open(StreamId id, const GpuContext& shared,
-                        std::optional<Api::Stream> given,
+                        std::optional<Api::Stream> given, ThreadPool* copiers,
                         const std::function<int64_t()>& now_ns) {
   if (given.has_value()) {
     stream = *given;
@@ -40,8 +40,8 @@ absl::Status Lane::Open(StreamId id, const GpuContext& shared,
   faults_on_gpu = static_cast<GpuFault*>(on_gpu);
   const bool crosses =
       id == StreamId::kHostToDevice || id == StreamId::kDeviceToHost;
-  auto made = PinnedRing::Create(api, kPieces,
-                                 crosses ? kPieceBytes : kSmallPieceBytes);
+  auto made = PinnedRing::Create(
+      api, kPieces, crosses ? kPieceBytes : kSmallPieceBytes, copiers);
   if (made.ok()) ring = *std::move(made);
   CASTOR_RETURN_IF_ERROR(room.Open(stream));
   context = shared;

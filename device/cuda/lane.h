@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/thread_pool.h"
 #include "device/cuda/api.h"
 #include "device/cuda/event_clock.h"
 #include "device/cuda/pinned_ring.h"
@@ -51,9 +52,9 @@ struct Lane {
   Lane& operator=(const Lane&) = delete;
 
   // Makes the CUDA stream, unless it is `given`, its events and its ring.
-  // `context` has what all lanes share.
+  // `context` and `copiers` (pinned_ring.h) are what all lanes share.
   absl::Status Open(StreamId id, const GpuContext& shared,
-                    std::optional<Api::Stream> given,
+                    std::optional<Api::Stream> given, ThreadPool* copiers,
                     const std::function<int64_t()>& now_ns);
 
   Slot& slot(int64_t count) { return slots[count % kInFlight]; }
