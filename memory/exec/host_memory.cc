@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -15,6 +16,14 @@
 
 namespace castor {
 namespace {
+
+// Of x86-64, and of arm64 with pages of 4 KiB.
+constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+// A smaller part has room for few chunks.
+constexpr int64_t kSmallestPartBytes = int64_t{16} << 20;
+
+// Neighbours in a part become one.
+bool Always(NoTime, NoTime) { return true; }
 
 int64_t PageBytes() {
   static const int64_t bytes = sysconf(_SC_PAGESIZE);
@@ -81,46 +90,74 @@ absl::StatusOr<std::unique_ptr<HostMemory>> HostMemory::Create(
   return memory;
 }
 
+absl::Status HostMemory::LockPart(std::byte* data, int64_t bytes) {
+  if (options_.pinner != nullptr) return options_.pinner->PinHost(data, bytes);
+  if (LockPages(data, bytes)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(std::strerror(errno));
+}
+
 void HostMemory::CreatePool(int64_t bytes) {
-  const int64_t mapped = RoundUp(bytes, PageBytes());
-  std::byte* const pool = MapPages(mapped);
-  absl::Status locked;
-  if (pool == nullptr) {
-    locked = absl::ResourceExhaustedError(std::strerror(errno));
-  } else if (options_.pinner != nullptr) {
-    locked = options_.pinner->PinHost(pool, mapped);
-  } else if (!LockPages(pool, mapped)) {
-    locked = absl::ResourceExhaustedError(std::strerror(errno));
+  const int64_t wanted = RoundUp(bytes, PageBytes());
+  // Addresses to spare, so that the pool can begin with a huge page.
+  mapping_bytes_ = wanted + kHugePageBytes;
+  mapping_ = MapPages(mapping_bytes_);
+  int64_t locked_bytes = 0;
+  absl::Status failure;  // the first, which says most
+  if (mapping_ == nullptr) {
+    failure = absl::ResourceExhaustedError(std::strerror(errno));
+  } else {
+    std::byte* const pool = reinterpret_cast<std::byte*>(
+        RoundUp(reinterpret_cast<int64_t>(mapping_), kHugePageBytes));
+    // A device's copy engines and its driver look each page up; and a pool
+    // whose pages stay wastes nothing by large ones.
+    if (options_.pinner != nullptr) madvise(pool, wanted, MADV_HUGEPAGE);
+    for (int64_t part_bytes = wanted; locked_bytes < wanted;) {
+      std::byte* const data = pool + locked_bytes;
+      part_bytes = std::min(part_bytes, wanted - locked_bytes);
+      if (absl::Status locked = LockPart(data, part_bytes); locked.ok()) {
+        parts_.push_back({.data = data, .bytes = part_bytes, .free = {}});
+        parts_.back().free.Give(0, part_bytes, {}, Always);
+        locked_bytes += part_bytes;
+        continue;
+      } else if (failure.ok()) {
+        failure = std::move(locked);
+      }
+      if (part_bytes / 2 < kSmallestPartBytes) break;
+      part_bytes = RoundUp(part_bytes / 2, kHugePageBytes);
+    }
+    // What a call that failed may have taken goes back.
+    if (locked_bytes < wanted) {
+      madvise(pool + locked_bytes, wanted - locked_bytes, MADV_DONTNEED);
+    }
   }
-  if (!locked.ok()) {
-    rlimit limit{};
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    pinned_note_ = absl::StrCat(
-        "no pinned memory: locking ", FormatBytes(mapped), " failed (",
-        std::string(locked.message()), ", limit ",
-        limit.rlim_cur == RLIM_INFINITY
-            ? "none"
-            : FormatBytes(static_cast<int64_t>(
-                  std::min<rlim_t>(limit.rlim_cur, kUnlimitedBytes))),
-        "); copies use pageable memory",
-        options_.pinner != nullptr ? " through a small pinned ring" : "",
-        ". Raise the limit (ulimit -l) or lower "
-        "memory.pinned_memory");
-    if (pool != nullptr) munmap(pool, mapped);
-    return;
-  }
-  pool_ = pool;
-  pool_bytes_ = mapped;
-  FreeInPool(0, mapped);
-  pool_open_bytes_ = std::max<int64_t>(0, mapped - options_.pinned_home_bytes);
-  stats_.pinned_capacity_bytes = mapped;
+  pool_open_bytes_ =
+      std::max<int64_t>(0, locked_bytes - options_.pinned_home_bytes);
+  stats_.pinned_capacity_bytes = locked_bytes;
+  if (locked_bytes == wanted) return;
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  pinned_note_ = absl::StrCat(
+      locked_bytes == 0 ? "no pinned memory"
+                        : absl::StrCat("only ", FormatBytes(locked_bytes),
+                                       " of pinned memory"),
+      ": locking ", FormatBytes(wanted), " failed (",
+      std::string(failure.message()), ", limit ",
+      limit.rlim_cur == RLIM_INFINITY
+          ? "none"
+          : FormatBytes(static_cast<int64_t>(
+                std::min<rlim_t>(limit.rlim_cur, kUnlimitedBytes))),
+      "); ", locked_bytes == 0 ? "copies use" : "copies of the rest use",
+      " pageable memory",
+      options_.pinner != nullptr ? " through a small pinned ring" : "",
+      ". Raise the limit (ulimit -l) or lower memory.pinned_memory");
 }
 
 HostMemory::~HostMemory() {
   CASTOR_CHECK(stats_.used_bytes == 0);
-  if (pool_ == nullptr) return;
-  if (options_.pinner != nullptr) options_.pinner->UnpinHost(pool_);
-  munmap(pool_, pool_bytes_);
+  if (options_.pinner != nullptr) {
+    for (const Part& part : parts_) options_.pinner->UnpinHost(part.data);
+  }
+  if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
 }
 
 absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes, Category category,
@@ -144,9 +181,8 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes, Category category,
   }
   HostBlock block;
   const int64_t mapped = RoundUp(counted, PageBytes());
-  const int64_t offset = TakeFromPool(mapped, category);
-  if (offset >= 0) {
-    block.data_ = pool_ + offset;
+  block.data_ = TakeFromPool(mapped, category);
+  if (block.data_ != nullptr) {
     block.pinned_ = true;
   } else {
     block.data_ = MapPages(mapped);
@@ -178,7 +214,7 @@ void HostMemory::Release(HostBlock& block) {
   const int64_t mapped = RoundUp(counted, PageBytes());
   std::lock_guard<std::mutex> lock(mutex_);
   if (block.pinned_) {
-    GiveToPool(block.data_ - pool_, mapped, block.category_);
+    GiveToPool(block.data_, mapped, block.category_);
     stats_.pinned_used_bytes -= counted;
   } else {
     // Where there may be no more mappings, none can be cut in two to take this
@@ -191,22 +227,24 @@ void HostMemory::Release(HostBlock& block) {
   stats_.used_bytes -= counted;
 }
 
-int64_t HostMemory::TakeFromPool(int64_t bytes, Category category) {
+std::byte* HostMemory::TakeFromPool(int64_t bytes, Category category) {
   const bool home = category == Category::kParameters;
-  if (!home && bytes > pool_open_bytes_) return -1;
-  const int64_t offset = pool_free_.FitLow(bytes, [](NoTime) { return true; });
-  if (offset < 0) return -1;
-  pool_free_.Take(offset, bytes, [](NoTime) {});
-  if (!home) pool_open_bytes_ -= bytes;
-  return offset;
+  if (!home && bytes > pool_open_bytes_) return nullptr;
+  for (Part& part : parts_) {
+    const int64_t offset = part.free.FitLow(bytes, [](NoTime) { return true; });
+    if (offset < 0) continue;
+    part.free.Take(offset, bytes, [](NoTime) {});
+    if (!home) pool_open_bytes_ -= bytes;
+    return part.data + offset;
+  }
+  return nullptr;
 }
 
-void HostMemory::GiveToPool(int64_t offset, int64_t bytes, Category category) {
+void HostMemory::GiveToPool(std::byte* data, int64_t bytes, Category category) {
   if (category != Category::kParameters) pool_open_bytes_ += bytes;
   // The pages go back to the system; what is locked cannot be given back, so
   // they are unlocked for a moment. Should locking them again fail, they are
   // pageable from here on, which costs time, not correctness.
-  std::byte* const data = pool_ + offset;
   if (options_.pinner != nullptr) {
     std::memset(data, 0, bytes);  // what a device has locked stays
   } else {
@@ -214,11 +252,10 @@ void HostMemory::GiveToPool(int64_t offset, int64_t bytes, Category category) {
     if (madvise(data, bytes, MADV_DONTNEED) != 0) std::memset(data, 0, bytes);
     LockPages(data, bytes);
   }
-  FreeInPool(offset, bytes);
-}
-
-void HostMemory::FreeInPool(int64_t offset, int64_t bytes) {
-  pool_free_.Give(offset, bytes, {}, [](NoTime, NoTime) { return true; });
+  const auto part = std::prev(std::upper_bound(
+      parts_.begin(), parts_.end(), data,
+      [](std::byte* at, const Part& part) { return at < part.data; }));
+  part->free.Give(data - part->data, bytes, {}, Always);
 }
 
 HostMemoryStats HostMemory::stats() const {

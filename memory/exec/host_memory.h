@@ -15,10 +15,14 @@
 //
 // A device whose copy engines want pages locked in a way of their own brings a
 // HostPinner. Its pool's pages are all taken when it is made, near the device,
-// and stay.
+// huge where the system has such, and stay.
 //
-// Where page-locking fails (RLIMIT_MEMLOCK), there is no pool: all blocks are
-// pageable and pinned_note() says why and what to do.
+// Where the pool cannot be locked at one go (RLIMIT_MEMLOCK, or a driver's
+// limit of a call), it is locked in parts, each half as large as the last one
+// that failed, and is as large as these are together; a block lies in one of
+// them. Where no part can be locked there is no pool: all blocks are pageable.
+// If the pool is smaller than was asked for, pinned_note() says why and what to
+// do.
 //
 // Threads: all methods, and destroying blocks, from any thread.
 // Lifetime: blocks may outlive neither the HostMemory nor their users' work.
@@ -31,6 +35,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -83,7 +88,7 @@ struct HostMemoryStats {
   int64_t used_bytes = 0;        // sum of `used`
   int64_t peak_bytes = 0;
   int64_t pinned_used_bytes = 0;      // part of used_bytes
-  int64_t pinned_capacity_bytes = 0;  // 0 where there is no pool
+  int64_t pinned_capacity_bytes = 0;  // of all parts; 0: there is no pool
 };
 
 class HostMemory {
@@ -112,21 +117,28 @@ class HostMemory {
  private:
   friend class HostBlock;
 
+  // Bytes of the pool that are locked together.
+  struct Part {
+    std::byte* data = nullptr;
+    int64_t bytes = 0;
+    FreeRanges<NoTime> free;  // by the offset in the part
+  };
+
   explicit HostMemory(const HostMemoryOptions& options) : options_(options) {}
   void CreatePool(int64_t bytes);
-  // Offset in the pool, or -1. Rounded to pages.
-  int64_t TakeFromPool(int64_t bytes, Category category);
-  void GiveToPool(int64_t offset, int64_t bytes, Category category);
-  void FreeInPool(int64_t offset, int64_t bytes);
+  absl::Status LockPart(std::byte* data, int64_t bytes);
+  // Null: no part has room. `bytes` is rounded to pages.
+  std::byte* TakeFromPool(int64_t bytes, Category category);
+  void GiveToPool(std::byte* data, int64_t bytes, Category category);
   void Release(HostBlock& block);
 
   const HostMemoryOptions options_;
   std::string pinned_note_;
-  std::byte* pool_ = nullptr;
-  int64_t pool_bytes_ = 0;
+  std::byte* mapping_ = nullptr;  // has all parts in it
+  int64_t mapping_bytes_ = 0;
 
-  mutable std::mutex mutex_;  // guards what follows
-  FreeRanges<NoTime> pool_free_;
+  mutable std::mutex mutex_;     // guards what follows
+  std::vector<Part> parts_;      // by address
   int64_t pool_open_bytes_ = 0;  // that others than homes may still take
   HostMemoryStats stats_;
 };

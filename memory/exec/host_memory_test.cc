@@ -1,10 +1,16 @@
 #include "memory/exec/host_memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
 #include <random>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -224,25 +230,41 @@ TEST(HostMemory, ThreadsShareOneBudget) {
   EXPECT_LE(memory->stats().peak_bytes, 16 * 4096);
 }
 
-// Locks up to a limit, and remembers what.
+// Locks up to a limit in all, and up to one in a call, and remembers what.
 class FakePinner : public HostPinner {
  public:
-  explicit FakePinner(int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  explicit FakePinner(int64_t limit_bytes, int64_t call_bytes = kUnlimitedBytes)
+      : limit_bytes_(limit_bytes), call_bytes_(call_bytes) {}
+  ~FakePinner() override { EXPECT_TRUE(pinned.empty()); }
   absl::Status PinHost(void* data, int64_t bytes) override {
-    if (bytes > limit_bytes_) return absl::ResourceExhaustedError("too much");
-    pinned = data;
-    pinned_bytes = bytes;
+    ++calls;
+    if (bytes > call_bytes_) return absl::ResourceExhaustedError("a long call");
+    if (bytes + pinned_bytes > limit_bytes_) {
+      return absl::ResourceExhaustedError("too much");
+    }
+    pinned[static_cast<std::byte*>(data)] = bytes;
+    pinned_bytes += bytes;
     return absl::OkStatus();
   }
   void UnpinHost(void* data) override {
-    EXPECT_EQ(data, pinned);
-    pinned = nullptr;
+    const auto it = pinned.find(static_cast<std::byte*>(data));
+    ASSERT_TRUE(it != pinned.end());
+    pinned_bytes -= it->second;
+    pinned.erase(it);
   }
-  void* pinned = nullptr;
+  // Whether one call has locked all of the block.
+  bool Has(const HostBlock& block) const {
+    auto it = pinned.upper_bound(block.data());
+    if (it == pinned.begin()) return false;
+    --it;
+    return block.data() + block.size() <= it->first + it->second;
+  }
+  std::map<std::byte*, int64_t> pinned;
   int64_t pinned_bytes = 0;
+  int calls = 0;
 
  private:
-  const int64_t limit_bytes_;
+  const int64_t limit_bytes_, call_bytes_;
 };
 
 TEST(HostMemory, ADevicesPinnerLocksThePoolInExactSizeAndUntilTheEnd) {
@@ -255,7 +277,7 @@ TEST(HostMemory, ADevicesPinnerLocksThePoolInExactSizeAndUntilTheEnd) {
   {
     auto block = (*memory)->Allocate(3 * 4096, Category::kParameters, "home");
     ASSERT_TRUE(block.ok());
-    EXPECT_EQ(block->data(), pinner.pinned);
+    EXPECT_EQ(block->data(), pinner.pinned.begin()->first);
     EXPECT_TRUE(block->pinned());
     std::memset(block->data(), 1, block->size());
   }
@@ -266,7 +288,123 @@ TEST(HostMemory, ADevicesPinnerLocksThePoolInExactSizeAndUntilTheEnd) {
   EXPECT_TRUE(IsZero(*again));
   *again = HostBlock();
   memory->reset();
-  EXPECT_EQ(pinner.pinned, nullptr);
+  EXPECT_TRUE(pinner.pinned.empty());
+}
+
+// What the system says of the mapping that `data` lies in.
+std::string MappingFlags(const void* data) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    std::istringstream range(line);
+    if (range >> std::hex >> begin >> dash >> end && dash == '-') {
+      here = begin <= at && at < end;
+    } else if (here && absl::StartsWith(line, "VmFlags:")) {
+      return line + " ";
+    }
+  }
+  return "";
+}
+
+// Sees the pages of the pool as the device does that is to lock them.
+class LookingPinner : public HostPinner {
+ public:
+  absl::Status PinHost(void* data, int64_t bytes) override {
+    at = data;
+    flags = MappingFlags(data);
+    std::vector<unsigned char> resident(bytes / 4096);
+    EXPECT_EQ(mincore(data, bytes, resident.data()), 0);
+    for (const unsigned char page : resident) touched += page & 1;
+    return absl::OkStatus();
+  }
+  void UnpinHost(void*) override {}
+  void* at = nullptr;
+  std::string flags;
+  int touched = 0;
+};
+
+TEST(HostMemory, ADeviceLocksHugePagesThatNobodyHasTouched) {
+  LookingPinner pinner;
+  auto memory = HostMemory::Create(
+      {.budget_bytes = 32 << 20, .pinned_bytes = 8 << 20, .pinner = &pinner});
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(pinner.touched, 0);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(pinner.at) % (2 << 20), 0u);
+  if (MappingFlags(&pinner) == "" ||
+      !std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) {
+    GTEST_SKIP() << "this system does not say which pages are huge";
+  }
+  EXPECT_TRUE(absl::StrContains(pinner.flags, " hg ")) << pinner.flags;
+}
+
+TEST(HostMemory, LocksInPartsWhatOneCallDoesNot) {
+  constexpr int64_t kMiB = 1 << 20;
+  FakePinner pinner(1024 * kMiB, /*call_bytes=*/100 * kMiB);
+  {
+    auto memory = HostMemory::Create({.budget_bytes = 512 * kMiB,
+                                      .pinned_bytes = 300 * kMiB + 4096,
+                                      .pinner = &pinner});
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    // 300, 152, then 76 four times.
+    EXPECT_EQ(pinner.calls, 6);
+    EXPECT_EQ(pinner.pinned.size(), 4u);
+    EXPECT_EQ((*memory)->stats().pinned_capacity_bytes, 300 * kMiB + 4096);
+    EXPECT_EQ((*memory)->pinned_note(), "");
+    // What one call has locked, a copy may have at once; parts side by side
+    // stay parts, also when their blocks have gone.
+    for (int round = 0; round < 2; ++round) {
+      std::vector<HostBlock> blocks;
+      for (int i = 0; i < 6; ++i) {
+        auto block =
+            (*memory)->Allocate(50 * kMiB, Category::kParameters, "home");
+        ASSERT_TRUE(block.ok()) << block.status();
+        EXPECT_EQ(block->pinned(), i < 4);
+        EXPECT_EQ(pinner.Has(*block), i < 4);
+        blocks.push_back(*std::move(block));
+      }
+      // The rest of the first part, and no part has room for more of it.
+      auto rest = (*memory)->Allocate(26 * kMiB, Category::kParameters, "home");
+      ASSERT_TRUE(rest.ok()) << rest.status();
+      EXPECT_TRUE(pinner.Has(*rest));
+      auto more = (*memory)->Allocate(77 * kMiB, Category::kParameters, "home");
+      ASSERT_TRUE(more.ok()) << more.status();
+      EXPECT_FALSE(more->pinned());
+    }
+  }
+  EXPECT_TRUE(pinner.pinned.empty());
+}
+
+TEST(HostMemory, LocksAsMuchAsItMayAndSaysHowMuch) {
+  constexpr int64_t kMiB = 1 << 20;
+  FakePinner pinner(230 * kMiB);
+  {
+    auto memory = HostMemory::Create({.budget_bytes = 512 * kMiB,
+                                      .pinned_bytes = 256 * kMiB,
+                                      .pinned_home_bytes = 200 * kMiB,
+                                      .pinner = &pinner});
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    // 256 no, 128 yes, 128 no, 64 yes, 64 no, 32 yes, 32 no, 16 no.
+    EXPECT_EQ(pinner.pinned_bytes, 224 * kMiB);
+    EXPECT_EQ((*memory)->stats().pinned_capacity_bytes, 224 * kMiB);
+    for (const char* part :
+         {"only 224 MiB of pinned memory", "locking 256 MiB failed (too much",
+          "copies of the rest", "small pinned ring", "memory.pinned_memory"}) {
+      EXPECT_TRUE(absl::StrContains((*memory)->pinned_note(), part))
+          << part << " in: " << (*memory)->pinned_note();
+    }
+    // Homes keep their share of what there is.
+    auto slot = (*memory)->Allocate(25 * kMiB, Category::kStaging, "slot");
+    ASSERT_TRUE(slot.ok()) << slot.status();
+    EXPECT_FALSE(slot->pinned());
+    *slot = HostBlock();
+    slot = (*memory)->Allocate(24 * kMiB, Category::kStaging, "slot");
+    ASSERT_TRUE(slot.ok()) << slot.status();
+    EXPECT_TRUE(slot->pinned());
+  }
+  EXPECT_TRUE(pinner.pinned.empty());
 }
 
 TEST(HostMemory, KeepsThePoolForHomesThatComeLate) {
