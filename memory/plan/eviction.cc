@@ -12,16 +12,19 @@ namespace {
 
 // One that stays at the moment under consideration. The greatest leaves first.
 struct Candidate {
-  bool clean_first = false;  // of kCleanFirstFarthest
-  int64_t back_at = 0;       // as seen in this lap
-  bool clean = false;
-  int64_t bytes = 0;
-  int64_t until = 0;  // the use at its end, as seen in this lap
+  // Of kCleanFirstFarthest whether it is clean, then `back_at` as seen in this
+  // lap; whether it is clean, then its bytes.
+  int64_t back_at = 0;
+  int64_t clean_bytes = 0;
   int64_t gap = 0;
+  int64_t until = 0;  // the use at its end, as seen in this lap
+
+  static constexpr int64_t kClean = int64_t{1} << 62;
+  int64_t bytes() const { return clean_bytes & ~kClean; }
 
   friend bool operator<(const Candidate& a, const Candidate& b) {
-    return std::tie(a.clean_first, a.back_at, a.clean, a.bytes, a.gap) <
-           std::tie(b.clean_first, b.back_at, b.clean, b.bytes, b.gap);
+    return std::tie(a.back_at, a.clean_bytes, a.gap) <
+           std::tie(b.back_at, b.clean_bytes, b.gap);
   }
 };
 
@@ -32,7 +35,7 @@ class Candidates {
   explicit Candidates(VictimRule rule) : rule_(rule), classes_(64) {}
 
   void Add(const Candidate& candidate) {
-    classes_[ClassOf(candidate.bytes)].push(candidate);
+    classes_[ClassOf(candidate.bytes())].push(candidate);
   }
 
   // Removes the next to leave where `excess` bytes are too many.
@@ -79,19 +82,11 @@ void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
            Residency& residency) {
   const int64_t moments = index.moments();
   const std::vector<Gap>& gaps = index.gaps();
-  std::vector<std::vector<int64_t>> starting(moments);
   std::vector<int64_t> staying(moments + 1, 0);  // differences of bytes
-  Candidates candidates(rule);
-  const auto add = [&](int64_t g, int64_t lap) {
-    const Gap& gap = gaps[g];
-    candidates.Add({rule == VictimRule::kCleanFirstFarthest && !gap.dirty,
-                    back_at[g] - lap, !gap.dirty, gap.bytes, gap.to - lap, g});
-  };
-  for (int64_t g = 0; g < static_cast<int64_t>(gaps.size()); ++g) {
+  for (size_t g = 0; g < gaps.size(); ++g) {
     if (!residency[g].stays) continue;
     const Gap& gap = gaps[g];
     if (gap.from + 1 < moments) {
-      starting[gap.from + 1].push_back(g);
       staying[gap.from + 1] += gap.bytes;
       staying[std::min(gap.to, moments)] -= gap.bytes;
     }
@@ -99,14 +94,37 @@ void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
     if (gap.to > moments) {
       staying[0] += gap.bytes;
       staying[gap.to - moments] -= gap.bytes;
-      add(g, moments);
     }
   }
-
+  // Nobody leaves before the first moment that is too full.
+  int64_t first = 0;
   int64_t bytes = 0;
-  for (int64_t t = 0; t < moments; ++t) {
+  for (; first < moments; ++first) {
+    if (bytes + staying[first] > free_bytes[first]) break;
+    bytes += staying[first];
+  }
+  if (first == moments) return;
+
+  Candidates candidates(rule);
+  const auto add = [&](int64_t g, int64_t lap) {
+    const Gap& gap = gaps[g];
+    const bool clean_first =
+        rule == VictimRule::kCleanFirstFarthest && !gap.dirty;
+    candidates.Add({back_at[g] - lap + (clean_first ? Candidate::kClean : 0),
+                    gap.bytes + (gap.dirty ? 0 : Candidate::kClean), g,
+                    gap.to - lap});
+  };
+  for (int64_t g = 0; g < static_cast<int64_t>(gaps.size()); ++g) {
+    if (!residency[g].stays) continue;
+    const Gap& gap = gaps[g];
+    if (gap.from + 1 < first && gap.to > first) add(g, 0);
+    if (gap.to - moments > first) add(g, moments);
+  }
+
+  for (int64_t t = first; t < moments; ++t) {
     bytes += staying[t];
-    for (const int64_t g : starting[t]) {
+    for (int64_t i = index.begin_of(t); i < index.begin_of(t + 1); ++i) {
+      const int64_t g = index.gaps_by_begin()[i];
       if (residency[g].stays) add(g, 0);
     }
     while (bytes > free_bytes[t]) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace castor {
 namespace {
@@ -26,14 +27,9 @@ int64_t ClampToGap(const Gap& gap, int64_t moment) {
 std::vector<int64_t> FetchesByNeed(const UseIndex& index,
                                    const Residency& residency) {
   std::vector<int64_t> fetches;
-  for (size_t g = 0; g < residency.size(); ++g) {
-    if (!residency[g].stays) fetches.push_back(static_cast<int64_t>(g));
+  for (const int64_t g : index.gaps_by_need()) {
+    if (!residency[g].stays) fetches.push_back(g);
   }
-  std::sort(fetches.begin(), fetches.end(), [&](int64_t a, int64_t b) {
-    const Gap& x = index.gaps()[a];
-    const Gap& y = index.gaps()[b];
-    return x.to != y.to ? x.to < y.to : a < b;
-  });
   return fetches;
 }
 
@@ -45,12 +41,22 @@ std::vector<int64_t> DueMoments(const UseIndex& index, const BusModel& bus,
   // Copies are in the order of need within one step; those of the next step,
   // which is the same one, press on those at this one's end.
   std::vector<size_t> order(fetches.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto need = [&](size_t i) {
-    return index.gaps()[fetches[i]].to % moments;
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return need(a) < need(b); });
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> need;
+  need.reserve(fetches.size());
+  for (const int64_t g : fetches) {
+    const int64_t to = index.gaps()[g].to;
+    need.push_back(to < moments ? to : to - moments);
+  }
+  const auto sooner = [&](size_t a, size_t b) { return need[a] < need[b]; };
+  // By need as they are, but for where the next step's begin, as a rule.
+  const auto next_step =
+      std::is_sorted_until(order.begin(), order.end(), sooner);
+  if (std::is_sorted(next_step, order.end(), sooner)) {
+    std::inplace_merge(order.begin(), next_step, order.end(), sooner);
+  } else {
+    std::stable_sort(order.begin(), order.end(), sooner);
+  }
   std::vector<int64_t> due(fetches.size());
   int64_t bus_free_ns = std::numeric_limits<int64_t>::max();
   for (int lap = 1; lap >= 0; --lap) {

@@ -1,7 +1,10 @@
 #include "memory/plan/residency.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
+
+#include "absl/types/span.h"
 
 namespace castor {
 namespace {
@@ -19,6 +22,7 @@ struct Event {
     kMakeSum,
     kFetch
   };
+  int64_t place = 0;  // before which operator
   Order order = kDropClean;
   int64_t need = 0;  // fetches: moments until the use
   int64_t chunk = 0;
@@ -31,49 +35,60 @@ class Writer {
       : moments_(index.moments()),
         // A fetch for the next step's first operator goes out with the last
         // step's actions, unless it may not be ahead of its operator at all.
-        first_in_own_step_(!request.prefetch),
-        events_(index.moments() + 1) {}
+        first_in_own_step_(!request.prefetch) {}
 
   void Leave(int64_t after, int64_t chunk, bool dirty, int64_t because) {
-    events_[after + 1].push_back(
-        {dirty ? Event::kCopyBackAndDrop : Event::kDropClean, 0, chunk,
-         because});
+    events_.push_back({after + 1,
+                       dirty ? Event::kCopyBackAndDrop : Event::kDropClean, 0,
+                       chunk, because});
   }
 
   void UseGradients(const GradientBlock& block) {
-    events_[block.from].push_back(
-        {Event::kMakeGradients, 0, block.chunk, block.from});
+    events_.push_back(
+        {block.from, Event::kMakeGradients, 0, block.chunk, block.from});
     if (block.sent) {
-      events_[block.reduce].push_back(
-          {Event::kSendGradients, 0, block.chunk, block.reduce});
+      events_.push_back(
+          {block.reduce, Event::kSendGradients, 0, block.chunk, block.reduce});
     }
-    events_[block.drop].push_back({Event::kDropGradients, 0, block.chunk, -1});
+    events_.push_back({block.drop, Event::kDropGradients, 0, block.chunk, -1});
   }
 
   void UseSum(const DeviceSum& sum) {
-    events_[sum.from].push_back({Event::kMakeSum, 0, sum.chunk, sum.from});
-    events_[sum.reduce + 1].push_back(
-        {Event::kSendSum, 0, sum.chunk, sum.reduce});
-    events_[sum.drop].push_back({Event::kDropSum, 0, sum.chunk, -1});
+    events_.push_back({sum.from, Event::kMakeSum, 0, sum.chunk, sum.from});
+    events_.push_back(
+        {sum.reduce + 1, Event::kSendSum, 0, sum.chunk, sum.reduce});
+    events_.push_back({sum.drop, Event::kDropSum, 0, sum.chunk, -1});
   }
 
   // Returns whether it is resident between the steps.
   bool Fetch(const Gap& gap, int64_t at) {
     const bool ahead = at < moments_ || (at == moments_ && !first_in_own_step_);
     const int64_t place = ahead ? at : at - moments_;
-    events_[place].push_back({Event::kFetch, gap.to - at, gap.chunk, gap.to});
+    events_.push_back({place, Event::kFetch, gap.to - at, gap.chunk, gap.to});
     return ahead && gap.to >= moments_;
   }
 
   std::vector<std::vector<Action>> Actions() && {
-    std::vector<std::vector<Action>> actions(events_.size());
-    for (size_t t = 0; t < events_.size(); ++t) {
-      std::sort(events_[t].begin(), events_[t].end(),
-                [](const Event& a, const Event& b) {
-                  return std::tie(a.order, a.need, a.chunk) <
-                         std::tie(b.order, b.need, b.chunk);
-                });
-      for (const Event& event : events_[t]) {
+    // By place, then each place's in their order: few at each.
+    std::vector<int64_t> first(moments_ + 2, 0);
+    for (const Event& event : events_) ++first[event.place + 1];
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    std::vector<Event> sorted(events_.size());
+    {
+      std::vector<int64_t> next = first;
+      for (const Event& event : events_) sorted[next[event.place]++] = event;
+    }
+    std::vector<std::vector<Action>> actions(moments_ + 1);
+    for (int64_t t = 0; t <= moments_; ++t) {
+      if (first[t] == first[t + 1]) continue;
+      const auto begin = sorted.begin() + first[t];
+      const auto end = sorted.begin() + first[t + 1];
+      std::sort(begin, end, [](const Event& a, const Event& b) {
+        return std::tie(a.order, a.need, a.chunk) <
+               std::tie(b.order, b.need, b.chunk);
+      });
+      actions[t].reserve(2 * (end - begin));  // a copy back has its drop
+      for (const Event& event : absl::MakeConstSpan(&*begin, end - begin)) {
         const ChunkId chunk(event.chunk);
         const Moment because =
             event.because < 0 ? Moment() : Moment(event.because % moments_);
@@ -115,7 +130,7 @@ class Writer {
  private:
   int64_t moments_;
   bool first_in_own_step_;
-  std::vector<std::vector<Event>> events_;
+  std::vector<Event> events_;
 };
 
 }  // namespace

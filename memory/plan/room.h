@@ -10,10 +10,11 @@
 
 namespace castor {
 
-// A segment tree with addition to and minimum over ranges, each in O(log T).
+// A segment tree over blocks of moments, with addition to and minimum over
+// ranges, each in O(log T). Most ranges are short and touch few blocks.
 class Room {
  public:
-  explicit Room(const std::vector<int64_t>& free_bytes);
+  explicit Room(std::vector<int64_t> free_bytes);
 
   // Negative bytes give room back.
   void Take(int64_t from, int64_t to, int64_t bytes);
@@ -24,25 +25,43 @@ class Room {
   // The least s in [lo, hi] with Min(s, hi) >= bytes.
   int64_t EarliestStart(int64_t lo, int64_t hi, int64_t bytes) const;
 
+  // The free bytes of every moment. O(T).
+  std::vector<int64_t> Values() const;
+
   int64_t moments() const { return moments_; }
 
  private:
+  // The leaf of a block is node leaves_ + block; node 1 is the root, and the
+  // children of a node are twice its number and one more.
   struct Node {
     int64_t min = 0;    // over the node's range, its own `added` included
     int64_t added = 0;  // to the whole range
   };
 
-  void Build(int64_t node, int64_t lo, int64_t hi,
-             const std::vector<int64_t>& free_bytes);
-  void Add(int64_t node, int64_t lo, int64_t hi, int64_t from, int64_t to,
-           int64_t delta);
-  int64_t MinIn(int64_t node, int64_t lo, int64_t hi, int64_t from,
-                int64_t to) const;
+  // The ranges of these do not go over the end of the step.
+  void Add(int64_t from, int64_t to, int64_t delta);
+  int64_t MinOf(int64_t from, int64_t to) const;
   // The last moment in [from, to) with less than `bytes` free, or -1.
-  int64_t LastBelow(int64_t node, int64_t lo, int64_t hi, int64_t from,
-                    int64_t to, int64_t bytes) const;
+  int64_t LastBelow(int64_t from, int64_t to, int64_t bytes) const;
+
+  // A part of one block.
+  void AddInBlock(int64_t block, int64_t from, int64_t to, int64_t delta);
+  int64_t LastBelowInBlock(int64_t block, int64_t from, int64_t to,
+                           int64_t bytes) const;
+  // The same for whole blocks in [first, last), below `node`, which covers
+  // those in [lo, hi).
+  int64_t MinOfBlocks(int64_t node, int64_t lo, int64_t hi, int64_t first,
+                      int64_t last) const;
+  int64_t LastBlockBelow(int64_t node, int64_t lo, int64_t hi, int64_t first,
+                         int64_t last, int64_t bytes) const;
+  // Makes the minima above a node right again.
+  void Refresh(int64_t node);
+  // What was added to all of a block.
+  int64_t AddedTo(int64_t block) const;
 
   int64_t moments_;
+  int64_t leaves_ = 1;         // a power of two, at least the number of blocks
+  std::vector<int64_t> free_;  // without what was added to whole blocks
   std::vector<Node> nodes_;
 };
 

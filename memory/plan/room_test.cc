@@ -35,8 +35,10 @@ TEST(Room, StartsAfterTheLastFullMoment) {
 }
 
 RC_GTEST_PROP(Room, AgreesWithAnArray, ()) {
-  const auto start = *rc::gen::nonEmpty(
-      rc::gen::container<std::vector<int64_t>>(rc::gen::inRange(0, 50)));
+  // Many blocks of moments, and a part of one.
+  const auto start = *rc::gen::resize(
+      300, rc::gen::nonEmpty(rc::gen::container<std::vector<int64_t>>(
+               rc::gen::inRange(0, 50))));
   const int64_t moments = static_cast<int64_t>(start.size());
   std::vector<int64_t> array = start;
   Room room(start);
@@ -60,6 +62,7 @@ RC_GTEST_PROP(Room, AgreesWithAnArray, ()) {
       --earliest;
     }
     RC_ASSERT(room.EarliestStart(lo, hi, wanted) == earliest);
+    RC_ASSERT(room.Values() == array);
   }
 }
 

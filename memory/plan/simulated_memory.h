@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "base/check.h"
-#include "base/free_ranges.h"
 
 namespace castor {
 
@@ -17,41 +17,74 @@ namespace castor {
 // non-model bytes from the high end, each first what is free without waiting.
 // There are no single activations here: their bytes come and go as one, so the
 // arena's holes, and its moves of blocks, are not foreseen.
+//
+// A plan is found by simulating many, which spends most of its time here. So
+// segments lie in two arrays whose busy end is the last: those that begin below
+// `high_from`, where payloads come and go at the low end, the lowest last; and
+// the others, where non-model bytes are, the highest last.
 class SimulatedMemory {
  public:
-  explicit SimulatedMemory(int64_t bytes) { Give({0, bytes}, 0); }
+  // The non-model bytes are from `high_from` on as a rule, for speed alone.
+  explicit SimulatedMemory(int64_t bytes, int64_t high_from = 0)
+      : high_from_(high_from) {
+    Give({0, bytes}, 0);
+  }
 
   struct Span {
     int64_t offset = 0;
     int64_t bytes = 0;
   };
+  using Spans = absl::InlinedVector<Span, 1>;  // one but where holes are small
 
   void Give(Span span, int64_t from_ns) {
-    free_.Give(span.offset, span.bytes, from_ns,
-               [](int64_t into, int64_t other) { return into == other; });
+    if (span.bytes == 0) return;
+    if (from_ns <= over_by_ns_) over_bytes_ += span.bytes;
+    const int64_t i = FirstFrom(span.offset);
+    const auto meets = [&](int64_t low, int64_t high) {
+      return InLow(low) == InLow(high);
+    };
+    if (i < size()) {
+      const Segment next = At(i);
+      if (next.offset == span.offset + span.bytes && next.from_ns == from_ns &&
+          meets(span.offset, next.offset)) {
+        span.bytes += next.bytes;
+        Erase(i);
+      }
+    }
+    if (i > 0) {
+      Segment& before = At(i - 1);
+      if (before.offset + before.bytes == span.offset &&
+          before.from_ns == from_ns && meets(before.offset, span.offset)) {
+        before.bytes += span.bytes;
+        return;
+      }
+    }
+    Insert(i, {span.offset, span.bytes, from_ns});
   }
 
   // Takes for one payload the lowest hole that is over by `ready_ns`, or else
   // the lowest; in pieces where none is large enough. The time when it may be
   // written is never before `*from_ns`.
-  std::vector<Span> TakeLow(int64_t bytes, int64_t ready_ns, int64_t* from_ns) {
-    for (const int64_t limit_ns :
-         {ready_ns, std::numeric_limits<int64_t>::max()}) {
-      const int64_t offset = free_.FitLow(
-          bytes, [&](int64_t free_ns) { return free_ns <= limit_ns; });
-      if (offset < 0) continue;
+  Spans TakeLow(int64_t bytes, int64_t ready_ns, int64_t* from_ns) {
+    Spans spans;
+    int64_t offset = FitLowOver(bytes, ready_ns);
+    if (offset < 0) {
+      constexpr int64_t kEver = std::numeric_limits<int64_t>::max();
+      offset = FitLow(bytes, kEver, kEver);
+    }
+    if (offset >= 0) {
       Take({offset, bytes}, from_ns);
-      return {{offset, bytes}};
+      spans.push_back({offset, bytes});
+      return spans;
     }
-    std::vector<Span> pieces;
     while (bytes > 0) {
-      const auto first = free_.begin();
-      CASTOR_CHECK(first != free_.end());
-      pieces.push_back({first->first, std::min(bytes, first->second.bytes)});
-      bytes -= pieces.back().bytes;
-      Take(pieces.back(), from_ns);
+      CASTOR_CHECK(size() > 0);
+      const Segment first = At(0);
+      spans.push_back({first.offset, std::min(bytes, first.bytes)});
+      bytes -= spans.back().bytes;
+      Take(spans.back(), from_ns);
     }
-    return pieces;
+    return spans;
   }
 
   // The highest bytes that are over by `ready_ns`, then the highest.
@@ -59,27 +92,129 @@ class SimulatedMemory {
                 std::vector<Span>* taken) {
     for (const int64_t limit_ns :
          {ready_ns, std::numeric_limits<int64_t>::max()}) {
-      const size_t first = taken->size();
-      for (auto it = free_.end(); bytes > 0 && it != free_.begin();) {
-        --it;
-        if (it->second.when > limit_ns) continue;
-        const int64_t part = std::min(bytes, it->second.bytes);
-        taken->push_back({it->first + it->second.bytes - part, part});
+      for (int64_t i = size() - 1; bytes > 0 && i >= 0; --i) {
+        const Segment segment = At(i);
+        if (segment.from_ns > limit_ns) continue;
+        const int64_t part = std::min(bytes, segment.bytes);
+        taken->push_back({segment.offset + segment.bytes - part, part});
         bytes -= part;
+        Cut(i, taken->back(), from_ns);
       }
-      for (size_t i = first; i < taken->size(); ++i) Take((*taken)[i], from_ns);
     }
     CASTOR_CHECK(bytes == 0);
   }
 
  private:
-  void Take(Span span, int64_t* from_ns) {
-    free_.Take(span.offset, span.bytes, [&](int64_t free_ns) {
-      *from_ns = std::max(*from_ns, free_ns);
-    });
+  struct Segment {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+    int64_t from_ns = 0;
+  };
+
+  // Segments are numbered by ascending offset.
+  int64_t size() const {
+    return static_cast<int64_t>(low_.size() + high_.size());
+  }
+  bool InLow(int64_t offset) const { return offset < high_from_; }
+  Segment& At(int64_t i) {
+    const int64_t lows = static_cast<int64_t>(low_.size());
+    return i < lows ? low_[lows - 1 - i] : high_[i - lows];
+  }
+  // The number of the first one that begins there or behind.
+  int64_t FirstFrom(int64_t offset) const {
+    if (InLow(offset)) {
+      return low_.end() - std::partition_point(low_.begin(), low_.end(),
+                                               [&](const Segment& s) {
+                                                 return s.offset >= offset;
+                                               });
+    }
+    return static_cast<int64_t>(low_.size()) +
+           (std::partition_point(
+                high_.begin(), high_.end(),
+                [&](const Segment& s) { return s.offset < offset; }) -
+            high_.begin());
+  }
+  void Insert(int64_t i, const Segment& segment) {
+    const int64_t lows = static_cast<int64_t>(low_.size());
+    if (InLow(segment.offset)) {
+      low_.insert(low_.end() - i, segment);
+    } else {
+      high_.insert(high_.begin() + (i - lows), segment);
+    }
+  }
+  void Erase(int64_t i) {
+    const int64_t lows = static_cast<int64_t>(low_.size());
+    if (i < lows) {
+      low_.erase(low_.end() - 1 - i);
+    } else {
+      high_.erase(high_.begin() + (i - lows));
+    }
   }
 
-  FreeRanges<int64_t> free_;
+  // Takes `span`, all of which is in segment i.
+  void Cut(int64_t i, Span span, int64_t* from_ns) {
+    Segment& segment = At(i);
+    *from_ns = std::max(*from_ns, segment.from_ns);
+    if (segment.from_ns <= over_by_ns_) over_bytes_ -= span.bytes;
+    const Segment behind = {
+        span.offset + span.bytes,
+        segment.offset + segment.bytes - span.offset - span.bytes,
+        segment.from_ns};
+    segment.bytes = span.offset - segment.offset;
+    if (segment.bytes > 0) {
+      if (behind.bytes > 0) Insert(i + 1, behind);
+    } else if (behind.bytes > 0 &&
+               InLow(behind.offset) == InLow(segment.offset)) {
+      segment = behind;
+    } else {
+      Erase(i);
+      if (behind.bytes > 0) Insert(i, behind);
+    }
+  }
+
+  // Takes `span`, all of which is free.
+  void Take(Span span, int64_t* from_ns) {
+    while (span.bytes > 0) {
+      const int64_t i = FirstFrom(span.offset + 1) - 1;
+      CASTOR_CHECK(i >= 0);
+      const int64_t end = At(i).offset + At(i).bytes;
+      CASTOR_CHECK(end > span.offset);
+      const int64_t part = std::min(span.bytes, end - span.offset);
+      Cut(i, {span.offset, part}, from_ns);
+      span = {span.offset + part, span.bytes - part};
+    }
+  }
+
+  // The lowest offset from which `bytes` follow that are over by `limit_ns`,
+  // or -1. Of all segments `over_bytes` are.
+  int64_t FitLow(int64_t bytes, int64_t limit_ns, int64_t over_bytes) {
+    int64_t run_begin = -1, run_end = -1;
+    for (int64_t i = 0; over_bytes > 0 && i < size(); ++i) {
+      const Segment& segment = At(i);
+      if (segment.from_ns > limit_ns) continue;
+      over_bytes -= segment.bytes;
+      if (segment.offset != run_end) run_begin = segment.offset;
+      run_end = segment.offset + segment.bytes;
+      if (run_end - run_begin >= bytes) return run_begin;
+    }
+    return -1;
+  }
+  int64_t FitLowOver(int64_t bytes, int64_t ready_ns) {
+    if (ready_ns != over_by_ns_) {
+      over_by_ns_ = ready_ns;
+      over_bytes_ = 0;
+      for (int64_t i = 0; i < size(); ++i) {
+        if (At(i).from_ns <= ready_ns) over_bytes_ += At(i).bytes;
+      }
+    }
+    return over_bytes_ < bytes ? -1 : FitLow(bytes, ready_ns, over_bytes_);
+  }
+
+  int64_t high_from_;
+  std::vector<Segment> low_, high_;
+  // How many bytes are over by then: mostly none, late in a step.
+  int64_t over_by_ns_ = -1;
+  int64_t over_bytes_ = 0;
 };
 
 }  // namespace castor

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "base/units.h"
 #include "memory/plan/simulated_memory.h"
 #include "memory/plan/use_index.h"
@@ -19,7 +20,7 @@ enum class Content : uint8_t {
 };
 
 struct Payload {
-  std::vector<SimulatedMemory::Span> block;
+  SimulatedMemory::Spans block;
   int64_t arrived_ns = 0;  // the last fetch
   int64_t used_ns = 0;     // the last operator that used it
   int64_t written_ns = 0;  // the last one that changed it
@@ -29,14 +30,47 @@ struct Payload {
   bool home_current = true;  // when the content is parameters
   // The gradient block beside it, while there is one.
   bool has_gradients = false;
-  std::vector<SimulatedMemory::Span> gradients;
+  SimulatedMemory::Spans gradients;
   int64_t gradients_ns =
       0;  // from when on it may be written, then its last use
   // The sum on the device, while there is one; the same of it.
   bool has_sum = false;
-  std::vector<SimulatedMemory::Span> sum;
+  SimulatedMemory::Spans sum;
   int64_t sum_ns = 0;
 };
+
+// What the clock asks of an operator. It walks through them several times, so
+// they lie close together, without names.
+struct Op {
+  OpKind kind = OpKind::kCompute;
+  Phase phase = Phase::kForward;
+  absl::Span<const ChunkUse> chunks;
+  int64_t non_model_peak_bytes = 0;
+  int64_t duration_ns = 0;
+  int64_t host_duration_ns = 0;
+  int64_t reduced_bytes = 0;
+};
+
+// Their uses lie in `uses`.
+std::vector<Op> OpsOf(const StepTrace& trace, std::vector<ChunkUse>* uses) {
+  size_t num_uses = 0;
+  for (const OpRecord& op : trace.ops) num_uses += op.chunks.size();
+  uses->reserve(num_uses);
+  std::vector<Op> ops;
+  ops.reserve(trace.ops.size());
+  for (const OpRecord& op : trace.ops) {
+    const size_t first = uses->size();
+    uses->insert(uses->end(), op.chunks.begin(), op.chunks.end());
+    ops.push_back({op.kind,
+                   op.phase,
+                   {uses->data() + first, op.chunks.size()},
+                   op.non_model_peak_bytes,
+                   op.duration_ns,
+                   op.host_duration_ns,
+                   op.reduced_bytes});
+  }
+  return ops;
+}
 
 class Clock {
  public:
@@ -46,6 +80,7 @@ class Clock {
         request_(request),
         overheads_(overheads),
         trace_(*request.trace),
+        ops_(OpsOf(trace_, &uses_)),
         sharded_(request.world_size > 1),
         payloads_(trace_.chunks.size()),
         last_reduce_(trace_.chunks.size(), -1) {
@@ -56,7 +91,12 @@ class Clock {
             RoundUp(trace_.chunks[c].optimizer_bytes, kBlockAlignment);
       }
     }
-    memory_ = SimulatedMemory(request.device_budget_bytes - resident_bytes_);
+    int64_t most_non_model = 0;
+    for (const Op& op : ops_) {
+      most_non_model = std::max(most_non_model, op.non_model_peak_bytes);
+    }
+    const int64_t room = request.device_budget_bytes - resident_bytes_;
+    memory_ = SimulatedMemory(room, room - most_non_model);
     int64_t none = 0;
     for (const ResidentChunk& chunk : plan.initial) {
       const int64_t bytes = BlockOf(chunk.chunk.value);
@@ -64,19 +104,19 @@ class Clock {
       resident_bytes_ += bytes;
     }
     // Between two operators lives what both count.
-    if (!trace_.ops.empty()) {
-      SetNonModel(std::min(trace_.ops.back().non_model_peak_bytes,
-                           trace_.ops.front().non_model_peak_bytes));
+    if (!ops_.empty()) {
+      SetNonModel(std::min(ops_.back().non_model_peak_bytes,
+                           ops_.front().non_model_peak_bytes));
     }
-    for (size_t t = 0; t < trace_.ops.size(); ++t) {
-      const OpRecord& op = trace_.ops[t];
+    for (size_t t = 0; t < ops_.size(); ++t) {
+      const Op& op = ops_[t];
       if (op.phase == Phase::kForward) last_forward_ = static_cast<int64_t>(t);
       if (op.kind == OpKind::kReduce) {
         last_reduce_[op.chunks[0].chunk.value] = static_cast<int64_t>(t);
       }
     }
-    cost_.op_start_ns.resize(trace_.ops.size());
-    cost_.device_bytes.resize(trace_.ops.size());
+    cost_.op_start_ns.resize(ops_.size());
+    cost_.device_bytes.resize(ops_.size());
   }
 
   void RunStep() {
@@ -88,7 +128,7 @@ class Clock {
     cost_.stall_ns = cost_.h2d_bytes = cost_.d2h_bytes = 0;
     cost_.network_bytes = 0;
     cost_.busy_ns = {};
-    const int64_t moments = static_cast<int64_t>(trace_.ops.size());
+    const int64_t moments = static_cast<int64_t>(ops_.size());
     for (int64_t t = 0; t <= moments; ++t) {
       if (t < static_cast<int64_t>(overheads_.issue_ns.size())) {
         issue_ns_ = step_issue_ns + overheads_.issue_ns[t];
@@ -96,7 +136,7 @@ class Clock {
       // What the operator before held and this one does not is free for the
       // actions in between; what this one holds beyond it is taken after them.
       const int64_t peak =
-          trace_.ops.empty() ? 0 : trace_.ops[t % moments].non_model_peak_bytes;
+          ops_.empty() ? 0 : ops_[t % moments].non_model_peak_bytes;
       if (peak < non_model_bytes_) SetNonModel(peak);
       for (const Action& action : plan_.actions[t]) Do(action);
       if (t < moments) RunOperator(t);
@@ -112,9 +152,7 @@ class Clock {
   PlanCost& cost() { return cost_; }
 
  private:
-  bool AddsSums(const OpRecord& op) const {
-    return sharded_ && op.reduced_bytes > 0;
-  }
+  bool AddsSums(const Op& op) const { return sharded_ && op.reduced_bytes > 0; }
   // When a queue that is busy until `own_ns` goes on with what is ready then.
   static int64_t After(int64_t own_ns, int64_t ready_ns, int64_t handoff_ns) {
     return ready_ns > own_ns ? ready_ns + handoff_ns : own_ns;
@@ -149,7 +187,7 @@ class Clock {
                                         : trace_.chunks[c].home_bytes();
   }
   // All other ranks' sums of an update, behind what is on the network.
-  void AddSums(const OpRecord& op, int64_t ready_ns) {
+  void AddSums(const Op& op, int64_t ready_ns) {
     const int64_t bytes = op.reduced_bytes * (request_.world_size - 1);
     network_ns_ = std::max(network_ns_, ready_ns) + NetworkNs(bytes);
     cost_.network_bytes += bytes;
@@ -280,10 +318,9 @@ class Clock {
   // taken to need what it needs to make one.
   void SquareSums() {
     for (const int64_t c : sums_to_square_) {
-      host_ns_ =
-          After(host_ns_, std::max(payloads_[c].home_ns, issue_ns_),
-                overheads_.host_handoff_ns) +
-          Busy(Resource::kHost, trace_.ops[last_reduce_[c]].host_duration_ns);
+      host_ns_ = After(host_ns_, std::max(payloads_[c].home_ns, issue_ns_),
+                       overheads_.host_handoff_ns) +
+                 Busy(Resource::kHost, ops_[last_reduce_[c]].host_duration_ns);
       payloads_[c].home_ns = host_ns_;
     }
     sums_to_square_.clear();
@@ -328,7 +365,7 @@ class Clock {
     return start + moves.duration_ns;
   }
 
-  void RunOnHost(const OpRecord& op) {
+  void RunOnHost(const Op& op) {
     const int64_t c = op.chunks[0].chunk.value;
     Payload& home = payloads_[c];
     if (sharded_ && op.kind == OpKind::kReduce) {
@@ -351,7 +388,7 @@ class Clock {
   }
 
   void RunOperator(int64_t t) {
-    const OpRecord& op = trace_.ops[t];
+    const Op& op = ops_[t];
     const bool optimizer = op.kind != OpKind::kCompute;
     if (op.kind == OpKind::kUpdate) SquareSums();
     if (op.kind == OpKind::kUpdate && norm_pending_) GatherNorm();
@@ -447,7 +484,7 @@ class Clock {
 
   // What an operator on the device leaves of a chunk that ranks share.
   void Wrote(int64_t t, int64_t c) {
-    const OpKind kind = trace_.ops[t].kind;
+    const OpKind kind = ops_[t].kind;
     Payload& payload = payloads_[c];
     if (kind == OpKind::kCompute) {
       payload.content = Content::kLocal;
@@ -465,6 +502,8 @@ class Clock {
   const PlanRequest& request_;
   const Overheads& overheads_;
   const StepTrace& trace_;
+  std::vector<ChunkUse> uses_;  // of all operators
+  const std::vector<Op> ops_;
   const bool sharded_;
   std::vector<Payload> payloads_;
   std::vector<int64_t> last_reduce_;     // its moment

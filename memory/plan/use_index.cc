@@ -1,6 +1,7 @@
 #include "memory/plan/use_index.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/units.h"
@@ -207,6 +208,37 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
       }
     }
   }
+  SortGaps();
+  SetClock();
+}
+
+void UseIndex::SortGaps() {
+  // Counting keeps gaps of one moment in their order.
+  const auto sort = [&](const auto& key, std::vector<int64_t>* first) {
+    for (const Gap& gap : gaps_) ++(*first)[key(gap) + 1];
+    std::partial_sum(first->begin(), first->end(), first->begin());
+    std::vector<int64_t> next = *first;
+    std::vector<int64_t> sorted(gaps_.size());
+    for (size_t g = 0; g < gaps_.size(); ++g) {
+      sorted[next[key(gaps_[g])]++] = static_cast<int64_t>(g);
+    }
+    return sorted;
+  };
+  begin_of_.assign(moments_ + 2, 0);
+  by_begin_ = sort([](const Gap& gap) { return gap.from + 1; }, &begin_of_);
+  std::vector<int64_t> need_of(2 * moments_ + 2, 0);
+  by_need_ = sort([](const Gap& gap) { return gap.to; }, &need_of);
+}
+
+void UseIndex::SetClock() {
+  clock_ns_ = start_ns_[moments_] / std::max<int64_t>(1, moments_) + 1;
+  by_clock_.reserve(moments_ + 2);
+  int64_t moment = 0;
+  for (int64_t time_ns = 0; time_ns < start_ns_[moments_] + clock_ns_;
+       time_ns += clock_ns_) {
+    while (moment < moments_ && start_ns_[moment + 1] <= time_ns) ++moment;
+    by_clock_.push_back(moment);
+  }
 }
 
 int64_t UseIndex::StartNs(int64_t moment) const {
@@ -219,9 +251,15 @@ int64_t UseIndex::MomentAt(int64_t time_ns) const {
   const int64_t period = start_ns_[moments_];
   const bool next = time_ns >= period;
   if (next) time_ns -= period;
-  const auto after =
-      std::upper_bound(start_ns_.begin(), start_ns_.end(), time_ns);
-  const int64_t moment = std::max<int64_t>(0, after - start_ns_.begin() - 1);
+  int64_t moment = moments_;
+  if (time_ns < 0) {
+    moment = 0;
+  } else if (time_ns < period) {
+    const int64_t tick = time_ns / clock_ns_;
+    const auto first = start_ns_.begin() + by_clock_[tick];
+    const auto last = start_ns_.begin() + by_clock_[tick + 1] + 1;
+    moment = std::upper_bound(first, last, time_ns) - start_ns_.begin() - 1;
+  }
   return moment + (next ? moments_ : 0);
 }
 

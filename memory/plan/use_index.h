@@ -136,6 +136,13 @@ class UseIndex {
 
   int64_t moments() const { return moments_; }
   const std::vector<Gap>& gaps() const { return gaps_; }
+  // The gaps by their first moment, from + 1, which is at most T: those of
+  // moment t are from begin_of(t) up to begin_of(t + 1).
+  const std::vector<int64_t>& gaps_by_begin() const { return by_begin_; }
+  int64_t begin_of(int64_t moment) const { return begin_of_[moment]; }
+  // The gaps by the moment of their next use, those across the end of the step
+  // last.
+  const std::vector<int64_t>& gaps_by_need() const { return by_need_; }
   const std::vector<GradientBlock>& gradient_blocks() const { return beside_; }
   const std::vector<DeviceSum>& device_sums() const { return sums_; }
   // By ascending moment. Empty for pinned chunks.
@@ -145,16 +152,23 @@ class UseIndex {
   const std::vector<int64_t>& start_ns() const { return start_ns_; }
   // The same for unrolled moments, in [0, 2T].
   int64_t StartNs(int64_t moment) const;
-  // The last unrolled moment that starts by then, >= 0.
+  // The last unrolled moment that starts by then, >= 0. About O(1).
   int64_t MomentAt(int64_t time_ns) const;
 
  private:
+  void SortGaps();
+  void SetClock();
+
   int64_t moments_;
   std::vector<std::vector<Use>> uses_;
   std::vector<Gap> gaps_;
   std::vector<GradientBlock> beside_;
   std::vector<DeviceSum> sums_;
   std::vector<int64_t> start_ns_;
+  std::vector<int64_t> by_begin_, begin_of_, by_need_;
+  // The last moment that starts by each multiple of `clock_ns_`.
+  int64_t clock_ns_ = 1;
+  std::vector<int64_t> by_clock_;
 };
 
 }  // namespace castor

@@ -67,6 +67,34 @@ TEST(UseIndex, TimesOnlyWhatRunsOnTheDevice) {
   EXPECT_EQ(device.MomentAt(86), 6);
 }
 
+TEST(UseIndex, FindsTheMomentOfEveryTime) {
+  // Most of the time in one operator, some in none.
+  const int64_t durations[] = {0, 3, 0, 0, 900, 1, 1, 0, 7, 2, 0};
+  TraceBuilder builder;
+  builder.Chunk(256, 0);
+  for (const int64_t duration_ns : durations) builder.Read({0}, 0, duration_ns);
+  const UseIndex index(builder.Build(), {kHost});
+  const int64_t moments = index.moments();
+  for (int64_t time_ns = 0; time_ns <= 2 * index.StartNs(moments); ++time_ns) {
+    int64_t last = 0;
+    for (int64_t t = 0; t <= 2 * moments; ++t) {
+      if (index.StartNs(t) <= time_ns) last = t;
+    }
+    EXPECT_EQ(index.MomentAt(time_ns), last) << time_ns;
+  }
+}
+
+TEST(UseIndex, SortsGapsByBeginAndNeed) {
+  const UseIndex index(Trace(), {kHost, kHost});
+  // Of chunk 0 from 0 to 2 and from 2 to 5, of chunk 1 from 1 to 6.
+  EXPECT_EQ(index.gaps_by_begin(), (std::vector<int64_t>{0, 2, 1}));
+  EXPECT_EQ(index.begin_of(1), 0);
+  EXPECT_EQ(index.begin_of(2), 1);
+  EXPECT_EQ(index.begin_of(3), 2);
+  EXPECT_EQ(index.begin_of(4), 3);
+  EXPECT_EQ(index.gaps_by_need(), (std::vector<int64_t>{0, 1, 2}));
+}
+
 // Two micro batches of one chunk.
 StepTrace TwoMicroBatches() {
   return TraceBuilder()

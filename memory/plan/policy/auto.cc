@@ -85,6 +85,7 @@ class AutoSchedule {
         side_(std::move(side)),
         index_(*request.trace, side_, AllBlocks(blocks, sums), SumsOf(sums)),
         free_bytes_(FreeBesideNeeds(request, side_)) {
+    if (sums.empty() && blocks.empty()) return;
     Room room(free_bytes_);
     for (const PossibleSum& sum : sums) {
       TakeDeviceSum(*request.trace, sum, room);
@@ -92,9 +93,7 @@ class AutoSchedule {
     for (const GradientBlock& block : blocks) {
       room.Take(block.from, block.drop, block.bytes);
     }
-    for (int64_t t = 0; t < index_.moments(); ++t) {
-      free_bytes_[t] = room.Min(t, t + 1);
-    }
+    free_bytes_ = room.Values();
   }
 
   Candidate Make(const Tuning& tuning) const {
@@ -109,15 +108,12 @@ class AutoSchedule {
     for (int round = 0; round < kRounds && tuning.lead_strength > 0; ++round) {
       const Residency before = residency;
       Room room(free_bytes_);
-      std::vector<int64_t> left = free_bytes_;
       const std::vector<int64_t> fetches = FetchesByNeed(index_, residency);
       MoveFetchesUp(
           index_, fetches,
           DueMoments(index_, request_.bus, tuning.lead_strength, fetches), room,
           residency);
-      for (int64_t t = 0; t < index_.moments(); ++t)
-        left[t] = room.Min(t, t + 1);
-      Evict(index_, left, back_at, tuning.rule, residency);
+      Evict(index_, room.Values(), back_at, tuning.rule, residency);
       int64_t changed = 0;
       for (size_t g = 0; g < residency.size(); ++g) {
         changed += residency[g].stays != before[g].stays;
@@ -256,18 +252,20 @@ std::optional<Tuning> EnterBlocks(const PlanRequest& request,
   constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
     const AutoSchedule with(request, side, blocks, sums);
-    std::optional<Candidate> best;
+    std::optional<double> best_score;
+    std::vector<GradientBlock> useful;
     for (const Tuning& each : tunings) {
       Candidate candidate = with.Make(each);
-      if (!best.has_value() || candidate.score < best->score) {
-        best = candidate;
+      if (!best_score.has_value() || candidate.score < *best_score) {
+        best_score = candidate.score;
+        tuning = candidate.tuning;
+        useful = std::move(candidate.useful_blocks);
       }
       contest->Enter(std::move(candidate));
     }
-    tuning = best->tuning;
-    tunings = {best->tuning};
-    if (best->useful_blocks.size() == blocks.size()) break;
-    blocks = std::move(best->useful_blocks);
+    tunings = {*tuning};
+    if (useful.size() == blocks.size()) break;
+    blocks = std::move(useful);
     // Without blocks and without sums it was tried before.
     if (blocks.empty() && sums.empty()) break;
   }
