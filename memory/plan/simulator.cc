@@ -336,8 +336,9 @@ class Clock {
     }
   }
 
-  // The device's sum goes to the host, which has all of its own then; the
-  // scale comes back. What is queued on the bus later waits behind them.
+  // The device's sum goes to the host, which has all of its own then and goes
+  // on; the scale comes back. What is queued on the bus later waits behind
+  // them.
   void GatherNorm() {
     d2h_ns_ = After(d2h_ns_, std::max(scalars_ns_, host_ns_),
                     overheads_.d2h_handoff_ns) +
@@ -346,7 +347,6 @@ class Clock {
     h2d_ns_ = After(h2d_ns_, host_ns_, overheads_.h2d_handoff_ns) + FetchNs(0) +
               FetchNs(0);
     scalars_ns_ = h2d_ns_;
-    host_ns_ = h2d_ns_ + overheads_.host_handoff_ns;
     norm_pending_ = false;
   }
 

@@ -10,8 +10,8 @@
 //
 //   norm   where gradients are clipped and a chunk is on the device's side, the
 //          first update's turn gathers the sums of both sides: through the
-//          queues of both directions of the bus and of the host, behind all
-//          that is in them.
+//          queues of the bus from the device and of the host, behind all that
+//          is in them, and for the device's updates through that towards it.
 //   sums   where ranks add up an update's sums in the middle of it, the update
 //          waits for the network, and on the device's side for both directions
 //          of the bus.

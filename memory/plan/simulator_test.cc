@@ -402,6 +402,40 @@ TEST(SimulatePlan, LetsTheNormWaitForTheDevicesReduceToo) {
   EXPECT_EQ(cost.step_ns, 5700);
 }
 
+TEST(SimulatePlan, UpdatesOnTheHostWhileTheScaleWaitsForTheBus) {
+  // In a step of the steady state the fetch of chunk 0 goes on until 950, that
+  // of chunk 2 until 10950; copy back 2000-3000, host's reduce until 8000 and
+  // its update until 8700. The scale is on the device at 10950, and the next
+  // step begins after the device's update, at 11000.
+  StepTrace trace = TraceBuilder()
+                        .Chunk(1024, 4096)
+                        .Chunk(1024, 4096)
+                        .Chunk(10240, 0)
+                        .Read({2}, 0, 1000)
+                        .Write({0}, 0, 1000)
+                        .Reduce(0, /*host_ns=*/5000)
+                        .Write({1}, 0, 1000)
+                        .Reduce(1, /*host_ns=*/0, /*ns=*/100)
+                        .Update(0, /*host_ns=*/700)
+                        .Update(1, /*host_ns=*/0, /*ns=*/50)
+                        .Build();
+  trace.global_norm = true;
+  const PlanCost cost =
+      Simulate(trace, 1 << 16,
+               {{ChunkId(0), false}, {ChunkId(1), true}, {ChunkId(2), false}},
+               {{},
+                {Drop(2, 1)},
+                {CopyBack(0, 1), Drop(0, 1)},
+                {},
+                {Fetch(2, 0)},
+                {},
+                {Fetch(0, 1)},
+                {}},
+               /*on_device=*/{1});
+  EXPECT_EQ(cost.op_start_ns.back(), 10950);
+  EXPECT_EQ(cost.step_ns, 11000);
+}
+
 TEST(SimulatePlan, QueuesAStepBesideTheCopiesBackOfTheOneBefore) {
   const StepTrace trace = TraceBuilder()
                               .Chunk(4096, 4096)

@@ -99,6 +99,7 @@ void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
   step_ = step;
   loss_scale_ = loss_scale;
   tag_step_ = tag_step;
+  turn_ ^= 1;
   norm_pending_ = options_.needs_norm();
   sums_to_square_.clear();
 }
@@ -106,7 +107,7 @@ void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
 absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
   if (store_->side(chunk) == Side::kHost) {
     const Scalars scalars = {.norm = &host_->sum,
-                             .gradient_scale = &host_->gradient_scale,
+                             .gradient_scale = &of_step().gradient_scale,
                              .update = SumsAt(sums_.data())};
     return store_->RunOnHost(chunk, tag,
                              [work = std::move(work), scalars](
@@ -338,6 +339,7 @@ absl::Status ChunkOptimizer::FinishNorm() {
     on_device |= store_->side(ChunkId(i)) == Side::kDevice;
   }
   HostScalars* host = host_.get();
+  OfStep* const of_step = &this->of_step();
   std::byte* scalars = static_cast<std::byte*>(arena_->Pointer(scalars_));
   const int64_t sum_bytes = sizeof(kernels::ExactSum);
   Fence sums_ready;
@@ -358,25 +360,26 @@ absl::Status ChunkOptimizer::FinishNorm() {
     });
   }
   if (ranks_ != nullptr) CASTOR_RETURN_IF_ERROR(AddNormOverRanks(tag));
+  device_->Wait(StreamId::kHostCompute, of_step->scale_copied, tag);
   const Fence scale_ready = device_->Enqueue(
       StreamId::kHostCompute, tag,
-      [this, host, loss_scale = loss_scale_,
+      [this, host, of_step, loss_scale = loss_scale_,
        step = step_.number](const ExecContext&) -> absl::Status {
         const int64_t label = host->sum.invalid_label;
         const double norm = std::sqrt(host->sum.Value()) / loss_scale;
         host->sum = kernels::ExactSum();
-        host->outcome = {.norm = norm, .not_finite = {}};
+        of_step->outcome = {.norm = norm, .not_finite = {}};
         if (!std::isfinite(norm)) {
-          host->outcome.norm = std::numeric_limits<double>::infinity();
-          if (label > 0) host->outcome.not_finite = ParamId(label - 1);
+          of_step->outcome.norm = std::numeric_limits<double>::infinity();
+          if (label > 0) of_step->outcome.not_finite = ParamId(label - 1);
           // Optimizer::Update takes this as: leave everything as it is.
-          host->gradient_scale = std::numeric_limits<float>::quiet_NaN();
+          of_step->gradient_scale = std::numeric_limits<float>::quiet_NaN();
           return options_.scaled ? absl::OkStatus() : NotFinite(step, label);
         }
         // The formula is torch.nn.utils.clip_grad_norm_'s.
         const double limit = options_.gradient_clipping;
         const double clip = limit > 0 ? limit / (norm + 1e-6) : 1;
-        host->gradient_scale =
+        of_step->gradient_scale =
             static_cast<float>(std::min(clip, 1.0) / loss_scale);
         return absl::OkStatus();
       });
@@ -391,10 +394,9 @@ absl::Status ChunkOptimizer::FinishNorm() {
     const Fence done =
         device_->Copy(StreamId::kHostToDevice, tag,
                       scalars + offsetof(DeviceScalars, gradient_scale),
-                      &host->gradient_scale, sizeof(float));
+                      &of_step->gradient_scale, sizeof(float));
     arena_->NoteWrite(scalars_, done);
-    // The next step's host work writes what these copies read.
-    device_->Wait(StreamId::kHostCompute, done, tag);
+    of_step->scale_copied = done;
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 #ifndef CASTOR_RUNTIME_OPTIM_CHUNK_OPTIMIZER_H_
 #define CASTOR_RUNTIME_OPTIM_CHUNK_OPTIMIZER_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -89,7 +90,7 @@ class ChunkOptimizer {
   // no update, or nothing needs its norm.
   const Fence& outcome_ready() const { return outcome_ready_; }
   // Call after synchronising with that.
-  const GradientOutcome& outcome() const { return host_->outcome; }
+  const GradientOutcome& outcome() const { return of_step().outcome; }
 
  private:
   // Lives on the device, in the reserved block.
@@ -99,14 +100,21 @@ class ChunkOptimizer {
   };
   static constexpr int64_t kScalarsBytes = 1024;  // a DeviceScalars' block
   static_assert(sizeof(DeviceScalars) <= kScalarsBytes);
+  // What a step's norm says.
+  struct OfStep {
+    float gradient_scale = 1;
+    GradientOutcome outcome;
+    Fence scale_copied;  // to the device; the host thread's own
+  };
   // Touched by the host's compute stream and the copy streams alone.
   struct HostScalars {
     kernels::ExactSum sum;
     kernels::ExactSum from_device;
     kernels::ExactSum zero;
-    float gradient_scale = 1;
     float no_scale = 1;
-    GradientOutcome outcome;
+    // Steps take turns: what one copies to the device the next one leaves
+    // alone, so that the host need not wait for the bus.
+    std::array<OfStep, 2> steps;
   };
 
   // The sums of one chunk's update, on one side.
@@ -126,6 +134,7 @@ class ChunkOptimizer {
   // The most sums that an update of any chunk has, and where they lie.
   static int64_t MostSums(const ChunkLayout& layout);
   UpdateSums SumsAt(void* begin) const;
+  OfStep& of_step() const { return host_->steps[turn_]; }
   int64_t NumSums(ChunkId chunk) const;
   Scalars OnDevice() const;
 
@@ -170,6 +179,7 @@ class ChunkOptimizer {
   double loss_scale_ = 1;
   Fence outcome_ready_;
   uint16_t tag_step_ = 0;
+  int turn_ = 0;  // of the step at hand, among the host's scalars
   bool norm_pending_ = false;
   // Chunks whose last gradients of the step the device has added up, and whose
   // squares are not in the norm.
