@@ -147,6 +147,7 @@ void TraceIndex::IndexPlans() {
       const bool on_sum = kind == ActionKind::kMakeSum ||
                           kind == ActionKind::kSendSum ||
                           kind == ActionKind::kDropSum;
+      if (kind == ActionKind::kSpeculate) continue;  // nothing moves
       (on_block ? index.gradient_actions
        : on_sum ? index.sum_actions
                 : index.actions)

@@ -39,8 +39,12 @@ enum class ActionKind : uint8_t {
   kSendSum,
   // Frees that block. It must have been sent.
   kDropSum,
+  // The host updates the chunk before the gradients' norm is known, into its
+  // bank. All of the step's gradients of the chunk must be on the host, and
+  // reduced. Until its kUpdate it cannot be fetched.
+  kSpeculate,
 };
-inline constexpr int kNumActionKinds = 9;
+inline constexpr int kNumActionKinds = 10;
 
 struct ActionRecord {
   Moment moment;  // in [0, T]; T: after the last operator
@@ -93,6 +97,10 @@ struct PlanRecord {
   bool fixed_sides = false;        // the sides were given, not chosen
   int64_t world_size = 1;          // ranks that share the chunks
   double network_bytes_per_s = 0;  // between them; 0 with one
+  // The host bytes within which updates may run before the norm is known, 0:
+  // none may; and in which share of the steps that was expected to be in vain.
+  int64_t speculation_host_bytes = 0;
+  double speculation_miss_rate = 0;
 
   // Decided.
   // Chunks whose optimizer states are on the device, ascending.

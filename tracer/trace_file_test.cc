@@ -109,6 +109,9 @@ TEST(TraceFile, ReadsGradientBlocksAndDeviceSumsOfLaterVersions) {
   EXPECT_EQ(six->plans[0].actions[3].kind, ActionKind::kDropSum);
   EXPECT_EQ(six->step_traces[0].chunks[0].sum_bytes, 256);
   EXPECT_EQ(six->step_traces[0].chunks[1].sum_bytes, 0);
+  const auto eight = later(8, "[2,9,0,-1],", "");
+  ASSERT_TRUE(eight.ok()) << eight.status();
+  EXPECT_EQ(eight->plans[0].actions[1].kind, ActionKind::kSpeculate);
   // A sum is a part of the optimizer states.
   EXPECT_THAT(later(6, "", ",\"sum_bytes\":769").status().message(),
               HasSubstr("chunks[0].sum_bytes must be an integer from 1"));

@@ -188,6 +188,10 @@ void ReadPlan(JsonFields& fields, const std::vector<StepTrace>& traces,
     plan->world_size = fields.Int("world_size", 2, kMaxTraceRanks);
     plan->network_bytes_per_s = fields.Double("network_bytes_per_s", 1);
   }
+  if (fields.Has("speculation_host_bytes")) {
+    plan->speculation_host_bytes = fields.Budget("speculation_host_bytes");
+    plan->speculation_miss_rate = fields.Double("speculation_miss_rate", 0);
+  }
   if (!fields.ok()) return;
   const StepTrace& trace = traces[plan->trace];
   const int64_t chunks = static_cast<int64_t>(trace.chunks.size());

@@ -100,6 +100,10 @@ Json PlanJson(const PlanRecord& plan) {
     json["world_size"] = plan.world_size;
     json["network_bytes_per_s"] = plan.network_bytes_per_s;
   }
+  if (plan.speculation_host_bytes > 0) {
+    json["speculation_host_bytes"] = Budget(plan.speculation_host_bytes);
+    json["speculation_miss_rate"] = plan.speculation_miss_rate;
+  }
   return json;
 }
 

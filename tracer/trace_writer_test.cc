@@ -116,6 +116,10 @@ PlanRecord DrawPlan(int64_t index, const StepTrace& trace) {
     plan.world_size = 4;
     plan.network_bytes_per_s = 2.5e9;
   }
+  if (*rc::gen::arbitrary<bool>()) {
+    plan.speculation_host_bytes = 1 + *amount;
+    plan.speculation_miss_rate = 0.125;
+  }
   plan.device_side = DrawChunks(trace);
   plan.initial = DrawChunks(trace);
   plan.initial_dirty = plan.initial;
@@ -127,7 +131,8 @@ PlanRecord DrawPlan(int64_t index, const StepTrace& trace) {
                              ActionKind::kDrop, ActionKind::kMakeGradients,
                              ActionKind::kSendGradients,
                              ActionKind::kDropGradients, ActionKind::kMakeSum,
-                             ActionKind::kSendSum, ActionKind::kDropSum),
+                             ActionKind::kSendSum, ActionKind::kDropSum,
+                             ActionKind::kSpeculate),
            chunk,
            Moment(*rc::gen::inRange<int64_t>(
                -1, static_cast<int64_t>(trace.ops.size())))});

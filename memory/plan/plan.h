@@ -47,6 +47,18 @@
 //   device           reduce(c)           reduce(c)
 //   host                                               update(c)
 //
+// Where gradients are clipped by their norm, or may be skipped (fp16), an
+// update on the host may run before that is known, as a *speculative update*:
+// from the chunk's states into a second set of them, its *bank*, as if nothing
+// were clipped or skipped. At its kUpdate it is committed: if that was so, bank
+// and states exchange their roles, else, on a *miss*, the update runs again,
+// from the states that are as they were, into the bank, and then they do.
+// Whoever queues work needs not know which: states are in the bank afterwards.
+//
+//   moment    ... r ............ n ...... u ...... f
+//   host      reduce(c)  update(c)  norm  (again)
+//   action              Speculate                  Fetch
+//
 // A plan is cyclic: what is resident after its last action is what it starts
 // with, so that it can be repeated step after step.
 //
@@ -120,6 +132,18 @@ struct BusModel {
   double network_bytes_per_s = 4e9;  // that one rank receives
 };
 
+// What speculative updates may have.
+struct SpeculationRequest {
+  // The most bytes of the host in all, banks included, beside the host's own
+  // budget. 0: no update may run before the norm is known.
+  int64_t host_bytes = 0;
+  // The share of the steps in which they are expected to be in vain.
+  double miss_rate = 0;
+  // The least part of a step that they are to save. Negative: there are as many
+  // as fit, whatever they save (tests).
+  double least_gain = 0.01;
+};
+
 struct PlanRequest {
   const StepTrace* trace = nullptr;  // not null; outlives the call
   int64_t device_budget_bytes = kUnlimitedBytes;
@@ -139,6 +163,7 @@ struct PlanRequest {
   // a device-side chunk may differ from its home since its last update, so such
   // a chunk stays resident and dirty throughout, used or not.
   std::vector<Side> fixed_side = {};
+  SpeculationRequest speculation = {};
   // Ranks that share the chunks, the trace being one of them's. All of them
   // must ask for the same: their plans order the collectives.
   int world_size = 1;

@@ -33,6 +33,8 @@ struct Payload {
   bool sum_whole = false;
   bool sum_sent = false;
   bool reduced = false;  // in this step, before its update
+  // Updated on the host before the norm is known, and not committed.
+  bool speculated = false;
 
   friend bool operator==(const Payload&, const Payload&) = default;
 };
@@ -100,7 +102,8 @@ class Replay {
                         payload.has_block ? ", with a gradient block" : "",
                         payload.sent ? ", its gradients sent" : "",
                         payload.reduced ? ", with gradients reduced" : "",
-                        payload.has_sum ? ", with a sum on the device" : "");
+                        payload.has_sum ? ", with a sum on the device" : "",
+                        payload.speculated ? ", its update not committed" : "");
   }
   // "moment 3 (h.0/forward)"; the place after the last operator has no name.
   std::string At(int64_t t) const {
@@ -194,11 +197,29 @@ class Replay {
         bytes += RoundUp(trace_.chunks[c].optimizer_bytes, kBlockAlignment);
       }
     }
-    if (bytes <= request_.host_budget_bytes) return absl::OkStatus();
-    return Broken("homes and optimizer states take ", FormatBytes(bytes), " (",
+    std::vector<bool> has_bank(trace_.chunks.size(), false);
+    for (const std::vector<Action>& actions : plan_.actions) {
+      for (const Action& action : actions) {
+        const int64_t c = action.chunk.value;
+        if (action.kind != ActionKind::kSpeculate || has_bank[c]) continue;
+        has_bank[c] = true;
+        const ChunkInfo& chunk = trace_.chunks[c];
+        bytes += RoundUp(chunk.optimizer_bytes - chunk.sum_bytes +
+                             (chunk.sum_bytes > 0 ? 0 : chunk.home_bytes()),
+                         kBlockAlignment);
+      }
+    }
+    const bool speculates =
+        std::find(has_bank.begin(), has_bank.end(), true) != has_bank.end();
+    const int64_t budget = speculates
+                               ? std::min(request_.host_budget_bytes,
+                                          request_.speculation.host_bytes)
+                               : request_.host_budget_bytes;
+    if (bytes <= budget) return absl::OkStatus();
+    return Broken("homes", speculates ? ", banks" : "",
+                  " and optimizer states take ", FormatBytes(bytes), " (",
                   bytes, " bytes) of the host, its budget is ",
-                  FormatBytes(request_.host_budget_bytes), " (",
-                  request_.host_budget_bytes, " bytes)");
+                  FormatBytes(budget), " (", budget, " bytes)");
   }
 
   absl::Status RunStep() {
@@ -218,6 +239,10 @@ class Replay {
       case ActionKind::kFetch: {
         if (payload.resident) {
           return Broken(At(t), ": fetch of chunk ", c, ", which is resident");
+        }
+        if (payload.speculated) {
+          return Broken(At(t), ": fetch of chunk ", c,
+                        ", whose update is not committed");
         }
         if (payload.awaits_update) {
           return Broken(At(t), ": fetch of chunk ", c,
@@ -292,8 +317,23 @@ class Replay {
         payload.has_sum = payload.sum_whole = payload.sum_sent = false;
         resident_bytes_ -= SumOf(action.chunk);
         return absl::OkStatus();
+      case ActionKind::kSpeculate:
+        return Speculate(c, t);
     }
     return Broken(At(t), ": unknown action");
+  }
+
+  absl::Status Speculate(int64_t c, int64_t t) {
+    Payload& payload = payloads_[c];
+    if (plan_.side[c] == Side::kDevice || !payload.awaits_update ||
+        payload.speculated || (payload.has_sum && !payload.sum_sent)) {
+      return Broken(At(t), ": updates chunk ", c,
+                    " before the norm is known, of which the host has not all "
+                    "gradients, or has used them: it is ",
+                    Describe(payload));
+    }
+    payload.speculated = true;
+    return absl::OkStatus();
   }
 
   absl::Status MakeGradients(ChunkId chunk, int64_t t) {
@@ -406,7 +446,7 @@ class Replay {
                       ", which is resident on the device");
       }
       payload.awaits_update = op.kind == OpKind::kReduce && last;
-      payload.holds_gradients = payload.sent = false;
+      payload.holds_gradients = payload.sent = payload.speculated = false;
       payload.reduced = op.kind == OpKind::kReduce;
     }
     return absl::OkStatus();

@@ -31,8 +31,13 @@
 //     one in the payload, which is resident, and which no operator may use from
 //     then on. The sum is sent after the last kReduce and before the kUpdate,
 //     and dropped after that, in the same step.
+//     A speculative update is of a host-side chunk in training, once a step,
+//     after its last kReduce (and after its sum on the device was sent). From
+//     then until its kUpdate nothing fetches the chunk.
 //  4. Cyclic: the state after the step is the state before it.
-//  5. Host room: homes + host-side optimizer states + reserved <= the budget.
+//  5. Host room: homes + host-side optimizer states + reserved + banks of
+//     chunks with a speculative update <= the budget, and with any of these <=
+//     what speculation may have.
 //  6. Form: sizes of vectors, ids in range, frozen chunks on no side's update.
 #ifndef CASTOR_MEMORY_PLAN_PLAN_CHECKER_H_
 #define CASTOR_MEMORY_PLAN_PLAN_CHECKER_H_

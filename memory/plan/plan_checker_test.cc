@@ -466,5 +466,81 @@ TEST_F(CheckPlanTest, WantsDeviceSideResidentAndDirtyInEvaluation) {
   EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
 }
 
+// As CheckPlanTest, with chunk 0's update before the norm is known.
+class CheckSpeculationTest : public CheckPlanTest {
+ protected:
+  CheckSpeculationTest() {
+    request_.speculation.host_bytes = kUnlimitedBytes;
+    plan_.actions[4] = {Speculate(0)};
+  }
+};
+
+TEST_F(CheckSpeculationTest, PassesPlanThatHolds) {
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+}
+
+TEST_F(CheckSpeculationTest, RefusesFetchBeforeTheCommit) {
+  plan_.actions[4] = {Speculate(0), Fetch(0, 0)};
+  plan_.actions[5] = {};
+  ExpectBroken(
+      "moment 4 (update0): fetch of chunk 0, whose update is not "
+      "committed");
+}
+
+TEST_F(CheckSpeculationTest, RefusesUpdateBeforeAllGradientsAreReduced) {
+  plan_.actions[4] = {};
+  plan_.actions[3] = {CopyBack(0, 3), Drop(0, 3), Speculate(0)};
+  ExpectBroken(
+      "updates chunk 0 before the norm is known, of which the host "
+      "has not all gradients");
+  // After its update all gradients are used.
+  plan_.actions[3] = {CopyBack(0, 3), Drop(0, 3)};
+  plan_.actions[5] = {Speculate(0), Fetch(0, 0)};
+  ExpectBroken("moment 5 (end of step): updates chunk 0");
+}
+
+TEST_F(CheckSpeculationTest, RefusesTwoUpdates) {
+  plan_.actions[4] = {Speculate(0), Speculate(0)};
+  ExpectBroken("its update not committed");
+}
+
+TEST_F(CheckSpeculationTest, RefusesUpdateOfFrozenChunk) {
+  plan_.actions[4] = {Speculate(1)};
+  ExpectBroken("updates chunk 1 before the norm is known");
+}
+
+TEST_F(CheckSpeculationTest, RefusesUpdateOnTheDevice) {
+  plan_.side[0] = Side::kDevice;
+  plan_.actions[3] = {};
+  plan_.actions[5] = {};
+  plan_.initial = {{ChunkId(0), true}};
+  request_.device_budget_bytes = 4096;
+  ExpectBroken("updates chunk 0 before the norm is known");
+}
+
+TEST_F(CheckSpeculationTest, CountsTheBankOnTheHost) {
+  // Homes of 256 and 256, states of 1536, a bank of states and gradients.
+  request_.host_budget_bytes = 2048 + 1792;
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+  --request_.host_budget_bytes;
+  ExpectBroken(
+      "homes, banks and optimizer states take 3.75 KiB (3840 bytes) of "
+      "the host, its budget is 3.75 KiB (3839 bytes)");
+  // Where the host has room, speculation may still have less.
+  request_.host_budget_bytes = kUnlimitedBytes;
+  request_.speculation.host_bytes = 3839;
+  ExpectBroken("its budget is 3.75 KiB (3839 bytes)");
+  request_.speculation.host_bytes = 0;
+  ExpectBroken("its budget is 0 B (0 bytes)");
+}
+
+TEST_F(CheckDeviceSumTest, RefusesUpdateBeforeTheSumIsSent) {
+  request_.speculation.host_bytes = kUnlimitedBytes;
+  plan_.actions[8] = {Drop(0, 8), SendSum(0, 7), Speculate(0), DropSum(0)};
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+  plan_.actions[8] = {Drop(0, 8), Speculate(0), SendSum(0, 7), DropSum(0)};
+  ExpectBroken("updates chunk 0 before the norm is known");
+}
+
 }  // namespace
 }  // namespace castor

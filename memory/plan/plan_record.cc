@@ -51,6 +51,8 @@ PlanRecord RecordRequest(const PlacementPolicy* policy,
   if (request.world_size > 1) {
     record.network_bytes_per_s = request.bus.network_bytes_per_s;
   }
+  record.speculation_host_bytes = request.speculation.host_bytes;
+  record.speculation_miss_rate = request.speculation.miss_rate;
   for (size_t c = 0; c < request.fixed_side.size(); ++c) {
     if (request.fixed_side[c] == Side::kDevice) {
       record.device_side.push_back(ChunkId(static_cast<int64_t>(c)));
@@ -109,6 +111,8 @@ PlanRequest RequestOf(const PlanRecord& record, const StepTrace* trace) {
   if (record.world_size > 1) {
     request.bus.network_bytes_per_s = record.network_bytes_per_s;
   }
+  request.speculation.host_bytes = record.speculation_host_bytes;
+  request.speculation.miss_rate = record.speculation_miss_rate;
   if (record.fixed_sides) {
     request.fixed_side =
         RecordedSides(record, static_cast<int64_t>(trace->chunks.size()));

@@ -9,6 +9,7 @@
 #include "memory/plan/admission.h"
 #include "memory/plan/plan_checker.h"
 #include "memory/plan/policy/schedules.h"
+#include "memory/plan/speculation.h"
 
 namespace castor {
 namespace {
@@ -40,6 +41,7 @@ PlanOrRefusal MakePlan(const PlacementPolicy* policy,
   const Admission admission = Admit(policy->admission, request);
   if (admission.refusal.has_value()) return *admission.refusal;
   Plan plan = policy->plan(request, admission);
+  SpeculateWhereItPays(request, &plan);
   plan.policy = policy;
   if (mistake) mistake(&plan);
   const absl::Status proof = CheckPlan(plan, request);

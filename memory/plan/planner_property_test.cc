@@ -11,6 +11,7 @@
 #include "memory/plan/plan_checker.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
+#include "memory/plan/speculation.h"
 #include "memory/plan/trace_check.h"
 #include "memory/plan/trace_generator.h"
 
@@ -35,6 +36,7 @@ rc::Gen<Case> Cases() {
         options.frozen_share = *rc::gen::element(0.0, 0.3, 1.0);
         Case c;
         c.trace = ArbitraryTrace(options, *rc::gen::arbitrary<uint64_t>());
+        c.trace.global_norm = options.training && *rc::gen::arbitrary<bool>();
         c.request.device_reserved_bytes = *rc::gen::inRange(0, 3000);
         c.request.host_reserved_bytes = *rc::gen::inRange(0, 3000);
         c.request.bus.h2d_bytes_per_s = *rc::gen::element(1e8, 1e9, 1e10);
@@ -42,6 +44,11 @@ rc::Gen<Case> Cases() {
         c.request.bus.latency_ns = *rc::gen::element(0, 100);
         c.request.prefetch = *rc::gen::arbitrary<bool>();
         c.request.gpu_margin_mem_ratio = *rc::gen::element(0.0, 0.4, 1.0);
+        c.request.speculation = {
+            .host_bytes =
+                *rc::gen::element(int64_t{0}, int64_t{30000}, kUnlimitedBytes),
+            .miss_rate = *rc::gen::element(0.0, 0.5),
+            .least_gain = *rc::gen::element(-1.0, 0.0, 0.01)};
         return c;
       }));
 }
@@ -104,6 +111,37 @@ TEST(MakePlan, HasDeviceSumsInManyArbitraryTraces) {
   EXPECT_GE(plans, 5);
 }
 
+// And those of plans with updates before the norm is known.
+TEST(MakePlan, SpeculatesInManyArbitraryTraces) {
+  int64_t plans = 0, with_sums = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    ArbitraryTraceOptions options;
+    options.micro_batches = seed % 2 == 0 ? 1 : 8;
+    StepTrace trace = ArbitraryTrace(options, seed);
+    trace.global_norm = true;
+    PlanRequest request;
+    request.trace = &trace;
+    request.bus.d2h_bytes_per_s = 1e8;
+    request.speculation.host_bytes = kUnlimitedBytes;
+    request.device_budget_bytes =
+        SmallestDeviceBudget(FindPolicy("auto"), request) + 30'000;
+    const Plan plan = std::get<Plan>(MakePlan(FindPolicy("auto"), request));
+    EXPECT_EQ(plan.instead_of_unproven, "");
+    if (NumSpeculativeUpdates(plan) == 0) continue;
+    ++plans;
+    for (const auto& actions : plan.actions) {
+      for (const Action& action : actions) {
+        with_sums += action.kind == ActionKind::kSendSum;
+      }
+    }
+  }
+  std::printf(
+      "%d of 40 plans have speculative updates, with %d sums on the device\n",
+      static_cast<int>(plans), static_cast<int>(with_sums));
+  EXPECT_GE(plans, 5);
+  EXPECT_GE(with_sums, 1);
+}
+
 RC_GTEST_PROP(SmallestDeviceBudget, IsExact, ()) {
   Case c = *Cases().as("case");
   c.request.trace = &c.trace;
@@ -151,6 +189,7 @@ RC_GTEST_PROP(AutoPolicy, IsNeverSlowerThanCpuAndFitsWhereverItFits, ()) {
   const int64_t least = SmallestDeviceBudget(FindPolicy("cpu"), c.request);
   RC_ASSERT(SmallestDeviceBudget(FindPolicy("auto"), c.request) == least);
   c.request.device_budget_bytes = Budget(least);
+  c.request.speculation = {};  // comes on top of what the policies decide
   const Plan cpu = std::get<Plan>(MakePlan(FindPolicy("cpu"), c.request));
   const Plan chosen = std::get<Plan>(MakePlan(FindPolicy("auto"), c.request));
   // Where all fits the plan is to move nothing, even if the host's cores could
@@ -196,6 +235,31 @@ RC_GTEST_PROP(MakePlan, GivesTheSamePlanAgain, ()) {
   RC_ASSERT(a.side == b.side);
   RC_ASSERT(a.initial == b.initial);
   RC_ASSERT(a.actions == b.actions);
+}
+
+// Updates before the norm is known come on top of a plan, never in the way of
+// one.
+RC_GTEST_PROP(MakePlan, SpeculatesOnlyWhereThatPaysAndFits, ()) {
+  Case c = *Cases().as("case");
+  c.request.trace = &c.trace;
+  const PlacementPolicy& policy =
+      Policies()[*rc::gen::inRange<size_t>(0, Policies().size())];
+  c.request.device_budget_bytes =
+      Budget(SmallestDeviceBudget(&policy, c.request));
+  const Plan plan = std::get<Plan>(MakePlan(&policy, c.request));
+  PlanRequest without = c.request;
+  without.speculation = {};
+  const Plan plain = std::get<Plan>(MakePlan(&policy, without));
+  RC_ASSERT(plain.actions == WithoutSpeculation(plan).actions);
+  RC_ASSERT(plain.side == plan.side);
+  const int64_t updates = NumSpeculativeUpdates(plan);
+  if (updates == 0) return;
+  const PlanCost cost = SimulatePlan(plan, c.request);
+  RC_ASSERT(cost.host_bytes <= c.request.speculation.host_bytes);
+  if (c.request.speculation.least_gain < 0) return;
+  if (c.request.speculation.miss_rate > 0) return;
+  const int64_t plain_ns = SimulatePlan(plain, without).step_ns;
+  RC_ASSERT(cost.step_ns < plain_ns);
 }
 
 // The sides of a training plan, or any others, in evaluation.

@@ -37,6 +37,7 @@ struct Payload {
   bool has_sum = false;
   SimulatedMemory::Spans sum;
   int64_t sum_ns = 0;
+  bool speculated = false;  // and not committed
 };
 
 // What the clock asks of an operator. It walks through them several times, so
@@ -75,15 +76,17 @@ std::vector<Op> OpsOf(const StepTrace& trace, std::vector<ChunkUse>* uses) {
 class Clock {
  public:
   Clock(const Plan& plan, const PlanRequest& request,
-        const Overheads& overheads)
+        const Overheads& overheads, bool misses)
       : plan_(plan),
         request_(request),
         overheads_(overheads),
         trace_(*request.trace),
         ops_(OpsOf(trace_, &uses_)),
+        misses_(misses),
         sharded_(request.world_size > 1),
         payloads_(trace_.chunks.size()),
-        last_reduce_(trace_.chunks.size(), -1) {
+        last_reduce_(trace_.chunks.size(), -1),
+        update_(trace_.chunks.size(), -1) {
     resident_bytes_ = request.device_reserved_bytes;
     for (size_t c = 0; c < trace_.chunks.size(); ++c) {
       if (plan.side[c] == Side::kDevice) {
@@ -113,6 +116,9 @@ class Clock {
       if (op.phase == Phase::kForward) last_forward_ = static_cast<int64_t>(t);
       if (op.kind == OpKind::kReduce) {
         last_reduce_[op.chunks[0].chunk.value] = static_cast<int64_t>(t);
+      }
+      if (op.kind == OpKind::kUpdate) {
+        update_[op.chunks[0].chunk.value] = static_cast<int64_t>(t);
       }
     }
     cost_.op_start_ns.resize(ops_.size());
@@ -311,6 +317,13 @@ class Clock {
         payload.has_sum = false;
         resident_bytes_ -= SumBlock(trace_.chunks[c]);
         break;
+      case ActionKind::kSpeculate:
+        host_ns_ =
+            After(host_ns_, std::max(payload.home_ns, issue_ns_),
+                  overheads_.host_handoff_ns) +
+            Busy(Resource::kHost, ops_[update_[c]].host_duration_ns);
+        payload.speculated = true;
+        break;
     }
   }
 
@@ -378,8 +391,12 @@ class Clock {
       return;
     }
     host_ns_ = After(host_ns_, std::max(home.home_ns, issue_ns_),
-                     overheads_.host_handoff_ns) +
-               Busy(Resource::kHost, op.host_duration_ns);
+                     overheads_.host_handoff_ns);
+    // What is committed was updated before.
+    if (!home.speculated || misses_) {
+      host_ns_ += Busy(Resource::kHost, op.host_duration_ns);
+    }
+    home.speculated = false;
     if (AddsSums(op)) {  // between its phases, whose durations are one number
       AddSums(op, host_ns_);
       host_ns_ = After(host_ns_, network_ns_, overheads_.host_handoff_ns);
@@ -504,9 +521,11 @@ class Clock {
   const StepTrace& trace_;
   std::vector<ChunkUse> uses_;  // of all operators
   const std::vector<Op> ops_;
+  const bool misses_;
   const bool sharded_;
   std::vector<Payload> payloads_;
   std::vector<int64_t> last_reduce_;     // its moment
+  std::vector<int64_t> update_;          // its moment
   std::vector<int64_t> sums_to_square_;  // chunks whose sums the host has got
   SimulatedMemory memory_{0};
   std::vector<SimulatedMemory::Span> non_model_;  // in the order of taking
@@ -544,8 +563,8 @@ Resource PlanCost::Busiest() const {
 }
 
 PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
-                      const Overheads& overheads) {
-  Clock clock(plan, request, overheads);
+                      const Overheads& overheads, bool misses) {
+  Clock clock(plan, request, overheads, misses);
   // The first step starts with idle queues; a later one with what the step
   // before left. Equal lengths twice are taken for the steady state.
   constexpr int kMostSteps = 6;
@@ -573,6 +592,12 @@ PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
     const ChunkInfo& chunk = request.trace->chunks[c];
     cost.host_bytes += HomeBlock(chunk);
     if (plan.side[c] == Side::kHost) cost.host_bytes += OptimizerBlock(chunk);
+  }
+  for (const std::vector<Action>& actions : plan.actions) {
+    for (const Action& action : actions) {
+      if (action.kind != ActionKind::kSpeculate) continue;
+      cost.host_bytes += BankBlock(request.trace->chunks[action.chunk.value]);
+    }
   }
   return cost;
 }

@@ -15,6 +15,8 @@
 //   sums   where ranks add up an update's sums in the middle of it, the update
 //          waits for the network, and on the device's side for both directions
 //          of the bus.
+//   ahead  a speculative update takes its time when it is queued, its kUpdate
+//          none then, unless what was taken for granted is wrong.
 //   issue  a step is queued when the loss of the one before is there, after its
 //          last forward (where ranks share, behind what they exchanged by
 //          then), and when all work of the one before that is over.
@@ -87,8 +89,9 @@ struct Overheads {
 };
 
 // `plan` must have passed CheckPlan.
+// `misses`: all of its speculative updates are in vain, in every step.
 PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
-                      const Overheads& overheads = {});
+                      const Overheads& overheads = {}, bool misses = false);
 
 }  // namespace castor
 

@@ -114,6 +114,9 @@ inline Action SendSum(int64_t chunk, int64_t because) {
 inline Action DropSum(int64_t chunk) {
   return {ActionKind::kDropSum, ChunkId(chunk), Moment()};
 }
+inline Action Speculate(int64_t chunk) {
+  return {ActionKind::kSpeculate, ChunkId(chunk), Moment()};
+}
 
 }  // namespace castor
 

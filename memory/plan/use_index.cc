@@ -24,6 +24,12 @@ int64_t HomeBlock(const ChunkInfo& chunk) {
   return RoundUp(chunk.home_bytes(), kBlockAlignment);
 }
 
+int64_t BankBlock(const ChunkInfo& chunk) {
+  const int64_t gradients = chunk.sum_bytes > 0 ? 0 : chunk.home_bytes();
+  return RoundUp(chunk.optimizer_bytes - chunk.sum_bytes + gradients,
+                 kBlockAlignment);
+}
+
 bool IsPinned(const StepTrace& trace, const std::vector<Side>& side,
               int64_t chunk) {
   return !trace.training && side[chunk] == Side::kDevice;

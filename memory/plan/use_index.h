@@ -31,6 +31,10 @@ int64_t OptimizerBlock(const ChunkInfo& chunk);
 int64_t SumBlock(const ChunkInfo& chunk);
 // Its home as it is counted on the host.
 int64_t HomeBlock(const ChunkInfo& chunk);
+// Its bank (plan.h): a second set of its optimizer states but for the sum of
+// gradients and, where there is no such sum, the gradients, whose place the new
+// parameters take.
+int64_t BankBlock(const ChunkInfo& chunk);
 
 // Whether the chunk stays resident and dirty throughout: evaluation with
 // optimizer states, and so the last update's payload, on the device.

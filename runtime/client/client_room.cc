@@ -78,6 +78,7 @@ bool ClientRoom::ActionsFit(const Plan& plan, int64_t begin,
         case ActionKind::kCopyBack:
         case ActionKind::kSendGradients:
         case ActionKind::kSendSum:
+        case ActionKind::kSpeculate:
           break;
       }
     }

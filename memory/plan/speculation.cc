@@ -1,0 +1,145 @@
+#include "memory/plan/speculation.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "memory/plan/admission.h"
+#include "memory/plan/simulator.h"
+#include "memory/plan/use_index.h"
+
+namespace castor {
+namespace {
+
+// An update that may run ahead.
+struct Ahead {
+  int64_t chunk = 0;
+  int64_t place = 0;   // in Plan::actions
+  int64_t behind = 0;  // how many of that place's actions come first
+};
+
+// Of chunks whose gradients are whole first, first.
+std::vector<Ahead> PossibleUpdates(const StepTrace& trace, const Plan& plan) {
+  std::vector<int64_t> last_reduce(trace.chunks.size(), -1);
+  for (size_t t = 0; t < trace.ops.size(); ++t) {
+    const OpRecord& op = trace.ops[t];
+    if (op.kind == OpKind::kReduce) {
+      last_reduce[op.chunks[0].chunk.value] = static_cast<int64_t>(t);
+    }
+  }
+  std::vector<Ahead> possible;
+  for (size_t c = 0; c < trace.chunks.size(); ++c) {
+    if (last_reduce[c] < 0 || plan.side[c] == Side::kDevice) continue;
+    possible.push_back({.chunk = static_cast<int64_t>(c),
+                        .place = last_reduce[c] + 1,
+                        .behind = 0});
+  }
+  // A sum that the device makes is the host's when it was sent.
+  for (size_t t = 0; t < plan.actions.size(); ++t) {
+    for (size_t i = 0; i < plan.actions[t].size(); ++i) {
+      const Action& action = plan.actions[t][i];
+      if (action.kind != ActionKind::kSendSum) continue;
+      for (Ahead& ahead : possible) {
+        if (ahead.chunk != action.chunk.value) continue;
+        ahead.place = static_cast<int64_t>(t);
+        ahead.behind = static_cast<int64_t>(i) + 1;
+      }
+    }
+  }
+  std::stable_sort(
+      possible.begin(), possible.end(), [](const Ahead& a, const Ahead& b) {
+        return std::pair(a.place, a.behind) < std::pair(b.place, b.behind);
+      });
+  return possible;
+}
+
+// `plan` with the first `count` of them.
+Plan With(Plan plan, const std::vector<Ahead>& updates, int64_t count) {
+  // From the back, so that no place moves before its turn.
+  for (int64_t i = count; i-- > 0;) {
+    std::vector<Action>& actions = plan.actions[updates[i].place];
+    actions.insert(
+        actions.begin() + updates[i].behind,
+        {ActionKind::kSpeculate, ChunkId(updates[i].chunk), Moment()});
+  }
+  return plan;
+}
+
+// The length of a step, weighed by how often it is in vain.
+double ExpectedNs(const Plan& plan, const PlanRequest& request) {
+  const double misses = std::clamp(request.speculation.miss_rate, 0.0, 1.0);
+  const auto step_ns = [&](bool missed) {
+    return static_cast<double>(SimulatePlan(plan, request, {}, missed).step_ns);
+  };
+  double expected = (1 - misses) * step_ns(false);
+  if (misses > 0) expected += misses * step_ns(true);
+  return expected;
+}
+
+}  // namespace
+
+void SpeculateWhereItPays(const PlanRequest& request, Plan* plan) {
+  const StepTrace& trace = *request.trace;
+  const SpeculationRequest& speculation = request.speculation;
+  if (!trace.training || !trace.global_norm || speculation.host_bytes == 0) {
+    return;
+  }
+  int64_t room = std::min(request.host_budget_bytes, speculation.host_bytes) -
+                 HostBytes(request, plan->side);
+  std::vector<Ahead> updates;
+  for (const Ahead& ahead : PossibleUpdates(trace, *plan)) {
+    const int64_t bytes = BankBlock(trace.chunks[ahead.chunk]);
+    if (bytes > room) continue;
+    room -= bytes;
+    updates.push_back(ahead);
+  }
+  if (updates.empty()) return;
+  const int64_t all = static_cast<int64_t>(updates.size());
+  if (speculation.least_gain < 0) {
+    *plan = With(std::move(*plan), updates, all);
+    return;
+  }
+  // Shares of them, since more banks than pay take room from others.
+  constexpr int64_t kShares = 8;
+  std::set<int64_t> counts;
+  for (const int64_t share : {1, 2, 3, 4, 6, 8}) {
+    counts.insert((all * share + kShares - 1) / kShares);
+  }
+  const double without_ns = ExpectedNs(*plan, request);
+  std::vector<std::pair<int64_t, double>> tried;
+  double best_ns = without_ns;
+  for (const int64_t count : counts) {
+    tried.push_back({count, ExpectedNs(With(*plan, updates, count), request)});
+    best_ns = std::min(best_ns, tried.back().second);
+  }
+  if (without_ns - best_ns <= speculation.least_gain * without_ns) return;
+  constexpr double kNearly = 1.005;
+  for (const auto& [count, ns] : tried) {
+    if (ns > kNearly * best_ns) continue;
+    *plan = With(std::move(*plan), updates, count);
+    return;
+  }
+}
+
+Plan WithoutSpeculation(Plan plan) {
+  for (std::vector<Action>& actions : plan.actions) {
+    std::erase_if(actions, [](const Action& action) {
+      return action.kind == ActionKind::kSpeculate;
+    });
+  }
+  return plan;
+}
+
+int64_t NumSpeculativeUpdates(const Plan& plan) {
+  int64_t count = 0;
+  for (const std::vector<Action>& actions : plan.actions) {
+    count +=
+        std::count_if(actions.begin(), actions.end(), [](const Action& action) {
+          return action.kind == ActionKind::kSpeculate;
+        });
+  }
+  return count;
+}
+
+}  // namespace castor
