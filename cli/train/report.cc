@@ -260,6 +260,9 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
       static_cast<double>(report.forecast.step_ns) * 1e-9;
   summary["predicted_device_peak_bytes"] = report.predicted_device_peak_bytes;
   summary["plans"] = report.plans;
+  summary["speculative_updates"] =
+      report.speculation.committed + report.speculation.repeated;
+  summary["speculative_updates_repeated"] = report.speculation.repeated;
   summary["h2d_bytes_per_step"] = steady.h2d_bytes;
   summary["d2h_bytes_per_step"] = steady.d2h_bytes;
   summary["stall_seconds_per_step"] = steady.stall_seconds;

@@ -13,6 +13,7 @@
 #include "cli/train/step_figures.h"
 #include "memory/plan/plan.h"
 #include "runtime/config/config.h"
+#include "runtime/optim/chunk_optimizer.h"
 #include "runtime/train/admission.h"
 #include "runtime/train/forecast.h"
 #include "runtime/train/step_meter.h"
@@ -53,6 +54,8 @@ struct RunReport {
   Forecast forecast = {};
   int64_t predicted_device_peak_bytes = 0;
   int64_t plans = 0;
+  // Updates that ran before the gradients' norm was known, on this rank.
+  SpeculationCounts speculation = {};
   int64_t world_size = 1;
   std::vector<RankFigures> ranks = {};  // by rank, once they are merged
 };

@@ -201,6 +201,7 @@ void TrainRun::TakeReports() {
   report_.predicted_device_peak_bytes =
       session_.trainer().predicted_device_peak_bytes();
   report_.plans = session_.trainer().plans();
+  report_.speculation = session_.trainer().speculation();
   report_.device_peak_bytes = session_.trainer().arena_stats().peak_bytes;
   report_.host_peak_bytes = session_.trainer().host_stats().peak_bytes;
   TellOfTrace();

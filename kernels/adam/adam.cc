@@ -12,6 +12,13 @@ absl::Status AdamArgs::Check() const {
         "AdamUpdate: a null pointer among payload, master, m, v, grad_scale; "
         "only gradient_sum may be null");
   }
+  if ((from.master == nullptr) != (from.m == nullptr) ||
+      (from.master == nullptr) != (from.v == nullptr) ||
+      (gradient != nullptr && gradient_sum != nullptr)) {
+    return absl::InvalidArgumentError(
+        "AdamUpdate: out of place it reads master, m and v, all three; and "
+        "gradients from one place");
+  }
   for (int64_t r = 0; r < num_ranges; ++r) {
     const AdamRange& range = ranges[r];
     if (range.begin < 0 || range.end < range.begin || range.hyper.step < 1) {

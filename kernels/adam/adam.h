@@ -14,7 +14,7 @@
 //
 // A step whose grad_scale is not finite (gradients in fp16 went beyond its
 // range) is skipped: gradients are not looked at, master, m and v stay as they
-// are, and payload = master rounded.
+// are (out of place, they are copied), and payload = master rounded.
 //
 // Elementwise, with explicit fused multiply-adds and correctly rounded division
 // and square root: bit-identical however a chunk is sliced and on whatever
@@ -57,9 +57,19 @@ struct AdamArgs {
   // If not null, the gradient is read here instead (the sum of several micro
   // batches), and payload is only written.
   const float* gradient_sum = nullptr;
+  // The same for a gradient of type dtype; at most one of the two.
+  const void* gradient = nullptr;
   float* master = nullptr;
   float* m = nullptr;
   float* v = nullptr;
+  // If not null, all of them, what is updated is read here, and master, m and v
+  // are only written; none of the six overlap. On the host alone.
+  struct Source {
+    const float* master = nullptr;
+    const float* m = nullptr;
+    const float* v = nullptr;
+  };
+  Source from = {};
   // Read when the work runs, since clipping knows it late. Not finite: the step
   // is skipped.
   const float* grad_scale = nullptr;

@@ -177,6 +177,60 @@ TEST(AdamUpdate, EqualsScalarFmaOracleBitForBitOnEveryTarget) {
   });
 }
 
+// Out of place the states that are read stay as they are, and those that are
+// written are what they become in place, as is the payload. A step that is
+// skipped copies them.
+TEST(AdamUpdate, GivesTheSameBitsOutOfPlaceOnEveryTarget) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  enum class From { kPayload, kSum, kKept };
+  ForEachTarget([&](const char* target) {
+    ForEachPool([&](const ExecContext& context) {
+      for (DType dtype : kAllTypes) {
+        for (const AdamHyper& hyper : {Hypers()[0], Hypers()[2]}) {
+          for (const From from : {From::kPayload, From::kSum, From::kKept}) {
+            for (const int64_t size : {15, 64, 1003}) {
+              for (const int64_t shift : {0, 1}) {
+                for (const float scale : {0.37f, kNan}) {
+                  SCOPED_TRACE(testing::Message()
+                               << target << " " << DTypeName(dtype) << " size "
+                               << size << " shift " << shift << " scale "
+                               << scale);
+                  const AdamRange range{0, size, hyper};
+                  State in_place(dtype, size, shift, 31);
+                  AdamArgs args = in_place.Args(&range, 1, &scale);
+                  if (from == From::kSum) {
+                    args.gradient_sum = in_place.sum.floats();
+                  }
+                  ASSERT_TRUE(kernels::Run(context, args).ok());
+
+                  const State before(dtype, size, shift, 31);
+                  State source(dtype, size, shift, 31);
+                  State aside(dtype, size, shift, 7);  // other values
+                  if (from == From::kPayload) {
+                    aside.payload.CopyFrom(source.payload);
+                  }
+                  args = aside.Args(&range, 1, &scale);
+                  args.from = {source.master.floats(), source.m.floats(),
+                               source.v.floats()};
+                  if (from == From::kSum) {
+                    args.gradient_sum = source.sum.floats();
+                  } else if (from == From::kKept) {
+                    args.gradient = source.payload.data();
+                  }
+                  ASSERT_TRUE(kernels::Run(context, args).ok());
+                  ASSERT_TRUE(aside.GuardsIntact());
+                  ASSERT_TRUE(aside.SameBits(in_place));
+                  ASSERT_TRUE(source.SameBits(before));
+                }
+              }
+            }
+          }
+        }
+      }
+    });
+  });
+}
+
 TEST(AdamUpdate, LeavesElementsOutsideRangesAlone) {
   ThreadPool pool(2);
   const float scale = 1.0f;
@@ -320,6 +374,16 @@ TEST(AdamUpdate, RefusesBadArguments) {
             absl::StatusCode::kInvalidArgument);
   range.hyper.step = 1;
   EXPECT_EQ(kernels::Run(ExecContext{&pool}, s.Args(&range, 1, nullptr)).code(),
+            absl::StatusCode::kInvalidArgument);
+  // Out of place it reads all states, and one gradient.
+  AdamArgs args = s.Args(&range, 1, &scale);
+  args.from.master = s.sum.floats();
+  EXPECT_EQ(kernels::Run(ExecContext{&pool}, args).code(),
+            absl::StatusCode::kInvalidArgument);
+  args = s.Args(&range, 1, &scale);
+  args.gradient_sum = s.sum.floats();
+  args.gradient = s.sum.data();
+  EXPECT_EQ(kernels::Run(ExecContext{&pool}, args).code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(kernels::Run(ExecContext{&pool}, AdamArgs{}).ok());
 }

@@ -11,8 +11,11 @@
 // in double and rounded to fp32, as PyTorch does with the scalars of a float
 // tensor's operation.
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <vector>
 
+#include "hwy/cache_control.h"
 #include "kernels/adam/adam.h"
 #include "kernels/adam/adam_math.h"
 #include "kernels/cpu/convert.h"
@@ -58,6 +61,30 @@ struct AdamStep {
   }
 };
 
+// What is read of an element beside its gradient, and written. In place the two
+// are the same.
+struct AdamStates {
+  const float* from_master;
+  const float* from_m;
+  const float* from_v;
+  float* master;
+  float* m;
+  float* v;
+
+  AdamStates At(int64_t begin) const {
+    return {from_master + begin, from_m + begin, from_v + begin,
+            master + begin,      m + begin,      v + begin};
+  }
+  // Out of place, what is written is not read before: past the caches, a line
+  // need not be fetched to be overwritten. Stores of that kind are aligned.
+  bool Streams() const {
+    const auto aligned = [](const float* p) {
+      return reinterpret_cast<uintptr_t>(p) % (kLanes * sizeof(float)) == 0;
+    };
+    return from_master != master && aligned(master) && aligned(m) && aligned(v);
+  }
+};
+
 // One pass: 16 (fp32) or 14 (bf16, fp16) bytes in and as many out per element,
 // less where the gradient's own memory is written only. Prefetching and
 // unrolling were tried and measured no faster: memory is the limit, not the
@@ -65,60 +92,77 @@ struct AdamStep {
 // memory).
 template <bool kL2, bool kLerpFromM, class TG, class TP>
 HWY_INLINE void AdamLoop(const AdamScalars& scalars, int64_t size,
-                         const TG* grad, TP* payload, float* master, float* m,
-                         float* v) {
+                         const TG* grad, TP* payload, const AdamStates& x) {
   const AdamStep<kL2, kLerpFromM> step(scalars);
+  const bool streams = x.Streams();
+  const F32 d;
   int64_t i = 0;
   for (; i + kLanes <= size; i += kLanes) {
-    VF32 vp = Load(master + i);
-    VF32 vm = Load(m + i);
-    VF32 vv = Load(v + i);
+    VF32 vp = Load(x.from_master + i);
+    VF32 vm = Load(x.from_m + i);
+    VF32 vv = Load(x.from_v + i);
     step(Load(grad + i), vp, vm, vv);
-    Store(vm, m + i);
-    Store(vv, v + i);
-    Store(vp, master + i);
+    if (streams) {
+      hn::Stream(vm, d, x.m + i);
+      hn::Stream(vv, d, x.v + i);
+      hn::Stream(vp, d, x.master + i);
+    } else {
+      Store(vm, x.m + i);
+      Store(vv, x.v + i);
+      Store(vp, x.master + i);
+    }
     Store(vp, payload + i);
   }
   if (i < size) {
     const int64_t left = size - i;
-    VF32 vp = LoadPart(master + i, left);
-    VF32 vm = LoadPart(m + i, left);
-    VF32 vv = LoadPart(v + i, left);
+    VF32 vp = LoadPart(x.from_master + i, left);
+    VF32 vm = LoadPart(x.from_m + i, left);
+    VF32 vv = LoadPart(x.from_v + i, left);
     step(LoadPart(grad + i, left), vp, vm, vv);
-    StorePart(vm, m + i, left);
-    StorePart(vv, v + i, left);
-    StorePart(vp, master + i, left);
+    StorePart(vm, x.m + i, left);
+    StorePart(vv, x.v + i, left);
+    StorePart(vp, x.master + i, left);
     StorePart(vp, payload + i, left);
   }
+  if (streams) hwy::FlushStream();
 }
 
 template <class TG, class TP>
 HWY_INLINE void AdamAny(const AdamScalars& s, int64_t size, const TG* grad,
-                        TP* payload, float* master, float* m, float* v) {
+                        TP* payload, const AdamStates& x) {
   if (s.l2) {
     if (s.moments.lerp_from_m) {
-      AdamLoop<true, true>(s, size, grad, payload, master, m, v);
+      AdamLoop<true, true>(s, size, grad, payload, x);
     } else {
-      AdamLoop<true, false>(s, size, grad, payload, master, m, v);
+      AdamLoop<true, false>(s, size, grad, payload, x);
     }
   } else if (s.moments.lerp_from_m) {
-    AdamLoop<false, true>(s, size, grad, payload, master, m, v);
+    AdamLoop<false, true>(s, size, grad, payload, x);
   } else {
-    AdamLoop<false, false>(s, size, grad, payload, master, m, v);
+    AdamLoop<false, false>(s, size, grad, payload, x);
   }
 }
 
-// Elements [begin, begin + size) of the arrays. `sum` null: the gradient is in
-// `payload`.
-void AdamImpl(DType dtype, const AdamScalars& s, int64_t begin, int64_t size,
-              const float* sum, void* payload, float* master, float* m,
-              float* v) {
-  WithType(dtype, [&]<class T>(T) HWY_ATTR {
-    T* to = At<T>(payload, begin);
-    if (sum != nullptr) {
-      AdamAny(s, size, sum + begin, to, master + begin, m + begin, v + begin);
+// Elements [begin, begin + size) of the arrays.
+void AdamImpl(const AdamArgs& args, const AdamScalars& s, int64_t begin,
+              int64_t size) {
+  const bool aside = args.from.master != nullptr;
+  const AdamStates states = AdamStates{aside ? args.from.master : args.master,
+                                       aside ? args.from.m : args.m,
+                                       aside ? args.from.v : args.v,
+                                       args.master,
+                                       args.m,
+                                       args.v}
+                                .At(begin);
+  WithType(args.dtype, [&]<class T>(T) HWY_ATTR {
+    T* to = At<T>(args.payload, begin);
+    if (args.gradient_sum != nullptr) {
+      AdamAny(s, size, args.gradient_sum + begin, to, states);
+    } else if (args.gradient != nullptr) {
+      AdamAny(s, size, static_cast<const T*>(args.gradient) + begin, to,
+              states);
     } else {
-      AdamAny(s, size, to, to, master + begin, m + begin, v + begin);
+      AdamAny(s, size, to, to, states);
     }
   });
 }
@@ -132,6 +176,21 @@ namespace cpu {
 HWY_EXPORT(AdamImpl);
 }  // namespace cpu
 
+namespace {
+
+void Skip(const AdamArgs& args, int64_t begin, int64_t end) {
+  if (args.from.master != nullptr) {
+    const size_t bytes = (end - begin) * sizeof(float);
+    std::memcpy(args.master + begin, args.from.master + begin, bytes);
+    std::memcpy(args.m + begin, args.from.m + begin, bytes);
+    std::memcpy(args.v + begin, args.from.v + begin, bytes);
+  }
+  cpu::FromFloat(args.dtype, args.master + begin, end - begin,
+                 cpu::Offset(args.dtype, args.payload, begin));
+}
+
+}  // namespace
+
 absl::Status AdamArgs::RunOnCpu(const ExecContext& context) const {
   if (num_ranges == 0) return absl::OkStatus();
   const bool skip = !std::isfinite(*grad_scale);
@@ -143,13 +202,11 @@ absl::Status AdamArgs::RunOnCpu(const ExecContext& context) const {
   cpu::ParallelPieces(context, ranges, num_ranges,
                       [&](int64_t r, int64_t begin, int64_t end) {
                         if (skip) {
-                          cpu::FromFloat(dtype, master + begin, end - begin,
-                                         cpu::Offset(dtype, payload, begin));
+                          Skip(*this, begin, end);
                           return;
                         }
                         CASTOR_CPU_DISPATCH(AdamImpl)
-                        (dtype, scalars[r], begin, end - begin, gradient_sum,
-                         payload, master, m, v);
+                        (*this, scalars[r], begin, end - begin);
                       });
   return absl::OkStatus();
 }

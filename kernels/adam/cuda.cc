@@ -28,10 +28,17 @@ absl::Status Update(const ExecContext& context, const AdamArgs& args,
 }  // namespace cuda
 
 absl::Status AdamArgs::RunOnGpu(const ExecContext& context) const {
+  if (from.master != nullptr) {
+    return absl::InvalidArgumentError(
+        "AdamUpdate: out of place it runs on the host alone");
+  }
   return WithType(dtype, [&]<class T>(T) {
     return gradient_sum != nullptr
                ? cuda::Update<float, T>(context, *this, gradient_sum)
-               : cuda::Update<T, T>(context, *this, static_cast<T*>(payload));
+               : cuda::Update<T, T>(
+                     context, *this,
+                     static_cast<const T*>(gradient != nullptr ? gradient
+                                                               : payload));
   });
 }
 

@@ -56,12 +56,14 @@ absl::Status ChunkStore::Illegal(ChunkId chunk, absl::string_view what) const {
                    !resident(chunk)  ? "not on the device"
                    : at(chunk).dirty ? "dirty on the device"
                                      : "clean on the device",
-                   ", its home ", at(chunk).home_valid ? "valid" : "stale"));
+                   ", its home ", at(chunk).home_valid ? "valid" : "stale",
+                   at(chunk).uncommitted ? ", its update not committed" : ""));
 }
 
 absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
-  if (resident(id) || !saved(chunk) || chunk.gradients_sent) {
+  if (resident(id) || !saved(chunk) || chunk.gradients_sent ||
+      chunk.uncommitted) {
     return Illegal(id, "fetch");
   }
   CASTOR_ASSIGN_OR_RETURN(
@@ -253,27 +255,37 @@ StateView ChunkStore::ViewOf(ChunkId id, std::byte* base) const {
   return view;
 }
 
-absl::Status ChunkStore::RunOnHost(ChunkId id, WorkTag tag, HostWork work) {
+bool ChunkStore::HostMayWork(ChunkId id) const {
+  const Chunk& chunk = at(id);
+  return (!resident(id) || chunk.gradients_sent ||
+          chunk.content == Content::kSpent) &&
+         chunk.home_valid && chunk.side == Side::kHost;
+}
+
+void ChunkStore::QueueOnHost(
+    ChunkId id, WorkTag tag,
+    absl::AnyInvocable<absl::Status(std::byte*, const ExecContext&)> work) {
   Chunk& chunk = at(id);
-  if ((resident(id) && !chunk.gradients_sent &&
-       chunk.content != Content::kSpent) ||
-      !chunk.home_valid || chunk.side != Side::kHost) {
-    return Illegal(id, "host work");
-  }
   chunk.gradients_sent = false;
   Fence ready = chunk.home_used;
   ready.Add(chunk.states_used);
   device_->Wait(StreamId::kHostCompute, ready, tag.Pack());
-  const Fence done =
-      device_->Enqueue(StreamId::kHostCompute, tag.Pack(),
-                       [work = std::move(work), home = chunk.home.data(),
-                        states = ViewOf(id, chunk.host_states.data())](
-                           const ExecContext& context) mutable {
-                         return work(home, states, context);
-                       });
+  const Fence done = device_->Enqueue(
+      StreamId::kHostCompute, tag.Pack(),
+      [work = std::move(work), home = chunk.home.data()](
+          const ExecContext& context) mutable { return work(home, context); });
   chunk.home_written = done;
   chunk.home_used.Add(done);
   chunk.states_used = done;
+}
+
+absl::Status ChunkStore::RunOnHost(ChunkId id, WorkTag tag, HostWork work) {
+  if (!HostMayWork(id) || at(id).uncommitted) return Illegal(id, "host work");
+  QueueOnHost(id, tag,
+              [work = std::move(work), states = HostView(id)](
+                  std::byte* home, const ExecContext& context) mutable {
+                return work(home, states, context);
+              });
   return absl::OkStatus();
 }
 
@@ -281,6 +293,7 @@ absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side) {
   Chunk& chunk = at(id);
   const int64_t bytes = states_bytes(id);
   if (chunk.side == side || bytes == 0) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(DropBank(id));
   const int64_t tag =
       WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
   if (side == Side::kDevice) {
@@ -321,14 +334,14 @@ absl::Status ChunkStore::Fill(
     ChunkId id,
     absl::FunctionRef<absl::Status(std::byte*, const StateView&)> fill) {
   Chunk& chunk = at(id);
-  if (resident(id)) return Illegal(id, "filling");
+  if (resident(id) || chunk.uncommitted) return Illegal(id, "filling");
   Fence idle = chunk.home_used;
   idle.Add(chunk.states_used);
   CASTOR_RETURN_IF_ERROR(device_->Synchronize(idle));
   chunk.home_valid = true;
   chunk.content = Content::kParameters;
   if (chunk.side == Side::kHost || states_bytes(id) == 0) {
-    return fill(chunk.home.data(), ViewOf(id, chunk.host_states.data()));
+    return fill(chunk.home.data(), HostView(id));
   }
   CASTOR_ASSIGN_OR_RETURN(
       HostBlock staging,
@@ -358,8 +371,10 @@ absl::Status ChunkStore::ReadState(ChunkId id, StatePart part, int64_t begin,
   const int64_t from = states.bytes_before(part) * n + begin * size;
   const int64_t bytes = (end - begin) * size;
   if (chunk.side == Side::kHost) {
+    if (chunk.uncommitted) return Illegal(id, "reading states");
     CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.states_used));
-    std::memcpy(out, chunk.host_states.data() + from, bytes);
+    const HostBlock& block = chunk.in_bank ? chunk.bank : chunk.host_states;
+    std::memcpy(out, block.data() + from, bytes);
     return absl::OkStatus();
   }
   const int64_t tag =
@@ -377,7 +392,9 @@ absl::Status ChunkStore::ReadState(ChunkId id, StatePart part, int64_t begin,
 absl::Status ChunkStore::ReadHome(ChunkId id, int64_t begin, int64_t end,
                                   void* out) {
   const Chunk& chunk = at(id);
-  if (!chunk.home_valid) return Illegal(id, "reading the home");
+  if (!chunk.home_valid || chunk.uncommitted) {
+    return Illegal(id, "reading the home");
+  }
   CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.home_written));
   const int64_t size = SizeOf(layout_->dtype);
   begin -= layout_->shard_begin(id);
@@ -395,7 +412,8 @@ absl::Status ChunkStore::CheckConsistency() const {
     const bool on_device = chunk.device_states.valid();
     if ((!resident(ChunkId(i)) && !saved(chunk)) ||
         (!chunk.dirty && !saved(chunk)) ||
-        (chunk.dirty && !resident(ChunkId(i))) ||
+        (chunk.dirty && !resident(ChunkId(i))) || chunk.uncommitted ||
+        (has_bank(ChunkId(i)) && !on_host) ||
         on_host != (has_states && chunk.side == Side::kHost) ||
         on_device != (has_states && chunk.side == Side::kDevice)) {
       return Illegal(ChunkId(i), "inconsistent bookkeeping");

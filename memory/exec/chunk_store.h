@@ -28,11 +28,18 @@
 // gradient block, or for the last time what is in the payload, which is spent
 // until it is dropped. The home keeps the parameters.
 //
+// A chunk on the host's side may have a *bank* too: host memory for a second
+// set of its states, but for the sum of gradients, and, where there is no such
+// sum, for the gradients. RunAhead updates into it, Commit makes it the chunk's
+// states, and what these were the bank. In between the chunk is *uncommitted*:
+// its home and its states are of use to that Commit alone.
+//
 // Invariants, checked by CheckConsistency:
 //  1. A payload that is not resident has a valid home; a local one, a slot.
 //  2. A clean resident payload equals its home, unless gradients were sent
 //     there and not reduced yet.
 //  3. A chunk has optimizer states on exactly its side; a frozen one has none.
+//  4. Only a host-side chunk has a bank; none is uncommitted between steps.
 //
 // Every method queues its work and returns at once, unless it says otherwise.
 // Ordering between streams is by fences: of the device blocks (arena.h) and of
@@ -165,6 +172,27 @@ class ChunkStore {
       std::byte* home, const StateView& states, const ExecContext&)>;
   absl::Status RunOnHost(ChunkId chunk, WorkTag tag, HostWork work);
 
+  // Makes a bank, if there is none. FailedPrecondition: not on the host's side;
+  // ResourceExhausted: the host's budget.
+  absl::Status MakeBank(ChunkId chunk);
+  bool has_bank(ChunkId chunk) const {
+    return at(chunk).bank.data() != nullptr;
+  }
+  // Frees it, if there is one. Blocks until the states are elsewhere.
+  absl::Status DropBank(ChunkId chunk);
+  struct BankView {
+    StateView states;                // without a sum
+    std::byte* gradients = nullptr;  // of the shard; null where there is a sum
+  };
+  using BankWork = absl::AnyInvocable<absl::Status(
+      std::byte* home, const StateView& states, const BankView& bank,
+      const ExecContext&)>;
+  // As RunOnHost: the first queues work that leaves the states as they are,
+  // and the chunk uncommitted, the second what makes the bank right.
+  absl::Status RunAhead(ChunkId chunk, WorkTag tag, BankWork work);
+  absl::Status Commit(ChunkId chunk, WorkTag tag, BankWork work);
+  bool uncommitted(ChunkId chunk) const { return at(chunk).uncommitted; }
+
   // Brings the states to the other side. Blocks until they are there.
   absl::Status MoveOptimizer(ChunkId chunk, Side side);
 
@@ -215,6 +243,11 @@ class ChunkStore {
     HostBlock host_states;
     BlockId device_states;
     Fence states_used;  // host side: after all work on them
+    HostBlock bank;
+    // The states but for their sum are in `bank`, and `host_states` serves as
+    // the bank.
+    bool in_bank = false;
+    bool uncommitted = false;
   };
 
   ChunkStore(Device* device, Arena* arena, HostMemory* host,
@@ -244,6 +277,15 @@ class ChunkStore {
   absl::Status CopyToSlot(ChunkId chunk, BlockId block, WorkTag tag);
   void GiveSlotBack(Chunk& chunk);
   StateView ViewOf(ChunkId chunk, std::byte* base) const;
+  StateView HostView(ChunkId chunk) const;
+  BankView BankOf(ChunkId chunk) const;
+  // Whether the host may work on the home and the states.
+  bool HostMayWork(ChunkId chunk) const;
+  // Behind all that touches them.
+  void QueueOnHost(
+      ChunkId chunk, WorkTag tag,
+      absl::AnyInvocable<absl::Status(std::byte* home, const ExecContext&)>
+          work);
   void TellCategories(ChunkId chunk);
   static std::string ChunkName(ChunkId chunk);
   absl::Status Illegal(ChunkId chunk, absl::string_view what) const;

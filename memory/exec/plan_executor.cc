@@ -1,5 +1,6 @@
 #include "memory/exec/plan_executor.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,15 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
     }
     if (wanted[i] == nullptr) CASTOR_RETURN_IF_ERROR(store_->Drop(id));
   }
+  std::vector<bool> banks(chunks, false);
+  for (const std::vector<Action>& actions : plan->actions) {
+    for (const Action& action : actions) {
+      if (action.kind == ActionKind::kSpeculate) {
+        banks[action.chunk.value] = true;
+      }
+    }
+  }
+  CASTOR_RETURN_IF_ERROR(DropBanks(*plan, banks));
   for (const Side side : {Side::kHost, Side::kDevice}) {
     for (int64_t i = 0; i < chunks; ++i) {
       if (plan->side[i] != side ||
@@ -43,7 +53,31 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
       CASTOR_RETURN_IF_ERROR(store_->Fetch(id, tag(WorkKind::kFetch, id)));
     }
   }
+  for (int64_t i = 0; i < chunks; ++i) {
+    if (!banks[i]) continue;
+    // What the run has allocated since the plan was made comes first: a chunk
+    // without a bank is updated when the norm is known.
+    const absl::Status made = store_->MakeBank(ChunkId(i));
+    if (absl::IsResourceExhausted(made)) break;
+    CASTOR_RETURN_IF_ERROR(made);
+  }
   plan_ = std::move(plan);
+  return absl::OkStatus();
+}
+
+absl::Status PlanExecutor::DropBanks(const Plan& next,
+                                     const std::vector<bool>& wanted) {
+  const int64_t chunks = store_->layout().num_chunks();
+  bool drops = std::find(wanted.begin(), wanted.end(), true) != wanted.end();
+  for (int64_t i = 0; i < chunks; ++i) {
+    drops |= store_->layout().chunk(ChunkId(i)).trainable &&
+             store_->side(ChunkId(i)) == Side::kDevice &&
+             next.side[i] == Side::kHost;
+  }
+  for (int64_t i = 0; i < chunks && drops; ++i) {
+    if (wanted[i]) continue;
+    CASTOR_RETURN_IF_ERROR(store_->DropBank(ChunkId(i)));
+  }
   return absl::OkStatus();
 }
 
@@ -84,6 +118,9 @@ absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
         break;
       case ActionKind::kDropSum:
         CASTOR_RETURN_IF_ERROR(store_->DropSum(action.chunk));
+        break;
+      case ActionKind::kSpeculate:
+        if (speculate_) CASTOR_RETURN_IF_ERROR(speculate_(action.chunk));
         break;
     }
   }

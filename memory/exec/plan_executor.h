@@ -2,12 +2,17 @@
 //
 // Between two plans (a new signature, an evaluation, measured durations) it
 // brings chunks and optimizer states from where they are to where the next plan
-// starts.
+// starts. Banks are made for the chunks that it updates before the norm is
+// known; those of the plan before stay while one is followed that updates
+// nothing ahead (an evaluation), unless states come to the host in it.
 #ifndef CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 #define CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "memory/exec/chunk_store.h"
@@ -27,13 +32,21 @@ class PlanExecutor {
   absl::Status Adopt(std::shared_ptr<const Plan> plan);
   const Plan* plan() const { return plan_.get(); }
 
+  // What ActionKind::kSpeculate calls for; without it, it calls for nothing,
+  // since updates may run as late as ever.
+  using Speculate = std::function<absl::Status(ChunkId chunk)>;
+  void set_speculate(Speculate speculate) { speculate_ = std::move(speculate); }
+
   // The actions before the operator at `moment`; `moment` = number of
   // operators: those after the last one. `step` goes into the tags.
   absl::Status Act(Moment moment, uint16_t step);
 
  private:
   ChunkStore* const store_;
+  absl::Status DropBanks(const Plan& next, const std::vector<bool>& wanted);
+
   std::shared_ptr<const Plan> plan_;
+  Speculate speculate_;
 };
 
 }  // namespace castor

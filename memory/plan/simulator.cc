@@ -318,10 +318,10 @@ class Clock {
         resident_bytes_ -= SumBlock(trace_.chunks[c]);
         break;
       case ActionKind::kSpeculate:
-        host_ns_ =
-            After(host_ns_, std::max(payload.home_ns, issue_ns_),
-                  overheads_.host_handoff_ns) +
-            Busy(Resource::kHost, ops_[update_[c]].host_duration_ns);
+        if (std::erase(sums_to_square_, c) > 0) SquareSum(c);
+        host_ns_ = After(host_ns_, std::max(payload.home_ns, issue_ns_),
+                         overheads_.host_handoff_ns) +
+                   Busy(Resource::kHost, ops_[update_[c]].host_duration_ns);
         payload.speculated = true;
         break;
     }
@@ -329,13 +329,14 @@ class Clock {
 
   // The host adds up the squares of sums that the device made, for which it is
   // taken to need what it needs to make one.
+  void SquareSum(int64_t c) {
+    host_ns_ = After(host_ns_, std::max(payloads_[c].home_ns, issue_ns_),
+                     overheads_.host_handoff_ns) +
+               Busy(Resource::kHost, ops_[last_reduce_[c]].host_duration_ns);
+    payloads_[c].home_ns = host_ns_;
+  }
   void SquareSums() {
-    for (const int64_t c : sums_to_square_) {
-      host_ns_ = After(host_ns_, std::max(payloads_[c].home_ns, issue_ns_),
-                       overheads_.host_handoff_ns) +
-                 Busy(Resource::kHost, ops_[last_reduce_[c]].host_duration_ns);
-      payloads_[c].home_ns = host_ns_;
-    }
+    for (const int64_t c : sums_to_square_) SquareSum(c);
     sums_to_square_.clear();
   }
 

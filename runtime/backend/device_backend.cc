@@ -19,9 +19,21 @@ absl::Status DeviceBackend::BeginStep(const StepContext& step) {
   arena_->set_tag(WorkTag{.step = step.tag}.Pack());
   store_->BeginStep(step.trace);
   if (step.update.has_value()) {
-    optimizer_->BeginStep(*step.update, step.tag, step.loss_scale);
+    optimizer_->BeginStep(*step.update, step.tag, step.loss_scale,
+                          step.speculates);
   }
   return executor_.Adopt(step.plan);
+}
+
+// Updates are the last operators of a step that waits for its norm.
+Moment DeviceBackend::UpdateOf(ChunkId chunk) const {
+  for (int64_t t = static_cast<int64_t>(trace_->ops.size()); t-- > 0;) {
+    const OpRecord& op = trace_->ops[t];
+    if (op.kind == OpKind::kUpdate && op.chunks[0].chunk == chunk) {
+      return Moment(t);
+    }
+  }
+  return Moment();
 }
 
 absl::Status DeviceBackend::EndStep() {

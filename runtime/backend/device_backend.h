@@ -37,6 +37,8 @@ struct StepContext {
   std::optional<UpdateStep> update = {};
   // What the step's gradients are multiplied by.
   double loss_scale = 1;
+  // Whether what the plan has of speculative updates runs.
+  bool speculates = false;
 };
 
 class DeviceBackend final : public Backend {
@@ -48,7 +50,13 @@ class DeviceBackend final : public Backend {
         arena_(arena),
         store_(store),
         optimizer_(optimizer),
-        executor_(store) {}
+        executor_(store) {
+    executor_.set_speculate([this](ChunkId chunk) {
+      return optimizer_->Speculate(chunk, UpdateOf(chunk));
+    });
+  }
+  DeviceBackend(const DeviceBackend&) = delete;
+  DeviceBackend& operator=(const DeviceBackend&) = delete;
 
   absl::Status BeginStep(const StepContext& step);
   // Told of each operator; null for none. Outlives its use here.
@@ -73,6 +81,8 @@ class DeviceBackend final : public Backend {
   Fence Download(int64_t storage_id, void* out, int64_t bytes);
 
  private:
+  // When the chunk's update has its turn in the step.
+  Moment UpdateOf(ChunkId chunk) const;
   absl::StatusOr<Moment> NextMoment(const std::string& name, OpKind kind);
   // Its blocks are there: tells the observer, and checks the trace's peak,
   // which is what the plan was proven with.

@@ -95,12 +95,13 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
 }
 
 void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
-                               double loss_scale) {
+                               double loss_scale, bool speculates) {
   step_ = step;
   loss_scale_ = loss_scale;
   tag_step_ = tag_step;
   turn_ ^= 1;
   norm_pending_ = options_.needs_norm();
+  speculates_ = speculates && norm_pending_ && options_.rule->updates_aside();
   sums_to_square_.clear();
 }
 
@@ -266,26 +267,30 @@ absl::Status ChunkOptimizer::AddOnDevice(ChunkId chunk, int64_t micro_batch,
 // Sums that the device made are squared on the host, where they are by now, so
 // that the norm of a step without device-side chunks passes over no queue of
 // the bus.
+absl::Status ChunkOptimizer::SquareSum(ChunkId chunk) {
+  const WorkTag tag = {
+      .kind = WorkKind::kClip, .step = tag_step_, .chunk = chunk.value};
+  return store_->RunOnHost(
+      chunk, tag,
+      [ranges = OwnRanges(chunk), norm = &host_->sum](
+          std::byte*, const StateView& states,
+          const ExecContext& context) -> absl::Status {
+        for (const Range& range : ranges) {
+          CASTOR_RETURN_IF_ERROR(kernels::Run(
+              context,
+              kernels::AddSquaresArgs{.size = range.end - range.begin,
+                                      .dtype = DType::kFloat32,
+                                      .x = states.sum + range.begin,
+                                      .sum = norm,
+                                      .label = range.parameter.value + 1}));
+        }
+        return absl::OkStatus();
+      });
+}
+
 absl::Status ChunkOptimizer::SquareSums() {
   for (const ChunkId chunk : std::exchange(sums_to_square_, {})) {
-    const WorkTag tag = {
-        .kind = WorkKind::kClip, .step = tag_step_, .chunk = chunk.value};
-    CASTOR_RETURN_IF_ERROR(store_->RunOnHost(
-        chunk, tag,
-        [ranges = OwnRanges(chunk), norm = &host_->sum](
-            std::byte*, const StateView& states,
-            const ExecContext& context) -> absl::Status {
-          for (const Range& range : ranges) {
-            CASTOR_RETURN_IF_ERROR(kernels::Run(
-                context,
-                kernels::AddSquaresArgs{.size = range.end - range.begin,
-                                        .dtype = DType::kFloat32,
-                                        .x = states.sum + range.begin,
-                                        .sum = norm,
-                                        .label = range.parameter.value + 1}));
-          }
-          return absl::OkStatus();
-        }));
+    CASTOR_RETURN_IF_ERROR(SquareSum(chunk));
   }
   return absl::OkStatus();
 }
@@ -363,7 +368,7 @@ absl::Status ChunkOptimizer::FinishNorm() {
   device_->Wait(StreamId::kHostCompute, of_step->scale_copied, tag);
   const Fence scale_ready = device_->Enqueue(
       StreamId::kHostCompute, tag,
-      [this, host, of_step, loss_scale = loss_scale_,
+      [this, host, of_step, loss_scale = loss_scale_, plain = plain_scale(),
        step = step_.number](const ExecContext&) -> absl::Status {
         const int64_t label = host->sum.invalid_label;
         const double norm = std::sqrt(host->sum.Value()) / loss_scale;
@@ -374,6 +379,7 @@ absl::Status ChunkOptimizer::FinishNorm() {
           if (label > 0) of_step->outcome.not_finite = ParamId(label - 1);
           // Optimizer::Update takes this as: leave everything as it is.
           of_step->gradient_scale = std::numeric_limits<float>::quiet_NaN();
+          of_step->missed = true;
           return options_.scaled ? absl::OkStatus() : NotFinite(step, label);
         }
         // The formula is torch.nn.utils.clip_grad_norm_'s.
@@ -381,6 +387,7 @@ absl::Status ChunkOptimizer::FinishNorm() {
         const double clip = limit > 0 ? limit / (norm + 1e-6) : 1;
         of_step->gradient_scale =
             static_cast<float>(std::min(clip, 1.0) / loss_scale);
+        of_step->missed = of_step->gradient_scale != plain;
         return absl::OkStatus();
       });
   outcome_ready_ = scale_ready;
@@ -528,8 +535,75 @@ absl::Status ChunkOptimizer::Apply(ChunkId chunk, WorkTag tag) {
       });
 }
 
+absl::Status ChunkOptimizer::UpdateAside(
+    const UpdateStep& step, absl::Span<const UpdateRange> ranges,
+    std::byte* home, const StateView& states, const ChunkStore::BankView& bank,
+    const float* gradient_scale, const ExecContext& context) const {
+  return options_.rule->Update(step, ranges,
+                               {.payload = home,
+                                .dtype = store_->layout().dtype,
+                                .gradient_sum = states.sum,
+                                .gradient_scale = gradient_scale,
+                                .states = bank.states,
+                                .from = &states,
+                                .gradient = bank.gradients},
+                               context);
+}
+
+absl::Status ChunkOptimizer::Speculate(ChunkId chunk, Moment moment) {
+  if (!speculates_ || !store_->has_bank(chunk)) return absl::OkStatus();
+  if (std::erase(sums_to_square_, chunk) > 0) {
+    CASTOR_RETURN_IF_ERROR(SquareSum(chunk));
+  }
+  const WorkTag tag = {.kind = WorkKind::kUpdate,
+                       .step = tag_step_,
+                       .moment = moment.value,
+                       .chunk = chunk.value};
+  return store_->RunAhead(
+      chunk, tag,
+      [this, step = step_, ranges = UpdateRanges(chunk), scale = plain_scale()](
+          std::byte* home, const StateView& states,
+          const ChunkStore::BankView& bank,
+          const ExecContext& context) -> absl::Status {
+        if (bank.gradients != nullptr) {
+          const DType dtype = store_->layout().dtype;
+          CASTOR_RETURN_IF_ERROR(
+              kernels::Run(context, kernels::CastArgs{.size = states.elements,
+                                                      .from = dtype,
+                                                      .x = home,
+                                                      .to = dtype,
+                                                      .y = bank.gradients}));
+        }
+        return UpdateAside(step, ranges, home, states, bank, &scale, context);
+      });
+}
+
+// It is told as a part of the clipping: the update's time is what it took
+// ahead.
+absl::Status ChunkOptimizer::Commit(ChunkId chunk, Moment moment) {
+  const WorkTag tag = {.kind = WorkKind::kClip,
+                       .step = tag_step_,
+                       .moment = moment.value,
+                       .chunk = chunk.value};
+  return store_->Commit(
+      chunk, tag,
+      [this, of_step = &of_step(), step = step_, ranges = UpdateRanges(chunk)](
+          std::byte* home, const StateView& states,
+          const ChunkStore::BankView& bank,
+          const ExecContext& context) -> absl::Status {
+        if (!of_step->missed) {
+          ++committed_;
+          return absl::OkStatus();
+        }
+        ++repeated_;
+        return UpdateAside(step, ranges, home, states, bank,
+                           &of_step->gradient_scale, context);
+      });
+}
+
 absl::Status ChunkOptimizer::Update(ChunkId chunk, Moment moment) {
   if (norm_pending_) CASTOR_RETURN_IF_ERROR(FinishNorm());
+  if (store_->uncommitted(chunk)) return Commit(chunk, moment);
   const WorkTag tag = {.kind = WorkKind::kUpdate,
                        .step = tag_step_,
                        .moment = moment.value,

@@ -7,6 +7,10 @@
 // ranks add up what they have of a chunk's parameters in the middle of its
 // update.
 //
+// Where updates wait for the norm, one on the host may run ahead of it, into
+// the chunk's bank (memory/exec/chunk_store.h), as if nothing were clipped or
+// skipped. Update commits it where that was so, else does it again.
+//
 // Order of sums (promise P1): micro batches are added in fp32 in the order of
 // their global index, those of an accumulation step in the order of ranks; the
 // norm and an update's sums are exact over fixed tiles of parameters' elements
@@ -16,6 +20,7 @@
 #define CASTOR_RUNTIME_OPTIM_CHUNK_OPTIMIZER_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "device/comm/communicator.h"
 #include "kernels/exact_sum/exact_sum.h"
 #include "memory/exec/arena.h"
@@ -45,6 +51,15 @@ struct OptimizerOptions {
 
   // Whether updates wait for all gradients' norm.
   bool needs_norm() const { return gradient_clipping > 0 || scaled; }
+};
+
+// Updates that ran before the norm was known.
+struct SpeculationCounts {
+  int64_t committed = 0;
+  int64_t repeated = 0;  // since something was clipped or skipped
+
+  friend bool operator==(const SpeculationCounts&,
+                         const SpeculationCounts&) = default;
 };
 
 // What became of a step's gradients.
@@ -71,14 +86,18 @@ class ChunkOptimizer {
       OptimizerOptions options, Communicator* ranks = nullptr);
 
   // `loss_scale` is what the step's gradients are multiplied by. `tag_step`
-  // goes into the work's tags.
+  // goes into the work's tags. Where it `speculates`, Speculate does something.
   void BeginStep(const UpdateStep& step, uint16_t tag_step,
-                 double loss_scale = 1);
+                 double loss_scale = 1, bool speculates = false);
 
   // The chunk's gradients of a micro batch are complete, in its payload: on the
   // device for a chunk of the device's side, at home for one of the host's; or
   // for one with a device sum (ChunkStore) where that takes them from.
   absl::Status Reduce(ChunkId chunk, int64_t micro_batch, Moment moment);
+  // After the chunk's last Reduce of the step, for one on the host's side whose
+  // gradients are all there: its update runs ahead. Does nothing where the
+  // chunk has no bank, or the optimizer cannot update aside.
+  absl::Status Speculate(ChunkId chunk, Moment moment);
   // After all Reduces of the step.
   absl::Status Update(ChunkId chunk, Moment moment);
 
@@ -91,6 +110,14 @@ class ChunkOptimizer {
   const Fence& outcome_ready() const { return outcome_ready_; }
   // Call after synchronising with that.
   const GradientOutcome& outcome() const { return of_step().outcome; }
+  // Whether the step before the one that was issued last was clipped or
+  // skipped, if there was one and updates wait for norms. Call when all of its
+  // work is over.
+  bool missed_before() const { return host_->steps[turn_ ^ 1].missed; }
+  // Of what is over.
+  SpeculationCounts speculation() const {
+    return {.committed = committed_, .repeated = repeated_};
+  }
 
  private:
   // Lives on the device, in the reserved block.
@@ -103,6 +130,7 @@ class ChunkOptimizer {
   // What a step's norm says.
   struct OfStep {
     float gradient_scale = 1;
+    bool missed = false;  // it is not what it is without clipping
     GradientOutcome outcome;
     Fence scale_copied;  // to the device; the host thread's own
   };
@@ -144,11 +172,21 @@ class ChunkOptimizer {
       const ExecContext& context)>;
   absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
   absl::Status Apply(ChunkId chunk, WorkTag tag);
+  absl::Status UpdateAside(const UpdateStep& step,
+                           absl::Span<const UpdateRange> ranges,
+                           std::byte* home, const StateView& states,
+                           const ChunkStore::BankView& bank,
+                           const float* gradient_scale,
+                           const ExecContext& context) const;
+  absl::Status Commit(ChunkId chunk, Moment moment);
+  // What gradients are multiplied by in a step that is not clipped.
+  float plain_scale() const { return static_cast<float>(1.0 / loss_scale_); }
   absl::Status Measure(ChunkId chunk, WorkTag tag);
   absl::Status AddSumsOverRanks(ChunkId chunk, WorkTag tag);
   UpdateArrays ArraysOf(std::byte* payload, const StateView& states,
                         const Scalars& scalars) const;
   absl::Status AddOnDevice(ChunkId chunk, int64_t micro_batch, WorkTag tag);
+  absl::Status SquareSum(ChunkId chunk);
   absl::Status SquareSums();
   absl::Status FinishNorm();
   absl::Status AddNormOverRanks(int64_t tag);
@@ -181,6 +219,10 @@ class ChunkOptimizer {
   uint16_t tag_step_ = 0;
   int turn_ = 0;  // of the step at hand, among the host's scalars
   bool norm_pending_ = false;
+  bool speculates_ = false;
+  // Written by the host's compute stream.
+  std::atomic<int64_t> committed_ = 0;
+  std::atomic<int64_t> repeated_ = 0;
   // Chunks whose last gradients of the step the device has added up, and whose
   // squares are not in the norm.
   std::vector<ChunkId> sums_to_square_;

@@ -37,6 +37,9 @@ struct Case {
   double max_coeff = 10;
   // The device adds up the micro batches of chunks on the host's side.
   bool device_sums = false;
+  // Chunks on the host's side with these numbers, modulo 2, have banks, and are
+  // updated ahead of the norm.
+  std::vector<int64_t> ahead = {};
 };
 
 std::shared_ptr<const Optimizer> RuleOf(const Case& c) {
@@ -114,6 +117,9 @@ class Rig {
                       .ok());
       if (store_->side(ChunkId(i)) == Side::kDevice) {
         EXPECT_TRUE(store_->Fetch(ChunkId(i), {}).ok());
+      } else if (std::find(c.ahead.begin(), c.ahead.end(), i % 2) !=
+                 c.ahead.end()) {
+        EXPECT_TRUE(store_->MakeBank(ChunkId(i)).ok());
       }
     }
   }
@@ -137,13 +143,18 @@ class Rig {
   absl::Status Issue(int step, Poison poison = {}) {
     optimizer_->BeginStep({.number = step, .lr = kLearningRate},
                           static_cast<uint16_t>(step),
-                          case_.loss_scale > 0 ? case_.loss_scale : 1);
+                          case_.loss_scale > 0 ? case_.loss_scale : 1,
+                          /*speculates=*/true);
     for (int64_t m = 0; m < case_.micro_batches; ++m) {
       for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
         const auto status = SumsOnDevice(ChunkId(i))
                                 ? AddOnDevice(ChunkId(i), step, m, poison)
                                 : AddUp(ChunkId(i), step, m, poison);
         if (!status.ok()) return status;
+        if (m + 1 < case_.micro_batches) continue;
+        const auto ahead = optimizer_->Speculate(ChunkId(i), Moment(0));
+        if (!ahead.ok()) return ahead;
+        if (store_->uncommitted(ChunkId(i))) ExpectClosed(ChunkId(i));
       }
     }
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
@@ -196,6 +207,25 @@ class Rig {
       for (int64_t i = 0; i < parameter.elements; ++i, ++global) {
         if (parameter.chunk == chunk) f(parameter.offset + i, global);
       }
+    }
+  }
+  // Nothing sees what is not committed.
+  void ExpectClosed(ChunkId chunk) {
+    std::vector<float> values(64);
+    const int64_t size = static_cast<int64_t>(values.size());
+    for (const absl::Status& status :
+         {store_->Fetch(chunk, {}), store_->DropBank(chunk),
+          store_->MoveOptimizer(chunk, Side::kDevice),
+          store_->ReadHome(chunk, 0, size, values.data()),
+          store_->ReadState(chunk, StatePart::kMaster, 0, size, values.data()),
+          store_->CheckConsistency(), optimizer_->Speculate(chunk, Moment(0)),
+          store_->RunOnHost(
+              chunk, {}, [](std::byte*, const StateView&, const ExecContext&) {
+                return absl::OkStatus();
+              })}) {
+      EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+      EXPECT_NE(status.message().find("not committed"), std::string::npos)
+          << status;
     }
   }
   bool SumsOnDevice(ChunkId chunk) const {
@@ -406,6 +436,116 @@ TEST(ChunkOptimizer, SideAndChunkSizeDoNotChangeABit) {
         }
       }
     }
+  }
+}
+
+// An update ahead of the norm is one that came after it, whatever the norm
+// says, and wherever the others are.
+TEST(ChunkOptimizer, UpdatesAheadChangeNoBit) {
+  const Side kH = Side::kHost, kD = Side::kDevice;
+  const float inf = std::numeric_limits<float>::infinity();
+  int64_t committed = 0, repeated = 0;
+  for (Case c : Cases()) {
+    for (const double loss_scale : {0.0, 8.0}) {
+      c.loss_scale = loss_scale;
+      c.sides = {kH, kH};
+      c.ahead.clear();
+      const Poison kPoisons[] = {
+          {}, {.value = loss_scale > 0 ? inf : 0, .begin = 70, .end = 110}, {}};
+      Rig reference(c);
+      std::vector<double> norms;
+      for (int step = 1; step <= kSteps; ++step) {
+        ASSERT_TRUE(reference.Step(step, kPoisons[step - 1]).ok());
+        norms.push_back(reference.norm());
+      }
+      EXPECT_EQ(reference.optimizer().speculation(), SpeculationCounts());
+      for (const std::vector<Side>& sides :
+           {std::vector<Side>{kH, kH}, {kH, kD}, {kD, kH}}) {
+        for (const std::vector<int64_t>& ahead :
+             {std::vector<int64_t>{0, 1}, {0}, {1}}) {
+          for (const bool device_sums : {false, true}) {
+            if (device_sums && c.micro_batches == 1) continue;
+            c.sides = sides;
+            c.ahead = ahead;
+            c.device_sums = device_sums;
+            Rig rig(c);
+            for (int step = 1; step <= kSteps; ++step) {
+              const absl::Status status = rig.Step(step, kPoisons[step - 1]);
+              ASSERT_TRUE(status.ok()) << status;
+              EXPECT_EQ(rig.norm(), norms[step - 1]);
+              EXPECT_TRUE(rig.store().CheckConsistency().ok());
+            }
+            for (StatePart part : {StatePart::kMaster, Adam::kM, Adam::kV}) {
+              EXPECT_EQ(rig.Values(part), reference.Values(part));
+            }
+            EXPECT_EQ(rig.Payload(), reference.Payload());
+            const SpeculationCounts counts = rig.optimizer().speculation();
+            committed += counts.committed;
+            repeated += counts.repeated;
+            // LAMB measures first, and without a norm all go on at once.
+            if (c.lamb || (c.clipping == 0 && loss_scale == 0)) {
+              EXPECT_EQ(counts, SpeculationCounts());
+              continue;
+            }
+            int64_t updates = 0;
+            for (const int64_t i : ahead) updates += sides[i] == kH;
+            EXPECT_EQ(counts.committed + counts.repeated, kSteps * updates);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(committed, 0);
+  EXPECT_GT(repeated, 0);
+}
+
+// It is told of the step before, whose work is over when the next is issued.
+TEST(ChunkOptimizer, TellsWhetherAStepWasClippedOrSkipped) {
+  const float inf = std::numeric_limits<float>::infinity();
+  Rig rig({.clipping = 1e6, .loss_scale = 8, .ahead = {0}});
+  ASSERT_TRUE(rig.Step(1, {.value = inf}).ok());
+  EXPECT_FALSE(rig.optimizer().missed_before());
+  ASSERT_TRUE(rig.Step(2).ok());
+  EXPECT_TRUE(rig.optimizer().missed_before());  // skipped
+  ASSERT_TRUE(rig.Step(3, {.value = 1e7}).ok());
+  EXPECT_FALSE(rig.optimizer().missed_before());
+  ASSERT_TRUE(rig.Step(4).ok());
+  EXPECT_TRUE(rig.optimizer().missed_before());  // clipped
+  EXPECT_EQ(rig.optimizer().speculation(),
+            (SpeculationCounts{.committed = 2, .repeated = 2}));
+}
+
+// States are where the last commit left them; the bank may go at any time
+// between two steps, and so may the states.
+TEST(ChunkOptimizer, BanksComeAndGoBetweenSteps) {
+  Case c = {.clipping = 0.5};
+  for (const int64_t micro_batches : {1, 3}) {
+    c.micro_batches = micro_batches;
+    Rig reference(c);
+    Rig rig(c);
+    for (int step = 1; step <= 8; ++step) {
+      ASSERT_TRUE(reference.Step(step).ok());
+      ASSERT_TRUE(rig.Step(step).ok());
+      for (const ChunkId id : {ChunkId(0), ChunkId(1)}) {
+        if ((step + id.value) % 3 == 0) {
+          ASSERT_TRUE(rig.store().DropBank(id).ok());
+          EXPECT_FALSE(rig.store().has_bank(id));
+        } else if (step == 7 && id == ChunkId(1)) {
+          ASSERT_TRUE(rig.store().has_bank(id));
+          ASSERT_TRUE(rig.store().MoveOptimizer(id, Side::kDevice).ok());
+          EXPECT_FALSE(rig.store().has_bank(id));
+          EXPECT_TRUE(absl::IsFailedPrecondition(rig.store().MakeBank(id)));
+          ASSERT_TRUE(rig.store().MoveOptimizer(id, Side::kHost).ok());
+        } else {
+          ASSERT_TRUE(rig.store().MakeBank(id).ok());
+        }
+      }
+      for (StatePart part : {StatePart::kMaster, Adam::kM, Adam::kV}) {
+        EXPECT_EQ(rig.Values(part), reference.Values(part)) << step;
+      }
+      EXPECT_EQ(rig.Payload(), reference.Payload());
+    }
+    EXPECT_GT(rig.optimizer().speculation().repeated, 0);
   }
 }
 

@@ -57,6 +57,12 @@ struct UpdateArrays {
   // finite: the step is skipped, see Optimizer::Update.
   const float* gradient_scale = nullptr;
   StateView states;
+  // Only for optimizers with updates_aside(), on the host. Not null: the states
+  // that are read, and stay as they are; `states` are only written then.
+  const StateView* from = nullptr;
+  // Only beside `from`, and without gradient_sum. Not null: gradients of type
+  // `dtype`, whose place in payload has new parameters already.
+  const std::byte* gradient = nullptr;
   // [the chunk's parameters, num_sums()]: what Measure added up of all elements
   // of each parameter. Null where there is nothing to measure.
   const double* sums = nullptr;
@@ -83,6 +89,11 @@ class Optimizer {
   // what each has of it.
   virtual int num_sums() const { return 0; }
 
+  // Whether Update can leave the states that it reads as they are, and write
+  // the new ones elsewhere (UpdateArrays::from). Such an update may run before
+  // the gradients' norm is known, and again when it is.
+  virtual bool updates_aside() const { return false; }
+
   // What memory is to know of it.
   StateLayout states() const { return {.slots = slots(), .sums = num_sums()}; }
 
@@ -107,7 +118,8 @@ class Optimizer {
   // alone.
   //
   // A step whose gradient scale is not finite is skipped: gradients are not
-  // looked at, master and slots stay, payload becomes master, rounded.
+  // looked at, master and slots stay (aside, they are copied), payload becomes
+  // master, rounded.
   virtual absl::Status Update(const UpdateStep& step,
                               absl::Span<const UpdateRange> ranges,
                               const UpdateArrays& arrays,

@@ -54,6 +54,11 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
         case ActionKind::kDropSum:
           taken = -SumBlock(chunk);
           break;
+        case ActionKind::kSpeculate:
+          ++report->speculative_updates;
+          report->bank_bytes += BankBlock(chunk);
+          host.optimizer_states += BankBlock(chunk);
+          break;
         default:
           break;
       }
@@ -102,6 +107,12 @@ std::string FormatAdmission(const AdmissionReport& report) {
           : absl::StrCat(", and the sums of ", report.device_sums,
                          " chunks' are on the device until they are whole"),
       "; peak at ", report.peak_operator,
+      report.speculative_updates == 0
+          ? ""
+          : absl::StrCat("\n  updates of ", report.speculative_updates,
+                         " chunks run on the host before the gradients' norm "
+                         "is known, into a second set of states (",
+                         FormatBytes(report.bank_bytes), ")"),
       "\n  smallest device budget that would "
       "do: ",
       FormatBytes(report.smallest_device_budget_bytes), " (",

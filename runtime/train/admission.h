@@ -61,6 +61,10 @@ struct AdmissionReport {
   int64_t gradient_blocks = 0;
   // How many chunks of the host's side have their sums on the device.
   int64_t device_sums = 0;
+  // How many chunks' updates run on the host before the gradients' norm is
+  // known, and what their banks take (among the host's optimizer states).
+  int64_t speculative_updates = 0;
+  int64_t bank_bytes = 0;
 };
 
 // Sizes of the chunks and of what is in them.

@@ -189,6 +189,12 @@ TEST(FormatAdmission, ShowsBothTiersWithTheirSums) {
               {"parameters' places, but 24 times a step a chunk's get a block "
                "beside them, and the sums of 5 chunks' are on the device until "
                "they are whole; peak at"});
+  EXPECT_FALSE(absl::StrContains(FormatAdmission(report), "norm"));
+  report.speculative_updates = 2;
+  report.bank_bytes = 3 << 20;
+  ExpectParts(FormatAdmission(report),
+              {"\n  updates of 2 chunks run on the host before the gradients' "
+               "norm is known, into a second set of states (3.00 MiB)\n"});
 }
 
 }  // namespace

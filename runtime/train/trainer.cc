@@ -17,7 +17,8 @@ Trainer::Trainer(Engine* engine, Model* model, TrainerOptions options)
     : engine_(engine),
       model_(model),
       options_(std::move(options)),
-      meter_(&timeline_) {}
+      meter_(&timeline_),
+      gate_(options_.speculation.first_wait) {}
 
 Trainer::~Trainer() {
   // Work that is still queued uses what is about to go.
@@ -166,7 +167,8 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
                                              .plan = program.plan,
                                              .tag = tag_step_,
                                              .update = update,
-                                             .loss_scale = scale});
+                                             .loss_scale = scale,
+                                             .speculates = speculates_});
   h2d_at_begin_ = store_->h2d_bytes();
   d2h_at_begin_ = store_->d2h_bytes();
   network_at_begin_ = store_->network_bytes();
@@ -236,6 +238,13 @@ absl::StatusOr<Trainer::StepLosses> Trainer::RunStep(
   return losses;
 }
 
+// The step that was issued last may not be over.
+void Trainer::TellGate() {
+  if (issued_ < told_ + 2) return;
+  ++told_;
+  gate_.AddStep(optimizer_->missed_before(), ahead_[0]);
+}
+
 absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                                      const NextMicroBatch& next) {
   CASTOR_RETURN_IF_ERROR(CheckInitialized("a step"));
@@ -264,6 +273,8 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     CASTOR_RETURN_IF_ERROR(failure_);
   }
   program->warmup = warmup;
+  TellGate();
+  speculates_ = !warmup && gate_.open();
   // The first step on a plan, or on an idle device, tells nothing of the rest.
   const bool steady = !warmup && !idle_ && issued_plan_ == program->plan_number;
 
@@ -290,6 +301,8 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   outcome_pending_ = scaler_.has_value();
   ++state_.step;
   ++program->steps;
+  ++issued_;
+  ahead_ = {ahead_[1], speculates_ && program->speculative};
   issued_plan_ = program->plan_number;
   meter_.Issued(tag_step_,
                 {.step = state_.step,
@@ -329,6 +342,7 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
   const StepShape shape = evaluation_shape();
   CASTOR_ASSIGN_OR_RETURN(Program* const program, ProgramFor(shape));
   CASTOR_RETURN_IF_ERROR(PlanEvaluation(*program));
+  speculates_ = false;
   // A rank that has no batch any more takes part with one without labels, whose
   // loss is 0.
   const int64_t world_size = options_.ranks.world_size;

@@ -18,6 +18,7 @@
 #ifndef CASTOR_RUNTIME_TRAIN_TRAINER_H_
 #define CASTOR_RUNTIME_TRAIN_TRAINER_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -52,6 +53,7 @@
 #include "runtime/train/loss_scaler.h"
 #include "runtime/train/micro_batch.h"
 #include "runtime/train/model_state.h"
+#include "runtime/train/speculation_gate.h"
 #include "runtime/train/step_inputs.h"
 #include "runtime/train/step_meter.h"
 #include "runtime/train/timeline.h"
@@ -164,6 +166,9 @@ class Trainer final : public ObservedRun {
   // that any of them that was followed foresaw.
   int64_t plans() const { return plans_; }
   int64_t predicted_device_peak_bytes() const { return predicted_peak_bytes_; }
+  // How many updates ran before the norm was known, in the steps that are
+  // wholly over. Call Drain first.
+  SpeculationCounts speculation() const { return optimizer_->speculation(); }
   // What happened in the steps that are wholly over, in order; each once.
   std::vector<StepReport> TakeReports() { return meter_.TakeReports(); }
   void SetObserver(RunObserver* observer) override;
@@ -175,12 +180,13 @@ class Trainer final : public ObservedRun {
     StepShape shape;
     StepTrace trace;
     std::shared_ptr<const Plan> plan;
-    PlanRequest request;   // what the plan was asked for
-    Forecast forecast;     // what it foresees
-    Overheads handoffs;    // as measured; no moves, which are one plan's own
-    int64_t steps = 0;     // run so far
-    bool warmup = false;   // its step at hand is one of the warm-up
-    bool settled = false;  // the plan was made from measured durations
+    PlanRequest request;  // what the plan was asked for
+    Forecast forecast;    // what it foresees
+    Overheads handoffs;   // as measured; no moves, which are one plan's own
+    int64_t steps = 0;    // run so far
+    bool warmup = false;  // its step at hand is one of the warm-up
+    bool speculative = false;  // the plan has updates ahead of the norm
+    bool settled = false;      // the plan was made from measured durations
     int64_t plan_number = 0;
     DurationWatch watch;  // of the settled plan's steps
   };
@@ -237,6 +243,13 @@ class Trainer final : public ObservedRun {
   double loss_scale() const {
     return scaler_.has_value() ? scaler_->scale() : 1;
   }
+  // The most host bytes within which updates may have banks; 0: none may.
+  int64_t SpeculationHostBytes() const;
+  // What the plan costs as long as its updates run ahead, or do not.
+  PlanCost Foresee(const Plan& plan, const PlanRequest& request,
+                   const Overheads& overheads) const;
+  // Tells the gate of the step before the latest, which is over.
+  void TellGate();
   // Learns whether the step that was issued last overflowed.
   absl::Status SettleLossScale();
   absl::Status JoinRanks(const StepTrace& training);
@@ -317,6 +330,14 @@ class Trainer final : public ObservedRun {
     double seconds = 0;
   } untold_;
   int64_t predicted_peak_bytes_ = 0;
+  int64_t machine_bytes_ = 0;  // that a rank may take of it, the least of all
+  SpeculationGate gate_;
+  bool speculates_ = false;  // the step at hand
+  // Training steps that were issued, those of them that the gate knows of, and
+  // whether the last two had updates ahead.
+  int64_t issued_ = 0;
+  int64_t told_ = 0;
+  std::array<bool, 2> ahead_ = {false, false};
   std::optional<LossScaler> scaler_;  // fp16
   bool outcome_pending_ = false;      // of the step that was issued last
   // The failure of that step's loss, unless it was skipped.

@@ -25,6 +25,16 @@
 
 namespace castor {
 
+// Updates on the host that run before the gradients' norm is known.
+struct SpeculationOptions {
+  bool on = true;
+  // How many steps in a row must not have been clipped or skipped before, at
+  // first (speculation_gate.h).
+  int64_t first_wait = 2;
+  // The least part of a step that they are to save; negative: tests.
+  double least_gain = SpeculationRequest().least_gain;
+};
+
 struct TrainerOptions {
   // The shape of a training step. `micro_batches` is the number of all ranks
   // together, a multiple of the world size. Without `training` the run only
@@ -63,6 +73,7 @@ struct TrainerOptions {
   // Set when training should end after the step at hand (Trainer::stopping);
   // null: never. Outlives the trainer.
   const std::atomic<bool>* stop = nullptr;
+  SpeculationOptions speculation;
   // When the planner is asked again.
   WatchLimits watch;
   // What a step took on this rank, and the durations that settled, in place of

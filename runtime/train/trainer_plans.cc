@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "memory/plan/planner.h"
+#include "memory/plan/speculation.h"
 #include "runtime/managed/refusal_status.h"
 #include "runtime/train/agree_on_measurements.h"
 #include "runtime/train/trainer.h"
@@ -48,6 +49,10 @@ absl::Status Trainer::EnsureSlots(const StepTrace& trace) {
   if (exchange_ == nullptr) return absl::OkStatus();
   const int64_t slots = FindShardStaging(trace).slots;
   if (slots <= staging_.slots) return absl::OkStatus();
+  // They come first: banks have what is left.
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    CASTOR_RETURN_IF_ERROR(store_->DropBank(ChunkId(i)));
+  }
   const absl::Status room = AgreeOnStatus(
       *communicator_, "slots for another shape", exchange_->EnsureSlots(slots));
   if (!room.ok()) {
@@ -61,6 +66,7 @@ absl::Status Trainer::EnsureSlots(const StepTrace& trace) {
 absl::Status Trainer::PlanProgram(Program& program,
                                   const PlacementPolicy* policy) {
   PlanRequest request = Request(program);
+  if (program.steps < options_.memory.warmup_steps) request.speculation = {};
   PlanOrRefusal made = PlanOf(policy, request);
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
     return RefusalStatus(*why, options_.memory, {});
@@ -73,12 +79,20 @@ absl::Status Trainer::PlanProgram(Program& program,
 void Trainer::Follow(Program& program, Plan plan, PlanRequest request) {
   program.plan = std::make_shared<const Plan>(std::move(plan));
   program.request = std::move(request);
+  program.speculative = NumSpeculativeUpdates(*program.plan) > 0;
   program.forecast =
-      ForecastOf(SimulatePlan(*program.plan, program.request, program.handoffs),
+      ForecastOf(Foresee(*program.plan, program.request, program.handoffs),
                  program.request);
   program.plan_number = ++plans_;
   program.watch = DurationWatch(options_.watch);
   program.watch.BeginPlan(Seconds(program.forecast));
+}
+
+PlanCost Trainer::Foresee(const Plan& plan, const PlanRequest& request,
+                          const Overheads& overheads) const {
+  return gate_.open()
+             ? SimulatePlan(plan, request, overheads)
+             : SimulatePlan(WithoutSpeculation(plan), request, overheads);
 }
 
 void Trainer::WatchFinished() {
@@ -127,7 +141,7 @@ absl::Status Trainer::PlanAgain(Program& program) {
   program.handoffs.moves.clear();
   PlanRequest request = Request(program);
   const auto step_ns = [&](const Plan& plan) {
-    return SimulatePlan(plan, request, program.handoffs).step_ns;
+    return Foresee(plan, request, program.handoffs).step_ns;
   };
   PlanOrRefusal made = PlanOf(options_.memory.policy, request);
   if (Plan* const plan = std::get_if<Plan>(&made)) {
@@ -141,7 +155,7 @@ absl::Status Trainer::PlanAgain(Program& program) {
   // The same decisions, with what is foreseen of them now: a trace has both.
   program.plan = std::make_shared<const Plan>(*program.plan);
   program.forecast =
-      ForecastOf(SimulatePlan(*program.plan, request, overheads), request);
+      ForecastOf(Foresee(*program.plan, request, overheads), request);
   program.request = std::move(request);
   program.watch.KeepPlan(Seconds(program.forecast));
   return absl::OkStatus();

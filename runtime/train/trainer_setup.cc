@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "device/comm/agreement.h"
 #include "device/topology/memory_limits.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/run_planner.h"
@@ -87,10 +88,31 @@ PlanRequest Trainer::Request(const StepTrace& trace, const StepShape& shape,
   const int64_t slots = std::max(staging_.slots, FindShardStaging(trace).slots);
   ShardStaging staging = StagingFor(rule);
   staging.slots = slots;
-  return RequestFor(
+  PlanRequest request = RequestFor(
       trace, options_.memory, layout_, staging,
       StateStagingBytes(layout_, /*accumulate=*/true) + InputBytes(shape),
       bus_);
+  request.speculation = {.host_bytes = SpeculationHostBytes(),
+                         .miss_rate = gate_.miss_rate(),
+                         .least_gain = options_.speculation.least_gain};
+  return request;
+}
+
+int64_t Trainer::SpeculationHostBytes() const {
+  const MemoryOptions& memory = options_.memory;
+  const OptimizerOptions& optimizer = options_.optimizer;
+  if (!options_.speculation.on || !optimizer.needs_norm() ||
+      !optimizer.rule->updates_aside()) {
+    return 0;
+  }
+  // What is only planned is for a machine that has what the budget says.
+  if (options_.admit_only && memory.host_bytes < kUnlimitedBytes) {
+    return memory.host_bytes;
+  }
+  // The last eighth is for other programs, and the system's caches.
+  const int64_t device = memory.device_has_own_memory ? 0 : memory.device_bytes;
+  return std::clamp<int64_t>(machine_bytes_ / 8 * 7 - device, 0,
+                             memory.host_bytes);
 }
 
 ShardStaging Trainer::StagingFor(const AdmissionRule& rule) const {
@@ -120,6 +142,8 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
 // Whether training and evaluation fit, before there is a device.
 absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   MemoryOptions& memory = options_.memory;
+  machine_bytes_ = memory.machine_share_bytes > 0 ? memory.machine_share_bytes
+                                                  : PhysicalMemoryBytes();
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   staging_ = FindShardStaging(training->trace);
   std::vector<Program*> evaluations;
@@ -166,10 +190,7 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   FillTiers(training->trace,
             std::get<Plan>(PlanOf(memory.policy, run.training)), run.training,
             layout_.states, accumulate(), &admission_);
-  const int64_t machine_bytes = memory.machine_share_bytes > 0
-                                    ? memory.machine_share_bytes
-                                    : PhysicalMemoryBytes();
-  const auto why = MachineRefusal(memory, machine_bytes, &admission_);
+  const auto why = MachineRefusal(memory, machine_bytes_, &admission_);
   // What is only planned may be for a larger machine than this one.
   if (why.has_value() && !options_.admit_only) {
     refuse(run.training, *why);
@@ -248,7 +269,15 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
       options_.ranks, start, StagingFor(memory.policy->admission));
   communicator_ = managed_.ranks();
   exchange_ = managed_.exchange();
-  return joined;
+  if (!joined.ok() || communicator_ == nullptr) return joined;
+  // Machines may differ, plans may not.
+  int64_t least = -machine_bytes_;
+  CASTOR_RETURN_IF_ERROR(Await(
+      *communicator_,
+      communicator_->AllReduce("memory of the machines", 0, ReduceOp::kMax,
+                               absl::MakeSpan(&least, 1))));
+  machine_bytes_ = -least;
+  return absl::OkStatus();
 }
 
 // The smallest single changes of other settings that would make the run fit.

@@ -52,14 +52,22 @@ absl::Status Adam::Update(const UpdateStep& step,
     adam.push_back(MomentRange<kernels::AdamRange>(options_, step, range));
     adam.back().hyper.decoupled = options_.adam_w_mode;
   }
+  kernels::AdamArgs::Source from;
+  if (arrays.from != nullptr) {
+    from = {.master = arrays.from->master,
+            .m = arrays.from->slot(kM.slot()),
+            .v = arrays.from->slot(kV.slot())};
+  }
   return kernels::Run(
       context,
       kernels::AdamArgs{.payload = arrays.payload,
                         .dtype = arrays.dtype,
                         .gradient_sum = arrays.gradient_sum,
+                        .gradient = arrays.gradient,
                         .master = arrays.states.master,
                         .m = arrays.states.slot(kM.slot()),
                         .v = arrays.states.slot(kV.slot()),
+                        .from = from,
                         .grad_scale = arrays.gradient_scale,
                         .ranges = adam.data(),
                         .num_ranges = static_cast<int64_t>(adam.size())});

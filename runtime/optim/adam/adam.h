@@ -37,6 +37,7 @@ class Adam final : public Optimizer {
   absl::string_view name() const override { return options_.type; }
   std::vector<StateSlot> slots() const override;
   OrderedJson Params() const override;
+  bool updates_aside() const override { return true; }
   absl::Status Update(const UpdateStep& step,
                       absl::Span<const UpdateRange> ranges,
                       const UpdateArrays& arrays,
