@@ -325,6 +325,11 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
   memory.device_bytes = DeviceBudget(needs, random);
   if (random.Chance(0.15)) c.options.plan_mistake = FetchTwice;
   if (random.Chance(0.5)) PlanAgainAndAgain(random, &c);
+  // Mostly as much as fits, whatever earlier steps and the simulator say.
+  c.options.speculation = {.on = random.Chance(0.8),
+                           .first_wait = random.Pick<int64_t>({0, 0, 0, 1, 2}),
+                           .longest_wait = random.Pick<int64_t>({0, 1024}),
+                           .least_gain = random.Pick({-1.0, -1.0, -1.0, 0.0})};
   return c;
 }
 
@@ -390,12 +395,15 @@ std::string Describe(const TrainingCase& c) {
           "placement: ranks %d, %s, device %s, host %s, pinned %s, chunks of "
           "%d, margin "
           "%g, warm-up %d, prefetch %d, threads %d, bus %g, watched %d, "
-          "mistaken plans %d, planned again and again %d\n",
+          "mistaken plans %d, planned again and again %d, speculation %d after "
+          "%d for %g\n",
           c.world_size, memory.policy->name, Size(memory.device_bytes),
           Size(memory.host_bytes), Size(memory.pinned_bytes),
           memory.chunk_bytes, memory.gpu_margin_mem_ratio, memory.warmup_steps,
           memory.prefetch, o.threads, o.bus_bytes_per_s, c.watched,
-          o.plan_mistake != nullptr, o.settled_durations != nullptr));
+          o.plan_mistake != nullptr, o.settled_durations != nullptr,
+          o.speculation.on, o.speculation.first_wait,
+          o.speculation.least_gain));
   return text;
 }
 
@@ -415,6 +423,7 @@ TrainingCase Shrink(TrainingCase c,
         x.options.step_seconds = nullptr;
         x.options.settled_durations = nullptr;
       },
+      [](TrainingCase& x) { x.options.speculation.on = false; },
       [](TrainingCase& x) { x.options.threads = 1; },
       [](TrainingCase& x) { x.options.bus_bytes_per_s = 0; },
       [](TrainingCase& x) { x.options.memory.prefetch = false; },

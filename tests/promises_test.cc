@@ -26,6 +26,7 @@
 #include "base/philox.h"
 #include "base/units.h"
 #include "nlohmann/json.hpp"
+#include "runtime/optim/adam/adam.h"
 #include "tests/case_generator.h"
 #include "tests/test_machine.h"
 #include "tests/training_harness.h"
@@ -69,7 +70,9 @@ struct Tally {
   int64_t evictions = 0;        // admitted runs that moved bytes
   int64_t compactions = 0;      // admitted runs in which blocks moved
   int64_t device_sums = 0;      // those of the ranks' last plans
-  int64_t operators = 0;        // whose bytes were accounted for
+  // Updates ahead of the norm, and those of them that were in vain.
+  SpeculationCounts speculation;
+  int64_t operators = 0;  // whose bytes were accounted for
 };
 
 // Everything that may not depend on placement.
@@ -201,6 +204,8 @@ absl::Status CheckPlacement(const TrainingCase& c,
                             const TrainingResult& reference, Tally* tally) {
   auto result = RunTraining(c, [&](Trainer& trainer) {
     tally->device_sums += DeviceSums(trainer);
+    tally->speculation.committed += trainer.speculation().committed;
+    tally->speculation.repeated += trainer.speculation().repeated;
     return CheckMemory(c, trainer);
   });
   if (!result.ok()) return result.status();
@@ -339,8 +344,9 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
   }
   std::printf(
       "placements: %lld admitted (%lld on several ranks, %lld generated, "
-      "%lld moved chunks, %lld moved blocks, %lld sums on the device), %lld "
-      "refused; of these %lld were mended as their refusals said; the bytes of "
+      "%lld moved chunks, %lld moved blocks, %lld sums on the device, %lld "
+      "updates ahead of the norm and %lld in vain), %lld refused; of these "
+      "%lld were mended as their refusals said; the bytes of "
       "%lld operators were accounted for\n",
       static_cast<long long>(tally.admitted),
       static_cast<long long>(tally.sharded),
@@ -348,6 +354,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
       static_cast<long long>(tally.evictions),
       static_cast<long long>(tally.compactions),
       static_cast<long long>(tally.device_sums),
+      static_cast<long long>(tally.speculation.committed),
+      static_cast<long long>(tally.speculation.repeated),
       static_cast<long long>(tally.refused),
       static_cast<long long>(tally.advice_followed),
       static_cast<long long>(tally.operators));
@@ -362,6 +370,86 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     EXPECT_GT(tally.evictions, 0);
     EXPECT_GT(tally.advice_followed, 0);
     EXPECT_GT(tally.operators, 0);
+  }
+}
+
+// Updates ahead of a norm that then says that nothing is clipped, or that all
+// is, or now the one and now the other, or that gradients are not finite; with
+// an evaluation between the steps.
+TEST(Speculation, GivesTheSameBits) {
+  if (!WhyNoTestMachine().empty()) {
+    GTEST_SKIP() << "SKIPPED: " << WhyNoTestMachine();
+  }
+  const struct {
+    const char* norms;
+    double clipping;  // of the norm at the end, 0: none
+    double loss_scale;
+    bool commits, repeats;
+  } kKinds[] = {{"never clipped", 1e3, 0, true, false},
+                {"always clipped", 1e-3, 0, false, true},
+                {"clipped at times", 1.0, 0, true, true},
+                {"clipped at times, and scaled", 1.0, 0x1p4, true, true},
+                {"not finite at first", 0, 0x1p20, true, true}};
+  // An emulated GPU takes ten seconds for a case.
+  const bool has_ranks = MostRanksOnTestMachine() > 1;
+  uint64_t seed = 0;
+  for (const auto& kind : kKinds) {
+    SCOPED_TRACE(kind.norms);
+    TrainingCase model = OnTestMachine(RandomModel(MixKey(99, ++seed)));
+    model.dtype = kind.loss_scale > 0 ? DType::kFloat16 : DType::kFloat32;
+    model.frozen.clear();
+    model.steps = 8;
+    model.evaluate_after = 4;
+    model.other_batch = model.other_length = 0;
+    model.options.optimizer.rule = std::make_shared<Adam>();
+    model.options.optimizer.gradient_clipping = 1e9;
+    model.options.loss_scale = {.initial = kind.loss_scale, .hysteresis = 1};
+    SpeculationCounts counts;
+    for (const int64_t micro_batches : {1, 4}) {
+      if (!has_ranks && (micro_batches > 1 || kind.clipping != 1)) continue;
+      model.options.shape.micro_batches = micro_batches;
+      TrainingCase wanted = ReferenceOf(model);
+      if (kind.clipping > 0) {
+        const auto unclipped = RunTraining(wanted);
+        ASSERT_TRUE(unclipped.ok()) << unclipped.status() << Describe(model);
+        wanted.options.optimizer.gradient_clipping =
+            model.options.optimizer.gradient_clipping =
+                kind.clipping * unclipped->gradient_norm;
+      } else {
+        wanted.options.optimizer.gradient_clipping =
+            model.options.optimizer.gradient_clipping = 0;
+      }
+      const auto reference = RunTraining(wanted);
+      ASSERT_TRUE(reference.ok()) << reference.status() << Describe(model);
+      for (const char* policy : {"cpu", "auto"}) {
+        for (int ranks = 1; ranks <= std::min<int64_t>(2, micro_batches);
+             ++ranks) {
+          TrainingCase c = model;
+          c.world_size = ranks;
+          c.watched = true;
+          c.options.memory.policy = FindPolicy(policy);
+          c.options.memory.chunk_bytes = 64 * SizeOf(c.dtype) * 4;
+          c.options.speculation = {
+              .first_wait = 0, .longest_wait = 0, .least_gain = -1};
+          const auto needs = FindNeeds(c);
+          ASSERT_TRUE(needs.ok()) << needs.status() << Describe(c);
+          c.options.memory.device_bytes = needs->smallest_device;
+          Tally tally;
+          const absl::Status status = CheckPlacement(c, *reference, &tally);
+          ASSERT_TRUE(status.ok()) << status << "\n" << Describe(c);
+          counts.committed += tally.speculation.committed;
+          counts.repeated += tally.speculation.repeated;
+        }
+      }
+    }
+    std::printf(
+        "%s: %lld updates ahead of the norm were committed, %lld done "
+        "again\n",
+        kind.norms, static_cast<long long>(counts.committed),
+        static_cast<long long>(counts.repeated));
+    if (!has_ranks && kind.clipping != 1) continue;
+    EXPECT_EQ(counts.committed > 0, kind.commits);
+    EXPECT_EQ(counts.repeated > 0, kind.repeats);
   }
 }
 

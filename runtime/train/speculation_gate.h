@@ -19,13 +19,15 @@ namespace castor {
 
 class SpeculationGate {
  public:
-  static constexpr int64_t kLongestWait = 1024;
   // How many steps ahead miss_rate looks back on.
   static constexpr int64_t kWindow = 32;
 
-  // `first_wait`: how many steps in a row it waits for at first.
-  explicit SpeculationGate(int64_t first_wait = 2)
-      : first_wait_(first_wait), wait_(first_wait) {}
+  // `first_wait`: how many steps in a row it waits for at first, at least;
+  // `longest_wait`: at most.
+  explicit SpeculationGate(int64_t first_wait = 2, int64_t longest_wait = 1024)
+      : first_wait_(first_wait),
+        longest_wait_(longest_wait),
+        wait_(first_wait) {}
 
   // The next step in order is over; `ahead`: updates ran before its norm.
   void AddStep(bool missed, bool ahead) {
@@ -35,7 +37,7 @@ class SpeculationGate {
     miss_rate_ +=
         ((missed ? 1.0 : 0.0) - miss_rate_) / static_cast<double>(steps_ahead_);
     if (missed) {
-      wait_ = std::min(std::max<int64_t>(1, 2 * wait_), kLongestWait);
+      wait_ = std::min(std::max<int64_t>(1, 2 * wait_), longest_wait_);
       ahead_in_row_ = 0;
     } else if (++ahead_in_row_ >= wait_) {
       wait_ = std::max(first_wait_, wait_ / 2);
@@ -50,6 +52,7 @@ class SpeculationGate {
 
  private:
   int64_t first_wait_;
+  int64_t longest_wait_;
   int64_t wait_;
   int64_t in_row_ = 0;        // latest steps that were no misses
   int64_t ahead_in_row_ = 0;  // of steps ahead, since the wait changed

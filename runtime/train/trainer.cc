@@ -18,7 +18,8 @@ Trainer::Trainer(Engine* engine, Model* model, TrainerOptions options)
       model_(model),
       options_(std::move(options)),
       meter_(&timeline_),
-      gate_(options_.speculation.first_wait) {}
+      gate_(options_.speculation.first_wait,
+            options_.speculation.longest_wait) {}
 
 Trainer::~Trainer() {
   // Work that is still queued uses what is about to go.

@@ -29,8 +29,9 @@ namespace castor {
 struct SpeculationOptions {
   bool on = true;
   // How many steps in a row must not have been clipped or skipped before, at
-  // first (speculation_gate.h).
+  // first and at most (speculation_gate.h).
   int64_t first_wait = 2;
+  int64_t longest_wait = 1024;
   // The least part of a step that they are to save; negative: tests.
   double least_gain = SpeculationRequest().least_gain;
 };
