@@ -6,9 +6,13 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -175,6 +179,129 @@ TEST(Checkpoint, ResumesToTheSameBitsUnderAnyPlacement) {
               std::vector<double>(undisturbed->losses.begin() + saved_after,
                                   undisturbed->losses.end()));
   }
+}
+
+// A run whose host updates every chunk ahead of the norm, which clips some of
+// the steps. The bus is slow, so that updates are outstanding when Step
+// returns.
+class UpdatesAhead : public ::testing::Test {
+ protected:
+  UpdatesAhead() {
+    model_.model.n_layer = 2;
+    model_.model.n_head = 2;
+    model_.model.n_embd = 16;
+    model_.model.n_positions = 8;
+    model_.model.vocab_size = 32;
+    model_.options.shape = {.batch = 1, .length = 8, .micro_batches = 2};
+    model_.options.eval_batch = 1;
+    model_.options.learning_rate = [](int64_t) { return 1e-2; };
+    model_.options.optimizer.gradient_clipping = 1e9;
+    model_.steps = 8;
+    const auto unclipped = RunTraining(ReferenceOf(model_));
+    EXPECT_TRUE(unclipped.ok()) << unclipped.status();
+    model_.options.optimizer.gradient_clipping = unclipped->gradient_norm;
+    ahead_ = model_;
+    ahead_.options.memory = {.policy = FindPolicy("cpu"), .chunk_bytes = 4096};
+    ahead_.options.bus_bytes_per_s = 5e7;
+    ahead_.options.speculation = {
+        .first_wait = 0, .longest_wait = 0, .least_gain = -1};
+  }
+
+  // Trains on from `start`, to the bits of `undisturbed`.
+  void ExpectResumes(const std::string& path, int64_t step) {
+    const auto undisturbed = RunTraining(ReferenceOf(model_));
+    const auto resumed = RunTraining(ResumedFrom(path, step, ahead_));
+    ASSERT_TRUE(undisturbed.ok() && resumed.ok()) << resumed.status();
+    EXPECT_EQ(resumed->state_sha256, undisturbed->state_sha256);
+    EXPECT_EQ(resumed->gradient_norm, undisturbed->gradient_norm);
+  }
+
+  TrainingCase model_, ahead_;
+  TemporaryDirectory directory_;
+};
+
+TEST_F(UpdatesAhead, AreNotSeenByEvaluationNorBySaving) {
+  struct Seen {
+    std::vector<double> evaluations;
+    std::vector<std::string> parameters;
+  };
+  const auto run = [&](TrainingCase c, Seen* seen,
+                       SpeculationCounts* counts) -> absl::Status {
+    c.after_step = [&](Trainer& trainer, int64_t step) -> absl::Status {
+      const auto loss = trainer.Evaluate(
+          1, [&] { return RandomMicroBatch(9, step, c.options.shape, 32); });
+      if (!loss.ok()) return loss.status();
+      seen->evaluations.push_back(*loss);
+      const auto sha =
+          ParametersSha256(trainer.parameters(), trainer.store(), nullptr);
+      if (!sha.ok()) return sha.status();
+      seen->parameters.push_back(*sha);
+      const std::string path = directory_.path() + "/" + std::to_string(step);
+      return Save(path, c, trainer);
+    };
+    return RunTraining(c,
+                       [&](Trainer& trainer) {
+                         *counts = trainer.speculation();
+                         return absl::OkStatus();
+                       })
+        .status();
+  };
+  Seen expected, seen;
+  SpeculationCounts none, counts;
+  ASSERT_TRUE(run(ReferenceOf(model_), &expected, &none).ok());
+  EXPECT_EQ(none, SpeculationCounts());
+  const absl::Status status = run(ahead_, &seen, &counts);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_GT(counts.committed, 0);
+  EXPECT_GT(counts.repeated, 0);
+  EXPECT_EQ(seen.evaluations, expected.evaluations);
+  EXPECT_EQ(seen.parameters, expected.parameters);
+  for (const int64_t step : {1, 4, 7}) {
+    ExpectResumes(directory_.path() + "/" + std::to_string(step), step);
+  }
+}
+
+std::atomic<bool> asked_to_stop = false;
+
+// The signal comes while a step is queued, the one before under way.
+TEST_F(UpdatesAhead, ASignalEndsTheRunAfterItsStepAndItResumes) {
+  const std::string path = directory_.path() + "/stopped";
+  TrainingCase c = ahead_;
+  asked_to_stop = false;
+  const auto handler = [](int) { asked_to_stop = true; };
+  const auto before = std::signal(SIGTERM, handler);
+  c.options.stop = &asked_to_stop;
+  c.data = [&](int64_t index) {
+    if (index == 9) std::raise(SIGTERM);  // of step 5
+    return RandomMicroBatch(c.seed, index, c.options.shape, 32);
+  };
+  c.after_step = [&](Trainer& trainer, int64_t step) -> absl::Status {
+    EXPECT_EQ(trainer.stopping(), step == 5);
+    if (!trainer.stopping()) return absl::OkStatus();
+    EXPECT_TRUE(Save(path, c, trainer).ok());
+    return absl::CancelledError("stopped");
+  };
+  EXPECT_TRUE(absl::IsCancelled(RunTraining(c).status()));
+  std::signal(SIGTERM, before);
+  ExpectResumes(path, 5);
+}
+
+TEST_F(UpdatesAhead, AKilledRunResumesFromWhatItSaved) {
+  const std::string path = directory_.path() + "/killed";
+  TrainingCase c = ahead_;
+  c.after_step = [&](Trainer& trainer, int64_t step) -> absl::Status {
+    if (step == 6) std::raise(SIGKILL);  // the step is under way
+    return step == 3 ? Save(path, c, trainer) : absl::OkStatus();
+  };
+  const pid_t child = fork();
+  if (child == 0) {
+    RunTraining(c).IgnoreError();
+    _exit(1);
+  }
+  int ended = 0;
+  ASSERT_EQ(waitpid(child, &ended, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL) << ended;
+  ExpectResumes(path, 3);
 }
 
 TEST(Checkpoint, TellsWhereTheRunWas) {
