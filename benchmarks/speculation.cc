@@ -4,24 +4,35 @@
 //
 //   bazel run -c opt //benchmarks:speculation -- [--bf16] [--layers N]
 //       [--width N] [--vocabulary N] [--batch N] [--length N] [--rounds N]
-//       [--steps N] [--bus BYTES_PER_S]
+//       [--steps N] [--bus BYTES_PER_S] [--paced]
 //
-// The device and the host have a thread each.
+// The device and the host have a thread each. With --paced the model is small,
+// and its operators and updates take as long as a device and a host that have
+// nothing else to do would take: the rest of each passes asleep, so that two
+// cores that are shared with others do not decide who wins.
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/median.h"
 #include "benchmarks/synthetic.h"
+#include "device/device.h"
+#include "device/host/host_device.h"
 #include "memory/plan/policy/policies.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/trainer.h"
+#include "tracer/work_tag.h"
 
 namespace castor {
 namespace {
@@ -34,7 +45,84 @@ struct Flags {
   double bus_bytes_per_s = 0;
   int64_t rounds = 9;
   int64_t steps = 12;  // measured
+  bool paced = false;
   SyntheticRun run = {6, 512, 256, 1, 16};
+};
+
+// How long each piece of work takes, of a paced device.
+constexpr int64_t kOperatorNs = 2'000'000;
+constexpr int64_t kReduceNs = 1'000'000;
+constexpr int64_t kUpdateNs = 20'000'000;
+constexpr SyntheticRun kPacedRun = {4, 64, 64, 1, 4};
+constexpr int64_t kPacedChunkBytes = 64 << 10;
+
+// A host device that passes the rest of each piece of work's time asleep.
+class PacedDevice final : public Device {
+ public:
+  explicit PacedDevice(std::unique_ptr<Device> device)
+      : device_(std::move(device)) {}
+
+  // Counts updates that were done again, whose time passes at their commit.
+  void set_repeated(std::function<int64_t()> repeated) {
+    repeated_ = std::move(repeated);
+  }
+
+  absl::string_view name() const override { return "paced"; }
+  std::byte* memory() override { return device_->memory(); }
+  int64_t memory_bytes() const override { return device_->memory_bytes(); }
+  Fence Enqueue(StreamId stream, int64_t tag, Work work) override {
+    return device_->Enqueue(
+        stream, tag,
+        [this, work = std::move(work),
+         tag](const ExecContext& context) mutable -> absl::Status {
+          const auto start = std::chrono::steady_clock::now();
+          const int64_t before = repeated_ ? repeated_() : 0;
+          const absl::Status status = work(context);
+          const bool again = repeated_ && repeated_() > before;
+          std::this_thread::sleep_until(
+              start + std::chrono::nanoseconds(NsOf(tag, again)));
+          return status;
+        });
+  }
+  Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
+             int64_t bytes) override {
+    return device_->Copy(stream, tag, dst, src, bytes);
+  }
+  Fence Fill(StreamId stream, int64_t tag, void* dst, uint8_t value,
+             int64_t bytes) override {
+    return device_->Fill(stream, tag, dst, value, bytes);
+  }
+  void Wait(StreamId stream, const Fence& fence, int64_t tag) override {
+    device_->Wait(stream, fence, tag);
+  }
+  Fence Now(StreamId stream) const override { return device_->Now(stream); }
+  bool Reached(const Fence& fence) const override {
+    return device_->Reached(fence);
+  }
+  absl::Status Synchronize(const Fence& fence) override {
+    return device_->Synchronize(fence);
+  }
+  int64_t NowNs() const override { return device_->NowNs(); }
+  void SetObserver(DeviceObserver* observer) override {
+    device_->SetObserver(observer);
+  }
+
+ private:
+  static int64_t NsOf(int64_t tag, bool again) {
+    switch (WorkTag::Unpack(tag).kind) {
+      case WorkKind::kOperator:
+        return kOperatorNs;
+      case WorkKind::kReduce:
+        return kReduceNs;
+      case WorkKind::kUpdate:
+        return kUpdateNs;
+      default:
+        return again ? kUpdateNs : 0;
+    }
+  }
+
+  const std::unique_ptr<Device> device_;
+  std::function<int64_t()> repeated_;
 };
 
 struct Run {
@@ -45,7 +133,8 @@ struct Run {
   int64_t host_bytes = 0;
 };
 
-Run Train(const Flags& flags, double clipping, bool speculates) {
+// `always`: whatever norms said before.
+Run Train(const Flags& flags, double clipping, bool speculates, bool always) {
   Engine engine(flags.bf16 ? DType::kBFloat16 : DType::kFloat32, 1);
   const ZeroInit scope(engine);
   models::Gpt2 model(flags.run.Model());
@@ -55,8 +144,27 @@ Run Train(const Flags& flags, double clipping, bool speculates) {
   options.optimizer.gradient_clipping = clipping;
   options.memory.policy = FindPolicy("cpu");
   options.speculation.on = speculates;
+  if (always) {
+    options.speculation.first_wait = options.speculation.longest_wait = 0;
+  }
+  PacedDevice* paced = nullptr;
+  if (flags.paced) {
+    options.memory.chunk_bytes = kPacedChunkBytes;
+    options.open_device =
+        [&](int64_t bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
+      auto device = HostDevice::Create(
+          {.memory_bytes = bytes, .bus_bytes_per_s = flags.bus_bytes_per_s});
+      if (!device.ok()) return device.status();
+      auto made = std::make_unique<PacedDevice>(*std::move(device));
+      paced = made.get();
+      return made;
+    };
+  }
   auto trainer = Trainer::Create(&engine, &model, std::move(options));
   CASTOR_CHECK(trainer.ok());
+  if (paced != nullptr) {
+    paced->set_repeated([&] { return (*trainer)->speculation().repeated; });
+  }
   InitialValues values(1);
   CASTOR_CHECK((*trainer)->Initialize(values).ok());
   int64_t index = 0;
@@ -84,7 +192,10 @@ void Measure(const Flags& flags) {
   const struct {
     const char* name;
     double clipping;
-  } kKinds[] = {{"nothing clipped", 1e9}, {"always clipped", 1e-9}};
+    bool always;
+  } kKinds[] = {{"nothing clipped", 1e9, false},
+                {"always clipped", 1e-9, false},
+                {"all in vain", 1e-9, true}};
   struct Results {
     std::vector<double> without, with, ratio, predicted, predicted_with;
     Run last, last_with;
@@ -95,7 +206,8 @@ void Measure(const Flags& flags) {
       Results& r = results[i];
       // Each order as often as the other: the machine's speed drifts.
       for (const bool with : {round % 2 == 0, round % 2 != 0}) {
-        const Run run = Train(flags, kKinds[i].clipping, with);
+        const Run run =
+            Train(flags, kKinds[i].clipping, with, kKinds[i].always);
         (with ? r.with : r.without).push_back(run.step_seconds);
         (with ? r.predicted_with : r.predicted)
             .push_back(run.predicted_seconds);
@@ -129,6 +241,7 @@ void Measure(const Flags& flags) {
         static_cast<long>(r.last_with.counts.repeated));
   }
   std::printf(
+      "all in vain: always clipped, and updates run ahead nonetheless; "
       "committed, repeated: updates of the last run with them, in %ld steps; "
       "its host peak %.1f MB, without %.1f MB\n",
       static_cast<long>(kSettle + flags.steps),
@@ -144,6 +257,9 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--bf16") == 0) {
       flags.bf16 = true;
+    } else if (std::strcmp(argv[i], "--paced") == 0) {
+      flags.paced = true;
+      flags.run = castor::kPacedRun;
     } else if (std::strcmp(argv[i], "--bus") == 0 && i + 1 < argc &&
                std::atof(argv[i + 1]) > 0) {
       flags.bus_bytes_per_s = std::atof(argv[++i]);

@@ -180,5 +180,51 @@ TEST_F(PlanExecutorTest, IllegalActionIsAnErrorThatNamesTheChunk) {
   EXPECT_EQ(Residency(), "c..");
 }
 
+// Banks come with a plan that updates ahead, and stay over one that does not,
+// unless that brings states to the host.
+TEST_F(PlanExecutorTest, AdoptMakesBanksAndDropsThemForStates) {
+  const auto banks = [&] {
+    std::string text;
+    for (int64_t i = 0; i < 3; ++i) {
+      text += store_->has_bank(ChunkId(i)) ? "b" : ".";
+    }
+    return text;
+  };
+  const auto ahead = MakePlan({}, {kH, kH, kD}, {{Speculate(0), Speculate(1)}});
+  ASSERT_TRUE(executor_->Adopt(ahead).ok());
+  EXPECT_EQ(banks(), "bb.");
+  const int64_t with_banks = host_->stats().used_bytes;
+  ASSERT_TRUE(executor_->Adopt(MakePlan({}, {kH, kH, kD})).ok());
+  EXPECT_EQ(banks(), "bb.");
+  ASSERT_TRUE(
+      executor_->Adopt(MakePlan({}, {kH, kH, kD}, {{Speculate(1)}})).ok());
+  EXPECT_EQ(banks(), ".b.");
+  ASSERT_TRUE(executor_->Adopt(MakePlan({}, {kH, kH, kH})).ok());
+  EXPECT_EQ(banks(), "...");
+  // What the run has taken meanwhile stays with it.
+  ASSERT_TRUE(executor_->Adopt(MakePlan({}, {kH, kH, kD})).ok());
+  const auto other = host_->Allocate(host_->budget_bytes() - with_banks + 1024,
+                                     Category::kStaging, "other");
+  ASSERT_TRUE(other.ok()) << other.status();
+  ASSERT_TRUE(executor_->Adopt(ahead).ok());
+  EXPECT_EQ(banks(), "b..");
+}
+
+TEST_F(PlanExecutorTest, TellsOfUpdatesAhead) {
+  ASSERT_TRUE(
+      executor_
+          ->Adopt(MakePlan({}, {kH, kH, kH}, {{Speculate(1)}, {Speculate(0)}}))
+          .ok());
+  ASSERT_TRUE(executor_->Act(Moment(0), 1).ok());  // to nobody
+  std::vector<int64_t> chunks;
+  executor_->set_speculate([&](ChunkId chunk) {
+    chunks.push_back(chunk.value);
+    return chunk.value == 0 ? absl::InternalError("why") : absl::OkStatus();
+  });
+  EXPECT_TRUE(executor_->Act(Moment(0), 1).ok());
+  EXPECT_EQ(executor_->Act(Moment(1), 1), absl::InternalError("why"));
+  EXPECT_EQ(chunks, (std::vector<int64_t>{1, 0}));
+}
+
 }  // namespace
 }  // namespace castor

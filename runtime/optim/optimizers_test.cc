@@ -213,6 +213,38 @@ TEST_P(OptimizerRows, AStepWithoutAScaleChangesThePayloadAlone) {
   EXPECT_EQ(arrays.payload, before.payload);  // not the gradients
 }
 
+// Of an optimizer that says that it can: what it reads stays, and the bits are
+// those of an update in place.
+TEST_P(OptimizerRows, AnUpdateAsideGivesTheSameBits) {
+  const auto optimizer = Make();
+  if (!optimizer->updates_aside()) return;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool sum : {false, true}) {
+      for (const bool skipped : {false, true}) {
+        Arrays in_place(*optimizer, dtype, sum);
+        in_place.SetGradients(1);
+        if (skipped) in_place.scale = std::numeric_limits<float>::quiet_NaN();
+        Arrays before = in_place, aside = in_place;
+        std::fill(aside.master.begin(), aside.master.end(), 77.0f);
+        const std::vector<std::byte> kept = before.payload;
+        Update(*optimizer, 1, {{{{0, 200}}, in_place.View(0, 200)}});
+        const StateView from = before.View(0, 200).states;
+        // Twice, as if its scale had been another one at first.
+        for (const bool again : {false, true}) {
+          aside.scale = again ? in_place.scale : 3;
+          UpdateArrays view = aside.View(0, 200);
+          view.from = &from;
+          if (!sum) view.gradient = kept.data();
+          Update(*optimizer, 1, {{{{0, 200}}, view}});
+        }
+        EXPECT_TRUE(aside.SameStates(in_place));
+        EXPECT_EQ(aside.payload, in_place.payload);
+        EXPECT_EQ(before.payload, kept);
+      }
+    }
+  }
+}
+
 TEST_P(OptimizerRows, ElementsOutsideOfRangesStayAsTheyAre) {
   const auto optimizer = Make();
   Arrays arrays(*optimizer, DType::kFloat32, true);
