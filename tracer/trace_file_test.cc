@@ -295,7 +295,7 @@ TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {
       {"\"trace\":0", "\"trace\":1", "line 4: trace must be an integer from 0"},
       {"\"h2d_bytes_per_s\":8e9", "\"h2d_bytes_per_s\":0", "must be a number"},
       {"\"initial\":[1]", "\"initial\":[2]", "initial must hold ascending"},
-      {"[0,0,0,0]", "[0,9,0,0]", "line 4: actions must hold lists"},
+      {"[0,0,0,0]", "[0,10,0,0]", "line 4: actions must hold lists"},
       {"[0,0,0,0]", "[3,0,0,0]", "line 4: actions must hold lists"},
       {"[0,0,0,0]", "[0,0,2,0]", "line 4: actions must hold lists"},
       {"[0,0,0,0]", "[0,0,0]", "line 4: actions must hold lists"},

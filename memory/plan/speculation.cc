@@ -1,7 +1,8 @@
 #include "memory/plan/speculation.h"
 
 #include <algorithm>
-#include <set>
+#include <iterator>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -100,19 +101,33 @@ void SpeculateWhereItPays(const PlanRequest& request, Plan* plan) {
     *plan = With(std::move(*plan), updates, all);
     return;
   }
-  // Shares of them, since more banks than pay take room from others.
-  constexpr int64_t kShares = 8;
-  std::set<int64_t> counts;
-  for (const int64_t share : {1, 2, 3, 4, 6, 8}) {
-    counts.insert((all * share + kShares - 1) / kShares);
-  }
+  // Not all of them: banks that do not pay take room from others. Shares first,
+  // then what lies halfway to the shares beside the best.
   const double without_ns = ExpectedNs(*plan, request);
-  std::vector<std::pair<int64_t, double>> tried;
-  double best_ns = without_ns;
-  for (const int64_t count : counts) {
-    tried.push_back({count, ExpectedNs(With(*plan, updates, count), request)});
-    best_ns = std::min(best_ns, tried.back().second);
+  std::map<int64_t, double> tried = {{0, without_ns}};
+  const auto best = [&] {
+    return std::min_element(
+        tried.begin(), tried.end(),
+        [](const auto& x, const auto& y) { return x.second < y.second; });
+  };
+  const auto attempt = [&](int64_t count) {
+    if (tried.contains(count)) return;
+    tried[count] = ExpectedNs(With(*plan, updates, count), request);
+  };
+  constexpr int64_t kShares = 8;
+  for (const int64_t share : {1, 2, 3, 4, 6, 8}) {
+    attempt((all * share + kShares - 1) / kShares);
   }
+  std::vector<int64_t> halfway;
+  const auto at = best();
+  if (at != tried.begin()) {
+    halfway.push_back((std::prev(at)->first + at->first) / 2);
+  }
+  if (std::next(at) != tried.end()) {
+    halfway.push_back((at->first + std::next(at)->first) / 2);
+  }
+  for (const int64_t count : halfway) attempt(count);
+  const double best_ns = best()->second;
   if (without_ns - best_ns <= speculation.least_gain * without_ns) return;
   constexpr double kNearly = 1.005;
   for (const auto& [count, ns] : tried) {
