@@ -8,7 +8,7 @@ namespace castor::shim {
 
 void Account::Claim(int64_t bytes) {
   std::shared_lock<std::shared_mutex> open(closing_);
-  if (run_ == nullptr) return;
+  if (!Counts()) return;
   Check(Core().claim(run_, bytes));
   claimed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
@@ -25,7 +25,7 @@ Account::Block Account::Allocate(int64_t bytes, void* stream) {
 void Account::Release(int64_t bytes) noexcept {
   std::shared_lock<std::shared_mutex> open(closing_);
   claimed_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  if (run_ != nullptr) Core().release(run_, bytes);
+  if (Counts()) Core().release(run_, bytes);
 }
 
 void Account::Close() {

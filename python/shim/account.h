@@ -10,6 +10,7 @@
 #include <string>
 
 #include "python/core/castor_client.h"
+#include "python/shim/forks.h"
 
 namespace castor::shim {
 
@@ -44,7 +45,7 @@ class Account {
   void Freed(int64_t bytes) noexcept {
     claimed_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   }
-  // Does nothing after Close.
+  // Does nothing after Close, nor in a process that was forked.
   void Release(int64_t bytes) noexcept;
   // Waits for claims and releases that are under way. The run may be closed
   // afterwards.
@@ -63,8 +64,12 @@ class Account {
   std::optional<Refusal> TakeRefusal();
 
  private:
+  // Not after Close, and not in a process that was forked.
+  bool Counts() const { return run_ != nullptr && forks_ == ForksSinceStart(); }
+
   std::shared_mutex closing_;
   castor_run* run_;  // null after Close
+  const int forks_ = ForksSinceStart();
   std::atomic<int64_t> claimed_bytes_{0};
   std::atomic<bool> again_{false};
   std::mutex refusing_;

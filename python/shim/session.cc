@@ -151,7 +151,7 @@ std::optional<Refusal> Session::TakeRefusalOfOpen() {
 Session::~Session() { Close(); }
 
 void Session::Close() {
-  if (run_ == nullptr) return;
+  if (closed()) return;
   if (Entered() == this) Leave();
   VacateAll();
   account_->Close();
@@ -160,6 +160,10 @@ void Session::Close() {
 }
 
 castor_run* Session::Open() const {
+  TORCH_CHECK(forks_ == ForksSinceStart(),
+              "castor: this process was forked from the one that has the "
+              "engine; use the engine there, and give a forked process "
+              "tensors, not the model");
   TORCH_CHECK(run_ != nullptr, "castor: this engine is closed");
   return run_;
 }

@@ -14,7 +14,9 @@
 // parameters are all among these, in the same phase, is no new use.
 //
 // Threads: one at a time. Autograd's threads may call while the thread that
-// entered waits for them. One session of a process is entered at a time.
+// entered waits for them. One session of a process is entered at a time. A
+// process that is forked has none of a session's threads: there it is closed,
+// and its memory goes with the process.
 //
 // Errors are c10::Error, which Python sees as RuntimeError. TakeRefusal says
 // whether the run had no room.
@@ -33,6 +35,7 @@
 #include "python/core/castor_client.h"
 #include "python/shim/account.h"
 #include "python/shim/core_library.h"
+#include "python/shim/forks.h"
 
 namespace castor::shim {
 
@@ -124,7 +127,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // Called by the deleter: no tensor has this parameter's storage any more.
   void Forget(int64_t id) { parameters_[id].storage = nullptr; }
 
-  bool closed() const { return run_ == nullptr; }
+  bool closed() const { return run_ == nullptr || forks_ != ForksSinceStart(); }
   const std::string& name(int64_t id) const { return parameters_[id].name; }
 
  private:
@@ -157,6 +160,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void ValuesChanged();
 
   castor_run* run_;  // null after Close
+  const int forks_ = ForksSinceStart();
   std::shared_ptr<Account> account_;
   std::vector<Parameter> parameters_;
   at::ScalarType dtype_;

@@ -129,6 +129,46 @@ class Interrupts(unittest.TestCase):
                 self.assertEqual(run(where), expected)
 
 
+class Forked(unittest.TestCase):
+    def test_a_forked_process_is_told_and_can_end(self) -> None:
+        # As a data loader's worker that was given the model. A hang is a failure.
+        program = (
+            "import os, sys, castor\n"
+            "from small import Net, X, engine_of, one_step\n"
+            "model = Net()\n"
+            "engine = engine_of(model)\n"
+            "one_step(engine, X)\n"
+            "loss = engine(X)\n"
+            "child = os.fork()\n"
+            "if child == 0:\n"
+            "    for call in (lambda: engine.backward(loss), engine.abort,\n"
+            "                 lambda: engine(X), engine.state_dict):\n"
+            "        try:\n"
+            "            call()\n"
+            "        except RuntimeError as error:\n"
+            "            print(str(error).splitlines()[0])\n"
+            "    del loss\n"
+            "    engine.close()\n"
+            "    with engine_of(Net()) as own:\n"
+            "        one_step(own, X)\n"
+            "    sys.exit(0)\n"
+            "assert os.waitpid(child, 0)[1] == 0\n"
+            "engine.backward(loss)\n"
+            "engine.step()\n"
+            "print(engine.global_steps)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program], capture_output=True,
+            text=True, timeout=120,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        *told, steps = done.stdout.splitlines()
+        self.assertEqual(len(told), 3, told)
+        for line in told:
+            self.assertRegex(line, "castor: this process was forked from the one")
+        self.assertEqual(steps, "2")
+
+
 class Versions(unittest.TestCase):
     def test_a_torch_without_a_shim_is_refused_by_name(self) -> None:
         program = "import torch; torch.__version__ = '2.8.1+cpu'; import castor"
