@@ -60,7 +60,6 @@ def main():
     with castor.ZeroInit(options.config):
         model = load_model(options.model, words.size)
     with castor.initialize(model, options.config) as engine:
-        engine.train()
         for step in range(1, options.steps + 1):
             # As many labels in each micro batch are not to be had: each counts
             # for its share of the step's.

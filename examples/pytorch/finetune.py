@@ -1,17 +1,16 @@
-"""Trains a causal language model of transformers in less device memory than it
-needs, with three lines that are Castor's.
+"""Fine-tunes a causal language model of transformers in less device memory than it
+needs.
 
     python examples/pytorch/finetune.py --text FILE [--model DIR] [--steps N]
 
-Without --model it is a small OPT with random weights, whose tokens are bytes.
-With it, a directory of Hugging Face's with a model and its tokenizer.
+finetune.md is its page.
 """
 
 import argparse
 import random
 from pathlib import Path
 
-import castor  # 1
+import castor
 import torch
 import transformers
 
@@ -60,23 +59,28 @@ def load_tokens(text, directory):
 
 def main():
     arguments = parse_arguments()
-    model = load_model(arguments.model)
+    with castor.ZeroInit(arguments.config):
+        model = load_model(arguments.model)
     tokens = load_tokens(arguments.text, arguments.model)
     draw = random.Random(1)
+    last = len(tokens) - arguments.length
+    if last < 1:
+        raise SystemExit(
+            f"finetune: {arguments.text} has {len(tokens)} tokens; give a text of "
+            f"more than --length={arguments.length}"
+        )
 
     def next_batch():
-        last = len(tokens) - arguments.length
         rows = [draw.randrange(last) for _ in range(arguments.batch)]
         ids = torch.stack([tokens[r : r + arguments.length] for r in rows])
         return {"input_ids": ids, "labels": ids}
 
-    with castor.initialize(model, arguments.config) as engine:  # 2
-        engine.train()
+    with castor.initialize(model, arguments.config) as engine:
         for step in range(1, arguments.steps + 1):
             batches = (
                 next_batch() for _ in range(engine.gradient_accumulation_steps)
             )
-            loss = engine.train_batch(batches)  # 3
+            loss = engine.train_batch(batches)
             print(f"step {step:>3}  loss {loss.item():.4f}")
         shared.report(engine)
         if arguments.save:

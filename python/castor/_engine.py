@@ -39,7 +39,8 @@ def initialize(
     Values go there one parameter at a time, and the memory that they had is
     freed. Parameters become fp32, or bf16 where the configuration has bf16 (an
     fp32 master copy is kept then). Those with requires_grad are trained; tied
-    ones are one. Buffers are copied to the device and count.
+    ones are one. Buffers are copied to the device and count. A model that is in
+    evaluation mode, as from_pretrained leaves it, is in training mode afterwards.
 
     Args:
         model: on the CPU; it keeps its modules and Parameter objects. With
@@ -83,6 +84,9 @@ def initialize(
         raise ValueError(f"castor.initialize: {first_line(error)}") from None
     engine = Engine(Managed(model, run, list(parameters.values()), gpu))
     failure: BaseException | None = None
+    modes = [(module, module.training) for module in model.modules()]
+    if not model.training:  # else a part may have a mode of its own
+        model.train()
     try:
         engine._managed.adopt()
         engine._steps.take_buffers()
@@ -90,6 +94,8 @@ def initialize(
             engine._steps.rehearse(sample_batch)
     except BaseException as error:
         engine.close(keep_values=True)
+        for module, mode in modes:
+            module.training = mode
         if not isinstance(error, Refused):
             raise
         failure = error

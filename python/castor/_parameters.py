@@ -29,7 +29,10 @@ def _check_one(name: str, parameter: torch.Tensor, is_managed: bool) -> None:
     if nn.parameter.is_lazy(parameter):
         _refuse(f"{what} has no shape yet", "call the model once before")
     if is_managed:
-        _refuse(f"{what} has an engine already", "close that engine first")
+        _refuse(
+            f"{what} has an engine already, or its values went with one",
+            "close that engine with close(keep_values=True)",
+        )
     if type(parameter).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         _refuse(
             f"{what} is a {type(parameter).__name__}, not a plain tensor",

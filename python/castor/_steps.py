@@ -119,12 +119,9 @@ class Steps:
     def rehearse(self, batch: Any) -> None:
         """A forward and a backward pass that leave no trace in the model."""
         buffers = [(b, b.detach().clone()) for b in self._model.buffers()]
-        was_training = self._model.training
-        self._model.train()
         with torch.enable_grad():
             self.backward(loss_of(call_with(self._forward, batch)), None)
         self.abort()
-        self._model.train(was_training)
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)

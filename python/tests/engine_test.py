@@ -104,6 +104,20 @@ class Initialize(unittest.TestCase):
         model(X).backward()
         self.assertIsNotNone(model.a.weight.grad)
 
+    def test_a_model_that_was_read_trains(self) -> None:
+        model = Net().eval()  # as from_pretrained leaves it
+        with engine_of(model, sample_batch=(X,)) as engine:
+            one_step(engine, X)
+            self.assertTrue(model.a.training)
+        model = Net().eval()
+        with self.assertRaises(castor.Refused):
+            engine_of(model, budget=1, sample_batch=(X,))
+        self.assertFalse(model.training)
+        model = Net()
+        model.b.eval()  # what a program has chosen itself stays
+        with engine_of(model, sample_batch=(X,)):
+            self.assertFalse(model.b.training)
+
     def test_bf16(self) -> None:
         model = Net()
         with castor.initialize(model, config_of(1, True, None)) as engine:
