@@ -143,6 +143,9 @@ class Steps:
         self, function: Callable[..., _Result], args: Any, kwargs: Any
     ) -> _Result:
         def forward(*args: Any, **kwargs: Any) -> _Result:
+            # Autocast may be on around several steps, and has kept parameters as
+            # they were.
+            torch.clear_autocast_cache()
             self._run.announce(f"inputs {description((args, kwargs))}")
             dtype = self._managed.dtype
             floats = dtype if dtype != torch.float32 else None

@@ -166,6 +166,60 @@ class Modules(Beside):
         self.hold(lambda: Odd(16), {"ids": ids, "labels": ids})
 
 
+class Cast(nn.Module):
+    """Under autocast, which keeps a copy of each weight in bf16 until it ends."""
+
+    def __init__(self, keeps: bool = True) -> None:
+        super().__init__()
+        self.shared = nn.Linear(64, 64)
+        self.last = nn.Linear(64, 1)
+        self.keeps = keeps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=self.keeps):
+            for _ in range(3):
+                x = torch.tanh(self.shared(x))
+            return self.last(x).float().mean()
+
+
+class Autocast(unittest.TestCase):
+    x = torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
+
+    def train(
+        self, budget: int | None, keeps: bool = True, around: bool = False
+    ) -> tuple[list[Any], dict[str, Any]]:
+        torch.manual_seed(1)
+        model = Cast(keeps)
+        with (
+            engine_of(model, budget=budget) as engine,
+            torch.autocast("cpu", torch.bfloat16, enabled=around),
+        ):
+            losses = [one_step(engine, self.x) for _ in range(4)]
+            return [losses, bits(engine)], engine.summary()
+
+    def test_begins_as_in_pytorch_and_has_the_same_bits_at_any_budget(self) -> None:
+        expected, summary = self.train(None)
+        torch.manual_seed(1)
+        self.assertEqual(expected[0][0], Cast()(self.x).item())
+        self.assertEqual(len(set(expected[0])), 4)
+        least = summary["smallest_device_budget_bytes"]
+        self.assertEqual(self.train(least)[0], expected)
+
+    def test_copies_that_it_keeps_count(self) -> None:
+        held = []
+        for keeps in (True, False):
+            with engine_of(Cast(keeps)) as engine:
+                loss = engine(self.x)
+                held.append(engine.claimed_bytes)
+                engine.backward(loss)
+        # Backward wants the shared weight for two of its uses, of which each has a
+        # copy of its own, or both one.
+        self.assertEqual(held[1] - held[0], 64 + 64 * 64 * 2)
+
+    def test_copies_of_the_step_before_are_not_read(self) -> None:
+        self.assertEqual(self.train(None, around=True)[0], self.train(None)[0])
+
+
 def blocks_compiled(backend: str, checkpointing: bool = False) -> nn.Module:
     """A Llama whose blocks are under torch.compile, by either way to say so."""
     model = llama()
