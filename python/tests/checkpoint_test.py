@@ -207,28 +207,52 @@ class Resume(unittest.TestCase):
 CASTOR = os.environ.get("CASTOR_BINARY", "")
 
 
+# Of each family that castor train knows, too; all with 16 positions and tokens
+# that are bytes.
+FAMILIES: dict[str, Any] = {
+    "gpt2": lambda: transformers.GPT2Config(
+        vocab_size=256, n_layer=2, n_head=2, n_embd=16, n_positions=16,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+    ),
+    "llama": lambda: transformers.LlamaConfig(
+        vocab_size=256, hidden_size=16, intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=16,
+        tie_word_embeddings=False,
+    ),
+    "qwen3": lambda: transformers.Qwen3Config(
+        vocab_size=256, hidden_size=16, intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=8,
+        max_position_embeddings=16, tie_word_embeddings=True,
+    ),
+    "opt": lambda: transformers.OPTConfig(
+        vocab_size=256, hidden_size=16, ffn_dim=32, num_hidden_layers=2,
+        num_attention_heads=2, max_position_embeddings=16, word_embed_proj_dim=16,
+        dropout=0.0, attention_dropout=0.0,
+    ),
+}
+
+
 @unittest.skipUnless(CASTOR, "CASTOR_BINARY names no castor (see run.sh)")
 class WithCastorTrain(unittest.TestCase):
     """A checkpoint moves from castor train to PyTorch and back."""
 
-    def setUp(self) -> None:
+    def begin(self, family: str) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        sizes = {"n_layer": 2, "n_head": 2, "n_embd": 16, "n_positions": 16}
-        dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-        self.gpt2 = transformers.GPT2Config(vocab_size=256, **sizes, **dropout)
+        self.config = FAMILIES[family]()
+        self.config.architectures = [type(self.model()).__name__]
+        self.config.save_pretrained(self.folder / "model")
         self.shared = {
             "gradient_clipping": 0.5,
             "optimizer": {"type": "AdamW", "params": {"lr": 1e-2}},
         }
         (self.folder / "text.txt").write_bytes(bytes(range(256)) * 4)
-        model = {"type": "gpt2", "vocab_size": 256, **sizes, **dropout}
         (self.folder / "train.json").write_text(
             json.dumps(
                 {
-                    "model": model,
-                    "data": {"train": "text.txt"},
+                    "model": {"from_config": "model"},
+                    "data": {"train": "text.txt", "sequence_length": 16},
                     "steps": 3,
                     "checkpoint": {"dir": "out"},
                     "train_batch_size": 2,
@@ -236,6 +260,10 @@ class WithCastorTrain(unittest.TestCase):
                 }
             )
         )
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(5)
+        return transformers.AutoModelForCausalLM.from_config(self.config)
 
     def castor(self, *arguments: str, fails: bool = False) -> str:
         done = subprocess.run(
@@ -245,18 +273,24 @@ class WithCastorTrain(unittest.TestCase):
         return done.stdout + done.stderr
 
     def engine(self) -> castor.Engine:
-        torch.manual_seed(5)
-        model = transformers.GPT2LMHeadModel(self.gpt2)
-        return castor.initialize(model, self.shared)
+        return castor.initialize(self.model(), self.shared)
 
     def same_as_export(self, engine: castor.Engine, checkpoint: str) -> None:
         self.castor("export", checkpoint, "exported")
-        model = transformers.GPT2LMHeadModel.from_pretrained(self.folder / "exported")
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            self.folder / "exported"
+        )
         own = engine.state_dict()
         for name, parameter in model.named_parameters():
             self.assertTrue(torch.equal(own[name], parameter.detach()), name)
 
     def test_there_and_back(self) -> None:
+        for family in FAMILIES:
+            with self.subTest(family):
+                self.begin(family)
+                self.there_and_back()
+
+    def there_and_back(self) -> None:
         self.castor("train", "train.json")
         with self.engine() as engine, self.engine() as other:
             path, state = engine.load_checkpoint(self.folder / "out")

@@ -34,6 +34,39 @@ class Memory(unittest.TestCase):
         finally:
             gc.enable()
 
+    def test_engine_gone_gives_the_system_its_bytes_back(self) -> None:
+        # Of a process of its own: a model of 16 MB with its gradients and states.
+        # What the C library keeps of freed memory is nobody's.
+        program = (
+            "import ctypes, gc, castor, torch\n"
+            "from torch import nn\n"
+            "def resident():\n"
+            "    pages = open('/proc/self/statm').read().split()[1]\n"
+            "    return int(pages) * 4096\n"
+            "def train(width):\n"
+            "    with castor.ZeroInit({}):\n"
+            "        model = nn.Sequential(*[nn.Linear(width, width) for _ in range(4)])\n"
+            "    engine = castor.initialize(model)\n"
+            "    for _ in range(3):\n"
+            "        engine.backward(engine(torch.ones(2, width)).sum())\n"
+            "        engine.step()\n"
+            "    return resident()\n"
+            "train(8)\n"
+            "gc.disable()\n"
+            "before = resident()\n"
+            "held = train(1024)\n"
+            "ctypes.CDLL(None).malloc_trim(0)\n"
+            "print(held - before, resident() - before)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        held, left = map(int, done.stdout.split())
+        model = 4 * 1024 * 1024 * 4
+        self.assertGreater(held, 4 * model)
+        self.assertLess(left, model // 8)
+
     def test_outputs_outlive_steps_and_the_engine(self) -> None:
         class Gives(Net):
             def forward(self, x: torch.Tensor) -> tuple:

@@ -84,6 +84,16 @@ def causal(
                     **special,
                 )
             )
+        if kind == "neox":
+            return transformers.GPTNeoXForCausalLM(
+                transformers.GPTNeoXConfig(
+                    num_hidden_layers=layers, hidden_size=width,
+                    intermediate_size=2 * width, num_attention_heads=heads,
+                    max_position_embeddings=16, vocab_size=vocabulary,
+                    attention_dropout=0.0, hidden_dropout=dropout,
+                    tie_word_embeddings=tie, **special,
+                )
+            )
         return transformers.LlamaForCausalLM(
             transformers.LlamaConfig(
                 num_hidden_layers=layers, hidden_size=width,
@@ -100,19 +110,30 @@ def causal(
     return _case(rng, kind, make, batch, micro_batches)
 
 
-def mixture(rng: random.Random, micro_batches: int) -> Case:
-    """Of experts: which of them compute, and on how much, depends on values."""
+def mixture(kind: str, rng: random.Random, micro_batches: int) -> Case:
+    """Of experts. In "mixture" it depends on values which of them compute, and on
+    how much; in the others operators depend on shapes alone."""
     vocabulary = rng.randrange(20, 60)
+    layers = rng.choice([1, 2])
+    sizes: dict[str, Any] = {
+        "num_hidden_layers": layers, "hidden_size": 16, "intermediate_size": 16,
+        "num_attention_heads": 2, "num_key_value_heads": 1,
+        "max_position_embeddings": 16, "vocab_size": vocabulary,
+        "num_experts_per_tok": 2, "bos_token_id": 0, "eos_token_id": 1,
+        "pad_token_id": 2,
+    }
 
     def make() -> nn.Module:
+        if kind == "mixture-batched":
+            return transformers.Qwen3MoeForCausalLM(
+                transformers.Qwen3MoeConfig(
+                    num_experts=3, moe_intermediate_size=16, head_dim=8,
+                    experts_implementation="batched_mm", **sizes,
+                )
+            )
         return transformers.MixtralForCausalLM(
             transformers.MixtralConfig(
-                num_hidden_layers=layers, hidden_size=16,
-                intermediate_size=16, num_attention_heads=2,
-                num_key_value_heads=1, max_position_embeddings=16,
-                vocab_size=vocabulary, num_local_experts=3,
-                num_experts_per_tok=2, bos_token_id=0, eos_token_id=1,
-                pad_token_id=2, experts_implementation="eager",
+                num_local_experts=3, experts_implementation="eager", **sizes
             )
         )
 
@@ -120,8 +141,32 @@ def mixture(rng: random.Random, micro_batches: int) -> Case:
         ids = _tokens(vocabulary, 2, 6)
         return {"input_ids": ids, "labels": ids, "use_cache": False}
 
-    layers = rng.choice([1, 2])
-    return _case(rng, "mixture", make, batch, micro_batches)
+    return _case(rng, kind, make, batch, micro_batches)
+
+
+def bart(rng: random.Random, micro_batches: int) -> Case:
+    width, layers = rng.choice([8, 16]), rng.choice([1, 2])
+    vocabulary = rng.randrange(20, 60)
+
+    def make() -> nn.Module:
+        return transformers.BartForConditionalGeneration(
+            transformers.BartConfig(
+                d_model=width, encoder_layers=layers, decoder_layers=layers,
+                encoder_attention_heads=2, decoder_attention_heads=2,
+                encoder_ffn_dim=2 * width, decoder_ffn_dim=2 * width,
+                max_position_embeddings=16, vocab_size=vocabulary, dropout=0.0,
+                pad_token_id=2, bos_token_id=0, eos_token_id=1,
+                decoder_start_token_id=1,
+            )
+        )
+
+    def batch() -> dict[str, Any]:
+        return {
+            "input_ids": _tokens(vocabulary, 2, 6),
+            "labels": _tokens(vocabulary, 2, 5),
+        }
+
+    return _case(rng, "bart", make, batch, micro_batches)
 
 
 def t5(rng: random.Random, micro_batches: int) -> Case:
@@ -196,6 +241,78 @@ def vit(rng: random.Random, micro_batches: int) -> Case:
     return _case(rng, "vit", make, batch, micro_batches)
 
 
+def distilbert(rng: random.Random, micro_batches: int) -> Case:
+    heads = rng.choice([1, 2])
+    width, layers = heads * 8, rng.choice([1, 2])
+    vocabulary = rng.randrange(20, 60)
+
+    def make() -> nn.Module:
+        return transformers.DistilBertForTokenClassification(
+            transformers.DistilBertConfig(
+                vocab_size=vocabulary, dim=width, n_layers=layers, n_heads=heads,
+                hidden_dim=2 * width, max_position_embeddings=16, dropout=0.0,
+                attention_dropout=0.0, num_labels=3,
+            )
+        )
+
+    def batch() -> dict[str, Any]:
+        ids = _tokens(vocabulary, 3, 6)
+        return {"input_ids": ids, "labels": torch.randint(0, 3, ids.shape)}
+
+    return _case(rng, "distilbert", make, batch, micro_batches)
+
+
+def resnet(rng: random.Random, micro_batches: int) -> Case:
+    """Of convolutions, and with buffers that each forward pass writes."""
+    widths = [rng.choice([4, 8]), 8]
+    layer_type = rng.choice(["basic", "bottleneck"])
+
+    def make() -> nn.Module:
+        return transformers.ResNetForImageClassification(
+            transformers.ResNetConfig(
+                embedding_size=4, hidden_sizes=widths, depths=[1, 2],
+                layer_type=layer_type, num_labels=4,
+            )
+        )
+
+    def batch() -> dict[str, Any]:
+        return {
+            "pixel_values": torch.randn(2, 3, 16, 16),
+            "labels": torch.randint(0, 4, (2,)),
+        }
+
+    return _case(rng, "resnet", make, batch, micro_batches)
+
+
+def whisper(rng: random.Random, micro_batches: int) -> Case:
+    """Speech to text: convolutions before an encoder, and a decoder."""
+    width, layers = rng.choice([8, 16]), rng.choice([1, 2])
+    vocabulary = rng.randrange(20, 60)
+
+    def make() -> nn.Module:
+        return transformers.WhisperForConditionalGeneration(
+            transformers.WhisperConfig(
+                vocab_size=vocabulary, num_mel_bins=4, d_model=width,
+                encoder_layers=layers, decoder_layers=layers,
+                encoder_attention_heads=2, decoder_attention_heads=2,
+                encoder_ffn_dim=2 * width, decoder_ffn_dim=2 * width,
+                max_source_positions=8, max_target_positions=16, dropout=0.0,
+                pad_token_id=2, bos_token_id=0, eos_token_id=1,
+                decoder_start_token_id=1, suppress_tokens=[],
+                begin_suppress_tokens=[],
+            )
+        )
+
+    def batch() -> dict[str, Any]:
+        return {
+            "input_features": torch.randn(2, 4, 16),
+            "labels": _tokens(vocabulary, 2, 5),
+            "use_cache": False,
+        }
+
+    return _case(rng, "whisper", make, batch, micro_batches)
+
+
 class Odd(nn.Module):
     """What models do that is no chain of Linear layers: MultiheadAttention,
     which reads its child's weight; a ParameterList; a layer used three times;
@@ -237,13 +354,19 @@ def odd(rng: random.Random, micro_batches: int) -> Case:
 MAKERS: dict[str, Callable[[random.Random, int], Case]] = {
     "gpt2": lambda rng, n: causal("gpt2", rng, n),
     "gpt2-dropout": lambda rng, n: causal("gpt2", rng, n, dropout=0.2),
-    "mixture": mixture,
     "opt": lambda rng, n: causal("opt", rng, n),
     "llama": lambda rng, n: causal("llama", rng, n),
+    "neox": lambda rng, n: causal("neox", rng, n),
+    "mixture": lambda rng, n: mixture("mixture", rng, n),
+    "mixture-batched": lambda rng, n: mixture("mixture-batched", rng, n),
     "t5": t5,
+    "bart": bart,
+    "whisper": whisper,
     "bert-class": lambda rng, n: bert("bert-class", rng, n),
     "bert-mlm": lambda rng, n: bert("bert-mlm", rng, n),
+    "distilbert": distilbert,
     "vit": vit,
+    "resnet": resnet,
     "odd": odd,
 }
 

@@ -1,8 +1,8 @@
-"""P1, P2 and P5 over random small models and budgets.
+"""P1, P2 and P5 over random small models, budgets, policies and chunk sizes.
 
 P1: every budget that is enough gives the bits of the unlimited run. P2: every
 budget down to 0 trains or is refused, with the model untouched. P5: the device
-never holds more than the budget, and nothing when the engine is gone.
+never holds more than the budget.
 
 CASTOR_CASES: how many cases of each family (default 2). CASTOR_SEED: the first
 seed (default 1).
@@ -39,8 +39,18 @@ def config_of(micro_batches: int, bf16: bool, budget: int | None) -> dict[str, A
     }
 
 
+def placement(rng: random.Random) -> dict[str, Any]:
+    """Settings of memory that may change no bit."""
+    return {
+        "placement_policy": rng.choice(["auto", "auto", "cpu", "cuda"]),
+        "chunk_size": rng.choice(["auto", "auto", 4096, 40_000]),
+        "prefetch": rng.random() < 0.8,
+    }
+
+
 def train(
-    case: Case, seed: int, micro_batches: int, bf16: bool, budget: int | None
+    case: Case, seed: int, micro_batches: int, bf16: bool, budget: int | None,
+    memory: dict[str, Any],
 ) -> tuple[list[bytes], int]:
     """The bits of all losses and parameters, and the device's peak."""
     # Freed memory of the device is overwritten, so that reading it shows; not
@@ -51,7 +61,9 @@ def train(
         os.environ["CASTOR_SCRIBBLE"] = "1"
     torch.manual_seed(seed)
     model = vary(random.Random(seed), case.make()).train()
-    engine = castor.initialize(model, config_of(micro_batches, bf16, budget))
+    config = config_of(micro_batches, bf16, budget)
+    config["memory"].update(memory)
+    engine = castor.initialize(model, config)
     bits = []
     batches = iter(case.batches)
     for _ in range(len(case.batches) // micro_batches):
@@ -75,22 +87,23 @@ class Promises(unittest.TestCase):
             bf16 = rng.random() < 0.3
             case = MAKERS[name](rng, STEPS * micro_batches)
             what = f"{name} seed={seed} micro={micro_batches} bf16={bf16}"
-            expected, peak = train(case, seed, micro_batches, bf16, None)
+            expected, peak = train(case, seed, micro_batches, bf16, None, {})
             budgets = [4 * peak, peak, 0]
             budgets += [int(2 * peak * rng.random() ** n) for n in (1, 2, 3)]
             for budget in budgets:
-                with self.subTest(f"{what} budget={budget} of {peak}"):
+                memory = placement(rng)
+                with self.subTest(f"{what} budget={budget} of {peak} {memory}"):
                     self.try_budget(
-                        case, seed, micro_batches, bf16, budget, expected,
+                        case, seed, micro_batches, bf16, budget, memory, expected,
                         must_train=budget == budgets[0],
                     )
 
     def try_budget(
         self, case: Case, seed: int, micro_batches: int, bf16: bool, budget: int,
-        expected: list[bytes], must_train: bool,
+        memory: dict[str, Any], expected: list[bytes], must_train: bool,
     ) -> None:
         try:
-            bits, peak = train(case, seed, micro_batches, bf16, budget)
+            bits, peak = train(case, seed, micro_batches, bf16, budget, memory)
         except castor.Refused as refused:
             self.assertFalse(must_train, refused)
             self.assertGreater(refused.smallest_device_budget_bytes, budget)
@@ -98,7 +111,7 @@ class Promises(unittest.TestCase):
             if not refused.exact:
                 return
             enough = refused.smallest_device_budget_bytes
-            bits, peak = train(case, seed, micro_batches, bf16, enough)
+            bits, peak = train(case, seed, micro_batches, bf16, enough, memory)
             self.assertEqual(bits, expected)
             self.assertLessEqual(peak, enough)
             return

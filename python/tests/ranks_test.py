@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import tempfile
 import unittest
 import warnings
@@ -15,7 +16,8 @@ import castor
 import torch
 from torch import nn
 
-from promises_test import bytes_of
+from models import MAKERS, vary
+from promises_test import bytes_of, placement
 from small import Net, X, bits, engine_of, one_step
 from two_ranks import do_as_a_rank, is_a_rank, on_two_ranks
 
@@ -120,10 +122,22 @@ class FailsOnce(Net):
         return super().forward(x)
 
 
-def failed_on_one_rank() -> dict[str, Any]:
-    torch.manual_seed(0)
-    with engine_of(FailsOnce()) as engine:
-        engine.train()
+class ReadsOther(Net):
+    """On rank 1, in the second step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other = nn.Linear(8, 1)
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        other = os.environ["RANK"] == "1" and self.calls == 2
+        return (self.other if other else self.b)(torch.tanh(self.a(x))).mean()
+
+
+def failed_on_one_rank(model: nn.Module) -> dict[str, Any]:
+    with engine_of(model) as engine:
         one_step(engine, X)
         before = bits(engine)
         try:
@@ -187,6 +201,25 @@ def traced() -> dict[str, Any]:
 
 def planned() -> dict[str, Any]:
     return castor.plan(gpt2(5), config(2, None), batch(0, 1)).summary()
+
+
+def family(name: str, accumulation: int) -> dict[str, Any]:
+    """What two steps of two micro batches make of a model of this family."""
+    rng = random.Random(f"ranks {name}")
+    case = MAKERS[name](rng, 4)
+    model = vary(random.Random(name), case.make()).train()
+    settings = config(accumulation, None)
+    settings["memory"].update(placement(rng) if accumulation == 1 else {})
+    with castor.initialize(model, settings) as engine:
+        try:
+            for step in range(2):
+                engine.train_batch(
+                    case.batches[2 * step + m * engine.world_size + engine.rank]
+                    for m in range(accumulation)
+                )
+        except RuntimeError as error:
+            return {"error": str(error)}
+        return {"bits": [b.hex() for b in bits(engine)]}
 
 
 def trainer(accumulation: int, folder: Path) -> Any:
@@ -295,9 +328,11 @@ WORK = {
     "plan": planned,
     "train": lambda: trained(1, None, seed=5 + int(os.environ["RANK"])),
     "train_small": lambda: trained(2, 300_000, seed=5),
-    "fail": failed_on_one_rank,
+    "fail": lambda: failed_on_one_rank(FailsOnce()),
+    "read": lambda: failed_on_one_rank(ReadsOther()),
     "refuse": refused_on_one_rank,
     "buffer": buffer_written,
+    "families": lambda: {name: family(name, 1) for name in MAKERS},
     "checkpoints": checkpoints,
     "trace": traced,
     "trainer": trainer_on_ranks,
@@ -315,8 +350,8 @@ class Ranks(unittest.TestCase):
         cls.folder = Path(folder.name)
         saved_alone(cls.folder)
         cls.ranks = on_two_ranks(
-            __file__, "plan", "train", "train_small", "fail", "refuse", "buffer", "checkpoints",
-            "trace", "trainer", "generate", "leave",
+            __file__, "plan", "train", "train_small", "fail", "read", "refuse", "buffer", "families",
+            "checkpoints", "trace", "trainer", "generate", "leave",
             folder=folder.name,
         )
 
@@ -352,6 +387,14 @@ class Ranks(unittest.TestCase):
         self.assertIn("rank 1", first["error"])
         self.assertIn("from the model", second["error"])
         for rank in (first, second):
+            self.assertTrue(rank["unchanged"])
+            self.assertEqual(rank["steps"], 2)
+
+    def test_are_told_where_they_read_other_parameters(self) -> None:
+        for rank in (rank["read"] for rank in self.ranks):
+            error = rank["error"]
+            self.assertRegex(error, "ranks differ: rank 0 reads parameters at .*b.weight")
+            self.assertIn("other.weight", error)
             self.assertTrue(rank["unchanged"])
             self.assertEqual(rank["steps"], 2)
 
@@ -391,6 +434,20 @@ class Ranks(unittest.TestCase):
     def test_refuse_buffers_that_forward_writes(self) -> None:
         for rank in self.ranks:
             self.assertIn("writes the buffer 1.", rank["buffer"]["error"])
+
+    def test_train_every_family(self) -> None:
+        # Of which the first may happen to read the same on both.
+        refused = {"mixture": "ranks differ", "resnet": "writes the buffer"}
+        for name in MAKERS:
+            expected = family(name, 2)
+            for rank in self.ranks:
+                with self.subTest(name):
+                    told = rank["families"][name]
+                    if name in refused and told != expected:
+                        self.assertIn(refused[name], told["error"])
+                        self.assertNotIn("\n", told["error"].split("Exception")[0])
+                    else:
+                        self.assertEqual(told, expected)
 
     def test_trace_into_one_file(self) -> None:
         records = [
