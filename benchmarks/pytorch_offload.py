@@ -12,7 +12,8 @@ A GPT-2 of 124 million parameters with random weights, one batch and AdamW, by
     zero3         DeepSpeed's ZeRO-3, parameters and optimizer on the host, its
                   accelerator for the CPU, its AdamW for the CPU
     zero3-torch   the same with PyTorch's fused AdamW
-    gemini        Colossal-AI's Gemini, parameters and optimizer on the host
+    gemini        Colossal-AI's Gemini, parameters and optimizer on the host; it
+                  has bf16 alone, and its optimizer wants a GPU
 
 all of one rank. They take turns, each in a process of its own; a way that does
 not run says why, and the others go on. On the CPU the device of all but castor
@@ -23,6 +24,9 @@ Of each way it prints, as medians over the rounds:
 
     step        seconds, the median of a round's timed steps
     ratio       to plain's in the same round
+    work        seconds of processors for a step, of all the process's threads, which
+                other programs on the machine disturb less; castor's include its
+                copies and updates
     device      castor: the most that the device held, as its arena counts.
                 plain: parameters, optimizer states, and what a step allocates.
                 Others: what a step allocates beside what there is between steps,
@@ -50,6 +54,7 @@ MODELS = {  # layers, width, heads, vocabulary
 }
 OURS = ("plain", "castor", "castor-tight")
 OTHERS = ("fsdp2", "zero3", "zero3-torch", "gemini")
+MOST_SECONDS = 900  # of a way's round; operators are compiled in the first
 SETTINGS = {"lr": 1e-4, "weight_decay": 0.01}
 
 
@@ -271,12 +276,13 @@ def run(arguments):
     model = transformers.GPT2LMHeadModel(config).train()
     parameters = sum(p.numel() for p in model.parameters())
     step, more = way(arguments, model, batch)
-    seconds = []
+    seconds, work = [], []
     for i in range(arguments.warm_up + arguments.steps):
-        began = time.perf_counter()
+        began = time.perf_counter(), time.process_time()
         step()
         if i >= arguments.warm_up:
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.perf_counter() - began[0])
+            work.append(time.process_time() - began[1])
     gc.collect()
     between = status_bytes("VmRSS") - before
     most = status_bytes("VmHWM") - before
@@ -286,6 +292,7 @@ def run(arguments):
         device = allocated_in(step) + (more() if more else 0)
     return {
         "step": statistics.median(seconds),
+        "work": statistics.median(work),
         "device": device,
         "between": between / parameters,
         "most": most / parameters,
@@ -303,17 +310,27 @@ def run_elsewhere(arguments, way, budget=None):
     threads = {"OMP_NUM_THREADS": str(arguments.threads)}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=300,
+            command, capture_output=True, text=True, timeout=MOST_SECONDS,
             env={**os.environ, **threads},
         )
     except subprocess.TimeoutExpired:
-        return "took more than 300 s"
+        return f"took more than {MOST_SECONDS} s"
     for line in reversed(done.stdout.splitlines()):
         if line.startswith('{"step"'):
             return json.loads(line)
-    lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    # What goes wrong after the error is not why.
+    told = done.stderr.split("Exception ignored in")[0]
+    lines = told.strip().splitlines() or [f"exit status {done.returncode}"]
     said = [line for line in lines if "Error" in line]
     return (said or lines)[-1].strip()
+
+
+def row_of(way, result, ratios):
+    ratio = f"{statistics.median(ratios):.3f}" if ratios else ""
+    return (
+        f"{way:13}{result['step']:9.4f}{ratio:>8}{result['work']:9.4f}"
+        f"{int(result['device']):>17,}{result['between']:9.1f}{result['most']:7.1f}"
+    )
 
 
 def main():
@@ -339,13 +356,14 @@ def main():
                 print(f"{way}: {result}", flush=True)
                 continue
             taken[way].append(result)
-            ratio = ""
             if len(taken.get("plain", [])) > i:
                 ratios[way].append(result["step"] / taken["plain"][i]["step"])
-                ratio = f" ({ratios[way][-1]:.3f})"
-            print(f"round {i + 1}: {way} {result['step']:.4f} s{ratio}", flush=True)
+            print(f"round {i + 1}: {row_of(way, result, ratios[way][-1:])}", flush=True)
     print()
-    print(f"{'way':13}{'step s':>9}{'ratio':>8}{'device':>17}{'between':>9}{'most':>7}")
+    print(
+        f"{'way':13}{'step s':>9}{'ratio':>8}{'work s':>9}{'device':>17}{'between':>9}"
+        f"{'most':>7}"
+    )
     for way, results in taken.items():
         if not results:
             continue
@@ -353,11 +371,7 @@ def main():
             key: statistics.median(result[key] for result in results)
             for key in results[0]
         }
-        ratio = f"{statistics.median(ratios[way]):.3f}" if ratios[way] else ""
-        print(
-            f"{way:13}{median['step']:9.4f}{ratio:>8}{int(median['device']):>17,}"
-            f"{median['between']:9.1f}{median['most']:7.1f}"
-        )
+        print(row_of(way, median, ratios[way]))
 
 
 if __name__ == "__main__":
