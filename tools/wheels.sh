@@ -21,7 +21,9 @@ along; PyTorch's own libraries do not.
   --envs    where there is, or is made, an environment of each version, such as
             DIR/2_13; default: out/wheels/envs. One takes 1 GB where pip has
             PyTorch for the CPU, and 8 GB where it has it for CUDA only.
-  --test    installs the wheel into each of them, and runs tests there
+  --test    installs the wheel into each of them, and runs tests there: of the
+            engine, of modules, torch.compile's among them, of checkpoints and
+            traces, and of the promises
 END
 }
 
@@ -60,7 +62,7 @@ mkdir -p "${envs}"
 envs="$(realpath "${envs}")"
 
 quiet=(--quiet --disable-pip-version-check)
-transformers="$(grep '^transformers' python/requirements.txt)"
+mapfile -t others < <(grep -E '^(transformers|accelerate|peft)' python/requirements.txt)
 
 source tools/bazel.sh
 mkdir -p out/wheels
@@ -118,12 +120,13 @@ echo "wheels: ${wheel}"
 failed=""
 for minor in ${minors}; do
   env="${envs}/2_${minor}"
-  "${env}/bin/pip" install "${quiet[@]}" "${transformers}"
+  "${env}/bin/pip" install "${quiet[@]}" "${others[@]}"
   "${env}/bin/pip" install "${quiet[@]}" --no-deps --force-reinstall "${wheel}"
   version="$("${env}/bin/python" -c 'import torch; print(torch.__version__)')"
   log="out/wheels/test_2_${minor}.log"
-  if (cd python/tests && "${env}/bin/python" -W ignore -m unittest \
-    engine_test memory_test refusals_test) >"${log}" 2>&1; then
+  if (cd python/tests && CASTOR_CASES=1 "${env}/bin/python" -W ignore \
+    -m unittest engine_test memory_test refusals_test modules_test \
+    checkpoint_test trace_test promises_test) >"${log}" 2>&1; then
     echo "wheels: torch ${version}: $(grep '^Ran' "${log}"), all passed"
   else
     tail -30 "${log}" >&2
