@@ -61,6 +61,42 @@ TEST_P(AddSquaresOnGpu, GivesTheHostsBits) {
   }
 }
 
+// Any bits that are a finite number's: zeros, denormals, and squares of which
+// sums round.
+TEST_P(AddSquaresOnGpu, GivesTheHostsBitsForNumbersOfEverySize) {
+  constexpr int64_t kSize = 5000;
+  GuardedBuffer x = Empty(DType::kFloat32, kSize, 1);
+  for (int64_t i = 0; i < kSize; ++i) {
+    const auto bits = static_cast<uint32_t>(random_());
+    // Some tiles have numbers of one size, some are all denormal.
+    const uint32_t masks[] = {0xffffffff, 0x80ffffff, 0x007fffff, 0x80000000};
+    const float value = std::bit_cast<float>(bits & masks[i / 64 % 4]);
+    x.Set(i, std::isfinite(value) ? value : 0x1.fffffep127f);
+  }
+  ExactSum expected;
+  ASSERT_TRUE(kernels::Run(host_, AddSquaresArgs{.size = kSize,
+                                                 .dtype = DType::kFloat32,
+                                                 .x = x.data(),
+                                                 .sum = &expected})
+                  .ok());
+  InEveryOrder([&] {
+    const ExactSum zero;
+    OnDevice on;
+    ExactSum* p = static_cast<ExactSum*>(on.CopyBytes(&zero, sizeof(zero)));
+    ASSERT_TRUE(
+        kernels::Run(on.context(), AddSquaresArgs{.size = kSize,
+                                                  .dtype = DType::kFloat32,
+                                                  .x = on.In(x),
+                                                  .sum = p})
+            .ok());
+    ASSERT_TRUE(on.Finish().ok());
+    ExactSum got;
+    TestDevice::Get()->ToHost(&got, p, sizeof(got));
+    EXPECT_EQ(Settled(got).limbs, Settled(expected).limbs);
+    EXPECT_EQ(got.invalid, 0);
+  });
+}
+
 TEST_P(AddSquaresOnGpu, CountsTilesThatAreNotFinite) {
   for (double odd : {std::numeric_limits<double>::quiet_NaN(),
                      -std::numeric_limits<double>::infinity()}) {

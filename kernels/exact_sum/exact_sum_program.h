@@ -5,6 +5,7 @@
 #define CASTOR_KERNELS_EXACT_SUM_EXACT_SUM_PROGRAM_H_
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/cuda/block.h"
@@ -51,6 +52,39 @@ CASTOR_HD LimbParts SplitIntoLimbs(double value) {
            static_cast<uint32_t>(high)}};
 }
 
+// x in fp64. Where fp64 is slow, so are conversions to it (a GeForce makes two
+// in a clock, as it makes two additions, and 64 operations on integers): there
+// integers do it, but for denormals, infinities and NaNs.
+CASTOR_HD double Widen(float x) {
+#ifdef __CUDA_ARCH__
+  constexpr int kArch = __CUDA_ARCH__;
+  if constexpr (kArch == 800 || kArch == 900 || kArch == 1000) return x;
+#endif
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const uint32_t smallest_normal = 0x00800000u;
+  const uint32_t infinity = 0x7f800000u;
+  if (magnitude != 0 &&
+      magnitude - smallest_normal >= infinity - smallest_normal) {
+    return x;
+  }
+  // The exponent's bias grows from 127 to 1023, and it moves by 3 bits.
+  const uint32_t high =
+      magnitude == 0 ? 0 : (magnitude >> 3) + (uint32_t{1023 - 127} << 20);
+  return std::bit_cast<double>(uint64_t{high | (bits ^ magnitude)} << 32 |
+                               magnitude << 29);
+}
+
+// sum + x x: the square is exact in fp64, so this rounds as an addition does.
+CASTOR_HD double AddSquare(double sum, float x) {
+  const double v = Widen(x);
+#ifdef __CUDA_ARCH__
+  return __fma_rn(v, v, sum);
+#else
+  return std::fma(v, v, sum);
+#endif
+}
+
 // How a block of kThreads threads adds the squares of kTiles tiles, for kSums
 // rows of numbers at once.
 struct TileSquares {
@@ -82,7 +116,9 @@ struct TileSquares {
                             int64_t end, const Values& values,
                             const ExactSumWords (&sums)[kSums], int64_t label) {
     for (int round = 0; round < kRounds; ++round) {
-      block.Each([&](int t) {
+      // A tile's threads are neighbours in a warp, which needs no barrier of
+      // the block.
+      block.EachUnsynced([&](int t) {
         const int64_t tile =
             first +
             int64_t{kSquaresTile} * (round * kTilesAtOnce + t / kPartialSums);
@@ -91,15 +127,12 @@ struct TileSquares {
           const int64_t e = tile + i + t % kPartialSums;
           float x[kSums] = {};
           if (e < end) values(e, x);
-          for (int k = 0; k < kSums; ++k) {
-            // Exact in double: only additions round.
-            const double v = x[k];
-            sum[k] = sum[k] + v * v;
-          }
+          for (int k = 0; k < kSums; ++k) sum[k] = AddSquare(sum[k], x[k]);
         }
         for (int k = 0; k < kSums; ++k) shared.partial[k][t] = sum[k];
       });
-      block.Each([&](int t) {
+      block.Rejoin();
+      block.EachUnsynced([&](int t) {
         if (t % kPartialSums != 0) return;
         for (int k = 0; k < kSums; ++k) {
           const double* s = shared.partial[k] + t;
@@ -109,9 +142,11 @@ struct TileSquares {
               SplitIntoLimbs(sum);
         }
       });
+      block.Rejoin();
     }
+    block.Each([](int) {});
     // Thread i has limb i.
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       if (t > kExactLimbs) return;
       for (int k = 0; k < kSums; ++k) {
         int64_t sum = 0;
@@ -163,7 +198,7 @@ struct ExactSumValuesProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       const int64_t i = block.index() * kThreads + t;
       if (i >= count) return;
       const int64_t* words = sums + i * ExactSumWords::kWords;
