@@ -10,33 +10,36 @@ namespace {
 template <class T>
 absl::Status Forward(const ExecContext& context,
                      const LayerNormForwardArgs& args) {
-  return Launch(
-      context, "LayerNormForward", NormBlocks(args.shape.rows),
-      LayerNormForwardProgram<T>{.rows = args.shape.rows,
-                                 .channels = args.shape.channels,
-                                 .epsilon = args.epsilon,
-                                 .x = static_cast<const T*>(args.x),
-                                 .gamma = static_cast<const T*>(args.gamma),
-                                 .beta = static_cast<const T*>(args.beta),
-                                 .y = static_cast<T*>(args.y),
-                                 .mean = args.mean,
-                                 .rstd = args.rstd});
+  return WithStaged<T>(args.shape.channels, [&](auto staged) {
+    const auto x = MakeNormRows<T, 1, staged>(args.shape.rows,
+                                              args.shape.channels, {args.x});
+    return Launch(context, "LayerNormForward", x.Blocks(),
+                  LayerNormForwardProgram<T, staged>{
+                      .x = x,
+                      .epsilon = args.epsilon,
+                      .gamma = static_cast<const T*>(args.gamma),
+                      .beta = static_cast<const T*>(args.beta),
+                      .y = static_cast<T*>(args.y),
+                      .mean = args.mean,
+                      .rstd = args.rstd});
+  });
 }
 
 template <class T>
 absl::Status BackwardInput(const ExecContext& context,
                            const LayerNormBackwardInputArgs& args) {
-  return Launch(context, "LayerNormBackwardInput", NormBlocks(args.shape.rows),
-                LayerNormBackwardProgram<T>{
-                    .rows = args.shape.rows,
-                    .channels = args.shape.channels,
-                    .dy = static_cast<const T*>(args.dy),
-                    .x = static_cast<const T*>(args.x),
-                    .gamma = static_cast<const T*>(args.gamma),
-                    .mean = args.mean,
-                    .rstd = args.rstd,
-                    .residual = static_cast<const T*>(args.residual),
-                    .dx = static_cast<T*>(args.dx)});
+  return WithStaged<T>(args.shape.channels, [&](auto staged) {
+    const auto dy_and_x = MakeNormRows<T, 2, staged>(
+        args.shape.rows, args.shape.channels, {args.dy, args.x});
+    return Launch(context, "LayerNormBackwardInput", dy_and_x.Blocks(),
+                  LayerNormBackwardProgram<T, staged>{
+                      .dy_and_x = dy_and_x,
+                      .gamma = static_cast<const T*>(args.gamma),
+                      .mean = args.mean,
+                      .rstd = args.rstd,
+                      .residual = static_cast<const T*>(args.residual),
+                      .dx = static_cast<T*>(args.dx)});
+  });
 }
 
 template <class T>

@@ -1,5 +1,5 @@
-// LayerNorm with the host's order of sums (kernels/layer_norm/cpu.cc): the
-// lanes' sums of a row go through one tree. Columns: see ColumnSums.
+// LayerNorm with the host's order of sums (kernels/layer_norm/cpu.cc). Rows:
+// see NormRows. Columns: see ColumnSums.
 #ifndef CASTOR_KERNELS_LAYER_NORM_LAYER_NORM_PROGRAM_H_
 #define CASTOR_KERNELS_LAYER_NORM_LAYER_NORM_PROGRAM_H_
 
@@ -11,107 +11,124 @@
 
 namespace castor::kernels::cuda {
 
-template <class T>
+template <class T, bool kStaged>
 struct LayerNormForwardProgram {
   static constexpr int kThreads = kNormThreads;
-  using Shared = NoShared;
+  using Rows = NormRows<T, 1, kStaged>;
+  using Shared = typename Rows::Shared;
 
-  int64_t rows, channels;
+  Rows x;  // [N, C]
   float epsilon;
-  const T *x, *gamma, *beta;  // x [N, C]; gamma, beta [C]
-  T* y;                       // [N, C]
-  float *mean, *rstd;         // [N]
+  const T *gamma, *beta;  // [C]
+  T* y;                   // [N, C]
+  float *mean, *rstd;     // [N]
 
   template <class Block>
-  CASTOR_HD void operator()(Block& block, Shared&) const {
-    using Values = typename Block::template PerThread<float>;
-    Values sum, center, first, second;
-    const double count = static_cast<double>(channels);
-    block.Each([&](int t) {
-      sum[t] = 0.0f;
-      ForRowsElements(block, t, rows, channels, [&](int64_t n, int64_t c) {
-        sum[t] = Add(sum[t], Load(x + n * channels + c));
-      });
-    });
-    block.WarpSum(sum);
+  CASTOR_HD void operator()(Block& block, Shared& shared) const {
+    const double count = static_cast<double>(x.channels);
+    const int64_t first = x.First(block);
+    x.Fetch(block, shared);
+    x.template Sum<1>(
+        block, shared,
+        [](int, int64_t, const float* v, float* sum) {
+          sum[0] = Add(sum[0], v[0]);
+        },
+        [&](int, const float* sum, float* center) {
+          center[0] = static_cast<float>(static_cast<double>(sum[0]) / count);
+        });
     // The second pass corrects the first's rounding.
-    block.Each([&](int t) {
-      center[t] = static_cast<float>(static_cast<double>(sum[t]) / count);
-      first[t] = second[t] = 0.0f;
-      ForRowsElements(block, t, rows, channels, [&](int64_t n, int64_t c) {
-        const float e = Sub(Load(x + n * channels + c), center[t]);
-        first[t] = Add(first[t], e);
-        second[t] = Fma(e, e, second[t]);
-      });
-    });
-    block.WarpSum(first);
-    block.WarpSum(second);
-    block.Each([&](int t) {
-      const double s1 = first[t];
-      const double s2 = second[t];
-      const double spread = (s2 - s1 * s1 / count) / count;
-      const float m = static_cast<float>(center[t] + s1 / count);
-      const float variance =
-          static_cast<float>(spread < 0.0 ? 0.0 : spread);  // a NaN stays
-      const float scale = static_cast<float>(
-          1.0 / sqrt(static_cast<double>(variance) + epsilon));
-      const int64_t row = NormRow(block, t);
-      if (row < rows && t % kWarp == 0) {
-        mean[row] = m;
-        rstd[row] = scale;
-      }
-      ForRowsElements(block, t, rows, channels, [&](int64_t n, int64_t c) {
-        const float xhat = Mul(Sub(Load(x + n * channels + c), m), scale);
-        Store(Fma(xhat, Load(gamma + c), Load(beta + c)), y + n * channels + c);
-      });
-    });
+    x.template Sum<2>(
+        block, shared,
+        [&](int r, int64_t, const float* v, float* sum) {
+          const float e = Sub(v[0], shared.values[0][r]);
+          sum[0] = Add(sum[0], e);
+          sum[1] = Fma(e, e, sum[1]);
+        },
+        [&](int r, const float* sum, float* value) {
+          const float center = shared.values[0][r];
+          const double s1 = sum[0];
+          const double s2 = sum[1];
+          const double spread = (s2 - s1 * s1 / count) / count;
+          const float variance =
+              static_cast<float>(spread < 0.0 ? 0.0 : spread);  // a NaN stays
+          value[0] = static_cast<float>(center + s1 / count);
+          value[1] = static_cast<float>(
+              1.0 / sqrt(static_cast<double>(variance) + epsilon));
+          mean[first + r] = value[0];
+          rstd[first + r] = value[1];
+        });
+    x.ForEachRun(block, shared,
+                 HasNormRuns(gamma) && HasNormRuns(beta) && HasNormRuns(y),
+                 [&](auto place, int r, int64_t c, const T* const* row) {
+                   const float m = shared.values[0][r];
+                   const float scale = shared.values[1][r];
+                   auto v = place.LoadFrom(row[0]);
+                   const auto g = place.LoadFrom(gamma + c);
+                   const auto b = place.LoadFrom(beta + c);
+                   CASTOR_UNROLL
+                   for (int i = 0; i < place.kCount; ++i) {
+                     const float xhat = Mul(Sub(v.at[i], m), scale);
+                     v.at[i] = Fma(xhat, g.at[i], b.at[i]);
+                   }
+                   place.StoreTo(y + (first + r) * x.channels + c, v);
+                 });
   }
 };
 
 // dx = rstd (w - mean(w) - xhat mean(w xhat)) (+ residual), w = dy gamma.
-template <class T>
+template <class T, bool kStaged>
 struct LayerNormBackwardProgram {
   static constexpr int kThreads = kNormThreads;
-  using Shared = NoShared;
+  using Rows = NormRows<T, 2, kStaged>;
+  using Shared = typename Rows::Shared;
 
-  int64_t rows, channels;
-  const T *dy, *x, *gamma;
-  const float *mean, *rstd;
-  const T* residual;  // may be null, or dx
-  T* dx;
+  Rows dy_and_x;             // [N, C] each
+  const T* gamma;            // [C]
+  const float *mean, *rstd;  // [N]
+  const T* residual;         // [N, C]; may be null, or dx
+  T* dx;                     // [N, C]
 
   template <class Block>
-  CASTOR_HD void operator()(Block& block, Shared&) const {
-    using Values = typename Block::template PerThread<float>;
-    Values w_sum, wx_sum;
-    block.Each([&](int t) {
-      w_sum[t] = wx_sum[t] = 0.0f;
-      ForRowsElements(block, t, rows, channels, [&](int64_t n, int64_t c) {
-        const float w = Mul(Load(dy + n * channels + c), Load(gamma + c));
-        w_sum[t] = Add(w_sum[t], w);
-        wx_sum[t] = Fma(w, Xhat(n, c), wx_sum[t]);
-      });
-    });
-    block.WarpSum(w_sum);
-    block.WarpSum(wx_sum);
-    block.Each([&](int t) {
-      const double count = static_cast<double>(channels);
-      const float w_mean = static_cast<float>(w_sum[t] / count);
-      const float wx_mean = static_cast<float>(wx_sum[t] / count);
-      ForRowsElements(block, t, rows, channels, [&](int64_t n, int64_t c) {
-        const int64_t e = n * channels + c;
-        const float w = Mul(Load(dy + e), Load(gamma + c));
-        const float inner = Sub(Sub(w, w_mean), Mul(Xhat(n, c), wx_mean));
-        float result = Mul(rstd[n], inner);
-        if (residual != nullptr) result = Add(result, Load(residual + e));
-        Store(result, dx + e);
-      });
-    });
+  CASTOR_HD void operator()(Block& block, Shared& shared) const {
+    const double count = static_cast<double>(dy_and_x.channels);
+    const int64_t first = dy_and_x.First(block);
+    dy_and_x.Fetch(block, shared);
+    dy_and_x.template Sum<2>(
+        block, shared,
+        [&](int r, int64_t c, const float* v, float* sum) {
+          const float w = Mul(v[0], Load(gamma + c));
+          sum[0] = Add(sum[0], w);
+          sum[1] = Fma(w, Xhat(first + r, v[1]), sum[1]);
+        },
+        [&](int, const float* sum, float* means) {
+          means[0] = static_cast<float>(sum[0] / count);
+          means[1] = static_cast<float>(sum[1] / count);
+        });
+    dy_and_x.ForEachRun(
+        block, shared,
+        HasNormRuns(gamma) && HasNormRuns(residual) && HasNormRuns(dx),
+        [&](auto place, int r, int64_t c, const T* const* row) {
+          const int64_t e = (first + r) * dy_and_x.channels + c;
+          const float w_mean = shared.values[0][r];
+          const float wx_mean = shared.values[1][r];
+          const float scale = rstd[first + r];
+          auto v = place.LoadFrom(row[0]);
+          const auto x = place.LoadFrom(row[1]);
+          const auto g = place.LoadFrom(gamma + c);
+          CASTOR_UNROLL
+          for (int i = 0; i < place.kCount; ++i) {
+            const float w = Mul(v.at[i], g.at[i]);
+            const float inner =
+                Sub(Sub(w, w_mean), Mul(Xhat(first + r, x.at[i]), wx_mean));
+            v.at[i] = Mul(scale, inner);
+          }
+          StoreSum(place, v, residual, e, dx);
+        });
   }
 
  private:
-  CASTOR_HD float Xhat(int64_t n, int64_t c) const {
-    return Mul(Sub(Load(x + n * channels + c), mean[n]), rstd[n]);
+  CASTOR_HD float Xhat(int64_t n, float v) const {
+    return Mul(Sub(v, mean[n]), rstd[n]);
   }
 };
 

@@ -7,34 +7,36 @@ namespace castor::kernels {
 
 absl::Status RmsNormForwardArgs::RunOnGpu(const ExecContext& context) const {
   return WithType(shape.dtype, [&]<class T>(T) {
-    return cuda::Launch(
-        context, "RmsNormForward", cuda::NormBlocks(shape.rows),
-        cuda::RmsNormForwardProgram<T>{.rows = shape.rows,
-                                       .channels = shape.channels,
-                                       .epsilon = epsilon,
-                                       .offset = offset,
-                                       .x = static_cast<const T*>(x),
-                                       .gamma = static_cast<const T*>(gamma),
-                                       .y = static_cast<T*>(y),
-                                       .rstd = rstd});
+    return cuda::WithStaged<T>(shape.channels, [&](auto staged) {
+      const auto rows =
+          cuda::MakeNormRows<T, 1, staged>(shape.rows, shape.channels, {x});
+      return cuda::Launch(context, "RmsNormForward", rows.Blocks(),
+                          cuda::RmsNormForwardProgram<T, staged>{
+                              .x = rows,
+                              .epsilon = epsilon,
+                              .offset = offset,
+                              .gamma = static_cast<const T*>(gamma),
+                              .y = static_cast<T*>(y),
+                              .rstd = rstd});
+    });
   });
 }
 
 absl::Status RmsNormBackwardInputArgs::RunOnGpu(
     const ExecContext& context) const {
   return WithType(shape.dtype, [&]<class T>(T) {
-    return cuda::Launch(context, "RmsNormBackwardInput",
-                        cuda::NormBlocks(shape.rows),
-                        cuda::RmsNormBackwardProgram<T>{
-                            .rows = shape.rows,
-                            .channels = shape.channels,
-                            .offset = offset,
-                            .dy = static_cast<const T*>(dy),
-                            .x = static_cast<const T*>(x),
-                            .gamma = static_cast<const T*>(gamma),
-                            .rstd = rstd,
-                            .residual = static_cast<const T*>(residual),
-                            .dx = static_cast<T*>(dx)});
+    return cuda::WithStaged<T>(shape.channels, [&](auto staged) {
+      const auto rows =
+          cuda::MakeNormRows<T, 2, staged>(shape.rows, shape.channels, {dy, x});
+      return cuda::Launch(context, "RmsNormBackwardInput", rows.Blocks(),
+                          cuda::RmsNormBackwardProgram<T, staged>{
+                              .dy_and_x = rows,
+                              .offset = offset,
+                              .gamma = static_cast<const T*>(gamma),
+                              .rstd = rstd,
+                              .residual = static_cast<const T*>(residual),
+                              .dx = static_cast<T*>(dx)});
+    });
   });
 }
 

@@ -3,12 +3,18 @@
 
 namespace castor::kernels::cuda {
 
-CASTOR_LAUNCH(RmsNormForwardProgram<float>);
-CASTOR_LAUNCH(RmsNormForwardProgram<BFloat16>);
-CASTOR_LAUNCH(RmsNormForwardProgram<Float16>);
-CASTOR_LAUNCH(RmsNormBackwardProgram<float>);
-CASTOR_LAUNCH(RmsNormBackwardProgram<BFloat16>);
-CASTOR_LAUNCH(RmsNormBackwardProgram<Float16>);
+CASTOR_LAUNCH(RmsNormForwardProgram<float, true>);
+CASTOR_LAUNCH(RmsNormForwardProgram<BFloat16, true>);
+CASTOR_LAUNCH(RmsNormForwardProgram<Float16, true>);
+CASTOR_LAUNCH(RmsNormForwardProgram<float, false>);
+CASTOR_LAUNCH(RmsNormForwardProgram<BFloat16, false>);
+CASTOR_LAUNCH(RmsNormForwardProgram<Float16, false>);
+CASTOR_LAUNCH(RmsNormBackwardProgram<float, true>);
+CASTOR_LAUNCH(RmsNormBackwardProgram<BFloat16, true>);
+CASTOR_LAUNCH(RmsNormBackwardProgram<Float16, true>);
+CASTOR_LAUNCH(RmsNormBackwardProgram<float, false>);
+CASTOR_LAUNCH(RmsNormBackwardProgram<BFloat16, false>);
+CASTOR_LAUNCH(RmsNormBackwardProgram<Float16, false>);
 CASTOR_LAUNCH(RmsNormParametersProgram<float>);
 CASTOR_LAUNCH(RmsNormParametersProgram<BFloat16>);
 CASTOR_LAUNCH(RmsNormParametersProgram<Float16>);

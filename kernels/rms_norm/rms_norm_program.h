@@ -1,5 +1,5 @@
-// RmsNorm with the host's order of sums (cpu.cc): the lanes' sums of a row go
-// through one tree. Columns: see ColumnSums.
+// RmsNorm with the host's order of sums (cpu.cc). Rows: see NormRows. Columns:
+// see ColumnSums.
 #ifndef CASTOR_KERNELS_RMS_NORM_RMS_NORM_PROGRAM_H_
 #define CASTOR_KERNELS_RMS_NORM_RMS_NORM_PROGRAM_H_
 
@@ -11,85 +11,93 @@
 
 namespace castor::kernels::cuda {
 
-template <class T>
+template <class T, bool kStaged>
 struct RmsNormForwardProgram {
   static constexpr int kThreads = kNormThreads;
-  using Shared = NoShared;
+  using Rows = NormRows<T, 1, kStaged>;
+  using Shared = typename Rows::Shared;
 
-  int64_t rows, channels;
+  Rows x;  // [N, C]
   float epsilon, offset;
-  const T *x, *gamma;  // x [N, C]; gamma [C]
-  T* y;                // [N, C]
-  float* rstd;         // [N]
+  const T* gamma;  // [C]
+  T* y;            // [N, C]
+  float* rstd;     // [N]
 
   template <class Block>
-  CASTOR_HD void operator()(Block& block, Shared&) const {
-    typename Block::template PerThread<float> squares;
-    block.Each([&](int t) {
-      squares[t] = 0.0f;
-      ForRowsElements(block, t, rows, channels, [&](int64_t n, int64_t c) {
-        const float v = Load(x + n * channels + c);
-        squares[t] = Fma(v, v, squares[t]);
-      });
-    });
-    block.WarpSum(squares);
-    block.Each([&](int t) {
-      const double mean =
-          static_cast<double>(squares[t]) / static_cast<double>(channels);
-      const float scale = static_cast<float>(1.0 / sqrt(mean + epsilon));
-      const int64_t row = NormRow(block, t);
-      if (row < rows && t % kWarp == 0) rstd[row] = scale;
-      ForRowsElements(block, t, rows, channels, [&](int64_t n, int64_t c) {
-        const float xhat = Mul(Load(x + n * channels + c), scale);
-        const float gain = Add(Load(gamma + c), offset);
-        Store(Mul(xhat, gain), y + n * channels + c);
-      });
-    });
+  CASTOR_HD void operator()(Block& block, Shared& shared) const {
+    const int64_t first = x.First(block);
+    x.Fetch(block, shared);
+    x.template Sum<1>(
+        block, shared,
+        [](int, int64_t, const float* v, float* squares) {
+          squares[0] = Fma(v[0], v[0], squares[0]);
+        },
+        [&](int r, const float* squares, float* scale) {
+          const double mean =
+              static_cast<double>(squares[0]) / static_cast<double>(x.channels);
+          scale[0] = static_cast<float>(1.0 / sqrt(mean + epsilon));
+          rstd[first + r] = scale[0];
+        });
+    x.ForEachRun(block, shared, HasNormRuns(gamma) && HasNormRuns(y),
+                 [&](auto place, int r, int64_t c, const T* const* row) {
+                   const float scale = shared.values[0][r];
+                   auto v = place.LoadFrom(row[0]);
+                   const auto g = place.LoadFrom(gamma + c);
+                   CASTOR_UNROLL
+                   for (int i = 0; i < place.kCount; ++i) {
+                     v.at[i] = Mul(Mul(v.at[i], scale), Add(g.at[i], offset));
+                   }
+                   place.StoreTo(y + (first + r) * x.channels + c, v);
+                 });
   }
 };
 
 // dx = rstd (w - xhat mean(w xhat)) (+ residual), w = dy (gamma + offset).
-template <class T>
+template <class T, bool kStaged>
 struct RmsNormBackwardProgram {
   static constexpr int kThreads = kNormThreads;
-  using Shared = NoShared;
+  using Rows = NormRows<T, 2, kStaged>;
+  using Shared = typename Rows::Shared;
 
-  int64_t rows, channels;
+  Rows dy_and_x;  // [N, C] each
   float offset;
-  const T *dy, *x, *gamma;
-  const float* rstd;
-  const T* residual;  // may be null, or dx
-  T* dx;
+  const T* gamma;     // [C]
+  const float* rstd;  // [N]
+  const T* residual;  // [N, C]; may be null, or dx
+  T* dx;              // [N, C]
 
   template <class Block>
-  CASTOR_HD void operator()(Block& block, Shared&) const {
-    typename Block::template PerThread<float> sum;
-    block.Each([&](int t) {
-      sum[t] = 0.0f;
-      ForRowsElements(block, t, rows, channels, [&](int64_t n, int64_t c) {
-        sum[t] = Fma(Weighted(n, c), Xhat(n, c), sum[t]);
-      });
-    });
-    block.WarpSum(sum);
-    block.Each([&](int t) {
-      const float mean =
-          static_cast<float>(sum[t] / static_cast<double>(channels));
-      ForRowsElements(block, t, rows, channels, [&](int64_t n, int64_t c) {
-        const int64_t e = n * channels + c;
-        const float inner = Sub(Weighted(n, c), Mul(Xhat(n, c), mean));
-        float result = Mul(rstd[n], inner);
-        if (residual != nullptr) result = Add(result, Load(residual + e));
-        Store(result, dx + e);
-      });
-    });
-  }
-
- private:
-  CASTOR_HD float Weighted(int64_t n, int64_t c) const {
-    return Mul(Load(dy + n * channels + c), Add(Load(gamma + c), offset));
-  }
-  CASTOR_HD float Xhat(int64_t n, int64_t c) const {
-    return Mul(Load(x + n * channels + c), rstd[n]);
+  CASTOR_HD void operator()(Block& block, Shared& shared) const {
+    const int64_t first = dy_and_x.First(block);
+    dy_and_x.Fetch(block, shared);
+    dy_and_x.template Sum<1>(
+        block, shared,
+        [&](int r, int64_t c, const float* v, float* sum) {
+          const float w = Mul(v[0], Add(Load(gamma + c), offset));
+          sum[0] = Fma(w, Mul(v[1], rstd[first + r]), sum[0]);
+        },
+        [&](int, const float* sum, float* mean) {
+          mean[0] = static_cast<float>(sum[0] /
+                                       static_cast<double>(dy_and_x.channels));
+        });
+    dy_and_x.ForEachRun(
+        block, shared,
+        HasNormRuns(gamma) && HasNormRuns(residual) && HasNormRuns(dx),
+        [&](auto place, int r, int64_t c, const T* const* row) {
+          const int64_t e = (first + r) * dy_and_x.channels + c;
+          const float mean = shared.values[0][r];
+          const float scale = rstd[first + r];
+          auto v = place.LoadFrom(row[0]);
+          const auto x = place.LoadFrom(row[1]);
+          const auto g = place.LoadFrom(gamma + c);
+          CASTOR_UNROLL
+          for (int i = 0; i < place.kCount; ++i) {
+            const float w = Mul(v.at[i], Add(g.at[i], offset));
+            const float inner = Sub(w, Mul(Mul(x.at[i], scale), mean));
+            v.at[i] = Mul(scale, inner);
+          }
+          StoreSum(place, v, residual, e, dx);
+        });
   }
 };
 
