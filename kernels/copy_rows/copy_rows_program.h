@@ -22,7 +22,7 @@ struct CopyRowsProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       const int64_t first = block.index() * kElementsPerBlock + t;
       for (int i = 0; i < kElementsPerThread; ++i) {
         const int64_t element = first + int64_t{i} * kElementThreads;

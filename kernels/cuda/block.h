@@ -77,7 +77,8 @@ class GpuBlock {
   }
 
   // Brings the lanes of a warp together again, after an EachUnsynced in which
-  // they went different ways.
+  // they went different ways. What one of them wrote before, others may read
+  // behind it, as behind a barrier.
   __device__ __forceinline__ void Rejoin() { __syncwarp(); }
 
   // A thread within an Each starts to copy 16 bytes into shared memory; both

@@ -88,7 +88,7 @@ struct ColumnSums {
         }
       });
     }
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       if (t < kSumColumns && first + t < columns) {
         finish(first + t, totals[t].of);
       }

@@ -109,6 +109,20 @@ class CompiledDevice : public TestDevice {
     programs_.clear();
   }
 
+  std::map<std::string, std::vector<bool>> needed_barriers() {
+    std::map<std::string, std::vector<bool>> all;
+    for (const auto& [name, needed] : needed_) {
+      const absl::StatusOr<ptx::Program> program = library_->Find(name);
+      CASTOR_CHECK(program.ok() && program->code.size() == needed.size());
+      for (size_t i = 0; i < needed.size(); ++i) {
+        if (program->code[i].flow == ptx::Flow::kBarrier) {
+          all[name].push_back(needed[i]);
+        }
+      }
+    }
+    return all;
+  }
+
   // As on a GPU: whether it could be queued. What fails later is told by
   // Synchronize.
   cudaError_t Launch(const Registered& kernel, dim3 blocks, dim3 threads,
@@ -144,7 +158,8 @@ class CompiledDevice : public TestDevice {
       const auto& [at, bytes] = program.parameters[i];
       std::memcpy(&parameters[at], arguments[i], bytes);
     }
-    return ptx::Run(program, launch, parameters, memory_);
+    return ptx::Run(program, launch, parameters, memory_,
+                    edit_ == nullptr ? &needed_[name] : nullptr);
   }
 
   // Launches that were told of and may still come.
@@ -160,6 +175,7 @@ class CompiledDevice : public TestDevice {
 
   std::optional<ptx::Library> library_;
   std::map<std::string, ptx::Program> programs_;  // those that were launched
+  std::map<std::string, ptx::NeededBarriers> needed_;
   PtxEdit edit_;
   ptx::GlobalMemory memory_;
   ptx::Order order_ = ptx::Order::kForward;
@@ -204,6 +220,10 @@ cudaError_t LaunchKernel(const void* function, dim3 blocks, dim3 threads,
 TestDevice* TestDevice::Get() { return &Device(); }
 
 void EditCompiledKernels(PtxEdit edit) { Device().set_edit(std::move(edit)); }
+
+std::map<std::string, std::vector<bool>> NeededBarriersOfCompiledKernels() {
+  return Device().needed_barriers();
+}
 
 }  // namespace castor::kernels::cuda
 

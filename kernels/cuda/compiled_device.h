@@ -9,7 +9,9 @@
 #define CASTOR_KERNELS_CUDA_COMPILED_DEVICE_H_
 
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace castor::kernels::cuda {
 
@@ -19,6 +21,11 @@ namespace castor::kernels::cuda {
 using PtxEdit =
     std::function<void(const std::string& name, std::string* kernel)>;
 void EditCompiledKernels(PtxEdit edit);
+
+// For each kernel that was launched as nvcc made it, and each barrier in its
+// text: whether some launch so far needed it (kernels/ptx/machine.h). Names are
+// mangled.
+std::map<std::string, std::vector<bool>> NeededBarriersOfCompiledKernels();
 
 }  // namespace castor::kernels::cuda
 

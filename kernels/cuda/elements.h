@@ -128,11 +128,11 @@ CASTOR_HD void ForThreadsElements(int t, int64_t first, int64_t end,
 
 // Calls f(place) for those of the block's elements first, first + 1, ... that
 // are below `end`, many or one at a time. `runs`: whether all operands have
-// them from `first` on.
+// them from `first` on. There is no barrier behind it.
 template <class Block, class F>
 CASTOR_HD void ForEachPlace(Block& block, int64_t first, int64_t end, bool runs,
                             const F& f) {
-  block.Each([&](int t) {
+  block.EachUnsynced([&](int t) {
     if (runs && first + kElementsPerBlock <= end) {
       f(RunsPlace{first + t * kRun});
     } else {
@@ -150,7 +150,7 @@ CASTOR_HD void ForEachPlace(Block& block, int64_t size, bool runs, const F& f) {
 // Calls f(e) for the elements of such a program, one at a time.
 template <class Block, class F>
 CASTOR_HD void ForEachElement(Block& block, int64_t size, const F& f) {
-  block.Each([&](int t) {
+  block.EachUnsynced([&](int t) {
     ForThreadsElements(t, block.index() * kElementsPerBlock, size, f);
   });
 }

@@ -48,6 +48,8 @@ class RunningWarp {
   bool done() const { return live_ == 0; }
   // The barrier at which all lanes stand; -1: none.
   int64_t barrier() const { return barrier_; }
+  // The instruction that it is.
+  int32_t barrier_at() const { return at_[0] - 1; }
   void LeaveBarrier() { barrier_ = -1; }
 
   // Until all lanes have ended or stand at a barrier, or one fails.
@@ -228,8 +230,12 @@ absl::Status RunBlock(std::vector<std::unique_ptr<RunningWarp>>& warps,
       }
     }
     if (done) return absl::OkStatus();
-    for (const auto& warp : warps) warp->LeaveBarrier();
-    shared.Barrier();
+    int32_t at = warps[0]->barrier_at();
+    for (const auto& warp : warps) {
+      if (warp->barrier_at() != at) at = -1;
+      warp->LeaveBarrier();
+    }
+    shared.Barrier(at);
   }
 }
 
@@ -237,12 +243,16 @@ absl::Status RunBlock(std::vector<std::unique_ptr<RunningWarp>>& warps,
 
 absl::Status Run(const Program& program, const Launch& launch,
                  absl::Span<const uint8_t> parameters,
-                 const GlobalMemory& memory) {
+                 const GlobalMemory& memory, NeededBarriers* needed) {
   if (absl::Status status = CheckLaunch(program, launch, parameters);
       !status.ok()) {
     return status;
   }
   SharedMemory shared(launch.shared_bytes);
+  if (needed != nullptr) {
+    needed->resize(program.code.size());
+    shared.set_needed(needed);
+  }
   BlockState state = {memory, parameters, shared,
                       launch.order != Order::kForward};
   std::vector<std::unique_ptr<RunningWarp>> warps;

@@ -19,12 +19,17 @@
 // accumulator in fp64 and rounds once, towards zero; a GPU's units round as
 // they like. A NaN's own bits may differ.
 //
+// Barriers. A barrier of the block is *needed* where a launch has two accesses
+// of shared memory by different threads, of which one writes, and nothing but
+// this barrier between them: without it the machine would report a race.
+//
 // What this cannot show: machine code that NVIDIA's assembler makes of PTX, the
 // order in which a GPU runs warps, and its speed.
 #ifndef CASTOR_KERNELS_PTX_MACHINE_H_
 #define CASTOR_KERNELS_PTX_MACHINE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -46,14 +51,18 @@ struct Launch {
   Order order = Order::kForward;
 };
 
+// Which barriers of a program were needed in launches so far: element i is of
+// the instruction Program::code[i].
+using NeededBarriers = std::vector<bool>;
+
 // Runs a grid to its end. Registers of the first block, and shared memory of
 // every block, are full of ones at first, which are NaNs. `parameters` are the
 // kernel's, as a driver lays them out. InvalidArgument: the launch does not fit
 // the kernel; Internal: what the program did wrong, with block, thread and
-// instruction.
+// instruction. Null, or adds to `needed` what this launch shows.
 absl::Status Run(const Program& program, const Launch& launch,
                  absl::Span<const uint8_t> parameters,
-                 const GlobalMemory& memory);
+                 const GlobalMemory& memory, NeededBarriers* needed = nullptr);
 
 }  // namespace castor::kernels::ptx
 

@@ -80,6 +80,70 @@ TEST(PtxMachine, KnowsBarriersAndTheirAbsence) {
   }
 }
 
+// For each barrier of a kernel, whether launches of a block of two warps need
+// it.
+std::vector<bool> NeededOf(const std::string& text) {
+  std::vector<bool> of_barriers;
+  NeededBarriers needed;
+  for (Order order : {Order::kForward, Order::kBackward}) {
+    Array array(64);
+    const absl::Status status = array.Run(
+        text, {.threads = 64, .shared_bytes = 512, .order = order}, &needed);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  const auto library = Library::Create(text);
+  const auto program = library->Find("kernel");
+  EXPECT_EQ(needed.size(), program->code.size());
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (program->code[i].flow == Flow::kBarrier) {
+      of_barriers.push_back(needed[i]);
+    } else {
+      EXPECT_FALSE(needed[i]) << program->code[i].text;
+    }
+  }
+  return of_barriers;
+}
+
+TEST(PtxMachine, KnowsWhichBarriersAreNeeded) {
+  using Needed = std::vector<bool>;
+  EXPECT_EQ(NeededOf(Reverse("bar.sync 0;")), Needed({true}));
+  // Each of two would do; what each thread has for itself needs none.
+  EXPECT_EQ(NeededOf(Reverse("bar.sync 0;\nbar.sync 0;")),
+            Needed({false, false}));
+  EXPECT_EQ(NeededOf(Reverse("ld.shared.u32 %r5, [%r3];\nbar.sync 0;")),
+            Needed({true}));
+  EXPECT_EQ(NeededOf(Reverse("bar.sync 0;\nst.shared.u32 [%r3], %r1;\n"
+                             "bar.sync 0;")),
+            Needed({false, true}));
+  // A thread's write after another has read.
+  EXPECT_EQ(NeededOf(Reverse("bar.sync 0;\nsub.s32 %r6, 252, %r3;\n"
+                             "ld.shared.u32 %r7, [%r6];\nbar.sync 0;\n"
+                             "st.shared.u32 [%r3], %r1;\nbar.sync 0;")),
+            Needed({true, true, true}));
+  // One that is passed twice is one.
+  EXPECT_EQ(NeededOf(Reverse("mov.u32 %r8, 0;\n$L__again:\nbar.sync 0;\n"
+                             "add.s32 %r8, %r8, 1;\n"
+                             "setp.lt.s32 %p1, %r8, 2;\n@%p1 bra $L__again;")),
+            Needed({true}));
+  // Lanes of a warp, which a barrier of theirs sets apart, too.
+  const std::string neighbours = R"(
+mov.u32 %r2, memory;
+shl.b32 %r3, %r1, 2;
+add.s32 %r3, %r2, %r3;
+st.shared.u32 [%r3], %r1;
+BARRIERS
+xor.b32 %r4, %r3, 4;
+ld.shared.u32 %rd4, [%r4];
+st.global.u64 [%rd2], %rd4;
+)";
+  const auto between = [&](const std::string& barriers) {
+    std::string text = neighbours;
+    return NeededOf(Kernel(text.replace(text.find("BARRIERS"), 8, barriers)));
+  };
+  EXPECT_EQ(between("bar.sync 0;"), Needed({true}));
+  EXPECT_EQ(between("bar.sync 0;\nbar.warp.sync -1;"), Needed({false}));
+}
+
 TEST(PtxMachine, CopiesAheadEarlyOrLate) {
   const std::string text = Kernel(R"(
 mov.u32 %r2, memory;

@@ -53,7 +53,8 @@ struct Array {
     memory.Add(values.data(), size * 8);
   }
 
-  absl::Status Run(const std::string& text, Launch launch = {}) {
+  absl::Status Run(const std::string& text, Launch launch = {},
+                   NeededBarriers* needed = nullptr) {
     auto library = Library::Create(text);
     if (!library.ok()) return library.status();
     auto program = library->Find("kernel");
@@ -61,7 +62,7 @@ struct Array {
     const uint64_t* const address = values.data();
     uint8_t parameters[8];
     std::memcpy(parameters, &address, 8);
-    return ptx::Run(*program, launch, parameters, memory);
+    return ptx::Run(*program, launch, parameters, memory, needed);
   }
 
   std::vector<uint64_t> values;

@@ -8,7 +8,7 @@ namespace castor::kernels::ptx {
 
 void SharedMemory::Reset() {
   std::fill(bytes_.begin(), bytes_.end(), uint8_t{0xff});
-  Barrier();
+  Barrier(-1);
 }
 
 Warp::Warp(const Program& program, BlockState& block, int index,

@@ -33,7 +33,16 @@ class SharedMemory {
 
   // Garbage, before a block begins.
   void Reset();
-  void Barrier() { ++barriers_; }
+  // All threads are at the barrier that is instruction `at` of the program; -1:
+  // at several.
+  void Barrier(int32_t at) {
+    if (at != barrier_at_ || at < 0) alone_since_ = barriers_;
+    barrier_at_ = at;
+    ++barriers_;
+  }
+  // The barriers without which there would have been a race, if anybody wants
+  // to know (machine.h).
+  void set_needed(std::vector<bool>* needed) { needed_ = needed; }
   void BarrierOfWarp(int warp) { ++barriers_of_warp_[warp]; }
 
   // Whether the access is no race. The bytes are within the memory.
@@ -45,6 +54,10 @@ class SharedMemory {
     for (int64_t i = static_cast<int64_t>(address) / kGrain; i <= end; ++i) {
       if (Meet(written_[i], mine)) return false;
       Visit& read = read_[i];
+      if (needed_ != nullptr && (ApartByOneBarrier(written_[i], mine) ||
+                                 (write && ApartByOneBarrier(read, mine)))) {
+        (*needed_)[barrier_at_] = true;
+      }
       if (write) {
         if (Meet(read, mine)) return false;
         written_[i] = mine;
@@ -75,9 +88,23 @@ class SharedMemory {
     return !SameWarp(a, b) || a >> 16 == b >> 16;
   }
 
+  // Whether two are of different threads, and the barrier at barrier_at_ is all
+  // that lies between them, once or several times.
+  bool ApartByOneBarrier(Visit before, Visit mine) const {
+    if (barrier_at_ < 0 || before >> 32 < alone_since_ ||
+        before >> 32 == barriers_) {
+      return false;
+    }
+    return Meet((before & 0xffffffff) | barriers_ << 32, mine);
+  }
+
   std::vector<uint8_t> bytes_;
   std::vector<Visit> written_, read_;  // the last of each grain
   uint64_t barriers_ = 1;
+  int32_t barrier_at_ = -1;  // where the last barrier was
+  // barriers_ before the first of those at barrier_at_ since another.
+  uint64_t alone_since_ = 1;
+  std::vector<bool>* needed_ = nullptr;
   std::array<uint16_t, 32> barriers_of_warp_ = {};
 };
 

@@ -46,7 +46,7 @@ struct RotaryProgram {
         static_cast<int>(Min<int64_t>(BlockRows(), rows - first)) * RowPieces();
     // This is the place of the block's first row within its sequence.
     const int at = static_cast<int>(first % length);
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       for (int i = t; i < pieces; i += kThreads) {
         const int row = i / RowPieces();
         const int head = i % RowPieces() / HeadPieces();
