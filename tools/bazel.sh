@@ -18,7 +18,9 @@ if [[ -z "${CASTOR_CUDA_LIBS:-}" && -e "${castor_cuda_folder}/installed" ]]
 then
   export CASTOR_CUDA_LIBS="${castor_cuda_folder}"
   # Programs open them when they run.
-  for castor_cuda_lib in "${castor_cuda_folder}"/nvidia/{cu13,cudnn,nccl}/lib; do
+  # CUDA 12's cuBLAS has a folder of its own.
+  for castor_cuda_lib in \
+    "${castor_cuda_folder}"/nvidia/{cu13,cublas,cudnn,nccl}/lib; do
     LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH}:}${castor_cuda_lib}"
   done
   export LD_LIBRARY_PATH

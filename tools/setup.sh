@@ -144,18 +144,24 @@ install_others() {
 # shared libraries, into .cuda (2 GB); not those that the toolkit has. nvcc
 # itself must be there.
 install_cuda_libraries() {
-  local nvcc missing=() include
+  local nvcc missing=() include cublas version
   nvcc="$(find_nvcc)"
   [[ -n "${nvcc}" ]] ||
     die 2 "there is no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda: \
-install NVIDIA's CUDA toolkit, version 13, first"
-  "${nvcc}" --version | grep -q 'release 13\.' ||
-    die 2 "${nvcc} is not of CUDA 13: $("${nvcc}" --version | tail -n 2 | head -n 1)"
+install NVIDIA's CUDA toolkit first, version 13, or 12 for drivers before 580"
+  case "$("${nvcc}" --version)" in
+    *'release 13.'*) version=cu13 cublas=nvidia-cublas ;;
+    *'release 12.'*) version=cu12 cublas=nvidia-cublas-cu12 ;;
+    *)
+      die 2 "${nvcc} is not of CUDA 12 or 13: \
+$("${nvcc}" --version | tail -n 2 | head -n 1)"
+      ;;
+  esac
   include="$(toolkit_of "${nvcc}")/include"
-  [[ -e "${include}/cublasLt.h" ]] || missing+=(nvidia-cublas)
-  [[ -e "${include}/cudnn.h" ]] || missing+=(nvidia-cudnn-cu13)
+  [[ -e "${include}/cublasLt.h" ]] || missing+=("${cublas}")
+  [[ -e "${include}/cudnn.h" ]] || missing+=("nvidia-cudnn-${version}")
   [[ -e "${include}/cudnn_frontend.h" ]] || missing+=(nvidia-cudnn-frontend)
-  [[ -e "${include}/nccl.h" ]] || missing+=(nvidia-nccl-cu13)
+  [[ -e "${include}/nccl.h" ]] || missing+=("nvidia-nccl-${version}")
   [[ ${#missing[@]} -eq 0 ]] && return 0
   [[ "$(cat "${kTools}/../.cuda/installed" 2>/dev/null)" == \
     "${missing[*]}" ]] && return 0

@@ -18,6 +18,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
+#include <map>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -34,7 +35,11 @@
 namespace castor::kernels::cuda {
 namespace {
 
-constexpr const char* kLibrary = "libcublasLt.so.13";
+// The library's file is named after the version of its headers.
+#define CASTOR_TEXT(x) #x
+#define CASTOR_TEXT_OF(x) CASTOR_TEXT(x)
+constexpr const char* kLibrary =
+    "libcublasLt.so." CASTOR_TEXT_OF(CUBLAS_VER_MAJOR);
 
 // The library's functions.
 struct Api {

@@ -25,8 +25,11 @@ CASTOR_CUDA_ARCHS=80,90 in the environment asks for others, or for less to
 compile; PTX is of the last of them then, if 90 is not among them.
 
 cuBLASLt, cuDNN and NCCL are looked for in the toolkit, and in the folder that
-CASTOR_CUDA_LIBS names: Python's nvidia-* packages, as tools/setup.sh --cuda
-installs them. Programs open them when they run; nothing links them.
+CASTOR_CUDA_LIBS names: Python's nvidia-* packages for the toolkit's version, as
+tools/setup.sh --cuda installs them. Programs open them when they run; nothing
+links them.
+
+The toolkit is of CUDA 13, or of CUDA 12 for drivers that are older than 580.
 
 info.bzl has, besides nvcc and what it compiles for, TOOLS: the folder of the
 disassembler (cuobjdump and nvdisasm), in the toolkit or in CASTOR_CUDA_TOOLS;
@@ -157,6 +160,13 @@ def _archs(context, nvcc):
             ))
     return archs
 
+def _major(context, nvcc):
+    """The version of CUDA that nvcc is of: "12" or "13"."""
+    asked = context.execute([nvcc, "--version"])
+    if asked.return_code != 0 or "release " not in asked.stdout:
+        fail("%s --version: %s" % (nvcc, asked.stderr))
+    return asked.stdout.split("release ")[1].split(".")[0]
+
 def _link(context, into, path):
     if path:
         context.symlink(path, into + "/" + path.basename)
@@ -193,7 +203,10 @@ def _cuda_repository_impl(context):
     nccl = list(headers)
     frontend = list(headers)
     if libs:
-        headers = [libs + "/nvidia/cu13/include"] + headers
+        # Packages for CUDA 13 share a folder, those for CUDA 12 do not.
+        major = _major(context, root.get_child("bin").get_child("nvcc"))
+        cublas = "cublas" if major == "12" else "cu" + major
+        headers = [libs + "/nvidia/%s/include" % cublas] + headers
         cudnn = [libs + "/nvidia/cudnn/include"] + cudnn
         frontend = [libs + "/include"] + frontend
         nccl = [libs + "/nvidia/nccl/include"] + nccl

@@ -13,7 +13,10 @@
 namespace castor::nccl {
 namespace {
 
-constexpr char kLibrary[] = "libnccl.so.2";
+// The library's file is named after the version of its header.
+#define CASTOR_TEXT(x) #x
+#define CASTOR_TEXT_OF(x) CASTOR_TEXT(x)
+constexpr char kLibrary[] = "libnccl.so." CASTOR_TEXT_OF(NCCL_MAJOR);
 
 #define CASTOR_NCCL_FUNCTIONS(X) \
   X(ncclGetUniqueId)             \
