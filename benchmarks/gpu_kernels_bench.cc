@@ -7,8 +7,9 @@
 //
 // FLOP/s: two for each multiplication and addition that the result needs;
 // attention counts the pairs that causality leaves, recomputation does not
-// count. bytes/s: each operand read or written once. A row queues its operator
-// ten times before it waits, so launches are hidden. Operands of LayerNorm's
+// count. bytes/s: each operand read or written once. A row is a hundred calls
+// of its operator, from an event before the first to one behind the last, so
+// that neither launches nor the host's waits are in it. Operands of LayerNorm's
 // and the larger rows do not fit into an H200's cache; the embedding's do.
 // Without a GPU the program says so.
 #include <algorithm>
@@ -22,7 +23,9 @@
 
 #include "base/check.h"
 #include "base/dtype.h"
+#include "base/status_macros.h"
 #include "benchmark/benchmark.h"
+#include "kernels/cuda/device_seconds.h"
 #include "kernels/cuda/test_device.h"
 #include "kernels/run.h"
 
@@ -32,7 +35,6 @@ namespace {
 using cuda::TestDevice;
 
 constexpr DType kType = DType::kBFloat16;
-constexpr int kQueued = 10;
 constexpr RandomKey kKey = {1, 2};
 
 // The sizes that are measured. Where kernels are emulated, SizesHere gives
@@ -124,19 +126,26 @@ void Measure(benchmark::State& state,
   Operands operands;
   const Row row = make(operands);
   TestDevice* const device = TestDevice::Get();
-  const auto run = [&](int times) {
-    for (int i = 0; i < times; ++i) {
-      const absl::Status status = row.run(device->context());
-      if (!status.ok()) {
-        std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
-        std::exit(1);
-      }
+  // Seconds of so many calls.
+  const auto run = [&](int calls) {
+    const absl::StatusOr<double> seconds =
+        cuda::DeviceSeconds([&]() -> absl::Status {
+          for (int i = 0; i < calls; ++i) {
+            CASTOR_RETURN_IF_ERROR(row.run(device->context()));
+          }
+          return absl::OkStatus();
+        });
+    if (!seconds.ok()) {
+      std::fprintf(stderr, "%s\n",
+                   std::string(seconds.status().message()).c_str());
+      std::exit(1);
     }
-    CASTOR_CHECK(device->Synchronize().ok());
+    return *seconds;
   };
   run(1);  // loads code, chooses algorithms
-  for (auto _ : state) run(kQueued);
-  const double times = static_cast<double>(state.iterations()) * kQueued;
+  const int calls = device->emulated() ? 2 : 100;
+  for (auto _ : state) state.SetIterationTime(run(calls));
+  const double times = static_cast<double>(state.iterations()) * calls;
   using benchmark::Counter;
   state.counters["each"] = Counter(times, Counter::kIsRate | Counter::kInvert);
   if (row.flops > 0) {
@@ -150,7 +159,7 @@ void Measure(benchmark::State& state,
 void Add(const std::string& name, std::function<Row(Operands&)> make) {
   benchmark::RegisterBenchmark(name.c_str(), [make](benchmark::State& state) {
     Measure(state, make);
-  })->UseRealTime();
+  })->UseManualTime();
 }
 
 // c [m, n] = a [m, k] b [k, n], either stored transposed.

@@ -94,6 +94,35 @@ tar xzf results/logs.tar.gz || failures=$((failures + 1))
 expect "output before a hang" "said before it hung" logs/operators_gpu_test.log
 expect "the blocking run" "blocking=1" logs/operators_gpu_test.A.Fails.blocking.log
 
+# PyTorch's turn, in which the program has its own libraries.
+program gpu_kernels_bench <<'END'
+#!/bin/bash
+echo "each row"
+END
+program gpu_kernels_peer.py <<'END'
+import os, sys
+print("peer of", os.path.basename(sys.argv[1]), "with", sys.argv[2:],
+      "and", os.environ["LD_LIBRARY_PATH"])
+END
+program python <<'END'
+#!/bin/bash
+[[ "$1" == -c ]] && { echo 2.13.0; exit; }
+exec python3 "$@"
+END
+mkdir -p "${work}/libs/nvidia/cu13/lib"
+CASTOR_PYTHON="${work}/bin/python" CASTOR_CUDA_LIBS="${work}/libs" \
+  LD_LIBRARY_PATH=theirs "${check}" --bin bin --log speed --stage speed \
+  >out.txt 2>&1
+expect "the benchmark" "^each row" speed/report.txt
+expect "the peer" "^gpu_kernels_peer +passed" speed/report.txt
+expect "the peer's program and libraries" "^peer of gpu_kernels_bench with \
+\['--program-libraries', 'theirs:.*/libs/nvidia/cu13/lib.*'\] and theirs\$" \
+  speed/report.txt
+CASTOR_PYTHON=/bin/false "${check}" --bin bin --log speed --stage speed \
+  >out.txt 2>&1
+expect "no peer" "^gpu_kernels_peer +skipped +/bin/false has no PyTorch" \
+  speed/report.txt
+
 CASTOR_PYTHON=/bin/false "${check}" --bin bin --log torch --stage torch \
   >out.txt 2>&1 || failures=$((failures + 1))
 expect "no PyTorch" "^torch +skipped +/bin/false has no PyTorch" torch/report.txt

@@ -82,7 +82,8 @@ done | sort -u | while read -r name path; do
   [[ "${name}" =~ ${own} ]] || install -m 644 "${path}" "${into}/lib/${name}"
 done
 install -m 755 tools/gpu_check.sh tools/gpu_torch.py \
-  benchmarks/gpu_training.py tools/bench_pytorch.py "${into}/"
+  benchmarks/gpu_training.py benchmarks/gpu_kernels_peer.py \
+  tools/bench_pytorch.py "${into}/"
 cat >"${into}/gpu_check.json" <<'JSON'
 {
   "model": {"type": "gpt2", "n_layer": 6, "n_head": 6, "n_embd": 384,

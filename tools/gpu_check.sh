@@ -16,7 +16,7 @@ Runs on a machine with a GPU, the most valuable first:
   3 train      training: the same bits under three policies and two budgets, and
                in a second run; in fp16, with steps that overflow, under two; on
                two GPUs where there are two
-  4 speed      benchmarks
+  4 speed      benchmarks; the operators beside those of a PyTorch that finds a GPU
   5 promises   random models, placements and budgets; whatever test is left
   6 sanitizer  the tests under compute-sanitizer's four tools
   7 torch      the Python package on the GPU, compiled here for the PyTorch of
@@ -321,6 +321,14 @@ run_train() {
   done
 }
 
+# The version of the PyTorch that finds a GPU, or nothing.
+torch_version() {
+  LD_LIBRARY_PATH="${given_libraries}" "${CASTOR_PYTHON:-python3}" -c '
+import torch
+assert torch.cuda.is_available()
+print(torch.__version__)' 2>/dev/null
+}
+
 run_speed() {
   local benchmark
   for benchmark in "${bin}"/*_bench; do
@@ -328,6 +336,16 @@ run_speed() {
     check "$(basename "${benchmark}")" "${benchmark}"
     show "$(basename "${benchmark}")"
   done
+  [[ -x "${bin}/gpu_kernels_bench" ]] || return
+  if [[ -z "$(torch_version)" ]]; then
+    row gpu_kernels_peer skipped \
+      "${CASTOR_PYTHON:-python3} has no PyTorch that finds a GPU"
+    return
+  fi
+  check gpu_kernels_peer env "LD_LIBRARY_PATH=${given_libraries}" \
+    "${CASTOR_PYTHON:-python3}" "${bin}/gpu_kernels_peer.py" \
+    "${bin}/gpu_kernels_bench" --program-libraries "${LD_LIBRARY_PATH:-}"
+  show gpu_kernels_peer
 }
 
 run_promises() {
@@ -367,9 +385,7 @@ torch_run() {
 
 run_torch() {
   local python="${CASTOR_PYTHON:-python3}" out="${scratch}" version
-  version="$("${python}" -c 'import torch
-assert torch.cuda.is_available()
-print(torch.__version__)' 2>/dev/null)"
+  version="$(torch_version)"
   if [[ -z "${version}" ]]; then
     row torch skipped "${python} has no PyTorch that finds a GPU"
     return
