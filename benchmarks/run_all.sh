@@ -10,10 +10,11 @@ usage: benchmarks/run_all.sh [--no-pytorch]
 
 Builds and runs, in this order: the manager's overhead, what issuing an operator
 costs, the trace's overhead, step time and bytes over the budget (fp32 and bf16),
-CPU Adam against a memory triad, the device's own cost, planning, what replay
-predicts (benchmarks/replay_accuracy.sh), several ranks (benchmarks/ranks.sh), and
-GPT-2 124M beside PyTorch (benchmarks/compare_pytorch.sh; it needs torch). About
-half an hour.
+bytes over gradient accumulation, updates that run before the norm is known, CPU
+Adam against a memory triad, the device's own cost, planning, what replay predicts
+(benchmarks/replay_accuracy.sh), several ranks (benchmarks/ranks.sh), and GPT-2
+124M beside PyTorch (benchmarks/compare_pytorch.sh; it needs torch). About half an
+hour.
 END
   exit 0
 fi
@@ -21,7 +22,7 @@ fi
 tools/setup.sh
 source tools/bazel.sh
 targets=(manager_overhead issue_cost trace_overhead budget_curve accumulation
-         adam_bench device_bench planner_bench kernels_bench)
+         speculation adam_bench device_bench planner_bench kernels_bench)
 castor_bazel build -c opt "${targets[@]/#///benchmarks:}" >/dev/null 2>&1
 bin="$(castor_bazel info -c opt bazel-bin 2>/dev/null)/benchmarks"
 
@@ -43,6 +44,7 @@ run trace_overhead 9
 run budget_curve
 run budget_curve --bf16
 run accumulation
+run speculation --paced
 run adam_bench
 run device_bench
 run planner_bench

@@ -395,6 +395,7 @@ TEST(Speculation, GivesTheSameBits) {
   uint64_t seed = 0;
   for (const auto& kind : kKinds) {
     SCOPED_TRACE(kind.norms);
+    if (!has_ranks && (kind.clipping != 1 || kind.loss_scale > 0)) continue;
     TrainingCase model = OnTestMachine(RandomModel(MixKey(99, ++seed)));
     model.dtype = kind.loss_scale > 0 ? DType::kFloat16 : DType::kFloat32;
     model.frozen.clear();
@@ -406,7 +407,7 @@ TEST(Speculation, GivesTheSameBits) {
     model.options.loss_scale = {.initial = kind.loss_scale, .hysteresis = 1};
     SpeculationCounts counts;
     for (const int64_t micro_batches : {1, 4}) {
-      if (!has_ranks && (micro_batches > 1 || kind.clipping != 1)) continue;
+      if (!has_ranks && micro_batches > 1) continue;
       model.options.shape.micro_batches = micro_batches;
       TrainingCase wanted = ReferenceOf(model);
       if (kind.clipping > 0) {
@@ -422,6 +423,7 @@ TEST(Speculation, GivesTheSameBits) {
       const auto reference = RunTraining(wanted);
       ASSERT_TRUE(reference.ok()) << reference.status() << Describe(model);
       for (const char* policy : {"cpu", "auto"}) {
+        if (!has_ranks && policy[0] != 'c') continue;
         for (int ranks = 1; ranks <= std::min<int64_t>(2, micro_batches);
              ++ranks) {
           TrainingCase c = model;
@@ -447,7 +449,6 @@ TEST(Speculation, GivesTheSameBits) {
         "again\n",
         kind.norms, static_cast<long long>(counts.committed),
         static_cast<long long>(counts.repeated));
-    if (!has_ranks && kind.clipping != 1) continue;
     EXPECT_EQ(counts.committed > 0, kind.commits);
     EXPECT_EQ(counts.repeated > 0, kind.repeats);
   }

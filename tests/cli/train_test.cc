@@ -65,6 +65,8 @@ TEST_F(TrainCommand, WritesEveryKeyOfTheSummary) {
   EXPECT_EQ(summary["predicted_device_peak_bytes"],
             summary["device_peak_bytes"]);
   ASSERT_TRUE(summary["predicted_step_seconds"].is_number_float());
+  EXPECT_GE(summary["speculative_updates"],
+            summary["speculative_updates_repeated"]);
   EXPECT_GT(summary["predicted_step_seconds"].get<double>(), 0);
   EXPECT_LE(summary["smallest_device_budget_bytes"],
             summary["device_budget_bytes"]);
