@@ -18,25 +18,52 @@ namespace {
 
 using cpu::Offset;
 
-// A tile of logits in fp32, [N, W]: wide tiles keep the GPU busy and spare
-// passes over dx, narrow ones memory.
-constexpr int64_t kTileBytes = int64_t{32} << 20;
-constexpr int64_t kNarrowestTile = 256;
-constexpr int64_t kWidestTile = 16384;
 constexpr int64_t kBlock = 256;  // bytes that parts of the workspace start at
 
-// A multiple of 128, or the whole vocabulary in one tile.
-int64_t TileColumns(const HeadLossShape& shape) {
-  const int64_t fits = kTileBytes / 4 / std::max<int64_t>(1, shape.rows);
+// A tile of logits in fp32 is [N, W]. W, and so the order in which dx is
+// summed, follows from the shape alone.
+//
+// Forward's have 32 MiB, which the larger GPUs' L2 caches hold until their rows
+// are summed; more would not spare anything.
+constexpr int64_t kForwardTileBytes = int64_t{32} << 20;
+
+int64_t ForwardColumns(const HeadLossShape& shape) {
+  constexpr int64_t kWidest = 16384;
+  const int64_t fits = kForwardTileBytes / 4 / std::max<int64_t>(1, shape.rows);
   return std::min(shape.vocabulary,
-                  std::clamp(fits / 128 * 128, kNarrowestTile, kWidestTile));
+                  std::clamp(fits / kHeadSegment * kHeadSegment,
+                             int64_t{kHeadSegment}, kWidest));
+}
+
+// Backward reads and writes dx in fp32 once a tile: 8 N C bytes, beside some 14
+// N W that the tile itself takes. So tiles have at least those 32 MiB and grow
+// to W = 4 C, where dx is an eighth of the bytes, and the tile 16 bytes for
+// each element of x. A layer as wide as x takes some 44 for its own backward
+// pass where activations are computed again, so that the head is not what sets
+// such a run's smallest budget; where all layers' are kept, it adds half a
+// layer's. At most 256 MiB, unless W would be less than 2048, with which a
+// vocabulary of 50,000 is 25 tiles.
+int64_t BackwardColumns(const HeadLossShape& shape) {
+  constexpr int64_t kMostBytes = int64_t{256} << 20;
+  constexpr int64_t kEnough = 2048;
+  constexpr int64_t kNarrowest = 256;
+  constexpr int64_t kWidest = 16384;
+  constexpr int64_t kRound = HeadGradientProgram<float>::kRound;
+  const int64_t column_bytes = 4 * std::max<int64_t>(1, shape.rows);
+  const int64_t wanted =
+      std::max(kForwardTileBytes / column_bytes,
+               std::min(4 * shape.channels,
+                        std::max(kEnough, kMostBytes / column_bytes)));
+  const int64_t step = wanted >= kRound ? kRound : 128;
+  return std::min(shape.vocabulary,
+                  std::clamp(wanted / step * step, kNarrowest, kWidest));
 }
 
 // The workspaces, part after part.
 struct Layout {
-  explicit Layout(const HeadLossShape& shape)
+  Layout(const HeadLossShape& shape, int64_t columns)
       : rows(std::max<int64_t>(0, shape.rows)),
-        columns(TileColumns(shape)),
+        columns(columns),
         ld(RoundUp(columns, 8)) {}
 
   int64_t Take(int64_t bytes) {
@@ -51,18 +78,22 @@ struct Layout {
 };
 
 struct ForwardLayout : Layout {
-  explicit ForwardLayout(const HeadLossShape& shape) : Layout(shape) {
-    sum = Take(rows * 8);
-    max = Take(rows * 4);
+  explicit ForwardLayout(const HeadLossShape& shape)
+      : Layout(shape, ForwardColumns(shape)),
+        segments(CeilDiv(shape.vocabulary, kHeadSegment)) {
+    sum = Take(segments * rows * 4);
+    max = Take(segments * rows * 4);
     target = Take(rows * 4);
     logits = Take(rows * ld * 4);
     gemm = Take(GemmWorkspaceBytes(rows, columns));
   }
+  int64_t segments;  // of a row
   int64_t sum, max, target, logits, gemm;
 };
 
 struct BackwardLayout : Layout {
-  explicit BackwardLayout(const HeadLossShape& shape) : Layout(shape) {
+  explicit BackwardLayout(const HeadLossShape& shape)
+      : Layout(shape, BackwardColumns(shape)) {
     logits = Take(rows * ld * 4);
     if (shape.dtype != DType::kFloat32) dx = Take(rows * shape.channels * 4);
     gemm = Take(std::max({GemmWorkspaceBytes(rows, columns),
@@ -147,8 +178,10 @@ absl::Status Gradients(const ExecContext& context,
                        const BackwardLayout& layout, int64_t begin,
                        int64_t columns) {
   return Launch(
-      context, "HeadLossBackward (gradients)", args.shape.rows,
+      context, "HeadLossBackward (gradients)",
+      CeilDiv(args.shape.rows, kHeadRows),
       HeadGradientProgram<T>{
+          .rows = args.shape.rows,
           .logits = reinterpret_cast<float*>(At(args.workspace, layout.logits)),
           .ld = layout.ld,
           .begin = begin,
@@ -164,10 +197,11 @@ absl::Status Forward(const ExecContext& context,
                      const HeadLossForwardArgs& args) {
   const HeadLossShape& shape = args.shape;
   const ForwardLayout layout(shape);
-  const HeadRows rows = {
+  const HeadSegments segments = {
       .max = reinterpret_cast<float*>(At(args.workspace, layout.max)),
-      .sum = reinterpret_cast<double*>(At(args.workspace, layout.sum)),
+      .sum = reinterpret_cast<float*>(At(args.workspace, layout.sum)),
       .target = reinterpret_cast<float*>(At(args.workspace, layout.target))};
+  const int64_t row_blocks = CeilDiv(shape.rows, kHeadRows);
   float* logits = reinterpret_cast<float*>(At(args.workspace, layout.logits));
   for (int64_t begin = 0; shape.rows > 0 && begin < shape.vocabulary;
        begin += layout.columns) {
@@ -176,22 +210,32 @@ absl::Status Forward(const ExecContext& context,
                                       columns, logits, layout.ld,
                                       At(args.workspace, layout.gemm)));
     CASTOR_RETURN_IF_ERROR(
-        Launch(context, "HeadLossForward (statistics)", shape.rows,
+        Launch(context, "HeadLossForward (statistics)",
+               row_blocks * CeilDiv(columns, kHeadSegment),
                HeadStatisticsProgram{
+                   .rows = shape.rows,
+                   .row_blocks = row_blocks,
                    .logits = logits,
                    .ld = layout.ld,
                    .begin = begin,
                    .columns = columns,
                    .vocabulary = shape.vocabulary,
                    .targets = args.targets,
-                   .rows = rows,
+                   .to = segments,
                    .fault = FaultOf<HeadLossForwardArgs>(*context.gpu)}));
   }
+  CASTOR_RETURN_IF_ERROR(
+      Launch(context, "HeadLossForward (log-sum-exp)",
+             CeilDiv(shape.rows, HeadLogSumExpProgram::kThreads),
+             HeadLogSumExpProgram{.rows = shape.rows,
+                                  .segments = layout.segments,
+                                  .from = segments,
+                                  .lse = args.lse}));
   return Launch(context, "HeadLossForward (loss)", 1,
                 HeadFinishProgram{.size = shape.rows,
                                   .vocabulary = shape.vocabulary,
                                   .targets = args.targets,
-                                  .rows = rows,
+                                  .target_logits = segments.target,
                                   .lse = args.lse,
                                   .loss = args.loss});
 }

@@ -4,6 +4,7 @@
 namespace castor::kernels::cuda {
 
 CASTOR_LAUNCH(HeadStatisticsProgram);
+CASTOR_LAUNCH(HeadLogSumExpProgram);
 CASTOR_LAUNCH(HeadFinishProgram);
 CASTOR_LAUNCH(HeadGradientProgram<float>);
 CASTOR_LAUNCH(HeadGradientProgram<BFloat16>);

@@ -212,14 +212,34 @@ TEST_F(HeadLossOnGpu, TellsOfABadTargetAsTheHostDoes) {
   }
 }
 
+// Beside the tile, 16 bytes for each element of x or what a small device has
+// room for, backward holds dx in fp32 and a product's workspace.
 TEST_F(HeadLossOnGpu, HoldsOneTileOfLogits) {
-  for (DType dtype : kAllTypes) {
-    const HeadLossShape shape = {8192, 1600, 50257, dtype};
-    const int64_t logits = shape.rows * shape.vocabulary * 4;
-    EXPECT_LT(HeadLossForwardArgs{.shape = shape}.GpuWorkspaceBytes(),
-              logits / 16);
-    EXPECT_LT(HeadLossBackwardArgs{.shape = shape}.GpuWorkspaceBytes(),
-              logits / 12);
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  struct Case {
+    int64_t rows, channels, tile_bytes;
+  };
+  for (const Case& c : {
+           Case{1024, 768, 32 * kMiB},
+           Case{2048, 4096, 128 * kMiB},
+           Case{8192, 64, 32 * kMiB},
+           Case{8192, 1600, 200 * kMiB},
+           Case{16384, 768, 192 * kMiB},
+           Case{16384, 4096, 256 * kMiB},
+       }) {
+    for (DType dtype : kAllTypes) {
+      const HeadLossShape shape = {c.rows, c.channels, 50257, dtype};
+      const int64_t forward =
+          HeadLossForwardArgs{.shape = shape}.GpuWorkspaceBytes();
+      EXPECT_GT(forward, 24 * kMiB);
+      EXPECT_LT(forward, 32 * kMiB + c.rows * (50257 / 64 + 8) + 33 * kMiB);
+      const int64_t backward =
+          HeadLossBackwardArgs{.shape = shape}.GpuWorkspaceBytes();
+      const int64_t dx = 4 * c.rows * c.channels;
+      EXPECT_GT(backward, c.tile_bytes * 3 / 4);
+      EXPECT_LT(backward, c.tile_bytes + dx + 33 * kMiB)
+          << c.rows << " rows of " << c.channels;
+    }
   }
 }
 

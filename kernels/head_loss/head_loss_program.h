@@ -1,108 +1,166 @@
 // Cross-entropy over tiles of the vocabulary: what happens to a tile of logits
-// [N, W], which a matrix product has formed. A block has a row.
+// [N, W], which a matrix product has formed. A warp has a row, or a segment of
+// it, and needs no other warp: there is no barrier.
 #ifndef CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_PROGRAM_H_
 #define CASTOR_KERNELS_HEAD_LOSS_HEAD_LOSS_PROGRAM_H_
 
 #include <cstdint>
 
 #include "kernels/cuda/block.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/fault.h"
 #include "kernels/head_loss/ignored_target.h"
 
 namespace castor::kernels::cuda {
 
 inline constexpr int kHeadThreads = 256;
+inline constexpr int kHeadRows = kHeadThreads / kWarp;  // of a block
 
-// What is known of the rows' logits after some tiles.
-struct HeadRows {
-  float* max;     // [N]
-  double* sum;    // [N] of exp(logit - max)
+// A row's logits are summed in segments of so many columns of the vocabulary,
+// whatever tiles they were formed in.
+inline constexpr int kHeadSegment = 512;
+
+// What is known of each segment of each row, and of the rows' targets.
+struct HeadSegments {
+  float* max;     // [segments, N]
+  float* sum;     // [segments, N] of exp(logit - max)
   float* target;  // [N] the target's logit
 };
 
-// Adds a tile to what is known. Threads sum strided columns; their sums go
-// through the warps' trees, and the warps' in order.
+// A lane's part of kColumns logits that follow each other: runs of four, which
+// its warp reads 512 bytes at a time.
+template <int kColumns>
+struct LogitsOfLane {
+  static constexpr int kRunsOfLane = kColumns / (kWarp * kRun);
+  float at[kRunsOfLane][kRun];
+
+  // The first of run r's columns.
+  CASTOR_HD static int Column(int lane, int r) {
+    return (r * kWarp + lane) * kRun;
+  }
+  // Takes `columns` logits from x, at a multiple of 16 bytes; -inf behind them.
+  CASTOR_HD void LoadFrom(const float* x, int lane, int64_t columns) {
+    if (columns >= kColumns) {
+      CASTOR_UNROLL
+      for (int r = 0; r < kRunsOfLane; ++r) LoadRun(x + Column(lane, r), at[r]);
+      return;
+    }
+    CASTOR_UNROLL
+    for (int r = 0; r < kRunsOfLane; ++r) {
+      CASTOR_UNROLL
+      for (int i = 0; i < kRun; ++i) {
+        const int c = Column(lane, r) + i;
+        at[r][i] = c < columns ? x[c] : MinusInfinity();
+      }
+    }
+  }
+};
+
+// Forward: a warp takes a segment of a row of the tile. A lane adds its logits
+// in order, the lanes' sums go through the warp's tree.
 struct HeadStatisticsProgram {
   static constexpr int kThreads = kHeadThreads;
-  static constexpr int kWarps = kThreads / kWarp;
-  struct Shared {
-    float max[kWarps];
-    float sum[kWarps];
-  };
+  using Shared = NoShared;
+  using Part = LogitsOfLane<kHeadSegment>;
 
+  int64_t rows;        // N
+  int64_t row_blocks;  // N / kHeadRows, rounded up; blocks: that many a segment
   const float* logits;  // [N, W], `ld` apart
   int64_t ld;
   int64_t begin, columns;  // of the tile within the vocabulary
   int64_t vocabulary;
   const int32_t* targets;  // [N]
-  HeadRows rows;
+  HeadSegments to;
   Fault fault;
 
   template <class Block>
-  CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    using Values = typename Block::template PerThread<float>;
-    const int64_t n = block.index();
-    const float* x = logits + n * ld;
-    Values max, sum;
-    block.Each([&](int t) {
+  CASTOR_HD void operator()(Block& block, Shared&) const {
+    // A launch has less than 2^31 blocks; 64 bits would take a call to divide.
+    const uint32_t at = static_cast<uint32_t>(block.index());
+    const uint32_t segment = at / static_cast<uint32_t>(row_blocks);
+    const int64_t first_row =
+        int64_t{at - segment * static_cast<uint32_t>(row_blocks)} * kHeadRows;
+    const int64_t first = int64_t{segment} * kHeadSegment;
+    typename Block::template PerThread<Part> part;
+    typename Block::template PerThread<float> max, sum;
+    block.EachUnsynced([&](int t) {
       max[t] = MinusInfinity();
-      for (int64_t c = t; c < columns; c += kThreads) {
-        max[t] = fmaxf(max[t], x[c]);
+      const int64_t n = first_row + t / kWarp;
+      if (n >= rows) return;
+      part[t].LoadFrom(logits + n * ld + first, t % kWarp, columns - first);
+      CASTOR_UNROLL
+      for (const auto& run : part[t].at) {
+        CASTOR_UNROLL
+        for (const float x : run) max[t] = fmaxf(max[t], x);
       }
     });
+    block.Rejoin();
     block.WarpMax(max);
-    block.Each([&](int t) {
-      if (t % kWarp == 0) shared.max[t / kWarp] = max[t];
-    });
-    block.Each([&](int t) {
-      float top = shared.max[0];
-      for (int w = 1; w < kWarps; ++w) top = fmaxf(top, shared.max[w]);
-      max[t] = top;
+    block.EachUnsynced([&](int t) {
       sum[t] = 0.0f;
-      for (int64_t c = t; c < columns; c += kThreads) {
-        sum[t] = Add(sum[t], expf(Sub(x[c], top)));
+      if (first_row + t / kWarp >= rows) return;
+      // Nothing but -inf adds nothing.
+      const float top = max[t] == MinusInfinity() ? 0.0f : max[t];
+      CASTOR_UNROLL
+      for (const auto& run : part[t].at) {
+        CASTOR_UNROLL
+        for (const float x : run) sum[t] = Add(sum[t], expf(Sub(x, top)));
       }
     });
+    block.Rejoin();
     block.WarpSum(sum);
-    block.Each([&](int t) {
-      if (t % kWarp == 0) shared.sum[t / kWarp] = sum[t];
-    });
-    block.Each([&](int t) {
-      if (t != 0) return;
-      double total = 0;
-      for (int w = 0; w < kWarps; ++w) total += shared.sum[w];
-      Merge(n, max[t], total);
+    block.EachUnsynced([&](int t) {
+      const int64_t n = first_row + t / kWarp;
+      if (n >= rows || t % kWarp != 0) return;
+      const int64_t place = ((begin + first) / kHeadSegment) * rows + n;
+      to.max[place] = max[t];
+      to.sum[place] = sum[t];
       const int32_t target = targets[n];
-      if (target >= begin && target < begin + columns) {
-        rows.target[n] = x[target - begin];
-      } else if (begin == 0 && target != kIgnoredTarget &&
+      const int64_t column = target - begin - first;
+      if (column >= 0 && column < kHeadSegment && target < vocabulary) {
+        to.target[n] = logits[n * ld + first + column];
+      } else if (begin + first == 0 && target != kIgnoredTarget &&
                  (target < 0 || target >= vocabulary)) {
         fault.Report(target, n, vocabulary);
       }
     });
   }
+};
 
- private:
-  CASTOR_HD void Merge(int64_t n, float max, double sum) const {
-    if (begin == 0) {
-      rows.max[n] = max;
-      rows.sum[n] = sum;
-      return;
-    }
-    const double before = rows.max[n];
-    const float top = fmaxf(rows.max[n], max);
-    // Nothing but -inf so far adds nothing; inf - inf shows as a NaN.
-    const double scaled_before =
-        top == rows.max[n] && !std::isinf(top)
-            ? rows.sum[n]
-            : rows.sum[n] * exp(before - static_cast<double>(top));
-    rows.sum[n] = scaled_before + sum * exp(static_cast<double>(max) - top);
-    rows.max[n] = top;
+// lse: a thread takes all segments of its row together, in their order, in
+// double.
+struct HeadLogSumExpProgram {
+  static constexpr int kThreads = 128;
+  using Shared = NoShared;
+
+  int64_t rows;      // N
+  int64_t segments;  // of a row
+  HeadSegments from;
+  float* lse;  // [N]
+
+  template <class Block>
+  CASTOR_HD void operator()(Block& block, Shared&) const {
+    block.EachUnsynced([&](int t) {
+      const int64_t n = block.index() * kThreads + t;
+      if (n >= rows) return;
+      float top = from.max[n];
+      for (int64_t i = 1; i < segments; ++i) {
+        top = fmaxf(top, from.max[i * rows + n]);
+      }
+      double total = 0;
+      for (int64_t i = 0; i < segments; ++i) {
+        const float max = from.max[i * rows + n];
+        // inf - inf shows as a NaN.
+        const float scale = max == MinusInfinity() ? 0.0f : expf(Sub(max, top));
+        total += static_cast<double>(from.sum[i * rows + n]) * scale;
+      }
+      lse[n] = static_cast<float>(top + log(total));
+    });
   }
 };
 
-// lse and the summed loss, from all tiles: one block. Threads add strided rows,
-// their sums go through one tree.
+// The summed loss: one block. Threads add strided rows, their sums go through
+// one tree.
 struct HeadFinishProgram {
   static constexpr int kThreads = 1024;
   struct Shared {
@@ -112,19 +170,18 @@ struct HeadFinishProgram {
   int64_t size;  // N
   int64_t vocabulary;
   const int32_t* targets;
-  HeadRows rows;
-  float* lse;   // [N]
-  float* loss;  // [1]
+  const float* target_logits;  // [N]
+  const float* lse;            // [N]
+  float* loss;                 // [1]
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
     block.Each([&](int t) {
       double sum = 0;
       for (int64_t n = t; n < size; n += kThreads) {
-        lse[n] = static_cast<float>(rows.max[n] + log(rows.sum[n]));
         const int32_t target = targets[n];
         if (target < 0 || target >= vocabulary) continue;
-        sum += static_cast<double>(lse[n]) - rows.target[n];
+        sum += static_cast<double>(lse[n]) - target_logits[n];
       }
       shared.sum[t] = sum;
     });
@@ -139,17 +196,20 @@ struct HeadFinishProgram {
   }
 };
 
-// Replaces a tile's logits by their gradients, (softmax - onehot) * loss_grad,
-// as T. Of 16 bits, a row of W gradients lies in the first half of its logits'
-// place: a round's columns are read before any is written, and what is written
-// lies below what is still to be read.
+// Backward: replaces a tile's logits by their gradients, (softmax - onehot) *
+// loss_grad, as T; a warp takes a row. Of 16 bits, a row of W gradients lies in
+// the first half of its logits' place: the warp's lanes have read a round's
+// columns before any of them writes, and what is written lies below what is
+// still to be read.
 template <class T>
 struct HeadGradientProgram {
   static constexpr int kThreads = kHeadThreads;
-  static constexpr int kEach = 4;
+  static constexpr int kRound = 1024;  // columns
   using Shared = NoShared;
+  using Part = LogitsOfLane<kRound>;
 
-  float* logits;  // [N, W], `ld` floats apart
+  int64_t rows;   // N
+  float* logits;  // [N, W], `ld` floats apart: a multiple of 8
   int64_t ld;
   int64_t begin, columns, vocabulary;
   const int32_t* targets;
@@ -159,39 +219,78 @@ struct HeadGradientProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    const int64_t n = block.index();
-    const float* x = logits + n * ld;
-    T* gradient = reinterpret_cast<T*>(logits + n * ld);
-    const int32_t target = targets[n];
-    const bool ignored = target < 0 || target >= vocabulary;
-    block.Each([&](int t) {
-      if (t == 0 && begin == 0 && ignored && target != kIgnoredTarget) {
+    struct Row {
+      float lse;
+      // Of the target's gradient, where the tile has its column.
+      int64_t column;
+      float shifted;
+      bool ignored;
+    };
+    typename Block::template PerThread<Row> row;
+    typename Block::template PerThread<Part> part;
+    block.EachUnsynced([&](int t) {
+      const int64_t n = block.index() * kHeadRows + t / kWarp;
+      if (n >= rows) return;
+      const int32_t target = targets[n];
+      Row& r = row[t];
+      r.ignored = target < 0 || target >= vocabulary;
+      r.lse = lse[n];
+      r.column = target - begin;
+      if (r.ignored || r.column < 0 || r.column >= columns) r.column = -1;
+      r.shifted = r.column < 0 ? 0.0f : Sub(logits[n * ld + r.column], r.lse);
+      if (t % kWarp == 0 && begin == 0 && r.ignored &&
+          target != kIgnoredTarget) {
         fault.Report(target, n, vocabulary);
       }
     });
-    struct Row {
-      float value[kEach];
-    };
-    typename Block::template PerThread<Row> kept;
-    for (int64_t from = 0; from < columns; from += kThreads * kEach) {
-      block.Each([&](int t) {
+    for (int64_t from = 0; from < columns; from += kRound) {
+      block.EachUnsynced([&](int t) {
+        const int64_t n = block.index() * kHeadRows + t / kWarp;
+        if (n >= rows) return;
+        part[t].LoadFrom(logits + n * ld + from, t % kWarp, columns - from);
         CASTOR_UNROLL
-        for (int j = 0; j < kEach; ++j) {
-          const int64_t c = from + j * kThreads + t;
-          if (c >= columns) continue;
-          const float shifted = Sub(x[c], lse[n]);
-          // p - 1 without cancellation where p is nearly 1.
-          const float p = begin + c == target ? expm1f(shifted) : expf(shifted);
-          kept[t].value[j] = ignored ? 0.0f : Mul(p, loss_grad);
+        for (auto& run : part[t].at) {
+          CASTOR_UNROLL
+          for (float& x : run) {
+            x = row[t].ignored ? 0.0f
+                               : Mul(expf(Sub(x, row[t].lse)), loss_grad);
+          }
         }
       });
-      block.Each([&](int t) {
-        CASTOR_UNROLL
-        for (int j = 0; j < kEach; ++j) {
-          const int64_t c = from + j * kThreads + t;
-          if (c < columns) Store(kept[t].value[j], gradient + c);
-        }
+      block.Rejoin();
+      block.EachUnsynced([&](int t) {
+        const int64_t n = block.index() * kHeadRows + t / kWarp;
+        if (n >= rows) return;
+        Put(part[t], t % kWarp, columns - from, Gradients(n) + from);
       });
+    }
+    // p - 1 without cancellation where p is nearly 1. The lane that wrote there
+    // does so again.
+    block.EachUnsynced([&](int t) {
+      const int64_t n = block.index() * kHeadRows + t / kWarp;
+      if (n >= rows || row[t].column < 0) return;
+      if (row[t].column / kRun % kWarp != t % kWarp) return;
+      Store(Mul(expm1f(row[t].shifted), loss_grad),
+            Gradients(n) + row[t].column);
+    });
+  }
+
+ private:
+  CASTOR_HD T* Gradients(int64_t n) const {
+    return reinterpret_cast<T*>(logits + n * ld);
+  }
+  CASTOR_HD static void Put(const Part& part, int lane, int64_t count, T* to) {
+    CASTOR_UNROLL
+    for (int r = 0; r < Part::kRunsOfLane; ++r) {
+      const int column = Part::Column(lane, r);
+      if (count >= kRound) {
+        StoreRun(part.at[r], to + column);
+        continue;
+      }
+      CASTOR_UNROLL
+      for (int i = 0; i < kRun; ++i) {
+        if (column + i < count) Store(part.at[r][i], to + column + i);
+      }
     }
   }
 };
