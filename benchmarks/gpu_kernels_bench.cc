@@ -429,6 +429,8 @@ void AddEnds(const Sizes& s) {
     const void* const dy = on.Normal(n * c);
     const int32_t* const indices = on.Indices(n, v);
     void* const dtable = on.Normal(v * c);
+    void* const workspace =
+        on.Bytes(EmbeddingBackwardArgs{.rows = n}.GpuWorkspaceBytes());
     return {[=](const ExecContext& gpu) {
               return Run(gpu, EmbeddingBackwardArgs{.dtype = kType,
                                                     .rows = n,
@@ -437,7 +439,8 @@ void AddEnds(const Sizes& s) {
                                                     .indices = indices,
                                                     .dy = dy,
                                                     .dtable = dtable,
-                                                    .accumulate = true});
+                                                    .accumulate = true,
+                                                    .workspace = workspace});
             },
             0, 6.0 * static_cast<double>(n * c)};
   });

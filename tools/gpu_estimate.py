@@ -233,6 +233,9 @@ CALLS = [
     ("bias gradient, 4 C", "BiasGradientProgram<BFloat16>", 8 * SIZE, 0),
     ("dropout and residual", "DropoutProgram<BFloat16>", 6 * SIZE, 0),
     ("embedding", "EmbeddingForwardProgram<BFloat16>", 4 * SIZE, 0),
+    # All tokens differ: each row is read and written, and four keys looked at.
+    ("embedding's gradient", "EmbeddingBackwardProgram<BFloat16>",
+     4 * SIZE + 32 * TOKENS, 0),
     ("head's loss, rows of logits", "HeadStatisticsProgram",
      4 * TOKENS * VOCABULARY, 0),
     ("head's loss, their gradients", "HeadGradientProgram<BFloat16>",

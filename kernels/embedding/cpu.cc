@@ -119,6 +119,8 @@ absl::Status EmbeddingForwardArgs::RunOnCpu(const ExecContext& context) const {
   return absl::OkStatus();
 }
 
+int64_t EmbeddingBackwardArgs::CpuWorkspaceBytes() const { return 0; }
+
 absl::Status EmbeddingBackwardArgs::RunOnCpu(const ExecContext& context) const {
   if (absl::Status s =
           CheckIndices("EmbeddingBackward", rows, vocabulary, indices);

@@ -1,4 +1,8 @@
+#include <cstdint>
+#include <utility>
+
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "base/with_type.h"
 #include "kernels/cuda/fault_code.h"
 #include "kernels/cuda/launch_status.h"
@@ -24,6 +28,34 @@ absl::Status Forward(const ExecContext& context,
                     .fault = FaultOf<EmbeddingForwardArgs>(*context.gpu)});
 }
 
+// One of the two arrays of keys that positions are sorted in.
+int64_t KeysBytes(int64_t rows) { return RoundUp(rows * 8, 256); }
+
+// The sorted keys, in one of the workspace's arrays.
+absl::StatusOr<const uint64_t*> SortTokens(const ExecContext& context,
+                                           const EmbeddingBackwardArgs& args) {
+  auto* keys = static_cast<uint64_t*>(args.workspace);
+  auto* other = keys + KeysBytes(args.rows) / 8;
+  CASTOR_RETURN_IF_ERROR(
+      Launch(context, "EmbeddingBackward (sort)",
+             CeilDiv(args.rows, SortTokensProgram::kSorted),
+             SortTokensProgram{
+                 .rows = args.rows,
+                 .vocabulary = args.vocabulary,
+                 .indices = args.indices,
+                 .keys = keys,
+                 .fault = FaultOf<EmbeddingBackwardArgs>(*context.gpu)}));
+  for (int64_t run = SortTokensProgram::kSorted; run < args.rows; run *= 2) {
+    CASTOR_RETURN_IF_ERROR(
+        Launch(context, "EmbeddingBackward (merge)",
+               CeilDiv(args.rows, MergeTokensProgram::kThreads),
+               MergeTokensProgram{
+                   .rows = args.rows, .run = run, .from = keys, .to = other}));
+    std::swap(keys, other);
+  }
+  return keys;
+}
+
 template <class T>
 absl::Status Backward(const ExecContext& context,
                       const EmbeddingBackwardArgs& args) {
@@ -34,17 +66,18 @@ absl::Status Backward(const ExecContext& context,
         context, "EmbeddingBackward (clear)", ElementBlocks(size),
         ClearProgram<T>{.size = size, .y = static_cast<T*>(args.dtable)}));
   }
-  const int64_t slices = Program::Slices(args.channels);
-  return Launch(context, "EmbeddingBackward", args.rows * slices,
+  CASTOR_ASSIGN_OR_RETURN(const uint64_t* keys, SortTokens(context, args));
+  const int64_t place_blocks = CeilDiv(args.rows, Program::kPlaces);
+  return Launch(context, "EmbeddingBackward",
+                place_blocks * CeilDiv(args.channels, Program::kSlice),
                 Program{.rows = args.rows,
                         .channels = args.channels,
                         .vocabulary = args.vocabulary,
-                        .slices = slices,
-                        .indices = args.indices,
+                        .place_blocks = place_blocks,
+                        .keys = keys,
                         .dy = static_cast<const T*>(args.dy),
                         .dtable = static_cast<T*>(args.dtable),
-                        .accumulate = args.accumulate,
-                        .fault = FaultOf<EmbeddingBackwardArgs>(*context.gpu)});
+                        .accumulate = args.accumulate});
 }
 
 }  // namespace
@@ -53,6 +86,10 @@ absl::Status Backward(const ExecContext& context,
 absl::Status EmbeddingForwardArgs::RunOnGpu(const ExecContext& context) const {
   return WithType(dtype,
                   [&]<class T>(T) { return cuda::Forward<T>(context, *this); });
+}
+
+int64_t EmbeddingBackwardArgs::GpuWorkspaceBytes() const {
+  return 2 * cuda::KeysBytes(rows);
 }
 
 absl::Status EmbeddingBackwardArgs::RunOnGpu(const ExecContext& context) const {

@@ -1,5 +1,8 @@
 #include "kernels/embedding/embedding.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "kernels/embedding/bad_index.h"
@@ -9,13 +12,16 @@ namespace {
 
 template <class Args>
 absl::Status CheckSizes(absl::string_view what, const Args& args) {
-  if (args.rows >= 0 && args.channels >= 1 && args.vocabulary >= 0) {
+  // Positions are sorted as numbers of 32 bits.
+  if (args.rows >= 0 && args.rows <= std::numeric_limits<int32_t>::max() &&
+      args.channels >= 1 && args.vocabulary >= 0) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, ": [", args.rows, ", ", args.channels,
-                   "] from a table of ", args.vocabulary,
-                   " rows; give sizes of at least 0 and at least 1 channel"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      what, ": [", args.rows, ", ", args.channels, "] from a table of ",
+      args.vocabulary,
+      " rows; give sizes of at least 0, less than 2^31 rows and at "
+      "least 1 channel"));
 }
 
 }  // namespace

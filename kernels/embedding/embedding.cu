@@ -9,6 +9,8 @@ CASTOR_LAUNCH(ClearProgram<Float16>);
 CASTOR_LAUNCH(EmbeddingForwardProgram<float>);
 CASTOR_LAUNCH(EmbeddingForwardProgram<BFloat16>);
 CASTOR_LAUNCH(EmbeddingForwardProgram<Float16>);
+CASTOR_LAUNCH(SortTokensProgram);
+CASTOR_LAUNCH(MergeTokensProgram);
 CASTOR_LAUNCH(EmbeddingBackwardProgram<float>);
 CASTOR_LAUNCH(EmbeddingBackwardProgram<BFloat16>);
 CASTOR_LAUNCH(EmbeddingBackwardProgram<Float16>);

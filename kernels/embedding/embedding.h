@@ -45,10 +45,15 @@ struct EmbeddingBackwardArgs {
   // The sums are added to what is in dtable; otherwise rows that no index names
   // become 0.
   bool accumulate = false;
+  // The GPU sorts positions by index there.
+  void* workspace = nullptr;
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;
   absl::Status RunOnGpu(const ExecContext& context) const;
+  // The number of rows alone decides.
+  int64_t CpuWorkspaceBytes() const;
+  int64_t GpuWorkspaceBytes() const;
   static absl::Status DescribeFault(const GpuFault& fault);
 };
 

@@ -17,8 +17,10 @@ TEST_P(EmbeddingOnGpu, GivesTheHostsBits) {
   struct Case {
     int64_t rows, channels, vocabulary;
   };
-  for (const Case& c : {Case{1, 1, 1}, Case{7, 33, 5}, Case{300, 300, 40},
-                        Case{2100, 24, 3}, Case{0, 8, 4}}) {
+  // 1,024 positions are sorted at once, runs of them are merged.
+  for (const Case& c :
+       {Case{1, 1, 1}, Case{7, 33, 5}, Case{300, 300, 40}, Case{2100, 24, 3},
+        Case{1025, 4, 5000}, Case{0, 8, 4}}) {
     for (DType dtype : kAllTypes) {
       for (bool accumulate : {false, true}) {
         std::vector<int32_t> indices(c.rows);
@@ -50,6 +52,10 @@ TEST_P(EmbeddingOnGpu, GivesTheHostsBits) {
                                                      .dtable = dtable.data(),
                                                      .accumulate = accumulate})
                         .ok());
+        const int64_t workspace_bytes =
+            EmbeddingBackwardArgs{.rows = c.rows}.GpuWorkspaceBytes();
+        const GuardedBuffer workspace =
+            GuardedBuffer::Workspace(workspace_bytes);
         InEveryOrder([&] {
           GuardedBuffer y2 = Like(before, 1);
           GuardedBuffer dtable2 = Like(table, 2);
@@ -66,17 +72,19 @@ TEST_P(EmbeddingOnGpu, GivesTheHostsBits) {
                                                 .y = on.Out(y2),
                                                 .accumulate = accumulate})
                   .ok());
-          ASSERT_TRUE(
-              kernels::Run(on.context(),
-                           EmbeddingBackwardArgs{.dtype = dtype,
-                                                 .rows = c.rows,
-                                                 .channels = c.channels,
-                                                 .vocabulary = c.vocabulary,
-                                                 .indices = p,
-                                                 .dy = on.In(dy),
-                                                 .dtable = on.Out(dtable2),
-                                                 .accumulate = accumulate})
-                  .ok());
+          ASSERT_TRUE(kernels::Run(on.context(),
+                                   EmbeddingBackwardArgs{
+                                       .dtype = dtype,
+                                       .rows = c.rows,
+                                       .channels = c.channels,
+                                       .vocabulary = c.vocabulary,
+                                       .indices = p,
+                                       .dy = on.In(dy),
+                                       .dtable = on.Out(dtable2),
+                                       .accumulate = accumulate,
+                                       .workspace = on.CopyBytes(
+                                           workspace.data(), workspace_bytes)})
+                          .ok());
           ASSERT_TRUE(on.Finish().ok());
           ExpectSame(y2, y, "EmbeddingForward");
           ExpectSame(dtable2, dtable, "EmbeddingBackward");
@@ -108,6 +116,9 @@ TEST_P(EmbeddingOnGpu, TellsOfABadIndexAsTheHostDoes) {
                                                   .dy = y.data(),
                                                   .dtable = table.data()});
     ASSERT_FALSE(expected.ok());
+    const int64_t workspace_bytes =
+        EmbeddingBackwardArgs{.rows = 2}.GpuWorkspaceBytes();
+    const GuardedBuffer workspace = GuardedBuffer::Workspace(workspace_bytes);
     OnDevice on;
     ASSERT_TRUE(kernels::Run(on.context(),
                              EmbeddingForwardArgs{.dtype = DType::kFloat32,
@@ -120,13 +131,16 @@ TEST_P(EmbeddingOnGpu, TellsOfABadIndexAsTheHostDoes) {
                     .ok());
     EXPECT_EQ(on.Finish(), expected);
     ASSERT_TRUE(kernels::Run(on.context(),
-                             EmbeddingBackwardArgs{.dtype = DType::kFloat32,
-                                                   .rows = 2,
-                                                   .channels = 2,
-                                                   .vocabulary = 3,
-                                                   .indices = on.In(indices),
-                                                   .dy = on.In(y),
-                                                   .dtable = on.Out(table)})
+                             EmbeddingBackwardArgs{
+                                 .dtype = DType::kFloat32,
+                                 .rows = 2,
+                                 .channels = 2,
+                                 .vocabulary = 3,
+                                 .indices = on.In(indices),
+                                 .dy = on.In(y),
+                                 .dtable = on.Out(table),
+                                 .workspace = on.CopyBytes(workspace.data(),
+                                                           workspace_bytes)})
                     .ok());
     EXPECT_EQ(on.Finish(), expected_backward);
     EXPECT_TRUE(on.Finish().ok());  // Told once.

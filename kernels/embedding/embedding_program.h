@@ -1,10 +1,6 @@
-// Table look-up and its gradient. The gradient needs neither scratch nor float
-// atomics: the block of a token's first position owns that token's row, and
-// adds the rows of all its positions in their order.
-//
-// Cost of the gradient: N^2 / 2 reads of indices, most of them from the cache,
-// at the worst (N different tokens): 1 ms of an H100's L2 for N = 32,768 by
-// arithmetic, not measured.
+// Table look-up and its gradient. For the gradient, positions are sorted by
+// their token first (sort_program.h): the warp of a token's first place then
+// owns that token's row, and adds the rows of all its positions in their order.
 #ifndef CASTOR_KERNELS_EMBEDDING_EMBEDDING_PROGRAM_H_
 #define CASTOR_KERNELS_EMBEDDING_EMBEDDING_PROGRAM_H_
 
@@ -13,6 +9,7 @@
 #include "kernels/cuda/block.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/fault.h"
+#include "kernels/embedding/sort_program.h"
 
 namespace castor::kernels::cuda {
 
@@ -64,136 +61,117 @@ struct ClearProgram {
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
-    ForEachElement(block, size, [&](int64_t e) { y[e] = T(); });
+    ForEachPlace(block, size, HasRuns(y), [&](const auto& place) {
+      place.StoreTo(y, decltype(place.LoadFrom(y)){});
+    });
   }
 };
 
 // Rows of dtable that no index names are not written: without `accumulate` they
-// are cleared beforehand. One block per position and slice of the columns.
+// are cleared beforehand. A warp per place among the sorted positions and slice
+// of the columns; only those of a token's first place have something to do.
 template <class T>
 struct EmbeddingBackwardProgram {
   static constexpr int kThreads = kEmbeddingThreads;
-  static constexpr int kBatch = 4 * kThreads;  // positions looked at together
-  struct Shared {
-    int32_t matches[kBatch];  // those of equal index, in order
-    int counts[kThreads];     // of each thread's four positions
-    int starts[kThreads + 1];
-    int earlier[kThreads];
-  };
+  static constexpr int kPlaces = kThreads / kWarp;  // of a block
+  static constexpr int kSlice = kWarp * kRun;       // columns
+  // Rows on their way at once, and places whose keys are read ahead of them.
+  static constexpr int kBatch = 8;
+  using Shared = NoShared;
 
-  int64_t rows, channels, vocabulary, slices;
-  const int32_t* indices;  // [N]
-  const T* dy;             // [N, C]
-  T* dtable;               // [V, C]
+  int64_t rows, channels, vocabulary;
+  int64_t place_blocks;  // N / kPlaces, rounded up; blocks: that many a slice
+  const uint64_t* keys;  // [N] sorted (TokenKey)
+  const T* dy;           // [N, C]
+  T* dtable;             // [V, C]
   bool accumulate;
-  Fault fault;
-
-  // Columns of a slice.
-  static constexpr int64_t kSlice = kThreads;
-  CASTOR_HD static int64_t Slices(int64_t channels) {
-    return (channels + kSlice - 1) / kSlice;
-  }
 
   template <class Block>
-  CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    const int64_t n = block.index() / slices;
-    const int64_t slice = block.index() % slices;
-    const int32_t index = indices[n];
-    if (index < 0 || index >= vocabulary) {
-      block.Each([&](int t) {
-        if (t == 0 && slice == 0) {
-          fault.Report(index, n, vocabulary);
-        }
-      });
-      return;
-    }
-    if (NamedEarlier(block, shared, n, index)) return;
-
-    typename Block::template PerThread<float> sum;
-    block.Each([&](int t) { sum[t] = 0.0f; });
-    for (int64_t begin = n; begin < rows; begin += kBatch) {
-      const int count = FindMatches(block, shared, begin, index);
-      block.Each([&](int t) {
-        const int64_t c = slice * kSlice + t;
-        if (c >= channels) return;
-        for (int i = 0; i < count; ++i) {
-          const int64_t position = begin + shared.matches[i];
-          sum[t] = Add(sum[t], Load(dy + position * channels + c));
-        }
-      });
-    }
-    block.Each([&](int t) {
-      const int64_t c = slice * kSlice + t;
-      if (c >= channels) return;
-      T* to = dtable + index * channels + c;
-      Store(accumulate ? Add(Load(to), sum[t]) : sum[t], to);
+  CASTOR_HD void operator()(Block& block, Shared&) const {
+    // A launch has less than 2^31 blocks; 64 bits would take a call to divide.
+    const uint32_t at = static_cast<uint32_t>(block.index());
+    const uint32_t slice = at / static_cast<uint32_t>(place_blocks);
+    const int64_t first =
+        int64_t{at - slice * static_cast<uint32_t>(place_blocks)} * kPlaces;
+    const bool runs = HasRuns(dy) && HasRuns(dtable) && channels % kRun == 0;
+    block.EachUnsynced([&](int t) {
+      const int64_t place = first + t / kWarp;
+      const int64_t column = int64_t{slice} * kSlice + t % kWarp * kRun;
+      if (place >= rows || column >= channels) return;
+      const uint32_t token = TokenOf(keys[place]);
+      // Tokens outside of the table are the last.
+      if (token >= vocabulary) return;
+      if (place > 0 && TokenOf(keys[place - 1]) == token) return;
+      if (runs) {
+        AddRows<Run4>(place, token, column);
+      } else {
+        const int64_t end = Min(column + kRun, channels);
+        for (int64_t c = column; c < end; ++c) AddRows<Single>(place, token, c);
+      }
     });
   }
 
  private:
-  // Whether a position before n has the same index.
-  template <class Block>
-  CASTOR_HD bool NamedEarlier(Block& block, Shared& shared, int64_t n,
-                              int32_t index) const {
-    for (int64_t begin = 0; begin < n; begin += kBatch) {
-      block.Each([&](int t) {
-        int found = 0;
-        CASTOR_UNROLL
-        for (int j = 0; j < kBatch / kThreads; ++j) {
-          const int64_t i = begin + j * kThreads + t;
-          found |= i < n && indices[i] == index ? 1 : 0;
-        }
-        shared.earlier[t] = found;
-      });
-      block.Each([&](int t) {
-        if (t >= kWarp) return;
-        int found = 0;
-        for (int i = t; i < kThreads; i += kWarp) found |= shared.earlier[i];
-        shared.counts[t] = found;
-      });
-      int found = 0;
-      for (int i = 0; i < kWarp; ++i) found |= shared.counts[i];
-      // All have read before the next batch writes.
-      block.Each([](int) {});
-      if (found != 0) return true;
+  // Some columns of a row.
+  struct Run4 {
+    float at[kRun];
+    CASTOR_HD void LoadFrom(const T* p) { LoadRun(p, at); }
+    CASTOR_HD void StoreTo(T* p) const { StoreRun(at, p); }
+  };
+  struct Single {
+    float at[1];
+    CASTOR_HD void LoadFrom(const T* p) { at[0] = Load(p); }
+    CASTOR_HD void StoreTo(T* p) const { Store(at[0], p); }
+  };
+  struct Keys {
+    uint64_t at[kBatch];
+  };
+
+  CASTOR_HD Keys KeysFrom(int64_t place) const {
+    Keys next;
+    CASTOR_UNROLL
+    for (int i = 0; i < kBatch; ++i) {
+      next.at[i] = place + i < rows ? keys[place + i] : kNoToken;
     }
-    return false;
+    return next;
   }
 
-  // Fills matches with the positions of `index` in [begin, begin + kBatch),
-  // counted from begin, and returns how many there are.
-  template <class Block>
-  CASTOR_HD int FindMatches(Block& block, Shared& shared, int64_t begin,
-                            int32_t index) const {
-    constexpr int kEach = kBatch / kThreads;
-    block.Each([&](int t) {
-      int count = 0;
-      for (int j = 0; j < kEach; ++j) {
-        const int64_t i = begin + t * kEach + j;
-        count += i < rows && indices[i] == index ? 1 : 0;
-      }
-      shared.counts[t] = count;
-    });
-    block.Each([&](int t) {
-      if (t != 0) return;
-      int sum = 0;
-      for (int i = 0; i < kThreads; ++i) {
-        shared.starts[i] = sum;
-        sum += shared.counts[i];
-      }
-      shared.starts[kThreads] = sum;
-    });
-    block.Each([&](int t) {
-      if (shared.counts[t] == 0) return;
-      int at = shared.starts[t];
-      for (int j = 0; j < kEach; ++j) {
-        const int64_t i = begin + t * kEach + j;
-        if (i < rows && indices[i] == index) {
-          shared.matches[at++] = t * kEach + j;
+  template <class Columns>
+  CASTOR_HD void AddRows(int64_t place, uint32_t token, int64_t column) const {
+    Columns sum = {};
+    Keys batch = KeysFrom(place);
+    while (TokenOf(batch.at[0]) == token) {
+      Columns row[kBatch] = {};
+      CASTOR_UNROLL
+      for (int i = 0; i < kBatch; ++i) {
+        if (TokenOf(batch.at[i]) == token) {
+          row[i].LoadFrom(dy + PositionOf(batch.at[i]) * channels + column);
         }
       }
-    });
-    return shared.starts[kThreads];
+      place += kBatch;
+      const Keys next = KeysFrom(place);
+      CASTOR_UNROLL
+      for (int i = 0; i < kBatch; ++i) {
+        if (TokenOf(batch.at[i]) == token) AddTo(sum, row[i]);
+      }
+      batch = next;
+    }
+    T* const to = dtable + token * channels + column;
+    if (accumulate) {
+      Columns before;
+      before.LoadFrom(to);
+      AddTo(before, sum);
+      sum = before;
+    }
+    sum.StoreTo(to);
+  }
+
+  template <class Columns>
+  CASTOR_HD static void AddTo(Columns& to, const Columns& row) {
+    CASTOR_UNROLL
+    for (int i = 0; i < static_cast<int>(sizeof(row.at) / sizeof(float)); ++i) {
+      to.at[i] = Add(to.at[i], row.at[i]);
+    }
   }
 };
 

@@ -83,6 +83,9 @@ absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
           const int in = op.Read(indices);
           const int in_dy = op.Read(dy);
           const Op::GradientSlot dtable = op.WriteGradient(table);
+          const int workspace = op.Workspace(kernels::WorkspaceBytes(
+              engine.gpu_kernels(),
+              kernels::EmbeddingBackwardArgs{.rows = rows}));
           op.Cost(0, (1.0 * rows + vocabulary) * channels * SizeOf(dtype));
           CASTOR_RETURN_IF_ERROR(op.Run([=](const Pointers& p,
                                             const ExecContext& context) {
@@ -94,7 +97,8 @@ absl::StatusOr<Tensor> Embedding(Engine& engine, const Tensor& indices,
                                              .indices = p.as<const int32_t>(in),
                                              .dy = p[in_dy],
                                              .dtable = p[dtable.slot],
-                                             .accumulate = dtable.accumulate});
+                                             .accumulate = dtable.accumulate,
+                                             .workspace = p[workspace]});
           }));
         }
         if (!needs_daddend) return absl::OkStatus();
