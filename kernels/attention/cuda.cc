@@ -152,11 +152,12 @@ template <class T>
 absl::Status Delta(const ExecContext& context,
                    const AttentionBackwardArgs& args) {
   using Program = AttentionDeltaProgram<T>;
-  const int64_t rows = Rows(args.shape);
+  const AttentionOperands<T> of = Operands<T>(args, {args.out, args.dout});
+  const int64_t tiles = of.Tiles(of.band.queries, Program::kRows);
   return Launch(context, "AttentionBackward (delta)",
-                (rows + Program::kRows - 1) / Program::kRows,
-                Program{.of = Operands<T>(args, {args.out, args.dout}),
-                        .rows = rows,
+                args.shape.batch * of.heads * tiles,
+                Program{.of = of,
+                        .tiles = tiles,
                         .out = static_cast<const T*>(args.out),
                         .dout = static_cast<const T*>(args.dout),
                         .delta = static_cast<float*>(args.workspace)});

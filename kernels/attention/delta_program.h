@@ -7,40 +7,62 @@
 
 #include "kernels/attention/operands.h"
 #include "kernels/cuda/block.h"
+#include "kernels/cuda/elements.h"
 
 namespace castor::kernels::cuda {
 
-// delta [B, H, T] = out . dout: a warp per row.
+// delta [B, H, T] = out . dout: four lanes per row, whose sums go through one
+// tree. Lane i adds channels in their order: the runs of four i, i + 4, ...
 template <class T>
 struct AttentionDeltaProgram {
-  static constexpr int kRows = 8;
-  static constexpr int kThreads = kRows * kWarp;
+  static constexpr int kThreads = 256;
+  static constexpr int kLanes = 4;  // of a row
+  static constexpr int kRows = kThreads / kLanes;
   using Shared = NoShared;
 
   AttentionOperands<T> of;
-  int64_t rows;  // B H T
+  int64_t tiles;  // of kRows queries of a head; blocks: that many a head
   const T *out, *dout;
   float* delta;
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
+    const uint32_t at = static_cast<uint32_t>(block.index());
+    const uint32_t head = at / static_cast<uint32_t>(tiles);
+    const int64_t first =
+        int64_t{at - head * static_cast<uint32_t>(tiles)} * kRows;
+    const RowsOfHead<const T> outs = of.InOut(out, head);
+    const RowsOfHead<const T> douts = of.InOut(dout, head);
+    const int size = static_cast<int>(of.head_size);
     typename Block::template PerThread<float> sum;
     block.EachUnsynced([&](int t) {
       sum[t] = 0.0f;
-      const int64_t row = block.index() * kRows + t / kWarp;
-      if (row >= rows) return;
-      const int64_t head = row / of.band.queries;
-      const T* const a = of.InOut(out, head).at(row % of.band.queries);
-      const T* const b = of.InOut(dout, head).at(row % of.band.queries);
-      for (int64_t d = t % kWarp; d < of.head_size; d += kWarp) {
-        sum[t] = Fma(Load(a + d), Load(b + d), sum[t]);
+      const int64_t row = first + t / kLanes;
+      if (row >= of.band.queries) return;
+      const T* const a = outs.at(row);
+      const T* const b = douts.at(row);
+      for (int d = t % kLanes * kRun; d < size; d += kLanes * kRun) {
+        float x[kRun] = {}, y[kRun] = {};
+        if (of.whole_vectors) {
+          LoadRun(a + d, x);
+          LoadRun(b + d, y);
+        } else {
+          const int count = Min(kRun, size - d);
+          for (int i = 0; i < count; ++i) {
+            x[i] = Load(a + d + i);
+            y[i] = Load(b + d + i);
+          }
+        }
+        CASTOR_UNROLL
+        for (int i = 0; i < kRun; ++i) sum[t] = Fma(x[i], y[i], sum[t]);
       }
     });
     block.Rejoin();
-    block.WarpSum(sum);
+    block.QuadSum([&](int t) -> float& { return sum[t]; });
     block.EachUnsynced([&](int t) {
-      const int64_t row = block.index() * kRows + t / kWarp;
-      if (row < rows && t % kWarp == 0) delta[row] = sum[t];
+      const int64_t row = first + t / kLanes;
+      if (row >= of.band.queries || t % kLanes != 0) return;
+      delta[of.InRows(head, row)] = sum[t];
     });
   }
 };

@@ -43,7 +43,9 @@ struct AttentionOperands {
     return (count + rows - 1) / rows;
   }
   CASTOR_HD int64_t KvHead(int64_t head) const {
-    return head / heads * kv_heads + head % heads / group;
+    const Place at = PlaceOf(head, heads);
+    return at.sample * kv_heads +
+           static_cast<uint32_t>(at.head) / static_cast<uint32_t>(group);
   }
   // The head that is `member` in the group of those that meet `kv_head`.
   CASTOR_HD int64_t HeadOf(int64_t kv_head, int64_t member) const {
@@ -53,24 +55,24 @@ struct AttentionOperands {
   // A head's rows of q [B, T, H, D] or its gradient.
   template <class X>
   CASTOR_HD RowsOfHead<X> InQ(X* x, int64_t head) const {
-    return {
-        x + head / heads * band.queries * q_stride + head % heads * head_size,
-        q_stride, band.queries};
+    const Place at = PlaceOf(head, heads);
+    return {x + at.sample * band.queries * q_stride + at.head * head_size,
+            q_stride, band.queries};
   }
   // The rows of a head of keys and values, of k [B, S, K, D], v or a gradient.
   template <class X>
   CASTOR_HD RowsOfHead<X> InK(X* x, int64_t kv_head) const {
-    return {x + kv_head / kv_heads * key_rows * kv_stride +
-                kv_head % kv_heads * head_size,
+    const Place at = PlaceOf(kv_head, kv_heads);
+    return {x + at.sample * key_rows * kv_stride + at.head * head_size,
             kv_stride, band.keys};
   }
   // A head's rows of x [B, T, C].
   template <class X>
   CASTOR_HD RowsOfHead<X> InOut(X* x, int64_t head) const {
     const int64_t channels = heads * head_size;
-    return {
-        x + head / heads * band.queries * channels + head % heads * head_size,
-        channels, band.queries};
+    const Place at = PlaceOf(head, heads);
+    return {x + at.sample * band.queries * channels + at.head * head_size,
+            channels, band.queries};
   }
   // The number of elements before a row of [B, H, T].
   CASTOR_HD int64_t InRows(int64_t head, int64_t query) const {
@@ -109,6 +111,18 @@ struct AttentionOperands {
   CASTOR_HD Range QueriesOf(int64_t begin, int64_t count) const {
     return {band.FirstQuery(begin),
             band.EndQuery(Min(begin + count, band.keys) - 1)};
+  }
+
+ private:
+  struct Place {
+    int64_t sample, head;
+  };
+  // All samples' heads are fewer than a launch's blocks, 2^31, and 64 bits
+  // would take a call to divide.
+  CASTOR_HD static Place PlaceOf(int64_t head, int64_t count) {
+    const uint32_t at = static_cast<uint32_t>(head);
+    const uint32_t sample = at / static_cast<uint32_t>(count);
+    return {sample, at - sample * static_cast<uint32_t>(count)};
   }
 };
 
