@@ -417,6 +417,44 @@ TEST_P(AttentionOfTypeOnGpu, StaysFiniteWhereAllScoresAreLow) {
   }
 }
 
+// In 16 bits a row's sums are rescaled once its maximum has grown by a factor
+// of 256: a tile of 64 keys makes it grow by less than that, by nothing, by
+// more.
+TEST_P(AttentionOfTypeOnGpu, AgreesWithTheHostWhereScoresRiseFromTileToTile) {
+  for (const double rise : {0.04, -0.04, 0.2}) {
+    for (const float dropout : {0.0f, 0.2f}) {
+      AttentionShape shape = ShapeOf(1, 200, 1, 16);
+      shape.dtype = GetParam();
+      shape.dropout = dropout;
+      Trial got(shape), expected(shape);
+      for (Trial* trial : {&got, &expected}) {
+        for (int64_t row = 0; row < shape.positions; ++row) {
+          for (int64_t d = 0; d < 16; ++d) {
+            trial->x.Set(0, row, d, 0.5);
+            // Scores are twice this, and all types have it exactly.
+            trial->x.Set(1, row, d, std::floor(row * rise * 2) / 2);
+          }
+        }
+      }
+      ASSERT_TRUE(got.RunOnDevice().ok());
+      ASSERT_TRUE(expected.Both(host_).ok());
+      const auto what = testing::Message()
+                        << "rise " << rise << " dropout " << dropout << " ";
+      const double unit =
+          (shape.dtype == DType::kFloat32 ? 0x1p-16
+                                          : 4 * UnitRoundoff(shape.dtype)) /
+          (1 - dropout);
+      ExpectNear(got.lse, expected.lse, 0x1p-17, testing::Message() << what);
+      ExpectNear(got.out, expected.out, unit, testing::Message() << what);
+      for (int part = 0; part < 3; ++part) {
+        // Keys are up to 40, and queries' gradients as many times larger.
+        ExpectNear(got.dx.Values(part), expected.dx.Values(part), 40 * unit,
+                   testing::Message() << what << "part " << part);
+      }
+    }
+  }
+}
+
 TEST_F(AttentionOnGpu, OfNothingDoesNothingAndRefusesBadShapes) {
   const ExecContext& gpu = TestDevice::Get()->context();
   for (const AttentionShape& empty :

@@ -153,7 +153,7 @@ struct AttentionMmaBackwardProgram {
         WriteRows<kM>(t, of, sums[0][t], begin, column, of.InK(dk, kv_head),
                       scale);
         WriteRows<kM>(t, of, sums[1][t], begin, column, of.InK(dv, kv_head),
-                      [](int, int) { return 1.0f; });
+                      [&](int, int) { return kDrops ? of.kept : 1.0f; });
       } else {
         WriteRows<kM>(t, of, sums[0][t], begin, column, of.InQ(dq, own), scale);
       }
@@ -176,8 +176,8 @@ struct AttentionMmaBackwardProgram {
   }
 
   // p is q k^T and ds is dout v^T at first. Then, with f the dropout's factors,
-  // p = exp(s - lse) f and ds = exp(s - lse) (ds f - delta) slope, slope the
-  // soft cap's; the sums are scaled.
+  // 0 or c, p = exp(s - lse) f / c and ds = exp(s - lse) (ds f - delta) slope,
+  // slope the soft cap's; the sums are scaled, dv's by c.
   template <bool kCaps>
   CASTOR_HD void Gradients(int t, int64_t begin, int64_t at,
                            const QueryRows& queries, const Shared& shared,
@@ -216,10 +216,12 @@ struct AttentionMmaBackwardProgram {
                             (r / 2 * kMmaRows + r % 2 * 8)
                       : kept.From(row, MmaColumn(t, 0, 0)) >>
                             (n * kMmaColumns + i);
-            s = (keeps & 1u) != 0 ? Mul(e, of.kept) : 0.0f;
-            d = (keeps & 1u) != 0 ? Mul(d, of.kept) : 0.0f;
+            s = (keeps & 1u) != 0 ? e : 0.0f;
+            d = (keeps & 1u) != 0 ? d : 0.0f;
+            d = Mul(e, Fma(d, of.kept, -delta));
+          } else {
+            d = Mul(e, Sub(d, delta));
           }
-          d = Mul(e, Sub(d, delta));
           if constexpr (kCaps) d = Mul(d, slope);
         }
       }

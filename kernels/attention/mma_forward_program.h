@@ -79,6 +79,7 @@ struct AttentionMmaForwardProgram {
         Rescale(rows[t], sums[t]);
         Probabilities(t, shared.kept[stage], rows[t], scores[t]);
       });
+      block.Rejoin();
       AddProduct<kM, kD / kMmaColumns>(block, scores, shared.v[stage], 0, sums);
     }
     CASTOR_UNROLL
@@ -87,8 +88,9 @@ struct AttentionMmaForwardProgram {
     }
     block.EachUnsynced([&](int t) {
       WriteRows<kM>(
-          t, of, sums[t], begin, 0, of.InOut(out, head),
-          [&](int m, int h) { return Div(1.0f, rows[t].sum[2 * m + h]); });
+          t, of, sums[t], begin, 0, of.InOut(out, head), [&](int m, int h) {
+            return Div(kDrops ? of.kept : 1.0f, rows[t].sum[2 * m + h]);
+          });
       if (t % 4 != 0) return;
       CASTOR_UNROLL
       for (int r = 0; r < 2 * kM; ++r) {
@@ -102,8 +104,8 @@ struct AttentionMmaForwardProgram {
 
  private:
   // What a thread knows of its rows; 2 m + h is at[m]'s row with i / 2 = h.
-  // Four lanes share a row: all have its maximum, and each has the sum of its
-  // own columns.
+  // Four lanes share a row: all have its maximum, or one that later scores
+  // exceed by at most kGrowth, and each has the sum of its own columns.
   struct RowStates {
     float max[2 * kM], sum[2 * kM];
     float tile[2 * kM];  // the maximum of the tile at hand
@@ -145,10 +147,22 @@ struct AttentionMmaForwardProgram {
     }
   }
 
-  // Everything so far, as of the rows' new maxima.
+  // Probabilities may be up to 2^kGrowth before sums are rescaled: every type
+  // has room for that, and few tiles after the first one exceed it.
+  static constexpr float kGrowth = 8.0f;
+
+  // Everything so far, as of the rows' new maxima, where these have grown much.
+  // The lanes of a warp may differ in that.
   CASTOR_HD void Rescale(RowStates& rows,
                          MmaSums<kM, kD / kMmaColumns>& sums) const {
     const float scale = Mul(Exponent(), kLog2E);
+    bool grown = false;
+    CASTOR_UNROLL
+    for (int r = 0; r < 2 * kM; ++r) {
+      // Both -inf gives a NaN, which is not greater.
+      grown |= Mul(Sub(rows.tile[r], rows.max[r]), scale) > kGrowth;
+    }
+    if (!grown) return;
     CASTOR_UNROLL
     for (int r = 0; r < 2 * kM; ++r) {
       const float max = fmaxf(rows.max[r], rows.tile[r]);
@@ -164,7 +178,8 @@ struct AttentionMmaForwardProgram {
     }
   }
 
-  // p = exp((s - max) scale), summed before it is dropped.
+  // p = exp((s - max) scale), summed before it is dropped. What dropout scales
+  // by, the output is scaled by in the end.
   CASTOR_HD void Probabilities(int t,
                                const KeptScores<kRows, kKeys, kDrops>& kept,
                                RowStates& rows, MmaSums<kM, kN>& scores) const {
@@ -186,7 +201,7 @@ struct AttentionMmaForwardProgram {
           rows.sum[r] = Add(rows.sum[r], s);
           if constexpr (kDrops) {
             const int bit = n % kMmaPerWord * kMmaColumns + i;
-            s = (bits >> bit & 1u) != 0 ? Mul(s, of.kept) : 0.0f;
+            s = (bits >> bit & 1u) != 0 ? s : 0.0f;
           }
         }
       }
