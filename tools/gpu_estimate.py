@@ -169,10 +169,12 @@ def busiest(kernel):
     )
     ways = []
 
+    # The loop with a kernel's matrix instructions has loops within it, for
+    # operands that are not made of whole vectors.
     def visit(loops):
         for loop in loops:
             visit(loop.inner)
-            if not loop.inner:
+            if of_matrix or not loop.inner:
                 way = heaviest_way(
                     flow, loop.blocks, min(loop.blocks), of_matrix
                 )
@@ -180,7 +182,7 @@ def busiest(kernel):
 
     visit(flow.loops())
     whole = heaviest_way(flow, flow.reachable(0), 0, of_matrix)
-    in_loop = max(ways, key=lambda x: x[0], default=(0, []))
+    in_loop = max(ways, key=lambda x: (x[0], -len(x[1])), default=(0, []))
     # A kernel that goes through memory once has it outside of loops, which
     # are there for what is left over.
     once = sum(worth(x, of_matrix) for x in whole)
