@@ -48,7 +48,7 @@ class SimulatedMemory {
       if (next.offset == span.offset + span.bytes && next.from_ns == from_ns &&
           meets(span.offset, next.offset)) {
         span.bytes += next.bytes;
-        Erase(i);
+        Erase(i, i + 1);
       }
     }
     if (i > 0) {
@@ -142,12 +142,14 @@ class SimulatedMemory {
       high_.insert(high_.begin() + (i - lows), segment);
     }
   }
-  void Erase(int64_t i) {
+  // Segments first up to last, of one array.
+  void Erase(int64_t first, int64_t last) {
     const int64_t lows = static_cast<int64_t>(low_.size());
-    if (i < lows) {
-      low_.erase(low_.end() - 1 - i);
+    if (first < lows) {
+      low_.erase(low_.end() - last, low_.end() - first);
     } else {
-      high_.erase(high_.begin() + (i - lows));
+      high_.erase(high_.begin() + (first - lows),
+                  high_.begin() + (last - lows));
     }
   }
 
@@ -167,7 +169,7 @@ class SimulatedMemory {
                InLow(behind.offset) == InLow(segment.offset)) {
       segment = behind;
     } else {
-      Erase(i);
+      Erase(i, i + 1);
       if (behind.bytes > 0) Insert(i, behind);
     }
   }
@@ -175,12 +177,28 @@ class SimulatedMemory {
   // Takes `span`, all of which is free.
   void Take(Span span, int64_t* from_ns) {
     while (span.bytes > 0) {
-      const int64_t i = FirstFrom(span.offset + 1) - 1;
-      CASTOR_CHECK(i >= 0);
-      const int64_t end = At(i).offset + At(i).bytes;
+      const int64_t first = FirstFrom(span.offset + 1) - 1;
+      CASTOR_CHECK(first >= 0);
+      // Those that go as a whole go at once.
+      int64_t last = first;
+      for (; last < size() && span.bytes > 0; ++last) {
+        const Segment& segment = At(last);
+        if (segment.offset != span.offset || segment.bytes > span.bytes ||
+            InLow(segment.offset) != InLow(At(first).offset)) {
+          break;
+        }
+        *from_ns = std::max(*from_ns, segment.from_ns);
+        if (segment.from_ns <= over_by_ns_) over_bytes_ -= segment.bytes;
+        span = {span.offset + segment.bytes, span.bytes - segment.bytes};
+      }
+      if (last > first) {
+        Erase(first, last);
+        continue;
+      }
+      const int64_t end = At(first).offset + At(first).bytes;
       CASTOR_CHECK(end > span.offset);
       const int64_t part = std::min(span.bytes, end - span.offset);
-      Cut(i, {span.offset, part}, from_ns);
+      Cut(first, {span.offset, part}, from_ns);
       span = {span.offset + part, span.bytes - part};
     }
   }
@@ -189,13 +207,19 @@ class SimulatedMemory {
   // or -1. Of all segments `over_bytes` are.
   int64_t FitLow(int64_t bytes, int64_t limit_ns, int64_t over_bytes) {
     int64_t run_begin = -1, run_end = -1;
-    for (int64_t i = 0; over_bytes > 0 && i < size(); ++i) {
-      const Segment& segment = At(i);
-      if (segment.from_ns > limit_ns) continue;
+    // Whether the run that ends with the segment is long enough.
+    const auto fits = [&](const Segment& segment) {
+      if (segment.from_ns > limit_ns) return false;
       over_bytes -= segment.bytes;
       if (segment.offset != run_end) run_begin = segment.offset;
       run_end = segment.offset + segment.bytes;
-      if (run_end - run_begin >= bytes) return run_begin;
+      return run_end - run_begin >= bytes;
+    };
+    for (auto s = low_.rbegin(); over_bytes > 0 && s != low_.rend(); ++s) {
+      if (fits(*s)) return run_begin;
+    }
+    for (auto s = high_.begin(); over_bytes > 0 && s != high_.end(); ++s) {
+      if (fits(*s)) return run_begin;
     }
     return -1;
   }

@@ -214,6 +214,10 @@ class GptTracer {
         if (steps[i].writes) last_write[chunk_of_[name]] = i;
       }
     }
+    std::vector<std::vector<size_t>> finished(steps.size());
+    for (size_t c = 0; c < elements_.size(); ++c) {
+      finished[last_write[c]].push_back(c);
+    }
     for (size_t i = 0; i < steps.size(); ++i) {
       const Step& step = steps[i];
       OpRecord op{step.name, OpKind::kCompute, step.phase, {}};
@@ -228,8 +232,7 @@ class GptTracer {
                           step.moved_bytes / o_.device_bytes_per_s) +
                        2000;
       trace_.ops.push_back(op);
-      for (size_t c = 0; c < elements_.size(); ++c) {
-        if (last_write[c] != i) continue;
+      for (const size_t c : finished[i]) {
         OpRecord reduce{absl::StrCat("reduce/", c),
                         OpKind::kReduce,
                         Phase::kBackward,

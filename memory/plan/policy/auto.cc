@@ -15,345 +15,84 @@
 // A sum of gradients on the device spares the bus copies from it, one a micro
 // batch against one that is as long as two in 16 bits. It takes room from its
 // first reduce to its last, so shares of the room are tried.
+//
+// All of these together are tried for steps of up to kThoroughMoments. For a
+// longer step fewer are, and where its micro batches are alike those are tried
+// on a short step (short_step.h); the whole step is planned with the best few.
 #include <algorithm>
-#include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "memory/plan/eviction.h"
+#include "memory/plan/policy/auto_schedule.h"
 #include "memory/plan/policy/schedules.h"
-#include "memory/plan/prefetch.h"
-#include "memory/plan/residency.h"
+#include "memory/plan/policy/short_step.h"
 #include "memory/plan/room.h"
-#include "memory/plan/simulator.h"
 #include "memory/plan/use_index.h"
 
 namespace castor {
 namespace {
 
-struct Tuning {
-  double lead_strength = 0;
-  VictimRule rule = VictimRule::kFarthest;
-};
+// The longest step that is searched through in a second, beside other work.
+constexpr int64_t kThoroughMoments = 16 << 10;
 
-struct Candidate {
-  Plan plan;
-  PlanCost cost;
-  double score = 0;
+// What a candidate was made from, for a step with more micro batches.
+struct Recipe {
+  std::vector<Side> side;
+  std::vector<int64_t> summed;  // chunks whose sums are on the device
+  // Gradient blocks are dropped after so many copies; absent: there are none.
+  std::optional<double> copies;
   Tuning tuning;
-  int64_t spare_bytes = 0;  // that no moment needs, early fetches aside
-  // Those beside payloads that stay over their reduce.
-  std::vector<GradientBlock> useful_blocks = {};
-};
 
-// A copy that hides behind an operator is not free: it takes power, and what
-// was estimated may turn out slower. It counts a twentieth of its time.
-constexpr double kHiddenCopyWeight = 0.05;
-
-double Score(const PlanCost& cost, const BusModel& bus) {
-  const double copies_s =
-      static_cast<double>(cost.h2d_bytes) / bus.h2d_bytes_per_s +
-      static_cast<double>(cost.d2h_bytes) / bus.d2h_bytes_per_s;
-  return static_cast<double>(cost.step_ns) + kHiddenCopyWeight * copies_s * 1e9;
-}
-
-// `blocks` and those of `sums`.
-std::vector<GradientBlock> AllBlocks(std::vector<GradientBlock> blocks,
-                                     const std::vector<PossibleSum>& sums) {
-  for (const PossibleSum& sum : sums) {
-    blocks.insert(blocks.end(), sum.blocks.begin(), sum.blocks.end());
-  }
-  return blocks;
-}
-
-std::vector<DeviceSum> SumsOf(const std::vector<PossibleSum>& possible) {
-  std::vector<DeviceSum> sums;
-  for (const PossibleSum& sum : possible) sums.push_back(sum.sum);
-  return sums;
-}
-
-// One side per chunk, the sums on the device and the gradient blocks beside
-// those that these have, for which there is room, are given: which gaps to stay
-// in, when to fetch.
-class AutoSchedule {
- public:
-  AutoSchedule(const PlanRequest& request, std::vector<Side> side,
-               std::vector<GradientBlock> blocks = {},
-               const std::vector<PossibleSum>& sums = {})
-      : request_(request),
-        side_(std::move(side)),
-        index_(*request.trace, side_, AllBlocks(blocks, sums), SumsOf(sums)),
-        free_bytes_(FreeBesideNeeds(request, side_)) {
-    if (sums.empty() && blocks.empty()) return;
-    Room room(free_bytes_);
-    for (const PossibleSum& sum : sums) {
-      TakeDeviceSum(*request.trace, sum, room);
-    }
-    for (const GradientBlock& block : blocks) {
-      room.Take(block.from, block.drop, block.bytes);
-    }
-    free_bytes_ = room.Values();
-  }
-
-  Candidate Make(const Tuning& tuning) const {
-    Residency residency = StayEverywhere(index_);
-    const std::vector<int64_t> back_at =
-        LoneDueMoments(index_, request_.bus, tuning.lead_strength);
-    Evict(index_, free_bytes_, back_at, tuning.rule, residency);
-    // What is fetched on time takes room before its use, so more may have to
-    // leave, which is then fetched in turn. Few rounds settle it; what remains
-    // comes a little late.
-    constexpr int kRounds = 4;
-    for (int round = 0; round < kRounds && tuning.lead_strength > 0; ++round) {
-      const Residency before = residency;
-      Room room(free_bytes_);
-      const std::vector<int64_t> fetches = FetchesByNeed(index_, residency);
-      MoveFetchesUp(
-          index_, fetches,
-          DueMoments(index_, request_.bus, tuning.lead_strength, fetches), room,
-          residency);
-      Evict(index_, room.Values(), back_at, tuning.rule, residency);
-      int64_t changed = 0;
-      for (size_t g = 0; g < residency.size(); ++g) {
-        changed += residency[g].stays != before[g].stays;
-        if (!residency[g].stays) residency[g].fetch_at = index_.gaps()[g].to;
-      }
-      if (changed == 0) break;
-    }
-
-    Room room(free_bytes_);
-    for (size_t g = 0; g < residency.size(); ++g) {
-      const Gap& gap = index_.gaps()[g];
-      if (residency[g].stays) room.Take(gap.from + 1, gap.to, gap.bytes);
-    }
-    std::vector<int64_t> fetches = FetchesByNeed(index_, residency);
-    MoveFetchesUp(
-        index_, fetches,
-        DueMoments(index_, request_.bus, tuning.lead_strength, fetches), room,
-        residency);
-    KeepWhatFits(index_, room, residency);
-    Candidate candidate;
-    candidate.spare_bytes = room.Min(0, index_.moments());
-    if (request_.prefetch) {
-      fetches = FetchesByNeed(index_, residency);
-      MoveFetchesUp(index_, fetches, std::vector<int64_t>(fetches.size(), 0),
-                    room, residency);
-    }
-    candidate.plan = WritePlan(request_, side_, index_, residency);
-    candidate.tuning = tuning;
-    candidate.useful_blocks = UsefulBlocks(residency);
-    candidate.cost = SimulatePlan(candidate.plan, request_);
-    candidate.score = Score(candidate.cost, request_.bus);
-    return candidate;
-  }
-
-  // The same blocks, each dropped when so many copies of its size may have
-  // ended after it was sent.
-  std::vector<GradientBlock> DropAfterCopies(std::vector<GradientBlock> blocks,
-                                             double copies) const {
-    for (GradientBlock& block : blocks) {
-      if (copies == 0) continue;
-      block.drop =
-          std::min(MomentAfterCopies(block.reduce, copies, block.bytes),
-                   block.next_write);
-      block.drop = std::max(block.drop, block.reduce);
-    }
-    return blocks;
-  }
-  std::vector<PossibleSum> DropAfterCopies(std::vector<PossibleSum> sums,
-                                           double copies) const {
-    for (PossibleSum& possible : sums) {
-      DeviceSum& sum = possible.sum;
-      const int64_t send = sum.reduce + 1;
-      sum.drop = std::min(MomentAfterCopies(send, copies, sum.bytes),
-                          index_.moments());
-      sum.drop = std::max(sum.drop, send);
-    }
-    return sums;
-  }
-
-  Candidate MakeOneOperatorAhead() const {
-    Candidate candidate;
-    candidate.plan = PlanOneOperatorAhead(request_, side_);
-    candidate.cost = SimulatePlan(candidate.plan, request_);
-    candidate.score = Score(candidate.cost, request_.bus);
-    return candidate;
-  }
-
- private:
-  // By when so many copies of `bytes` from the device may have ended, the first
-  // of them sent at moment `from`: not the operator that runs then, which has
-  // begun before.
-  int64_t MomentAfterCopies(int64_t from, double copies, int64_t bytes) const {
-    const double copy_ns =
-        static_cast<double>(request_.bus.latency_ns) +
-        static_cast<double>(bytes) * 1e9 / request_.bus.d2h_bytes_per_s;
-    return index_.MomentAt(index_.StartNs(from) +
-                           static_cast<int64_t>(copies * copy_ns)) +
-           1;
-  }
-
-  // Finds the gradient blocks that are sent home and whose chunk stays on the
-  // device until its gradients are in their sum.
-  std::vector<GradientBlock> UsefulBlocks(const Residency& residency) const {
-    std::vector<GradientBlock> useful;
-    for (const GradientBlock& block : index_.gradient_blocks()) {
-      if (!block.sent) continue;
-      // Its operators use the chunk, so there is a use before the reduce.
-      const std::vector<Use>& uses = index_.uses(block.chunk);
-      const auto after = std::upper_bound(
-          uses.begin(), uses.end(), block.reduce,
-          [](int64_t t, const Use& use) { return t < use.moment; });
-      if (residency[std::prev(after)->gap].stays) useful.push_back(block);
-    }
-    return useful;
-  }
-
-  const PlanRequest& request_;
-  std::vector<Side> side_;
-  UseIndex index_;
-  std::vector<int64_t> free_bytes_;
+  friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
 // The best so far, never one that is slower than the cpu policy's.
 class Contest {
  public:
   explicit Contest(Candidate cpu)
-      : slowest_ns_(cpu.cost.step_ns), best_(std::move(cpu)) {}
+      : slowest_ns_(cpu.step_ns), best_(std::move(cpu)) {}
 
-  void Enter(Candidate candidate) {
+  void Enter(Candidate candidate, const Recipe& recipe) {
     spare_bytes_ = std::max(spare_bytes_, candidate.spare_bytes);
-    if (candidate.cost.step_ns <= slowest_ns_ &&
-        candidate.score < best_.score) {
-      best_ = std::move(candidate);
-    }
+    if (candidate.step_ns > slowest_ns_) return;
+    Remember(candidate.score, recipe);
+    if (candidate.score < best_.score) best_ = std::move(candidate);
   }
 
   Candidate& best() { return best_; }
+  // Those of the best few, the best first.
+  std::vector<Recipe> recipes() const {
+    std::vector<Recipe> recipes;
+    for (const auto& [score, recipe] : finalists_) recipes.push_back(recipe);
+    return recipes;
+  }
   // What the plan that keeps the least room free leaves.
   int64_t spare_bytes() const { return spare_bytes_; }
 
  private:
-  int64_t slowest_ns_;
+  void Remember(double score, const Recipe& recipe) {
+    constexpr size_t kFinalists = 3;
+    const auto same =
+        std::find_if(finalists_.begin(), finalists_.end(),
+                     [&](const auto& known) { return known.second == recipe; });
+    if (same != finalists_.end()) {
+      if (same->first <= score) return;
+      finalists_.erase(same);
+    }
+    const auto worse =
+        std::find_if(finalists_.begin(), finalists_.end(),
+                     [&](const auto& known) { return score < known.first; });
+    finalists_.insert(worse, {score, recipe});
+    if (finalists_.size() > kFinalists) finalists_.pop_back();
+  }
+
+  double slowest_ns_;
   Candidate best_;
+  std::vector<std::pair<double, Recipe>> finalists_;
   int64_t spare_bytes_ = 0;
 };
-
-// Plans with these sides and sums on the device, and with gradient blocks where
-// they fit, then where they were of use. Returns the best one's tuning.
-std::optional<Tuning> EnterBlocks(const PlanRequest& request,
-                                  const std::vector<Side>& side,
-                                  const std::vector<PossibleSum>& sums,
-                                  std::vector<GradientBlock> blocks,
-                                  std::vector<Tuning> tunings,
-                                  Contest* contest) {
-  std::optional<Tuning> tuning;
-  constexpr int kRounds = 3;
-  for (int round = 0; round < kRounds; ++round) {
-    const AutoSchedule with(request, side, blocks, sums);
-    std::optional<double> best_score;
-    std::vector<GradientBlock> useful;
-    for (const Tuning& each : tunings) {
-      Candidate candidate = with.Make(each);
-      if (!best_score.has_value() || candidate.score < *best_score) {
-        best_score = candidate.score;
-        tuning = candidate.tuning;
-        useful = std::move(candidate.useful_blocks);
-      }
-      contest->Enter(std::move(candidate));
-    }
-    tunings = {*tuning};
-    if (useful.size() == blocks.size()) break;
-    blocks = std::move(useful);
-    // Without blocks and without sums it was tried before.
-    if (blocks.empty() && sums.empty()) break;
-  }
-  return tuning;
-}
-
-// The blocks of chunks that have no sum on the device.
-std::vector<GradientBlock> BlocksBeside(
-    const StepTrace& trace, const std::vector<PossibleSum>& sums,
-    const std::vector<GradientBlock>& blocks) {
-  std::vector<bool> summed(trace.chunks.size(), false);
-  for (const PossibleSum& sum : sums) summed[sum.sum.chunk] = true;
-  std::vector<GradientBlock> beside;
-  for (const GradientBlock& block : blocks) {
-    if (!summed[block.chunk]) beside.push_back(block);
-  }
-  return beside;
-}
-
-// Plans with these sides, without gradient blocks and with them.
-void EnterSides(const PlanRequest& request, const std::vector<Side>& side,
-                std::vector<Tuning> tunings, Contest* contest) {
-  const AutoSchedule without(request, side);
-  for (const Tuning& tuning : tunings) contest->Enter(without.Make(tuning));
-  const std::vector<GradientBlock> possible =
-      PossibleGradientBlocks(*request.trace, side);
-  if (possible.empty()) return;
-  const std::vector<int64_t> free_bytes = FreeBesideNeeds(request, side);
-  // A block keeps its room until its copy is over, as it is if at most one is
-  // queued before it, so that the next block waits for nothing; else, where
-  // that is too much room, only until it is sent.
-  for (const double copies : {2.0, 0.0}) {
-    std::vector<GradientBlock> blocks = GradientBlocksThatFit(
-        Room(free_bytes), without.DropAfterCopies(possible, copies));
-    if (blocks.empty()) continue;
-    const std::optional<Tuning> best = EnterBlocks(
-        request, side, {}, std::move(blocks), std::move(tunings), contest);
-    tunings = {*best};
-  }
-}
-
-// Plans with these sides and sums on the device, for shares of the room beside
-// what must be there.
-void EnterSums(const PlanRequest& request, const std::vector<Side>& side,
-               const Tuning& tuning, Contest* contest) {
-  const std::vector<GradientBlock> possible =
-      PossibleGradientBlocks(*request.trace, side);
-  std::vector<PossibleSum> sums =
-      PossibleDeviceSums(*request.trace, side, possible);
-  if (sums.empty()) return;
-  const AutoSchedule without(request, side);
-  sums = without.DropAfterCopies(std::move(sums), 2.0);
-  const std::vector<int64_t> free_bytes = FreeBesideNeeds(request, side);
-  const double margin =
-      request.gpu_margin_mem_ratio * static_cast<double>(*std::min_element(
-                                         free_bytes.begin(), free_bytes.end()));
-  size_t before = 0;
-  for (const double share : {0.25, 0.5, 0.75, 1.0}) {
-    const std::vector<PossibleSum> fitting =
-        DeviceSumsThatFit(request, side, sums, share * margin);
-    if (fitting.size() == before) continue;
-    before = fitting.size();
-    Room room(free_bytes);
-    for (const PossibleSum& sum : fitting) {
-      TakeDeviceSum(*request.trace, sum, room);
-    }
-    const std::vector<GradientBlock> others =
-        BlocksBeside(*request.trace, fitting, possible);
-    for (const double copies : {2.0, 0.0}) {
-      std::vector<GradientBlock> blocks =
-          GradientBlocksThatFit(room, without.DropAfterCopies(others, copies));
-      const bool all = blocks.size() == others.size();
-      EnterBlocks(request, side, fitting, std::move(blocks), {tuning}, contest);
-      if (all) break;
-    }
-  }
-}
-
-std::vector<Tuning> AllTunings(bool prefetch) {
-  std::vector<Tuning> tunings;
-  for (const double strength : {0.0, 0.5, 1.0, 1.5, 2.0, 4.0}) {
-    if (strength > 0 && !prefetch) break;
-    for (const VictimRule rule : kVictimRules) {
-      tunings.push_back({strength, rule});
-    }
-  }
-  return tunings;
-}
 
 // `fewest` chunks of the order, then each one whose optimizer states still fit
 // into `bytes`.
@@ -371,6 +110,290 @@ std::vector<Side> SidesWithin(const StepTrace& trace,
   }
   return side;
 }
+
+std::vector<int64_t> ChunksOf(const std::vector<PossibleSum>& sums) {
+  std::vector<int64_t> chunks;
+  for (const PossibleSum& sum : sums) chunks.push_back(sum.sum.chunk);
+  return chunks;
+}
+
+// Those of `all` whose chunks are `kept`, or with `kept` false are not.
+template <typename T, typename ChunkOf>
+std::vector<T> Filter(const std::vector<T>& all, int64_t num_chunks,
+                      const std::vector<int64_t>& chunks, bool kept,
+                      ChunkOf chunk_of) {
+  std::vector<bool> named(num_chunks, false);
+  for (const int64_t c : chunks) named[c] = true;
+  std::vector<T> filtered;
+  for (const T& one : all) {
+    if (named[chunk_of(one)] == kept) filtered.push_back(one);
+  }
+  return filtered;
+}
+
+class Search {
+ public:
+  Search(const PlanTask& task, const Admission& admission)
+      : task_(task),
+        request_(task.request),
+        trace_(*request_.trace),
+        admission_(admission),
+        thorough_(static_cast<int64_t>(trace_.ops.size()) <= kThoroughMoments),
+        first_side_(AdmittedSides(request_, admission)),
+        contest_(AutoSchedule(task, first_side_).MakeOneOperatorAhead()) {}
+
+  // Looks for the best plan.
+  void Run() {
+    EnterSides(first_side_, /*tuning=*/std::nullopt);
+    EnterSums(first_side_);
+    if (!trace_.training || !request_.fixed_side.empty()) return;
+
+    // States on the device spare copies and the host's work, but take room all
+    // step long in which chunks could stay. So first what no moment needs for
+    // the best plan without them, then shares of all that no operator needs.
+    const Tuning tuning = best().tuning;
+    const double ratio = request_.gpu_margin_mem_ratio;
+    const double margin = static_cast<double>(
+        request_.device_budget_bytes -
+        PeakNeededDeviceBytes(request_, SidesOf(trace_, admission_.order, 0)));
+    std::vector<double> shares = {ratio *
+                                  static_cast<double>(contest_.spare_bytes())};
+    constexpr int kShares = 8;
+    for (int i = 1; i <= kShares; ++i) {
+      shares.push_back(ratio * margin * i / kShares);
+    }
+    std::vector<std::vector<Side>> tried = {first_side_};
+    std::vector<std::pair<double, std::vector<Side>>> sides;  // by their scores
+    for (const double share : shares) {
+      std::vector<Side> side = SidesWithin(trace_, admission_, share);
+      if (std::find(tried.begin(), tried.end(), side) != tried.end()) continue;
+      tried.push_back(side);
+      if (PeakNeededDeviceBytes(request_, side) >
+          request_.device_budget_bytes) {
+        continue;
+      }
+      const double score = EnterSides(side, tuning);
+      sides.emplace_back(score, std::move(side));
+    }
+    if (!thorough_) {
+      constexpr size_t kSides = 2;
+      std::sort(sides.begin(), sides.end());
+      sides.resize(std::min(kSides, sides.size()));
+      for (const auto& [score, side] : sides) {
+        EnterTunings(AutoSchedule(task_, side), OtherTunings(tuning),
+                     {side, {}, std::nullopt, {}});
+      }
+    }
+    // Sums on the device take room and time that states there could have, too,
+    // so they are tried without any that need not be there, above, and beside
+    // those of the best plan.
+    const std::vector<Side> best_side = best().plan.side;
+    if (best_side != first_side_) EnterSums(best_side);
+  }
+
+  // Enters what was best for a short step.
+  void Run(const std::vector<Recipe>& recipes) {
+    for (const Recipe& recipe : recipes) Enter(recipe);
+  }
+
+  Candidate& best() { return contest_.best(); }
+  std::vector<Recipe> recipes() const { return contest_.recipes(); }
+
+ private:
+  int64_t num_chunks() const {
+    return static_cast<int64_t>(trace_.chunks.size());
+  }
+
+  struct Best {
+    double score = std::numeric_limits<double>::infinity();
+    Tuning tuning;
+  };
+
+  // Enters plans of the schedule. Returns the best one's, and if asked for
+  // which blocks were of use to it.
+  Best EnterTunings(const AutoSchedule& schedule,
+                    const std::vector<Tuning>& tunings, Recipe recipe,
+                    std::vector<GradientBlock>* useful = nullptr) {
+    Best best;
+    for (const Tuning& each : tunings) {
+      Candidate candidate = schedule.Make(each);
+      if (candidate.score < best.score) {
+        best = {candidate.score, each};
+        if (useful != nullptr) *useful = std::move(candidate.useful_blocks);
+      }
+      recipe.tuning = each;
+      contest_.Enter(std::move(candidate), recipe);
+    }
+    return best;
+  }
+
+  // The tunings to try where none is known to be good.
+  std::vector<Tuning> FirstTunings() const {
+    std::vector<Tuning> tunings;
+    for (const double strength : {0.0, 0.5, 1.0, 1.5, 2.0, 4.0}) {
+      if (strength > 0 && !request_.prefetch) break;
+      for (const VictimRule rule : kVictimRules) {
+        // Otherwise the others are tried with the best strength.
+        if (!thorough_ && rule != kVictimRules[0]) continue;
+        tunings.push_back({strength, rule});
+      }
+    }
+    return tunings;
+  }
+
+  // Those to try beside one that was good with other sides.
+  std::vector<Tuning> OtherTunings(const Tuning& tuning) const {
+    std::vector<Tuning> tunings;
+    for (const double strength : {0.0, 1.0}) {
+      if (strength > 0 && !request_.prefetch) break;
+      if (strength == tuning.lead_strength) continue;
+      tunings.push_back({strength, tuning.rule});
+    }
+    return tunings;
+  }
+
+  // Enters plans with these sides, without gradient blocks and with them, where
+  // `tuning` was good with others. Returns the best score.
+  double EnterSides(const std::vector<Side>& side,
+                    const std::optional<Tuning>& tuning) {
+    const AutoSchedule without(task_, side);
+    const Recipe recipe = {side, {}, std::nullopt, {}};
+    std::vector<Tuning> tunings;
+    if (!tuning.has_value()) {
+      tunings = FirstTunings();
+    } else if (thorough_) {
+      tunings = OtherTunings(*tuning);
+    }
+    if (tuning.has_value()) tunings.insert(tunings.begin(), *tuning);
+    Best best = EnterTunings(without, tunings, recipe);
+    if (!thorough_) {
+      if (!tuning.has_value()) {
+        tunings.clear();
+        for (const VictimRule rule : kVictimRules) {
+          if (rule == best.tuning.rule) continue;
+          tunings.push_back({best.tuning.lead_strength, rule});
+        }
+        const Best other = EnterTunings(without, tunings, recipe);
+        if (other.score < best.score) best = other;
+      }
+      tunings = {best.tuning};
+    }
+    const std::vector<GradientBlock> possible =
+        PossibleGradientBlocks(trace_, side);
+    if (possible.empty()) return best.score;
+    const Room room(FreeBesideNeeds(request_, side));
+    // A block keeps its room until its copy is over, as it is if at most one is
+    // queued before it, so that the next block waits for nothing; else, where
+    // that is too much room, only until it is sent.
+    double score = best.score;
+    for (const double copies : {2.0, 0.0}) {
+      std::vector<GradientBlock> blocks = GradientBlocksThatFit(
+          room, without.DropAfterCopies(possible, copies));
+      if (blocks.empty()) continue;
+      const bool all = blocks.size() == possible.size();
+      best = EnterBlocks({side, {}, copies, {}}, {}, std::move(blocks),
+                         std::move(tunings));
+      score = std::min(score, best.score);
+      tunings = {best.tuning};
+      if (all && !thorough_) break;
+    }
+    return score;
+  }
+
+  // Enters plans with gradient blocks where they fit, then where they were of
+  // use. Returns the last round's best.
+  Best EnterBlocks(const Recipe& recipe, const std::vector<PossibleSum>& sums,
+                   std::vector<GradientBlock> blocks,
+                   std::vector<Tuning> tunings) {
+    constexpr int kRounds = 3;
+    Best best;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<GradientBlock> useful;
+      best = EnterTunings(AutoSchedule(task_, recipe.side, blocks, sums),
+                          tunings, recipe, &useful);
+      tunings = {best.tuning};
+      if (useful.size() == blocks.size()) break;
+      blocks = std::move(useful);
+      // Without blocks and without sums it was tried before.
+      if (blocks.empty() && sums.empty()) break;
+    }
+    return best;
+  }
+
+  // Enters plans with these sides and sums on the device, for shares of the
+  // room beside what must be there.
+  void EnterSums(const std::vector<Side>& side) {
+    const Tuning tuning = best().tuning;
+    const std::vector<GradientBlock> possible =
+        PossibleGradientBlocks(trace_, side);
+    std::vector<PossibleSum> sums = PossibleDeviceSums(trace_, side, possible);
+    if (sums.empty()) return;
+    const AutoSchedule without(task_, side);
+    sums = without.DropAfterCopies(std::move(sums), 2.0);
+    const std::vector<int64_t> free_bytes = FreeBesideNeeds(request_, side);
+    const double margin = request_.gpu_margin_mem_ratio *
+                          static_cast<double>(*std::min_element(
+                              free_bytes.begin(), free_bytes.end()));
+    size_t before = 0;
+    for (const double share : {0.25, 0.5, 0.75, 1.0}) {
+      const std::vector<PossibleSum> fitting =
+          DeviceSumsThatFit(request_, side, sums, share * margin);
+      if (fitting.size() == before) continue;
+      before = fitting.size();
+      EnterSummed({side, ChunksOf(fitting), std::nullopt, tuning}, without,
+                  possible, fitting, {2.0, 0.0});
+    }
+  }
+
+  // Enters plans with these sums, of which all fit, and with blocks of the
+  // other chunks.
+  void EnterSummed(Recipe recipe, const AutoSchedule& without,
+                   const std::vector<GradientBlock>& possible,
+                   const std::vector<PossibleSum>& sums,
+                   const std::vector<double>& copies_to_try) {
+    Room room(FreeBesideNeeds(request_, recipe.side));
+    for (const PossibleSum& sum : sums) TakeDeviceSum(trace_, sum, room);
+    const std::vector<GradientBlock> others =
+        Filter(possible, num_chunks(), recipe.summed, /*kept=*/false,
+               [](const GradientBlock& block) { return block.chunk; });
+    for (const double copies : copies_to_try) {
+      std::vector<GradientBlock> blocks =
+          GradientBlocksThatFit(room, without.DropAfterCopies(others, copies));
+      const bool all = blocks.size() == others.size();
+      recipe.copies = copies;
+      EnterBlocks(recipe, sums, std::move(blocks), {recipe.tuning});
+      if (all) break;
+    }
+  }
+
+  void Enter(const Recipe& recipe) {
+    const AutoSchedule without(task_, recipe.side);
+    if (!recipe.copies.has_value()) {
+      EnterTunings(without, {recipe.tuning}, recipe);
+      return;
+    }
+    const std::vector<GradientBlock> possible =
+        PossibleGradientBlocks(trace_, recipe.side);
+    std::vector<PossibleSum> sums =
+        Filter(PossibleDeviceSums(trace_, recipe.side, possible), num_chunks(),
+               recipe.summed, /*kept=*/true,
+               [](const PossibleSum& sum) { return sum.sum.chunk; });
+    sums = DeviceSumsThatFit(request_, recipe.side,
+                             without.DropAfterCopies(std::move(sums), 2.0),
+                             static_cast<double>(kUnlimitedBytes));
+    Recipe fitting = recipe;
+    fitting.summed = ChunksOf(sums);
+    EnterSummed(fitting, without, possible, sums, {*recipe.copies});
+  }
+
+  const PlanTask& task_;
+  const PlanRequest& request_;
+  const StepTrace& trace_;
+  const Admission& admission_;
+  const bool thorough_;
+  const std::vector<Side> first_side_;
+  Contest contest_;
+};
 
 // Whether nothing ever has to move, optimizer states within their share.
 bool EverythingFits(const PlanRequest& request, const Admission& admission) {
@@ -391,59 +414,37 @@ bool EverythingFits(const PlanRequest& request, const Admission& admission) {
              request.gpu_margin_mem_ratio * static_cast<double>(left);
 }
 
+// What is best for a short step, where the request's is long and has one.
+std::vector<Recipe> RecipesOfShortStep(const PlanRequest& request,
+                                       const Admission& admission) {
+  const StepTrace& trace = *request.trace;
+  if (static_cast<int64_t>(trace.ops.size()) <= kThoroughMoments) return {};
+  const std::optional<ShortStep> step = Shorten(trace);
+  if (!step.has_value()) return {};
+  PlanRequest shorter = request;
+  shorter.trace = &step->trace;
+  const PlanTask task = {shorter, &*step};
+  Search search(task, admission);
+  search.Run();
+  return search.recipes();
+}
+
 }  // namespace
 
 Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
-  const StepTrace& trace = *request.trace;
-  const bool chooses = trace.training && request.fixed_side.empty();
-  if (chooses && EverythingFits(request, admission)) {
+  if (request.trace->training && request.fixed_side.empty() &&
+      EverythingFits(request, admission)) {
     return PlanCuda(request, admission);
   }
-
-  const std::vector<Side> first_side = AdmittedSides(request, admission);
-  Contest contest(AutoSchedule(request, first_side).MakeOneOperatorAhead());
-  EnterSides(request, first_side, AllTunings(request.prefetch), &contest);
-  EnterSums(request, first_side, contest.best().tuning, &contest);
-  if (!chooses) return std::move(contest.best().plan);
-
-  // States on the device spare copies and the host's work, but take room all
-  // step long in which chunks could stay. So first what no moment needs for the
-  // best plan without them, then shares of all that no operator needs.
-  const Tuning tuning = contest.best().tuning;
-  const double ratio = request.gpu_margin_mem_ratio;
-  const double margin = static_cast<double>(
-      request.device_budget_bytes -
-      PeakNeededDeviceBytes(request, SidesOf(trace, admission.order, 0)));
-  std::vector<double> shares = {ratio *
-                                static_cast<double>(contest.spare_bytes())};
-  constexpr int kShares = 8;
-  for (int i = 1; i <= kShares; ++i) {
-    shares.push_back(ratio * margin * i / kShares);
+  const std::vector<Recipe> recipes = RecipesOfShortStep(request, admission);
+  const PlanTask task = {request};
+  Search search(task, admission);
+  if (recipes.empty()) {
+    search.Run();
+  } else {
+    search.Run(recipes);
   }
-  std::vector<std::vector<Side>> tried = {first_side};
-  for (const double share : shares) {
-    std::vector<Side> side = SidesWithin(trace, admission, share);
-    if (std::find(tried.begin(), tried.end(), side) != tried.end()) continue;
-    tried.push_back(side);
-    if (PeakNeededDeviceBytes(request, side) > request.device_budget_bytes) {
-      continue;
-    }
-    std::vector<Tuning> tunings = {tuning};
-    for (const double strength : {0.0, 1.0}) {
-      if (strength > 0 && !request.prefetch) break;
-      if (strength == tuning.lead_strength) continue;
-      tunings.push_back({strength, tuning.rule});
-    }
-    EnterSides(request, side, std::move(tunings), &contest);
-  }
-  // Sums on the device take room and time that states there could have, too, so
-  // they are tried without any that need not be there, above, and beside those
-  // of the best plan.
-  const std::vector<Side> best_side = contest.best().plan.side;
-  if (best_side != first_side) {
-    EnterSums(request, best_side, contest.best().tuning, &contest);
-  }
-  return std::move(contest.best().plan);
+  return std::move(search.best().plan);
 }
 
 }  // namespace castor

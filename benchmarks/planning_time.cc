@@ -1,0 +1,86 @@
+// How long a plan takes: processor time of one thread for GPT-2 shapes of about
+// 1,000, 10,000 and 100,000 operators, at three budgets. Goal: at most a second
+// for 100,000 operators.
+//
+//   bazel run -c opt //benchmarks:planning_time
+#include <time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <variant>
+#include <vector>
+
+#include "base/check.h"
+#include "memory/plan/planner.h"
+#include "memory/plan/simulator.h"
+#include "memory/plan/trace_generator.h"
+
+namespace castor {
+namespace {
+
+constexpr int kRepeats = 3;
+
+double ProcessorSeconds() {
+  timespec now;
+  CASTOR_CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) == 0);
+  return static_cast<double>(now.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Of GPT-2's shape, 32 operators and about one chunk a layer.
+StepTrace TraceOf(int64_t operators, int64_t micro_batches) {
+  GptTraceOptions options;
+  options.layers = std::max<int64_t>(1, operators / 32 / micro_batches);
+  options.channels = 256;
+  options.vocabulary = 1000;
+  options.batch = 2;
+  options.sequence = 64;
+  options.chunk_elements = 1 << 20;
+  options.micro_batches = micro_batches;
+  return GptTrace(options);
+}
+
+void Row(int64_t operators, int64_t micro_batches) {
+  const StepTrace trace = TraceOf(operators, micro_batches);
+  PlanRequest request;
+  request.trace = &trace;
+  request.bus = BusForShare(trace, 1.0);
+  const int64_t least = SmallestDeviceBudget(FindPolicy("auto"), request);
+  const int64_t most = SmallestDeviceBudget(FindPolicy("cuda"), request);
+  for (const int64_t tenths : {0, 2, 6}) {
+    request.device_budget_bytes = least + (most - least) * tenths / 10;
+    std::vector<double> seconds;
+    PlanCost cost;
+    for (int i = 0; i < kRepeats; ++i) {
+      const double start = ProcessorSeconds();
+      const Plan plan = std::get<Plan>(MakePlan(FindPolicy("auto"), request));
+      seconds.push_back(ProcessorSeconds() - start);
+      cost = SimulatePlan(plan, request);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    std::printf("%9zu %7zu %6ld %7ld %% %9.3f %9.3f to %.3f %12.3f\n",
+                trace.ops.size(), trace.chunks.size(),
+                static_cast<long>(micro_batches),
+                static_cast<long>(10 * tenths), seconds[kRepeats / 2],
+                seconds.front(), seconds.back(), cost.step_ns * 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace castor
+
+int main() {
+  std::printf(
+      "processor time of MakePlan(auto), bus for 1.0 of compute; budget: of "
+      "the "
+      "way from the smallest to everything\n%9s %7s %6s %9s %9s %18s %12s\n",
+      "operators", "chunks", "A", "budget", "plan s", "least to most",
+      "step ms");
+  for (const int64_t operators : {1000, 10000, 100000}) {
+    for (const int64_t micro_batches : {1, 8}) {
+      castor::Row(operators, micro_batches);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,179 @@
+#include "memory/plan/policy/auto_schedule.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "memory/plan/policy/schedules.h"
+#include "memory/plan/prefetch.h"
+#include "memory/plan/room.h"
+#include "memory/plan/simulator.h"
+
+namespace castor {
+namespace {
+
+// A copy that hides behind an operator is not free: it takes power, and what
+// was estimated may turn out slower. It counts a twentieth of its time.
+constexpr double kHiddenCopyWeight = 0.05;
+
+// `blocks` and those of `sums`.
+std::vector<GradientBlock> AllBlocks(std::vector<GradientBlock> blocks,
+                                     const std::vector<PossibleSum>& sums) {
+  for (const PossibleSum& sum : sums) {
+    blocks.insert(blocks.end(), sum.blocks.begin(), sum.blocks.end());
+  }
+  return blocks;
+}
+
+std::vector<DeviceSum> SumsOf(const std::vector<PossibleSum>& possible) {
+  std::vector<DeviceSum> sums;
+  for (const PossibleSum& sum : possible) sums.push_back(sum.sum);
+  return sums;
+}
+
+}  // namespace
+
+AutoSchedule::AutoSchedule(const PlanTask& task, std::vector<Side> side,
+                           std::vector<GradientBlock> blocks,
+                           const std::vector<PossibleSum>& sums)
+    : task_(task),
+      request_(task.request),
+      side_(std::move(side)),
+      index_(*request_.trace, side_, AllBlocks(blocks, sums), SumsOf(sums)),
+      free_bytes_(FreeBesideNeeds(request_, side_)) {
+  if (sums.empty() && blocks.empty()) return;
+  Room room(free_bytes_);
+  for (const PossibleSum& sum : sums) {
+    TakeDeviceSum(*request_.trace, sum, room);
+  }
+  for (const GradientBlock& block : blocks) {
+    room.Take(block.from, block.drop, block.bytes);
+  }
+  free_bytes_ = room.Values();
+}
+
+Candidate AutoSchedule::Make(const Tuning& tuning) const {
+  Residency residency = StayEverywhere(index_);
+  const std::vector<int64_t> back_at =
+      LoneDueMoments(index_, request_.bus, tuning.lead_strength);
+  Evict(index_, free_bytes_, back_at, tuning.rule, residency);
+  // What is fetched on time takes room before its use, so more may have to
+  // leave, which is then fetched in turn. Few rounds settle it; what remains
+  // comes a little late.
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds && tuning.lead_strength > 0; ++round) {
+    const Residency before = residency;
+    Room room(free_bytes_);
+    const std::vector<int64_t> fetches = FetchesByNeed(index_, residency);
+    MoveFetchesUp(
+        index_, fetches,
+        DueMoments(index_, request_.bus, tuning.lead_strength, fetches), room,
+        residency);
+    Evict(index_, room.Values(), back_at, tuning.rule, residency);
+    int64_t changed = 0;
+    for (size_t g = 0; g < residency.size(); ++g) {
+      changed += residency[g].stays != before[g].stays;
+      if (!residency[g].stays) residency[g].fetch_at = index_.gaps()[g].to;
+    }
+    if (changed == 0) break;
+  }
+
+  Room room(free_bytes_);
+  for (size_t g = 0; g < residency.size(); ++g) {
+    const Gap& gap = index_.gaps()[g];
+    if (residency[g].stays) room.Take(gap.from + 1, gap.to, gap.bytes);
+  }
+  std::vector<int64_t> fetches = FetchesByNeed(index_, residency);
+  MoveFetchesUp(index_, fetches,
+                DueMoments(index_, request_.bus, tuning.lead_strength, fetches),
+                room, residency);
+  KeepWhatFits(index_, room, residency);
+  Candidate candidate;
+  candidate.spare_bytes = room.Min(0, index_.moments());
+  if (request_.prefetch) {
+    fetches = FetchesByNeed(index_, residency);
+    MoveFetchesUp(index_, fetches, std::vector<int64_t>(fetches.size(), 0),
+                  room, residency);
+  }
+  candidate.plan = WritePlan(request_, side_, index_, residency);
+  candidate.tuning = tuning;
+  candidate.useful_blocks = UsefulBlocks(residency);
+  Judge(&candidate);
+  return candidate;
+}
+
+Candidate AutoSchedule::MakeOneOperatorAhead() const {
+  Candidate candidate;
+  candidate.plan = PlanOneOperatorAhead(request_, side_);
+  Judge(&candidate);
+  return candidate;
+}
+
+void AutoSchedule::Judge(Candidate* candidate) const {
+  const PlanCost cost = SimulatePlan(candidate->plan, request_);
+  const StepEstimate step =
+      task_.short_step == nullptr
+          ? StepEstimate{static_cast<double>(cost.step_ns),
+                         static_cast<double>(cost.h2d_bytes),
+                         static_cast<double>(cost.d2h_bytes)}
+          : EstimateWhole(*task_.short_step, candidate->plan, request_, cost);
+  const double copies_s = step.h2d_bytes / request_.bus.h2d_bytes_per_s +
+                          step.d2h_bytes / request_.bus.d2h_bytes_per_s;
+  candidate->step_ns = step.step_ns;
+  candidate->score = step.step_ns + kHiddenCopyWeight * copies_s * 1e9;
+}
+
+std::vector<GradientBlock> AutoSchedule::DropAfterCopies(
+    std::vector<GradientBlock> blocks, double copies) const {
+  for (GradientBlock& block : blocks) {
+    if (copies == 0) continue;
+    block.drop = std::min(MomentAfterCopies(block.reduce, copies, block.bytes),
+                          block.next_write);
+    block.drop = std::max(block.drop, block.reduce);
+  }
+  return blocks;
+}
+
+std::vector<PossibleSum> AutoSchedule::DropAfterCopies(
+    std::vector<PossibleSum> sums, double copies) const {
+  for (PossibleSum& possible : sums) {
+    DeviceSum& sum = possible.sum;
+    const int64_t send = sum.reduce + 1;
+    sum.drop =
+        std::min(MomentAfterCopies(send, copies, sum.bytes), index_.moments());
+    sum.drop = std::max(sum.drop, send);
+  }
+  return sums;
+}
+
+// By when so many copies of `bytes` from the device may have ended, the first
+// of them sent at moment `from`: not the operator that runs then, which has
+// begun before.
+int64_t AutoSchedule::MomentAfterCopies(int64_t from, double copies,
+                                        int64_t bytes) const {
+  const double copy_ns =
+      static_cast<double>(request_.bus.latency_ns) +
+      static_cast<double>(bytes) * 1e9 / request_.bus.d2h_bytes_per_s;
+  return index_.MomentAt(index_.StartNs(from) +
+                         static_cast<int64_t>(copies * copy_ns)) +
+         1;
+}
+
+// Finds the gradient blocks that are sent home and whose chunk stays on the
+// device until its gradients are in their sum.
+std::vector<GradientBlock> AutoSchedule::UsefulBlocks(
+    const Residency& residency) const {
+  std::vector<GradientBlock> useful;
+  for (const GradientBlock& block : index_.gradient_blocks()) {
+    if (!block.sent) continue;
+    // Its operators use the chunk, so there is a use before the reduce.
+    const std::vector<Use>& uses = index_.uses(block.chunk);
+    const auto after = std::upper_bound(
+        uses.begin(), uses.end(), block.reduce,
+        [](int64_t t, const Use& use) { return t < use.moment; });
+    if (residency[std::prev(after)->gap].stays) useful.push_back(block);
+  }
+  return useful;
+}
+
+}  // namespace castor
