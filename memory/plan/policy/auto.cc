@@ -4,7 +4,8 @@
 // How much room to keep free for chunks on their way (they hide copies) and how
 // much for chunks that stay (they save copies) is a trade that depends on sizes
 // and speeds. So a few strengths are planned, each is simulated, and the
-// fastest is taken; the cpu policy's own schedule is among them.
+// fastest is taken; the cpu policy's own schedule is among them. So are plans
+// whose fetches go out only when they are due.
 //
 // With several micro batches a block for gradients beside a payload spares the
 // fetch after its reduce, if the payload can stay until its next use. So plans
@@ -58,6 +59,10 @@ class Contest {
     spare_bytes_ = std::max(spare_bytes_, candidate.spare_bytes);
     if (candidate.step_ns > slowest_ns_) return;
     Remember(candidate.score, recipe);
+    auto& of_kind = tunings_[candidate.tuning.early];
+    if (candidate.score < of_kind.first) {
+      of_kind = {candidate.score, candidate.tuning};
+    }
     if (candidate.score < best_.score) best_ = std::move(candidate);
   }
 
@@ -67,6 +72,14 @@ class Contest {
     std::vector<Recipe> recipes;
     for (const auto& [score, recipe] : finalists_) recipes.push_back(recipe);
     return recipes;
+  }
+  // The best one's of those with early fetches, then of the others, if any.
+  std::vector<Tuning> tunings() const {
+    std::vector<Tuning> tunings = {tunings_[true].second};
+    if (tunings_[false].first < kNone) {
+      tunings.push_back(tunings_[false].second);
+    }
+    return tunings;
   }
   // What the plan that keeps the least room free leaves.
   int64_t spare_bytes() const { return spare_bytes_; }
@@ -88,8 +101,12 @@ class Contest {
     if (finalists_.size() > kFinalists) finalists_.pop_back();
   }
 
+  static constexpr double kNone = std::numeric_limits<double>::infinity();
+
   double slowest_ns_;
   Candidate best_;
+  // The best score and its tuning, by whether fetches are early.
+  std::pair<double, Tuning> tunings_[2] = {{kNone, {}}, {kNone, {}}};
   std::vector<std::pair<double, Recipe>> finalists_;
   int64_t spare_bytes_ = 0;
 };
@@ -144,43 +161,53 @@ class Search {
 
   // Looks for the best plan.
   void Run() {
-    EnterSides(first_side_, /*tuning=*/std::nullopt);
+    EnterSides(first_side_, /*good=*/{});
     EnterSums(first_side_);
     if (!trace_.training || !request_.fixed_side.empty()) return;
 
     // States on the device spare copies and the host's work, but take room all
     // step long in which chunks could stay. So first what no moment needs for
     // the best plan without them, then shares of all that no operator needs.
-    const Tuning tuning = best().tuning;
+    const std::vector<Tuning> good = contest_.tunings();
     const double ratio = request_.gpu_margin_mem_ratio;
     const double margin = static_cast<double>(
         request_.device_budget_bytes -
         PeakNeededDeviceBytes(request_, SidesOf(trace_, admission_.order, 0)));
-    std::vector<double> shares = {ratio *
-                                  static_cast<double>(contest_.spare_bytes())};
-    constexpr int kShares = 8;
-    for (int i = 1; i <= kShares; ++i) {
-      shares.push_back(ratio * margin * i / kShares);
-    }
     std::vector<std::vector<Side>> tried = {first_side_};
     std::vector<std::pair<double, std::vector<Side>>> sides;  // by their scores
-    for (const double share : shares) {
-      std::vector<Side> side = SidesWithin(trace_, admission_, share);
-      if (std::find(tried.begin(), tried.end(), side) != tried.end()) continue;
+    const auto enter = [&](double share_bytes) {
+      std::vector<Side> side = SidesWithin(trace_, admission_, share_bytes);
+      if (std::find(tried.begin(), tried.end(), side) != tried.end()) return;
       tried.push_back(side);
       if (PeakNeededDeviceBytes(request_, side) >
           request_.device_budget_bytes) {
-        continue;
+        return;
       }
-      const double score = EnterSides(side, tuning);
+      const double score = EnterSides(side, good);
       sides.emplace_back(score, std::move(side));
+    };
+    constexpr int kShares = 8;
+    enter(ratio * static_cast<double>(contest_.spare_bytes()));
+    double best_score = std::numeric_limits<double>::infinity();
+    int best_share = kShares;
+    // Of a long step every other share, then those beside the best one.
+    for (int i = thorough_ ? 1 : 2; i <= kShares; i += thorough_ ? 1 : 2) {
+      const size_t before = sides.size();
+      enter(ratio * margin * i / kShares);
+      if (sides.size() == before || sides.back().first >= best_score) continue;
+      best_score = sides.back().first;
+      best_share = i;
+    }
+    if (!thorough_) {
+      enter(ratio * margin * (best_share - 1) / kShares);
+      enter(ratio * margin * std::min(best_share + 1, kShares) / kShares);
     }
     if (!thorough_) {
       constexpr size_t kSides = 2;
       std::sort(sides.begin(), sides.end());
       sides.resize(std::min(kSides, sides.size()));
       for (const auto& [score, side] : sides) {
-        EnterTunings(AutoSchedule(task_, side), OtherTunings(tuning),
+        EnterTunings(AutoSchedule(task_, side), OtherTunings(good),
                      {side, {}, std::nullopt, {}});
       }
     }
@@ -241,43 +268,79 @@ class Search {
     return tunings;
   }
 
-  // Those to try beside one that was good with other sides.
-  std::vector<Tuning> OtherTunings(const Tuning& tuning) const {
+  // Those with fetches when they are due, to try beside the best one of all
+  // others.
+  std::vector<Tuning> DueTunings(const Tuning& best) const {
     std::vector<Tuning> tunings;
-    for (const double strength : {0.0, 1.0}) {
-      if (strength > 0 && !request_.prefetch) break;
-      if (strength == tuning.lead_strength) continue;
-      tunings.push_back({strength, tuning.rule});
+    if (!request_.prefetch) return tunings;
+    for (const double strength : {0.5, 1.0, 1.5, 2.0}) {
+      if (!thorough_ && strength != 1.0 && strength != best.lead_strength) {
+        continue;
+      }
+      tunings.push_back({strength, best.rule, /*early=*/false});
     }
     return tunings;
   }
 
+  // Those with early fetches, or the others. What is of use to plans with the
+  // ones is not to those with the others, so they do not share rounds.
+  static std::vector<Tuning> OfKind(const std::vector<Tuning>& tunings,
+                                    bool early) {
+    std::vector<Tuning> of_kind;
+    for (const Tuning& tuning : tunings) {
+      if (tuning.early == early) of_kind.push_back(tuning);
+    }
+    return of_kind;
+  }
+
+  // Those to try beside ones that were good with other sides.
+  std::vector<Tuning> OtherTunings(const std::vector<Tuning>& good) const {
+    std::vector<Tuning> tunings;
+    for (const double strength : {0.0, 1.0}) {
+      if (strength > 0 && !request_.prefetch) break;
+      if (strength == good[0].lead_strength) continue;
+      tunings.push_back({strength, good[0].rule});
+    }
+    // A long step has had the first one alone.
+    if (!thorough_ && good.size() > 1) tunings.push_back(good[1]);
+    return tunings;
+  }
+
   // Enters plans with these sides, without gradient blocks and with them, where
-  // `tuning` was good with others. Returns the best score.
+  // `good` ones, if any are known, were good with others. Returns the best
+  // score.
   double EnterSides(const std::vector<Side>& side,
-                    const std::optional<Tuning>& tuning) {
+                    const std::vector<Tuning>& good) {
     const AutoSchedule without(task_, side);
     const Recipe recipe = {side, {}, std::nullopt, {}};
     std::vector<Tuning> tunings;
-    if (!tuning.has_value()) {
+    if (good.empty()) {
       tunings = FirstTunings();
     } else if (thorough_) {
-      tunings = OtherTunings(*tuning);
+      tunings = OtherTunings(good);
+      tunings.insert(tunings.begin(), good[0]);
+      tunings.insert(tunings.end(), good.begin() + 1, good.end());
+    } else {
+      tunings = {good[0]};
     }
-    if (tuning.has_value()) tunings.insert(tunings.begin(), *tuning);
     Best best = EnterTunings(without, tunings, recipe);
-    if (!thorough_) {
-      if (!tuning.has_value()) {
-        tunings.clear();
+    if (good.empty()) {
+      const auto enter = [&](const std::vector<Tuning>& others) {
+        const Best other = EnterTunings(without, others, recipe);
+        tunings.insert(tunings.end(), others.begin(), others.end());
+        if (other.score < best.score) best = other;
+      };
+      if (!thorough_) {
+        std::vector<Tuning> other_rules;
         for (const VictimRule rule : kVictimRules) {
           if (rule == best.tuning.rule) continue;
-          tunings.push_back({best.tuning.lead_strength, rule});
+          other_rules.push_back({best.tuning.lead_strength, rule});
         }
-        const Best other = EnterTunings(without, tunings, recipe);
-        if (other.score < best.score) best = other;
+        enter(other_rules);
       }
-      tunings = {best.tuning};
+      enter(DueTunings(best.tuning));
     }
+    if (!thorough_) tunings = {best.tuning};
     const std::vector<GradientBlock> possible =
         PossibleGradientBlocks(trace_, side);
     if (possible.empty()) return best.score;
@@ -286,16 +349,20 @@ class Search {
     // queued before it, so that the next block waits for nothing; else, where
     // that is too much room, only until it is sent.
     double score = best.score;
-    for (const double copies : {2.0, 0.0}) {
-      std::vector<GradientBlock> blocks = GradientBlocksThatFit(
-          room, without.DropAfterCopies(possible, copies));
-      if (blocks.empty()) continue;
-      const bool all = blocks.size() == possible.size();
-      best = EnterBlocks({side, {}, copies, {}}, {}, std::move(blocks),
-                         std::move(tunings));
-      score = std::min(score, best.score);
-      tunings = {best.tuning};
-      if (all && !thorough_) break;
+    for (const bool early : {true, false}) {
+      std::vector<Tuning> of_kind = OfKind(tunings, early);
+      if (of_kind.empty()) continue;
+      for (const double copies : {2.0, 0.0}) {
+        std::vector<GradientBlock> blocks = GradientBlocksThatFit(
+            room, without.DropAfterCopies(possible, copies));
+        if (blocks.empty()) continue;
+        const bool all = blocks.size() == possible.size();
+        best = EnterBlocks({side, {}, copies, {}}, {}, std::move(blocks),
+                           std::move(of_kind));
+        score = std::min(score, best.score);
+        of_kind = {best.tuning};
+        if (all && !thorough_) break;
+      }
     }
     return score;
   }
@@ -323,7 +390,8 @@ class Search {
   // Enters plans with these sides and sums on the device, for shares of the
   // room beside what must be there.
   void EnterSums(const std::vector<Side>& side) {
-    const Tuning tuning = best().tuning;
+    std::vector<Tuning> tunings = {best().tuning};
+    if (thorough_) tunings = contest_.tunings();
     const std::vector<GradientBlock> possible =
         PossibleGradientBlocks(trace_, side);
     std::vector<PossibleSum> sums = PossibleDeviceSums(trace_, side, possible);
@@ -340,14 +408,15 @@ class Search {
           DeviceSumsThatFit(request_, side, sums, share * margin);
       if (fitting.size() == before) continue;
       before = fitting.size();
-      EnterSummed({side, ChunksOf(fitting), std::nullopt, tuning}, without,
+      EnterSummed({side, ChunksOf(fitting), std::nullopt, {}}, tunings, without,
                   possible, fitting, {2.0, 0.0});
     }
   }
 
   // Enters plans with these sums, of which all fit, and with blocks of the
   // other chunks.
-  void EnterSummed(Recipe recipe, const AutoSchedule& without,
+  void EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
+                   const AutoSchedule& without,
                    const std::vector<GradientBlock>& possible,
                    const std::vector<PossibleSum>& sums,
                    const std::vector<double>& copies_to_try) {
@@ -357,12 +426,14 @@ class Search {
         Filter(possible, num_chunks(), recipe.summed, /*kept=*/false,
                [](const GradientBlock& block) { return block.chunk; });
     for (const double copies : copies_to_try) {
-      std::vector<GradientBlock> blocks =
+      const std::vector<GradientBlock> blocks =
           GradientBlocksThatFit(room, without.DropAfterCopies(others, copies));
-      const bool all = blocks.size() == others.size();
       recipe.copies = copies;
-      EnterBlocks(recipe, sums, std::move(blocks), {recipe.tuning});
-      if (all) break;
+      for (const bool early : {true, false}) {
+        const std::vector<Tuning> of_kind = OfKind(tunings, early);
+        if (!of_kind.empty()) EnterBlocks(recipe, sums, blocks, of_kind);
+      }
+      if (blocks.size() == others.size()) break;
     }
   }
 
@@ -383,7 +454,8 @@ class Search {
                              static_cast<double>(kUnlimitedBytes));
     Recipe fitting = recipe;
     fitting.summed = ChunksOf(sums);
-    EnterSummed(fitting, without, possible, sums, {*recipe.copies});
+    EnterSummed(fitting, {recipe.tuning}, without, possible, sums,
+                {*recipe.copies});
   }
 
   const PlanTask& task_;

@@ -90,7 +90,7 @@ Candidate AutoSchedule::Make(const Tuning& tuning) const {
   KeepWhatFits(index_, room, residency);
   Candidate candidate;
   candidate.spare_bytes = room.Min(0, index_.moments());
-  if (request_.prefetch) {
+  if (request_.prefetch && tuning.early) {
     fetches = FetchesByNeed(index_, residency);
     MoveFetchesUp(index_, fetches, std::vector<int64_t>(fetches.size(), 0),
                   room, residency);

@@ -25,6 +25,10 @@ struct PlanTask {
 struct Tuning {
   double lead_strength = 0;
   VictimRule rule = VictimRule::kFarthest;
+  // Whether fetches then go out as early as room allows, or when they are due.
+  // What goes out early is there in time, but takes holes behind copies that
+  // are under way, and all that is queued behind it waits for these.
+  bool early = true;
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };

@@ -8,6 +8,7 @@
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/simulator.h"
 #include "memory/plan/trace_builder.h"
+#include "memory/plan/trace_generator.h"
 
 namespace castor {
 namespace {
@@ -115,6 +116,32 @@ TEST(LruPolicy, FetchesOnTimeWherePrefetchIsAllowed) {
   request.prefetch = true;
   EXPECT_EQ(SimulatePlan(Planned("lru", request), request).stall_ns, 0);
   EXPECT_EQ(FetchedBytes("lru", request), 3 * 256);
+}
+
+// At smallest budgets fetches that go out too early wait for room and hold up
+// those behind them.
+TEST(Auto, IsNoSlowerThanLruForLargeModels) {
+  for (const int64_t layers : {4, 16}) {
+    GptTraceOptions options;
+    options.layers = layers;
+    options.channels = 4096;
+    options.chunk_elements = 4 * 4096 * 4096;
+    StepTrace trace = GptTrace(options);
+    trace.global_norm = true;
+    PlanRequest request;
+    request.trace = &trace;
+    request.bus = {20e9, 20e9, 10000};
+    const int64_t least = SmallestDeviceBudget(FindPolicy("auto"), request);
+    for (const int64_t more : {0, 1, 3}) {
+      request.device_budget_bytes =
+          least + more * trace.chunks[1].payload_bytes;
+      const auto step_ns = [&](const char* policy) {
+        const Plan plan = std::get<Plan>(MakePlan(FindPolicy(policy), request));
+        return SimulatePlan(plan, request).step_ns;
+      };
+      EXPECT_LE(step_ns("auto"), step_ns("lru")) << layers << ", " << more;
+    }
+  }
 }
 
 }  // namespace
