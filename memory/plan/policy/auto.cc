@@ -301,6 +301,10 @@ class Search {
       if (strength == good[0].lead_strength) continue;
       tunings.push_back({strength, good[0].rule});
     }
+    // With states on the device there may be no need to be ahead of anything.
+    if (thorough_ && request_.prefetch) {
+      tunings.push_back({0.0, good[0].rule, /*early=*/false});
+    }
     // A long step has had the first one alone.
     if (!thorough_ && good.size() > 1) tunings.push_back(good[1]);
     return tunings;
