@@ -1,0 +1,519 @@
+#include "benchmarks/linear_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "memory/plan/use_index.h"
+
+namespace castor {
+namespace {
+
+constexpr double kMib = 1 << 20;
+constexpr double kMs = 1e6;
+
+double Mib(int64_t bytes) { return static_cast<double>(bytes) / kMib; }
+double Ms(int64_t ns) { return static_cast<double>(ns) / kMs; }
+
+}  // namespace
+
+double LinearProgram::Excess(const std::vector<double>& point) const {
+  double excess = 0;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    excess = std::max({excess, -point[v], point[v] - variables[v].at_most});
+  }
+  for (const Row& row : rows) {
+    double sum = -row.at_most;
+    double largest = std::max(1e-6, std::abs(row.at_most));
+    for (const auto& [v, factor] : row.terms) {
+      sum += factor * point[v];
+      largest = std::max(largest, std::abs(factor * point[v]));
+    }
+    excess = std::max(excess, sum / largest);
+  }
+  return excess;
+}
+
+std::string LinearProgram::ToMps() const {
+  std::vector<std::vector<std::pair<size_t, double>>> columns(variables.size());
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::map<int64_t, double> sums;
+    for (const auto& [v, factor] : rows[r].terms) sums[v] += factor;
+    for (const auto& [v, factor] : sums) columns[v].push_back({r, factor});
+  }
+  std::string mps = "NAME plan\nROWS\n N step\n";
+  for (size_t r = 0; r < rows.size(); ++r)
+    absl::StrAppend(&mps, " L r", r, "\n");
+  mps += "COLUMNS\n";
+  bool whole = false;
+  const auto mark = [&](bool now) {
+    if (now == whole) return;
+    whole = now;
+    absl::StrAppend(&mps, " M 'MARKER' '", now ? "INTORG" : "INTEND", "'\n");
+  };
+  for (size_t v = 0; v < variables.size(); ++v) {
+    mark(variables[v].whole);
+    if (v == 0) mps += " v0 step 1\n";
+    for (const auto& [r, factor] : columns[v]) {
+      absl::StrAppendFormat(&mps, " v%d r%d %.12g\n", v, r, factor);
+    }
+  }
+  mark(false);
+  mps += "RHS\n";
+  for (size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r].at_most == 0) continue;
+    absl::StrAppendFormat(&mps, " b r%d %.12g\n", r, rows[r].at_most);
+  }
+  mps += "BOUNDS\n";
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (std::isinf(variables[v].at_most)) continue;
+    absl::StrAppendFormat(&mps, " UP x v%d %.12g\n", v, variables[v].at_most);
+  }
+  mps += "ENDATA\n";
+  return mps;
+}
+
+// Adds up what each resource works and what is held at each moment.
+class LinearBound::Builder {
+ public:
+  explicit Builder(LinearBound* bound)
+      : bound_(*bound),
+        request_(bound->request_),
+        trace_(*request_.trace),
+        program_(bound->program_),
+        chunks_(static_cast<int64_t>(trace_.chunks.size())),
+        moments_(static_cast<int64_t>(trace_.ops.size())),
+        held_(moments_),
+        change_(moments_ + 1) {}
+
+  void Build() {
+    AddVariable(std::numeric_limits<double>::infinity(), /*whole=*/false);
+    AddSides();
+    AddHostGaps();
+    AddDeviceGaps();
+    AddOperators();
+    AddWork(h2d_);
+    AddWork(d2h_);
+    AddWork(compute_);
+    AddWork(host_);
+    AddWork(network_);
+    AddRounds();
+    AddRoom();
+  }
+
+ private:
+  using Row = LinearProgram::Row;
+
+  int64_t AddVariable(double at_most = 1, bool whole = true) {
+    program_.variables.push_back({at_most, whole});
+    return static_cast<int64_t>(program_.variables.size()) - 1;
+  }
+  int64_t side(int64_t c) const { return bound_.on_device_[c]; }
+  int64_t sum(int64_t c) const { return bound_.summed_[c]; }
+  bool sharded() const { return request_.world_size > 1; }
+  const ChunkInfo& chunk(int64_t c) const { return trace_.chunks[c]; }
+
+  // A resource works for `ms` per unit of a variable, or of 1 without.
+  static void Work(Row& row, int64_t variable, double ms) {
+    if (variable >= 0) row.terms.push_back({variable, ms});
+  }
+  static void Always(Row& row, double ms) { row.at_most -= ms; }
+  // For the part of a chunk that is on the host's side, its sum there if
+  // `and_sum`.
+  void OnHost(Row& row, int64_t c, double ms, bool and_sum) {
+    Always(row, ms);
+    Work(row, side(c), -ms);
+    if (and_sum) Work(row, sum(c), -ms);
+  }
+  double FetchMs(int64_t c) const {
+    return Ms(request_.bus.latency_ns) +
+           1e3 * static_cast<double>(chunk(c).home_bytes()) /
+               request_.bus.h2d_bytes_per_s;
+  }
+  double CopyBackMs(int64_t bytes) const {
+    return Ms(request_.bus.latency_ns) +
+           1e3 * static_cast<double>(bytes) / request_.bus.d2h_bytes_per_s;
+  }
+  double ExchangeMs(int64_t c) const {
+    if (!sharded()) return 0;
+    return Ms(request_.bus.latency_ns) +
+           1e3 *
+               static_cast<double>(chunk(c).payload_bytes -
+                                   chunk(c).home_bytes()) /
+               request_.bus.network_bytes_per_s;
+  }
+
+  // What a variable holds over [from, to), around the step's end too.
+  void Hold(int64_t variable, int64_t bytes, int64_t from, int64_t to) {
+    if (from >= to || variable < 0) return;
+    if (from >= moments_) from -= moments_, to -= moments_;
+    change_[from].push_back({variable, Mib(bytes)});
+    change_[std::min(to, moments_)].push_back({variable, -Mib(bytes)});
+    if (to <= moments_) return;
+    change_[0].push_back({variable, Mib(bytes)});
+    change_[to - moments_].push_back({variable, -Mib(bytes)});
+  }
+
+  void AddSides() {
+    std::vector<Side> host(chunks_, Side::kHost);
+    const std::vector<GradientBlock> possible =
+        PossibleGradientBlocks(trace_, host);
+    bound_.on_device_.assign(chunks_, -1);
+    bound_.summed_.assign(chunks_, -1);
+    for (int64_t c = 0; c < chunks_; ++c) {
+      if (chunk(c).optimizer_bytes == 0) continue;
+      bound_.on_device_[c] = AddVariable();
+      Hold(side(c), OptimizerBlock(chunk(c)), 0, moments_);
+    }
+    for (const PossibleSum& one : PossibleDeviceSums(trace_, host, possible)) {
+      const int64_t c = one.sum.chunk;
+      bound_.summed_[c] = AddVariable();
+      program_.rows.push_back({{{side(c), 1.0}, {sum(c), 1.0}}, 1});
+      Hold(sum(c), SumBlock(chunk(c)), one.sum.from, one.sum.reduce + 1);
+      for (const GradientBlock& block : one.blocks) {
+        Hold(sum(c), block.bytes, block.from, block.reduce + 1);
+      }
+      Work(d2h_, sum(c), CopyBackMs(chunk(c).sum_bytes));
+    }
+    for (const GradientBlock& block : possible) {
+      const int64_t c = block.chunk;
+      const int64_t variable = AddVariable();
+      bound_.blocks_.push_back({c, block.from, variable});
+      Row row = {{{variable, 1.0}, {side(c), 1.0}}, 1};
+      if (sum(c) >= 0) row.terms.push_back({sum(c), 1.0});
+      program_.rows.push_back(row);
+      Hold(variable, block.bytes, block.from, block.reduce);
+      block_of_[{c, block.reduce}] = variable;
+    }
+    possible_ = possible;
+  }
+
+  int64_t AddStay(const Gap& gap, Side on) {
+    const int64_t variable = AddVariable();
+    bound_.stays_.push_back({gap.chunk, on, gap.from, gap.to, variable});
+    Hold(variable, gap.bytes, gap.from + 1, gap.to);
+    return variable;
+  }
+
+  void AddHostGaps() {
+    const UseIndex index(trace_, std::vector<Side>(chunks_, Side::kHost),
+                         possible_);
+    std::vector<std::vector<int64_t>> reduces(chunks_);
+    for (int64_t t = 0; t < moments_; ++t) {
+      const OpRecord& op = trace_.ops[t];
+      if (op.kind != OpKind::kReduce) continue;
+      reduces[op.chunks[0].chunk.value].push_back(t);
+    }
+    for (const Gap& gap : index.gaps()) {
+      const int64_t c = gap.chunk;
+      OnHost(h2d_, c, FetchMs(c), /*and_sum=*/false);
+      if (!gap.dirty) {
+        OnHost(network_, c, ExchangeMs(c), /*and_sum=*/false);
+      }
+      if (gap.forced()) continue;
+      const int64_t stay = AddStay(gap, Side::kHost);
+      Work(h2d_, stay, -FetchMs(c));
+      if (!gap.dirty) Work(network_, stay, -ExchangeMs(c));
+      Row row = {{{stay, 1.0}}, 1};
+      if (side(c) >= 0) row.terms.push_back({side(c), 1.0});
+      program_.rows.push_back(row);
+      // Over a reduce it stays where the gradients have a block.
+      for (const int64_t reduce : reduces[c]) {
+        for (const int64_t t : {reduce, reduce + moments_}) {
+          if (t <= gap.from || t >= gap.to) continue;
+          Row over = {{{stay, 1.0}, {block_of_.at({c, reduce}), -1.0}}, 0};
+          if (sum(c) >= 0) over.terms.push_back({sum(c), -1.0});
+          program_.rows.push_back(over);
+        }
+      }
+    }
+  }
+
+  void AddDeviceGaps() {
+    std::vector<Side> device(chunks_, Side::kHost);
+    for (int64_t c = 0; c < chunks_; ++c) {
+      if (side(c) >= 0) device[c] = Side::kDevice;
+    }
+    const UseIndex index(trace_, device);
+    for (int64_t c = 0; c < chunks_; ++c) {
+      if (side(c) < 0) continue;
+      // What is left after a write is copied back once until the next one, that
+      // of the next step after the last one here.
+      std::vector<int64_t> stays, before_first_write;
+      bool wrote = false;
+      for (const Use& use : index.uses(c)) {
+        if (use.writes) {
+          if (wrote) {
+            AddCopyBack(c, std::move(stays));
+          } else {
+            before_first_write = std::move(stays);
+          }
+          stays.clear();
+          wrote = true;
+        }
+        if (use.gap < 0) continue;
+        const Gap& gap = index.gaps()[use.gap];
+        const int64_t stay = AddStay(gap, Side::kDevice);
+        program_.rows.push_back({{{stay, 1.0}, {side(c), -1.0}}, 0});
+        // On several ranks what was reduced is worth nothing until the update.
+        if (!sharded()) {
+          Work(h2d_, side(c), FetchMs(c));
+          Work(h2d_, stay, -FetchMs(c));
+          if (gap.dirty) stays.push_back(stay);
+        }
+      }
+      stays.insert(stays.end(), before_first_write.begin(),
+                   before_first_write.end());
+      AddCopyBack(c, std::move(stays));
+    }
+  }
+
+  void AddCopyBack(int64_t c, std::vector<int64_t> stays) {
+    if (stays.empty()) return;
+    const int64_t copied = AddVariable();
+    Work(d2h_, copied, CopyBackMs(chunk(c).home_bytes()));
+    for (const int64_t stay : stays) {
+      program_.rows.push_back(
+          {{{side(c), 1.0}, {stay, -1.0}, {copied, -1.0}}, 0});
+    }
+    bound_.copies_back_.push_back({c, copied, std::move(stays)});
+  }
+
+  void AddOperators() {
+    std::vector<int64_t> first_use(chunks_, -1), last_write(chunks_, -1);
+    std::vector<int64_t> last_reduce(chunks_, -1);
+    std::vector<bool> written(chunks_, false);
+    for (int64_t t = 0; t < moments_; ++t) {
+      const OpRecord& op = trace_.ops[t];
+      if (op.kind == OpKind::kReduce) {
+        last_reduce[op.chunks[0].chunk.value] = t;
+      }
+    }
+    double compute_ms = 0;
+    rounds_.assign(chunks_, {});
+    for (int64_t t = 0; t < moments_; ++t) {
+      const OpRecord& op = trace_.ops[t];
+      held_[t] = Mib(request_.device_budget_bytes -
+                     request_.device_reserved_bytes - op.non_model_peak_bytes);
+      if (op.kind == OpKind::kCompute) {
+        Always(compute_, Ms(op.duration_ns));
+        for (const ChunkUse& use : op.chunks) {
+          const int64_t c = use.chunk.value;
+          held_[t] -= Mib(PayloadBlock(chunk(c)));
+          Round& round = rounds_[c];
+          if (round.first_ms < 0) round.first_ms = compute_ms;
+          if (use.writes) {
+            round.last_ms = compute_ms + Ms(op.duration_ns);
+            written[c] = true;
+          }
+        }
+        compute_ms += Ms(op.duration_ns);
+        continue;
+      }
+      const int64_t c = op.chunks[0].chunk.value;
+      Hold(side(c), PayloadBlock(chunk(c)), t, t + 1);
+      Work(compute_, side(c), Ms(op.duration_ns));
+      if (op.kind == OpKind::kUpdate) {
+        OnHost(host_, c, Ms(op.host_duration_ns), /*and_sum=*/false);
+        Work(network_, side(c), ExchangeMs(c));
+        rounds_[c].update_ms = Ms(op.host_duration_ns);
+        continue;
+      }
+      Work(compute_, sum(c), Ms(op.duration_ns));
+      OnHost(host_, c, Ms(op.host_duration_ns), /*and_sum=*/true);
+      Always(network_, ExchangeMs(c));
+      if (rounds_[c].first_ms < 0) rounds_[c].reduced_unused = true;
+      if (t == last_reduce[c]) {
+        Hold(sum(c), PayloadBlock(chunk(c)), t, t + 1);
+        rounds_[c].reduce_ms = Ms(op.host_duration_ns);
+        rounds_[c].reduced = written[c];
+        rounds_[c].last_reduce = &op;
+      }
+      if (written[c]) {
+        OnHost(d2h_, c, CopyBackMs(chunk(c).payload_bytes), /*and_sum=*/true);
+      }
+      written[c] = false;
+    }
+    compute_ms_ = compute_ms;
+  }
+
+  // The step is no shorter than a resource works.
+  void AddWork(Row row) {
+    row.terms.push_back({0, -1.0});
+    program_.rows.push_back(std::move(row));
+  }
+
+  // Nor than a chunk of the host's side takes from its first use to its first
+  // use: compute goes on to the last write before some reduce, whose gradients
+  // are copied and reduced; then come the updates on the host as far as the
+  // chunk's, which run in the order of the step; then its fetch. All reduces
+  // are before all updates, but for steps that update at once: there it is its
+  // own reduce. Of many chunks some stand for all.
+  void AddRounds() {
+    std::vector<int64_t> updates, reduces;
+    bool reduce_after_update = false;
+    for (const OpRecord& op : trace_.ops) {
+      if (op.kind == OpKind::kCompute) continue;
+      const int64_t c = op.chunks[0].chunk.value;
+      if (op.kind == OpKind::kUpdate) {
+        updates.push_back(c);
+        continue;
+      }
+      reduce_after_update |= !updates.empty();
+      if (IsRound(c) && rounds_[c].last_reduce == &op) reduces.push_back(c);
+    }
+    constexpr size_t kSome = 24;
+    const auto spaced = [](size_t i, size_t size) {
+      const size_t step = std::max<size_t>(1, size / kSome);
+      return (size - 1 - i) % step == 0;  // the last one always
+    };
+    std::vector<int64_t> updated;  // before the chunk at hand, itself included
+    for (size_t u = 0; u < updates.size(); ++u) {
+      const int64_t c = updates[u];
+      updated.push_back(c);
+      if (!IsRound(c)) continue;
+      AddRound(c, c, {c});
+      if (reduce_after_update || !(u == 0 || spaced(u, updates.size()))) {
+        continue;
+      }
+      for (size_t r = 0; r < reduces.size(); ++r) {
+        if (spaced(r, reduces.size())) AddRound(c, reduces[r], updated);
+      }
+    }
+  }
+  bool IsRound(int64_t c) const {
+    return rounds_[c].reduced && !rounds_[c].reduced_unused;
+  }
+  void AddRound(int64_t c, int64_t reduced,
+                const std::vector<int64_t>& updated) {
+    const double ms = rounds_[reduced].last_ms - rounds_[c].first_ms +
+                      CopyBackMs(chunk(reduced).payload_bytes) +
+                      rounds_[reduced].reduce_ms + FetchMs(c);
+    double updates_ms = 0;
+    for (const int64_t u : updated) updates_ms += rounds_[u].update_ms;
+    // Without both on the host, the operators or the host's work are left.
+    const double most_ms = std::min(ms, ms + updates_ms - compute_ms_);
+    if (most_ms <= 0) return;
+    Row row;
+    Always(row, ms);
+    Work(row, side(reduced), -most_ms);
+    Work(row, sum(reduced), -most_ms);
+    if (c != reduced) Work(row, side(c), -most_ms);
+    for (const int64_t u : updated) {
+      OnHost(row, u, rounds_[u].update_ms, /*and_sum=*/false);
+    }
+    AddWork(std::move(row));
+  }
+
+  // At each moment what is held is at most what is left. Rows have the changes
+  // alone, with a variable for what is held.
+  void AddRoom() {
+    int64_t before = -1;
+    for (int64_t t = 0; t < moments_; ++t) {
+      const bool last = t + 1 == moments_;
+      room_ =
+          t == 0 || !change_[t].empty() ? held_[t] : std::min(room_, held_[t]);
+      if (t == 0 || !change_[t].empty()) {
+        Row row;
+        row.terms = change_[t];
+        if (before >= 0) row.terms.push_back({before, 1.0});
+        const int64_t now = AddVariable(std::numeric_limits<double>::infinity(),
+                                        /*whole=*/false);
+        bound_.held_.push_back({now, before, change_[t]});
+        row.terms.push_back({now, -1.0});
+        program_.rows.push_back(std::move(row));
+        before = now;
+      }
+      if (last || !change_[t + 1].empty()) {
+        program_.rows.push_back({{{before, 1.0}}, room_});
+      }
+    }
+  }
+
+  struct Round {
+    double first_ms = -1;  // of compute before its first use
+    double last_ms = 0;    // and until its last write is over
+    double reduce_ms = 0;  // of the host, of the last micro batch
+    double update_ms = 0;
+    const OpRecord* last_reduce = nullptr;
+    bool reduced = false;
+    bool reduced_unused = false;  // before its first use, as no model does
+  };
+
+  LinearBound& bound_;
+  const PlanRequest& request_;
+  const StepTrace& trace_;
+  LinearProgram& program_;
+  const int64_t chunks_;
+  const int64_t moments_;
+  std::vector<double> held_;  // what is left beside what must be there
+  std::vector<std::vector<std::pair<int64_t, double>>> change_;
+  std::vector<GradientBlock> possible_;
+  std::map<std::pair<int64_t, int64_t>, int64_t> block_of_;
+  std::vector<Round> rounds_;
+  double compute_ms_ = 0;  // of the model's operators
+  double room_ = 0;
+  Row h2d_, d2h_, compute_, host_, network_;
+};
+
+LinearBound::LinearBound(const PlanRequest& request) : request_(request) {
+  Builder(this).Build();
+}
+
+std::vector<double> LinearBound::PointOf(const Plan& plan,
+                                         double step_ms) const {
+  std::vector<double> point(program_.variables.size(), 0);
+  point[0] = step_ms;
+  const int64_t chunks = static_cast<int64_t>(plan.side.size());
+  const int64_t moments = static_cast<int64_t>(request_.trace->ops.size());
+  std::vector<std::vector<int64_t>> fetches(chunks), blocks(chunks);
+  std::vector<bool> summed(chunks, false);
+  for (int64_t t = 0; t <= moments; ++t) {
+    for (const Action& action : plan.actions[t]) {
+      const int64_t c = action.chunk.value;
+      if (action.kind == ActionKind::kFetch) {
+        fetches[c].push_back(t);
+        fetches[c].push_back(t + moments);
+      } else if (action.kind == ActionKind::kMakeGradients) {
+        blocks[c].push_back(t);
+      } else if (action.kind == ActionKind::kMakeSum) {
+        summed[c] = true;
+      }
+    }
+  }
+  for (int64_t c = 0; c < chunks; ++c) {
+    if (on_device_[c] >= 0)
+      point[on_device_[c]] = plan.side[c] == Side::kDevice;
+    if (summed_[c] >= 0) point[summed_[c]] = summed[c];
+  }
+  for (const Stay& stay : stays_) {
+    if (plan.side[stay.chunk] != stay.side) continue;
+    point[stay.variable] =
+        std::none_of(fetches[stay.chunk].begin(), fetches[stay.chunk].end(),
+                     [&](int64_t t) { return t > stay.from && t <= stay.to; });
+  }
+  for (const Block& block : blocks_) {
+    if (summed[block.chunk]) continue;
+    point[block.variable] =
+        std::count(blocks[block.chunk].begin(), blocks[block.chunk].end(),
+                   block.from) > 0;
+  }
+  for (const CopyBack& copy : copies_back_) {
+    if (plan.side[copy.chunk] != Side::kDevice) continue;
+    for (const int64_t stay : copy.stays) {
+      if (point[stay] == 0) point[copy.variable] = 1;
+    }
+  }
+  for (const Held& held : held_) {
+    if (held.before >= 0) point[held.variable] = point[held.before];
+    for (const auto& [variable, mib] : held.changes) {
+      point[held.variable] += mib * point[variable];
+    }
+  }
+  return point;
+}
+
+}  // namespace castor

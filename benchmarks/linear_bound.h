@@ -1,0 +1,92 @@
+// The linear relaxation of all that a plan decides: the step can be no shorter
+// than what it says.
+//
+// A plan chooses for each chunk a side, for each gap whether the payload stays,
+// for each micro batch whether gradients get a block of their own, and for each
+// sum a side, within the device bytes of every moment. Here each of these may
+// be chosen in part, fetches take no room before their use, no copy waits for
+// another, and the step is as long as the busiest resource works, or as a chunk
+// takes once around from its first use over its gradients, its update on the
+// host and its fetch. What a solver finds at the least is a bound for every
+// plan; with the variables in whole numbers it is one, too, and the difference
+// says how much of a plan's excess is due to the relaxation.
+#ifndef CASTOR_BENCHMARKS_LINEAR_BOUND_H_
+#define CASTOR_BENCHMARKS_LINEAR_BOUND_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory/plan/plan.h"
+
+namespace castor {
+
+// Variables are at least 0; each row's sum is at most its bound. The objective
+// is variable 0, the step's length in ms, to be made least.
+struct LinearProgram {
+  struct Variable {
+    double at_most = 1;
+    bool whole = true;  // in a plan
+  };
+  struct Row {
+    std::vector<std::pair<int64_t, double>> terms;  // variable, factor
+    double at_most = 0;
+  };
+  std::vector<Variable> variables;
+  std::vector<Row> rows;
+
+  // By how much, relative to the largest term, a row or a bound is exceeded at
+  // most.
+  double Excess(const std::vector<double>& point) const;
+  // In the free MPS format.
+  std::string ToMps() const;
+};
+
+// The program of a training step, and what a plan chooses as a point of it.
+class LinearBound {
+ public:
+  // `request` outlives it.
+  explicit LinearBound(const PlanRequest& request);
+
+  const LinearProgram& program() const { return program_; }
+  std::vector<double> PointOf(const Plan& plan, double step_ms) const;
+
+ private:
+  struct Stay {  // in a gap
+    int64_t chunk = 0;
+    Side side = Side::kHost;  // of the chunk
+    int64_t from = 0;
+    int64_t to = 0;
+    int64_t variable = 0;
+  };
+  struct Block {
+    int64_t chunk = 0;
+    int64_t from = 0;
+    int64_t variable = 0;
+  };
+  struct CopyBack {  // of a chunk on the device's side, unless all gaps stay
+    int64_t chunk = 0;
+    int64_t variable = 0;
+    std::vector<int64_t> stays;
+  };
+  struct Held {  // MiB from a moment on, by what changes then
+    int64_t variable = 0;
+    int64_t before = 0;  // its variable, or -1
+    std::vector<std::pair<int64_t, double>> changes;
+  };
+  class Builder;
+
+  const PlanRequest& request_;
+  LinearProgram program_;
+  std::vector<int64_t> on_device_;  // variables by chunk, or -1
+  std::vector<int64_t> summed_;
+  std::vector<Stay> stays_;
+  std::vector<Block> blocks_;
+  std::vector<CopyBack> copies_back_;
+  std::vector<Held> held_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_BENCHMARKS_LINEAR_BOUND_H_
