@@ -85,6 +85,8 @@ void Engine::BeginMicroBatch(int64_t index, int64_t count, int64_t global_index,
   micro_batches_ = count;
   global_micro_batch_ = global_index;
   announced_ = {};
+  next_block_ = 0;
+  in_block_ = false;
   training_ = training;
   phase_ = Phase::kForward;
   grad_mode_ = training ? GradMode::kRecord : GradMode::kOff;
@@ -117,6 +119,7 @@ absl::Status Engine::EndMicroBatch() {
 void Engine::AbandonMicroBatch() {
   tape_ = nullptr;
   checkpoint_uses_ = nullptr;
+  in_block_ = false;
   grad_mode_ = GradMode::kOff;
   for (auto& parameter : parameters_) parameter->place.End();
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,8 +44,8 @@ class Tape;
 enum class GradMode {
   kOff,         // evaluation: nothing is recorded
   kRecord,      // training: nodes go to the tape
-  kCheckpoint,  // inside a checkpointed block's forward: what will be recorded
-                // when the block is recomputed is only counted
+  kCheckpoint,  // inside the forward of a block that will be made again: what
+                // will be recorded then is only counted
 };
 
 class Engine {
@@ -107,8 +108,29 @@ class Engine {
   // complete, under the rest of backward: where no update waits for all
   // gradients' norm.
   void set_update_at_once(bool on) { update_at_once_ = on; }
-  bool checkpoint_activations() const { return checkpoint_activations_; }
-  void set_checkpoint_activations(bool on) { checkpoint_activations_ = on; }
+  // Which blocks (Checkpoint in tape.h) keep their activations until backward,
+  // by their number in the micro batch; those beyond the list's end do not, and
+  // are made again there. Absent, as at first: all blocks keep them. Results do
+  // not depend on it.
+  void set_kept_blocks(std::optional<std::vector<bool>> kept) {
+    kept_blocks_ = std::move(kept);
+  }
+  const std::optional<std::vector<bool>>& kept_blocks() const {
+    return kept_blocks_;
+  }
+  bool keeps_block(int64_t block) const {
+    return !kept_blocks_.has_value() ||
+           (block < static_cast<int64_t>(kept_blocks_->size()) &&
+            (*kept_blocks_)[block]);
+  }
+  // The number of the block that begins, in the order in which blocks run.
+  int64_t NextBlock() { return next_block_++; }
+  void AtBlock(int64_t block, BlockPoint point) {
+    if (backend_ != nullptr) backend_->AtBlock(block, point);
+  }
+  // What runs is a part of a block already.
+  bool in_block() const { return in_block_; }
+  void set_in_block(bool in) { in_block_ = in; }
   // What operators will run on, where that is a GPU; null: on the host.
   const kernels::KernelTable* gpu_kernels() const { return gpu_kernels_; }
   void set_gpu_kernels(const kernels::KernelTable* gpu) { gpu_kernels_ = gpu; }
@@ -209,7 +231,9 @@ class Engine {
   Tape* tape_ = nullptr;
   KeyValueCache* cache_ = nullptr;
   int64_t first_position_ = 0;
-  bool checkpoint_activations_ = false;
+  std::optional<std::vector<bool>> kept_blocks_;
+  int64_t next_block_ = 0;
+  bool in_block_ = false;
   bool update_at_once_ = false;
   ExpectedUses announced_;
   ExpectedUses* checkpoint_uses_ = nullptr;

@@ -58,19 +58,81 @@ absl::Status Tape::RunBackward(int64_t output_id, Tensor gradient,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
-                                  Block block) {
-  if (!engine.checkpoint_activations() ||
-      engine.grad_mode() != GradMode::kRecord) {
-    return block(input);
+Engine::ExpectedUses Tape::uses() const {
+  Engine::ExpectedUses all;
+  for (const Node& node : nodes_) {
+    all.reads.insert(all.reads.end(), node.uses.reads.begin(),
+                     node.uses.reads.end());
+    all.gradients.insert(all.gradients.end(), node.uses.gradients.begin(),
+                         node.uses.gradients.end());
   }
+  return all;
+}
+
+namespace {
+
+// What is known of a block while its nodes run.
+struct BlockIds {
+  int64_t input = 0;   // of the block's input as the rest of the model knows it
+  int64_t leaf = 0;    // and as the block's own nodes do
+  int64_t output = 0;  // as its nodes know it
+};
+
+// Runs a block's nodes, and hands the sum of its input's gradients on.
+absl::Status RunBlockBackward(Engine& engine, Tape& nodes, const BlockIds& ids,
+                              Tensor dy, GradientSink& sink) {
+  GradientSink inner;
+  CASTOR_RETURN_IF_ERROR(nodes.RunBackward(ids.output, std::move(dy), inner));
+  Tensor dx = inner.Take(ids.leaf);
+  if (!dx) return absl::OkStatus();
+  return sink.Add(engine, ids.input, std::move(dx));
+}
+
+// Runs the block onto a tape of its own.
+absl::StatusOr<Tensor> RunOnto(Engine& engine, Tape& nodes, const Block& block,
+                               const Tensor& leaf) {
+  Tape* const outer = engine.tape();
+  engine.set_tape(&nodes);
+  engine.set_in_block(true);
+  auto output = block(leaf);
+  engine.set_in_block(false);
+  engine.set_tape(outer);
+  return output;
+}
+
+absl::StatusOr<Tensor> RunKept(Engine& engine, const Tensor& input,
+                               const Block& block) {
+  auto nodes = std::make_unique<Tape>(&engine);
+  BlockIds ids = {.input = input.id(), .leaf = engine.NewTensorId()};
+  CASTOR_ASSIGN_OR_RETURN(
+      const Tensor output,
+      RunOnto(engine, *nodes, block, input.Alias(ids.leaf)));
+  ids.output = output.id();
+  Engine::ExpectedUses uses = nodes->uses();
+  if (!output.requires_grad()) {
+    CASTOR_RETURN_IF_ERROR(engine.TakeBack(uses));
+    return output;
+  }
+  engine.tape()->Record(
+      output,
+      [&engine, ids, nodes = std::move(nodes)](Tensor dy, GradientSink& sink) {
+        return RunBlockBackward(engine, *nodes, ids, std::move(dy), sink);
+      },
+      std::move(uses));
+  return output;
+}
+
+absl::StatusOr<Tensor> RunToBeRemade(Engine& engine, int64_t number,
+                                     const Tensor& input, Block block) {
   Engine::ExpectedUses uses;
+  engine.AtBlock(number, BlockPoint::kForward);
   Engine::ExpectedUses* outer = engine.CollectCheckpointUses(&uses);
   engine.set_grad_mode(GradMode::kCheckpoint);
   auto output = block(input);
   engine.set_grad_mode(GradMode::kRecord);
   engine.CollectCheckpointUses(outer);
   if (!output.ok()) return output;
+  engine.AtBlock(number, BlockPoint::kForwardEnd);
   if (!output->requires_grad()) {
     CASTOR_RETURN_IF_ERROR(engine.TakeBack(uses));
     return output;
@@ -78,33 +140,42 @@ absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
 
   engine.tape()->Record(
       *output,
-      [&engine, input = input, uses, block = std::move(block)](
+      [&engine, number, input = input, uses, block = std::move(block)](
           Tensor dy, GradientSink& sink) mutable -> absl::Status {
-        Tape inner(&engine);
-        Tape* outer_tape = engine.tape();
-        engine.set_tape(&inner);
-        const int64_t input_id = input.id();
-        const Tensor leaf = input.Alias(engine.NewTensorId());
+        BlockIds ids = {.input = input.id(), .leaf = engine.NewTensorId()};
+        Tensor leaf = input.Alias(ids.leaf);
         input = Tensor();
-        auto again = block(leaf);
-        engine.set_tape(outer_tape);
-        CASTOR_RETURN_IF_ERROR(again.status());
+        engine.AtBlock(number, BlockPoint::kRemake);
+        Tape nodes(&engine);
+        CASTOR_ASSIGN_OR_RETURN(Tensor again,
+                                RunOnto(engine, nodes, block, leaf));
+        engine.AtBlock(number, BlockPoint::kRemakeEnd);
         // The recomputation's own announcements keep parameters whose values
         // backward still reads.
         CASTOR_RETURN_IF_ERROR(engine.TakeBack(uses));
-        const int64_t output_id = again->id();
-        *again = Tensor();  // its value is not needed, only its identity
-        GradientSink inner_sink;
-        const int64_t leaf_id = leaf.id();
-        CASTOR_RETURN_IF_ERROR(
-            inner.RunBackward(output_id, std::move(dy), inner_sink));
-        if (Tensor dx = inner_sink.Take(leaf_id)) {
-          return sink.Add(engine, input_id, std::move(dx));
-        }
-        return absl::OkStatus();
+        // From here on only the nodes hold what was made, as if it had been
+        // kept; of the output only its identity is needed.
+        ids.output = again.id();
+        again = Tensor();
+        leaf = Tensor();
+        block = nullptr;
+        return RunBlockBackward(engine, nodes, ids, std::move(dy), sink);
       },
       uses);
   return output;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
+                                  Block block) {
+  if (engine.grad_mode() != GradMode::kRecord || engine.in_block()) {
+    return block(input);
+  }
+  const int64_t number = engine.NextBlock();
+  return engine.keeps_block(number)
+             ? RunKept(engine, input, block)
+             : RunToBeRemade(engine, number, input, std::move(block));
 }
 
 }  // namespace castor

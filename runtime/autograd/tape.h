@@ -53,6 +53,9 @@ class Tape {
         {output.id(), output.shape(), std::move(backward), std::move(uses)});
   }
 
+  // What all nodes' operators have announced.
+  Engine::ExpectedUses uses() const;
+
   // Runs all nodes, last first, starting from the gradient of `output` (empty
   // when it is the loss). Nodes whose output got no gradient are skipped, and
   // what they announced is taken back.
@@ -72,11 +75,19 @@ class Tape {
   std::vector<Node> nodes_;
 };
 
-// Runs `block` without keeping its activations; backward runs it once more.
-// With Engine::checkpoint_activations() off, or outside of training, simply
-// runs it. The same random numbers are drawn both times, since they come from
-// counters. Source: Chen et al., "Training deep nets with sublinear memory
-// cost", 2016.
+// Runs `block`, a part of the model that can be made again: where the engine
+// does not keep its activations (Engine::keeps_block), only its input is kept,
+// and backward runs it once more. The same random numbers are drawn both times,
+// since they come from counters, and either way the gradients of its input are
+// added up among themselves first: no bit of the result depends on what is
+// kept. Outside of training, and within another block, which it is a part of
+// then, simply runs it. Source: Chen et al., "Training deep nets with sublinear
+// memory cost", 2016.
+//
+// What is alive while the block's own backward runs is the same in both cases,
+// and running it again takes what a forward takes that keeps everything: so the
+// trace of any choice of kept blocks follows from that of one
+// (memory/plan/kept_blocks.h).
 using Block = std::function<absl::StatusOr<Tensor>(const Tensor&)>;
 absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
                                   Block block);

@@ -186,7 +186,7 @@ TEST_F(TapeTest, FailureOfANodeEndsTheWalk) {
 TEST_F(TapeTest, CheckpointKeepsTheInputAloneAndRunsTheBlockTwice) {
   Tape tape(&engine_);
   engine_.set_tape(&tape);
-  engine_.set_checkpoint_activations(true);
+  engine_.set_kept_blocks(std::vector<bool>{});
   std::vector<GradMode> modes;
   Tensor input = Make(2);
   const int64_t input_id = input.id();
@@ -215,24 +215,104 @@ TEST_F(TapeTest, CheckpointKeepsTheInputAloneAndRunsTheBlockTwice) {
   EXPECT_EQ(engine_.tape(), &tape);
 }
 
-TEST_F(TapeTest, CheckpointSimplyRunsTheBlockWhereNothingIsToBeSaved) {
-  Tape tape(&engine_);
-  engine_.set_tape(&tape);
+// Blocks are numbered as they run, those within others left out.
+TEST_F(TapeTest, CheckpointKeepsTheBlocksThatItIsToldToKeep) {
+  for (const bool nested : {false, true}) {
+    Tape tape(&engine_);
+    engine_.BeginMicroBatch(0, 1, 0, /*training=*/true);
+    engine_.set_tape(&tape);
+    engine_.set_kept_blocks(std::vector<bool>{false, true});
+    std::vector<std::string> runs;
+    const auto pass = [&](std::string name, const Tensor& in) {
+      runs.push_back(name);
+      const Tensor out = Make(0);
+      if (engine_.grad_mode() == GradMode::kRecord) {
+        engine_.tape()->Record(out, Pass(name + "'", in.id()));
+      }
+      return out;
+    };
+    Tensor x = Make(2);
+    const int64_t input_id = x.id();
+    for (const char* name : {"a", "b", "c"}) {
+      auto y = Checkpoint(
+          engine_, x, [&, name](const Tensor& in) -> absl::StatusOr<Tensor> {
+            const Tensor out = pass(name, in);
+            if (!nested) return out;
+            return Checkpoint(engine_, out,
+                              [&](const Tensor& inner) -> absl::StatusOr<Tensor> {
+                                return pass("inner", inner);
+                              });
+          });
+      ASSERT_TRUE(y.ok());
+      x = *y;
+    }
+    ran_.clear();
+    GradientSink sink;
+    ASSERT_TRUE(tape.RunBackward(x.id(), Make(9), sink).ok());
+    EXPECT_EQ(Values(sink.Take(input_id)), std::vector<float>(4, 9));
+    if (nested) {
+      EXPECT_EQ(runs, (std::vector<std::string>{
+                          "a", "inner", "b", "inner", "c", "inner",  // forward
+                          "c", "inner", "a", "inner"}));
+    } else {
+      EXPECT_EQ(runs, (std::vector<std::string>{"a", "b", "c", "c", "a"}));
+      EXPECT_EQ(ran_, (std::vector<std::string>{"c'", "b'", "a'"}));
+    }
+  }
+}
+
+// g + (a + b), where g is the gradient of another reader and a and b are the
+// block's: sums of floats depend on their order.
+TEST_F(TapeTest, GradientsOfABlocksInputAreSummedAlikeKeptOrMadeAgain) {
+  for (const bool kept : {false, true}) {
+    Tape tape(&engine_);
+    engine_.BeginMicroBatch(0, 1, 0, /*training=*/true);
+    engine_.set_tape(&tape);
+    engine_.set_kept_blocks(std::vector<bool>{kept});
+    const Tensor input = Make(2);
+    // What a node gives to which tensors.
+    using Given = std::vector<std::pair<int64_t, float>>;
+    const auto gives = [&](const Tensor& out, const Given& given) {
+      if (engine_.grad_mode() != GradMode::kRecord) return;
+      engine_.tape()->Record(
+          out, [this, given](Tensor, GradientSink& sink) -> absl::Status {
+            for (const auto& [id, value] : given) {
+              CASTOR_RETURN_IF_ERROR(sink.Add(engine_, id, Make(value)));
+            }
+            return absl::OkStatus();
+          });
+    };
+    auto output =
+        Checkpoint(engine_, input,
+                   [&](const Tensor& in) -> absl::StatusOr<Tensor> {
+                     const Tensor out = Make(0);
+                     gives(out, {{in.id(), 0x1p24f}, {in.id(), -0x1p24f}});
+                     return out;
+                   });
+    ASSERT_TRUE(output.ok());
+    const Tensor loss = Make(0);
+    gives(loss, {{input.id(), 1}, {output->id(), 1}});
+    GradientSink sink;
+    ASSERT_TRUE(tape.RunBackward(loss.id(), Make(1), sink).ok());
+    EXPECT_EQ(Values(sink.Take(input.id())), std::vector<float>(4, 1)) << kept;
+  }
+}
+
+TEST_F(TapeTest, CheckpointSimplyRunsTheBlockOutsideOfTraining) {
   const Tensor input = Make(2);
   std::vector<GradMode> modes;
   Block block = [&](const Tensor& in) -> absl::StatusOr<Tensor> {
     modes.push_back(engine_.grad_mode());
     return in;
   };
-  ASSERT_TRUE(Checkpoint(engine_, input, block).ok());
-  engine_.set_checkpoint_activations(true);
+  engine_.set_kept_blocks(std::vector<bool>{});
   engine_.BeginMicroBatch(0, 1, 0, /*training=*/false);
   ASSERT_TRUE(Checkpoint(engine_, input, block).ok());
-  EXPECT_EQ(modes, (std::vector<GradMode>{GradMode::kRecord, GradMode::kOff}));
+  EXPECT_EQ(modes, (std::vector<GradMode>{GradMode::kOff}));
 }
 
 TEST_F(TapeTest, CheckpointHandsOnTheBlocksError) {
-  engine_.set_checkpoint_activations(true);
+  engine_.set_kept_blocks(std::vector<bool>{});
   const Tensor input = Make(2);
   auto failed =
       Checkpoint(engine_, input, [](const Tensor&) -> absl::StatusOr<Tensor> {

@@ -101,6 +101,15 @@ struct ChunkUpdate {
   std::string name;
 };
 
+// How far a block has come whose activations are not kept (Checkpoint in
+// runtime/autograd/tape.h).
+enum class BlockPoint : uint8_t {
+  kForward,     // its first operator is next
+  kForwardEnd,  // it has run; of what it made its output is there
+  kRemake,      // backward has come to it: its first operator is next again
+  kRemakeEnd,   // it has run again; all that it made is there
+};
+
 class Backend : public StorageOwner {
  public:
   // Carries out or records the operator; gives the outputs' storages.
@@ -113,6 +122,8 @@ class Backend : public StorageOwner {
   virtual absl::StatusOr<int64_t> Hold(std::string name, int64_t bytes) = 0;
   virtual absl::Status Reduce(ChunkReduce op) = 0;
   virtual absl::Status Update(ChunkUpdate op) = 0;
+  // Told of the blocks, for the trace.
+  virtual void AtBlock(int64_t /*block*/, BlockPoint /*point*/) {}
 };
 
 }  // namespace castor

@@ -56,7 +56,7 @@ TEST_P(Activations, ComposeWithThemselves) {
             });
       };
     });
-    c.checkpoint_activations = checkpoint;
+    if (checkpoint) c.kept_blocks.emplace();
     c.shape.micro_batches = 2;
     const absl::Status status = CheckGradients(c);
     EXPECT_TRUE(status.ok()) << status;

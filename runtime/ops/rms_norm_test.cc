@@ -50,7 +50,7 @@ TEST(RmsNorm, FrozenPartsLetTheOthersLearn) {
 TEST(RmsNorm, AddsTheOtherBranchsGradient) {
   for (const bool checkpoint : {false, true}) {
     GradientCase c;
-    c.checkpoint_activations = checkpoint;
+    if (checkpoint) c.kept_blocks.emplace();
     c.shape.micro_batches = 2;
     c.make = Between(6, 6, []() -> Layer {
       return [norm = nn::RmsNorm("norm", 6, 1.0f)](

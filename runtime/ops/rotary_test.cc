@@ -100,7 +100,7 @@ TEST(Rotary, TableServesAllBlocksAndTheirRecomputation) {
         return x;
       };
     });
-    c.checkpoint_activations = checkpoint;
+    if (checkpoint) c.kept_blocks.emplace();
     c.shape.micro_batches = 2;
     const absl::Status status = CheckGradients(c);
     EXPECT_TRUE(status.ok()) << checkpoint << ": " << status;

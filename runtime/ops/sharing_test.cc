@@ -3,6 +3,8 @@
 // (runtime/autograd/engine.h).
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,14 +25,18 @@ absl::StatusOr<Tensor> Gelu(Engine& engine, const Tensor& x,
   return ops::Activate(engine, x, ops::Activation::kGeluTanh, site);
 }
 
-// Runs the case with and without recomputation, for one and two micro batches.
+// Runs the case with all blocks kept, with none, and with some, for one and two
+// micro batches.
 void ExpectRight(GradientCase c) {
-  for (bool checkpoint : {false, true}) {
+  using Kept = std::optional<std::vector<bool>>;
+  const Kept choices[] = {std::nullopt, Kept({}), Kept({true}),
+                          Kept({false, true})};
+  for (size_t choice = 0; choice < std::size(choices); ++choice) {
     for (int64_t micro_batches : {1, 2}) {
-      c.checkpoint_activations = checkpoint;
+      c.kept_blocks = choices[choice];
       c.shape.micro_batches = micro_batches;
       const absl::Status status = CheckGradients(c);
-      EXPECT_TRUE(status.ok()) << "checkpoint " << checkpoint << ", "
+      EXPECT_TRUE(status.ok()) << "kept blocks " << choice << ", "
                                << micro_batches << " micro batches: " << status;
     }
   }

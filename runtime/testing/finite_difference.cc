@@ -202,7 +202,7 @@ absl::Status CompareWithTrainer(const GradientCase& c, Engine& engine,
       std::make_shared<Adam>(AdamOptions{.betas = {0.5, 0.999}});
   options.memory.policy = FindPolicy("cpu");
   options.memory.chunk_bytes = 512;
-  options.checkpoint_activations = c.checkpoint_activations;
+  options.checkpoint_activations = c.kept_blocks.has_value();
   options.scribble_freed_memory = true;
   CASTOR_ASSIGN_OR_RETURN(const auto trainer,
                           Trainer::Create(&engine, &model, options));
@@ -244,7 +244,7 @@ absl::Status CheckGradients(const GradientCase& c) {
     }
     parameter->trainable = false;
   }
-  engine.set_checkpoint_activations(c.checkpoint_activations);
+  engine.set_kept_blocks(c.kept_blocks);
   std::vector<LayoutParameter> parameters;
   for (const auto& parameter : engine.parameters()) {
     parameters.push_back({.name = parameter->name,
@@ -282,7 +282,7 @@ absl::Status DryPass(const GradientCase& c) {
   ZeroInit scope(engine);
   FunctionModel model(c.make());
   CASTOR_RETURN_IF_ERROR(engine.construction_status());
-  engine.set_checkpoint_activations(c.checkpoint_activations);
+  engine.set_kept_blocks(c.kept_blocks);
   return DryRun(engine, model, c.shape, nullptr, c.shape.micro_batches > 1, {})
       .status();
 }

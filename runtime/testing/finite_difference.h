@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,8 @@ struct GradientCase {
   int64_t vocabulary = 5;
   std::vector<int32_t> targets;     // empty: random ones
   std::vector<std::string> frozen;  // parameters' names
-  bool checkpoint_activations = false;
+  // Engine::set_kept_blocks.
+  std::optional<std::vector<bool>> kept_blocks;
   uint64_t seed = 1;
 };
 

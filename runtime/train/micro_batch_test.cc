@@ -112,7 +112,7 @@ TEST_F(MicroBatchTest, LossThatIsNoLossIsAnErrorThatSaysWhatItWas) {
 }
 
 TEST_F(MicroBatchTest, DryPassThatFailedLeavesNothingBehind) {
-  engine_.set_checkpoint_activations(true);
+  engine_.set_kept_blocks(std::vector<bool>{});
   model_.fault = Fault::kInRecomputation;
   EXPECT_TRUE(absl::IsInternal(Dry()));
   EXPECT_EQ(engine_.backend(), nullptr);

@@ -20,6 +20,8 @@
 namespace castor {
 namespace {
 
+const std::vector<bool> kKeepNone;
+
 absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
                                    const RankOptions& ranks,
                                    StateLayout states) {
@@ -124,7 +126,7 @@ ShardStaging Trainer::StagingFor(const AdmissionRule& rule) const {
 
 absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   bus_ = BusOf(options_.bus_bytes_per_s);
-  engine_->set_checkpoint_activations(options_.checkpoint_activations);
+  if (options_.checkpoint_activations) engine_->set_kept_blocks(kKeepNone);
   options_.optimizer.scaled = engine_->dtype() == DType::kFloat16;
   if (options_.optimizer.scaled) scaler_.emplace(options_.loss_scale);
   engine_->set_update_at_once(!options_.optimizer.needs_norm());
@@ -303,11 +305,11 @@ std::vector<std::string> Trainer::FindRemedies() {
         return fits(policy, options_.shape);
       });
   if (!options_.checkpoint_activations) {
-    engine_->set_checkpoint_activations(true);
+    engine_->set_kept_blocks(kKeepNone);
     if (fits(memory.policy, options_.shape)) {
       remedies.push_back("memory.activation_checkpointing \"block\"");
     }
-    engine_->set_checkpoint_activations(false);
+    engine_->set_kept_blocks(std::nullopt);
   }
   // Each try walks through a step. More micro batches have more operators.
   constexpr int64_t kMostOperators = 1 << 20;
