@@ -101,6 +101,40 @@ struct ChunkInfo {
   friend bool operator==(const ChunkInfo&, const ChunkInfo&) = default;
 };
 
+// A part of the model, in one micro batch, whose operators can run once more in
+// backward, so that what they made need not be kept until then (Checkpoint in
+// runtime/autograd/tape.h). Its operators in forward, and in backward the same
+// once more if they are made again, follow one another without a gap:
+//
+//   moment    forward ..      backward ..
+//   kept      f f f f   ...   b b b
+//   remade    f f f f   ...   f f f f b b b
+//
+// Bytes are of the kept case over those of the other one, so that the trace of
+// either follows from that of the other (memory/plan/kept_blocks.h).
+struct BlockRecord {
+  int64_t block = 0;    // its number in the micro batch, in order of running
+  bool kept = false;    // in this trace
+  Moment forward = {};  // its first operator
+  // Where backward comes to it: the first of its operators once more, or of its
+  // gradients' if it is kept.
+  Moment backward = {};
+  // What stays from the end of its forward until backward comes to it. Below 0
+  // where that is less than the input from which it is made again.
+  int64_t kept_bytes = 0;
+  // Of the peaks of its operators in forward, by operator.
+  std::vector<int64_t> kept_peak_bytes = {};
+  // The peak of each of its operators when it runs once more, over that of the
+  // same operator in a forward that keeps all.
+  int64_t remake_bytes = 0;
+
+  int64_t operators() const {
+    return static_cast<int64_t>(kept_peak_bytes.size());
+  }
+
+  friend bool operator==(const BlockRecord&, const BlockRecord&) = default;
+};
+
 struct StepTrace {
   // Identifies the sequence of operators and sizes: equal signatures mean equal
   // traces but for durations.
@@ -110,6 +144,8 @@ struct StepTrace {
   int64_t micro_batches = 1;
   std::vector<ChunkInfo> chunks;  // indexed by ChunkId
   std::vector<OpRecord> ops;      // indexed by Moment
+  // By first operator. Empty: the model has none, or the trace does not say.
+  std::vector<BlockRecord> blocks = {};
   // Whether durations were measured (warm-up) or estimated (dry pass).
   bool measured = false;
   // Gradients are clipped by their global norm: no update starts before every

@@ -1,6 +1,10 @@
 #include "memory/plan/trace_check.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +24,61 @@ absl::Status AddTo(int64_t value, const std::string& what, int64_t& sum) {
   if (value < 0) return Bad(what, " is negative (", value, ")");
   if (value >= kUnlimitedBytes - sum) return Bad(what, " is too large");
   sum += value;
+  return absl::OkStatus();
+}
+
+// Moments from `begin` until before `end`.
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+absl::Status CheckBlocks(const StepTrace& trace) {
+  const int64_t moments = static_cast<int64_t>(trace.ops.size());
+  std::map<int64_t, bool> kept;
+  std::vector<Range> ranges;
+  int64_t bytes = 0;
+  int64_t last = -1;
+  for (size_t i = 0; i < trace.blocks.size(); ++i) {
+    const BlockRecord& block = trace.blocks[i];
+    const std::string where = absl::StrCat("blocks[", i, "]: ");
+    const int64_t size = block.operators();
+    const int64_t forward = block.forward.value;
+    const int64_t backward = block.backward.value;
+    if (size == 0 || block.block < 0) {
+      return Bad(where, "no operators, or a negative number");
+    }
+    // Sizes are those of lists, so that these sums are small.
+    if (forward <= last || backward < 0 || backward > moments ||
+        forward > moments || forward + size > backward ||
+        backward + (block.kept ? 0 : size) > moments) {
+      return Bad(where, "its operators are not in the trace, or not in order");
+    }
+    last = forward;
+    if (kept.try_emplace(block.block, block.kept).first->second != block.kept) {
+      return Bad(where, "block ", block.block,
+                 " is kept in a part of the step");
+    }
+    ranges.push_back({forward, forward + size});
+    ranges.push_back({backward, backward + (block.kept ? 0 : size)});
+    for (const int64_t difference : {block.kept_bytes, block.remake_bytes}) {
+      CASTOR_RETURN_IF_ERROR(AddTo(std::max(difference, -(difference + 1)),
+                                   absl::StrCat(where, "kept or remake_bytes"),
+                                   bytes));
+    }
+    for (const int64_t peak : block.kept_peak_bytes) {
+      int64_t beside = bytes;
+      CASTOR_RETURN_IF_ERROR(
+          AddTo(peak, absl::StrCat(where, "kept_peak_bytes"), beside));
+    }
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].begin >= ranges[i - 1].end) continue;
+    return Bad("two blocks have the operator at moment ", ranges[i].begin);
+  }
   return absl::OkStatus();
 }
 
@@ -124,7 +183,7 @@ absl::Status CheckTrace(const StepTrace& trace) {
       return Bad("chunk ", c, " has optimizer states but no update");
     }
   }
-  return absl::OkStatus();
+  return CheckBlocks(trace);
 }
 
 }  // namespace castor

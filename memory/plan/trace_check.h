@@ -18,6 +18,9 @@ namespace castor {
 //   - no operator writes a chunk without optimizer states;
 //   - only a kUpdate of a chunk that ranks share has reduced_bytes;
 //   - evaluation traces have neither kReduce, kUpdate nor writes;
+//   - the operators of blocks, in forward and where they run once more, are
+//     ranges of the trace that do not overlap, and blocks of one number are all
+//     kept or none is;
 //   - a training trace updates each chunk with optimizer states exactly once,
 //     after its last kReduce, and uses it in no operator between the two.
 absl::Status CheckTrace(const StepTrace& trace);

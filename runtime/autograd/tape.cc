@@ -104,9 +104,8 @@ absl::StatusOr<Tensor> RunKept(Engine& engine, const Tensor& input,
                                const Block& block) {
   auto nodes = std::make_unique<Tape>(&engine);
   BlockIds ids = {.input = input.id(), .leaf = engine.NewTensorId()};
-  CASTOR_ASSIGN_OR_RETURN(
-      const Tensor output,
-      RunOnto(engine, *nodes, block, input.Alias(ids.leaf)));
+  CASTOR_ASSIGN_OR_RETURN(const Tensor output, RunOnto(engine, *nodes, block,
+                                                       input.Alias(ids.leaf)));
   ids.output = output.id();
   Engine::ExpectedUses uses = nodes->uses();
   if (!output.requires_grad()) {
@@ -159,6 +158,7 @@ absl::StatusOr<Tensor> RunToBeRemade(Engine& engine, int64_t number,
         again = Tensor();
         leaf = Tensor();
         block = nullptr;
+        engine.AtBlock(number, BlockPoint::kBackward);
         return RunBlockBackward(engine, nodes, ids, std::move(dy), sink);
       },
       uses);

@@ -107,7 +107,8 @@ enum class BlockPoint : uint8_t {
   kForward,     // its first operator is next
   kForwardEnd,  // it has run; of what it made its output is there
   kRemake,      // backward has come to it: its first operator is next again
-  kRemakeEnd,   // it has run again; all that it made is there
+  kRemakeEnd,   // it has run again
+  kBackward,    // what is there of it is what its backward needs
 };
 
 class Backend : public StorageOwner {

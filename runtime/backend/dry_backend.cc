@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "memory/plan/plan.h"
@@ -111,10 +112,42 @@ absl::Status DryBackend::Update(ChunkUpdate op) {
   return absl::OkStatus();
 }
 
+void DryBackend::AtBlock(int64_t block, BlockPoint point) {
+  marks_[block][static_cast<int>(point)] = {operators(), live_bytes_};
+  if (point == BlockPoint::kBackward) RecordBlock(block);
+}
+
+// Its forward, and the same once more, tell what it takes either way: the
+// second one has kept everything.
+void DryBackend::RecordBlock(int64_t number) {
+  const auto& [forward, forward_end, again, again_end, backward] =
+      marks_[number];
+  const int64_t size = forward_end.moment - forward.moment;
+  if (size == 0) return;
+  CASTOR_CHECK(again_end.moment - again.moment == size);
+  BlockRecord block = {.block = number,
+                       .forward = Moment(forward.moment),
+                       .backward = Moment(again.moment)};
+  block.remake_bytes = again.live_bytes - forward.live_bytes;
+  block.kept_bytes = backward.live_bytes - again.live_bytes;
+  for (int64_t i = 0; i < size; ++i) {
+    block.kept_peak_bytes.push_back(
+        ops_[again.moment + i].non_model_peak_bytes -
+        ops_[forward.moment + i].non_model_peak_bytes - block.remake_bytes);
+  }
+  blocks_.push_back(std::move(block));
+}
+
 StepTrace DryBackend::Finish(const ChunkLayout* layout, bool accumulate,
                              bool training, int64_t micro_batches) {
-  return MakeStepTrace(std::exchange(ops_, {}), layout, accumulate, training,
-                       micro_batches, roofline_);
+  StepTrace trace = MakeStepTrace(std::exchange(ops_, {}), layout, accumulate,
+                                  training, micro_batches, roofline_);
+  trace.blocks = std::exchange(blocks_, {});
+  std::sort(trace.blocks.begin(), trace.blocks.end(),
+            [](const BlockRecord& a, const BlockRecord& b) {
+              return a.forward < b.forward;
+            });
+  return trace;
 }
 
 }  // namespace castor

@@ -3,7 +3,9 @@
 #ifndef CASTOR_RUNTIME_BACKEND_DRY_BACKEND_H_
 #define CASTOR_RUNTIME_BACKEND_DRY_BACKEND_H_
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "memory/plan/chunk_layout.h"
@@ -28,23 +30,34 @@ class DryBackend final : public Backend {
   absl::Status Reduce(ChunkReduce op) override;
   absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;
+  void AtBlock(int64_t block, BlockPoint point) override;
 
   int64_t operators() const { return static_cast<int64_t>(ops_.size()); }
   // Payloads of the operators' chunks, so far.
   double TouchedBytes(const ChunkLayout& layout) const;
   // The trace so far, with a signature over all of it and the chunks of
-  // `layout` (may be null: no chunks). The trace's durations are estimates.
+  // `layout` (may be null: no chunks), and the blocks that were made again. The
+  // trace's durations are estimates.
   StepTrace Finish(const ChunkLayout* layout, bool accumulate, bool training,
                    int64_t micro_batches);
 
  private:
   absl::StatusOr<int64_t> Allocate(int64_t bytes);
+  void RecordBlock(int64_t number);
   void RecordChunkOp(std::string name, OpKind kind, Phase phase, ChunkId chunk);
 
   const Roofline roofline_;
   std::vector<int64_t> bytes_;  // indexed by storage id
   int64_t live_bytes_ = 0;
   std::vector<OpRecord> ops_;
+  // Where the operators and the live bytes were when a block came there.
+  struct Mark {
+    int64_t moment = 0;
+    int64_t live_bytes = 0;
+  };
+  // Of the micro batch at hand, by block, then by point.
+  std::map<int64_t, std::array<Mark, 5>> marks_;
+  std::vector<BlockRecord> blocks_;
 };
 
 }  // namespace castor

@@ -1,11 +1,13 @@
 #include "runtime/train/micro_batch.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/head_loss/ignored_target.h"
+#include "memory/plan/kept_blocks.h"
 #include "runtime/autograd/tape.h"
 #include "tracer/work_tag.h"
 
@@ -92,6 +94,54 @@ class Attached {
   Engine& engine_;
   Backend* const before_;
 };
+
+// The step's trace, with the blocks that were made again.
+absl::StatusOr<StepTrace> DryPass(Engine& engine, Model& model,
+                                  const StepShape& shape,
+                                  const ChunkLayout* layout, bool accumulate,
+                                  const Roofline& roofline) {
+  if (layout != nullptr) CASTOR_RETURN_IF_ERROR(CheckChunks(*layout));
+  DryBackend backend(roofline);
+  const Attached attached(engine, &backend);
+  CASTOR_RETURN_IF_ERROR(CheckTokens(shape));
+  if (shape.cache > 0) {
+    KeyValueCache cache(shape.cache);
+    CASTOR_RETURN_IF_ERROR(MeetAttentions(engine, model, cache));
+    CASTOR_RETURN_IF_ERROR(cache.Hold(engine));
+    CASTOR_RETURN_IF_ERROR(
+        RunPass(engine, model, cache, std::vector<int32_t>(shape.length))
+            .status());
+    CASTOR_RETURN_IF_ERROR(CheckOperators(backend.operators(), shape, layout));
+    return backend.Finish(layout, accumulate, shape.training,
+                          shape.micro_batches);
+  }
+  for (int64_t i = 0; i < shape.micro_batches; ++i) {
+    MicroBatch batch;
+    batch.tokens.resize(shape.batch * shape.length);
+    batch.targets.resize(shape.batch * shape.length);
+    auto loss = RunMicroBatch(engine, model, shape, i, i, std::move(batch));
+    if (!loss.ok()) return loss.status();
+    if (i > 0) continue;
+    CASTOR_RETURN_IF_ERROR(CheckOperators(backend.operators(), shape, layout));
+    CASTOR_RETURN_IF_ERROR(CheckTouchedBytes(backend, shape, layout));
+  }
+  if (shape.training && layout != nullptr) {
+    CASTOR_RETURN_IF_ERROR(engine.UpdateParameters());
+  }
+  return backend.Finish(layout, accumulate, shape.training,
+                        shape.micro_batches);
+}
+
+// Whether no operator of a block takes less where it keeps all: no trace can
+// say that.
+bool HasSaneBlocks(const StepTrace& trace) {
+  return std::all_of(trace.blocks.begin(), trace.blocks.end(),
+                     [](const BlockRecord& block) {
+                       return std::all_of(block.kept_peak_bytes.begin(),
+                                          block.kept_peak_bytes.end(),
+                                          [](int64_t b) { return b >= 0; });
+                     });
+}
 
 }  // namespace
 
@@ -183,36 +233,41 @@ absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const StepShape& shape,
                                  const ChunkLayout* layout, bool accumulate,
                                  const Roofline& roofline) {
-  if (layout != nullptr) CASTOR_RETURN_IF_ERROR(CheckChunks(*layout));
-  DryBackend backend(roofline);
-  const Attached attached(engine, &backend);
-  CASTOR_RETURN_IF_ERROR(CheckTokens(shape));
-  if (shape.cache > 0) {
-    KeyValueCache cache(shape.cache);
-    CASTOR_RETURN_IF_ERROR(MeetAttentions(engine, model, cache));
-    CASTOR_RETURN_IF_ERROR(cache.Hold(engine));
-    CASTOR_RETURN_IF_ERROR(
-        RunPass(engine, model, cache, std::vector<int32_t>(shape.length))
-            .status());
-    CASTOR_RETURN_IF_ERROR(CheckOperators(backend.operators(), shape, layout));
-    return backend.Finish(layout, accumulate, shape.training,
-                          shape.micro_batches);
+  CASTOR_ASSIGN_OR_RETURN(StepTrace trace, DryPass(engine, model, shape, layout,
+                                                   accumulate, roofline));
+  trace.blocks.clear();
+  return trace;
+}
+
+absl::StatusOr<StepTrace> DryRunWithBlocks(Engine& engine, Model& model,
+                                           const StepShape& shape,
+                                           const ChunkLayout* layout,
+                                           bool accumulate,
+                                           const Roofline& roofline) {
+  const auto asked = engine.kept_blocks();
+  const auto pass = [&](std::optional<KeptBlocks> kept) {
+    engine.set_kept_blocks(std::move(kept));
+    auto trace = DryPass(engine, model, shape, layout, accumulate, roofline);
+    engine.set_kept_blocks(asked);
+    return trace;
+  };
+  CASTOR_ASSIGN_OR_RETURN(StepTrace trace, pass(asked));
+  const StepTrace first = trace;
+  trace.blocks.clear();
+  if (!shape.training) return trace;
+  StepTrace none_kept = first, all_kept = first;
+  if (asked != std::optional(KeptBlocks())) {
+    CASTOR_ASSIGN_OR_RETURN(none_kept, pass(KeptBlocks()));
   }
-  for (int64_t i = 0; i < shape.micro_batches; ++i) {
-    MicroBatch batch;
-    batch.tokens.resize(shape.batch * shape.length);
-    batch.targets.resize(shape.batch * shape.length);
-    auto loss = RunMicroBatch(engine, model, shape, i, i, std::move(batch));
-    if (!loss.ok()) return loss.status();
-    if (i > 0) continue;
-    CASTOR_RETURN_IF_ERROR(CheckOperators(backend.operators(), shape, layout));
-    CASTOR_RETURN_IF_ERROR(CheckTouchedBytes(backend, shape, layout));
+  if (none_kept.blocks.empty() || !HasSaneBlocks(none_kept)) return trace;
+  if (asked.has_value()) {
+    CASTOR_ASSIGN_OR_RETURN(all_kept, pass(std::nullopt));
   }
-  if (shape.training && layout != nullptr) {
-    CASTOR_RETURN_IF_ERROR(engine.UpdateParameters());
-  }
-  return backend.Finish(layout, accumulate, shape.training,
-                        shape.micro_batches);
+  const KeptBlocks all = AllBlocks(none_kept);
+  if (WithKeptBlocks(none_kept, all).ops != all_kept.ops) return trace;
+  StepTrace derived = WithKeptBlocks(none_kept, asked.value_or(all));
+  if (derived.ops == trace.ops) trace.blocks = std::move(derived.blocks);
+  return trace;
 }
 
 }  // namespace castor

@@ -70,6 +70,16 @@ absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const ChunkLayout* layout, bool accumulate,
                                  const Roofline& roofline);
 
+// DryRun's trace, with what its blocks take if they are kept and if they are
+// not (StepTrace::blocks), of which passes with all of them kept and with none
+// tell. Without blocks where the traces of these do not follow from each other,
+// as in models of which several blocks use one parameter.
+absl::StatusOr<StepTrace> DryRunWithBlocks(Engine& engine, Model& model,
+                                           const StepShape& shape,
+                                           const ChunkLayout* layout,
+                                           bool accumulate,
+                                           const Roofline& roofline);
+
 }  // namespace castor
 
 #endif  // CASTOR_RUNTIME_TRAIN_MICRO_BATCH_H_

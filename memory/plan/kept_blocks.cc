@@ -1,0 +1,130 @@
+#include "memory/plan/kept_blocks.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+#include "tracer/step_signature.h"
+
+namespace castor {
+namespace {
+
+bool Keeps(const KeptBlocks& kept, int64_t block) {
+  return block < static_cast<int64_t>(kept.size()) && kept[block];
+}
+
+// 1: the block becomes one that is kept; -1: one that is not; 0: no change.
+int64_t Change(const BlockRecord& block, const KeptBlocks& kept) {
+  return static_cast<int64_t>(Keeps(kept, block.block)) -
+         static_cast<int64_t>(block.kept);
+}
+
+// By how much each operator's peak changes, indexed by moment. Those that run
+// once more, now or before, do not count.
+std::vector<int64_t> PeakChanges(const StepTrace& trace,
+                                 const KeptBlocks& kept) {
+  // First differences from one moment to the next.
+  std::vector<int64_t> changes(trace.ops.size() + 1, 0);
+  for (const BlockRecord& block : trace.blocks) {
+    const int64_t sign = Change(block, kept);
+    if (sign == 0) continue;
+    const int64_t end = block.forward.value + block.operators();
+    int64_t before = 0;
+    for (int64_t i = 0; i < block.operators(); ++i) {
+      const int64_t now = block.kept_peak_bytes[i];
+      changes[block.forward.value + i] += sign * (now - before);
+      before = now;
+    }
+    changes[end] += sign * (block.kept_bytes - before);
+    changes[block.backward.value] -= sign * block.kept_bytes;
+  }
+  int64_t sum = 0;
+  for (int64_t& change : changes) change = sum += change;
+  return changes;
+}
+
+}  // namespace
+
+KeptBlocks KeptBlocksOf(const StepTrace& trace) {
+  KeptBlocks kept;
+  for (const BlockRecord& block : trace.blocks) {
+    const size_t number = static_cast<size_t>(block.block);
+    if (number >= kept.size()) kept.resize(number + 1, false);
+    kept[number] = block.kept;
+  }
+  return kept;
+}
+
+KeptBlocks AllBlocks(const StepTrace& trace) {
+  return KeptBlocks(KeptBlocksOf(trace).size(), true);
+}
+
+BlockCount CountBlocks(const StepTrace& trace) {
+  std::vector<int64_t> numbers;
+  for (const BlockRecord& block : trace.blocks) numbers.push_back(block.block);
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  const KeptBlocks kept = KeptBlocksOf(trace);
+  return {.blocks = static_cast<int64_t>(numbers.size()),
+          .kept = std::count(kept.begin(), kept.end(), true)};
+}
+
+StepTrace WithKeptBlocks(const StepTrace& trace, const KeptBlocks& kept,
+                         std::vector<Moment>* from) {
+  const int64_t moments = static_cast<int64_t>(trace.ops.size());
+  const std::vector<int64_t> changes = PeakChanges(trace, kept);
+  // By where backward comes to them: where that is the same moment, since there
+  // is nothing to do for one of them, to the later one first.
+  std::vector<size_t> by_backward(trace.blocks.size());
+  std::iota(by_backward.rbegin(), by_backward.rend(), 0);
+  std::stable_sort(by_backward.begin(), by_backward.end(),
+                   [&](size_t a, size_t b) {
+                     return trace.blocks[a].backward < trace.blocks[b].backward;
+                   });
+
+  StepTrace result = {.signature = {},
+                      .training = trace.training,
+                      .micro_batches = trace.micro_batches,
+                      .chunks = trace.chunks,
+                      .ops = {},
+                      .blocks = trace.blocks,
+                      .measured = trace.measured,
+                      .global_norm = trace.global_norm};
+  if (from != nullptr) from->clear();
+  // Indexed by moment of `trace`: the one of the result.
+  std::vector<int64_t> now_at(moments, 0);
+  const auto append = [&](int64_t t) -> OpRecord& {
+    if (from != nullptr) from->push_back(Moment(t));
+    return result.ops.emplace_back(trace.ops[t]);
+  };
+  auto next = by_backward.begin();
+  for (int64_t t = 0; t <= moments; ++t) {
+    while (next != by_backward.end() &&
+           trace.blocks[*next].backward.value == t) {
+      const BlockRecord& block = trace.blocks[*next];
+      const int64_t sign = Change(block, kept);
+      result.blocks[*next++].backward =
+          Moment(static_cast<int64_t>(result.ops.size()));
+      if (sign > 0) t += block.operators();
+      for (int64_t i = 0; sign < 0 && i < block.operators(); ++i) {
+        const int64_t of_forward = block.forward.value + i;
+        OpRecord& again = append(of_forward);
+        again.phase = Phase::kBackward;
+        // Without this block's own change, its forward keeps all.
+        again.non_model_peak_bytes +=
+            changes[of_forward] + block.kept_peak_bytes[i] + block.remake_bytes;
+      }
+    }
+    if (t >= moments) break;
+    now_at[t] = static_cast<int64_t>(result.ops.size());
+    append(t).non_model_peak_bytes += changes[t];
+  }
+  for (BlockRecord& block : result.blocks) {
+    block.forward = Moment(now_at[block.forward.value]);
+    block.kept = Keeps(kept, block.block);
+  }
+  result.signature = SignatureOf(result);
+  return result;
+}
+
+}  // namespace castor
