@@ -57,7 +57,7 @@ Run Train(const Flags& flags, int64_t micro_batches, int64_t budget,
   options.shape.micro_batches = micro_batches;
   options.threads = 2;
   options.bus_bytes_per_s = flags.bus_bytes_per_s;
-  options.checkpoint_activations = true;
+  options.activation_checkpointing = ActivationCheckpointing::kBlock;
   options.admit_only = admit_only;
   options.optimizer.gradient_clipping = flags.clip ? 1 : 0;
   options.memory.policy = FindPolicy("auto");

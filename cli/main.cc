@@ -27,6 +27,7 @@
 #include "cli/trace/trace_view_command.h"
 #include "cli/train/train_command.h"
 #include "device/comm/launch_env.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
 
 namespace castor::cli {
@@ -126,6 +127,9 @@ void AddReplay(CLI::App* command, ReplayArguments* replay) {
   AddText(command, "--bus-gbps", &replay->bus_gbps, "GB/s",
           "the bus's speed in each direction");
   AddText(command, "--prefetch", &replay->prefetch, "BOOL", "true or false");
+  AddText(command, "--activation-checkpointing",
+          &replay->activation_checkpointing, "HOW",
+          absl::StrJoin(kActivationCheckpointings, ", "));
   command->add_flag("--sweep", replay->sweep,
                     "over the budgets from the smallest that fits to what "
                     "everything takes, and over every policy without --policy");

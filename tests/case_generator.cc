@@ -10,6 +10,7 @@
 #include "base/name_pattern.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "memory/plan/kept_blocks.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
 #include "runtime/optim/adam/adam.h"
@@ -186,7 +187,6 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family) {
   options.shape = {.batch = random.Uniform(1, 3),
                    .length = random.Uniform(1, longest),
                    .micro_batches = random.Pick<int64_t>({1, 1, 2, 3, 4, 8})};
-  options.checkpoint_activations = random.Chance(0.4);
   if (random.Chance(0.5)) {
     c.evaluate_after = random.Uniform(1, c.steps);
     options.eval_batch = random.Uniform(1, 4);
@@ -254,6 +254,8 @@ TrainingCase ReferenceOf(const TrainingCase& c) {
   reference.watched = false;
   reference.world_size = 1;
   reference.options.memory = {.policy = FindPolicy("cuda"), .prefetch = false};
+  // Whatever is made again in backward.
+  reference.options.activation_checkpointing = ActivationCheckpointing::kNone;
   reference.options.plan_mistake = nullptr;
   reference.options.threads = 1;
   reference.options.bus_bytes_per_s = 0;
@@ -289,6 +291,9 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
   TrainingCase c = model;
   MemoryOptions& memory = c.options.memory;
   memory.policy = policy != nullptr ? policy : RandomPolicy(random);
+  c.options.activation_checkpointing = random.Pick(
+      {ActivationCheckpointing::kNone, ActivationCheckpointing::kBlock,
+       ActivationCheckpointing::kAuto, ActivationCheckpointing::kAuto});
   if (most_ranks > 1 && random.Chance(0.5)) {
     do {
       c.world_size = static_cast<int>(random.Uniform(1, most_ranks));
@@ -370,12 +375,13 @@ std::string Describe(const TrainingCase& c) {
       &text,
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
                       "every second [%d, %d], cache %d, masked %d, "
-                      "checkpointing %d, evaluation after step %d of %d x %d, ",
+                      "checkpointing %s, evaluation after step %d of %d x %d, ",
                       DTypeName(c.dtype), c.seed, c.steps,
                       o.shape.micro_batches, o.shape.batch, o.shape.length,
                       c.other_batch, c.other_length, o.shape.cache, c.masked,
-                      o.checkpoint_activations, c.evaluate_after,
-                      c.evaluate_batches, o.eval_batch),
+                      kActivationCheckpointings[static_cast<int>(
+                          o.activation_checkpointing)],
+                      c.evaluate_after, c.evaluate_batches, o.eval_batch),
       absl::StrFormat(
           "%s %s, clipping %g, decay %g (biases %g), lr %g %g\n",
           o.optimizer.rule->name(), o.optimizer.rule->Params().dump(),
@@ -433,7 +439,9 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.options.memory.pinned_bytes = 0; },
       [](TrainingCase& x) { x.options.memory.device_bytes = kUnlimitedBytes; },
       [](TrainingCase& x) { x.options.memory.chunk_bytes = 0; },
-      [](TrainingCase& x) { x.options.checkpoint_activations = false; },
+      [](TrainingCase& x) {
+        x.options.activation_checkpointing = ActivationCheckpointing::kNone;
+      },
       [](TrainingCase& x) { x.options.shape.micro_batches = x.world_size; },
       [](TrainingCase& x) {
         x.options.shape.batch = 1;

@@ -26,8 +26,9 @@ TrainingCase RandomModel(uint64_t seed, const models::Family* family = nullptr);
 // through a key-value cache.
 TrainingCase RandomGeneration(uint64_t seed);
 
-// The same training with everything on the device, nothing fetched ahead, one
-// thread, an unlimited bus: what all placements are held against. It evaluates
+// The same training with everything on the device, activations too, nothing
+// fetched ahead, one thread, an unlimited bus: what all placements are held
+// against. It evaluates
 // when `c` does.
 TrainingCase ReferenceOf(const TrainingCase& c);
 
@@ -44,9 +45,10 @@ absl::StatusOr<Needs> FindNeeds(const TrainingCase& c);
 // Any row of the table of policies, the default one thrice as often as another.
 const PlacementPolicy* RandomPolicy(Random& random);
 
-// `model` with random budgets, chunk size and so on, biased to where budgets
-// are just too small or just enough for `policy`; null: for any policy. On up
-// to `most_ranks` ranks, as far as they can share the micro batches.
+// `model` with random budgets, chunk size, kept activations and so on, biased
+// to where budgets are just too small or just enough for `policy`; null: for
+// any policy. On up to `most_ranks` ranks, as far as they can share the micro
+// batches.
 absl::StatusOr<TrainingCase> RandomPlacement(
     const TrainingCase& model, Random& random, int most_ranks = 1,
     const PlacementPolicy* policy = nullptr);

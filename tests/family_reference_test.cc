@@ -206,7 +206,9 @@ class FamilyReference
   std::string name() const { return std::get<0>(GetParam()); }
   TrainingCase Placed(const nlohmann::json& expected) const {
     TrainingCase c = CaseOf(name(), expected);
-    c.options.checkpoint_activations = std::get<1>(GetParam()).checkpoint;
+    c.options.activation_checkpointing = std::get<1>(GetParam()).checkpoint
+                                             ? ActivationCheckpointing::kBlock
+                                             : ActivationCheckpointing::kNone;
     c.options.memory.policy = FindPolicy(std::get<1>(GetParam()).policy);
     return c;
   }

@@ -72,6 +72,10 @@ struct Tally {
   int64_t device_sums = 0;      // those of the ranks' last plans
   // Updates ahead of the norm, and those of them that were in vain.
   SpeculationCounts speculation;
+  // Of the ranks' last plans, those that chose to keep the activations of some
+  // blocks, and of all.
+  int64_t chose_some = 0;
+  int64_t chose_all = 0;
   int64_t operators = 0;  // whose bytes were accounted for
 };
 
@@ -206,6 +210,11 @@ absl::Status CheckPlacement(const TrainingCase& c,
     tally->device_sums += DeviceSums(trainer);
     tally->speculation.committed += trainer.speculation().committed;
     tally->speculation.repeated += trainer.speculation().repeated;
+    const BlockCount blocks = trainer.training_forecast().blocks;
+    if (c.options.activation_checkpointing == ActivationCheckpointing::kAuto) {
+      tally->chose_all += blocks.blocks > 0 && blocks.kept == blocks.blocks;
+      tally->chose_some += blocks.kept > 0 && blocks.kept < blocks.blocks;
+    }
     return CheckMemory(c, trainer);
   });
   if (!result.ok()) return result.status();
@@ -345,7 +354,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
   std::printf(
       "placements: %lld admitted (%lld on several ranks, %lld generated, "
       "%lld moved chunks, %lld moved blocks, %lld sums on the device, %lld "
-      "updates ahead of the norm and %lld in vain), %lld refused; of these "
+      "updates ahead of the norm and %lld in vain, %lld chose to keep some "
+      "activations, %lld all), %lld refused; of these "
       "%lld were mended as their refusals said; the bytes of "
       "%lld operators were accounted for\n",
       static_cast<long long>(tally.admitted),
@@ -356,6 +366,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
       static_cast<long long>(tally.device_sums),
       static_cast<long long>(tally.speculation.committed),
       static_cast<long long>(tally.speculation.repeated),
+      static_cast<long long>(tally.chose_some),
+      static_cast<long long>(tally.chose_all),
       static_cast<long long>(tally.refused),
       static_cast<long long>(tally.advice_followed),
       static_cast<long long>(tally.operators));
@@ -368,6 +380,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     }
     EXPECT_GT(tally.generations, 0);
     EXPECT_GT(tally.evictions, 0);
+    EXPECT_GT(tally.chose_some + tally.chose_all, 0);
     EXPECT_GT(tally.advice_followed, 0);
     EXPECT_GT(tally.operators, 0);
   }

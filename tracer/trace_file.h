@@ -60,13 +60,13 @@ inline constexpr int64_t kMaxTraceStreams = 16;
 inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
-inline constexpr int64_t kTraceFormatVersion = 8;
+inline constexpr int64_t kTraceFormatVersion = 10;
 // The version of a run's trace on several ranks.
-inline constexpr int64_t kRanksTraceFormatVersion = 9;
+inline constexpr int64_t kRanksTraceFormatVersion = 11;
 // Those that the reader takes begin here. Odd ones are of several ranks; plans
 // in those below 4 have no gradient blocks, in those below 6 neither plans have
-// sums on the device nor chunks sum_bytes, and in those below 8 no update runs
-// before the norm is known.
+// sums on the device nor chunks sum_bytes, in those below 8 no update runs
+// before the norm is known, and in those below 10 nothing is said of blocks.
 inline constexpr int64_t kOldestTraceFormatVersion = 2;
 constexpr bool IsOfSeveralRanks(int64_t trace_format_version) {
   return trace_format_version % 2 == 1;
@@ -76,6 +76,8 @@ struct RunRecord {
   std::string title = {};   // "gpt2, 10.8 M parameters, fp32"
   std::string device = {};  // "host", "cuda"
   std::string policy = {};  // asked: "cuda", "cpu", "auto"
+  // Asked: "none", "block", "auto"; empty: the trace does not say.
+  std::string activation_checkpointing = {};
   int64_t device_budget_bytes = kUnlimitedBytes;
   int64_t host_budget_bytes = kUnlimitedBytes;
   int64_t steps = 0;

@@ -117,6 +117,43 @@ TEST(TraceFile, ReadsGradientBlocksAndDeviceSumsOfLaterVersions) {
               HasSubstr("chunks[0].sum_bytes must be an integer from 1"));
 }
 
+TEST(TraceFile, ReadsBlocksOfLaterVersions) {
+  const auto with = [](absl::string_view block) {
+    return ParseTrace(absl::StrReplaceAll(
+        All(),
+        {{"\"version\":2", "\"version\":10"},
+         {"\"policy\":\"auto\",\"device_budget",
+          "\"policy\":\"auto\",\"activation_checkpointing\":\"block\","
+          "\"device_budget"},
+         {"\"ops\":[", absl::StrCat("\"blocks\":[{", block, "}],\"ops\":[")}}));
+  };
+  const std::string good =
+      R"("block":1,"kept":true,"forward":0,"backward":2,"kept_bytes":-7,)"
+      R"("kept_peak_bytes":[3],"remake_bytes":-9)";
+  const auto contents = with(good);
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_EQ(contents->step_traces[0].blocks,
+            (std::vector<BlockRecord>{{.block = 1,
+                                       .kept = true,
+                                       .forward = Moment(0),
+                                       .backward = Moment(2),
+                                       .kept_bytes = -7,
+                                       .kept_peak_bytes = {3},
+                                       .remake_bytes = -9}}));
+  EXPECT_EQ(contents->run->activation_checkpointing, "block");
+  for (const auto& [from, to] :
+       {std::pair("\"backward\":2", "\"backward\":3"),
+        std::pair("\"forward\":0", "\"forward\":-1"), std::pair("[3]", "[-3]"),
+        std::pair("[3]", "3"), std::pair("\"block\":1", "\"block\":-1"),
+        std::pair("\"kept\":true", "\"kept\":1"),
+        std::pair(",\"remake_bytes\":-9", "")}) {
+    EXPECT_THAT(
+        with(absl::StrReplaceAll(good, {{from, to}})).status().message(),
+        HasSubstr("blocks[0]"))
+        << to;
+  }
+}
+
 TEST(TraceFile, ReadsTheDocumentedRecords) {
   const auto contents = ParseTrace(All());
   ASSERT_TRUE(contents.ok()) << contents.status();

@@ -184,6 +184,9 @@ void Reader::ReadRun(JsonFields& fields) {
   run.title = fields.String("title");
   run.device = fields.String("device");
   run.policy = fields.String("policy");
+  if (fields.Has("activation_checkpointing")) {
+    run.activation_checkpointing = fields.String("activation_checkpointing");
+  }
   run.device_budget_bytes = fields.Budget("device_budget_bytes");
   run.host_budget_bytes = fields.Budget("host_budget_bytes");
   run.steps = fields.Int("steps");

@@ -69,6 +69,31 @@ OpRecord ReadOp(const Json& json, size_t moment, const StepTrace& trace,
   return op;
 }
 
+BlockRecord ReadBlock(const Json& json, size_t index, int64_t moments,
+                      std::string* error) {
+  JsonFields fields(json, absl::StrCat("blocks[", index, "]"), error);
+  BlockRecord block;
+  block.block = fields.Int("block", 0, moments);
+  block.kept = fields.Bool("kept");
+  block.forward = Moment(fields.Int("forward", 0, moments));
+  block.backward = Moment(fields.Int("backward", 0, moments));
+  block.kept_bytes =
+      fields.Int("kept_bytes", -kMaxTraceNumber, kMaxTraceNumber);
+  block.remake_bytes =
+      fields.Int("remake_bytes", -kMaxTraceNumber, kMaxTraceNumber);
+  for (const Json& item : fields.List("kept_peak_bytes")) {
+    int64_t value = 0;
+    if (!JsonFields::AsInt(item, &value) || value < 0 ||
+        value > kMaxTraceNumber) {
+      fields.Fail("kept_peak_bytes", "must hold integers from 0 to 2^60");
+      break;
+    }
+    block.kept_peak_bytes.push_back(value);
+  }
+  fields.Done();
+  return block;
+}
+
 std::vector<int64_t> Amounts(JsonFields& fields, absl::string_view key,
                              size_t size) {
   std::vector<int64_t> amounts;
@@ -135,6 +160,8 @@ void ReadStepTrace(JsonFields& fields, StepTrace* trace, std::string* error) {
   trace->global_norm = fields.Bool("global_norm");
   const Json& chunks = fields.List("chunks");
   const Json& ops = fields.List("ops");
+  const Json no_blocks = Json::array();
+  const Json& blocks = fields.Has("blocks") ? fields.List("blocks") : no_blocks;
   fields.Done();
   // Sums of any number of them stay within int64_t.
   int64_t total_bytes = 0;
@@ -164,6 +191,10 @@ void ReadStepTrace(JsonFields& fields, StepTrace* trace, std::string* error) {
     if (total_ns > kMaxTraceNumber) {
       fields.Fail("ops", "take longer than 2^60 ns together");
     }
+  }
+  const int64_t moments = static_cast<int64_t>(ops.size());
+  for (size_t i = 0; i < blocks.size() && fields.ok(); ++i) {
+    trace->blocks.push_back(ReadBlock(blocks[i], i, moments, error));
   }
 }
 

@@ -60,6 +60,16 @@ Json OpJson(const OpRecord& op) {
   return json;
 }
 
+Json BlockJson(const BlockRecord& block) {
+  return {{"block", block.block},
+          {"kept", block.kept},
+          {"forward", block.forward.value},
+          {"backward", block.backward.value},
+          {"kept_bytes", block.kept_bytes},
+          {"kept_peak_bytes", block.kept_peak_bytes},
+          {"remake_bytes", block.remake_bytes}};
+}
+
 Json PlanJson(const PlanRecord& plan) {
   Json actions = Json::array();
   for (const ActionRecord& action : plan.actions) {
@@ -212,6 +222,9 @@ void TraceWriter::Append(const RunRecord& run) {
                {"threads", run.threads},
                {"categories", run.categories},
                {"streams", run.streams}};
+  if (!run.activation_checkpointing.empty()) {
+    json["activation_checkpointing"] = run.activation_checkpointing;
+  }
   if (IsOfSeveralRanks(version_)) {
     json["rank"] = run.rank;
     json["world_size"] = run.world_size;
@@ -227,14 +240,15 @@ int64_t TraceWriter::Append(const StepTrace& trace) {
     chunks.push_back(ChunkJson(chunk));
   }
   for (const OpRecord& op : trace.ops) ops.push_back(OpJson(op));
-  Write(Line({{"type", "step_trace"},
-              {"signature", trace.signature},
-              {"training", trace.training},
-              {"micro_batches", trace.micro_batches},
-              {"measured", trace.measured},
-              {"global_norm", trace.global_norm},
-              {"chunks", std::move(chunks)},
-              {"ops", std::move(ops)}}));
+  Json json = {
+      {"type", "step_trace"},        {"signature", trace.signature},
+      {"training", trace.training},  {"micro_batches", trace.micro_batches},
+      {"measured", trace.measured},  {"global_norm", trace.global_norm},
+      {"chunks", std::move(chunks)}, {"ops", std::move(ops)}};
+  for (const BlockRecord& block : trace.blocks) {
+    json["blocks"].push_back(BlockJson(block));
+  }
+  Write(Line(std::move(json)));
   return step_traces_++;
 }
 

@@ -87,6 +87,15 @@ StepTrace DrawStepTrace() {
     if (op.kind == OpKind::kUpdate) op.reduced_bytes = *amount;
     trace.ops.push_back(op);
   }
+  for (int i = 0; i < ops; i += *rc::gen::inRange(1, 20)) {
+    trace.blocks.push_back({.block = i,
+                            .kept = *rc::gen::arbitrary<bool>(),
+                            .forward = Moment(i),
+                            .backward = Moment(*rc::gen::inRange(0, ops + 1)),
+                            .kept_bytes = *amount - (int64_t{1} << 39),
+                            .kept_peak_bytes = {*amount, 0},
+                            .remake_bytes = *amount - (int64_t{1} << 39)});
+  }
   return trace;
 }
 

@@ -5,10 +5,12 @@
 #include <set>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "memory/plan/block_choice.h"
 #include "memory/plan/lower_bound.h"
 #include "memory/plan/plan_checker.h"
 #include "memory/plan/planner.h"
@@ -31,10 +33,52 @@ PlanRequest Changed(PlanRequest request, const Conditions& conditions) {
   return request;
 }
 
+// What is asked for, where that is something else than was recorded.
+std::optional<ActivationCheckpointing> OtherCheckpointing(
+    const RecordedRun& run, const Conditions& conditions) {
+  return conditions.checkpointing == run.checkpointing
+             ? std::nullopt
+             : conditions.checkpointing;
+}
+
+// Whether kept blocks are the planner's to choose.
+bool Chooses(const RecordedRun& run, const Conditions& conditions) {
+  const auto checkpointing = conditions.checkpointing.has_value()
+                                 ? conditions.checkpointing
+                                 : run.checkpointing;
+  return checkpointing == ActivationCheckpointing::kAuto &&
+         !run.training.trace.blocks.empty();
+}
+
+// The trace with which the run is admitted: where blocks are chosen, that of
+// none kept, which needs the least.
+absl::StatusOr<std::shared_ptr<const StepTrace>> AdmittedTrace(
+    const RecordedRun& run, const Conditions& conditions) {
+  const StepTrace& trace = run.training.trace;
+  if (OtherCheckpointing(run, conditions).has_value() && trace.blocks.empty()) {
+    return absl::InvalidArgumentError(
+        "--activation-checkpointing: the trace says nothing of blocks whose "
+        "activations could be kept or made again: it is of an older version, "
+        "of a client's model, or of a model without such blocks");
+  }
+  KeptBlocks kept = KeptBlocksOf(trace);
+  if (Chooses(run, conditions)) {
+    kept.clear();
+  } else if (conditions.checkpointing.has_value()) {
+    kept = conditions.checkpointing == ActivationCheckpointing::kNone
+               ? AllBlocks(trace)
+               : KeptBlocks();
+  }
+  return std::make_shared<const StepTrace>(
+      trace.blocks.empty() ? trace : WithKeptBlocks(trace, kept));
+}
+
 // What a trace records as reserved is the same for all policies.
-RunRequest Asked(const RecordedRun& run, const Conditions& conditions) {
+RunRequest Asked(const RecordedRun& run, const StepTrace& trace,
+                 const Conditions& conditions) {
   RunRequest asked = {.training =
                           Changed(RequestFor(run.training), conditions)};
+  asked.training.trace = &trace;
   for (const AskedStep& evaluation : run.evaluations) {
     asked.evaluations.push_back(RequestFor(evaluation));
   }
@@ -67,10 +111,25 @@ absl::Status Refused(const Refusal& refusal, const PlacementPolicy* policy,
       }));
 }
 
-ReplayResult Timed(const PlacementPolicy* policy, const PlanRequest& request,
-                   Plan plan, const Overheads& overheads) {
+// The bytes that everything on the device takes; kUnlimitedBytes where the host
+// has no room for the rest.
+int64_t EverythingBytes(const RecordedRun& run, const Conditions& conditions,
+                        RunRequest asked) {
+  int64_t bytes = SmallestRunBudget(kEverythingOnDevice, asked);
+  if (!Chooses(run, conditions)) return bytes;
+  const StepTrace all =
+      WithKeptBlocks(run.training.trace, AllBlocks(run.training.trace));
+  asked.training.trace = &all;
+  return std::max(bytes, SmallestRunBudget(kEverythingOnDevice, asked));
+}
+
+ReplayResult Timed(const PlacementPolicy* policy, PlanRequest request,
+                   std::shared_ptr<const StepTrace> trace, Plan plan,
+                   const Overheads& overheads) {
   ReplayResult result;
   result.policy = policy;
+  request.trace = trace.get();
+  result.trace = std::move(trace);
   result.request = request;
   result.plan = std::move(plan);
   result.cost = SimulatePlan(result.plan, request, overheads);
@@ -90,48 +149,72 @@ ReplayResult Timed(const PlacementPolicy* policy, const PlanRequest& request,
 absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
                                     const Conditions& conditions) {
   const PlacementPolicy* policy = conditions.policy.value_or(run.policy);
-  RunRequest asked = Asked(run, conditions);
+  CASTOR_ASSIGN_OR_RETURN(const std::shared_ptr<const StepTrace> trace,
+                          AdmittedTrace(run, conditions));
+  RunRequest asked = Asked(run, *trace, conditions);
   PlanRequest& request = asked.training;
   CASTOR_RETURN_IF_ERROR(CheckRequest(request));
   if (request.device_budget_bytes >= kUnlimitedBytes) {
-    request.device_budget_bytes =
-        FindRunBudgets(policy->admission, [&](const AdmissionRule&) {
-          return asked;
-        }).unlimited();
+    const RunBudgets budgets = {
+        .smallest = SmallestRunBudget(policy->admission, asked),
+        .everything = EverythingBytes(run, conditions, asked)};
+    request.device_budget_bytes = budgets.unlimited();
     request.gpu_margin_mem_ratio = 1;  // there is nothing to leave a margin of
   }
   if (run.plan.has_value() && policy == run.policy &&
+      !OtherCheckpointing(run, conditions).has_value() &&
       SameAsked(request, run.training.request)) {
+    auto own = std::make_shared<const StepTrace>(run.training.trace);
+    request.trace = own.get();
     const absl::Status proof = CheckPlan(*run.plan, request);
     if (!proof.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the plan that it records does not work: ", proof.message()));
     }
-    ReplayResult result = Timed(policy, request, *run.plan, run.overheads);
+    ReplayResult result =
+        Timed(policy, request, std::move(own), *run.plan, run.overheads);
     result.own = true;
     return result;
   }
   const std::optional<RefusedStep> refused =
       RefuseRun(policy->admission, asked);
   if (refused.has_value()) return Refused(refused->refusal, policy, asked);
-  Plan plan = std::get<Plan>(MakePlan(policy, request));
   // Where blocks would move together under another plan is not known.
-  Overheads overheads = run.overheads;
-  overheads.moves.clear();
-  return Timed(policy, request, std::move(plan), overheads);
+  std::vector<Moment> from;
+  if (Chooses(run, conditions)) {
+    BlockChoice choice = std::get<BlockChoice>(ChooseKeptBlocks(
+        policy, run.training.trace,
+        [&](const StepTrace& of_choice) {
+          PlanRequest of = request;
+          of.trace = &of_choice;
+          return of;
+        },
+        run.overheads));
+    WithKeptBlocks(run.training.trace, choice.kept, &from);
+    return Timed(policy, request,
+                 std::make_shared<const StepTrace>(std::move(choice.trace)),
+                 std::move(choice.plan), OverheadsOf(run.overheads, from));
+  }
+  WithKeptBlocks(run.training.trace, KeptBlocksOf(*trace), &from);
+  Plan plan = std::get<Plan>(MakePlan(policy, request));
+  return Timed(policy, request, trace, std::move(plan),
+               OverheadsOf(run.overheads, from));
 }
 
 std::vector<int64_t> SweepBudgets(
     const RecordedRun& run, const Conditions& conditions,
     const std::vector<const PlacementPolicy*>& policies, int64_t points) {
-  const RunRequest asked = Asked(run, conditions);
+  // Where that is an error, the first point says so.
+  const auto trace = AdmittedTrace(run, conditions);
+  if (!trace.ok()) return {kUnlimitedBytes};
+  const RunRequest asked = Asked(run, **trace, conditions);
   std::set<int64_t> budgets;
   for (const PlacementPolicy* policy : policies) {
     const int64_t bytes = SmallestRunBudget(policy->admission, asked);
     if (bytes < kUnlimitedBytes) budgets.insert(bytes);
   }
   if (budgets.empty()) return {};
-  const int64_t all = SmallestRunBudget(kEverythingOnDevice, asked);
+  const int64_t all = EverythingBytes(run, conditions, asked);
   if (all < kUnlimitedBytes) budgets.insert(all);
   const double low = static_cast<double>(*budgets.begin());
   const double high = static_cast<double>(*budgets.rbegin());

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/recorded_run.h"
@@ -25,11 +27,14 @@ struct Conditions {
   std::optional<const PlacementPolicy*> policy;
   std::optional<double> bus_bytes_per_s;  // each way
   std::optional<bool> prefetch;
+  std::optional<ActivationCheckpointing> checkpointing;
 };
 
 struct ReplayResult {
   const PlacementPolicy* policy = nullptr;
-  PlanRequest request;  // its trace is the run's
+  // The run's, or that of the same step with other blocks kept.
+  std::shared_ptr<const StepTrace> trace;
+  PlanRequest request;  // for it
   Plan plan;
   PlanCost cost;
   std::string peak_operator;
@@ -40,6 +45,8 @@ struct ReplayResult {
 
 // Under the run's own conditions its own plan, else the planner's.
 // ResourceExhausted: it does not fit, in the words of `castor train`.
+// InvalidArgument: another way of checkpointing activations is asked for, and
+// the trace says nothing of the model's blocks.
 absl::StatusOr<ReplayResult> Replay(const RecordedRun& run,
                                     const Conditions& conditions);
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/annotate.h"
 #include "base/enough_memory.h"
 #include "base/status_macros.h"
@@ -19,7 +20,9 @@
 #include "cli/output/output_file.h"
 #include "cli/replay/replay.h"
 #include "cli/replay/replay_report.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
+#include "memory/plan/recorded_run.h"
 #include "tracer/trace_file.h"
 
 namespace castor::cli {
@@ -65,6 +68,15 @@ absl::StatusOr<Conditions> ParseConditions(const ReplayArguments& arguments) {
                        "\" is neither true nor false"));
     }
     conditions.prefetch = prefetch;
+  }
+  if (!arguments.activation_checkpointing.empty()) {
+    conditions.checkpointing =
+        CheckpointingNamed(arguments.activation_checkpointing);
+    if (!conditions.checkpointing.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--activation-checkpointing: \"", arguments.activation_checkpointing,
+          "\" is none of ", absl::StrJoin(kActivationCheckpointings, ", ")));
+    }
   }
   return conditions;
 }

@@ -10,7 +10,7 @@ namespace castor::cli {
 struct ReplayArguments {
   std::string trace_path;
   std::string device_memory, host_memory;  // sizes
-  std::string policy, bus_gbps, prefetch;
+  std::string policy, bus_gbps, prefetch, activation_checkpointing;
   bool sweep = false;
   std::string csv_path;
   std::string picture_path;

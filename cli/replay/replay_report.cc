@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/units.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
 #include "runtime/train/forecast.h"
 
@@ -42,6 +43,16 @@ std::string Percent(int64_t part, int64_t whole) {
 std::string Row(absl::string_view name, absl::string_view run,
                 absl::string_view replay) {
   return absl::StrFormat("  %-26s %18s %18s\n", name, run, replay);
+}
+
+// How many blocks keep their activations, where the trace says it.
+std::string KeptRow(const StepTrace& run, const StepTrace& replay) {
+  if (run.blocks.empty()) return "";
+  const auto kept = [](const StepTrace& trace) {
+    const BlockCount count = CountBlocks(trace);
+    return absl::StrCat(count.kept, " of ", count.blocks);
+  };
+  return Row("blocks kept", kept(run), kept(replay));
 }
 
 // What the letters of a picture mean, such as "a auto  c cpu".
@@ -82,6 +93,7 @@ std::string ReplayTable(const RecordedRun& run, const ReplayResult& result) {
       Row("bus from the device", Gbps(was.bus.d2h_bytes_per_s),
           Gbps(now.bus.d2h_bytes_per_s)),
       Row("prefetch", was.prefetch ? "on" : "off", now.prefetch ? "on" : "off"),
+      KeptRow(run.training.trace, *result.trace),
       Row("step time", of_run(Ms(measured.step_ns)), Ms(cost.step_ns)),
       Row("tokens/s", of_run(Tokens(run, measured.step_ns)),
           Tokens(run, cost.step_ns)),

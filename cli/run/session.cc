@@ -258,8 +258,7 @@ TrainerOptions MakeTrainerOptions(const Config& config, bool evaluates) {
                     .prefetch = memory.prefetch};
   options.threads = ThreadsOf(config.device);
   options.bus_bytes_per_s = config.device.bus_gbps * 1e9;
-  options.checkpoint_activations =
-      memory.activation_checkpointing == ActivationCheckpointing::kBlock;
+  options.activation_checkpointing = memory.activation_checkpointing;
   return options;
 }
 

@@ -17,6 +17,9 @@ RunRecord DescribeRun(const Config& config) {
   absl::StrAppend(&run.title, ", ", DTypeName(config.dtype()));
   run.device = config.device.type == DeviceType::kCuda ? "cuda" : "host";
   run.policy = std::string(config.memory.placement_policy->name);
+  run.activation_checkpointing =
+      std::string(kActivationCheckpointings[static_cast<int>(
+          config.memory.activation_checkpointing)]);
   run.device_budget_bytes = config.memory.device_memory;
   run.host_budget_bytes = config.memory.host_memory;
   run.steps = config.steps;

@@ -60,7 +60,7 @@ absl::Status Train(const std::string& text) {
   options.shape = {.batch = 4, .length = kLength};
   options.learning_rate = [](int64_t) { return 3e-3; };
   options.memory.device_bytes = 2 << 20;  // all that the device may hold
-  options.checkpoint_activations = true;
+  options.activation_checkpointing = ActivationCheckpointing::kBlock;
   CASTOR_ASSIGN_OR_RETURN(const auto trainer,
                           Trainer::Create(&engine, &model, options));
   InitialValues values(engine.seed());

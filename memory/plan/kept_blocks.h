@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "base/ids.h"
 #include "tracer/step_trace.h"
 
@@ -27,6 +28,16 @@ namespace castor {
 
 // Indexed by BlockRecord::block: whether it keeps its activations.
 using KeptBlocks = std::vector<bool>;
+
+// What a run asks for.
+enum class ActivationCheckpointing : uint8_t {
+  kNone,   // all blocks keep their activations
+  kBlock,  // none does
+  kAuto,   // those that the plan chooses
+};
+// By value, as configurations and traces have them.
+inline constexpr absl::string_view kActivationCheckpointings[] = {
+    "none", "block", "auto"};
 
 // The choice that the trace is of. As long as its highest block's number makes
 // it; numbers without a record are not kept.

@@ -425,6 +425,16 @@ absl::Status CheckRequest(const PlanRequest& request) {
   return absl::OkStatus();
 }
 
+std::optional<ActivationCheckpointing> CheckpointingNamed(
+    absl::string_view name) {
+  for (size_t i = 0; i < std::size(kActivationCheckpointings); ++i) {
+    if (kActivationCheckpointings[i] == name) {
+      return static_cast<ActivationCheckpointing>(i);
+    }
+  }
+  return std::nullopt;
+}
+
 PlanRequest RequestFor(const AskedStep& asked) {
   PlanRequest request = asked.request;
   request.trace = &asked.trace;
@@ -444,6 +454,8 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const TraceContents& contents) {
   CASTOR_ASSIGN_OR_RETURN(run.policy, PolicyNamed(record.policy));
   if (contents.run.has_value()) {
     run.tokens_per_step = contents.run->tokens_per_step;
+    run.checkpointing =
+        CheckpointingNamed(contents.run->activation_checkpointing);
     // The careful plan of the warm-up has a policy of its own.
     if (record.warmup) {
       CASTOR_ASSIGN_OR_RETURN(run.policy, PolicyNamed(contents.run->policy));

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/simulator.h"
 #include "tracer/step_trace.h"
@@ -38,6 +40,8 @@ struct AskedStep {
 struct RecordedRun {
   AskedStep training;
   const PlacementPolicy* policy = nullptr;
+  // Absent where the trace does not say.
+  std::optional<ActivationCheckpointing> checkpointing;
   // Absent where the run was refused, or stopped before it was settled.
   std::optional<Plan> plan;
   Overheads overheads;  // of the steps on that plan
@@ -46,6 +50,10 @@ struct RecordedRun {
   std::vector<AskedStep> evaluations;
   int64_t tokens_per_step = 0;  // 0: not known
 };
+
+// By its name in configurations and traces; absent where there is none of it.
+std::optional<ActivationCheckpointing> CheckpointingNamed(
+    absl::string_view name);
 
 // The request with its trace in place; `asked` outlives it.
 PlanRequest RequestFor(const AskedStep& asked);

@@ -238,10 +238,11 @@ TEST_F(TapeTest, CheckpointKeepsTheBlocksThatItIsToldToKeep) {
           engine_, x, [&, name](const Tensor& in) -> absl::StatusOr<Tensor> {
             const Tensor out = pass(name, in);
             if (!nested) return out;
-            return Checkpoint(engine_, out,
-                              [&](const Tensor& inner) -> absl::StatusOr<Tensor> {
-                                return pass("inner", inner);
-                              });
+            return Checkpoint(
+                engine_, out,
+                [&](const Tensor& inner) -> absl::StatusOr<Tensor> {
+                  return pass("inner", inner);
+                });
           });
       ASSERT_TRUE(y.ok());
       x = *y;
@@ -251,9 +252,9 @@ TEST_F(TapeTest, CheckpointKeepsTheBlocksThatItIsToldToKeep) {
     ASSERT_TRUE(tape.RunBackward(x.id(), Make(9), sink).ok());
     EXPECT_EQ(Values(sink.Take(input_id)), std::vector<float>(4, 9));
     if (nested) {
-      EXPECT_EQ(runs, (std::vector<std::string>{
-                          "a", "inner", "b", "inner", "c", "inner",  // forward
-                          "c", "inner", "a", "inner"}));
+      EXPECT_EQ(runs, (std::vector<std::string>{"a", "inner", "b", "inner", "c",
+                                                "inner",  // forward
+                                                "c", "inner", "a", "inner"}));
     } else {
       EXPECT_EQ(runs, (std::vector<std::string>{"a", "b", "c", "c", "a"}));
       EXPECT_EQ(ran_, (std::vector<std::string>{"c'", "b'", "a'"}));
@@ -282,13 +283,12 @@ TEST_F(TapeTest, GradientsOfABlocksInputAreSummedAlikeKeptOrMadeAgain) {
             return absl::OkStatus();
           });
     };
-    auto output =
-        Checkpoint(engine_, input,
-                   [&](const Tensor& in) -> absl::StatusOr<Tensor> {
-                     const Tensor out = Make(0);
-                     gives(out, {{in.id(), 0x1p24f}, {in.id(), -0x1p24f}});
-                     return out;
-                   });
+    auto output = Checkpoint(
+        engine_, input, [&](const Tensor& in) -> absl::StatusOr<Tensor> {
+          const Tensor out = Make(0);
+          gives(out, {{in.id(), 0x1p24f}, {in.id(), -0x1p24f}});
+          return out;
+        });
     ASSERT_TRUE(output.ok());
     const Tensor loss = Make(0);
     gives(loss, {{input.id(), 1}, {output->id(), 1}});

@@ -19,6 +19,8 @@ struct StepStart {
   int64_t step = 0;  // training step, from 1; 0: evaluation
   uint16_t tag = 0;  // of the step's work
   bool warmup = false;
+  // A number for each shape of step, from 1; 0: its plan's signature tells it.
+  int64_t shape = 0;
   // The plan that the step follows and what was asked for it.
   std::shared_ptr<const Plan> plan;
   const PlanRequest* request = nullptr;  // for the call

@@ -20,7 +20,6 @@
 namespace castor {
 namespace {
 
-using config_names::kCheckpointings;
 using config_names::kDevices;
 using config_names::kOnSaveErrors;
 using config_names::kSchedulers;
@@ -273,7 +272,7 @@ void ReadMemory(JsonReader reader, MemoryConfig* memory) {
   reader.Int("warmup_steps", &memory->warmup_steps,
              {.min = 1, .max = kMaxSteps});
   reader.Bool("prefetch", &memory->prefetch);
-  ReadEnum(reader, "activation_checkpointing", kCheckpointings,
+  ReadEnum(reader, "activation_checkpointing", kActivationCheckpointings,
            &memory->activation_checkpointing);
   reader.RefuseUnknownKeys();
 }

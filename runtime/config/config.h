@@ -19,6 +19,7 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/units.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
 #include "runtime/config/model_config.h"
 #include "runtime/optim/optimizer.h"
@@ -126,8 +127,6 @@ struct DeviceConfig {
 
 // At least 1: the processors this process may run on, unless `threads` is set.
 int ThreadsOf(const DeviceConfig& device);
-
-enum class ActivationCheckpointing : uint8_t { kNone, kBlock };
 
 struct MemoryConfig {
   const PlacementPolicy* placement_policy = DefaultPolicy();

@@ -14,7 +14,6 @@ inline constexpr absl::string_view kSchedulers[] = {
 inline constexpr absl::string_view kWarmups[] = {"log", "linear"};
 inline constexpr absl::string_view kDevices[] = {"host", "cuda"};
 inline constexpr absl::string_view kOnSaveErrors[] = {"stop", "continue"};
-inline constexpr absl::string_view kCheckpointings[] = {"none", "block"};
 
 }  // namespace castor::config_names
 

@@ -73,8 +73,8 @@ Ordered MemoryJson(const MemoryConfig& memory) {
           {"gpu_margin_mem_ratio", memory.gpu_margin_mem_ratio},
           {"warmup_steps", memory.warmup_steps},
           {"prefetch", memory.prefetch},
-          {"activation_checkpointing", Name(config_names::kCheckpointings,
-                                            memory.activation_checkpointing)}};
+          {"activation_checkpointing",
+           Name(kActivationCheckpointings, memory.activation_checkpointing)}};
 }
 
 // A path may hold bytes that are no UTF-8; JSON has no way to write them.

@@ -202,7 +202,9 @@ absl::Status CompareWithTrainer(const GradientCase& c, Engine& engine,
       std::make_shared<Adam>(AdamOptions{.betas = {0.5, 0.999}});
   options.memory.policy = FindPolicy("cpu");
   options.memory.chunk_bytes = 512;
-  options.checkpoint_activations = c.kept_blocks.has_value();
+  options.activation_checkpointing = c.kept_blocks.has_value()
+                                         ? ActivationCheckpointing::kBlock
+                                         : ActivationCheckpointing::kNone;
   options.scribble_freed_memory = true;
   CASTOR_ASSIGN_OR_RETURN(const auto trainer,
                           Trainer::Create(&engine, &model, options));

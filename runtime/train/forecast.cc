@@ -11,7 +11,8 @@ Forecast ForecastOf(const PlanCost& cost, const PlanRequest& request) {
           .busy_ns = cost.busy_ns,
           .binds = cost.Busiest(),
           .measured = request.trace->measured,
-          .world_size = request.world_size};
+          .world_size = request.world_size,
+          .blocks = CountBlocks(*request.trace)};
 }
 
 std::string FormatForecast(const Forecast& forecast, int64_t tokens_per_step) {

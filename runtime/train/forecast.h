@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/simulator.h"
 
@@ -19,6 +20,7 @@ struct Forecast {
   Resource binds = Resource::kCompute;              // works for longest
   bool measured = false;  // from durations that were measured, not estimated
   int world_size = 1;
+  BlockCount blocks = {};  // of a micro batch, and how many of them are kept
 };
 
 // The forecast of a plan that costs `cost` under `request`.

@@ -86,7 +86,7 @@ class MicroBatchTest : public ::testing::Test {
     TrainerOptions options;
     options.shape = {.batch = 1, .length = 4};
     options.memory.device_bytes = device_bytes;
-    options.checkpoint_activations = true;
+    options.activation_checkpointing = ActivationCheckpointing::kBlock;
     CASTOR_ASSIGN_OR_RETURN(const auto trainer,
                             Trainer::Create(&engine_, &model_, options));
     InitialValues values(1);

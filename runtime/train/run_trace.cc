@@ -205,7 +205,8 @@ void RunTrace::OnStep(const StepStart& start) {
   // takes the place of the one before.
   const bool measured = training && !start.warmup &&
                         (measured_plan_ == nullptr ||
-                         measured_plan_->signature == start.plan->signature);
+                         measured_plan_->signature == start.plan->signature ||
+                         (start.shape > 0 && start.shape == measured_shape_));
   if (measured && measured_plan_ != start.plan) {
     for (std::atomic<Mark>& mark : marks_) {
       Mark before = kMeasured;
@@ -216,6 +217,7 @@ void RunTrace::OnStep(const StepStart& start) {
   }
   if (measured) {
     measured_plan_ = start.plan;
+    measured_shape_ = start.shape;
     measured_request_ = *start.request;
     measured_trace_ = *start.request->trace;
   }

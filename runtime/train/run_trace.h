@@ -124,6 +124,7 @@ class RunTrace final : public RunObserver {
   std::mutex meter_mutex_;
   DurationMeter meter_;
   std::shared_ptr<const Plan> measured_plan_;
+  int64_t measured_shape_ = 0;
   PlanRequest measured_request_;
   StepTrace measured_trace_;  // the request's
   bool wrote_measured_ = false;

@@ -53,9 +53,11 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
   if (program == nullptr) {
     auto made = std::make_unique<Program>();
     made->shape = shape;
-    CASTOR_ASSIGN_OR_RETURN(
-        made->trace,
-        DryRun(*engine_, *model_, shape, &layout_, accumulate(), roofline()));
+    made->number = static_cast<int64_t>(programs_.size());  // from 1
+    engine_->set_kept_blocks(FirstKeptBlocks());
+    CASTOR_ASSIGN_OR_RETURN(made->trace,
+                            DryRunWithBlocks(*engine_, *model_, shape, &layout_,
+                                             accumulate(), roofline()));
     engine_->SetBackend(backend_.get());
     made->trace.global_norm = shape.training && options_.optimizer.needs_norm();
     program = std::move(made);
@@ -71,6 +73,7 @@ void Trainer::BeginTag(const Program& program, int64_t training_step) {
   observer_->OnStep({.step = training_step,
                      .tag = tag_step_,
                      .warmup = program.warmup,
+                     .shape = program.number,
                      .plan = program.plan,
                      .request = &program.request});
 }
@@ -164,6 +167,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   Fence arrived = inputs.agreed();
   const double scale = loss_scale();
   engine_->set_loss_scale(scale);
+  engine_->set_kept_blocks(KeptBlocksFor(program));
   absl::Status status = backend_->BeginStep({.trace = &program.trace,
                                              .plan = program.plan,
                                              .tag = tag_step_,
@@ -267,7 +271,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     }
     meter_.StartMeasuring();
   } else if (!program->settled) {
-    CASTOR_RETURN_IF_ERROR(PlanProgram(*program, memory.policy));
+    CASTOR_RETURN_IF_ERROR(PlanSettled(*program));
     program->settled = true;
   } else if (program->watch.due()) {
     failure_.Update(PlanAgain(*program));

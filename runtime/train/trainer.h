@@ -37,6 +37,8 @@
 #include "memory/exec/chunk_store.h"
 #include "memory/exec/host_memory.h"
 #include "memory/exec/shard_exchange.h"
+#include "memory/plan/block_choice.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/shard_staging.h"
@@ -178,6 +180,8 @@ class Trainer final : public ObservedRun {
   // A shape of step with its trace and the plan in use for it.
   struct Program {
     StepShape shape;
+    int64_t number = 0;  // of the shape, from 1
+    // With the kept blocks of its steps at hand.
     StepTrace trace;
     std::shared_ptr<const Plan> plan;
     PlanRequest request;  // what the plan was asked for
@@ -201,6 +205,34 @@ class Trainer final : public ObservedRun {
   // MakePlan, keeping a note of the first plan that had to be replaced.
   PlanOrRefusal PlanOf(const PlacementPolicy* policy,
                        const PlanRequest& request);
+  void NotePlan(const PlacementPolicy* policy, const Plan& plan);
+  // The plan of the run's policy from measured durations, with the kept blocks
+  // that it is the fastest with where these are the planner's to choose.
+  absl::Status PlanSettled(Program& program);
+  // Whether they are, in the steps of this trace.
+  bool ChoosesBlocks(const StepTrace& trace) const {
+    return options_.activation_checkpointing ==
+               ActivationCheckpointing::kAuto &&
+           !trace.blocks.empty();
+  }
+  BlockChoiceOrRefusal ChooseBlocks(const Program& program);
+  // The program's steps keep these blocks from now on, and follow their plan.
+  // Work that is under way has names from the trace, so where the choice
+  // changes this waits until it is over. False, and nothing has changed, where
+  // a dry pass with that choice comes to something else.
+  absl::StatusOr<bool> FollowChoice(Program& program, BlockChoice choice);
+  // The blocks that are kept until the planner has chosen.
+  std::optional<KeptBlocks> FirstKeptBlocks() const {
+    if (options_.activation_checkpointing == ActivationCheckpointing::kNone) {
+      return std::nullopt;
+    }
+    return KeptBlocks();
+  }
+  // Those that the program's steps keep.
+  std::optional<KeptBlocks> KeptBlocksFor(const Program& program) const {
+    if (!ChoosesBlocks(program.trace)) return FirstKeptBlocks();
+    return KeptBlocksOf(program.trace);
+  }
   // The program's steps follow this plan from now on.
   void Follow(Program& program, Plan plan, PlanRequest request);
   // A step of the program begins: its tag is made, and told with its plan.

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "device/device.h"
 #include "kernels/kernel_table.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/planner.h"
 #include "runtime/autograd/parameter.h"
@@ -66,7 +67,8 @@ struct TrainerOptions {
   const kernels::KernelTable* gpu_kernels = nullptr;
   // Its speeds until the warm-up has measured them; null: those of threads.
   std::optional<Roofline> roofline;
-  bool checkpoint_activations = false;
+  ActivationCheckpointing activation_checkpointing =
+      ActivationCheckpointing::kNone;
   // Admit or refuse, and open no device: only admission() and what it is about
   // may be asked for then, and nobody need be joined. The run may be for
   // another machine, so what this one has refuses nothing: the report has it.

@@ -34,15 +34,21 @@ absl::Status Trainer::AgreeOnMeasurements(StepTrace& trace, BusModel& bus,
 PlanOrRefusal Trainer::PlanOf(const PlacementPolicy* policy,
                               const PlanRequest& request) {
   PlanOrRefusal made = MakePlan(policy, request, options_.plan_mistake);
-  const Plan* const plan = std::get_if<Plan>(&made);
-  if (plan != nullptr && !plan->instead_of_unproven.empty() &&
-      !std::exchange(plan_note_made_, true)) {
-    plan_note_ = absl::StrCat(
-        "the plan of policy ", policy->name,
-        " failed its proof (please report this): ", plan->instead_of_unproven,
-        "; the run goes on with a slower plan, to the same results");
+  if (const Plan* const plan = std::get_if<Plan>(&made)) {
+    NotePlan(policy, *plan);
   }
   return made;
+}
+
+void Trainer::NotePlan(const PlacementPolicy* policy, const Plan& plan) {
+  if (plan.instead_of_unproven.empty() ||
+      std::exchange(plan_note_made_, true)) {
+    return;
+  }
+  plan_note_ = absl::StrCat(
+      "the plan of policy ", policy->name,
+      " failed its proof (please report this): ", plan.instead_of_unproven,
+      "; the run goes on with a slower plan, to the same results");
 }
 
 absl::Status Trainer::EnsureSlots(const StepTrace& trace) {
@@ -74,6 +80,49 @@ absl::Status Trainer::PlanProgram(Program& program,
   CASTOR_RETURN_IF_ERROR(EnsureSlots(program.trace));
   Follow(program, std::get<Plan>(std::move(made)), std::move(request));
   return absl::OkStatus();
+}
+
+BlockChoiceOrRefusal Trainer::ChooseBlocks(const Program& program) {
+  BlockChoiceOrRefusal choice = ChooseKeptBlocks(
+      options_.memory.policy, program.trace,
+      [&](const StepTrace& trace) {
+        return Request(trace, program.shape, options_.memory.policy->admission);
+      },
+      program.handoffs, options_.plan_mistake);
+  if (const BlockChoice* const chosen = std::get_if<BlockChoice>(&choice)) {
+    NotePlan(options_.memory.policy, chosen->plan);
+  }
+  return choice;
+}
+
+absl::StatusOr<bool> Trainer::FollowChoice(Program& program,
+                                           BlockChoice choice) {
+  if (choice.trace.signature != program.trace.signature) {
+    CASTOR_RETURN_IF_ERROR(Drain());
+    engine_->set_kept_blocks(choice.kept);
+    const auto dry = DryRun(*engine_, *model_, program.shape, &layout_,
+                            accumulate(), roofline());
+    engine_->SetBackend(backend_.get());
+    CASTOR_RETURN_IF_ERROR(dry.status());
+    if (dry->signature != choice.trace.signature) return false;
+    CASTOR_RETURN_IF_ERROR(EnsureSlots(choice.trace));
+    program.trace = std::move(choice.trace);
+  }
+  PlanRequest request = Request(program);
+  Follow(program, std::move(choice.plan), std::move(request));
+  return true;
+}
+
+absl::Status Trainer::PlanSettled(Program& program) {
+  if (ChoosesBlocks(program.trace)) {
+    BlockChoiceOrRefusal choice = ChooseBlocks(program);
+    if (BlockChoice* const chosen = std::get_if<BlockChoice>(&choice)) {
+      CASTOR_ASSIGN_OR_RETURN(const bool followed,
+                              FollowChoice(program, std::move(*chosen)));
+      if (followed) return absl::OkStatus();
+    }
+  }
+  return PlanProgram(program, options_.memory.policy);
 }
 
 void Trainer::Follow(Program& program, Plan plan, PlanRequest request) {
@@ -143,11 +192,28 @@ absl::Status Trainer::PlanAgain(Program& program) {
   const auto step_ns = [&](const Plan& plan) {
     return Foresee(plan, request, program.handoffs).step_ns;
   };
-  PlanOrRefusal made = PlanOf(options_.memory.policy, request);
-  if (Plan* const plan = std::get_if<Plan>(&made)) {
-    const double now_ns = static_cast<double>(step_ns(*program.plan));
-    if (now_ns - static_cast<double>(step_ns(*plan)) >
-        DurationWatch::kGain * now_ns) {
+  const double now_ns = static_cast<double>(step_ns(*program.plan));
+  const auto gains = [&](int64_t other_ns) {
+    return now_ns - static_cast<double>(other_ns) >
+           DurationWatch::kGain * now_ns;
+  };
+  if (ChoosesBlocks(program.trace)) {
+    BlockChoiceOrRefusal choice = ChooseBlocks(program);
+    BlockChoice* const chosen = std::get_if<BlockChoice>(&choice);
+    if (chosen != nullptr &&
+        gains(Foresee(chosen->plan,
+                      Request(chosen->trace, program.shape,
+                              options_.memory.policy->admission),
+                      program.handoffs)
+                  .step_ns)) {
+      CASTOR_ASSIGN_OR_RETURN(const bool followed,
+                              FollowChoice(program, std::move(*chosen)));
+      if (followed) return absl::OkStatus();
+    }
+  } else {
+    PlanOrRefusal made = PlanOf(options_.memory.policy, request);
+    Plan* const plan = std::get_if<Plan>(&made);
+    if (plan != nullptr && gains(step_ns(*plan))) {
       Follow(program, std::move(*plan), std::move(request));
       return absl::OkStatus();
     }

@@ -20,8 +20,6 @@
 namespace castor {
 namespace {
 
-const std::vector<bool> kKeepNone;
-
 absl::StatusOr<ChunkLayout> LayOut(const Engine& engine, int64_t chunk_bytes,
                                    const RankOptions& ranks,
                                    StateLayout states) {
@@ -126,7 +124,7 @@ ShardStaging Trainer::StagingFor(const AdmissionRule& rule) const {
 
 absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
   bus_ = BusOf(options_.bus_bytes_per_s);
-  if (options_.checkpoint_activations) engine_->set_kept_blocks(kKeepNone);
+  engine_->set_kept_blocks(FirstKeptBlocks());
   options_.optimizer.scaled = engine_->dtype() == DType::kFloat16;
   if (options_.optimizer.scaled) scaler_.emplace(options_.loss_scale);
   engine_->set_update_at_once(!options_.optimizer.needs_norm());
@@ -165,7 +163,16 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     return run;
   };
   const AdmissionRule& rule = memory.policy->admission;
-  const RunBudgets budgets = FindRunBudgets(rule, run_request);
+  RunBudgets budgets = FindRunBudgets(rule, run_request);
+  if (ChoosesBlocks(training->trace)) {
+    // Everything is more where the activations of all blocks are among it.
+    const StepTrace all =
+        WithKeptBlocks(training->trace, AllBlocks(training->trace));
+    RunRequest run = run_request(kEverythingOnDevice);
+    run.training = Request(all, training->shape, kEverythingOnDevice);
+    budgets.everything = std::max(budgets.everything,
+                                  SmallestRunBudget(kEverythingOnDevice, run));
+  }
   FillLayout(layout_, &admission_);
   admission_.world_size = options_.ranks.world_size;
   admission_.policy = memory.policy;
@@ -189,9 +196,16 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     refuse(step->request, step->refusal);
     return RefusalStatus(step->refusal, memory, FindRemedies());
   }
-  FillTiers(training->trace,
-            std::get<Plan>(PlanOf(memory.policy, run.training)), run.training,
-            layout_.states, accumulate(), &admission_);
+  if (ChoosesBlocks(training->trace)) {
+    const BlockChoice choice = std::get<BlockChoice>(ChooseBlocks(*training));
+    FillTiers(choice.trace, choice.plan,
+              Request(choice.trace, training->shape, rule), layout_.states,
+              accumulate(), &admission_);
+  } else {
+    FillTiers(training->trace,
+              std::get<Plan>(PlanOf(memory.policy, run.training)), run.training,
+              layout_.states, accumulate(), &admission_);
+  }
   const auto why = MachineRefusal(memory, machine_bytes_, &admission_);
   // What is only planned may be for a larger machine than this one.
   if (why.has_value() && !options_.admit_only) {
@@ -260,10 +274,12 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
   const std::string asked = absl::StrCat(
       training.signature, memory.policy->name, memory.device_bytes, ",",
       memory.host_bytes, ",", memory.gpu_margin_mem_ratio, memory.prefetch,
-      memory.warmup_steps, ",", options_.eval_batch, ",",
-      options_.optimizer.gradient_clipping, ",", engine_->seed(), ",",
-      DTypeName(engine_->dtype()), scale.dynamic, scale.initial, ",",
-      scale.window, ",", scale.hysteresis, ",", scale.minimum);
+      memory.warmup_steps, ",",
+      static_cast<int>(options_.activation_checkpointing), ",",
+      options_.eval_batch, ",", options_.optimizer.gradient_clipping, ",",
+      engine_->seed(), ",", DTypeName(engine_->dtype()), scale.dynamic,
+      scale.initial, ",", scale.window, ",", scale.hysteresis, ",",
+      scale.minimum);
   const std::string start =
       absl::StrCat("start of ", training.signature, ", settings ",
                    absl::Hex(HashName(asked.data(), asked.size())));
@@ -304,8 +320,8 @@ std::vector<std::string> Trainer::FindRemedies() {
       PolicyRemedies(memory.policy, [&](const PlacementPolicy* policy) {
         return fits(policy, options_.shape);
       });
-  if (!options_.checkpoint_activations) {
-    engine_->set_kept_blocks(kKeepNone);
+  if (options_.activation_checkpointing == ActivationCheckpointing::kNone) {
+    engine_->set_kept_blocks(KeptBlocks());
     if (fits(memory.policy, options_.shape)) {
       remedies.push_back("memory.activation_checkpointing \"block\"");
     }

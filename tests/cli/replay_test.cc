@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,13 @@ std::vector<Row> ParseCsv(const std::string& text) {
     rows.push_back(row);
   }
   return rows;
+}
+
+std::vector<std::string> SplitLines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
 }
 
 int64_t Number(const Row& row, const std::string& name) {
@@ -139,6 +147,62 @@ TEST_F(ReplayTest, PlansWhatARunWithThoseConditionsMoves) {
   EXPECT_EQ(Number(row, "h2d_bytes"), summary["h2d_bytes_per_step"]);
   EXPECT_EQ(Number(row, "d2h_bytes"), summary["d2h_bytes_per_step"]);
   EXPECT_EQ(Number(row, "device_peak_bytes"), summary["device_peak_bytes"]);
+}
+
+// One trace tells of any choice of kept blocks.
+TEST_F(ReplayTest, PlansWhatARunWithOtherActivationsKeptMoves) {
+  const auto with = [](Json config, const char* checkpointing) {
+    config["memory"]["activation_checkpointing"] = checkpointing;
+    return config;
+  };
+  const int64_t budget = SmallestBudget("cpu") + 5000;
+  const std::string bytes = std::to_string(budget);
+  for (const char* recorded : {"none", "block", "auto"}) {
+    SCOPED_TRACE(recorded);
+    const Json of_run = Summary(with(Config("auto", budget), recorded),
+                                {"--trace", "run.trace"});
+    EXPECT_EQ(of_run["blocks"], 2);
+    EXPECT_EQ(ReplayRow().at("as_recorded"), "1");
+    for (const char* other : {"none", "block"}) {
+      SCOPED_TRACE(other);
+      const Json summary = Summary(with(Config("cpu", budget), other));
+      EXPECT_EQ(summary["kept_blocks"], other[0] == 'n' ? 2 : 0);
+      const Row row = ReplayRow({"--policy", "cpu", "--device-memory", bytes,
+                                 "--activation-checkpointing", other});
+      EXPECT_EQ(Number(row, "h2d_bytes"), summary["h2d_bytes_per_step"]);
+      EXPECT_EQ(Number(row, "d2h_bytes"), summary["d2h_bytes_per_step"]);
+      EXPECT_EQ(Number(row, "device_peak_bytes"), summary["device_peak_bytes"]);
+    }
+    const auto step_ns = [&](const char* checkpointing) {
+      return Number(ReplayRow({"--bus-gbps", "0.5",
+                               "--activation-checkpointing", checkpointing}),
+                    "step_ns");
+    };
+    EXPECT_LE(step_ns("auto"), std::min(step_ns("none"), step_ns("block")));
+  }
+  const ProcessResult unknown = Replay({"--activation-checkpointing", "some"});
+  ExpectUserError(unknown);
+  EXPECT_THAT(unknown.err, HasSubstr("\"some\" is none of none, block, auto"));
+}
+
+TEST_F(ReplayTest, TraceThatSaysNothingOfBlocksIsReplayedAsItIs) {
+  Summary(Config(), {"--trace", "run.trace"});
+  std::string text;
+  for (const std::string& line : SplitLines(ReadFile(Path("run.trace")))) {
+    Json json = Json::parse(line);
+    if (json.is_object()) {
+      json.erase("blocks");
+      json.erase("activation_checkpointing");
+    }
+    if (json.is_object() && json.contains("version")) json["version"] = 6;
+    text += json.dump() + "\n";
+  }
+  WriteFile(Path("run.trace"), text);
+  EXPECT_EQ(ReplayRow().at("as_recorded"), "1");
+  EXPECT_EQ(ReplayRow({"--policy", "cpu"}).at("as_recorded"), "0");
+  const ProcessResult result = Replay({"--activation-checkpointing", "auto"});
+  ExpectUserError(result);
+  EXPECT_THAT(result.err, HasSubstr("says nothing of blocks"));
 }
 
 TEST_F(ReplayTest, TakesLongerOverASlowerBus) {

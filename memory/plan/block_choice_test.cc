@@ -1,0 +1,269 @@
+#include "memory/plan/block_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/philox.h"
+#include "base/units.h"
+#include "memory/plan/trace_check.h"
+
+namespace castor {
+namespace {
+
+// What a block of the synthetic models below is.
+struct BlockSizes {
+  int64_t payload_bytes = 0;
+  // What its first two operators make, of which the second one's goes into the
+  // third. Its input and output have a unit.
+  int64_t made_bytes[2] = {0, 0};
+  int64_t operator_ns = 0;
+};
+
+constexpr int64_t kUnit = 1024;
+
+void Append(StepTrace& trace, const std::string& name, Phase phase,
+            int64_t chunk, bool writes, int64_t peak_bytes, int64_t ns) {
+  OpRecord op;
+  op.name = name;
+  op.phase = phase;
+  op.chunks = {{ChunkId(chunk), writes}};
+  op.non_model_peak_bytes = peak_bytes;
+  op.duration_ns = ns;
+  trace.ops.push_back(op);
+}
+
+void AppendOfChunk(StepTrace& trace, OpKind kind, int64_t chunk, int64_t ns) {
+  OpRecord op;
+  op.name =
+      (kind == OpKind::kReduce ? "reduce/" : "update/") + std::to_string(chunk);
+  op.kind = kind;
+  op.phase = kind == OpKind::kReduce ? Phase::kBackward : Phase::kOptimizer;
+  op.chunks = {{ChunkId(chunk), true}};
+  op.duration_ns = op.host_duration_ns = ns;
+  trace.ops.push_back(op);
+}
+
+// A chain of blocks with a chunk each, none of which is kept.
+StepTrace ChainOf(const std::vector<BlockSizes>& sizes) {
+  StepTrace trace;
+  const int64_t n = static_cast<int64_t>(sizes.size());
+  for (const BlockSizes& block : sizes) {
+    trace.chunks.push_back({block.payload_bytes, 3 * block.payload_bytes, {}});
+  }
+  const auto forward = [&](int64_t k, Phase phase, int64_t live) {
+    const auto& [payload, made, ns] = sizes[k];
+    const std::string name = "block." + std::to_string(k) + ".";
+    Append(trace, name + "a", phase, k, false, live + made[0], ns);
+    Append(trace, name + "b", phase, k, false, live + made[0] + made[1], ns);
+    const int64_t kept = phase == Phase::kBackward ? made[0] : 0;
+    Append(trace, name + "c", phase, k, false, live + kept + made[1] + kUnit,
+           ns);
+  };
+  for (int64_t k = 0; k < n; ++k) {
+    trace.blocks.push_back(
+        {.block = k,
+         .forward = Moment(static_cast<int64_t>(trace.ops.size())),
+         .kept_bytes = sizes[k].made_bytes[0] + sizes[k].made_bytes[1],
+         .kept_peak_bytes = {0, 0, sizes[k].made_bytes[0]},
+         .remake_bytes = kUnit});
+    forward(k, Phase::kForward, (k + 1) * kUnit);
+  }
+  for (int64_t k = n - 1; k >= 0; --k) {
+    trace.blocks[k].backward = Moment(static_cast<int64_t>(trace.ops.size()));
+    const int64_t live = (k + 2) * kUnit;
+    forward(k, Phase::kBackward, live);
+    Append(trace, "block." + std::to_string(k) + "'", Phase::kBackward, k, true,
+           live + trace.blocks[k].kept_bytes + kUnit, 2 * sizes[k].operator_ns);
+    AppendOfChunk(trace, OpKind::kReduce, k, 100);
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    AppendOfChunk(trace, OpKind::kUpdate, k, 100);
+  }
+  return WithKeptBlocks(trace, KeptBlocks());  // for the signature
+}
+
+PlanRequestFor Asked(const PlanRequest& request) {
+  return [request](const StepTrace& trace) {
+    PlanRequest asked = request;
+    asked.trace = &trace;
+    return asked;
+  };
+}
+
+// The step with a choice; absent where it does not fit.
+std::optional<int64_t> StepNs(const PlacementPolicy* policy,
+                              const StepTrace& trace, const KeptBlocks& kept,
+                              const PlanRequest& request) {
+  const StepTrace with = WithKeptBlocks(trace, kept);
+  const PlanRequest asked = Asked(request)(with);
+  const PlanOrRefusal made = MakePlan(policy, asked);
+  if (std::holds_alternative<Refusal>(made)) return std::nullopt;
+  return SimulatePlan(std::get<Plan>(made), asked).step_ns;
+}
+
+int64_t Smallest(const PlacementPolicy* policy, const StepTrace& trace,
+                 const KeptBlocks& kept, const PlanRequest& request) {
+  const StepTrace with = WithKeptBlocks(trace, kept);
+  return SmallestDeviceBudget(policy, Asked(request)(with));
+}
+
+std::vector<BlockSizes> Alike(int64_t blocks, const BlockSizes& each) {
+  return std::vector<BlockSizes>(blocks, each);
+}
+
+TEST(BlockChoice, LastOfEqualBlocksComeFirst) {
+  const StepTrace trace = ChainOf(Alike(3, {.payload_bytes = kUnit,
+                                            .made_bytes = {kUnit, kUnit},
+                                            .operator_ns = 9}));
+  ASSERT_TRUE(CheckTrace(trace).ok()) << CheckTrace(trace);
+  EXPECT_EQ(RankedBlocks(trace), (std::vector<int64_t>{2, 1, 0}));
+  // Whatever the choice at hand is.
+  EXPECT_EQ(RankedBlocks(WithKeptBlocks(trace, {true, false, true})),
+            (std::vector<int64_t>{2, 1, 0}));
+}
+
+TEST(BlockChoice, KeepsAllWhereThereIsRoomForAll) {
+  const StepTrace trace = ChainOf(Alike(4, {.payload_bytes = kUnit,
+                                            .made_bytes = {kUnit, kUnit},
+                                            .operator_ns = 9}));
+  const PlanRequest request;
+  const BlockChoiceOrRefusal choice =
+      ChooseKeptBlocks(DefaultPolicy(), trace, Asked(request));
+  ASSERT_TRUE(std::holds_alternative<BlockChoice>(choice));
+  const BlockChoice& chosen = std::get<BlockChoice>(choice);
+  EXPECT_EQ(chosen.kept, AllBlocks(trace));
+  EXPECT_EQ(chosen.trace, WithKeptBlocks(trace, chosen.kept));
+  EXPECT_EQ(chosen.plan.signature, chosen.trace.signature);
+}
+
+// On a bus that takes as long for a chunk as four operators, in a budget in
+// which neither all activations fit nor all parameters beside none of them.
+TEST(BlockChoice, BeatsBothFixedChoicesWhereBothWait) {
+  const StepTrace trace =
+      ChainOf(Alike(8, {.payload_bytes = 16 * kUnit,
+                        .made_bytes = {8 * kUnit, 8 * kUnit},
+                        .operator_ns = 10000}));
+  PlanRequest request;
+  request.bus = {.h2d_bytes_per_s = 16.0 * kUnit / 40e-6,
+                 .d2h_bytes_per_s = 16.0 * kUnit / 40e-6};
+  int64_t beats = 0;
+  for (int64_t units = 40; units <= 400; units += 20) {
+    request.device_budget_bytes = units * kUnit;
+    const auto none = StepNs(DefaultPolicy(), trace, KeptBlocks(), request);
+    const auto all = StepNs(DefaultPolicy(), trace, AllBlocks(trace), request);
+    const BlockChoiceOrRefusal choice =
+        ChooseKeptBlocks(DefaultPolicy(), trace, Asked(request));
+    ASSERT_EQ(none.has_value(), std::holds_alternative<BlockChoice>(choice));
+    if (!none.has_value()) continue;
+    const BlockChoice& chosen = std::get<BlockChoice>(choice);
+    const int64_t best = std::min(*none, all.value_or(INT64_MAX));
+    EXPECT_LE(chosen.cost.step_ns, best) << units;
+    if (!all.has_value()) continue;
+    beats += chosen.cost.step_ns < best;
+  }
+  EXPECT_GT(beats, 2);
+}
+
+// Over random chains, budgets and policies, against all choices.
+TEST(BlockChoice, IsNeverSlowerThanAFixedOneAndRunsWhereNoneIsKept) {
+  int64_t cases = 0, best_of_all = 0;
+  double worst = 1, sum = 0;
+  constexpr int kSeeds = 150;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    uint64_t drawn = 0;
+    const auto draw = [&](int64_t low, int64_t high) {
+      const auto words = Philox4x32(RandomKey{seed, 7}, drawn++);
+      return low + static_cast<int64_t>(words[0] %
+                                        static_cast<uint64_t>(high - low + 1));
+    };
+    std::vector<BlockSizes> sizes(draw(1, 5));
+    const bool alike = draw(0, 2) > 0;
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      sizes[k] = alike && k > 0
+                     ? sizes[0]
+                     : BlockSizes{.payload_bytes = draw(1, 20) * kUnit,
+                                  .made_bytes = {draw(0, 9) * kUnit,
+                                                 draw(0, 9) * kUnit},
+                                  .operator_ns = draw(0, 9000)};
+    }
+    const StepTrace trace = ChainOf(sizes);
+    ASSERT_TRUE(CheckTrace(trace).ok()) << CheckTrace(trace);
+    PlanRequest request;
+    request.bus.h2d_bytes_per_s = request.bus.d2h_bytes_per_s =
+        static_cast<double>(draw(1, 40)) * 1e8;
+    const auto policies = Policies();
+    const PlacementPolicy* const policy =
+        draw(0, 1) == 0
+            ? DefaultPolicy()
+            : &policies[draw(0, static_cast<int64_t>(policies.size()) - 1)];
+    const int64_t least = Smallest(policy, trace, KeptBlocks(), request);
+    const int64_t most = Smallest(policy, trace, AllBlocks(trace), request);
+    request.device_budget_bytes =
+        least +
+        draw(0, std::max<int64_t>(1, (most - least) * 3 / 2 / kUnit) + 40) *
+            kUnit;
+    const BlockChoiceOrRefusal choice =
+        ChooseKeptBlocks(policy, trace, Asked(request));
+    ASSERT_TRUE(std::holds_alternative<BlockChoice>(choice)) << seed;
+    const BlockChoice& chosen = std::get<BlockChoice>(choice);
+    EXPECT_LE(chosen.cost.device_peak_bytes, request.device_budget_bytes);
+    int64_t best = INT64_MAX;
+    const int64_t subsets = int64_t{1} << sizes.size();
+    for (int64_t bits = 0; bits < subsets; ++bits) {
+      KeptBlocks kept;
+      for (size_t k = 0; k < sizes.size(); ++k) kept.push_back(bits >> k & 1);
+      const auto ns = StepNs(policy, trace, kept, request);
+      if (bits == 0 || bits + 1 == subsets) {
+        EXPECT_LE(chosen.cost.step_ns, ns.value_or(INT64_MAX)) << seed;
+      }
+      best = std::min(best, ns.value_or(INT64_MAX));
+    }
+    ++cases;
+    best_of_all += chosen.cost.step_ns == best;
+    const double ratio = best > 0 ? static_cast<double>(chosen.cost.step_ns) /
+                                        static_cast<double>(best)
+                                  : 1;
+    worst = std::max(worst, ratio);
+    sum += ratio;
+    // From the trace of any choice the same one follows.
+    KeptBlocks other;
+    for (size_t k = 0; k < sizes.size(); ++k) other.push_back(draw(0, 1) == 1);
+    const BlockChoiceOrRefusal again =
+        ChooseKeptBlocks(policy, WithKeptBlocks(trace, other), Asked(request));
+    ASSERT_TRUE(std::holds_alternative<BlockChoice>(again));
+    EXPECT_EQ(std::get<BlockChoice>(again).kept, chosen.kept) << seed;
+    EXPECT_EQ(std::get<BlockChoice>(again).trace, chosen.trace) << seed;
+    // One byte less than no block kept needs is refused.
+    PlanRequest small = request;
+    small.device_budget_bytes = least - 1;
+    EXPECT_TRUE(std::holds_alternative<Refusal>(
+        ChooseKeptBlocks(policy, trace, Asked(small))));
+  }
+  std::printf(
+      "the best of all choices in %ld of %ld cases, on average %.3f and at "
+      "most %.3f times as long\n",
+      static_cast<long>(best_of_all), static_cast<long>(cases),
+      sum / static_cast<double>(cases), worst);
+  EXPECT_GT(best_of_all, cases * 3 / 4);
+  EXPECT_LT(sum / static_cast<double>(cases), 1.02);
+}
+
+TEST(BlockChoice, OverheadsFollowTheirOperators) {
+  const Overheads measured = {.issue_ns = {10, 30, 35},
+                              .compute_handoff_ns = 4};
+  const Overheads other =
+      OverheadsOf(measured, {Moment(0), Moment(1), Moment(1), Moment(2)});
+  EXPECT_EQ(other.issue_ns, (std::vector<int64_t>{10, 30, 50, 55}));
+  EXPECT_EQ(other.compute_handoff_ns, 4);
+  EXPECT_TRUE(OverheadsOf({}, {Moment(0)}).issue_ns.empty());
+}
+
+}  // namespace
+}  // namespace castor
