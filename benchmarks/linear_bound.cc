@@ -354,7 +354,8 @@ class LinearBound::Builder {
   // own reduce. Of many chunks some stand for all.
   void AddRounds() {
     std::vector<int64_t> updates, reduces;
-    bool reduce_after_update = false;
+    // Whether updates may be before reduces: speculative ones are, too.
+    bool mixed = request_.speculation.host_bytes > 0;
     for (const OpRecord& op : trace_.ops) {
       if (op.kind == OpKind::kCompute) continue;
       const int64_t c = op.chunks[0].chunk.value;
@@ -362,7 +363,7 @@ class LinearBound::Builder {
         updates.push_back(c);
         continue;
       }
-      reduce_after_update |= !updates.empty();
+      mixed |= !updates.empty();
       if (IsRound(c) && rounds_[c].last_reduce == &op) reduces.push_back(c);
     }
     constexpr size_t kSome = 24;
@@ -376,7 +377,7 @@ class LinearBound::Builder {
       updated.push_back(c);
       if (!IsRound(c)) continue;
       AddRound(c, c, {c});
-      if (reduce_after_update || !(u == 0 || spaced(u, updates.size()))) {
+      if (mixed || !(u == 0 || spaced(u, updates.size()))) {
         continue;
       }
       for (size_t r = 0; r < reduces.size(); ++r) {
