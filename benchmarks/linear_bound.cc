@@ -346,12 +346,12 @@ class LinearBound::Builder {
     program_.rows.push_back(std::move(row));
   }
 
-  // Nor than a chunk of the host's side takes from its first use to its first
-  // use: compute goes on to the last write before some reduce, whose gradients
-  // are copied and reduced; then come the updates on the host as far as the
-  // chunk's, which run in the order of the step; then its fetch. All reduces
-  // are before all updates, but for steps that update at once: there it is its
-  // own reduce. Of many chunks some stand for all.
+  // The step is no shorter, either, than a chunk of the host's side takes from
+  // its first use to its first use: compute goes on to the last write before
+  // some reduce, whose gradients are copied and reduced; then come the updates
+  // on the host as far as the chunk's, which run in the order of the step; then
+  // its fetch. All reduces are before all updates, but for steps that update at
+  // once: there it is its own reduce. Of many chunks some stand for all.
   void AddRounds() {
     std::vector<int64_t> updates, reduces;
     // Whether updates may be before reduces: speculative ones are, too.

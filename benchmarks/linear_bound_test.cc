@@ -66,7 +66,7 @@ TEST(LinearBound, LeavesNoRoomForMoreThanTheBudget) {
   const double step_ms =
       static_cast<double>(SimulatePlan(plan, request).step_ns) * 1e-6;
   EXPECT_LE(ample.program().Excess(ample.PointOf(plan, step_ms)), 1e-6);
-  // Nor for a step that is shorter than its operators.
+  // The plan is no point for a step that is shorter than its operators.
   EXPECT_GT(ample.program().Excess(ample.PointOf(plan, 0.5 * step_ms)), 0.1);
   request.device_budget_bytes -= 4 * kBlockAlignment;
   const LinearBound tight(request);

@@ -28,7 +28,7 @@ double ProcessorSeconds() {
          1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Of GPT-2's shape, 32 operators and about one chunk a layer.
+// A step of GPT-2's shape: 32 operators and about one chunk a layer.
 StepTrace TraceOf(int64_t operators, int64_t micro_batches) {
   GptTraceOptions options;
   options.layers = std::max<int64_t>(1, operators / 32 / micro_batches);

@@ -72,8 +72,8 @@ struct Tally {
   int64_t device_sums = 0;      // those of the ranks' last plans
   // Updates ahead of the norm, and those of them that were in vain.
   SpeculationCounts speculation;
-  // Of the ranks' last plans, those that chose to keep the activations of some
-  // blocks, and of all.
+  // How many of the ranks' last plans chose to keep the activations of some
+  // blocks, and how many of all.
   int64_t chose_some = 0;
   int64_t chose_all = 0;
   int64_t operators = 0;  // whose bytes were accounted for

@@ -122,7 +122,7 @@ struct BlockRecord {
   // What stays from the end of its forward until backward comes to it. Below 0
   // where that is less than the input from which it is made again.
   int64_t kept_bytes = 0;
-  // Of the peaks of its operators in forward, by operator.
+  // The same of the peaks of its operators in forward, by operator.
   std::vector<int64_t> kept_peak_bytes = {};
   // The peak of each of its operators when it runs once more, over that of the
   // same operator in a forward that keeps all.

@@ -221,7 +221,7 @@ struct HeadGradientProgram {
   CASTOR_HD void operator()(Block& block, Shared&) const {
     struct Row {
       float lse;
-      // Of the target's gradient, where the tile has its column.
+      // The target's gradient needs these, where the tile has its column.
       int64_t column;
       float shifted;
       bool ignored;

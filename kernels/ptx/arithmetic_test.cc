@@ -26,7 +26,7 @@ uint64_t Result(const std::string& body) {
   return array.values[0];
 }
 
-// Of an instruction whose operands are constants, "op.f32 A, B".
+// What an instruction gives whose operands are constants, "op.f32 A, B".
 uint32_t Result32(const std::string& name, const std::string& operands) {
   return static_cast<uint32_t>(Result(
       absl::StrCat(name, " %r2, ", operands, ";\ncvt.u64.u32 %rd4, %r2;")));
@@ -131,7 +131,7 @@ TEST(PtxArithmetic, RoundsOnceAndTheRightWay) {
 TEST(PtxArithmetic, RoundsDownAsTheHostDoes) {
   std::mt19937_64 random(7);
   const auto any = [&] {
-    // Of all sizes, denormals included, but mostly such that the three meet.
+    // They have all sizes, denormals included, but mostly such that they meet.
     const auto exponent = static_cast<int>(random() % 40) - 20;
     const auto fraction = static_cast<float>(random() % (1 << 24)) * 0x1p-23f;
     const float sign = random() % 2 == 0 ? -1.0f : 1.0f;

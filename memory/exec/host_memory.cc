@@ -17,7 +17,7 @@
 namespace castor {
 namespace {
 
-// Of x86-64, and of arm64 with pages of 4 KiB.
+// x86-64 has huge pages of this size, and so has arm64 with pages of 4 KiB.
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 // A smaller part has room for few chunks.
 constexpr int64_t kSmallestPartBytes = int64_t{16} << 20;

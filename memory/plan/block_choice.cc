@@ -127,8 +127,8 @@ int64_t Greatest(int64_t least, int64_t most, const Holds& holds) {
 }  // namespace
 
 std::vector<int64_t> RankedBlocks(const StepTrace& trace) {
-  // From a choice of which all have been made again, so that what the order
-  // comes from does not depend on the choice at hand.
+  // All blocks are made again in the trace that the order comes from, so that
+  // it does not depend on the choice at hand.
   const StepTrace none = WithKeptBlocks(trace, KeptBlocks());
   std::vector<int64_t> start_ns = {0};
   for (const OpRecord& op : none.ops) {
@@ -204,7 +204,7 @@ BlockChoiceOrRefusal ChooseKeptBlocks(const PlacementPolicy* policy,
                  [&](int64_t count) { return candidates.CannotWin(count); }) +
         1;
   }
-  // From wide steps over the counts to narrow ones, around the best.
+  // Steps over the counts begin wide and become narrow, around the best one.
   const auto may_try = [&] {
     return candidates.planned_operators() < kMostOperators;
   };

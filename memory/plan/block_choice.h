@@ -30,7 +30,7 @@ using PlanRequestFor = std::function<PlanRequest(const StepTrace& trace)>;
 
 struct BlockChoice {
   KeptBlocks kept;
-  // Of the step with this choice, and its plan.
+  // These are the step's with this choice.
   StepTrace trace;
   Plan plan;
   PlanCost cost;

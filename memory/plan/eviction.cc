@@ -12,8 +12,8 @@ namespace {
 
 // One that stays at the moment under consideration. The greatest leaves first.
 struct Candidate {
-  // Of kCleanFirstFarthest whether it is clean, then `back_at` as seen in this
-  // lap; whether it is clean, then its bytes.
+  // kCleanFirstFarthest compares whether it is clean, then `back_at` as seen in
+  // this lap; whether it is clean, then its bytes.
   int64_t back_at = 0;
   int64_t clean_bytes = 0;
   int64_t gap = 0;

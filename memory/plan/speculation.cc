@@ -20,7 +20,7 @@ struct Ahead {
   int64_t behind = 0;  // how many of that place's actions come first
 };
 
-// Of chunks whose gradients are whole first, first.
+// The updates of chunks whose gradients are whole first come first.
 std::vector<Ahead> PossibleUpdates(const StepTrace& trace, const Plan& plan) {
   std::vector<int64_t> last_reduce(trace.chunks.size(), -1);
   for (size_t t = 0; t < trace.ops.size(); ++t) {

@@ -86,7 +86,7 @@ TEST(UseIndex, FindsTheMomentOfEveryTime) {
 
 TEST(UseIndex, SortsGapsByBeginAndNeed) {
   const UseIndex index(Trace(), {kHost, kHost});
-  // Of chunk 0 from 0 to 2 and from 2 to 5, of chunk 1 from 1 to 6.
+  // Chunk 0 has gaps from 0 to 2 and from 2 to 5, chunk 1 from 1 to 6.
   EXPECT_EQ(index.gaps_by_begin(), (std::vector<int64_t>{0, 2, 1}));
   EXPECT_EQ(index.begin_of(1), 0);
   EXPECT_EQ(index.begin_of(2), 1);

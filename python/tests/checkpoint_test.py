@@ -207,8 +207,8 @@ class Resume(unittest.TestCase):
 CASTOR = os.environ.get("CASTOR_BINARY", "")
 
 
-# Of each family that castor train knows, too; all with 16 positions and tokens
-# that are bytes.
+# One model of each family that castor train knows, too; all with 16 positions
+# and tokens that are bytes.
 FAMILIES: dict[str, Any] = {
     "gpt2": lambda: transformers.GPT2Config(
         vocab_size=256, n_layer=2, n_head=2, n_embd=16, n_positions=16,

@@ -35,7 +35,7 @@ class Memory(unittest.TestCase):
             gc.enable()
 
     def test_engine_gone_gives_the_system_its_bytes_back(self) -> None:
-        # Of a process of its own: a model of 16 MB with its gradients and states.
+        # A process of its own has a model of 16 MB with its gradients and states.
         # What the C library keeps of freed memory is nobody's.
         program = (
             "import ctypes, gc, castor, torch\n"

@@ -436,7 +436,7 @@ class Ranks(unittest.TestCase):
             self.assertIn("writes the buffer 1.", rank["buffer"]["error"])
 
     def test_train_every_family(self) -> None:
-        # Of which the first may happen to read the same on both.
+        # The first of these may happen to read the same on both ranks.
         refused = {"mixture": "ranks differ", "resnet": "writes the buffer"}
         for name in MAKERS:
             expected = family(name, 2)

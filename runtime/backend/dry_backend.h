@@ -55,7 +55,7 @@ class DryBackend final : public Backend {
     int64_t moment = 0;
     int64_t live_bytes = 0;
   };
-  // Of the micro batch at hand, by block, then by point.
+  // Those of the micro batch at hand, by block, then by point.
   std::map<int64_t, std::array<Mark, 5>> marks_;
   std::vector<BlockRecord> blocks_;
 };

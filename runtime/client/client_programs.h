@@ -38,7 +38,7 @@ class ClientPrograms {
   // The same script once more, if it is kept, was recorded again because of
   // memory: takes its peaks into `program`, and forgets it.
   void TakePlaceOfSame(const Key& key, ClientProgram* program);
-  // Of steps that begin alike, the oldest program beyond kMost is forgotten.
+  // Beyond kMost programs of steps that begin alike the oldest is forgotten.
   void Keep(const Key& key, std::unique_ptr<ClientProgram> program);
   void Forget(const Key& key) { programs_.erase(key); }
 

@@ -46,7 +46,7 @@ class ClientReporter {
   // All that was going on is the step's: NaN for its loss, which the client
   // has. `number` of the step; `warmup`: it followed no plan.
   void EndStep(int64_t number, bool warmup);
-  // Of the last training step. Some of its work may not be over yet.
+  // The last training step's. Some of its work may not be over yet.
   const StepReport& report() const { return report_; }
 
   // The client has its addresses.

@@ -114,7 +114,7 @@ class ChunkOptimizer {
   // skipped, if there was one and updates wait for norms. Call when all of its
   // work is over.
   bool missed_before() const { return host_->steps[turn_ ^ 1].missed; }
-  // Of what is over.
+  // Updates of which the work is over are counted.
   SpeculationCounts speculation() const {
     return {.committed = committed_, .repeated = repeated_};
   }

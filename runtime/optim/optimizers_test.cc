@@ -213,8 +213,8 @@ TEST_P(OptimizerRows, AStepWithoutAScaleChangesThePayloadAlone) {
   EXPECT_EQ(arrays.payload, before.payload);  // not the gradients
 }
 
-// Of an optimizer that says that it can: what it reads stays, and the bits are
-// those of an update in place.
+// What an update aside reads stays as it was, and its bits are those of one in
+// place, where the optimizer says that it can.
 TEST_P(OptimizerRows, AnUpdateAsideGivesTheSameBits) {
   const auto optimizer = Make();
   if (!optimizer->updates_aside()) return;

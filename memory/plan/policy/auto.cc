@@ -190,7 +190,7 @@ class Search {
     enter(ratio * static_cast<double>(contest_.spare_bytes()));
     double best_score = std::numeric_limits<double>::infinity();
     int best_share = kShares;
-    // Of a long step every other share, then those beside the best one.
+    // A long step has every other share tried, then those beside the best one.
     for (int i = thorough_ ? 1 : 2; i <= kShares; i += thorough_ ? 1 : 2) {
       const size_t before = sides.size();
       enter(ratio * margin * i / kShares);

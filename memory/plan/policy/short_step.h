@@ -33,9 +33,9 @@ struct StepEstimate {
   double d2h_bytes = 0;
 };
 
-// Of the whole step, if a plan of the short one costs that much: what is left
-// out takes as long as from the middle one's start to the last one's, and no
-// less than any resource works for it.
+// What the whole step costs if a plan of the short one costs `cost`: what is
+// left out takes as long as from the middle one's start to the last one's, and
+// no less than any resource works for it.
 StepEstimate EstimateWhole(const ShortStep& step, const Plan& plan,
                            const PlanRequest& request, const PlanCost& cost);
 

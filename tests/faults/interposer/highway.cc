@@ -1,5 +1,6 @@
-// Highway's library measures the resolution of the clock whenever a process starts,
-// for its benchmarks: a tenth of what the short runs here take. It is told one tick.
+// Highway's library measures the resolution of the clock whenever a process
+// starts, for its benchmarks: a tenth of what the short runs here take. It is
+// told one tick.
 #include <cstdint>
 
 namespace hwy::platform {
