@@ -1,6 +1,6 @@
 // A plan as the trace keeps it: what was asked, decided and predicted. The
 // words are memory/plan/plan.h's, which makes and reads these records
-// (memory/plan/plan_record.h).
+// (memory/plan/recorded_plan.h).
 #ifndef CASTOR_TRACER_PLAN_RECORD_H_
 #define CASTOR_TRACER_PLAN_RECORD_H_
 

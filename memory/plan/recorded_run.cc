@@ -13,8 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "base/median.h"
 #include "base/status_macros.h"
-#include "memory/plan/plan_record.h"
 #include "memory/plan/policy/policies.h"
+#include "memory/plan/recorded_plan.h"
 #include "memory/plan/trace_check.h"
 #include "memory/plan/use_index.h"
 

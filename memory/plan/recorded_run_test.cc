@@ -6,8 +6,8 @@
 #include <string>
 #include <variant>
 
-#include "memory/plan/plan_record.h"
 #include "memory/plan/planner.h"
+#include "memory/plan/recorded_plan.h"
 #include "memory/plan/trace_builder.h"
 
 namespace castor {

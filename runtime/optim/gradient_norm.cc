@@ -1,5 +1,5 @@
-// The norm of a step's gradients, over chunks, sides and ranks: what updates are
-// scaled by, or skipped for.
+// The norm of a step's gradients, over chunks, sides and ranks: what updates
+// are scaled by, or skipped for.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "memory/plan/plan_record.h"
+#include "memory/plan/recorded_plan.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,6 +1,6 @@
 // Between plans and the records that a trace keeps of them.
-#ifndef CASTOR_MEMORY_PLAN_PLAN_RECORD_H_
-#define CASTOR_MEMORY_PLAN_PLAN_RECORD_H_
+#ifndef CASTOR_MEMORY_PLAN_RECORDED_PLAN_H_
+#define CASTOR_MEMORY_PLAN_RECORDED_PLAN_H_
 
 #include <cstdint>
 
@@ -32,4 +32,4 @@ absl::StatusOr<Plan> PlanOf(const PlanRecord& record, const StepTrace& trace);
 
 }  // namespace castor
 
-#endif  // CASTOR_MEMORY_PLAN_PLAN_RECORD_H_
+#endif  // CASTOR_MEMORY_PLAN_RECORDED_PLAN_H_
