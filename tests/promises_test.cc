@@ -380,9 +380,13 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     }
     EXPECT_GT(tally.generations, 0);
     EXPECT_GT(tally.evictions, 0);
-    EXPECT_GT(tally.chose_some + tally.chose_all, 0);
     EXPECT_GT(tally.advice_followed, 0);
     EXPECT_GT(tally.operators, 0);
+  }
+  // Which blocks are kept follows from measured durations, too, so that only
+  // many cases are sure to have some.
+  if (only < 0 && models >= 40 * kGroups) {
+    EXPECT_GT(tally.chose_some + tally.chose_all, 0);
   }
 }
 
@@ -403,12 +407,13 @@ TEST(Speculation, GivesTheSameBits) {
                 {"clipped at times", 1.0, 0, true, true},
                 {"clipped at times, and scaled", 1.0, 0x1p4, true, true},
                 {"not finite at first", 0, 0x1p20, true, true}};
-  // An emulated GPU takes ten seconds for a case.
+  // An emulated GPU takes seconds for a case: there all of a run's steps are
+  // clipped, or none is.
   const bool has_ranks = MostRanksOnTestMachine() > 1;
   uint64_t seed = 0;
   for (const auto& kind : kKinds) {
     SCOPED_TRACE(kind.norms);
-    if (!has_ranks && (kind.clipping != 1 || kind.loss_scale > 0)) continue;
+    if (!has_ranks && (kind.clipping == 1 || kind.loss_scale > 0)) continue;
     TrainingCase model = OnTestMachine(RandomModel(MixKey(99, ++seed)));
     model.dtype = kind.loss_scale > 0 ? DType::kFloat16 : DType::kFloat32;
     model.frozen.clear();
