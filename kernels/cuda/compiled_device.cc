@@ -17,8 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "device/gpu_context.h"
-#include "kernels/cuda/kernels.h"
-#include "kernels/cuda/test_device.h"
+#include "kernels/cuda/host_test_device.h"
 #include "kernels/ptx/machine.h"
 #include "kernels/ptx/memory.h"
 #include "kernels/ptx/program.h"
@@ -26,7 +25,6 @@
 namespace castor::kernels::cuda {
 namespace {
 
-constexpr std::align_val_t kAlignment{256};
 // What a block may have without asking for more.
 constexpr int64_t kPlainShared = 48 * 1024;
 
@@ -41,18 +39,11 @@ std::map<const void*, Registered>& RegisteredKernels() {
   return *kernels;
 }
 
-class CompiledDevice : public TestDevice {
+class CompiledDevice : public HostTestDevice {
  public:
   CompiledDevice() {
-    gpu_.kernels = Kernels();
-    gpu_.multiprocessors = 4;
-    gpu_.compute_capability = 80;
-    gpu_.fault = &fault_;
-    gpu_.library_state = &library_state_;
-    CASTOR_CHECK(LoadKernels().ok());
-    gpu_.before_launches = &before_launches_;
-    context_.gpu = &gpu_;
-    memory_.Add(&fault_, sizeof(fault_));
+    Open();
+    memory_.Add(&fault(), sizeof(GpuFault));
     const char* const path = std::getenv("CASTOR_PTX");
     std::stringstream text;
     if (path != nullptr) text << std::ifstream(path).rdbuf();
@@ -64,35 +55,21 @@ class CompiledDevice : public TestDevice {
     }
   }
 
-  const ExecContext& context() override { return context_; }
-  bool emulated() const override { return true; }
   bool interpreted() const override { return true; }
 
   void* Allocate(int64_t bytes) override {
-    void* const p = ::operator new(bytes, kAlignment);
+    void* const p = HostTestDevice::Allocate(bytes);
     memory_.Add(p, bytes);
     return p;
   }
   void Free(void* p) override {
     memory_.Remove(p);
-    ::operator delete(p, kAlignment);
-  }
-  void ToDevice(void* to, const void* from, int64_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  void ToHost(void* to, const void* from, int64_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  void CopyOnDevice(void* to, const void* from, int64_t bytes) override {
-    std::memcpy(to, from, bytes);
+    HostTestDevice::Free(p);
   }
 
   absl::Status Synchronize() override {
     if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());
-    if (fault_.code == 0) return absl::OkStatus();
-    const absl::Status status = DescribeFault(fault_);
-    fault_ = GpuFault();
-    return status;
+    return HostTestDevice::Synchronize();
   }
 
   void InEveryOrder(const std::function<void()>& body) override {
@@ -127,8 +104,7 @@ class CompiledDevice : public TestDevice {
   // Synchronize.
   cudaError_t Launch(const Registered& kernel, dim3 blocks, dim3 threads,
                      void** arguments, size_t shared_bytes) {
-    CASTOR_CHECK(told_ > 0);  // else a driver's queue may fill up
-    --told_;
+    TakeLaunch();
     if (static_cast<int64_t>(shared_bytes) > kernel.most_shared ||
         blocks.y * blocks.z * threads.y * threads.z != 1) {
       return cudaErrorInvalidValue;
@@ -161,17 +137,6 @@ class CompiledDevice : public TestDevice {
     return ptx::Run(program, launch, parameters, memory_,
                     edit_ == nullptr ? &needed_[name] : nullptr);
   }
-
-  // Launches that were told of and may still come.
-  int64_t told_ = 0;
-  const std::function<void(int64_t)> count_ = [this](int64_t count) {
-    told_ = count;
-  };
-  const absl::FunctionRef<void(int64_t)> before_launches_ = count_;
-  GpuFault fault_;
-  std::shared_ptr<void> library_state_;
-  GpuContext gpu_;
-  ExecContext context_;
 
   std::optional<ptx::Library> library_;
   std::map<std::string, ptx::Program> programs_;  // those that were launched

@@ -1,7 +1,7 @@
 // The device on which tests and benchmarks run a GPU's operators, and operands
-// there. It has two implementations, one of which is linked into each test:
-// emulated_device.cc runs programs on the host (block.h), gpu_device.cc on a
-// GPU.
+// there. It has three implementations, one of which is linked into each test:
+// emulated_device.cc runs programs on the host (block.h), compiled_device.cc
+// what nvcc made of them (kernels/ptx), gpu_device.cc on a GPU.
 #ifndef CASTOR_KERNELS_CUDA_TEST_DEVICE_H_
 #define CASTOR_KERNELS_CUDA_TEST_DEVICE_H_
 
