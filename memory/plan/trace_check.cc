@@ -62,9 +62,10 @@ absl::Status CheckBlocks(const StepTrace& trace) {
     ranges.push_back({forward, forward + size});
     ranges.push_back({backward, backward + (block.kept ? 0 : size)});
     for (const int64_t difference : {block.kept_bytes, block.remake_bytes}) {
-      CASTOR_RETURN_IF_ERROR(AddTo(std::max(difference, -(difference + 1)),
-                                   absl::StrCat(where, "kept or remake_bytes"),
-                                   bytes));
+      // Its amount, of which the least one has no negative.
+      CASTOR_RETURN_IF_ERROR(
+          AddTo(difference < 0 ? -(difference + 1) : difference,
+                absl::StrCat(where, "kept or remake_bytes"), bytes));
     }
     for (const int64_t peak : block.kept_peak_bytes) {
       int64_t beside = bytes;
