@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "base/thread_pool.h"
 #include "device/cuda/fake_api.h"
 
@@ -82,14 +83,16 @@ TEST(PinnedRing, ManyThreadsFillAndEmptyItsPieces) {
   ASSERT_TRUE(
       (*ring)->FromHost(device.data(), sent.data(), kBytes, *stream).ok());
   // Until others than this thread were seen to write, which is nearly always
-  // the first time.
+  // the first time. ThreadSanitizer's own memory has such faults, too: there
+  // the threads write once, under its eyes.
   bool others = false;
   for (int round = 0; round < 1000 && !others; ++round) {
     FreshPages got(kBytes);
     const int64_t before = PageFaultsOfThisThread();
     ASSERT_TRUE(
         (*ring)->ToHost(got.data(), device.data(), kBytes, *stream).ok());
-    others = PageFaultsOfThisThread() - before < kBytes / 4096 / 2;
+    others = CASTOR_THREAD_SANITIZER != 0 ||
+             PageFaultsOfThisThread() - before < kBytes / 4096 / 2;
     ASSERT_TRUE(std::equal(sent.begin(), sent.end(), got.data()));
   }
   EXPECT_TRUE(others);
