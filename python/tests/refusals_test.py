@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import unittest
@@ -159,7 +160,7 @@ class Forked(unittest.TestCase):
         )
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", program], capture_output=True,
-            text=True, timeout=120,
+            text=True, timeout=120, cwd=os.path.dirname(os.path.abspath(__file__)),
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         *told, steps = done.stdout.splitlines()
