@@ -9,8 +9,6 @@
 // Budgets are a fifth and half of the way from the smallest to everything.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -142,18 +140,13 @@ void Measure(const Flags& flags) {
 
 int main(int argc, char** argv) {
   castor::Flags flags;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--fp32") == 0) {
-      flags.fp32 = true;
-    } else if (std::strcmp(argv[i], "--clip") == 0) {
-      flags.clip = true;
-    } else if (std::strcmp(argv[i], "--bus") == 0 && i + 1 < argc &&
-               std::atof(argv[i + 1]) > 0) {
-      flags.bus_bytes_per_s = std::atof(argv[++i]);
-    } else if (!flags.run.TakeArgument(argc, argv, &i)) {
-      std::fprintf(stderr, "accumulation: unknown argument %s\n", argv[i]);
-      return 2;
-    }
-  }
+  const auto take = [&](int* at) {
+    return castor::TakeFlag("--fp32", argv, at, &flags.fp32) ||
+           castor::TakeFlag("--clip", argv, at, &flags.clip) ||
+           castor::TakePositive("--bus", argc, argv, at,
+                                &flags.bus_bytes_per_s) ||
+           flags.run.TakeArgument(argc, argv, at);
+  };
+  if (!castor::TakeArguments("accumulation", argc, argv, take)) return 2;
   castor::Measure(flags);
 }

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -197,16 +196,12 @@ void Measure(const Flags& flags) {
 
 int main(int argc, char** argv) {
   castor::Flags flags;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--bf16") == 0) {
-      flags.bf16 = true;
-    } else if (!flags.run.TakeArgument(argc, argv, &i) &&
-               !castor::TakeNumber("--rounds", argc, argv, &i, &flags.rounds) &&
-               !castor::TakeNumber("--threads", argc, argv, &i,
-                                   &flags.threads)) {
-      std::fprintf(stderr, "budget_curve: unknown argument %s\n", argv[i]);
-      return 2;
-    }
-  }
+  const auto take = [&](int* at) {
+    return castor::TakeFlag("--bf16", argv, at, &flags.bf16) ||
+           flags.run.TakeArgument(argc, argv, at) ||
+           castor::TakeNumber("--rounds", argc, argv, at, &flags.rounds) ||
+           castor::TakeNumber("--threads", argc, argv, at, &flags.threads);
+  };
+  if (!castor::TakeArguments("budget_curve", argc, argv, take)) return 2;
   castor::Measure(flags);
 }

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -197,20 +196,16 @@ void Measure(const Flags& flags) {
 
 int main(int argc, char** argv) {
   castor::Flags flags;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--bf16") == 0) {
-      flags.bf16 = true;
-    } else if (std::strcmp(argv[i], "--foreseen-only") == 0) {
-      flags.foreseen_only = true;
-    } else if (!flags.run.TakeArgument(argc, argv, &i) &&
-               !castor::TakeNumber("--rounds", argc, argv, &i, &flags.rounds) &&
-               !castor::TakeNumber("--micro-batches", argc, argv, &i,
-                                   &flags.micro_batches) &&
-               !castor::TakeNumber("--threads", argc, argv, &i,
-                                   &flags.threads)) {
-      std::fprintf(stderr, "recomputation: unknown argument %s\n", argv[i]);
-      return 2;
-    }
-  }
+  const auto take = [&](int* at) {
+    return castor::TakeFlag("--bf16", argv, at, &flags.bf16) ||
+           castor::TakeFlag("--foreseen-only", argv, at,
+                            &flags.foreseen_only) ||
+           flags.run.TakeArgument(argc, argv, at) ||
+           castor::TakeNumber("--rounds", argc, argv, at, &flags.rounds) ||
+           castor::TakeNumber("--micro-batches", argc, argv, at,
+                              &flags.micro_batches) ||
+           castor::TakeNumber("--threads", argc, argv, at, &flags.threads);
+  };
+  if (!castor::TakeArguments("recomputation", argc, argv, take)) return 2;
   castor::Measure(flags);
 }

@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -27,6 +26,7 @@
 #include "base/median.h"
 #include "benchmarks/synthetic.h"
 #include "device/device.h"
+#include "device/forwarding_device.h"
 #include "device/host/host_device.h"
 #include "memory/plan/policy/policies.h"
 #include "models/gpt2/gpt2.h"
@@ -57,10 +57,10 @@ constexpr SyntheticRun kPacedRun = {4, 64, 64, 1, 4};
 constexpr int64_t kPacedChunkBytes = 64 << 10;
 
 // A host device that passes the rest of each piece of work's time asleep.
-class PacedDevice final : public Device {
+class PacedDevice final : public ForwardingDevice {
  public:
   explicit PacedDevice(std::unique_ptr<Device> device)
-      : device_(std::move(device)) {}
+      : ForwardingDevice(device.get()), device_(std::move(device)) {}
 
   // Counts updates that were done again, whose time passes at their commit.
   void set_repeated(std::function<int64_t()> repeated) {
@@ -68,10 +68,8 @@ class PacedDevice final : public Device {
   }
 
   absl::string_view name() const override { return "paced"; }
-  std::byte* memory() override { return device_->memory(); }
-  int64_t memory_bytes() const override { return device_->memory_bytes(); }
   Fence Enqueue(StreamId stream, int64_t tag, Work work) override {
-    return device_->Enqueue(
+    return ForwardingDevice::Enqueue(
         stream, tag,
         [this, work = std::move(work),
          tag](const ExecContext& context) mutable -> absl::Status {
@@ -83,28 +81,6 @@ class PacedDevice final : public Device {
               start + std::chrono::nanoseconds(NsOf(tag, again)));
           return status;
         });
-  }
-  Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
-             int64_t bytes) override {
-    return device_->Copy(stream, tag, dst, src, bytes);
-  }
-  Fence Fill(StreamId stream, int64_t tag, void* dst, uint8_t value,
-             int64_t bytes) override {
-    return device_->Fill(stream, tag, dst, value, bytes);
-  }
-  void Wait(StreamId stream, const Fence& fence, int64_t tag) override {
-    device_->Wait(stream, fence, tag);
-  }
-  Fence Now(StreamId stream) const override { return device_->Now(stream); }
-  bool Reached(const Fence& fence) const override {
-    return device_->Reached(fence);
-  }
-  absl::Status Synchronize(const Fence& fence) override {
-    return device_->Synchronize(fence);
-  }
-  int64_t NowNs() const override { return device_->NowNs(); }
-  void SetObserver(DeviceObserver* observer) override {
-    device_->SetObserver(observer);
   }
 
  private:
@@ -254,21 +230,18 @@ void Measure(const Flags& flags) {
 
 int main(int argc, char** argv) {
   castor::Flags flags;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--bf16") == 0) {
-      flags.bf16 = true;
-    } else if (std::strcmp(argv[i], "--paced") == 0) {
-      flags.paced = true;
+  const auto take = [&](int* at) {
+    if (castor::TakeFlag("--paced", argv, at, &flags.paced)) {
       flags.run = castor::kPacedRun;
-    } else if (std::strcmp(argv[i], "--bus") == 0 && i + 1 < argc &&
-               std::atof(argv[i + 1]) > 0) {
-      flags.bus_bytes_per_s = std::atof(argv[++i]);
-    } else if (!flags.run.TakeArgument(argc, argv, &i) &&
-               !castor::TakeNumber("--rounds", argc, argv, &i, &flags.rounds) &&
-               !castor::TakeNumber("--steps", argc, argv, &i, &flags.steps)) {
-      std::fprintf(stderr, "speculation: unknown argument %s\n", argv[i]);
-      return 2;
+      return true;
     }
-  }
+    return castor::TakeFlag("--bf16", argv, at, &flags.bf16) ||
+           castor::TakePositive("--bus", argc, argv, at,
+                                &flags.bus_bytes_per_s) ||
+           flags.run.TakeArgument(argc, argv, at) ||
+           castor::TakeNumber("--rounds", argc, argv, at, &flags.rounds) ||
+           castor::TakeNumber("--steps", argc, argv, at, &flags.steps);
+  };
+  if (!castor::TakeArguments("speculation", argc, argv, take)) return 2;
   castor::Measure(flags);
 }

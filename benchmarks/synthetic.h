@@ -3,6 +3,7 @@
 #define CASTOR_BENCHMARKS_SYNTHETIC_H_
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +18,37 @@ inline bool TakeNumber(const char* name, int argc, char** argv, int* at,
                        int64_t* number) {
   if (std::strcmp(argv[*at], name) != 0 || *at + 1 >= argc) return false;
   *number = std::atoll(argv[++*at]);
+  return true;
+}
+
+// Takes the argument `name`, which has no value.
+inline bool TakeFlag(const char* name, char** argv, const int* at, bool* flag) {
+  if (std::strcmp(argv[*at], name) != 0) return false;
+  *flag = true;
+  return true;
+}
+
+// Takes the argument `name` with its number, which is greater than 0.
+inline bool TakePositive(const char* name, int argc, char** argv, int* at,
+                         double* number) {
+  if (std::strcmp(argv[*at], name) != 0 || *at + 1 >= argc) return false;
+  const double value = std::atof(argv[*at + 1]);
+  if (!(value > 0)) return false;
+  ++*at;
+  *number = value;
+  return true;
+}
+
+// Goes through the arguments: `take(at)` takes the one at *at, and moves to the
+// last of its words. False: there is one that it does not take, which was told.
+template <class Take>
+bool TakeArguments(const char* program, int argc, char** argv,
+                   const Take& take) {
+  for (int at = 1; at < argc; ++at) {
+    if (take(&at)) continue;
+    std::fprintf(stderr, "%s: unknown argument %s\n", program, argv[at]);
+    return false;
+  }
   return true;
 }
 

@@ -21,6 +21,7 @@
 #include "base/units.h"
 #include "device/cuda/fake_api.h"
 #include "device/device_contract.h"
+#include "device/forwarding_device.h"
 #include "device/gate.h"
 
 namespace castor {
@@ -29,42 +30,16 @@ namespace {
 using cuda::FakeApi;
 
 // A device with the GPU that it runs on.
-class OwningDevice final : public Device {
+class OwningDevice final : public ForwardingDevice {
  public:
   OwningDevice(std::unique_ptr<FakeApi> api, std::unique_ptr<CudaDevice> device)
-      : api_(std::move(api)), device_(std::move(device)) {}
-  absl::string_view name() const override { return device_->name(); }
-  std::byte* memory() override { return device_->memory(); }
-  int64_t memory_bytes() const override { return device_->memory_bytes(); }
-  Fence Enqueue(StreamId stream, int64_t tag, Work work) override {
-    return device_->Enqueue(stream, tag, std::move(work));
-  }
-  Fence Copy(StreamId stream, int64_t tag, void* dst, const void* src,
-             int64_t bytes) override {
-    return device_->Copy(stream, tag, dst, src, bytes);
-  }
-  Fence Fill(StreamId stream, int64_t tag, void* dst, uint8_t value,
-             int64_t bytes) override {
-    return device_->Fill(stream, tag, dst, value, bytes);
-  }
-  void Wait(StreamId stream, const Fence& fence, int64_t tag) override {
-    device_->Wait(stream, fence, tag);
-  }
-  Fence Now(StreamId stream) const override { return device_->Now(stream); }
-  bool Reached(const Fence& fence) const override {
-    return device_->Reached(fence);
-  }
-  absl::Status Synchronize(const Fence& fence) override {
-    return device_->Synchronize(fence);
-  }
-  int64_t NowNs() const override { return device_->NowNs(); }
-  void SetObserver(DeviceObserver* observer) override {
-    device_->SetObserver(observer);
-  }
+      : ForwardingDevice(device.get()),
+        api_(std::move(api)),
+        device_(std::move(device)) {}
 
  private:
-  std::unique_ptr<FakeApi> api_;
-  std::unique_ptr<CudaDevice> device_;
+  const std::unique_ptr<FakeApi> api_;  // outlives the device
+  const std::unique_ptr<CudaDevice> device_;
 };
 
 DeviceFactory Factory(const char* name, cuda::FakeApiOptions fake) {

@@ -201,8 +201,6 @@ class Search {
     if (!thorough_) {
       enter(ratio * margin * (best_share - 1) / kShares);
       enter(ratio * margin * std::min(best_share + 1, kShares) / kShares);
-    }
-    if (!thorough_) {
       constexpr size_t kSides = 2;
       std::sort(sides.begin(), sides.end());
       sides.resize(std::min(kSides, sides.size()));
