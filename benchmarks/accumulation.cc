@@ -4,20 +4,25 @@
 //
 //   bazel run -c opt //benchmarks:accumulation -- [--fp32] [--layers N]
 //       [--width N] [--vocabulary N] [--batch N] [--length N] [--clip]
-//       [--bus BYTES_PER_S]
+//       [--bus BYTES_PER_S] [--foreseen-only]
 //
-// Budgets are a fifth and half of the way from the smallest to everything.
+// Budgets are a fifth and half of the way from the smallest to everything. With
+// --foreseen-only no step is run: bytes and time are what the plan foresees
+// that is made before the first one, from estimated durations.
 #include <algorithm>
 #include <cstdio>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/check.h"
 #include "base/units.h"
 #include "benchmarks/synthetic.h"
 #include "memory/plan/lower_bound.h"
+#include "memory/plan/planner.h"
 #include "memory/plan/policy/policies.h"
+#include "memory/plan/simulator.h"
 #include "models/gpt2/gpt2.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/trainer.h"
@@ -31,13 +36,17 @@ constexpr int kSettle = 3;
 struct Flags {
   bool fp32 = false;
   bool clip = false;
+  bool foreseen_only = false;
   double bus_bytes_per_s = 2e9;
   SyntheticRun run = {6, 256, 256, 2, 64};
 };
 
 struct Run {
-  StepReport step;  // the last one
   AdmissionReport admission;
+  // Of the last step.
+  int64_t h2d_bytes = 0;
+  int64_t d2h_bytes = 0;
+  double step_seconds = 0;
   int64_t payload_bytes = 0;
   int64_t device_sides = 0;
   int64_t device_sums = 0;
@@ -65,19 +74,32 @@ Run Train(const Flags& flags, int64_t micro_batches, int64_t budget,
   Run run;
   run.admission = (*trainer)->admission();
   if (admit_only) return run;
-  InitialValues values(1);
-  CASTOR_CHECK((*trainer)->Initialize(values).ok());
-  int64_t index = 0;
-  for (int i = 0; i <= kSettle; ++i) {
-    const auto loss = (*trainer)->Step([&]() -> absl::StatusOr<MicroBatch> {
-      return flags.run.Batch(index++);
-    });
-    CASTOR_CHECK(loss.ok());
+  Plan plan;
+  PlanRequest request = (*trainer)->training_request();
+  if (flags.foreseen_only) {
+    plan = std::get<Plan>(MakePlan(FindPolicy("auto"), request));
+    const PlanCost cost = SimulatePlan(plan, request);
+    run.h2d_bytes = cost.h2d_bytes;
+    run.d2h_bytes = cost.d2h_bytes;
+    run.step_seconds = 1e-9 * static_cast<double>(cost.step_ns);
+  } else {
+    InitialValues values(1);
+    CASTOR_CHECK((*trainer)->Initialize(values).ok());
+    int64_t index = 0;
+    for (int i = 0; i <= kSettle; ++i) {
+      const auto loss = (*trainer)->Step([&]() -> absl::StatusOr<MicroBatch> {
+        return flags.run.Batch(index++);
+      });
+      CASTOR_CHECK(loss.ok());
+    }
+    CASTOR_CHECK((*trainer)->Drain().ok());
+    const StepReport step = (*trainer)->TakeReports().back();
+    run.h2d_bytes = step.h2d_bytes;
+    run.d2h_bytes = step.d2h_bytes;
+    run.step_seconds = step.seconds;
+    request = (*trainer)->training_request();
+    plan = *(*trainer)->training_plan();
   }
-  CASTOR_CHECK((*trainer)->Drain().ok());
-  run.step = (*trainer)->TakeReports().back();
-  const PlanRequest request = (*trainer)->training_request();
-  const Plan& plan = *(*trainer)->training_plan();
   for (const ChunkInfo& chunk : request.trace->chunks) {
     run.payload_bytes += chunk.payload_bytes;
   }
@@ -120,11 +142,11 @@ void Measure(const Flags& flags) {
       std::printf("%-8s %3ld %10s %9.3f %9.3f %9.3f %9.3f %9.1f %8ld %8ld\n",
                   name, static_cast<long>(micro_batches),
                   FormatBytes(budget).c_str(),
-                  static_cast<double>(run.step.h2d_bytes) / payload,
+                  static_cast<double>(run.h2d_bytes) / payload,
                   static_cast<double>(run.bound.h2d_bytes) / payload,
-                  static_cast<double>(run.step.d2h_bytes) / payload,
+                  static_cast<double>(run.d2h_bytes) / payload,
                   static_cast<double>(run.bound.d2h_bytes) / payload,
-                  1e3 * run.step.seconds, static_cast<long>(run.device_sides),
+                  1e3 * run.step_seconds, static_cast<long>(run.device_sides),
                   static_cast<long>(run.device_sums));
     }
   }
@@ -143,6 +165,8 @@ int main(int argc, char** argv) {
   const auto take = [&](int* at) {
     return castor::TakeFlag("--fp32", argv, at, &flags.fp32) ||
            castor::TakeFlag("--clip", argv, at, &flags.clip) ||
+           castor::TakeFlag("--foreseen-only", argv, at,
+                            &flags.foreseen_only) ||
            castor::TakePositive("--bus", argc, argv, at,
                                 &flags.bus_bytes_per_s) ||
            flags.run.TakeArgument(argc, argv, at);

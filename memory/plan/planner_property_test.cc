@@ -114,7 +114,7 @@ TEST(MakePlan, HasDeviceSumsInManyArbitraryTraces) {
 // And those of plans with updates before the norm is known.
 TEST(MakePlan, SpeculatesInManyArbitraryTraces) {
   int64_t plans = 0, with_sums = 0;
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
     ArbitraryTraceOptions options;
     options.micro_batches = seed % 2 == 0 ? 1 : 8;
     StepTrace trace = ArbitraryTrace(options, seed);
@@ -136,7 +136,7 @@ TEST(MakePlan, SpeculatesInManyArbitraryTraces) {
     }
   }
   std::printf(
-      "%d of 40 plans have speculative updates, with %d sums on the device\n",
+      "%d of 100 plans have speculative updates, with %d sums on the device\n",
       static_cast<int>(plans), static_cast<int>(with_sums));
   EXPECT_GE(plans, 5);
   EXPECT_GE(with_sums, 1);

@@ -162,7 +162,7 @@ class Search {
   // Looks for the best plan.
   void Run() {
     EnterSides(first_side_, /*good=*/{});
-    EnterSums(first_side_);
+    EnterSums(first_side_, /*all_shares=*/true);
     if (!trace_.training || !request_.fixed_side.empty()) return;
 
     // States on the device spare copies and the host's work, but take room all
@@ -211,9 +211,12 @@ class Search {
     }
     // Sums on the device take room and time that states there could have, too,
     // so they are tried without any that need not be there, above, and beside
-    // those of the best plan.
+    // each number of those that was tried: what is the best beside no sums
+    // leaves little room for any.
     const std::vector<Side> best_side = best().plan.side;
-    if (best_side != first_side_) EnterSums(best_side);
+    for (const auto& [score, side] : sides) {
+      EnterSums(side, thorough_ || side == best_side);
+    }
   }
 
   // Enters what was best for a short step.
@@ -390,8 +393,8 @@ class Search {
   }
 
   // Enters plans with these sides and sums on the device, for shares of the
-  // room beside what must be there.
-  void EnterSums(const std::vector<Side>& side) {
+  // room beside what must be there, or for all of it alone.
+  void EnterSums(const std::vector<Side>& side, bool all_shares) {
     std::vector<Tuning> tunings = {best().tuning};
     if (thorough_) tunings = contest_.tunings();
     const std::vector<GradientBlock> possible =
@@ -406,6 +409,7 @@ class Search {
                               free_bytes.begin(), free_bytes.end()));
     size_t before = 0;
     for (const double share : {0.25, 0.5, 0.75, 1.0}) {
+      if (!all_shares && share < 1.0) continue;
       const std::vector<PossibleSum> fitting =
           DeviceSumsThatFit(request_, side, sums, share * margin);
       if (fitting.size() == before) continue;
