@@ -111,15 +111,18 @@ class Contest {
   int64_t spare_bytes_ = 0;
 };
 
-// `fewest` chunks of the order, then each one whose optimizer states still fit
-// into `bytes`.
+// `fewest` chunks of the order, then those whose optimizer states still fit
+// into `bytes`: up to the first one that does not, or with `skip` all others
+// too.
 std::vector<Side> SidesWithin(const StepTrace& trace,
-                              const Admission& admission, double bytes) {
+                              const Admission& admission, double bytes,
+                              bool skip) {
   std::vector<Side> side = SidesOf(trace, admission.order, admission.fewest);
   for (size_t i = 0; i < admission.order.size(); ++i) {
     const int64_t c = admission.order[i];
     const double block = static_cast<double>(OptimizerBlock(trace.chunks[c]));
     if (static_cast<int64_t>(i) >= admission.fewest) {
+      if (block > bytes && !skip) break;
       if (block > bytes) continue;
       side[c] = Side::kDevice;
     }
@@ -176,15 +179,20 @@ class Search {
     std::vector<std::vector<Side>> tried = {first_side_};
     std::vector<std::pair<double, std::vector<Side>>> sides;  // by their scores
     const auto enter = [&](double share_bytes) {
-      std::vector<Side> side = SidesWithin(trace_, admission_, share_bytes);
-      if (std::find(tried.begin(), tried.end(), side) != tried.end()) return;
-      tried.push_back(side);
-      if (PeakNeededDeviceBytes(request_, side) >
-          request_.device_budget_bytes) {
-        return;
+      for (const bool skip : {true, false}) {
+        if (!skip && !thorough_) break;
+        std::vector<Side> side =
+            SidesWithin(trace_, admission_, share_bytes, skip);
+        const auto known = std::find(tried.begin(), tried.end(), side);
+        if (known != tried.end()) continue;
+        tried.push_back(side);
+        if (PeakNeededDeviceBytes(request_, side) >
+            request_.device_budget_bytes) {
+          continue;
+        }
+        const double score = EnterSides(side, good);
+        if (skip) sides.emplace_back(score, std::move(side));
       }
-      const double score = EnterSides(side, good);
-      sides.emplace_back(score, std::move(side));
     };
     constexpr int kShares = 8;
     enter(ratio * static_cast<double>(contest_.spare_bytes()));
@@ -214,8 +222,9 @@ class Search {
     // each number of those that was tried: what is the best beside no sums
     // leaves little room for any.
     const std::vector<Side> best_side = best().plan.side;
+    if (best_side != first_side_) EnterSums(best_side, /*all_shares=*/true);
     for (const auto& [score, side] : sides) {
-      EnterSums(side, thorough_ || side == best_side);
+      if (side != best_side) EnterSums(side, /*all_shares=*/thorough_);
     }
   }
 
