@@ -120,7 +120,8 @@ struct AttentionBackwardArgs {
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;
   absl::Status RunOnGpu(const ExecContext& context) const;
-  // The shape alone decides.
+  // The shape alone decides. On a GPU, in 16 bits and with several tiles of
+  // keys, it is mostly dq in fp32.
   int64_t CpuWorkspaceBytes() const;
   int64_t GpuWorkspaceBytes() const;
 };

@@ -285,6 +285,23 @@ TEST_F(AttentionOnGpu, RoomForKeysDecidesHowASingleQueryLooksAtThem) {
   EXPECT_EQ(bytes(1), 0);
 }
 
+// delta, the sums of dq where several tiles of keys add to them, and counters:
+// for each head, and each step of 32 queries, those of four warps, or in fp32,
+// where dq has the sums, of 64 and eight; and one more.
+TEST_F(AttentionOnGpu, BackwardsWorkspaceHasSumsWhereSeveralTilesAdd) {
+  AttentionShape shape = ShapeOf(1, 128, 2, 16);
+  shape.dtype = DType::kBFloat16;
+  const auto bytes = [&] {
+    return AttentionBackwardArgs{.shape = shape}.GpuWorkspaceBytes();
+  };
+  EXPECT_EQ(bytes(), 2 * 128 * 4 + (2 * 4 * 4 + 1) * 4);
+  shape.positions = 129;
+  EXPECT_EQ(bytes(),
+            (2 * 129 + 2) * 4 + 2 * 5 * 32 * 64 * 4 + (2 * 5 * 4 + 1) * 4);
+  shape.dtype = DType::kFloat32;
+  EXPECT_EQ(bytes(), (2 * 129 + 2) * 4 + (2 * 3 * 8 + 1) * 4);
+}
+
 TEST_F(AttentionOnGpu, AgreesWithTheHostAcrossTwoSequences) {
   for (DType dtype : kAllTypes) {
     for (int64_t keys : {3, 100}) {
@@ -355,6 +372,37 @@ TEST_F(AttentionOnGpu, DoesNotDependOnTheOrderOfThreads) {
         ASSERT_TRUE(again.RunOnDevice().ok());
         EXPECT_TRUE(again.SameResults(first));
       });
+    }
+  }
+}
+
+// The blocks of backward's tiles of keys add to dq in turns: three tiles in 16
+// bits and five in fp32, of all queries' keys or of those in a window, one head
+// of keys for two of queries.
+TEST_F(AttentionOnGpu, DoesNotDependOnHowManyBlocksRunAtOnce) {
+  for (DType dtype : kAllTypes) {
+    // Each type once where instructions are interpreted.
+    int64_t masks = 0;
+    for (const AttentionMask& mask :
+         {AttentionMask::Causal(), AttentionMask::All(),
+          AttentionMask::Causal(150)}) {
+      if (TestDevice::Get()->interpreted() &&
+          ++masks % std::ssize(kAllTypes) != static_cast<int64_t>(dtype) % 3) {
+        continue;
+      }
+      AttentionShape shape = ShapeOf(1, 290, 2, 16);
+      shape.kv_heads = 1;
+      shape.dtype = dtype;
+      shape.mask = mask;
+      Trial first(shape, {.seed = 11});
+      ASSERT_TRUE(first.RunOnDevice().ok());
+      TestDevice::Get()->InEveryOrder([&] {
+        Trial again(shape, {.seed = 11});
+        ASSERT_TRUE(again.RunOnDevice().ok());
+        EXPECT_TRUE(again.SameResults(first));
+      });
+      ExpectHosts(shape, {.seed = 11});
+      if (HasFatalFailure()) return;
     }
   }
 }
@@ -476,12 +524,8 @@ template <class Program>
 constexpr bool kTwoFit = sizeof(typename Program::Shared) <= 81 * 1024;
 static_assert(kTwoFit<cuda::AttentionMmaForwardProgram<BFloat16, 64, true>>);
 static_assert(kTwoFit<cuda::AttentionMmaForwardProgram<BFloat16, 128, true>>);
-static_assert(
-    kTwoFit<cuda::AttentionMmaBackwardProgram<BFloat16, 64, true, true>>);
-static_assert(
-    kTwoFit<cuda::AttentionMmaBackwardProgram<BFloat16, 128, true, true>>);
-static_assert(
-    kTwoFit<cuda::AttentionMmaBackwardProgram<BFloat16, 128, false, true>>);
+static_assert(kTwoFit<cuda::AttentionMmaBackwardProgram<BFloat16, 64, true>>);
+static_assert(kTwoFit<cuda::AttentionMmaBackwardProgram<BFloat16, 128, true>>);
 
 }  // namespace
 }  // namespace castor::kernels

@@ -7,11 +7,8 @@ namespace castor::kernels::cuda {
 CASTOR_LAUNCH(AttentionDeltaProgram<float>);
 CASTOR_LAUNCH(AttentionDeltaProgram<BFloat16>);
 CASTOR_LAUNCH(AttentionDeltaProgram<Float16>);
-CASTOR_LAUNCH(AttentionBackwardProgram<64, true>);
-CASTOR_LAUNCH(AttentionBackwardProgram<64, false>);
-CASTOR_LAUNCH(AttentionBackwardProgram<128, true>);
-CASTOR_LAUNCH(AttentionBackwardProgram<128, false>);
-CASTOR_LAUNCH(AttentionBackwardProgram<256, true>);
-CASTOR_LAUNCH(AttentionBackwardProgram<256, false>);
+CASTOR_LAUNCH(AttentionBackwardProgram<64>);
+CASTOR_LAUNCH(AttentionBackwardProgram<128>);
+CASTOR_LAUNCH(AttentionBackwardProgram<256>);
 
 }  // namespace castor::kernels::cuda

@@ -3,17 +3,11 @@
 
 namespace castor::kernels::cuda {
 
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, true, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, true, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, false, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, false, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, true, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, true, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, false, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, false, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 256, true, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 256, true, false>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 256, false, true>);
-CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 256, false, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 64, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 128, false>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 256, true>);
+CASTOR_LAUNCH(AttentionMmaBackwardProgram<BFloat16, 256, false>);
 
 }  // namespace castor::kernels::cuda

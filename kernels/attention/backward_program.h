@@ -1,104 +1,122 @@
 // Attention's backward pass in fp32, from the rows' log-sum-exp. Source: Dao,
-// "FlashAttention-2", 2023, algorithm 2, but that it runs twice over the
-// scores, once by keys (dk, dv) and once by queries (dq): nothing is added by
-// atomics, so that sums have one order, for 7 products instead of 5.
+// "FlashAttention-2", 2023, algorithm 2, but that blocks add to dq in turns
+// (turns.h), so that its sums have one order: that of the keys. The sums of dk
+// and dv go from the last query to the first.
+//
+// A thread's registers hold the sums of dk and dv for up to 128 channels: of
+// larger heads two blocks share a tile of keys, each with all of its scores and
+// half of its channels.
 #ifndef CASTOR_KERNELS_ATTENTION_BACKWARD_PROGRAM_H_
 #define CASTOR_KERNELS_ATTENTION_BACKWARD_PROGRAM_H_
 
 #include <cstdint>
 
 #include "kernels/attention/tile.h"
+#include "kernels/attention/turns.h"
 #include "kernels/cuda/block.h"
 
 namespace castor::kernels::cuda {
 
-// dk and dv where kKeys: a block per tile of keys, over all queries that see
-// it. Otherwise dq: a block per tile of queries, over the keys that it sees.
-template <int kD, bool kKeys>
+template <int kD>
 struct AttentionBackwardProgram {
+  static constexpr bool kTakesTurns = true;
   static constexpr int kThreads = kAttentionThreads;
-  static constexpr int kRows = kAttentionTile;
-  static constexpr int kParts = 1;  // blocks that share a tile
+  static constexpr int kWarps = kThreads / kWarp;
+  static constexpr int kRows = kAttentionTile;      // keys
+  static constexpr int kStep = kAttentionTile;      // queries
+  static constexpr int kParts = kD == 256 ? 2 : 1;  // of channels
+  static constexpr int kColumns = kD / kParts;
   static constexpr int kSlices = kD / kAttentionSlice;
+  static constexpr int kOwnSlices = kSlices / kParts;
+  static constexpr int kStepSums = 0;  // dq itself has the sums
   struct Shared {
     AttentionRows a, b;  // slices of q and k, or of dout and v
     AttentionScores s;
     float lse[kAttentionTile], delta[kAttentionTile];
+    uint32_t number;
   };
   AttentionOperands<float> of;
-  int64_t batch_heads;  // B H; B K where kKeys
-  const float* dout;    // [B, T, C]
-  const float* lse;     // [B, H, T]
-  const float* delta;   // [B, H, T]
+  AttentionTurns turns;
+  const float* dout;   // [B, T, C]
+  const float* lse;    // [B, H, T]
+  const float* delta;  // [B, H, T]
+  float* sums;         // none
   float *dq, *dk, *dv;
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared& shared) const {
-    const int64_t head = block.index() % batch_heads;
-    const int64_t tile = block.index() / batch_heads;
-    if constexpr (kKeys) {
-      Keys(block, shared, head, tile * kAttentionTile);
-    } else {
-      Queries(block, shared, head,
-              (of.Tiles(of.band.queries, kRows) - 1 - tile) * kAttentionTile);
-    }
-  }
-
- private:
-  template <class Block>
-  CASTOR_HD void Keys(Block& block, Shared& shared, int64_t kv_head,
-                      int64_t key) const {
-    typename Block::template PerThread<AttentionPart<kD>> dk_part, dv_part;
+    block.Each([&](int t) {
+      if (t == 0) shared.number = Block::TakeNumber(turns.begun);
+    });
+    const AttentionTurns::Work work = turns.WorkOf(shared.number);
+    const int key = work.tile * kRows;
+    const int first_slice = work.part * kOwnSlices;
+    typename Block::template PerThread<AttentionPart<kColumns>> dk_part,
+        dv_part;
     typename Block::template PerThread<AttentionScorePart> s, ds;
     block.EachUnsynced([&](int t) {
       dk_part[t].Clear();
       dv_part[t].Clear();
     });
-    const auto queries = of.QueriesOf(key, kAttentionTile);
-    for (int64_t member = 0; member < of.group; ++member) {
-      const int64_t bh = of.HeadOf(kv_head, member);
-      for (int64_t query = queries.begin; query < queries.end;
-           query += kAttentionTile) {
-        Products(block, shared, bh, query, key, s, ds);
-        block.Each([&](int t) {
-          Gradients(t, bh, query, key, shared, s[t], ds[t]);
-          Put(t, s[t], shared.s);
-          LoadRows(t, of.head_size, of.InOut(dout, bh), query, 0, shared.a);
-        });
-        AddSlices<true>(block, shared, of.InOut(dout, bh), query, dv_part);
-        block.Each([&](int t) {
-          Put(t, ds[t], shared.s);
-          LoadRows(t, of.head_size, of.InQ(of.q, bh), query, 0, shared.a);
-        });
-        AddSlices<true>(block, shared, of.InQ(of.q, bh), query, dk_part);
-      }
+    for (auto now = AttentionSteps<kStep>::Of(of, work.kv_head,
+                                              of.QueriesOf(key, kRows));
+         now.more(); now = now.Next(of)) {
+      const int query = now.query;
+      const auto q = of.InQ(of.q, now.head);
+      const auto douts = of.InOut(dout, now.head);
+      Products(block, shared, now.head, query, key, s, ds);
+      block.Each([&](int t) {
+        Gradients(t, now.head, query, key, shared, s[t], ds[t]);
+        Put(t, s[t], shared.s);
+        LoadRows(t, of.head_size, douts, query, first_slice, shared.a);
+      });
+      AddSlices(block, shared, douts, query, first_slice, dv_part);
+      block.Each([&](int t) {
+        Put(t, ds[t], shared.s);
+        LoadRows(t, of.head_size, q, query, first_slice, shared.a);
+      });
+      AddSlices(block, shared, q, query, first_slice, dk_part);
+      AddToQueries(block, shared, work, now.head, query);
     }
-    block.Each([&](int t) {
-      dk_part[t].Write(t, key, of.head_size, of.InK(dk, kv_head));
-      dv_part[t].Write(t, key, of.head_size, of.InK(dv, kv_head));
+    block.EachUnsynced([&](int t) {
+      const int channel = first_slice * kAttentionSlice;
+      dk_part[t].Write(t, key, channel, of.head_size, of.InK(dk, work.kv_head));
+      dv_part[t].Write(t, key, channel, of.head_size, of.InK(dv, work.kv_head));
     });
   }
 
+ private:
+  // dq of a step += ds k, with ds in shared memory.
   template <class Block>
-  CASTOR_HD void Queries(Block& block, Shared& shared, int64_t bh,
-                         int64_t query) const {
-    typename Block::template PerThread<AttentionPart<kD>> dq_part;
-    typename Block::template PerThread<AttentionScorePart> s, ds;
-    const auto k = of.InK(of.k, of.KvHead(bh));
-    block.EachUnsynced([&](int t) { dq_part[t].Clear(); });
-    const auto keys = of.KeysOf(query, kAttentionTile);
-    for (int64_t key = keys.begin; key < keys.end; key += kAttentionTile) {
-      Products(block, shared, bh, query, key, s, ds);
+  CASTOR_HD void AddToQueries(Block& block, Shared& shared,
+                              const AttentionTurns::Work& work, int head,
+                              int query) const {
+    typename Block::template PerThread<AttentionPart<kAttentionSlice>> sum;
+    const auto turn =
+        AttentionTurn::Of<kRows, kStep>(turns, of, work, head, query);
+    const auto k = of.InK(of.k, work.kv_head);
+    const auto to = of.InQ(dq, head);
+    CASTOR_UNROLL
+    for (int i = 0; i < kOwnSlices; ++i) {
+      const int slice = work.part * kOwnSlices + i;
+      const int channel = slice * kAttentionSlice;
       block.Each([&](int t) {
-        Gradients(t, bh, query, key, shared, s[t], ds[t]);
-        Put(t, ds[t], shared.s);
-        LoadRows(t, of.head_size, k, key, 0, shared.a);
+        LoadRows(t, of.head_size, k, work.tile * kRows, slice, shared.a);
+        if (i == 0) turn.Wait(block, t, turns, turn.Look(block, t, turns));
       });
-      AddSlices<false>(block, shared, k, key, dq_part);
+      block.Each([&](int t) {
+        if (turn.first()) {
+          sum[t].Clear();
+        } else {
+          sum[t].Read(t, query, channel, of.head_size, to);
+        }
+        sum[t].template AddProduct<false>(t, shared.s, shared.a, 0);
+        sum[t].Write(t, query, channel, of.head_size, to);
+      });
     }
-    block.Each([&](int t) {
-      dq_part[t].Write(t, query, of.head_size, of.InQ(dq, bh));
-    });
+    block.EachUnsynced(
+        [&](int t) { AttentionPass::Of(turn).On(block, t, turns); });
+    block.Rejoin();
   }
 
   // s = q k^T and dp = dout v^T of a tile, and its queries' lse and delta.
@@ -132,21 +150,21 @@ struct AttentionBackwardProgram {
     add(of.InOut(dout, bh), of.InK(of.v, kv_head), dp);
   }
 
-  // part += s b, or s^T b, with s in shared memory: b are rows [begin, begin +
-  // 64) of `from`, whose first slice is there, too.
-  template <bool kTranspose, class Block, class Part>
+  // part += s^T b, with s in shared memory: b are rows [begin, begin + 64) of
+  // `from`, of whose slices the block's first is there, too.
+  template <class Block, class Part>
   CASTOR_HD void AddSlices(Block& block, Shared& shared,
                            const RowsOfHead<const float>& from, int64_t begin,
-                           Part& part) const {
+                           int first_slice, Part& part) const {
     CASTOR_UNROLL
-    for (int slice = 0; slice < kSlices; ++slice) {
-      if (slice > 0) {
+    for (int i = 0; i < kOwnSlices; ++i) {
+      if (i > 0) {
         block.Each([&](int t) {
-          LoadRows(t, of.head_size, from, begin, slice, shared.a);
+          LoadRows(t, of.head_size, from, begin, first_slice + i, shared.a);
         });
       }
       block.Each([&](int t) {
-        part[t].template AddProduct<kTranspose>(t, shared.s, shared.a, slice);
+        part[t].template AddProduct<true>(t, shared.s, shared.a, i);
       });
     }
   }

@@ -25,11 +25,11 @@ using cuda::OnDevice;
 using cuda::TestDevice;
 
 // Several tiles of queries and of keys, in 16 bits, aligned: fragments and
-// copies ahead.
+// copies ahead, of which each has rows that are there.
 AttentionShape Shape() {
   AttentionShape shape;
   shape.batch = 1;
-  shape.positions = 140;
+  shape.positions = 150;
   shape.heads = 1;
   shape.head_size = 64;
   shape.dtype = DType::kBFloat16;
@@ -170,6 +170,11 @@ TEST_F(CompiledMistakes, InBarriersShow) {
 }
 TEST_F(CompiledMistakes, InWaitsForCopiesShow) {
   ExpectSeen("cp.async.wait_all;", "cp.async.wait_all;", ";", 1);
+}
+// A block that does not pass its turn on: others wait for ever.
+TEST_F(CompiledMistakes, InTurnsShow) {
+  // The other place, behind a tile's last step, has nobody who waits here.
+  ExpectSeen("red.release", "1;", "0;", 2);
 }
 // Rows that are there are not copied, and those behind the last one are.
 TEST_F(CompiledMistakes, InPredicatesOfCopiesShow) {

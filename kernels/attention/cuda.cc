@@ -61,16 +61,15 @@ template <class T, int kD, bool kDrops>
 using AttentionForwardOf =
     std::conditional_t<std::is_same_v<T, float>, AttentionForwardProgram<kD>,
                        AttentionMmaForwardProgram<T, kD, kDrops>>;
-template <class T, int kD, bool kKeys, bool kDrops>
+template <class T, int kD, bool kDrops>
 using AttentionBackwardOf =
-    std::conditional_t<std::is_same_v<T, float>,
-                       AttentionBackwardProgram<kD, kKeys>,
-                       AttentionMmaBackwardProgram<T, kD, kKeys, kDrops>>;
+    std::conditional_t<std::is_same_v<T, float>, AttentionBackwardProgram<kD>,
+                       AttentionMmaBackwardProgram<T, kD, kDrops>>;
 
 // Calls f with the least head size that programs are made for, and with whether
 // they drop, as constants.
 template <class F>
-absl::Status WithProgram(const AttentionShape& shape, const F& f) {
+auto WithProgram(const AttentionShape& shape, const F& f) {
   const auto with_size = [&](auto drops) {
     if (shape.head_size <= 64) {
       return f(std::integral_constant<int, 64>(), drops);
@@ -125,42 +124,95 @@ absl::Status ForwardInRanges(const ExecContext& context,
                                         .lse = args.lse});
 }
 
-// dk and dv if kKeys, otherwise dq.
-template <class T, class Program, bool kKeys>
+// As many of the sums that blocks add to, 16 MiB, as a GPU's cache holds beside
+// other things: an A100's has 40 MB.
+constexpr int64_t kMostSumsAtOnce = int64_t{4} << 20;
+
+// The backward pass's workspace: delta, dq's sums, the counters of turns.
+struct BackwardWorkspace {
+  int64_t delta_bytes, sums_bytes, counters_of_head, counters;
+  int64_t steps;
+
+  template <class Program>
+  static BackwardWorkspace Of(const AttentionShape& filled) {
+    const int64_t heads = filled.batch * filled.heads;
+    const int64_t steps = CeilDiv(filled.positions, Program::kStep);
+    const int64_t parts = steps * Program::kParts;
+    const int64_t sums =
+        filled.keys <= Program::kRows ? 0 : parts * Program::kStepSums;
+    return {.delta_bytes = CeilDiv(heads * filled.positions, 4) * 16,
+            .sums_bytes = heads * sums * int64_t{sizeof(float)},
+            .counters_of_head = parts * Program::kWarps,
+            .counters = heads * parts * Program::kWarps,
+            .steps = steps};
+  }
+  int64_t bytes() const {
+    return delta_bytes + sums_bytes +
+           (counters + 1) * int64_t{sizeof(uint32_t)};
+  }
+  float* sums(void* workspace) const {
+    return reinterpret_cast<float*>(static_cast<char*>(workspace) +
+                                    delta_bytes);
+  }
+  uint32_t* first_counter(void* workspace) const {
+    return reinterpret_cast<uint32_t*>(static_cast<char*>(workspace) +
+                                       delta_bytes + sums_bytes);
+  }
+};
+
+template <class T, class Program>
 absl::Status Gradients(const ExecContext& context,
-                       const AttentionBackwardArgs& args) {
+                       const AttentionBackwardArgs& args,
+                       const BackwardWorkspace& workspace) {
   const AttentionOperands<T> of =
       Operands<T>(args, {args.dout, args.dq, args.dk, args.dv});
-  const int64_t batch_heads =
-      args.shape.batch * (kKeys ? of.kv_heads : of.heads);
-  const int64_t rows = kKeys ? of.band.keys : of.band.queries;
-  return Launch(
-      context,
-      kKeys ? "AttentionBackward (keys)" : "AttentionBackward (queries)",
-      batch_heads * of.Tiles(rows, Program::kRows) * Program::kParts,
-      Program{.of = of,
-              .batch_heads = batch_heads,
-              .dout = static_cast<const T*>(args.dout),
-              .lse = args.lse,
-              .delta = static_cast<const float*>(args.workspace),
-              .dq = static_cast<T*>(args.dq),
-              .dk = static_cast<T*>(args.dk),
-              .dv = static_cast<T*>(args.dv)});
+  const int64_t batch_heads = args.shape.batch * of.kv_heads;
+  const int64_t tiles = of.Tiles(of.band.keys, Program::kRows);
+  const int64_t at_once =
+      kMostSumsAtOnce /
+      std::max<int64_t>(1, of.group * of.band.queries * of.head_size);
+  uint32_t* const counters = workspace.first_counter(args.workspace);
+  return Launch(context, "AttentionBackward",
+                batch_heads * tiles * Program::kParts,
+                Program{.of = of,
+                        .turns = {.tiles = tiles,
+                                  .batch_heads = batch_heads,
+                                  .parts = Program::kParts,
+                                  .heads_at_once = std::max<int64_t>(
+                                      1, std::min(batch_heads, at_once)),
+                                  .steps = workspace.steps,
+                                  .warps = Program::kWarps,
+                                  .first = counters,
+                                  .begun = counters + workspace.counters},
+                        .dout = static_cast<const T*>(args.dout),
+                        .lse = args.lse,
+                        .delta = static_cast<const float*>(args.workspace),
+                        .sums = workspace.sums(args.workspace),
+                        .dq = static_cast<T*>(args.dq),
+                        .dk = static_cast<T*>(args.dk),
+                        .dv = static_cast<T*>(args.dv)});
 }
 
 template <class T>
 absl::Status Delta(const ExecContext& context,
-                   const AttentionBackwardArgs& args) {
+                   const AttentionBackwardArgs& args,
+                   const BackwardWorkspace& workspace) {
   using Program = AttentionDeltaProgram<T>;
   const AttentionOperands<T> of = Operands<T>(args, {args.out, args.dout});
-  const int64_t tiles = of.Tiles(of.band.queries, Program::kRows);
-  return Launch(context, "AttentionBackward (delta)",
-                args.shape.batch * of.heads * tiles,
-                Program{.of = of,
-                        .tiles = tiles,
-                        .out = static_cast<const T*>(args.out),
-                        .dout = static_cast<const T*>(args.dout),
-                        .delta = static_cast<float*>(args.workspace)});
+  // Without queries, too, counters must be cleared.
+  const int64_t tiles =
+      std::max<int64_t>(1, of.Tiles(of.band.queries, Program::kRows));
+  return Launch(
+      context, "AttentionBackward (delta)", args.shape.batch * of.heads * tiles,
+      Program{.of = of,
+              .tiles = tiles,
+              .out = static_cast<const T*>(args.out),
+              .dout = static_cast<const T*>(args.dout),
+              .delta = static_cast<float*>(args.workspace),
+              .counters = workspace.first_counter(args.workspace),
+              .counters_of_head = workspace.counters_of_head,
+              .counters_of_block = CeilDiv(workspace.counters_of_head, tiles),
+              .all_counters = workspace.counters});
 }
 
 }  // namespace
@@ -188,23 +240,25 @@ absl::Status AttentionForwardArgs::RunOnGpu(const ExecContext& context) const {
   });
 }
 
-// delta [B, H, T].
 int64_t AttentionBackwardArgs::GpuWorkspaceBytes() const {
-  return cuda::Rows(shape) * static_cast<int64_t>(sizeof(float));
+  return WithType(shape.dtype, [&]<class T>(T) {
+    return cuda::WithProgram(shape, [&](auto size, auto drops) {
+      using Program = cuda::AttentionBackwardOf<T, size, drops>;
+      return cuda::BackwardWorkspace::Of<Program>(shape.Filled()).bytes();
+    });
+  });
 }
 
 absl::Status AttentionBackwardArgs::RunOnGpu(const ExecContext& context) const {
   CASTOR_RETURN_IF_ERROR(CheckAttentionShapeOnGpu(shape));
-  if (shape.heads == 0) return absl::OkStatus();
+  const AttentionShape filled = shape.Filled();
+  if (filled.heads == 0 || filled.keys == 0) return absl::OkStatus();
   return WithType(shape.dtype, [&]<class T>(T) {
-    CASTOR_RETURN_IF_ERROR(cuda::Delta<T>(context, *this));
     return cuda::WithProgram(shape, [&](auto size, auto drops) {
-      CASTOR_RETURN_IF_ERROR(
-          (cuda::Gradients<T, cuda::AttentionBackwardOf<T, size, true, drops>,
-                           true>(context, *this)));
-      return cuda::Gradients<
-          T, cuda::AttentionBackwardOf<T, size, false, drops>, false>(context,
-                                                                      *this);
+      using Program = cuda::AttentionBackwardOf<T, size, drops>;
+      const auto at = cuda::BackwardWorkspace::Of<Program>(filled);
+      CASTOR_RETURN_IF_ERROR(cuda::Delta<T>(context, *this, at));
+      return cuda::Gradients<T, Program>(context, *this, at);
     });
   });
 }

@@ -1,4 +1,5 @@
-// What attention's backward pass takes from the rows first. Source: Dao,
+// What attention's backward pass takes from the rows first, and the start of
+// its turns (turns.h). Source: Dao,
 // "FlashAttention-2", 2023, algorithm 2: D = rowsum(dO o O).
 #ifndef CASTOR_KERNELS_ATTENTION_DELTA_PROGRAM_H_
 #define CASTOR_KERNELS_ATTENTION_DELTA_PROGRAM_H_
@@ -24,6 +25,10 @@ struct AttentionDeltaProgram {
   int64_t tiles;  // of kRows queries of a head; blocks: that many a head
   const T *out, *dout;
   float* delta;
+  // The counters of turns, which are 0 behind this: the blocks of a head clear
+  // the head's, and the first block the one behind all of them.
+  uint32_t* counters;
+  int64_t counters_of_head, counters_of_block, all_counters;
 
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
@@ -36,6 +41,12 @@ struct AttentionDeltaProgram {
     const int size = static_cast<int>(of.head_size);
     typename Block::template PerThread<float> sum;
     block.EachUnsynced([&](int t) {
+      const int64_t begin = first / kRows * counters_of_block;
+      const int64_t end = Min(begin + counters_of_block, counters_of_head);
+      for (int64_t i = begin + t; i < end; i += kThreads) {
+        counters[head * counters_of_head + i] = 0;
+      }
+      if (at == 0 && t == 0) counters[all_counters] = 0;
       sum[t] = 0.0f;
       const int64_t row = first + t / kLanes;
       if (row >= of.band.queries) return;

@@ -42,7 +42,7 @@ struct AttentionForwardProgram {
     const RowsOfHead<const float> q = of.InQ(of.q, bh);
     typename Block::template PerThread<AttentionPart<kD>> sums;
     typename Block::template PerThread<AttentionScorePart> scores;
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       sums[t].Clear();
       if (t >= kAttentionTile) return;
       shared.max[t] = MinusInfinity();
@@ -100,14 +100,14 @@ struct AttentionForwardProgram {
         });
       }
     }
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       CASTOR_UNROLL
       for (int i = 0; i < kMicro; ++i) {
         const float sum = shared.sum[t / kSide + kSide * i];
         CASTOR_UNROLL
         for (float& v : sums[t].at[i]) v = Div(v, sum);
       }
-      sums[t].Write(t, begin, of.head_size, of.InOut(out, bh));
+      sums[t].Write(t, begin, 0, of.head_size, of.InOut(out, bh));
       if (t < kAttentionTile && begin + t < of.band.queries) {
         lse[of.InRows(bh, begin + t)] = Add(shared.max[t], logf(shared.sum[t]));
       }

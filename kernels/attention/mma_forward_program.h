@@ -64,7 +64,7 @@ struct AttentionMmaForwardProgram {
       RowProducts<kM>(block, shared.q, shared.k[stage], scores);
       // Only tiles at the band's edges and at the end have scores that don't
       // count.
-      const TileMask mask = TileMask::Of<false>(of.band, begin, key);
+      const auto mask = TileMask<false>::Of(of.band, begin, key);
       const bool partial = !mask.IsAll(kRows, kKeys);
       block.EachUnsynced([&](int t) {
         if (of.softcap > 0.0f) Cap(scores[t]);

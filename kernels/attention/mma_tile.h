@@ -88,15 +88,15 @@ CASTOR_HD void LoadAhead(Block& block, int t, const AttentionOperands<T>& of,
   }
 }
 
-// Says which scores [rows, columns] of a tile count: those at columns below
-// `end` with low <= column - row <= high.
+// Says which scores [rows, columns] of a tile count: those of keys below `end`
+// with low <= column - row <= high.
+template <bool kRowsAreKeys>
 struct TileMask {
   int end, low, high;
 
   // The band where row 0 is key or query `row`, and column 0 is query or key
-  // `column`. Columns behind the last key are beyond the `end`; queries there
-  // add nothing to a sum (their q and dout are loaded as zeros).
-  template <bool kRowsAreKeys>
+  // `column`. Queries behind the last one add nothing to a sum (their q and
+  // dout are loaded as zeros).
   CASTOR_HD static TileMask Of(const AttentionBand& band, int64_t row,
                                int64_t column) {
     // How far column 0's place lies behind row 0's.
@@ -105,16 +105,18 @@ struct TileMask {
     // A row's columns are its keys, or the queries that see it.
     const int64_t before = kRowsAreKeys ? band.mask.after : band.mask.before;
     const int64_t after = kRowsAreKeys ? band.mask.before : band.mask.after;
-    return {kRowsAreKeys ? kFar : ToInt(band.keys - column),
+    return {ToInt(band.keys - (kRowsAreKeys ? row : column)),
             ToInt(-before - apart), ToInt(after - apart)};
   }
 
   CASTOR_HD bool Counts(int row, int column) const {
-    return column < end && column - row >= low && column - row <= high;
+    return (kRowsAreKeys ? row : column) < end && column - row >= low &&
+           column - row <= high;
   }
   // Whether all scores of a tile [rows, columns] count.
   CASTOR_HD bool IsAll(int rows, int columns) const {
-    return columns <= end && 1 - rows >= low && columns - 1 <= high;
+    return (kRowsAreKeys ? rows : columns) <= end && 1 - rows >= low &&
+           columns - 1 <= high;
   }
 
  private:
@@ -126,8 +128,8 @@ struct TileMask {
 };
 
 // Scores that don't count become `value`.
-template <int kM, int kN>
-CASTOR_HD void Mask(int t, const TileMask& mask, float value,
+template <int kM, int kN, bool kRowsAreKeys>
+CASTOR_HD void Mask(int t, const TileMask<kRowsAreKeys>& mask, float value,
                     MmaSums<kM, kN>& scores) {
   CASTOR_UNROLL
   for (int m = 0; m < kM; ++m) {
@@ -256,6 +258,56 @@ CASTOR_HD void AddProduct(Block& block, P& p,
     for (int n = 0; n < kN; n += 2) {
       block.template LoadMatrices<true>([&](int t) {
         const int vector = column / kVectorElements + n + t % kWarp / 16;
+        return MatrixLoad{b.Vector(k * kMmaDepth + t % 16, vector),
+                          right[t].pair};
+      });
+      AddPair<T, kM>(block, left, right, n, sums);
+    }
+  }
+}
+
+// `to` = the scores, rounded to T.
+template <int kM, int kN, class T, int kRows>
+CASTOR_HD void PutScores(int t, const MmaSums<kM, kN>& scores,
+                         MatrixRows<T, kRows, kN * kMmaColumns>& to) {
+  CASTOR_UNROLL
+  for (int m = 0; m < kM; ++m) {
+    CASTOR_UNROLL
+    for (int n = 0; n < kN; ++n) {
+      CASTOR_UNROLL
+      for (int i = 0; i < 4; i += 2) {
+        StorePair(scores.at[m][n][i], scores.at[m][n][i + 1],
+                  to.Vector(MmaRow<kM>(t, m, i), n) + MmaColumn(t, 0, 0));
+      }
+    }
+  }
+}
+
+// sums += a^T b: each warp for all of a's columns, and its share of b's from
+// `column` on, 8 kN of them. `sums`: PerThread<MmaSums<kColumns / 16, kN>>.
+template <int kN, class T, int kCount, int kColumns, int kD, class Block,
+          class Sums>
+CASTOR_HD void AddColumnProducts(Block& block,
+                                 const MatrixRows<T, kCount, kColumns>& a,
+                                 const MatrixRows<T, kCount, kD>& b, int column,
+                                 Sums& sums) {
+  constexpr int kM = kColumns / kMmaRows;
+  typename Block::template PerThread<MmaLeft<kM>> left;
+  typename Block::template PerThread<MmaRight> right;
+  CASTOR_UNROLL
+  for (int k = 0; k < kCount / kMmaDepth; ++k) {
+    CASTOR_UNROLL
+    for (int m = 0; m < kM; ++m) {
+      block.template LoadMatrices<true>([&](int t) {
+        const int row = k * kMmaDepth + t % 8 + t % kWarp / 16 * 8;
+        return MatrixLoad{a.Vector(row, 2 * m + t % 16 / 8), left[t].at[m]};
+      });
+    }
+    CASTOR_UNROLL
+    for (int n = 0; n < kN; n += 2) {
+      block.template LoadMatrices<true>([&](int t) {
+        const int vector =
+            column / kVectorElements + t / kWarp * kN + n + t % kWarp / 16;
         return MatrixLoad{b.Vector(k * kMmaDepth + t % 16, vector),
                           right[t].pair};
       });

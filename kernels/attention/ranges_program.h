@@ -121,7 +121,7 @@ struct AttentionJoinProgram {
   template <class Block>
   CASTOR_HD void operator()(Block& block, Shared&) const {
     const int64_t head = block.index();
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       float max = MinusInfinity();
       for (int64_t r = 0; r < from.ranges; ++r) {
         max = fmaxf(max, from.at(head, r)[of.head_size]);

@@ -1,5 +1,6 @@
 // The order in which attention's backward pass in fp32 adds on a GPU: channels
-// in theirs, then rows in theirs, whatever tiles and slices its programs have.
+// in theirs, then keys in theirs and queries in the reverse of theirs, whatever
+// tiles and slices its programs have.
 // Against plain loops, bit by bit, on the emulated programs.
 #include <gtest/gtest.h>
 
@@ -27,10 +28,12 @@ TEST(AttentionSums, HaveTheOrderOfTheirChannelsAndRows) {
     shape.head_size = size;
     AttentionTrial trial(shape, {.layout = AttentionLayout::kSeparate});
     const int64_t rows = shape.positions;
-    std::vector<float> delta(rows);
+    std::vector<float> delta(rows);  // the workspace begins with it
+    const int64_t bytes =
+        AttentionBackwardArgs{.shape = trial.shape}.GpuWorkspaceBytes();
     OnDevice on;
     auto* const at = static_cast<float*>(
-        on.CopyBytes(delta.data(), rows * static_cast<int64_t>(sizeof(float))));
+        on.CopyBytes(std::vector<char>(bytes).data(), bytes));
     std::vector<void*> x, dx;
     for (GuardedBuffer& buffer : trial.x.buffers()) x.push_back(on.Out(buffer));
     for (GuardedBuffer& b : trial.dx.buffers()) dx.push_back(on.Out(b));
@@ -69,7 +72,7 @@ TEST(AttentionSums, HaveTheOrderOfTheirChannelsAndRows) {
       return static_cast<float>(trial.dout[row * size + d]);
     };
     std::vector<float> dq(rows * size), dk(rows * size), dv(rows * size);
-    for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t i = rows - 1; i >= 0; --i) {
       for (int64_t j = 0; j <= i; ++j) {
         float s = 0, dp = 0;
         for (int64_t d = 0; d < size; ++d) {

@@ -95,14 +95,16 @@ struct AttentionPart {
     }
   }
 
-  // Columns of a slice += s b, or s^T b: s [64, 64], b [64, 64] the slice.
+  // Columns of a slice += s b, or s^T b: s [64, 64], b [64, 64] the slice. A
+  // sum's terms come in the order of b's rows, or from the last to the first.
   template <bool kTranspose>
   CASTOR_HD void AddProduct(int t, const AttentionScores& s,
                             const AttentionRows& b, int slice) {
     constexpr int kSliceColumns = kAttentionSlice / kSide;
     const int y = t / kSide;
     const int x = t % kSide;
-    for (int k = 0; k < kAttentionTile; ++k) {
+    for (int step = 0; step < kAttentionTile; ++step) {
+      const int k = kTranspose ? kAttentionTile - 1 - step : step;
       float u[kMicro], w[kSliceColumns];
       CASTOR_UNROLL
       for (int i = 0; i < kMicro; ++i) {
@@ -121,17 +123,34 @@ struct AttentionPart {
     }
   }
 
-  // Rows [begin, begin + 64) of `to` = what this thread has of them.
-  CASTOR_HD void Write(int t, int64_t begin, int64_t head_size,
+  // Rows [begin, begin + 64) of `to`, of a head whose channels from `channel`
+  // on these are, = what this thread has of them.
+  CASTOR_HD void Write(int t, int64_t begin, int channel, int64_t head_size,
                        const RowsOfHead<float>& to) const {
+    ForEach(t, begin, channel, head_size, to,
+            [&](int i, int j, float* element) { *element = at[i][j]; });
+  }
+  // The reverse; zero behind the last row and behind the head's size.
+  CASTOR_HD void Read(int t, int64_t begin, int channel, int64_t head_size,
+                      const RowsOfHead<float>& from) {
+    Clear();
+    ForEach(t, begin, channel, head_size, from,
+            [&](int i, int j, float* element) { at[i][j] = *element; });
+  }
+
+ private:
+  template <class F>
+  CASTOR_HD static void ForEach(int t, int64_t begin, int channel,
+                                int64_t head_size,
+                                const RowsOfHead<float>& rows, const F& f) {
     CASTOR_UNROLL
     for (int i = 0; i < kMicro; ++i) {
       const int64_t row = begin + t / kSide + kSide * i;
-      if (row >= to.count) continue;
+      if (row >= rows.count) continue;
       CASTOR_UNROLL
       for (int j = 0; j < kColumns; ++j) {
-        const int d = t % kSide + kSide * j;
-        if (d < head_size) to.at(row)[d] = at[i][j];
+        const int d = channel + t % kSide + kSide * j;
+        if (d < head_size) f(i, j, rows.at(row) + d);
       }
     }
   }

@@ -19,13 +19,22 @@
 //     one Each no thread reads what another one writes: the order of threads
 //     must not show. What is between two Eaches is the same for all threads.
 //  2. Blocks do not communicate, but by atomics on integers, in which the order
-//     does not show either.
+//     does not show either, or by taking turns (below), whose order is fixed.
 //  3. Hence the result depends on the arguments and the number of blocks alone,
 //     which depends on shapes alone (promise P1).
 //
 // What a warp does together (sums over lanes, products of the matrix units) is
 // called for the whole block, between Eaches, with each thread's registers:
 // PerThread values, or a function that names them.
+//
+// Turns. Blocks that add to one place of global memory, each its own part, do
+// so one after the other, in an order that the program fixes: a counter in
+// global memory, 0 at first, says whose turn it is. Who waits must not wait for
+// a block that has no room on the GPU before he has ended. So the blocks of a
+// program that says kTakesTurns = true do not go by their index, but take
+// numbers as they begin (TakeNumber), and a block waits for turns of blocks
+// with lower numbers only. Hence of those that have begun and not ended, the
+// one with the lowest number never waits, however many run at once.
 //
 // GpuBlock (below, nvcc only) is a block of CUDA threads; EmulatedBlock
 // (emulated_block.h) runs threads one after the other in any order, so that the
@@ -62,9 +71,18 @@ class GpuBlock {
 
   __device__ __forceinline__ int64_t index() const { return blockIdx.x; }
 
+  // What follows from the thread's number is worked out again from here on. In
+  // a loop that has no registers left it costs less than to keep it: the
+  // compiler takes what does not change out of the loop, and into local memory.
+  __device__ __forceinline__ void Renew() {
+    static_assert((kThreads & (kThreads - 1)) == 0);
+    asm volatile("" : "+r"(thread_));
+    thread_ &= kThreads - 1;  // which the compiler knows no more
+  }
+
   template <class F>
   __device__ __forceinline__ void Each(const F& f) {
-    f(static_cast<int>(threadIdx.x));
+    f(thread_);
     __syncthreads();
   }
 
@@ -73,7 +91,7 @@ class GpuBlock {
   // reads before the next one.
   template <class F>
   __device__ __forceinline__ void EachUnsynced(const F& f) {
-    f(static_cast<int>(threadIdx.x));
+    f(thread_);
   }
 
   // Brings the lanes of a warp together again, after an EachUnsynced in which
@@ -101,13 +119,13 @@ class GpuBlock {
   // their sum, (0 + 1) + (2 + 3), or their maximum.
   template <class F>
   __device__ __forceinline__ void QuadSum(const F& f) {
-    float& x = f(static_cast<int>(threadIdx.x));
+    float& x = f(thread_);
     x = __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, 1));
     x = __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, 2));
   }
   template <class F>
   __device__ __forceinline__ void QuadMax(const F& f) {
-    float& x = f(static_cast<int>(threadIdx.x));
+    float& x = f(thread_);
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
   }
@@ -116,7 +134,7 @@ class GpuBlock {
   // round the 16 products of a sum is their own matter, and always the same.
   template <class T, class F>
   __device__ __forceinline__ void Mma(const F& f) {
-    const MmaOperands o = f(static_cast<int>(threadIdx.x));
+    const MmaOperands o = f(thread_);
     if constexpr (kDTypeOf<T> == DType::kBFloat16) {
       asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
           "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -134,7 +152,7 @@ class GpuBlock {
   // f(t) is the lane's MatrixLoad.
   template <bool kTranspose, class F>
   __device__ __forceinline__ void LoadMatrices(const F& f) {
-    const MatrixLoad load = f(static_cast<int>(threadIdx.x));
+    const MatrixLoad load = f(thread_);
     if constexpr (kTranspose) {
       asm volatile(
           "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, "
@@ -168,6 +186,38 @@ class GpuBlock {
     x[0] = __shfl_sync(0xffffffffu, v, 0);
   }
 
+  // By one thread: how many have called this with this counter before.
+  __device__ __forceinline__ static uint32_t TakeNumber(uint32_t* counter) {
+    return atomicAdd(counter, 1u);
+  }
+  // By one lane. Whose turn it is now; an early look, which need not be waited
+  // for, spares Await the time.
+  __device__ __forceinline__ static uint32_t Look(const uint32_t* turn) {
+    uint32_t value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];"
+                 : "=r"(value)
+                 : "l"(turn)
+                 : "memory");
+    return value;
+  }
+  // By one lane; `seen` is what it saw last. Returns when it is `mine`:
+  // what was written before Pass made it so may be read from then on, by the
+  // other lanes behind a Rejoin, by other warps behind a barrier.
+  __device__ __forceinline__ static void Await(const uint32_t* turn,
+                                               uint32_t mine, uint32_t seen) {
+    while (seen != mine) {
+      __nanosleep(100);
+      seen = Look(turn);
+    }
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  }
+  // By one lane whose turn it is, behind a Rejoin of those, or a barrier, that
+  // wrote: the next one's turn comes.
+  __device__ __forceinline__ static void Pass(uint32_t* turn) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn)
+                 : "memory");
+  }
+
   __device__ __forceinline__ static void AtomicAdd(int64_t* to, int64_t value) {
     atomicAdd(reinterpret_cast<unsigned long long*>(to),
               static_cast<unsigned long long>(value));
@@ -186,6 +236,8 @@ class GpuBlock {
   __device__ __forceinline__ static uint32_t Shared(const void* p) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
   }
+
+  int thread_ = static_cast<int>(threadIdx.x);
 };
 
 #endif  // __CUDACC__

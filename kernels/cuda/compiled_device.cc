@@ -114,7 +114,8 @@ class CompiledDevice : public HostTestDevice {
                    {.blocks = blocks.x,
                     .threads = threads.x,
                     .shared_bytes = static_cast<int64_t>(shared_bytes),
-                    .order = order_},
+                    .order = order_,
+                    .blocks_at_once = order_ == ptx::Order::kForward ? 1 : 3},
                    arguments);
     return cudaSuccess;
   }

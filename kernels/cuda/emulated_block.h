@@ -4,6 +4,7 @@
 #define CASTOR_KERNELS_CUDA_EMULATED_BLOCK_H_
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cuda/block.h"
+#include "kernels/cuda/emulated_schedule.h"
 
 namespace castor::kernels::cuda {
 
@@ -90,6 +92,7 @@ class EmulatedBlock {
   }
 
   void Rejoin() {}
+  void Renew() {}
 
   // Copies as early as a GPU may in one order of threads, and as late as it may
   // in the others.
@@ -173,11 +176,38 @@ class EmulatedBlock {
     WarpTree(x, [](float a, float b) { return std::fmax(a, b); });
   }
 
+  // Where other blocks run beside this one, they may go on at each of these.
+  static uint32_t TakeNumber(uint32_t* counter) {
+    const uint32_t number =
+        std::atomic_ref(*counter).fetch_add(1, std::memory_order_relaxed);
+    EmulatedSchedule::Get().Yield();
+    return number;
+  }
+  static uint32_t Look(const uint32_t* turn) {
+    return Turn(turn).load(std::memory_order_relaxed);
+  }
+  static void Await(const uint32_t* turn, uint32_t mine, uint32_t seen) {
+    while (seen != mine) {
+      EmulatedSchedule::Get().YieldWaiting();
+      seen = Look(turn);
+    }
+    // This is the fence of the GPU's Await, which sanitizers do not know.
+    Turn(turn).load(std::memory_order_acquire);
+  }
+  static void Pass(uint32_t* turn) {
+    Turn(turn).fetch_add(1, std::memory_order_release);
+    EmulatedSchedule::Get().Yield();
+  }
+
   static void AtomicAdd(int64_t* to, int64_t value) { *to += value; }
   static void AtomicMax(int64_t* to, int64_t value) { *to = Max(*to, value); }
   static void AtomicMin(uint64_t* to, uint64_t value) { *to = Min(*to, value); }
 
  private:
+  static std::atomic_ref<uint32_t> Turn(const uint32_t* turn) {
+    return std::atomic_ref(*const_cast<uint32_t*>(turn));
+  }
+
   struct Copy16 {
     void* to;
     const void* from;  // null: zeros

@@ -1,9 +1,11 @@
 // TestDevice on the host: the programs, run thread after thread.
+#include <cstdint>
 #include <functional>
 #include <utility>
 
 #include "base/check.h"
 #include "kernels/cuda/emulated_block.h"
+#include "kernels/cuda/emulated_schedule.h"
 #include "kernels/cuda/host_test_device.h"
 
 namespace castor::kernels::cuda {
@@ -25,13 +27,21 @@ class EmulatedDevice : public HostTestDevice {
   }
 
   void InEveryOrder(const std::function<void()>& body) override {
+    uint64_t seed = 0;
     for (EmulatedOrder order :
          {EmulatedOrder::kForward, EmulatedOrder::kBackward,
           EmulatedOrder::kInterleaved}) {
       CurrentEmulatedOrder() = order;
+      // Blocks that wait for each other run by one, by two, by five.
+      CurrentEmulatedRoom() = {
+          order == EmulatedOrder::kForward
+              ? 1
+              : (order == EmulatedOrder::kBackward ? 2 : 5),
+          ++seed};
       body();
     }
     CurrentEmulatedOrder() = EmulatedOrder::kForward;
+    CurrentEmulatedRoom() = EmulatedRoom();
   }
 };
 

@@ -69,6 +69,7 @@ const char* LoadProgram() {
 #include <memory>
 
 #include "kernels/cuda/emulated_block.h"
+#include "kernels/cuda/emulated_schedule.h"
 
 namespace castor::kernels::cuda {
 
@@ -88,12 +89,24 @@ const char* LaunchProgram(void* stream, int64_t blocks,
   static_assert(kSharedBytes<Program> <= kMostSharedBytes);
   static_assert(alignof(Shared) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
   RunEmulated(stream, [blocks, program] {
-    const auto memory = std::make_unique<unsigned char[]>(sizeof(Shared));
-    for (int64_t i = 0; i < blocks; ++i) {
+    const EmulatedOrder order = CurrentEmulatedOrder();
+    const auto run = [&](int64_t i, unsigned char* memory) {
       // What is read before it is written is garbage, as on a GPU: NaNs.
-      std::memset(memory.get(), 0xff, sizeof(Shared));
+      std::memset(memory, 0xff, sizeof(Shared));
       EmulatedBlock<Program::kThreads> block(InEmulatedOrder(i, blocks));
-      program(block, *reinterpret_cast<Shared*>(memory.get()));
+      program(block, *reinterpret_cast<Shared*>(memory));
+    };
+    const auto make = [] {
+      return std::make_unique<unsigned char[]>(sizeof(Shared));
+    };
+    if constexpr (requires { Program::kTakesTurns; }) {
+      EmulatedSchedule::Run(blocks, [&](int64_t i) {
+        CurrentEmulatedOrder() = order;
+        run(i, make().get());
+      });
+    } else {
+      const auto memory = make();
+      for (int64_t i = 0; i < blocks; ++i) run(i, memory.get());
     }
   });
   return nullptr;

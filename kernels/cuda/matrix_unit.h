@@ -47,18 +47,24 @@ struct MatrixLoad {
 
 // Rows of kD 16-bit elements in shared memory. A row is made of vectors of
 // 16 bytes, which are permuted, so that the eight rows of a matrix lie in
-// different banks.
+// different banks. Of rows of 64 bytes two share a line of all banks.
 template <class T, int kCount, int kD>
 struct MatrixRows {
   static constexpr int kVectors = kD / kVectorElements;
-  static_assert(kVectors % 8 == 0);
+  static constexpr int kRowsOfLine = kVectors == 4 ? 2 : 1;
+  static_assert(kVectors % 8 == 0 || kVectors == 4);
   alignas(16) T at[kCount][kD];
 
   CASTOR_HD T* Vector(int row, int vector) {
-    return &at[row][(vector ^ (row & 7)) * kVectorElements];
+    return &at[row][Permuted(row, vector) * kVectorElements];
   }
   CASTOR_HD const T* Vector(int row, int vector) const {
-    return &at[row][(vector ^ (row & 7)) * kVectorElements];
+    return &at[row][Permuted(row, vector) * kVectorElements];
+  }
+
+ private:
+  CASTOR_HD static int Permuted(int row, int vector) {
+    return vector ^ (row / kRowsOfLine & (8 / kRowsOfLine - 1));
   }
 };
 

@@ -33,7 +33,7 @@ struct EmbeddingForwardProgram {
     const int64_t n = block.index();
     const int64_t index = indices[n];
     const bool bad = index < 0 || index >= vocabulary;
-    block.Each([&](int t) {
+    block.EachUnsynced([&](int t) {
       if (bad) {
         if (t == 0) {
           fault.Report(index, n, vocabulary);

@@ -185,13 +185,13 @@ struct HeadFinishProgram {
       }
       shared.sum[t] = sum;
     });
-    for (int half = kThreads / 2; half > 0; half /= 2) {
+    for (int half = kThreads / 2; half > 1; half /= 2) {
       block.Each([&](int t) {
         if (t < half) shared.sum[t] += shared.sum[t + half];
       });
     }
-    block.Each([&](int t) {
-      if (t == 0) *loss = static_cast<float>(shared.sum[0]);
+    block.EachUnsynced([&](int t) {
+      if (t == 0) *loss = static_cast<float>(shared.sum[0] + shared.sum[1]);
     });
   }
 };

@@ -1,4 +1,5 @@
 // Integers, predicates, selections and moves.
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <limits>
@@ -208,10 +209,27 @@ void AddOfWidth(OperationTable* table) {
   }
 }
 
+// bfi d, a, b, c, n: b with the lowest n bits of a from bit c on.
+void InsertBits(Warp& warp, const Instruction& instruction) {
+  const Operand* o = instruction.operands;
+  const uint32_t* a = warp.Values<uint32_t>(o[1]);
+  const uint32_t* b = warp.Values<uint32_t>(o[2]);
+  const uint32_t* c = warp.Values<uint32_t>(o[3]);
+  const uint32_t* n = warp.Values<uint32_t>(o[4]);
+  SetLanes(warp, warp.Values<uint32_t>(o[0]), [&](int i) -> uint32_t {
+    const uint64_t bits = (uint64_t{1} << std::min(n[i] & 0xff, 32u)) - 1;
+    const uint32_t at = std::min(c[i] & 0xff, 32u);
+    const auto mask = static_cast<uint32_t>(bits << at);
+    return (b[i] & ~mask) |
+           (static_cast<uint32_t>(uint64_t{a[i]} << at) & mask);
+  });
+}
+
 }  // namespace
 
 void AddIntegerOperations(OperationTable* table) {
   OperationTable& t = *table;
+  t["bfi.b32"] = {.execute = InsertBits, .widths = {4, 4, 4, 4, 4}};
   AddOfWidth<int16_t>(table);
   AddOfWidth<int32_t>(table);
   AddOfWidth<int64_t>(table);

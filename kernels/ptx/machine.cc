@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,9 @@ namespace {
 // A grid that needs more than this many instructions of warps is taken for one
 // that does not end.
 constexpr int64_t kMostInstructions = int64_t{1} << 28;
+// When blocks have waited so often, and none went on, none will: all were
+// chosen in between.
+constexpr int64_t kMostWaits = 1000;
 
 // The i-th of `count`.
 int64_t InOrder(Order order, int64_t i, int64_t count) {
@@ -51,10 +55,14 @@ class RunningWarp {
   // The instruction that it is.
   int32_t barrier_at() const { return at_[0] - 1; }
   void LeaveBarrier() { barrier_ = -1; }
+  // Whether the last Run ended where lanes wait for other blocks.
+  bool yields() const { return yields_; }
 
-  // Until all lanes have ended or stand at a barrier, or one fails.
+  // Until all lanes have ended or stand at a barrier, some wait for other
+  // blocks, or one fails.
   absl::Status Run(int64_t* instructions) {
-    while (live_ != 0 && barrier_ < 0) {
+    yields_ = false;
+    while (live_ != 0 && barrier_ < 0 && !yields_) {
       if ((live_ & ~waiting_) == 0) {
         // All have come as far as they can: those who wait at one place go on
         // if that is all of them.
@@ -126,6 +134,13 @@ class RunningWarp {
           ++at;
           if (active == 0) return absl::OkStatus();
           break;
+        case Flow::kYield:
+          ++at;
+          if (mask == 0) break;
+          Place(active, at);
+          yields_ = true;
+          forced_ = false;
+          return absl::OkStatus();
         case Flow::kBarrier:
         case Flow::kTogether: {
           if (mask == 0) {
@@ -185,6 +200,7 @@ class RunningWarp {
   LaneMask live_ = kAllLanes;       // have not ended
   LaneMask waiting_ = 0;            // for other lanes, at an instruction
   bool forced_ = false;             // nobody else can come any more
+  bool yields_ = false;
   int64_t barrier_ = -1;
 };
 
@@ -212,31 +228,88 @@ absl::Status CheckLaunch(const Program& program, const Launch& launch,
   return absl::OkStatus();
 }
 
-// All warps of a block, which has just begun, from barrier to barrier.
-absl::Status RunBlock(std::vector<std::unique_ptr<RunningWarp>>& warps,
-                      Order order, SharedMemory& shared,
-                      int64_t* instructions) {
-  const auto count = static_cast<int64_t>(warps.size());
-  while (true) {
-    for (int64_t i = 0; i < count; ++i) {
-      absl::Status status = warps[InOrder(order, i, count)]->Run(instructions);
-      if (!status.ok()) return status;
+// A block, and those that follow it in its place.
+class RunningBlock {
+ public:
+  RunningBlock(const Program& program, const Launch& launch,
+               absl::Span<const uint8_t> parameters, const GlobalMemory& memory,
+               NeededBarriers* needed)
+      : order_(launch.order),
+        shared_(launch.shared_bytes),
+        state_{memory, parameters, shared_, launch.order != Order::kForward} {
+    if (needed != nullptr) shared_.set_needed(needed);
+    for (int i = 0; i < launch.threads / kLanes; ++i) {
+      warps_.push_back(
+          std::make_unique<RunningWarp>(program, state_, i, launch));
     }
-    const bool done = warps[0]->done();
-    for (const auto& warp : warps) {
-      if (warp->done() != done || warp->barrier() != warps[0]->barrier()) {
+  }
+
+  // As the `begun`-th of the launch.
+  void Begin(int64_t block, int64_t begun) {
+    block_ = block;
+    begun_ = begun;
+    running_ = true;
+    shared_.Reset();
+    for (const auto& warp : warps_) warp->Reset(block);
+  }
+  int64_t block() const { return block_; }
+  int64_t begun() const { return begun_; }
+  bool running() const { return running_; }
+  // Whether the last Run ended where it waits for other blocks.
+  bool waits() const { return waits_; }
+
+  // All warps to their next barrier, or to where some wait for other blocks.
+  absl::Status Run(int64_t* instructions) {
+    waits_ = false;
+    const auto count = static_cast<int64_t>(warps_.size());
+    for (int64_t i = 0; i < count; ++i) {
+      RunningWarp& warp = *warps_[InOrder(order_, i, count)];
+      absl::Status status = warp.Run(instructions);
+      if (!status.ok()) return status;
+      if (warp.yields()) waits_ = true;
+    }
+    if (waits_) return absl::OkStatus();
+    const bool done = warps_[0]->done();
+    for (const auto& warp : warps_) {
+      if (warp->done() != done || warp->barrier() != warps_[0]->barrier()) {
         return absl::InternalError(
             "PTX: some warps stand at a barrier that others do not reach");
       }
     }
-    if (done) return absl::OkStatus();
-    int32_t at = warps[0]->barrier_at();
-    for (const auto& warp : warps) {
+    if (done) {
+      running_ = false;
+      return absl::OkStatus();
+    }
+    int32_t at = warps_[0]->barrier_at();
+    for (const auto& warp : warps_) {
       if (warp->barrier_at() != at) at = -1;
       warp->LeaveBarrier();
     }
-    shared.Barrier(at);
+    shared_.Barrier(at);
+    return absl::OkStatus();
   }
+
+ private:
+  const Order order_;
+  SharedMemory shared_;
+  BlockState state_;
+  std::vector<std::unique_ptr<RunningWarp>> warps_;
+  int64_t block_ = 0, begun_ = -1;
+  bool running_ = false, waits_ = false;
+};
+
+// Whose turn it is to go on: often the block that began last, which so
+// overtakes those that it may have to wait for.
+size_t Next(const std::vector<std::unique_ptr<RunningBlock>>& running,
+            Order order, std::minstd_rand& random) {
+  size_t slot = random() % running.size();
+  if (order == Order::kForward || random() % 4 == 0) return slot;
+  for (size_t i = 0; i < running.size(); ++i) {
+    if (running[i]->running() && running[i]->begun() > running[slot]->begun()) {
+      slot = i;
+    }
+  }
+  return slot;
 }
 
 }  // namespace
@@ -248,27 +321,36 @@ absl::Status Run(const Program& program, const Launch& launch,
       !status.ok()) {
     return status;
   }
-  SharedMemory shared(launch.shared_bytes);
-  if (needed != nullptr) {
-    needed->resize(program.code.size());
-    shared.set_needed(needed);
+  if (needed != nullptr) needed->resize(program.code.size());
+  std::vector<std::unique_ptr<RunningBlock>> running;
+  while (static_cast<int64_t>(running.size()) <
+         std::min(launch.blocks, launch.blocks_at_once)) {
+    running.push_back(std::make_unique<RunningBlock>(
+        program, launch, parameters, memory, needed));
   }
-  BlockState state = {memory, parameters, shared,
-                      launch.order != Order::kForward};
-  std::vector<std::unique_ptr<RunningWarp>> warps;
-  for (int i = 0; i < launch.threads / kLanes; ++i) {
-    warps.push_back(std::make_unique<RunningWarp>(program, state, i, launch));
-  }
-  int64_t instructions = 0;
-  for (int64_t i = 0; i < launch.blocks; ++i) {
-    const int64_t block = InOrder(launch.order, i, launch.blocks);
-    shared.Reset();
-    for (const auto& warp : warps) warp->Reset(block);
-    absl::Status status = RunBlock(warps, launch.order, shared, &instructions);
+  std::minstd_rand random;
+  int64_t instructions = 0, begun = 0, waits = 0;
+  while (!running.empty()) {
+    const size_t slot = Next(running, launch.order, random);
+    RunningBlock& block = *running[slot];
+    if (!block.running()) {
+      if (begun == launch.blocks) {
+        running.erase(running.begin() + static_cast<int64_t>(slot));
+        continue;
+      }
+      block.Begin(InOrder(launch.order, begun, launch.blocks), begun);
+      ++begun;
+    }
+    absl::Status status = block.Run(&instructions);
+    waits = block.waits() ? waits + 1 : 0;
+    if (status.ok() && waits > kMostWaits) {
+      status = absl::InternalError("PTX: blocks wait, and none goes on");
+    }
     if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat(status.message(), " (block ", block,
-                                       " of ", program.name, ")"));
+      return absl::Status(
+          status.code(),
+          absl::StrCat(status.message(), " (block ", block.block(), " of ",
+                       program.name, ")"));
     }
   }
   return absl::OkStatus();

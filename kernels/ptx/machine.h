@@ -3,8 +3,10 @@
 // the compiled code are held against the same oracles as the emulation's
 // (kernels/cuda/emulated_block.h), which compiles the source again.
 //
-// Blocks run one after the other, in each the warps one after the other to
-// their next barrier. The lanes of a warp run together where they are at the
+// Blocks run one after the other, or a few at once, one of which, chosen at
+// random, goes on to its next barrier, or to where it waits for others
+// (nanosleep); in each the warps go one after the other to their next barrier.
+// The lanes of a warp run together where they are at the
 // same instruction; those at the lowest address go first, so that lanes that
 // parted meet again. An instruction in which lanes exchange values waits until
 // all of its lanes are there; that some never come is an error, as is a barrier
@@ -49,6 +51,7 @@ struct Launch {
   int64_t threads = kLanes;  // of a block; a multiple of 32
   int64_t shared_bytes = 0;  // besides those that the kernel declares
   Order order = Order::kForward;
+  int64_t blocks_at_once = 1;
 };
 
 // Which barriers of a program were needed in launches so far: element i is of

@@ -120,6 +120,20 @@ void Atomic(Warp& warp, const Instruction& instruction) {
     SetRegister(warp, o[0], lane, old);
   });
 }
+// red [a], b
+void AddTo(Warp& warp, const Instruction& instruction) {
+  const Operand* o = instruction.operands;
+  ForLanes(warp.mask(), [&](int lane) {
+    uint8_t* at = warp.Reach(Space::kGlobal, lane,
+                             AddressOf(warp, o[0], lane) + instruction.offset,
+                             4, /*write=*/true);
+    if (at == nullptr) return;
+    uint32_t value;
+    std::memcpy(&value, at, 4);
+    value += warp.Values<uint32_t>(o[1])[lane];
+    std::memcpy(at, &value, 4);
+  });
+}
 void CompareAndSwap(Warp& warp, const Instruction& instruction) {
   const Operand* o = instruction.operands;
   ForLanes(warp.mask(), [&](int lane) {
@@ -160,6 +174,8 @@ void CopyAhead(Warp& warp, const Instruction& instruction) {
   });
 }
 void WaitForCopies(Warp& warp, const Instruction&) { warp.FinishCopies(); }
+// The machine's memory has one order, in which all see it.
+void Fence(Warp&, const Instruction&) {}
 
 template <Space kSpace, class T>
 void AddOfType(OperationTable* table, const std::string& space,
@@ -214,6 +230,16 @@ void AddMemoryOperations(OperationTable* table) {
   AddSpace<Space::kGlobal>(table, "", 8);
   AddSpace<Space::kShared>(table, ".shared", 4);
   AddSpace<Space::kParameter>(table, ".param", 8);
+  t["atom.global.add.u32"] = {.execute = Atomic<uint32_t, Sum>,
+                              .form = Form::kAtomic,
+                              .widths = {4, 8, 4}};
+  t["red.release.gpu.global.add.u32"] = {
+      .execute = AddTo, .form = Form::kAtomic, .widths = {8, 4}};
+  t["ld.relaxed.gpu.global.u32"] = {
+      .execute = Load<Space::kGlobal, uint32_t, 1>,
+      .form = Form::kLoad,
+      .widths = {4, 8}};
+  t["fence.acq_rel.gpu"] = {.execute = Fence};
   t["atom.global.add.u64"] = {.execute = Atomic<uint64_t, Sum>,
                               .form = Form::kAtomic,
                               .widths = {8, 8, 8}};

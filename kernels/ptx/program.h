@@ -46,6 +46,7 @@ enum class Flow : uint8_t {
   kExit,
   kBarrier,   // of the block
   kTogether,  // lanes must come together, to exchange values
+  kYield,     // other blocks go on first
 };
 
 struct Instruction {

@@ -185,6 +185,8 @@ void AddWarpOperations(OperationTable* table) {
   t["bar.sync"] = {.execute = Nothing, .flow = Flow::kBarrier, .widths = {4}};
   t["bra"] = t["bra.uni"] = {
       .execute = Nothing, .form = Form::kBranch, .flow = Flow::kBranch};
+  t["nanosleep.u32"] = {
+      .execute = Nothing, .flow = Flow::kYield, .widths = {4}};
   t["ret"] = {.execute = Nothing, .flow = Flow::kExit};
 }
 

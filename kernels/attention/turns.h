@@ -1,0 +1,145 @@
+// In which order the blocks of attention's backward pass work, and add to dq.
+//
+// A block has a tile of keys, and so a part of dq for each query that sees one
+// of them. It steps through these queries from the last to the first, in steps
+// of kStep, and adds its parts to those of the tiles of keys before its own:
+// dq's sums have the order of their keys, for a product less in each step than
+// a pass over queries of its own would take, which forms all scores again.
+//
+// Under a causal mask the first tile of keys has the most queries, so that the
+// longest blocks begin first, and each tile meets the last queries one step
+// after the tile before it: nearly nobody waits. Source: Qiang et al., "DASH:
+// Deterministic Attention Scheduling for High-Throughput Reproducible LLM
+// Training", 2026, "descending Q-tile iteration".
+//
+// A warp has the same elements of dq in every block, so that warps take turns
+// (kernels/cuda/block.h), each with its like in other blocks.
+#ifndef CASTOR_KERNELS_ATTENTION_TURNS_H_
+#define CASTOR_KERNELS_ATTENTION_TURNS_H_
+
+#include <cstdint>
+
+#include "kernels/attention/operands.h"
+#include "kernels/cuda/block.h"
+
+namespace castor::kernels::cuda {
+
+// What a launch's blocks do, and the counters of their turns. Nothing but time
+// depends on heads_at_once.
+struct AttentionTurns {
+  int64_t tiles;        // of keys
+  int64_t batch_heads;  // B K
+  int64_t parts;        // blocks that share a tile of keys
+  // Their tiles come before those of the next heads, so that the GPU's cache
+  // holds what is added to.
+  int64_t heads_at_once;
+  int64_t steps;  // of a head's queries
+  int64_t warps;
+  uint32_t* first;  // [B H, steps, parts, warps]
+  uint32_t* begun;  // how many blocks have
+
+  // In 32 bits, of which a thread has few: a launch has fewer than 2^31 blocks.
+  struct Work {
+    int tile, kv_head, part;
+  };
+  // Tiles in their order, which turns follow.
+  CASTOR_HD Work WorkOf(uint32_t number) const {
+    const auto at_once = static_cast<uint32_t>(heads_at_once);
+    const auto parts_of = static_cast<uint32_t>(parts);
+    const uint32_t of_group = at_once * parts_of * static_cast<uint32_t>(tiles);
+    const uint32_t group = number / of_group;
+    const uint32_t head = group * at_once;
+    const uint32_t heads =
+        Min(at_once, static_cast<uint32_t>(batch_heads) - head);
+    const uint32_t in_group = number - group * of_group;
+    const uint32_t tile = in_group / (heads * parts_of);
+    const uint32_t in_tile = in_group - tile * (heads * parts_of);
+    return {static_cast<int>(tile), static_cast<int>(head + in_tile / parts_of),
+            static_cast<int>(in_tile % parts_of)};
+  }
+};
+
+// A tile's place among those that add to a step's queries.
+struct AttentionTurn {
+  uint32_t counter;  // the number of the first warp's
+  uint32_t mine;     // how many tiles come before
+  bool last;         // none comes behind
+
+  template <int kRows, int kStep, class T>
+  CASTOR_HD static AttentionTurn Of(const AttentionTurns& turns,
+                                    const AttentionOperands<T>& of,
+                                    const AttentionTurns::Work& work, int head,
+                                    int query) {
+    const auto keys = of.KeysOf(query, kStep);
+    const int64_t step = head * turns.steps + query / kStep;
+    return {
+        static_cast<uint32_t>((step * turns.parts + work.part) * turns.warps),
+        static_cast<uint32_t>(work.tile - static_cast<int>(keys.begin / kRows)),
+        work.tile == static_cast<int>((keys.end - 1) / kRows)};
+  }
+
+  CASTOR_HD bool first() const { return mine == 0; }
+
+  // Each thread calls these; a warp's lanes meet behind Wait.
+  template <class Block>
+  CASTOR_HD uint32_t Look(Block&, int t, const AttentionTurns& turns) const {
+    return t % kWarp == 0 ? Block::Look(turns.first + counter + t / kWarp) : 0;
+  }
+  template <class Block>
+  CASTOR_HD void Wait(Block&, int t, const AttentionTurns& turns,
+                      uint32_t seen) const {
+    if (t % kWarp != 0 || first()) return;
+    Block::Await(turns.first + counter + t / kWarp, mine, seen);
+  }
+};
+
+// A turn to pass on, later.
+struct AttentionPass {
+  // The number of the first warp's counter; kNone: nobody waits.
+  static constexpr uint32_t kNone = 0xffffffffu;
+  uint32_t counter;
+
+  CASTOR_HD static AttentionPass None() { return {kNone}; }
+  CASTOR_HD static AttentionPass Of(const AttentionTurn& turn) {
+    return {turn.last ? kNone : turn.counter};
+  }
+  // Each thread calls this; what its warp wrote must be behind a Rejoin, or a
+  // barrier.
+  template <class Block>
+  CASTOR_HD void On(Block&, int t, const AttentionTurns& turns) const {
+    if (t % kWarp != 0 || counter == kNone) return;
+    Block::Pass(turns.first + counter + t / kWarp);
+  }
+};
+
+// The steps of a tile of keys, whose queries are `range`: from the last to the
+// first, at multiples of kStep, and in each the heads of queries that meet its
+// head of keys.
+template <int kStep>
+struct AttentionSteps {
+  int first_query, query, head;
+  int left;  // of this step's heads, behind `head`
+
+  template <class T>
+  CASTOR_HD static AttentionSteps Of(
+      const AttentionOperands<T>& of, int kv_head,
+      const typename AttentionOperands<T>::Range& range) {
+    const int begin = static_cast<int>(range.begin);
+    const int last = Max(static_cast<int>(range.end) - 1, 0) / kStep * kStep;
+    // The keys that no query sees have no step.
+    return {range.begin < range.end ? begin / kStep * kStep : last + 1, last,
+            static_cast<int>(of.HeadOf(kv_head, 0)),
+            static_cast<int>(of.group) - 1};
+  }
+  CASTOR_HD bool more() const { return query >= first_query; }
+  template <class T>
+  CASTOR_HD AttentionSteps Next(const AttentionOperands<T>& of) const {
+    if (left > 0) return {first_query, query, head + 1, left - 1};
+    const int group = static_cast<int>(of.group);
+    return {first_query, query - kStep, head - (group - 1), group - 1};
+  }
+};
+
+}  // namespace castor::kernels::cuda
+
+#endif  // CASTOR_KERNELS_ATTENTION_TURNS_H_
