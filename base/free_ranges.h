@@ -85,6 +85,19 @@ class FreeRanges {
     }
   }
 
+  // Whether all of [offset, offset + bytes) is free.
+  bool Holds(int64_t offset, int64_t bytes) const {
+    auto it = ranges_.upper_bound(offset);
+    if (it == ranges_.begin()) return false;
+    int64_t free_from = (--it)->first;
+    if (free_from + it->second.bytes <= offset) return false;
+    for (; it != ranges_.end() && it->first == free_from; ++it) {
+      free_from += it->second.bytes;
+      if (free_from >= offset + bytes) return true;
+    }
+    return false;
+  }
+
   // The lowest offset from which `bytes` follow that are all in ranges for
   // whose times `usable(when)` holds; -1: there is none.
   template <class Usable>

@@ -37,6 +37,24 @@ TEST(FreeRanges, NeighboursBecomeOneWhereTheirTimesDo) {
   EXPECT_EQ(ranges.size(), 2);
 }
 
+TEST(FreeRanges, HoldsWhatIsFreeThroughout) {
+  Ranges ranges;
+  EXPECT_FALSE(ranges.Holds(0, 1));
+  ranges.Give(10, 10, 1, MergeEqual);
+  ranges.Give(20, 5, 2, MergeEqual);
+  ranges.Give(30, 5, 1, MergeEqual);
+  EXPECT_TRUE(ranges.Holds(10, 10));
+  EXPECT_TRUE(ranges.Holds(10, 15));
+  EXPECT_TRUE(ranges.Holds(19, 2));
+  EXPECT_TRUE(ranges.Holds(30, 5));
+  EXPECT_FALSE(ranges.Holds(9, 2));
+  EXPECT_FALSE(ranges.Holds(24, 2));
+  EXPECT_FALSE(ranges.Holds(25, 1));
+  EXPECT_FALSE(ranges.Holds(20, 15)) << "with a gap";
+  EXPECT_FALSE(ranges.Holds(31, 5));
+  EXPECT_FALSE(ranges.Holds(40, 1));
+}
+
 TEST(FreeRanges, MergedTimesAreTheLaterOnes) {
   Ranges ranges;
   const auto latest = [](int& into, int other) {

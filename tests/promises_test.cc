@@ -64,12 +64,13 @@ void SetCurrentCase(const std::string& text) {
 struct Tally {
   int64_t admitted = 0;
   int64_t refused = 0;
-  int64_t advice_followed = 0;  // refusals whose budgets were tried
-  int64_t sharded = 0;          // admitted runs on several ranks
-  int64_t generations = 0;      // admitted runs that trained nothing
-  int64_t evictions = 0;        // admitted runs that moved bytes
-  int64_t compactions = 0;      // admitted runs in which blocks moved
-  int64_t device_sums = 0;      // those of the ranks' last plans
+  int64_t advice_followed = 0;    // refusals whose budgets were tried
+  int64_t sharded = 0;            // admitted runs on several ranks
+  int64_t generations = 0;        // admitted runs that trained nothing
+  int64_t evictions = 0;          // admitted runs that moved bytes
+  int64_t compactions = 0;        // admitted runs in which blocks moved
+  int64_t planned_addresses = 0;  // admitted runs with blocks in planned places
+  int64_t device_sums = 0;        // those of the ranks' last plans
   // Updates ahead of the norm, and those of them that were in vain.
   SpeculationCounts speculation;
   // How many of the ranks' last plans chose to keep the activations of some
@@ -235,6 +236,11 @@ absl::Status CheckPlacement(const TrainingCase& c,
   for (const StepReport& report : result->reports) moved += report.h2d_bytes;
   tally->evictions += moved > 0;
   tally->compactions += result->compactions > 0;
+  tally->planned_addresses += result->placed_as_planned > 0;
+  if (result->misplaced > 0) {
+    return absl::InternalError(absl::StrCat(
+        result->misplaced, " blocks found their planned places taken"));
+  }
   tally->operators += result->operators_watched;
   return CheckSameResults(reference, *result, c.evaluate_after > 0);
 }
@@ -353,7 +359,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
   }
   std::printf(
       "placements: %lld admitted (%lld on several ranks, %lld generated, "
-      "%lld moved chunks, %lld moved blocks, %lld sums on the device, %lld "
+      "%lld moved chunks, %lld moved blocks, %lld had planned addresses, %lld "
+      "sums on the device, %lld "
       "updates ahead of the norm and %lld in vain, %lld chose to keep some "
       "activations, %lld all), %lld refused; of these "
       "%lld were mended as their refusals said; the bytes of "
@@ -363,6 +370,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
       static_cast<long long>(tally.generations),
       static_cast<long long>(tally.evictions),
       static_cast<long long>(tally.compactions),
+      static_cast<long long>(tally.planned_addresses),
       static_cast<long long>(tally.device_sums),
       static_cast<long long>(tally.speculation.committed),
       static_cast<long long>(tally.speculation.repeated),

@@ -221,6 +221,8 @@ absl::StatusOr<TrainingResult> RunRank(
   result.admission = trainer.admission();
   result.device_peak_bytes = trainer.arena_stats().peak_bytes;
   result.compactions = trainer.arena_stats().compactions;
+  result.placed_as_planned = trainer.arena_stats().placed_as_planned;
+  result.misplaced = trainer.arena_stats().misplaced;
   CASTOR_ASSIGN_OR_RETURN(
       result.parameters_sha256,
       ParametersSha256(trainer.parameters(), trainer.store(),
@@ -339,6 +341,7 @@ absl::StatusOr<TrainingResult> RunTraining(
     all.device_peak_bytes =
         std::max(all.device_peak_bytes, result->device_peak_bytes);
     all.compactions = std::max(all.compactions, result->compactions);
+    all.misplaced += result->misplaced;
   }
   if (all.refusal.has_value()) return all;
   CASTOR_RETURN_IF_ERROR(HashState(std::move(pieces), &all));

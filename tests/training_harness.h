@@ -83,6 +83,8 @@ struct TrainingResult {
   AdmissionReport admission;
   int64_t device_peak_bytes = 0;
   int64_t compactions = 0;
+  int64_t placed_as_planned = 0;  // blocks
+  int64_t misplaced = 0;          // blocks
   int64_t operators_watched = 0;
 };
 

@@ -135,6 +135,16 @@ struct BlockRecord {
   friend bool operator==(const BlockRecord&, const BlockRecord&) = default;
 };
 
+// A block of non-model bytes that operators make and use: an activation, a
+// temporary. Workspaces, which are one operator's own, are not among them.
+struct TensorRecord {
+  int64_t bytes = 0;  // as the arena counts them
+  Moment birth = {};  // the operator that makes it
+  Moment last = {};   // it is freed after this one, before the next one's turn
+
+  friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
+};
+
 struct StepTrace {
   // Identifies the sequence of operators and sizes: equal signatures mean equal
   // traces but for durations.
@@ -146,6 +156,9 @@ struct StepTrace {
   std::vector<OpRecord> ops;      // indexed by Moment
   // By first operator. Empty: the model has none, or the trace does not say.
   std::vector<BlockRecord> blocks = {};
+  // In the order in which they are allocated, those of one operator before its
+  // workspace. Empty: the trace does not say.
+  std::vector<TensorRecord> tensors = {};
   // Whether durations were measured (warm-up) or estimated (dry pass).
   bool measured = false;
   // Gradients are clipped by their global norm: no update starts before every

@@ -103,6 +103,7 @@ int64_t TokensPerStep(const Config& config) {
 }
 
 std::string ForecastLine(const Config& config, const Forecast& forecast) {
+  const std::string addresses = FormatAddresses(forecast);
   return absl::StrCat(
       "predicted step: ", FormatForecast(forecast, TokensPerStep(config)),
       config.memory.activation_checkpointing == ActivationCheckpointing::kAuto
@@ -110,6 +111,7 @@ std::string ForecastLine(const Config& config, const Forecast& forecast) {
                          forecast.blocks.blocks,
                          " blocks keep their activations")
           : "",
+      addresses.empty() ? "" : "; ", addresses,
       forecast.measured ? " (durations as measured)"
                         : " (durations as estimated before any is measured)");
 }
@@ -268,6 +270,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["speculative_updates"] =
       report.speculation.committed + report.speculation.repeated;
   summary["speculative_updates_repeated"] = report.speculation.repeated;
+  summary["planned_addresses"] = report.forecast.addresses;
   summary["blocks"] = report.forecast.blocks.blocks;
   summary["kept_blocks"] = report.forecast.blocks.kept;
   summary["h2d_bytes_per_step"] = steady.h2d_bytes;

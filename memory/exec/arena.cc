@@ -1,12 +1,12 @@
 #include "memory/exec/arena.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/units.h"
+#include "memory/plan/compaction.h"
 #include "memory/plan/plan.h"
 
 namespace castor {
@@ -65,7 +65,8 @@ int64_t Arena::TakeSlot() {
 }
 
 absl::StatusOr<BlockId> Arena::Allocate(int64_t bytes, Category category,
-                                        End end, absl::string_view owner) {
+                                        End end, absl::string_view owner,
+                                        int64_t at) {
   if (bytes < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "arena: ", owner, " asks for ", bytes, " bytes; a size is at least 0"));
@@ -83,7 +84,13 @@ absl::StatusOr<BlockId> Arena::Allocate(int64_t bytes, Category category,
         "; it takes a memory.device_memory of at least ",
         wanted + stats_.used_bytes, " bytes"));
   }
-  int64_t offset = FindFit(wanted, end, /*only_cheap=*/true);
+  int64_t offset = at;
+  if (at != kAnywhere) {
+    const bool free = free_.Holds(at, wanted);
+    ++(free ? stats_.placed_as_planned : stats_.misplaced);
+    if (!free) offset = -1;
+  }
+  if (offset < 0) offset = FindFit(wanted, end, /*only_cheap=*/true);
   if (offset < 0) offset = FindFit(wanted, end, /*only_cheap=*/false);
   if (offset < 0) {
     Compact(wanted);
@@ -263,39 +270,7 @@ void Arena::Give(int64_t offset, int64_t bytes, const Fence& fence) {
 }
 
 void Arena::Compact(int64_t wanted) {
-  // Holes in the order of addresses, and the blocks between them. Making one
-  // hole of holes i..j moves exactly the blocks between i and j, so the
-  // cheapest way is the window with enough free and the fewest used bytes.
-  struct Hole {
-    int64_t begin, end;
-  };
-  std::vector<Hole> holes;
-  for (const auto& [offset, segment] : free_) {
-    if (holes.empty() || holes.back().end != offset) {
-      holes.push_back({offset, offset});
-    }
-    holes.back().end = offset + segment.bytes;
-  }
-  int64_t best_cost = std::numeric_limits<int64_t>::max();
-  Hole best{0, 0};
-  int64_t free_in_window = 0;
-  size_t first = 0;
-  for (const Hole& last : holes) {
-    free_in_window += last.end - last.begin;
-    // The shortest window that ends here and has enough.
-    while (free_in_window - (holes[first].end - holes[first].begin) >= wanted) {
-      free_in_window -= holes[first].end - holes[first].begin;
-      ++first;
-    }
-    if (free_in_window < wanted) continue;
-    const int64_t cost = last.end - holes[first].begin - free_in_window;
-    if (cost < best_cost) {
-      best_cost = cost;
-      best = {holes[first].begin, last.end};
-    }
-  }
-  CASTOR_CHECK(best_cost < std::numeric_limits<int64_t>::max());
-
+  const AddressRange best = CheapestWindow(free_, wanted);
   // Up to the last block that came from the low end blocks slide down, the
   // others slide up.
   std::vector<int64_t> inside;  // slots

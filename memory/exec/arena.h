@@ -23,7 +23,10 @@
 //     (device-to-device copies on the compute stream) until one does.
 //
 // Where a block is placed may depend on which fences are reached, so on time;
-// whether it can be placed does not, nor what it holds.
+// whether it can be placed does not, nor what it holds. A block whose place is
+// planned (Addresses in memory/plan/plan.h) gets that one; only where another
+// block has some of its bytes, which no proven plan does, it is *misplaced*: it
+// gets a place as if there were no plan.
 //
 // A *claim* is bytes of the budget that have no place here: somebody else, such
 // as another framework's allocator, has memory of the same device elsewhere.
@@ -93,6 +96,8 @@ struct ArenaStats {
   int64_t transient_bytes = 0;   // of IsTransient categories, now
   int64_t compactions = 0;       // allocations for which blocks moved
   int64_t moved_bytes = 0;
+  int64_t placed_as_planned = 0;  // blocks
+  int64_t misplaced = 0;          // blocks
 };
 
 class Arena {
@@ -104,10 +109,15 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // `owner` is for messages. InvalidArgument: negative bytes.
-  // ResourceExhausted: see invariant 3; names wanted, free and used bytes.
+  // For `at` below: the block's place is not planned.
+  static constexpr int64_t kAnywhere = -1;
+
+  // `owner` is for messages, `at` the planned offset. InvalidArgument: negative
+  // bytes. ResourceExhausted: see invariant 3; names wanted, free and used
+  // bytes.
   absl::StatusOr<BlockId> Allocate(int64_t bytes, Category category, End end,
-                                   absl::string_view owner);
+                                   absl::string_view owner,
+                                   int64_t at = kAnywhere);
   // Returns at once; who takes the bytes next waits for the block's last use.
   void Free(BlockId block);
 
@@ -135,6 +145,7 @@ class Arena {
   // Valid until the next Allocate.
   void* Pointer(BlockId block) const { return memory_ + Get(block).offset; }
   int64_t Bytes(BlockId block) const { return Get(block).bytes; }  // rounded
+  int64_t Offset(BlockId block) const { return Get(block).offset; }
   absl::string_view Owner(BlockId block) const { return Get(block).owner; }
 
   // What a stream waits for before it reads: the last writes or moves.

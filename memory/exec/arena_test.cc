@@ -205,6 +205,35 @@ TEST_F(ArenaTest, HighEndTakesComputesOwnPastBeforeACopys) {
   open_ = true;
 }
 
+TEST_F(ArenaTest, ABlockGetsItsPlannedPlace) {
+  Make(8 * kUnit);
+  const auto at = [&](int64_t unit, int64_t units) {
+    auto block = arena_->Allocate(units * kUnit, Category::kActivations,
+                                  End::kLow, "planned", unit * kUnit);
+    EXPECT_TRUE(block.ok()) << block.status();
+    EXPECT_TRUE(arena_->CheckConsistency().ok()) << arena_->CheckConsistency();
+    return *block;
+  };
+  const BlockId two = at(2, 2), six = at(6, 1);
+  EXPECT_EQ(UnitOf(two), 2);
+  EXPECT_EQ(arena_->Offset(six), 6 * kUnit);
+  // It waits for what last used its bytes, which first fit would avoid.
+  const Fence held = Hold(StreamId::kDeviceToHost);
+  arena_->NoteRead(six, held);
+  arena_->Free(six);
+  const BlockId again = at(5, 3);
+  EXPECT_EQ(UnitOf(again), 5);
+  EXPECT_EQ(arena_->WaitToWrite(again), held);
+  EXPECT_EQ(arena_->stats().placed_as_planned, 3);
+  EXPECT_EQ(arena_->stats().misplaced, 0);
+  // Some of its bytes are another block's, or beyond the end: it is misplaced.
+  EXPECT_EQ(UnitOf(at(3, 2)), 0);
+  EXPECT_EQ(UnitOf(at(8, 1)), 4);
+  EXPECT_EQ(arena_->stats().misplaced, 2);
+  EXPECT_EQ(arena_->stats().compactions, 0);
+  open_ = true;
+}
+
 TEST_F(ArenaTest, BlocksMoveAsideWhenNoHoleFits) {
   // L0 . L2 . . H5 . H7: 4 free units, the largest hole has 2.
   Make(8 * kUnit);

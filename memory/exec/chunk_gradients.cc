@@ -99,7 +99,7 @@ absl::Status ChunkStore::PutGradients(
   return absl::OkStatus();
 }
 
-absl::Status ChunkStore::MakeGradients(ChunkId id) {
+absl::Status ChunkStore::MakeGradients(ChunkId id, int64_t at_offset) {
   Chunk& chunk = at(id);
   if (chunk.side != Side::kHost || states_bytes(id) == 0 || chunk.dirty ||
       chunk.gradients.valid() || chunk.gradients_sent ||
@@ -109,7 +109,7 @@ absl::Status ChunkStore::MakeGradients(ChunkId id) {
   CASTOR_ASSIGN_OR_RETURN(
       chunk.gradients,
       arena_->Allocate(layout_->payload_bytes(id), Category::kGradients,
-                       End::kLow, ChunkName(id)));
+                       End::kLow, ChunkName(id), at_offset));
   return absl::OkStatus();
 }
 
@@ -149,7 +149,7 @@ absl::Status ChunkStore::DropGradients(ChunkId id) {
   return absl::OkStatus();
 }
 
-absl::Status ChunkStore::MakeSum(ChunkId id) {
+absl::Status ChunkStore::MakeSum(ChunkId id, int64_t at_offset) {
   Chunk& chunk = at(id);
   if (chunk.side != Side::kHost || states_bytes(id) == 0 || !accumulate_ ||
       chunk.device_sum.valid() || chunk.gradients_sent) {
@@ -158,7 +158,8 @@ absl::Status ChunkStore::MakeSum(ChunkId id) {
   CASTOR_ASSIGN_OR_RETURN(
       chunk.device_sum,
       arena_->Allocate(layout_->shard_elements(id) * StateLayout::kSumBytes,
-                       Category::kGradients, End::kLow, ChunkName(id)));
+                       Category::kGradients, End::kLow, ChunkName(id),
+                       at_offset));
   return absl::OkStatus();
 }
 

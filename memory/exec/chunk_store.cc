@@ -60,7 +60,7 @@ absl::Status ChunkStore::Illegal(ChunkId chunk, absl::string_view what) const {
                    at(chunk).uncommitted ? ", its update not committed" : ""));
 }
 
-absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
+absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag, int64_t at_offset) {
   Chunk& chunk = at(id);
   if (resident(id) || !saved(chunk) || chunk.gradients_sent ||
       chunk.uncommitted) {
@@ -69,7 +69,7 @@ absl::Status ChunkStore::Fetch(ChunkId id, WorkTag tag) {
   CASTOR_ASSIGN_OR_RETURN(
       chunk.block,
       arena_->Allocate(layout_->payload_bytes(id), Category::kParameters,
-                       End::kLow, ChunkName(id)));
+                       End::kLow, ChunkName(id), at_offset));
   chunk.dirty = false;
   TellCategories(id);
   if (chunk.content == Content::kSpent) return absl::OkStatus();
@@ -289,7 +289,8 @@ absl::Status ChunkStore::RunOnHost(ChunkId id, WorkTag tag, HostWork work) {
   return absl::OkStatus();
 }
 
-absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side) {
+absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side,
+                                       int64_t at_offset) {
   Chunk& chunk = at(id);
   const int64_t bytes = states_bytes(id);
   if (chunk.side == side || bytes == 0) return absl::OkStatus();
@@ -297,9 +298,10 @@ absl::Status ChunkStore::MoveOptimizer(ChunkId id, Side side) {
   const int64_t tag =
       WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
   if (side == Side::kDevice) {
-    CASTOR_ASSIGN_OR_RETURN(chunk.device_states,
-                            arena_->Allocate(bytes, Category::kOptimizerStates,
-                                             End::kLow, ChunkName(id)));
+    CASTOR_ASSIGN_OR_RETURN(
+        chunk.device_states,
+        arena_->Allocate(bytes, Category::kOptimizerStates, End::kLow,
+                         ChunkName(id), at_offset));
     Fence ready = arena_->WaitToWrite(chunk.device_states);
     ready.Add(chunk.states_used);
     device_->Wait(StreamId::kHostToDevice, ready, tag);

@@ -80,6 +80,11 @@ class ChunkStore {
       ShardExchange* exchange = nullptr);
 
   const ChunkLayout& layout() const { return *layout_; }
+  Arena& arena() const { return *arena_; }
+  // Where a resident payload lies in the arena.
+  int64_t offset(ChunkId chunk) const {
+    return arena_->Offset(at(chunk).block);
+  }
   bool sharded() const { return exchange_ != nullptr; }
   // From now on the moments of tags are those of `step`, which outlives the
   // store.
@@ -91,17 +96,18 @@ class ChunkStore {
   Side side(ChunkId chunk) const { return at(chunk).side; }
 
   // The three actions of a plan. FailedPrecondition where plan.h says illegal.
-  // CopyBack of a clean payload does nothing.
-  absl::Status Fetch(ChunkId chunk, WorkTag tag);
+  // CopyBack of a clean payload does nothing. `at`, here and below: the block's
+  // planned place in the arena.
+  absl::Status Fetch(ChunkId chunk, WorkTag tag, int64_t at = Arena::kAnywhere);
   absl::Status CopyBack(ChunkId chunk, WorkTag tag);
   absl::Status Drop(ChunkId chunk);
   // The other three, for gradients beside a payload. FailedPrecondition as
   // above, ResourceExhausted: the arena has no room.
-  absl::Status MakeGradients(ChunkId chunk);
+  absl::Status MakeGradients(ChunkId chunk, int64_t at = Arena::kAnywhere);
   absl::Status SendGradients(ChunkId chunk, WorkTag tag);
   absl::Status DropGradients(ChunkId chunk);
   // The last three, for a sum of gradients on the device. Errors as above.
-  absl::Status MakeSum(ChunkId chunk);
+  absl::Status MakeSum(ChunkId chunk, int64_t at = Arena::kAnywhere);
   absl::Status SendSum(ChunkId chunk, WorkTag tag);
   absl::Status DropSum(ChunkId chunk);
   bool has_device_sum(ChunkId chunk) const {
@@ -194,7 +200,8 @@ class ChunkStore {
   bool uncommitted(ChunkId chunk) const { return at(chunk).uncommitted; }
 
   // Brings the states to the other side. Blocks until they are there.
-  absl::Status MoveOptimizer(ChunkId chunk, Side side);
+  absl::Status MoveOptimizer(ChunkId chunk, Side side,
+                             int64_t at = Arena::kAnywhere);
 
   // Initialisation and restoring call these two, which block. Fill fills home
   // and states (null view for a frozen chunk), each of this rank's shard, in

@@ -6,11 +6,20 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 
 namespace castor {
 
 absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
+  Arena& arena = store_->arena();
+  follows_addresses_ &= arena.stats().misplaced == misplaced_before_;
   if (plan == plan_) return absl::OkStatus();
+  // Another one with the same decisions finds everything in its place.
+  const bool in_place =
+      follows_addresses_ && plan_->addresses == plan->addresses &&
+      plan_->initial == plan->initial && plan_->side == plan->side;
+  const bool places = !in_place && plan->addresses.has_value() &&
+                      arena.claimed_bytes() == 0 && arena.top_bytes() == 0;
   const int64_t chunks = store_->layout().num_chunks();
   CASTOR_CHECK(static_cast<int64_t>(plan->side.size()) == chunks);
   std::vector<const ResidentChunk*> wanted(chunks, nullptr);
@@ -24,11 +33,12 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
   for (int64_t i = 0; i < chunks; ++i) {
     const ChunkId id(i);
     if (!store_->resident(id)) continue;
-    if (wanted[i] == nullptr || !wanted[i]->dirty) {
+    const bool leaves = wanted[i] == nullptr || places;
+    if (leaves || !wanted[i]->dirty) {
       CASTOR_RETURN_IF_ERROR(
           store_->CopyBack(id, tag(WorkKind::kCopyBack, id)));
     }
-    if (wanted[i] == nullptr) CASTOR_RETURN_IF_ERROR(store_->Drop(id));
+    if (leaves) CASTOR_RETURN_IF_ERROR(store_->Drop(id));
   }
   std::vector<bool> banks(chunks, false);
   for (const std::vector<Action>& actions : plan->actions) {
@@ -39,19 +49,20 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
     }
   }
   CASTOR_RETURN_IF_ERROR(DropBanks(*plan, banks));
-  for (const Side side : {Side::kHost, Side::kDevice}) {
-    for (int64_t i = 0; i < chunks; ++i) {
-      if (plan->side[i] != side ||
-          !store_->layout().chunk(ChunkId(i)).trainable)
-        continue;
-      CASTOR_RETURN_IF_ERROR(store_->MoveOptimizer(ChunkId(i), side));
-    }
+  CASTOR_RETURN_IF_ERROR(MoveOptimizers(*plan, Side::kHost, false));
+  if (places) arena.MoveDown();
+  CASTOR_RETURN_IF_ERROR(MoveOptimizers(*plan, Side::kDevice, places));
+  if (!in_place) {
+    follows_addresses_ =
+        places && arena.stats().used_bytes <= plan->addresses->begin;
+    misplaced_before_ = arena.stats().misplaced;
   }
-  for (int64_t i = 0; i < chunks; ++i) {
-    const ChunkId id(i);
-    if (wanted[i] != nullptr && !store_->resident(id)) {
-      CASTOR_RETURN_IF_ERROR(store_->Fetch(id, tag(WorkKind::kFetch, id)));
-    }
+  for (size_t i = 0; i < plan->initial.size(); ++i) {
+    const ChunkId id = plan->initial[i].chunk;
+    if (store_->resident(id)) continue;
+    CASTOR_RETURN_IF_ERROR(store_->Fetch(
+        id, tag(WorkKind::kFetch, id),
+        follows_addresses_ ? plan->addresses->initial[i] : Arena::kAnywhere));
   }
   for (int64_t i = 0; i < chunks; ++i) {
     if (!banks[i]) continue;
@@ -63,6 +74,39 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
   }
   plan_ = std::move(plan);
   return absl::OkStatus();
+}
+
+absl::Status PlanExecutor::MoveOptimizers(const Plan& plan, Side side,
+                                          bool to_places) {
+  for (int64_t i = 0; i < store_->layout().num_chunks(); ++i) {
+    if (plan.side[i] != side || !store_->layout().chunk(ChunkId(i)).trainable) {
+      continue;
+    }
+    // What stays lies side by side from the low end on.
+    const int64_t at =
+        to_places ? store_->arena().stats().used_bytes : Arena::kAnywhere;
+    CASTOR_RETURN_IF_ERROR(store_->MoveOptimizer(ChunkId(i), side, at));
+  }
+  return absl::OkStatus();
+}
+
+int64_t PlanExecutor::NextOfActions() {
+  return follows_addresses_ ? plan_->addresses->actions[next_of_actions_++]
+                            : Arena::kAnywhere;
+}
+
+int64_t PlanExecutor::NextNonModel(int64_t bytes) {
+  if (!follows_addresses_) return Arena::kAnywhere;
+  const std::vector<Addresses::Block>& planned = plan_->addresses->non_model;
+  if (next_non_model_ >= planned.size()) return Arena::kAnywhere;
+  const Addresses::Block& block = planned[next_non_model_];
+  if (std::max(RoundUp(bytes, kBlockAlignment), kBlockAlignment) !=
+      block.bytes) {
+    next_non_model_ = planned.size();
+    return Arena::kAnywhere;
+  }
+  ++next_non_model_;
+  return block.offset;
 }
 
 absl::Status PlanExecutor::DropBanks(const Plan& next,
@@ -84,13 +128,15 @@ absl::Status PlanExecutor::DropBanks(const Plan& next,
 absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
   CASTOR_CHECK(plan_ != nullptr);
   CASTOR_CHECK(moment.value < static_cast<int64_t>(plan_->actions.size()));
+  if (moment.value == 0) next_of_actions_ = next_non_model_ = 0;
   for (const Action& action : plan_->actions[moment.value]) {
     WorkTag tag = {
         .step = step, .moment = moment.value, .chunk = action.chunk.value};
     switch (action.kind) {
       case ActionKind::kFetch:
         tag.kind = WorkKind::kFetch;
-        CASTOR_RETURN_IF_ERROR(store_->Fetch(action.chunk, tag));
+        CASTOR_RETURN_IF_ERROR(
+            store_->Fetch(action.chunk, tag, NextOfActions()));
         break;
       case ActionKind::kCopyBack:
         tag.kind = WorkKind::kCopyBack;
@@ -100,7 +146,8 @@ absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
         CASTOR_RETURN_IF_ERROR(store_->Drop(action.chunk));
         break;
       case ActionKind::kMakeGradients:
-        CASTOR_RETURN_IF_ERROR(store_->MakeGradients(action.chunk));
+        CASTOR_RETURN_IF_ERROR(
+            store_->MakeGradients(action.chunk, NextOfActions()));
         break;
       case ActionKind::kSendGradients:
         tag.kind = WorkKind::kCopyBack;
@@ -110,7 +157,7 @@ absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
         CASTOR_RETURN_IF_ERROR(store_->DropGradients(action.chunk));
         break;
       case ActionKind::kMakeSum:
-        CASTOR_RETURN_IF_ERROR(store_->MakeSum(action.chunk));
+        CASTOR_RETURN_IF_ERROR(store_->MakeSum(action.chunk, NextOfActions()));
         break;
       case ActionKind::kSendSum:
         tag.kind = WorkKind::kCopyBack;

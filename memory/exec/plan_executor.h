@@ -5,9 +5,18 @@
 // starts. Banks are made for the chunks that it updates before the norm is
 // known; those of the plan before stay while one is followed that updates
 // nothing ahead (an evaluation), unless states come to the host in it.
+//
+// Where the plan has addresses, its blocks get them. Before its first step all
+// payloads leave, what stays through all steps moves down to the low end of the
+// arena, and the payloads come again where the plan starts with them: all of
+// them, as ranks gather them together. The addresses are not followed where
+// others have a part of the arena (claims, a top, blocks that stay from one
+// pass to the next), nor from a step on in which a block was misplaced: blocks
+// are placed when work is issued then, as without addresses.
 #ifndef CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 #define CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
 #include "memory/plan/plan.h"
 
@@ -37,6 +47,13 @@ class PlanExecutor {
   using Speculate = std::function<absl::Status(ChunkId chunk)>;
   void set_speculate(Speculate speculate) { speculate_ = std::move(speculate); }
 
+  // Whether blocks get the plan's addresses.
+  bool follows_addresses() const { return follows_addresses_; }
+  // The planned place of the non-model block of `bytes` that is made next in
+  // the step, or Arena::kAnywhere. A block that differs from the trace's ends
+  // the following of addresses of such blocks until the next step.
+  int64_t NextNonModel(int64_t bytes);
+
   // The actions before the operator at `moment`; `moment` = number of
   // operators: those after the last one. `step` goes into the tags.
   absl::Status Act(Moment moment, uint16_t step);
@@ -44,8 +61,16 @@ class PlanExecutor {
  private:
   ChunkStore* const store_;
   absl::Status DropBanks(const Plan& next, const std::vector<bool>& wanted);
+  // Brings states to the sides of `plan`.
+  absl::Status MoveOptimizers(const Plan& plan, Side side, bool to_places);
+  int64_t NextOfActions();
 
   std::shared_ptr<const Plan> plan_;
+  bool follows_addresses_ = false;
+  int64_t misplaced_before_ = 0;  // the arena's count when that began
+  // The next address of each kind in the step.
+  size_t next_of_actions_ = 0;
+  size_t next_non_model_ = 0;
   Speculate speculate_;
 };
 

@@ -210,6 +210,100 @@ TEST_F(PlanExecutorTest, AdoptMakesBanksAndDropsThemForStates) {
   EXPECT_EQ(banks(), "b..");
 }
 
+// The states of chunk 2 stay on the device, below the others: three units.
+class PlannedAddressesTest : public PlanExecutorTest {
+ protected:
+  PlannedAddressesTest() {
+    plan_.initial = {{ChunkId(0)}, {ChunkId(2)}};
+    plan_.side = {kH, kH, kD};
+    plan_.actions = {{Fetch(1, 0), Drop(0, 1)}, {Drop(1, 2), Fetch(0, 0)}};
+    plan_.addresses = Addresses();
+    plan_.addresses->begin = 3 * 256;
+    plan_.addresses->initial = {10 * 256, 3 * 256};
+    plan_.addresses->actions = {20 * 256, 10 * 256};
+    plan_.addresses->non_model = {{30 * 256, 256}, {31 * 256, 512}};
+  }
+  void Adopt() {
+    ASSERT_TRUE(executor_->Adopt(std::make_shared<const Plan>(plan_)).ok());
+  }
+  // The units at which payloads lie.
+  std::vector<int64_t> Offsets() const {
+    std::vector<int64_t> units;
+    for (int64_t i = 0; i < 3; ++i) {
+      const ChunkId id(i);
+      units.push_back(store_->resident(id) ? store_->offset(id) / 256 : -1);
+    }
+    return units;
+  }
+
+  Plan plan_;
+};
+
+TEST_F(PlannedAddressesTest, AreThoseOfEveryStep) {
+  // Something else was there before.
+  ASSERT_TRUE(
+      executor_->Adopt(MakePlan({{ChunkId(1)}, {ChunkId(2)}}, {kD, kH, kH}))
+          .ok());
+  MakeDirty(2, 7);
+  Adopt();
+  EXPECT_TRUE(executor_->follows_addresses());
+  EXPECT_EQ(Home(2), 7);
+  for (uint16_t step = 1; step <= 3; ++step) {
+    EXPECT_EQ(Offsets(), (std::vector<int64_t>{10, -1, 3}));
+    ASSERT_TRUE(executor_->Act(Moment(0), step).ok());
+    EXPECT_EQ(Offsets(), (std::vector<int64_t>{-1, 20, 3}));
+    EXPECT_EQ(executor_->NextNonModel(200), 30 * 256);
+    EXPECT_EQ(executor_->NextNonModel(512), 31 * 256);
+    EXPECT_EQ(executor_->NextNonModel(1), Arena::kAnywhere);
+    ASSERT_TRUE(executor_->Act(Moment(1), step).ok());
+  }
+  EXPECT_EQ(arena_->stats().misplaced, 0);
+  EXPECT_TRUE(arena_->CheckConsistency().ok());
+  // The same decisions find everything in its place.
+  const int64_t copied = store_->h2d_bytes() + store_->d2h_bytes();
+  Adopt();
+  EXPECT_TRUE(executor_->follows_addresses());
+  EXPECT_EQ(store_->h2d_bytes() + store_->d2h_bytes(), copied);
+}
+
+TEST_F(PlannedAddressesTest, EndWithABlockThatTheTraceDoesNotHave) {
+  Adopt();
+  ASSERT_TRUE(executor_->Act(Moment(0), 1).ok());
+  EXPECT_EQ(executor_->NextNonModel(512), Arena::kAnywhere);
+  EXPECT_EQ(executor_->NextNonModel(512), Arena::kAnywhere);
+  ASSERT_TRUE(executor_->Act(Moment(1), 1).ok());
+  ASSERT_TRUE(executor_->Act(Moment(0), 2).ok());
+  EXPECT_EQ(executor_->NextNonModel(256), 30 * 256);
+}
+
+TEST_F(PlannedAddressesTest, AreGivenUpWhereABlockWasMisplaced) {
+  Adopt();
+  const auto other =
+      arena_->Allocate(256, Category::kStaging, End::kLow, "other", 20 * 256);
+  ASSERT_TRUE(other.ok());
+  ASSERT_TRUE(executor_->Act(Moment(0), 1).ok());
+  EXPECT_EQ(arena_->stats().misplaced, 1);
+  EXPECT_NE(Offsets()[1], 20);
+  ASSERT_TRUE(executor_->Act(Moment(1), 1).ok());
+  ASSERT_TRUE(
+      executor_->Adopt(std::make_shared<const Plan>(*executor_->plan())).ok());
+  // The other block moved down among what stays, where no plan expects it.
+  EXPECT_FALSE(executor_->follows_addresses());
+  EXPECT_EQ(Residency(), "c.c");
+  arena_->Free(*other);
+  ASSERT_TRUE(executor_->Adopt(MakePlan({}, {kH, kH, kH})).ok());
+  Adopt();
+  EXPECT_TRUE(executor_->follows_addresses());
+  EXPECT_EQ(Offsets(), (std::vector<int64_t>{10, -1, 3}));
+}
+
+TEST_F(PlannedAddressesTest, AreNotFollowedWhereOthersHaveAPart) {
+  ASSERT_TRUE(arena_->Claim(1));
+  Adopt();
+  EXPECT_FALSE(executor_->follows_addresses());
+  EXPECT_EQ(executor_->NextNonModel(200), Arena::kAnywhere);
+}
+
 TEST_F(PlanExecutorTest, TellsOfUpdatesAhead) {
   ASSERT_TRUE(
       executor_

@@ -59,6 +59,10 @@
 //   host      reduce(c)  update(c)  norm  (again)
 //   action              Speculate                  Fetch
 //
+// Addresses may be planned too: blocks' lifetimes are known, so an offset is
+// found for each of them that no other one has while it lives. Nothing is moved
+// then, and a block waits only for those that had its bytes last.
+//
 // A plan is cyclic: what is resident after its last action is what it starts
 // with, so that it can be repeated step after step.
 //
@@ -70,6 +74,7 @@
 #define CASTOR_MEMORY_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -106,6 +111,26 @@ struct ResidentChunk {
   friend bool operator==(const ResidentChunk&, const ResidentChunk&) = default;
 };
 
+// Where each block of a step lies on the device, the same in every step. Blocks
+// are named by the order in which they are made.
+struct Addresses {
+  // Below it lies what stays through all steps: reserved bytes and the
+  // optimizer states of the device's side, in any order.
+  int64_t begin = 0;
+  std::vector<int64_t> initial;  // the payloads of Plan::initial, in its order
+  // What kFetch, kMakeGradients and kMakeSum make.
+  std::vector<int64_t> actions;
+  struct Block {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+    friend bool operator==(const Block&, const Block&) = default;
+  };
+  // StepTrace::tensors, and after an operator's own its workspace, if any.
+  std::vector<Block> non_model;
+
+  friend bool operator==(const Addresses&, const Addresses&) = default;
+};
+
 // Immutable once the checker has passed it.
 struct Plan {
   const PlacementPolicy* policy = nullptr;  // whose it is
@@ -120,6 +145,9 @@ struct Plan {
   // Empty, or why this is the one-operator-ahead plan in place of the policy's
   // own: how that one failed its proof.
   std::string instead_of_unproven = {};
+  // Absent: blocks get their addresses when work is issued, where they fit then
+  // (memory/exec/arena.h), and are moved together where they do not.
+  std::optional<Addresses> addresses = {};
 };
 
 // Copies run at once in the two directions, each one after the other, and

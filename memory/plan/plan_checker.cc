@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "memory/plan/address_checker.h"
 
 namespace castor {
 namespace {
@@ -476,7 +477,8 @@ class Replay {
 }  // namespace
 
 absl::Status CheckPlan(const Plan& plan, const PlanRequest& request) {
-  return Replay(plan, request).Run();
+  CASTOR_RETURN_IF_ERROR(Replay(plan, request).Run());
+  return CheckAddresses(plan, request);
 }
 
 }  // namespace castor

@@ -39,6 +39,7 @@
 //     chunks with a speculative update <= the budget, and with any of these <=
 //     what speculation may have.
 //  6. Form: sizes of vectors, ids in range, frozen chunks on no side's update.
+//  7. Addresses, where they are planned: memory/plan/address_checker.h.
 #ifndef CASTOR_MEMORY_PLAN_PLAN_CHECKER_H_
 #define CASTOR_MEMORY_PLAN_PLAN_CHECKER_H_
 

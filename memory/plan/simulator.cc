@@ -133,6 +133,7 @@ class Clock {
     const int64_t step_issue_ns = issue_ns_;
     cost_.stall_ns = cost_.h2d_bytes = cost_.d2h_bytes = 0;
     cost_.network_bytes = 0;
+    cost_.action_ns.clear();
     cost_.busy_ns = {};
     const int64_t moments = static_cast<int64_t>(ops_.size());
     for (int64_t t = 0; t <= moments; ++t) {
@@ -144,7 +145,10 @@ class Clock {
       const int64_t peak =
           ops_.empty() ? 0 : ops_[t % moments].non_model_peak_bytes;
       if (peak < non_model_bytes_) SetNonModel(peak);
-      for (const Action& action : plan_.actions[t]) Do(action);
+      for (const Action& action : plan_.actions[t]) {
+        cost_.action_ns.push_back(BlockNs(action));
+        Do(action);
+      }
       if (t < moments) RunOperator(t);
       if (t == last_forward_) TakeLoss();
     }
@@ -226,6 +230,31 @@ class Clock {
     return from_ns;
   }
 
+  // PlanCost::action_ns of an action that comes next.
+  int64_t BlockNs(const Action& action) const {
+    const Payload& payload = payloads_[action.chunk.value];
+    switch (action.kind) {
+      case ActionKind::kFetch:
+        return std::max({payload.home_ns, issue_ns_, h2d_ns_});
+      case ActionKind::kMakeGradients:
+      case ActionKind::kMakeSum:
+        return std::max(issue_ns_, compute_ns_);
+      case ActionKind::kDrop:
+        return std::max(
+            {payload.used_ns, payload.copied_ns, payload.arrived_ns});
+      case ActionKind::kDropGradients:
+        return payload.gradients_ns;
+      case ActionKind::kDropSum:
+        return payload.sum_ns;
+      case ActionKind::kCopyBack:
+      case ActionKind::kSendGradients:
+      case ActionKind::kSendSum:
+      case ActionKind::kSpeculate:
+        break;
+    }
+    return 0;
+  }
+
   void Do(const Action& action) {
     const int64_t c = action.chunk.value;
     Payload& payload = payloads_[c];
@@ -265,8 +294,7 @@ class Clock {
       }
       case ActionKind::kDrop:
         for (const SimulatedMemory::Span& span : payload.block) {
-          memory_.Give(span, std::max({payload.used_ns, payload.copied_ns,
-                                       payload.arrived_ns}));
+          memory_.Give(span, BlockNs(action));
         }
         resident_bytes_ -= BlockOf(c);
         break;
@@ -583,6 +611,7 @@ PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
   if (!cost.op_start_ns.empty()) {
     const int64_t first_ns = cost.op_start_ns.front();
     for (int64_t& start_ns : cost.op_start_ns) start_ns -= first_ns;
+    for (int64_t& ns : cost.action_ns) ns -= first_ns;
   }
   cost.device_peak_bytes = request.device_reserved_bytes;
   for (const int64_t bytes : cost.device_bytes) {

@@ -45,6 +45,15 @@ class TraceBuilder {
     trace_.micro_batches = count;
     return *this;
   }
+  TraceBuilder& Tensor(int64_t bytes, int64_t birth, int64_t last) {
+    trace_.tensors.push_back({bytes, Moment(birth), Moment(last)});
+    return *this;
+  }
+  // Of the last operator.
+  TraceBuilder& Workspace(int64_t bytes) {
+    trace_.ops.back().workspace_bytes = bytes;
+    return *this;
+  }
   StepTrace Build() { return trace_; }
 
  private:

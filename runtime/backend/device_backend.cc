@@ -68,8 +68,16 @@ absl::StatusOr<Moment> DeviceBackend::NextMoment(const std::string& name,
 absl::StatusOr<int64_t> DeviceBackend::Allocate(int64_t bytes,
                                                 Category category,
                                                 const std::string& owner) {
-  CASTOR_ASSIGN_OR_RETURN(const BlockId block,
-                          arena_->Allocate(bytes, category, End::kHigh, owner));
+  return AllocateAt(bytes, category, owner, executor_.NextNonModel(bytes));
+}
+
+absl::StatusOr<int64_t> DeviceBackend::AllocateAt(int64_t bytes,
+                                                  Category category,
+                                                  const std::string& owner,
+                                                  int64_t at) {
+  CASTOR_ASSIGN_OR_RETURN(
+      const BlockId block,
+      arena_->Allocate(bytes, category, End::kHigh, owner, at));
   non_model_bytes_ += arena_->Bytes(block);  // a unit at least
   return block.value;
 }
@@ -218,7 +226,8 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name, HostData data) {
 }
 
 absl::StatusOr<int64_t> DeviceBackend::Hold(std::string name, int64_t bytes) {
-  return Allocate(bytes, Category::kActivations, name);
+  // It outlives the step, so no plan has a place for it.
+  return AllocateAt(bytes, Category::kActivations, name, Arena::kAnywhere);
 }
 
 absl::Status DeviceBackend::Reduce(ChunkReduce op) {

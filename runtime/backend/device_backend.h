@@ -87,8 +87,11 @@ class DeviceBackend final : public Backend {
   // Its blocks are there: tells the observer, and checks the trace's peak,
   // which is what the plan was proven with.
   absl::Status HasBlocks(Moment moment) const;
+  // A block of the step's, at its planned place, if it has one.
   absl::StatusOr<int64_t> Allocate(int64_t bytes, Category category,
                                    const std::string& owner);
+  absl::StatusOr<int64_t> AllocateAt(int64_t bytes, Category category,
+                                     const std::string& owner, int64_t at);
 
   Device* const device_;
   Arena* const arena_;

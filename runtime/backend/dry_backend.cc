@@ -38,8 +38,9 @@ absl::StatusOr<int64_t> DryBackend::Allocate(int64_t bytes) {
   const int64_t rounded =
       std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
   live_bytes_ += rounded;
-  bytes_.push_back(rounded);
-  return static_cast<int64_t>(bytes_.size()) - 1;
+  storages_.push_back(
+      {.bytes = rounded, .birth = Moment(operators()), .last = Moment()});
+  return static_cast<int64_t>(storages_.size()) - 1;
 }
 
 double DryBackend::TouchedBytes(const ChunkLayout& layout) const {
@@ -53,7 +54,9 @@ double DryBackend::TouchedBytes(const ChunkLayout& layout) const {
 }
 
 void DryBackend::Release(int64_t storage_id) {
-  live_bytes_ -= bytes_[storage_id];
+  TensorRecord& storage = storages_[storage_id];
+  live_bytes_ -= storage.bytes;
+  storage.last = Moment(operators() - 1);
 }
 
 absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
@@ -97,6 +100,7 @@ void DryBackend::RecordChunkOp(std::string name, OpKind kind, Phase phase,
 }
 
 absl::StatusOr<int64_t> DryBackend::Hold(std::string, int64_t bytes) {
+  holds_ = true;
   return Allocate(bytes);
 }
 
@@ -147,6 +151,12 @@ StepTrace DryBackend::Finish(const ChunkLayout* layout, bool accumulate,
             [](const BlockRecord& a, const BlockRecord& b) {
               return a.forward < b.forward;
             });
+  // What outlives the step has no place in it.
+  const bool whole = !holds_ && std::all_of(storages_.begin(), storages_.end(),
+                                            [](const TensorRecord& storage) {
+                                              return storage.last.valid();
+                                            });
+  if (whole) trace.tensors = storages_;
   return trace;
 }
 

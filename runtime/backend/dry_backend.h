@@ -47,7 +47,9 @@ class DryBackend final : public Backend {
   void RecordChunkOp(std::string name, OpKind kind, Phase phase, ChunkId chunk);
 
   const Roofline roofline_;
-  std::vector<int64_t> bytes_;  // indexed by storage id
+  std::vector<TensorRecord> storages_;  // by id; `last` invalid: not freed yet
+  // Something was held beside the sequence of operators: no trace says when.
+  bool holds_ = false;
   int64_t live_bytes_ = 0;
   std::vector<OpRecord> ops_;
   // Where the operators and the live bytes were when a block came there.

@@ -58,6 +58,34 @@ TEST(DryBackend, CountsWhatIsAliveWithOutputsAndWorkspaceInWholeUnits) {
   EXPECT_EQ(trace.ops[3].non_model_peak_bytes, (1 + 2 + 1) * kUnit);
 }
 
+TEST(DryBackend, RecordsWhenTensorsAreMadeAndFreed) {
+  DryBackend backend;
+  const auto input = backend.Upload("input", std::vector<int32_t>(65));
+  ASSERT_TRUE(input.ok());
+  const auto first = backend.Run(OpOf("first", {1, 256}, 257));
+  ASSERT_TRUE(first.ok());
+  backend.Release((*first)[1]);
+  ASSERT_TRUE(backend.Run(OpOf("second", {}, 0)).ok());
+  backend.Release(*input);
+  backend.Release((*first)[0]);
+  EXPECT_EQ(Finish(backend).tensors,
+            (std::vector<TensorRecord>{{2 * kUnit, Moment(0), Moment(2)},
+                                       {kUnit, Moment(1), Moment(2)},
+                                       {kUnit, Moment(1), Moment(1)}}));
+}
+
+TEST(DryBackend, RecordsNoTensorsWhereSomeOutliveTheStep) {
+  DryBackend unreleased;
+  ASSERT_TRUE(unreleased.Run(OpOf("op", {1}, 0)).ok());
+  EXPECT_TRUE(Finish(unreleased).tensors.empty());
+  DryBackend holds;
+  ASSERT_TRUE(holds.Hold("cache", 1).ok());
+  const auto made = holds.Run(OpOf("op", {1}, 0));
+  ASSERT_TRUE(made.ok());
+  holds.Release((*made)[0]);
+  EXPECT_TRUE(Finish(holds).tensors.empty());
+}
+
 TEST(DryBackend, OperatorTakesTheLongerOfFlopsAndBytesAndALaunch) {
   EXPECT_EQ(kSlow.Duration(5000, 100), 2000 + 5000);
   EXPECT_EQ(kSlow.Duration(100, 3000), 2000 + 3000);

@@ -19,6 +19,7 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
   const OpRecord& op = trace.ops[peak - cost.device_bytes.begin()];
   report->peak_operator = op.name;
   report->forecast = ForecastOf(cost, request);
+  TellAddresses(plan, request, &report->forecast);
   report->h2d_bytes_per_step = cost.h2d_bytes;
   report->d2h_bytes_per_step = cost.d2h_bytes;
 

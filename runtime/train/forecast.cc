@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/units.h"
 
 namespace castor {
 
@@ -13,6 +14,24 @@ Forecast ForecastOf(const PlanCost& cost, const PlanRequest& request) {
           .measured = request.trace->measured,
           .world_size = request.world_size,
           .blocks = CountBlocks(*request.trace)};
+}
+
+void TellAddresses(const Plan& plan, const PlanRequest& request,
+                   Forecast* forecast) {
+  forecast->addresses = plan.addresses.has_value();
+  forecast->moves.reset();
+  if (!forecast->addresses && request.trace->training) {
+    forecast->moves = ExpectMoves(plan, request);
+  }
+}
+
+std::string FormatAddresses(const Forecast& forecast) {
+  if (forecast.addresses) return "addresses planned";
+  if (!forecast.moves.has_value()) return "";
+  return absl::StrFormat(
+      "addresses not planned: blocks are expected to be moved %d times a step, "
+      "%s in all",
+      forecast.moves->times, FormatBytes(forecast.moves->bytes));
 }
 
 std::string FormatForecast(const Forecast& forecast, int64_t tokens_per_step) {

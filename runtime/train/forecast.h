@@ -5,8 +5,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "memory/plan/expected_moves.h"
 #include "memory/plan/kept_blocks.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/simulator.h"
@@ -20,11 +22,21 @@ struct Forecast {
   Resource binds = Resource::kCompute;              // works for longest
   bool measured = false;  // from durations that were measured, not estimated
   int world_size = 1;
+  bool addresses = false;  // are planned
+  // What is moved in a step, where they are not, as far as it is known: on the
+  // device, to make larger holes between blocks.
+  std::optional<ExpectedMoves> moves = std::nullopt;
   BlockCount blocks = {};  // of a micro batch, and how many of them are kept
 };
 
-// The forecast of a plan that costs `cost` under `request`.
+// The forecast of a plan that costs `cost` under `request`. Of its addresses it
+// says nothing yet.
 Forecast ForecastOf(const PlanCost& cost, const PlanRequest& request);
+void TellAddresses(const Plan& plan, const PlanRequest& request,
+                   Forecast* forecast);
+// "addresses planned", "addresses not planned: ..."; empty: not known, and not
+// planned.
+std::string FormatAddresses(const Forecast& forecast);
 
 // "0.240 s, 4267 tokens/s, bound by compute; busy: compute 97%, ...". The
 // tokens are those of a step of all ranks; 0: not known. One rank has no

@@ -28,6 +28,31 @@ TEST(Forecast, SaysWhatBindsAndHowBusyEachResourceIs) {
             "80%, bus to the device 90%, bus from it 40%, host 0%");
 }
 
+TEST(Forecast, SaysWhereBlocksGetTheirAddresses) {
+  StepTrace trace;
+  trace.chunks = {{.payload_bytes = 1024}, {.payload_bytes = 512}};
+  trace.ops.resize(1);
+  trace.ops[0].chunks = {{ChunkId(0)}, {ChunkId(1)}};
+  PlanRequest request;
+  request.trace = &trace;
+  Plan plan;
+  plan.side = {Side::kHost, Side::kHost};
+  plan.actions.resize(2);
+  Forecast forecast;
+  TellAddresses(plan, request, &forecast);
+  EXPECT_EQ(FormatAddresses(forecast),
+            "addresses not planned: blocks are expected to be moved 0 times a "
+            "step, 0 B in all");
+  plan.addresses = Addresses();
+  TellAddresses(plan, request, &forecast);
+  EXPECT_EQ(FormatAddresses(forecast), "addresses planned");
+  // Without tensors nothing is known of moves.
+  plan.addresses.reset();
+  trace.ops[0].non_model_peak_bytes = 256;
+  TellAddresses(plan, request, &forecast);
+  EXPECT_EQ(FormatAddresses(forecast), "");
+}
+
 TEST(Forecast, HasANetworkWhereThereAreSeveralRanks) {
   EXPECT_EQ(FormatForecast(Example(2), 0),
             "0.25 s, bound by bus to the device; busy: compute 80%, bus to the "

@@ -221,6 +221,10 @@ class Trainer final : public ObservedRun {
   // changes this waits until it is over. False, and nothing has changed, where
   // a dry pass with that choice comes to something else.
   absl::StatusOr<bool> FollowChoice(Program& program, BlockChoice choice);
+  // The engine keeps the choice's blocks. Gives its trace, which follows from
+  // another one's, its tensors. False, and it has none, where a dry pass comes
+  // to something else.
+  absl::StatusOr<bool> FindTensors(const StepShape& shape, BlockChoice& choice);
   // The blocks that are kept until the planner has chosen.
   std::optional<KeptBlocks> FirstKeptBlocks() const {
     if (options_.activation_checkpointing == ActivationCheckpointing::kNone) {
@@ -280,6 +284,9 @@ class Trainer final : public ObservedRun {
   // What the plan costs as long as its updates run ahead, or do not.
   PlanCost Foresee(const Plan& plan, const PlanRequest& request,
                    const Overheads& overheads) const;
+  // As the function, unless nothing is to have addresses.
+  Plan WithAddresses(Plan plan, const PlanRequest& request,
+                     const Overheads& overheads) const;
   // Tells the gate of the step before the latest, which is over.
   void TellGate();
   // Learns whether the step that was issued last overflowed.

@@ -83,6 +83,8 @@ struct TrainerOptions {
   // what was measured: tests.
   std::function<double(int64_t step, double foreseen_seconds)> step_seconds;
   std::function<void(StepTrace* trace, BusModel* bus)> settled_durations;
+  // False: no plan gets addresses, for measurements of what they are worth.
+  bool plan_addresses = true;
   // A planner's mistake: tests.
   PlanMistake plan_mistake;
   // Fill freed device memory with NaN, so that a use after free shows: tests.

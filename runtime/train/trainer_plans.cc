@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
+#include "memory/plan/addresses.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/speculation.h"
 #include "runtime/managed/refusal_status.h"
@@ -95,16 +96,25 @@ BlockChoiceOrRefusal Trainer::ChooseBlocks(const Program& program) {
   return choice;
 }
 
+absl::StatusOr<bool> Trainer::FindTensors(const StepShape& shape,
+                                          BlockChoice& choice) {
+  engine_->set_kept_blocks(choice.kept);
+  auto dry =
+      DryRun(*engine_, *model_, shape, &layout_, accumulate(), roofline());
+  engine_->SetBackend(backend_.get());
+  CASTOR_RETURN_IF_ERROR(dry.status());
+  if (dry->signature != choice.trace.signature) return false;
+  choice.trace.tensors = std::move(dry->tensors);
+  return true;
+}
+
 absl::StatusOr<bool> Trainer::FollowChoice(Program& program,
                                            BlockChoice choice) {
   if (choice.trace.signature != program.trace.signature) {
     CASTOR_RETURN_IF_ERROR(Drain());
-    engine_->set_kept_blocks(choice.kept);
-    const auto dry = DryRun(*engine_, *model_, program.shape, &layout_,
-                            accumulate(), roofline());
-    engine_->SetBackend(backend_.get());
-    CASTOR_RETURN_IF_ERROR(dry.status());
-    if (dry->signature != choice.trace.signature) return false;
+    CASTOR_ASSIGN_OR_RETURN(const bool same,
+                            FindTensors(program.shape, choice));
+    if (!same) return false;
     CASTOR_RETURN_IF_ERROR(EnsureSlots(choice.trace));
     program.trace = std::move(choice.trace);
   }
@@ -126,15 +136,26 @@ absl::Status Trainer::PlanSettled(Program& program) {
 }
 
 void Trainer::Follow(Program& program, Plan plan, PlanRequest request) {
+  plan = WithAddresses(std::move(plan), request, program.handoffs);
   program.plan = std::make_shared<const Plan>(std::move(plan));
   program.request = std::move(request);
   program.speculative = NumSpeculativeUpdates(*program.plan) > 0;
   program.forecast =
       ForecastOf(Foresee(*program.plan, program.request, program.handoffs),
                  program.request);
+  TellAddresses(*program.plan, program.request, &program.forecast);
   program.plan_number = ++plans_;
   program.watch = DurationWatch(options_.watch);
   program.watch.BeginPlan(Seconds(program.forecast));
+}
+
+Plan Trainer::WithAddresses(Plan plan, const PlanRequest& request,
+                            const Overheads& overheads) const {
+  if (!options_.plan_addresses) return plan;
+  return castor::WithAddresses(
+      std::move(plan), request,
+      [&](const Plan& made) { return Foresee(made, request, overheads); },
+      options_.plan_mistake);
 }
 
 PlanCost Trainer::Foresee(const Plan& plan, const PlanRequest& request,
@@ -222,6 +243,7 @@ absl::Status Trainer::PlanAgain(Program& program) {
   program.plan = std::make_shared<const Plan>(*program.plan);
   program.forecast =
       ForecastOf(Foresee(*program.plan, request, overheads), request);
+  TellAddresses(*program.plan, request, &program.forecast);
   program.request = std::move(request);
   program.watch.KeepPlan(Seconds(program.forecast));
   return absl::OkStatus();

@@ -197,14 +197,18 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     return RefusalStatus(step->refusal, memory, FindRemedies());
   }
   if (ChoosesBlocks(training->trace)) {
-    const BlockChoice choice = std::get<BlockChoice>(ChooseBlocks(*training));
-    FillTiers(choice.trace, choice.plan,
-              Request(choice.trace, training->shape, rule), layout_.states,
-              accumulate(), &admission_);
+    BlockChoice choice = std::get<BlockChoice>(ChooseBlocks(*training));
+    CASTOR_RETURN_IF_ERROR(FindTensors(training->shape, choice).status());
+    engine_->set_kept_blocks(FirstKeptBlocks());
+    const PlanRequest request = Request(choice.trace, training->shape, rule);
+    const Plan plan = WithAddresses(std::move(choice.plan), request, {});
+    FillTiers(choice.trace, plan, request, layout_.states, accumulate(),
+              &admission_);
   } else {
-    FillTiers(training->trace,
-              std::get<Plan>(PlanOf(memory.policy, run.training)), run.training,
-              layout_.states, accumulate(), &admission_);
+    const Plan plan = WithAddresses(
+        std::get<Plan>(PlanOf(memory.policy, run.training)), run.training, {});
+    FillTiers(training->trace, plan, run.training, layout_.states, accumulate(),
+              &admission_);
   }
   const auto why = MachineRefusal(memory, machine_bytes_, &admission_);
   // What is only planned may be for a larger machine than this one.

@@ -65,6 +65,7 @@ TEST_F(TrainCommand, WritesEveryKeyOfTheSummary) {
   EXPECT_EQ(summary["predicted_device_peak_bytes"],
             summary["device_peak_bytes"]);
   ASSERT_TRUE(summary["predicted_step_seconds"].is_number_float());
+  EXPECT_TRUE(summary["planned_addresses"].is_boolean());
   EXPECT_GE(summary["speculative_updates"],
             summary["speculative_updates_repeated"]);
   EXPECT_GT(summary["predicted_step_seconds"].get<double>(), 0);
@@ -139,7 +140,7 @@ TEST_F(TrainCommand, PrintsThePlanBeforeTheFirstStepAndALinePerStep) {
   // From measured durations, when the warm-up is over; at the end beside what
   // was measured.
   EXPECT_THAT(result.out.substr(first),
-              HasSubstr("% (durations as measured)\n"));
+              HasSubstr("; addresses planned (durations as measured)\n"));
   EXPECT_THAT(result.out, HasSubstr("% of it), bound by "));
   EXPECT_EQ(CountOf(result.out, "\nstep "), 6);
   for (int step = 1; step <= 6; ++step) {
