@@ -106,9 +106,13 @@ std::string ForecastLine(const Config& config, const Forecast& forecast) {
   return absl::StrCat(
       "predicted step: ", FormatForecast(forecast, TokensPerStep(config)),
       config.memory.activation_checkpointing == ActivationCheckpointing::kAuto
-          ? absl::StrCat("; ", forecast.blocks.kept, " of ",
-                         forecast.blocks.blocks,
-                         " blocks keep their activations")
+          ? absl::StrCat(
+                "; ", forecast.blocks.kept, " of ", forecast.blocks.blocks,
+                " blocks keep their activations",
+                forecast.blocks.offloaded > 0
+                    ? absl::StrCat(", those of ", forecast.blocks.offloaded,
+                                   " go to the host")
+                    : "")
           : "",
       forecast.measured ? " (durations as measured)"
                         : " (durations as estimated before any is measured)");
@@ -270,6 +274,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["speculative_updates_repeated"] = report.speculation.repeated;
   summary["blocks"] = report.forecast.blocks.blocks;
   summary["kept_blocks"] = report.forecast.blocks.kept;
+  summary["offloaded_blocks"] = report.forecast.blocks.offloaded;
   summary["h2d_bytes_per_step"] = steady.h2d_bytes;
   summary["d2h_bytes_per_step"] = steady.d2h_bytes;
   summary["stall_seconds_per_step"] = steady.stall_seconds;

@@ -4,7 +4,11 @@
 // brings chunks and optimizer states from where they are to where the next plan
 // starts. Banks are made for the chunks that it updates before the norm is
 // known; those of the plan before stay while one is followed that updates
-// nothing ahead (an evaluation), unless states come to the host in it.
+// nothing ahead (an evaluation), unless states come to the host in it, or homes
+// of activations are made.
+//
+// A plan's chunks beyond those of the layout hold activations: what is to be
+// done with them the activation store does.
 #ifndef CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 #define CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 
@@ -15,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "memory/exec/activation_store.h"
 #include "memory/exec/chunk_store.h"
 #include "memory/plan/plan.h"
 
@@ -35,6 +40,10 @@ class PlanExecutor {
   // What ActionKind::kSpeculate calls for; without it, it calls for nothing,
   // since updates may run as late as ever.
   using Speculate = std::function<absl::Status(ChunkId chunk)>;
+  // Null: plans have no activations. Outlives the executor.
+  void set_activations(ActivationStore* activations) {
+    activations_ = activations;
+  }
   void set_speculate(Speculate speculate) { speculate_ = std::move(speculate); }
 
   // The actions before the operator at `moment`; `moment` = number of
@@ -44,9 +53,11 @@ class PlanExecutor {
  private:
   ChunkStore* const store_;
   absl::Status DropBanks(const Plan& next, const std::vector<bool>& wanted);
+  absl::Status ActOnActivations(const Action& action, WorkTag tag);
 
   std::shared_ptr<const Plan> plan_;
   Speculate speculate_;
+  ActivationStore* activations_ = nullptr;
 };
 
 }  // namespace castor

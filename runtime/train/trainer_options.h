@@ -83,6 +83,9 @@ struct TrainerOptions {
   // what was measured: tests.
   std::function<double(int64_t step, double foreseen_seconds)> step_seconds;
   std::function<void(StepTrace* trace, BusModel* bus)> settled_durations;
+  // Blocks that are kept by way of the host (memory/plan/offloaded_blocks.h)
+  // wherever blocks are chosen and a plan has room for it: tests.
+  KeptBlocks offloaded_blocks;
   // A planner's mistake: tests.
   PlanMistake plan_mistake;
   // Fill freed device memory with NaN, so that a use after free shows: tests.

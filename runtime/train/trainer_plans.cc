@@ -1,12 +1,14 @@
 // Which plans a trainer's steps follow: made at first, from measured durations,
 // for evaluations, and again when steps have settled or drifted.
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
+#include "memory/plan/offloaded_blocks.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/speculation.h"
 #include "runtime/managed/refusal_status.h"
@@ -82,7 +84,26 @@ absl::Status Trainer::PlanProgram(Program& program,
   return absl::OkStatus();
 }
 
+std::optional<BlockChoice> Trainer::AskedBlocks(const Program& program) {
+  BlockChoice choice;
+  choice.kept = choice.offloaded = options_.offloaded_blocks;
+  choice.trace = WithOffloadedBlocks(WithKeptBlocks(program.trace, choice.kept),
+                                     choice.offloaded);
+  const PlanRequest request =
+      Request(choice.trace, program.shape, options_.memory.policy->admission);
+  PlanOrRefusal made = PlanOf(options_.memory.policy, request);
+  Plan* const plan = std::get_if<Plan>(&made);
+  if (plan == nullptr) return std::nullopt;
+  choice.plan = std::move(*plan);
+  choice.cost = SimulatePlan(choice.plan, request);
+  return choice;
+}
+
 BlockChoiceOrRefusal Trainer::ChooseBlocks(const Program& program) {
+  if (!options_.offloaded_blocks.empty()) {
+    std::optional<BlockChoice> asked = AskedBlocks(program);
+    if (asked.has_value()) return *std::move(asked);
+  }
   BlockChoiceOrRefusal choice = ChooseKeptBlocks(
       options_.memory.policy, program.trace,
       [&](const StepTrace& trace) {
@@ -100,8 +121,9 @@ absl::StatusOr<bool> Trainer::FollowChoice(Program& program,
   if (choice.trace.signature != program.trace.signature) {
     CASTOR_RETURN_IF_ERROR(Drain());
     engine_->set_kept_blocks(choice.kept);
-    const auto dry = DryRun(*engine_, *model_, program.shape, &layout_,
-                            accumulate(), roofline());
+    const auto dry =
+        DryRun(*engine_, *model_, program.shape, &layout_, accumulate(),
+               roofline(), OffloadedBlocksOf(choice.trace));
     engine_->SetBackend(backend_.get());
     CASTOR_RETURN_IF_ERROR(dry.status());
     if (dry->signature != choice.trace.signature) return false;
@@ -245,6 +267,7 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
                             ProgramFor(options_.shape));
     request.fixed_side =
         SafeSides(options_.memory.policy->admission, Request(*training));
+    request.fixed_side.resize(layout_.num_chunks());  // no activations
     made = PlanOf(options_.memory.policy, request);
   }
   if (const Refusal* why = std::get_if<Refusal>(&made)) {
