@@ -209,7 +209,7 @@ class Builder {
     const int64_t network = index_.network();
     if (chunk.shard_bytes == 0 || network < 0 ||
         network >= index_.num_streams()) {
-      return chunk.payload_bytes;
+      return chunk.payload_bytes / chunk.pieces;
     }
     const auto& works = by_count_[network];
     // One that it waited for lies close behind it.
@@ -232,7 +232,7 @@ class Builder {
   // Gradients leave whole, updated parameters as the own shard.
   int64_t CopiedBackBytes(const TraceView::Span& copy, int64_t program,
                           const ChunkInfo& chunk) const {
-    if (chunk.shard_bytes == 0) return chunk.payload_bytes;
+    if (chunk.shard_bytes == 0) return chunk.payload_bytes / chunk.pieces;
     const std::vector<int64_t>& uses = index_.Uses(program, copy.chunk);
     const auto next = std::lower_bound(uses.begin(), uses.end(), copy.moment);
     const int64_t last = next != uses.begin() ? *(next - 1)

@@ -335,6 +335,12 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
                            .first_wait = random.Pick<int64_t>({0, 0, 0, 1, 2}),
                            .longest_wait = random.Pick<int64_t>({0, 1024}),
                            .least_gain = random.Pick({-1.0, -1.0, -1.0, 0.0})};
+  // Simulated steps of tiny models would let few activations leave.
+  if (random.Chance(0.6)) {
+    for (int block = 0; block < 3; ++block) {
+      c.options.offloaded_blocks.push_back(random.Chance(0.7));
+    }
+  }
   return c;
 }
 
@@ -375,13 +381,15 @@ std::string Describe(const TrainingCase& c) {
       &text,
       absl::StrFormat("training: %s, seed %u, %d steps of %d x [%d, %d], "
                       "every second [%d, %d], cache %d, masked %d, "
-                      "checkpointing %s, evaluation after step %d of %d x %d, ",
+                      "checkpointing %s (by the host: %s), evaluation after "
+                      "step %d of %d x %d, ",
                       DTypeName(c.dtype), c.seed, c.steps,
                       o.shape.micro_batches, o.shape.batch, o.shape.length,
                       c.other_batch, c.other_length, o.shape.cache, c.masked,
                       kActivationCheckpointings[static_cast<int>(
                           o.activation_checkpointing)],
-                      c.evaluate_after, c.evaluate_batches, o.eval_batch),
+                      absl::StrJoin(o.offloaded_blocks, " "), c.evaluate_after,
+                      c.evaluate_batches, o.eval_batch),
       absl::StrFormat(
           "%s %s, clipping %g, decay %g (biases %g), lr %g %g\n",
           o.optimizer.rule->name(), o.optimizer.rule->Params().dump(),
@@ -442,6 +450,7 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) {
         x.options.activation_checkpointing = ActivationCheckpointing::kNone;
       },
+      [](TrainingCase& x) { x.options.offloaded_blocks.clear(); },
       [](TrainingCase& x) { x.options.shape.micro_batches = x.world_size; },
       [](TrainingCase& x) {
         x.options.shape.batch = 1;

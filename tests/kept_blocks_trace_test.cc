@@ -12,6 +12,7 @@
 
 #include "base/name_pattern.h"
 #include "memory/plan/kept_blocks.h"
+#include "memory/plan/offloaded_blocks.h"
 #include "memory/plan/trace_check.h"
 #include "models/families.h"
 #include "models/family.h"
@@ -47,11 +48,14 @@ class Dry {
     engine_->SetLayout(&layout_);
   }
 
-  StepTrace Trace(std::optional<KeptBlocks> kept, bool with_blocks) {
+  StepTrace Trace(std::optional<KeptBlocks> kept, bool with_blocks,
+                  const std::vector<bool>& offloaded = {}) {
     engine_->set_kept_blocks(std::move(kept));
-    auto trace = (with_blocks ? DryRunWithBlocks : DryRun)(
-        *engine_, *model_, shape_, &layout_, shape_.micro_batches > 1,
-        kRoofline);
+    const bool accumulate = shape_.micro_batches > 1;
+    auto trace = with_blocks ? DryRunWithBlocks(*engine_, *model_, shape_,
+                                                &layout_, accumulate, kRoofline)
+                             : DryRun(*engine_, *model_, shape_, &layout_,
+                                      accumulate, kRoofline, offloaded);
     EXPECT_TRUE(trace.ok()) << trace.status();
     return trace.value_or(StepTrace());
   }
@@ -64,7 +68,7 @@ class Dry {
 };
 
 TEST(KeptBlocksTrace, IsThatOfADryPassWithTheSameChoice) {
-  int64_t choices = 0, several = 0, without = 0;
+  int64_t choices = 0, several = 0, without = 0, leaving = 0;
   constexpr int kModels = 60;
   for (uint64_t seed = 1; seed <= kModels; ++seed) {
     TrainingCase c = RandomModel(seed);
@@ -100,12 +104,29 @@ TEST(KeptBlocksTrace, IsThatOfADryPassWithTheSameChoice) {
         EXPECT_EQ(derived.blocks, oracle.blocks);
       }
       ASSERT_TRUE(CheckTrace(derived).ok()) << CheckTrace(derived);
-      from = derived;
+      // And with the activations of some of those kept as chunks.
+      std::vector<bool> offloaded;
+      for (size_t b = 0; b < kept.size(); ++b) {
+        offloaded.push_back(kept[b] && random.Chance(0.6));
+      }
+      const StepTrace away = WithOffloadedBlocks(derived, offloaded);
+      const StepTrace counted =
+          dry.Trace(kept, /*with_blocks=*/false, OffloadedBlocksOf(away));
+      ASSERT_TRUE(CheckTrace(away).ok()) << CheckTrace(away);
+      ASSERT_EQ(away.ops.size(), counted.ops.size());
+      for (size_t t = 0; t < away.ops.size(); ++t) {
+        ASSERT_EQ(away.ops[t], counted.ops[t]) << t << " " << away.ops[t].name;
+      }
+      EXPECT_EQ(away.chunks, counted.chunks);
+      EXPECT_EQ(away.signature, counted.signature);
+      leaving += OffloadsActivations(away);
+      from = away;
       choices += blocks > 0;
     }
   }
   EXPECT_GT(choices, 2 * kModels);
   EXPECT_GT(several, kModels / 3);
+  EXPECT_GT(leaving, kModels);
   EXPECT_LT(without, kModels / 4);
 }
 

@@ -77,6 +77,10 @@ struct Tally {
   // blocks, and how many of all.
   int64_t chose_some = 0;
   int64_t chose_all = 0;
+  // Those with blocks whose activations may leave, and the bytes of these that
+  // came back from the host.
+  int64_t offloaded = 0;
+  int64_t activation_bytes = 0;
   int64_t operators = 0;  // whose bytes were accounted for
 };
 
@@ -215,6 +219,8 @@ absl::Status CheckPlacement(const TrainingCase& c,
     if (c.options.activation_checkpointing == ActivationCheckpointing::kAuto) {
       tally->chose_all += blocks.blocks > 0 && blocks.kept == blocks.blocks;
       tally->chose_some += blocks.kept > 0 && blocks.kept < blocks.blocks;
+      tally->offloaded += blocks.offloaded > 0;
+      tally->activation_bytes += trainer.activation_bytes_back();
     }
     return CheckMemory(c, trainer);
   });
@@ -362,7 +368,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
       "%lld moved chunks, %lld moved blocks, %lld had planned addresses, %lld "
       "sums on the device, %lld "
       "updates ahead of the norm and %lld in vain, %lld chose to keep some "
-      "activations, %lld all), %lld refused; of these "
+      "activations, %lld all, %lld had activations that may leave, of which "
+      "%lld bytes came back), %lld refused; of these "
       "%lld were mended as their refusals said; the bytes of "
       "%lld operators were accounted for\n",
       static_cast<long long>(tally.admitted),
@@ -376,6 +383,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
       static_cast<long long>(tally.speculation.repeated),
       static_cast<long long>(tally.chose_some),
       static_cast<long long>(tally.chose_all),
+      static_cast<long long>(tally.offloaded),
+      static_cast<long long>(tally.activation_bytes),
       static_cast<long long>(tally.refused),
       static_cast<long long>(tally.advice_followed),
       static_cast<long long>(tally.operators));
@@ -395,6 +404,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
   // many cases are sure to have some.
   if (only < 0 && models >= 40 * kGroups) {
     EXPECT_GT(tally.chose_some + tally.chose_all, 0);
+    EXPECT_GT(tally.offloaded, 0);
+    EXPECT_GT(tally.activation_bytes, 0);
   }
 }
 

@@ -15,7 +15,9 @@ namespace castor {
 
 enum class ActionKind : uint8_t {
   // Home -> device. The home must be valid, the payload not resident. After it
-  // the payload is resident and clean.
+  // the payload is resident and clean. Of activations that the operator that
+  // comes makes (memory/plan/offloaded_blocks.h): nothing moves, and they are
+  // dirty after that operator.
   kFetch,
   // Device -> home. The payload must be resident and dirty. After it the
   // payload is clean and the home valid. The block stays.

@@ -30,6 +30,10 @@ std::string SignatureOf(const StepTrace& trace) {
     if (chunk.shard_bytes > 0) {
       hash = MixKey(hash, static_cast<uint64_t>(chunk.shard_bytes));
     }
+    if (chunk.holds_activations()) {
+      hash = MixKey(hash, static_cast<uint64_t>(chunk.block));
+      hash = MixKey(hash, static_cast<uint64_t>(chunk.pieces));
+    }
   }
   for (const OpRecord& op : trace.ops) {
     if (op.reduced_bytes > 0) {

@@ -93,10 +93,19 @@ struct ChunkInfo {
   // The part of optimizer_bytes that is the fp32 sum of gradients. 0: there is
   // none, or the trace is of a version that does not say.
   int64_t sum_bytes = 0;
+  // Not -1: this is no chunk of parameters but what the block of this number
+  // keeps of its forward for its backward, which may go to the host in between
+  // (memory/plan/offloaded_blocks.h): a chunk of activations. Each micro batch
+  // makes it anew; it has nothing before, and nothing afterwards.
+  int64_t block = -1;
+  // The copies that bring it across the bus, of a tensor each. 1 but for
+  // activations.
+  int64_t pieces = 1;
 
   int64_t home_bytes() const {
     return shard_bytes > 0 ? shard_bytes : payload_bytes;
   }
+  bool holds_activations() const { return block >= 0; }
 
   friend bool operator==(const ChunkInfo&, const ChunkInfo&) = default;
 };
@@ -127,6 +136,13 @@ struct BlockRecord {
   // The peak of each of its operators when it runs once more, over that of the
   // same operator in a forward that keeps all.
   int64_t remake_bytes = 0;
+  // The tensors that it keeps for its own backward alone, and their bytes: what
+  // may be on the host until backward comes to it. 0: none, or the trace does
+  // not say.
+  int64_t offload_pieces = 0;
+  int64_t offload_bytes = 0;
+  // Whether these are a chunk in this trace; only of a kept block.
+  bool offloaded = false;
 
   int64_t operators() const {
     return static_cast<int64_t>(kept_peak_bytes.size());

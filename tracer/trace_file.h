@@ -60,13 +60,14 @@ inline constexpr int64_t kMaxTraceStreams = 16;
 inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
-inline constexpr int64_t kTraceFormatVersion = 10;
+inline constexpr int64_t kTraceFormatVersion = 12;
 // The version of a run's trace on several ranks.
-inline constexpr int64_t kRanksTraceFormatVersion = 11;
+inline constexpr int64_t kRanksTraceFormatVersion = 13;
 // Those that the reader takes begin here. Odd ones are of several ranks; plans
 // in those below 4 have no gradient blocks, in those below 6 neither plans have
 // sums on the device nor chunks sum_bytes, in those below 8 no update runs
-// before the norm is known, and in those below 10 nothing is said of blocks.
+// before the norm is known, in those below 10 nothing is said of blocks, and in
+// those below 12 no block's activations go to the host.
 inline constexpr int64_t kOldestTraceFormatVersion = 2;
 constexpr bool IsOfSeveralRanks(int64_t trace_format_version) {
   return trace_format_version % 2 == 1;

@@ -154,6 +154,40 @@ TEST(TraceFile, ReadsBlocksOfLaterVersions) {
   }
 }
 
+TEST(TraceFile, ReadsActivationsOfLaterVersions) {
+  const auto with = [](absl::string_view of_chunk, absl::string_view of_block) {
+    return ParseTrace(absl::StrReplaceAll(
+        All(),
+        {{"\"version\":2", "\"version\":12"},
+         {"\"optimizer_bytes\":768",
+          absl::StrCat("\"optimizer_bytes\":768", of_chunk)},
+         {"\"ops\":[",
+          absl::StrCat(R"("blocks":[{"block":1,"kept":true,"forward":0,)"
+                       R"("backward":2,"kept_bytes":7,"kept_peak_bytes":[3],)"
+                       R"("remake_bytes":9)",
+                       of_block, "}],\"ops\":[")}}));
+  };
+  const auto contents =
+      with(R"(,"block":1,"pieces":3)",
+           R"(,"offload_pieces":3,"offload_bytes":64,"offloaded":true)");
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  const StepTrace& trace = contents->step_traces[0];
+  EXPECT_EQ(trace.chunks[0].block, 1);
+  EXPECT_EQ(trace.chunks[0].pieces, 3);
+  EXPECT_FALSE(trace.chunks[1].holds_activations());
+  EXPECT_EQ(trace.chunks[1].pieces, 1);
+  ASSERT_EQ(trace.blocks.size(), 1u);
+  EXPECT_EQ(trace.blocks[0].offload_pieces, 3);
+  EXPECT_EQ(trace.blocks[0].offload_bytes, 64);
+  EXPECT_TRUE(trace.blocks[0].offloaded);
+  EXPECT_THAT(with(R"(,"block":-1,"pieces":3)", "").status().message(),
+              HasSubstr("chunks[0].block must be an integer from 0"));
+  EXPECT_THAT(with(R"(,"block":1,"pieces":0)", "").status().message(),
+              HasSubstr("chunks[0].pieces must be an integer from 1"));
+  EXPECT_THAT(with("", R"(,"offload_bytes":64)").status().message(),
+              HasSubstr("blocks[0]"));
+}
+
 TEST(TraceFile, ReadsTheDocumentedRecords) {
   const auto contents = ParseTrace(All());
   ASSERT_TRUE(contents.ok()) << contents.status();

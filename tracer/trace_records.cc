@@ -90,6 +90,11 @@ BlockRecord ReadBlock(const Json& json, size_t index, int64_t moments,
     }
     block.kept_peak_bytes.push_back(value);
   }
+  if (fields.Has("offload_bytes")) {
+    block.offload_pieces = fields.Int("offload_pieces", 1, kMaxTraceItems);
+    block.offload_bytes = fields.Int("offload_bytes", 1);
+    block.offloaded = fields.Bool("offloaded");
+  }
   fields.Done();
   return block;
 }
@@ -176,6 +181,10 @@ void ReadStepTrace(JsonFields& fields, StepTrace* trace, std::string* error) {
     }
     if (item.Has("sum_bytes")) {
       chunk.sum_bytes = item.Int("sum_bytes", 1, chunk.optimizer_bytes);
+    }
+    if (item.Has("block")) {
+      chunk.block = item.Int("block");
+      chunk.pieces = item.Int("pieces", 1, kMaxTraceItems);
     }
     item.Done();
     total_bytes += chunk.payload_bytes + chunk.optimizer_bytes;

@@ -36,6 +36,10 @@ Json ChunkJson(const ChunkInfo& chunk) {
                {"parameters", chunk.parameters}};
   if (chunk.shard_bytes > 0) json["shard_bytes"] = chunk.shard_bytes;
   if (chunk.sum_bytes > 0) json["sum_bytes"] = chunk.sum_bytes;
+  if (chunk.holds_activations()) {
+    json["block"] = chunk.block;
+    json["pieces"] = chunk.pieces;
+  }
   return json;
 }
 
@@ -61,13 +65,19 @@ Json OpJson(const OpRecord& op) {
 }
 
 Json BlockJson(const BlockRecord& block) {
-  return {{"block", block.block},
-          {"kept", block.kept},
-          {"forward", block.forward.value},
-          {"backward", block.backward.value},
-          {"kept_bytes", block.kept_bytes},
-          {"kept_peak_bytes", block.kept_peak_bytes},
-          {"remake_bytes", block.remake_bytes}};
+  Json json = {{"block", block.block},
+               {"kept", block.kept},
+               {"forward", block.forward.value},
+               {"backward", block.backward.value},
+               {"kept_bytes", block.kept_bytes},
+               {"kept_peak_bytes", block.kept_peak_bytes},
+               {"remake_bytes", block.remake_bytes}};
+  if (block.offload_bytes > 0) {
+    json["offload_pieces"] = block.offload_pieces;
+    json["offload_bytes"] = block.offload_bytes;
+    json["offloaded"] = block.offloaded;
+  }
+  return json;
 }
 
 Json PlanJson(const PlanRecord& plan) {

@@ -52,7 +52,13 @@ std::string KeptRow(const StepTrace& run, const StepTrace& replay) {
     const BlockCount count = CountBlocks(trace);
     return absl::StrCat(count.kept, " of ", count.blocks);
   };
-  return Row("blocks kept", kept(run), kept(replay));
+  const int64_t away = CountBlocks(run).offloaded;
+  const int64_t then_away = CountBlocks(replay).offloaded;
+  return absl::StrCat(Row("blocks kept", kept(run), kept(replay)),
+                      away + then_away == 0
+                          ? ""
+                          : Row("blocks by way of the host", absl::StrCat(away),
+                                absl::StrCat(then_away)));
 }
 
 // What the letters of a picture mean, such as "a auto  c cpu".

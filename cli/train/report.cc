@@ -107,9 +107,13 @@ std::string ForecastLine(const Config& config, const Forecast& forecast) {
   return absl::StrCat(
       "predicted step: ", FormatForecast(forecast, TokensPerStep(config)),
       config.memory.activation_checkpointing == ActivationCheckpointing::kAuto
-          ? absl::StrCat("; ", forecast.blocks.kept, " of ",
-                         forecast.blocks.blocks,
-                         " blocks keep their activations")
+          ? absl::StrCat(
+                "; ", forecast.blocks.kept, " of ", forecast.blocks.blocks,
+                " blocks keep their activations",
+                forecast.blocks.offloaded > 0
+                    ? absl::StrCat(", those of ", forecast.blocks.offloaded,
+                                   " go to the host")
+                    : "")
           : "",
       addresses.empty() ? "" : "; ", addresses,
       forecast.measured ? " (durations as measured)"
@@ -273,6 +277,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["planned_addresses"] = report.forecast.addresses;
   summary["blocks"] = report.forecast.blocks.blocks;
   summary["kept_blocks"] = report.forecast.blocks.kept;
+  summary["offloaded_blocks"] = report.forecast.blocks.offloaded;
   summary["h2d_bytes_per_step"] = steady.h2d_bytes;
   summary["d2h_bytes_per_step"] = steady.d2h_bytes;
   summary["stall_seconds_per_step"] = steady.stall_seconds;

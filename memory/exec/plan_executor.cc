@@ -21,7 +21,9 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
   const bool places = !in_place && plan->addresses.has_value() &&
                       arena.claimed_bytes() == 0 && arena.top_bytes() == 0;
   const int64_t chunks = store_->layout().num_chunks();
-  CASTOR_CHECK(static_cast<int64_t>(plan->side.size()) == chunks);
+  CASTOR_CHECK(static_cast<int64_t>(plan->side.size()) == chunks ||
+               (static_cast<int64_t>(plan->side.size()) > chunks &&
+                activations_ != nullptr));
   std::vector<const ResidentChunk*> wanted(chunks, nullptr);
   for (const ResidentChunk& start : plan->initial) {
     wanted[start.chunk.value] = &start;
@@ -49,6 +51,9 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
     }
   }
   CASTOR_RETURN_IF_ERROR(DropBanks(*plan, banks));
+  if (activations_ != nullptr) {
+    CASTOR_RETURN_IF_ERROR(activations_->MakeHomes());
+  }
   CASTOR_RETURN_IF_ERROR(MoveOptimizers(*plan, Side::kHost, false));
   if (places) arena.MoveDown();
   CASTOR_RETURN_IF_ERROR(MoveOptimizers(*plan, Side::kDevice, places));
@@ -112,7 +117,8 @@ int64_t PlanExecutor::NextNonModel(int64_t bytes) {
 absl::Status PlanExecutor::DropBanks(const Plan& next,
                                      const std::vector<bool>& wanted) {
   const int64_t chunks = store_->layout().num_chunks();
-  bool drops = std::find(wanted.begin(), wanted.end(), true) != wanted.end();
+  bool drops = activations_ != nullptr && activations_->NeedsHomes();
+  drops |= std::find(wanted.begin(), wanted.end(), true) != wanted.end();
   for (int64_t i = 0; i < chunks; ++i) {
     drops |= store_->layout().chunk(ChunkId(i)).trainable &&
              store_->side(ChunkId(i)) == Side::kDevice &&
@@ -125,6 +131,21 @@ absl::Status PlanExecutor::DropBanks(const Plan& next,
   return absl::OkStatus();
 }
 
+absl::Status PlanExecutor::ActOnActivations(const Action& action, WorkTag tag) {
+  switch (action.kind) {
+    case ActionKind::kFetch:
+      tag.kind = WorkKind::kFetch;
+      return activations_->Fetch(action.chunk, tag);
+    case ActionKind::kCopyBack:
+      tag.kind = WorkKind::kCopyBack;
+      return activations_->CopyBack(action.chunk, tag);
+    case ActionKind::kDrop:
+      return activations_->Drop(action.chunk);
+    default:
+      CASTOR_CHECK(false);
+  }
+}
+
 absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
   CASTOR_CHECK(plan_ != nullptr);
   CASTOR_CHECK(moment.value < static_cast<int64_t>(plan_->actions.size()));
@@ -132,6 +153,10 @@ absl::Status PlanExecutor::Act(Moment moment, uint16_t step) {
   for (const Action& action : plan_->actions[moment.value]) {
     WorkTag tag = {
         .step = step, .moment = moment.value, .chunk = action.chunk.value};
+    if (action.chunk.value >= store_->layout().num_chunks()) {
+      CASTOR_RETURN_IF_ERROR(ActOnActivations(action, tag));
+      continue;
+    }
     switch (action.kind) {
       case ActionKind::kFetch:
         tag.kind = WorkKind::kFetch;

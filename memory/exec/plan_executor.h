@@ -4,7 +4,8 @@
 // brings chunks and optimizer states from where they are to where the next plan
 // starts. Banks are made for the chunks that it updates before the norm is
 // known; those of the plan before stay while one is followed that updates
-// nothing ahead (an evaluation), unless states come to the host in it.
+// nothing ahead (an evaluation), unless states come to the host in it, or homes
+// of activations are made.
 //
 // Where the plan has addresses, its blocks get them. Before its first step all
 // payloads leave, what stays through all steps moves down to the low end of the
@@ -13,6 +14,9 @@
 // others have a part of the arena (claims, a top, blocks that stay from one
 // pass to the next), nor from a step on in which a block was misplaced: blocks
 // are placed when work is issued then, as without addresses.
+//
+// A plan's chunks beyond those of the layout hold activations: what is to be
+// done with them the activation store does.
 #ifndef CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 #define CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 
@@ -24,6 +28,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "memory/exec/activation_store.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
 #include "memory/plan/plan.h"
@@ -45,6 +50,10 @@ class PlanExecutor {
   // What ActionKind::kSpeculate calls for; without it, it calls for nothing,
   // since updates may run as late as ever.
   using Speculate = std::function<absl::Status(ChunkId chunk)>;
+  // Null: plans have no activations. Outlives the executor.
+  void set_activations(ActivationStore* activations) {
+    activations_ = activations;
+  }
   void set_speculate(Speculate speculate) { speculate_ = std::move(speculate); }
 
   // Whether blocks get the plan's addresses.
@@ -64,6 +73,7 @@ class PlanExecutor {
   // Brings states to the sides of `plan`.
   absl::Status MoveOptimizers(const Plan& plan, Side side, bool to_places);
   int64_t NextOfActions();
+  absl::Status ActOnActivations(const Action& action, WorkTag tag);
 
   std::shared_ptr<const Plan> plan_;
   bool follows_addresses_ = false;
@@ -72,6 +82,7 @@ class PlanExecutor {
   size_t next_of_actions_ = 0;
   size_t next_non_model_ = 0;
   Speculate speculate_;
+  ActivationStore* activations_ = nullptr;
 };
 
 }  // namespace castor

@@ -1,5 +1,6 @@
-// "activation_checkpointing": "auto": which blocks keep their activations, so
-// that the step is the shortest by the simulator.
+// "activation_checkpointing": "auto": which blocks keep their activations, on
+// the device or by way of the host, so that the step is the shortest by the
+// simulator.
 //
 // What a block keeps spares the time of making it again and takes room that
 // parameters and optimizer states could have, from its forward to its backward.
@@ -7,6 +8,10 @@
 // which puts the last ones first where all are alike; and for how many of that
 // order to keep, plans are made and simulated. Keeping none, which needs the
 // least room, and keeping all, if there is room, are always among them.
+//
+// The same is done with blocks of that order whose activations may go to the
+// host (offloaded_blocks.h). Which of them go, and when, is the plan's to say;
+// those that never do are kept on the device in what is chosen.
 #ifndef CASTOR_MEMORY_PLAN_BLOCK_CHOICE_H_
 #define CASTOR_MEMORY_PLAN_BLOCK_CHOICE_H_
 
@@ -29,7 +34,8 @@ namespace castor {
 using PlanRequestFor = std::function<PlanRequest(const StepTrace& trace)>;
 
 struct BlockChoice {
-  KeptBlocks kept;
+  KeptBlocks kept;  // those that are offloaded too
+  std::vector<bool> offloaded;
   // These are the step's with this choice.
   StepTrace trace;
   Plan plan;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <numeric>
 
+#include "memory/plan/offloaded_blocks.h"
 #include "tracer/step_signature.h"
 
 namespace castor {
@@ -65,12 +66,18 @@ BlockCount CountBlocks(const StepTrace& trace) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   const KeptBlocks kept = KeptBlocksOf(trace);
+  const std::vector<bool> offloaded = OffloadedBlocksOf(trace);
+  const int64_t away = std::count(offloaded.begin(), offloaded.end(), true);
   return {.blocks = static_cast<int64_t>(numbers.size()),
-          .kept = std::count(kept.begin(), kept.end(), true)};
+          .kept = std::count(kept.begin(), kept.end(), true) - away,
+          .offloaded = away};
 }
 
 StepTrace WithKeptBlocks(const StepTrace& trace, const KeptBlocks& kept,
                          std::vector<Moment>* from) {
+  if (OffloadsActivations(trace)) {
+    return WithKeptBlocks(WithOffloadedBlocks(trace, {}), kept, from);
+  }
   const int64_t moments = static_cast<int64_t>(trace.ops.size());
   const std::vector<int64_t> changes = PeakChanges(trace, kept);
   // By where backward comes to them: where that is the same moment, since there

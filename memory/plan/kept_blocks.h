@@ -46,17 +46,20 @@ KeptBlocks KeptBlocksOf(const StepTrace& trace);
 // The choice that keeps all of its blocks.
 KeptBlocks AllBlocks(const StepTrace& trace);
 
-// How many different blocks there are to choose, and how many of them are kept.
+// How many different blocks there are to choose, and how many of them are kept
+// on the device throughout, or may go to the host in between.
 struct BlockCount {
   int64_t blocks = 0;
   int64_t kept = 0;
+  int64_t offloaded = 0;
 };
 BlockCount CountBlocks(const StepTrace& trace);
 
 // The trace of the same step with another choice; blocks beyond the end of
 // `kept` are not kept. What runs once more takes as long as in forward. `trace`
-// must pass CheckTrace. `from` (may be null) gets for each moment of the result
-// the one of `trace` whose operator it is. O(operators).
+// must pass CheckTrace. No block is offloaded in the result
+// (memory/plan/offloaded_blocks.h). `from` (may be null) gets for each moment
+// of the result the one of `trace` whose operator it is. O(operators).
 StepTrace WithKeptBlocks(const StepTrace& trace, const KeptBlocks& kept,
                          std::vector<Moment>* from = nullptr);
 

@@ -56,7 +56,9 @@ Turn FindTurn(const PlanRequest& request) {
   }
   Turn turn;
   for (size_t c = 0; c < trace.chunks.size(); ++c) {
-    if (!forward[c] || !written[c]) continue;
+    if (!forward[c] || !written[c] || trace.chunks[c].holds_activations()) {
+      continue;
+    }
     turn.payload_bytes += static_cast<double>(trace.chunks[c].payload_bytes);
     turn.optimizer_bytes +=
         static_cast<double>(trace.chunks[c].optimizer_bytes);
@@ -153,6 +155,7 @@ int64_t LeastFetchedBytes(const PlanRequest& request,
   std::vector<std::vector<int64_t>> starting(moments + 1);
   for (size_t g = 0; g < index.gaps().size(); ++g) {
     const Gap& gap = index.gaps()[g];
+    if (gap.makes) continue;
     if (gap.forced()) {
       forced += trace.chunks[gap.chunk].payload_bytes;
     } else {

@@ -36,6 +36,7 @@ struct Payload {
   bool reduced = false;  // in this step, before its update
   // Updated on the host before the norm is known, and not committed.
   bool speculated = false;
+  bool made = false;  // activations: they are there, or at home
 
   friend bool operator==(const Payload&, const Payload&) = default;
 };
@@ -138,6 +139,10 @@ class Replay {
       if (chunk.chunk.value <= last) {
         return Broken("initial: chunk ", chunk.chunk.value, " after chunk ",
                       last, ", want ascending order");
+      }
+      if (trace_.chunks[chunk.chunk.value].holds_activations()) {
+        return Broken("initial: chunk ", chunk.chunk.value,
+                      " holds activations, of which there are none yet");
       }
       last = chunk.chunk.value;
     }
@@ -252,6 +257,12 @@ class Replay {
         if (payload.sent) {
           return Broken(At(t), ": fetch of chunk ", c,
                         ", whose home has gradients until they are reduced");
+        }
+        if (!payload.made && trace_.chunks[c].holds_activations() &&
+            !Makes(t, action.chunk)) {
+          return Broken(At(t), ": fetch of chunk ", c,
+                        ", whose activations the block's forward has not made, "
+                        "or its backward has had");
         }
         payload.resident = true;
         payload.dirty = false;
@@ -403,13 +414,47 @@ class Replay {
                     trace_.ops[t % moments()].non_model_peak_bytes);
   }
 
+  // Whether operator t is the one at which the chunk's activations are made.
+  bool Makes(int64_t t, ChunkId chunk) const {
+    return t < moments() &&
+           std::find(trace_.ops[t].chunks.begin(), trace_.ops[t].chunks.end(),
+                     ChunkUse{chunk, /*writes=*/true}) !=
+               trace_.ops[t].chunks.end();
+  }
+
+  // An operator comes to activations that it makes, or is the first to read.
+  absl::Status UseActivations(const ChunkUse& use, int64_t t) {
+    const int64_t c = use.chunk.value;
+    Payload& payload = payloads_[c];
+    if (!payload.resident || payload.made == use.writes) {
+      return Broken(At(t), ": ", use.writes ? "makes" : "reads",
+                    " the activations of chunk ", c, ", which is ",
+                    payload.made ? "made and " : "not made and ",
+                    Describe(payload));
+    }
+    payload.made = payload.dirty = use.writes;
+    if (!use.writes) read_.push_back(c);
+    return absl::OkStatus();
+  }
+
   absl::Status RunOperator(int64_t t) {
     const OpRecord& op = trace_.ops[t];
+    for (const int64_t c : read_) {
+      if (!payloads_[c].resident) continue;
+      return Broken(At(t), ": chunk ", c,
+                    " is resident, but its activations are the operators' "
+                    "since backward has read them");
+    }
+    read_.clear();
     CASTOR_RETURN_IF_ERROR(
         CheckRoom(t, op.non_model_peak_bytes, "while it runs"));
     for (const ChunkUse& use : op.chunks) {
       const int64_t c = use.chunk.value;
       Payload& payload = payloads_[c];
+      if (trace_.chunks[c].holds_activations()) {
+        CASTOR_RETURN_IF_ERROR(UseActivations(use, t));
+        continue;
+      }
       if (op.kind == OpKind::kCompute || plan_.side[c] == Side::kDevice) {
         if (!payload.resident) {
           return Broken(At(t), ": needs chunk ", c, ", which is absent");
@@ -469,6 +514,7 @@ class Replay {
   const StepTrace& trace_;
   std::vector<Payload> payloads_;
   std::vector<int64_t> last_reduce_;
+  std::vector<int64_t> read_;  // chunks of activations, by the last operator
   // Reserved bytes, device-side optimizer states, resident payloads, gradient
   // blocks and sums.
   int64_t resident_bytes_ = 0;

@@ -542,5 +542,97 @@ TEST_F(CheckDeviceSumTest, RefusesUpdateBeforeTheSumIsSent) {
   ExpectBroken("updates chunk 0 before the norm is known");
 }
 
+// Chunk 1 holds activations of 512 bytes, which the operator after their
+// forward makes, which has no need of them; those of moments 2 and 3 need 300
+// and 100 bytes, so that all is there at no moment but the last.
+class CheckActivationsTest : public CheckPlanTest {
+ protected:
+  CheckActivationsTest() {
+    trace_ = TraceBuilder()
+                 .Chunk(256, 1536)
+                 .Chunk(512, 0)
+                 .Read({0}, 700)
+                 .Read({}, 100)
+                 .Read({0}, 300)
+                 .Read({}, 100)
+                 .Write({0}, 600)
+                 .Reduce(0)
+                 .Update(0)
+                 .Build();
+    trace_.chunks[1].block = 0;
+    trace_.ops[1].chunks = {{ChunkId(1), true}};
+    trace_.ops[3].chunks = {{ChunkId(1), false}};
+    request_.device_budget_bytes = 956;
+    plan_.actions.assign(8, {});
+    plan_.actions[1] = {Fetch(1, 1)};
+    plan_.actions[2] = {CopyBack(1, 2), Drop(1, 2)};
+    plan_.actions[3] = {Fetch(1, 3)};
+    plan_.actions[4] = {Drop(1, 4)};
+    plan_.actions[5] = {CopyBack(0, 5), Drop(0, 5)};
+    plan_.actions[7] = {Fetch(0, 0)};
+  }
+};
+
+TEST_F(CheckActivationsTest, PassesPlanThatHolds) {
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+  // They may stay where there is room.
+  plan_.actions[2] = plan_.actions[3] = {};
+  ExpectBroken("moment 2 (op2): 1.04 KiB (1068 bytes) while it runs");
+  request_.device_budget_bytes = 1068;
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+}
+
+TEST_F(CheckActivationsTest, RefusesActivationsThatAreLost) {
+  plan_.actions[2] = {Drop(1, 2)};
+  ExpectBroken("moment 2 (op2): drop of chunk 1, which is dirty");
+}
+
+TEST_F(CheckActivationsTest, RefusesActivationsThatAreNotBack) {
+  plan_.actions[3] = {};
+  ExpectBroken(
+      "moment 3 (op3): reads the activations of chunk 1, which is made "
+      "and absent");
+}
+
+TEST_F(CheckActivationsTest, RefusesFetchBeforeTheyAreMade) {
+  plan_.actions[1] = {};
+  ExpectBroken(
+      "moment 1 (op1): makes the activations of chunk 1, which is not "
+      "made and absent");
+  plan_.actions[0] = {Fetch(1, 1)};
+  request_.device_budget_bytes = 4096;
+  ExpectBroken(
+      "moment 0 (op0): fetch of chunk 1, whose activations the block's "
+      "forward has not made, or its backward has had");
+}
+
+TEST_F(CheckActivationsTest, RefusesFetchAfterBackwardHasReadThem) {
+  plan_.actions[5] = {Fetch(1, 5), CopyBack(0, 5), Drop(0, 5)};
+  request_.device_budget_bytes = 4096;
+  ExpectBroken("moment 5 (reduce0): fetch of chunk 1, whose activations");
+}
+
+TEST_F(CheckActivationsTest, RefusesActivationsBesideTheOperatorsOwn) {
+  plan_.actions[4] = {};
+  plan_.actions[5] = {Drop(1, 5), CopyBack(0, 5), Drop(0, 5)};
+  request_.device_budget_bytes = 4096;
+  ExpectBroken(
+      "moment 4 (op4): chunk 1 is resident, but its activations are "
+      "the operators'");
+}
+
+TEST_F(CheckActivationsTest, RefusesActivationsBetweenSteps) {
+  plan_.initial = {{ChunkId(0), false}, {ChunkId(1), true}};
+  request_.device_budget_bytes = 4096;
+  ExpectBroken("initial: chunk 1 holds activations");
+}
+
+TEST_F(CheckActivationsTest, CountsTheirHome) {
+  request_.host_budget_bytes = 256 + 1536 + 512;
+  EXPECT_TRUE(CheckPlan(plan_, request_).ok()) << CheckPlan(plan_, request_);
+  --request_.host_budget_bytes;
+  ExpectBroken("homes and optimizer states take 2.25 KiB (2304 bytes)");
+}
+
 }  // namespace
 }  // namespace castor

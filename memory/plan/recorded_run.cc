@@ -199,7 +199,8 @@ class Durations {
         bytes += static_cast<double>(copies) *
                  static_cast<double>(direction == 0
                                          ? trace->chunks[chunk].home_bytes()
-                                         : trace->chunks[chunk].payload_bytes);
+                                         : trace->chunks[chunk].payload_bytes) /
+                 static_cast<double>(trace->chunks[chunk].pieces);
       }
       if (bytes > 0 && copy_ns_[direction] > 0) {
         *speeds[direction] = bytes * 1e9 / copy_ns_[direction];
@@ -472,13 +473,19 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const TraceContents& contents) {
     if (TakesYears(run.overheads)) run.overheads = {};
     CASTOR_RETURN_IF_ERROR(CheckRequest(RequestFor(run.training)));
   }
+  // Evaluations have no activations that move.
+  const auto model_chunks = [](const StepTrace& trace) {
+    return std::count_if(
+        trace.chunks.begin(), trace.chunks.end(),
+        [](const ChunkInfo& chunk) { return !chunk.holds_activations(); });
+  };
   std::set<std::string> seen;
   for (auto plan = contents.plans.rbegin(); plan != contents.plans.rend();
        ++plan) {
     const StepTrace& trace = contents.step_traces[plan->trace];
     if (trace.training || plan->refused ||
         !seen.insert(trace.signature).second ||
-        trace.chunks.size() != run.training.trace.chunks.size()) {
+        model_chunks(trace) != model_chunks(run.training.trace)) {
       continue;
     }
     CASTOR_ASSIGN_OR_RETURN(AskedStep asked, AskedOf(contents, *plan));

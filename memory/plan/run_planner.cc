@@ -15,6 +15,8 @@ PlanRequest Safe(PlanRequest evaluation, const AdmissionRule& rule,
   evaluation.device_budget_bytes = training.device_budget_bytes;
   evaluation.host_budget_bytes = training.host_budget_bytes;
   evaluation.fixed_side = SafeSides(rule, training);
+  // Chunks of activations come last, and are training's alone.
+  evaluation.fixed_side.resize(evaluation.trace->chunks.size(), Side::kHost);
   return evaluation;
 }
 

@@ -27,7 +27,8 @@ ShardStaging FindShardStaging(const StepTrace& trace) {
       if (op.kind == OpKind::kReduce) {
         now -= open[c];
         open[c] = false;
-      } else if (op.kind == OpKind::kCompute && use.writes && !open[c]) {
+      } else if (op.kind == OpKind::kCompute && use.writes && !open[c] &&
+                 !trace.chunks[c].holds_activations()) {
         open[c] = true;
         ++now;
       }

@@ -12,11 +12,13 @@
 namespace castor {
 namespace {
 
-// What the bytes on the device are, where several ranks share a chunk.
+// What the bytes on the device are, where several ranks share a chunk, and of
+// activations, which are each rank's own.
 enum class Content : uint8_t {
   kParameters,  // the same on all ranks: home keeps this one's shard
   kLocal,       // with gradients of this rank's own: only it has them, whole
-  kSpent,       // reduced for the last time, worth nothing until the update
+  kSpent,       // reduced for the last time, worth nothing until the update;
+                // or activations that are not made, or were read
 };
 
 struct Payload {
@@ -121,6 +123,9 @@ class Clock {
         update_[op.chunks[0].chunk.value] = static_cast<int64_t>(t);
       }
     }
+    for (size_t c = 0; c < trace_.chunks.size(); ++c) {
+      if (HoldsActivations(c)) payloads_[c].content = Content::kSpent;
+    }
     cost_.op_start_ns.resize(ops_.size());
     cost_.device_bytes.resize(ops_.size());
   }
@@ -170,6 +175,9 @@ class Clock {
   int64_t BlockOf(int64_t c) const {
     return RoundUp(trace_.chunks[c].payload_bytes, kBlockAlignment);
   }
+  bool HoldsActivations(int64_t c) const {
+    return trace_.chunks[c].holds_activations();
+  }
   int64_t LatencyNs() const { return request_.bus.latency_ns; }
   // Counts what a resource works.
   int64_t Busy(Resource resource, int64_t ns) {
@@ -180,11 +188,17 @@ class Clock {
     const double ns = static_cast<double>(bytes) * 1e9 / bytes_per_s;
     return Busy(resource, LatencyNs() + static_cast<int64_t>(std::ceil(ns)));
   }
-  int64_t FetchNs(int64_t bytes) {
-    return CopyNs(Resource::kToDevice, bytes, request_.bus.h2d_bytes_per_s);
+  int64_t FetchNs(int64_t bytes, int64_t pieces = 1) {
+    return MorePiecesNs(Resource::kToDevice, pieces) +
+           CopyNs(Resource::kToDevice, bytes, request_.bus.h2d_bytes_per_s);
   }
-  int64_t CopyBackNs(int64_t bytes) {
-    return CopyNs(Resource::kFromDevice, bytes, request_.bus.d2h_bytes_per_s);
+  int64_t CopyBackNs(int64_t bytes, int64_t pieces = 1) {
+    return MorePiecesNs(Resource::kFromDevice, pieces) +
+           CopyNs(Resource::kFromDevice, bytes, request_.bus.d2h_bytes_per_s);
+  }
+  // What all but one of so many copies take beside their bytes.
+  int64_t MorePiecesNs(Resource resource, int64_t pieces) {
+    return Busy(resource, (pieces - 1) * LatencyNs());
   }
   int64_t NetworkNs(int64_t bytes) {
     return CopyNs(Resource::kNetwork, bytes, request_.bus.network_bytes_per_s);
@@ -260,12 +274,16 @@ class Clock {
     Payload& payload = payloads_[c];
     switch (action.kind) {
       case ActionKind::kFetch: {
+        if (HoldsActivations(c) && payload.content == Content::kSpent) {
+          MakeActivations(c);
+          break;
+        }
         int64_t ready = std::max(payload.home_ns, issue_ns_);
         payload.block = memory_.TakeLow(BlockOf(c), issue_ns_, &ready);
         const int64_t bytes = BytesOnBus(c);
         if (payload.content != Content::kSpent) {
-          h2d_ns_ =
-              After(h2d_ns_, ready, overheads_.h2d_handoff_ns) + FetchNs(bytes);
+          h2d_ns_ = After(h2d_ns_, ready, overheads_.h2d_handoff_ns) +
+                    FetchNs(bytes, trace_.chunks[c].pieces);
           ready = h2d_ns_;
         }
         payload.arrived_ns = ready;
@@ -287,7 +305,7 @@ class Clock {
         const int64_t ready =
             std::max({payload.written_ns, payload.arrived_ns, issue_ns_});
         d2h_ns_ = After(d2h_ns_, ready, overheads_.d2h_handoff_ns) +
-                  CopyBackNs(bytes);
+                  CopyBackNs(bytes, trace_.chunks[c].pieces);
         payload.copied_ns = payload.home_ns = d2h_ns_;
         cost_.d2h_bytes += bytes;
         break;
@@ -353,6 +371,19 @@ class Clock {
         payload.speculated = true;
         break;
     }
+  }
+
+  // Blocks that operators have written change hands: what is taken for them
+  // here was given back when the operators' bytes fell.
+  void MakeActivations(int64_t c) {
+    Payload& payload = payloads_[c];
+    const int64_t written_ns = std::max(compute_ns_, issue_ns_);
+    int64_t ready_ns = 0;
+    payload.block = memory_.TakeLow(BlockOf(c), written_ns, &ready_ns);
+    payload.content = Content::kLocal;
+    payload.arrived_ns = payload.used_ns = payload.written_ns = written_ns;
+    payload.copied_ns = 0;
+    resident_bytes_ += BlockOf(c);
   }
 
   // The host adds up the squares of sums that the device made, for which it is
@@ -501,6 +532,12 @@ class Clock {
     }
     for (const ChunkUse& use : op.chunks) {
       Payload& payload = payloads_[use.chunk.value];
+      if (HoldsActivations(use.chunk.value)) {
+        if (use.writes) continue;  // by those before it
+        payload.used_ns = compute_ns_;
+        payload.content = Content::kSpent;
+        continue;
+      }
       payload.used_ns = compute_ns_;
       if (use.writes && payload.has_gradients) {
         payload.gradients_ns = compute_ns_;

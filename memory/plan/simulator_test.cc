@@ -519,5 +519,39 @@ TEST(SimulatePlan, GoesOnSomeTimeAfterWhatItWaitedFor) {
   EXPECT_EQ(cost.step_ns, 4000 + 2 * 10 + 2 * 100);
 }
 
+// Activations of 1024 bytes in two pieces. op1 0-1000 makes them, which were
+// written before it, so they leave 0-1000; op2 1000-2000; they come back
+// 2000-3000, since their room was op2's; op3 3000-4000 reads them.
+TEST(SimulatePlan, BringsActivationsToTheHostAndBack) {
+  StepTrace trace = TraceBuilder()
+                        .Chunk(1024, 0)
+                        .Read({}, 0, 1000)
+                        .Read({}, 1024, 1000)
+                        .Write({}, 0, 1000)
+                        .Write({}, 1024, 1000)
+                        .Build();
+  trace.chunks[0].block = 0;
+  trace.chunks[0].pieces = 2;
+  trace.ops[0].non_model_peak_bytes = 1024;
+  trace.ops[1].non_model_peak_bytes = 0;
+  trace.ops[2].non_model_peak_bytes = 1024;
+  trace.ops[3].non_model_peak_bytes = 0;
+  trace.ops[1].chunks = {{ChunkId(0), true}};
+  trace.ops[3].chunks = {{ChunkId(0), false}};
+  const PlanCost cost = Simulate(trace, 1024, {},
+                                 {{},
+                                  {Fetch(0, 1)},
+                                  {CopyBack(0, 2), Drop(0, 2)},
+                                  {Fetch(0, 3)},
+                                  {Drop(0, 4)}});
+  EXPECT_EQ(cost.h2d_bytes, 1024);
+  EXPECT_EQ(cost.d2h_bytes, 1024);
+  EXPECT_EQ(cost.op_start_ns, (std::vector<int64_t>{0, 1000, 2000, 4000}));
+  EXPECT_EQ(cost.stall_ns, 1000);
+  EXPECT_EQ(cost.step_ns, 5000);
+  EXPECT_EQ(cost.device_peak_bytes, 1024);
+  EXPECT_EQ(cost.host_bytes, 1024);
+}
+
 }  // namespace
 }  // namespace castor

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "memory/plan/offloaded_blocks.h"
 
 namespace castor {
 namespace {
@@ -119,6 +120,8 @@ class Recorder {
 }  // namespace
 
 bool SaysWhenTensorsLive(const StepTrace& trace) {
+  // Which tensors a chunk of activations consists of no trace says.
+  if (OffloadsActivations(trace)) return false;
   return !trace.tensors.empty() ||
          std::none_of(
              trace.ops.begin(), trace.ops.end(),

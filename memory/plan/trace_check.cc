@@ -67,6 +67,11 @@ absl::Status CheckBlocks(const StepTrace& trace) {
           AddTo(difference < 0 ? -(difference + 1) : difference,
                 absl::StrCat(where, "kept or remake_bytes"), bytes));
     }
+    if (block.offload_pieces < 0 || (block.offloaded && !block.kept)) {
+      return Bad(where, "a negative number of tensors, or offloaded, not kept");
+    }
+    CASTOR_RETURN_IF_ERROR(AddTo(block.offload_bytes,
+                                 absl::StrCat(where, "offload_bytes"), bytes));
     for (const int64_t peak : block.kept_peak_bytes) {
       int64_t beside = bytes;
       CASTOR_RETURN_IF_ERROR(
@@ -79,6 +84,56 @@ absl::Status CheckBlocks(const StepTrace& trace) {
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].begin >= ranges[i - 1].end) continue;
     return Bad("two blocks have the operator at moment ", ranges[i].begin);
+  }
+  return absl::OkStatus();
+}
+
+// A chunk of activations has nothing that parameters have, and is made, read,
+// made again and so on, each time within the step.
+absl::Status CheckActivations(const StepTrace& trace) {
+  const int64_t moments = static_cast<int64_t>(trace.ops.size());
+  for (size_t c = 0; c < trace.chunks.size(); ++c) {
+    const ChunkInfo& chunk = trace.chunks[c];
+    if (chunk.pieces < 1) return Bad("chunk ", c, ": of no pieces");
+    if (!chunk.holds_activations()) continue;
+    if (!trace.training || chunk.optimizer_bytes != 0 ||
+        chunk.shard_bytes != 0) {
+      return Bad("chunk ", c,
+                 " holds activations in an evaluation, or of several ranks, or "
+                 "has optimizer states");
+    }
+  }
+  std::vector<int64_t> last(trace.chunks.size(), -1);  // its latest use
+  std::vector<bool> made(trace.chunks.size(), false);
+  for (int64_t t = 0; t < moments; ++t) {
+    for (const ChunkUse& use : trace.ops[t].chunks) {
+      const int64_t c = use.chunk.value;
+      if (!trace.chunks[c].holds_activations()) continue;
+      // Between two lives of it there is a moment at which it is not there.
+      if (use.writes == made[c] || (use.writes && t < last[c] + 2)) {
+        return Bad("moment ", t, " (", trace.ops[t].name,
+                   "): activations of chunk ", c, " are ",
+                   use.writes ? "made" : "read", " when they are ",
+                   made[c] ? "there" : "not there, or just gone");
+      }
+      last[c] = t;
+      made[c] = use.writes;
+    }
+  }
+  for (size_t c = 0; c < trace.chunks.size(); ++c) {
+    if (trace.chunks[c].holds_activations() && (last[c] < 0 || made[c])) {
+      return Bad("activations of chunk ", c, " are not made, or never read");
+    }
+  }
+  for (size_t i = 0; i < trace.blocks.size(); ++i) {
+    const BlockRecord& block = trace.blocks[i];
+    if (!block.offloaded) continue;
+    const bool has_chunk = std::any_of(
+        trace.chunks.begin(), trace.chunks.end(),
+        [&](const ChunkInfo& chunk) { return chunk.block == block.block; });
+    if (!has_chunk) {
+      return Bad("blocks[", i, "] is offloaded, and no chunk holds it");
+    }
   }
   return absl::OkStatus();
 }
@@ -146,7 +201,8 @@ absl::Status CheckTrace(const StepTrace& trace) {
       }
       last = c;
       const bool frozen = trace.chunks[c].optimizer_bytes == 0;
-      if (frozen && (use.writes || !compute)) {
+      const bool activations = trace.chunks[c].holds_activations() && compute;
+      if (frozen && (use.writes || !compute) && !activations) {
         return Bad(where, "changes chunk ", c, ", which is frozen");
       }
       if (use.writes && !trace.training) {
@@ -184,6 +240,7 @@ absl::Status CheckTrace(const StepTrace& trace) {
       return Bad("chunk ", c, " has optimizer states but no update");
     }
   }
+  CASTOR_RETURN_IF_ERROR(CheckActivations(trace));
   return CheckBlocks(trace);
 }
 

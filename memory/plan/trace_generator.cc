@@ -253,6 +253,41 @@ class GptTracer {
   std::map<std::string, int64_t> chunk_of_;
 };
 
+// Draws from numbers of its own, so that all else is as without them.
+void AddActivations(const ArbitraryTraceOptions& options, uint64_t seed,
+                    StepTrace* trace) {
+  std::mt19937_64 random(~seed);
+  const auto below = [&](int64_t n) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
+  };
+  // A chunk is not made right after it was read.
+  if (options.operators < 2) return;
+  for (int64_t i = 0; i < options.activations; ++i) {
+    ChunkInfo chunk;
+    chunk.payload_bytes = options.equal_sizes
+                              ? options.unit_bytes
+                              : below(4 * options.unit_bytes) + 1;
+    chunk.block = i;
+    chunk.pieces = below(3) + 1;
+    const ChunkId id(static_cast<int64_t>(trace->chunks.size()));
+    trace->chunks.push_back(chunk);
+    std::vector<OpRecord*> forward, backward;  // of a micro batch
+    const auto use = [&] {
+      if (forward.empty()) return;
+      forward[below(options.operators - 1) + 1]->chunks.push_back({id, true});
+      backward[below(options.operators)]->chunks.push_back({id, false});
+      forward.clear();
+      backward.clear();
+    };
+    for (OpRecord& op : trace->ops) {
+      if (op.kind != OpKind::kCompute) continue;
+      if (op.phase == Phase::kForward && !backward.empty()) use();
+      (op.phase == Phase::kForward ? forward : backward).push_back(&op);
+    }
+    use();
+  }
+}
+
 }  // namespace
 
 StepTrace GptTrace(const GptTraceOptions& options) {
@@ -381,6 +416,7 @@ StepTrace ArbitraryTrace(const ArbitraryTraceOptions& options, uint64_t seed) {
       trace.ops.push_back(optimizer(OpKind::kUpdate, c));
     }
   }
+  if (options.training) AddActivations(options, seed, &trace);
   return trace;
 }
 

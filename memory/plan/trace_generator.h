@@ -44,6 +44,9 @@ struct ArbitraryTraceOptions {
   bool equal_sizes = false;   // one unit each, non-model bytes in units too
   int64_t unit_bytes = 1024;  // a multiple of kBlockAlignment
   double frozen_share = 0.2;
+  // Chunks of activations beside the others: each is made in every micro batch
+  // by an operator of forward and read by one of backward.
+  int64_t activations = 0;
 };
 
 // Chunks used in no order, writes anywhere in backward, reduces anywhere after

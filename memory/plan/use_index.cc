@@ -161,6 +161,11 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
     for (const ChunkUse& use : op.chunks) {
       const int64_t c = use.chunk.value;
       if (IsPinned(trace, side, c)) continue;
+      if (trace.chunks[c].holds_activations()) {
+        uses_[c].push_back(
+            {.moment = t, .writes = use.writes, .spends = !use.writes});
+        continue;
+      }
       const size_t next = next_block[c];
       const GradientBlock* const block =
           next < blocks[c].size() ? &blocks[c][next] : nullptr;
@@ -194,7 +199,12 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
         const int64_t from = uses[i].moment;
         const int64_t to = i + 1 < uses.size() ? uses[i + 1].moment
                                                : uses[0].moment + moments_;
-        Gap gap{c, bytes, home_bytes, from, to, from + 1, -1, dirty};
+        Gap gap{c, bytes, home_bytes, from, to, from + 1, -1, dirty, false};
+        if (uses[i].spends && trace.chunks[c].holds_activations()) {
+          gap.makes = true;
+          gap.forced_by = from + 1;
+          gap.ready = to;
+        }
         for (const int64_t offset : {int64_t{0}, moments_}) {
           auto at = std::upper_bound(
               work.begin(), work.end(), from - offset,

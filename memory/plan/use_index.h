@@ -57,6 +57,9 @@ struct Gap {
   int64_t forced_by = -1;
   // Whether leaving takes a copy back, unless one happened since the write.
   bool dirty = false;
+  // There is nothing to bring back: the use after it makes the activations that
+  // the chunk is for, and the gap is forced, since it holds none.
+  bool makes = false;
 
   bool forced() const { return forced_by >= 0; }
 };
@@ -124,7 +127,7 @@ struct Use {
   // The gap after it; -1 when the next moment uses the chunk too.
   int64_t gap = -1;
   // What the payload holds is worth nothing after it: its gradients are in a
-  // sum on the device.
+  // sum on the device, or backward has come to its activations.
   bool spends = false;
 };
 

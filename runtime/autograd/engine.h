@@ -125,8 +125,9 @@ class Engine {
   }
   // The number of the block that begins, in the order in which blocks run.
   int64_t NextBlock() { return next_block_++; }
-  void AtBlock(int64_t block, BlockPoint point) {
-    if (backend_ != nullptr) backend_->AtBlock(block, point);
+  absl::Status AtBlock(int64_t block, BlockPoint point, int64_t output = -1) {
+    return backend_ == nullptr ? absl::OkStatus()
+                               : backend_->AtBlock(block, point, output);
   }
   // What runs is a part of a block already.
   bool in_block() const { return in_block_; }

@@ -100,10 +100,11 @@ absl::StatusOr<Tensor> RunOnto(Engine& engine, Tape& nodes, const Block& block,
   return output;
 }
 
-absl::StatusOr<Tensor> RunKept(Engine& engine, const Tensor& input,
-                               const Block& block) {
+absl::StatusOr<Tensor> RunKept(Engine& engine, int64_t number,
+                               const Tensor& input, const Block& block) {
   auto nodes = std::make_unique<Tape>(&engine);
   BlockIds ids = {.input = input.id(), .leaf = engine.NewTensorId()};
+  CASTOR_RETURN_IF_ERROR(engine.AtBlock(number, BlockPoint::kKept));
   CASTOR_ASSIGN_OR_RETURN(const Tensor output, RunOnto(engine, *nodes, block,
                                                        input.Alias(ids.leaf)));
   ids.output = output.id();
@@ -112,9 +113,14 @@ absl::StatusOr<Tensor> RunKept(Engine& engine, const Tensor& input,
     CASTOR_RETURN_IF_ERROR(engine.TakeBack(uses));
     return output;
   }
+  CASTOR_RETURN_IF_ERROR(
+      engine.AtBlock(number, BlockPoint::kKeptEnd, output.storage_id()));
   engine.tape()->Record(
       output,
-      [&engine, ids, nodes = std::move(nodes)](Tensor dy, GradientSink& sink) {
+      [&engine, number, ids, nodes = std::move(nodes)](
+          Tensor dy, GradientSink& sink) -> absl::Status {
+        CASTOR_RETURN_IF_ERROR(
+            engine.AtBlock(number, BlockPoint::kKeptBackward));
         return RunBlockBackward(engine, *nodes, ids, std::move(dy), sink);
       },
       std::move(uses));
@@ -124,14 +130,14 @@ absl::StatusOr<Tensor> RunKept(Engine& engine, const Tensor& input,
 absl::StatusOr<Tensor> RunToBeRemade(Engine& engine, int64_t number,
                                      const Tensor& input, Block block) {
   Engine::ExpectedUses uses;
-  engine.AtBlock(number, BlockPoint::kForward);
+  CASTOR_RETURN_IF_ERROR(engine.AtBlock(number, BlockPoint::kForward));
   Engine::ExpectedUses* outer = engine.CollectCheckpointUses(&uses);
   engine.set_grad_mode(GradMode::kCheckpoint);
   auto output = block(input);
   engine.set_grad_mode(GradMode::kRecord);
   engine.CollectCheckpointUses(outer);
   if (!output.ok()) return output;
-  engine.AtBlock(number, BlockPoint::kForwardEnd);
+  CASTOR_RETURN_IF_ERROR(engine.AtBlock(number, BlockPoint::kForwardEnd));
   if (!output->requires_grad()) {
     CASTOR_RETURN_IF_ERROR(engine.TakeBack(uses));
     return output;
@@ -144,11 +150,11 @@ absl::StatusOr<Tensor> RunToBeRemade(Engine& engine, int64_t number,
         BlockIds ids = {.input = input.id(), .leaf = engine.NewTensorId()};
         Tensor leaf = input.Alias(ids.leaf);
         input = Tensor();
-        engine.AtBlock(number, BlockPoint::kRemake);
+        CASTOR_RETURN_IF_ERROR(engine.AtBlock(number, BlockPoint::kRemake));
         Tape nodes(&engine);
         CASTOR_ASSIGN_OR_RETURN(Tensor again,
                                 RunOnto(engine, nodes, block, leaf));
-        engine.AtBlock(number, BlockPoint::kRemakeEnd);
+        CASTOR_RETURN_IF_ERROR(engine.AtBlock(number, BlockPoint::kRemakeEnd));
         // The recomputation's own announcements keep parameters whose values
         // backward still reads.
         CASTOR_RETURN_IF_ERROR(engine.TakeBack(uses));
@@ -158,7 +164,7 @@ absl::StatusOr<Tensor> RunToBeRemade(Engine& engine, int64_t number,
         again = Tensor();
         leaf = Tensor();
         block = nullptr;
-        engine.AtBlock(number, BlockPoint::kBackward);
+        CASTOR_RETURN_IF_ERROR(engine.AtBlock(number, BlockPoint::kBackward));
         return RunBlockBackward(engine, nodes, ids, std::move(dy), sink);
       },
       uses);
@@ -174,7 +180,7 @@ absl::StatusOr<Tensor> Checkpoint(Engine& engine, const Tensor& input,
   }
   const int64_t number = engine.NextBlock();
   return engine.keeps_block(number)
-             ? RunKept(engine, input, block)
+             ? RunKept(engine, number, input, block)
              : RunToBeRemade(engine, number, input, std::move(block));
 }
 

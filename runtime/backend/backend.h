@@ -101,14 +101,18 @@ struct ChunkUpdate {
   std::string name;
 };
 
-// How far a block has come whose activations are not kept (Checkpoint in
-// runtime/autograd/tape.h).
+// How far a block has come (Checkpoint in runtime/autograd/tape.h): one whose
+// activations are not kept, then one that keeps them.
 enum class BlockPoint : uint8_t {
-  kForward,     // its first operator is next
-  kForwardEnd,  // it has run; of what it made its output is there
-  kRemake,      // backward has come to it: its first operator is next again
-  kRemakeEnd,   // it has run again
-  kBackward,    // what is there of it is what its backward needs
+  kForward,       // its first operator is next
+  kForwardEnd,    // it has run; of what it made its output is there
+  kRemake,        // backward has come to it: its first operator is next again
+  kRemakeEnd,     // it has run again
+  kBackward,      // what is there of it is what its backward needs
+  kKept,          // its first operator is next
+  kKeptEnd,       // it has run; what it made that is there is its output, and
+                  // what its backward alone needs
+  kKeptBackward,  // backward has come to it
 };
 
 class Backend : public StorageOwner {
@@ -123,8 +127,11 @@ class Backend : public StorageOwner {
   virtual absl::StatusOr<int64_t> Hold(std::string name, int64_t bytes) = 0;
   virtual absl::Status Reduce(ChunkReduce op) = 0;
   virtual absl::Status Update(ChunkUpdate op) = 0;
-  // Told of the blocks, for the trace.
-  virtual void AtBlock(int64_t /*block*/, BlockPoint /*point*/) {}
+  // Told of the blocks; at kKeptEnd with the storage of the block's output.
+  virtual absl::Status AtBlock(int64_t /*block*/, BlockPoint /*point*/,
+                               int64_t /*output*/) {
+    return absl::OkStatus();
+  }
 };
 
 }  // namespace castor

@@ -18,6 +18,7 @@ absl::Status DeviceBackend::BeginStep(const StepContext& step) {
   tag_step_ = step.tag;
   arena_->set_tag(WorkTag{.step = step.tag}.Pack());
   store_->BeginStep(step.trace);
+  activations_.BeginStep(*step.trace);
   if (step.update.has_value()) {
     optimizer_->BeginStep(*step.update, step.tag, step.loss_scale,
                           step.speculates);
@@ -83,9 +84,43 @@ absl::StatusOr<int64_t> DeviceBackend::AllocateAt(int64_t bytes,
 }
 
 void DeviceBackend::Release(int64_t storage_id) {
-  const BlockId block(storage_id);
-  non_model_bytes_ -= arena_->Bytes(block);
-  arena_->Free(block);
+  const int64_t bytes = activations_.BytesOf(storage_id);
+  non_model_bytes_ -= bytes;
+  made_.Remove(storage_id);
+  activations_.Release(storage_id);
+}
+
+absl::Status DeviceBackend::AtBlock(int64_t block, BlockPoint point,
+                                    int64_t output) {
+  if (point == BlockPoint::kKept) made_.Begin();
+  if (point != BlockPoint::kKeptEnd) return absl::OkStatus();
+  const std::vector<int64_t> storages = made_.End(output);
+  const ChunkId chunk = activations_.ChunkOfBlock(block);
+  if (!chunk.valid()) return absl::OkStatus();
+  return activations_.Offer(chunk, storages);
+}
+
+size_t DeviceBackend::NumModelChunks(const OpRecord& record) const {
+  size_t count = record.chunks.size();
+  while (count > 0 && record.chunks[count - 1].chunk.value >=
+                          store_->layout().num_chunks()) {
+    --count;
+  }
+  return count;
+}
+
+absl::Status DeviceBackend::UseActivations(const OpRecord& record,
+                                           WorkTag tag) {
+  for (size_t i = NumModelChunks(record); i < record.chunks.size(); ++i) {
+    const ChunkUse& use = record.chunks[i];
+    if (use.writes) continue;  // by the operators before it
+    CASTOR_ASSIGN_OR_RETURN(const Fence ready,
+                            activations_.WaitToUse(use.chunk));
+    tag.chunk = use.chunk.value;
+    device_->Wait(StreamId::kCompute, ready, tag.Pack());
+    CASTOR_RETURN_IF_ERROR(activations_.Used(use.chunk));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DeviceBackend::HasBlocks(Moment moment) const {
@@ -94,9 +129,10 @@ absl::Status DeviceBackend::HasBlocks(Moment moment) const {
     observer_->OnOperator(tag_step_, moment, stats.used, stats.used_bytes);
   }
   const OpRecord& op = trace_->ops[moment.value];
-  if (non_model_bytes_ <= op.non_model_peak_bytes) return absl::OkStatus();
+  const int64_t bytes = non_model_bytes_ - activations_.taken_bytes();
+  if (bytes <= op.non_model_peak_bytes) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(
-      "operator \"", op.name, "\" holds ", non_model_bytes_,
+      "operator \"", op.name, "\" holds ", bytes,
       " non-model bytes, its trace says ", op.non_model_peak_bytes));
 }
 
@@ -106,7 +142,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
                           NextMoment(op.name, OpKind::kCompute));
   const OpRecord& record = trace_->ops[moment.value];
   if (!std::equal(op.chunks.begin(), op.chunks.end(), record.chunks.begin(),
-                  record.chunks.end())) {
+                  record.chunks.begin() + NumModelChunks(record))) {
     return absl::FailedPreconditionError(
         absl::StrCat("operator \"", record.name,
                      "\" uses other parameters than in its "
@@ -118,6 +154,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
         const int64_t storage,
         Allocate(output.bytes, output.category, record.name));
     outputs.push_back(storage);
+    made_.Add(storage);
   }
   int64_t workspace = -1;
   if (op.workspace_bytes > 0) {
@@ -130,11 +167,16 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
   // No block moves from here on.
   const WorkTag tag = {
       .kind = WorkKind::kOperator, .step = tag_step_, .moment = moment.value};
+  CASTOR_RETURN_IF_ERROR(UseActivations(record, tag));
   Pointers pointers;
   Fence ready;
   for (const Operand& operand : op.operands) {
     if (operand.storage_id >= 0) {
-      const BlockId block(operand.storage_id);
+      const BlockId block = activations_.PlaceOf(operand.storage_id);
+      if (!block.valid()) {
+        return absl::InternalError(absl::StrCat(
+            "activations that \"", record.name, "\" reads are on the host"));
+      }
       ready.Add(operand.writes ? arena_->WaitToWrite(block)
                                : arena_->WaitToRead(block));
       pointers.operands.push_back(arena_->Pointer(block));
@@ -178,10 +220,11 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DeviceBackend::Run(
       store_->AddGradientBytes(operand.chunk, operand.gradient_bytes);
     }
     if (operand.storage_id < 0) continue;
+    const BlockId block = activations_.PlaceOf(operand.storage_id);
     if (operand.writes) {
-      arena_->NoteWrite(BlockId(operand.storage_id), done);
+      arena_->NoteWrite(block, done);
     } else {
-      arena_->NoteRead(BlockId(operand.storage_id), done);
+      arena_->NoteRead(block, done);
     }
   }
   for (const ChunkUse& use : op.chunks) {
@@ -206,14 +249,15 @@ absl::StatusOr<int64_t> DeviceBackend::Upload(std::string name, HostData data) {
                           NextMoment(name, OpKind::kCompute));
   CASTOR_ASSIGN_OR_RETURN(const int64_t storage,
                           Allocate(data.bytes(), Category::kActivations, name));
+  made_.Add(storage);
   CASTOR_RETURN_IF_ERROR(HasBlocks(moment));
   FreeUploads();
   std::shared_ptr<const void> kept = data.Get();
   const BlockId block(storage);
-  const int64_t tag =
-      WorkTag{
-          .kind = WorkKind::kInput, .step = tag_step_, .moment = moment.value}
-          .Pack();
+  const WorkTag input = {
+      .kind = WorkKind::kInput, .step = tag_step_, .moment = moment.value};
+  CASTOR_RETURN_IF_ERROR(UseActivations(trace_->ops[moment.value], input));
+  const int64_t tag = input.Pack();
   // The copy goes on the compute stream: on the bus it would queue behind the
   // fetches that were issued ahead.
   device_->Wait(StreamId::kCompute, arena_->WaitToWrite(block), tag);
@@ -247,7 +291,7 @@ absl::Status DeviceBackend::Update(ChunkUpdate op) {
 }
 
 Fence DeviceBackend::Download(int64_t storage_id, void* out, int64_t bytes) {
-  const BlockId block(storage_id);
+  const BlockId block = activations_.PlaceOf(storage_id);
   const int64_t tag =
       WorkTag{.kind = WorkKind::kInput, .step = tag_step_}.Pack();
   // On the compute stream, as inputs are: on the bus it would queue behind the

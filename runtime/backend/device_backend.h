@@ -18,10 +18,13 @@
 #include <optional>
 #include <vector>
 
+#include "memory/exec/activation_store.h"
 #include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
+#include "memory/exec/host_memory.h"
 #include "memory/exec/plan_executor.h"
 #include "runtime/backend/backend.h"
+#include "runtime/backend/made_in_block.h"
 #include "runtime/backend/run_observer.h"
 #include "runtime/optim/chunk_optimizer.h"
 #include "tracer/step_trace.h"
@@ -43,14 +46,17 @@ struct StepContext {
 
 class DeviceBackend final : public Backend {
  public:
-  // All pointers outlive the backend.
+  // All pointers outlive the backend. `host` is for activations that plans
+  // move; null: there are none.
   DeviceBackend(Device* device, Arena* arena, ChunkStore* store,
-                ChunkOptimizer* optimizer)
+                ChunkOptimizer* optimizer, HostMemory* host = nullptr)
       : device_(device),
         arena_(arena),
         store_(store),
         optimizer_(optimizer),
-        executor_(store) {
+        executor_(store),
+        activations_(device, arena, host) {
+    if (host != nullptr) executor_.set_activations(&activations_);
     executor_.set_speculate([this](ChunkId chunk) {
       return optimizer_->Speculate(chunk, UpdateOf(chunk));
     });
@@ -70,6 +76,12 @@ class DeviceBackend final : public Backend {
   absl::Status Reduce(ChunkReduce op) override;
   absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;
+  absl::Status AtBlock(int64_t block, BlockPoint point,
+                       int64_t output) override;
+
+  // Of activations, since creation.
+  int64_t activation_h2d_bytes() const { return activations_.h2d_bytes(); }
+  int64_t activation_d2h_bytes() const { return activations_.d2h_bytes(); }
 
   // Frees the host's copies of what was uploaded, as far as it has arrived.
   void FreeUploads();
@@ -92,19 +104,27 @@ class DeviceBackend final : public Backend {
                                    const std::string& owner);
   absl::StatusOr<int64_t> AllocateAt(int64_t bytes, Category category,
                                      const std::string& owner, int64_t at);
+  // What the record has of activations that plans move: waits for those that
+  // the operator is the first to read.
+  absl::Status UseActivations(const OpRecord& record, WorkTag tag);
+  // How many of a record's chunks are of the layout: the first ones.
+  size_t NumModelChunks(const OpRecord& record) const;
 
   Device* const device_;
   Arena* const arena_;
   ChunkStore* const store_;
   ChunkOptimizer* const optimizer_;
   PlanExecutor executor_;
+  ActivationStore activations_;
+  MadeInBlock made_;
   RunObserver* observer_ = nullptr;
 
   const StepTrace* trace_ = nullptr;
   int64_t next_moment_ = 0;
   uint16_t tag_step_ = 0;
-  // Storages are arena blocks; a storage's id is its block's.
-  int64_t non_model_bytes_ = 0;  // held by storages now
+  // Storages are arena blocks; a storage's id is that of the block in which it
+  // was made, and where it is now activations_ knows.
+  int64_t non_model_bytes_ = 0;  // held by storages now, on the host too
   // Host buffers of copies that may not be over.
   struct InFlight {
     Fence done;

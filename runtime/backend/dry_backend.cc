@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "memory/plan/plan.h"
+#include "tracer/step_signature.h"
 
 namespace castor {
 namespace {
@@ -57,6 +58,7 @@ void DryBackend::Release(int64_t storage_id) {
   TensorRecord& storage = storages_[storage_id];
   live_bytes_ -= storage.bytes;
   storage.last = Moment(operators() - 1);
+  made_.Remove(storage_id);
 }
 
 absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
@@ -64,6 +66,7 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
   for (const OutputRequest& output : op.outputs) {
     CASTOR_ASSIGN_OR_RETURN(const int64_t storage, Allocate(output.bytes));
     storages.push_back(storage);
+    made_.Add(storage);
   }
   OpRecord record;
   record.shapes = ShapesOf(op);
@@ -74,17 +77,20 @@ absl::StatusOr<absl::InlinedVector<int64_t, 4>> DryBackend::Run(BackendOp op) {
   record.non_model_peak_bytes = live_bytes_ + record.workspace_bytes;
   record.duration_ns = roofline_.Duration(op.flops, op.bytes);
   ops_.push_back(std::move(record));
+  EndOperator();
   return storages;
 }
 
 absl::StatusOr<int64_t> DryBackend::Upload(std::string name, HostData data) {
   CASTOR_ASSIGN_OR_RETURN(const int64_t storage, Allocate(data.bytes()));
+  made_.Add(storage);
   OpRecord record;
   record.shapes = absl::StrCat("-> [", data.elements(), "]");
   record.name = std::move(name);
   record.non_model_peak_bytes = live_bytes_;
   record.duration_ns = roofline_.Duration(0, static_cast<double>(data.bytes()));
   ops_.push_back(std::move(record));
+  EndOperator();
   return storage;
 }
 
@@ -116,16 +122,86 @@ absl::Status DryBackend::Update(ChunkUpdate op) {
   return absl::OkStatus();
 }
 
-void DryBackend::AtBlock(int64_t block, BlockPoint point) {
+void DryBackend::EndOperator() {
+  live_bytes_ += read_bytes_;
+  read_bytes_ = 0;
+}
+
+absl::Status DryBackend::AtBlock(int64_t block, BlockPoint point,
+                                 int64_t output) {
   marks_[block][static_cast<int>(point)] = {operators(), live_bytes_};
-  if (point == BlockPoint::kBackward) RecordBlock(block);
+  switch (point) {
+    case BlockPoint::kBackward:
+      RecordBlock(block);
+      break;
+    case BlockPoint::kKept:
+      made_.Begin();
+      break;
+    case BlockPoint::kKeptEnd:
+      RecordKeptBlock(block, output);
+      break;
+    case BlockPoint::kKeptBackward:
+      if (!Offloads(block)) break;
+      activation_uses_.push_back({operators(), block, /*makes=*/false});
+      for (const BlockRecord& record : blocks_) {
+        if (record.block == block) read_bytes_ = record.offload_bytes;
+      }
+      break;
+    default:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+void DryBackend::RecordKeptBlock(int64_t number, int64_t output) {
+  const Mark& forward = marks_[number][static_cast<int>(BlockPoint::kKept)];
+  const std::vector<int64_t> storages = made_.End(output);
+  if (operators() == forward.moment) return;
+  BlockRecord block = {.block = number,
+                       .kept = true,
+                       .forward = Moment(forward.moment),
+                       .offload_pieces = static_cast<int64_t>(storages.size())};
+  for (const int64_t storage : storages) {
+    block.offload_bytes += storages_[storage].bytes;
+  }
+  if (Offloads(number)) {
+    live_bytes_ -= block.offload_bytes;
+    activation_uses_.push_back({operators(), number, /*makes=*/true});
+  }
+  blocks_.push_back(std::move(block));
+}
+
+// A chunk for each offloaded block, by their numbers.
+void DryBackend::AddActivations(StepTrace* trace) const {
+  std::map<int64_t, ChunkId> id_of;
+  for (const ActivationUse& use : activation_uses_) id_of[use.block] = {};
+  for (auto& [number, id] : id_of) {
+    id = ChunkId(static_cast<int64_t>(trace->chunks.size()));
+    const auto record = std::find_if(
+        blocks_.begin(), blocks_.end(),
+        [block = number](const BlockRecord& b) { return b.block == block; });
+    ChunkInfo& chunk = trace->chunks.emplace_back();
+    chunk.payload_bytes = record->offload_bytes;
+    chunk.block = number;
+    chunk.pieces = record->offload_pieces;
+    chunk.parameters = {absl::StrCat("activations of block ", number)};
+  }
+  for (const ActivationUse& use : activation_uses_) {
+    std::vector<ChunkUse>& chunks = trace->ops[use.moment].chunks;
+    const ChunkUse added = {id_of.at(use.block), use.makes};
+    chunks.insert(
+        std::find_if(chunks.begin(), chunks.end(),
+                     [&](const ChunkUse& c) { return added.chunk < c.chunk; }),
+        added);
+  }
+  trace->signature = SignatureOf(*trace);
 }
 
 // Its forward, and the same once more, tell what it takes either way: the
 // second one has kept everything.
 void DryBackend::RecordBlock(int64_t number) {
-  const auto& [forward, forward_end, again, again_end, backward] =
-      marks_[number];
+  const auto& [forward, forward_end, again, again_end, backward, kept, kept_end,
+               kept_backward] = marks_[number];
   const int64_t size = forward_end.moment - forward.moment;
   if (size == 0) return;
   CASTOR_CHECK(again_end.moment - again.moment == size);
@@ -146,6 +222,8 @@ StepTrace DryBackend::Finish(const ChunkLayout* layout, bool accumulate,
                              bool training, int64_t micro_batches) {
   StepTrace trace = MakeStepTrace(std::exchange(ops_, {}), layout, accumulate,
                                   training, micro_batches, roofline_);
+  if (!activation_uses_.empty()) AddActivations(&trace);
+  activation_uses_.clear();
   trace.blocks = std::exchange(blocks_, {});
   std::sort(trace.blocks.begin(), trace.blocks.end(),
             [](const BlockRecord& a, const BlockRecord& b) {

@@ -6,10 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "memory/plan/chunk_layout.h"
 #include "runtime/backend/backend.h"
+#include "runtime/backend/made_in_block.h"
 #include "runtime/backend/make_step_trace.h"
 #include "tracer/step_trace.h"
 
@@ -30,13 +32,20 @@ class DryBackend final : public Backend {
   absl::Status Reduce(ChunkReduce op) override;
   absl::Status Update(ChunkUpdate op) override;
   void Release(int64_t storage_id) override;
-  void AtBlock(int64_t block, BlockPoint point) override;
+  absl::Status AtBlock(int64_t block, BlockPoint point,
+                       int64_t output) override;
+  // Of the kept blocks these have their activations counted as chunks of the
+  // trace, as by WithOffloadedBlocks, whose oracle this is. None at first.
+  void OffloadBlocks(std::vector<bool> blocks) {
+    offloaded_ = std::move(blocks);
+  }
 
   int64_t operators() const { return static_cast<int64_t>(ops_.size()); }
   // Payloads of the operators' chunks, so far.
   double TouchedBytes(const ChunkLayout& layout) const;
   // The trace so far, with a signature over all of it and the chunks of
-  // `layout` (may be null: no chunks), and the blocks that were made again. The
+  // `layout` (may be null: no chunks), and the blocks: all that can be said of
+  // those that were made again, and what those that were kept may offload. The
   // trace's durations are estimates.
   StepTrace Finish(const ChunkLayout* layout, bool accumulate, bool training,
                    int64_t micro_batches);
@@ -44,6 +53,14 @@ class DryBackend final : public Backend {
  private:
   absl::StatusOr<int64_t> Allocate(int64_t bytes);
   void RecordBlock(int64_t number);
+  void RecordKeptBlock(int64_t number, int64_t output);
+  bool Offloads(int64_t block) const {
+    return block < static_cast<int64_t>(offloaded_.size()) && offloaded_[block];
+  }
+  // After each operator: activations that it was the first to read are bytes of
+  // operators again.
+  void EndOperator();
+  void AddActivations(StepTrace* trace) const;
   void RecordChunkOp(std::string name, OpKind kind, Phase phase, ChunkId chunk);
 
   const Roofline roofline_;
@@ -58,8 +75,19 @@ class DryBackend final : public Backend {
     int64_t live_bytes = 0;
   };
   // Those of the micro batch at hand, by block, then by point.
-  std::map<int64_t, std::array<Mark, 5>> marks_;
+  std::map<int64_t, std::array<Mark, 8>> marks_;
   std::vector<BlockRecord> blocks_;
+  MadeInBlock made_;
+  std::vector<bool> offloaded_;
+  // Where an offloaded block's activations become a chunk, and are read.
+  struct ActivationUse {
+    int64_t moment = 0;
+    int64_t block = 0;
+    bool makes = false;
+  };
+  std::vector<ActivationUse> activation_uses_;
+  // Of the block whose activations the next operator is the first to read.
+  int64_t read_bytes_ = 0;
 };
 
 }  // namespace castor

@@ -27,6 +27,10 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
   TierReport& host = report->host;
   for (size_t i = 0; i < trace.chunks.size(); ++i) {
     const ChunkInfo& chunk = trace.chunks[i];
+    if (chunk.holds_activations()) {
+      host.activations += chunk.home_bytes();
+      continue;
+    }
     TierReport& tier = plan.side[i] == Side::kDevice ? device : host;
     const int64_t elements =
         chunk.optimizer_bytes / states.bytes_per_element(accumulate);
@@ -40,6 +44,12 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
     for (const Action& action : plan.actions[t]) {
       const ChunkInfo& chunk = trace.chunks[action.chunk.value];
       int64_t taken = 0;
+      if (chunk.holds_activations() && t <= worst) {
+        device.activations +=
+            action.kind == ActionKind::kFetch  //
+                ? PayloadBlock(chunk)
+                : action.kind == ActionKind::kDrop ? -PayloadBlock(chunk) : 0;
+      }
       switch (action.kind) {
         case ActionKind::kMakeGradients:
           ++report->gradient_blocks;
@@ -69,7 +79,7 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
   device.workspace = op.workspace_bytes;
   device.staging = request.device_reserved_bytes;
   host.staging = request.host_reserved_bytes;
-  device.activations = op.non_model_peak_bytes - op.workspace_bytes;
+  device.activations += op.non_model_peak_bytes - op.workspace_bytes;
   device.parameters = *peak - (device.total() - device.parameters);
 }
 

@@ -152,7 +152,8 @@ void DurationMeter::Fill(Statistic statistic, StepTrace* trace,
       // What else comes back is gradients, whole.
       const ChunkInfo& chunk = trace->chunks[copy.chunk];
       bytes += static_cast<double>(direction == 0 ? chunk.home_bytes()
-                                                  : chunk.payload_bytes);
+                                                  : chunk.payload_bytes) /
+               static_cast<double>(chunk.pieces);
     }
     if (ns > 0 && bytes > 0) *speeds[direction] = bytes / ns * 1e9;
   }

@@ -95,13 +95,15 @@ class Attached {
   Backend* const before_;
 };
 
-// The step's trace, with the blocks that were made again.
+// The step's trace, with its blocks as DryBackend::Finish gives them.
 absl::StatusOr<StepTrace> DryPass(Engine& engine, Model& model,
                                   const StepShape& shape,
                                   const ChunkLayout* layout, bool accumulate,
-                                  const Roofline& roofline) {
+                                  const Roofline& roofline,
+                                  const std::vector<bool>& offloaded = {}) {
   if (layout != nullptr) CASTOR_RETURN_IF_ERROR(CheckChunks(*layout));
   DryBackend backend(roofline);
+  backend.OffloadBlocks(offloaded);
   const Attached attached(engine, &backend);
   CASTOR_RETURN_IF_ERROR(CheckTokens(shape));
   if (shape.cache > 0) {
@@ -232,9 +234,11 @@ absl::Status MeetAttentions(Engine& engine, Model& model,
 absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const StepShape& shape,
                                  const ChunkLayout* layout, bool accumulate,
-                                 const Roofline& roofline) {
-  CASTOR_ASSIGN_OR_RETURN(StepTrace trace, DryPass(engine, model, shape, layout,
-                                                   accumulate, roofline));
+                                 const Roofline& roofline,
+                                 const std::vector<bool>& offloaded) {
+  CASTOR_ASSIGN_OR_RETURN(
+      StepTrace trace,
+      DryPass(engine, model, shape, layout, accumulate, roofline, offloaded));
   trace.blocks.clear();
   return trace;
 }
@@ -264,6 +268,16 @@ absl::StatusOr<StepTrace> DryRunWithBlocks(Engine& engine, Model& model,
     CASTOR_ASSIGN_OR_RETURN(all_kept, pass(std::nullopt));
   }
   const KeptBlocks all = AllBlocks(none_kept);
+  // What kept blocks may offload is known where they are kept.
+  if (none_kept.blocks.size() == all_kept.blocks.size()) {
+    for (size_t i = 0; i < all_kept.blocks.size(); ++i) {
+      BlockRecord& block = none_kept.blocks[i];
+      const BlockRecord& kept = all_kept.blocks[i];
+      if (block.block != kept.block) continue;
+      block.offload_pieces = kept.offload_pieces;
+      block.offload_bytes = kept.offload_bytes;
+    }
+  }
   if (WithKeptBlocks(none_kept, all).ops != all_kept.ops) return trace;
   StepTrace derived = WithKeptBlocks(none_kept, asked.value_or(all));
   if (derived.ops == trace.ops) trace.blocks = std::move(derived.blocks);

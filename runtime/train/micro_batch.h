@@ -64,11 +64,14 @@ absl::Status MeetAttentions(Engine& engine, Model& model, KeyValueCache& cache);
 // it has no chunks, and the engine's first_use_order() is set. Leaves the
 // engine without a backend. `accumulate`: whether optimizer states hold sums of
 // micro batches, which an evaluation's shape cannot tell.
+// `offloaded`: the blocks whose activations are chunks, of those that are kept
+// (memory/plan/offloaded_blocks.h).
 // InvalidArgument: more operators or chunks than tracer/work_tag.h can number.
 absl::StatusOr<StepTrace> DryRun(Engine& engine, Model& model,
                                  const StepShape& shape,
                                  const ChunkLayout* layout, bool accumulate,
-                                 const Roofline& roofline);
+                                 const Roofline& roofline,
+                                 const std::vector<bool>& offloaded = {});
 
 // DryRun's trace, with what its blocks take if they are kept and if they are
 // not (StepTrace::blocks), of which passes with all of them kept and with none

@@ -174,8 +174,8 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
                                              .update = update,
                                              .loss_scale = scale,
                                              .speculates = speculates_});
-  h2d_at_begin_ = store_->h2d_bytes();
-  d2h_at_begin_ = store_->d2h_bytes();
+  h2d_at_begin_ = h2d_bytes();
+  d2h_at_begin_ = d2h_bytes();
   network_at_begin_ = store_->network_bytes();
   for (int64_t i = 0; i < shape.micro_batches && status.ok(); ++i) {
     // Between forward and backward: the next step is queued when the losses
@@ -313,8 +313,8 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                 {.step = state_.step,
                  .loss = loss,
                  .learning_rate = lr,
-                 .h2d_bytes = store_->h2d_bytes() - h2d_at_begin_,
-                 .d2h_bytes = store_->d2h_bytes() - d2h_at_begin_,
+                 .h2d_bytes = h2d_bytes() - h2d_at_begin_,
+                 .d2h_bytes = d2h_bytes() - d2h_at_begin_,
                  .device_peak_bytes = arena_->stats().peak_bytes,
                  .warmup = warmup,
                  .loss_scale = scale,

@@ -164,6 +164,10 @@ class Trainer final : public ObservedRun {
   }
   // What that plan foresees of a step.
   const Forecast& training_forecast() const;
+  // The bytes of blocks' activations that came back from the host, in all.
+  int64_t activation_bytes_back() const {
+    return backend_->activation_h2d_bytes();
+  }
   // How many plans were made for steps to follow, and the greatest device peak
   // that any of them that was followed foresaw.
   int64_t plans() const { return plans_; }
@@ -216,6 +220,8 @@ class Trainer final : public ObservedRun {
            !trace.blocks.empty();
   }
   BlockChoiceOrRefusal ChooseBlocks(const Program& program);
+  // The choice of options_.offloaded_blocks; absent: it has no room.
+  std::optional<BlockChoice> AskedBlocks(const Program& program);
   // The program's steps keep these blocks from now on, and follow their plan.
   // Work that is under way has names from the trace, so where the choice
   // changes this waits until it is over. False, and nothing has changed, where
@@ -279,8 +285,17 @@ class Trainer final : public ObservedRun {
   double loss_scale() const {
     return scaler_.has_value() ? scaler_->scale() : 1;
   }
+  // Since creation, model data and activations.
+  int64_t h2d_bytes() const {
+    return store_->h2d_bytes() + backend_->activation_h2d_bytes();
+  }
+  int64_t d2h_bytes() const {
+    return store_->d2h_bytes() + backend_->activation_d2h_bytes();
+  }
   // The most host bytes within which updates may have banks; 0: none may.
   int64_t SpeculationHostBytes() const;
+  // The most bytes of the host in all for what a run can do without.
+  int64_t OptionalHostBytes() const;
   // What the plan costs as long as its updates run ahead, or do not.
   PlanCost Foresee(const Plan& plan, const PlanRequest& request,
                    const Overheads& overheads) const;
@@ -337,6 +352,8 @@ class Trainer final : public ObservedRun {
   TrainerOptions options_;
   ChunkLayout layout_;
   AdmissionReport admission_;
+  // The homes of the activations of the choice that it is of.
+  int64_t activation_home_bytes_ = 0;
   BusModel bus_;
   ShardStaging staging_;  // what there is of it, or will be
 

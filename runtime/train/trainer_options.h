@@ -85,6 +85,9 @@ struct TrainerOptions {
   std::function<void(StepTrace* trace, BusModel* bus)> settled_durations;
   // False: no plan gets addresses, for measurements of what they are worth.
   bool plan_addresses = true;
+  // Blocks that are kept by way of the host (memory/plan/offloaded_blocks.h)
+  // wherever blocks are chosen and a plan has room for it: tests.
+  KeptBlocks offloaded_blocks;
   // A planner's mistake: tests.
   PlanMistake plan_mistake;
   // Fill freed device memory with NaN, so that a use after free shows: tests.

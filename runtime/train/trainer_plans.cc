@@ -1,6 +1,7 @@
 // Which plans a trainer's steps follow: made at first, from measured durations,
 // for evaluations, and again when steps have settled or drifted.
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "memory/plan/addresses.h"
+#include "memory/plan/offloaded_blocks.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/speculation.h"
 #include "runtime/managed/refusal_status.h"
@@ -83,7 +85,26 @@ absl::Status Trainer::PlanProgram(Program& program,
   return absl::OkStatus();
 }
 
+std::optional<BlockChoice> Trainer::AskedBlocks(const Program& program) {
+  BlockChoice choice;
+  choice.kept = choice.offloaded = options_.offloaded_blocks;
+  choice.trace = WithOffloadedBlocks(WithKeptBlocks(program.trace, choice.kept),
+                                     choice.offloaded);
+  const PlanRequest request =
+      Request(choice.trace, program.shape, options_.memory.policy->admission);
+  PlanOrRefusal made = PlanOf(options_.memory.policy, request);
+  Plan* const plan = std::get_if<Plan>(&made);
+  if (plan == nullptr) return std::nullopt;
+  choice.plan = std::move(*plan);
+  choice.cost = SimulatePlan(choice.plan, request);
+  return choice;
+}
+
 BlockChoiceOrRefusal Trainer::ChooseBlocks(const Program& program) {
+  if (!options_.offloaded_blocks.empty()) {
+    std::optional<BlockChoice> asked = AskedBlocks(program);
+    if (asked.has_value()) return *std::move(asked);
+  }
   BlockChoiceOrRefusal choice = ChooseKeptBlocks(
       options_.memory.policy, program.trace,
       [&](const StepTrace& trace) {
@@ -99,8 +120,8 @@ BlockChoiceOrRefusal Trainer::ChooseBlocks(const Program& program) {
 absl::StatusOr<bool> Trainer::FindTensors(const StepShape& shape,
                                           BlockChoice& choice) {
   engine_->set_kept_blocks(choice.kept);
-  auto dry =
-      DryRun(*engine_, *model_, shape, &layout_, accumulate(), roofline());
+  auto dry = DryRun(*engine_, *model_, shape, &layout_, accumulate(),
+                    roofline(), OffloadedBlocksOf(choice.trace));
   engine_->SetBackend(backend_.get());
   CASTOR_RETURN_IF_ERROR(dry.status());
   if (dry->signature != choice.trace.signature) return false;
@@ -267,6 +288,7 @@ absl::Status Trainer::PlanEvaluation(Program& program) {
                             ProgramFor(options_.shape));
     request.fixed_side =
         SafeSides(options_.memory.policy->admission, Request(*training));
+    request.fixed_side.resize(layout_.num_chunks());  // no activations
     made = PlanOf(options_.memory.policy, request);
   }
   if (const Refusal* why = std::get_if<Refusal>(&made)) {

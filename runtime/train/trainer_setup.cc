@@ -11,8 +11,11 @@
 #include "base/units.h"
 #include "device/comm/agreement.h"
 #include "device/topology/memory_limits.h"
+#include "memory/plan/kept_blocks.h"
+#include "memory/plan/offloaded_blocks.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/run_planner.h"
+#include "memory/plan/use_index.h"
 #include "runtime/managed/managed_memory.h"
 #include "runtime/managed/refusal_status.h"
 #include "runtime/train/trainer.h"
@@ -92,6 +95,10 @@ PlanRequest Trainer::Request(const StepTrace& trace, const StepShape& shape,
       trace, options_.memory, layout_, staging,
       StateStagingBytes(layout_, /*accumulate=*/true) + InputBytes(shape),
       bus_);
+  if (OffloadsActivations(trace)) {
+    request.host_budget_bytes =
+        std::min(request.host_budget_bytes, OptionalHostBytes());
+  }
   request.speculation = {.host_bytes = SpeculationHostBytes(),
                          .miss_rate = gate_.miss_rate(),
                          .least_gain = options_.speculation.least_gain};
@@ -99,12 +106,16 @@ PlanRequest Trainer::Request(const StepTrace& trace, const StepShape& shape,
 }
 
 int64_t Trainer::SpeculationHostBytes() const {
-  const MemoryOptions& memory = options_.memory;
   const OptimizerOptions& optimizer = options_.optimizer;
   if (!options_.speculation.on || !optimizer.needs_norm() ||
       !optimizer.rule->updates_aside()) {
     return 0;
   }
+  return OptionalHostBytes();
+}
+
+int64_t Trainer::OptionalHostBytes() const {
+  const MemoryOptions& memory = options_.memory;
   // What is only planned is for a machine that has what the budget says.
   if (options_.admit_only && memory.host_bytes < kUnlimitedBytes) {
     return memory.host_bytes;
@@ -200,6 +211,9 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     BlockChoice choice = std::get<BlockChoice>(ChooseBlocks(*training));
     CASTOR_RETURN_IF_ERROR(FindTensors(training->shape, choice).status());
     engine_->set_kept_blocks(FirstKeptBlocks());
+    for (const ChunkInfo& chunk : choice.trace.chunks) {
+      if (chunk.holds_activations()) activation_home_bytes_ += HomeBlock(chunk);
+    }
     const PlanRequest request = Request(choice.trace, training->shape, rule);
     const Plan plan = WithAddresses(std::move(choice.plan), request, {});
     FillTiers(choice.trace, plan, request, layout_.states, accumulate(),
@@ -222,9 +236,10 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
 absl::Status Trainer::OpenDevice() {
   const MemoryOptions& memory = options_.memory;
   // What crosses the bus: homes first, then the slots that payloads with
-  // gradients go through.
-  const int64_t pinned =
-      HomeBytes(layout_) + staging_.slots * RoundUp(staging_.slot_bytes, 4096);
+  // gradients go through, and the first choice's activations.
+  const int64_t pinned = HomeBytes(layout_) +
+                         staging_.slots * RoundUp(staging_.slot_bytes, 4096) +
+                         RoundUp(activation_home_bytes_, 4096);
   CASTOR_RETURN_IF_ERROR(
       managed_.OpenDevice({.threads = options_.threads,
                            .bus_bytes_per_s = options_.bus_bytes_per_s,
@@ -260,8 +275,8 @@ absl::Status Trainer::OpenDevice() {
                                              std::move(optimizer)));
   store_ = managed_.store();
   optimizer_ = managed_.optimizer();
-  backend_ =
-      std::make_unique<DeviceBackend>(device_, arena_, store_, optimizer_);
+  backend_ = std::make_unique<DeviceBackend>(device_, arena_, store_,
+                                             optimizer_, host_);
   engine_->SetBackend(backend_.get());
   if (options_.shape.cache == 0) return absl::OkStatus();
   cache_.emplace(options_.shape.cache);

@@ -42,6 +42,13 @@ bool Alike(const OpRecord& a, const OpRecord& b) {
 void AddBytes(const Action& action, const StepTrace& trace, double* h2d_bytes,
               double* d2h_bytes) {
   const ChunkInfo& chunk = trace.chunks[action.chunk.value];
+  if (chunk.holds_activations()) {
+    // What has left comes back; a fetch before it is made moves nothing.
+    if (action.kind != ActionKind::kCopyBack) return;
+    *h2d_bytes += static_cast<double>(chunk.payload_bytes);
+    *d2h_bytes += static_cast<double>(chunk.payload_bytes);
+    return;
+  }
   switch (action.kind) {
     case ActionKind::kFetch:
       *h2d_bytes += static_cast<double>(chunk.home_bytes());
