@@ -11,25 +11,6 @@
 namespace castor::kernels {
 namespace {
 
-// Barriers of a program for which no launch shows a need, at most. What they
-// are says docs/cuda.md, "Barriers without a need".
-struct Needless {
-  const char* program;  // a part of the kernel's name
-  size_t barriers;
-};
-constexpr Needless kNeedless[] = {
-    {"Attention", 2},
-    {"Embedding", 5},
-    {"Head", 3},
-};
-
-size_t AllowedNeedless(const std::string& kernel) {
-  for (const Needless& known : kNeedless) {
-    if (kernel.find(known.program) != std::string::npos) return known.barriers;
-  }
-  return 0;
-}
-
 class EachBarrierIsNeeded : public testing::Environment {
  public:
   void TearDown() override {
@@ -42,15 +23,12 @@ class EachBarrierIsNeeded : public testing::Environment {
     for (const auto& [kernel, needed] :
          cuda::NeededBarriersOfCompiledKernels()) {
       std::string needless;
-      size_t count = 0;
       for (size_t i = 0; i < needed.size(); ++i) {
-        if (needed[i]) continue;
-        needless += " " + std::to_string(i);
-        ++count;
+        if (!needed[i]) needless += " " + std::to_string(i);
       }
-      EXPECT_LE(count, AllowedNeedless(kernel))
+      EXPECT_EQ(needless, "")
           << kernel << ": of " << needed.size()
-          << " barriers, no launch needed those with the numbers" << needless;
+          << " barriers, no launch needed those with the numbers above";
     }
   }
 };
