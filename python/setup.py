@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -69,9 +70,6 @@ def build_core() -> Path:
 class Build(build_ext):
     def run(self) -> None:
         core = build_core()
-        # What an installation for another torch has left would come along.
-        for old in (Path(self.build_lib) / "castor").glob("_shim_*.so"):
-            old.unlink()
         super().run()
         package = (
             HERE / "castor" if self.inplace else Path(self.build_lib) / "castor"
@@ -83,28 +81,32 @@ class Build(build_ext):
 
 torch, minor = find_torch()
 name = f"_shim_{minor}"
-setup(
-    ext_modules=[
-        Extension(
-            f"castor.{name}",
-            sources=sorted(
-                str(p.relative_to(HERE)) for p in HERE.glob("shim/*.cc")
-            ),
-            include_dirs=[str(ROOT)],
-            define_macros=[("TORCH_EXTENSION_NAME", name)],
-            extra_compile_args=[
-                "-std=c++20",
-                "-O2",
-                "-g0",
-                "-fvisibility=hidden",
-                # As the headers of a system, so that they give no warnings.
-                f"-isystem{torch / 'include'}",
-                f"-isystem{torch / 'include/torch/csrc/api/include'}",
-            ],
-            library_dirs=[str(torch / "lib")],
-            libraries=["torch", "torch_cpu", "torch_python", "c10"],
-            language="c++",
-        )
-    ],
-    cmdclass={"build_ext": Build},
-)
+# Not in the repository: another torch's objects may be there, or be made there at
+# this moment, by an installation into another environment.
+with tempfile.TemporaryDirectory(prefix="castor_build_") as build:
+    setup(
+        ext_modules=[
+            Extension(
+                f"castor.{name}",
+                sources=sorted(
+                    str(p.relative_to(HERE)) for p in HERE.glob("shim/*.cc")
+                ),
+                include_dirs=[str(ROOT)],
+                define_macros=[("TORCH_EXTENSION_NAME", name)],
+                extra_compile_args=[
+                    "-std=c++20",
+                    "-O2",
+                    "-g0",
+                    "-fvisibility=hidden",
+                    # As the headers of a system, so that they give no warnings.
+                    f"-isystem{torch / 'include'}",
+                    f"-isystem{torch / 'include/torch/csrc/api/include'}",
+                ],
+                library_dirs=[str(torch / "lib")],
+                libraries=["torch", "torch_cpu", "torch_python", "c10"],
+                language="c++",
+            )
+        ],
+        cmdclass={"build_ext": Build},
+        options={"build": {"build_base": build}},
+    )
