@@ -63,7 +63,11 @@ def build_core() -> Path:
             "install from a clone: pip install ./python",
         )
     build = f"source tools/bazel.sh && castor_bazel build -c opt {CORE_TARGET}"
-    subprocess.run(["bash", "-c", build], cwd=ROOT, check=True)
+    if subprocess.run(["bash", "-c", build], cwd=ROOT).returncode != 0:
+        refuse(
+            "the core's build failed, as is said above",
+            "tools/setup.sh --torch installs what it needs",
+        )
     return ROOT / "bazel-bin" / "python" / "core" / "libcastor_client.so"
 
 
