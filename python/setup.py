@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -62,16 +63,17 @@ def build_core() -> Path:
             "install from a clone: pip install ./python",
         )
     build = f"source tools/bazel.sh && castor_bazel build -c opt {CORE_TARGET}"
-    subprocess.run(["bash", "-c", build], cwd=ROOT, check=True)
+    if subprocess.run(["bash", "-c", build], cwd=ROOT).returncode != 0:
+        refuse(
+            "the core's build failed, as is said above",
+            "tools/setup.sh --torch installs what it needs",
+        )
     return ROOT / "bazel-bin" / "python" / "core" / "libcastor_client.so"
 
 
 class Build(build_ext):
     def run(self) -> None:
         core = build_core()
-        # What an installation for another torch has left would come along.
-        for old in (Path(self.build_lib) / "castor").glob("_shim_*.so"):
-            old.unlink()
         super().run()
         package = (
             HERE / "castor" if self.inplace else Path(self.build_lib) / "castor"
@@ -83,28 +85,32 @@ class Build(build_ext):
 
 torch, minor = find_torch()
 name = f"_shim_{minor}"
-setup(
-    ext_modules=[
-        Extension(
-            f"castor.{name}",
-            sources=sorted(
-                str(p.relative_to(HERE)) for p in HERE.glob("shim/*.cc")
-            ),
-            include_dirs=[str(ROOT)],
-            define_macros=[("TORCH_EXTENSION_NAME", name)],
-            extra_compile_args=[
-                "-std=c++20",
-                "-O2",
-                "-g0",
-                "-fvisibility=hidden",
-                # As the headers of a system, so that they give no warnings.
-                f"-isystem{torch / 'include'}",
-                f"-isystem{torch / 'include/torch/csrc/api/include'}",
-            ],
-            library_dirs=[str(torch / "lib")],
-            libraries=["torch", "torch_cpu", "torch_python", "c10"],
-            language="c++",
-        )
-    ],
-    cmdclass={"build_ext": Build},
-)
+# Not in the repository: another torch's objects may be there, or be made there at
+# this moment, by an installation into another environment.
+with tempfile.TemporaryDirectory(prefix="castor_build_") as build:
+    setup(
+        ext_modules=[
+            Extension(
+                f"castor.{name}",
+                sources=sorted(
+                    str(p.relative_to(HERE)) for p in HERE.glob("shim/*.cc")
+                ),
+                include_dirs=[str(ROOT)],
+                define_macros=[("TORCH_EXTENSION_NAME", name)],
+                extra_compile_args=[
+                    "-std=c++20",
+                    "-O2",
+                    "-g0",
+                    "-fvisibility=hidden",
+                    # As the headers of a system, so that they give no warnings.
+                    f"-isystem{torch / 'include'}",
+                    f"-isystem{torch / 'include/torch/csrc/api/include'}",
+                ],
+                library_dirs=[str(torch / "lib")],
+                libraries=["torch", "torch_cpu", "torch_python", "c10"],
+                language="c++",
+            )
+        ],
+        cmdclass={"build_ext": Build},
+        options={"build": {"build_base": build}},
+    )

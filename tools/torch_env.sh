@@ -11,7 +11,8 @@ usage: tools/torch_env.sh
 Makes the virtual environment .venv with PyTorch, transformers and Castor's
 Python package, which it builds. CASTOR_TORCH says which PyTorch, as pip has it;
 else it is that of python/requirements.txt. CASTOR_WERROR=1 builds as continuous
-integration does. Does nothing where all of it is there and python/ is as it was.
+integration does. Does nothing where all of it is there and python/ is as it was,
+but for its tests.
 END
 }
 
@@ -46,7 +47,8 @@ core="$(castor_bazel info "${arguments[@]}" bazel-bin 2>/dev/null)/python/core/l
 made_of="$({
   printf '%s\n' "${packages[@]}"
   sha256sum "${core}" | cut -d' ' -f1
-  find python -name '*.py' -o -name '*.cc' -o -name '*.h' -o -name '*.toml' |
+  find python -path python/tests -prune -o -type f \( -name '*.py' \
+    -o -name '*.cc' -o -name '*.h' -o -name '*.toml' \) -print |
     LC_ALL=C sort | xargs sha256sum
 } | sha256sum)"
 [[ "$(cat .venv/made_of 2>/dev/null)" != "${made_of}" ]] || exit 0

@@ -81,7 +81,10 @@ class Steps:
                 "engine.step() after each, or add the losses"
             )
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            raise ValueError("castor: backward wants a loss of one element")
+            raise ValueError(
+                f"castor: backward wants a loss of one element, not a "
+                f"{description(loss)}; give it the model's output.loss, or a mean"
+            )
         with self._own_generator():
             self._inside(self._run.enter_backward, self._backward, (loss, scale), {})
         self.went_backward = True

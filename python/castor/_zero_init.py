@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
@@ -175,13 +175,25 @@ def text_of(config: Config | None, who: str, model: nn.Module | None = None) -> 
 
 def _read(config: Config, who: str) -> str:
     if isinstance(config, Mapping):
-        return json.dumps(config)
+        return json.dumps(config, default=lambda value: _not_json(value, who))
+    if not isinstance(config, (str, os.PathLike)):
+        raise ValueError(
+            f"{who}: a configuration is a path or a mapping, not a "
+            f"{type(config).__name__}"
+        )
     try:
         return Path(os.fspath(config)).read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(
             f"{who}: {config} cannot be read: {error.strerror}"
         ) from None
+
+
+def _not_json(value: Any, who: str) -> NoReturn:
+    raise ValueError(
+        f"{who}: the configuration has {value!r} in it, and JSON has nothing of "
+        f"type {type(value).__name__}: give a number, a string or a mapping"
+    )
 
 
 def _plain(text: str, who: str) -> Any:

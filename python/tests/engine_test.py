@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import unittest
+from typing import Any
 
 import castor
 import torch
@@ -76,6 +77,12 @@ class Initialize(unittest.TestCase):
             castor.initialize(Net(), "/nowhere/run.json")
         with self.assertRaisesRegex(ValueError, "bogus"):
             castor.initialize(Net(), {"bogus": 1})
+        wrong: Any = [1]
+        for make in (castor.ZeroInit, lambda c: castor.initialize(Net(), c)):
+            with self.assertRaisesRegex(ValueError, "a path or a mapping.* list"):
+                make(wrong)
+            with self.assertRaisesRegex(ValueError, "b'1'.* bytes"):
+                make({"seed": b"1"})
 
     def test_zero_init_has_the_configuration(self) -> None:
         with castor.ZeroInit(config_of(3, False, None)):
@@ -290,7 +297,7 @@ class Failures(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "without backward"):
             engine.step()
         loss = engine(X)
-        with self.assertRaisesRegex(ValueError, "one element"):
+        with self.assertRaisesRegex(ValueError, r"one element, not a float32\["):
             engine.backward(X)
         engine.backward(loss)
         with self.assertRaisesRegex(RuntimeError, "second backward"):

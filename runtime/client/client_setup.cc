@@ -55,7 +55,7 @@ ClientRun::~ClientRun() {
 absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
   if (options_.dtype == DType::kFloat16) {
     return absl::InvalidArgumentError(
-        "fp16: a client's run has no loss scale; train in bf16 or fp32");
+        "fp16: only castor train has a loss scale; train in bf16 or fp32");
   }
   if (options_.micro_batches < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
