@@ -59,6 +59,22 @@ program gpu_device_test <<'END'
 echo "[       OK ] C.Works (1 ms)"
 echo "[  PASSED  ] 1 test."
 END
+# It ends, and leaves a process that holds its GPU, in a session of its own.
+program nccl_gpu_test <<'END'
+#!/bin/bash
+setsid bash -c 'echo $$ >"$0"; exec sleep 600' "${0%/*}/lost" &
+until [[ -s "${0%/*}/lost" ]]; do sleep 0.1; done
+echo "[       OK ] E.LeavesOneBehind (1 ms)"
+echo "[  PASSED  ] 1 test."
+END
+# A driver that does not answer, and takes SIGTERM for a wish.
+mkdir "${work}/path"
+program ../path/nvidia-smi <<'END'
+#!/bin/bash
+trap '' TERM
+while :; do sleep 1; done
+END
+PATH="${work}/path:${PATH}"
 program promises_gpu_test <<'END'
 #!/bin/bash
 echo "[  SKIPPED ] D.WantsAGpu (0 ms)"
@@ -85,14 +101,47 @@ expect "the failing case with blocking launches" \
   "^operators_gpu_test.A.Fails.blocking +FAILED \(1\)" "${report}"
 expect "the case that hung" "^operators_gpu_test.B.Hangs +KILLED" "${report}"
 expect "a test without a GPU" "^promises_gpu_test +skipped" "${report}"
-expect "the last line" "^1 test programs ran on a GPU, 5 checks failed" "${report}"
+expect "the last line" "^2 test programs ran on a GPU, 7 checks failed" "${report}"
+expect "a driver that hangs" "^nvidia_smi +KILLED" "${report}"
+expect "a program that leaves one behind" "^nccl_gpu_test +FAILED \(125\)" \
+  "${report}"
+# Killed, it has no arguments any more, whoever waits for it.
+if grep -qs sleep "/proc/$(cat "${bin}/lost")/cmdline"; then
+  echo "FAILED: the process that was left behind still runs"
+  failures=$((failures + 1))
+fi
 if grep -q "^operators_gpu_test.A.Passes" "${report}"; then
   echo "FAILED: a case that had passed was run again"
   failures=$((failures + 1))
 fi
 tar xzf results/logs.tar.gz || failures=$((failures + 1))
 expect "output before a hang" "said before it hung" logs/operators_gpu_test.log
+expect "where it hung" "operators_gpu_t: S \(sleeping\), in " \
+  logs/operators_gpu_test.log
 expect "the blocking run" "blocking=1" logs/operators_gpu_test.A.Fails.blocking.log
+
+# One stage after another, the last of which is ended from outside.
+rm -rf logs "${work}/path" "${bin}/lost"
+setsid "${check}" --bin bin --log results --stage tests >out.txt 2>&1 &
+pid=$!
+until grep -qs "said before" results/logs/operators_gpu_test.log; do
+  sleep 0.1
+done
+kill -TERM "${pid}"
+wait "${pid}"
+[[ $? -eq 143 ]] || {
+  echo "FAILED: it does not end when it is asked to"
+  failures=$((failures + 1))
+}
+if grep -lsz "^CASTOR_GPU_CHECK_RUN=${pid}\." /proc/[0-9]*/environ; then
+  echo "FAILED: the programs of a run that was ended still run"
+  failures=$((failures + 1))
+fi
+tar xzf results/logs.tar.gz || failures=$((failures + 1))
+expect "the log of the run that was ended" "said before it hung" \
+  logs/operators_gpu_test.log
+expect "the log of the run before it" "cuda device 0" logs/info.log
+expect "the report of the run before it" "^info +passed" "${report}"
 
 # PyTorch's turn, in which the program has its own libraries.
 program gpu_kernels_bench <<'END'
@@ -120,6 +169,13 @@ expect "the peer's program and libraries" "^peer of gpu_kernels_bench with \
   speed/report.txt
 CASTOR_PYTHON=/bin/false "${check}" --bin bin --log speed --stage speed \
   >out.txt 2>&1
+program hangs <<'END'
+#!/bin/bash
+[[ "$2" == *torch* ]] && sleep 600
+END
+CASTOR_PYTHON="${bin}/hangs" "${check}" --bin bin --log sick --stage speed \
+  --seconds 1 >out.txt 2>&1
+expect "a PyTorch that hangs" "^gpu_kernels_peer +skipped" sick/report.txt
 expect "no peer" "^gpu_kernels_peer +skipped +/bin/false has no PyTorch" \
   speed/report.txt
 
