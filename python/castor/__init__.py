@@ -34,6 +34,10 @@ __all__ = [
     "initialize",
     "plan",
 ]
+# As tracebacks and pages name them.
+for _public in (CheckpointError, Engine, Plan, Refused, StepUndone, ZeroInit):
+    _public.__module__ = __name__
+
 if TYPE_CHECKING:
     from castor._trainer import Trainer as Trainer
 

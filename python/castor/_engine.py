@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -62,6 +62,11 @@ def initialize(
             bf16.
     """
     end_sharing()
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"castor.initialize: a model is a torch.nn.Module, and this is a "
+            f"{type(model).__name__}"
+        )
     check_modules(model)
     parameters = managed_parameters(model)
     text = text_of(config, "castor.initialize", model)
@@ -121,6 +126,16 @@ class Engine:
         self._model = managed.model
         self._run = managed.run
         self._steps = Steps(managed)
+
+    def __repr__(self) -> str:
+        model = type(self._model).__name__
+        if self._run.closed:
+            return f"<castor.Engine of {model}, closed>"
+        elements = sum(p.numel() for p in self._managed.parameters)
+        return (
+            f"<castor.Engine of {model}, {elements:,} parameters, after "
+            f"{self.global_steps} steps>"
+        )
 
     @property
     def model(self) -> nn.Module:
@@ -220,6 +235,11 @@ class Engine:
         Returns:
             The mean of their losses, [].
         """
+        if isinstance(batches, (Mapping, torch.Tensor)):
+            raise TypeError(
+                "castor: train_batch wants several micro batches, and this is one; "
+                "give [batch], or an iterator of gradient_accumulation_steps"
+            )
         micro_batches = self._steps.micro_batches
         step = list(itertools.islice(batches, micro_batches))
         if len(step) < micro_batches:
@@ -241,7 +261,11 @@ class Engine:
     def _whole_step(self, step: list[Any]) -> torch.Tensor:
         total = torch.zeros(())
         for batch in step:
-            loss = loss_of(call_with(self, batch))
+            try:
+                loss = loss_of(call_with(self, batch))
+            except ValueError:  # there is none, which no pass can know
+                self.abort()
+                raise
             self.backward(loss)
             total += loss.detach().float().reshape(()).cpu()
             del loss
@@ -368,7 +392,8 @@ class Engine:
         try:
             self._run.trace(os.fspath(path), title, steps)
         except RuntimeError as error:
-            raise ValueError(f"castor: trace: {first_line(error)}") from None
+            what = first_line(error).removeprefix("castor: ")
+            raise ValueError(f"castor: trace: {what}") from None
 
     def end_trace(self) -> None:
         """Ends the trace that `trace` began. What could not be written of it, as

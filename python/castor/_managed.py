@@ -35,11 +35,38 @@ class Managed:
         self.gpu = gpu
         self.rank = run.rank
         self.world_size = run.world_size
+        self._trained = {id(p): p.requires_grad for p in parameters}
 
     @property
     def dtype(self) -> torch.dtype:
         """That of the parameters, and so that in which the model computes."""
         return self.parameters[0].dtype
+
+    def check_parameters(self, training: bool) -> None:
+        """Refuses a model with a parameter that came after `initialize`; and
+        where it trains, one that was frozen or is trained only since then.
+
+        Raises:
+            RuntimeError: there is one; the line names it.
+        """
+        trained = self._trained
+        for name, parameter in self.model.named_parameters():
+            was = trained.get(id(parameter))
+            if was is None:
+                if parameter.numel() == 0:
+                    continue
+                raise RuntimeError(
+                    f"castor: parameter {name} came to the model after "
+                    "castor.initialize, and nothing would train it; "
+                    "close(keep_values=True), and initialize the changed model"
+                )
+            if training and parameter.requires_grad != was:
+                raise RuntimeError(
+                    f"castor: parameter {name} was "
+                    f"{'trained' if was else 'frozen'} at castor.initialize, and is "
+                    "not now; put requires_grad back, or "
+                    "close(keep_values=True), and initialize the changed model"
+                )
 
     def adopt(self) -> None:
         """Hands the parameters' values to the run."""

@@ -154,6 +154,14 @@ void Session::Close() {
   if (closed()) return;
   if (Entered() == this) Leave();
   VacateAll();
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.storage == nullptr) continue;
+    ForbidAccess(*parameter.storage,
+                 "castor: the values of parameter " + parameter.name +
+                     " went with its engine, which is closed; call "
+                     "engine.close(keep_values=True) while it is open, and the "
+                     "model keeps them");
+  }
   account_->Close();
   Core().close(std::exchange(run_, nullptr));
   if (device_.is_cpu()) RemoveAllocator();
@@ -220,9 +228,9 @@ void Session::Vacate(int64_t id) {
   ForbidAccess(
       *parameter.storage,
       "castor: parameter " + parameter.name +
-          " is not on the device now: let operators of the engine's forward "
-          "and "
-          "backward read it, or take its values from engine.state_dict()");
+          " is not on the device now: it is there for operators within "
+          "engine(...) and engine.backward(loss), and engine.state_dict() has "
+          "its values");
 }
 
 void Session::VacateAll() {

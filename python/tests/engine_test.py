@@ -309,6 +309,24 @@ class Failures(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "closed"):
             engine(X)
 
+    def test_what_is_no_model_and_no_list_of_micro_batches(self) -> None:
+        with self.assertRaisesRegex(TypeError, "is a list"):
+            castor.initialize([Net()], {})
+        with engine_of(Net()) as engine:
+            with self.assertRaisesRegex(TypeError, "several micro batches"):
+                engine.train_batch({"x": X})
+            self.assertIn("of Net, ", repr(engine))
+        self.assertIn("of Net, closed", repr(engine))
+
+    def test_a_batch_without_a_loss_gives_the_step_up(self) -> None:
+        with engine_of(nn.Linear(8, 8)) as engine:
+            before = bits(engine)
+            with self.assertRaisesRegex(ValueError, "no loss of one element"):
+                engine.train_batch([X])
+            self.assertEqual(bits(engine), before)
+            engine.backward(engine(X).sum())
+            engine.step()
+
     def test_backward_outside_the_engine(self) -> None:
         model = Net()
         with engine_of(model) as engine:

@@ -54,6 +54,34 @@ class Changed(unittest.TestCase):
             engine.backward(engine(X).sum())
             engine.step()
 
+    def test_a_parameter_that_came_later_is_told_by_name(self) -> None:
+        model = Net()
+        with engine_of(model) as engine:
+            before = bits(engine)
+            model.late = nn.Parameter(torch.zeros(3))
+            for call in (lambda: engine(X), lambda: self.evaluate(engine)):
+                with self.assertRaisesRegex(RuntimeError, "parameter late came to"):
+                    call()
+            del model.late
+            self.assertEqual(bits(engine), before)
+            one_step(engine, X)
+
+    def test_a_parameter_that_was_frozen_later_is_told_by_name(self) -> None:
+        model = Net()
+        with engine_of(model) as engine:
+            model.a.weight.requires_grad_(False)
+            with self.assertRaisesRegex(RuntimeError, "a.weight was trained at"):
+                engine(X)
+            self.evaluate(engine)
+            model.a.weight.requires_grad_(True)
+            one_step(engine, X)
+
+    def test_values_of_a_closed_engine(self) -> None:
+        model = Net()
+        engine_of(model).close()
+        with self.assertRaisesRegex(RuntimeError, "a.weight went with its engine"):
+            model.a.weight.sum()
+
     def test_data_assigned_inside_forward(self) -> None:
         class Assigns(Net):
             assign = False

@@ -63,7 +63,8 @@ absl::Status ClientRun::Refuse(absl::string_view use, int64_t more_bytes) {
                    " bytes) of parameters; memory.device_memory is ",
                    FormatBytes(options_.memory.device_bytes), " (",
                    options_.memory.device_bytes, " bytes), and at least ",
-                   least, " would be needed"));
+                   FormatBytes(least), " (", least,
+                   " bytes) would be needed, or more for what comes after it"));
 }
 
 absl::Status ClientRun::MakePlanOf(ClientProgram& program) {
