@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/check.h"
 #include "base/units.h"
 #include "memory/plan/address_checker.h"
 #include "memory/plan/packing.h"
@@ -149,6 +150,9 @@ std::optional<Addresses> FindAddresses(const Plan& plan,
                                        const PlanCost& cost) {
   const StepTrace& trace = *request.trace;
   if (!trace.training || !SaysWhenTensorsLive(trace)) return std::nullopt;
+  size_t actions = 0;
+  for (const std::vector<Action>& at : plan.actions) actions += at.size();
+  CASTOR_CHECK(cost.action_ns.size() == actions);
   const int64_t begin = RoundUp(StayingBytes(plan, request), kBlockAlignment);
   const Lifetimes lifetimes(plan, trace, cost);
   const int64_t budget =

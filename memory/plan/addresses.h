@@ -37,7 +37,7 @@ std::optional<Addresses> FindAddresses(const Plan& plan,
 void PlanAddresses(const PlanRequest& request, const PlanCost& cost,
                    Plan* plan);
 
-// What is foreseen of a plan.
+// What is foreseen of a plan, with all of its actions.
 using Foresee = std::function<PlanCost(const Plan& plan)>;
 
 // `plan`, which MakePlan gave for `request`, with addresses. Where it fills the

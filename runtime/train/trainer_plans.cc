@@ -173,10 +173,12 @@ void Trainer::Follow(Program& program, Plan plan, PlanRequest request) {
 Plan Trainer::WithAddresses(Plan plan, const PlanRequest& request,
                             const Overheads& overheads) const {
   if (!options_.plan_addresses) return plan;
-  return castor::WithAddresses(
-      std::move(plan), request,
-      [&](const Plan& made) { return Foresee(made, request, overheads); },
-      options_.plan_mistake);
+  // Of all the plan's actions: addresses are theirs, updates ahead or not.
+  const auto foresee = [&](const Plan& made) {
+    return SimulatePlan(made, request, overheads);
+  };
+  return castor::WithAddresses(std::move(plan), request, foresee,
+                               options_.plan_mistake);
 }
 
 PlanCost Trainer::Foresee(const Plan& plan, const PlanRequest& request,
