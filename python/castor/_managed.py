@@ -42,25 +42,24 @@ class Managed:
         """That of the parameters, and so that in which the model computes."""
         return self.parameters[0].dtype
 
-    def check_parameters(self, training: bool) -> None:
-        """Refuses a model with a parameter that came after `initialize`; and
-        where it trains, one that was frozen or is trained only since then.
+    def check_parameters(self) -> None:
+        """Refuses to train a model in which a trained parameter came after
+        `initialize`, or one was frozen or is trained only since then.
 
         Raises:
             RuntimeError: there is one; the line names it.
         """
-        trained = self._trained
         for name, parameter in self.model.named_parameters():
-            was = trained.get(id(parameter))
+            was = self._trained.get(id(parameter))
             if was is None:
-                if parameter.numel() == 0:
+                if parameter.numel() == 0 or not parameter.requires_grad:
                     continue
                 raise RuntimeError(
                     f"castor: parameter {name} came to the model after "
-                    "castor.initialize, and nothing would train it; "
+                    "castor.initialize, and nothing would train it; freeze it, or "
                     "close(keep_values=True), and initialize the changed model"
                 )
-            if training and parameter.requires_grad != was:
+            if parameter.requires_grad != was:
                 raise RuntimeError(
                     f"castor: parameter {name} was "
                     f"{'trained' if was else 'frozen'} at castor.initialize, and is "

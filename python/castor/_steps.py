@@ -195,7 +195,7 @@ class Steps:
         self, function: Callable[..., _Result], args: Any, kwargs: Any
     ) -> _Result:
         with torch.no_grad(), drawing_undone(self._gpu):
-            self._inside(None, self._begin_pass, (False,), {})
+            self._inside(None, self._run.begin, (False,), {})
             result = self._pass(function, args, kwargs)
             self._inside(None, self._run.end_evaluation, (), {})
         return result
@@ -203,12 +203,9 @@ class Steps:
     def _begin(self) -> None:
         if self.in_step:
             return
-        self._inside(None, self._begin_pass, (True,), {})
+        self._managed.check_parameters()
+        self._inside(None, self._run.begin, (True,), {})
         self.in_step = True
-
-    def _begin_pass(self, training: bool) -> None:
-        self._managed.check_parameters(training)
-        self._run.begin(training)
 
     def _own_generator(self) -> AbstractContextManager[None]:
         micro_batch = self._micro_batch * self._managed.world_size + self._managed.rank

@@ -124,7 +124,8 @@ class Memory(unittest.TestCase):
     def test_parameters_taken_out_of_the_model(self) -> None:
         model = Net()
         with engine_of(model) as engine:
-            model.b = nn.Linear(8, 1)  # a plain one instead
+            # A plain one instead, which nothing trains.
+            model.b = nn.Linear(8, 1).requires_grad_(False)
             one_step(engine, X)
             self.assertEqual(set(engine.state_dict()), set(model.state_dict()))
 
