@@ -43,7 +43,7 @@ struct Flags {
 
 struct Run {
   AdmissionReport admission;
-  // Of the last step.
+  // These are the last step's.
   int64_t h2d_bytes = 0;
   int64_t d2h_bytes = 0;
   double step_seconds = 0;

@@ -56,9 +56,9 @@ declare -A stage_seconds=([machine]=50 [tests]=330 [train]=230 [speed]=210
   [promises]=180 [sanitizer]=240 [torch]=240)
 # The longest of a stage that has others' time, too.
 readonly kStageSeconds=530
-# Of a case in a process of its own.
+# The longest that a case may take in a process of its own.
 readonly kCaseSeconds=60
-# To say where a program hangs, within its time.
+# The part of a program's time in which the log says where it hangs.
 readonly kLookSeconds=15
 # Between a request to end, which castor takes as a wish to save, and SIGKILL.
 readonly kGraceSeconds=2

@@ -36,7 +36,7 @@ struct AttentionMmaBackwardProgram {
   static constexpr int kStages = kD == 256 ? 1 : 2;
   static constexpr int kParts = kD == 256 ? 2 : 1;  // of channels
   static constexpr int kColumns = kD / kParts;
-  // Of a step's dq a lane has [16 kQueryM, 8 kQueryN], in runs of four.
+  // A lane has [16 kQueryM, 8 kQueryN] of a step's dq, in runs of four.
   static constexpr int kQueryM = kStep / kMmaRows;
   static constexpr int kQueryN = kColumns / kMmaWarps / kMmaColumns;
   static constexpr int kStepSums = kStep * kColumns;

@@ -61,9 +61,9 @@ struct PlanCost {
   // device has come to it), and the device bytes in use while it runs.
   std::vector<int64_t> op_start_ns;
   std::vector<int64_t> device_bytes;
-  // Of each action of the plan, in order, on the same clock: when what it makes
-  // could be written first if its place were free by then; when all use of what
-  // it frees is over; of any other one 0.
+  // For each action of the plan, in order, on the same clock: when what it
+  // makes could be written first if its place were free by then; when all use
+  // of what it frees is over; for any other one 0.
   std::vector<int64_t> action_ns;
 
   // The resource that works for longest.

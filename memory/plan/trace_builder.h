@@ -49,7 +49,7 @@ class TraceBuilder {
     trace_.tensors.push_back({bytes, Moment(birth), Moment(last)});
     return *this;
   }
-  // Of the last operator.
+  // The last operator has so many.
   TraceBuilder& Workspace(int64_t bytes) {
     trace_.ops.back().workspace_bytes = bytes;
     return *this;

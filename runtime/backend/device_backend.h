@@ -79,7 +79,7 @@ class DeviceBackend final : public Backend {
   absl::Status AtBlock(int64_t block, BlockPoint point,
                        int64_t output) override;
 
-  // Of activations, since creation.
+  // Activations have moved so many bytes since creation.
   int64_t activation_h2d_bytes() const { return activations_.h2d_bytes(); }
   int64_t activation_d2h_bytes() const { return activations_.d2h_bytes(); }
 

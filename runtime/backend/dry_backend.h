@@ -34,8 +34,8 @@ class DryBackend final : public Backend {
   void Release(int64_t storage_id) override;
   absl::Status AtBlock(int64_t block, BlockPoint point,
                        int64_t output) override;
-  // Of the kept blocks these have their activations counted as chunks of the
-  // trace, as by WithOffloadedBlocks, whose oracle this is. None at first.
+  // These blocks, if they are kept, have their activations counted as chunks of
+  // the trace, as by WithOffloadedBlocks, whose oracle this is. None at first.
   void OffloadBlocks(std::vector<bool> blocks) {
     offloaded_ = std::move(blocks);
   }
@@ -86,7 +86,7 @@ class DryBackend final : public Backend {
     bool makes = false;
   };
   std::vector<ActivationUse> activation_uses_;
-  // Of the block whose activations the next operator is the first to read.
+  // The next operator is the first to read a block's activations: their bytes.
   int64_t read_bytes_ = 0;
 };
 

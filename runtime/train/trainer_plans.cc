@@ -173,7 +173,7 @@ void Trainer::Follow(Program& program, Plan plan, PlanRequest request) {
 Plan Trainer::WithAddresses(Plan plan, const PlanRequest& request,
                             const Overheads& overheads) const {
   if (!options_.plan_addresses) return plan;
-  // Of all the plan's actions: addresses are theirs, updates ahead or not.
+  // Addresses are those of all the plan's actions, whether updates run ahead.
   const auto foresee = [&](const Plan& made) {
     return SimulatePlan(made, request, overheads);
   };
