@@ -124,7 +124,8 @@ expect "the blocking run" "blocking=1" logs/operators_gpu_test.A.Fails.blocking.
 rm -rf logs "${work}/path" "${bin}/lost"
 setsid "${check}" --bin bin --log results --stage tests >out.txt 2>&1 &
 pid=$!
-until grep -qs "said before" results/logs/operators_gpu_test.log; do
+until grep -qs "said before" results/logs/operators_gpu_test.log ||
+  ! kill -0 "${pid}"; do
   sleep 0.1
 done
 kill -TERM "${pid}"

@@ -40,7 +40,7 @@ if [[ ! -e "${folder}/nvidia/cublas" ]]; then
   pip3 install --quiet --disable-pip-version-check --root-user-action=ignore \
     --no-deps --no-compile --target "${folder}" nvidia-cuda-runtime-cu12==12.9.79 \
     nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-cccl-cu12==12.9.27 \
-    nvidia-cublas-cu12==12.9.1.4 nvidia-nccl-cu12 </dev/null
+    nvidia-cublas-cu12==12.9.1.4 nvidia-nccl-cu12==2.32.3 </dev/null
 fi
 
 includes=(-I.)

@@ -100,7 +100,7 @@ cat >"${into}/gpu_check.json" <<'JSON'
 }
 JSON
 # Text enough for 20 steps, from our own sources.
-cat README.md docs/*.md runtime/*.cc memory/plan/*.cc >"${into}/text.txt"
+cat README.md docs/*.md runtime/*/*.cc memory/plan/*.cc >"${into}/text.txt"
 
 # The budget that gpu_check.sh tries must be one that the run fits in: that much
 # needs no GPU.
