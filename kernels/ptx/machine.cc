@@ -298,7 +298,7 @@ class RunningBlock {
   bool running_ = false, waits_ = false;
 };
 
-// Whose turn it is to go on: often the block that began last, which so
+// The slot of the block that goes on: often the one that began last, which so
 // overtakes those that it may have to wait for.
 size_t Next(const std::vector<std::unique_ptr<RunningBlock>>& running,
             Order order, std::minstd_rand& random) {
