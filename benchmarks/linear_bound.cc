@@ -101,6 +101,7 @@ class LinearBound::Builder {
     AddWork(host_);
     AddWork(network_);
     AddRounds();
+    AddTurns();
     AddRoom();
   }
 
@@ -409,6 +410,116 @@ class LinearBound::Builder {
     AddWork(std::move(row));
   }
 
+  // Where gradients are clipped, no chunk is updated before the last one's
+  // gradients are there, on whichever side. So what the bus and the host do
+  // between some write and the norm, and between the norm and some use in the
+  // next step, adds up, whoever of the chunks has its states on the host: in a
+  // window that begins with the last write of chunk r, the copies of all
+  // gradients that are written with it or later; then the updates as far as
+  // chunk i's, in the order of the step; then the fetches of all that are
+  // updated with it or later and used as soon as chunk k. That holds with any
+  // of the three on the device's side, too: what is left out then shortens no
+  // window. The step is a turn of it all, so r, i and k each stand for a row;
+  // of many chunks some stand for all.
+  void AddTurns() {
+    if (!trace_.global_norm || request_.speculation.host_bytes > 0) return;
+    std::vector<int64_t> updated, written;
+    bool reduces_first = true;
+    for (const OpRecord& op : trace_.ops) {
+      if (op.kind == OpKind::kCompute) continue;
+      const int64_t c = op.chunks[0].chunk.value;
+      if (op.kind == OpKind::kReduce) {
+        reduces_first &= updated.empty();
+        if (IsRound(c) && rounds_[c].last_reduce == &op) written.push_back(c);
+      } else if (IsRound(c)) {
+        updated.push_back(c);
+      }
+    }
+    if (!reduces_first || updated.empty() || written.empty()) return;
+    std::stable_sort(written.begin(), written.end(), [&](int64_t a, int64_t b) {
+      return rounds_[a].last_ms > rounds_[b].last_ms;
+    });
+    std::vector<int64_t> copies, updates, fetches;
+    std::vector<double> reduced_ms, gathered_ms;  // by the network, so far
+    double network_ms = 0;
+    for (const int64_t c : written) {
+      AddToChain(copies, c, CopyBackMs(chunk(c).payload_bytes), sum(c));
+      reduced_ms.push_back(network_ms += ExchangeMs(c));
+    }
+    network_ms = 0;
+    // By when the last one so far must be back.
+    std::vector<double> use_ms;
+    for (const int64_t c : updated) {
+      AddToChain(updates, c, rounds_[c].update_ms, -1);
+      AddToChain(fetches, c, FetchMs(c), -1);
+      gathered_ms.push_back(network_ms += ExchangeMs(c));
+      use_ms.push_back(use_ms.empty()
+                           ? rounds_[c].first_ms
+                           : std::max(use_ms.back(), rounds_[c].first_ms));
+    }
+    for (size_t r = 0; r < written.size(); ++r) {
+      if (!IsSpaced(r, written.size())) continue;
+      for (size_t k = 0; k < updated.size(); ++k) {
+        if (!IsSpaced(k, updated.size())) continue;
+        const double ms = rounds_[written[r]].last_ms - use_ms[k];
+        for (size_t i = 0; i <= k; ++i) {
+          if (i != k && !IsSpaced(i, updated.size())) continue;
+          Row after;
+          Always(after, ms);
+          Work(after, updates[i], 1);
+          Work(after, fetches[k], 1);
+          if (i > 0) Work(after, fetches[i - 1], -1);
+          Row copied = after;
+          Work(copied, copies[r], 1);
+          AddWork(std::move(copied));
+          if (!sharded()) continue;
+          Always(after, reduced_ms[r]);
+          AddWork(std::move(after));
+        }
+        if (!sharded()) continue;
+        Row after;
+        Always(after, ms + gathered_ms[k]);
+        Row copied = after;
+        Work(copied, copies[r], 1);
+        AddWork(std::move(copied));
+        Always(after, reduced_ms[r]);
+        AddWork(std::move(after));
+      }
+    }
+  }
+  // Of many chunks some stand for all, the last one always.
+  static bool IsSpaced(size_t i, size_t size) {
+    constexpr size_t kSome = 16;
+    return (size - 1 - i) % std::max<size_t>(1, size / kSome) == 0;
+  }
+  // Adds a variable for the ms that all chunks of a chain so far take for as
+  // much of them as is on the host, and whose gradients are added up there if
+  // `sum` is a variable.
+  void AddToChain(std::vector<int64_t>& chain, int64_t c, double ms,
+                  int64_t sum) {
+    const int64_t before = chain.empty() ? -1 : chain.back();
+    const int64_t now = AddVariable(std::numeric_limits<double>::infinity(),
+                                    /*whole=*/false);
+    LinearBound::Held held = {now, before, {}, ms};
+    Row row;
+    Always(row, ms);
+    Work(row, now, -1);
+    Work(row, before, 1);
+    for (const int64_t variable : {side(c), sum}) {
+      if (variable < 0) continue;
+      held.changes.push_back({variable, -ms});
+      Work(row, variable, -ms);
+    }
+    // Both ways: rows may have the difference of two.
+    Row other = row;
+    for (auto& [variable, factor] : other.terms) factor = -factor;
+    other.at_most = -other.at_most;
+    program_.rows.push_back(std::move(row));
+    program_.rows.push_back(std::move(other));
+    bound_.held_.push_back(std::move(held));
+    chain.push_back(now);
+  }
+
   // At each moment what is held is at most what is left. Rows have the changes
   // alone, with a variable for what is held.
   void AddRoom() {
@@ -509,7 +620,8 @@ std::vector<double> LinearBound::PointOf(const Plan& plan,
     }
   }
   for (const Held& held : held_) {
-    if (held.before >= 0) point[held.variable] = point[held.before];
+    point[held.variable] = held.always;
+    if (held.before >= 0) point[held.variable] += point[held.before];
     for (const auto& [variable, mib] : held.changes) {
       point[held.variable] += mib * point[variable];
     }

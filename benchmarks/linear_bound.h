@@ -70,10 +70,13 @@ class LinearBound {
     int64_t variable = 0;
     std::vector<int64_t> stays;
   };
-  struct Held {  // MiB from a moment on, by what changes then
+  // A sum of variables, by what changes from the one before it: the MiB that
+  // are held from a moment on, or the ms that a resource works by then.
+  struct Held {
     int64_t variable = 0;
     int64_t before = 0;  // its variable, or -1
     std::vector<std::pair<int64_t, double>> changes;
+    double always = 0;
   };
   class Builder;
 
