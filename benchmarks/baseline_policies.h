@@ -54,13 +54,13 @@
 // reimplementation that others made of the paper for Axolotl and whose comments
 // name its sections (thad0ctor/axolotl, 2026,
 // src/axolotl/integrations/protrain).
-//   Two of the four numbers are tried: search/exhaustive.py. Of persistent
+//   All of the four numbers are tried: search/exhaustive.py. Of persistent
 //     chunks, which are the first ones: 17 counts, up to all that fit. Of
 //     buffers: the most that fit, the best number there for each of these.
 //   What forward left in the buffers backward uses again: chunk/buffer_pool.py.
 //     What comes ahead: runtime/scheduler.py.
-//   Left out: which blocks are swapped or recomputed, block/layout_rules.py.
-//     Policies do not choose that.
+//   Which blocks are swapped or recomputed: block/layout_rules.py. Policies do
+//     not choose that; protrain_blocks.h does.
 //   More generous here: buffers are what each moment leaves, there what the
 //     worst one does, less a tenth for fragmentation. Out of them goes the
 //     chunk with the farthest next use, there the one used longest ago. A chunk
