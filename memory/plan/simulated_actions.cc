@@ -31,7 +31,7 @@ void MakeActivations(SimulatedState& state, int64_t c) {
 void Fetch(SimulatedState& state, int64_t c) {
   SimulatedChunk& chunk = state.chunks[c];
   const SimulatedTrace::Chunk& info = state.trace.chunk(c);
-  if (info.holds_activations && chunk.content == Content::kSpent) {
+  if (chunk.holds_activations && chunk.content == Content::kSpent) {
     MakeActivations(state, c);
     return;
   }

@@ -12,13 +12,9 @@ namespace castor {
 
 class SimulatedDevice {
  public:
-  // `staying_bytes` of the budget are taken throughout. Of the rest non-model
-  // bytes are at most `most_non_model_bytes`, for speed alone.
-  SimulatedDevice(int64_t budget_bytes, int64_t staying_bytes,
-                  int64_t most_non_model_bytes)
-      : memory_(budget_bytes - staying_bytes,
-                budget_bytes - staying_bytes - most_non_model_bytes),
-        resident_bytes_(staying_bytes) {}
+  // `staying_bytes` of the budget are taken throughout.
+  SimulatedDevice(int64_t budget_bytes, int64_t staying_bytes)
+      : memory_(budget_bytes - staying_bytes), resident_bytes_(staying_bytes) {}
 
   // The same as SimulatedMemory::TakeLow.
   SimulatedMemory::Spans TakeBlock(int64_t bytes, int64_t ready_ns,
@@ -39,6 +35,9 @@ class SimulatedDevice {
   // what comes may be written, of which the highest is taken that is free by
   // `ready_ns`, or 0 if nothing comes.
   int64_t SetNonModel(int64_t bytes, int64_t used_ns, int64_t ready_ns);
+
+  // The same as SimulatedMemory::Forget.
+  void Forget(int64_t now_ns) { memory_.Forget(now_ns); }
 
   int64_t non_model_bytes() const { return non_model_bytes_; }
   int64_t bytes_in_use() const { return resident_bytes_ + non_model_bytes_; }

@@ -19,8 +19,7 @@ SimulatedState::SimulatedState(const Plan& plan, const PlanRequest& request,
       other_ranks(request.world_size - 1),
       sharded(request.world_size > 1),
       queues(request.bus, overheads),
-      device(request.device_budget_bytes, StayingBytes(plan, request),
-             trace.most_non_model_bytes()),
+      device(request.device_budget_bytes, StayingBytes(plan, request)),
       chunks(trace.num_chunks()) {
   int64_t none = 0;
   for (const ResidentChunk& chunk : plan.initial) {
@@ -28,7 +27,8 @@ SimulatedState::SimulatedState(const Plan& plan, const PlanRequest& request,
     chunks[c].block = device.TakeBlock(trace.chunk(c).payload_block, 0, &none);
   }
   for (int64_t c = 0; c < trace.num_chunks(); ++c) {
-    if (trace.chunk(c).holds_activations) chunks[c].content = Content::kSpent;
+    chunks[c].holds_activations = trace.chunk(c).holds_activations;
+    if (chunks[c].holds_activations) chunks[c].content = Content::kSpent;
   }
   // Between two operators lives what both count.
   const int64_t moments = trace.moments();

@@ -26,24 +26,25 @@ struct SimulatedChunk {
                   // or activations that are not made, or were read
   };
 
-  SimulatedMemory::Spans block;
+  // A block beside the payload, while there is one.
+  struct Beside {
+    bool exists = false;
+    int64_t ns = 0;  // from when on it may be written, then its last use
+    SimulatedMemory::Spans block;
+  };
+
   int64_t arrived_ns = 0;  // the last fetch
   int64_t used_ns = 0;     // the last operator that used it
   int64_t written_ns = 0;  // the last one that changed it
   int64_t copied_ns = 0;   // the last copy back
   int64_t home_ns = 0;     // its home is valid for the device: copied, updated
   Content content = Content::kParameters;
+  bool holds_activations = false;
   bool home_current = true;  // when the content is parameters
   bool speculated = false;   // updated and not committed
-
-  // A block beside the payload, while there is one.
-  struct Beside {
-    bool exists = false;
-    SimulatedMemory::Spans block;
-    int64_t ns = 0;  // from when on it may be written, then its last use
-  };
   Beside gradients;
   Beside sum;
+  SimulatedMemory::Spans block;
 };
 
 struct SimulatedState {
@@ -56,10 +57,6 @@ struct SimulatedState {
   // side.
   bool AddsOnDevice(const SimulatedTrace::Op& op) const {
     return op.kind == OpKind::kReduce && chunks[trace.chunk_of(op)].sum.exists;
-  }
-  bool RunsOnDevice(const SimulatedTrace::Op& op) const {
-    return op.kind == OpKind::kCompute ||
-           plan.side[trace.chunk_of(op)] == Side::kDevice || AddsOnDevice(op);
   }
   // What is to cross the bus with a copy of the chunk as it is now.
   int64_t BytesOnBus(int64_t chunk) const;

@@ -33,6 +33,7 @@ void SimulatedSteps::RunStep() {
   cost_.stall_ns = 0;
   cost_.action_ns.clear();
   queues.StartCounting();
+  state_.device.Forget(step_issue_ns);
   const int64_t moments = trace_.moments();
   for (int64_t t = 0; t <= moments; ++t) {
     if (t < static_cast<int64_t>(overheads_.issue_ns.size())) {
@@ -94,20 +95,16 @@ void SimulatedSteps::GatherNorm() {
   norm_pending_ = false;
 }
 
-int64_t SimulatedSteps::MovesNs(int64_t t) const {
-  return overheads_.moves.empty() ? 0 : overheads_.moves[t].duration_ns;
-}
-
-int64_t SimulatedSteps::MoveBlocks(int64_t t, int64_t start) const {
-  if (overheads_.moves.empty()) return start;
+int64_t SimulatedSteps::MoveBlocks(int64_t t, int64_t start_ns) const {
+  if (overheads_.moves.empty()) return start_ns;
   const BlockMoves& moves = overheads_.moves[t];
   for (const ChunkId chunk : moves.after_fetches) {
-    start = std::max(start, state_.chunks[chunk.value].arrived_ns);
+    start_ns = std::max(start_ns, state_.chunks[chunk.value].arrived_ns);
   }
   for (const ChunkId chunk : moves.after_copies_back) {
-    start = std::max(start, state_.chunks[chunk.value].copied_ns);
+    start_ns = std::max(start_ns, state_.chunks[chunk.value].copied_ns);
   }
-  return start + moves.duration_ns;
+  return start_ns + moves.duration_ns;
 }
 
 void SimulatedSteps::RunOperator(int64_t t) {
@@ -116,130 +113,134 @@ void SimulatedSteps::RunOperator(int64_t t) {
     SquareSums(state_);
     if (norm_pending_) GatherNorm();
   }
-  int64_t start =
+  int64_t start_ns =
       std::max(state_.queues.compute_ns(), state_.queues.issue_ns());
-  cost_.op_start_ns[t] = start;
+  cost_.op_start_ns[t] = start_ns;
   if (op.non_model_peak_bytes > state_.device.non_model_bytes()) {
-    start = std::max(start, SetNonModel(op.non_model_peak_bytes));
+    start_ns = std::max(start_ns, SetNonModel(op.non_model_peak_bytes));
   }
   cost_.device_bytes[t] = state_.device.bytes_in_use();
-  if (state_.RunsOnDevice(op)) {
-    RunOnDevice(t, start);
+  if (op.kind == OpKind::kCompute) {
+    RunCompute(t, MoveBlocks(t, start_ns));
+  } else if (state_.AddsOnDevice(op)) {
+    AddOnDevice(t, MoveBlocks(t, start_ns));
+  } else if (state_.plan.side[trace_.chunk_of(op)] == Side::kDevice) {
+    RunOptimizer(t, MoveBlocks(t, start_ns));
   } else {
     RunOnHost(state_, op, misses_);  // the device goes on
   }
 }
 
-void SimulatedSteps::RunOnDevice(int64_t t, int64_t start) {
-  const SimulatedTrace::Op& op = trace_.op(t);
-  const bool optimizer = op.kind != OpKind::kCompute;
-  const bool adds = state_.AddsOnDevice(op);
-  const bool reduces = op.kind == OpKind::kReduce;
+int64_t SimulatedSteps::Compute(int64_t t, int64_t ready_ns) {
   SimulatedQueues& queues = state_.queues;
-
-  start = MoveBlocks(t, start);
-  if (adds) {
-    const int64_t c = trace_.chunk_of(op);
-    start = std::max(start, state_.chunks[c].sum.ns);
-    if (t == trace_.chunk(c).last_reduce) {
-      start = std::max(start, state_.chunks[c].arrived_ns);
-    }
-  } else {
-    for (const ChunkUse& use : trace_.uses(op)) {
-      const SimulatedChunk& chunk = state_.chunks[use.chunk.value];
-      start = std::max(start, chunk.arrived_ns);
-      if (use.writes && chunk.gradients.exists) {
-        start = std::max(start, chunk.gradients.ns);
-      } else if (use.writes || optimizer) {
-        start = std::max(start, chunk.copied_ns);
-      }
-    }
-    if (optimizer) start = std::max(start, scalars_ns_);
-  }
-  if (state_.sharded && reduces) {
-    const int64_t c = trace_.chunk_of(op);
-    const SimulatedChunk& chunk = state_.chunks[c];
-    const bool in_block = adds && t != trace_.chunk(c).last_reduce;
-    start = std::max(
-        start, state_.Exchange(
-                   c, in_block ? chunk.gradients.ns
-                               : std::max(chunk.written_ns, chunk.arrived_ns)));
-  }
   const int64_t before_ns = queues.compute_ns();
-  const int64_t handoff_ns = queues.handoff_ns(Resource::kCompute);
-  if (start > before_ns + MovesNs(t)) start += handoff_ns;
-  cost_.op_start_ns[t] = start;
-  cost_.stall_ns += start - before_ns;
-  const int64_t ready_ns =
-      queues.RunFrom(Resource::kCompute, start, op.duration_ns);
-  if (state_.AddsSumsOfRanks(op)) {  // which go to the host and come back
-    const int64_t sent_ns =
-        queues.Run(Resource::kFromDevice, ready_ns,
-                   queues.CopyNs(Resource::kFromDevice, op.reduced_bytes));
-    const int64_t back_ns =
-        queues.Run(Resource::kToDevice, state_.ReceiveSums(op, sent_ns),
-                   queues.CopyNs(Resource::kToDevice, op.reduced_bytes));
-    cost_.stall_ns += back_ns + handoff_ns - ready_ns;
-    queues.RunFrom(Resource::kCompute, back_ns + handoff_ns, 0);
+  if (ready_ns > before_ns + MovesNs(t)) {
+    ready_ns += queues.handoff_ns(Resource::kCompute);
   }
-  if (adds) {
-    AddedUp(t, trace_.chunk_of(op));
-  } else {
-    LeaveChunks(t);
-  }
-  if (optimizer && !adds) scalars_ns_ = queues.compute_ns();
+  cost_.op_start_ns[t] = ready_ns;
+  cost_.stall_ns += ready_ns - before_ns;
+  return queues.RunFrom(Resource::kCompute, ready_ns, trace_.op(t).duration_ns);
 }
 
-void SimulatedSteps::LeaveChunks(int64_t t) {
-  const SimulatedTrace::Op& op = trace_.op(t);
-  const bool optimizer = op.kind != OpKind::kCompute;
-  const int64_t end_ns = state_.queues.compute_ns();
-  for (const ChunkUse& use : trace_.uses(op)) {
-    const int64_t c = use.chunk.value;
-    SimulatedChunk& chunk = state_.chunks[c];
-    if (trace_.chunk(c).holds_activations) {
+void SimulatedSteps::RunCompute(int64_t t, int64_t start_ns) {
+  const absl::Span<const ChunkUse> uses = trace_.uses(trace_.op(t));
+  for (const ChunkUse& use : uses) {
+    const SimulatedChunk& chunk = state_.chunks[use.chunk.value];
+    start_ns = std::max(start_ns, chunk.arrived_ns);
+    if (!use.writes) continue;
+    start_ns = std::max(start_ns, chunk.gradients.exists ? chunk.gradients.ns
+                                                         : chunk.copied_ns);
+  }
+  const int64_t end_ns = Compute(t, start_ns);
+  for (const ChunkUse& use : uses) {
+    SimulatedChunk& chunk = state_.chunks[use.chunk.value];
+    if (chunk.holds_activations) {
       if (use.writes) continue;  // by those before it
       chunk.used_ns = end_ns;
       chunk.content = Content::kSpent;
       continue;
     }
     chunk.used_ns = end_ns;
-    if (use.writes && chunk.gradients.exists) {
+    if (!use.writes) continue;
+    if (chunk.gradients.exists) {
       chunk.gradients.ns = end_ns;
       continue;
     }
-    if (!use.writes && !optimizer) continue;
     chunk.written_ns = end_ns;
-    if (state_.sharded) Wrote(t, c);
+    if (state_.sharded) chunk.content = Content::kLocal;
   }
 }
 
-void SimulatedSteps::AddedUp(int64_t t, int64_t chunk) {
-  SimulatedChunk& at = state_.chunks[chunk];
-  const int64_t end_ns = state_.queues.compute_ns();
-  at.sum.ns = end_ns;
-  if (t != trace_.chunk(chunk).last_reduce) {
-    at.gradients.ns = end_ns;
+void SimulatedSteps::RunOptimizer(int64_t t, int64_t start_ns) {
+  const SimulatedTrace::Op& op = trace_.op(t);
+  const int64_t c = trace_.chunk_of(op);
+  const bool writes = trace_.uses(op)[0].writes;
+  const bool reduces = op.kind == OpKind::kReduce;
+  SimulatedChunk& chunk = state_.chunks[c];
+  start_ns = std::max({start_ns, chunk.arrived_ns, scalars_ns_,
+                       writes && chunk.gradients.exists ? chunk.gradients.ns
+                                                        : chunk.copied_ns});
+  if (state_.sharded && reduces) {
+    start_ns = std::max(
+        start_ns,
+        state_.Exchange(c, std::max(chunk.written_ns, chunk.arrived_ns)));
+  }
+  int64_t end_ns = Compute(t, start_ns);
+  if (state_.AddsSumsOfRanks(op)) end_ns = AddSums(op, end_ns);
+  scalars_ns_ = end_ns;
+  chunk.used_ns = end_ns;
+  if (writes && chunk.gradients.exists) {
+    chunk.gradients.ns = end_ns;
     return;
   }
-  at.used_ns = end_ns;
-  // The home has what it had, and gets what the update makes.
-  at.content = Content::kParameters;
-  at.home_current = true;
+  chunk.written_ns = end_ns;
+  if (!state_.sharded) return;
+  if (reduces && t == trace_.chunk(c).last_reduce) {
+    chunk.content = Content::kSpent;
+    return;
+  }
+  chunk.arrived_ns = state_.Exchange(c, end_ns);
+  chunk.content = Content::kParameters;
+  if (!reduces) chunk.home_current = false;
 }
 
-void SimulatedSteps::Wrote(int64_t t, int64_t chunk) {
-  const OpKind kind = trace_.op(t).kind;
-  SimulatedChunk& at = state_.chunks[chunk];
-  if (kind == OpKind::kCompute) {
-    at.content = Content::kLocal;
-  } else if (kind == OpKind::kReduce && t == trace_.chunk(chunk).last_reduce) {
-    at.content = Content::kSpent;
-  } else {
-    at.arrived_ns = state_.Exchange(chunk, state_.queues.compute_ns());
-    at.content = Content::kParameters;
-    if (kind == OpKind::kUpdate) at.home_current = false;
+void SimulatedSteps::AddOnDevice(int64_t t, int64_t start_ns) {
+  const int64_t c = trace_.chunk_of(trace_.op(t));
+  // Its gradients are in the payload, else in a block beside it.
+  const bool last = t == trace_.chunk(c).last_reduce;
+  SimulatedChunk& chunk = state_.chunks[c];
+  start_ns = std::max(start_ns, chunk.sum.ns);
+  if (last) start_ns = std::max(start_ns, chunk.arrived_ns);
+  if (state_.sharded) {
+    start_ns = std::max(
+        start_ns,
+        state_.Exchange(c, last ? std::max(chunk.written_ns, chunk.arrived_ns)
+                                : chunk.gradients.ns));
   }
+  const int64_t end_ns = Compute(t, start_ns);
+  chunk.sum.ns = end_ns;
+  if (!last) {
+    chunk.gradients.ns = end_ns;
+    return;
+  }
+  chunk.used_ns = end_ns;
+  // The home has what it had, and gets what the update makes.
+  chunk.content = Content::kParameters;
+  chunk.home_current = true;
+}
+
+int64_t SimulatedSteps::AddSums(const SimulatedTrace::Op& op,
+                                int64_t ready_ns) {
+  SimulatedQueues& queues = state_.queues;
+  const int64_t sent_ns =
+      queues.Run(Resource::kFromDevice, ready_ns,
+                 queues.CopyNs(Resource::kFromDevice, op.reduced_bytes));
+  const int64_t back_ns =
+      queues.Run(Resource::kToDevice, state_.ReceiveSums(op, sent_ns),
+                 queues.CopyNs(Resource::kToDevice, op.reduced_bytes));
+  const int64_t end_ns = back_ns + queues.handoff_ns(Resource::kCompute);
+  cost_.stall_ns += end_ns - ready_ns;
+  return queues.RunFrom(Resource::kCompute, end_ns, 0);
 }
 
 }  // namespace castor

@@ -30,18 +30,21 @@ class SimulatedSteps {
 
  private:
   void RunOperator(int64_t t);
-  // An operator on the device, which is at it from `start` on.
-  void RunOnDevice(int64_t t, int64_t start);
-  // What it leaves of the chunks that it used.
-  void LeaveChunks(int64_t t);
-  // The device has added gradients of a chunk of the host's side to its sum.
-  void AddedUp(int64_t t, int64_t chunk);
-  // What it leaves of a chunk that ranks share and that it wrote.
-  void Wrote(int64_t t, int64_t chunk);
+  // On the device, which is at it from `start_ns` on.
+  void RunCompute(int64_t t, int64_t start_ns);
+  void RunOptimizer(int64_t t, int64_t start_ns);
+  // A reduce of a chunk of the host's side, by which the device adds up.
+  void AddOnDevice(int64_t t, int64_t start_ns);
+  // All that it waits for has come by `ready_ns`. Returns when it is over.
+  int64_t Compute(int64_t t, int64_t ready_ns);
+  // Ranks' sums go to the host and come back. Returns when they have.
+  int64_t AddSums(const SimulatedTrace::Op& op, int64_t ready_ns);
 
   // When blocks were moved together before the operator, if they were.
-  int64_t MoveBlocks(int64_t t, int64_t start) const;
-  int64_t MovesNs(int64_t t) const;
+  int64_t MoveBlocks(int64_t t, int64_t start_ns) const;
+  int64_t MovesNs(int64_t t) const {
+    return overheads_.moves.empty() ? 0 : overheads_.moves[t].duration_ns;
+  }
   int64_t SetNonModel(int64_t bytes);
   // The loss comes to the host.
   void TakeLoss();

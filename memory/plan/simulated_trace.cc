@@ -1,6 +1,5 @@
 #include "memory/plan/simulated_trace.h"
 
-#include <algorithm>
 #include <cstddef>
 
 #include "memory/plan/use_index.h"
@@ -32,8 +31,6 @@ SimulatedTrace::SimulatedTrace(const StepTrace& trace)
     if (op.kind == OpKind::kUpdate) {
       chunks_[op.chunks[0].chunk.value].update = t;
     }
-    most_non_model_bytes_ =
-        std::max(most_non_model_bytes_, op.non_model_peak_bytes);
     ops_.push_back({.kind = op.kind,
                     .first_use = static_cast<int64_t>(uses_.size()),
                     .num_uses = static_cast<int64_t>(op.chunks.size()),

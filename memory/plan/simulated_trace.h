@@ -54,7 +54,6 @@ class SimulatedTrace {
   // The last moment of all forwards, after which the loss is known; -1 in a
   // trace without any.
   int64_t last_forward() const { return last_forward_; }
-  int64_t most_non_model_bytes() const { return most_non_model_bytes_; }
   bool global_norm() const { return global_norm_; }
 
  private:
@@ -62,7 +61,6 @@ class SimulatedTrace {
   std::vector<Op> ops_;
   std::vector<Chunk> chunks_;
   int64_t last_forward_ = -1;
-  int64_t most_non_model_bytes_ = 0;
   bool global_norm_ = false;
 };
 
