@@ -1,6 +1,7 @@
 #include "memory/plan/simulator.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "memory/plan/simulated_steps.h"
@@ -20,10 +21,15 @@ Resource PlanCost::Busiest() const {
       std::max_element(busy_ns.begin(), busy_ns.end()) - busy_ns.begin());
 }
 
-PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
-                      const Overheads& overheads, bool misses) {
-  const SimulatedTrace trace(*request.trace);
-  SimulatedSteps steps(plan, request, trace, overheads, misses);
+Simulator::Simulator(const PlanRequest& request)
+    : request_(request),
+      trace_(std::make_unique<SimulatedTrace>(*request.trace)) {}
+
+Simulator::~Simulator() = default;
+
+PlanCost Simulator::Simulate(const Plan& plan, const Overheads& overheads,
+                             bool misses) const {
+  SimulatedSteps steps(plan, request_, *trace_, overheads, misses);
   // The first step starts with idle queues; a later one with what the step
   // before left. Equal lengths twice are taken for the steady state.
   constexpr int kMostSteps = 6;
@@ -43,23 +49,28 @@ PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
     for (int64_t& start_ns : cost.op_start_ns) start_ns -= first_ns;
     for (int64_t& ns : cost.action_ns) ns -= first_ns;
   }
-  cost.device_peak_bytes = request.device_reserved_bytes;
+  cost.device_peak_bytes = request_.device_reserved_bytes;
   for (const int64_t bytes : cost.device_bytes) {
     cost.device_peak_bytes = std::max(cost.device_peak_bytes, bytes);
   }
-  cost.host_bytes = request.host_reserved_bytes;
-  for (size_t c = 0; c < request.trace->chunks.size(); ++c) {
-    const ChunkInfo& chunk = request.trace->chunks[c];
+  cost.host_bytes = request_.host_reserved_bytes;
+  for (size_t c = 0; c < request_.trace->chunks.size(); ++c) {
+    const ChunkInfo& chunk = request_.trace->chunks[c];
     cost.host_bytes += HomeBlock(chunk);
     if (plan.side[c] == Side::kHost) cost.host_bytes += OptimizerBlock(chunk);
   }
   for (const std::vector<Action>& actions : plan.actions) {
     for (const Action& action : actions) {
       if (action.kind != ActionKind::kSpeculate) continue;
-      cost.host_bytes += BankBlock(request.trace->chunks[action.chunk.value]);
+      cost.host_bytes += BankBlock(request_.trace->chunks[action.chunk.value]);
     }
   }
   return cost;
+}
+
+PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
+                      const Overheads& overheads, bool misses) {
+  return Simulator(request).Simulate(plan, overheads, misses);
 }
 
 }  // namespace castor

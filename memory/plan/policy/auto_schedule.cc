@@ -110,7 +110,7 @@ Candidate AutoSchedule::MakeOneOperatorAhead() const {
 }
 
 void AutoSchedule::Judge(Candidate* candidate) const {
-  const PlanCost cost = SimulatePlan(candidate->plan, request_);
+  const PlanCost cost = task_.simulator.Simulate(candidate->plan);
   const StepEstimate step =
       task_.short_step == nullptr
           ? StepEstimate{static_cast<double>(cost.step_ns),
