@@ -41,8 +41,9 @@ void SimulatedSteps::RunStep() {
     }
     // What the operator before held and this one does not is free for the
     // actions in between; what this one holds beyond it is taken after them.
+    const int64_t next = t < moments ? t : 0;
     const int64_t peak =
-        moments == 0 ? 0 : trace_.op(t % moments).non_model_peak_bytes;
+        moments == 0 ? 0 : trace_.op(next).non_model_peak_bytes;
     if (peak < state_.device.non_model_bytes()) SetNonModel(peak);
     for (const Action& action : state_.plan.actions[t]) {
       cost_.action_ns.push_back(ActionNs(state_, action));
