@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "memory/plan/simulated_actions.h"
 #include "memory/plan/simulated_host.h"
 
