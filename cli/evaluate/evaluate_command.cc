@@ -102,6 +102,8 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
       {"checkpoint",
        checkpoint.empty() ? nlohmann::json() : nlohmann::json(checkpoint)},
       {"device_peak_bytes", session->trainer().arena_stats().peak_bytes},
+      {"predicted_device_peak_bytes",
+       session->trainer().predicted_device_peak_bytes()},
       {"host_peak_bytes", session->trainer().host_stats().peak_bytes}};
   return WriteWhole(arguments.summary_path, summary.dump(2) + "\n");
 }

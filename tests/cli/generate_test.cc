@@ -105,5 +105,27 @@ TEST_F(GenerateTest, EvaluatesACheckpointAsTheRunDid) {
   ExpectUserError(Castor({"evaluate", "run.json", "--checkpoint", "nowhere"}));
 }
 
+// An evaluation follows the plan that was printed, not a warm-up's careful one:
+// where there is room for everything, everything is on the device.
+TEST_F(GenerateTest, EvaluatesOnThePlanThatItPrints) {
+  const auto peak = [&](const std::string& policy, Json* found) {
+    const ProcessResult evaluated =
+        Castor({"evaluate", "run.json", "--summary", "evaluation.json", "--set",
+                "memory.device_memory=unlimited", "--set",
+                "memory.placement_policy=" + policy});
+    EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+    *found = Read("evaluation.json");
+    EXPECT_EQ((*found)["device_peak_bytes"],
+              (*found)["predicted_device_peak_bytes"])
+        << policy;
+    return (*found)["device_peak_bytes"].get<int64_t>();
+  };
+  Json automatic, everything, least;
+  EXPECT_EQ(peak("auto", &automatic), peak("cuda", &everything));
+  EXPECT_LT(peak("cpu", &least), peak("cuda", &everything));
+  EXPECT_EQ(automatic["loss"], everything["loss"]);
+  EXPECT_EQ(automatic["loss"], least["loss"]);
+}
+
 }  // namespace
 }  // namespace castor::testing
