@@ -139,7 +139,11 @@ absl::Status Trainer::TakeInputs(const StepShape& shape,
   backend_->FreeUploads();
   const absl::Status taken = inputs.Take(
       shape.micro_batches, next, shape.training ? communicator_ : nullptr);
-  if (!taken.ok()) return failure_ = Failed(taken);
+  if (!taken.ok()) {
+    if (communicator_ == nullptr) return taken;
+    // Other ranks have begun a step in which this one takes no part.
+    return failure_ = Failed(taken);
+  }
   // Only a rank without a label must know now whether others have some.
   if (!shape.training || inputs.own_labels() > 0) return absl::OkStatus();
   const absl::StatusOr<int64_t> labels = inputs.Labels();
