@@ -14,6 +14,7 @@
 #include "base/strict_json.h"
 #include "base/thread_pool.h"
 #include "runtime/config/config_names.h"
+#include "runtime/config/other_names.h"
 #include "runtime/config/overrides.h"
 #include "runtime/train/loss_scaler.h"
 
@@ -452,7 +453,7 @@ absl::StatusOr<Config> ReadText(
     return absl::InvalidArgumentError(
         absl::StrCat(source, ": ", document.status().message()));
   }
-  JsonReport report{std::string(source)};
+  JsonReport report(std::string(source), OtherNames());
   if (document->is_object()) {
     CASTOR_RETURN_IF_ERROR(ApplyOverrides(overrides, &*document));
   }
