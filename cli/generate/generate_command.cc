@@ -192,11 +192,18 @@ absl::Status GenerateText(GenerateArguments arguments) {
   // The last token is printed, and never read.
   const int64_t capacity = prompt + arguments.max_new_tokens - 1;
   if (capacity > architecture.positions()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--max-new-tokens: ", prompt, " tokens of the prompt and ",
-        arguments.max_new_tokens, " more are longer than the model's ",
-        architecture.positions(), " positions (", architecture.positions_key(),
-        ")"));
+    const int64_t room = architecture.positions() - prompt + 1;
+    const std::string positions =
+        absl::StrCat("the model's ", architecture.positions(), " positions (",
+                     architecture.positions_key(), ")");
+    return absl::InvalidArgumentError(
+        room < 1
+            ? absl::StrCat("--prompt: its ", prompt, " tokens are more than ",
+                           positions)
+            : absl::StrCat("--max-new-tokens: ", prompt,
+                           " tokens of the prompt and ",
+                           arguments.max_new_tokens, " more are longer than ",
+                           positions, ": at most ", room, " fit"));
   }
   Session::Options options;
   options.generation = {.prompt = prompt, .capacity = capacity};

@@ -74,7 +74,14 @@ TEST_F(GenerateTest, DrawsAsTheSeedSays) {
 TEST_F(GenerateTest, RefusesWhatItCannotDo) {
   const ProcessResult long_text = Generate({"--max-new-tokens", "100"});
   ExpectUserError(long_text);
-  EXPECT_THAT(long_text.err, HasSubstr("n_positions"));
+  EXPECT_THAT(long_text.err, HasSubstr("n_positions): at most 13 fit"));
+  EXPECT_EQ(Generate({"--max-new-tokens", "13"}).exit_code, 0);
+  ExpectUserError(Generate({"--max-new-tokens", "14"}));
+  const ProcessResult long_prompt =
+      Castor({"generate", "out", "--prompt", "a prompt of seventeen"});
+  ExpectUserError(long_prompt);
+  EXPECT_THAT(long_prompt.err, HasSubstr("--prompt: its 21 tokens are more "
+                                         "than the model's 16 positions"));
   ExpectUserError(Castor({"generate", "out", "--prompt", ""}));
   ExpectUserError(Castor({"generate", "nowhere", "--prompt", "a"}));
   ExpectUserError(Generate({"--tokenizer", "nowhere"}));
