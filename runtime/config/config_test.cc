@@ -482,7 +482,7 @@ TEST(LoadConfig, NamesTheFile) {
               AllOf(HasSubstr("c.json: stepz"), HasSubstr("steps")));
   WriteFile(path, std::string((1 << 20) + 1, ' '));
   EXPECT_THAT(std::string(LoadConfig(TestModels(), path).status().message()),
-              HasSubstr("larger than"));
+              HasSubstr("more than"));
 }
 
 }  // namespace

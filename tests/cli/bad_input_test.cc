@@ -105,6 +105,9 @@ TEST_F(BadInput, AsConfigFile) {
                 train("broken.json"));
   WriteFile(Path("empty.json"), "");
   ExpectRefused({"empty.json", "not valid JSON"}, train("empty.json"));
+  WriteFile(Path("large.json"), std::string((1 << 20) + 1, ' '));
+  ExpectRefused({"config file: ", "large.json: more than 1048576 bytes"},
+                train("large.json"));
   WriteFile(Path("list.json"), "[1, 2]");
   ExpectRefused({"list.json", "expected an object"}, train("list.json"));
   WriteFile(Path("twice.json"), "{\"steps\": 3, \"steps\": 4}");
@@ -124,6 +127,8 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
   ExpectSetRefused("steps=0", {"steps", "at least 1"});
   ExpectSetRefused("steps=2.5", {"steps", "2.5"});
   ExpectSetRefused("memory.device_memory=-1", {"memory.device_memory"});
+  ExpectSetRefused("memory.chunk_size=100",
+                   {"castor: memory.chunk_size: 100 bytes", "at least 256"});
   ExpectSetRefused("memory.device_memory=3 bananas",
                    {"memory.device_memory", "48MiB", "3 bananas"});
   ExpectSetRefused("data=3", {"data", "expected an object"});
@@ -307,7 +312,8 @@ TEST_F(BadResume, FromNothing) {
   ExpectResumeRefused("none.castor", {}, {"--resume", "none.castor"});
   ExpectResumeRefused("text.txt", {}, {"--resume", "text.txt", "not a whole"});
   ExpectResumeRefused("out", {},
-                      {"--resume", "out", "directory without marker.castor"});
+                      {"--resume: \"out\" is a directory, and no checkpoint",
+                       "--resume latest", "checkpoint.dir"});
 }
 
 TEST_F(BadResume, FromAnotherRun) {
