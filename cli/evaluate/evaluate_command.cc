@@ -85,6 +85,12 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
           [&](const Session::Evaluation& so_far, int64_t of_samples) {
             progress.Tell(so_far, of_samples);
           }));
+  if (!std::isfinite(evaluation.loss)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        session->evaluated_key(),
+        ": the loss is not finite: the model's weights overflow in this type, "
+        "or are damaged"));
+  }
   const double perplexity = std::exp(evaluation.loss);
   std::printf(
       "%s: loss %.6f, perplexity %.4f, over %ld labelled tokens in %ld "

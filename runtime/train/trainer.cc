@@ -297,10 +297,13 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   for (float of_micro_batch : losses.sums) sum += of_micro_batch;
   const double loss = sum / static_cast<double>(losses.labels);
   if (!std::isfinite(loss)) {
+    const bool untrained = state_.step == state_.skipped_steps;
     const absl::Status why = absl::FailedPreconditionError(absl::StrCat(
-        "the loss at step ", state_.step + 1,
-        " is not finite: lower the learning "
-        "rate, or resume from the last checkpoint with other settings"));
+        "the loss at step ", state_.step + 1, " is not finite",
+        untrained ? ", before any update: the values that the model begins "
+                    "with overflow in this type, or are damaged"
+                  : ": lower the learning rate, or resume from the last "
+                    "checkpoint with other settings"));
     if (!scaler_.has_value()) {
       failure_.Update(why);
       return failure_;

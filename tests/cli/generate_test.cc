@@ -112,6 +112,26 @@ TEST_F(GenerateTest, EvaluatesACheckpointAsTheRunDid) {
   ExpectUserError(Castor({"evaluate", "run.json", "--checkpoint", "nowhere"}));
 }
 
+// Whoever reads a model of which one value is damaged says that.
+TEST_F(GenerateTest, TellsOfWeightsThatAreNoNumbers) {
+  ASSERT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
+  std::string weights = ReadFile(Path("hf/model.safetensors"));
+  // The last value of the last tensor, after all headers.
+  weights.replace(weights.size() - 4, 4, std::string("\0\0\xc0\x7f", 4));
+  WriteFile(Path("hf/model.safetensors"), weights);
+  Json config = SmallConfig();
+  config["model"] = {{"pretrained", "hf"}};
+  config["data"]["tokenizer"] = "bytes";
+  const ProcessResult trained = Train(config);
+  ExpectUserError(trained);
+  EXPECT_THAT(trained.err,
+              HasSubstr("step 1 is not finite, before any update"));
+  const ProcessResult evaluated = Castor({"evaluate", "run.json"});
+  ExpectUserError(evaluated);
+  EXPECT_THAT(evaluated.err, HasSubstr("data.train: the loss is not finite"));
+  ExpectUserError(Castor({"generate", "hf", "--prompt", "a"}));
+}
+
 // An evaluation follows the plan that was printed, not a warm-up's careful one:
 // where there is room for everything, everything is on the device.
 TEST_F(GenerateTest, EvaluatesOnThePlanThatItPrints) {
