@@ -67,6 +67,15 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
       LoadConfig(models::Reader(), arguments.config_path, arguments.overrides));
   CASTOR_ASSIGN_OR_RETURN(const std::string checkpoint,
                           ValuesOf(arguments, config));
+  if (!arguments.summary_path.empty()) {
+    CASTOR_RETURN_IF_ERROR(Annotate(
+        "--summary",
+        CheckReplacesNone(arguments.summary_path,
+                          {{"the configuration", arguments.config_path},
+                           {"data.train", config.data.train},
+                           {"data.validation", config.data.validation},
+                           {"the checkpoint", checkpoint}})));
+  }
   Session::Options options;
   options.evaluate_only = true;
   options.say = PrintLine;

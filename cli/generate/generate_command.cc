@@ -173,6 +173,12 @@ absl::Status GenerateText(GenerateArguments arguments) {
         Annotate("--summary", CheckWritable(arguments.summary_path)));
   }
   CASTOR_ASSIGN_OR_RETURN(Source source, FindSource(arguments));
+  if (!arguments.summary_path.empty()) {
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("--summary",
+                 CheckReplacesNone(arguments.summary_path,
+                                   {{"the checkpoint", source.checkpoint}})));
+  }
   Config& config = source.config;
   if (source.tokenizer == kBytesTokenizer) source.tokenizer.clear();
   if (!config.model.pretrained.empty()) {

@@ -322,12 +322,31 @@ absl::Status TrainRun::End() {
   return MeetAllRanks(ranks_, "the run's end");
 }
 
+// What the run writes replaces nothing that it reads, nor each other.
+absl::Status CheckOutputs(const TrainArguments& arguments,
+                          const Config& config) {
+  std::vector<OtherFile> others = {{"the configuration", arguments.config_path},
+                                   {"data.train", config.data.train},
+                                   {"data.validation", config.data.validation}};
+  for (const auto& [name, path] :
+       {std::pair("--trace", &arguments.trace_path),
+        std::pair("--summary", &arguments.summary_path)}) {
+    if (path->empty()) continue;
+    CASTOR_RETURN_IF_ERROR(Annotate(name, CheckReplacesNone(*path, others)));
+    others.push_back({name, *path});
+  }
+  return absl::OkStatus();
+}
+
 // Reads and checks what was asked for.
 absl::StatusOr<Config> CheckArguments(TrainArguments& arguments,
                                       const RankGroup& group) {
   CASTOR_ASSIGN_OR_RETURN(Config config,
                           LoadConfig(models::Reader(), arguments.config_path,
                                      arguments.overrides, group.world_size()));
+  if (group.rank() == 0) {
+    CASTOR_RETURN_IF_ERROR(CheckOutputs(arguments, config));
+  }
   if (!arguments.summary_path.empty() && group.rank() == 0) {
     arguments.summary_path = LinkTarget(arguments.summary_path);
     CASTOR_RETURN_IF_ERROR(

@@ -280,6 +280,22 @@ TEST_F(BadInput, AsOutput) {
   ExpectTrainRefused({"--summary", "/dev/null"},
                      {"--summary", "/dev/null is no regular file"});
   ExpectTrainRefused({"--trace", "there"}, {"--trace", "there"});
+  // Nor may an output take the place of what is read, under any name.
+  ExpectTrainRefused({"--trace", "text.txt"},
+                     {"--trace: text.txt is data.train", "another file"});
+  ExpectTrainRefused({"--summary", "./there/../text.txt"},
+                     {"--summary", "is data.train"});
+  WriteFile(Path("other.txt"), SmallText(3000));
+  ExpectTrainRefused(
+      {"--set", "data.validation=other.txt", "--summary", "other.txt"},
+      {"--summary", "is data.validation"});
+  ExpectTrainRefused({"--trace", "run.json"}, {"is the configuration"});
+  ExpectTrainRefused({"--trace", "new", "--summary", "there/../new"},
+                     {"--summary", "is --trace"});
+  ExpectRefused({"--summary", "is the configuration"}, [&] {
+    return Castor({"evaluate", "run.json", "--summary", "run.json"});
+  });
+  EXPECT_NE(ReadFile(Path("run.json")), "");
   ExpectSetRefused("checkpoint.dir=text.txt", {"checkpoint.dir", "text.txt"});
   ExpectSetRefused("checkpoint.dir=text.txt/out",
                    {"checkpoint.dir", "text.txt/out"});
@@ -314,6 +330,15 @@ TEST_F(BadResume, FromNothing) {
   ExpectResumeRefused("out", {},
                       {"--resume: \"out\" is a directory, and no checkpoint",
                        "--resume latest", "checkpoint.dir"});
+}
+
+TEST_F(BadResume, WhoseCheckpointASummaryWouldReplace) {
+  const std::string newest = "out/step-00000006.castor";
+  ExpectUsageError(
+      {"evaluate", "run.json", "--checkpoint", "latest", "--summary", newest},
+      {"--summary", "is the checkpoint"});
+  ExpectUsageError({"generate", newest, "--prompt", "a", "--summary", newest},
+                   {"--summary", "is the checkpoint"});
 }
 
 TEST_F(BadResume, FromAnotherRun) {
