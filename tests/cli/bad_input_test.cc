@@ -196,6 +196,10 @@ TEST_F(BadInput, AsPatternThatMatchesNoParameter) {
                    {"model.frozen", "\"h.0.*\"", "transformer."});
   ExpectSetRefused("optimizer.no_decay=[\"*.bais\"]",
                    {"optimizer.no_decay", "\"*.bais\"", "transformer."});
+  ExpectSetRefused("model.frozen=[\"transformer.*\", \"lm_head.*\"]",
+                   {"model.frozen", "\"lm_head.*\" matches no parameter"});
+  ExpectSetRefused("model.frozen=[\"*.bias\", \"*.weight\"]",
+                   {"model.frozen: \"*.bias\", \"*.weight\" match all"});
 }
 
 TEST_F(BadInput, AsData) {
@@ -235,7 +239,9 @@ TEST_F(BadInput, AsPretrainedDirectory) {
     };
   };
   std::filesystem::create_directory(Path("hf"));
-  ExpectRefused({"model.pretrained", "none/config.json"}, train("none"));
+  ExpectRefused(
+      {"model.pretrained", "none/config.json", "castor downloads none"},
+      train("none"));
   ExpectRefused({"model.pretrained", "hf/config.json"}, train("hf"));
   WriteFile(Path("hf/config.json"), R"({"model_type": "mamba"})");
   ExpectRefused({"model.pretrained", "mamba"}, train("hf"));
