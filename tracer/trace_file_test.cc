@@ -23,6 +23,7 @@ namespace castor {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr char kHeader[] = "{\"format\":\"castor-trace\",\"version\":2}\n";
@@ -316,6 +317,9 @@ TEST(TraceFile, RefusesWhatIsNoTrace) {
   EXPECT_THAT(Error("hello\n"), HasSubstr("file, line 1: not valid JSON"));
   EXPECT_THAT(Error("{}\n"), HasSubstr("line 1: format is missing"));
   EXPECT_THAT(Error("[]\n"), HasSubstr("line 1: the record is no object"));
+  for (const char* other : {"hello\n", "{}\n", "[]\n"}) {
+    EXPECT_THAT(Error(other), EndsWith(": no Castor trace"));
+  }
   EXPECT_THAT(Error("{\"format\":\"other\",\"version\":2}\n"),
               HasSubstr("this is no Castor trace"));
   EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":1}\n"),
