@@ -127,6 +127,12 @@ class Builder {
     return use < 0 || drop <= use;
   }
 
+  bool HoldsActivations(int64_t c, const TraceView::Span& span) const {
+    const ChunkInfo* const chunk =
+        index_.Chunk(index_.ProgramOfStep(span.step), c);
+    return chunk != nullptr && chunk->holds_activations();
+  }
+
   // Whether the operator's gradients go to a block of their own.
   bool WritesBeside(int64_t c, const TraceView::Span& span) const {
     return span.step >= 0 &&
@@ -166,6 +172,11 @@ class Builder {
         Write(c, span.start_ns, span.end_ns, State::kCompute);
         chunk.resident = true;
         chunk.since_ns = std::max(chunk.since_ns, span.end_ns);
+        if (kind == WorkKind::kOperator && HoldsActivations(c, span)) {
+          // Those that are read are operators' again; others leave by a copy.
+          chunk.resident = writes;
+          return;
+        }
         if (kind == WorkKind::kOperator) {
           chunk.gradients |= writes && !WritesBeside(c, span);
         } else if (kind == WorkKind::kUpdate ||
