@@ -67,8 +67,11 @@ class Builder {
   struct Chunk {
     bool resident = false;
     bool gradients = false;
-    int64_t since_ns = 0;   // in its present state of rest
-    int64_t step = -1;      // of the last event
+    int64_t since_ns = 0;  // in its present state of rest
+    int64_t step = -1;     // of the last event
+    // Of activations: when they left last.
+    int64_t left_step = -1;
+    int64_t left_moment = -1;
     int64_t device_ns = 0;  // up to here intervals are written
     int64_t host_ns = 0;
   };
@@ -166,6 +169,13 @@ class Builder {
       case WorkKind::kOperator:
       case WorkKind::kReduce:
       case WorkKind::kUpdate:
+        // Activations may leave before the operator has run with which they
+        // become a chunk: their tensors were made by those before it.
+        if (kind == WorkKind::kOperator && writes &&
+            HoldsActivations(c, span) && chunk.left_step == span.step &&
+            chunk.left_moment > span.moment) {
+          return;
+        }
         // The device adds up a gradient block, whatever the payload does.
         if (kind == WorkKind::kReduce && WritesBeside(c, span)) return;
         Close(c, span.start_ns);
@@ -201,6 +211,8 @@ class Builder {
         // two plans.
         if (span.step < 0 || IsDroppedAfter(c, span.step, span.moment - 1)) {
           chunk.resident = false;
+          chunk.left_step = span.step;
+          chunk.left_moment = span.moment;
         }
         return;
       default:

@@ -243,7 +243,7 @@ int64_t SettledPlan(const TraceIndex& index,
 
 namespace {
 
-void CountBlocks(const std::vector<TraceView::BlockRow>& blocks,
+void SumUpBlocks(const std::vector<TraceView::BlockRow>& blocks,
                  TraceView::Summary* summary) {
   for (const TraceView::BlockRow& row : blocks) {
     if (row.choice == kMadeAgain) {
@@ -304,7 +304,7 @@ std::optional<TraceView::Summary> Summarize(
   summary.predicted_moved_bytes = plan.predicted.moved_bytes;
   summary.moves = median.moves;
   summary.move_ns = median.move_ns;
-  CountBlocks(blocks, &summary);
+  SumUpBlocks(blocks, &summary);
   for (const TraceView::MemoryPoint& point : host_memory) {
     int64_t sum = 0;
     for (const int64_t bytes : point.bytes) sum = AddUpTo(sum, bytes);

@@ -98,7 +98,7 @@ const kColumns: Record<Tab, Column[]> = {
   blocks: [
     column('block', 'block', 56, asCount),
     column('name', 'begins with', 0, asText, '', true),
-    column('choice', 'its activations', 116, asText,
+    column('choice', 'its activations', 140, asText,
            'kept on the device; kept, by way of the host; or made again in ' +
                'backward', true),
     column('device_bytes', 'on the device', 92, asBytes,
