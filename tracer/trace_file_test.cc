@@ -189,6 +189,31 @@ TEST(TraceFile, ReadsActivationsOfLaterVersions) {
               HasSubstr("blocks[0]"));
 }
 
+TEST(TraceFile, ReadsPlannedAddressesOfLaterVersions) {
+  const auto with = [](absl::string_view of_plan,
+                       absl::string_view of_prediction) {
+    return ParseTrace(absl::StrReplaceAll(
+        All(),
+        {{"\"version\":2", "\"version\":14"},
+         {"\"warmup\":", absl::StrCat(of_plan, "\"warmup\":")},
+         {"\"predicted\":{", absl::StrCat("\"predicted\":{", of_prediction)}}));
+  };
+  const auto planned = with("\"planned_addresses\":true,", "");
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(planned->plans[0].planned_addresses, true);
+  EXPECT_FALSE(planned->plans[0].predicted.moves.has_value());
+  const auto moves =
+      with("\"planned_addresses\":false,", "\"moves\":3,\"moved_bytes\":768,");
+  ASSERT_TRUE(moves.ok()) << moves.status();
+  EXPECT_EQ(moves->plans[0].planned_addresses, false);
+  EXPECT_EQ(moves->plans[0].predicted.moves, 3);
+  EXPECT_EQ(moves->plans[0].predicted.moved_bytes, 768);
+  EXPECT_THAT(with("\"planned_addresses\":1,", "").status().message(),
+              HasSubstr("planned_addresses"));
+  EXPECT_THAT(with("", "\"moves\":3,").status().message(),
+              HasSubstr("moved_bytes"));
+}
+
 TEST(TraceFile, ReadsTheDocumentedRecords) {
   const auto contents = ParseTrace(All());
   ASSERT_TRUE(contents.ok()) << contents.status();
