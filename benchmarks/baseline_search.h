@@ -1,0 +1,51 @@
+// What baselines with knobs share: whoever compares with them gives each the
+// setting with which its simulated step is the fastest, as nobody who runs such
+// a system could find out without trying.
+#ifndef CASTOR_BENCHMARKS_BASELINE_SEARCH_H_
+#define CASTOR_BENCHMARKS_BASELINE_SEARCH_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "memory/plan/admission.h"
+#include "memory/plan/plan.h"
+
+namespace castor {
+
+// The length of a simulated step. The last of few steps may still profit from
+// queues that were empty at the start, so it is at least what the busiest
+// resource works.
+int64_t SimulatedStepNs(const Plan& plan, const PlanRequest& request);
+
+// The first chunks of the order, as many as may have their optimizer states in
+// `bytes`; those that were admitted where more do not fit, in evaluation, and
+// where the request fixes the sides.
+std::vector<Side> FirstSides(const PlanRequest& request,
+                             const Admission& admission, double bytes);
+
+// The different FirstSides of bytes from none to `most_bytes`, in `steps` equal
+// steps.
+std::vector<std::vector<Side>> FirstSidesUpTo(const PlanRequest& request,
+                                              const Admission& admission,
+                                              double most_bytes, int steps);
+
+// Keeps the fastest of the plans that it is given; the first of equals.
+class FastestPlan {
+ public:
+  // The request outlives this.
+  explicit FastestPlan(const PlanRequest& request) : request_(request) {}
+
+  void Enter(Plan plan);
+  // Of those that were entered, at least one.
+  const Plan& plan() const { return plan_; }
+
+ private:
+  const PlanRequest& request_;
+  Plan plan_;
+  int64_t step_ns_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_BENCHMARKS_BASELINE_SEARCH_H_

@@ -1,0 +1,44 @@
+// The two of ProTrain's four numbers that are about activations, as a baseline
+// for "activation_checkpointing": "auto": so many blocks are *swapped*, their
+// activations go to the host and come back, so many are *recomputed*, and all
+// others keep theirs. benchmarks/baseline_policies.h says where that is from.
+//
+// The last blocks keep them, since backward comes to these first. Of the others
+// the first are swapped, which leaves the most time for it, and recomputed ones
+// are spread among those that keep theirs; or swapped and recomputed ones
+// alternate, so that copies of the ones hide behind the compute of the others:
+//
+//   2 of 8 swapped, 3 recomputed   spread       s s r . r . r .
+//                                  alternating  s r r s r . . .
+//
+// Which of the two the paper means its descriptions do not agree about, so both
+// are tried.
+#ifndef CASTOR_BENCHMARKS_PROTRAIN_BLOCKS_H_
+#define CASTOR_BENCHMARKS_PROTRAIN_BLOCKS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/plan/block_choice.h"
+#include "tracer/step_trace.h"
+
+namespace castor {
+
+enum class BlockUse : uint8_t { kKept, kSwapped, kRecomputed };
+
+// By position; `swapped` + `recomputed` <= `blocks`.
+std::vector<BlockUse> SpreadBlocks(int64_t blocks, int64_t swapped,
+                                   int64_t recomputed);
+std::vector<BlockUse> AlternatingBlocks(int64_t blocks, int64_t swapped,
+                                        int64_t recomputed);
+
+// The fastest choice of all numbers of blocks that are swapped and recomputed
+// (of many blocks, of nine of each) with the plan of the protrain policy.
+// Refusal: that of a step of which nothing is kept. The trace and `request_for`
+// are as ChooseKeptBlocks's.
+BlockChoiceOrRefusal ChooseProTrainBlocks(const StepTrace& trace,
+                                          const PlanRequestFor& request_for);
+
+}  // namespace castor
+
+#endif  // CASTOR_BENCHMARKS_PROTRAIN_BLOCKS_H_
