@@ -16,9 +16,9 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
      that a trace is written to, under AddressSanitizer and
      UndefinedBehaviorSanitizer;
   3. those of memory/exec/, device/ and runtime/ (not of its subfolders), the
-     thread pool's, the same share, the same of tests/, and tests:fake_gpu_test,
-     under ThreadSanitizer. (memory/plan/ and runtime/'s subfolders know no
-     threads.)
+     thread pool's, those of GPU blocks that take turns, the same share, the
+     same of tests/, and tests:fake_gpu_test, under ThreadSanitizer.
+     (memory/plan/ and runtime/'s subfolders know no threads.)
   4. those of the Python package, in .venv with PyTorch (tools/torch_env.sh).
 
 --quick: all tests, optimised, and nothing else. --werror: a compiler's warning
@@ -148,6 +148,7 @@ else
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
     //base:thread_pool_test //memory/exec/... //device/... //runtime/autograd:all \
     //runtime/backend:all //runtime/client:all //runtime/train:all \
+    //kernels/attention:turns_test //kernels/cuda:emulated_schedule_test \
     //text/data:cached_tokens_test //text/data:tokenize_test \
     //tests:fake_gpu_test "${runs[@]}"
 

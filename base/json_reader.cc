@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/units.h"
 #include "nlohmann/json.hpp"
 
@@ -27,6 +29,17 @@ std::string Printable(absl::string_view key) {
   constexpr size_t kMax = 80;
   return absl::StrCat(absl::Utf8SafeCHexEscape(key.substr(0, kMax)),
                       key.size() > kMax ? "..." : "");
+}
+
+// How many words, between underscores, two keys have in common.
+int SharedWords(absl::string_view a, absl::string_view b) {
+  const std::vector<absl::string_view> of_a = absl::StrSplit(a, '_');
+  const std::vector<absl::string_view> of_b = absl::StrSplit(b, '_');
+  return static_cast<int>(
+      std::count_if(of_a.begin(), of_a.end(), [&](absl::string_view word) {
+        return !word.empty() &&
+               std::find(of_b.begin(), of_b.end(), word) != of_b.end();
+      }));
 }
 
 std::string NumberText(double value) { return Json(value).dump(); }
@@ -96,29 +109,57 @@ absl::Status JsonReport::status() const {
         absl::StrCat(source_, ": ", first_error_));
   }
   const UnknownKey& unknown = unknown_.front();
-  // A known key that stands in the wrong object beats one that looks alike.
-  std::string nearest;
+  return absl::InvalidArgumentError(
+      absl::StrCat(source_, ": ", Join(unknown.object, Printable(unknown.key)),
+                   ": unknown key", Hint(unknown)));
+}
+
+std::string JsonReport::Hint(const UnknownKey& unknown) const {
+  const auto nearest_is = [](absl::string_view object, absl::string_view key) {
+    return absl::StrCat("; the nearest known key is ", Join(object, key));
+  };
+  const std::string* alike = nullptr;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const std::string& key : unknown.siblings) {
     const int64_t distance = EditDistance(unknown.key, key);
     if (distance < least) {
       least = distance;
-      nearest = Join(unknown.object, key);
+      alike = &key;
     }
   }
-  if (least > 2) {
-    for (const auto& [object, key] : known_) {
-      if (key == unknown.key) {
-        nearest = Join(object, key);
-        break;
-      }
+  // From half of its letters on, a key is like any other.
+  if (alike != nullptr && least * 2 > static_cast<int64_t>(std::max(
+                                          alike->size(), unknown.key.size()))) {
+    alike = nullptr;
+  }
+  if (alike != nullptr && least <= 2) {  // slips of the pen
+    return nearest_is(unknown.object, *alike);
+  }
+  for (const OtherName& name : other_names_) {
+    if (name.theirs == unknown.key) {
+      return absl::StrCat("; here ", name.ours, " takes its place");
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      source_, ": ", Join(unknown.object, Printable(unknown.key)),
-      ": unknown key",
-      nearest.empty() ? ""
-                      : absl::StrCat("; the nearest known key is ", nearest)));
+  for (const auto& [object, key] : known_) {
+    if (key == unknown.key) return nearest_is(object, key);
+  }
+  // "policy" for "placement_policy".
+  const std::string* shares = nullptr;
+  int most = 0;
+  for (const std::string& key : unknown.siblings) {
+    const int shared = SharedWords(unknown.key, key);
+    if (shared > most) {
+      most = shared;
+      shares = &key;
+    }
+  }
+  if (shares != nullptr) return nearest_is(unknown.object, *shares);
+  if (alike != nullptr) return nearest_is(unknown.object, *alike);
+  if (unknown.siblings.empty()) return "";
+  return absl::StrCat(
+      "; the known ones ",
+      unknown.object.empty() ? "" : absl::StrCat("in ", unknown.object, " "),
+      "are ", absl::StrJoin(unknown.siblings, ", "));
 }
 
 JsonReader::JsonReader(const Json& document, JsonReport& report)

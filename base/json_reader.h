@@ -16,8 +16,8 @@
 //   return report.status();
 //
 // Keys that were asked for are the known ones; RefuseUnknownKeys reports the
-// others together with the nearest known key. A reader that does not call it
-// ignores unknown keys (Hugging Face's config.json has many).
+// others together with the known key that is most likely meant. A reader that
+// does not call it ignores unknown keys (Hugging Face's config.json has many).
 //
 // Lifetime: a reader points into the document and to the report.
 #ifndef CASTOR_BASE_JSON_READER_H_
@@ -40,11 +40,21 @@ using Json = nlohmann::json;
 // Keys in the order in which people read them.
 using OrderedJson = nlohmann::ordered_json;
 
+// A key that other programs' documents have, and the path of the known one that
+// does here what that does there.
+struct OtherName {
+  absl::string_view theirs;
+  absl::string_view ours;
+};
+
 // What was wrong with one document.
 class JsonReport {
  public:
-  // `source` begins each message: a file's name.
-  explicit JsonReport(std::string source) : source_(std::move(source)) {}
+  // `source` begins each message: a file's name. Messages about unknown keys
+  // make use of `other_names`, which are borrowed.
+  explicit JsonReport(std::string source,
+                      absl::Span<const OtherName> other_names = {})
+      : source_(std::move(source)), other_names_(other_names) {}
   JsonReport(const JsonReport&) = delete;
   JsonReport& operator=(const JsonReport&) = delete;
 
@@ -62,7 +72,11 @@ class JsonReport {
     std::string key;
     std::vector<std::string> siblings;  // known keys of the same object
   };
+  // What a message about `unknown` says after that it is.
+  std::string Hint(const UnknownKey& unknown) const;
+
   std::string source_;
+  absl::Span<const OtherName> other_names_;
   std::string first_error_;
   std::vector<UnknownKey> unknown_;
   std::vector<std::pair<std::string, std::string>> known_;  // object, key

@@ -178,6 +178,24 @@ TEST(JsonReader, RefusesWrongTypesOfOtherKinds) {
             "file: k: is required");
 }
 
+TEST(JsonReader, KnowsOtherProgramsNames) {
+  const OtherName names[] = {{"epochs", "train.steps"}, {"step", "batch"}};
+  const auto message = [&](const char* text) {
+    JsonReport report("file", names);
+    const Json json = Json::parse(text);
+    JsonReader root(json, report);
+    root.Object("train").Raw("steps");
+    root.Raw("steps");
+    root.RefuseUnknownKeys();
+    return std::string(report.status().message());
+  };
+  EXPECT_EQ(message(R"({"epochs": 3})"),
+            "file: epochs: unknown key; here train.steps takes its place");
+  // A slip of the pen is likelier.
+  EXPECT_EQ(message(R"({"step": 3})"),
+            "file: step: unknown key; the nearest known key is steps");
+}
+
 TEST(JsonReader, NamesThePathAndTheNearestKnownKey) {
   const auto read = [](JsonReader& root) {
     int64_t ignored = 0;
@@ -196,6 +214,14 @@ TEST(JsonReader, NamesThePathAndTheNearestKnownKey) {
   EXPECT_EQ(MessageOf(R"({"prefetch": 3})", read),
             "file: prefetch: unknown key; the nearest known key is "
             "memory.prefetch");
+  // A word of a key of the same object; nothing that any key is like.
+  EXPECT_THAT(MessageOf(R"({"memory": {"budget_of_device": 3}})", read),
+              HasSubstr("key; the nearest known key is memory.device_memory"));
+  EXPECT_EQ(MessageOf(R"({"memory": {"lora": 3}})", read),
+            "file: memory.lora: unknown key; the known ones in memory are "
+            "device_memory, prefetch");
+  EXPECT_EQ(MessageOf(R"({"lora": 3})", read),
+            "file: lora: unknown key; the known ones are steps, memory");
   // An unknown key explains more than what it makes wrong.
   EXPECT_THAT(MessageOf(R"({"step": 3, "memory": 1})", read),
               HasSubstr("step: unknown key; the nearest known key is steps"));

@@ -67,8 +67,11 @@ class Builder {
   struct Chunk {
     bool resident = false;
     bool gradients = false;
-    int64_t since_ns = 0;   // in its present state of rest
-    int64_t step = -1;      // of the last event
+    int64_t since_ns = 0;  // in its present state of rest
+    int64_t step = -1;     // of the last event
+    // Of activations: when they left last.
+    int64_t left_step = -1;
+    int64_t left_moment = -1;
     int64_t device_ns = 0;  // up to here intervals are written
     int64_t host_ns = 0;
   };
@@ -127,6 +130,12 @@ class Builder {
     return use < 0 || drop <= use;
   }
 
+  bool HoldsActivations(int64_t c, const TraceView::Span& span) const {
+    const ChunkInfo* const chunk =
+        index_.Chunk(index_.ProgramOfStep(span.step), c);
+    return chunk != nullptr && chunk->holds_activations();
+  }
+
   // Whether the operator's gradients go to a block of their own.
   bool WritesBeside(int64_t c, const TraceView::Span& span) const {
     return span.step >= 0 &&
@@ -160,12 +169,24 @@ class Builder {
       case WorkKind::kOperator:
       case WorkKind::kReduce:
       case WorkKind::kUpdate:
+        // Activations may leave before the operator has run with which they
+        // become a chunk: their tensors were made by those before it.
+        if (kind == WorkKind::kOperator && writes &&
+            HoldsActivations(c, span) && chunk.left_step == span.step &&
+            chunk.left_moment > span.moment) {
+          return;
+        }
         // The device adds up a gradient block, whatever the payload does.
         if (kind == WorkKind::kReduce && WritesBeside(c, span)) return;
         Close(c, span.start_ns);
         Write(c, span.start_ns, span.end_ns, State::kCompute);
         chunk.resident = true;
         chunk.since_ns = std::max(chunk.since_ns, span.end_ns);
+        if (kind == WorkKind::kOperator && HoldsActivations(c, span)) {
+          // Those that are read are operators' again; others leave by a copy.
+          chunk.resident = writes;
+          return;
+        }
         if (kind == WorkKind::kOperator) {
           chunk.gradients |= writes && !WritesBeside(c, span);
         } else if (kind == WorkKind::kUpdate ||
@@ -190,6 +211,8 @@ class Builder {
         // two plans.
         if (span.step < 0 || IsDroppedAfter(c, span.step, span.moment - 1)) {
           chunk.resident = false;
+          chunk.left_step = span.step;
+          chunk.left_moment = span.moment;
         }
         return;
       default:

@@ -13,6 +13,10 @@
 //                                        up and parameters put back; updated
 //   leaving     its copy back starts     ... ends
 //   reducing, updating: on the host
+//
+// Activations that may go to the host are on the device from the operator after
+// the one that made the last of them until the first one that reads them, but
+// for when they are away.
 #ifndef CASTOR_INSIGHT_CHUNK_RESIDENCY_H_
 #define CASTOR_INSIGHT_CHUNK_RESIDENCY_H_
 

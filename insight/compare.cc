@@ -1,6 +1,7 @@
 #include "insight/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -98,6 +99,19 @@ class Comparer {
     NoteChange("Chunks with optimizer states on the device",
                static_cast<int64_t>(plan_a->device_side.size()),
                static_cast<int64_t>(plan_b->device_side.size()), number);
+    if (plan_a->planned_addresses.has_value() &&
+        plan_b->planned_addresses.has_value()) {
+      NoteChange("Addresses of blocks of memory", *plan_a->planned_addresses,
+                 *plan_b->planned_addresses, [](bool planned) {
+                   return planned ? "planned" : "not planned";
+                 });
+    }
+    const auto blocks = [](const std::array<int64_t, 3>& count) {
+      return absl::StrCat(count[0], " kept, ", count[1],
+                          " by way of the host, ", count[2], " made again");
+    };
+    NoteChange("Blocks' activations", BlocksOf(*a_.summary),
+               BlocksOf(*b_.summary), blocks);
     const double least =
         std::min(plan_a->h2d_bytes_per_s, plan_b->h2d_bytes_per_s);
     const double most =
@@ -109,6 +123,10 @@ class Comparer {
           static_cast<int64_t>(plan_b->h2d_bytes_per_s),
           [](int64_t bytes) { return absl::StrCat(FormatBytes(bytes), "/s"); });
     }
+  }
+
+  static std::array<int64_t, 3> BlocksOf(const TraceView::Summary& summary) {
+    return {summary.kept_blocks, summary.host_blocks, summary.remade_blocks};
   }
 
   static const PlanRecord* SettledPlanOf(const TraceView& view) {
@@ -172,6 +190,8 @@ class Comparer {
     const PlanRecord* const plan_b = SettledPlanOf(b_);
     AddRow("bus to the device", "bytes_per_s", plan_a->h2d_bytes_per_s,
            plan_b->h2d_bytes_per_s);
+    add("moves of blocks per step", "count", a.moves, b.moves);
+    add("time of these moves", "ns", a.move_ns, b.move_ns);
     add("steps compared", "count", a.steps, b.steps);
   }
 

@@ -74,6 +74,27 @@ TEST_F(CompareTest, HasARowForEachNumberOfBoth) {
   }
 }
 
+TEST_F(CompareTest, SaysThatBlocksGotAddressesAndAreMovedNoMore) {
+  TraceSketch moving = OneStep();
+  moving.contents.plans[0].planned_addresses = false;
+  moving.Work(0, WorkKind::kOther, 0, -1, -1, 600, 630);
+  TraceSketch planned = OneStep();
+  planned.contents.plans[0].planned_addresses = true;
+  planned.AddActivations();
+  const TraceView a = BuildTraceView(moving.contents, "a.trace");
+  const TraceView b = BuildTraceView(planned.contents, "b.trace");
+  EXPECT_THAT(
+      Notes(a, b),
+      AllOf(HasSubstr("Addresses of blocks of memory: not planned -> planned."),
+            HasSubstr("Blocks' activations: 0 kept, 0 by way of the host, 0 "
+                      "made again -> 1 kept, 1 by way of the host, 1 made "
+                      "again.")));
+  const Comparison comparison = CompareViews(a, b);
+  EXPECT_EQ(Value(comparison, "moves of blocks per step", false), 1);
+  EXPECT_EQ(Value(comparison, "moves of blocks per step", true), 0);
+  EXPECT_EQ(Value(comparison, "time of these moves", false), 30);
+}
+
 TEST_F(CompareTest, FindsNothingBetweenATraceAndItself) {
   EXPECT_EQ(Notes(a_, a_), "A step takes as long: 1.00 us -> 1.00 us.");
 }

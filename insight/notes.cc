@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -48,8 +49,15 @@ class Writer {
   void WriteCopy(int64_t i) {
     TraceView::Span& copy = list_.spans[i];
     const WorkKind kind = list_.links.kind[i];
-    if (kind != WorkKind::kFetch && kind != WorkKind::kCopyBack) return;
     const int64_t plan = index_.PlanOfStep(copy.step);
+    if (IsBlockMove(index_, copy)) {
+      const auto [note, is_new] =
+          move_notes_.try_emplace(std::make_pair(plan, copy.because), 0);
+      if (is_new) note->second = strings_.Add(MoveNote(i));
+      copy.note = note->second;
+      return;
+    }
+    if (kind != WorkKind::kFetch && kind != WorkKind::kCopyBack) return;
     const auto [note, is_new] = copy_notes_.try_emplace(
         std::make_tuple(plan, static_cast<int64_t>(kind), copy.moment,
                         copy.chunk),
@@ -79,6 +87,19 @@ class Writer {
                       Ahead(program, fetch.moment, fetch.because));
     }
     return absl::StrCat(text, ".", LeftText(plan, program, fetch));
+  }
+
+  std::string MoveNote(int64_t i) const {
+    const TraceView::Span& move = span(i);
+    const PlanRecord* const plan = index_.PlanRecordOfStep(move.step);
+    const bool unplanned =
+        plan != nullptr && plan->planned_addresses == std::optional(false);
+    return absl::StrCat(
+        "Moves a block, to make one hole of several for what ",
+        OperatorText(index_, list_.links.program[i], move.because), " needs.",
+        unplanned ? " The plan has no addresses: blocks get theirs when work "
+                    "is issued."
+                  : "");
   }
 
   std::string Ahead(int64_t program, int64_t moment, int64_t because) const {
@@ -150,8 +171,13 @@ class Writer {
                           "updates it.");
     }
     const OpRecord* const op = index_.Op(program, copy.because);
-    std::string text = absl::StrCat("Copies what operators wrote into ", chunk,
-                                    " to the host");
+    const ChunkInfo* const info = index_.Chunk(program, copy.chunk);
+    const bool activations = info != nullptr && info->holds_activations();
+    std::string text =
+        absl::StrCat(activations ? "Copies a tensor of "
+                                 : "Copies what operators wrote into ",
+                     chunk, " to the host",
+                     activations ? " until backward comes to the block" : "");
     if (op == nullptr) return absl::StrCat(text, ".");
     if (op->kind == OpKind::kReduce) {
       return absl::StrCat(text, ": the CPU adds up its gradients.");
@@ -348,6 +374,7 @@ class Writer {
   StringTable& strings_;
   const Peers& peers_;
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t> copy_notes_;
+  std::map<std::pair<int64_t, int64_t>, int64_t> move_notes_;
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                       int64_t, int64_t>,
            int64_t>

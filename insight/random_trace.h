@@ -144,6 +144,23 @@ class RandomTrace {
             {ChunkId(Index(trace.chunks.size())), Below(2) == 0});
       }
     }
+    for (int64_t i = Below(3); i > 0; --i) AddBlock(trace);
+  }
+
+  void AddBlock(StepTrace& trace) {
+    BlockRecord& block = trace.blocks.emplace_back();
+    block.block = Below(4);
+    block.kept = Below(3) != 0;
+    block.forward = Moment(Index(trace.ops.size()));
+    block.backward = Moment(Index(trace.ops.size() + 1));
+    block.kept_bytes = Time() - 50;
+    block.kept_peak_bytes.resize(Below(3));
+    if (!block.kept || Below(2) == 0) return;
+    block.offloaded = Below(4) != 0;
+    block.offload_bytes = Time();
+    ChunkInfo& chunk = trace.chunks[Below(trace.chunks.size())];
+    chunk.block = block.block;
+    chunk.pieces = block.offload_pieces = 1 + Below(3);
   }
 
   void AddPlan(TraceContents& contents) {
@@ -156,6 +173,11 @@ class RandomTrace {
     plan.policy = Below(2) == 0 ? "cpu" : "auto";
     plan.warmup = Below(3) == 0;
     plan.prefetch = Below(3) != 0;
+    if (Below(2) == 0) plan.planned_addresses = Below(2) == 0;
+    if (Below(2) == 0) {
+      plan.predicted.moves = Below(100);
+      plan.predicted.moved_bytes = Time();
+    }
     plan.h2d_bytes_per_s = static_cast<double>(Below(1'000));
     for (size_t c = 0; c < trace.chunks.size(); ++c) {
       const ChunkId chunk(static_cast<int64_t>(c));

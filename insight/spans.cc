@@ -28,6 +28,7 @@ class Builder {
     for (int64_t i = 0; i < size(); ++i) {
       if (!IsWait(i)) NameWork(i);
     }
+    FindWhatMovesAreFor();
     for (int64_t i = 0; i < size(); ++i) {
       if (IsWait(i)) ResolveWait(i);
     }
@@ -173,6 +174,9 @@ class Builder {
                                              span.moment, span.chunk));
     }
     span.label = label->second;
+    if (IsBlockMove(index_, span)) {
+      span.label = strings_.Add("move within device memory");
+    }
     if (const ChunkInfo* chunk = index_.Chunk(program, span.chunk)) {
       if (kind == WorkKind::kFetch) {
         span.bytes = FetchedBytes(span, *chunk);
@@ -199,6 +203,24 @@ class Builder {
         }
       }
       if (action != nullptr) span.because = action->because.value;
+    }
+  }
+
+  // Moves are queued right before the operator that the room is for.
+  void FindWhatMovesAreFor() {
+    if (index_.compute() < 0 || index_.compute() >= index_.num_streams()) {
+      return;
+    }
+    const std::vector<int64_t>& spans = by_count_[index_.compute()];
+    int64_t step = -1, moment = -1;  // of the operator behind
+    for (size_t k = spans.size(); k-- > 0;) {
+      TraceView::Span& span = list_.spans[spans[k]];
+      if (IsBlockMove(index_, span)) {
+        if (span.step == step) span.because = moment;
+      } else if (span.kind >= 0 && span.moment >= 0) {
+        step = span.step;
+        moment = span.moment;
+      }
     }
   }
 
@@ -289,6 +311,11 @@ class Builder {
 };
 
 }  // namespace
+
+bool IsBlockMove(const TraceIndex& index, const TraceView::Span& span) {
+  return span.kind == static_cast<int64_t>(WorkKind::kOther) &&
+         span.stream == index.compute() && span.step >= 0 && span.chunk < 0;
+}
 
 SpanList BuildSpans(const TraceIndex& index, StringTable& strings) {
   return Builder(index, strings).Build();

@@ -25,10 +25,15 @@ struct SpanList {
   SpanLinks links;
 };
 
+// Whether the work is a move of a block within the device's memory, which makes
+// one hole of several for the operator that is next.
+bool IsBlockMove(const TraceIndex& index, const TraceView::Span& span);
+
 // Spans on streams out of range are left out. A span's end is not before its
 // start. The cause of a wait is, of all spans that are the latest recorded up
 // to a count that it names, the one that ends last; none starts after the wait
-// is over. Its label says so. Copies know the moment that they are for. Where a
+// is over. Its label says so. Copies and moves of
+// blocks know the moment that they are for. Where a
 // collective had to wait for its last rank, that part is a wait of its own.
 // O(n log n).
 SpanList BuildSpans(const TraceIndex& index, StringTable& strings);

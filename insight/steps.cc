@@ -130,6 +130,10 @@ std::vector<TraceView::Step> BuildSteps(const TraceIndex& index,
     } else if (span.kind == static_cast<int64_t>(WorkKind::kCopyBack)) {
       steps[span.step].d2h_bytes =
           AddUpTo(steps[span.step].d2h_bytes, span.bytes);
+    } else if (IsBlockMove(index, span)) {
+      ++steps[span.step].moves;
+      steps[span.step].move_ns =
+          AddUpTo(steps[span.step].move_ns, span.end_ns - span.start_ns);
     } else if (span.kind >= 0 && span.stream == index.network()) {
       steps[span.step].received_bytes =
           AddUpTo(steps[span.step].received_bytes, span.bytes);

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
 #include "insight/notes.h"
+#include "insight/tables.h"
 #include "memory/plan/policy/policies.h"
 
 namespace castor {
@@ -54,6 +56,7 @@ class Adviser {
     }
     SayWhereTimeGoes();
     SayLargestWait();
+    SayMoves();
     SayTraffic();
     SayMemory();
     SayPrediction();
@@ -156,6 +159,22 @@ class Adviser {
                    /*at_the_cpu=*/false)));
   }
 
+  // What moves of blocks cost, and why there are any.
+  void SayMoves() {
+    if (summary_.moves == 0 ||
+        Share(summary_.move_ns, summary_.step_ns) < kWorthSaying) {
+      return;
+    }
+    Say(absl::StrCat(
+        "A step moves blocks ", summary_.moves,
+        " times within the device's memory, which takes ",
+        Percent(Share(summary_.move_ns, summary_.step_ns)), " of it",
+        summary_.planned_addresses == std::optional(false)
+            ? ": no packing of all blocks was found within the budget. Plans "
+              "for a larger memory.device_memory mostly have one."
+            : "."));
+  }
+
   void SayTraffic() {
     const int64_t least = summary_.least_h2d_bytes;
     const double above = Share(summary_.h2d_bytes - least, least);
@@ -222,10 +241,30 @@ int64_t SettledPlan(const TraceIndex& index,
   return settled;
 }
 
+namespace {
+
+void SumUpBlocks(const std::vector<TraceView::BlockRow>& blocks,
+                 TraceView::Summary* summary) {
+  for (const TraceView::BlockRow& row : blocks) {
+    if (row.choice == kMadeAgain) {
+      ++summary->remade_blocks;
+    } else {
+      ++(row.choice == kByTheHost ? summary->host_blocks
+                                  : summary->kept_blocks);
+    }
+    summary->kept_bytes = AddUpTo(summary->kept_bytes, row.device_bytes);
+    summary->host_bytes = AddUpTo(summary->host_bytes, row.host_bytes);
+    summary->spared_bytes = AddUpTo(summary->spared_bytes, row.spared_bytes);
+  }
+}
+
+}  // namespace
+
 std::optional<TraceView::Summary> Summarize(
     const TraceIndex& index, const SpanList& list, const WaitCauses& causes,
     const std::vector<TraceView::Step>& steps,
-    const std::vector<TraceView::MemoryPoint>& host_memory) {
+    const std::vector<TraceView::MemoryPoint>& host_memory,
+    const std::vector<TraceView::BlockRow>& blocks) {
   const int64_t settled = SettledPlan(index, steps);
   if (settled < 0) return std::nullopt;
   std::vector<int64_t> about;
@@ -260,6 +299,12 @@ std::optional<TraceView::Summary> Summarize(
   summary.predicted_step_ns = plan.predicted.step_ns;
   summary.predicted_peak_bytes = plan.predicted.device_peak_bytes;
   summary.device_budget_bytes = plan.device_budget_bytes;
+  summary.planned_addresses = plan.planned_addresses;
+  summary.predicted_moves = plan.predicted.moves;
+  summary.predicted_moved_bytes = plan.predicted.moved_bytes;
+  summary.moves = median.moves;
+  summary.move_ns = median.move_ns;
+  SumUpBlocks(blocks, &summary);
   for (const TraceView::MemoryPoint& point : host_memory) {
     int64_t sum = 0;
     for (const int64_t bytes : point.bytes) sum = AddUpTo(sum, bytes);

@@ -22,7 +22,8 @@ int64_t SettledPlan(const TraceIndex& index,
 std::optional<TraceView::Summary> Summarize(
     const TraceIndex& index, const SpanList& list, const WaitCauses& causes,
     const std::vector<TraceView::Step>& steps,
-    const std::vector<TraceView::MemoryPoint>& host_memory);
+    const std::vector<TraceView::MemoryPoint>& host_memory,
+    const std::vector<TraceView::BlockRow>& blocks);
 
 }  // namespace castor
 

@@ -114,6 +114,53 @@ std::vector<TraceView::ChunkRow> ChunkTable(
   return rows;
 }
 
+std::vector<TraceView::BlockRow> BlockTable(
+    const TraceIndex& index, const std::vector<TraceView::ChunkRow>& chunks,
+    int64_t settled_plan) {
+  const int64_t program = index.ProgramOfPlan(settled_plan) >= 0
+                              ? index.ProgramOfPlan(settled_plan)
+                              : index.main_program();
+  const StepTrace* const trace = index.Trace(program);
+  if (trace == nullptr) return {};
+  std::map<int64_t, TraceView::BlockRow> rows;
+  for (const BlockRecord& block : trace->blocks) {
+    const auto [at, is_new] = rows.try_emplace(block.block);
+    if (!is_new) continue;
+    TraceView::BlockRow& row = at->second;
+    row.block = block.block;
+    row.forward = block.forward.value;
+    row.backward = block.backward.value;
+    for (int64_t i = 0; i < block.operators(); ++i) {
+      const OpRecord* const op = index.Op(program, block.forward.value + i);
+      if (op == nullptr) break;
+      if (i == 0) row.name = op->name;
+      row.again_ns = AddUpTo(row.again_ns, op->duration_ns);
+    }
+    if (!block.kept) {
+      row.choice = kMadeAgain;
+      row.spared_bytes = std::max<int64_t>(0, block.kept_bytes);
+      continue;
+    }
+    row.choice = block.offloaded ? kByTheHost : kKept;
+    row.host_bytes = block.offloaded ? block.offload_bytes : 0;
+    row.device_bytes =
+        std::max<int64_t>(0, AddUpTo(block.kept_bytes, -row.host_bytes));
+  }
+  for (size_t c = 0; c < trace->chunks.size(); ++c) {
+    const auto at = rows.find(trace->chunks[c].block);
+    if (!trace->chunks[c].holds_activations() || at == rows.end()) continue;
+    TraceView::BlockRow& row = at->second;
+    row.chunk = static_cast<int64_t>(c);
+    if (c >= chunks.size()) continue;
+    row.copied_back_bytes = chunks[c].copied_back_bytes;
+    row.fetched_bytes = chunks[c].fetched_bytes;
+    row.wait_ns = chunks[c].wait_ns;
+  }
+  std::vector<TraceView::BlockRow> table;
+  for (auto& [block, row] : rows) table.push_back(std::move(row));
+  return table;
+}
+
 std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
                                           const SpanList& list,
                                           const WaitCauses& causes) {

@@ -27,6 +27,16 @@ std::vector<TraceView::ChunkRow> ChunkTable(
 
 // One row per cause, stream and remedy: the compute stream's first, of each the
 // longest in all first. What would have helped is said without sizes.
+// What BlockRow::choice says.
+inline constexpr char kKept[] = "kept";
+inline constexpr char kByTheHost[] = "by way of the host";
+inline constexpr char kMadeAgain[] = "made again";
+
+// The blocks of the settled plan's program by their numbers; `chunks` as above.
+std::vector<TraceView::BlockRow> BlockTable(
+    const TraceIndex& index, const std::vector<TraceView::ChunkRow>& chunks,
+    int64_t settled_plan);
+
 std::vector<TraceView::WaitRow> WaitTable(const TraceIndex& index,
                                           const SpanList& list,
                                           const WaitCauses& causes);

@@ -84,6 +84,37 @@ class TraceSketch {
         {Moment(moment), kind, ChunkId(chunk), Moment(because)});
   }
 
+  // Block 0 is operator 0, whose activations, 200 bytes in two tensors, are
+  // chunk 2 from operator 1 on, until operator 4 reads them; 50 bytes more stay
+  // on the device. Block 1 is operator 1, and keeps 300 bytes; block 2 is
+  // operator 2, and is made again in place of keeping 400.
+  void AddActivations() {
+    StepTrace& trace = contents.step_traces[0];
+    ChunkInfo& chunk = trace.chunks.emplace_back();
+    chunk.payload_bytes = 200;
+    chunk.parameters = {"activations of block 0"};
+    chunk.block = 0;
+    chunk.pieces = 2;
+    trace.ops[1].chunks.push_back({ChunkId(2), true});
+    trace.ops[4].chunks.push_back({ChunkId(2), false});
+    const auto block = [](int64_t number, bool kept, int64_t forward,
+                          int64_t backward, int64_t bytes) {
+      BlockRecord record;
+      record.block = number;
+      record.kept = kept;
+      record.forward = Moment(forward);
+      record.backward = Moment(backward);
+      record.kept_bytes = bytes;
+      record.kept_peak_bytes = {0};
+      return record;
+    };
+    trace.blocks = {block(0, true, 0, 4, 250), block(1, true, 1, 3, 300),
+                    block(2, false, 2, 4, 400)};
+    trace.blocks[0].offload_pieces = 2;
+    trace.blocks[0].offload_bytes = 200;
+    trace.blocks[0].offloaded = true;
+  }
+
   int64_t AddStep(int64_t step, int64_t plan, int64_t time_ns) {
     const int64_t index = static_cast<int64_t>(contents.steps.size());
     contents.steps.push_back({index + 1, step, plan, time_ns});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "insight/block_bytes.h"
 #include "insight/chunk_residency.h"
 #include "insight/memory_curve.h"
 #include "insight/names.h"
@@ -52,16 +53,20 @@ void SetPrograms(const TraceIndex& index, TraceView* view) {
     program.ops = trace.ops;
     for (size_t c = 0; c < trace.chunks.size(); ++c) {
       const ChunkInfo& chunk = trace.chunks[c];
-      program.chunks.push_back({chunk.payload_bytes, chunk.optimizer_bytes,
-                                chunk.parameters,
-                                index.Uses(p, static_cast<int64_t>(c))});
+      program.chunks.push_back(
+          {chunk.payload_bytes, chunk.optimizer_bytes, chunk.parameters,
+           index.Uses(p, static_cast<int64_t>(c)), chunk.block});
     }
+    program.kept_bytes = KeptBytes(trace);
   }
   for (size_t i = 0; i < index.contents().plans.size(); ++i) {
     PlanRecord record = index.contents().plans[i];
     TraceView::Plan& plan = view->plans.emplace_back();
     plan.program = index.ProgramOfPlan(static_cast<int64_t>(i));
     plan.moments = static_cast<int64_t>(record.predicted.op_start_ns.size());
+    if (const StepTrace* const trace = index.Trace(plan.program)) {
+      plan.activation_bytes = ActivationBytes(*trace, record);
+    }
     record.initial = {};
     record.initial_dirty = {};
     record.actions = {};
@@ -131,8 +136,10 @@ TraceView Build(const TraceContents& contents, absl::string_view source,
   view.chunks =
       ChunkTable(index, list, view.residency, WindowOf(list, view.steps),
                  SettledPlan(index, view.steps));
+  view.blocks = BlockTable(index, view.chunks, SettledPlan(index, view.steps));
   view.waits = WaitTable(index, list, causes);
-  view.summary = Summarize(index, list, causes, view.steps, view.host_memory);
+  view.summary =
+      Summarize(index, list, causes, view.steps, view.host_memory, view.blocks);
   view.spans = std::move(list.spans);
   view.strings = strings.Take();
   return view;

@@ -39,6 +39,7 @@ struct TraceView {
     int64_t optimizer_bytes = 0;
     std::vector<std::string> parameters;
     std::vector<int64_t> uses;  // moments, ascending
+    int64_t block = -1;         // whose activations it holds; -1: parameters
   };
   struct Program {
     std::string signature;
@@ -46,11 +47,17 @@ struct TraceView {
     int64_t micro_batches = 1;
     std::vector<Chunk> chunks;
     std::vector<OpRecord> ops;
+    // By moment, of the bytes of activations: what blocks that are kept keep
+    // there on the device, beyond their inputs.
+    std::vector<int64_t> kept_bytes;
   };
   struct Plan {
     int64_t program = -1;
     PlanRecord record;  // its long lists are left out
     int64_t moments = 0;
+    // By moment, of the bytes of activations: what may be on the host and is
+    // on the device then.
+    std::vector<int64_t> activation_bytes;
   };
   // compute + copy + optimizer + network + late + idle == end - start.
   struct Step {
@@ -71,6 +78,8 @@ struct TraceView {
     int64_t sent_bytes = 0;  // to other ranks
     int64_t received_bytes = 0;
     int64_t device_peak_bytes = 0;  // within this step
+    int64_t moves = 0;              // of blocks within the device's memory
+    int64_t move_ns = 0;            // how long these took, of compute_ns
     std::optional<double> loss;
   };
   struct Span {
@@ -83,7 +92,7 @@ struct TraceView {
     int64_t end_ns = 0;
     int64_t label = 0;  // index of strings
     int64_t bytes = 0;
-    int64_t because = -1;    // the moment that a copy is for
+    int64_t because = -1;    // the moment that a copy or a move is for
     int64_t cause = -1;      // waits: index of the span waited for
     int64_t note = -1;       // index of strings
     int64_t late_rank = -1;  // of a wait for a rank: which
@@ -146,6 +155,26 @@ struct TraceView {
     double resident_share = 0;  // of the window
     int64_t wait_ns = 0;        // compute stood still for it
   };
+  // A block of the model, on the settled plan.
+  struct BlockRow {
+    int64_t block = 0;
+    std::string name;       // of its first operator
+    std::string choice;     // "kept", "by way of the host", "made again"
+    int64_t forward = -1;   // moments, in its first micro batch: of its first
+    int64_t backward = -1;  // operator, and where backward comes to it
+    // What it keeps on the device from forward to backward, beyond its input;
+    // what of its activations may be on the host in between; and what would
+    // have to be kept in place of making it again.
+    int64_t device_bytes = 0;
+    int64_t host_bytes = 0;
+    int64_t spared_bytes = 0;
+    int64_t again_ns = 0;  // to make it again, in one micro batch
+    // Of the window.
+    int64_t copied_back_bytes = 0;
+    int64_t fetched_bytes = 0;
+    int64_t wait_ns = 0;  // compute stood still for what comes back
+    int64_t chunk = -1;   // that holds its activations
+  };
   struct WaitRow {
     std::string cause;
     std::string remedy;
@@ -175,6 +204,20 @@ struct TraceView {
     int64_t device_peak_bytes = 0;
     int64_t host_peak_bytes = 0;
     int64_t device_budget_bytes = kUnlimitedBytes;
+    // Of the settled plan; absent: the trace does not say.
+    std::optional<bool> planned_addresses;
+    std::optional<int64_t> predicted_moves;
+    std::optional<int64_t> predicted_moved_bytes;
+    int64_t moves = 0;  // of the median step, as in Step
+    int64_t move_ns = 0;
+    // Of the rows of blocks with that choice: how many, and what they keep on
+    // the device, may have on the host, and spare.
+    int64_t kept_blocks = 0;
+    int64_t kept_bytes = 0;
+    int64_t host_blocks = 0;
+    int64_t host_bytes = 0;
+    int64_t remade_blocks = 0;
+    int64_t spared_bytes = 0;
     double tokens_per_second = 0;
     std::vector<std::string> advice;
   };
@@ -202,6 +245,7 @@ struct TraceView {
   std::vector<Residency> residency;  // by chunk, then start
   std::vector<OperatorRow> operators;
   std::vector<ChunkRow> chunks;
+  std::vector<BlockRow> blocks;
   std::vector<WaitRow> waits;
   std::optional<Summary> summary;
   std::optional<RefusalRecord> refusal;

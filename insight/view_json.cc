@@ -1,5 +1,6 @@
 #include "insight/view_json.h"
 
+#include <optional>
 #include <utility>
 
 #include "insight/json_writer.h"
@@ -57,6 +58,7 @@ class Writer {
     json_.BeginObject();
     WriteOperators();
     WriteChunks();
+    WriteBlocks();
     WriteWaits();
     json_.EndObject();
     WriteSummary();
@@ -93,6 +95,15 @@ class Writer {
     json_.Int(bytes);
   }
 
+  void OptionalInt(absl::string_view key, const std::optional<int64_t>& value) {
+    json_.Key(key);
+    value.has_value() ? json_.Int(*value) : json_.Null();
+  }
+  void OptionalBool(absl::string_view key, const std::optional<bool>& value) {
+    json_.Key(key);
+    value.has_value() ? json_.Bool(*value) : json_.Null();
+  }
+
   void WriteRun() {
     json_.Key("run");
     if (!view_.run.has_value()) return json_.Null();
@@ -124,6 +135,7 @@ class Writer {
       json_.Int("optimizer_bytes", chunk.optimizer_bytes);
       Strings("parameters", chunk.parameters);
       Ints("uses", chunk.uses);
+      json_.Int("block", chunk.block);
       json_.EndObject();
     });
     const std::vector<OpRecord>& ops = program.ops;
@@ -144,6 +156,7 @@ class Writer {
     Ints("duration_ns", ops, [](const OpRecord& op) { return op.duration_ns; });
     Ints("host_duration_ns", ops,
          [](const OpRecord& op) { return op.host_duration_ns; });
+    Ints("kept_bytes", program.kept_bytes);
     for (const bool writes : {false, true}) {
       List(writes ? "writes" : "chunks", ops, [&](const OpRecord& op) {
         json_.BeginArray();
@@ -170,6 +183,8 @@ class Writer {
     json_.Double("d2h_bytes_per_s", record.d2h_bytes_per_s);
     Ints("device_side", record.device_side,
          [](ChunkId chunk) { return chunk.value; });
+    OptionalBool("planned_addresses", record.planned_addresses);
+    Ints("activation_bytes", plan.activation_bytes);
     const Prediction& predicted = record.predicted;
     json_.Key("predicted");
     json_.BeginObject();
@@ -180,6 +195,8 @@ class Writer {
     json_.Int("device_peak_bytes", predicted.device_peak_bytes);
     json_.Int("host_bytes", predicted.host_bytes);
     json_.Int("least_h2d_bytes", predicted.least_h2d_bytes);
+    OptionalInt("moves", predicted.moves);
+    OptionalInt("moved_bytes", predicted.moved_bytes);
     json_.EndObject();
     json_.EndObject();
   }
@@ -203,6 +220,8 @@ class Writer {
     json_.Int("sent_bytes", step.sent_bytes);
     json_.Int("received_bytes", step.received_bytes);
     json_.Int("device_peak_bytes", step.device_peak_bytes);
+    json_.Int("moves", step.moves);
+    json_.Int("move_ns", step.move_ns);
     json_.Key("loss");
     if (step.loss.has_value()) {
       json_.Double(*step.loss);
@@ -373,6 +392,29 @@ class Writer {
     json_.EndObject();
   }
 
+  void WriteBlocks() {
+    using R = TraceView::BlockRow;
+    const std::vector<R>& rows = view_.blocks;
+    json_.Key("blocks");
+    json_.BeginObject();
+    Ints("block", rows, [](const R& r) { return r.block; });
+    Texts("name", rows, [](const R& r) { return absl::string_view(r.name); });
+    Texts("choice", rows,
+          [](const R& r) { return absl::string_view(r.choice); });
+    Ints("forward", rows, [](const R& r) { return r.forward; });
+    Ints("backward", rows, [](const R& r) { return r.backward; });
+    Ints("device_bytes", rows, [](const R& r) { return r.device_bytes; });
+    Ints("host_bytes", rows, [](const R& r) { return r.host_bytes; });
+    Ints("spared_bytes", rows, [](const R& r) { return r.spared_bytes; });
+    Ints("again_ns", rows, [](const R& r) { return r.again_ns; });
+    Ints("copied_back_bytes", rows,
+         [](const R& r) { return r.copied_back_bytes; });
+    Ints("fetched_bytes", rows, [](const R& r) { return r.fetched_bytes; });
+    Ints("wait_ns", rows, [](const R& r) { return r.wait_ns; });
+    Ints("chunk", rows, [](const R& r) { return r.chunk; });
+    json_.EndObject();
+  }
+
   void WriteWaits() {
     using R = TraceView::WaitRow;
     const std::vector<R>& rows = view_.waits;
@@ -413,6 +455,17 @@ class Writer {
     json_.Int("device_peak_bytes", summary.device_peak_bytes);
     json_.Int("host_peak_bytes", summary.host_peak_bytes);
     Budget("device_budget_bytes", summary.device_budget_bytes);
+    OptionalBool("planned_addresses", summary.planned_addresses);
+    OptionalInt("predicted_moves", summary.predicted_moves);
+    OptionalInt("predicted_moved_bytes", summary.predicted_moved_bytes);
+    json_.Int("moves", summary.moves);
+    json_.Int("move_ns", summary.move_ns);
+    json_.Int("kept_blocks", summary.kept_blocks);
+    json_.Int("kept_bytes", summary.kept_bytes);
+    json_.Int("host_blocks", summary.host_blocks);
+    json_.Int("host_bytes", summary.host_bytes);
+    json_.Int("remade_blocks", summary.remade_blocks);
+    json_.Int("spared_bytes", summary.spared_bytes);
     json_.Double("tokens_per_second", summary.tokens_per_second);
     Strings("advice", summary.advice);
     json_.EndObject();

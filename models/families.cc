@@ -230,9 +230,16 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
 
 absl::Status LoadPretrained(ModelConfig* model) {
   const std::string path = absl::StrCat(model->directory(), "/", kConfigName);
-  CASTOR_ASSIGN_OR_RETURN(const std::string text,
-                          ReadSmallFile(path, kMaxConfigBytes));
-  return ParsePretrained(text, path, model);
+  const absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxConfigBytes);
+  if (absl::IsNotFound(text.status())) {
+    // Most often the name of a model on the hub.
+    return absl::NotFoundError(absl::StrCat(
+        "there is no ", path,
+        ": a directory on this machine is wanted, in which save_pretrained of "
+        "transformers has written a model; castor downloads none"));
+  }
+  CASTOR_RETURN_IF_ERROR(text.status());
+  return ParsePretrained(*text, path, model);
 }
 
 std::string HfConfigText(const ModelConfig& model, DType dtype) {

@@ -91,6 +91,43 @@ TEST(FakeGpu, TrainsToTheHostDevicesBits) {
   }
 }
 
+// Activations leave while operators run and come back while others do, each to
+// its planned address, where others were meanwhile.
+TEST(FakeGpu, ActivationsComeBackToPlannedAddresses) {
+  int64_t in_place = 0;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    TrainingCase c = Small(FindPolicy("auto"), dtype);
+    c.model.n_layer = 3;
+    const auto host = RunTraining(c);
+    ASSERT_TRUE(host.ok()) << host.status();
+    c.options.activation_checkpointing = ActivationCheckpointing::kAuto;
+    c.options.offloaded_blocks = {true, true, true};
+    TrainingCase admission_only = c;
+    admission_only.steps = 0;
+    cuda::FakeApi nowhere;
+    const auto needs = RunTraining(OnFake(admission_only, &nowhere));
+    ASSERT_TRUE(needs.ok()) << needs.status();
+    const int64_t least = needs->admission.smallest_device_budget_bytes;
+    const int64_t all = needs->admission.unmanaged_device_bytes;
+    for (const int64_t eighths : {0, 1, 2}) {
+      SCOPED_TRACE(::testing::Message() << eighths << " eighths of the way");
+      c.options.memory.device_bytes = least + (all - least) * eighths / 8;
+      cuda::FakeApi api({.clock_drift = 1e-4, .jitter_ns = 200'000});
+      const auto run = RunTraining(OnFake(c, &api), [&](Trainer& trainer) {
+        in_place += trainer.activation_bytes_back() > 0 &&
+                    trainer.training_plan()->addresses.has_value();
+        return absl::OkStatus();
+      });
+      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_FALSE(run->refusal.has_value()) << run->refusal_message;
+      EXPECT_EQ(run->state_sha256, host->state_sha256);
+      EXPECT_EQ(run->losses, host->losses);
+      EXPECT_EQ(run->misplaced, 0);
+    }
+  }
+  EXPECT_GT(in_place, 0);
+}
+
 // A profiler sees each operator and update under its own name, and as often as
 // it runs.
 TEST(FakeGpu, ShowsEachOperatorToAProfiler) {

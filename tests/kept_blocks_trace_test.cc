@@ -13,6 +13,7 @@
 #include "base/name_pattern.h"
 #include "memory/plan/kept_blocks.h"
 #include "memory/plan/offloaded_blocks.h"
+#include "memory/plan/step_blocks.h"
 #include "memory/plan/trace_check.h"
 #include "models/families.h"
 #include "models/family.h"
@@ -119,6 +120,7 @@ TEST(KeptBlocksTrace, IsThatOfADryPassWithTheSameChoice) {
       }
       EXPECT_EQ(away.chunks, counted.chunks);
       EXPECT_EQ(away.signature, counted.signature);
+      EXPECT_TRUE(SaysWhenTensorsLive(counted));
       leaving += OffloadsActivations(away);
       from = away;
       choices += blocks > 0;

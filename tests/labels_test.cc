@@ -1,6 +1,7 @@
 // Tokens that are not labelled: a loss is the mean over those that are,
-// wherever they are. That bits depend on neither placement nor ranks then is
-// promises_test; that the weights are transformers', family_reference_test.
+// wherever they are; and batches that cannot be trained on. That bits depend on
+// neither placement nor ranks then is promises_test; that the weights are
+// transformers', family_reference_test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -74,6 +75,23 @@ TEST(Labels, AreCountedOverMicroBatchesAndRanks) {
       EXPECT_NEAR(loss, std::log(kVocabulary), 0.5);
     }
   }
+}
+
+TEST(Labels, ABatchThatCannotBeReadChangesNothing) {
+  TrainingCase c = Small(1);
+  c.steps = 4;
+  const auto expected = RunTraining(c);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const absl::Status damaged = absl::DataLossError("the disk");
+  c.after_step = [&](Trainer& trainer, int64_t) {
+    EXPECT_EQ(trainer.Step([&] { return damaged; }).status(), damaged);
+    EXPECT_EQ(trainer.Evaluate(5, [&] { return damaged; }).status(), damaged);
+    return trainer.Drain();
+  };
+  const auto result = RunTraining(c);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->losses, expected->losses);
+  EXPECT_EQ(result->state_sha256, expected->state_sha256);
 }
 
 TEST(Labels, ABatchWithoutAnyIsRefusedByAllRanksAndTheNextGoesOn) {

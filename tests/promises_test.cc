@@ -81,6 +81,8 @@ struct Tally {
   // came back from the host.
   int64_t offloaded = 0;
   int64_t activation_bytes = 0;
+  // Those whose last plan has addresses, for what came back, too.
+  int64_t offloaded_in_place = 0;
   int64_t operators = 0;  // whose bytes were accounted for
 };
 
@@ -221,6 +223,9 @@ absl::Status CheckPlacement(const TrainingCase& c,
       tally->chose_some += blocks.kept > 0 && blocks.kept < blocks.blocks;
       tally->offloaded += blocks.offloaded > 0;
       tally->activation_bytes += trainer.activation_bytes_back();
+      tally->offloaded_in_place +=
+          blocks.offloaded > 0 && trainer.activation_bytes_back() > 0 &&
+          trainer.training_plan()->addresses.has_value();
     }
     return CheckMemory(c, trainer);
   });
@@ -369,7 +374,8 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
       "sums on the device, %lld "
       "updates ahead of the norm and %lld in vain, %lld chose to keep some "
       "activations, %lld all, %lld had activations that may leave, of which "
-      "%lld bytes came back), %lld refused; of these "
+      "%lld bytes came back, to planned addresses in %lld), %lld refused; of "
+      "these "
       "%lld were mended as their refusals said; the bytes of "
       "%lld operators were accounted for\n",
       static_cast<long long>(tally.admitted),
@@ -385,6 +391,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
       static_cast<long long>(tally.chose_all),
       static_cast<long long>(tally.offloaded),
       static_cast<long long>(tally.activation_bytes),
+      static_cast<long long>(tally.offloaded_in_place),
       static_cast<long long>(tally.refused),
       static_cast<long long>(tally.advice_followed),
       static_cast<long long>(tally.operators));
@@ -406,6 +413,7 @@ TEST_P(Promises, EveryPlacementGivesTheSameBitsOrIsRefusedFirst) {
     EXPECT_GT(tally.chose_some + tally.chose_all, 0);
     EXPECT_GT(tally.offloaded, 0);
     EXPECT_GT(tally.activation_bytes, 0);
+    EXPECT_GT(tally.offloaded_in_place, 0);
   }
 }
 

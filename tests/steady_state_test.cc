@@ -222,5 +222,53 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
   EXPECT_GT(with_frozen, 10);
 }
 
+// From the second step on a plan whose blocks have addresses, activations that
+// go to the host and come back among them.
+TEST(SteadyState, MovesNoBlockThatHasAnAddress) {
+  int64_t planned = 0, away = 0;  // steps
+  for (int i = 0; i < 24; ++i) {
+    const uint64_t seed = MixKey(kSeed, 4000 + i);
+    TrainingCase c = RandomModel(seed);
+    Random random(seed, 1);
+    c.evaluate_after = c.options.eval_batch = 0;
+    c.other_batch = c.other_length = 0;
+    c.options.activation_checkpointing = ActivationCheckpointing::kAuto;
+    c.options.offloaded_blocks = {true, true, true};
+    c.options.memory.policy = FindPolicy("auto");
+    c.options.memory.chunk_bytes = random.Pick<int64_t>({0, 1000, 10000});
+    c.steps = 6;
+    auto needs = FindNeeds(c);
+    ASSERT_TRUE(needs.ok()) << needs.status();
+    c.options.memory.device_bytes =
+        needs->smallest_device +
+        (needs->unmanaged_device - needs->smallest_device) *
+            random.Uniform(1, 4) / 8;
+    const Plan* plan = nullptr;  // that the step before followed, too
+    int64_t compactions = 0, back = 0;
+    c.after_step = [&](Trainer& trainer, int64_t) {
+      const Plan* const now = trainer.training_plan();
+      if (now != nullptr && now == plan && now->addresses.has_value()) {
+        EXPECT_EQ(trainer.arena_stats().compactions, compactions);
+        ++planned;
+        away += trainer.activation_bytes_back() > back;
+      }
+      EXPECT_EQ(trainer.arena_stats().misplaced, 0);
+      plan = now;
+      compactions = trainer.arena_stats().compactions;
+      back = trainer.activation_bytes_back();
+      return absl::OkStatus();
+    };
+    auto result = RunTraining(c);
+    ASSERT_TRUE(result.ok()) << result.status() << Describe(c);
+    ASSERT_FALSE(result->refusal.has_value()) << result->refusal_message;
+  }
+  std::printf(
+      "%d steps with planned addresses, %d of them with activations "
+      "that came back\n",
+      static_cast<int>(planned), static_cast<int>(away));
+  EXPECT_GT(planned, 20);
+  EXPECT_GT(away, 5);
+}
+
 }  // namespace
 }  // namespace castor::testing

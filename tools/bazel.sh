@@ -20,7 +20,7 @@ then
   # Programs open them when they run.
   # CUDA 12's cuBLAS has a folder of its own.
   for castor_cuda_lib in \
-    "${castor_cuda_folder}"/nvidia/{cu13,cublas,cudnn,nccl}/lib; do
+    "${castor_cuda_folder}"/nvidia/{cu13,cublas,nccl}/lib; do
     LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH}:}${castor_cuda_lib}"
   done
   export LD_LIBRARY_PATH

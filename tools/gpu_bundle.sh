@@ -12,7 +12,7 @@ Builds castor, the GPU tests and the GPU benchmarks, and puts them into FOLDER
 with the shared libraries that a plain Ubuntu or Debian does not have, found by
 the programs beside themselves (rpath $ORIGIN), with a configuration, a text and
 gpu_check.sh, and packs it all as FOLDER.tar.xz, which is held under 56 MiB.
-cuBLASLt, cuDNN and NCCL are larger than that: there, Python's nvidia-* packages
+cuBLASLt and NCCL are larger than that: there, Python's nvidia-* packages
 (PyTorch's) or the toolkit serve, or copies in FOLDER/lib.
 
 Then, on the machine with the GPU:

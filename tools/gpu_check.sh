@@ -141,7 +141,7 @@ log="$(readlink -f "${log}")"
 folders=()
 add_folder() { [[ ! -d "$1" ]] || folders+=("$1"); }
 while read -r packages; do
-  for library in cu13 cublas cudnn nccl; do
+  for library in cu13 cublas nccl; do
     add_folder "${packages}/${library}/lib"
   done
 done < <(

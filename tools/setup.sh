@@ -21,7 +21,7 @@ packages of viewer/package-lock.json.
   --tests   also those that only tests need; and, into the folder .cuda-tools,
             the disassembler of GPUs' machine code where the CUDA toolkit does
             not have it, and nvcc where there is no toolkit at all
-  --cuda    also cuBLAS, cuDNN and NCCL, into the folder .cuda, where the CUDA
+  --cuda    also cuBLAS and NCCL, into the folder .cuda, where the CUDA
             toolkit does not have them
   --torch   also those that the Python package is built with
   --arm64   also the compiler for arm64, for tools/check_arm64.sh
@@ -140,9 +140,9 @@ install_others() {
   [[ "${wanted}" != *" cuda "* ]] || install_cuda_libraries
 }
 
-# Installs cuBLAS, cuDNN and NCCL, as Python packages that hold headers and
-# shared libraries, into .cuda (2 GB); not those that the toolkit has. nvcc
-# itself must be there.
+# Installs cuBLAS and NCCL, as Python packages that hold headers and shared
+# libraries, into .cuda (1 GB); not those that the toolkit has. nvcc itself
+# must be there.
 install_cuda_libraries() {
   local nvcc missing=() include cublas version
   nvcc="$(find_nvcc)"
@@ -159,13 +159,11 @@ $("${nvcc}" --version | tail -n 2 | head -n 1)"
   esac
   include="$(toolkit_of "${nvcc}")/include"
   [[ -e "${include}/cublasLt.h" ]] || missing+=("${cublas}")
-  [[ -e "${include}/cudnn.h" ]] || missing+=("nvidia-cudnn-${version}")
-  [[ -e "${include}/cudnn_frontend.h" ]] || missing+=(nvidia-cudnn-frontend)
   [[ -e "${include}/nccl.h" ]] || missing+=("nvidia-nccl-${version}")
   [[ ${#missing[@]} -eq 0 ]] && return 0
   [[ "$(cat "${kTools}/../.cuda/installed" 2>/dev/null)" == \
     "${missing[*]}" ]] && return 0
-  echo "setup: installing ${missing[*]} into .cuda (up to 2 GB)"
+  echo "setup: installing ${missing[*]} into .cuda (up to 1 GB)"
   install_nvidia_packages .cuda "${missing[@]}"
 }
 

@@ -5,6 +5,7 @@
 #define CASTOR_TRACER_PLAN_RECORD_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,10 @@ struct Prediction {
   int64_t host_bytes = 0;
   // Bytes to the device that no plan with the same sides can do without.
   int64_t least_h2d_bytes = 0;
+  // How often blocks are moved within the device's memory to make a hole that
+  // is large enough, and their bytes. Absent: not known.
+  std::optional<int64_t> moves = {};
+  std::optional<int64_t> moved_bytes = {};
   // Indexed by moment: when the operator starts, from the start of the step's
   // first one, never falling (of what the host runs: when the device has come
   // to it), and the device bytes in use while it runs.
@@ -111,6 +116,9 @@ struct PlanRecord {
   std::vector<ChunkId> initial;
   std::vector<ChunkId> initial_dirty;
   std::vector<ActionRecord> actions;  // in the order in which they are issued
+  // Whether each block of a step has a planned address, the same in every step.
+  // Absent: the trace does not say.
+  std::optional<bool> planned_addresses = {};
 
   Prediction predicted;
 

@@ -159,7 +159,7 @@ TEST(RankTraces, RefuseWhatIsOfNoOneRun) {
               HasSubstr("error_ns must be an integer from 0"));
   // None of it is in the version of one rank.
   std::string one = zero;
-  one.replace(one.find("\"version\":13"), 12, "\"version\":12");
+  one.replace(one.find("\"version\":15"), 12, "\"version\":14");
   EXPECT_THAT(Error(one), HasSubstr("line 2: the record has the unknown key"));
 }
 

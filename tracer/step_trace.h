@@ -157,6 +157,11 @@ struct TensorRecord {
   int64_t bytes = 0;  // as the arena counts them
   Moment birth = {};  // the operator that makes it
   Moment last = {};   // it is freed after this one, before the next one's turn
+  // The number of the block that is kept and keeps it for its own backward
+  // alone: one of the block's offload_pieces, in the order of the list. -1:
+  // none does. If the block is offloaded, the tensor is among the bytes of the
+  // chunk that holds its activations while that is there.
+  int64_t block = -1;
 
   friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
 };

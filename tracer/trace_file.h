@@ -60,14 +60,15 @@ inline constexpr int64_t kMaxTraceStreams = 16;
 inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
-inline constexpr int64_t kTraceFormatVersion = 12;
+inline constexpr int64_t kTraceFormatVersion = 14;
 // The version of a run's trace on several ranks.
-inline constexpr int64_t kRanksTraceFormatVersion = 13;
+inline constexpr int64_t kRanksTraceFormatVersion = 15;
 // Those that the reader takes begin here. Odd ones are of several ranks; plans
 // in those below 4 have no gradient blocks, in those below 6 neither plans have
 // sums on the device nor chunks sum_bytes, in those below 8 no update runs
-// before the norm is known, in those below 10 nothing is said of blocks, and in
-// those below 12 no block's activations go to the host.
+// before the norm is known, in those below 10 nothing is said of blocks, in
+// those below 12 no block's activations go to the host, and in those below 14
+// nothing is said of planned addresses.
 inline constexpr int64_t kOldestTraceFormatVersion = 2;
 constexpr bool IsOfSeveralRanks(int64_t trace_format_version) {
   return trace_format_version % 2 == 1;

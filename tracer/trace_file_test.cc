@@ -23,6 +23,7 @@ namespace castor {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr char kHeader[] = "{\"format\":\"castor-trace\",\"version\":2}\n";
@@ -188,6 +189,31 @@ TEST(TraceFile, ReadsActivationsOfLaterVersions) {
               HasSubstr("blocks[0]"));
 }
 
+TEST(TraceFile, ReadsPlannedAddressesOfLaterVersions) {
+  const auto with = [](absl::string_view of_plan,
+                       absl::string_view of_prediction) {
+    return ParseTrace(absl::StrReplaceAll(
+        All(),
+        {{"\"version\":2", "\"version\":14"},
+         {"\"warmup\":", absl::StrCat(of_plan, "\"warmup\":")},
+         {"\"predicted\":{", absl::StrCat("\"predicted\":{", of_prediction)}}));
+  };
+  const auto planned = with("\"planned_addresses\":true,", "");
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(planned->plans[0].planned_addresses, true);
+  EXPECT_FALSE(planned->plans[0].predicted.moves.has_value());
+  const auto moves =
+      with("\"planned_addresses\":false,", "\"moves\":3,\"moved_bytes\":768,");
+  ASSERT_TRUE(moves.ok()) << moves.status();
+  EXPECT_EQ(moves->plans[0].planned_addresses, false);
+  EXPECT_EQ(moves->plans[0].predicted.moves, 3);
+  EXPECT_EQ(moves->plans[0].predicted.moved_bytes, 768);
+  EXPECT_THAT(with("\"planned_addresses\":1,", "").status().message(),
+              HasSubstr("planned_addresses"));
+  EXPECT_THAT(with("", "\"moves\":3,").status().message(),
+              HasSubstr("moved_bytes"));
+}
+
 TEST(TraceFile, ReadsTheDocumentedRecords) {
   const auto contents = ParseTrace(All());
   ASSERT_TRUE(contents.ok()) << contents.status();
@@ -316,6 +342,9 @@ TEST(TraceFile, RefusesWhatIsNoTrace) {
   EXPECT_THAT(Error("hello\n"), HasSubstr("file, line 1: not valid JSON"));
   EXPECT_THAT(Error("{}\n"), HasSubstr("line 1: format is missing"));
   EXPECT_THAT(Error("[]\n"), HasSubstr("line 1: the record is no object"));
+  for (const char* other : {"hello\n", "{}\n", "[]\n"}) {
+    EXPECT_THAT(Error(other), EndsWith(": no Castor trace"));
+  }
   EXPECT_THAT(Error("{\"format\":\"other\",\"version\":2}\n"),
               HasSubstr("this is no Castor trace"));
   EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":1}\n"),

@@ -490,8 +490,11 @@ class RanksReader {
     }
     if (error_.empty()) error_ = Misfit(ranks_, reader_->contents());
     if (!error_.empty()) {
+      // What no header begins is some other file.
+      const bool begun = number_ > 1 || reader_->version() > 0;
       return absl::InvalidArgumentError(
-          absl::StrCat(source_, ", line ", number_, ": ", error_));
+          absl::StrCat(source_, ", line ", number_, ": ", error_,
+                       begun ? "" : ": no Castor trace"));
     }
     ranks_.push_back(reader_->Take());
     ranks_.back().truncated = truncated;

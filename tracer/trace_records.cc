@@ -232,6 +232,9 @@ void ReadPlan(JsonFields& fields, const std::vector<StepTrace>& traces,
     plan->speculation_host_bytes = fields.Budget("speculation_host_bytes");
     plan->speculation_miss_rate = fields.Double("speculation_miss_rate", 0);
   }
+  if (fields.Has("planned_addresses")) {
+    plan->planned_addresses = fields.Bool("planned_addresses");
+  }
   if (!fields.ok()) return;
   const StepTrace& trace = traces[plan->trace];
   const int64_t chunks = static_cast<int64_t>(trace.chunks.size());
@@ -251,6 +254,10 @@ void ReadPlan(JsonFields& fields, const std::vector<StepTrace>& traces,
   prediction.device_peak_bytes = inner.Int("device_peak_bytes");
   prediction.host_bytes = inner.Int("host_bytes");
   prediction.least_h2d_bytes = inner.Int("least_h2d_bytes");
+  if (inner.Has("moves")) {
+    prediction.moves = inner.Int("moves");
+    prediction.moved_bytes = inner.Int("moved_bytes");
+  }
   const size_t ops = plan->refused ? 0 : trace.ops.size();
   prediction.op_start_ns = Amounts(inner, "op_start_ns", ops);
   prediction.device_bytes = Amounts(inner, "device_bytes", ops);

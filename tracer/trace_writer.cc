@@ -116,6 +116,13 @@ Json PlanJson(const PlanRecord& plan) {
                  {"least_h2d_bytes", predicted.least_h2d_bytes},
                  {"op_start_ns", predicted.op_start_ns},
                  {"device_bytes", predicted.device_bytes}}}};
+  if (predicted.moves.has_value()) {
+    json["predicted"]["moves"] = *predicted.moves;
+    json["predicted"]["moved_bytes"] = predicted.moved_bytes.value_or(0);
+  }
+  if (plan.planned_addresses.has_value()) {
+    json["planned_addresses"] = *plan.planned_addresses;
+  }
   if (plan.world_size > 1) {
     json["world_size"] = plan.world_size;
     json["network_bytes_per_s"] = plan.network_bytes_per_s;

@@ -129,6 +129,11 @@ PlanRecord DrawPlan(int64_t index, const StepTrace& trace) {
     plan.speculation_host_bytes = 1 + *amount;
     plan.speculation_miss_rate = 0.125;
   }
+  if (*rc::gen::arbitrary<bool>()) {
+    plan.planned_addresses = *rc::gen::arbitrary<bool>();
+    plan.predicted.moves = *amount;
+    plan.predicted.moved_bytes = *amount;
+  }
   plan.device_side = DrawChunks(trace);
   plan.initial = DrawChunks(trace);
   plan.initial_dirty = plan.initial;

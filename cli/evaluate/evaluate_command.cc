@@ -67,6 +67,15 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
       LoadConfig(models::Reader(), arguments.config_path, arguments.overrides));
   CASTOR_ASSIGN_OR_RETURN(const std::string checkpoint,
                           ValuesOf(arguments, config));
+  if (!arguments.summary_path.empty()) {
+    CASTOR_RETURN_IF_ERROR(Annotate(
+        "--summary",
+        CheckReplacesNone(arguments.summary_path,
+                          {{"the configuration", arguments.config_path},
+                           {"data.train", config.data.train},
+                           {"data.validation", config.data.validation},
+                           {"the checkpoint", checkpoint}})));
+  }
   Session::Options options;
   options.evaluate_only = true;
   options.say = PrintLine;
@@ -85,6 +94,12 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
           [&](const Session::Evaluation& so_far, int64_t of_samples) {
             progress.Tell(so_far, of_samples);
           }));
+  if (!std::isfinite(evaluation.loss)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        session->evaluated_key(),
+        ": the loss is not finite: the model's weights overflow in this type, "
+        "or are damaged"));
+  }
   const double perplexity = std::exp(evaluation.loss);
   std::printf(
       "%s: loss %.6f, perplexity %.4f, over %ld labelled tokens in %ld "
@@ -102,6 +117,8 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
       {"checkpoint",
        checkpoint.empty() ? nlohmann::json() : nlohmann::json(checkpoint)},
       {"device_peak_bytes", session->trainer().arena_stats().peak_bytes},
+      {"predicted_device_peak_bytes",
+       session->trainer().predicted_device_peak_bytes()},
       {"host_peak_bytes", session->trainer().host_stats().peak_bytes}};
   return WriteWhole(arguments.summary_path, summary.dump(2) + "\n");
 }

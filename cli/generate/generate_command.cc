@@ -173,6 +173,12 @@ absl::Status GenerateText(GenerateArguments arguments) {
         Annotate("--summary", CheckWritable(arguments.summary_path)));
   }
   CASTOR_ASSIGN_OR_RETURN(Source source, FindSource(arguments));
+  if (!arguments.summary_path.empty()) {
+    CASTOR_RETURN_IF_ERROR(
+        Annotate("--summary",
+                 CheckReplacesNone(arguments.summary_path,
+                                   {{"the checkpoint", source.checkpoint}})));
+  }
   Config& config = source.config;
   if (source.tokenizer == kBytesTokenizer) source.tokenizer.clear();
   if (!config.model.pretrained.empty()) {
@@ -192,11 +198,18 @@ absl::Status GenerateText(GenerateArguments arguments) {
   // The last token is printed, and never read.
   const int64_t capacity = prompt + arguments.max_new_tokens - 1;
   if (capacity > architecture.positions()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--max-new-tokens: ", prompt, " tokens of the prompt and ",
-        arguments.max_new_tokens, " more are longer than the model's ",
-        architecture.positions(), " positions (", architecture.positions_key(),
-        ")"));
+    const int64_t room = architecture.positions() - prompt + 1;
+    const std::string positions =
+        absl::StrCat("the model's ", architecture.positions(), " positions (",
+                     architecture.positions_key(), ")");
+    return absl::InvalidArgumentError(
+        room < 1
+            ? absl::StrCat("--prompt: its ", prompt, " tokens are more than ",
+                           positions)
+            : absl::StrCat("--max-new-tokens: ", prompt,
+                           " tokens of the prompt and ",
+                           arguments.max_new_tokens, " more are longer than ",
+                           positions, ": at most ", room, " fit"));
   }
   Session::Options options;
   options.generation = {.prompt = prompt, .capacity = capacity};

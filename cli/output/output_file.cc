@@ -27,6 +27,26 @@ absl::Status CheckWritable(const std::string& path) {
   return AtomicFile::Create(path).status();
 }
 
+absl::Status CheckReplacesNone(const std::string& path,
+                               absl::Span<const OtherFile> others) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  // Of files that are still to be written, too.
+  const auto whole = [&](const std::string& name) {
+    return fs::weakly_canonical(fs::absolute(name, error), error);
+  };
+  for (const OtherFile& other : others) {
+    if (other.path.empty()) continue;
+    if (fs::equivalent(path, other.path, error) ||
+        whole(path) == whole(other.path)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " is ", other.name,
+                       ", which it would replace; name another file"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::string LinkTarget(const std::string& path) {
   std::error_code error;
   const auto target = std::filesystem::canonical(path, error);

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace castor::cli {
 
@@ -16,6 +17,18 @@ absl::Status CheckWritable(const std::string& path);
 
 // The first half of it: makes no file.
 absl::Status CheckRegular(const std::string& path);
+
+// A file that a command reads, or another one that it writes, and what it is
+// called in messages: "data.train". An empty path is none.
+struct OtherFile {
+  std::string name;
+  std::string path;
+};
+
+// InvalidArgument: `path` is one of `others`, by whatever name, and writing it
+// would replace that.
+absl::Status CheckReplacesNone(const std::string& path,
+                               absl::Span<const OtherFile> others);
 
 // The file that `path` leads to: a rename would put a file in a link's place,
 // not in its target's.

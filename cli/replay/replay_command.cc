@@ -128,6 +128,12 @@ absl::Status ReplayOrSay(const ReplayArguments& arguments) {
        {std::pair(&arguments.csv_path, "--csv"),
         std::pair(&arguments.picture_path, "--picture")}) {
     if (path->empty()) continue;
+    CASTOR_RETURN_IF_ERROR(Annotate(
+        name,
+        CheckReplacesNone(
+            *path, {{"the trace itself", arguments.trace_path},
+                    {"the table of --csv",
+                     path == &arguments.csv_path ? "" : arguments.csv_path}})));
     CASTOR_RETURN_IF_ERROR(Annotate(name, CheckWritable(*path)));
   }
   CASTOR_ASSIGN_OR_RETURN(const TraceContents contents,

@@ -156,6 +156,18 @@ absl::Status CheckPatterns(const char* key,
   return absl::OkStatus();
 }
 
+absl::Status CheckTrainsSomething(const ModelConfig& model,
+                                  const Parameters& parameters) {
+  const bool some =
+      std::any_of(parameters.begin(), parameters.end(),
+                  [](const auto& parameter) { return parameter->trainable; });
+  if (some) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.frozen: \"", absl::StrJoin(model.frozen, "\", \""),
+                   "\" match all parameters of the model, which leaves nothing "
+                   "to train"));
+}
+
 // Micro batch of `batch` samples from `position`.
 absl::StatusOr<MicroBatch> Read(const DataSet& data, int64_t position,
                                 const StepShape& shape) {
@@ -287,6 +299,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   CASTOR_RETURN_IF_ERROR(CheckPatterns("optimizer.no_decay",
                                        config.optimizer.no_decay,
                                        session->engine_->parameters()));
+  if (!options.evaluate_only && !options.generation.has_value()) {
+    CASTOR_RETURN_IF_ERROR(
+        CheckTrainsSomething(config.model, session->engine_->parameters()));
+  }
   bool evaluates = options.evaluate_only;
   if (!options.generation.has_value()) {
     CASTOR_RETURN_IF_ERROR(session->OpenDataSets(options, &evaluates));

@@ -41,15 +41,8 @@ std::string FormatOf(const TraceExportArguments& arguments) {
 absl::Status CheckOutput(const std::string& out,
                          const TraceExportArguments& arguments) {
   CASTOR_RETURN_IF_ERROR(CheckRegular(out));
-  for (const std::string& trace :
-       {arguments.trace_path, arguments.compare_path}) {
-    std::error_code error;
-    if (!trace.empty() && std::filesystem::equivalent(out, trace, error)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(out, " is the trace itself; name another file"));
-    }
-  }
-  return absl::OkStatus();
+  return CheckReplacesNone(out, {{"the trace itself", arguments.trace_path},
+                                 {"the trace itself", arguments.compare_path}});
 }
 
 absl::Status ExportHtml(const TraceExportArguments& arguments) {

@@ -102,6 +102,12 @@ absl::Status RunCheckpoints::Resume() {
                                      static_cast<int64_t>(round_s * 1e9),
                                      [this] { return FindLatest(); }));
   }
+  if (!IsCheckpoint(path)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--resume: \"", path,
+        "\" is a directory, and no checkpoint: name one that is in it, or say "
+        "--resume latest for the newest in checkpoint.dir"));
+  }
   std::vector<std::string> differences;
   CASTOR_RETURN_IF_ERROR(
       Annotate("--resume", session_.Restore(path, changed_, &differences)));

@@ -60,7 +60,8 @@ class TrainRun {
   absl::Status Loop();
   absl::Status End();
   absl::Status Evaluate();
-  absl::Status EndOutOfScale();
+  bool InOrderAfter(const absl::Status& failed);
+  absl::Status EndInOrder(const absl::Status& why);
   void TakeReports();
   void TellOfTrace();
   void PrintProgress(bool all);
@@ -78,6 +79,7 @@ class TrainRun {
   RunReport report_;
   std::vector<StepReport> unprinted_;
   StepFigures since_print_;       // the steps since the last line
+  int64_t first_step_ = 0;        // of the state that the run begins with
   int64_t told_of_step_ns_ = -1;  // what the last line with a forecast said
 };
 
@@ -142,20 +144,28 @@ absl::Status TrainRun::Begin() {
 
 absl::Status TrainRun::Loop() {
   Trainer& trainer = session_.trainer();
+  first_step_ = trainer.step();
   while (trainer.step() < config_.steps && !trainer.stopping()) {
     const absl::Status trained = session_.Step().status();
     if (const std::string note = trainer.TakePlanNote();
         first_ && !note.empty()) {
       std::fprintf(stderr, "castor: %s\n", note.c_str());
     }
-    if (!trainer.out_of_scale().ok()) return EndOutOfScale();
-    CASTOR_RETURN_IF_ERROR(trained);
+    if (const absl::Status& why = trainer.out_of_scale(); !why.ok()) {
+      return EndInOrder(why);
+    }
+    if (!trained.ok()) {
+      return InOrderAfter(trained) ? EndInOrder(trained) : trained;
+    }
     const int64_t step = trainer.step();
     TakeReports();
     PrintForecast();
     PrintProgress(/*all=*/false);
     if (session_.evaluates() && step % config_.eval_interval == 0) {
-      CASTOR_RETURN_IF_ERROR(Evaluate());
+      const absl::Status evaluated = Evaluate();
+      if (!evaluated.ok()) {
+        return InOrderAfter(evaluated) ? EndInOrder(evaluated) : evaluated;
+      }
     }
     if (config_.checkpoint.save_interval > 0 &&
         step % config_.checkpoint.save_interval == 0) {
@@ -168,10 +178,18 @@ absl::Status TrainRun::Loop() {
   return absl::OkStatus();
 }
 
+// Whether what is there is still that of the last good step, since a step
+// failed before it had begun, or an evaluation did. Several ranks must all know
+// it, as they do of batches without labels.
+bool TrainRun::InOrderAfter(const absl::Status& failed) {
+  return session_.trainer().step() > first_step_ &&
+         (ranks_ == nullptr || absl::IsInvalidArgument(failed)) &&
+         session_.trainer().Drain().ok();
+}
+
 // What is there is in order, since nothing was changed after the last good
 // step: it is saved, and the run ends.
-absl::Status TrainRun::EndOutOfScale() {
-  const absl::Status& why = session_.trainer().out_of_scale();
+absl::Status TrainRun::EndInOrder(const absl::Status& why) {
   CASTOR_RETURN_IF_ERROR(session_.trainer().Drain());
   const absl::Status saved = checkpoints_.SaveLast();
   if (!saved.ok()) {
@@ -304,12 +322,31 @@ absl::Status TrainRun::End() {
   return MeetAllRanks(ranks_, "the run's end");
 }
 
+// What the run writes replaces nothing that it reads, nor each other.
+absl::Status CheckOutputs(const TrainArguments& arguments,
+                          const Config& config) {
+  std::vector<OtherFile> others = {{"the configuration", arguments.config_path},
+                                   {"data.train", config.data.train},
+                                   {"data.validation", config.data.validation}};
+  for (const auto& [name, path] :
+       {std::pair("--trace", &arguments.trace_path),
+        std::pair("--summary", &arguments.summary_path)}) {
+    if (path->empty()) continue;
+    CASTOR_RETURN_IF_ERROR(Annotate(name, CheckReplacesNone(*path, others)));
+    others.push_back({name, *path});
+  }
+  return absl::OkStatus();
+}
+
 // Reads and checks what was asked for.
 absl::StatusOr<Config> CheckArguments(TrainArguments& arguments,
                                       const RankGroup& group) {
   CASTOR_ASSIGN_OR_RETURN(Config config,
                           LoadConfig(models::Reader(), arguments.config_path,
                                      arguments.overrides, group.world_size()));
+  if (group.rank() == 0) {
+    CASTOR_RETURN_IF_ERROR(CheckOutputs(arguments, config));
+  }
   if (!arguments.summary_path.empty() && group.rank() == 0) {
     arguments.summary_path = LinkTarget(arguments.summary_path);
     CASTOR_RETURN_IF_ERROR(

@@ -146,6 +146,31 @@ absl::Status Chunks(const TraceView& view, Rows& rows) {
   return absl::OkStatus();
 }
 
+absl::Status Blocks(const TraceView& view, Rows& rows) {
+  CASTOR_RETURN_IF_ERROR(
+      rows.Names({"block", "name", "choice", "forward", "backward",
+                  "device_bytes", "host_bytes", "spared_bytes", "again_ns",
+                  "copied_back_bytes", "fetched_bytes", "wait_ns", "chunk"})
+          .End());
+  for (const TraceView::BlockRow& row : view.blocks) {
+    CASTOR_RETURN_IF_ERROR(rows.Int(row.block)
+                               .Text(row.name)
+                               .Text(row.choice)
+                               .Index(row.forward)
+                               .Index(row.backward)
+                               .Int(row.device_bytes)
+                               .Int(row.host_bytes)
+                               .Int(row.spared_bytes)
+                               .Int(row.again_ns)
+                               .Int(row.copied_back_bytes)
+                               .Int(row.fetched_bytes)
+                               .Int(row.wait_ns)
+                               .Index(row.chunk)
+                               .End());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Waits(const TraceView& view, Rows& rows) {
   CASTOR_RETURN_IF_ERROR(rows.Names({"stream", "cause", "remedy", "count",
                                      "total_ns", "max_ns", "longest_span"})
@@ -263,7 +288,8 @@ struct Table {
 };
 constexpr Table kTables[] = {{"operators", Operators}, {"chunks", Chunks},
                              {"waits", Waits},         {"steps", Steps},
-                             {"spans", Spans},         {"memory", Memory}};
+                             {"spans", Spans},         {"memory", Memory},
+                             {"blocks", Blocks}};
 
 }  // namespace
 
@@ -287,8 +313,8 @@ absl::Status CsvTable(
   }
   return absl::NotFoundError(
       absl::StrCat("a trace has no table \"", table,
-                   "\": there are operators, chunks, waits, steps, spans and "
-                   "memory"));
+                   "\": there are operators, chunks, waits, steps, spans, "
+                   "memory and blocks"));
 }
 
 absl::StatusOr<std::vector<std::string>> WriteCsvOfRanks(

@@ -1,10 +1,11 @@
 // That the suite over compiled programs (//kernels:compiled_kernels_test) would
-// see a wrong fragment, address, predicate or barrier in what nvcc made of
-// attention: such mistakes are put into its PTX, one by one, and each must
+// see a wrong fragment, address, predicate, barrier or turn in what nvcc made
+// of attention: such mistakes are put into its PTX, one by one, and each must
 // show.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ using cuda::TestDevice;
 
 // Several tiles of queries and of keys, in 16 bits, aligned: fragments and
 // copies ahead, of which each has rows that are there.
-AttentionShape Shape() {
+AttentionShape Shape16() {
   AttentionShape shape;
   shape.batch = 1;
   shape.positions = 150;
@@ -37,6 +38,18 @@ AttentionShape Shape() {
   shape.key = {17, 1};
   return shape;
 }
+
+// Several tiles of keys add to each of a few queries, on the matrix units, or
+// in fp32 without them.
+AttentionShape ShapeOfTurns(DType dtype) {
+  AttentionShape shape = Shape16();
+  shape.dtype = dtype;
+  shape.positions = 40;
+  shape.keys = dtype == DType::kFloat32 ? 150 : 500;
+  shape.mask = AttentionMask::All();
+  return shape;
+}
+constexpr DType kTypesOfTurns[] = {DType::kBFloat16, DType::kFloat32};
 
 // Both passes with the compiled programs; what they report.
 absl::Status RunCompiled(AttentionTrial& trial) {
@@ -96,32 +109,40 @@ std::vector<double> ValuesOf(const GuardedBuffer& x) {
 
 class CompiledMistakes : public testing::Test {
  protected:
-  CompiledMistakes() : expected_(Shape()) {
-    const ExecContext host{&pool_};
-    EXPECT_TRUE(expected_.Both(host).ok());
-  }
+  CompiledMistakes() { Use(Shape16()); }
   ~CompiledMistakes() override { cuda::EditCompiledKernels(nullptr); }
+
+  void Use(const AttentionShape& shape) {
+    expected_.emplace(shape);
+    const ExecContext host{&pool_};
+    EXPECT_TRUE(expected_->Both(host).ok());
+  }
 
   // What is wrong with the results in some order of warps; empty: nothing.
   std::string WhatIsWrong() {
     std::string wrong;
     TestDevice::Get()->InEveryOrder([&] {
       if (!wrong.empty()) return;
-      AttentionTrial got(Shape());
+      const AttentionShape& shape = expected_->shape;
+      AttentionTrial got(shape);
       const absl::Status status = RunCompiled(got);
       const double unit =
-          4 * UnitRoundoff(DType::kBFloat16) / (1 - Shape().dropout);
+          (shape.dtype == DType::kFloat32 ? 0x1p-17
+                                          : 4 * UnitRoundoff(shape.dtype)) /
+          (1 - shape.dropout);
       if (!status.ok()) {
         wrong = std::string(status.message());
       } else if (!got.GuardsIntact()) {
         wrong = "guards";
-      } else if (!IsNear(ValuesOf(got.lse), ValuesOf(expected_.lse), 0x1p-17)) {
+      } else if (!IsNear(ValuesOf(got.lse), ValuesOf(expected_->lse),
+                         0x1p-17)) {
         wrong = "lse";
-      } else if (!IsNear(ValuesOf(got.out), ValuesOf(expected_.out), unit)) {
+      } else if (!IsNear(ValuesOf(got.out), ValuesOf(expected_->out), unit)) {
         wrong = "out";
       }
       for (int part = 0; part < 3 && wrong.empty(); ++part) {
-        if (!IsNear(got.dx.Values(part), expected_.dx.Values(part), 2 * unit)) {
+        if (!IsNear(got.dx.Values(part), expected_->dx.Values(part),
+                    2 * unit)) {
           wrong = absl::StrCat("gradient ", part);
         }
       }
@@ -129,28 +150,30 @@ class CompiledMistakes : public testing::Test {
     return wrong;
   }
 
-  // Behind `where`, and before the instruction's end, changes `from` to `to`:
-  // at one place after the other, every `step`-th, in the programs that ran on
-  // the matrix units. Each must show.
+  // Behind `where`, and before `until`, changes `from` to `to`: at one place
+  // after the other, every `step`-th, in both passes' programs. Each must show.
   void ExpectSeen(const std::string& where, const std::string& from,
-                  const std::string& to, int step) {
+                  const std::string& to, int step,
+                  const std::string& until = ";") {
     int mistakes = 0;
     for (int skip = 0;; skip += step) {
       int left = skip;
       std::string changed;
-      cuda::EditCompiledKernels(
-          [&](const std::string& name, std::string* kernel) {
-            if (!changed.empty() || name.find("AttentionMma") == name.npos)
-              return;
-            size_t at = 0;
-            for (; (at = kernel->find(where, at)) != kernel->npos; ++at) {
-              const size_t begin = kernel->find(from, at);
-              if (begin > kernel->find(';', at) || left-- > 0) continue;
-              kernel->replace(begin, from.size(), to);
-              changed = name;
-              return;
-            }
-          });
+      cuda::EditCompiledKernels([&](const std::string& name,
+                                    std::string* kernel) {
+        if (!changed.empty() || (name.find("AttentionMma") == name.npos &&
+                                 name.find("AttentionBackward") == name.npos)) {
+          return;
+        }
+        size_t at = 0;
+        for (; (at = kernel->find(where, at)) != kernel->npos; ++at) {
+          const size_t begin = kernel->find(from, at);
+          if (begin > kernel->find(until, at) || left-- > 0) continue;
+          kernel->replace(begin, from.size(), to);
+          changed = name;
+          return;
+        }
+      });
       const std::string wrong = WhatIsWrong();
       if (changed.empty()) break;
       ++mistakes;
@@ -160,10 +183,16 @@ class CompiledMistakes : public testing::Test {
   }
 
   ThreadPool pool_{2};
-  AttentionTrial expected_;
+  std::optional<AttentionTrial> expected_;
 };
 
-TEST_F(CompiledMistakes, AreNotThereBefore) { EXPECT_EQ(WhatIsWrong(), ""); }
+TEST_F(CompiledMistakes, AreNotThereBefore) {
+  EXPECT_EQ(WhatIsWrong(), "");
+  for (DType dtype : kTypesOfTurns) {
+    Use(ShapeOfTurns(dtype));
+    EXPECT_EQ(WhatIsWrong(), "");
+  }
+}
 
 TEST_F(CompiledMistakes, InBarriersShow) {
   ExpectSeen("bar.sync 0;", "bar.sync 0;", ";", 1);
@@ -171,10 +200,23 @@ TEST_F(CompiledMistakes, InBarriersShow) {
 TEST_F(CompiledMistakes, InWaitsForCopiesShow) {
   ExpectSeen("cp.async.wait_all;", "cp.async.wait_all;", ";", 1);
 }
-// A block that does not pass its turn on: others wait for ever.
 TEST_F(CompiledMistakes, InTurnsShow) {
-  // The other place, behind a tile's last step, has nobody who waits here.
-  ExpectSeen("red.release", "1;", "0;", 2);
+  for (DType dtype : kTypesOfTurns) {
+    Use(ShapeOfTurns(dtype));
+    // A block does not pass its turn on: others wait for ever.
+    ExpectSeen("red.release", "1;", "0;", 1);
+    // A block goes on after one look, whosever turn it is.
+    ExpectSeen("nanosleep", "setp.ne.s32", "setp.gt.s32", 1, "fence");
+    // What was written before a turn came is not known to have been.
+    ExpectSeen("fence.acq_rel.gpu;", "fence.acq_rel.gpu;", ";", 1, "\n");
+    ExpectSeen("ld.relaxed", ".relaxed.gpu", "", 1);
+    ExpectSeen("red.release", "release", "relaxed", 1);
+  }
+}
+// The lanes that did not wait for their warp's turn read before the one that
+// did is there.
+TEST_F(CompiledMistakes, WhereLanesMeetBehindTurnsShow) {
+  ExpectSeen("fence.acq_rel.gpu;", "bar.warp.sync -1;", ";", 1, "ld.global");
 }
 // Rows that are there are not copied, and those behind the last one are.
 TEST_F(CompiledMistakes, InPredicatesOfCopiesShow) {

@@ -1,10 +1,14 @@
 #include "kernels/cuda/emulated_schedule.h"
 
+#include <atomic>
 #include <cstdint>
+#include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <set>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/emulated_block.h"
 
@@ -14,22 +18,20 @@ namespace {
 constexpr int kBlocks = 12;
 using Block = EmulatedBlock<kWarp>;
 
-// In which order blocks write down their numbers, where they take turns, or
-// only numbers.
-std::vector<uint32_t> Order(const EmulatedRoom& room, bool turns) {
+// Runs `write` with each block's number, in its turn, or as soon as it has one.
+void InBlocks(const EmulatedRoom& room, bool turns,
+              const std::function<void(uint32_t)>& write) {
   uint32_t begun = 0, turn = 0;
-  std::vector<uint32_t> order;
   CurrentEmulatedRoom() = room;
   EmulatedSchedule::Run(kBlocks, [&](int64_t) {
     const uint32_t mine = Block::TakeNumber(&begun);
     if (turns) Block::Await(&turn, mine, Block::Look(&turn));
-    order.push_back(mine);
+    write(mine);
     Block::Pass(&turn);
   });
   CurrentEmulatedRoom() = EmulatedRoom();
   EXPECT_EQ(begun, kBlocks);
   EXPECT_EQ(turn, kBlocks);
-  return order;
 }
 
 TEST(EmulatedSchedule, KeepsTheOrderOfTurnsHoweverManyBlocksRun) {
@@ -37,8 +39,10 @@ TEST(EmulatedSchedule, KeepsTheOrderOfTurnsHoweverManyBlocksRun) {
   std::iota(expected.begin(), expected.end(), 0);
   for (int blocks : {1, 2, 3, 5, 20}) {
     for (uint64_t seed = 0; seed < 5; ++seed) {
-      EXPECT_EQ(Order({blocks, seed}, /*turns=*/true), expected)
-          << blocks << " at once, seed " << seed;
+      std::vector<uint32_t> order;
+      InBlocks({blocks, seed}, /*turns=*/true,
+               [&](uint32_t mine) { order.push_back(mine); });
+      EXPECT_EQ(order, expected) << blocks << " at once, seed " << seed;
     }
   }
 }
@@ -46,7 +50,12 @@ TEST(EmulatedSchedule, KeepsTheOrderOfTurnsHoweverManyBlocksRun) {
 TEST(EmulatedSchedule, HasManyOrdersWhereNobodyWaits) {
   std::set<std::vector<uint32_t>> orders;
   for (uint64_t seed = 0; seed < 8; ++seed) {
-    orders.insert(Order({3, seed}, /*turns=*/false));
+    std::vector<uint32_t> order(kBlocks);
+    std::atomic<size_t> written{0};
+    InBlocks({3, seed}, /*turns=*/false, [&](uint32_t mine) {
+      order[written.fetch_add(1, std::memory_order_relaxed)] = mine;
+    });
+    orders.insert(order);
   }
   EXPECT_GE(orders.size(), 6u);
 }
@@ -61,6 +70,20 @@ TEST(EmulatedScheduleDeathTest, EndsWhereBlocksWaitForEver) {
                                      }),
                "broken invariant");
 }
+
+#if CASTOR_THREAD_SANITIZER
+TEST(EmulatedScheduleDeathTest, ShowsSanitizersWhatTurnsDoNotOrder) {
+  // Each block adds its number to a sum, in its turn or without one.
+  const auto add = [](bool turns) {
+    uint32_t sum = 0;
+    InBlocks({3, 1}, turns, [&](uint32_t mine) { sum += mine; });
+    std::exit(sum == kBlocks * (kBlocks - 1) / 2 ? 0 : 1);
+  };
+  EXPECT_EXIT(add(/*turns=*/true), testing::ExitedWithCode(0), "");
+  // The sanitizer's own exit code.
+  EXPECT_EXIT(add(/*turns=*/false), testing::ExitedWithCode(66), "data race");
+}
+#endif
 
 }  // namespace
 }  // namespace castor::kernels::cuda

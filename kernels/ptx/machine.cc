@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/ptx/global_order.h"
 #include "kernels/ptx/warp.h"
 
 namespace castor::kernels::ptx {
@@ -210,7 +212,7 @@ absl::Status CheckLaunch(const Program& program, const Launch& launch,
     return absl::InvalidArgumentError(
         absl::StrCat("PTX: launch of ", program.name, ": ", what));
   };
-  if (launch.blocks < 1 || launch.blocks > INT32_MAX) {
+  if (launch.blocks < 1 || launch.blocks > GlobalOrder::kMostBlocks) {
     return wrong(absl::StrCat(launch.blocks, " blocks"));
   }
   if (launch.threads < 1 || launch.threads % kLanes != 0 ||
@@ -233,10 +235,12 @@ class RunningBlock {
  public:
   RunningBlock(const Program& program, const Launch& launch,
                absl::Span<const uint8_t> parameters, const GlobalMemory& memory,
-               NeededBarriers* needed)
+               GlobalOrder* global_order, NeededBarriers* needed)
       : order_(launch.order),
+        global_order_(global_order),
         shared_(launch.shared_bytes),
-        state_{memory, parameters, shared_, launch.order != Order::kForward} {
+        state_{memory, parameters, shared_, launch.order != Order::kForward,
+               std::nullopt} {
     if (needed != nullptr) shared_.set_needed(needed);
     for (int i = 0; i < launch.threads / kLanes; ++i) {
       warps_.push_back(
@@ -250,6 +254,7 @@ class RunningBlock {
     begun_ = begun;
     running_ = true;
     shared_.Reset();
+    state_.order.emplace(global_order_, block);
     for (const auto& warp : warps_) warp->Reset(block);
   }
   int64_t block() const { return block_; }
@@ -286,11 +291,13 @@ class RunningBlock {
       warp->LeaveBarrier();
     }
     shared_.Barrier(at);
+    state_.order->Meet();
     return absl::OkStatus();
   }
 
  private:
   const Order order_;
+  GlobalOrder* const global_order_;
   SharedMemory shared_;
   BlockState state_;
   std::vector<std::unique_ptr<RunningWarp>> warps_;
@@ -322,11 +329,12 @@ absl::Status Run(const Program& program, const Launch& launch,
     return status;
   }
   if (needed != nullptr) needed->resize(program.code.size());
+  GlobalOrder global_order;
   std::vector<std::unique_ptr<RunningBlock>> running;
   while (static_cast<int64_t>(running.size()) <
          std::min(launch.blocks, launch.blocks_at_once)) {
     running.push_back(std::make_unique<RunningBlock>(
-        program, launch, parameters, memory, needed));
+        program, launch, parameters, memory, &global_order, needed));
   }
   std::minstd_rand random;
   int64_t instructions = 0, begun = 0, waits = 0;

@@ -25,6 +25,11 @@
 // of shared memory by different threads, of which one writes, and nothing but
 // this barrier between them: without it the machine would report a race.
 //
+// Races. Two accesses of one place of memory by different threads, of which one
+// writes, are an error unless something orders them: in shared memory a barrier
+// (warp.h), in global memory that, or what blocks release and acquire
+// (global_order.h).
+//
 // What this cannot show: machine code that NVIDIA's assembler makes of PTX, the
 // order in which a GPU runs warps, and its speed.
 #ifndef CASTOR_KERNELS_PTX_MACHINE_H_

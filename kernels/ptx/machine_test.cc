@@ -244,56 +244,5 @@ TEST(PtxMachine, ChecksLaunches) {
   EXPECT_THAT(ErrorOf("", {.threads = 512}), HasSubstr("compiled for 256"));
 }
 
-// Blocks take numbers, wait for those with lower ones, and write their number
-// where the last one's stood: the value there rises by one from block to block.
-constexpr char kTurns[] = R"(
-atom.global.add.u32 %r5, [%rd1], 1;
-$WAIT:
-ld.relaxed.gpu.global.u32 %r6, [%rd1+8];
-setp.eq.s32 %p1, %r6, %r5;
-@%p1 bra $MINE;
-nanosleep.u32 100;
-bra $WAIT;
-$MINE:
-fence.acq_rel.gpu;
-mul.wide.u32 %rd4, %r5, 8;
-add.s64 %rd4, %rd1, %rd4;
-ld.global.u64 %rd5, [%rd4+16];
-add.s64 %rd5, %rd5, 1;
-st.global.u64 [%rd4+24], %rd5;
-PASS
-)";
-
-// Each warp is a block of its own here, whose lanes all do the same; lane 0
-// takes the number.
-std::string Turns(const std::string& pass) {
-  std::string text = kTurns;
-  text.replace(text.find("PASS"), 4, pass);
-  return Kernel("setp.ne.s32 %p2, %r1, 0;\n@%p2 ret;\n" + text);
-}
-
-TEST(PtxMachine, RunsBlocksAtOnceThatWaitForEachOther) {
-  for (int64_t at_once : {1, 2, 5}) {
-    for (Order order : {Order::kForward, Order::kBackward}) {
-      Array array(3 + 8);
-      const absl::Status status =
-          array.Run(Turns("red.release.gpu.global.add.u32 [%rd1+8], 1;"),
-                    {.blocks = 8, .order = order, .blocks_at_once = at_once});
-      ASSERT_TRUE(status.ok()) << status;
-      EXPECT_EQ(array.values[0], 8);
-      EXPECT_EQ(array.values[1], 8);
-      for (uint64_t i = 0; i <= 8; ++i) EXPECT_EQ(array.values[2 + i], i);
-    }
-  }
-}
-
-TEST(PtxMachine, KnowsWhenBlocksWaitForEver) {
-  Array array(3 + 8);
-  EXPECT_THAT(
-      std::string(
-          array.Run(Turns(""), {.blocks = 8, .blocks_at_once = 2}).message()),
-      HasSubstr("none goes on"));
-}
-
 }  // namespace
 }  // namespace castor::kernels::ptx

@@ -109,25 +109,41 @@ template <class T, class F>
 void Atomic(Warp& warp, const Instruction& instruction) {
   const Operand* o = instruction.operands;
   ForLanes(warp.mask(), [&](int lane) {
-    uint8_t* at = warp.Reach(Space::kGlobal, lane,
-                             AddressOf(warp, o[1], lane) + instruction.offset,
-                             sizeof(T), /*write=*/true);
+    uint8_t* at = warp.ReachAtomically(
+        lane, AddressOf(warp, o[1], lane) + instruction.offset, sizeof(T),
+        /*write=*/true);
     if (at == nullptr) return;
     T old;
     std::memcpy(&old, at, sizeof(T));
+    warp.Look(lane, AddressOf(warp, o[1], lane) + instruction.offset);
     const T value = F()(old, warp.Values<T>(o[2])[lane]);
     std::memcpy(at, &value, sizeof(T));
     SetRegister(warp, o[0], lane, old);
   });
 }
+// ld.relaxed d, [a]
+void LoadRelaxed(Warp& warp, const Instruction& instruction) {
+  const Operand* o = instruction.operands;
+  ForLanes(warp.mask(), [&](int lane) {
+    const uint64_t address = AddressOf(warp, o[1], lane) + instruction.offset;
+    const uint8_t* from =
+        warp.ReachAtomically(lane, address, 4, /*write=*/false);
+    if (from == nullptr) return;
+    warp.Look(lane, address);
+    uint32_t value;
+    std::memcpy(&value, from, 4);
+    SetRegister(warp, o[0], lane, value);
+  });
+}
 // red [a], b
+template <bool kRelease>
 void AddTo(Warp& warp, const Instruction& instruction) {
   const Operand* o = instruction.operands;
   ForLanes(warp.mask(), [&](int lane) {
-    uint8_t* at = warp.Reach(Space::kGlobal, lane,
-                             AddressOf(warp, o[0], lane) + instruction.offset,
-                             4, /*write=*/true);
+    const uint64_t address = AddressOf(warp, o[0], lane) + instruction.offset;
+    uint8_t* at = warp.ReachAtomically(lane, address, 4, /*write=*/true);
     if (at == nullptr) return;
+    if (kRelease) warp.Release(lane, address);
     uint32_t value;
     std::memcpy(&value, at, 4);
     value += warp.Values<uint32_t>(o[1])[lane];
@@ -137,9 +153,9 @@ void AddTo(Warp& warp, const Instruction& instruction) {
 void CompareAndSwap(Warp& warp, const Instruction& instruction) {
   const Operand* o = instruction.operands;
   ForLanes(warp.mask(), [&](int lane) {
-    uint8_t* at = warp.Reach(Space::kGlobal, lane,
-                             AddressOf(warp, o[1], lane) + instruction.offset,
-                             4, /*write=*/true);
+    uint8_t* at = warp.ReachAtomically(
+        lane, AddressOf(warp, o[1], lane) + instruction.offset, 4,
+        /*write=*/true);
     if (at == nullptr) return;
     uint32_t old;
     std::memcpy(&old, at, 4);
@@ -174,8 +190,11 @@ void CopyAhead(Warp& warp, const Instruction& instruction) {
   });
 }
 void WaitForCopies(Warp& warp, const Instruction&) { warp.FinishCopies(); }
-// The machine's memory has one order, in which all see it.
-void Fence(Warp&, const Instruction&) {}
+// The machine's memory has one order, in which all see it: what lacks a fence
+// is seen by what is known of threads (global_order.h).
+void Fence(Warp& warp, const Instruction&) {
+  ForLanes(warp.mask(), [&](int lane) { warp.Fence(lane); });
+}
 
 template <Space kSpace, class T>
 void AddOfType(OperationTable* table, const std::string& space,
@@ -234,11 +253,11 @@ void AddMemoryOperations(OperationTable* table) {
                               .form = Form::kAtomic,
                               .widths = {4, 8, 4}};
   t["red.release.gpu.global.add.u32"] = {
-      .execute = AddTo, .form = Form::kAtomic, .widths = {8, 4}};
+      .execute = AddTo<true>, .form = Form::kAtomic, .widths = {8, 4}};
+  t["red.relaxed.gpu.global.add.u32"] = {
+      .execute = AddTo<false>, .form = Form::kAtomic, .widths = {8, 4}};
   t["ld.relaxed.gpu.global.u32"] = {
-      .execute = Load<Space::kGlobal, uint32_t, 1>,
-      .form = Form::kLoad,
-      .widths = {4, 8}};
+      .execute = LoadRelaxed, .form = Form::kLoad, .widths = {4, 8}};
   t["fence.acq_rel.gpu"] = {.execute = Fence};
   t["atom.global.add.u64"] = {.execute = Atomic<uint64_t, Sum>,
                               .form = Form::kAtomic,

@@ -54,8 +54,8 @@ void Warp::Reset(uint32_t block) {
   }
 }
 
-uint8_t* Warp::Reach(Space space, int lane, uint64_t address, int64_t bytes,
-                     bool write) {
+uint8_t* Warp::Find(Space space, int lane, uint64_t address, int64_t bytes,
+                    bool write) {
   const char* name = "global";
   int64_t size = -1;
   uint8_t* at = nullptr;
@@ -95,15 +95,42 @@ uint8_t* Warp::Reach(Space space, int lane, uint64_t address, int64_t bytes,
                             name, " memory, which is not a multiple"));
     return nullptr;
   }
+  return at;
+}
+
+uint8_t* Warp::Reach(Space space, int lane, uint64_t address, int64_t bytes,
+                     bool write) {
+  uint8_t* const at = Find(space, lane, address, bytes, write);
+  if (at == nullptr) return nullptr;
   if (space == Space::kShared &&
       !block_.shared.Touch(address, bytes, index_, lane, write)) {
-    Fail(lane,
-         absl::StrCat(write ? "writes " : "reads ", bytes, " bytes at ",
-                      address, " in shared memory, which another thread has ",
-                      write ? "touched" : "written", " since the barrier"));
-    return nullptr;
+    return Race(lane, "shared", address, bytes, write);
+  }
+  if (space == Space::kGlobal &&
+      !block_.order->Touch(address, bytes, index_, lane, write,
+                           /*atomic=*/false)) {
+    return Race(lane, "global", address, bytes, write);
   }
   return at;
+}
+
+uint8_t* Warp::ReachAtomically(int lane, uint64_t address, int64_t bytes,
+                               bool write) {
+  uint8_t* const at = Find(Space::kGlobal, lane, address, bytes, write);
+  if (at != nullptr && !block_.order->Touch(address, bytes, index_, lane, write,
+                                            /*atomic=*/true)) {
+    return Race(lane, "global", address, bytes, write);
+  }
+  return at;
+}
+
+uint8_t* Warp::Race(int lane, const char* name, uint64_t address, int64_t bytes,
+                    bool write) {
+  Fail(lane, absl::StrCat(
+                 write ? "writes " : "reads ", bytes, " bytes at ", address,
+                 " in ", name, " memory, which another thread has ",
+                 write ? "touched" : "written", ", and nothing orders them"));
+  return nullptr;
 }
 
 void Warp::StartCopy(int lane, uint64_t to, const uint8_t* from,

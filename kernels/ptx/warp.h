@@ -7,10 +7,12 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "kernels/ptx/global_order.h"
 #include "kernels/ptx/memory.h"
 #include "kernels/ptx/program.h"
 
@@ -114,6 +116,8 @@ struct BlockState {
   absl::Span<const uint8_t> parameters;
   SharedMemory& shared;
   bool copies_land_late;
+  // Of the block that runs.
+  std::optional<BlockOrder> order;
 };
 
 class Warp {
@@ -142,6 +146,9 @@ class Warp {
   // Where these bytes are, for an access by `lane`; null after a failure.
   uint8_t* Reach(Space space, int lane, uint64_t address, int64_t bytes,
                  bool write);
+  // As Reach, in global memory, for an atomic, or a load that is like one.
+  uint8_t* ReachAtomically(int lane, uint64_t address, int64_t bytes,
+                           bool write);
 
   // A lane's copy of 16 bytes into shared memory, the last of which are zeros.
   void StartCopy(int lane, uint64_t to, const uint8_t* from, int64_t bytes);
@@ -149,7 +156,19 @@ class Warp {
   void FinishCopies();
 
   // The lanes of mask() have met.
-  void Barrier() { block_.shared.BarrierOfWarp(index_); }
+  void Barrier() {
+    block_.shared.BarrierOfWarp(index_);
+    block_.order->MeetInWarp(index_);
+  }
+
+  // For a lane (global_order.h).
+  void Look(int lane, uint64_t address) {
+    block_.order->Look(address, index_, lane);
+  }
+  void Fence(int lane) { block_.order->Fence(index_, lane); }
+  void Release(int lane, uint64_t address) {
+    block_.order->Release(address, index_, lane);
+  }
 
   // The first failure stays.
   void Fail(int lane, const std::string& what);
@@ -165,6 +184,11 @@ class Warp {
     int64_t bytes;
   };
   void Land(const Copy& copy);
+  // Where these bytes are; null after a failure.
+  uint8_t* Find(Space space, int lane, uint64_t address, int64_t bytes,
+                bool write);
+  uint8_t* Race(int lane, const char* name, uint64_t address, int64_t bytes,
+                bool write);
 
   const Program& program_;
   BlockState& block_;

@@ -106,7 +106,8 @@ absl::Status ActivationStore::Offer(ChunkId id,
   return absl::OkStatus();
 }
 
-absl::Status ActivationStore::Fetch(ChunkId id, WorkTag tag) {
+absl::Status ActivationStore::Fetch(ChunkId id, WorkTag tag,
+                                    NextPlace next_place) {
   Chunk& chunk = at(id);
   if (chunk.state == State::kOffered) {
     for (const Piece& piece : chunk.pieces) {
@@ -124,7 +125,8 @@ absl::Status ActivationStore::Fetch(ChunkId id, WorkTag tag) {
     CASTOR_ASSIGN_OR_RETURN(
         place->block,
         arena_->Allocate(place->bytes, Category::kActivations, End::kHigh,
-                         absl::StrCat("activations of block ", chunk.block)));
+                         absl::StrCat("activations of block ", chunk.block),
+                         next_place()));
   }
   for (const Piece& piece : chunk.pieces) {
     const Place* const place = Find(piece, id);

@@ -15,9 +15,9 @@
 //
 // Fetch of an offered chunk makes it: nothing moves. CopyBack copies what is
 // there to the home, piece by piece, and Drop frees the blocks; Fetch of a
-// chunk that is away allocates others and copies back. After Used Drop makes
-// the pieces operators' bytes again. Any other call is FailedPrecondition. A
-// piece may be released at any time.
+// chunk that is away allocates others, in the order of the pieces, and copies
+// back. After Used Drop makes the pieces operators' bytes again. Any other call
+// is FailedPrecondition. A piece may be released at any time.
 //
 // Calls queue their work and return at once. Threads: one.
 #ifndef CASTOR_MEMORY_EXEC_ACTIVATION_STORE_H_
@@ -27,6 +27,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "base/ids.h"
@@ -61,7 +62,11 @@ class ActivationStore {
   // The storages that are the chunk from its next Fetch on. Internal: they are
   // not of the chunk's bytes.
   absl::Status Offer(ChunkId chunk, const std::vector<int64_t>& storages);
-  absl::Status Fetch(ChunkId chunk, WorkTag tag);
+  // Gives the planned place of the block that is taken next.
+  using NextPlace = absl::FunctionRef<int64_t()>;
+  static int64_t Anywhere() { return Arena::kAnywhere; }
+  absl::Status Fetch(ChunkId chunk, WorkTag tag,
+                     NextPlace next_place = Anywhere);
   absl::Status CopyBack(ChunkId chunk, WorkTag tag);
   absl::Status Drop(ChunkId chunk);
 

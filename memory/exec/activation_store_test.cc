@@ -107,6 +107,27 @@ TEST_F(ActivationStoreTest, BringsTensorsToTheHostAndBack) {
   EXPECT_EQ(store_->d2h_bytes(), 3 * 2 * kPiece);
 }
 
+TEST_F(ActivationStoreTest, BringsTensorsBackToThePlacesThatAreGiven) {
+  const int64_t a = Make(1), b = Make(2);
+  ASSERT_TRUE(store_->Offer(id_, {a, b}).ok());
+  ASSERT_TRUE(store_->Fetch(id_, {}, [] { return 0; }).ok());  // takes none
+  EXPECT_EQ(arena_->stats().placed_as_planned, 0);
+  ASSERT_TRUE(store_->CopyBack(id_, {}).ok());
+  ASSERT_TRUE(store_->Drop(id_).ok());
+  int64_t next = 5 * kPiece;
+  ASSERT_TRUE(store_->Fetch(id_, {}, [&] { return next -= 2 * kPiece; }).ok());
+  EXPECT_EQ(arena_->Offset(store_->PlaceOf(a)), 3 * kPiece);
+  EXPECT_EQ(arena_->Offset(store_->PlaceOf(b)), 1 * kPiece);
+  EXPECT_EQ(arena_->stats().placed_as_planned, 2);
+  EXPECT_EQ(arena_->stats().misplaced, 0);
+  EXPECT_TRUE(Holds(a, 1));
+  EXPECT_TRUE(Holds(b, 2));
+  ASSERT_TRUE(store_->Used(id_).ok());
+  ASSERT_TRUE(store_->Drop(id_).ok());
+  store_->Release(a);
+  store_->Release(b);
+}
+
 TEST_F(ActivationStoreTest, RefusesWhatItsTableDoesNotHave) {
   ExpectIllegal(store_->Fetch(id_, {}));
   ExpectIllegal(store_->CopyBack(id_, {}));

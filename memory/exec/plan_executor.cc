@@ -96,8 +96,10 @@ absl::Status PlanExecutor::MoveOptimizers(const Plan& plan, Side side,
 }
 
 int64_t PlanExecutor::NextOfActions() {
-  return follows_addresses_ ? plan_->addresses->actions[next_of_actions_++]
-                            : Arena::kAnywhere;
+  if (!follows_addresses_) return Arena::kAnywhere;
+  const std::vector<int64_t>& planned = plan_->addresses->actions;
+  return next_of_actions_ < planned.size() ? planned[next_of_actions_++]
+                                           : Arena::kAnywhere;
 }
 
 int64_t PlanExecutor::NextNonModel(int64_t bytes) {
@@ -135,7 +137,8 @@ absl::Status PlanExecutor::ActOnActivations(const Action& action, WorkTag tag) {
   switch (action.kind) {
     case ActionKind::kFetch:
       tag.kind = WorkKind::kFetch;
-      return activations_->Fetch(action.chunk, tag);
+      return activations_->Fetch(action.chunk, tag,
+                                 [this] { return NextOfActions(); });
     case ActionKind::kCopyBack:
       tag.kind = WorkKind::kCopyBack;
       return activations_->CopyBack(action.chunk, tag);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "device/host/host_device.h"
+#include "memory/exec/activation_store.h"
 #include "memory/plan/trace_builder.h"
 
 namespace castor {
@@ -264,6 +265,47 @@ TEST_F(PlannedAddressesTest, AreThoseOfEveryStep) {
   Adopt();
   EXPECT_TRUE(executor_->follows_addresses());
   EXPECT_EQ(store_->h2d_bytes() + store_->d2h_bytes(), copied);
+}
+
+// Chunk 3 is activations of two tensors.
+TEST_F(PlannedAddressesTest, AreThoseOfActivationsThatComeBack) {
+  ActivationStore activations(device_.get(), arena_.get(), host_.get());
+  executor_->set_activations(&activations);
+  StepTrace trace;
+  trace.chunks.resize(4);
+  trace.chunks[3] = {.payload_bytes = 512, .block = 0, .pieces = 2};
+  plan_.side.push_back(kH);
+  plan_.actions = {{},
+                   {Fetch(3, 1)},
+                   {CopyBack(3, 2), Drop(3, 2)},
+                   {Fetch(1, 3), Fetch(3, 3)},
+                   {Drop(3, 4), Drop(1, 4)}};
+  plan_.addresses->actions = {20 * 256, 41 * 256, 43 * 256};
+  for (uint16_t step = 1; step <= 2; ++step) {
+    activations.BeginStep(trace);
+    Adopt();
+    ASSERT_TRUE(executor_->follows_addresses());
+    ASSERT_TRUE(executor_->Act(Moment(0), step).ok());
+    std::vector<int64_t> tensors;
+    for (int i = 0; i < 2; ++i) {
+      tensors.push_back(
+          arena_->Allocate(256, Category::kActivations, End::kHigh, "tensor")
+              ->value);
+    }
+    ASSERT_TRUE(activations.Offer(ChunkId(3), tensors).ok());
+    ASSERT_TRUE(executor_->Act(Moment(1), step).ok());
+    ASSERT_TRUE(executor_->Act(Moment(2), step).ok());
+    EXPECT_FALSE(activations.PlaceOf(tensors[0]).valid());
+    ASSERT_TRUE(executor_->Act(Moment(3), step).ok());
+    EXPECT_EQ(Offsets(), (std::vector<int64_t>{10, 20, 3}));
+    EXPECT_EQ(arena_->Offset(activations.PlaceOf(tensors[0])), 41 * 256);
+    EXPECT_EQ(arena_->Offset(activations.PlaceOf(tensors[1])), 43 * 256);
+    ASSERT_TRUE(activations.Used(ChunkId(3)).ok());
+    ASSERT_TRUE(executor_->Act(Moment(4), step).ok());
+    for (const int64_t tensor : tensors) activations.Release(tensor);
+  }
+  EXPECT_EQ(arena_->stats().misplaced, 0);
+  ASSERT_TRUE(device_->Synchronize(device_->NowAll()).ok());  // before homes go
 }
 
 TEST_F(PlannedAddressesTest, EndWithABlockThatTheTraceDoesNotHave) {

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -28,7 +31,14 @@ class AddressReplay {
         trace_(*request.trace),
         payload_(trace_.chunks.size(), kNowhere),
         gradients_(trace_.chunks.size(), kNowhere),
-        sum_(trace_.chunks.size(), kNowhere) {}
+        sum_(trace_.chunks.size(), kNowhere),
+        activations_(trace_.chunks.size()),
+        tensor_(trace_.tensors.size(), kNowhere) {
+    for (size_t c = 0; c < trace_.chunks.size(); ++c) {
+      if (!trace_.chunks[c].holds_activations()) continue;
+      chunk_of_[trace_.chunks[c].block] = static_cast<int64_t>(c);
+    }
+  }
 
   absl::Status Run() {
     CASTOR_RETURN_IF_ERROR(CheckTensors());
@@ -67,6 +77,15 @@ class AddressReplay {
 
  private:
   static constexpr int64_t kNowhere = -1;
+
+  // A chunk of activations is no block but those of the tensors that its block
+  // of the model has made since it was here last.
+  struct Activations {
+    enum class Where : uint8_t { kNotMade, kDevice, kHost };
+    Where where = Where::kNotMade;
+    bool read = false;             // backward has come to them
+    std::vector<int64_t> tensors;  // that live
+  };
 
   // They are made in the order of the list, and freed behind it.
   absl::Status CheckTensors() const {
@@ -119,20 +138,22 @@ class AddressReplay {
 
   absl::Status RunStep() {
     const int64_t moments = static_cast<int64_t>(trace_.ops.size());
-    std::vector<std::vector<int64_t>> freed_after(moments);
-    size_t of_actions = 0, non_model = 0, tensor = 0;
+    const int64_t tensors = static_cast<int64_t>(trace_.tensors.size());
+    std::vector<std::vector<int64_t>> freed_after(moments);  // tensors
+    size_t of_actions = 0, non_model = 0;
+    int64_t tensor = 0;
     for (int64_t t = 0; t <= moments; ++t) {
       for (const Action& action : plan_.actions[t]) {
         CASTOR_RETURN_IF_ERROR(Do(action, t, of_actions));
       }
       if (t == moments) break;
-      for (; tensor < trace_.tensors.size() &&
-             trace_.tensors[tensor].birth.value == t;
+      for (; tensor < tensors && trace_.tensors[tensor].birth.value == t;
            ++tensor) {
-        int64_t offset = 0;
         CASTOR_RETURN_IF_ERROR(MakeNonModel(trace_.tensors[tensor].bytes, t,
-                                            "a tensor", non_model, &offset));
-        freed_after[trace_.tensors[tensor].last.value].push_back(offset);
+                                            "a tensor", non_model,
+                                            &tensor_[tensor]));
+        freed_after[trace_.tensors[tensor].last.value].push_back(tensor);
+        CASTOR_RETURN_IF_ERROR(NoteMade(tensor, t));
       }
       if (trace_.ops[t].workspace_bytes > 0) {
         int64_t offset = 0;
@@ -140,13 +161,72 @@ class AddressReplay {
                                             "a workspace", non_model, &offset));
         Free(offset);
       }
-      for (int64_t offset : freed_after[t]) Free(offset);
+      for (const ChunkUse& use : trace_.ops[t].chunks) {
+        activations_[use.chunk.value].read = !use.writes;
+      }
+      for (const int64_t freed : freed_after[t]) {
+        // What is on the host has no place.
+        if (tensor_[freed] != kNowhere) Free(tensor_[freed]);
+        const int64_t c = ChunkOf(freed);
+        if (c >= 0) std::erase(activations_[c].tensors, freed);
+      }
     }
     if (of_actions != addresses_.actions.size() ||
         non_model != addresses_.non_model.size()) {
       return Broken(addresses_.actions.size(), " of actions and ",
                     addresses_.non_model.size(), " of non-model blocks; ",
                     of_actions, " and ", non_model, " are made");
+    }
+    return absl::OkStatus();
+  }
+
+  // The chunk that the tensor may be a part of; -1: none.
+  int64_t ChunkOf(int64_t tensor) const {
+    const auto chunk = chunk_of_.find(trace_.tensors[tensor].block);
+    return chunk == chunk_of_.end() ? -1 : chunk->second;
+  }
+
+  absl::Status NoteMade(int64_t tensor, int64_t t) {
+    const int64_t c = ChunkOf(tensor);
+    if (c < 0) return absl::OkStatus();
+    if (activations_[c].where != Activations::Where::kNotMade) {
+      return Broken("at moment ", t, " a tensor is made that chunk ", c,
+                    " holds, which is there from before");
+    }
+    activations_[c].tensors.push_back(tensor);
+    return absl::OkStatus();
+  }
+
+  absl::Status DoActivations(const Action& action, int64_t t, size_t& next) {
+    using Where = Activations::Where;
+    const int64_t c = action.chunk.value;
+    Activations& activations = activations_[c];
+    if (action.kind == ActionKind::kDrop) {
+      if (activations.read) {
+        activations = Activations();  // the tensors are operators' again
+        return absl::OkStatus();
+      }
+      for (const int64_t i : activations.tensors) Free(tensor_[i]);
+      activations.where = Where::kHost;
+    }
+    if (action.kind != ActionKind::kFetch) return absl::OkStatus();
+    if (std::exchange(activations.where, Where::kDevice) == Where::kHost) {
+      for (const int64_t i : activations.tensors) {
+        CASTOR_RETURN_IF_ERROR(MakeOf(c, trace_.tensors[i].bytes, t, "a tensor",
+                                      next, tensor_[i]));
+      }
+      return absl::OkStatus();
+    }
+    int64_t bytes = 0;
+    for (const int64_t i : activations.tensors) {
+      bytes += trace_.tensors[i].bytes;
+    }
+    const int64_t count = static_cast<int64_t>(activations.tensors.size());
+    const ChunkInfo& chunk = trace_.chunks[c];
+    if (count != chunk.pieces || bytes != chunk.payload_bytes) {
+      return Broken("at moment ", t, " chunk ", c, " is made of ", count,
+                    " tensors with ", bytes, " bytes, its trace says ",
+                    chunk.pieces, " with ", chunk.payload_bytes);
     }
     return absl::OkStatus();
   }
@@ -177,6 +257,7 @@ class AddressReplay {
   absl::Status Do(const Action& action, int64_t t, size_t& next) {
     const int64_t c = action.chunk.value;
     const ChunkInfo& chunk = trace_.chunks[c];
+    if (chunk.holds_activations()) return DoActivations(action, t, next);
     switch (action.kind) {
       case ActionKind::kFetch:
         return MakeOf(c, chunk.payload_bytes, t, "the payload", next,
@@ -211,6 +292,9 @@ class AddressReplay {
   absl::btree_map<int64_t, int64_t> live_;  // offset -> bytes
   // By chunk: where its blocks are now.
   std::vector<int64_t> payload_, gradients_, sum_;
+  std::vector<Activations> activations_;
+  std::unordered_map<int64_t, int64_t> chunk_of_;  // by the model's block
+  std::vector<int64_t> tensor_;                    // by tensor: where it is now
 };
 
 }  // namespace

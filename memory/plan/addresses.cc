@@ -27,9 +27,8 @@ class Lifetimes {
       blocks_.push_back({.begin = 0,
                          .end = 0,
                          .bytes = block.bytes,
-                         .from = block.kind == BlockKind::kNonModel
-                                     ? PackFrom::kHigh
-                                     : PackFrom::kLow});
+                         .from = IsFromHighEnd(block.kind) ? PackFrom::kHigh
+                                                           : PackFrom::kLow});
       over_ns_.push_back(block.freed_by >= 0 ? cost.action_ns[block.freed_by]
                                              : 0);
     }
@@ -59,8 +58,8 @@ class Lifetimes {
   }
 
   // Those to pack. A block that lives around the step's end, and was made in
-  // the step, is there once, in place of its initial one. Chunks' blocks keep
-  // their places until nobody would wait for them, for at most `most_waits`
+  // the step, is there once, in place of its initial one. What actions free
+  // keeps its place until nobody would wait for it, for at most `most_waits`
   // times.
   std::vector<PackedBlock> ToPack(int64_t most_waits) const {
     std::vector<PackedBlock> blocks;
@@ -96,6 +95,7 @@ class Lifetimes {
           addresses.initial.push_back(at[step_.blocks[i].at_end]);
           break;
         case BlockKind::kOfAction:
+        case BlockKind::kPiece:
           addresses.actions.push_back(at[i]);
           break;
         case BlockKind::kNonModel:
@@ -112,7 +112,7 @@ class Lifetimes {
     return i < step_.num_initial && step_.blocks[i].at_end != i;
   }
 
-  // For how many times each chunk's block would be waited for.
+  // For how many times what an action frees would be waited for.
   void FindWaits() {
     // By time, in this step and the next: the earliest writing from then on.
     std::vector<int64_t> earliest_ns(2 * time_);
@@ -125,7 +125,7 @@ class Lifetimes {
     waits_.resize(Size());
     for (int64_t i = 0; i < Size(); ++i) {
       const PackedBlock& block = blocks_[i];
-      if (block.from == PackFrom::kHigh || over_ns_[i] == 0) continue;
+      if (over_ns_[i] == 0) continue;  // operators free it
       const int64_t end =
           block.end <= block.begin ? block.end + time_ : block.end;
       const auto first = earliest_ns.begin() + end;
@@ -139,8 +139,9 @@ class Lifetimes {
   std::vector<PackedBlock> blocks_;  // as in step_.blocks
   int64_t time_ = 0;
   std::vector<int64_t> made_ns_;  // by time: when that block may be written
-  std::vector<int64_t> over_ns_;  // by block of a chunk: when all use is over
-  std::vector<int64_t> waits_;    // by block
+  // By block that an action frees: when all use is over. 0: any other.
+  std::vector<int64_t> over_ns_;
+  std::vector<int64_t> waits_;  // by block
 };
 
 }  // namespace

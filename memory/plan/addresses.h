@@ -4,15 +4,15 @@
 // A block that is freed before another one is made may share bytes with it. The
 // other one's first use waits for the first one's last, by its fence.
 //
-// What a chunk's block had is not over when it is freed: its copy is under way,
-// or operators that use it are queued. Whoever took its place before that is
-// over would wait. So such a block keeps its place for longer, until the blocks
-// are made of which the simulator foresees that they would not have to wait, as
-// far as there is room for that.
+// The use of what an action frees, a chunk's block or activations that leave,
+// is not over then: its copy is under way, or operators that use it are queued.
+// Whoever took its place before that is over would wait. So such a block keeps
+// its place for longer, until the blocks are made of which the simulator
+// foresees that they would not have to wait, as far as there is room for that.
 //
-// Chunks' blocks are packed from the low end, non-model blocks from the high
-// end. Evaluations have no addresses: chunks would have to leave for them, and
-// come again.
+// Blocks of parameters, gradients and sums are packed from the low end, those
+// of activations and workspaces from the high end. Evaluations have no
+// addresses: chunks would have to leave for them, and come again.
 #ifndef CASTOR_MEMORY_PLAN_ADDRESSES_H_
 #define CASTOR_MEMORY_PLAN_ADDRESSES_H_
 
@@ -26,9 +26,9 @@
 namespace castor {
 
 // The addresses that `plan` can have: absent where the trace does not say when
-// tensors are made and freed, or where no packing within the budget was found.
-// A pure function. `plan` must have passed CheckPlan for `request`, and `cost`
-// is what SimulatePlan says of it.
+// tensors are made and freed (memory/plan/step_blocks.h), or where no packing
+// within the budget was found. A pure function. `plan` must have passed
+// CheckPlan for `request`, and `cost` is what SimulatePlan says of it.
 std::optional<Addresses> FindAddresses(const Plan& plan,
                                        const PlanRequest& request,
                                        const PlanCost& cost);

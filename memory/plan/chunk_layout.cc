@@ -47,9 +47,9 @@ absl::Status CheckArguments(absl::Span<const LayoutParameter> parameters,
   const int64_t tile_bytes = kTileElements * SizeOf(options.dtype);
   if (options.chunk_bytes != 0 && options.chunk_bytes < tile_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a chunk of ", options.chunk_bytes, " bytes is smaller than one tile (",
-        tile_bytes, " bytes of ", DTypeName(options.dtype),
-        "): give a larger chunk_size, or \"auto\""));
+        "memory.chunk_size: ", options.chunk_bytes,
+        " bytes are less than one tile of ", DTypeName(options.dtype),
+        ": give at least ", tile_bytes, ", or \"auto\""));
   }
   int64_t total = 0;
   std::vector<bool> seen(parameters.size());

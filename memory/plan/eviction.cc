@@ -82,20 +82,7 @@ void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
            Residency& residency) {
   const int64_t moments = index.moments();
   const std::vector<Gap>& gaps = index.gaps();
-  std::vector<int64_t> staying(moments + 1, 0);  // differences of bytes
-  for (size_t g = 0; g < gaps.size(); ++g) {
-    if (!residency[g].stays) continue;
-    const Gap& gap = gaps[g];
-    if (gap.from + 1 < moments) {
-      staying[gap.from + 1] += gap.bytes;
-      staying[std::min(gap.to, moments)] -= gap.bytes;
-    }
-    // What reaches over from the step before.
-    if (gap.to > moments) {
-      staying[0] += gap.bytes;
-      staying[gap.to - moments] -= gap.bytes;
-    }
-  }
+  std::vector<int64_t> staying = ChangesOfStays(index, residency);
   // Nobody leaves before the first moment that is too full.
   int64_t first = 0;
   int64_t bytes = 0;

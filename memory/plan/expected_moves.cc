@@ -126,8 +126,7 @@ std::optional<ExpectedMoves> ExpectMoves(const Plan& plan,
       const StepBlock& block = step.blocks[event.block];
       if (event.makes) {
         places[event.block] = memory.Make(
-            block.bytes,
-            block.kind == BlockKind::kNonModel ? End::kHigh : End::kLow);
+            block.bytes, IsFromHighEnd(block.kind) ? End::kHigh : End::kLow);
       } else {
         memory.Free(places[event.block]);
       }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <set>
 
 #include "memory/plan/offloaded_blocks.h"
 #include "tracer/step_signature.h"
@@ -61,16 +62,25 @@ KeptBlocks AllBlocks(const StepTrace& trace) {
 }
 
 BlockCount CountBlocks(const StepTrace& trace) {
-  std::vector<int64_t> numbers;
-  for (const BlockRecord& block : trace.blocks) numbers.push_back(block.block);
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  BlockCount count;
+  std::set<int64_t> numbers;
+  for (const BlockRecord& block : trace.blocks) {
+    if (!numbers.insert(block.block).second) continue;
+    if (!block.kept) {
+      count.spared_bytes += std::max<int64_t>(0, block.kept_bytes);
+      continue;
+    }
+    const int64_t away = block.offloaded ? block.offload_bytes : 0;
+    count.kept_bytes += std::max<int64_t>(0, block.kept_bytes - away);
+    count.offloaded_bytes += away;
+  }
   const KeptBlocks kept = KeptBlocksOf(trace);
   const std::vector<bool> offloaded = OffloadedBlocksOf(trace);
   const int64_t away = std::count(offloaded.begin(), offloaded.end(), true);
-  return {.blocks = static_cast<int64_t>(numbers.size()),
-          .kept = std::count(kept.begin(), kept.end(), true) - away,
-          .offloaded = away};
+  count.blocks = static_cast<int64_t>(numbers.size());
+  count.kept = std::count(kept.begin(), kept.end(), true) - away;
+  count.offloaded = away;
+  return count;
 }
 
 StepTrace WithKeptBlocks(const StepTrace& trace, const KeptBlocks& kept,

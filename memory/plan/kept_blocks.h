@@ -52,6 +52,12 @@ struct BlockCount {
   int64_t blocks = 0;
   int64_t kept = 0;
   int64_t offloaded = 0;
+  // In a micro batch: what blocks keep on the device throughout, beyond their
+  // inputs, what may be on the host, and what those that are made again would
+  // have to keep.
+  int64_t kept_bytes = 0;
+  int64_t offloaded_bytes = 0;
+  int64_t spared_bytes = 0;
 };
 BlockCount CountBlocks(const StepTrace& trace);
 

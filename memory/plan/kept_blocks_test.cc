@@ -87,6 +87,9 @@ TEST(KeptBlocks, StayFromTheirForwardToTheirBackwardAndRunOnce) {
   EXPECT_TRUE(CheckTrace(last).ok()) << CheckTrace(last);
   EXPECT_EQ(CountBlocks(last).blocks, 2);
   EXPECT_EQ(CountBlocks(last).kept, 1);
+  EXPECT_EQ(CountBlocks(last).kept_bytes, last.blocks[1].kept_bytes);
+  EXPECT_EQ(CountBlocks(last).spared_bytes, last.blocks[0].kept_bytes);
+  EXPECT_GT(CountBlocks(last).spared_bytes, 0);
   EXPECT_EQ(KeptBlocksOf(last), (KeptBlocks{false, true}));
 }
 

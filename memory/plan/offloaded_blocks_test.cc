@@ -75,6 +75,9 @@ TEST(OffloadedBlocks, AreChunksFromAfterTheirForwardUntilBackwardComes) {
   EXPECT_EQ(count.blocks, 2);
   EXPECT_EQ(count.kept, 1);
   EXPECT_EQ(count.offloaded, 1);
+  EXPECT_EQ(count.kept_bytes, 10 - 8 + 10);
+  EXPECT_EQ(count.offloaded_bytes, 8);
+  EXPECT_EQ(count.spared_bytes, 0);
   EXPECT_NE(trace.signature, BothKept().signature);
 }
 

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <utility>
+
+#include "absl/container/inlined_vector.h"
 
 namespace castor {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 // Some of the addresses, as ranges in ascending order that do not touch.
 class AddressSet {
  public:
+  bool empty() const { return ranges_.empty(); }
   void Clear() { ranges_.clear(); }
 
   void Add(int64_t begin, int64_t end) {
@@ -52,7 +54,7 @@ class AddressSet {
   struct Range {
     int64_t begin = 0, end = 0;
   };
-  std::vector<Range> ranges_;
+  absl::InlinedVector<Range, 2> ranges_;  // mostly few
 };
 
 // Which addresses are taken when: a segment tree over the times. A block lies
@@ -61,7 +63,7 @@ class Taken {
  public:
   explicit Taken(int64_t length) {
     while (size_ < length) size_ *= 2;
-    here_.resize(2 * size_);
+    here_.resize(size_);
     within_.resize(2 * size_);
   }
 
@@ -74,18 +76,20 @@ class Taken {
   void Find(int64_t begin, int64_t end,
             std::vector<const AddressSet*>* found) const {
     const int64_t first = begin + size_, last = end - 1 + size_;
-    ForCover(begin, end,
-             [&](int64_t node) { found->push_back(&within_[node]); });
+    const auto find = [&](const AddressSet& set) {
+      if (!set.empty()) found->push_back(&set);
+    };
+    ForCover(begin, end, [&](int64_t node) { find(within_[node]); });
     // Above the nodes of the cover are the ancestors of its two ends.
     for (int64_t a = first / 2, b = last / 2; a > 0; a /= 2, b /= 2) {
-      found->push_back(&here_[a]);
-      if (b != a) found->push_back(&here_[b]);
+      find(here_[a]);
+      if (b != a) find(here_[b]);
     }
   }
 
   void Add(int64_t begin, int64_t end, int64_t from, int64_t to) {
     ForCover(begin, end, [&](int64_t node) {
-      here_[node].Add(from, to);
+      if (node < size_) here_[node].Add(from, to);
       within_[node].Add(from, to);
     });
     for (int64_t a = (begin + size_) / 2, b = (end - 1 + size_) / 2; a > 0;
@@ -105,7 +109,8 @@ class Taken {
   }
 
   int64_t size_ = 1;  // of its leaves
-  // By node: what covers all of its times, and all that is taken within them.
+  // By node: what covers all of its times, and all that is taken within them,
+  // which is the same of a leaf.
   std::vector<AddressSet> here_, within_;
 };
 
@@ -204,22 +209,28 @@ std::optional<std::vector<int64_t>> Pack(const std::vector<PackedBlock>& blocks,
   Packer packer(blocks, length, room);
   // Long-lived ones first, which nests what is made and freed like a stack;
   // large ones first; and what takes most of both.
-  const auto rank = [&](int64_t i, int kind) {
-    const double time = static_cast<double>(Lifetime(blocks[i], length));
-    const double bytes = static_cast<double>(blocks[i].bytes);
+  const auto rank = [&](const PackedBlock& block, int kind) {
+    const double time = static_cast<double>(Lifetime(block, length));
+    const double bytes = static_cast<double>(block.bytes);
     return kind == 0 ? time : kind == 1 ? time * bytes : bytes;
   };
+  const auto order_of = [&](int kind) {
+    std::vector<std::pair<double, int64_t>> ranked;  // the least first
+    ranked.reserve(size);
+    for (int64_t i = 0; i < size; ++i) {
+      ranked.emplace_back(-rank(blocks[i], kind), i);
+    }
+    std::sort(ranked.begin(), ranked.end());
+    std::vector<int64_t> order;
+    order.reserve(size);
+    for (const auto& [unused, i] : ranked) order.push_back(i);
+    return order;
+  };
   constexpr int kOrders = 3;
-  std::vector<int64_t> orders[kOrders];
-  for (int kind = 0; kind < kOrders; ++kind) {
-    orders[kind].resize(size);
-    std::iota(orders[kind].begin(), orders[kind].end(), 0);
-    std::stable_sort(
-        orders[kind].begin(), orders[kind].end(),
-        [&](int64_t a, int64_t b) { return rank(a, kind) > rank(b, kind); });
-  }
+  std::vector<int64_t> orders[kOrders];  // those that were tried
   for (int kind = 0; effort > 0; kind = (kind + 1) % kOrders) {
     std::vector<int64_t>& order = orders[kind];
+    if (order.empty()) order = order_of(kind);
     const int64_t placed = packer.Place(order);
     if (placed == size) return std::move(packer.offsets());
     effort -= placed + 1;

@@ -118,7 +118,8 @@ struct Addresses {
   // optimizer states of the device's side, in any order.
   int64_t begin = 0;
   std::vector<int64_t> initial;  // the payloads of Plan::initial, in its order
-  // What kFetch, kMakeGradients and kMakeSum make.
+  // What kFetch, kMakeGradients and kMakeSum make; of activations that come
+  // from the host each tensor, in the order in which they were made.
   std::vector<int64_t> actions;
   struct Block {
     int64_t offset = 0;

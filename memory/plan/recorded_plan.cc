@@ -1,5 +1,6 @@
 #include "memory/plan/recorded_plan.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "memory/plan/expected_moves.h"
 #include "memory/plan/lower_bound.h"
 #include "memory/plan/policy/policies.h"
 
@@ -75,6 +77,16 @@ PlanRecord RecordPlan(const Plan& plan, const PlanRequest& request,
                       .least_h2d_bytes = LeastFetchedBytes(request, plan.side),
                       .op_start_ns = cost.op_start_ns,
                       .device_bytes = cost.device_bytes};
+  if (request.trace->training) {
+    record.planned_addresses = plan.addresses.has_value();
+    const std::optional<ExpectedMoves> moves = plan.addresses.has_value()
+                                                   ? ExpectedMoves()
+                                                   : ExpectMoves(plan, request);
+    if (moves.has_value()) {
+      record.predicted.moves = moves->times;
+      record.predicted.moved_bytes = moves->bytes;
+    }
+  }
   record.device_side.clear();
   for (size_t c = 0; c < plan.side.size(); ++c) {
     if (plan.side[c] == Side::kDevice) {

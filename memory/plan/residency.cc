@@ -144,6 +144,38 @@ Residency StayEverywhere(const UseIndex& index) {
   return residency;
 }
 
+std::vector<int64_t> ChangesOfStays(const UseIndex& index,
+                                    const Residency& residency) {
+  const int64_t moments = index.moments();
+  std::vector<int64_t> changes(moments + 1, 0);
+  for (size_t g = 0; g < residency.size(); ++g) {
+    if (!residency[g].stays) continue;
+    const Gap& gap = index.gaps()[g];
+    if (gap.from + 1 < moments) {
+      changes[gap.from + 1] += gap.bytes;
+      changes[std::min(gap.to, moments)] -= gap.bytes;
+    }
+    // What reaches over from the step before.
+    if (gap.to > moments) {
+      changes[0] += gap.bytes;
+      changes[gap.to - moments] -= gap.bytes;
+    }
+  }
+  return changes;
+}
+
+std::vector<int64_t> FreeBesideStays(const UseIndex& index,
+                                     const Residency& residency,
+                                     std::vector<int64_t> free_bytes) {
+  const std::vector<int64_t> changes = ChangesOfStays(index, residency);
+  int64_t staying = 0;
+  for (size_t t = 0; t < free_bytes.size(); ++t) {
+    staying += changes[t];
+    free_bytes[t] -= staying;
+  }
+  return free_bytes;
+}
+
 Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
                const UseIndex& index, const Residency& residency) {
   const StepTrace& trace = *request.trace;
@@ -156,7 +188,7 @@ Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
       plan.initial.push_back({ChunkId(c), true});
       continue;
     }
-    const std::vector<Use>& uses = index.uses(c);
+    const absl::Span<const Use> uses = index.uses(c);
     if (uses.empty()) continue;
     // The first lap only finds out what the step ends with: the state after it
     // does not depend on the one before.

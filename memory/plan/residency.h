@@ -24,6 +24,16 @@ using Residency = std::vector<GapChoice>;
 // All that can stay does; what is forced out is fetched when it is needed.
 Residency StayEverywhere(const UseIndex& index);
 
+// By how many bytes what stays in gaps grows at each moment over the one
+// before, a last one behind the step's end included.
+std::vector<int64_t> ChangesOfStays(const UseIndex& index,
+                                    const Residency& residency);
+
+// What is left of `free_bytes` beside what stays in gaps.
+std::vector<int64_t> FreeBesideStays(const UseIndex& index,
+                                     const Residency& residency,
+                                     std::vector<int64_t> free_bytes);
+
 // Writes the choices out as actions: a chunk leaves right after the use before
 // the gap, what is dirty is copied back before. Within one moment: drops of
 // clean payloads (their room is free at once), copies back, then fetches by

@@ -70,12 +70,13 @@ std::vector<int64_t> Room::Values() const {
   return values;
 }
 
+int64_t Room::MinOfChildren(int64_t node) const {
+  return nodes_[node].added +
+         std::min(nodes_[2 * node].min, nodes_[2 * node + 1].min);
+}
+
 void Room::Refresh(int64_t node) {
-  for (node /= 2; node > 0; node /= 2) {
-    Node& here = nodes_[node];
-    here.min =
-        here.added + std::min(nodes_[2 * node].min, nodes_[2 * node + 1].min);
-  }
+  for (node /= 2; node > 0; node /= 2) nodes_[node].min = MinOfChildren(node);
 }
 
 int64_t Room::AddedTo(int64_t block) const {
@@ -94,7 +95,13 @@ void Room::AddInBlock(int64_t block, int64_t from, int64_t to, int64_t delta) {
       leaf.added +
       *std::min_element(
           first, free_.begin() + std::min(moments_, (block + 1) * kBlock));
-  Refresh(leaves_ + block);
+  // As far as minima change.
+  for (int64_t node = (leaves_ + block) / 2; node > 0; node /= 2) {
+    Node& here = nodes_[node];
+    const int64_t before_min = here.min;
+    here.min = MinOfChildren(node);
+    if (here.min == before_min) break;
+  }
 }
 
 void Room::Add(int64_t from, int64_t to, int64_t delta) {

@@ -54,6 +54,8 @@ class Room {
                       int64_t last) const;
   int64_t LastBlockBelow(int64_t node, int64_t lo, int64_t hi, int64_t first,
                          int64_t last, int64_t bytes) const;
+  // The minimum of a node that is no leaf, from those below it.
+  int64_t MinOfChildren(int64_t node) const;
   // Makes the minima above a node right again.
   void Refresh(int64_t node);
   // What was added to all of a block.

@@ -93,14 +93,17 @@ RC_GTEST_PROP(SimulatedMemory, AgreesWithBytes, ()) {
   const auto below = [](int64_t n) {
     return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<int64_t>(0, n));
   };
-  constexpr int64_t kBytes = 48;
-  SimulatedMemory memory(kBytes, below(kBytes + 1) - 1);
-  Bytes bytes(kBytes);
+  // With many bytes there are many holes at once.
+  const bool many = below(2) == 0;
+  const int64_t all = many ? 200 : 48;
+  SimulatedMemory memory(all);
+  Bytes bytes(all);
   std::vector<Span> taken;
   int64_t now_ns = 0;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < (many ? 200 : 60); ++i) {
     if (below(4) == 0) now_ns += below(3);
-    if (below(2) == 0 && !taken.empty()) {
+    if (below(6) == 0) memory.Forget(now_ns);
+    if (below(many ? 3 : 2) == 0 && !taken.empty()) {
       const int64_t which = below(static_cast<int64_t>(taken.size()));
       const int64_t from_ns = now_ns + below(4);
       memory.Give(taken[which], from_ns);

@@ -25,6 +25,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -92,8 +93,26 @@ struct Overheads {
   int64_t host_handoff_ns = 0;
 };
 
-// `plan` must have passed CheckPlan.
-// `misses`: all of its speculative updates are in vain, in every step.
+class SimulatedTrace;  // memory/plan/simulated_trace.h
+
+// Simulates plans for one request: what it needs of the trace it finds once.
+class Simulator {
+ public:
+  // Both the request and its trace must outlive it.
+  explicit Simulator(const PlanRequest& request);
+  ~Simulator();
+
+  // `plan` must have passed CheckPlan, or would.
+  // `misses`: all of its speculative updates are in vain, in every step.
+  PlanCost Simulate(const Plan& plan, const Overheads& overheads = {},
+                    bool misses = false) const;
+
+ private:
+  const PlanRequest& request_;
+  const std::unique_ptr<const SimulatedTrace> trace_;
+};
+
+// The same for one plan alone.
 PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
                       const Overheads& overheads = {}, bool misses = false);
 

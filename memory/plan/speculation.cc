@@ -30,8 +30,10 @@ std::vector<Ahead> PossibleUpdates(const StepTrace& trace, const Plan& plan) {
     }
   }
   std::vector<Ahead> possible;
+  std::vector<int64_t> of_chunk(trace.chunks.size(), -1);  // in `possible`
   for (size_t c = 0; c < trace.chunks.size(); ++c) {
     if (last_reduce[c] < 0 || plan.side[c] == Side::kDevice) continue;
+    of_chunk[c] = static_cast<int64_t>(possible.size());
     possible.push_back({.chunk = static_cast<int64_t>(c),
                         .place = last_reduce[c] + 1,
                         .behind = 0});
@@ -41,11 +43,10 @@ std::vector<Ahead> PossibleUpdates(const StepTrace& trace, const Plan& plan) {
     for (size_t i = 0; i < plan.actions[t].size(); ++i) {
       const Action& action = plan.actions[t][i];
       if (action.kind != ActionKind::kSendSum) continue;
-      for (Ahead& ahead : possible) {
-        if (ahead.chunk != action.chunk.value) continue;
-        ahead.place = static_cast<int64_t>(t);
-        ahead.behind = static_cast<int64_t>(i) + 1;
-      }
+      const int64_t at = of_chunk[action.chunk.value];
+      if (at < 0) continue;
+      possible[at].place = static_cast<int64_t>(t);
+      possible[at].behind = static_cast<int64_t>(i) + 1;
     }
   }
   std::stable_sort(
@@ -68,10 +69,11 @@ Plan With(Plan plan, const std::vector<Ahead>& updates, int64_t count) {
 }
 
 // The length of a step, weighed by how often it is in vain.
-double ExpectedNs(const Plan& plan, const PlanRequest& request) {
-  const double misses = std::clamp(request.speculation.miss_rate, 0.0, 1.0);
+double ExpectedNs(const Plan& plan, const Simulator& simulator,
+                  double miss_rate) {
+  const double misses = std::clamp(miss_rate, 0.0, 1.0);
   const auto step_ns = [&](bool missed) {
-    return static_cast<double>(SimulatePlan(plan, request, {}, missed).step_ns);
+    return static_cast<double>(simulator.Simulate(plan, {}, missed).step_ns);
   };
   double expected = (1 - misses) * step_ns(false);
   if (misses > 0) expected += misses * step_ns(true);
@@ -103,7 +105,11 @@ void SpeculateWhereItPays(const PlanRequest& request, Plan* plan) {
   }
   // Not all of them: banks that do not pay take room from others. Shares first,
   // then what lies halfway to the shares beside the best.
-  const double without_ns = ExpectedNs(*plan, request);
+  const Simulator simulator(request);
+  const auto expected_ns = [&](const Plan& tried) {
+    return ExpectedNs(tried, simulator, speculation.miss_rate);
+  };
+  const double without_ns = expected_ns(*plan);
   std::map<int64_t, double> tried = {{0, without_ns}};
   const auto best = [&] {
     return std::min_element(
@@ -112,7 +118,7 @@ void SpeculateWhereItPays(const PlanRequest& request, Plan* plan) {
   };
   const auto attempt = [&](int64_t count) {
     if (tried.contains(count)) return;
-    tried[count] = ExpectedNs(With(*plan, updates, count), request);
+    tried[count] = expected_ns(With(*plan, updates, count));
   };
   constexpr int64_t kShares = 8;
   for (const int64_t share : {2, 4, 8}) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
 #include "base/units.h"
-#include "memory/plan/offloaded_blocks.h"
 
 namespace castor {
 namespace {
@@ -14,7 +14,15 @@ namespace {
 class Recorder {
  public:
   explicit Recorder(const StepTrace& trace)
-      : trace_(trace), chunks_(trace.chunks.size()) {}
+      : trace_(trace),
+        chunks_(trace.chunks.size()),
+        tensor_at_(trace.tensors.size(), -1) {
+    for (size_t c = 0; c < chunks_.size(); ++c) {
+      if (trace.chunks[c].holds_activations()) {
+        chunk_of_[trace.chunks[c].block] = &chunks_[c];
+      }
+    }
+  }
 
   StepBlocks Record(const Plan& plan) {
     for (const ResidentChunk& chunk : plan.initial) {
@@ -23,21 +31,24 @@ class Recorder {
     }
     step_.num_initial = static_cast<int64_t>(step_.blocks.size());
     const int64_t moments = static_cast<int64_t>(trace_.ops.size());
-    std::vector<std::vector<int64_t>> freed_after(moments);
-    size_t tensor = 0;
+    const int64_t tensors = static_cast<int64_t>(trace_.tensors.size());
+    std::vector<std::vector<int64_t>> last_at(moments);  // tensors
+    int64_t tensor = 0;
     for (int64_t t = 0; t <= moments; ++t) {
       for (const Action& action : plan.actions[t]) Do(action, t);
       if (t == moments) break;
-      for (; tensor < trace_.tensors.size() &&
-             trace_.tensors[tensor].birth.value == t;
+      for (; tensor < tensors && trace_.tensors[tensor].birth.value == t;
            ++tensor) {
-        freed_after[trace_.tensors[tensor].last.value].push_back(
-            MakeNonModel(trace_.tensors[tensor].bytes, t));
+        MakeTensor(tensor, t);
+        last_at[trace_.tensors[tensor].last.value].push_back(tensor);
       }
       if (trace_.ops[t].workspace_bytes > 0) {
         Free(MakeNonModel(trace_.ops[t].workspace_bytes, t));
       }
-      for (const int64_t block : freed_after[t]) Free(block);
+      for (const ChunkUse& use : trace_.ops[t].chunks) {
+        if (!use.writes) chunks_[use.chunk.value].used = true;
+      }
+      for (const int64_t last : last_at[t]) FreeTensor(last);
     }
     for (int64_t i = 0; i < step_.num_initial; ++i) {
       step_.blocks[i].at_end = chunks_[plan.initial[i].chunk.value].payload;
@@ -49,6 +60,10 @@ class Recorder {
  private:
   struct Chunk {
     int64_t payload = -1, gradients = -1, sum = -1;  // blocks, while they live
+    // Of activations: the tensors that live; whether they are the chunk by now,
+    // and whether backward has come to it.
+    std::vector<int64_t> pieces;
+    bool made = false, used = false;
   };
 
   int64_t PayloadBytes(int64_t c) const {
@@ -80,9 +95,52 @@ class Recorder {
     Free(std::exchange(block, -1));
   }
 
+  void MakeTensor(int64_t tensor, int64_t t) {
+    tensor_at_[tensor] = MakeNonModel(trace_.tensors[tensor].bytes, t);
+    if (Chunk* const chunk = ChunkOf(tensor)) chunk->pieces.push_back(tensor);
+  }
+  void FreeTensor(int64_t tensor) {
+    if (tensor_at_[tensor] >= 0) Free(tensor_at_[tensor]);
+    if (Chunk* const chunk = ChunkOf(tensor)) {
+      std::erase(chunk->pieces, tensor);
+    }
+  }
+  // Null: it never goes to the host.
+  Chunk* ChunkOf(int64_t tensor) const {
+    const auto found = chunk_of_.find(trace_.tensors[tensor].block);
+    return found == chunk_of_.end() ? nullptr : found->second;
+  }
+
+  void FetchActivations(Chunk& chunk, int64_t t) {
+    if (!std::exchange(chunk.made, true)) {  // where they are
+      chunk.used = false;
+      return;
+    }
+    for (const int64_t tensor : chunk.pieces) {
+      tensor_at_[tensor] = Make({.kind = BlockKind::kPiece,
+                                 .bytes = trace_.tensors[tensor].bytes,
+                                 .moment = Moment(t),
+                                 .made_by = action_});
+    }
+  }
+  void DropActivations(Chunk& chunk) {
+    if (chunk.used) {  // they are operators' again
+      chunk.pieces.clear();
+      chunk.made = false;
+      return;
+    }
+    for (const int64_t tensor : chunk.pieces) FreeOfChunk(tensor_at_[tensor]);
+  }
+
   void Do(const Action& action, int64_t t) {
     const int64_t c = action.chunk.value;
     Chunk& chunk = chunks_[c];
+    if (trace_.chunks[c].holds_activations()) {
+      if (action.kind == ActionKind::kFetch) FetchActivations(chunk, t);
+      if (action.kind == ActionKind::kDrop) DropActivations(chunk);
+      ++action_;
+      return;
+    }
     switch (action.kind) {
       case ActionKind::kFetch:
         chunk.payload = MakeOfAction(PayloadBytes(c), t);
@@ -113,15 +171,44 @@ class Recorder {
 
   const StepTrace& trace_;
   std::vector<Chunk> chunks_;
+  std::map<int64_t, Chunk*> chunk_of_;  // of activations, by the model's block
+  std::vector<int64_t> tensor_at_;      // its block; -1: away, or not made yet
   int64_t action_ = 0;
   StepBlocks step_;
 };
 
+// Whether the tensors of each chunk of activations are in the trace, every time
+// that it is made.
+bool SaysWhatActivationsAre(const StepTrace& trace) {
+  struct Sum {
+    int64_t times = 0, tensors = 0, bytes = 0;
+  };
+  std::map<int64_t, Sum> sums;  // by the model's block
+  for (const OpRecord& op : trace.ops) {
+    for (const ChunkUse& use : op.chunks) {
+      const ChunkInfo& chunk = trace.chunks[use.chunk.value];
+      if (chunk.holds_activations() && use.writes) ++sums[chunk.block].times;
+    }
+  }
+  for (const TensorRecord& tensor : trace.tensors) {
+    const auto sum = sums.find(tensor.block);
+    if (sum == sums.end()) continue;
+    ++sum->second.tensors;
+    sum->second.bytes += tensor.bytes;
+  }
+  return std::all_of(trace.chunks.begin(), trace.chunks.end(),
+                     [&](const ChunkInfo& chunk) {
+                       if (!chunk.holds_activations()) return true;
+                       const Sum& sum = sums[chunk.block];
+                       return sum.tensors == sum.times * chunk.pieces &&
+                              sum.bytes == sum.times * chunk.payload_bytes;
+                     });
+}
+
 }  // namespace
 
 bool SaysWhenTensorsLive(const StepTrace& trace) {
-  // Which tensors a chunk of activations consists of no trace says.
-  if (OffloadsActivations(trace)) return false;
+  if (!SaysWhatActivationsAre(trace)) return false;
   return !trace.tensors.empty() ||
          std::none_of(
              trace.ops.begin(), trace.ops.end(),

@@ -5,6 +5,14 @@
 //   makes and frees blocks |  are made; it runs                       |  work-
 //   of chunks              |                                          |  space,
 //                          |                                          | tensors
+//
+// Activations that go to the host (memory/plan/offloaded_blocks.h) have no
+// block as a chunk, but one for each tensor: the one in which the operator made
+// it, until an action drops the chunk, and from an action that fetches it
+// another one, until backward frees the tensor:
+//
+//   operator makes it          Drop     Fetch                   last use
+//   [ of the tensor, of the chunk ] away [ of the chunk, of the tensor ]
 #ifndef CASTOR_MEMORY_PLAN_STEP_BLOCKS_H_
 #define CASTOR_MEMORY_PLAN_STEP_BLOCKS_H_
 
@@ -20,8 +28,14 @@ namespace castor {
 enum class BlockKind : uint8_t {
   kInitial,   // a payload that is resident when the step begins
   kOfAction,  // of a chunk
-  kNonModel,  // a tensor or a workspace
+  kPiece,     // a tensor of a chunk of activations, fetched from the host
+  kNonModel,  // a tensor or a workspace, where an operator makes it
 };
+
+// Whether the arena looks for its place from the high end.
+constexpr bool IsFromHighEnd(BlockKind kind) {
+  return kind == BlockKind::kPiece || kind == BlockKind::kNonModel;
+}
 
 struct StepBlock {
   BlockKind kind = BlockKind::kInitial;
@@ -48,7 +62,8 @@ struct StepBlocks {
   std::vector<BlockEvent> events;
 };
 
-// Whether the trace says when non-model blocks are made and freed.
+// Whether the trace says when non-model blocks are made and freed, and which of
+// them activations that go to the host consist of.
 bool SaysWhenTensorsLive(const StepTrace& trace);
 
 // What stays on the device through all steps: reserved bytes, and the optimizer

@@ -26,6 +26,14 @@ class TraceBuilder {
     trace_.chunks.back().sum_bytes = sum_bytes;
     return *this;
   }
+  // What the model's block keeps, in so many tensors: made by an operator that
+  // writes it, for one that reads it.
+  TraceBuilder& Activations(int64_t bytes, int64_t block, int64_t pieces) {
+    trace_.chunks.push_back({bytes, 0, {}});
+    trace_.chunks.back().block = block;
+    trace_.chunks.back().pieces = pieces;
+    return *this;
+  }
   // An operator that reads chunks, one that writes them, both of `ns`.
   TraceBuilder& Read(std::vector<int64_t> chunks, int64_t peak = 0,
                      int64_t ns = 0) {
@@ -45,8 +53,10 @@ class TraceBuilder {
     trace_.micro_batches = count;
     return *this;
   }
-  TraceBuilder& Tensor(int64_t bytes, int64_t birth, int64_t last) {
-    trace_.tensors.push_back({bytes, Moment(birth), Moment(last)});
+  // `block`: of the model, that keeps it for its backward alone.
+  TraceBuilder& Tensor(int64_t bytes, int64_t birth, int64_t last,
+                       int64_t block = -1) {
+    trace_.tensors.push_back({bytes, Moment(birth), Moment(last), block});
     return *this;
   }
   // The last operator has so many.

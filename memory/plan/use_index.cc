@@ -134,24 +134,26 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
                    std::vector<GradientBlock> beside,
                    std::vector<DeviceSum> sums)
     : moments_(static_cast<int64_t>(trace.ops.size())),
-      uses_(trace.chunks.size()),
       beside_(std::move(beside)),
       sums_(std::move(sums)),
       start_ns_(trace.ops.size() + 1) {
-  std::vector<std::vector<GradientBlock>> blocks(trace.chunks.size());
-  for (const GradientBlock& block : beside_) {
-    blocks[block.chunk].push_back(block);
+  const size_t chunks = trace.chunks.size();
+  CountUses(trace);
+  // A chunk's blocks are in the order of time: the one to come to next, and
+  // behind each the next one of its chunk.
+  constexpr int64_t kNone = -1;
+  std::vector<int64_t> next_block(chunks, kNone);
+  std::vector<int64_t> block_after(beside_.size(), kNone);
+  for (int64_t b = static_cast<int64_t>(beside_.size()); b-- > 0;) {
+    block_after[b] = std::exchange(next_block[beside_[b].chunk], b);
   }
-  std::vector<const DeviceSum*> sum_of(trace.chunks.size(), nullptr);
+  std::vector<const DeviceSum*> sum_of(chunks, nullptr);
   for (const DeviceSum& sum : sums_) sum_of[sum.chunk] = &sum;
-  // Moments at which the host works on a chunk: at those of `reads_block` on
-  // what came from a gradient block.
-  struct HostWork {
-    int64_t moment = 0;
-    bool reads_block = false;
-  };
-  std::vector<std::vector<HostWork>> host_work(trace.chunks.size());
-  std::vector<size_t> next_block(trace.chunks.size(), 0);
+  std::vector<bool> pinned(chunks);
+  for (size_t c = 0; c < chunks; ++c) {
+    pinned[c] = IsPinned(trace, side, static_cast<int64_t>(c));
+  }
+  std::vector<std::vector<HostWork>> host_work(chunks);
   for (int64_t t = 0; t < moments_; ++t) {
     const OpRecord& op = trace.ops[t];
     const DeviceSum* const sum =
@@ -160,72 +162,91 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
     start_ns_[t + 1] = start_ns_[t] + (on_device ? op.duration_ns : 0);
     for (const ChunkUse& use : op.chunks) {
       const int64_t c = use.chunk.value;
-      if (IsPinned(trace, side, c)) continue;
+      if (pinned[c]) continue;
       if (trace.chunks[c].holds_activations()) {
-        uses_[c].push_back(
-            {.moment = t, .writes = use.writes, .spends = !use.writes});
+        AddUse(c, {.moment = t, .writes = use.writes, .spends = !use.writes});
         continue;
       }
-      const size_t next = next_block[c];
-      const GradientBlock* const block =
-          next < blocks[c].size() ? &blocks[c][next] : nullptr;
-      const bool in_block = block != nullptr && t >= block->from;
+      const int64_t block = next_block[c];
+      const bool in_block = block != kNone && t >= beside_[block].from;
       if (sum != nullptr) {
         // But for the last one it reads a gradient block alone.
-        if (t == sum->reduce) {
-          uses_[c].push_back({.moment = t, .spends = true});
-        }
+        if (t == sum->reduce) AddUse(c, {.moment = t, .spends = true});
       } else if (on_device) {
         const bool writes = use.writes || op.kind != OpKind::kCompute;
-        uses_[c].push_back({t, writes && !in_block});
+        AddUse(c, {.moment = t, .writes = writes && !in_block});
       } else {
         host_work[c].push_back({t, in_block});
       }
-      if (in_block && t == block->reduce) ++next_block[c];
-    }
-  }
-
-  for (int64_t c = 0; c < static_cast<int64_t>(uses_.size()); ++c) {
-    std::vector<Use>& uses = uses_[c];
-    const std::vector<HostWork>& work = host_work[c];
-    const int64_t bytes = PayloadBlock(trace.chunks[c]);
-    const int64_t home_bytes = HomeBlock(trace.chunks[c]);
-    // Where nobody writes it after its home was made valid, it is clean. A lap
-    // ahead settles what the first use finds.
-    bool dirty = false;
-    for (int lap = 0; lap < 2; ++lap) {
-      for (size_t i = 0; i < uses.size(); ++i) {
-        dirty = (dirty || uses[i].writes) && !uses[i].spends;
-        const int64_t from = uses[i].moment;
-        const int64_t to = i + 1 < uses.size() ? uses[i + 1].moment
-                                               : uses[0].moment + moments_;
-        Gap gap{c, bytes, home_bytes, from, to, from + 1, -1, dirty, false};
-        if (uses[i].spends && trace.chunks[c].holds_activations()) {
-          gap.makes = true;
-          gap.forced_by = from + 1;
-          gap.ready = to;
-        }
-        for (const int64_t offset : {int64_t{0}, moments_}) {
-          auto at = std::upper_bound(
-              work.begin(), work.end(), from - offset,
-              [](int64_t t, const HostWork& w) { return t < w.moment; });
-          for (; at != work.end() && at->moment < to - offset; ++at) {
-            if (!at->reads_block && !gap.forced()) {
-              gap.forced_by = at->moment + offset;
-            }
-            gap.ready = at->moment + offset + 1;
-          }
-        }
-        if (gap.forced()) dirty = false;
-        if (lap == 1 && to > from + 1) {
-          uses[i].gap = static_cast<int64_t>(gaps_.size());
-          gaps_.push_back(gap);
-        }
+      if (in_block && t == beside_[block].reduce) {
+        next_block[c] = block_after[block];
       }
     }
   }
+  for (size_t c = 0; c < chunks; ++c) {
+    FindGaps(trace.chunks[c], static_cast<int64_t>(c), host_work[c]);
+  }
   SortGaps();
   SetClock();
+}
+
+void UseIndex::CountUses(const StepTrace& trace) {
+  num_uses_.assign(trace.chunks.size(), 0);
+  for (const OpRecord& op : trace.ops) {
+    for (const ChunkUse& use : op.chunks) ++num_uses_[use.chunk.value];
+  }
+  int64_t all = 0;
+  first_use_.reserve(trace.chunks.size());
+  for (int64_t& uses : num_uses_) {
+    first_use_.push_back(all);
+    all += std::exchange(uses, 0);
+  }
+  uses_.resize(all);
+  gaps_.reserve(all);
+}
+
+void UseIndex::FindGaps(const ChunkInfo& info, int64_t chunk,
+                        const std::vector<HostWork>& work) {
+  const absl::Span<Use> uses(uses_.data() + first_use_[chunk],
+                             static_cast<size_t>(num_uses_[chunk]));
+  const int64_t bytes = PayloadBlock(info);
+  const int64_t home_bytes = HomeBlock(info);
+  // Where nobody writes it after its home was made valid, it is clean. A lap
+  // ahead settles what the first use finds.
+  bool dirty = false;
+  for (int lap = 0; lap < 2; ++lap) {
+    auto next_work = work.begin();
+    for (size_t i = 0; i < uses.size(); ++i) {
+      dirty = (dirty || uses[i].writes) && !uses[i].spends;
+      const int64_t from = uses[i].moment;
+      const bool last = i + 1 == uses.size();
+      const int64_t to = last ? uses[0].moment + moments_ : uses[i + 1].moment;
+      Gap gap{chunk, bytes, home_bytes, from, to, from + 1, -1, dirty, false};
+      if (uses[i].spends && info.holds_activations()) {
+        gap.makes = true;
+        gap.forced_by = from + 1;
+        gap.ready = to;
+      }
+      const auto works = [&](int64_t moment, bool reads_block) {
+        if (!reads_block && !gap.forced()) gap.forced_by = moment;
+        gap.ready = moment + 1;
+      };
+      while (next_work != work.end() && next_work->moment <= from) ++next_work;
+      for (; next_work != work.end() && next_work->moment < to; ++next_work) {
+        works(next_work->moment, next_work->reads_block);
+      }
+      // The last one reaches into the next step.
+      for (auto at = work.begin();
+           last && at != work.end() && at->moment < uses[0].moment; ++at) {
+        works(at->moment + moments_, at->reads_block);
+      }
+      if (gap.forced()) dirty = false;
+      if (lap == 1 && to > from + 1) {
+        uses[i].gap = static_cast<int64_t>(gaps_.size());
+        gaps_.push_back(gap);
+      }
+    }
+  }
 }
 
 void UseIndex::SortGaps() {

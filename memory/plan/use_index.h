@@ -17,9 +17,11 @@
 #ifndef CASTOR_MEMORY_PLAN_USE_INDEX_H_
 #define CASTOR_MEMORY_PLAN_USE_INDEX_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "memory/plan/plan.h"
 
 namespace castor {
@@ -153,7 +155,10 @@ class UseIndex {
   const std::vector<GradientBlock>& gradient_blocks() const { return beside_; }
   const std::vector<DeviceSum>& device_sums() const { return sums_; }
   // By ascending moment. Empty for pinned chunks.
-  const std::vector<Use>& uses(int64_t chunk) const { return uses_[chunk]; }
+  absl::Span<const Use> uses(int64_t chunk) const {
+    return {uses_.data() + first_use_[chunk],
+            static_cast<size_t>(num_uses_[chunk])};
+  }
 
   // When operator t starts if nothing ever waits; [T] is the step's length.
   const std::vector<int64_t>& start_ns() const { return start_ns_; }
@@ -163,11 +168,28 @@ class UseIndex {
   int64_t MomentAt(int64_t time_ns) const;
 
  private:
+  // What the host does to a chunk at a moment: at those of `reads_block` on
+  // what came from a gradient block.
+  struct HostWork {
+    int64_t moment = 0;
+    bool reads_block = false;
+  };
+
+  // Makes room for all uses, and finds none yet.
+  void CountUses(const StepTrace& trace);
+  void AddUse(int64_t chunk, const Use& use) {
+    uses_[first_use_[chunk] + num_uses_[chunk]++] = use;
+  }
+  // Adds the chunk's gaps.
+  void FindGaps(const ChunkInfo& info, int64_t chunk,
+                const std::vector<HostWork>& work);
   void SortGaps();
   void SetClock();
 
   int64_t moments_;
-  std::vector<std::vector<Use>> uses_;
+  // Those of a chunk follow one another.
+  std::vector<Use> uses_;
+  std::vector<int64_t> first_use_, num_uses_;
   std::vector<Gap> gaps_;
   std::vector<GradientBlock> beside_;
   std::vector<DeviceSum> sums_;

@@ -163,6 +163,7 @@ void DryBackend::RecordKeptBlock(int64_t number, int64_t output) {
                        .offload_pieces = static_cast<int64_t>(storages.size())};
   for (const int64_t storage : storages) {
     block.offload_bytes += storages_[storage].bytes;
+    storages_[storage].block = number;
   }
   if (Offloads(number)) {
     live_bytes_ -= block.offload_bytes;

@@ -74,6 +74,25 @@ TEST(DryBackend, RecordsWhenTensorsAreMadeAndFreed) {
                                        {kUnit, Moment(1), Moment(1)}}));
 }
 
+TEST(DryBackend, RecordsWhichBlockKeepsATensorForItsBackwardAlone) {
+  DryBackend backend;
+  ASSERT_TRUE(backend.AtBlock(5, BlockPoint::kKept, -1).ok());
+  const auto made = backend.Run(OpOf("block", {1, 256, 1, 1}, 0));
+  ASSERT_TRUE(made.ok());
+  backend.Release((*made)[2]);
+  ASSERT_TRUE(backend.AtBlock(5, BlockPoint::kKeptEnd, (*made)[0]).ok());
+  const auto other = backend.Run(OpOf("other", {1}, 0));
+  ASSERT_TRUE(other.ok());
+  for (const int64_t i : {0, 1, 3}) backend.Release((*made)[i]);
+  backend.Release((*other)[0]);
+  std::vector<int64_t> blocks;
+  for (const TensorRecord& tensor : Finish(backend).tensors) {
+    blocks.push_back(tensor.block);
+  }
+  // Its output, two that it keeps, one that it has freed, and another.
+  EXPECT_EQ(blocks, (std::vector<int64_t>{-1, 5, -1, 5, -1}));
+}
+
 TEST(DryBackend, RecordsNoTensorsWhereSomeOutliveTheStep) {
   DryBackend unreleased;
   ASSERT_TRUE(unreleased.Run(OpOf("op", {1}, 0)).ok());

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/annotate.h"
+#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "base/thread_pool.h"
 #include "runtime/config/config_names.h"
+#include "runtime/config/other_names.h"
 #include "runtime/config/overrides.h"
 #include "runtime/train/loss_scaler.h"
 
@@ -452,7 +453,7 @@ absl::StatusOr<Config> ReadText(
     return absl::InvalidArgumentError(
         absl::StrCat(source, ": ", document.status().message()));
   }
-  JsonReport report{std::string(source)};
+  JsonReport report(std::string(source), OtherNames());
   if (document->is_object()) {
     CASTOR_RETURN_IF_ERROR(ApplyOverrides(overrides, &*document));
   }
@@ -505,19 +506,10 @@ absl::StatusOr<Config> LoadConfig(const ModelReader& models,
         absl::StrCat("config file \"", path, "\" ",
                      exists ? "is no regular file" : "does not exist"));
   }
-  std::ifstream file(absolute, std::ios::binary);
-  std::string text(kMaxConfigBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (!file.eof() && file.fail())) {
-    return absl::NotFoundError(
-        absl::StrCat("config file \"", path, "\" cannot be read"));
-  }
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (static_cast<int64_t>(text.size()) > kMaxConfigBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": larger than ", kMaxConfigBytes, " bytes: no config"));
-  }
-  return ParseConfig(models, text, absolute.parent_path().string(), overrides,
+  const absl::StatusOr<std::string> text =
+      ReadSmallFile(absolute.string(), kMaxConfigBytes);
+  CASTOR_RETURN_IF_ERROR(Annotate("config file", text.status()));
+  return ParseConfig(models, *text, absolute.parent_path().string(), overrides,
                      world_size, path);
 }
 

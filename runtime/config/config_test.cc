@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/json_reader.h"
 #include "base/test_files.h"
 #include "base/thread_pool.h"
+#include "runtime/config/other_names.h"
 #include "runtime/config/test_models.h"
 
 namespace castor {
@@ -17,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The least that is a config.
 constexpr char kMinimal[] = R"({
@@ -165,6 +168,23 @@ TEST(Config, NamesTheNearestKey) {
                     HasSubstr("memory.device_memory")));
   EXPECT_THAT(Error({"lr=1"}), HasSubstr("optimizer.params.lr"));
   EXPECT_THAT(Error({"optimiser.type=Adam"}), HasSubstr("is optimizer"));
+}
+
+TEST(Config, KnowsWhatOtherTrainersCallItsKeys) {
+  for (const OtherName& name : OtherNames()) {
+    EXPECT_THAT(Error({absl::StrCat(name.theirs, "=1")}),
+                HasSubstr(absl::StrCat(name.theirs, ": unknown key; here ",
+                                       name.ours, " takes its place")));
+    // Nothing takes a list of lists, so that the key itself is refused.
+    EXPECT_THAT(Error({absl::StrCat(name.ours, "=[[]]")}),
+                Not(HasSubstr("unknown key")))
+        << name.ours;
+  }
+  EXPECT_THAT(Error({"memory.policy=cpu"}),
+              HasSubstr("nearest known key is memory.placement_policy"));
+  EXPECT_THAT(Error({"memory.checkpointing=auto"}),
+              HasSubstr("is memory.activation_checkpointing"));
+  EXPECT_THAT(Error({"lora=8"}), HasSubstr("the known ones are model, data"));
 }
 
 TEST(Config, NamesThePathOfAWrongValue) {
@@ -462,7 +482,7 @@ TEST(LoadConfig, NamesTheFile) {
               AllOf(HasSubstr("c.json: stepz"), HasSubstr("steps")));
   WriteFile(path, std::string((1 << 20) + 1, ' '));
   EXPECT_THAT(std::string(LoadConfig(TestModels(), path).status().message()),
-              HasSubstr("larger than"));
+              HasSubstr("more than"));
 }
 
 }  // namespace

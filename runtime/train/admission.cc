@@ -1,9 +1,12 @@
 #include "runtime/train/admission.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/units.h"
 #include "memory/plan/simulator.h"
 #include "memory/plan/use_index.h"
@@ -83,6 +86,31 @@ void FillTiers(const StepTrace& trace, const Plan& plan,
   device.parameters = *peak - (device.total() - device.parameters);
 }
 
+namespace {
+
+// What becomes of blocks' activations, where not all simply keep them.
+std::string FormatBlocks(const BlockCount& count) {
+  const int64_t remade = count.blocks - count.kept - count.offloaded;
+  if (count.offloaded + remade == 0) return "";
+  std::vector<std::string> parts;
+  if (count.kept > 0) {
+    parts.push_back(absl::StrCat(count.kept, " kept on the device (",
+                                 FormatBytes(count.kept_bytes), ")"));
+  }
+  if (count.offloaded > 0) {
+    parts.push_back(absl::StrCat(count.offloaded, " by way of the host (",
+                                 FormatBytes(count.offloaded_bytes), ")"));
+  }
+  if (remade > 0) {
+    parts.push_back(absl::StrCat(remade, " made again (which spares ",
+                                 FormatBytes(count.spared_bytes), ")"));
+  }
+  return absl::StrCat("\n  activations of ", count.blocks,
+                      " blocks: ", absl::StrJoin(parts, ", "));
+}
+
+}  // namespace
+
 std::string FormatAdmission(const AdmissionReport& report) {
   auto row = [](absl::string_view name, int64_t device, int64_t host) {
     return absl::StrFormat("  %-18s %12s %12s\n", name, FormatBytes(device),
@@ -124,6 +152,7 @@ std::string FormatAdmission(const AdmissionReport& report) {
                          " chunks run on the host before the gradients' norm "
                          "is known, into a second set of states (",
                          FormatBytes(report.bank_bytes), ")"),
+      FormatBlocks(report.forecast.blocks),
       "\n  smallest device budget that would "
       "do: ",
       FormatBytes(report.smallest_device_budget_bytes), " (",

@@ -195,6 +195,18 @@ TEST(FormatAdmission, ShowsBothTiersWithTheirSums) {
   ExpectParts(FormatAdmission(report),
               {"\n  updates of 2 chunks run on the host before the gradients' "
                "norm is known, into a second set of states (3.00 MiB)\n"});
+  report.forecast.blocks = {.blocks = 6, .kept = 6, .kept_bytes = 1 << 20};
+  EXPECT_FALSE(absl::StrContains(FormatAdmission(report), "made again"));
+  report.forecast.blocks = {.blocks = 6,
+                            .kept = 3,
+                            .offloaded = 2,
+                            .kept_bytes = 5 << 20,
+                            .offloaded_bytes = 2 << 20,
+                            .spared_bytes = 1 << 20};
+  ExpectParts(FormatAdmission(report),
+              {"\n  activations of 6 blocks: 3 kept on the device (5.00 MiB)"
+               ", 2 by way of the host (2.00 MiB), 1 made again (which "
+               "spares 1.00 MiB)\n"});
 }
 
 }  // namespace

@@ -139,7 +139,11 @@ absl::Status Trainer::TakeInputs(const StepShape& shape,
   backend_->FreeUploads();
   const absl::Status taken = inputs.Take(
       shape.micro_batches, next, shape.training ? communicator_ : nullptr);
-  if (!taken.ok()) return failure_ = Failed(taken);
+  if (!taken.ok()) {
+    if (communicator_ == nullptr) return taken;
+    // Other ranks have begun a step in which this one takes no part.
+    return failure_ = Failed(taken);
+  }
   // Only a rank without a label must know now whether others have some.
   if (!shape.training || inputs.own_labels() > 0) return absl::OkStatus();
   const absl::StatusOr<int64_t> labels = inputs.Labels();
@@ -293,10 +297,13 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   for (float of_micro_batch : losses.sums) sum += of_micro_batch;
   const double loss = sum / static_cast<double>(losses.labels);
   if (!std::isfinite(loss)) {
+    const bool untrained = state_.step == state_.skipped_steps;
     const absl::Status why = absl::FailedPreconditionError(absl::StrCat(
-        "the loss at step ", state_.step + 1,
-        " is not finite: lower the learning "
-        "rate, or resume from the last checkpoint with other settings"));
+        "the loss at step ", state_.step + 1, " is not finite",
+        untrained ? ", before any update: the values that the model begins "
+                    "with overflow in this type, or are damaged"
+                  : ": lower the learning rate, or resume from the last "
+                    "checkpoint with other settings"));
     if (!scaler_.has_value()) {
       failure_.Update(why);
       return failure_;

@@ -89,7 +89,8 @@ class Trainer final : public ObservedRun {
   // gradient has that weight, whichever micro batch it is in; one without
   // labels adds nothing. FailedPrecondition if the loss is not finite.
   // InvalidArgument: no token of the batch is labelled; nothing has happened
-  // then, and another batch may follow.
+  // then, and another batch may follow. Nor has anything on one rank where
+  // `next` fails, whose status Step returns; of several ranks all fail then.
   //
   // In fp16 a step with an overflow changes nothing; its StepReport says so.
   // The same holds for a loss that is not finite (if its gradients are finite,

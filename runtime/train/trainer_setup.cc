@@ -264,8 +264,11 @@ absl::Status Trainer::OpenDevice() {
   }
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
   CASTOR_RETURN_IF_ERROR(JoinRanks(training->trace));
-  CASTOR_RETURN_IF_ERROR(
-      PlanProgram(*training, WarmUpPolicy(memory.policy, Request(*training))));
+  // A run that trains nothing has no warm-up, so its first plan is its last.
+  CASTOR_RETURN_IF_ERROR(PlanProgram(
+      *training, options_.shape.training
+                     ? WarmUpPolicy(memory.policy, Request(*training))
+                     : memory.policy));
   OptimizerOptions optimizer = options_.optimizer;
   optimizer.micro_batches = options_.shape.micro_batches;
   for (const auto& parameter : engine_->parameters()) {

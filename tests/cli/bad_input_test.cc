@@ -105,6 +105,9 @@ TEST_F(BadInput, AsConfigFile) {
                 train("broken.json"));
   WriteFile(Path("empty.json"), "");
   ExpectRefused({"empty.json", "not valid JSON"}, train("empty.json"));
+  WriteFile(Path("large.json"), std::string((1 << 20) + 1, ' '));
+  ExpectRefused({"config file: ", "large.json: more than 1048576 bytes"},
+                train("large.json"));
   WriteFile(Path("list.json"), "[1, 2]");
   ExpectRefused({"list.json", "expected an object"}, train("list.json"));
   WriteFile(Path("twice.json"), "{\"steps\": 3, \"steps\": 4}");
@@ -124,6 +127,8 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
   ExpectSetRefused("steps=0", {"steps", "at least 1"});
   ExpectSetRefused("steps=2.5", {"steps", "2.5"});
   ExpectSetRefused("memory.device_memory=-1", {"memory.device_memory"});
+  ExpectSetRefused("memory.chunk_size=100",
+                   {"castor: memory.chunk_size: 100 bytes", "at least 256"});
   ExpectSetRefused("memory.device_memory=3 bananas",
                    {"memory.device_memory", "48MiB", "3 bananas"});
   ExpectSetRefused("data=3", {"data", "expected an object"});
@@ -191,6 +196,10 @@ TEST_F(BadInput, AsPatternThatMatchesNoParameter) {
                    {"model.frozen", "\"h.0.*\"", "transformer."});
   ExpectSetRefused("optimizer.no_decay=[\"*.bais\"]",
                    {"optimizer.no_decay", "\"*.bais\"", "transformer."});
+  ExpectSetRefused("model.frozen=[\"transformer.*\", \"lm_head.*\"]",
+                   {"model.frozen", "\"lm_head.*\" matches no parameter"});
+  ExpectSetRefused("model.frozen=[\"*.bias\", \"*.weight\"]",
+                   {"model.frozen: \"*.bias\", \"*.weight\" match all"});
 }
 
 TEST_F(BadInput, AsData) {
@@ -230,7 +239,9 @@ TEST_F(BadInput, AsPretrainedDirectory) {
     };
   };
   std::filesystem::create_directory(Path("hf"));
-  ExpectRefused({"model.pretrained", "none/config.json"}, train("none"));
+  ExpectRefused(
+      {"model.pretrained", "none/config.json", "castor downloads none"},
+      train("none"));
   ExpectRefused({"model.pretrained", "hf/config.json"}, train("hf"));
   WriteFile(Path("hf/config.json"), R"({"model_type": "mamba"})");
   ExpectRefused({"model.pretrained", "mamba"}, train("hf"));
@@ -275,6 +286,22 @@ TEST_F(BadInput, AsOutput) {
   ExpectTrainRefused({"--summary", "/dev/null"},
                      {"--summary", "/dev/null is no regular file"});
   ExpectTrainRefused({"--trace", "there"}, {"--trace", "there"});
+  // Nor may an output take the place of what is read, under any name.
+  ExpectTrainRefused({"--trace", "text.txt"},
+                     {"--trace: text.txt is data.train", "another file"});
+  ExpectTrainRefused({"--summary", "./there/../text.txt"},
+                     {"--summary", "is data.train"});
+  WriteFile(Path("other.txt"), SmallText(3000));
+  ExpectTrainRefused(
+      {"--set", "data.validation=other.txt", "--summary", "other.txt"},
+      {"--summary", "is data.validation"});
+  ExpectTrainRefused({"--trace", "run.json"}, {"is the configuration"});
+  ExpectTrainRefused({"--trace", "new", "--summary", "there/../new"},
+                     {"--summary", "is --trace"});
+  ExpectRefused({"--summary", "is the configuration"}, [&] {
+    return Castor({"evaluate", "run.json", "--summary", "run.json"});
+  });
+  EXPECT_NE(ReadFile(Path("run.json")), "");
   ExpectSetRefused("checkpoint.dir=text.txt", {"checkpoint.dir", "text.txt"});
   ExpectSetRefused("checkpoint.dir=text.txt/out",
                    {"checkpoint.dir", "text.txt/out"});
@@ -307,7 +334,17 @@ TEST_F(BadResume, FromNothing) {
   ExpectResumeRefused("none.castor", {}, {"--resume", "none.castor"});
   ExpectResumeRefused("text.txt", {}, {"--resume", "text.txt", "not a whole"});
   ExpectResumeRefused("out", {},
-                      {"--resume", "out", "directory without marker.castor"});
+                      {"--resume: \"out\" is a directory, and no checkpoint",
+                       "--resume latest", "checkpoint.dir"});
+}
+
+TEST_F(BadResume, WhoseCheckpointASummaryWouldReplace) {
+  const std::string newest = "out/step-00000006.castor";
+  ExpectUsageError(
+      {"evaluate", "run.json", "--checkpoint", "latest", "--summary", newest},
+      {"--summary", "is the checkpoint"});
+  ExpectUsageError({"generate", newest, "--prompt", "a", "--summary", newest},
+                   {"--summary", "is the checkpoint"});
 }
 
 TEST_F(BadResume, FromAnotherRun) {

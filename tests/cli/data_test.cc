@@ -146,6 +146,58 @@ TEST_F(DataTest, TrainsOnLinesOfTokens) {
   EXPECT_THAT(result.out, Not(HasSubstr("nan")));
 }
 
+// Nothing is lost of a run that meets a batch without labels: what was trained
+// before it is saved, by all ranks, and goes on once the line is mended.
+TEST_F(DataTest, SavesWhereABatchHasNoLabels) {
+  const auto lines = [](int unlabelled) {
+    std::string text;
+    for (int i = 0; i < 24; ++i) {
+      Json line = {{"input_ids", {i, i + 1, i + 2}}};
+      if (i / 4 == unlabelled) line["labels"] = {-100, -100, -100};
+      text += line.dump() + "\n";
+    }
+    return text;
+  };
+  Json config = Config("ids.jsonl", "");
+  config["data"]["shuffle"] = false;
+  config["checkpoint"]["save_interval"] = 0;
+  for (const int ranks : {1, 2}) {
+    config["train_batch_size"] = 4;
+    config["gradient_accumulation_steps"] = 2 / ranks;
+    config["checkpoint"]["dir"] = "out" + std::to_string(ranks);
+    WriteFile(Path("ids.jsonl"), lines(4));
+    const ProcessResult result =
+        ranks == 1 ? Train(config) : TrainOnRanks(ranks, config);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("step 5 has no loss"));
+    EXPECT_THAT(result.out, HasSubstr("/step-00000004.castor"));
+    WriteFile(Path("ids.jsonl"), lines(-1));
+    config["gradient_accumulation_steps"] = 2;
+    const ProcessResult resumed =
+        Train(config, {"--resume", "latest", "--resume-changed"});
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_THAT(resumed.out, HasSubstr("at step 4"));
+  }
+}
+
+TEST_F(DataTest, SavesWhereAnEvaluationHasNoLabels) {
+  std::string lines;
+  for (int i = 0; i < 20; ++i) {
+    Json line = {{"input_ids", {i, i + 1, i + 2}}};
+    if (i >= 16) line["labels"] = {-100, -100, -100};
+    lines += line.dump() + "\n";
+  }
+  WriteFile(Path("ids.jsonl"), lines);
+  Json config = Config("ids.jsonl", "");
+  config["data"]["validation_fraction"] = 0.2;
+  config["eval_interval"] = 3;
+  config["checkpoint"]["save_interval"] = 0;
+  const ProcessResult result = Train(config);
+  ExpectUserError(result);
+  EXPECT_THAT(result.err, HasSubstr("the evaluation after step 3 has no loss"));
+  EXPECT_THAT(result.out, HasSubstr("/step-00000003.castor"));
+}
+
 TEST_F(DataTest, PlanTokenisesNothing) {
   WriteFile(Path("text.jsonl"), Documents());
   WriteConfig(Config("text.jsonl", "words"));

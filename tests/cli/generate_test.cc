@@ -74,7 +74,14 @@ TEST_F(GenerateTest, DrawsAsTheSeedSays) {
 TEST_F(GenerateTest, RefusesWhatItCannotDo) {
   const ProcessResult long_text = Generate({"--max-new-tokens", "100"});
   ExpectUserError(long_text);
-  EXPECT_THAT(long_text.err, HasSubstr("n_positions"));
+  EXPECT_THAT(long_text.err, HasSubstr("n_positions): at most 13 fit"));
+  EXPECT_EQ(Generate({"--max-new-tokens", "13"}).exit_code, 0);
+  ExpectUserError(Generate({"--max-new-tokens", "14"}));
+  const ProcessResult long_prompt =
+      Castor({"generate", "out", "--prompt", "a prompt of seventeen"});
+  ExpectUserError(long_prompt);
+  EXPECT_THAT(long_prompt.err, HasSubstr("--prompt: its 21 tokens are more "
+                                         "than the model's 16 positions"));
   ExpectUserError(Castor({"generate", "out", "--prompt", ""}));
   ExpectUserError(Castor({"generate", "nowhere", "--prompt", "a"}));
   ExpectUserError(Generate({"--tokenizer", "nowhere"}));
@@ -103,6 +110,48 @@ TEST_F(GenerateTest, EvaluatesACheckpointAsTheRunDid) {
   ASSERT_EQ(untrained.exit_code, 0) << untrained.err;
   EXPECT_GT(Read("evaluation.json")["loss"], loss);
   ExpectUserError(Castor({"evaluate", "run.json", "--checkpoint", "nowhere"}));
+}
+
+// Whoever reads a model of which one value is damaged says that.
+TEST_F(GenerateTest, TellsOfWeightsThatAreNoNumbers) {
+  ASSERT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
+  std::string weights = ReadFile(Path("hf/model.safetensors"));
+  // The last value of the last tensor, after all headers.
+  weights.replace(weights.size() - 4, 4, std::string("\0\0\xc0\x7f", 4));
+  WriteFile(Path("hf/model.safetensors"), weights);
+  Json config = SmallConfig();
+  config["model"] = {{"pretrained", "hf"}};
+  config["data"]["tokenizer"] = "bytes";
+  const ProcessResult trained = Train(config);
+  ExpectUserError(trained);
+  EXPECT_THAT(trained.err,
+              HasSubstr("step 1 is not finite, before any update"));
+  const ProcessResult evaluated = Castor({"evaluate", "run.json"});
+  ExpectUserError(evaluated);
+  EXPECT_THAT(evaluated.err, HasSubstr("data.train: the loss is not finite"));
+  ExpectUserError(Castor({"generate", "hf", "--prompt", "a"}));
+}
+
+// An evaluation follows the plan that was printed, not a warm-up's careful one:
+// where there is room for everything, everything is on the device.
+TEST_F(GenerateTest, EvaluatesOnThePlanThatItPrints) {
+  const auto peak = [&](const std::string& policy, Json* found) {
+    const ProcessResult evaluated =
+        Castor({"evaluate", "run.json", "--summary", "evaluation.json", "--set",
+                "memory.device_memory=unlimited", "--set",
+                "memory.placement_policy=" + policy});
+    EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+    *found = Read("evaluation.json");
+    EXPECT_EQ((*found)["device_peak_bytes"],
+              (*found)["predicted_device_peak_bytes"])
+        << policy;
+    return (*found)["device_peak_bytes"].get<int64_t>();
+  };
+  Json automatic, everything, least;
+  EXPECT_EQ(peak("auto", &automatic), peak("cuda", &everything));
+  EXPECT_LT(peak("cpu", &least), peak("cuda", &everything));
+  EXPECT_EQ(automatic["loss"], everything["loss"]);
+  EXPECT_EQ(automatic["loss"], least["loss"]);
 }
 
 }  // namespace

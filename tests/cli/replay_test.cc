@@ -378,6 +378,9 @@ TEST_F(ReplayTest, SaysWhatIsWrongInOneLineAndWritesNothing) {
   expect({"replay", "run.trace", "--bus-gbps", "nan"}, "--bus-gbps");
   expect({"replay", "run.trace", "--prefetch", "perhaps"}, "--prefetch");
   expect({"replay", "run.trace", "--picture", "a.svg"}, "--sweep");
+  expect({"replay", "run.trace", "--csv", "./run.trace"}, "the trace itself");
+  expect({"replay", "run.trace", "--sweep", "--csv", "a", "--picture", "a"},
+         "the table of --csv");
   expect({"replay", "run.trace", "--sweep", "--device-memory", "1GiB"},
          "--device-memory");
   expect({"replay", "run.trace", "--csv", "none/a.csv"}, "none/a.csv");

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "runtime/data/data_set.h"
@@ -86,7 +89,11 @@ class LineHandler : public nlohmann::json_sax<Json> {
     field_ = static_cast<Field>(
         std::find(std::begin(kNames), std::end(kNames), name) -
         std::begin(kNames));
-    if (field_ == kOther) return true;
+    if (field_ == kOther) {
+      constexpr size_t kMost = 8;
+      if (others_.size() < kMost) others_.push_back(std::move(name));
+      return true;
+    }
     if (std::exchange(seen_[field_], true)) {
       return Refuse("is there twice in one line");
     }
@@ -102,6 +109,8 @@ class LineHandler : public nlohmann::json_sax<Json> {
   const absl::Status& status() const { return status_; }
   bool seen(Field field) const { return seen_[field]; }
   const std::vector<int32_t>& mask() const { return mask_; }
+  // The first few of the keys that are no field's.
+  const std::vector<std::string>& others() const { return others_; }
 
  private:
   bool Refuse(absl::string_view why) {
@@ -154,6 +163,7 @@ class LineHandler : public nlohmann::json_sax<Json> {
 
   JsonLine* const line_;
   std::vector<int32_t> mask_;
+  std::vector<std::string> others_;
   bool seen_[kOther] = {};
   int depth_ = 0;
   Field field_ = kOther;
@@ -164,6 +174,27 @@ absl::Status CheckLength(absl::string_view key, size_t length, size_t ids) {
   if (length == ids) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(key, ": has ", length, " values, and input_ids ", ids));
+}
+
+// Of a line that has nothing to learn from.
+absl::Status NothingToLearn(const std::vector<std::string>& keys) {
+  std::string message = "has neither \"text\" nor \"input_ids\"";
+  if (!keys.empty()) {
+    absl::StrAppend(
+        &message, ", but ",
+        absl::StrJoin(keys, ", ", [](std::string* out, absl::string_view key) {
+          constexpr size_t kMax = 40;
+          absl::StrAppend(out, "\"",
+                          absl::Utf8SafeCHexEscape(key.substr(0, kMax)), "\"");
+        }));
+  }
+  const bool chat = std::any_of(keys.begin(), keys.end(), [](const auto& key) {
+    return key == "messages" || key == "conversations";
+  });
+  return absl::InvalidArgumentError(
+      absl::StrCat(message, chat ? "; make input_ids of conversations by the "
+                                   "apply_chat_template of transformers"
+                                 : ""));
 }
 
 // Cuts off what `mask` leaves out.
@@ -212,7 +243,7 @@ absl::Status ReadJsonLine(absl::string_view line, JsonLine* out) {
       }
     }
     if (out->has_text) return absl::OkStatus();
-    return absl::InvalidArgumentError("has neither \"text\" nor \"input_ids\"");
+    return NothingToLearn(handler.others());
   }
   if (out->ids.empty()) {
     return absl::InvalidArgumentError("input_ids: is empty");

@@ -60,6 +60,13 @@ TEST(JsonLine, SaysWhichKeyIsWrongAndHow) {
     return std::string(status.message());
   };
   EXPECT_EQ(error("{}"), "has neither \"text\" nor \"input_ids\"");
+  EXPECT_EQ(error(R"({"prompt": "a", "completion": {"text": "b"}})"),
+            "has neither \"text\" nor \"input_ids\", but \"prompt\", "
+            "\"completion\"");
+  EXPECT_EQ(error(R"({"messages": [{"role": "user", "content": "a"}]})"),
+            "has neither \"text\" nor \"input_ids\", but \"messages\"; make "
+            "input_ids of conversations by the apply_chat_template of "
+            "transformers");
   EXPECT_EQ(error("3"), "expected an object, found a number");
   EXPECT_EQ(error("[]"), "expected an object, found a list");
   EXPECT_EQ(error(R"({"text": 3})"), "text: expected a string, found a number");

@@ -150,7 +150,7 @@ absl::Status Tokenizing::TokenizeText(const SourcePiece& piece,
     return absl::InvalidArgumentError(absl::StrCat(
         PlaceOf(reader_.path(), piece.first_line + lines), ": the byte 0x",
         absl::Hex(static_cast<unsigned char>(text[bad]), absl::kZeroPad2),
-        " is no UTF-8, which a tokenizer needs"));
+        " is no UTF-8, which a tokenizer needs: iconv converts the file"));
   }
   const TextEncoding& encoding = *options_.encoding;
   if (piece.is_first) {

@@ -11,12 +11,11 @@ them leave CUDA out:
   :enabled     there is a compiler, and the build has --define=castor_cuda=on
                (.bazelrc has it; the sanitizers' builds have it off)
   :cublaslt    cuBLASLt's headers are there as well
-  :cudnn       cuDNN's headers and those of its C++ graph interface
   :nccl        NCCL's header
 
   :headers     the toolkit's headers
   :cudart      the headers and CUDA's runtime, linked statically
-  :cublaslt_headers, :cudnn_headers, :nccl_headers
+  :cublaslt_headers, :nccl_headers
 
 Programs get machine code for the GPUs of compute capability 8.0 (A100), 8.6
 (3090), 8.9 (4090, L40S), 9.0 (H100), 10.0 (B200) and 12.0 (5090), as far as
@@ -24,7 +23,7 @@ nvcc knows them, and PTX of 9.0, which a driver compiles for what comes after.
 CASTOR_CUDA_ARCHS=80,90 in the environment asks for others, or for less to
 compile; PTX is of the last of them then, if 90 is not among them.
 
-cuBLASLt, cuDNN and NCCL are looked for in the toolkit, and in the folder that
+cuBLASLt and NCCL are looked for in the toolkit, and in the folder that
 CASTOR_CUDA_LIBS names: Python's nvidia-* packages for the toolkit's version, as
 tools/setup.sh --cuda installs them. Programs open them when they run; nothing
 links them.
@@ -43,10 +42,10 @@ package(default_visibility = ["//visibility:public"])
 [config_setting(
     name = name,
     define_values = {{"castor_cuda": "is-not-here"}},
-) for name in ["enabled", "cublaslt", "cudnn", "nccl"]]
+) for name in ["enabled", "cublaslt", "nccl"]]
 
 [cc_library(name = name) for name in [
-    "headers", "cudart", "cublaslt_headers", "cudnn_headers", "nccl_headers",
+    "headers", "cudart", "cublaslt_headers", "nccl_headers",
 ]]
 """
 
@@ -59,7 +58,6 @@ package(default_visibility = ["//visibility:public"])
 ) for name, there in [
     ("enabled", True),
     ("cublaslt", {cublaslt}),
-    ("cudnn", {cudnn}),
     ("nccl", {nccl}),
 ]]
 
@@ -81,13 +79,6 @@ cc_library(
     name = "cublaslt_headers",
     hdrs = glob(["cublas/**"]),
     includes = ["cublas"],
-    deps = [":headers"],
-)
-
-cc_library(
-    name = "cudnn_headers",
-    hdrs = glob(["cudnn/**", "frontend/**"]),
-    includes = ["cudnn", "frontend"],
     deps = [":headers"],
 )
 
@@ -199,16 +190,12 @@ def _cuda_repository_impl(context):
 
     headers = [str(root) + "/include"]
     libs = context.os.environ.get("CASTOR_CUDA_LIBS", "")
-    cudnn = list(headers)
     nccl = list(headers)
-    frontend = list(headers)
     if libs:
         # Packages for CUDA 13 share a folder, those for CUDA 12 do not.
         major = _major(context, root.get_child("bin").get_child("nvcc"))
         cublas = "cublas" if major == "12" else "cu" + major
         headers = [libs + "/nvidia/%s/include" % cublas] + headers
-        cudnn = [libs + "/nvidia/cudnn/include"] + cudnn
-        frontend = [libs + "/include"] + frontend
         nccl = [libs + "/nvidia/nccl/include"] + nccl
 
     cublaslt = _first(context, headers, "cublasLt.h")
@@ -216,21 +203,10 @@ def _cuda_repository_impl(context):
         for header in cublaslt.dirname.readdir():
             if header.basename.startswith("cublas"):
                 _link(context, "cublas", header)
-    cudnn_h = _first(context, cudnn, "cudnn.h")
-    frontend_h = _first(context, frontend, "cudnn_frontend.h")
-    if cudnn_h:
-        for header in cudnn_h.dirname.readdir():
-            if header.basename.startswith("cudnn"):
-                _link(context, "cudnn", header)
-    if frontend_h:
-        for header in frontend_h.dirname.readdir():
-            if header.basename.startswith("cudnn_frontend"):
-                _link(context, "frontend", header)
     nccl_h = _first(context, nccl, "nccl.h")
     _link(context, "nccl", nccl_h)
     context.file("BUILD", _FOUND.format(
         cublaslt = bool(cublaslt),
-        cudnn = bool(cudnn_h) and bool(frontend_h),
         nccl = bool(nccl_h),
     ))
     cuobjdump = _first(

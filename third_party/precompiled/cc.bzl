@@ -3,8 +3,8 @@ once (BUILD), compiled with the options below.
 
 tools/build_rules/prelude_bazel gives them to every BUILD file, under the names of
 Bazel's own rules, whose arguments they take. A target with an option that changes
-the language (-fno-rtti) says `precompiled = False`. A library whose files are not of
-the kind that its folder and their names tell says `kind`, one of OPTIONS.
+the language (-fno-rtti) says `precompiled = False`. A library or a test whose files
+are not of the kind that its folder and their names tell says `kind`, one of OPTIONS.
 """
 
 load(":objects.bzl", "test_objects")
@@ -36,8 +36,9 @@ OPTIONS = {
     # The GPU's programs, compiled for the host: there a fused multiply-add is a call
     # where the processor may lack the instruction, and these programs' loops take
     # most of the time of many tests. The bits are the same. emulated_device.cc asks
-    # whether the processor has what is asked for here.
-    "emulated_program": dict(_KERNEL, x86_64 = ["-mavx2", "-mfma"]),
+    # whether the processor has what is asked for here. ThreadSanitizer watches them:
+    # their blocks run on threads that nothing but the program's own turns orders.
+    "emulated_program": dict(_KERNEL, tsan = ["-O2"], x86_64 = ["-mavx2", "-mfma"]),
     # Tests, and what only they use, are compiled more often than they run ...
     "test": {
         "default": _UNOPTIMISED,
@@ -162,5 +163,10 @@ def cc_library(precompiled = True, kind = None, **arguments):
 def cc_binary(precompiled = True, **arguments):
     _with_headers(native.cc_binary, precompiled, arguments)
 
-def cc_test(precompiled = True, **arguments):
-    _with_headers(native.cc_test, precompiled, dict(arguments, testonly = True))
+def cc_test(precompiled = True, kind = None, **arguments):
+    _with_headers(
+        native.cc_test,
+        precompiled,
+        dict(arguments, testonly = True),
+        kind,
+    )

@@ -223,7 +223,7 @@ export class App {
     if (query && hits && tab === 'chunks') {
       const chunk = table.columns['chunk'] as ArrayLike<number>;
       keep = (row) => hits.chunks.has(chunk[row]!);
-    } else if (query && tab === 'operators') {
+    } else if (query && (tab === 'operators' || tab === 'blocks')) {
       const matches = matcher(query);
       keep = (row) => matches(searchText(tab, table, row));
     }
@@ -245,7 +245,7 @@ export class App {
           (best, i) => best < 0 || spans.end[i]! - spans.start[i]! >
                   spans.end[best]! - spans.start[best]! ? i : best, -1);
       if (longest >= 0) this.select({kind: 'span', view, index: longest}, true);
-    } else if (tab === 'chunks') {
+    } else if (tab === 'chunks' || (tab === 'blocks' && number('chunk') >= 0)) {
       const {axis, panes} = this.timeline;
       const time = Math.round(
           (axis.start + axis.end) / 2 + panes[view]!.origin);
@@ -253,6 +253,12 @@ export class App {
       this.timeline.panes[view]!.revealChunk(number('chunk'));
     } else if (tab === 'waits') {
       this.select({kind: 'span', view, index: number('longest_span')}, true);
+    } else if (tab === 'blocks') {
+      const program = model.data.plans[steps[0]?.plan ?? -1]?.program ?? -1;
+      const first = model.spansOfOp(program, number('forward'))[0];
+      if (first !== undefined) {
+        this.select({kind: 'span', view, index: first}, true);
+      }
     } else if (steps[row]) {
       const {origin} = this.timeline.panes[view]!;
       this.timeline.axis.set(

@@ -90,8 +90,29 @@ const kColumns: Record<Tab, Column[]> = {
     {...column('sent_bytes', 'to ranks', 0, asBytes), ranks: true},
     {...column('received_bytes', 'from ranks', 0, asBytes), ranks: true},
     column('device_peak_bytes', 'device peak', 0, asBytes),
+    column('move_ns', 'moves', 0, asTime,
+           'time of moves of blocks within the device\'s memory'),
     column('loss', 'loss', 0,
            (value) => Number.isNaN(value) ? '' : (value as number).toFixed(4)),
+  ],
+  blocks: [
+    column('block', 'block', 56, asCount),
+    column('name', 'begins with', 0, asText, '', true),
+    column('choice', 'its activations', 140, asText,
+           'kept on the device; kept, by way of the host; or made again in ' +
+               'backward', true),
+    column('device_bytes', 'on the device', 92, asBytes,
+           'kept there from its forward to its backward, beyond its input'),
+    column('host_bytes', 'may leave', 80, asBytes,
+           'may be on the host in between'),
+    column('spared_bytes', 'spared', 80, asBytes,
+           'not kept, as it is made again'),
+    column('again_ns', 'once more', 80, asTime,
+           'what making it again takes, or would take'),
+    column('copied_back_bytes', 'to the host', 88, asBytes),
+    column('fetched_bytes', 'came back', 80, asBytes),
+    column('wait_ns', 'waited', 76, asTime,
+           'compute stood still for what came back'),
   ],
 };
 
@@ -102,7 +123,7 @@ export function columnsOf(tab: Tab, model: Model): Column[] {
 
 /** The text that a row is searched by; '' where the tab is not searched. */
 export function searchText(tab: Tab, table: Table, row: number): string {
-  const key = tab === 'operators' ? 'name' : '';
+  const key = tab === 'operators' || tab === 'blocks' ? 'name' : '';
   return key ? String((table.columns[key] as string[]|undefined)?.[row] ?? '') :
                '';
 }

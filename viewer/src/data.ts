@@ -28,6 +28,8 @@ export interface Chunk {
   parameters: string[];
   /** Moments, ascending. */
   uses: number[];
+  /** Of the model, whose activations it holds; -1: it holds parameters. */
+  block: number;
 }
 
 export interface Op {
@@ -37,6 +39,8 @@ export interface Op {
   shapes: string;
   nonModelPeakBytes: number;
   workspaceBytes: number;
+  /** Of the activations there: what kept blocks have on the device. */
+  keptBytes: number;
   chunks: number[];
   writes: number[];
 }
@@ -55,6 +59,9 @@ export interface Prediction {
   devicePeakBytes: number;
   hostBytes: number;
   leastH2dBytes: number;
+  /** Of blocks within the device's memory, a step; null: not known. */
+  moves: number|null;
+  movedBytes: number|null;
 }
 
 export interface Plan {
@@ -63,6 +70,10 @@ export interface Plan {
   policy: string;
   warmup: boolean;
   deviceSide: number[];
+  /** null: not known. */
+  plannedAddresses: boolean|null;
+  /** By moment: what may go to the host and is on the device then. */
+  activationBytes: number[];
   predicted: Prediction;
 }
 
@@ -84,6 +95,9 @@ export interface Step {
   sentBytes: number;
   receivedBytes: number;
   devicePeakBytes: number;
+  /** Of blocks within the device's memory, and their time. */
+  moves: number;
+  moveNs: number;
   loss: number|null;
 }
 
@@ -153,6 +167,17 @@ export interface Summary {
   devicePeakBytes: number;
   hostPeakBytes: number;
   deviceBudgetBytes: number|null;
+  plannedAddresses: boolean|null;
+  predictedMoves: number|null;
+  predictedMovedBytes: number|null;
+  moves: number;
+  moveNs: number;
+  keptBlocks: number;
+  keptBytes: number;
+  hostBlocks: number;
+  hostBytes: number;
+  remadeBlocks: number;
+  sparedBytes: number;
   tokensPerSecond: number;
   advice: string[];
 }
@@ -201,7 +226,9 @@ export interface ViewData {
   peak: Peak|null;
   residency: Residency;
   states: State[];
-  tables: {operators: Table, chunks: Table, waits: Table, steps: Table};
+  tables: {
+    operators: Table, chunks: Table, waits: Table, steps: Table, blocks: Table,
+  };
   summary: Summary|null;
   refusal: Refusal|null;
 }

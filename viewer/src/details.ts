@@ -95,8 +95,9 @@ function spanDetails(
   if (step >= 0) {
     const plan = model.plan(step);
     const warmup = plan?.warmup ? ' (warm-up)' : '';
+    const placed = plan?.plannedAddresses ? ', addresses planned' : '';
     card.row('step', model.stepName(step) +
-        (plan ? `, plan ${plan.policy}${warmup}` : ''));
+        (plan ? `, plan ${plan.policy}${warmup}${placed}` : ''));
   }
   if (moment >= 0) {
     card.row(
@@ -237,6 +238,7 @@ function chunkDetails(
     card.row('waited for', formatTime(number('wait_ns')));
   }
   const parameters = info?.parameters ?? [];
+  const activations = (info?.block ?? -1) >= 0;
   const list = h('ul', {class: 'names'});
   for (const name of parameters.slice(0, kMaxParameters)) {
     list.append(h('li', {}, name));
@@ -245,7 +247,8 @@ function chunkDetails(
     list.append(h('li', {}, `and ${
         formatCount(parameters.length - kMaxParameters)} more`));
   }
-  card.row(`parameters (${formatCount(parameters.length)})`, list);
+  card.row(activations ? 'holds' :
+                         `parameters (${formatCount(parameters.length)})`, list);
   return card.done(
       'chunk', `chunk ${chunk}`, stateColorName(state?.name ?? ''));
 }
@@ -302,6 +305,13 @@ function memoryDetails(
   categories.forEach((name, c) => card.rows.push(
       h('dt', {}, swatch(`category-${c % kCategoryColors}`), clip(name, 60)),
       h('dd', {}, formatBytes(memory.bytes[index * n + c]!))));
+  const kept = op?.keptBytes ?? 0;
+  const leaving =
+      model.plan(step)?.activationBytes[memory.op[index]!] ?? 0;
+  if (kept > 0) card.row('kept by blocks', `${formatBytes(kept)} of activations`);
+  if (leaving > 0) {
+    card.row('may leave', `${formatBytes(leaving)} of activations`);
+  }
   const plan = pointAt(predictedMemory, time);
   if (plan >= 0) {
     card.row('plan foresaw', formatBytes(predictedMemory.total[plan]!));

@@ -6,7 +6,8 @@ export type Selection =
     | {kind: 'chunk', view: number, chunk: number, time: number}
     | {kind: 'memory', view: number, index: number};
 
-export const kTabs = ['operators', 'chunks', 'waits', 'steps'] as const;
+export const kTabs =
+    ['operators', 'chunks', 'waits', 'steps', 'blocks'] as const;
 export type Tab = typeof kTabs[number];
 export type Theme = 'auto'|'light'|'dark';
 

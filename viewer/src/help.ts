@@ -13,7 +13,7 @@ export const kKeys: [string, string][] = [
   ['c', 'go to what the selected wait waited for'],
   ['/', 'search'],
   ['n N', 'next and previous hit'],
-  ['1 2 3 4', 'tables: operators, chunks, waits, steps'],
+  ['1 2 3 4 5', 'tables: operators, chunks, waits, steps, blocks'],
   ['b', 'show or hide the tables'],
   ['t', 'light or dark'],
   ['Esc', 'close, clear the selection, clear the search'],

@@ -80,6 +80,7 @@ export class Keys {
       case '2':
       case '3':
       case '4':
+      case '5':
         app.showTab(kTabs[Number(key) - 1]!);
         return true;
       case 'b':

@@ -98,7 +98,7 @@ function parseView(from: Reader): ViewData {
     residency: parseResidency(from.at('residency'), states.length),
     tables: {
       operators: table('operators'), chunks: table('chunks'),
-      waits: table('waits'), steps: stepTable(steps),
+      waits: table('waits'), steps: stepTable(steps), blocks: table('blocks'),
     },
     summary: parseSummary(from.at('summary')),
     refusal: parseRefusal(from.at('refusal')),
@@ -134,12 +134,13 @@ function parseProgram(from: Reader): Program {
     const shapes = texts('shapes');
     const peak = column('non_model_peak_bytes');
     const workspace = column('workspace_bytes');
+    const kept = column('kept_bytes');
     const chunks = lists('chunks');
     const writes = lists('writes');
     names.forEach((name, i) => result.push({
       name, kind: kind[i] ?? '', phase: phase[i] ?? '',
       shapes: shapes[i] ?? '', nonModelPeakBytes: peak[i]!,
-      workspaceBytes: workspace[i]!, chunks: chunks[i] ?? [],
+      workspaceBytes: workspace[i]!, keptBytes: Math.max(0, kept[i]!), chunks: chunks[i] ?? [],
       writes: writes[i] ?? [],
     }));
   }
@@ -149,6 +150,7 @@ function parseProgram(from: Reader): Program {
       payloadBytes: c.at('payload_bytes').number(),
       optimizerBytes: c.at('optimizer_bytes').number(),
       parameters: c.at('parameters').texts(), uses: c.at('uses').numbers(),
+      block: c.at('block').number(-1),
     })),
     ops: result,
   };
@@ -162,12 +164,16 @@ function parsePlan(from: Reader, programs: number): Plan {
     program: program >= 0 && program < programs ? program : -1,
     policy: from.at('policy').text(), warmup: from.at('warmup').flag(),
     deviceSide: from.at('device_side').numbers(),
+    plannedAddresses: from.at('planned_addresses').flagOrNull(),
+    activationBytes: from.at('activation_bytes').numbers(),
     predicted: {
       stepNs: number('step_ns'), stallNs: number('stall_ns'),
       h2dBytes: number('h2d_bytes'), d2hBytes: number('d2h_bytes'),
       devicePeakBytes: number('device_peak_bytes'),
       hostBytes: number('host_bytes'),
       leastH2dBytes: number('least_h2d_bytes'),
+      moves: p.absent ? null : p.at('moves').numberOrNull(),
+      movedBytes: p.absent ? null : p.at('moved_bytes').numberOrNull(),
     },
   };
 }
@@ -185,6 +191,7 @@ function parseStep(from: Reader, plans: number): Step {
     h2dBytes: number('h2d_bytes'), d2hBytes: number('d2h_bytes'),
     sentBytes: number('sent_bytes'), receivedBytes: number('received_bytes'),
     devicePeakBytes: number('device_peak_bytes'),
+    moves: number('moves'), moveNs: number('move_ns'),
     loss: from.at('loss').numberOrNull(),
   };
 }
@@ -330,6 +337,7 @@ function stepTable(steps: Step[]): Table {
       idle_ns: column((s) => s.idleNs), h2d_bytes: column((s) => s.h2dBytes),
       d2h_bytes: column((s) => s.d2hBytes),
       device_peak_bytes: column((s) => s.devicePeakBytes),
+      moves: column((s) => s.moves), move_ns: column((s) => s.moveNs),
       loss: column((s) => s.loss ?? NaN),
       plan: column((s) => s.plan),
     },
@@ -352,6 +360,14 @@ function parseSummary(from: Reader): ViewData['summary'] {
     devicePeakBytes: number('device_peak_bytes'),
     hostPeakBytes: number('host_peak_bytes'),
     deviceBudgetBytes: from.at('device_budget_bytes').numberOrNull(),
+    plannedAddresses: from.at('planned_addresses').flagOrNull(),
+    predictedMoves: from.at('predicted_moves').numberOrNull(),
+    predictedMovedBytes: from.at('predicted_moved_bytes').numberOrNull(),
+    moves: number('moves'), moveNs: number('move_ns'),
+    keptBlocks: number('kept_blocks'), keptBytes: number('kept_bytes'),
+    hostBlocks: number('host_blocks'), hostBytes: number('host_bytes'),
+    remadeBlocks: number('remade_blocks'),
+    sparedBytes: number('spared_bytes'),
     tokensPerSecond: number('tokens_per_second'),
     advice: from.at('advice').texts(),
   };

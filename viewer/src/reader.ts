@@ -56,6 +56,10 @@ export class Reader {
     return this.value === true;
   }
 
+  flagOrNull(): boolean|null {
+    return this.absent ? null : this.flag();
+  }
+
   text(): string {
     if (this.absent) return '';
     if (typeof this.value !== 'string') this.fail('a string');

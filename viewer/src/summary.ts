@@ -48,6 +48,44 @@ function line(
       h('span', {class: 'value'}, value), h('span', {class: 'note'}, note));
 }
 
+/** Where blocks of memory lie, and how often they are moved. */
+function addressLines(summary: Summary): HTMLElement[] {
+  const {plannedAddresses, predictedMoves, predictedMovedBytes} = summary;
+  const foreseen = predictedMoves === null || plannedAddresses ? '' :
+      `foreseen: ${formatCount(predictedMoves)} of ${
+          formatBytes(predictedMovedBytes ?? 0)} a step`;
+  const lines = plannedAddresses === null ? [] : [line(
+      'addresses', plannedAddresses ? 'planned' : 'not planned',
+      plannedAddresses ? 'the same in every step' : 'where a hole fits', '',
+      'the place of each block of memory on the device')];
+  if (plannedAddresses === null && summary.moves === 0) return lines;
+  lines.push(line(
+      'moved blocks', formatCount(summary.moves),
+      summary.moves > 0 ?
+          `${formatTime(summary.moveNs)} a step${foreseen && `; ${foreseen}`}` :
+          foreseen || 'a step',
+      '', 'moves within the device\'s memory, to make one hole of several'));
+  return lines;
+}
+
+/** What becomes of the activations of the model's blocks. */
+function blockLines(summary: Summary): HTMLElement[] {
+  const {keptBlocks, hostBlocks, remadeBlocks} = summary;
+  const all = keptBlocks + hostBlocks + remadeBlocks;
+  if (all === 0) return [];
+  const of = (count: number) => `${formatCount(count)} of ${formatCount(all)}`;
+  return [
+    h('div', {class: 'gap'}),
+    line('blocks kept', of(keptBlocks), formatBytes(summary.keptBytes), '',
+         'whose activations stay on the device until backward'),
+    line('by the host', of(hostBlocks), formatBytes(summary.hostBytes), '',
+         'whose activations may be on the host in between'),
+    line('made again', of(remadeBlocks),
+         remadeBlocks > 0 ? `spares ${formatBytes(summary.sparedBytes)}` : '',
+         '', 'whose forward runs once more in backward'),
+  ];
+}
+
 export function summaryPanel(
     summary: Summary, run: Run|null, heading = 'Summary'): HTMLElement {
   const split = h('div', {class: 'split', 'aria-hidden': 'true'});
@@ -101,6 +139,7 @@ export function summaryPanel(
       line('host peak', formatBytes(summary.hostPeakBytes),
            run?.hostBudgetBytes ? `of ${formatBytes(run.hostBudgetBytes)}` :
                                   ''),
+      ...addressLines(summary), ...blockLines(summary),
       summary.advice.length > 0 ?
           h('ul', {class: 'advice'},
             ...summary.advice.map((text) => h('li', {}, text))) :

@@ -158,6 +158,34 @@ describe('Summary', () => {
          assert.ok(Math.abs(copies! - s.copy_ns / s.step_ns) < 0.01);
        }));
 
+  it('says where blocks lie and what becomes of their activations', () => using(
+       normal, '', async ({page}) => {
+         const text = await textOf(page, '.summary');
+         assert.match(text, /addresses\s*planned\s*the same in every step/);
+         assert.match(text, /moved blocks\s*0/);
+         assert.match(text, /blocks kept\s*2 of 6\s*4.00 MiB/);
+         assert.match(text, /by the host\s*2 of 6\s*4.00 MiB/);
+         assert.match(text, /made again\s*2 of 6\s*spares 4.00 MiB/);
+         await page.keyboard.press('5');
+         const rows = await tableRows(page);
+         assert.equal(rows.length, 6);
+         assert.deepEqual(
+             rows[1]!.slice(2),
+             ['by way of the host', '–', '2.00 MiB', '–', '1.00 ms', '6.00 MiB',
+              '6.00 MiB', '40.0 µs']);
+         // A row leads to the block's first operator.
+         await page.locator('.row').nth(2).click();
+         assert.match(await textOf(page, '.card'), /h\.2\.ln_1\/forward/);
+       }));
+
+  it('says how often blocks are moved where they have no addresses', () =>
+     using({views: [fixtures.makeMoving()]}, '', async ({page}) => {
+       const text = await textOf(page, '.summary');
+       assert.match(text, /addresses\s*not planned/);
+       assert.match(text, /moved blocks\s*4\s*70.0 µs a step; foreseen: 3 of 1.50 MiB/);
+       assert.doesNotMatch(text, /blocks kept/);
+     }));
+
   it('says why a run was refused, and what would do', () => {
     const refused = fixtures.makeRefused();
     return using({views: [refused]}, '', async ({page}) => {
@@ -295,13 +323,23 @@ describe('Details', () => {
          const free = view.run.device_budget_bytes - view.peak.bytes;
          assert.ok(text.includes(`${formatBytes(free)} of 48.0 MiB`));
        }));
+
+  it('of memory say what the activations are', () => {
+    const point = view.memory.op.findIndex((m: number) => m === 3);
+    return using(normal, `sel=memory.0.${point}`, async ({page}) => {
+      const text = await textOf(page, '.details');
+      assert.match(text, /kept by blocks\s*3.00 MiB of activations/);
+      assert.match(text, /may leave\s*2.00 MiB of activations/);
+    });
+  });
 });
 
 describe('Hostile names', () => {
   it('run no script and make no markup', () => using(
        {views: [fixtures.makeHostile()]}, 'sel=span.0.12&q=script',
        async ({page}) => {
-         for (const tab of ['operators', 'chunks', 'waits', 'steps']) {
+         for (const tab of ['operators', 'chunks', 'waits', 'steps',
+                            'blocks']) {
            await page.locator(`[data-tab=${tab}]`).click();
            await page.locator('.row').first().click();
          }

@@ -46,6 +46,10 @@ export function makeEmpty(): any {
                copied_back_bytes: [], resident_share: [], wait_ns: []},
       waits: {cause: [], remedy: [], stream: [], count: [], total_ns: [],
               max_ns: [], longest_span: []},
+      blocks: {block: [], name: [], choice: [], forward: [], backward: [],
+               device_bytes: [], host_bytes: [], spared_bytes: [],
+               again_ns: [], copied_back_bytes: [], fetched_bytes: [],
+               wait_ns: [], chunk: []},
     },
     summary: null, refusal: null,
   };
@@ -96,6 +100,8 @@ export function makeHostile(): any {
   view.tables.operators.total_ns[0] = Number.MAX_SAFE_INTEGER;
   view.tables.chunks.parameters = view.tables.chunks.parameters.map(spoil);
   view.tables.waits.cause = view.tables.waits.cause.map(spoil);
+  view.tables.blocks.name = view.tables.blocks.name.map(spoil);
+  view.tables.blocks.choice = view.tables.blocks.choice.map(spoil);
   view.tables.waits.remedy = view.tables.waits.remedy.map(spoil);
   view.tables.waits.longest_span = view.tables.waits.longest_span.map(
       () => 1e15);
@@ -109,6 +115,23 @@ export function makeHostile(): any {
   view.spans.label[6] = 9e9;
   view.spans.end[7] = Number.MAX_SAFE_INTEGER;
   view.memory.bytes[0][1] = Number.MAX_SAFE_INTEGER;
+  return view;
+}
+
+/** The same without addresses: blocks are moved, and none of its blocks known.
+ */
+export function makeMoving(): any {
+  const view = makeView({source: 'moving.trace'});
+  view.plans[0] = {...view.plans[0], planned_addresses: false};
+  view.plans[0].predicted =
+      {...view.plans[0].predicted, moves: 3, moved_bytes: 1.5 * kMiB};
+  Object.assign(view.summary, {
+    planned_addresses: false, predicted_moves: 3,
+    predicted_moved_bytes: 1.5 * kMiB, moves: 4, move_ns: 70_000,
+    kept_blocks: 0, host_blocks: 0, remade_blocks: 0,
+  });
+  for (const step of view.steps) Object.assign(step, {moves: 4, move_ns: 70_000});
+  view.tables.blocks = undefined;
   return view;
 }
 

@@ -201,6 +201,26 @@ describe('View', () => {
     assert.equal(Math.max(...view.memory.total), json.peak.bytes);
     assert.equal(view.tables.operators.rows, json.tables.operators.name.length);
     assert.equal(view.summary!.stepNs, json.summary.step_ns);
+    assert.equal(view.plans[0]!.plannedAddresses, true);
+    assert.equal(view.plans[0]!.predicted.moves, 0);
+    assert.deepEqual(view.plans[0]!.activationBytes,
+                     json.plans[0].activation_bytes);
+    assert.equal(view.programs[0]!.ops[4]!.keptBytes, 4 * 1048576);
+    assert.equal(view.programs[0]!.chunks[0]!.block, -1);
+    assert.equal(view.tables.blocks.rows, 6);
+    assert.equal(view.summary!.hostBytes, 4 * 1048576);
+  });
+
+  it('may not know addresses, moves and blocks', () => {
+    const json = fixtures.makeView();
+    const without = ({planned_addresses, ...rest}: any) => rest;
+    const view = read({
+      ...json, plans: json.plans.map(without), summary: without(json.summary),
+      tables: {...json.tables, blocks: undefined},
+    });
+    assert.equal(view.plans[0]!.plannedAddresses, null);
+    assert.equal(view.summary!.plannedAddresses, null);
+    assert.equal(view.tables.blocks.rows, 0);
   });
 
   it('may lack all that is optional', () => {

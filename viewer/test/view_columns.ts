@@ -67,6 +67,15 @@ export function finish(run: any): any {
     peaks[m] = Math.max(peaks[m]!, totals[i]!);
   });
   const program = run.programs[0];
+  // Of each three blocks one is kept, one by way of the host, one made again.
+  const layers = chunks - 1;
+  const blocks = Array.from({length: layers}, (_, l) => l);
+  const count = (kind: number) => blocks.filter((l) => l % 3 === kind).length;
+  const kBlock = 2 * kMiB;
+  const atMost = (kind: number, bytes: number) =>
+      blocks.map((l) => l % 3 === kind ? bytes : 0);
+  program.ops.kept_bytes = ops.map((_: Op, m: number) => m % 5 * kMiB);
+  const firstOp = (l: number) => ops.findIndex((o: Op) => o.chunk === l + 1);
   const size = (parameters: string[]) => parameters.length > 2 ?
       `${parameters[0]} … ${parameters[parameters.length - 1]}` :
       parameters.join(', ');
@@ -94,13 +103,15 @@ export function finish(run: any): any {
     plans: [{
       program: 0, policy: 'auto', warmup: false, device_budget_bytes: budget,
       host_budget_bytes: 1024 * kMiB, h2d_bytes_per_s: 8e9,
-      d2h_bytes_per_s: 8e9, device_side: [],
+      d2h_bytes_per_s: 8e9, device_side: [], planned_addresses: true,
+      activation_bytes: ops.map((_: Op, m: number) => m % 2 * kBlock),
       predicted: {step_ns: Math.round(stepNs * 0.98), stall_ns: 0,
                   h2d_bytes: median?.h2d_bytes ?? 0,
                   d2h_bytes: median?.d2h_bytes ?? 0,
                   device_peak_bytes: totals[at] ?? 0,
                   host_bytes: chunks * 4 * chunkBytes,
-                  least_h2d_bytes: chunks * chunkBytes},
+                  least_h2d_bytes: chunks * chunkBytes, moves: 0,
+                  moved_bytes: 0},
     }],
     steps: stepRows,
     results: run.results,
@@ -156,6 +167,19 @@ export function finish(run: any): any {
         resident_share: fetches.map((_, c) => 1 / (c + 1)),
         wait_ns: waitByChunk,
       },
+      blocks: {
+        block: blocks, name: blocks.map((l) => ops[firstOp(l)]?.name ?? ''),
+        choice: blocks.map(
+            (l) => ['kept', 'by way of the host', 'made again'][l % 3]!),
+        forward: blocks.map(firstOp),
+        backward: blocks.map((l) => ops.findLastIndex(
+            (o: Op) => o.chunk === l + 1 && o.phase === 'forward') + 1),
+        device_bytes: atMost(0, kBlock), host_bytes: atMost(1, kBlock),
+        spared_bytes: atMost(2, kBlock), again_ns: blocks.map(() => 1_000_000),
+        copied_back_bytes: atMost(1, 3 * kBlock),
+        fetched_bytes: atMost(1, 3 * kBlock), wait_ns: atMost(1, 40_000),
+        chunk: blocks.map(() => -1),
+      },
       waits: {
         cause: causes.map((c) => c.cause), remedy: causes.map((c) => c.remedy),
         stream: causes.map((c) => c.stream),
@@ -178,6 +202,11 @@ export function finish(run: any): any {
       device_peak_bytes: totals[at] ?? 0,
       host_peak_bytes: chunks * 4 * chunkBytes + 9 * kMiB,
       device_budget_bytes: budget,
+      planned_addresses: true, predicted_moves: 0, predicted_moved_bytes: 0,
+      moves: 0, move_ns: 0, kept_blocks: count(0),
+      kept_bytes: count(0) * kBlock, host_blocks: count(1),
+      host_bytes: count(1) * kBlock, remade_blocks: count(2),
+      spared_bytes: count(2) * kBlock,
       tokens_per_second: stepNs ? 1024e9 / stepNs : 0,
       advice: [
         'Compute waits for the optimizer on the host at the end of each ' +

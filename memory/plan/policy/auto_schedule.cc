@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/prefetch.h"
 #include "memory/plan/room.h"
@@ -78,11 +79,7 @@ Candidate AutoSchedule::Make(const Tuning& tuning) const {
     if (changed == 0) break;
   }
 
-  Room room(free_bytes_);
-  for (size_t g = 0; g < residency.size(); ++g) {
-    const Gap& gap = index_.gaps()[g];
-    if (residency[g].stays) room.Take(gap.from + 1, gap.to, gap.bytes);
-  }
+  Room room(FreeBesideStays(index_, residency, free_bytes_));
   std::vector<int64_t> fetches = FetchesByNeed(index_, residency);
   MoveFetchesUp(index_, fetches,
                 DueMoments(index_, request_.bus, tuning.lead_strength, fetches),
@@ -110,7 +107,7 @@ Candidate AutoSchedule::MakeOneOperatorAhead() const {
 }
 
 void AutoSchedule::Judge(Candidate* candidate) const {
-  const PlanCost cost = SimulatePlan(candidate->plan, request_);
+  const PlanCost cost = task_.simulator.Simulate(candidate->plan);
   const StepEstimate step =
       task_.short_step == nullptr
           ? StepEstimate{static_cast<double>(cost.step_ns),
@@ -167,7 +164,7 @@ std::vector<GradientBlock> AutoSchedule::UsefulBlocks(
   for (const GradientBlock& block : index_.gradient_blocks()) {
     if (!block.sent) continue;
     // Its operators use the chunk, so there is a use before the reduce.
-    const std::vector<Use>& uses = index_.uses(block.chunk);
+    const absl::Span<const Use> uses = index_.uses(block.chunk);
     const auto after = std::upper_bound(
         uses.begin(), uses.end(), block.reduce,
         [](int64_t t, const Use& use) { return t < use.moment; });

@@ -10,6 +10,7 @@
 #include "memory/plan/plan.h"
 #include "memory/plan/policy/short_step.h"
 #include "memory/plan/residency.h"
+#include "memory/plan/simulator.h"
 #include "memory/plan/use_index.h"
 
 namespace castor {
@@ -17,8 +18,12 @@ namespace castor {
 // What is planned, and for which step, if the request's is a short one that
 // stands for it. Both outlive whoever has them.
 struct PlanTask {
+  PlanTask(const PlanRequest& request, const ShortStep* short_step = nullptr)
+      : request(request), short_step(short_step), simulator(request) {}
+
   const PlanRequest& request;
-  const ShortStep* short_step = nullptr;
+  const ShortStep* const short_step;
+  const Simulator simulator;
 };
 
 // How much room to keep free for chunks on their way, and who leaves.
