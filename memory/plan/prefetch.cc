@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 namespace castor {
 namespace {
@@ -86,6 +87,64 @@ std::vector<int64_t> LoneDueMoments(const UseIndex& index, const BusModel& bus,
     due.push_back(ClampToGap(gap, index.MomentAt(std::max<int64_t>(0, start))));
   }
   return due;
+}
+
+std::vector<int64_t> EarliestMoments(const UseIndex& index,
+                                     const std::vector<int64_t>& fetches,
+                                     int64_t ahead) {
+  const int64_t moments = index.moments();
+  const int64_t count = static_cast<int64_t>(fetches.size());
+  std::vector<int64_t> earliest(fetches.size(), 0);
+  if (ahead == 0 || count <= ahead) return earliest;
+  const auto use = [&](int64_t i) {
+    return index.gaps()[fetches[i]].to % moments;
+  };
+  std::vector<int64_t> order(fetches.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return use(a) < use(b); });
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t before = i < ahead ? use(order[i + count - ahead]) - moments
+                                     : use(order[i - ahead]);
+    earliest[order[i]] =
+        index.gaps()[fetches[order[i]]].to - (use(order[i]) - before);
+  }
+  return earliest;
+}
+
+void TakeUntilCopiedBack(const UseIndex& index, const BusModel& bus,
+                         const Residency& residency, Room& room) {
+  struct Copy {
+    int64_t from = 0;
+    size_t gap = 0;
+  };
+  std::vector<Copy> copies;
+  for (size_t g = 0; g < residency.size(); ++g) {
+    const Gap& gap = index.gaps()[g];
+    if (!residency[g].stays && gap.dirty) copies.push_back({gap.from + 1, g});
+  }
+  std::sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) {
+    return std::tie(a.from, a.gap) < std::tie(b.from, b.gap);
+  });
+  // A first time around, to know what the step before left in the queue.
+  int64_t bus_free_ns = 0;
+  for (int lap = 0; lap < 2; ++lap) {
+    for (const Copy& copy : copies) {
+      const Gap& gap = index.gaps()[copy.gap];
+      bus_free_ns = std::max(index.StartNs(copy.from), bus_free_ns) +
+                    bus.latency_ns +
+                    static_cast<int64_t>(static_cast<double>(gap.home_bytes) *
+                                         1e9 / bus.d2h_bytes_per_s);
+      if (lap == 0) continue;
+      const int64_t end =
+          std::min({index.MomentAt(bus_free_ns) + 1,
+                    residency[copy.gap].fetch_at, copy.from + index.moments()});
+      if (end <= copy.from || room.Min(copy.from, end) < gap.bytes) continue;
+      room.Take(copy.from, end, gap.bytes);
+    }
+    bus_free_ns =
+        std::max<int64_t>(0, bus_free_ns - index.StartNs(index.moments()));
+  }
 }
 
 void MoveFetchesUp(const UseIndex& index, const std::vector<int64_t>& fetches,

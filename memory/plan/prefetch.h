@@ -32,6 +32,21 @@ std::vector<int64_t> DueMoments(const UseIndex& index, const BusModel& bus,
 std::vector<int64_t> LoneDueMoments(const UseIndex& index, const BusModel& bus,
                                     double strength);
 
+// Gives for each of `fetches` the moment, in its own gap's count, from which on
+// fewer than `ahead` uses of the others come before its own: what is issued no
+// earlier has at most `ahead` fetches on their way. Of fewer fetches, and with
+// `ahead` 0, none is held back.
+std::vector<int64_t> EarliestMoments(const UseIndex& index,
+                                     const std::vector<int64_t>& fetches,
+                                     int64_t ahead);
+
+// Takes from `room` what is copied back until its copy should be over, where
+// that much room is left: whoever took its place earlier would wait for the
+// copy, and the queue of the bus behind him. Copies are one after the other, in
+// the order in which their chunks leave.
+void TakeUntilCopiedBack(const UseIndex& index, const BusModel& bus,
+                         const Residency& residency, Room& room);
+
 // Moves each fetch forward in time to earliest[i], or as near to it as room
 // goes, in the order given, and takes that room. Each was at its use, or where
 // an earlier call put it.

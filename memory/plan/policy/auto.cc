@@ -5,7 +5,7 @@
 // much for chunks that stay (they save copies) is a trade that depends on sizes
 // and speeds. So a few strengths are planned, each is simulated, and the
 // fastest is taken; the cpu policy's own schedule is among them. So are plans
-// whose fetches go out only when they are due.
+// whose fetches go out only when they are due, or few at a time.
 //
 // With several micro batches a block for gradients beside a payload spares the
 // fetch after its reduce, if the payload can stay until its next use. So plans
@@ -29,6 +29,7 @@
 #include "memory/plan/policy/auto_schedule.h"
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/policy/short_step.h"
+#include "memory/plan/policy/side_choices.h"
 #include "memory/plan/room.h"
 #include "memory/plan/use_index.h"
 
@@ -111,26 +112,6 @@ class Contest {
   int64_t spare_bytes_ = 0;
 };
 
-// `fewest` chunks of the order, then those whose optimizer states still fit
-// into `bytes`: up to the first one that does not, or with `skip` all others
-// too.
-std::vector<Side> SidesWithin(const StepTrace& trace,
-                              const Admission& admission, double bytes,
-                              bool skip) {
-  std::vector<Side> side = SidesOf(trace, admission.order, admission.fewest);
-  for (size_t i = 0; i < admission.order.size(); ++i) {
-    const int64_t c = admission.order[i];
-    const double block = static_cast<double>(OptimizerBlock(trace.chunks[c]));
-    if (static_cast<int64_t>(i) >= admission.fewest) {
-      if (block > bytes && !skip) break;
-      if (block > bytes) continue;
-      side[c] = Side::kDevice;
-    }
-    bytes -= block;
-  }
-  return side;
-}
-
 std::vector<int64_t> ChunksOf(const std::vector<PossibleSum>& sums) {
   std::vector<int64_t> chunks;
   for (const PossibleSum& sum : sums) chunks.push_back(sum.sum.chunk);
@@ -182,7 +163,7 @@ class Search {
       for (const bool skip : {true, false}) {
         if (!skip && !thorough_) break;
         std::vector<Side> side =
-            SidesWithin(trace_, admission_, share_bytes, skip);
+            FirstSides(trace_, admission_, share_bytes, skip);
         const auto known = std::find(tried.begin(), tried.end(), side);
         if (known != tried.end()) continue;
         tried.push_back(side);
@@ -194,27 +175,63 @@ class Search {
         if (skip) sides.emplace_back(score, std::move(side));
       }
     };
-    constexpr int kShares = 8;
+    constexpr int kShares = 128;
+    constexpr int kFirstStep = kShares / 8;
     enter(ratio * static_cast<double>(contest_.spare_bytes()));
     double best_score = std::numeric_limits<double>::infinity();
     int best_share = kShares;
     // A long step has every other share tried, then those beside the best one.
-    for (int i = thorough_ ? 1 : 2; i <= kShares; i += thorough_ ? 1 : 2) {
+    const auto enter_share = [&](int share) {
       const size_t before = sides.size();
-      enter(ratio * margin * i / kShares);
-      if (sides.size() == before || sides.back().first >= best_score) continue;
+      enter(ratio * margin * share / kShares);
+      if (sides.size() == before || sides.back().first >= best_score) return;
       best_score = sides.back().first;
-      best_share = i;
-    }
+      best_share = share;
+    };
+    const int step = thorough_ ? kFirstStep : 2 * kFirstStep;
+    for (int share = step; share <= kShares; share += step) enter_share(share);
     if (!thorough_) {
-      enter(ratio * margin * (best_share - 1) / kShares);
-      enter(ratio * margin * std::min(best_share + 1, kShares) / kShares);
+      const int middle = best_share;
+      enter_share(middle - kFirstStep);
+      enter_share(std::min(middle + kFirstStep, kShares));
       constexpr size_t kSides = 2;
       std::sort(sides.begin(), sides.end());
       sides.resize(std::min(kSides, sides.size()));
       for (const auto& [score, side] : sides) {
         EnterTunings(AutoSchedule(task_, side), OtherTunings(good),
                      {side, {}, std::nullopt, {}});
+      }
+    } else {
+      for (const int narrower :
+           {kFirstStep / 2, kFirstStep / 4, kFirstStep / 8}) {
+        const int middle = best_share;
+        enter_share(middle - narrower);
+        enter_share(std::min(middle + narrower, kShares));
+      }
+      // What is good beside the first sides need not be beside these.
+      if (best().plan.side != first_side_) {
+        EnterSides(std::vector<Side>(best().plan.side), /*good=*/{});
+      }
+      // The same bytes spread over the step: the bus and the host then work all
+      // through forward, not in its later part alone.
+      const std::vector<Tuning> better = contest_.tunings();
+      for (const double more : {1.0, 1.0625}) {
+        const double bytes =
+            ratio * margin * std::min(1.0, more * best_share / kShares);
+        for (const double first : {0.2, 0.4, 0.6, 0.8}) {
+          std::vector<Side> side =
+              SpreadSides(trace_, admission_, first * bytes, bytes);
+          if (std::find(tried.begin(), tried.end(), side) != tried.end()) {
+            continue;
+          }
+          tried.push_back(side);
+          if (PeakNeededDeviceBytes(request_, side) >
+              request_.device_budget_bytes) {
+            continue;
+          }
+          const double score = EnterSides(side, better);
+          sides.emplace_back(score, std::move(side));
+        }
       }
     }
     // Sums on the device take room and time that states there could have, too,
@@ -278,11 +295,14 @@ class Search {
     return tunings;
   }
 
-  // Those with fetches when they are due, to try beside the best one of all
-  // others.
-  std::vector<Tuning> DueTunings(const Tuning& best) const {
+  // Those with few fetches on their way and those with fetches when they are
+  // due, to try beside the best one of all others.
+  std::vector<Tuning> LaterTunings(const Tuning& best) const {
     std::vector<Tuning> tunings;
     if (!request_.prefetch) return tunings;
+    for (const int64_t ahead : {8, 2}) {
+      tunings.push_back({best.lead_strength, best.rule, /*early=*/true, ahead});
+    }
     for (const double strength : {0.5, 1.0, 1.5, 2.0}) {
       if (!thorough_ && strength != 1.0 && strength != best.lead_strength) {
         continue;
@@ -352,7 +372,7 @@ class Search {
         }
         enter(other_rules);
       }
-      enter(DueTunings(best.tuning));
+      enter(LaterTunings(best.tuning));
     }
     if (!thorough_) tunings = {best.tuning};
     const std::vector<GradientBlock> possible =

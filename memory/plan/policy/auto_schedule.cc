@@ -89,8 +89,10 @@ Candidate AutoSchedule::Make(const Tuning& tuning) const {
   candidate.spare_bytes = room.Min(0, index_.moments());
   if (request_.prefetch && tuning.early) {
     fetches = FetchesByNeed(index_, residency);
-    MoveFetchesUp(index_, fetches, std::vector<int64_t>(fetches.size(), 0),
-                  room, residency);
+    TakeUntilCopiedBack(index_, request_.bus, residency, room);
+    MoveFetchesUp(index_, fetches,
+                  EarliestMoments(index_, fetches, tuning.ahead), room,
+                  residency);
   }
   candidate.plan = WritePlan(request_, side_, index_, residency);
   candidate.tuning = tuning;

@@ -34,6 +34,9 @@ struct Tuning {
   // What goes out early is there in time, but takes holes behind copies that
   // are under way, and all that is queued behind it waits for these.
   bool early = true;
+  // How many of those that go out early are on their way at once; 0: as many as
+  // there is room for.
+  int64_t ahead = 0;
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
