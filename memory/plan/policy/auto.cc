@@ -38,6 +38,8 @@ namespace {
 
 // The longest step that is searched through in a second, beside other work.
 constexpr int64_t kThoroughMoments = 16 << 10;
+// The longest one for which twice as many plans are tried.
+constexpr int64_t kRefinedMoments = 4 << 10;
 
 // What a candidate was made from, for a step with more micro batches.
 struct Recipe {
@@ -140,6 +142,7 @@ class Search {
         trace_(*request_.trace),
         admission_(admission),
         thorough_(static_cast<int64_t>(trace_.ops.size()) <= kThoroughMoments),
+        refined_(static_cast<int64_t>(trace_.ops.size()) <= kRefinedMoments),
         first_side_(AdmittedSides(request_, admission)),
         contest_(AutoSchedule(task, first_side_).MakeOneOperatorAhead()) {}
 
@@ -201,7 +204,7 @@ class Search {
         EnterTunings(AutoSchedule(task_, side), OtherTunings(good),
                      {side, {}, std::nullopt, {}});
       }
-    } else {
+    } else if (refined_) {
       for (const int narrower :
            {kFirstStep / 2, kFirstStep / 4, kFirstStep / 8}) {
         const int middle = best_share;
@@ -498,6 +501,7 @@ class Search {
   const StepTrace& trace_;
   const Admission& admission_;
   const bool thorough_;
+  const bool refined_;
   const std::vector<Side> first_side_;
   Contest contest_;
 };
