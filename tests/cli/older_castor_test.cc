@@ -45,8 +45,10 @@ TEST_F(OlderCastor, ItsTraceGivesTheSameTables) {
       {"trace", "export", Fixture("trace.jsonl"), "csv", "--format", "csv"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::vector<std::string> tables = List("csv");
-  EXPECT_EQ(tables.size(), 6u);
+  // The table of blocks came later.
+  EXPECT_EQ(tables.size(), 7u);
   for (const std::string& table : tables) {
+    if (table == "blocks.csv") continue;
     EXPECT_EQ(ReadFile(Path("csv/" + table)), ReadFile(Fixture("csv/" + table)))
         << table;
   }
