@@ -37,7 +37,7 @@ class FastestPlan {
   explicit FastestPlan(const PlanRequest& request) : request_(request) {}
 
   void Enter(Plan plan);
-  // Of those that were entered, at least one.
+  // The fastest of the plans that were entered. At least one was.
   const Plan& plan() const { return plan_; }
 
  private:

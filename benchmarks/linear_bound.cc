@@ -487,7 +487,7 @@ class LinearBound::Builder {
       }
     }
   }
-  // Of many chunks some stand for all, the last one always.
+  // Whether chunk i is one of some that stand for all `size`. The last one is.
   static bool IsSpaced(size_t i, size_t size) {
     constexpr size_t kSome = 16;
     return (size - 1 - i) % std::max<size_t>(1, size / kSome) == 0;

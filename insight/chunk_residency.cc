@@ -69,7 +69,7 @@ class Builder {
     bool gradients = false;
     int64_t since_ns = 0;  // in its present state of rest
     int64_t step = -1;     // of the last event
-    // Of activations: when they left last.
+    // Activations left last in this step, before this operator.
     int64_t left_step = -1;
     int64_t left_moment = -1;
     int64_t device_ns = 0;  // up to here intervals are written

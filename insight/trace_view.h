@@ -169,7 +169,7 @@ struct TraceView {
     int64_t host_bytes = 0;
     int64_t spared_bytes = 0;
     int64_t again_ns = 0;  // to make it again, in one micro batch
-    // Of the window.
+    // What happened to the block in the window.
     int64_t copied_back_bytes = 0;
     int64_t fetched_bytes = 0;
     int64_t wait_ns = 0;  // compute stood still for what comes back
@@ -204,14 +204,14 @@ struct TraceView {
     int64_t device_peak_bytes = 0;
     int64_t host_peak_bytes = 0;
     int64_t device_budget_bytes = kUnlimitedBytes;
-    // Of the settled plan; absent: the trace does not say.
+    // What the settled plan says; absent where the trace does not say it.
     std::optional<bool> planned_addresses;
     std::optional<int64_t> predicted_moves;
     std::optional<int64_t> predicted_moved_bytes;
     int64_t moves = 0;  // of the median step, as in Step
     int64_t move_ns = 0;
-    // Of the rows of blocks with that choice: how many, and what they keep on
-    // the device, may have on the host, and spare.
+    // For each choice, how many blocks it was made for, and the bytes that
+    // these keep on the device, may have on the host, and spare.
     int64_t kept_blocks = 0;
     int64_t kept_bytes = 0;
     int64_t host_blocks = 0;

@@ -31,7 +31,7 @@ absl::Status CheckReplacesNone(const std::string& path,
                                absl::Span<const OtherFile> others) {
   namespace fs = std::filesystem;
   std::error_code error;
-  // Of files that are still to be written, too.
+  // This gives absolute paths of files that are still to be written, too.
   const auto whole = [&](const std::string& name) {
     return fs::weakly_canonical(fs::absolute(name, error), error);
   };

@@ -109,9 +109,9 @@ class BlockOrder {
   const uint32_t block_;
   WarpTime barriers_ = 1;
   std::array<WarpTime, kMostWarps> time_, at_barrier_;  // of each warp
-  // Of other blocks: what all know, what a warp's lanes know besides, what one
-  // of its lanes does (by warp * kLanes + lane), and what that will know behind
-  // its next fence.
+  // These say how far the work of other blocks is known: to all warps, to a
+  // warp's lanes besides, to one of its lanes (by warp * kLanes + lane), and to
+  // that lane behind its next fence.
   Known known_;
   std::array<Known, kMostWarps> known_to_warp_;
   std::unordered_map<int, Known> known_to_lane_, seen_;

@@ -116,7 +116,7 @@ struct BlockState {
   absl::Span<const uint8_t> parameters;
   SharedMemory& shared;
   bool copies_land_late;
-  // Of the block that runs.
+  // What the block that runs knows of the work of others.
   std::optional<BlockOrder> order;
 };
 

@@ -111,7 +111,7 @@ class Candidates {
   }
 
   std::optional<BlockChoice>& best() { return best_; }
-  // The best count since blocks may leave, or before, if they may not yet.
+  // The best of the counts that were tried with what blocks may do at present.
   int64_t best_count() const { return best_count_; }
   std::optional<Refusal>& refusal() { return refusal_; }
   int64_t planned_operators() const { return planned_operators_; }

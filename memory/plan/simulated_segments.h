@@ -38,7 +38,7 @@ class SimulatedSegments {
     return ++place.at < BlockAt(place.block).size ? place
                                                   : Place{place.block + 1, 0};
   }
-  // Of the first one there is none.
+  // The place before this one, which is not the first.
   Place Before(Place place) const {
     if (place.at > 0) return {place.block, place.at - 1};
     return {place.block - 1, BlockAt(place.block - 1).size - 1};

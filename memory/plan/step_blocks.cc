@@ -60,8 +60,8 @@ class Recorder {
  private:
   struct Chunk {
     int64_t payload = -1, gradients = -1, sum = -1;  // blocks, while they live
-    // Of activations: the tensors that live; whether they are the chunk by now,
-    // and whether backward has come to it.
+    // A chunk that holds activations has here the tensors that live, whether
+    // they are the chunk by now, and whether backward has come to it.
     std::vector<int64_t> pieces;
     bool made = false, used = false;
   };
