@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <tuple>
 
 namespace castor {
 namespace {
@@ -17,6 +16,30 @@ int64_t CopyNs(const Gap& gap, const BusModel& bus, double strength) {
       (static_cast<double>(bus.latency_ns) +
        static_cast<double>(gap.home_bytes) * 1e9 / bus.h2d_bytes_per_s +
        static_cast<double>(others) * 1e9 / bus.network_bytes_per_s)));
+}
+
+// Where each of `fetches` stands among them by the moment of the step at which
+// its chunk is used, that of one across the end of the step in the next step,
+// which is the same one. Those of one moment are in the order given.
+std::vector<size_t> OrderOfUse(const UseIndex& index,
+                               const std::vector<int64_t>& fetches) {
+  std::vector<size_t> order(fetches.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> use;
+  use.reserve(fetches.size());
+  for (const int64_t g : fetches) {
+    use.push_back(index.gaps()[g].to % index.moments());
+  }
+  const auto sooner = [&](size_t a, size_t b) { return use[a] < use[b]; };
+  // By need as they are, but for where the next step's begin, as a rule.
+  const auto next_step =
+      std::is_sorted_until(order.begin(), order.end(), sooner);
+  if (std::is_sorted(next_step, order.end(), sooner)) {
+    std::inplace_merge(order.begin(), next_step, order.end(), sooner);
+  } else {
+    std::stable_sort(order.begin(), order.end(), sooner);
+  }
+  return order;
 }
 
 int64_t ClampToGap(const Gap& gap, int64_t moment) {
@@ -41,23 +64,7 @@ std::vector<int64_t> DueMoments(const UseIndex& index, const BusModel& bus,
   const int64_t period = index.StartNs(moments);
   // Copies are in the order of need within one step; those of the next step,
   // which is the same one, press on those at this one's end.
-  std::vector<size_t> order(fetches.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::vector<int64_t> need;
-  need.reserve(fetches.size());
-  for (const int64_t g : fetches) {
-    const int64_t to = index.gaps()[g].to;
-    need.push_back(to < moments ? to : to - moments);
-  }
-  const auto sooner = [&](size_t a, size_t b) { return need[a] < need[b]; };
-  // By need as they are, but for where the next step's begin, as a rule.
-  const auto next_step =
-      std::is_sorted_until(order.begin(), order.end(), sooner);
-  if (std::is_sorted(next_step, order.end(), sooner)) {
-    std::inplace_merge(order.begin(), next_step, order.end(), sooner);
-  } else {
-    std::stable_sort(order.begin(), order.end(), sooner);
-  }
+  const std::vector<size_t> order = OrderOfUse(index, fetches);
   std::vector<int64_t> due(fetches.size());
   int64_t bus_free_ns = std::numeric_limits<int64_t>::max();
   for (int lap = 1; lap >= 0; --lap) {
@@ -92,55 +99,46 @@ std::vector<int64_t> LoneDueMoments(const UseIndex& index, const BusModel& bus,
 std::vector<int64_t> EarliestMoments(const UseIndex& index,
                                      const std::vector<int64_t>& fetches,
                                      int64_t ahead) {
-  const int64_t moments = index.moments();
-  const int64_t count = static_cast<int64_t>(fetches.size());
+  const size_t most = static_cast<size_t>(ahead);
   std::vector<int64_t> earliest(fetches.size(), 0);
-  if (ahead == 0 || count <= ahead) return earliest;
-  const auto use = [&](int64_t i) {
-    return index.gaps()[fetches[i]].to % moments;
-  };
-  std::vector<int64_t> order(fetches.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return use(a) < use(b); });
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t before = i < ahead ? use(order[i + count - ahead]) - moments
-                                     : use(order[i - ahead]);
-    earliest[order[i]] =
-        index.gaps()[fetches[order[i]]].to - (use(order[i]) - before);
+  if (ahead == 0 || fetches.size() <= most) return earliest;
+  const std::vector<size_t> order = OrderOfUse(index, fetches);
+  for (size_t i = 0; i < order.size(); ++i) {
+    // The use of the fetch `ahead` places before it, in the step before for the
+    // first ones.
+    const bool step_before = i < most;
+    const size_t other =
+        order[step_before ? i + order.size() - most : i - most];
+    const int64_t to = index.gaps()[fetches[order[i]]].to;
+    const int64_t before = index.gaps()[fetches[other]].to % index.moments() -
+                           (step_before ? index.moments() : 0);
+    earliest[order[i]] = to - to % index.moments() + before;
   }
   return earliest;
 }
 
+double CopyBackNs(const BusModel& bus, int64_t bytes) {
+  return static_cast<double>(bus.latency_ns) +
+         static_cast<double>(bytes) * 1e9 / bus.d2h_bytes_per_s;
+}
+
 void TakeUntilCopiedBack(const UseIndex& index, const BusModel& bus,
                          const Residency& residency, Room& room) {
-  struct Copy {
-    int64_t from = 0;
-    size_t gap = 0;
-  };
-  std::vector<Copy> copies;
-  for (size_t g = 0; g < residency.size(); ++g) {
-    const Gap& gap = index.gaps()[g];
-    if (!residency[g].stays && gap.dirty) copies.push_back({gap.from + 1, g});
-  }
-  std::sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) {
-    return std::tie(a.from, a.gap) < std::tie(b.from, b.gap);
-  });
   // A first time around, to know what the step before left in the queue.
   int64_t bus_free_ns = 0;
-  for (int lap = 0; lap < 2; ++lap) {
-    for (const Copy& copy : copies) {
-      const Gap& gap = index.gaps()[copy.gap];
-      bus_free_ns = std::max(index.StartNs(copy.from), bus_free_ns) +
-                    bus.latency_ns +
-                    static_cast<int64_t>(static_cast<double>(gap.home_bytes) *
-                                         1e9 / bus.d2h_bytes_per_s);
-      if (lap == 0) continue;
+  for (const bool take : {false, true}) {
+    for (const int64_t g : index.gaps_by_begin()) {
+      const Gap& gap = index.gaps()[g];
+      if (residency[g].stays || !gap.dirty) continue;
+      const int64_t from = gap.from + 1;
+      bus_free_ns = std::max(index.StartNs(from), bus_free_ns) +
+                    static_cast<int64_t>(CopyBackNs(bus, gap.home_bytes));
+      if (!take) continue;
       const int64_t end =
-          std::min({index.MomentAt(bus_free_ns) + 1,
-                    residency[copy.gap].fetch_at, copy.from + index.moments()});
-      if (end <= copy.from || room.Min(copy.from, end) < gap.bytes) continue;
-      room.Take(copy.from, end, gap.bytes);
+          std::min({index.MomentAt(bus_free_ns) + 1, residency[g].fetch_at,
+                    from + index.moments()});
+      if (end <= from || room.Min(from, end) < gap.bytes) continue;
+      room.Take(from, end, gap.bytes);
     }
     bus_free_ns =
         std::max<int64_t>(0, bus_free_ns - index.StartNs(index.moments()));

@@ -40,6 +40,9 @@ std::vector<int64_t> EarliestMoments(const UseIndex& index,
                                      const std::vector<int64_t>& fetches,
                                      int64_t ahead);
 
+// How long the bus takes for a copy of `bytes` from the device.
+double CopyBackNs(const BusModel& bus, int64_t bytes);
+
 // Takes from `room` what is copied back until its copy should be over, where
 // that much room is left: whoever took its place earlier would wait for the
 // copy, and the queue of the bus behind him. Copies are one after the other, in

@@ -144,7 +144,8 @@ class Search {
         thorough_(static_cast<int64_t>(trace_.ops.size()) <= kThoroughMoments),
         refined_(static_cast<int64_t>(trace_.ops.size()) <= kRefinedMoments),
         first_side_(AdmittedSides(request_, admission)),
-        contest_(AutoSchedule(task, first_side_).MakeOneOperatorAhead()) {}
+        contest_(AutoSchedule(task, first_side_).MakeOneOperatorAhead()),
+        asked_({first_side_}) {}
 
   // Looks for the best plan.
   void Run() {
@@ -160,23 +161,13 @@ class Search {
     const double margin = static_cast<double>(
         request_.device_budget_bytes -
         PeakNeededDeviceBytes(request_, SidesOf(trace_, admission_.order, 0)));
-    std::vector<std::vector<Side>> tried = {first_side_};
-    std::vector<std::pair<double, std::vector<Side>>> sides;  // by their scores
     const auto enter = [&](double share_bytes) {
-      for (const bool skip : {true, false}) {
-        if (!skip && !thorough_) break;
-        std::vector<Side> side =
-            FirstSides(trace_, admission_, share_bytes, skip);
-        const auto known = std::find(tried.begin(), tried.end(), side);
-        if (known != tried.end()) continue;
-        tried.push_back(side);
-        if (PeakNeededDeviceBytes(request_, side) >
-            request_.device_budget_bytes) {
-          continue;
-        }
-        const double score = EnterSides(side, good);
-        if (skip) sides.emplace_back(score, std::move(side));
-      }
+      EnterNewSides(FirstSides(trace_, admission_, share_bytes, /*skip=*/true),
+                    good);
+      if (!thorough_) return;
+      std::vector<Side> side =
+          FirstSides(trace_, admission_, share_bytes, /*skip=*/false);
+      if (AreNewAndFit(side)) EnterSides(side, good);
     };
     constexpr int kShares = 128;
     constexpr int kFirstStep = kShares / 8;
@@ -185,10 +176,10 @@ class Search {
     int best_share = kShares;
     // A long step has every other share tried, then those beside the best one.
     const auto enter_share = [&](int share) {
-      const size_t before = sides.size();
+      const size_t before = sides_.size();
       enter(ratio * margin * share / kShares);
-      if (sides.size() == before || sides.back().first >= best_score) return;
-      best_score = sides.back().first;
+      if (sides_.size() == before || sides_.back().first >= best_score) return;
+      best_score = sides_.back().first;
       best_share = share;
     };
     const int step = thorough_ ? kFirstStep : 2 * kFirstStep;
@@ -198,9 +189,9 @@ class Search {
       enter_share(middle - kFirstStep);
       enter_share(std::min(middle + kFirstStep, kShares));
       constexpr size_t kSides = 2;
-      std::sort(sides.begin(), sides.end());
-      sides.resize(std::min(kSides, sides.size()));
-      for (const auto& [score, side] : sides) {
+      std::sort(sides_.begin(), sides_.end());
+      sides_.resize(std::min(kSides, sides_.size()));
+      for (const auto& [score, side] : sides_) {
         EnterTunings(AutoSchedule(task_, side), OtherTunings(good),
                      {side, {}, std::nullopt, {}});
       }
@@ -222,18 +213,8 @@ class Search {
         const double bytes =
             ratio * margin * std::min(1.0, more * best_share / kShares);
         for (const double first : {0.2, 0.4, 0.6, 0.8}) {
-          std::vector<Side> side =
-              SpreadSides(trace_, admission_, first * bytes, bytes);
-          if (std::find(tried.begin(), tried.end(), side) != tried.end()) {
-            continue;
-          }
-          tried.push_back(side);
-          if (PeakNeededDeviceBytes(request_, side) >
-              request_.device_budget_bytes) {
-            continue;
-          }
-          const double score = EnterSides(side, better);
-          sides.emplace_back(score, std::move(side));
+          EnterNewSides(SpreadSides(trace_, admission_, first * bytes, bytes),
+                        better);
         }
       }
     }
@@ -243,7 +224,7 @@ class Search {
     // leaves little room for any.
     const std::vector<Side> best_side = best().plan.side;
     if (best_side != first_side_) EnterSums(best_side, /*all_shares=*/true);
-    for (const auto& [score, side] : sides) {
+    for (const auto& [score, side] : sides_) {
       if (side != best_side) EnterSums(side, /*all_shares=*/thorough_);
     }
   }
@@ -341,6 +322,23 @@ class Search {
     // A long step has had the first one alone.
     if (!thorough_ && good.size() > 1) tunings.push_back(good[1]);
     return tunings;
+  }
+
+  // Whether these sides fit and this was not called with them before.
+  bool AreNewAndFit(const std::vector<Side>& side) {
+    if (std::find(asked_.begin(), asked_.end(), side) != asked_.end()) {
+      return false;
+    }
+    asked_.push_back(side);
+    return PeakNeededDeviceBytes(request_, side) <=
+           request_.device_budget_bytes;
+  }
+
+  // Enters plans with these sides if they are new, and remembers them.
+  void EnterNewSides(std::vector<Side> side, const std::vector<Tuning>& good) {
+    if (!AreNewAndFit(side)) return;
+    const double score = EnterSides(side, good);
+    sides_.emplace_back(score, std::move(side));
   }
 
   // Enters plans with these sides, without gradient blocks and with them, where
@@ -504,6 +502,9 @@ class Search {
   const bool refined_;
   const std::vector<Side> first_side_;
   Contest contest_;
+  std::vector<std::vector<Side>> asked_;
+  // Those to try sums beside, with the best score of their plans.
+  std::vector<std::pair<double, std::vector<Side>>> sides_;
 };
 
 // Whether nothing ever has to move, optimizer states within their share.

@@ -150,9 +150,7 @@ std::vector<PossibleSum> AutoSchedule::DropAfterCopies(
 // begun before.
 int64_t AutoSchedule::MomentAfterCopies(int64_t from, double copies,
                                         int64_t bytes) const {
-  const double copy_ns =
-      static_cast<double>(request_.bus.latency_ns) +
-      static_cast<double>(bytes) * 1e9 / request_.bus.d2h_bytes_per_s;
+  const double copy_ns = CopyBackNs(request_.bus, bytes);
   return index_.MomentAt(index_.StartNs(from) +
                          static_cast<int64_t>(copies * copy_ns)) +
          1;
