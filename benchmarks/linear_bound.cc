@@ -5,8 +5,6 @@
 #include <limits>
 #include <map>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "memory/plan/use_index.h"
 
 namespace castor {
@@ -19,62 +17,6 @@ double Mib(int64_t bytes) { return static_cast<double>(bytes) / kMib; }
 double Ms(int64_t ns) { return static_cast<double>(ns) / kMs; }
 
 }  // namespace
-
-double LinearProgram::Excess(const std::vector<double>& point) const {
-  double excess = 0;
-  for (size_t v = 0; v < variables.size(); ++v) {
-    excess = std::max({excess, -point[v], point[v] - variables[v].at_most});
-  }
-  for (const Row& row : rows) {
-    double sum = -row.at_most;
-    double largest = std::max(1e-6, std::abs(row.at_most));
-    for (const auto& [v, factor] : row.terms) {
-      sum += factor * point[v];
-      largest = std::max(largest, std::abs(factor * point[v]));
-    }
-    excess = std::max(excess, sum / largest);
-  }
-  return excess;
-}
-
-std::string LinearProgram::ToMps() const {
-  std::vector<std::vector<std::pair<size_t, double>>> columns(variables.size());
-  for (size_t r = 0; r < rows.size(); ++r) {
-    std::map<int64_t, double> sums;
-    for (const auto& [v, factor] : rows[r].terms) sums[v] += factor;
-    for (const auto& [v, factor] : sums) columns[v].push_back({r, factor});
-  }
-  std::string mps = "NAME plan\nROWS\n N step\n";
-  for (size_t r = 0; r < rows.size(); ++r)
-    absl::StrAppend(&mps, " L r", r, "\n");
-  mps += "COLUMNS\n";
-  bool whole = false;
-  const auto mark = [&](bool now) {
-    if (now == whole) return;
-    whole = now;
-    absl::StrAppend(&mps, " M 'MARKER' '", now ? "INTORG" : "INTEND", "'\n");
-  };
-  for (size_t v = 0; v < variables.size(); ++v) {
-    mark(variables[v].whole);
-    if (v == 0) mps += " v0 step 1\n";
-    for (const auto& [r, factor] : columns[v]) {
-      absl::StrAppendFormat(&mps, " v%d r%d %.12g\n", v, r, factor);
-    }
-  }
-  mark(false);
-  mps += "RHS\n";
-  for (size_t r = 0; r < rows.size(); ++r) {
-    if (rows[r].at_most == 0) continue;
-    absl::StrAppendFormat(&mps, " b r%d %.12g\n", r, rows[r].at_most);
-  }
-  mps += "BOUNDS\n";
-  for (size_t v = 0; v < variables.size(); ++v) {
-    if (std::isinf(variables[v].at_most)) continue;
-    absl::StrAppendFormat(&mps, " UP x v%d %.12g\n", v, variables[v].at_most);
-  }
-  mps += "ENDATA\n";
-  return mps;
-}
 
 // Adds up what each resource works and what is held at each moment.
 class LinearBound::Builder {
@@ -368,21 +310,18 @@ class LinearBound::Builder {
       if (IsRound(c) && rounds_[c].last_reduce == &op) reduces.push_back(c);
     }
     constexpr size_t kSome = 24;
-    const auto spaced = [](size_t i, size_t size) {
-      const size_t step = std::max<size_t>(1, size / kSome);
-      return (size - 1 - i) % step == 0;  // the last one always
-    };
     std::vector<int64_t> updated;  // before the chunk at hand, itself included
     for (size_t u = 0; u < updates.size(); ++u) {
       const int64_t c = updates[u];
       updated.push_back(c);
       if (!IsRound(c)) continue;
       AddRound(c, c, {c});
-      if (mixed || !(u == 0 || spaced(u, updates.size()))) {
+      if (mixed || !(u == 0 || IsOneOfSome(u, updates.size(), kSome))) {
         continue;
       }
       for (size_t r = 0; r < reduces.size(); ++r) {
-        if (spaced(r, reduces.size())) AddRound(c, reduces[r], updated);
+        if (IsOneOfSome(r, reduces.size(), kSome))
+          AddRound(c, reduces[r], updated);
       }
     }
   }
@@ -457,13 +396,14 @@ class LinearBound::Builder {
                            ? rounds_[c].first_ms
                            : std::max(use_ms.back(), rounds_[c].first_ms));
     }
+    constexpr size_t kSome = 16;
     for (size_t r = 0; r < written.size(); ++r) {
-      if (!IsSpaced(r, written.size())) continue;
+      if (!IsOneOfSome(r, written.size(), kSome)) continue;
       for (size_t k = 0; k < updated.size(); ++k) {
-        if (!IsSpaced(k, updated.size())) continue;
+        if (!IsOneOfSome(k, updated.size(), kSome)) continue;
         const double ms = rounds_[written[r]].last_ms - use_ms[k];
         for (size_t i = 0; i <= k; ++i) {
-          if (i != k && !IsSpaced(i, updated.size())) continue;
+          if (i != k && !IsOneOfSome(i, updated.size(), kSome)) continue;
           Row after;
           Always(after, ms);
           Work(after, updates[i], 1);
@@ -487,10 +427,10 @@ class LinearBound::Builder {
       }
     }
   }
-  // Whether chunk i is one of some that stand for all `size`. The last one is.
-  static bool IsSpaced(size_t i, size_t size) {
-    constexpr size_t kSome = 16;
-    return (size - 1 - i) % std::max<size_t>(1, size / kSome) == 0;
+  // Whether chunk i is one of about `some` that stand for all `size`. The last
+  // one is.
+  static bool IsOneOfSome(size_t i, size_t size, size_t some) {
+    return (size - 1 - i) % std::max<size_t>(1, size / some) == 0;
   }
   // Adds a variable for the ms that all chunks of a chain so far take for as
   // much of them as is on the host, and whose gradients are added up there if

@@ -14,34 +14,13 @@
 #define CASTOR_BENCHMARKS_LINEAR_BOUND_H_
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "benchmarks/linear_program.h"
 #include "memory/plan/plan.h"
 
 namespace castor {
-
-// Variables are at least 0; each row's sum is at most its bound. The objective
-// is variable 0, the step's length in ms, to be made least.
-struct LinearProgram {
-  struct Variable {
-    double at_most = 1;
-    bool whole = true;  // in a plan
-  };
-  struct Row {
-    std::vector<std::pair<int64_t, double>> terms;  // variable, factor
-    double at_most = 0;
-  };
-  std::vector<Variable> variables;
-  std::vector<Row> rows;
-
-  // By how much, relative to the largest term, a row or a bound is exceeded at
-  // most.
-  double Excess(const std::vector<double>& point) const;
-  // In the free MPS format.
-  std::string ToMps() const;
-};
 
 // The program of a training step, and what a plan chooses as a point of it.
 class LinearBound {
@@ -49,6 +28,7 @@ class LinearBound {
   // `request` outlives it.
   explicit LinearBound(const PlanRequest& request);
 
+  // Its variable 0 is the step's length in ms.
   const LinearProgram& program() const { return program_; }
   std::vector<double> PointOf(const Plan& plan, double step_ms) const;
 
