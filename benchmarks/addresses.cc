@@ -21,6 +21,7 @@
 #include "base/median.h"
 #include "base/thread_pool.h"
 #include "base/units.h"
+#include "benchmarks/dry_trace.h"
 #include "benchmarks/synthetic.h"
 #include "memory/plan/expected_moves.h"
 #include "memory/plan/kept_blocks.h"
@@ -50,28 +51,6 @@ double ProcessorSeconds() {
          1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-StepTrace TraceOf(const Case& c) {
-  Engine engine(c.dtype, 1);
-  const ZeroInit scope(engine);
-  models::Gpt2 model(c.run.Model());
-  TrainerOptions options;
-  options.shape = c.run.Shape();
-  options.shape.micro_batches = c.micro_batches;
-  options.optimizer.gradient_clipping = 1;
-  options.admit_only = true;
-  auto trainer = Trainer::Create(&engine, &model, options);
-  CASTOR_CHECK(trainer.ok());
-  const ChunkLayout layout = (*trainer)->layout();
-  trainer->reset();
-  engine.SetLayout(&layout);
-  if (c.remade) engine.set_kept_blocks(KeptBlocks());
-  auto trace = DryRunWithBlocks(engine, model, options.shape, &layout,
-                                /*accumulate=*/c.micro_batches > 1, Roofline());
-  CASTOR_CHECK(trace.ok());
-  trace->global_norm = true;
-  return *std::move(trace);
-}
-
 void PrintCase(const Case& c) {
   std::printf("GPT-2 %ld x %ld, %ld x %ld tokens, A = %ld, %s, %s",
               static_cast<long>(c.run.layers), static_cast<long>(c.run.width),
@@ -97,7 +76,7 @@ bool Returns(const Plan& plan, const StepTrace& trace) {
 }
 
 void Measure(const Case& c) {
-  StepTrace trace = TraceOf(c);
+  StepTrace trace = DryTrace(c.run, c.micro_batches, c.dtype, c.remade);
   PlanRequest request;
   request.trace = &trace;
   request.bus = BusForShare(trace, 0.5);

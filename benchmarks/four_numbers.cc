@@ -17,15 +17,14 @@
 #include "base/dtype.h"
 #include "base/units.h"
 #include "benchmarks/baseline_search.h"
+#include "benchmarks/dry_trace.h"
 #include "benchmarks/protrain_blocks.h"
 #include "benchmarks/synthetic.h"
 #include "memory/plan/block_choice.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
 #include "memory/plan/trace_generator.h"
-#include "models/gpt2/gpt2.h"
-#include "runtime/nn/zero_init.h"
-#include "runtime/train/trainer.h"
 
 namespace castor {
 namespace {
@@ -35,28 +34,6 @@ struct Case {
   int64_t micro_batches = 1;
   DType dtype = DType::kBFloat16;
 };
-
-// Of a step of which no block is kept.
-StepTrace TraceOf(const Case& c) {
-  Engine engine(c.dtype, 1);
-  const ZeroInit scope(engine);
-  models::Gpt2 model(c.run.Model());
-  TrainerOptions options;
-  options.shape = c.run.Shape();
-  options.shape.micro_batches = c.micro_batches;
-  options.optimizer.gradient_clipping = 1;
-  options.admit_only = true;
-  auto trainer = Trainer::Create(&engine, &model, options);
-  CASTOR_CHECK(trainer.ok());
-  const ChunkLayout layout = (*trainer)->layout();
-  trainer->reset();
-  engine.SetLayout(&layout);
-  auto trace = DryRunWithBlocks(engine, model, options.shape, &layout,
-                                /*accumulate=*/c.micro_batches > 1, Roofline());
-  CASTOR_CHECK(trace.ok() && !trace->blocks.empty());
-  trace->global_norm = true;
-  return WithKeptBlocks(*trace, KeptBlocks());
-}
 
 double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
@@ -69,7 +46,10 @@ void PrintChoice(const BlockChoice& choice, const PlanRequestFor& request_for) {
 }
 
 void Measure(const Case& c) {
-  const StepTrace trace = TraceOf(c);
+  const StepTrace dry =
+      DryTrace(c.run, c.micro_batches, c.dtype, /*remade=*/false);
+  CASTOR_CHECK(!dry.blocks.empty());
+  const StepTrace trace = WithKeptBlocks(dry, KeptBlocks());  // none
   const StepTrace all = WithKeptBlocks(trace, AllBlocks(trace));
   PlanRequest request;
   request.bus = BusForShare(trace, 0.5);
