@@ -253,14 +253,21 @@ class Search {
                     const std::vector<Tuning>& tunings, Recipe recipe,
                     std::vector<GradientBlock>* useful = nullptr) {
     Best best;
-    for (const Tuning& each : tunings) {
-      Candidate candidate = schedule.Make(each);
+    const auto enter = [&](const Tuning& tuning) {
+      Candidate candidate = schedule.Make(tuning);
       if (candidate.score < best.score) {
-        best = {candidate.score, each};
+        best = {candidate.score, tuning};
         if (useful != nullptr) *useful = std::move(candidate.useful_blocks);
       }
-      recipe.tuning = each;
+      recipe.tuning = tuning;
       contest_.Enter(std::move(candidate), recipe);
+    };
+    for (const Tuning& each : tunings) enter(each);
+    // Where the bus binds, a place that is still being copied back may do.
+    if (thorough_ && best.tuning.early && request_.prefetch) {
+      Tuning other = best.tuning;
+      other.off_copies = !other.off_copies;
+      enter(other);
     }
     return best;
   }

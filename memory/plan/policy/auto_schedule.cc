@@ -89,7 +89,9 @@ Candidate AutoSchedule::Make(const Tuning& tuning) const {
   candidate.spare_bytes = room.Min(0, index_.moments());
   if (request_.prefetch && tuning.early) {
     fetches = FetchesByNeed(index_, residency);
-    TakeUntilCopiedBack(index_, request_.bus, residency, room);
+    if (tuning.off_copies) {
+      TakeUntilCopiedBack(index_, request_.bus, residency, room);
+    }
     MoveFetchesUp(index_, fetches,
                   EarliestMoments(index_, fetches, tuning.ahead), room,
                   residency);

@@ -37,6 +37,9 @@ struct Tuning {
   // How many of those that go out early are on their way at once; 0: as many as
   // there is room for.
   int64_t ahead = 0;
+  // Whether those keep off places that are being copied back, where there are
+  // others.
+  bool off_copies = true;
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
