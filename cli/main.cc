@@ -19,6 +19,7 @@
 #include "cli/output/fail.h"
 #include "cli/output/out_of_memory.h"
 #include "cli/output/standard_output.h"
+#include "cli/output/version.h"
 #include "cli/plan/plan_command.h"
 #include "cli/replay/replay_command.h"
 #include "cli/run/ranks.h"
@@ -373,6 +374,7 @@ int Main(int argc, char** argv) {
   CLI::App app(
       "Trains transformer models that do not fit in the device's memory.");
   app.name("castor");
+  app.set_version_flag("--version", absl::StrCat("castor ", kVersion));
   app.require_subcommand(1);
 
   TrainArguments train;
@@ -434,7 +436,7 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return Printed(app.exit(error));  // --help
+    if (error.get_exit_code() == 0) return Printed(app.exit(error));
     return RefuseUsage(UsageError(
         app, error, "castor", absl::MakeSpan(argv, argc).subspan(argc > 0)));
   }

@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cli/machine/gpu.h"
+#include "cli/run/look_at_data.h"
 #include "kernels/head_loss/ignored_target.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
@@ -26,22 +27,8 @@
 namespace castor::cli {
 namespace {
 
-// Tokens up to which a data set is read through before training. What is
-// larger would take too long, and is checked batch by batch.
-constexpr int64_t kMaxTokensChecked = int64_t{1} << 29;
-constexpr int64_t kTokensSampled = int64_t{1} << 22;
-
 constexpr char kTrainingData[] = "data.train";
-
-// What is read at `key`, after a look at it. Null data: nothing.
-absl::Status LookAtTokens(const char* key, const DataSet* data,
-                          std::vector<InputIdentity>* inputs) {
-  if (data == nullptr) return absl::OkStatus();
-  const auto identity = data->Check(kMaxTokensChecked, kTokensSampled);
-  CASTOR_RETURN_IF_ERROR(Annotate(key, identity.status()));
-  inputs->push_back({key, *identity});
-  return absl::OkStatus();
-}
+constexpr char kValidationData[] = "data.validation";
 
 // What the config.json of a model's directory came to.
 InputIdentity SizesOf(const ModelConfig& model) {
@@ -344,8 +331,16 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
   CASTOR_RETURN_IF_ERROR(
       LookAtTokens(kTrainingData, data_.train.get(), &inputs_));
   CASTOR_RETURN_IF_ERROR(
-      LookAtTokens("data.validation", data_.validation.get(), &inputs_));
-  if (options.evaluate_only) return absl::OkStatus();
+      LookAtTokens(kValidationData, data_.validation.get(), &inputs_));
+  const int64_t length = config_.data.sequence_length;
+  if (options.evaluate_only) {
+    return LookAtLabels(
+        evaluated_key(),
+        (data_.validation != nullptr ? data_.validation : data_.train).get(),
+        length, options.say);
+  }
+  CASTOR_RETURN_IF_ERROR(
+      LookAtLabels(kTrainingData, data_.train.get(), length, options.say));
   const DataConfig& data = config_.data;
   *evaluates = config_.eval_interval > 0 &&
                (!data.validation.empty() || data.validation_fraction > 0);
@@ -355,7 +350,8 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
         "data.validation_fraction, or leave eval_interval out");
   }
   if (!*evaluates) data_.validation = nullptr;
-  return absl::OkStatus();
+  return LookAtLabels(kValidationData, data_.validation.get(), length,
+                      options.say);
 }
 
 absl::Status Session::Initialize() {

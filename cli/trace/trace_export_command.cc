@@ -1,5 +1,7 @@
 #include "cli/trace/trace_export_command.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -8,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/directory_entry.h"
 #include "base/enough_memory.h"
 #include "base/status_macros.h"
 #include "cli/output/exit_code.h"
@@ -55,6 +58,34 @@ absl::Status ExportHtml(const TraceExportArguments& arguments) {
   return WriteWhole(arguments.out_path, PageWithData(ViewerPage(), *json));
 }
 
+// The directories of an export that are new, which go, with the tables that are
+// in them, where it fails.
+class NewDirectories {
+ public:
+  NewDirectories() = default;
+  ~NewDirectories() {
+    for (auto made = made_.rbegin(); made != made_.rend(); ++made) {
+      for (const std::string& table : CsvTableNames()) {
+        unlink(absl::StrCat(*made, "/", table, ".csv").c_str());
+      }
+      rmdir(made->c_str());  // stays if anything else is in it
+    }
+  }
+  NewDirectories(const NewDirectories&) = delete;
+  NewDirectories& operator=(const NewDirectories&) = delete;
+
+  absl::Status Make(const std::string& directory) {
+    CASTOR_ASSIGN_OR_RETURN(const std::vector<std::string> made,
+                            MakeDirectories(directory));
+    made_.insert(made_.end(), made.begin(), made.end());
+    return absl::OkStatus();
+  }
+  void Keep() { made_.clear(); }
+
+ private:
+  std::vector<std::string> made_;
+};
+
 absl::Status ExportCsv(const TraceExportArguments& arguments) {
   const std::string& directory = arguments.out_path;
   std::error_code error;
@@ -66,22 +97,24 @@ absl::Status ExportCsv(const TraceExportArguments& arguments) {
   AnnounceReading({arguments.trace_path});
   CASTOR_ASSIGN_OR_RETURN(const std::vector<TraceView> ranks,
                           LoadTrace(arguments.trace_path));
+  std::vector<std::string> directories;  // of the tables
   for (const TraceView& view : ranks) {
-    const std::string at =
+    directories.push_back(
         ranks.size() == 1
             ? directory
-            : absl::StrCat(directory, "/", CsvRankDirectory(view.run->rank));
+            : absl::StrCat(directory, "/", CsvRankDirectory(view.run->rank)));
     for (const std::string& table : CsvTableNames()) {
-      CASTOR_RETURN_IF_ERROR(
-          CheckOutput(absl::StrCat(at, "/", table, ".csv"), arguments));
+      CASTOR_RETURN_IF_ERROR(CheckOutput(
+          absl::StrCat(directories.back(), "/", table, ".csv"), arguments));
     }
   }
-  std::filesystem::create_directories(directory, error);
-  if (error) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        directory, " cannot be made a directory: ", error.message()));
+  NewDirectories made;
+  for (const std::string& each : directories) {
+    CASTOR_RETURN_IF_ERROR(made.Make(each));
   }
-  return WriteCsvOfRanks(ranks, directory).status();
+  CASTOR_RETURN_IF_ERROR(WriteCsvOfRanks(ranks, directory).status());
+  made.Keep();
+  return absl::OkStatus();
 }
 
 absl::Status ExportTo(const TraceExportArguments& arguments) {

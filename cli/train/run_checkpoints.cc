@@ -119,7 +119,10 @@ absl::Status RunCheckpoints::Resume() {
   CASTOR_ASSIGN_OR_RETURN(const std::string first_saved,
                           FromFirstRank(ranks_, "whether the step is saved",
                                         std::string(saved ? "yes" : "no")));
-  if (first_saved == "yes") saved_step_ = step;
+  if (first_saved == "yes") {
+    saved_step_ = step;
+    unproven_ = 1;
+  }
   if (!session_.restored_run().empty()) run_id_ = session_.restored_run();
   std::printf("resumed from %s at step %ld%s\n", path.c_str(),
               static_cast<long>(step),
@@ -198,12 +201,15 @@ absl::Status RunCheckpoints::SaveLast() {
   }
   CASTOR_RETURN_IF_ERROR(TrySave(step));
   saved_step_ = step;
+  ++unproven_;
   failed_in_a_row_ = 0;
-  if (first_) Prune(step);
+  Prune();
   return absl::OkStatus();
 }
 
 absl::Status RunCheckpoints::Save() {
+  // In fp16 the steps since the newest were skipped then: it has these values.
+  if (unproven_ > 0) return absl::OkStatus();
   const int64_t step = session_.trainer().step();
   const absl::Status saved = SaveLast();
   if (!absl::IsAborted(saved)) return saved;
@@ -221,13 +227,35 @@ absl::Status RunCheckpoints::Save() {
   return absl::OkStatus();
 }
 
+void RunCheckpoints::Prove() {
+  if (unproven_ == 0) return;
+  proven_step_ = saved_step_;
+  const bool too_many = unproven_ + 1 > config_.checkpoint.keep;
+  unproven_ = 0;
+  if (too_many) Prune();
+}
+
 // What is too much is no reason to end a run.
-void RunCheckpoints::Prune(int64_t step) {
-  const absl::Status pruned =
-      directory_.Prune(std::max<int64_t>(1, config_.checkpoint.keep), step);
+void RunCheckpoints::Prune() {
+  if (!first_) return;
+  const int64_t proven = 1;
+  const absl::Status pruned = directory_.Prune(
+      std::max(config_.checkpoint.keep, unproven_ + proven), saved_step_);
   if (pruned.ok() || pruned.message() == pruning_told_) return;
   pruning_told_ = std::string(pruned.message());
   Warn(absl::StrCat("an old checkpoint stays: ", pruned.message()));
+}
+
+absl::Status RunCheckpoints::WithWayBack(const absl::Status& status) const {
+  const bool diverged =
+      absl::IsFailedPrecondition(status) || absl::IsOutOfRange(status);
+  if (!diverged || proven_step_ < 0) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(),
+                   " (the newest from which a step had a finite loss: "
+                   "--resume ",
+                   directory_.PathOf(proven_step_), ")"));
 }
 
 std::string RunCheckpoints::newest() const {

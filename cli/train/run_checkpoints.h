@@ -40,9 +40,15 @@ class RunCheckpoints {
   // ResourceExhausted: the disk has no room for what the run will save.
   absl::Status Prepare();
 
+  // A step from the session's latest values had a finite loss, which is known
+  // only then: finite values alone may give none. What is saved of them is
+  // proven.
+  void Prove();
+
   // Saves the session's step, at a second attempt if need be, and removes what
-  // is older than checkpoint.keep; nothing without checkpoint.dir, or when that
-  // step is saved already. OK also if the files could not be written, as
+  // is older than checkpoint.keep and than the newest proven one; nothing
+  // without checkpoint.dir, when that step is saved already, or while the
+  // newest is not proven. OK also if the files could not be written, as
   // checkpoint.on_error says: that is told, and the run goes on.
   absl::Status Save();
   // The same at the run's end: what is not saved now is lost. Aborted: the
@@ -52,6 +58,10 @@ class RunCheckpoints {
   // The newest checkpoint in the directory that is this run's, or "".
   std::string newest() const;
 
+  // `status`, and where it is a run's that diverged, the newest proven
+  // checkpoint, from which that run can go on.
+  absl::Status WithWayBack(const absl::Status& status) const;
+
  private:
   absl::StatusOr<std::string> Claim();
   absl::Status ClaimDirectory(const std::string& run_id);
@@ -60,7 +70,7 @@ class RunCheckpoints {
   absl::Status PrepareDirectory();
   int64_t SavesToCome() const;
   absl::Status TrySave(int64_t step);
-  void Prune(int64_t step);
+  void Prune();
 
   const std::string resume_;
   const bool changed_;
@@ -72,7 +82,9 @@ class RunCheckpoints {
   std::string run_id_;
   std::unique_ptr<CheckpointLock> lock_;  // rank 0's
   std::vector<std::string> made_;  // directories, which go if nothing comes
-  int64_t saved_step_ = -1;
+  int64_t saved_step_ = -1;        // the newest
+  int64_t proven_step_ = -1;       // the newest proven one
+  int64_t unproven_ = 0;           // how many are newer than that
   int failed_in_a_row_ = 0;
   std::string pruning_told_;
 };

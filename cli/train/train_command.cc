@@ -1,5 +1,6 @@
 #include "cli/train/train_command.h"
 
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -88,6 +89,7 @@ absl::Status TrainRun::Run() {
   const bool begun = status.ok();
   if (status.ok()) status = Loop();
   if (status.ok()) status = End();
+  status = checkpoints_.WithWayBack(status);
   // No effect if the others know, or have met the same.
   if (!status.ok() && ranks_ != nullptr) ranks_->Fail(status);
   if (!status.ok() && begun) {
@@ -146,7 +148,8 @@ absl::Status TrainRun::Loop() {
   Trainer& trainer = session_.trainer();
   first_step_ = trainer.step();
   while (trainer.step() < config_.steps && !trainer.stopping()) {
-    const absl::Status trained = session_.Step().status();
+    const absl::StatusOr<double> loss = session_.Step();
+    const absl::Status& trained = loss.status();
     if (const std::string note = trainer.TakePlanNote();
         first_ && !note.empty()) {
       std::fprintf(stderr, "castor: %s\n", note.c_str());
@@ -157,6 +160,7 @@ absl::Status TrainRun::Loop() {
     if (!trained.ok()) {
       return InOrderAfter(trained) ? EndInOrder(trained) : trained;
     }
+    if (std::isfinite(*loss)) checkpoints_.Prove();
     const int64_t step = trainer.step();
     TakeReports();
     PrintForecast();

@@ -28,3 +28,12 @@ if "${kProgram}" "${kDir}/text" 2>"${kDir}/error"; then
   exit 1
 fi
 grep -q 'too short' "${kDir}/error"
+
+# A file that is missing, and a directory, are named.
+for missing in "${kDir}/none" "${kDir}"; do
+  if "${kProgram}" "${missing}" 2>"${kDir}/error"; then
+    echo "${missing} was taken for a text"
+    exit 1
+  fi
+  grep -q "${missing}: no file" "${kDir}/error"
+done

@@ -3,7 +3,7 @@
 //   bazel run //examples/custom_model -- [TEXT_FILE]
 #include <cstdio>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "runtime/castor.h"
 
@@ -89,12 +89,13 @@ absl::Status Train(const std::string& text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string text = kText;
-  if (argc > 1) {
-    std::ifstream in(argv[1], std::ios::binary);
-    text.assign(std::istreambuf_iterator<char>(in), {});
-  }
-  const absl::Status status = Train(text);
+  std::ostringstream text;
+  if (argc == 1) text << kText;
+  if (argc > 1) text << std::ifstream(argv[1]).rdbuf();
+  const absl::Status status =
+      text ? Train(text.str())
+           : absl::NotFoundError(std::string(argv[1]) +
+                                 ": no file that can be read, or empty");
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -20,6 +20,14 @@ namespace castor {
 // PyTorch's ignore_index.
 inline constexpr int32_t kNoTarget = -100;
 
+// Which of a data set's samples have nothing to learn from.
+struct LabelCount {
+  int64_t samples = 0;     // that were looked at
+  int64_t unlabelled = 0;  // of them, without a target
+  int64_t never = 0;       // of these, without one at any sequence length
+  int64_t reach = 0;       // the sequence length with which the others have one
+};
+
 // Thread-safe: reads only.
 class DataSet {
  public:
@@ -39,6 +47,12 @@ class DataSet {
   // InvalidArgument: one is outside the vocabulary.
   virtual absl::StatusOr<std::string> Check(int64_t all,
                                             int64_t sample) const = 0;
+
+  // Looks at every sample's targets or, where they are more than some GiB, at
+  // those of some samples from end to end. By itself each sample has targets.
+  virtual absl::StatusOr<LabelCount> CountLabels() const {
+    return LabelCount{.samples = num_samples()};
+  }
 };
 
 // Which part of a file becomes a data set, and how.

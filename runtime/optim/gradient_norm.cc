@@ -57,7 +57,7 @@ absl::Status ChunkOptimizer::NotFinite(int64_t step, int64_t label) const {
           : "";
   return absl::FailedPreconditionError(absl::StrCat(
       "the gradient norm at step ", step, " is not finite", where,
-      ": lower the learning rate, or resume from the last checkpoint with "
+      ": lower the learning rate, or resume from an earlier checkpoint with "
       "other settings"));
 }
 

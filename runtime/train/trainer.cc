@@ -302,7 +302,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
         "the loss at step ", state_.step + 1, " is not finite",
         untrained ? ", before any update: the values that the model begins "
                     "with overflow in this type, or are damaged"
-                  : ": lower the learning rate, or resume from the last "
+                  : ": lower the learning rate, or resume from an earlier "
                     "checkpoint with other settings"));
     if (!scaler_.has_value()) {
       failure_.Update(why);

@@ -10,11 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "runtime/checkpoint/checkpoint_dir.h"
 #include "tests/cli/cli_test_base.h"
 
 namespace castor::testing {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class BadInput : public CliTest {
@@ -92,6 +96,11 @@ TEST_F(BadInput, HelpIsNoError) {
     EXPECT_THAT(result.out, HasSubstr("Usage: castor"));
     EXPECT_EQ(result.err, "");
   }
+  const ProcessResult version = Castor({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_EQ(version.out,
+            absl::StrCat("castor ", ReadFile("python/castor/VERSION")));
+  EXPECT_EQ(version.err, "");
 }
 
 TEST_F(BadInput, AsConfigFile) {
@@ -131,6 +140,9 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
                    {"castor: memory.chunk_size: 100 bytes", "at least 256"});
   ExpectSetRefused("memory.device_memory=3 bananas",
                    {"memory.device_memory", "48MiB", "3 bananas"});
+  ExpectSetRefused("memory.device_memory=60%",
+                   {"memory.device_memory", "a size in bytes", "like \"48MiB\"",
+                    "or \"unlimited\"", "found \"60%\""});
   ExpectSetRefused("data=3", {"data", "expected an object"});
   ExpectSetRefused("optimizer.params.betas=[0.9]", {"betas", "a list of 2"});
   ExpectSetRefused("optimizer.type=SGD", {"optimizer.type", "\"AdamW\""});
@@ -411,24 +423,46 @@ TEST_F(BadResume, ThatWouldExportIt) {
                    {"bad.castor", "not a whole"});
 }
 
-// A run that fails has its last good checkpoint, and never a bad one.
+// A run that fails has its last good checkpoint: values that are finite, but
+// give no finite loss, take the place of none, however few are kept, and values
+// that are not are never saved.
 TEST_F(BadInput, AsLearningRateThatDiverges) {
   Json config = SmallConfig();
   config["checkpoint"]["save_interval"] = 1;
   config["checkpoint"]["keep"] = 1;
   config["steps"] = 50;
   config.erase("scheduler");
-  ASSERT_EQ(Train(config, {"--set", "steps=2"}).exit_code, 0);
-  const ProcessResult result =
-      Train(config, {"--resume", "latest", "--resume-changed", "--set",
-                     "optimizer.params.lr=1e38"});
-  ExpectUserError(result);
-  EXPECT_THAT(result.err, HasSubstr("learning rate"));
-  // What is kept has only finite values, so that another rate can go on.
-  const ProcessResult kept = Castor({"export", "out", "hf"});
-  EXPECT_EQ(kept.exit_code, 0) << kept.err;
-  EXPECT_EQ(kept.err, "");
-  EXPECT_EQ(List("out").size(), 1u);
+  for (const std::string type : {"fp32", "bf16", "fp16"}) {
+    SCOPED_TRACE(type);
+    const std::string dir = "out-" + type;
+    config["checkpoint"]["dir"] = dir;
+    if (type != "fp32") config[type] = {{"enabled", true}};
+    ASSERT_EQ(Train(config, {"--set", "steps=5"}).exit_code, 0);
+    // The last one has no step after it yet.
+    EXPECT_THAT(List(dir), ElementsAre(CheckpointName(4), CheckpointName(5)));
+    const std::string good = ReadFile(Path(dir + "/step-00000005.castor"));
+    const ProcessResult result =
+        Train(config, {"--resume", "latest", "--resume-changed", "--set",
+                       "optimizer.params.lr=1e38"});
+    ExpectUserError(result);
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr("learning rate"),
+                      HasSubstr(absl::StrCat("--resume ", Path(dir),
+                                             "/step-00000005.castor"))));
+    EXPECT_EQ(ReadFile(Path(dir + "/step-00000005.castor")), good);
+    for (const std::string& name : List(dir)) {
+      const ProcessResult kept =
+          Castor({"export", absl::StrCat(dir, "/", name), dir + ".hf"});
+      EXPECT_EQ(kept.exit_code, 0) << kept.err;
+    }
+    // As the message says.
+    const ProcessResult back =
+        Train(config,
+              {"--resume", dir + "/step-00000005.castor", "--set", "steps=8"});
+    EXPECT_EQ(back.exit_code, 0) << back.err;
+    EXPECT_THAT(List(dir), ElementsAre(CheckpointName(7), CheckpointName(8)));
+    config.erase(type);
+  }
 }
 
 }  // namespace

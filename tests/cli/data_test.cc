@@ -169,6 +169,8 @@ TEST_F(DataTest, SavesWhereABatchHasNoLabels) {
     const ProcessResult result =
         ranks == 1 ? Train(config) : TrainOnRanks(ranks, config);
     EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.out,
+                HasSubstr("data.train: 4 of 24 samples have nothing to learn"));
     EXPECT_THAT(result.err, HasSubstr("step 5 has no loss"));
     EXPECT_THAT(result.out, HasSubstr("/step-00000004.castor"));
     WriteFile(Path("ids.jsonl"), lines(-1));
@@ -184,18 +186,69 @@ TEST_F(DataTest, SavesWhereAnEvaluationHasNoLabels) {
   std::string lines;
   for (int i = 0; i < 20; ++i) {
     Json line = {{"input_ids", {i, i + 1, i + 2}}};
-    if (i >= 16) line["labels"] = {-100, -100, -100};
+    if (i >= 16 && i < 18) line["labels"] = {-100, -100, -100};
     lines += line.dump() + "\n";
   }
   WriteFile(Path("ids.jsonl"), lines);
   Json config = Config("ids.jsonl", "");
   config["data"]["validation_fraction"] = 0.2;
   config["eval_interval"] = 3;
+  config["eval_batches"] = 1;  // of two samples: those without labels
   config["checkpoint"]["save_interval"] = 0;
   const ProcessResult result = Train(config);
   ExpectUserError(result);
   EXPECT_THAT(result.err, HasSubstr("the evaluation after step 3 has no loss"));
   EXPECT_THAT(result.out, HasSubstr("/step-00000003.castor"));
+}
+
+// Conversations whose answers come after the cut teach nothing: that is said
+// before the first step, with what would help.
+TEST_F(DataTest, SaysWhichSamplesHaveNothingToLearnFrom) {
+  const auto lines = [](int asked, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      std::vector<int> labels(30, 7);
+      std::fill_n(labels.begin(), asked, -100);
+      text += Json({{"input_ids", std::vector<int>(30, i)}, {"labels", labels}})
+                  .dump() +
+              "\n";
+    }
+    return text;
+  };
+  Json config = Config("ids.jsonl", "");
+  config.erase("checkpoint");
+  WriteFile(Path("ids.jsonl"), lines(4, 30) + lines(20, 9) + lines(30, 1));
+  const ProcessResult some = Train(config);
+  EXPECT_EQ(some.exit_code, 0) << some.err;
+  EXPECT_THAT(
+      some.out,
+      HasSubstr("data.train: 10 of 40 samples have nothing to learn from, for "
+                "want of a labelled token among the first 16 "
+                "(data.sequence_length): 1 have none at any length; with "
+                "data.sequence_length 21 each of the others has one"));
+  EXPECT_LT(some.out.find("nothing to learn"), some.out.find("\nstep 1/"));
+
+  WriteFile(Path("ids.jsonl"), lines(20, 9));
+  const ProcessResult none = Train(config);
+  ExpectUserError(none);
+  EXPECT_THAT(none.err,
+              AllOf(HasSubstr("data.train: none of its 9 samples has a "),
+                    HasSubstr("with data.sequence_length 21 each has one")));
+  WriteFile(Path("ids.jsonl"), lines(4, 8) + lines(30, 2));
+  config["data"]["validation_fraction"] = 0.2;
+  config["eval_interval"] = 3;
+  const ProcessResult validation = Train(config);
+  ExpectUserError(validation);
+  EXPECT_THAT(validation.err,
+              AllOf(HasSubstr("data.validation: none of its 2 samples has a "),
+                    HasSubstr("they have none at any length")));
+  WriteConfig(config);
+  const ProcessResult evaluated = Castor({"evaluate", "run.json"});
+  ExpectUserError(evaluated);
+  EXPECT_THAT(evaluated.err, HasSubstr("data.validation: none of its 2"));
+  // Nobody asks for what is not evaluated.
+  config.erase("eval_interval");
+  EXPECT_EQ(Train(config).exit_code, 0);
 }
 
 TEST_F(DataTest, PlanTokenisesNothing) {

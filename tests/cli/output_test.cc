@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@ namespace castor::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
 class OutputTest : public CliTest {
@@ -146,6 +148,22 @@ TEST_F(OutputTest, ExportThatCannotBeWrittenIsToldAndTheOldOneStays) {
         << format;
     EXPECT_EQ(ReadFile(Path(kept)), "before") << format;
   }
+}
+
+// Nor does it leave directories that it made, or some of their tables.
+TEST_F(OutputTest, TablesThatCannotBeWrittenLeaveNoDirectory) {
+  Train(SmallConfig(), {"--trace", "run.trace"});
+  std::filesystem::create_directory(Path("there"));
+  for (const std::string out : {"new", "there/new/er"}) {
+    const ProcessResult result = RunCastor(
+        {"trace", "export", "run.trace", out, "--format", "csv"}, directory(),
+        /*ranks=*/0, kFullDisk);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_THAT(result.err, MatchesRegex("castor: [^\n]*" + out +
+                                         "[^\n]*File too large[^\n]*\n"));
+  }
+  EXPECT_FALSE(Exists("new"));
+  EXPECT_THAT(List("there"), IsEmpty());
 }
 
 }  // namespace

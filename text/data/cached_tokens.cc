@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/atomic_file.h"
@@ -116,7 +117,8 @@ absl::StatusOr<CacheOpener::Cache> CacheOpener::Find() {
     status = (*cache)->Verify(kVerifiedBytes);
   }
   if (status.ok()) return cache;
-  std::string line = absl::StrCat(status.message(), "; it is made anew");
+  std::string line = absl::StrCat(
+      absl::StripSuffix(status.message(), kRemoveCache), ": it is made anew");
   if (line != said_) request_.say(line);
   said_ = std::move(line);
   return nullptr;

@@ -17,6 +17,9 @@ namespace {
 // counts.
 constexpr int32_t kPadding = 0;
 
+// Up to so large a file each line's labels are looked at.
+constexpr int64_t kLabelBytes = int64_t{1} << 30;
+
 class LineData : public DataSet {
  public:
   LineData(std::shared_ptr<const TokenCache> cache, const DataPart& part)
@@ -54,6 +57,11 @@ class LineData : public DataSet {
     }
     return absl::StrCat(num_samples(), " lines", which, ", checksum ",
                         absl::Hex(footer.content_checksum));
+  }
+
+  absl::StatusOr<LabelCount> CountLabels() const override {
+    return cache_->CountLabels(part_.begin, part_.end, part_.sequence_length,
+                               kLabelBytes);
   }
 
  private:

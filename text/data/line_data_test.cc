@@ -5,12 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/test_files.h"
+#include "base/units.h"
 #include "text/data/cached_tokens.h"
 
 namespace castor {
@@ -23,8 +27,9 @@ using Tokens = std::vector<int32_t>;
 
 class LineDataTest : public testing::Test {
  protected:
-  DataFile File(const std::string& lines) {
-    const std::string path = directory_.path() + "/lines.jsonl";
+  std::string Path() const { return directory_.path() + "/lines.jsonl"; }
+  std::shared_ptr<const TokenCache> Cache(const std::string& lines) {
+    const std::string path = Path();
     WriteFile(path, lines);
     const auto cache =
         OpenCachedTokens({.path = path,
@@ -34,7 +39,10 @@ class LineDataTest : public testing::Test {
                           .directory = "",
                           .say = [](absl::string_view) {}});
     EXPECT_TRUE(cache.ok()) << cache.status();
-    return LineDataFile(*cache, path);
+    return *cache;
+  }
+  DataFile File(const std::string& lines) {
+    return LineDataFile(Cache(lines), Path());
   }
   // Lines of one token each: 0, 1, 2 and so on.
   DataFile Ramp(int lines) {
@@ -126,6 +134,80 @@ TEST_F(LineDataTest, TellsItsLinesApart) {
                       "{\"input_ids\": [3]}",
                       0, 2));
   EXPECT_THAT(check(kLines, 1, 2), HasSubstr("1 lines (1 to 2 of 2), "));
+}
+
+// What FillBatch makes of the samples is what counts.
+int64_t WithoutTarget(const DataSet& set, int64_t length) {
+  int64_t without = 0;
+  Tokens tokens(length), targets(length);
+  for (int64_t i = 0; i < set.num_samples(); ++i) {
+    EXPECT_TRUE(set.FillBatch(i, 1, tokens.data(), targets.data()).ok());
+    without += std::count(targets.begin(), targets.end(), kNoTarget) == length;
+  }
+  return without;
+}
+
+TEST_F(LineDataTest, CountsSamplesWithoutATarget) {
+  std::mt19937 random(1);
+  const auto draw = [&](int64_t below) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(below));
+  };
+  // Three groups of lines. The longest answers come after 600 tokens, so that
+  // they are looked for in more than one piece.
+  std::string text;
+  int64_t never = 0;
+  for (int i = 0; i < 2500; ++i) {
+    const int64_t tokens = 1 + draw(i % 50 == 0 ? 700 : 12);
+    nlohmann::json line = {{"input_ids", Tokens(tokens, 5)}};
+    const int64_t asked = draw(tokens + 2);
+    if (i % 3 > 0) {
+      Tokens labels(tokens, 6);
+      std::fill_n(labels.begin(), std::min(asked, tokens), kNoTarget);
+      line["labels"] = labels;
+    }
+    never += tokens == 1 || (i % 3 > 0 && asked >= tokens);
+    absl::StrAppend(&text, line.dump(), "\n");
+  }
+  const DataFile file = File(text);
+  const auto count = [&](int64_t begin, int64_t end, int64_t length) {
+    const auto set =
+        file.part({.begin = begin, .end = end, .sequence_length = length});
+    EXPECT_TRUE(set.ok()) << set.status();
+    const auto counted = (*set)->CountLabels();
+    EXPECT_TRUE(counted.ok()) << counted.status();
+    EXPECT_EQ(counted->samples, end - begin);
+    EXPECT_EQ(counted->unlabelled, WithoutTarget(**set, length)) << length;
+    return *counted;
+  };
+  for (const int64_t length : {1, 2, 5, 300}) {
+    const LabelCount all = count(0, file.size, length);
+    EXPECT_EQ(all.never, never);
+    EXPECT_GT(all.unlabelled, never);
+    ASSERT_GT(all.reach, length);
+    EXPECT_EQ(count(0, file.size, all.reach).unlabelled, never);
+    EXPECT_GT(count(0, file.size, all.reach - 1).unlabelled, never);
+  }
+  count(1000, 1100, 4);
+  count(2499, 2500, 4);
+}
+
+TEST_F(LineDataTest, CountsSomeGroupsOfAVeryLargeFile) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) {
+    absl::StrAppend(&text, "{\"input_ids\": [", i < 2048 ? "1" : "1, 2",
+                    "]}\n");
+  }
+  const auto cache = Cache(text);
+  const int64_t body = cache->footer().body_bytes;
+  const auto all = cache->CountLabels(0, 5000, 2, body);
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->samples, 5000);
+  EXPECT_EQ(all->unlabelled, 2048);
+  // The first, the third and the fifth group of 1024.
+  const auto some = cache->CountLabels(0, 5000, 2, CeilDiv(body, 2));
+  ASSERT_TRUE(some.ok());
+  EXPECT_EQ(some->samples, 1024 + 1024 + 5000 - 4096);
+  EXPECT_EQ(some->unlabelled, 1024);
 }
 
 TEST_F(LineDataTest, NeedsALine) {

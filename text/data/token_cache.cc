@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 
 namespace castor {
 namespace {
@@ -85,9 +87,8 @@ TokenCache::TokenCache(std::string path, int fd)
 TokenCache::~TokenCache() { close(fd_); }
 
 absl::Status TokenCache::Damaged(absl::string_view what) const {
-  return absl::DataLossError(
-      absl::StrCat("token cache \"", path_, "\" is damaged (", what,
-                   "): remove it, and it is made anew from the data file"));
+  return absl::DataLossError(absl::StrCat(
+      "token cache \"", path_, "\" is damaged (", what, ")", kRemoveCache));
 }
 
 absl::Status TokenCache::ReadPlain(int64_t at, int64_t size_bytes,
@@ -161,17 +162,26 @@ absl::Status TokenCache::ReadBlock(int64_t block, char* out) const {
 
 absl::Status TokenCache::ReadChecked(int64_t at, int64_t size_bytes,
                                      void* out) const {
+  KeptBlock kept;
+  return ReadChecked(at, size_bytes, out, kept);
+}
+
+absl::Status TokenCache::ReadChecked(int64_t at, int64_t size_bytes, void* out,
+                                     KeptBlock& kept) const {
   // A footer or an index that was made to deceive.
   if (at < 0 || size_bytes < 0 || at > footer_.body_bytes - size_bytes) {
     return Damaged("a place outside it");
   }
-  char block[kBlockBytes];
   auto* to = static_cast<char*>(out);
   while (size_bytes > 0) {
     const int64_t from = at % kBlockBytes;
     const int64_t piece = std::min(kBlockBytes - from, size_bytes);
-    CASTOR_RETURN_IF_ERROR(ReadBlock(at / kBlockBytes, block));
-    std::memcpy(to, block + from, static_cast<size_t>(piece));
+    if (kept.number != at / kBlockBytes) {
+      kept.number = -1;
+      CASTOR_RETURN_IF_ERROR(ReadBlock(at / kBlockBytes, kept.bytes));
+      kept.number = at / kBlockBytes;
+    }
+    std::memcpy(to, kept.bytes + from, static_cast<size_t>(piece));
     to += piece;
     at += piece;
     size_bytes -= piece;
@@ -237,6 +247,57 @@ absl::StatusOr<int64_t> TokenCache::CountLonger(int64_t tokens) const {
     }
   }
   return longer;
+}
+
+// The place in the line of the first label that counts; -1: there is none.
+absl::StatusOr<int64_t> TokenCache::FirstLabel(const Record& record,
+                                               KeptBlock& kept) const {
+  // No token is kNoTarget.
+  if (!record.has_labels) return record.tokens > 1 ? 1 : -1;
+  int32_t labels[256];
+  for (int64_t at = 1; at < record.tokens;) {
+    const int64_t count =
+        std::min<int64_t>(std::size(labels), record.tokens - at);
+    CASTOR_RETURN_IF_ERROR(ReadChecked(record.begin + 4 * (record.tokens + at),
+                                       4 * count, labels, kept));
+    const int32_t* const found =
+        std::find_if(labels, labels + count,
+                     [](int32_t label) { return label != kNoTarget; });
+    if (found != labels + count) return at + (found - labels);
+    at += count;
+  }
+  return -1;
+}
+
+absl::StatusOr<LabelCount> TokenCache::CountLabels(int64_t begin, int64_t end,
+                                                   int64_t tokens,
+                                                   int64_t most_bytes) const {
+  CASTOR_CHECK(footer_.kind == TokenCacheKind::kLines && begin >= 0 &&
+               begin < end && end <= footer_.lines);
+  const int64_t stride =
+      std::max<int64_t>(1, CeilDiv(footer_.body_bytes, most_bytes));
+  int64_t marks[kLinesPerGroup + 1];
+  KeptBlock kept;
+  LabelCount result;
+  for (int64_t group = begin / kLinesPerGroup; group * kLinesPerGroup < end;
+       group += stride) {
+    const int64_t first = group * kLinesPerGroup;
+    const int64_t lines = std::min(kLinesPerGroup, footer_.lines - first);
+    CASTOR_RETURN_IF_ERROR(ReadChecked(groups_[static_cast<size_t>(group)],
+                                       8 * (lines + 1), marks));
+    for (int64_t i = std::max<int64_t>(0, begin - first);
+         i < std::min(lines, end - first); ++i) {
+      CASTOR_ASSIGN_OR_RETURN(const Record record,
+                              RecordBetween(marks + i, first + i));
+      CASTOR_ASSIGN_OR_RETURN(const int64_t label, FirstLabel(record, kept));
+      ++result.samples;
+      if (label > 0 && label < tokens) continue;
+      ++result.unlabelled;
+      result.never += label < 0;
+      result.reach = std::max(result.reach, label + 1);
+    }
+  }
+  return result;
 }
 
 absl::StatusOr<int64_t> TokenCache::ReadLine(int64_t line, int64_t most,

@@ -10,10 +10,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "runtime/data/data_set.h"
 #include "runtime/data/token_source.h"
 #include "text/data/token_cache_format.h"
 
 namespace castor {
+
+// How a message about a damaged cache ends.
+inline constexpr absl::string_view kRemoveCache =
+    ": remove it, and it is made anew from the data file";
 
 // Thread-safe: reads only. The file may be renamed or removed while it is open.
 // Holds 8 bytes for each 64 KiB of the file, and for each 1024 lines.
@@ -39,6 +45,12 @@ class TokenCache {
 
   // A cache of lines tells how many of them have more than `tokens` tokens.
   absl::StatusOr<int64_t> CountLonger(int64_t tokens) const;
+  // A cache of lines tells how many of the lines [begin, end) have no label
+  // among those of their first `tokens` tokens that count: all but the first.
+  // Of a body of more than `most_bytes` it looks at every so many groups only.
+  absl::StatusOr<LabelCount> CountLabels(int64_t begin, int64_t end,
+                                         int64_t tokens,
+                                         int64_t most_bytes) const;
   // The first tokens of `line`, at most `most`, and as many labels. Returns how
   // many.
   absl::StatusOr<int64_t> ReadLine(int64_t line, int64_t most, int32_t* tokens,
@@ -50,10 +62,19 @@ class TokenCache {
     int64_t tokens = 0;
     bool has_labels = false;
   };
+  // The block that was read last, for reads that follow each other.
+  struct KeptBlock {
+    int64_t number = -1;
+    char bytes[kBlockBytes];
+  };
   TokenCache(std::string path, int fd);
   absl::Status ReadTables();
   absl::Status ReadPlain(int64_t at, int64_t size_bytes, void* out) const;
   absl::Status ReadChecked(int64_t at, int64_t size_bytes, void* out) const;
+  absl::Status ReadChecked(int64_t at, int64_t size_bytes, void* out,
+                           KeptBlock& kept) const;
+  absl::StatusOr<int64_t> FirstLabel(const Record& record,
+                                     KeptBlock& kept) const;
   absl::Status ReadBlock(int64_t block, char* out) const;
   absl::StatusOr<Record> RecordBetween(const int64_t* marks,
                                        int64_t line) const;

@@ -1,0 +1,30 @@
+// The looks at a run's data before its first step.
+#ifndef CASTOR_CLI_RUN_LOOK_AT_DATA_H_
+#define CASTOR_CLI_RUN_LOOK_AT_DATA_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "cli/run/input_identity.h"
+#include "runtime/data/data_set.h"
+
+namespace castor::cli {
+
+// Adds the identity of what is read at `key`. Null data: there is none.
+// InvalidArgument, after the key: a token is outside the vocabulary.
+absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
+                          std::vector<InputIdentity>* inputs);
+
+// Tells `say` (may be null) how many samples have nothing to learn from, if
+// there are any, and which data.sequence_length would change that.
+// InvalidArgument, after the key: they all have nothing.
+absl::Status LookAtLabels(
+    absl::string_view key, const DataSet* data, int64_t sequence_length,
+    const std::function<void(absl::string_view line)>& say);
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_RUN_LOOK_AT_DATA_H_
