@@ -1,6 +1,8 @@
 #include "models/families.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -231,8 +233,10 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
 absl::Status LoadPretrained(ModelConfig* model) {
   const std::string path = absl::StrCat(model->directory(), "/", kConfigName);
   const absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxConfigBytes);
-  if (absl::IsNotFound(text.status())) {
-    // Most often the name of a model on the hub.
+  std::error_code error;
+  if (absl::IsNotFound(text.status()) ||
+      std::filesystem::is_regular_file(model->directory(), error)) {
+    // Most often the name of a model on the hub, or of a file of weights.
     return absl::NotFoundError(absl::StrCat(
         "there is no ", path,
         ": a directory on this machine is wanted, in which save_pretrained of "

@@ -106,9 +106,15 @@ class Alphabet {
     if (ids.empty()) return absl::InvalidArgumentError("it has no token");
     for (const int32_t id : ids) {
       if (id < vocabulary_) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the tokenizer gives the token ", id, ", and the model knows only ",
-          vocabulary_, ": it is another model's tokenizer"));
+      return absl::InvalidArgumentError(
+          tokenizer_ == nullptr
+              ? absl::StrCat("without a tokenizer bytes are tokens, and the "
+                             "model knows only ",
+                             vocabulary_, ", not ", id,
+                             ": give its tokenizer's directory by --tokenizer")
+              : absl::StrCat("the tokenizer gives the token ", id,
+                             ", and the model knows only ", vocabulary_,
+                             ": it is another model's tokenizer"));
     }
     return ids;
   }

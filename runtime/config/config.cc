@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
@@ -367,25 +368,47 @@ void CheckTogether(JsonReader& root, Config* config) {
   }
 }
 
+// The object at one of the document's keys, of which people give the value
+// alone.
+JsonReader ObjectLike(JsonReader& root, absl::string_view key) {
+  static constexpr std::pair<absl::string_view, absl::string_view> kExamples[] =
+      {{"bf16", R"({"enabled": true})"},
+       {"fp16", R"({"enabled": true})"},
+       {"device", R"({"type": "cuda"})"},
+       {"memory", R"({"device_memory": "8GiB"})"},
+       {"optimizer", R"({"type": "AdamW"})"},
+       {"checkpoint", R"({"dir": "out"})"},
+       {"model", R"({"pretrained": "DIR"})"},
+       {"data", R"({"train": "text.jsonl"})"}};
+  if (const Json* value = root.Raw(key);
+      value != nullptr && !value->is_object()) {
+    for (const auto& [name, example] : kExamples) {
+      if (name != key) continue;
+      root.FailExpected(key, absl::StrCat("an object, like ", example));
+    }
+  }
+  return root.Object(key);
+}
+
 // The keys that every training run has, whoever has the model. ReadBatch is
 // called before it.
 void ReadTraining(JsonReader& root, Config* config) {
   root.Int("steps", &config->steps, {.min = 1, .max = kMaxSteps});
   root.Int("seed", &config->seed, {.min = 0});
   root.Double("gradient_clipping", &config->gradient_clipping, {.min = 0});
-  ReadOptimizer(root.Object("optimizer"), root.Has("gradient_clipping"),
+  ReadOptimizer(ObjectLike(root, "optimizer"), root.Has("gradient_clipping"),
                 &config->gradient_clipping, &config->optimizer);
   ReadScheduler(root.Object("scheduler"), *config, &config->scheduler);
-  ReadPrecision(root.Object("bf16"), root.Object("fp16"), config);
-  ReadDevice(root.Object("device"), &config->device);
-  ReadMemory(root.Object("memory"), &config->memory);
+  ReadPrecision(ObjectLike(root, "bf16"), ObjectLike(root, "fp16"), config);
+  ReadDevice(ObjectLike(root, "device"), &config->device);
+  ReadMemory(ObjectLike(root, "memory"), &config->memory);
   ReadNetwork(root.Object("network"), &config->network);
 }
 
 void ReadConfig(const ModelReader& models, JsonReader& root,
                 const std::string& base_dir, int world_size, Config* config) {
   root.Require("model");
-  JsonReader model = root.Object("model");
+  JsonReader model = ObjectLike(root, "model");
   models.Read(model, &config->model);
   if (!config->model.directory().empty()) {
     ReadPath(model, config->model.directory_key(), base_dir,
@@ -394,12 +417,12 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
   }
   model.RefuseUnknownKeys();
   root.Require("data");
-  ReadData(root.Object("data"), base_dir, &config->data);
+  ReadData(ObjectLike(root, "data"), base_dir, &config->data);
   root.Require("steps");
   root.Int("eval_interval", &config->eval_interval,
            {.min = 0, .max = kMaxSteps});
   root.Int("eval_batches", &config->eval_batches, {.min = 1, .max = 1 << 20});
-  ReadCheckpoint(root.Object("checkpoint"), base_dir, &config->checkpoint);
+  ReadCheckpoint(ObjectLike(root, "checkpoint"), base_dir, &config->checkpoint);
   ReadBatch(root, world_size, /*required=*/true, config);
   ReadTraining(root, config);
   root.Int("steps_per_print", &config->steps_per_print,

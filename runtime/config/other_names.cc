@@ -39,6 +39,8 @@ absl::Span<const OtherName> OtherNames() {
       {"zero_optimization", "memory.placement_policy"},
       {"offload_optimizer", "memory.placement_policy"},
       {"offload_param", "memory.placement_policy"},
+      {"torch_dtype", "bf16.enabled"},
+      {"dtype", "bf16.enabled"},
       {"gpu_memory", "memory.device_memory"},
       {"cpu_memory", "memory.host_memory"},
   };

@@ -142,8 +142,15 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
                    {"memory.device_memory", "48MiB", "3 bananas"});
   ExpectSetRefused("memory.device_memory=60%",
                    {"memory.device_memory", "a size in bytes", "like \"48MiB\"",
-                    "or \"unlimited\"", "found \"60%\""});
+                    "or \"unlimited\"", "\"60%\""});
   ExpectSetRefused("data=3", {"data", "expected an object"});
+  // What other programs take there.
+  ExpectSetRefused("bf16=true",
+                   {"bf16", "like {\"enabled\": true}, found true"});
+  ExpectSetRefused("device=cuda", {"device", "like {\"type\": \"cuda\"}"});
+  ExpectSetRefused("model=gpt2", {"model", "like {\"pretrained\": \"DIR\"}"});
+  ExpectSetRefused("model.torch_dtype=bfloat16",
+                   {"model.torch_dtype", "here bf16.enabled takes its place"});
   ExpectSetRefused("optimizer.params.betas=[0.9]", {"betas", "a list of 2"});
   ExpectSetRefused("optimizer.type=SGD", {"optimizer.type", "\"AdamW\""});
   ExpectSetRefused("train_batch_size=5",
@@ -254,6 +261,8 @@ TEST_F(BadInput, AsPretrainedDirectory) {
   ExpectRefused(
       {"model.pretrained", "none/config.json", "castor downloads none"},
       train("none"));
+  ExpectRefused({"model.pretrained", "text.txt/config.json", "a directory"},
+                train("text.txt"));
   ExpectRefused({"model.pretrained", "hf/config.json"}, train("hf"));
   WriteFile(Path("hf/config.json"), R"({"model_type": "mamba"})");
   ExpectRefused({"model.pretrained", "mamba"}, train("hf"));
@@ -463,6 +472,24 @@ TEST_F(BadInput, AsLearningRateThatDiverges) {
     EXPECT_THAT(List(dir), ElementsAre(CheckpointName(7), CheckpointName(8)));
     config.erase(type);
   }
+}
+
+TEST_F(BadInput, AsLearningRateThatDivergesOnSeveralRanks) {
+  Json config = SmallConfig();
+  config["checkpoint"]["save_interval"] = 1;
+  config["checkpoint"]["keep"] = 1;
+  config["train_batch_size"] = 4;
+  config.erase("gradient_accumulation_steps");
+  config.erase("scheduler");
+  ASSERT_EQ(TrainOnRanks(2, config, {"--set", "steps=5"}).exit_code, 0);
+  EXPECT_THAT(List("out"), ElementsAre(CheckpointName(4), CheckpointName(5)));
+  const ProcessResult result =
+      TrainOnRanks(2, config,
+                   {"--resume", "latest", "--resume-changed", "--set",
+                    "optimizer.params.lr=1e38", "--set", "steps=50"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--resume " + Path("out/step-00000005")));
+  EXPECT_EQ(Castor({"export", "out/step-00000005.castor", "hf"}).exit_code, 0);
 }
 
 }  // namespace

@@ -264,6 +264,10 @@ TEST_F(DataTest, RefusesBadDataAndLeavesNothing) {
   WriteFile(Path("left.jsonl"),
             R"({"input_ids": [1, 2], "attention_mask": [0, 1]})");
   WriteFile(Path("high.jsonl"), "{\"input_ids\": [1]}\n{\"input_ids\": [128]}");
+  WriteFile(Path("mixed.jsonl"), "{\"input_ids\": [1]}\n{\"text\": \"a\"}\n");
+  WriteFile(Path("prompts.jsonl"),
+            "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
+  WriteFile(Path("list.jsonl"), "[{\"text\": \"a\"}, {\"text\": \"b\"}]");
   WriteFile(Path("bad.txt"), "a\n\xff\n");
   std::filesystem::create_directory(Path("empty"));
   const struct {
@@ -274,6 +278,13 @@ TEST_F(DataTest, RefusesBadDataAndLeavesNothing) {
       {"bad.jsonl",
        "words",
        {"data.train: ", "bad.jsonl\", line 42: text: expected a string"}},
+      {"mixed.jsonl",
+       "",
+       {"mixed.jsonl\", line 2: input_ids: is missing", "all lines"}},
+      {"prompts.jsonl",
+       "",
+       {"line 1: ", "but \"prompt\", \"completion\"", "docs/data.md"}},
+      {"list.jsonl", "", {"line 1: expected an object", "jq -c '.[]'"}},
       {"left.jsonl",
        "",
        {"left.jsonl\", line 1: attention_mask: ", "right end"}},

@@ -82,6 +82,11 @@ TEST_F(GenerateTest, RefusesWhatItCannotDo) {
   ExpectUserError(long_prompt);
   EXPECT_THAT(long_prompt.err, HasSubstr("--prompt: its 21 tokens are more "
                                          "than the model's 16 positions"));
+  const ProcessResult no_token =
+      Castor({"generate", "out", "--prompt", "caf\xc3\xa9"});
+  ExpectUserError(no_token);
+  EXPECT_THAT(no_token.err, HasSubstr("without a tokenizer bytes are tokens, "
+                                      "and the model knows only 128, not 195"));
   ExpectUserError(Castor({"generate", "out", "--prompt", ""}));
   ExpectUserError(Castor({"generate", "nowhere", "--prompt", "a"}));
   ExpectUserError(Generate({"--tokenizer", "nowhere"}));

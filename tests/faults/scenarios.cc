@@ -111,14 +111,11 @@ class Making : public Scenario {
  public:
   using Setup = void (*)(const std::string& directory);
 
-  // `by_file`: of the files of the directory `out` some may be there, whole,
-  // after an error that was told.
   Making(std::string name, std::vector<std::string> words, std::string out,
-         Setup setup, bool by_file = false)
+         Setup setup)
       : Scenario(std::move(name), std::move(words)),
         out_(std::move(out)),
-        setup_(setup),
-        by_file_(by_file) {}
+        setup_(setup) {}
 
   void Prepare(const std::string& directory) const override {
     Write(directory, TinyConfig());
@@ -146,11 +143,7 @@ class Making : public Scenario {
       }
       return "";
     }
-    const auto is_whole = [&](const auto& file) {
-      return made_.count(file.first) > 0 && made_.at(file.first) == file.second;
-    };
-    if (made != made_ && made != before_ &&
-        !(by_file_ && std::all_of(made.begin(), made.end(), is_whole))) {
+    if (made != made_ && made != before_) {
       return "it ended with an error and left a part";
     }
     const WatchedResult again = RunAlone(args(), directory);
@@ -185,7 +178,6 @@ class Making : public Scenario {
 
   const std::string out_;
   const Setup setup_;
-  const bool by_file_;
   std::map<std::string, std::string> before_, made_;
   std::string printed_;
 };
@@ -246,10 +238,8 @@ std::vector<std::unique_ptr<Scenario>> AllScenarios() {
     all.push_back(std::make_unique<Training>(name, std::move(words), change));
   };
   const auto making = [&](const char* name, std::vector<std::string> words,
-                          const char* out, Making::Setup setup,
-                          bool by_file = false) {
-    all.push_back(
-        std::make_unique<Making>(name, std::move(words), out, setup, by_file));
+                          const char* out, Making::Setup setup) {
+    all.push_back(std::make_unique<Making>(name, std::move(words), out, setup));
   };
   training("Train", {"train", "run.json", "--trace", "run.trace"}, nullptr);
   training("TrainResumed",
@@ -275,7 +265,7 @@ std::vector<std::unique_ptr<Scenario>> AllScenarios() {
          "perfetto.json", Trained);
   making("TraceToTables",
          {"trace", "export", "run.trace", "tables", "--format", "csv"},
-         "tables", Trained, /*by_file=*/true);
+         "tables", Trained);
   // The calls of `auto`, whose plans take most of a sweep's time, fail in Train
   // and in Plan.
   making("Replay",

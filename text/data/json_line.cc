@@ -123,7 +123,10 @@ class LineHandler : public nlohmann::json_sax<Json> {
   bool Unexpected(absl::string_view what) {
     if (depth_ == 0) {
       status_ = absl::InvalidArgumentError(
-          absl::StrCat("expected an object, found ", what));
+          absl::StrCat("expected an object, found ", what,
+                       what == "a list" ? ", where each line is a sample of "
+                                          "its own (jq -c '.[]' cuts a list)"
+                                        : ""));
       return false;
     }
     if (field_ == kOther) return true;
@@ -188,13 +191,16 @@ absl::Status NothingToLearn(const std::vector<std::string>& keys) {
                           absl::Utf8SafeCHexEscape(key.substr(0, kMax)), "\"");
         }));
   }
-  const bool chat = std::any_of(keys.begin(), keys.end(), [](const auto& key) {
-    return key == "messages" || key == "conversations";
-  });
-  return absl::InvalidArgumentError(
-      absl::StrCat(message, chat ? "; make input_ids of conversations by the "
-                                   "apply_chat_template of transformers"
-                                 : ""));
+  constexpr absl::string_view kChats[] = {"messages", "conversations", "prompt",
+                                          "instruction"};
+  const bool chat =
+      std::find_first_of(keys.begin(), keys.end(), std::begin(kChats),
+                         std::end(kChats)) != keys.end();
+  return absl::InvalidArgumentError(absl::StrCat(
+      message, chat ? "; make input_ids and labels of conversations by the "
+                      "apply_chat_template of transformers (docs/data.md has "
+                      "how)"
+                    : ""));
 }
 
 // Cuts off what `mask` leaves out.

@@ -62,13 +62,18 @@ TEST(JsonLine, SaysWhichKeyIsWrongAndHow) {
   EXPECT_EQ(error("{}"), "has neither \"text\" nor \"input_ids\"");
   EXPECT_EQ(error(R"({"prompt": "a", "completion": {"text": "b"}})"),
             "has neither \"text\" nor \"input_ids\", but \"prompt\", "
-            "\"completion\"");
+            "\"completion\"; make input_ids and labels of conversations by "
+            "the apply_chat_template of transformers (docs/data.md has how)");
+  EXPECT_EQ(error(R"({"title": "a"})"),
+            "has neither \"text\" nor \"input_ids\", but \"title\"");
   EXPECT_EQ(error(R"({"messages": [{"role": "user", "content": "a"}]})"),
             "has neither \"text\" nor \"input_ids\", but \"messages\"; make "
-            "input_ids of conversations by the apply_chat_template of "
-            "transformers");
+            "input_ids and labels of conversations by the apply_chat_template "
+            "of transformers (docs/data.md has how)");
   EXPECT_EQ(error("3"), "expected an object, found a number");
-  EXPECT_EQ(error("[]"), "expected an object, found a list");
+  EXPECT_EQ(error("[]"),
+            "expected an object, found a list, where each line is a sample of "
+            "its own (jq -c '.[]' cuts a list)");
   EXPECT_EQ(error(R"({"text": 3})"), "text: expected a string, found a number");
   EXPECT_EQ(error(R"({"text": {"a": 1}})"),
             "text: expected a string, found an object");

@@ -131,8 +131,11 @@ absl::Status Tokenizing::TokenizePiece(const SourcePiece& piece,
         absl::Status status = ReadJsonLine(text, &line);
         if (status.ok() && line.has_ids == as_text) {
           status = absl::InvalidArgumentError(
-              as_text ? "input_ids: is there, but the first line has text only"
-                      : "input_ids: is missing, but the first line has it");
+              as_text
+                  ? "input_ids: is there, but the first line has text only: "
+                    "all lines of a file have the one or the other"
+                  : "input_ids: is missing, but the first line has it: all "
+                    "lines of a file have them, or all have text");
         }
         if (status.ok()) {
           status = as_text ? AddDocument(line.text, number, out)
