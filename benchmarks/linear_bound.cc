@@ -258,16 +258,19 @@ class LinearBound::Builder {
       }
       const int64_t c = op.chunks[0].chunk.value;
       Hold(side(c), PayloadBlock(chunk(c)), t, t + 1);
-      Work(compute_, side(c), Ms(op.duration_ns));
+      Row& on_device = RunsOnNetwork(trace_, op) ? network_ : compute_;
+      Work(on_device, side(c), Ms(op.duration_ns));
       if (op.kind == OpKind::kUpdate) {
         OnHost(host_, c, Ms(op.host_duration_ns), /*and_sum=*/false);
         Work(network_, side(c), ExchangeMs(c));
         rounds_[c].update_ms = Ms(op.host_duration_ns);
         continue;
       }
-      Work(compute_, sum(c), Ms(op.duration_ns));
+      Work(on_device, sum(c), Ms(op.duration_ns));
       OnHost(host_, c, Ms(op.host_duration_ns), /*and_sum=*/true);
       Always(network_, ExchangeMs(c));
+      // What ranks put back for the next micro batch they gather.
+      if (t != last_reduce[c]) Work(network_, side(c), ExchangeMs(c));
       if (rounds_[c].first_ms < 0) rounds_[c].reduced_unused = true;
       if (t == last_reduce[c]) {
         Hold(sum(c), PayloadBlock(chunk(c)), t, t + 1);

@@ -138,10 +138,20 @@ class Finder {
     return span.stream >= 0 && span.stream == index_.network();
   }
 
+  // Work on the network's stream that is no collective: what has come is added
+  // up behind it, and updated.
+  bool FollowsParts(int64_t work) const {
+    const WorkKind kind = links_.kind[work];
+    return OnNetwork(spans_[work]) && spans_[work].chunk >= 0 &&
+           (kind == WorkKind::kReduce || kind == WorkKind::kUpdate);
+  }
+
   // The norm waits for the last gradient; of several ranks, for the last rank.
   WaitFinding ExplainNorm(const TraceView::Span& wait, int64_t root) const {
     if (root >= 0 && OnNetwork(spans_[root])) {
-      const int64_t before = links_.before[root];
+      int64_t before = links_.before[root];
+      // Ranks met for what was added up then.
+      if (FollowsParts(root) && before >= 0) before = links_.before[before];
       if (before >= 0 && spans_[before].late_rank >= 0) {
         const TraceView::Span& late = spans_[before];
         const int64_t late_ns = std::min(late.end_ns, wait.end_ns) -
@@ -178,7 +188,7 @@ class Finder {
         ns += within(span);
       } else if (span.kind >= 0) {
         crossing_ns += within(span);
-        ++collectives;
+        collectives += !FollowsParts(at);
       } else {
         const int64_t behind = WorkBehind(span.cause);
         if (behind < 0) break;

@@ -148,7 +148,9 @@ absl::StatusOr<Fence> Communicator::ReduceScatter(
                              : static_cast<const std::byte*>(parts) +
                                    (p < rank_ ? p : p - 1) * bytes;
   }
-  device_->Wait(sum_stream, here, sum_tag.value_or(tag));
+  if (sum_stream != StreamId::kNetwork) {
+    device_->Wait(sum_stream, here, sum_tag.value_or(tag));
+  }
   const Fence done = device_->Enqueue(
       sum_stream, sum_tag.value_or(tag),
       [this, dtype, n, sum, assign, in_order = std::move(in_order)](

@@ -123,7 +123,8 @@ class Communicator {
   //   parts [N - 1, n] of `dtype`: scratch for what the others send
   //   sum   [n]
   // The parts cross on kNetwork in their own type; they are added on
-  // `sum_stream`, and the fence is that of the sum. `send` is read by both.
+  // `sum_stream`, which may be kNetwork, and the fence is that of the sum.
+  // `send` is read by both.
   // `sum_tag` is the sum's, or none: `tag` is.
   absl::StatusOr<Fence> ReduceScatter(
       absl::string_view key, int64_t tag, DType dtype, const void* send,

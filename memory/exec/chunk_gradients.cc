@@ -19,16 +19,16 @@ absl::Status ChunkStore::AddToDeviceSum(ChunkId id, WorkTag tag, bool assign,
   }
   const BlockId from = in_block ? chunk.gradients : chunk.block;
   auto* const sum = static_cast<float*>(arena_->Pointer(chunk.device_sum));
-  device_->Wait(StreamId::kCompute, arena_->WaitToWrite(chunk.device_sum),
-                tag.Pack());
+  const StreamId adds = sharded() ? StreamId::kNetwork : StreamId::kCompute;
+  device_->Wait(adds, arena_->WaitToWrite(chunk.device_sum), tag.Pack());
   Fence done;
   if (sharded()) {
     CASTOR_ASSIGN_OR_RETURN(
         done, exchange_->ReduceFromBlock(id, from, sum, assign, tag));
   } else {
-    device_->Wait(StreamId::kCompute, arena_->WaitToRead(from), tag.Pack());
+    device_->Wait(adds, arena_->WaitToRead(from), tag.Pack());
     done = device_->Enqueue(
-        StreamId::kCompute, tag.Pack(),
+        adds, tag.Pack(),
         [work = std::move(work), sum,
          gradients = static_cast<std::byte*>(arena_->Pointer(from))](
             const ExecContext& context) mutable {
@@ -70,7 +70,7 @@ absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
     chunk.gradients_sent = false;
   } else {
     if (!resident(id)) return Illegal(id, "reduce on the device");
-    device_->Wait(StreamId::kCompute, WaitToUseOptimizer(id), tag.Pack());
+    device_->Wait(StreamId::kNetwork, WaitToUseOptimizer(id), tag.Pack());
     CASTOR_ASSIGN_OR_RETURN(
         const Fence done,
         exchange_->ReduceFromBlock(id, chunk.block, optimizer_on_device(id).sum,

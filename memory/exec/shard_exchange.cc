@@ -129,7 +129,7 @@ absl::StatusOr<Fence> ShardExchange::ReduceFromBlock(ChunkId chunk,
                             layout_->dtype, arena_->Pointer(block),
                             arena_->Pointer(parts_), sum,
                             layout_->shard_elements(chunk), assign,
-                            StreamId::kCompute, tag.Pack()));
+                            StreamId::kNetwork, tag.Pack()));
   arena_->NoteRead(block, done);
   arena_->NoteWrite(parts_, done);
   received_bytes_ += OthersBytes(chunk);

@@ -64,8 +64,11 @@ class ShardExchange {
 
   // sum [shard] (+)= the sum over ranks, in their order, of what they have for
   // this rank's shard in their payloads, which lie in a slot or on the device.
-  // The caller has `stream`, on which it is added, wait for the sum's other
-  // users; the fence returned is the sum's.
+  // What comes from a slot is added on kHostCompute, what is on the device on
+  // kNetwork: operators do not wait for parts that are still on their way, and
+  // one block is enough for all parts, since the next ones come when these are
+  // added. The caller has that stream wait for the sum's other users; the fence
+  // returned is the sum's.
   absl::StatusOr<Fence> ReduceFromSlot(ChunkId chunk, int slot, float* sum,
                                        bool assign, WorkTag tag);
   absl::StatusOr<Fence> ReduceFromBlock(ChunkId chunk, BlockId block,

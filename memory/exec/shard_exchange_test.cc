@@ -291,6 +291,50 @@ TEST_P(Exchange, ReducesFromBlocksToTheSameBits) {
   });
 }
 
+TEST(ShardExchange, OperatorsGoOnWhilePartsAreUnderWay) {
+  const auto group = ThreadGroup::Create(2);
+  Gate late;  // rank 1 comes when rank 0 has computed on
+  RunRanks(
+      {.world_size = 2},
+      [&](Rank& rank) {
+        ASSERT_TRUE(rank.MakeExchange(rank.Staging(2)).ok());
+        const ChunkLayout& layout = rank.layout;
+        std::vector<std::vector<float>> sums;
+        std::vector<Bytes> payloads;
+        std::vector<BlockId> blocks;
+        Fence last;
+        if (layout.rank == 1) {
+          rank.device->Enqueue(StreamId::kNetwork, 0, late.Hold());
+        }
+        const Fence computed = rank.device->Now(StreamId::kCompute);
+        for (int64_t c = 0; c < 3; ++c) {
+          const ChunkId chunk(c);
+          payloads.push_back(Payload(layout, chunk, layout.rank, 0));
+          sums.push_back(FreshSum(layout.shard_elements(chunk)));
+          blocks.push_back(rank.NewBlock(chunk));
+        }
+        for (int64_t c = 0; c < 3; ++c) {
+          rank.Write(blocks[c], 0, payloads[c]);
+          const auto done = rank.exchange->ReduceFromBlock(
+              ChunkId(c), blocks[c], sums[c].data(), true, {.moment = c});
+          ASSERT_TRUE(done.ok()) << done.status();
+          last = *done;
+        }
+        // Nothing is queued that operators would wait for.
+        EXPECT_EQ(rank.device->Now(StreamId::kCompute), computed);
+        if (layout.rank == 0) {
+          EXPECT_FALSE(rank.device->Reached(last));
+          late.Open();
+        }
+        ASSERT_TRUE(rank.device->Synchronize(last).ok());
+        for (int64_t c = 0; c < 3; ++c) {
+          EXPECT_TRUE(SameBits(sums[c], Oracle(layout, ChunkId(c), 1)));
+          rank.arena->Free(blocks[c]);
+        }
+      },
+      group);
+}
+
 TEST(ShardExchange, GatherWaitsForTheWriterOfTheOwnShard) {
   RunRanks({.world_size = 2}, [](Rank& rank) {
     ASSERT_TRUE(rank.MakeExchange(rank.Staging(2)).ok());

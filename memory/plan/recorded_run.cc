@@ -159,7 +159,7 @@ class Durations {
         waited_for_(trace.ops.size()),
         issued_(trace.ops.size()) {
     AddCompute(Stream("compute"));
-    AddRest(Stream("host_compute"), trace);
+    AddRest(Stream("host_compute"), Stream("network"), trace);
     AddIssues();
     for (const WorkRecord& work : contents.works) {
       ends_[{work.stream, work.count}] = work.end_ns;
@@ -334,7 +334,8 @@ class Durations {
     }
   }
 
-  void AddRest(int64_t host_stream, const StepTrace& trace) {
+  void AddRest(int64_t host_stream, int64_t network_stream,
+               const StepTrace& trace) {
     for (const WorkRecord& work : contents_.works) {
       if (!Counts(work)) continue;
       const double length = static_cast<double>(work.end_ns - work.start_ns);
@@ -350,6 +351,11 @@ class Durations {
                  (work.kind == WorkKind::kReduce ||
                   work.kind == WorkKind::kUpdate)) {
         host_[work.moment.value] += length;
+      } else if (work.stream == network_stream && AtMoment(work) &&
+                 work.chunk.value >= 0 &&
+                 (work.kind == WorkKind::kReduce ||
+                  work.kind == WorkKind::kUpdate)) {
+        device_[work.moment.value] += length;  // no collective: they have none
       }
     }
   }

@@ -124,16 +124,22 @@ void SimulatedSteps::RunOperator(int64_t t) {
   cost_.device_bytes[t] = state_.device.bytes_in_use();
   if (op.kind == OpKind::kCompute) {
     RunCompute(t, MoveBlocks(t, start_ns));
-  } else if (state_.AddsOnDevice(op)) {
-    AddOnDevice(t, MoveBlocks(t, start_ns));
-  } else if (state_.plan.side[trace_.chunk_of(op)] == Side::kDevice) {
-    RunOptimizer(t, MoveBlocks(t, start_ns));
-  } else {
+    return;
+  }
+  const bool adds = state_.AddsOnDevice(op);
+  if (!adds && state_.plan.side[trace_.chunk_of(op)] == Side::kHost) {
     RunOnHost(state_, op, misses_);  // the device goes on
+  } else if (RunsOnNetwork(op)) {
+    if (MovesNs(t) > 0) Compute(t, MoveBlocks(t, start_ns), 0);
+    RunOnNetwork(t);  // likewise
+  } else if (adds) {
+    AddOnDevice(t, MoveBlocks(t, start_ns));
+  } else {
+    RunOptimizer(t, MoveBlocks(t, start_ns));
   }
 }
 
-int64_t SimulatedSteps::Compute(int64_t t, int64_t ready_ns) {
+int64_t SimulatedSteps::Compute(int64_t t, int64_t ready_ns, int64_t work_ns) {
   SimulatedQueues& queues = state_.queues;
   const int64_t before_ns = queues.compute_ns();
   if (ready_ns > before_ns + MovesNs(t)) {
@@ -141,7 +147,7 @@ int64_t SimulatedSteps::Compute(int64_t t, int64_t ready_ns) {
   }
   cost_.op_start_ns[t] = ready_ns;
   cost_.stall_ns += ready_ns - before_ns;
-  return queues.RunFrom(Resource::kCompute, ready_ns, trace_.op(t).duration_ns);
+  return queues.RunFrom(Resource::kCompute, ready_ns, work_ns);
 }
 
 void SimulatedSteps::RunCompute(int64_t t, int64_t start_ns) {
@@ -153,7 +159,7 @@ void SimulatedSteps::RunCompute(int64_t t, int64_t start_ns) {
     start_ns = std::max(start_ns, chunk.gradients.exists ? chunk.gradients.ns
                                                          : chunk.copied_ns);
   }
-  const int64_t end_ns = Compute(t, start_ns);
+  const int64_t end_ns = Compute(t, start_ns, trace_.op(t).duration_ns);
   for (const ChunkUse& use : uses) {
     SimulatedChunk& chunk = state_.chunks[use.chunk.value];
     if (chunk.holds_activations) {
@@ -177,18 +183,17 @@ void SimulatedSteps::RunOptimizer(int64_t t, int64_t start_ns) {
   const SimulatedTrace::Op& op = trace_.op(t);
   const int64_t c = trace_.chunk_of(op);
   const bool writes = trace_.uses(op)[0].writes;
-  const bool reduces = op.kind == OpKind::kReduce;
   SimulatedChunk& chunk = state_.chunks[c];
   start_ns = std::max({start_ns, chunk.arrived_ns, scalars_ns_,
                        writes && chunk.gradients.exists ? chunk.gradients.ns
                                                         : chunk.copied_ns});
-  if (state_.sharded && reduces) {
-    start_ns = std::max(
-        start_ns,
-        state_.Exchange(c, std::max(chunk.written_ns, chunk.arrived_ns)));
+  int64_t end_ns = Compute(t, start_ns, op.duration_ns);
+  if (state_.AddsSumsOfRanks(op)) {
+    const int64_t back_ns =
+        AddSums(op, end_ns) + state_.queues.handoff_ns(Resource::kCompute);
+    cost_.stall_ns += back_ns - end_ns;
+    end_ns = state_.queues.RunFrom(Resource::kCompute, back_ns, 0);
   }
-  int64_t end_ns = Compute(t, start_ns);
-  if (state_.AddsSumsOfRanks(op)) end_ns = AddSums(op, end_ns);
   scalars_ns_ = end_ns;
   chunk.used_ns = end_ns;
   if (writes && chunk.gradients.exists) {
@@ -197,7 +202,43 @@ void SimulatedSteps::RunOptimizer(int64_t t, int64_t start_ns) {
   }
   chunk.written_ns = end_ns;
   if (!state_.sharded) return;
-  if (reduces && t == trace_.chunk(c).last_reduce) {
+  chunk.arrived_ns = state_.Exchange(c, end_ns);
+  chunk.content = Content::kParameters;
+  chunk.home_current = false;
+}
+
+bool SimulatedSteps::RunsOnNetwork(const SimulatedTrace::Op& op) const {
+  return state_.sharded &&
+         (op.kind == OpKind::kReduce || !trace_.global_norm());
+}
+
+void SimulatedSteps::RunOnNetwork(int64_t t) {
+  SimulatedQueues& queues = state_.queues;
+  const SimulatedTrace::Op& op = trace_.op(t);
+  const int64_t c = trace_.chunk_of(op);
+  const bool reduces = op.kind == OpKind::kReduce;
+  const bool last = t == trace_.chunk(c).last_reduce;
+  SimulatedChunk& chunk = state_.chunks[c];
+  const bool in_block = chunk.sum.exists && !last;
+  int64_t end_ns = std::max(
+      queues.issue_ns(),
+      in_block
+          ? chunk.gradients.ns
+          : std::max({chunk.written_ns, chunk.arrived_ns, chunk.copied_ns}));
+  if (chunk.sum.exists) end_ns = std::max(end_ns, chunk.sum.ns);
+  if (reduces) end_ns = state_.Exchange(c, end_ns);
+  end_ns = queues.Run(Resource::kNetwork, end_ns, op.duration_ns);
+  if (chunk.sum.exists) {
+    chunk.sum.ns = end_ns;
+    HasAdded(chunk, last);
+    return;
+  }
+  if (state_.AddsSumsOfRanks(op)) {
+    end_ns = queues.Run(Resource::kNetwork, AddSums(op, end_ns), 0);
+  }
+  if (reduces && trace_.global_norm()) scalars_ns_ = end_ns;
+  chunk.used_ns = chunk.written_ns = end_ns;
+  if (last) {
     chunk.content = Content::kSpent;
     return;
   }
@@ -213,19 +254,16 @@ void SimulatedSteps::AddOnDevice(int64_t t, int64_t start_ns) {
   SimulatedChunk& chunk = state_.chunks[c];
   start_ns = std::max(start_ns, chunk.sum.ns);
   if (last) start_ns = std::max(start_ns, chunk.arrived_ns);
-  if (state_.sharded) {
-    start_ns = std::max(
-        start_ns,
-        state_.Exchange(c, last ? std::max(chunk.written_ns, chunk.arrived_ns)
-                                : chunk.gradients.ns));
-  }
-  const int64_t end_ns = Compute(t, start_ns);
-  chunk.sum.ns = end_ns;
+  chunk.sum.ns = Compute(t, start_ns, trace_.op(t).duration_ns);
+  HasAdded(chunk, last);
+}
+
+void SimulatedSteps::HasAdded(SimulatedChunk& chunk, bool last) {
   if (!last) {
-    chunk.gradients.ns = end_ns;
+    chunk.gradients.ns = chunk.sum.ns;
     return;
   }
-  chunk.used_ns = end_ns;
+  chunk.used_ns = chunk.sum.ns;
   // The home has what it had, and gets what the update makes.
   chunk.content = Content::kParameters;
   chunk.home_current = true;
@@ -237,12 +275,8 @@ int64_t SimulatedSteps::AddSums(const SimulatedTrace::Op& op,
   const int64_t sent_ns =
       queues.Run(Resource::kFromDevice, ready_ns,
                  queues.CopyNs(Resource::kFromDevice, op.reduced_bytes));
-  const int64_t back_ns =
-      queues.Run(Resource::kToDevice, state_.ReceiveSums(op, sent_ns),
-                 queues.CopyNs(Resource::kToDevice, op.reduced_bytes));
-  const int64_t end_ns = back_ns + queues.handoff_ns(Resource::kCompute);
-  cost_.stall_ns += end_ns - ready_ns;
-  return queues.RunFrom(Resource::kCompute, end_ns, 0);
+  return queues.Run(Resource::kToDevice, state_.ReceiveSums(op, sent_ns),
+                    queues.CopyNs(Resource::kToDevice, op.reduced_bytes));
 }
 
 }  // namespace castor

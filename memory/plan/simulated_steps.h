@@ -35,8 +35,17 @@ class SimulatedSteps {
   void RunOptimizer(int64_t t, int64_t start_ns);
   // A reduce of a chunk of the host's side, by which the device adds up.
   void AddOnDevice(int64_t t, int64_t start_ns);
-  // All that it waits for has come by `ready_ns`. Returns when it is over.
-  int64_t Compute(int64_t t, int64_t ready_ns);
+  // Where several ranks share the chunk: what the network does that has the
+  // parts, in the device's memory, while compute goes on. It adds them up, and
+  // updates where no norm has to be waited for.
+  bool RunsOnNetwork(const SimulatedTrace::Op& op) const;
+  void RunOnNetwork(int64_t t);
+  // Gradients are in the chunk's sum on the device, the step's last ones or
+  // others.
+  static void HasAdded(SimulatedChunk& chunk, bool last);
+  // Compute works for `work_ns`. All that it waits for has come by `ready_ns`.
+  // Returns when it is over.
+  int64_t Compute(int64_t t, int64_t ready_ns, int64_t work_ns);
   // Ranks' sums go to the host and come back. Returns when they have.
   int64_t AddSums(const SimulatedTrace::Op& op, int64_t ready_ns);
 

@@ -3,10 +3,11 @@
 // Five resources run side by side, each one after the other in itself: compute,
 // the two directions of the bus, the host's compute (reduce, update), and with
 // several ranks the network, on which no rank is late: a fetch gathers what the
-// other ranks have, a reduce gets their parts before it begins. An
-// operator starts when the one before it is over and its chunks have arrived; a
-// fetch when the bus is free, its home is valid and the room it takes is free;
-// and so on: the same rules by which the executor's fences work. Beside them:
+// other ranks have, a reduce gets their parts before it begins, and is the
+// network's own work where its sum is on the device. An operator starts when
+// the one before it is over and its chunks have arrived; a fetch when the bus
+// is free, its home is valid and the room it takes is free; and so on: the same
+// rules by which the executor's fences work. Beside them:
 //
 //   norm   where gradients are clipped and a chunk is on the device's side, the
 //          first update's turn gathers the sums of both sides: through the

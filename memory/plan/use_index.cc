@@ -40,6 +40,13 @@ bool RunsOnDevice(const OpRecord& op, const std::vector<Side>& side) {
          side[op.chunks[0].chunk.value] == Side::kDevice;
 }
 
+bool RunsOnNetwork(const StepTrace& trace, const OpRecord& op) {
+  const bool follows_parts = op.kind == OpKind::kReduce ||
+                             (op.kind == OpKind::kUpdate && !trace.global_norm);
+  return follows_parts &&
+         trace.chunks[op.chunks[0].chunk.value].shard_bytes > 0;
+}
+
 bool MayBeSum(const StepTrace& trace, int64_t moment, int64_t chunk) {
   if (chunk >= static_cast<int64_t>(trace.chunks.size()) || chunk < 0 ||
       trace.chunks[chunk].sum_bytes == 0 || moment < 1 ||
@@ -159,7 +166,8 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
     const DeviceSum* const sum =
         op.kind == OpKind::kReduce ? sum_of[op.chunks[0].chunk.value] : nullptr;
     const bool on_device = RunsOnDevice(op, side) || sum != nullptr;
-    start_ns_[t + 1] = start_ns_[t] + (on_device ? op.duration_ns : 0);
+    const bool computes = on_device && !RunsOnNetwork(trace, op);
+    start_ns_[t + 1] = start_ns_[t] + (computes ? op.duration_ns : 0);
     for (const ChunkUse& use : op.chunks) {
       const int64_t c = use.chunk.value;
       if (pinned[c]) continue;

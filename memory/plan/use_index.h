@@ -45,6 +45,10 @@ bool IsPinned(const StepTrace& trace, const std::vector<Side>& side,
 
 // Whether operator `op` runs on the device: all but the host's reduce, update.
 bool RunsOnDevice(const OpRecord& op, const std::vector<Side>& side);
+// Of such an operator, or of a reduce with a sum on the device: whether the
+// network's stream runs it, beside compute, as it does what ranks add up, and
+// updates of it that wait for no norm.
+bool RunsOnNetwork(const StepTrace& trace, const OpRecord& op);
 
 struct Gap {
   int64_t chunk = 0;

@@ -103,6 +103,13 @@ void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
   sums_to_square_.clear();
 }
 
+StreamId ChunkOptimizer::StreamOnDevice(WorkKind kind) const {
+  const bool follows_parts =
+      kind == WorkKind::kReduce || !options_.needs_norm();
+  return store_->sharded() && follows_parts ? StreamId::kNetwork
+                                            : StreamId::kCompute;
+}
+
 absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
   if (store_->side(chunk) == Side::kHost) {
     const Scalars scalars = {.norm = &host_->sum,
@@ -121,15 +128,16 @@ absl::Status ChunkOptimizer::Run(ChunkId chunk, WorkTag tag, ChunkWork work) {
                      " has its optimizer states on the device and "
                      "its payload elsewhere when its gradients are complete"));
   }
+  const StreamId stream = StreamOnDevice(tag.kind);
   Fence ready = store_->WaitToUsePayload(chunk, /*writes=*/true);
   ready.Add(store_->WaitToUseOptimizer(chunk));
   ready.Add(arena_->WaitToWrite(scalars_));
-  device_->Wait(StreamId::kCompute, ready, tag.Pack());
+  device_->Wait(stream, ready, tag.Pack());
   const ChunkLayout& layout = store_->layout();
   std::byte* const shard =
       store_->payload(chunk) + layout.shard_begin(chunk) * SizeOf(layout.dtype);
   const Fence done = device_->Enqueue(
-      StreamId::kCompute, tag.Pack(),
+      stream, tag.Pack(),
       [work = std::move(work), scalars = OnDevice(), shard, tag,
        states = store_->optimizer_on_device(chunk)](
           const ExecContext& context) mutable {
@@ -293,11 +301,11 @@ absl::Status ChunkOptimizer::Measure(ChunkId chunk, WorkTag tag) {
   if (store_->side(chunk) == Side::kHost) {
     device_->Fill(StreamId::kHostCompute, tag.Pack(), sums_.data(), 0, bytes);
   } else {
-    device_->Wait(StreamId::kCompute, arena_->WaitToWrite(scalars_),
-                  tag.Pack());
-    arena_->NoteWrite(scalars_,
-                      device_->Fill(StreamId::kCompute, tag.Pack(),
-                                    OnDevice().update.exact, 0, bytes));
+    const StreamId stream = StreamOnDevice(tag.kind);
+    device_->Wait(stream, arena_->WaitToWrite(scalars_), tag.Pack());
+    arena_->NoteWrite(
+        scalars_,
+        device_->Fill(stream, tag.Pack(), OnDevice().update.exact, 0, bytes));
   }
   return Run(chunk, tag,
              [this, step = step_, ranges = UpdateRanges(chunk)](

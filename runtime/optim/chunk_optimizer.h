@@ -171,6 +171,11 @@ class ChunkOptimizer {
       std::byte* payload, const StateView& states, const Scalars& scalars,
       const ExecContext& context)>;
   absl::Status Run(ChunkId chunk, WorkTag tag, ChunkWork work);
+  // Where a reduce or an update of a chunk of the device's side runs. What
+  // ranks share is added up behind its parts, on the network's stream, and what
+  // follows without waiting for the norm goes on there: operators that come
+  // next do not wait for parts that are under way.
+  StreamId StreamOnDevice(WorkKind kind) const;
   absl::Status Apply(ChunkId chunk, WorkTag tag);
   absl::Status UpdateAside(const UpdateStep& step,
                            absl::Span<const UpdateRange> ranges,

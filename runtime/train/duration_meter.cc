@@ -59,8 +59,15 @@ void DurationMeter::Add(const WorkRecord& work) {
   const int64_t duration_ns = std::max<int64_t>(1, work.end_ns - work.start_ns);
   const int64_t chunk = work.chunk.value;
   if (stream == StreamId::kNetwork) {
-    if (chunk >= 0) exchanges_.push_back({chunk, duration_ns});
-    return;
+    // What ranks add up on the device, and update behind it, is added up and
+    // updated there; a collective within an update names no chunk.
+    const bool of_optimizer =
+        work.kind == WorkKind::kReduce || work.kind == WorkKind::kUpdate;
+    if (chunk < 0) return;
+    if (!of_optimizer) {
+      exchanges_.push_back({chunk, duration_ns});
+      return;
+    }
   }
   switch (work.kind) {
     case WorkKind::kOperator:

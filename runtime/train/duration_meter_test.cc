@@ -26,12 +26,12 @@ StepTrace OperatorAndUpdate() {
 class DurationMeterTest : public testing::Test {
  protected:
   void Add(StreamId stream, WorkKind kind, int64_t moment, uint16_t tag,
-           int64_t duration_ns) {
+           int64_t duration_ns, int64_t chunk = 0) {
     now_ += 1000;
     meter_.Add({.stream = static_cast<int64_t>(stream),
                 .kind = kind,
                 .moment = Moment(moment),
-                .chunk = ChunkId(kind == WorkKind::kOperator ? -1 : 0),
+                .chunk = ChunkId(kind == WorkKind::kOperator ? -1 : chunk),
                 .start_ns = now_,
                 .end_ns = now_ + duration_ns,
                 .tag = tag});
@@ -52,13 +52,27 @@ TEST_F(DurationMeterTest, AddsUpTheWorksOfAnUpdateOfOneStep) {
     Add(kCompute, WorkKind::kOperator, 0, tag, 50 + rest);
     // Two phases, and what ranks add up between them.
     Add(kHost, WorkKind::kUpdate, 1, tag, 100 + rest);
-    Add(StreamId::kNetwork, WorkKind::kUpdate, 1, tag, 900);
+    Add(StreamId::kNetwork, WorkKind::kUpdate, 1, tag, 900, /*chunk=*/-1);
     Add(kHost, WorkKind::kUpdate, 1, tag, 30);
   }
   Fill(DurationMeter::Statistic::kMedian);
   EXPECT_EQ(trace_.ops[0].duration_ns, 52);
   EXPECT_EQ(trace_.ops[1].host_duration_ns, 132);
   EXPECT_TRUE(trace_.measured);
+}
+
+TEST_F(DurationMeterTest, TakesTheNetworksUpdatesForTheDevices) {
+  for (const uint16_t tag : {1, 2, 3}) {
+    Add(kCompute, WorkKind::kOperator, 0, tag, 50);
+    Add(StreamId::kNetwork, WorkKind::kExchange, 1, tag, 500);
+    Add(StreamId::kNetwork, WorkKind::kUpdate, 1, tag, 70);
+  }
+  trace_.chunks[0].shard_bytes = 500;
+  Fill(DurationMeter::Statistic::kMedian);
+  EXPECT_EQ(trace_.ops[0].duration_ns, 50);
+  EXPECT_EQ(trace_.ops[1].duration_ns, 70);
+  // What is updated there does not cross it.
+  EXPECT_EQ(bus_.network_bytes_per_s, 1e9);
 }
 
 TEST_F(DurationMeterTest, TakesTheLeastButNeverMoreThanBefore) {

@@ -113,6 +113,7 @@ StepEstimate EstimateWhole(const ShortStep& step, const Plan& plan,
     if (t < step.middle) continue;
     const OpRecord& op = step.trace.ops[t];
     if (RunsOnDevice(op, plan.side) || summed[op.chunks[0].chunk.value]) {
+      if (RunsOnNetwork(step.trace, op)) continue;
       compute_ns += static_cast<double>(op.duration_ns);
     } else {
       host_ns += static_cast<double>(op.host_duration_ns);
