@@ -34,6 +34,7 @@ class LinearBound::Builder {
   void Build() {
     AddVariable(std::numeric_limits<double>::infinity(), /*whole=*/false);
     AddSides();
+    AddDeviceBlocks();
     AddHostGaps();
     AddDeviceGaps();
     AddOperators();
@@ -124,7 +125,7 @@ class LinearBound::Builder {
     for (const GradientBlock& block : possible) {
       const int64_t c = block.chunk;
       const int64_t variable = AddVariable();
-      bound_.blocks_.push_back({c, block.from, variable});
+      bound_.blocks_.push_back({c, Side::kHost, block.from, variable});
       Row row = {{{variable, 1.0}, {side(c), 1.0}}, 1};
       if (sum(c) >= 0) row.terms.push_back({sum(c), 1.0});
       program_.rows.push_back(row);
@@ -132,6 +133,22 @@ class LinearBound::Builder {
       block_of_[{c, block.reduce}] = variable;
     }
     possible_ = possible;
+  }
+
+  // What ranks put back for the next micro batch they gather, unless gradients
+  // have a block.
+  void AddDeviceBlocks() {
+    if (!sharded()) return;
+    for (const GradientBlock& block :
+         PossibleGradientBlocks(trace_, DeviceSides())) {
+      const int64_t c = block.chunk;
+      if (side(c) < 0) continue;
+      const int64_t variable = AddVariable();
+      bound_.blocks_.push_back({c, Side::kDevice, block.from, variable});
+      program_.rows.push_back({{{variable, 1.0}, {side(c), -1.0}}, 0});
+      Hold(variable, block.bytes, block.from, block.reduce + 1);
+      Work(network_, variable, -ExchangeMs(c));
+    }
   }
 
   int64_t AddStay(const Gap& gap, Side on) {
@@ -175,12 +192,16 @@ class LinearBound::Builder {
     }
   }
 
-  void AddDeviceGaps() {
+  std::vector<Side> DeviceSides() const {
     std::vector<Side> device(chunks_, Side::kHost);
     for (int64_t c = 0; c < chunks_; ++c) {
       if (side(c) >= 0) device[c] = Side::kDevice;
     }
-    const UseIndex index(trace_, device);
+    return device;
+  }
+
+  void AddDeviceGaps() {
+    const UseIndex index(trace_, DeviceSides());
     for (int64_t c = 0; c < chunks_; ++c) {
       if (side(c) < 0) continue;
       // What is left after a write is copied back once until the next one, that
@@ -269,7 +290,6 @@ class LinearBound::Builder {
       Work(on_device, sum(c), Ms(op.duration_ns));
       OnHost(host_, c, Ms(op.host_duration_ns), /*and_sum=*/true);
       Always(network_, ExchangeMs(c));
-      // What ranks put back for the next micro batch they gather.
       if (t != last_reduce[c]) Work(network_, side(c), ExchangeMs(c));
       if (rounds_[c].first_ms < 0) rounds_[c].reduced_unused = true;
       if (t == last_reduce[c]) {
@@ -551,7 +571,7 @@ std::vector<double> LinearBound::PointOf(const Plan& plan,
                      [&](int64_t t) { return t > stay.from && t <= stay.to; });
   }
   for (const Block& block : blocks_) {
-    if (summed[block.chunk]) continue;
+    if (summed[block.chunk] || plan.side[block.chunk] != block.side) continue;
     point[block.variable] =
         std::count(blocks[block.chunk].begin(), blocks[block.chunk].end(),
                    block.from) > 0;

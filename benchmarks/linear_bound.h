@@ -42,6 +42,7 @@ class LinearBound {
   };
   struct Block {
     int64_t chunk = 0;
+    Side side = Side::kHost;  // of the chunk
     int64_t from = 0;
     int64_t variable = 0;
   };

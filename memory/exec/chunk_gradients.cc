@@ -51,34 +51,44 @@ absl::Status ChunkStore::AddToDeviceSum(ChunkId id, WorkTag tag, bool assign,
 
 absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
   Chunk& chunk = at(id);
-  if (chunk.content != Content::kLocal && !chunk.gradients_sent) {
-    return Illegal(id, "reduce");
+  if (chunk.side == Side::kDevice) return ReduceOnDevice(id, tag, assign);
+  if ((chunk.content != Content::kLocal && !chunk.gradients_sent) ||
+      (resident(id) && !chunk.gradients_sent) || chunk.slot < 0) {
+    return Illegal(id, "reduce on the host");
   }
-  if (chunk.side == Side::kHost) {
-    if ((resident(id) && !chunk.gradients_sent) || chunk.slot < 0) {
-      return Illegal(id, "reduce on the host");
-    }
-    device_->Wait(StreamId::kHostCompute, chunk.states_used, tag.Pack());
-    CASTOR_ASSIGN_OR_RETURN(
-        const Fence done,
-        exchange_->ReduceFromSlot(id, chunk.slot,
-                                  ViewOf(id, chunk.host_states.data()).sum,
-                                  assign, tag));
-    chunk.states_used.Add(done);
-    // Nothing wrote to the home meanwhile.
-    chunk.content = Content::kParameters;
-    chunk.gradients_sent = false;
-  } else {
-    if (!resident(id)) return Illegal(id, "reduce on the device");
-    device_->Wait(StreamId::kNetwork, WaitToUseOptimizer(id), tag.Pack());
-    CASTOR_ASSIGN_OR_RETURN(
-        const Fence done,
-        exchange_->ReduceFromBlock(id, chunk.block, optimizer_on_device(id).sum,
-                                   assign, tag));
-    NoteOptimizerUse(id, done);
-    chunk.content = Content::kSpent;
-    chunk.dirty = true;
+  device_->Wait(StreamId::kHostCompute, chunk.states_used, tag.Pack());
+  CASTOR_ASSIGN_OR_RETURN(
+      const Fence done,
+      exchange_->ReduceFromSlot(id, chunk.slot,
+                                ViewOf(id, chunk.host_states.data()).sum,
+                                assign, tag));
+  chunk.states_used.Add(done);
+  // Nothing wrote to the home meanwhile.
+  chunk.content = Content::kParameters;
+  chunk.gradients_sent = false;
+  GiveSlotBack(chunk);
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStore::ReduceOnDevice(ChunkId id, WorkTag tag, bool assign) {
+  Chunk& chunk = at(id);
+  const bool in_block = chunk.gradients.valid();
+  if (in_block ? chunk.block_added
+               : !resident(id) || chunk.content != Content::kLocal) {
+    return Illegal(id, "reduce on the device");
   }
+  device_->Wait(StreamId::kNetwork, WaitToUseOptimizer(id), tag.Pack());
+  CASTOR_ASSIGN_OR_RETURN(
+      const Fence done,
+      exchange_->ReduceFromBlock(id, in_block ? chunk.gradients : chunk.block,
+                                 optimizer_on_device(id).sum, assign, tag));
+  NoteOptimizerUse(id, done);
+  if (in_block) {
+    chunk.block_added = true;
+    return absl::OkStatus();
+  }
+  chunk.content = Content::kSpent;
+  chunk.dirty = true;
   GiveSlotBack(chunk);
   return absl::OkStatus();
 }
@@ -101,7 +111,8 @@ absl::Status ChunkStore::PutGradients(
 
 absl::Status ChunkStore::MakeGradients(ChunkId id, int64_t at_offset) {
   Chunk& chunk = at(id);
-  if (chunk.side != Side::kHost || states_bytes(id) == 0 || chunk.dirty ||
+  const bool on_device = chunk.side == Side::kDevice;
+  if ((on_device ? !sharded() : chunk.dirty) || states_bytes(id) == 0 ||
       chunk.gradients.valid() || chunk.gradients_sent ||
       chunk.content != Content::kParameters) {
     return Illegal(id, "a gradient block");
@@ -116,7 +127,7 @@ absl::Status ChunkStore::MakeGradients(ChunkId id, int64_t at_offset) {
 absl::Status ChunkStore::SendGradients(ChunkId id, WorkTag tag) {
   Chunk& chunk = at(id);
   if (!chunk.gradients.valid() || chunk.block_sent || chunk.block_added ||
-      chunk.device_sum.valid()) {
+      chunk.device_sum.valid() || chunk.side == Side::kDevice) {
     return Illegal(id, "sending gradients");
   }
   if (sharded()) {

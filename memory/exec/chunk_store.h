@@ -23,10 +23,12 @@
 // A chunk on the host's side may have a *gradient block* too, which operators
 // write to in the payload's stead. It is sent to the home, or to a slot, where
 // the next reduce finds it; one that is not the last of its step leaves the
-// home as the payload is. Its sum of gradients may be in a block on the device
-// for a step, the *device sum*: AddToDeviceSum then adds to it what is in the
-// gradient block, or for the last time what is in the payload, which is spent
-// until it is dropped. The home keeps the parameters.
+// home as the payload is. Where ranks share it, so may one on the device's
+// side; the reduce reads it there, and the payload stays parameters. Its sum of
+// gradients may be in a block on the device for a step, the *device sum*:
+// AddToDeviceSum then adds to it what is in the gradient block, or for the last
+// time what is in the payload, which is spent until it is dropped. The home
+// keeps the parameters.
 //
 // A chunk on the host's side may have a *bank* too: host memory for a second
 // set of its states, but for the sum of gradients, and, where there is no such
@@ -110,6 +112,9 @@ class ChunkStore {
   absl::Status MakeSum(ChunkId chunk, int64_t at = Arena::kAnywhere);
   absl::Status SendSum(ChunkId chunk, WorkTag tag);
   absl::Status DropSum(ChunkId chunk);
+  bool has_gradient_block(ChunkId chunk) const {
+    return at(chunk).gradients.valid();
+  }
   bool has_device_sum(ChunkId chunk) const {
     return at(chunk).device_sum.valid();
   }
@@ -142,15 +147,16 @@ class ChunkStore {
   void HoldsParameters(ChunkId chunk);
 
   // Only where ranks share the chunk. The gradients of all ranks are complete,
-  // in the payload on the device or, of a host-side chunk, in its slot: adds
-  // them to the sum of the shard, or stores them. On the device's side the
-  // payload is spent then, until Share.
+  // in the payload on the device or in the gradient block or, of a host-side
+  // chunk, in its slot: adds them to the sum of the shard, or stores them. On
+  // the device's side a payload that held them is spent then, until Share; what
+  // changes it in between goes on the network's stream, behind the sum.
   absl::Status Reduce(ChunkId chunk, WorkTag tag, bool assign);
   // The gradients of a chunk with a device sum are complete, in its gradient
   // block, or in its resident payload, which is spent then: adds them, or
   // stores them if `assign`. Queues `work` on the compute stream, with the
   // gradients and the sum; where ranks share the chunk, adds all ranks' up
-  // instead.
+  // instead, on the network's.
   using SumWork = absl::AnyInvocable<absl::Status(
       std::byte* gradients, float* sum, const ExecContext&)>;
   absl::Status AddToDeviceSum(ChunkId chunk, WorkTag tag, bool assign,
@@ -238,7 +244,7 @@ class ChunkStore {
     BlockId gradients;            // beside the payload, on the device
     bool block_sent = false;      // which may be dropped
     bool gradients_sent = false;  // from there, and not reduced yet
-    bool block_added = false;     // to the device sum: it may be dropped
+    bool block_added = false;     // to a sum on the device: it may be dropped
     BlockId device_sum;
     bool sum_sent = false;  // which may be dropped
     Content content = Content::kParameters;
@@ -282,6 +288,7 @@ class ChunkStore {
     return layout_->shard_begin(chunk) * SizeOf(layout_->dtype);
   }
   absl::Status CopyToSlot(ChunkId chunk, BlockId block, WorkTag tag);
+  absl::Status ReduceOnDevice(ChunkId chunk, WorkTag tag, bool assign);
   void GiveSlotBack(Chunk& chunk);
   StateView ViewOf(ChunkId chunk, std::byte* base) const;
   StateView HostView(ChunkId chunk) const;

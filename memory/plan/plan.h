@@ -32,6 +32,10 @@
 // Where there is room it is dropped only when its copy should be over, so that
 // nothing else takes its place and waits for it.
 //
+// On several ranks a chunk on the device's side may have one, too: its reduce,
+// on the device, reads the block, which is not sent, and the payload need not
+// be put back and gathered from all ranks for the next micro batch.
+//
 // The sum of several micro batches' gradients of a chunk on the host's side may
 // have a block on the device too, the *device sum*, for one step: the device
 // adds the gradients of all its micro batches to it, and it goes to the host

@@ -22,13 +22,13 @@ struct Payload {
   bool resident = false;
   bool dirty = false;  // its home is stale
   bool awaits_update = false;
-  // Gradients of this micro batch on the host's side: in the payload's places,
-  // here or at home; in a block of their own; or sent home from there.
+  // Gradients of this micro batch: in the payload's places, here or at home; in
+  // a block of their own; or sent home from there.
   bool holds_gradients = false;
   bool has_block = false;
   bool block_sent = false;
   bool sent = false;         // and not reduced yet: the home has gradients
-  bool block_added = false;  // to the sum on the device
+  bool block_added = false;  // to a sum on the device
   // The sum on the device, with all of the step's gradients, and on the host.
   bool has_sum = false;
   bool sum_whole = false;
@@ -297,7 +297,7 @@ class Replay {
           return Broken(At(t), ": sends gradients of chunk ", c,
                         ", which has no gradient block that was not sent");
         }
-        if (payload.has_sum) {
+        if (payload.has_sum || plan_.side[c] == Side::kDevice) {
           return Broken(At(t), ": sends gradients of chunk ", c,
                         ", which the device adds up");
         }
@@ -351,10 +351,14 @@ class Replay {
   absl::Status MakeGradients(ChunkId chunk, int64_t t) {
     const int64_t c = chunk.value;
     Payload& payload = payloads_[c];
+    // One rank puts parameters back for nothing.
+    const bool alone_on_device =
+        plan_.side[c] == Side::kDevice && trace_.chunks[c].shard_bytes == 0;
     if (!trace_.training || trace_.chunks[c].optimizer_bytes == 0 ||
-        plan_.side[c] == Side::kDevice) {
+        alone_on_device) {
       return Broken(At(t), ": makes a gradient block for chunk ", c,
-                    ", whose gradients the host does not reduce");
+                    ", whose gradients the host does not reduce, nor several "
+                    "ranks");
     }
     if (payload.has_block || payload.sent || payload.holds_gradients) {
       return Broken(At(t), ": makes a gradient block for chunk ", c,
@@ -403,6 +407,18 @@ class Replay {
     }
     payload.sum_whole = payload.awaits_update = true;
     payload.holds_gradients = payload.dirty = false;
+    return absl::OkStatus();
+  }
+
+  // A kReduce on the device's side of what is in a gradient block.
+  absl::Status ReduceBlock(int64_t c, int64_t t) {
+    Payload& payload = payloads_[c];
+    if (payload.block_added || t == last_reduce_[c]) {
+      return Broken(At(t), ": reduces chunk ", c, ", which is ",
+                    Describe(payload), ", but its gradients are ",
+                    payload.block_added ? "reduced" : "the step's last ones");
+    }
+    payload.block_added = true;
     return absl::OkStatus();
   }
 
@@ -468,8 +484,13 @@ class Replay {
           return Broken(At(t), ": writes gradients of chunk ", c,
                         " after they were sent or added up");
         }
+        if (op.kind == OpKind::kReduce && payload.has_block) {
+          CASTOR_RETURN_IF_ERROR(ReduceBlock(c, t));
+          continue;
+        }
         if (use.writes && payload.has_block) continue;
-        payload.holds_gradients |= use.writes && plan_.side[c] == Side::kHost;
+        if (op.kind != OpKind::kCompute) payload.holds_gradients = false;
+        payload.holds_gradients |= use.writes && op.kind == OpKind::kCompute;
         payload.dirty |= use.writes || op.kind != OpKind::kCompute;
         continue;
       }

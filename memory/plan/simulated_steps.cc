@@ -219,7 +219,7 @@ void SimulatedSteps::RunOnNetwork(int64_t t) {
   const bool reduces = op.kind == OpKind::kReduce;
   const bool last = t == trace_.chunk(c).last_reduce;
   SimulatedChunk& chunk = state_.chunks[c];
-  const bool in_block = chunk.sum.exists && !last;
+  const bool in_block = reduces && !last && chunk.gradients.exists;
   int64_t end_ns = std::max(
       queues.issue_ns(),
       in_block
@@ -231,6 +231,10 @@ void SimulatedSteps::RunOnNetwork(int64_t t) {
   if (chunk.sum.exists) {
     chunk.sum.ns = end_ns;
     HasAdded(chunk, last);
+    return;
+  }
+  if (in_block) {
+    chunk.gradients.ns = end_ns;  // the payload is as it was
     return;
   }
   if (state_.AddsSumsOfRanks(op)) {

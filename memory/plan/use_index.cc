@@ -75,7 +75,8 @@ std::vector<GradientBlock> PossibleGradientBlocks(
     if (op.kind == OpKind::kUpdate) continue;
     for (const ChunkUse& use : op.chunks) {
       const int64_t c = use.chunk.value;
-      if (side[c] == Side::kDevice) continue;
+      const bool on_device = side[c] == Side::kDevice;
+      if (on_device && trace.chunks[c].shard_bytes == 0) continue;
       if (op.kind == OpKind::kCompute) {
         if (!use.writes || first_write[c] >= 0) continue;
         first_write[c] = t;
@@ -89,8 +90,9 @@ std::vector<GradientBlock> PossibleGradientBlocks(
                           .bytes = PayloadBlock(trace.chunks[c]),
                           .from = first_write[c],
                           .reduce = t,
-                          .drop = t,
-                          .next_write = last_reduce[c]});
+                          .drop = on_device ? t + 1 : t,
+                          .next_write = last_reduce[c],
+                          .sent = !on_device});
       }
       first_write[c] = -1;
     }

@@ -82,7 +82,7 @@ struct GradientBlock {
   // that writes the chunk's gradients.
   int64_t drop = 0;
   int64_t next_write = 0;
-  // Whether it is sent, or added to a sum on the device.
+  // Whether it is sent before its reduce, or read by it on the device.
   bool sent = true;
 
   friend bool operator==(const GradientBlock&, const GradientBlock&) = default;
@@ -102,8 +102,9 @@ struct DeviceSum {
 };
 
 // All that a plan may have with these sides: of every trainable chunk on the
-// host's side in every micro batch that is not its last, by ascending reduce,
-// each dropped as soon as it can be. O(total uses).
+// host's side, and on several ranks on the device's, in every micro batch that
+// is not its last, by ascending reduce, each dropped as soon as it can be.
+// O(total uses).
 std::vector<GradientBlock> PossibleGradientBlocks(
     const StepTrace& trace, const std::vector<Side>& side);
 

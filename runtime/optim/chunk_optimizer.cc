@@ -192,9 +192,11 @@ absl::Status ChunkOptimizer::Reduce(ChunkId chunk, int64_t micro_batch,
   }
   std::vector<Range> ranges;
   if (last && options_.needs_norm()) ranges = OwnRanges(chunk);
-  // Where ranks share chunks, a host-side home keeps its parameters.
-  const bool restore =
-      !last && !(sharded && store_->side(chunk) == Side::kHost);
+  // Where ranks share chunks, a host-side home keeps its parameters, as does a
+  // payload beside which the gradients are.
+  const bool keeps =
+      store_->side(chunk) == Side::kHost || store_->has_gradient_block(chunk);
+  const bool restore = !last && !(sharded && keeps);
   if (sharded) {
     CASTOR_RETURN_IF_ERROR(store_->Reduce(chunk, tag, micro_batch == 0));
     if (!restore && ranges.empty()) return absl::OkStatus();

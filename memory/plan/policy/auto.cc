@@ -553,7 +553,7 @@ std::vector<Recipe> RecipesOfShortStep(const PlanRequest& request,
 Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
   if (request.trace->training && request.fixed_side.empty() &&
       EverythingFits(request, admission)) {
-    return PlanCuda(request, admission);
+    return PlanAllResident(request, admission);
   }
   const std::vector<Recipe> recipes = RecipesOfShortStep(request, admission);
   const PlanTask task = {request};

@@ -128,9 +128,12 @@ std::vector<GradientBlock> AutoSchedule::DropAfterCopies(
     std::vector<GradientBlock> blocks, double copies) const {
   for (GradientBlock& block : blocks) {
     if (copies == 0) continue;
-    block.drop = std::min(MomentAfterCopies(block.reduce, copies, block.bytes),
-                          block.next_write);
-    block.drop = std::max(block.drop, block.reduce);
+    const bool on_device = side_[block.chunk] == Side::kDevice;
+    const double ns = on_device ? ExchangeNs(block.chunk)
+                                : CopyBackNs(request_.bus, block.bytes);
+    block.drop =
+        std::min(MomentAfter(block.reduce, copies * ns), block.next_write);
+    block.drop = std::max(block.drop, block.reduce + (block.sent ? 0 : 1));
   }
   return blocks;
 }
@@ -140,30 +143,38 @@ std::vector<PossibleSum> AutoSchedule::DropAfterCopies(
   for (PossibleSum& possible : sums) {
     DeviceSum& sum = possible.sum;
     const int64_t send = sum.reduce + 1;
-    sum.drop =
-        std::min(MomentAfterCopies(send, copies, sum.bytes), index_.moments());
+    const double ns = copies * CopyBackNs(request_.bus, sum.bytes);
+    sum.drop = std::min(MomentAfter(send, ns), index_.moments());
     sum.drop = std::max(sum.drop, send);
   }
   return sums;
 }
 
-// By when so many copies of `bytes` from the device may have ended, the first
-// of them sent at moment `from`: not the operator that runs then, which has
-// begun before.
-int64_t AutoSchedule::MomentAfterCopies(int64_t from, double copies,
-                                        int64_t bytes) const {
-  const double copy_ns = CopyBackNs(request_.bus, bytes);
-  return index_.MomentAt(index_.StartNs(from) +
-                         static_cast<int64_t>(copies * copy_ns)) +
-         1;
+// By when what takes so long may have ended that begins at moment `from`: not
+// the operator that runs then, which has begun before.
+int64_t AutoSchedule::MomentAfter(int64_t from, double ns) const {
+  return index_.MomentAt(index_.StartNs(from) + static_cast<int64_t>(ns)) + 1;
+}
+
+// Until all ranks' gradients of the chunk are there.
+double AutoSchedule::ExchangeNs(int64_t chunk) const {
+  const ChunkInfo& info = request_.trace->chunks[chunk];
+  return static_cast<double>(request_.bus.latency_ns) +
+         static_cast<double>(info.payload_bytes - info.home_bytes()) * 1e9 /
+             request_.bus.network_bytes_per_s;
 }
 
 // Finds the gradient blocks that are sent home and whose chunk stays on the
-// device until its gradients are in their sum.
+// device until its gradients are in their sum, and those that spare the
+// device's side a gather.
 std::vector<GradientBlock> AutoSchedule::UsefulBlocks(
     const Residency& residency) const {
   std::vector<GradientBlock> useful;
   for (const GradientBlock& block : index_.gradient_blocks()) {
+    if (side_[block.chunk] == Side::kDevice) {
+      useful.push_back(block);
+      continue;
+    }
     if (!block.sent) continue;
     // Its operators use the chunk, so there is a use before the reduce.
     const absl::Span<const Use> uses = index_.uses(block.chunk);

@@ -50,7 +50,7 @@ struct Candidate {
   double score = 0;    // the less, the better
   Tuning tuning;
   int64_t spare_bytes = 0;  // that no moment needs, early fetches aside
-  // Those beside payloads that stay over their reduce.
+  // Those beside payloads that stay over their reduce, or of the device's side.
   std::vector<GradientBlock> useful_blocks = {};
 };
 
@@ -65,7 +65,7 @@ class AutoSchedule {
   Candidate MakeOneOperatorAhead() const;
 
   // The same blocks, each dropped when so many copies of its size may have
-  // ended after it was sent.
+  // ended after it was sent, or so many exchanges among ranks after its reduce.
   std::vector<GradientBlock> DropAfterCopies(std::vector<GradientBlock> blocks,
                                              double copies) const;
   std::vector<PossibleSum> DropAfterCopies(std::vector<PossibleSum> sums,
@@ -73,7 +73,8 @@ class AutoSchedule {
 
  private:
   void Judge(Candidate* candidate) const;
-  int64_t MomentAfterCopies(int64_t from, double copies, int64_t bytes) const;
+  int64_t MomentAfter(int64_t from, double ns) const;
+  double ExchangeNs(int64_t chunk) const;
   std::vector<GradientBlock> UsefulBlocks(const Residency& residency) const;
 
   const PlanTask& task_;

@@ -14,6 +14,9 @@
 namespace castor {
 
 Plan PlanCuda(const PlanRequest& request, const Admission& admission);
+// The same, on several ranks with gradient blocks beside payloads where that is
+// faster.
+Plan PlanAllResident(const PlanRequest& request, const Admission& admission);
 Plan PlanCpu(const PlanRequest& request, const Admission& admission);
 Plan PlanAuto(const PlanRequest& request, const Admission& admission);
 Plan PlanLru(const PlanRequest& request, const Admission& admission);
