@@ -194,8 +194,11 @@ TEST(FakeGpu, RanksTrainToTheBitsOfOne) {
       EXPECT_EQ(run->state_sha256, host->state_sha256);
       EXPECT_EQ(run->losses, host->losses);
       EXPECT_EQ(run->state, host->state);
-      EXPECT_EQ(run->reports.back().network_bytes,
-                ranks->reports.back().network_bytes);
+      // What auto has ranks gather depends on measured durations.
+      if (policy.name != "auto") {
+        EXPECT_EQ(run->reports.back().network_bytes,
+                  ranks->reports.back().network_bytes);
+      }
       // Under `cpu` only the gathers go over NCCL; all else goes over the
       // host's network.
       EXPECT_GT(nccl.moved_bytes(), 0);
