@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "benchmarks/linear_windows.h"
 #include "memory/plan/use_index.h"
 
 namespace castor {
@@ -502,6 +503,7 @@ class LinearBound::Builder {
         program_.rows.push_back(std::move(row));
         before = now;
       }
+      bound_.held_at_.push_back(before);
       if (last || !change_[t + 1].empty()) {
         program_.rows.push_back({{{before, 1.0}}, room_});
       }
@@ -536,9 +538,12 @@ class LinearBound::Builder {
 
 LinearBound::LinearBound(const PlanRequest& request) : request_(request) {
   Builder(this).Build();
+  windows_ = std::make_unique<Windows>(this);
 }
 
-std::vector<double> LinearBound::PointOf(const Plan& plan,
+LinearBound::~LinearBound() = default;
+
+std::vector<double> LinearBound::PointOf(const Plan& plan, const PlanCost& cost,
                                          double step_ms) const {
   std::vector<double> point(program_.variables.size(), 0);
   point[0] = step_ms;
@@ -582,6 +587,7 @@ std::vector<double> LinearBound::PointOf(const Plan& plan,
       if (point[stay] == 0) point[copy.variable] = 1;
     }
   }
+  windows_->SetIn(plan, cost, &point);
   for (const Held& held : held_) {
     point[held.variable] = held.always;
     if (held.before >= 0) point[held.variable] += point[held.before];

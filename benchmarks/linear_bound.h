@@ -4,21 +4,23 @@
 // A plan chooses for each chunk a side, for each gap whether the payload stays,
 // for each micro batch whether gradients get a block of their own, and for each
 // sum a side, within the device bytes of every moment. Here each of these may
-// be chosen in part, fetches take no room before their use, no copy waits for
-// another, and the step is as long as the busiest resource works, or as a chunk
-// takes once around from its first use over its gradients, its update on the
-// host and its fetch. What a solver finds at the least is a bound for every
+// be chosen in part, and the step is as long as the busiest resource works, or
+// as a chunk takes once around from its first use over its gradients, its
+// update on the host and its fetch, or as all of its windows take
+// (linear_windows.h). What a solver finds at the least is a bound for every
 // plan; with the variables in whole numbers it is one, too, and the difference
 // says how much of a plan's excess is due to the relaxation.
 #ifndef CASTOR_BENCHMARKS_LINEAR_BOUND_H_
 #define CASTOR_BENCHMARKS_LINEAR_BOUND_H_
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "benchmarks/linear_program.h"
 #include "memory/plan/plan.h"
+#include "memory/plan/simulator.h"
 
 namespace castor {
 
@@ -27,10 +29,13 @@ class LinearBound {
  public:
   // `request` outlives it.
   explicit LinearBound(const PlanRequest& request);
+  ~LinearBound();
 
   // Its variable 0 is the step's length in ms.
   const LinearProgram& program() const { return program_; }
-  std::vector<double> PointOf(const Plan& plan, double step_ms) const;
+  // `cost`: of the plan, each of whose steps is like the one before.
+  std::vector<double> PointOf(const Plan& plan, const PlanCost& cost,
+                              double step_ms) const;
 
  private:
   struct Stay {  // in a gap
@@ -60,6 +65,7 @@ class LinearBound {
     double always = 0;
   };
   class Builder;
+  class Windows;  // benchmarks/linear_windows.h
 
   const PlanRequest& request_;
   LinearProgram program_;
@@ -69,6 +75,8 @@ class LinearBound {
   std::vector<Block> blocks_;
   std::vector<CopyBack> copies_back_;
   std::vector<Held> held_;
+  std::vector<int64_t> held_at_;  // variables of what is held, by moment
+  std::unique_ptr<const Windows> windows_;
 };
 
 }  // namespace castor

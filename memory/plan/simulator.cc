@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/check.h"
 #include "memory/plan/simulated_steps.h"
 #include "memory/plan/simulated_trace.h"
 #include "memory/plan/use_index.h"
@@ -42,8 +43,23 @@ PlanCost Simulator::Simulate(const Plan& plan, const Overheads& overheads,
     end = steps.end_ns();
     if (step >= 2 && length == last) break;
   }
-  PlanCost cost = steps.TakeCost();
-  cost.step_ns = length;
+  return CostOf(&steps, length, plan);
+}
+
+PlanCost Simulator::SimulateSteps(const Plan& plan, int number) const {
+  CASTOR_CHECK(number > 0);
+  const Overheads overheads;
+  SimulatedSteps steps(plan, request_, *trace_, overheads, /*misses=*/false);
+  for (int step = 1; step < number; ++step) steps.RunStep();
+  const int64_t before_ns = steps.end_ns();
+  steps.RunStep();
+  return CostOf(&steps, steps.end_ns() - before_ns, plan);
+}
+
+PlanCost Simulator::CostOf(SimulatedSteps* steps, int64_t step_ns,
+                           const Plan& plan) const {
+  PlanCost cost = steps->TakeCost();
+  cost.step_ns = step_ns;
   if (!cost.op_start_ns.empty()) {
     const int64_t first_ns = cost.op_start_ns.front();
     for (int64_t& start_ns : cost.op_start_ns) start_ns -= first_ns;

@@ -94,6 +94,7 @@ struct Overheads {
   int64_t host_handoff_ns = 0;
 };
 
+class SimulatedSteps;  // memory/plan/simulated_steps.h
 class SimulatedTrace;  // memory/plan/simulated_trace.h
 
 // Simulates plans for one request: what it needs of the trace it finds once.
@@ -107,8 +108,15 @@ class Simulator {
   // `misses`: all of its speculative updates are in vain, in every step.
   PlanCost Simulate(const Plan& plan, const Overheads& overheads = {},
                     bool misses = false) const;
+  // What the last of so many steps takes, at least one, whether or not each is
+  // like the one before by then.
+  PlanCost SimulateSteps(const Plan& plan, int steps) const;
 
  private:
+  // Of the step that ran last and took `step_ns`.
+  PlanCost CostOf(SimulatedSteps* steps, int64_t step_ns,
+                  const Plan& plan) const;
+
   const PlanRequest& request_;
   const std::unique_ptr<const SimulatedTrace> trace_;
 };

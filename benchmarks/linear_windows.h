@@ -1,0 +1,134 @@
+// The part of a step's program (linear_bound.h) that tells *windows* apart.
+//
+// A window is what lies between the ends of two of the model's operators. The
+// step is as long as its windows are together, and each of them no shorter than
+// what compute and the two directions of the bus do in it. What is on its way
+// takes room while operators run: of what comes, the part that has come by the
+// end of a window; of gradients that leave, the part that leaves after it. So
+// where an operator leaves no room for what comes next the bus stands still,
+// and elsewhere what it did not do there is added to what it has to do.
+//
+// Copies may be made part by part and in any order, as long as a payload comes
+// after its use before the gap and, where its gradients are clipped, not before
+// the last ones of all are written.
+#ifndef CASTOR_BENCHMARKS_LINEAR_WINDOWS_H_
+#define CASTOR_BENCHMARKS_LINEAR_WINDOWS_H_
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/linear_bound.h"
+#include "benchmarks/linear_program.h"
+#include "memory/plan/simulator.h"
+#include "memory/plan/use_index.h"
+
+namespace castor {
+
+class LinearBound::Windows {
+ public:
+  // Adds to the program of `bound`, which has all other variables by now, and
+  // outlives it.
+  explicit Windows(LinearBound* bound);
+
+  // Sets the variables that it added.
+  void SetIn(const Plan& plan, const PlanCost& cost,
+             std::vector<double>* point) const;
+
+ private:
+  using Row = LinearProgram::Row;
+  using Changes = std::vector<std::pair<int64_t, double>>;
+
+  struct Window {
+    int64_t end = 0;  // the operator with which it ends
+    int64_t variable = 0;
+  };
+  // What crosses the bus in windows [first, last].
+  struct Part {
+    int64_t first = 0;
+    int64_t last = 0;
+    int64_t variable = 0;
+  };
+  struct Copy {
+    int64_t chunk = 0;
+    Side side = Side::kHost;  // of the chunk
+    // A fetch: those of its gap; gradients: their last write and their reduce.
+    int64_t from = 0;
+    int64_t to = 0;
+    double ms = 0;
+    double update_ms = 0;  // of the host, after the norm and before the fetch
+    int64_t stay = -1;     // variable: the part that needs not be fetched
+    std::vector<Part> parts = {};
+  };
+  // What one resource works, for each window and each group of them.
+  struct Work {
+    std::vector<Row> windows, groups;
+  };
+  class Timeline;
+
+  int64_t AddVariable(double at_most);
+  // At the end of each gap and after each reduce's last write.
+  void FindCopies();
+  void FindFetches(const UseIndex& index, Side side);
+  void ChooseEnds();
+  void AddEvenEnds(const std::vector<int64_t>& operators,
+                   std::vector<bool>* is_end) const;
+  void AddTightEnds(const std::vector<int64_t>& operators,
+                    std::vector<bool>* is_end) const;
+  void AddCompute();
+  void AddFetches();
+  void AddGradients();
+  // Where gradients are clipped, the host updates one chunk after the other
+  // when the copies of all gradients are over, and so do the device and, behind
+  // it, the operators of the next step. So from the end of a window before the
+  // last write to that of one after it there is time for the copies of what is
+  // written in between, and for the updates of what is fetched in between, or
+  // the device's and the operators.
+  void AddNorm();
+  // Variables for what the host updates, and what the device does, after the
+  // norm and until each of these windows ends; -1 where there is nothing.
+  std::vector<int64_t> UpdatesOfHost(int64_t first, int64_t end);
+  std::vector<int64_t> WorkAfterNorm(int64_t first, int64_t end);
+  // Adds a variable that is at least `before` and the changes together.
+  int64_t AddSum(int64_t before, Changes changes, double always);
+  // Adds what a part takes of a resource.
+  void AddPart(const Part& part, double ms, Work* work) const;
+  void AddWork(Work work);
+  // What is on its way over [from, to), around the step's end too.
+  void Hold(const Copy& copy, const Part& part, int64_t from, int64_t to);
+  void AddRoom();
+
+  bool Writes(int64_t moment, int64_t chunk) const;
+  double FetchMs(int64_t chunk) const;
+  double GradientsMs(int64_t chunk) const;
+  // What is left at a moment beside what must be there, of the model.
+  double RoomMib(int64_t moment) const;
+
+  int64_t windows() const { return static_cast<int64_t>(windows_.size()); }
+  // The window in which an operator ends. Windows count on around the step's
+  // end, as moments do.
+  int64_t WindowAt(int64_t moment) const;
+  int64_t EndOf(int64_t window) const;
+  int64_t GroupOf(int64_t window) const;
+
+  const LinearBound& bound_;
+  const PlanRequest& request_;
+  const StepTrace& trace_;
+  LinearProgram& program_;
+  const int64_t moments_;
+  // Where gradients are clipped, the operator before whose end no chunk is
+  // updated, or -1.
+  int64_t last_write_ = -1;
+  std::vector<Window> windows_;
+  std::vector<Copy> fetches_;
+  std::vector<Copy> gradients_;
+  // Of what is on its way, by moment.
+  std::vector<Changes> changes_;
+  std::vector<Held> held_;
+};
+
+}  // namespace castor
+
+#endif  // CASTOR_BENCHMARKS_LINEAR_WINDOWS_H_
