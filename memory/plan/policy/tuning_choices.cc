@@ -1,0 +1,67 @@
+#include "memory/plan/policy/tuning_choices.h"
+
+namespace castor {
+
+std::vector<Tuning> FirstTunings(bool prefetch, bool thorough) {
+  std::vector<Tuning> tunings;
+  for (const double strength : {0.0, 0.5, 1.0, 1.5, 2.0, 4.0}) {
+    if (strength > 0 && !prefetch) break;
+    for (const VictimRule rule : kVictimRules) {
+      // Otherwise the others are tried with the best strength.
+      if (!thorough && rule != kVictimRules[0]) continue;
+      tunings.push_back({strength, rule});
+    }
+  }
+  return tunings;
+}
+
+std::vector<Tuning> LaterTunings(const Tuning& best, bool prefetch, bool thorough) {
+  std::vector<Tuning> tunings;
+  if (!prefetch) return tunings;
+  for (const int64_t ahead : {8, 2}) {
+    tunings.push_back({best.lead_strength, best.rule, /*early=*/true, ahead});
+  }
+  for (const double strength : {0.5, 1.0, 1.5, 2.0}) {
+    if (!thorough && strength != 1.0 && strength != best.lead_strength) {
+      continue;
+    }
+    tunings.push_back({strength, best.rule, /*early=*/false});
+  }
+  return tunings;
+}
+
+std::vector<Tuning> OfKind(const std::vector<Tuning>& tunings,
+                                  bool early) {
+  std::vector<Tuning> of_kind;
+  for (const Tuning& tuning : tunings) {
+    if (tuning.early == early) of_kind.push_back(tuning);
+  }
+  return of_kind;
+}
+
+std::vector<Tuning> OtherTunings(const std::vector<Tuning>& good, bool prefetch, bool thorough) {
+  std::vector<Tuning> tunings;
+  for (const double strength : {0.0, 1.0}) {
+    if (strength > 0 && !prefetch) break;
+    if (strength == good[0].lead_strength) continue;
+    tunings.push_back({strength, good[0].rule});
+  }
+  // With states on the device there may be no need to be ahead of anything.
+  if (thorough && prefetch) {
+    tunings.push_back({0.0, good[0].rule, /*early=*/false});
+  }
+  // A long step has had the first one alone.
+  if (!thorough && good.size() > 1) tunings.push_back(good[1]);
+  return tunings;
+}
+
+std::vector<Tuning> OtherRules(const Tuning& best) {
+  std::vector<Tuning> tunings;
+  for (const VictimRule rule : kVictimRules) {
+    if (rule == best.rule) continue;
+    tunings.push_back({best.lead_strength, rule});
+  }
+  return tunings;
+}
+
+}  // namespace castor
