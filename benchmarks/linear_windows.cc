@@ -160,7 +160,7 @@ void LinearBound::Windows::ChooseEnds() {
   for (int64_t t = 0; t < moments_; ++t) {
     if (trace_.ops[t].kind == OpKind::kCompute) operators.push_back(t);
   }
-  if (operators.empty()) return;
+  if (operators.empty() || trace_.chunks.empty()) return;
   std::vector<bool> is_end(moments_, false);
   is_end[operators.back()] = true;
   AddEvenEnds(operators, &is_end);
@@ -170,10 +170,17 @@ void LinearBound::Windows::ChooseEnds() {
   }
 }
 
+int64_t LinearBound::Windows::MostWindows() const {
+  constexpr int64_t kMost = 32;
+  constexpr int64_t kMostParts = 3200;
+  const int64_t chunks = static_cast<int64_t>(trace_.chunks.size());
+  return std::clamp<int64_t>(kMostParts / chunks, 8, kMost);
+}
+
 void LinearBound::Windows::AddEvenEnds(const std::vector<int64_t>& operators,
                                        std::vector<bool>* is_end) const {
-  const double number =
-      static_cast<double>(std::max<int64_t>(16, 6 * trace_.micro_batches));
+  const double number = static_cast<double>(
+      std::max(MostWindows() / 2, 6 * trace_.micro_batches));
   double all_ms = 0;
   for (const int64_t t : operators) all_ms += Ms(trace_.ops[t].duration_ns);
   double ms = 0;
@@ -198,7 +205,7 @@ void LinearBound::Windows::AddTightEnds(const std::vector<int64_t>& operators,
   }
   std::sort(blocks.begin(), blocks.end());
   const size_t most =
-      static_cast<size_t>(std::max<int64_t>(32, 4 * trace_.micro_batches));
+      static_cast<size_t>(std::max(MostWindows(), 4 * trace_.micro_batches));
   const double tight_mib =
       std::min(rooms.front() + 2 * Mib(blocks[blocks.size() / 2]),
                rooms[std::min(rooms.size(), most) - 1]);
@@ -330,8 +337,7 @@ void LinearBound::Windows::AddGradients() {
       if (w < later) AddPart(part, copy.ms, &work);
       Add(&all, part.variable, -1);
       if (w == first) continue;
-      Hold(copy, part, copy.to,
-           std::min(EndOf(w - 1) + 1, copy.to + moments_));
+      Hold(copy, part, copy.to, std::min(EndOf(w - 1) + 1, copy.to + moments_));
     }
     program_.rows.push_back(std::move(all));
   }

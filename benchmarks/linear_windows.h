@@ -73,6 +73,8 @@ class LinearBound::Windows {
   void FindCopies();
   void FindFetches(const UseIndex& index, Side side);
   void ChooseEnds();
+  // About how many, so that a solver takes seconds for as many chunks.
+  int64_t MostWindows() const;
   void AddEvenEnds(const std::vector<int64_t>& operators,
                    std::vector<bool>* is_end) const;
   void AddTightEnds(const std::vector<int64_t>& operators,

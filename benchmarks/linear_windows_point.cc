@@ -50,8 +50,8 @@ class LinearBound::Windows::Timeline {
   struct Copying {
     const Copy* copy = nullptr;
     int64_t order = 0;
-    int64_t step = 0;      // in which it is issued; its windows count from 0
-    double limit_ms = 0;   // from that step's beginning, and so is begin_ms
+    int64_t step = 0;     // in which it is issued; its windows count from 0
+    double limit_ms = 0;  // from that step's beginning, and so is begin_ms
     double begin_ms = 0;
   };
 
@@ -112,8 +112,7 @@ class LinearBound::Windows::Timeline {
         if (issued.moment <= copy.from || issued.moment > copy.to) {
           continue;
         }
-        all.push_back({&copy, issued.order, 0,
-                       OperatorEndMs(copy.from)});
+        all.push_back({&copy, issued.order, 0, OperatorEndMs(copy.from)});
         break;
       }
     }
@@ -141,8 +140,8 @@ class LinearBound::Windows::Timeline {
     const Copy& copy = *copying.copy;
     const double begin_ms = copying.begin_ms + StepMs(copying.step);
     const auto share = [&](double from_ms, double to_ms) {
-      const double ms = std::min(to_ms, begin_ms + copy.ms) -
-                        std::max(from_ms, begin_ms);
+      const double ms =
+          std::min(to_ms, begin_ms + copy.ms) - std::max(from_ms, begin_ms);
       return std::max(0.0, ms / copy.ms);
     };
     double rest = 1;

@@ -150,8 +150,9 @@ void Search::EnterSumsBesideStates() {
 }
 
 Search::Best Search::EnterTunings(const AutoSchedule& schedule,
-                  const std::vector<Tuning>& tunings, Recipe recipe,
-                  std::vector<GradientBlock>* useful) {
+                                  const std::vector<Tuning>& tunings,
+                                  Recipe recipe,
+                                  std::vector<GradientBlock>* useful) {
   Best best;
   const auto enter = [&](const Tuning& tuning) {
     Candidate candidate = schedule.Make(tuning);
@@ -177,11 +178,11 @@ bool Search::AreNewAndFit(const std::vector<Side>& side) {
     return false;
   }
   asked_.push_back(side);
-  return PeakNeededDeviceBytes(request_, side) <=
-         request_.device_budget_bytes;
+  return PeakNeededDeviceBytes(request_, side) <= request_.device_budget_bytes;
 }
 
-void Search::EnterNewSides(std::vector<Side> side, const std::vector<Tuning>& good) {
+void Search::EnterNewSides(std::vector<Side> side,
+                           const std::vector<Tuning>& good) {
   if (!AreNewAndFit(side)) return;
   const double score = EnterSides(side, good);
   sides_.emplace_back(score, std::move(side));
@@ -253,15 +254,16 @@ double Search::EnterWithBlocks(const AutoSchedule& without,
   return score;
 }
 
-Search::Best Search::EnterBlocks(const Recipe& recipe, const std::vector<PossibleSum>& sums,
-                 std::vector<GradientBlock> blocks,
-                 std::vector<Tuning> tunings) {
+Search::Best Search::EnterBlocks(const Recipe& recipe,
+                                 const std::vector<PossibleSum>& sums,
+                                 std::vector<GradientBlock> blocks,
+                                 std::vector<Tuning> tunings) {
   constexpr int kRounds = 3;
   Best best;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<GradientBlock> useful;
-    best = EnterTunings(AutoSchedule(task_, recipe.side, blocks, sums),
-                        tunings, recipe, &useful);
+    best = EnterTunings(AutoSchedule(task_, recipe.side, blocks, sums), tunings,
+                        recipe, &useful);
     tunings = {best.tuning};
     if (useful.size() == blocks.size()) break;
     blocks = std::move(useful);
@@ -297,10 +299,10 @@ void Search::EnterSums(const std::vector<Side>& side, bool all_shares) {
 }
 
 void Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
-                 const AutoSchedule& without,
-                 const std::vector<GradientBlock>& possible,
-                 const std::vector<PossibleSum>& sums,
-                 const std::vector<double>& copies_to_try) {
+                         const AutoSchedule& without,
+                         const std::vector<GradientBlock>& possible,
+                         const std::vector<PossibleSum>& sums,
+                         const std::vector<double>& copies_to_try) {
   Room room(FreeBesideNeeds(request_, recipe.side));
   for (const PossibleSum& sum : sums) TakeDeviceSum(trace_, sum, room);
   const std::vector<GradientBlock> others =

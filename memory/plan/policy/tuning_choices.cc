@@ -15,7 +15,8 @@ std::vector<Tuning> FirstTunings(bool prefetch, bool thorough) {
   return tunings;
 }
 
-std::vector<Tuning> LaterTunings(const Tuning& best, bool prefetch, bool thorough) {
+std::vector<Tuning> LaterTunings(const Tuning& best, bool prefetch,
+                                 bool thorough) {
   std::vector<Tuning> tunings;
   if (!prefetch) return tunings;
   for (const int64_t ahead : {8, 2}) {
@@ -30,8 +31,7 @@ std::vector<Tuning> LaterTunings(const Tuning& best, bool prefetch, bool thoroug
   return tunings;
 }
 
-std::vector<Tuning> OfKind(const std::vector<Tuning>& tunings,
-                                  bool early) {
+std::vector<Tuning> OfKind(const std::vector<Tuning>& tunings, bool early) {
   std::vector<Tuning> of_kind;
   for (const Tuning& tuning : tunings) {
     if (tuning.early == early) of_kind.push_back(tuning);
@@ -39,7 +39,8 @@ std::vector<Tuning> OfKind(const std::vector<Tuning>& tunings,
   return of_kind;
 }
 
-std::vector<Tuning> OtherTunings(const std::vector<Tuning>& good, bool prefetch, bool thorough) {
+std::vector<Tuning> OtherTunings(const std::vector<Tuning>& good, bool prefetch,
+                                 bool thorough) {
   std::vector<Tuning> tunings;
   for (const double strength : {0.0, 1.0}) {
     if (strength > 0 && !prefetch) break;
