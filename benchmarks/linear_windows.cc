@@ -248,6 +248,7 @@ void LinearBound::Windows::AddCompute() {
       row.at_most -= ms;
       continue;
     }
+    if (RunsOnNetwork(trace_, op)) continue;
     const int64_t c = op.chunks[0].chunk.value;
     Add(&row, bound_.on_device_[c], ms);
     if (op.kind == OpKind::kReduce) Add(&row, bound_.summed_[c], ms);
