@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "memory/plan/use_index.h"
+
 namespace castor {
 namespace {
 
