@@ -37,14 +37,14 @@ class Choices {
 
   int64_t blocks() const { return static_cast<int64_t>(numbers_.size()); }
 
-  void Enter(const std::vector<BlockUse>& uses) {
+  void Enter(const BlockUses& uses) {
     BlockChoice choice;
     const size_t size = numbers_.empty() ? 0 : numbers_.back() + 1;
     choice.kept.assign(size, false);
     choice.offloaded.assign(size, false);
     for (size_t i = 0; i < uses.size(); ++i) {
-      choice.kept[numbers_[i]] = uses[i] != BlockUse::kRecomputed;
-      choice.offloaded[numbers_[i]] = uses[i] == BlockUse::kSwapped;
+      choice.kept[numbers_[i]] = uses[i] != BlockUse::kRemade;
+      choice.offloaded[numbers_[i]] = uses[i] == BlockUse::kOffloaded;
     }
     choice.trace = WithOffloadedBlocks(WithKeptBlocks(trace_, choice.kept),
                                        choice.offloaded);
@@ -79,25 +79,24 @@ class Choices {
 
 }  // namespace
 
-std::vector<BlockUse> SpreadBlocks(int64_t blocks, int64_t swapped,
-                                   int64_t recomputed) {
-  std::vector<BlockUse> uses(blocks, BlockUse::kKept);
-  std::fill_n(uses.begin(), swapped, BlockUse::kSwapped);
+BlockUses SpreadBlocks(int64_t blocks, int64_t swapped, int64_t recomputed) {
+  BlockUses uses(blocks, BlockUse::kKept);
+  std::fill_n(uses.begin(), swapped, BlockUse::kOffloaded);
   if (recomputed == 0) return uses;
   const int64_t stride = (blocks - swapped) / recomputed;
   for (int64_t i = 0; i < recomputed; ++i) {
-    uses[swapped + i * stride] = BlockUse::kRecomputed;
+    uses[swapped + i * stride] = BlockUse::kRemade;
   }
   return uses;
 }
 
-std::vector<BlockUse> AlternatingBlocks(int64_t blocks, int64_t swapped,
-                                        int64_t recomputed) {
-  std::vector<BlockUse> uses(blocks, BlockUse::kKept);
+BlockUses AlternatingBlocks(int64_t blocks, int64_t swapped,
+                            int64_t recomputed) {
+  BlockUses uses(blocks, BlockUse::kKept);
   const int64_t first = swapped + recomputed;
   for (int64_t i = 0; i < first; ++i) {
-    uses[i] = i * swapped % first < swapped ? BlockUse::kSwapped
-                                            : BlockUse::kRecomputed;
+    uses[i] = i * swapped % first < swapped ? BlockUse::kOffloaded
+                                            : BlockUse::kRemade;
   }
   return uses;
 }

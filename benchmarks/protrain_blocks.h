@@ -17,20 +17,17 @@
 #define CASTOR_BENCHMARKS_PROTRAIN_BLOCKS_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "memory/plan/block_choice.h"
+#include "memory/plan/block_uses.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
 
-enum class BlockUse : uint8_t { kKept, kSwapped, kRecomputed };
-
-// By position; `swapped` + `recomputed` <= `blocks`.
-std::vector<BlockUse> SpreadBlocks(int64_t blocks, int64_t swapped,
-                                   int64_t recomputed);
-std::vector<BlockUse> AlternatingBlocks(int64_t blocks, int64_t swapped,
-                                        int64_t recomputed);
+// By position, in the order of running; `swapped` + `recomputed` <= `blocks`.
+BlockUses SpreadBlocks(int64_t blocks, int64_t swapped, int64_t recomputed);
+BlockUses AlternatingBlocks(int64_t blocks, int64_t swapped,
+                            int64_t recomputed);
 
 // The fastest choice of all numbers of blocks that are swapped and recomputed
 // (of many blocks, of nine of each) with the plan of the protrain policy.

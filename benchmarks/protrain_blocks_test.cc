@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "memory/plan/block_uses.h"
 #include "memory/plan/kept_blocks.h"
 #include "memory/plan/plan_checker.h"
 #include "memory/plan/trace_builder.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr int64_t kUnit = 1024;
 
 // "s" is swapped, "r" recomputed, "." kept.
-std::string Picture(const std::vector<BlockUse>& uses) {
+std::string Picture(const BlockUses& uses) {
   std::string picture;
   for (const BlockUse use : uses) picture += ".sr"[static_cast<int>(use)];
   return picture;
@@ -43,13 +44,12 @@ TEST(ProTrainBlocks, HaveTheNumbersThatTheyAreAskedFor) {
       for (int64_t recomputed = 0; swapped + recomputed <= blocks;
            ++recomputed) {
         for (const auto& arrange : {SpreadBlocks, AlternatingBlocks}) {
-          const std::vector<BlockUse> uses =
-              arrange(blocks, swapped, recomputed);
+          const BlockUses uses = arrange(blocks, swapped, recomputed);
           const auto count = [&](BlockUse use) {
             return std::count(uses.begin(), uses.end(), use);
           };
-          EXPECT_EQ(count(BlockUse::kSwapped), swapped);
-          EXPECT_EQ(count(BlockUse::kRecomputed), recomputed);
+          EXPECT_EQ(count(BlockUse::kOffloaded), swapped);
+          EXPECT_EQ(count(BlockUse::kRemade), recomputed);
           EXPECT_EQ(static_cast<int64_t>(uses.size()), blocks);
         }
       }

@@ -5,12 +5,12 @@
 // What a block keeps spares the time of making it again and takes room that
 // parameters and optimizer states could have, from its forward to its backward.
 // So blocks are ranked by the time that they spare for a byte kept for so long,
-// which puts the last ones first where all are alike; and for how many of that
-// order to keep, plans are made and simulated. Keeping none, which needs the
-// least room, and keeping all, if there is room, are always among them.
+// which puts the last ones first where all are alike. How many of that order
+// are kept, made again or may go to the host (offloaded_blocks.h), and which,
+// is tried out (block_search.h): making all again, which needs the least room,
+// and keeping all, if there is room, are always among what is planned.
 //
-// The same is done with blocks of that order whose activations may go to the
-// host (offloaded_blocks.h). Which of them go, and when, is the plan's to say;
+// Which of those that may go to the host do, and when, is the plan's to say;
 // those that never do are kept on the device in what is chosen.
 #ifndef CASTOR_MEMORY_PLAN_BLOCK_CHOICE_H_
 #define CASTOR_MEMORY_PLAN_BLOCK_CHOICE_H_

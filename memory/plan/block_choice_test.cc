@@ -12,85 +12,14 @@
 
 #include "base/philox.h"
 #include "base/units.h"
+#include "memory/plan/block_chain.h"
 #include "memory/plan/offloaded_blocks.h"
 #include "memory/plan/trace_check.h"
 
 namespace castor {
 namespace {
 
-// What a block of the synthetic models below is.
-struct BlockSizes {
-  int64_t payload_bytes = 0;
-  // What its first two operators make, of which the second one's goes into the
-  // third. Its input and output have a unit.
-  int64_t made_bytes[2] = {0, 0};
-  int64_t operator_ns = 0;
-};
-
-constexpr int64_t kUnit = 1024;
-
-void Append(StepTrace& trace, const std::string& name, Phase phase,
-            int64_t chunk, bool writes, int64_t peak_bytes, int64_t ns) {
-  OpRecord op;
-  op.name = name;
-  op.phase = phase;
-  op.chunks = {{ChunkId(chunk), writes}};
-  op.non_model_peak_bytes = peak_bytes;
-  op.duration_ns = ns;
-  trace.ops.push_back(op);
-}
-
-void AppendOfChunk(StepTrace& trace, OpKind kind, int64_t chunk, int64_t ns) {
-  OpRecord op;
-  op.name =
-      (kind == OpKind::kReduce ? "reduce/" : "update/") + std::to_string(chunk);
-  op.kind = kind;
-  op.phase = kind == OpKind::kReduce ? Phase::kBackward : Phase::kOptimizer;
-  op.chunks = {{ChunkId(chunk), true}};
-  op.duration_ns = op.host_duration_ns = ns;
-  trace.ops.push_back(op);
-}
-
-// A chain of blocks with a chunk each, none of which is kept.
-StepTrace ChainOf(const std::vector<BlockSizes>& sizes) {
-  StepTrace trace;
-  const int64_t n = static_cast<int64_t>(sizes.size());
-  for (const BlockSizes& block : sizes) {
-    trace.chunks.push_back({block.payload_bytes, 3 * block.payload_bytes, {}});
-  }
-  const auto forward = [&](int64_t k, Phase phase, int64_t live) {
-    const auto& [payload, made, ns] = sizes[k];
-    const std::string name = "block." + std::to_string(k) + ".";
-    Append(trace, name + "a", phase, k, false, live + made[0], ns);
-    Append(trace, name + "b", phase, k, false, live + made[0] + made[1], ns);
-    const int64_t kept = phase == Phase::kBackward ? made[0] : 0;
-    Append(trace, name + "c", phase, k, false, live + kept + made[1] + kUnit,
-           ns);
-  };
-  for (int64_t k = 0; k < n; ++k) {
-    trace.blocks.push_back(
-        {.block = k,
-         .forward = Moment(static_cast<int64_t>(trace.ops.size())),
-         .kept_bytes = sizes[k].made_bytes[0] + sizes[k].made_bytes[1],
-         .kept_peak_bytes = {0, 0, sizes[k].made_bytes[0]},
-         .remake_bytes = kUnit,
-         .offload_pieces = 2,
-         .offload_bytes = sizes[k].made_bytes[0] + sizes[k].made_bytes[1]});
-    forward(k, Phase::kForward, (k + 1) * kUnit);
-  }
-  for (int64_t k = n - 1; k >= 0; --k) {
-    trace.blocks[k].backward = Moment(static_cast<int64_t>(trace.ops.size()));
-    const int64_t live = (k + 2) * kUnit;
-    forward(k, Phase::kBackward, live);
-    Append(trace, "block." + std::to_string(k) + "'", Phase::kBackward, k, true,
-           live + trace.blocks[k].kept_bytes + kUnit, 2 * sizes[k].operator_ns);
-    AppendOfChunk(trace, OpKind::kReduce, k, 100);
-  }
-  for (int64_t k = 0; k < n; ++k) {
-    AppendOfChunk(trace, OpKind::kUpdate, k, 100);
-  }
-  return WithKeptBlocks(trace, KeptBlocks());  // for the signature
-}
+constexpr int64_t kUnit = kChainUnit;
 
 PlanRequestFor Asked(const PlanRequest& request) {
   return [request](const StepTrace& trace) {
@@ -226,7 +155,8 @@ TEST(BlockChoice, IsNeverSlowerThanAFixedOneAndRunsWhereNoneIsKept) {
       return low + static_cast<int64_t>(words[0] %
                                         static_cast<uint64_t>(high - low + 1));
     };
-    std::vector<BlockSizes> sizes(draw(1, 4));
+    // A few have five blocks, 243 choices.
+    std::vector<BlockSizes> sizes(seed % 15 > 0 ? draw(1, 4) : 5);
     const bool alike = draw(0, 2) > 0;
     for (size_t k = 0; k < sizes.size(); ++k) {
       sizes[k] = alike && k > 0
@@ -280,6 +210,7 @@ TEST(BlockChoice, IsNeverSlowerThanAFixedOneAndRunsWhereNoneIsKept) {
     const double ratio = best > 0 ? static_cast<double>(chosen.cost.step_ns) /
                                         static_cast<double>(best)
                                   : 1;
+    EXPECT_LE(ratio, 1.005) << seed;
     worst = std::max(worst, ratio);
     sum += ratio;
     // From the trace of any choice the same one follows.
@@ -302,9 +233,9 @@ TEST(BlockChoice, IsNeverSlowerThanAFixedOneAndRunsWhereNoneIsKept) {
       "most %.3f times as long; blocks leave in %ld\n",
       static_cast<long>(best_of_all), static_cast<long>(cases),
       sum / static_cast<double>(cases), worst, static_cast<long>(leaving));
-  EXPECT_GT(best_of_all, cases / 2);
+  EXPECT_GT(best_of_all, cases * 9 / 10);
   EXPECT_GT(leaving, cases / 10);
-  EXPECT_LT(sum / static_cast<double>(cases), 1.02);
+  EXPECT_LT(sum / static_cast<double>(cases), 1.0005);
 }
 
 TEST(BlockChoice, OverheadsFollowTheirOperators) {

@@ -49,6 +49,16 @@ PlanOrRefusal MakePlan(const PlacementPolicy* policy,
   return PlanInstead(policy, request, admission, proof);
 }
 
+std::optional<Plan> SketchPlan(const PlacementPolicy* policy,
+                               const PlanRequest& request) {
+  const Admission admission = Admit(policy->admission, request);
+  if (admission.refusal.has_value()) return std::nullopt;
+  Plan plan = policy->sketch(request, admission);
+  SpeculateWhereItPays(request, &plan);
+  plan.policy = policy;
+  return plan;
+}
+
 int64_t SmallestDeviceBudget(const PlacementPolicy* policy,
                              const PlanRequest& request) {
   return Admit(policy->admission, request).smallest_device_budget_bytes;

@@ -8,6 +8,7 @@
 #define CASTOR_MEMORY_PLAN_PLANNER_H_
 
 #include <functional>
+#include <optional>
 #include <variant>
 
 #include "memory/plan/plan.h"
@@ -28,6 +29,11 @@ using PlanMistake = std::function<void(Plan*)>;
 PlanOrRefusal MakePlan(const PlacementPolicy* policy,
                        const PlanRequest& request,
                        const PlanMistake& mistake = nullptr);
+
+// A plan that is found with less effort than MakePlan's and is not proven, to
+// compare requests by; absent where there is none. `policy` must have a sketch.
+std::optional<Plan> SketchPlan(const PlacementPolicy* policy,
+                               const PlanRequest& request);
 
 // The least device budget for which MakePlan(policy, ...) gives a plan, with
 // all else as in the request.

@@ -3,11 +3,18 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <variant>
+#include <vector>
 
 #include "base/units.h"
+#include "memory/plan/block_chain.h"
+#include "memory/plan/block_choice.h"
+#include "memory/plan/kept_blocks.h"
 #include "memory/plan/lower_bound.h"
+#include "memory/plan/offloaded_blocks.h"
 #include "memory/plan/plan_checker.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
@@ -287,6 +294,103 @@ RC_GTEST_PROP(MakePlan, KeepsFixedSides, ()) {
     request.device_budget_bytes = least - 1;
     RC_ASSERT(std::holds_alternative<Refusal>(MakePlan(&policy, request)));
   }
+}
+
+// A chain of blocks, each of which is kept, made again or may leave.
+Case OfBlocks() {
+  std::vector<BlockSizes> sizes(*rc::gen::inRange<size_t>(1, 7));
+  const bool alike = *rc::gen::arbitrary<bool>();
+  for (BlockSizes& block : sizes) {
+    if (alike && &block != &sizes[0]) {
+      block = sizes[0];
+      continue;
+    }
+    block = {.payload_bytes = *rc::gen::inRange(1, 20) * kChainUnit,
+             .made_bytes = {*rc::gen::inRange(0, 10) * kChainUnit,
+                            *rc::gen::inRange(0, 10) * kChainUnit},
+             .operator_ns = *rc::gen::inRange(0, 9000)};
+  }
+  const auto some = [&] {
+    std::vector<bool> blocks;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      blocks.push_back(*rc::gen::arbitrary<bool>());
+    }
+    return blocks;
+  };
+  Case c = *Cases().as("request");
+  const KeptBlocks kept = some();
+  c.trace = WithOffloadedBlocks(WithKeptBlocks(ChainOf(sizes), kept), some());
+  c.trace.global_norm = *rc::gen::arbitrary<bool>();
+  return c;
+}
+
+// A step takes as long as its operators, and as the busiest resource works.
+int64_t LeastStepNs(const StepTrace& trace, const PlanCost& cost) {
+  int64_t compute_ns = 0;
+  for (const OpRecord& op : trace.ops) {
+    if (op.kind == OpKind::kCompute) compute_ns += op.duration_ns;
+  }
+  return std::max(compute_ns,
+                  *std::max_element(cost.busy_ns.begin(), cost.busy_ns.end()));
+}
+
+// With every choice of blocks.
+RC_GTEST_PROP(MakePlan, IsProvenWhateverBlocksDo, ()) {
+  Case c = OfBlocks();
+  c.request.trace = &c.trace;
+  RC_ASSERT(CheckTrace(c.trace).ok());
+  for (const PlacementPolicy& policy : Policies()) {
+    PlanRequest request = c.request;
+    request.device_budget_bytes =
+        Budget(SmallestDeviceBudget(&policy, c.request));
+    const Plan plan = std::get<Plan>(MakePlan(&policy, request));
+    RC_ASSERT(plan.instead_of_unproven.empty());
+    const absl::Status proof = CheckPlan(plan, request);
+    if (!proof.ok()) RC_FAIL(proof.ToString());
+    const PlanCost cost = SimulatePlan(plan, request);
+    RC_ASSERT(cost.device_peak_bytes <= request.device_budget_bytes);
+    RC_ASSERT(cost.step_ns >= LeastStepNs(c.trace, cost));
+    if (!policy.admission.keeps_all_payloads) {
+      RC_ASSERT(cost.h2d_bytes >= LeastFetchedBytes(request, plan.side));
+    }
+    if (policy.sketch == nullptr) continue;
+    const std::optional<Plan> sketch = SketchPlan(&policy, request);
+    RC_ASSERT(sketch.has_value());
+    const absl::Status sketch_proof = CheckPlan(*sketch, request);
+    if (!sketch_proof.ok()) RC_FAIL(sketch_proof.ToString());
+  }
+}
+
+// The planner's own choice.
+RC_GTEST_PROP(ChooseKeptBlocks, IsProvenAndNoSlowerThanWhatIsAtHand, ()) {
+  Case c = OfBlocks();
+  c.request.speculation = {};
+  const StepTrace none = WithKeptBlocks(c.trace, KeptBlocks());
+  PlanRequest request = c.request;
+  request.trace = &none;
+  const PlacementPolicy* const policy = DefaultPolicy();
+  request.device_budget_bytes = Budget(SmallestDeviceBudget(policy, request));
+  const BlockChoiceOrRefusal choice =
+      ChooseKeptBlocks(policy, c.trace, [&](const StepTrace& trace) {
+        PlanRequest asked = request;
+        asked.trace = &trace;
+        return asked;
+      });
+  RC_ASSERT(std::holds_alternative<BlockChoice>(choice));
+  const BlockChoice& chosen = std::get<BlockChoice>(choice);
+  for (const KeptBlocks& kept : {KeptBlocks(), AllBlocks(c.trace)}) {
+    const StepTrace trace = WithKeptBlocks(c.trace, kept);
+    request.trace = &trace;
+    const PlanOrRefusal fixed = MakePlan(policy, request);
+    if (std::holds_alternative<Refusal>(fixed)) continue;
+    RC_ASSERT(chosen.cost.step_ns <=
+              SimulatePlan(std::get<Plan>(fixed), request).step_ns);
+  }
+  request.trace = &chosen.trace;
+  const absl::Status proof = CheckPlan(chosen.plan, request);
+  if (!proof.ok()) RC_FAIL(proof.ToString());
+  RC_ASSERT(chosen.cost.device_peak_bytes <= request.device_budget_bytes);
+  RC_ASSERT(chosen.cost.step_ns >= LeastStepNs(chosen.trace, chosen.cost));
 }
 
 }  // namespace

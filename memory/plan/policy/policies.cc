@@ -29,6 +29,7 @@ constexpr PlacementPolicy kPolicies[] = {
      .letter = 'a',
      .admission = {.sides = SideChoice::kChosen},
      .plan = PlanAuto,
+     .sketch = SketchAuto,
      .warm_up = "cpu"},
     // What was used longest ago leaves; optimizer states are on the host. It is
     // a baseline: what is it worth to know the future?

@@ -27,6 +27,10 @@ struct PlacementPolicy {
   // request that `admission` lets through. Whose the plan is, the caller fills
   // in (Plan::policy).
   Plan (*plan)(const PlanRequest& request, const Admission& admission);
+  // The same with a fraction of the effort, for a plan that only tells how good
+  // a request is; null: `plan` takes no more.
+  Plan (*sketch)(const PlanRequest& request,
+                 const Admission& admission) = nullptr;
   // The name of the policy whose plan is followed while durations are measured,
   // where that fits; empty: its own. See WarmUpPolicy in memory/plan/planner.h.
   absl::string_view warm_up;

@@ -19,6 +19,8 @@ Plan PlanCuda(const PlanRequest& request, const Admission& admission);
 Plan PlanAllResident(const PlanRequest& request, const Admission& admission);
 Plan PlanCpu(const PlanRequest& request, const Admission& admission);
 Plan PlanAuto(const PlanRequest& request, const Admission& admission);
+// PlacementPolicy::sketch of auto.
+Plan SketchAuto(const PlanRequest& request, const Admission& admission);
 Plan PlanLru(const PlanRequest& request, const Admission& admission);
 
 // The sides that were admitted: those that the request fixes, or with as few

@@ -1,0 +1,44 @@
+// What becomes of each block's activations, its *use*: they are made again,
+// kept, or kept by way of the host; and which uses are worth a try.
+//
+// Uses are by position in an order of the blocks in which those that are worth
+// the least to keep come first (RankedBlocks in memory/plan/block_choice.h, the
+// other way round). Where all blocks are alike that is the order in which they
+// run, and the last ones, to which backward comes first, are kept.
+#ifndef CASTOR_MEMORY_PLAN_BLOCK_USES_H_
+#define CASTOR_MEMORY_PLAN_BLOCK_USES_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace castor {
+
+enum class BlockUse : uint8_t { kKept, kOffloaded, kRemade };
+using BlockUses = std::vector<BlockUse>;
+
+// Ways of laying out so many blocks of each use. 2 of 8 offloaded (o), 3 made
+// again (r), the others kept:
+enum class Arrangement : uint8_t {
+  kOffloadedFirst,   // o o r r r . . .  which leaves the most time for copies
+  kRemadeFirst,      // r r r o o . . .  copies take room for the least time
+  kAlternating,      // o r r o r . . .  copies hide behind what is made again
+  kRemadeSpread,     // o o r . r . r .
+  kOffloadedSpread,  // r r r o . . o .  the bus has time between two of them
+};
+inline constexpr Arrangement kArrangements[] = {
+    Arrangement::kOffloadedFirst, Arrangement::kRemadeFirst,
+    Arrangement::kAlternating, Arrangement::kRemadeSpread,
+    Arrangement::kOffloadedSpread};
+
+// `offloaded` + `remade` <= `blocks`.
+BlockUses Arrange(Arrangement arrangement, int64_t blocks, int64_t offloaded,
+                  int64_t remade);
+
+// Those that differ in one block, or in two that are side by side and change
+// places: first where the uses of two blocks that are side by side differ, then
+// all others. Each is there once, and `uses` is not among them.
+std::vector<BlockUses> Neighbours(const BlockUses& uses);
+
+}  // namespace castor
+
+#endif  // CASTOR_MEMORY_PLAN_BLOCK_USES_H_
