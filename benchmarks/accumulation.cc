@@ -4,11 +4,15 @@
 //
 //   bazel run -c opt //benchmarks:accumulation -- [--fp32] [--layers N]
 //       [--width N] [--vocabulary N] [--batch N] [--length N] [--clip]
-//       [--bus BYTES_PER_S] [--foreseen-only]
+//       [--bus BYTES_PER_S] [--foreseen-only | --programs FOLDER]
 //
 // Budgets are a fifth and half of the way from the smallest to everything. With
 // --foreseen-only no step is run: bytes and time are what the plan foresees
 // that is made before the first one, from estimated durations.
+//
+// With --programs it is the same at more budgets, and for each a program is
+// written whose least is what any plan moves: FOLDER/plans.tsv says which, for
+// accumulation_bound.py, which solves them and prints the table.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -16,8 +20,11 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/check.h"
 #include "base/units.h"
+#include "benchmarks/linear_bound.h"
 #include "benchmarks/synthetic.h"
 #include "memory/plan/lower_bound.h"
 #include "memory/plan/planner.h"
@@ -37,9 +44,22 @@ struct Flags {
   bool fp32 = false;
   bool clip = false;
   bool foreseen_only = false;
+  std::string programs;  // the folder, or empty
   double bus_bytes_per_s = 2e9;
   SyntheticRun run = {6, 256, 256, 2, 64};
 };
+
+// Of the way from the smallest budget to everything, or two of the largest
+// chunks more than the smallest.
+struct Budget {
+  const char* name;
+  double share = 0;
+  int64_t chunks = 0;
+};
+constexpr Budget kFew[] = {{"a fifth", 0.2}, {"half", 0.5}};
+constexpr Budget kMany[] = {{"smallest"},  {"two chunks", 0, 2}, {"10 %", 0.1},
+                            {"20 %", 0.2}, {"30 %", 0.3},        {"50 %", 0.5},
+                            {"70 %", 0.7}, {"90 %", 0.9}};
 
 struct Run {
   AdmissionReport admission;
@@ -53,9 +73,20 @@ struct Run {
   TrafficBound bound;
 };
 
-// With `admit_only` what a run would need, without a step.
+double Mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+void WriteProgram(const PlanRequest& request, const std::string& path) {
+  std::FILE* const out = std::fopen(path.c_str(), "w");
+  CASTOR_CHECK(out != nullptr);
+  const LinearBound bound(request, Objective::kMovedMib);
+  std::fputs(bound.program().ToMps().c_str(), out);
+  CASTOR_CHECK(std::fclose(out) == 0);
+}
+
+// With `admit_only` what a run would need, without a step. The bytes' program
+// is written to `program`, if that is not empty.
 Run Train(const Flags& flags, int64_t micro_batches, int64_t budget,
-          bool admit_only) {
+          bool admit_only, const std::string& program = {}) {
   Engine engine(flags.fp32 ? DType::kFloat32 : DType::kBFloat16, 1);
   const ZeroInit scope(engine);
   models::Gpt2 model(flags.run.Model());
@@ -111,6 +142,7 @@ Run Train(const Flags& flags, int64_t micro_batches, int64_t budget,
         [](const Action& a) { return a.kind == ActionKind::kMakeSum; });
   }
   run.bound = AccumulationBound(request, flags.fp32 ? 1 : 2);
+  if (!program.empty()) WriteProgram(request, program);
   return run;
 }
 
@@ -122,34 +154,51 @@ void Measure(const Flags& flags) {
       static_cast<long>(flags.run.vocabulary),
       static_cast<long>(flags.run.batch), static_cast<long>(flags.run.length),
       flags.fp32 ? "fp32" : "bf16", flags.bus_bytes_per_s * 1e-9);
-  std::printf("%-8s %3s %10s %9s %9s %9s %9s %9s %8s %8s\n", "budget", "A",
+  std::FILE* rows = nullptr;
+  if (!flags.programs.empty()) {
+    rows = std::fopen((flags.programs + "/plans.tsv").c_str(), "w");
+    CASTOR_CHECK(rows != nullptr);
+    std::fprintf(
+        rows, "budget\tA\tprogram\tpayload MiB\th2d MiB\td2h MiB\tstep ms\n");
+  }
+  std::printf("%-10s %3s %10s %9s %9s %9s %9s %9s %8s %8s\n", "budget", "A",
               "bytes", "h2d", "least", "d2h", "least", "step ms", "dev.s.",
               "sums");
-  const std::pair<const char*, double> shares[] = {{"a fifth", 0.2},
-                                                   {"half", 0.5}};
-  for (const auto& [name, share] : shares) {
+  int64_t number = 0;
+  for (const Budget& budget : rows == nullptr ? absl::MakeConstSpan(kFew)
+                                              : absl::MakeConstSpan(kMany)) {
     for (const int64_t micro_batches : {1, 2, 4, 8}) {
       const AdmissionReport needs =
           Train(flags, micro_batches, kUnlimitedBytes, /*admit_only=*/true)
               .admission;
       const int64_t least = needs.smallest_device_budget_bytes;
-      const int64_t budget =
-          least + static_cast<int64_t>(
-                      share * static_cast<double>(needs.unmanaged_device_bytes -
-                                                  least));
-      const Run run = Train(flags, micro_batches, budget, false);
+      const double way =
+          static_cast<double>(needs.unmanaged_device_bytes - least);
+      const int64_t bytes = least + static_cast<int64_t>(budget.share * way) +
+                            budget.chunks * needs.chunk_bytes;
+      std::string program;
+      if (rows != nullptr) program = absl::StrCat(number++, ".mps");
+      const Run run = Train(
+          flags, micro_batches, bytes, /*admit_only=*/false,
+          rows == nullptr ? "" : absl::StrCat(flags.programs, "/", program));
       const double payload = static_cast<double>(run.payload_bytes);
-      std::printf("%-8s %3ld %10s %9.3f %9.3f %9.3f %9.3f %9.1f %8ld %8ld\n",
-                  name, static_cast<long>(micro_batches),
-                  FormatBytes(budget).c_str(),
+      std::printf("%-10s %3ld %10s %9.3f %9.3f %9.3f %9.3f %9.1f %8ld %8ld\n",
+                  budget.name, static_cast<long>(micro_batches),
+                  FormatBytes(bytes).c_str(),
                   static_cast<double>(run.h2d_bytes) / payload,
                   static_cast<double>(run.bound.h2d_bytes) / payload,
                   static_cast<double>(run.d2h_bytes) / payload,
                   static_cast<double>(run.bound.d2h_bytes) / payload,
                   1e3 * run.step_seconds, static_cast<long>(run.device_sides),
                   static_cast<long>(run.device_sums));
+      if (rows == nullptr) continue;
+      std::fprintf(rows, "%s\t%ld\t%s\t%.9g\t%.9g\t%.9g\t%.6f\n", budget.name,
+                   static_cast<long>(micro_batches), program.c_str(),
+                   Mib(run.payload_bytes), Mib(run.h2d_bytes),
+                   Mib(run.d2h_bytes), 1e3 * run.step_seconds);
     }
   }
+  if (rows != nullptr) CASTOR_CHECK(std::fclose(rows) == 0);
   std::printf(
       "h2d, d2h: in payloads of the model; least: of the fewest bytes in all "
       "that any plan moves, wherever it has optimizer states, sums and "
@@ -167,10 +216,12 @@ int main(int argc, char** argv) {
            castor::TakeFlag("--clip", argv, at, &flags.clip) ||
            castor::TakeFlag("--foreseen-only", argv, at,
                             &flags.foreseen_only) ||
+           castor::TakeText("--programs", argc, argv, at, &flags.programs) ||
            castor::TakePositive("--bus", argc, argv, at,
                                 &flags.bus_bytes_per_s) ||
            flags.run.TakeArgument(argc, argv, at);
   };
   if (!castor::TakeArguments("accumulation", argc, argv, take)) return 2;
+  flags.foreseen_only |= !flags.programs.empty();
   castor::Measure(flags);
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "absl/types/span.h"
 #include "benchmarks/linear_windows.h"
 #include "memory/plan/use_index.h"
 
@@ -22,8 +23,9 @@ double Ms(int64_t ns) { return static_cast<double>(ns) / kMs; }
 // Adds up what each resource works and what is held at each moment.
 class LinearBound::Builder {
  public:
-  explicit Builder(LinearBound* bound)
+  Builder(LinearBound* bound, Objective objective)
       : bound_(*bound),
+        counts_mib_(objective == Objective::kMovedMib),
         request_(bound->request_),
         trace_(*request_.trace),
         program_(bound->program_),
@@ -33,12 +35,18 @@ class LinearBound::Builder {
         change_(moments_ + 1) {}
 
   void Build() {
-    AddVariable(std::numeric_limits<double>::infinity(), /*whole=*/false);
+    AddSum();
+    if (counts_mib_) AddSum(), AddSum();
     AddSides();
     AddDeviceBlocks();
     AddHostGaps();
     AddDeviceGaps();
     AddOperators();
+    AddRoom();
+    if (counts_mib_) {
+      AddMoved();
+      return;
+    }
     AddWork(h2d_);
     AddWork(d2h_);
     AddWork(compute_);
@@ -46,7 +54,6 @@ class LinearBound::Builder {
     AddWork(network_);
     AddRounds();
     AddTurns();
-    AddRoom();
   }
 
  private:
@@ -56,12 +63,17 @@ class LinearBound::Builder {
     program_.variables.push_back({at_most, whole});
     return static_cast<int64_t>(program_.variables.size()) - 1;
   }
+  int64_t AddSum() {  // of others, of any size
+    return AddVariable(std::numeric_limits<double>::infinity(),
+                       /*whole=*/false);
+  }
   int64_t side(int64_t c) const { return bound_.on_device_[c]; }
   int64_t sum(int64_t c) const { return bound_.summed_[c]; }
   bool sharded() const { return request_.world_size > 1; }
   const ChunkInfo& chunk(int64_t c) const { return trace_.chunks[c]; }
 
-  // A resource works for `ms` per unit of a variable, or of 1 without.
+  // A resource works for `ms` per unit of a variable, or of 1 without. Of the
+  // two directions of the bus it is MiB instead where these are counted.
   static void Work(Row& row, int64_t variable, double ms) {
     if (variable >= 0) row.terms.push_back({variable, ms});
   }
@@ -81,6 +93,12 @@ class LinearBound::Builder {
   double CopyBackMs(int64_t bytes) const {
     return Ms(request_.bus.latency_ns) +
            1e3 * static_cast<double>(bytes) / request_.bus.d2h_bytes_per_s;
+  }
+  double FetchWork(int64_t c) const {
+    return counts_mib_ ? Mib(chunk(c).home_bytes()) : FetchMs(c);
+  }
+  double CopyBackWork(int64_t bytes) const {
+    return counts_mib_ ? Mib(bytes) : CopyBackMs(bytes);
   }
   double ExchangeMs(int64_t c) const {
     if (!sharded()) return 0;
@@ -121,7 +139,7 @@ class LinearBound::Builder {
       for (const GradientBlock& block : one.blocks) {
         Hold(sum(c), block.bytes, block.from, block.reduce + 1);
       }
-      Work(d2h_, sum(c), CopyBackMs(chunk(c).sum_bytes));
+      Work(d2h_, sum(c), CopyBackWork(chunk(c).sum_bytes));
     }
     for (const GradientBlock& block : possible) {
       const int64_t c = block.chunk;
@@ -168,15 +186,19 @@ class LinearBound::Builder {
       if (op.kind != OpKind::kReduce) continue;
       reduces[op.chunks[0].chunk.value].push_back(t);
     }
-    for (const Gap& gap : index.gaps()) {
+    std::vector<int64_t> stay_in(index.gaps().size(), -1);
+    for (size_t g = 0; g < index.gaps().size(); ++g) {
+      const Gap& gap = index.gaps()[g];
+      if (gap.makes) continue;
       const int64_t c = gap.chunk;
-      OnHost(h2d_, c, FetchMs(c), /*and_sum=*/false);
+      OnHost(h2d_, c, FetchWork(c), /*and_sum=*/false);
       if (!gap.dirty) {
         OnHost(network_, c, ExchangeMs(c), /*and_sum=*/false);
       }
       if (gap.forced()) continue;
       const int64_t stay = AddStay(gap, Side::kHost);
-      Work(h2d_, stay, -FetchMs(c));
+      stay_in[g] = stay;
+      Work(h2d_, stay, -FetchWork(c));
       if (!gap.dirty) Work(network_, stay, -ExchangeMs(c));
       Row row = {{{stay, 1.0}}, 1};
       if (side(c) >= 0) row.terms.push_back({side(c), 1.0});
@@ -190,6 +212,35 @@ class LinearBound::Builder {
           program_.rows.push_back(over);
         }
       }
+    }
+    if (sharded()) return;
+    for (int64_t c = 0; c < chunks_; ++c) {
+      AddOtherCopiesBack(index, c, reduces[c], stay_in);
+    }
+  }
+
+  // Gradients in the payload's place that leave before the last of them is
+  // written are copied back then, too, beside the copy to their reduce; so are
+  // activations that leave.
+  void AddOtherCopiesBack(const UseIndex& index, int64_t c,
+                          const std::vector<int64_t>& reduces,
+                          const std::vector<int64_t>& stay_in) {
+    const absl::Span<const Use> uses = index.uses(c);
+    bool written_later = false;  // before the same reduce
+    auto reduce = reduces.rbegin();
+    for (auto use = uses.rbegin(); use != uses.rend(); ++use) {
+      while (reduce != reduces.rend() && *reduce > use->moment) {
+        written_later = false;
+        ++reduce;
+      }
+      if (!use->writes) continue;
+      const int64_t stay = use->gap < 0 ? -1 : stay_in[use->gap];
+      if ((written_later || chunk(c).holds_activations()) && stay >= 0) {
+        const double work = CopyBackWork(chunk(c).payload_bytes);
+        OnHost(d2h_, c, work, /*and_sum=*/false);
+        Work(d2h_, stay, -work);
+      }
+      written_later = true;
     }
   }
 
@@ -225,8 +276,8 @@ class LinearBound::Builder {
         program_.rows.push_back({{{stay, 1.0}, {side(c), -1.0}}, 0});
         // On several ranks what was reduced is worth nothing until the update.
         if (!sharded()) {
-          Work(h2d_, side(c), FetchMs(c));
-          Work(h2d_, stay, -FetchMs(c));
+          Work(h2d_, side(c), FetchWork(c));
+          Work(h2d_, stay, -FetchWork(c));
           if (gap.dirty) stays.push_back(stay);
         }
       }
@@ -239,7 +290,7 @@ class LinearBound::Builder {
   void AddCopyBack(int64_t c, std::vector<int64_t> stays) {
     if (stays.empty()) return;
     const int64_t copied = AddVariable();
-    Work(d2h_, copied, CopyBackMs(chunk(c).home_bytes()));
+    Work(d2h_, copied, CopyBackWork(chunk(c).home_bytes()));
     for (const int64_t stay : stays) {
       program_.rows.push_back(
           {{{side(c), 1.0}, {stay, -1.0}, {copied, -1.0}}, 0});
@@ -300,7 +351,7 @@ class LinearBound::Builder {
         rounds_[c].last_reduce = &op;
       }
       if (written[c]) {
-        OnHost(d2h_, c, CopyBackMs(chunk(c).payload_bytes), /*and_sum=*/true);
+        OnHost(d2h_, c, CopyBackWork(chunk(c).payload_bytes), /*and_sum=*/true);
       }
       written[c] = false;
     }
@@ -311,6 +362,17 @@ class LinearBound::Builder {
   void AddWork(Row row) {
     row.terms.push_back({0, -1.0});
     program_.rows.push_back(std::move(row));
+  }
+
+  // What crosses the bus, each way and both.
+  void AddMoved() {
+    int64_t moved = 0;
+    for (Row* way : {&h2d_, &d2h_}) {
+      bound_.held_.push_back({++moved, -1, way->terms, -way->at_most});
+      Work(*way, moved, -1);
+      program_.rows.push_back(*way);
+    }
+    program_.rows.push_back({{{1, 1.0}, {2, 1.0}, {0, -1.0}}, 0});
   }
 
   // The step is no shorter, either, than a chunk of the host's side takes from
@@ -462,8 +524,7 @@ class LinearBound::Builder {
   void AddToChain(std::vector<int64_t>& chain, int64_t c, double ms,
                   int64_t sum) {
     const int64_t before = chain.empty() ? -1 : chain.back();
-    const int64_t now = AddVariable(std::numeric_limits<double>::infinity(),
-                                    /*whole=*/false);
+    const int64_t now = AddSum();
     LinearBound::Held held = {now, before, {}, ms};
     Row row;
     Always(row, ms);
@@ -496,8 +557,7 @@ class LinearBound::Builder {
         Row row;
         row.terms = change_[t];
         if (before >= 0) row.terms.push_back({before, 1.0});
-        const int64_t now = AddVariable(std::numeric_limits<double>::infinity(),
-                                        /*whole=*/false);
+        const int64_t now = AddSum();
         bound_.held_.push_back({now, before, change_[t]});
         row.terms.push_back({now, -1.0});
         program_.rows.push_back(std::move(row));
@@ -521,6 +581,7 @@ class LinearBound::Builder {
   };
 
   LinearBound& bound_;
+  const bool counts_mib_;  // those moved, instead of ms
   const PlanRequest& request_;
   const StepTrace& trace_;
   LinearProgram& program_;
@@ -536,17 +597,20 @@ class LinearBound::Builder {
   Row h2d_, d2h_, compute_, host_, network_;
 };
 
-LinearBound::LinearBound(const PlanRequest& request) : request_(request) {
-  Builder(this).Build();
-  windows_ = std::make_unique<Windows>(this);
+LinearBound::LinearBound(const PlanRequest& request, Objective objective)
+    : request_(request) {
+  Builder(this, objective).Build();
+  if (objective == Objective::kStepMs) {
+    windows_ = std::make_unique<Windows>(this);
+  }
 }
 
 LinearBound::~LinearBound() = default;
 
 std::vector<double> LinearBound::PointOf(const Plan& plan, const PlanCost& cost,
-                                         double step_ms) const {
+                                         double value) const {
   std::vector<double> point(program_.variables.size(), 0);
-  point[0] = step_ms;
+  point[0] = value;
   const int64_t chunks = static_cast<int64_t>(plan.side.size());
   const int64_t moments = static_cast<int64_t>(request_.trace->ops.size());
   std::vector<std::vector<int64_t>> fetches(chunks), blocks(chunks);
@@ -587,7 +651,7 @@ std::vector<double> LinearBound::PointOf(const Plan& plan, const PlanCost& cost,
       if (point[stay] == 0) point[copy.variable] = 1;
     }
   }
-  windows_->SetIn(plan, cost, &point);
+  if (windows_ != nullptr) windows_->SetIn(plan, cost, &point);
   for (const Held& held : held_) {
     point[held.variable] = held.always;
     if (held.before >= 0) point[held.variable] += point[held.before];

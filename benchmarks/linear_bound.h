@@ -10,6 +10,9 @@
 // (linear_windows.h). What a solver finds at the least is a bound for every
 // plan; with the variables in whole numbers it is one, too, and the difference
 // says how much of a plan's excess is due to the relaxation.
+//
+// The same choices within the same room bound the bytes that cross the bus, the
+// step's time being left free.
 #ifndef CASTOR_BENCHMARKS_LINEAR_BOUND_H_
 #define CASTOR_BENCHMARKS_LINEAR_BOUND_H_
 
@@ -24,18 +27,27 @@
 
 namespace castor {
 
+// What is to be made least.
+enum class Objective {
+  kStepMs,    // the step's length
+  kMovedMib,  // what crosses the bus, both ways together
+};
+
 // The program of a training step, and what a plan chooses as a point of it.
 class LinearBound {
  public:
   // `request` outlives it.
-  explicit LinearBound(const PlanRequest& request);
+  explicit LinearBound(const PlanRequest& request,
+                       Objective objective = Objective::kStepMs);
   ~LinearBound();
 
-  // Its variable 0 is the step's length in ms.
+  // Its variable 0 is the objective; of kMovedMib 1 and 2 are what goes to the
+  // device and from it, of which 0 is the sum.
   const LinearProgram& program() const { return program_; }
-  // `cost`: of the plan, each of whose steps is like the one before.
+  // `cost`: of the plan, each of whose steps is like the one before. `value`:
+  // the plan's, of the objective.
   std::vector<double> PointOf(const Plan& plan, const PlanCost& cost,
-                              double step_ms) const;
+                              double value) const;
 
  private:
   struct Stay {  // in a gap
@@ -57,7 +69,8 @@ class LinearBound {
     std::vector<int64_t> stays;
   };
   // A sum of variables, by what changes from the one before it: the MiB that
-  // are held from a moment on, or the ms that a resource works by then.
+  // are held from a moment on or that a direction of the bus moves, or the ms
+  // that a resource works by then.
   struct Held {
     int64_t variable = 0;
     int64_t before = 0;  // its variable, or -1
@@ -76,7 +89,7 @@ class LinearBound {
   std::vector<CopyBack> copies_back_;
   std::vector<Held> held_;
   std::vector<int64_t> held_at_;  // variables of what is held, by moment
-  std::unique_ptr<const Windows> windows_;
+  std::unique_ptr<const Windows> windows_;  // null: the step's time is free
 };
 
 }  // namespace castor

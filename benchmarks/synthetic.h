@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "models/gpt2/gpt2_config.h"
 #include "runtime/train/micro_batch.h"
@@ -18,6 +19,14 @@ inline bool TakeNumber(const char* name, int argc, char** argv, int* at,
                        int64_t* number) {
   if (std::strcmp(argv[*at], name) != 0 || *at + 1 >= argc) return false;
   *number = std::atoll(argv[++*at]);
+  return true;
+}
+
+// The same for a text.
+inline bool TakeText(const char* name, int argc, char** argv, int* at,
+                     std::string* text) {
+  if (std::strcmp(argv[*at], name) != 0 || *at + 1 >= argc) return false;
+  *text = argv[++*at];
   return true;
 }
 
