@@ -4,8 +4,9 @@
 // How much room to keep free for chunks on their way (they hide copies) and how
 // much for chunks that stay (they save copies) is a trade that depends on sizes
 // and speeds. So a few strengths are planned, each is simulated, and the
-// fastest is taken; the cpu policy's own schedule is among them. So are plans
-// whose fetches go out only when they are due, or few at a time.
+// fastest is taken, or one about as fast that moves fewer bytes
+// (close_candidates.h); the cpu policy's own schedule is among them. So are
+// plans whose fetches go out only when they are due, or few at a time.
 //
 // With several micro batches a block for gradients beside a payload spares the
 // fetch after its reduce, if the payload can stay until its next use. So plans
@@ -80,7 +81,7 @@ Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
   } else {
     search.Run(recipes);
   }
-  return std::move(search.best().plan);
+  return std::move(search.taken().plan);
 }
 
 }  // namespace castor

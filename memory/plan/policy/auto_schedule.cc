@@ -121,6 +121,7 @@ void AutoSchedule::Judge(Candidate* candidate) const {
   const double copies_s = step.h2d_bytes / request_.bus.h2d_bytes_per_s +
                           step.d2h_bytes / request_.bus.d2h_bytes_per_s;
   candidate->step_ns = step.step_ns;
+  candidate->moved_bytes = step.h2d_bytes + step.d2h_bytes;
   candidate->score = step.step_ns + kHiddenCopyWeight * copies_s * 1e9;
 }
 

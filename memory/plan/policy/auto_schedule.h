@@ -46,8 +46,9 @@ struct Tuning {
 
 struct Candidate {
   Plan plan;
-  double step_ns = 0;  // of the whole step
-  double score = 0;    // the less, the better
+  double step_ns = 0;      // of the whole step
+  double score = 0;        // the less, the better
+  double moved_bytes = 0;  // over the bus, both ways together
   Tuning tuning;
   int64_t spare_bytes = 0;  // that no moment needs, early fetches aside
   // Those beside payloads that stay over their reduce, or of the device's side.

@@ -12,7 +12,7 @@ void Contest::Enter(Candidate candidate, const Recipe& recipe) {
   if (candidate.score < of_kind.first) {
     of_kind = {candidate.score, candidate.tuning};
   }
-  if (candidate.score < best_.score) best_ = std::move(candidate);
+  close_.Enter(std::move(candidate));
 }
 
 std::vector<Recipe> Contest::recipes() const {

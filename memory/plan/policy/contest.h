@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "memory/plan/policy/auto_schedule.h"
+#include "memory/plan/policy/close_candidates.h"
 
 namespace castor {
 
@@ -27,11 +28,13 @@ struct Recipe {
 class Contest {
  public:
   explicit Contest(Candidate cpu)
-      : slowest_ns_(cpu.step_ns), best_(std::move(cpu)) {}
+      : slowest_ns_(cpu.step_ns), close_(std::move(cpu)) {}
 
   void Enter(Candidate candidate, const Recipe& recipe);
 
-  Candidate& best() { return best_; }
+  // The one to go on from, and the one to take.
+  const Candidate& best() { return close_.best(); }
+  Candidate& taken() { return close_.fewest_bytes(); }
   // Those of the best few, the best first.
   std::vector<Recipe> recipes() const;
   // The best one's of those with early fetches, then of the others, if any.
@@ -45,7 +48,7 @@ class Contest {
   static constexpr double kNone = std::numeric_limits<double>::infinity();
 
   double slowest_ns_;
-  Candidate best_;
+  CloseCandidates<Candidate> close_;
   // The best score and its tuning, by whether fetches are early.
   std::pair<double, Tuning> tunings_[2] = {{kNone, {}}, {kNone, {}}};
   std::vector<std::pair<double, Recipe>> finalists_;

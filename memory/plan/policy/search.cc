@@ -19,6 +19,11 @@ constexpr int64_t kRefinedMoments = 4 << 10;
 constexpr int kShares = 128;
 constexpr int kFirstStep = kShares / 8;
 
+// Shares of the room that are tried for sums.
+constexpr double kQuarters[] = {0.25, 0.5, 0.75, 1.0};
+constexpr double kHalves[] = {0.5, 1.0};
+constexpr double kAll[] = {1.0};
+
 std::vector<int64_t> ChunksOf(const std::vector<PossibleSum>& sums) {
   std::vector<int64_t> chunks;
   for (const PossibleSum& sum : sums) chunks.push_back(sum.sum.chunk);
@@ -55,7 +60,7 @@ Search::Search(const PlanTask& task, const Admission& admission)
 
 void Search::Run() {
   EnterSides(first_side_, /*good=*/{});
-  EnterSums(first_side_, /*all_shares=*/true);
+  EnterSums(first_side_, kQuarters);
   if (!trace_.training || !request_.fixed_side.empty()) return;
   EnterShares();
   if (!thorough_) EnterOtherTuningsOfBestSides();
@@ -64,6 +69,7 @@ void Search::Run() {
     EnterSpreadSides();
   }
   EnterSumsBesideStates();
+  if (refined_) RefineSums();
 }
 
 void Search::Run(const std::vector<Recipe>& recipes) {
@@ -143,9 +149,39 @@ void Search::EnterSpreadSides() {
 
 void Search::EnterSumsBesideStates() {
   const std::vector<Side> best_side = best().plan.side;
-  if (best_side != first_side_) EnterSums(best_side, /*all_shares=*/true);
+  if (best_side != first_side_) EnterSums(best_side, kQuarters);
+  const absl::Span<const double> shares =
+      refined_    ? absl::MakeConstSpan(kHalves)
+      : thorough_ ? absl::MakeConstSpan(kQuarters)
+                  : absl::MakeConstSpan(kAll);
   for (const auto& [score, side] : sides_) {
-    if (side != best_side) EnterSums(side, /*all_shares=*/thorough_);
+    if (side != best_side) EnterSums(side, shares);
+  }
+}
+
+void Search::RefineSums() {
+  for (const double nearer : {1.0 / 8, 1.0 / 16, 1.0 / 32}) {
+    const BestSums middle = best_sums_;
+    if (middle.side.empty()) return;
+    double held_bytes = 0;
+    for (int64_t c = 0; c < num_chunks(); ++c) {
+      if (middle.side[c] == Side::kHost) continue;
+      held_bytes += static_cast<double>(OptimizerBlock(trace_.chunks[c]));
+    }
+    for (const double sign : {-1.0, 1.0}) {
+      const double share = middle.share + sign * nearer;
+      if (share > 0 && share < 1) EnterSums(middle.side, {share});
+      const double bytes =
+          std::min(most_states_bytes_,
+                   held_bytes + sign * nearer / 2 * most_states_bytes_);
+      const std::vector<Side> side =
+          FirstSides(trace_, admission_, bytes, /*skip=*/true);
+      if (side == middle.side || PeakNeededDeviceBytes(request_, side) >
+                                     request_.device_budget_bytes) {
+        continue;
+      }
+      EnterSums(side, {middle.share, 1.0});
+    }
   }
 }
 
@@ -273,7 +309,8 @@ Search::Best Search::EnterBlocks(const Recipe& recipe,
   return best;
 }
 
-void Search::EnterSums(const std::vector<Side>& side, bool all_shares) {
+void Search::EnterSums(const std::vector<Side>& side,
+                       absl::Span<const double> shares) {
   std::vector<Tuning> tunings = {best().tuning};
   if (thorough_) tunings = contest_.tunings();
   const std::vector<GradientBlock> possible =
@@ -287,37 +324,42 @@ void Search::EnterSums(const std::vector<Side>& side, bool all_shares) {
                         static_cast<double>(*std::min_element(
                             free_bytes.begin(), free_bytes.end()));
   size_t before = 0;
-  for (const double share : {0.25, 0.5, 0.75, 1.0}) {
-    if (!all_shares && share < 1.0) continue;
+  for (const double share : shares) {
     const std::vector<PossibleSum> fitting =
         DeviceSumsThatFit(request_, side, sums, share * margin);
     if (fitting.size() == before) continue;
     before = fitting.size();
-    EnterSummed({side, ChunksOf(fitting), std::nullopt, {}}, tunings, without,
-                possible, fitting, {2.0, 0.0});
+    const double score =
+        EnterSummed({side, ChunksOf(fitting), std::nullopt, {}}, tunings,
+                    without, possible, fitting, {2.0, 0.0});
+    if (score < best_sums_.score) best_sums_ = {score, share, side};
   }
 }
 
-void Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
-                         const AutoSchedule& without,
-                         const std::vector<GradientBlock>& possible,
-                         const std::vector<PossibleSum>& sums,
-                         const std::vector<double>& copies_to_try) {
+double Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
+                           const AutoSchedule& without,
+                           const std::vector<GradientBlock>& possible,
+                           const std::vector<PossibleSum>& sums,
+                           const std::vector<double>& copies_to_try) {
   Room room(FreeBesideNeeds(request_, recipe.side));
   for (const PossibleSum& sum : sums) TakeDeviceSum(trace_, sum, room);
   const std::vector<GradientBlock> others =
       Filter(possible, num_chunks(), recipe.summed, /*kept=*/false,
              [](const GradientBlock& block) { return block.chunk; });
+  double score = std::numeric_limits<double>::infinity();
   for (const double copies : copies_to_try) {
     const std::vector<GradientBlock> blocks =
         GradientBlocksThatFit(room, without.DropAfterCopies(others, copies));
     recipe.copies = copies;
     for (const bool early : {true, false}) {
       const std::vector<Tuning> of_kind = OfKind(tunings, early);
-      if (!of_kind.empty()) EnterBlocks(recipe, sums, blocks, of_kind);
+      if (of_kind.empty()) continue;
+      score = std::min(score, EnterBlocks(recipe, sums, blocks, of_kind).score);
     }
-    if (blocks.size() == others.size()) break;
+    // Blocks that all fit may still take the room of payloads.
+    if (!thorough_ && blocks.size() == others.size()) break;
   }
+  return score;
 }
 
 void Search::Enter(const Recipe& recipe) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "memory/plan/admission.h"
 #include "memory/plan/policy/auto_schedule.h"
 #include "memory/plan/policy/contest.h"
@@ -31,13 +32,20 @@ class Search {
   // Enters what was best for a short step.
   void Run(const std::vector<Recipe>& recipes);
 
-  Candidate& best() { return contest_.best(); }
+  const Candidate& best() { return contest_.best(); }
+  // The best plan, or one about as fast that moves fewer bytes.
+  Candidate& taken() { return contest_.taken(); }
   std::vector<Recipe> recipes() const { return contest_.recipes(); }
 
  private:
   struct Best {
     double score = std::numeric_limits<double>::infinity();
     Tuning tuning;
+  };
+  struct BestSums {
+    double score = std::numeric_limits<double>::infinity();
+    double share = 0;
+    std::vector<Side> side;
   };
 
   // States on the device spare copies and the host's work, but take room all
@@ -57,6 +65,9 @@ class Search {
   // number of those that was tried: what is the best beside no sums leaves
   // little room for any.
   void EnterSumsBesideStates();
+  // Numbers of sums and of states between those that were tried together:
+  // around the best one, ever nearer.
+  void RefineSums();
 
   // Enters plans of the schedule. Returns the best one's, and if asked for
   // which blocks were of use to it.
@@ -90,15 +101,16 @@ class Search {
                    std::vector<Tuning> tunings);
 
   // Enters plans with these sides and sums on the device, for shares of the
-  // room beside what must be there, or for all of it alone.
-  void EnterSums(const std::vector<Side>& side, bool all_shares);
+  // room beside what must be there.
+  void EnterSums(const std::vector<Side>& side,
+                 absl::Span<const double> shares);
   // Enters plans with these sums, of which all fit, and with blocks of the
-  // other chunks.
-  void EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
-                   const AutoSchedule& without,
-                   const std::vector<GradientBlock>& possible,
-                   const std::vector<PossibleSum>& sums,
-                   const std::vector<double>& copies_to_try);
+  // other chunks. Returns the best score.
+  double EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
+                     const AutoSchedule& without,
+                     const std::vector<GradientBlock>& possible,
+                     const std::vector<PossibleSum>& sums,
+                     const std::vector<double>& copies_to_try);
   void Enter(const Recipe& recipe);
 
   int64_t num_chunks() const {
@@ -123,6 +135,7 @@ class Search {
   std::vector<Tuning> good_;
   int best_share_;
   double best_share_score_ = std::numeric_limits<double>::infinity();
+  BestSums best_sums_;
 };
 
 }  // namespace castor
