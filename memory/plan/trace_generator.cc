@@ -23,6 +23,7 @@ class GptTracer {
     AddParameter("wpe", o.sequence * c);
     for (int64_t l = 0; l < o.layers; ++l) {
       const std::string h = absl::StrCat("h.", l, ".");
+      closed_ |= o.chunks_of_one_layer;
       AddParameter(h + "ln_1", 2 * c);
       AddParameter(h + "attn.c_attn", 3 * c * (c + 1));
       AddParameter(h + "attn.c_proj", c * (c + 1));
@@ -30,6 +31,7 @@ class GptTracer {
       AddParameter(h + "mlp.c_fc", 4 * c * (c + 1));
       AddParameter(h + "mlp.c_proj", c * (4 * c + 1));
     }
+    closed_ |= o.chunks_of_one_layer;
     AddParameter("ln_f", 2 * c);
     if (!o.tied_embeddings) AddParameter("lm_head", o.vocabulary * c);
   }

@@ -22,6 +22,7 @@ struct GptTraceOptions {
   int64_t bytes_per_element = 2;  // of parameters and activations
   int64_t chunk_elements = 4 << 20;
   bool tied_embeddings = true;
+  bool chunks_of_one_layer = false;  // no chunk has parameters of two layers
   // Device and host speed. The host's update moves 28 bytes per element.
   double flops_per_s = 1e14;
   double device_bytes_per_s = 2e12;
