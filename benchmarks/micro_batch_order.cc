@@ -68,9 +68,8 @@ std::vector<std::vector<Part>> PartsOf(const StepTrace& trace, int64_t layers,
     in_backward |= op.name == "head/backward";
     std::vector<Part>& mine = parts.back();
     // A reduce belongs to the operator before it.
-    const std::string name = op.kind == OpKind::kReduce
-                                 ? mine.back().name
-                                 : PartOf(op, in_backward);
+    const std::string name =
+        op.kind == OpKind::kReduce ? mine.back().name : PartOf(op, in_backward);
     if (mine.empty() || mine.back().name != name) {
       mine.push_back({name, {}, 0, 0});
     }
@@ -94,8 +93,7 @@ std::vector<std::vector<Part>> PartsOf(const StepTrace& trace, int64_t layers,
 StepTrace BlockByBlock(const StepTrace& trace, int64_t layers,
                        int64_t row_bytes) {
   std::vector<OpRecord> updates;
-  const std::vector<std::vector<Part>> parts =
-      PartsOf(trace, layers, &updates);
+  const std::vector<std::vector<Part>> parts = PartsOf(trace, layers, &updates);
   StepTrace ordered = trace;
   ordered.signature += " block by block";
   ordered.ops.clear();
@@ -154,8 +152,7 @@ void Measure(GptTraceOptions options) {
     options.micro_batches = micro_batches;
     StepTrace in_turn = GptTrace(options);
     in_turn.global_norm = true;
-    const StepTrace by_block =
-        BlockByBlock(in_turn, options.layers, row_bytes);
+    const StepTrace by_block = BlockByBlock(in_turn, options.layers, row_bytes);
     const int64_t least = SmallestBudget(in_turn, "auto");
     const int64_t most = SmallestBudget(in_turn, "cuda");
     const std::pair<const char*, int64_t> budgets[] = {
@@ -178,8 +175,9 @@ void Measure(GptTraceOptions options) {
           return static_cast<double>(cost.h2d_bytes + cost.d2h_bytes) /
                  (1 << 20);
         };
-        std::printf("%3ld %-12s %10s %10g %10.2f", static_cast<long>(micro_batches),
-                    name, FormatBytes(budget).c_str(), gb_per_s, then_ms);
+        std::printf("%3ld %-12s %10s %10g %10.2f",
+                    static_cast<long>(micro_batches), name,
+                    FormatBytes(budget).c_str(), gb_per_s, then_ms);
         if (!now.fits) {
           std::printf(" %8s %8s %8.2f %8.0f %8s\n", "no room", "", compute_ms,
                       mib(then.cost), "");

@@ -1,4 +1,5 @@
-// The best candidate of a search, and those about as fast that move fewer bytes.
+// The best candidate of a search, and those about as fast that move fewer
+// bytes.
 //
 // How long a step takes is known to no better than its operators' durations,
 // which vary from step to step by more than what often separates two plans.

@@ -66,8 +66,7 @@ TEST(CloseCandidates, TakesWhatLookingThroughAllTakesInAnyOrder) {
     }
     EXPECT_EQ(close.best().step_ns, fastest_ns);
     EXPECT_EQ(close.fewest_bytes().moved_bytes, fewest);
-    EXPECT_LE(close.fewest_bytes().step_ns,
-              (1 + kAlike) * fastest_ns);
+    EXPECT_LE(close.fewest_bytes().step_ns, (1 + kAlike) * fastest_ns);
   }
 }
 
