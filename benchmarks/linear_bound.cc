@@ -600,7 +600,12 @@ class LinearBound::Builder {
 LinearBound::LinearBound(const PlanRequest& request, Objective objective)
     : request_(request) {
   Builder(this, objective).Build();
-  if (objective == Objective::kStepMs) {
+  // Windows know nothing of activations that leave and come back.
+  const std::vector<ChunkInfo>& chunks = request.trace->chunks;
+  const bool activations = std::any_of(
+      chunks.begin(), chunks.end(),
+      [](const ChunkInfo& chunk) { return chunk.holds_activations(); });
+  if (objective == Objective::kStepMs && !activations) {
     windows_ = std::make_unique<Windows>(this);
   }
 }

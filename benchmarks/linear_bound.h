@@ -89,7 +89,7 @@ class LinearBound {
   std::vector<CopyBack> copies_back_;
   std::vector<Held> held_;
   std::vector<int64_t> held_at_;  // variables of what is held, by moment
-  std::unique_ptr<const Windows> windows_;  // null: the step's time is free
+  std::unique_ptr<const Windows> windows_;  // null: there are none
 };
 
 }  // namespace castor
