@@ -49,8 +49,8 @@ struct Flags {
   SyntheticRun run = {6, 256, 256, 2, 64};
 };
 
-// Of the way from the smallest budget to everything, or two of the largest
-// chunks more than the smallest.
+// A budget is a share of the way from the smallest one to everything, or two of
+// the largest chunks more than the smallest.
 struct Budget {
   const char* name;
   double share = 0;

@@ -1,24 +1,16 @@
 #include "benchmarks/linear_bound.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 
 #include "absl/types/span.h"
+#include "benchmarks/linear_units.h"
 #include "benchmarks/linear_windows.h"
+#include "memory/plan/offloaded_blocks.h"
 #include "memory/plan/use_index.h"
 
 namespace castor {
-namespace {
-
-constexpr double kMib = 1 << 20;
-constexpr double kMs = 1e6;
-
-double Mib(int64_t bytes) { return static_cast<double>(bytes) / kMib; }
-double Ms(int64_t ns) { return static_cast<double>(ns) / kMs; }
-
-}  // namespace
 
 // Adds up what each resource works and what is held at each moment.
 class LinearBound::Builder {
@@ -86,13 +78,11 @@ class LinearBound::Builder {
     if (and_sum) Work(row, sum(c), -ms);
   }
   double FetchMs(int64_t c) const {
-    return Ms(request_.bus.latency_ns) +
-           1e3 * static_cast<double>(chunk(c).home_bytes()) /
-               request_.bus.h2d_bytes_per_s;
+    return TransferMs(request_.bus, chunk(c).home_bytes(),
+                      request_.bus.h2d_bytes_per_s);
   }
   double CopyBackMs(int64_t bytes) const {
-    return Ms(request_.bus.latency_ns) +
-           1e3 * static_cast<double>(bytes) / request_.bus.d2h_bytes_per_s;
+    return TransferMs(request_.bus, bytes, request_.bus.d2h_bytes_per_s);
   }
   double FetchWork(int64_t c) const {
     return counts_mib_ ? Mib(chunk(c).home_bytes()) : FetchMs(c);
@@ -102,11 +92,9 @@ class LinearBound::Builder {
   }
   double ExchangeMs(int64_t c) const {
     if (!sharded()) return 0;
-    return Ms(request_.bus.latency_ns) +
-           1e3 *
-               static_cast<double>(chunk(c).payload_bytes -
-                                   chunk(c).home_bytes()) /
-               request_.bus.network_bytes_per_s;
+    return TransferMs(request_.bus,
+                      chunk(c).payload_bytes - chunk(c).home_bytes(),
+                      request_.bus.network_bytes_per_s);
   }
 
   // What a variable holds over [from, to), around the step's end too.
@@ -601,70 +589,11 @@ LinearBound::LinearBound(const PlanRequest& request, Objective objective)
     : request_(request) {
   Builder(this, objective).Build();
   // Windows know nothing of activations that leave and come back.
-  const std::vector<ChunkInfo>& chunks = request.trace->chunks;
-  const bool activations = std::any_of(
-      chunks.begin(), chunks.end(),
-      [](const ChunkInfo& chunk) { return chunk.holds_activations(); });
-  if (objective == Objective::kStepMs && !activations) {
+  if (objective == Objective::kStepMs && !OffloadsActivations(*request.trace)) {
     windows_ = std::make_unique<Windows>(this);
   }
 }
 
 LinearBound::~LinearBound() = default;
-
-std::vector<double> LinearBound::PointOf(const Plan& plan, const PlanCost& cost,
-                                         double value) const {
-  std::vector<double> point(program_.variables.size(), 0);
-  point[0] = value;
-  const int64_t chunks = static_cast<int64_t>(plan.side.size());
-  const int64_t moments = static_cast<int64_t>(request_.trace->ops.size());
-  std::vector<std::vector<int64_t>> fetches(chunks), blocks(chunks);
-  std::vector<bool> summed(chunks, false);
-  for (int64_t t = 0; t <= moments; ++t) {
-    for (const Action& action : plan.actions[t]) {
-      const int64_t c = action.chunk.value;
-      if (action.kind == ActionKind::kFetch) {
-        fetches[c].push_back(t);
-        fetches[c].push_back(t + moments);
-      } else if (action.kind == ActionKind::kMakeGradients) {
-        blocks[c].push_back(t);
-      } else if (action.kind == ActionKind::kMakeSum) {
-        summed[c] = true;
-      }
-    }
-  }
-  for (int64_t c = 0; c < chunks; ++c) {
-    if (on_device_[c] >= 0)
-      point[on_device_[c]] = plan.side[c] == Side::kDevice;
-    if (summed_[c] >= 0) point[summed_[c]] = summed[c];
-  }
-  for (const Stay& stay : stays_) {
-    if (plan.side[stay.chunk] != stay.side) continue;
-    point[stay.variable] =
-        std::none_of(fetches[stay.chunk].begin(), fetches[stay.chunk].end(),
-                     [&](int64_t t) { return t > stay.from && t <= stay.to; });
-  }
-  for (const Block& block : blocks_) {
-    if (summed[block.chunk] || plan.side[block.chunk] != block.side) continue;
-    point[block.variable] =
-        std::count(blocks[block.chunk].begin(), blocks[block.chunk].end(),
-                   block.from) > 0;
-  }
-  for (const CopyBack& copy : copies_back_) {
-    if (plan.side[copy.chunk] != Side::kDevice) continue;
-    for (const int64_t stay : copy.stays) {
-      if (point[stay] == 0) point[copy.variable] = 1;
-    }
-  }
-  if (windows_ != nullptr) windows_->SetIn(plan, cost, &point);
-  for (const Held& held : held_) {
-    point[held.variable] = held.always;
-    if (held.before >= 0) point[held.variable] += point[held.before];
-    for (const auto& [variable, mib] : held.changes) {
-      point[held.variable] += mib * point[variable];
-    }
-  }
-  return point;
-}
 
 }  // namespace castor

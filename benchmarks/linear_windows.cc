@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "benchmarks/linear_units.h"
 #include "memory/plan/use_index.h"
 
 namespace castor {
@@ -14,9 +15,6 @@ namespace {
 constexpr int64_t kGroup = 4;
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
-
-double Mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
-double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
 using Terms = std::vector<std::pair<int64_t, double>>;
 
@@ -81,15 +79,13 @@ int64_t LinearBound::Windows::AddVariable(double at_most) {
 }
 
 double LinearBound::Windows::FetchMs(int64_t chunk) const {
-  return Ms(request_.bus.latency_ns) +
-         1e3 * static_cast<double>(trace_.chunks[chunk].home_bytes()) /
-             request_.bus.h2d_bytes_per_s;
+  return TransferMs(request_.bus, trace_.chunks[chunk].home_bytes(),
+                    request_.bus.h2d_bytes_per_s);
 }
 
 double LinearBound::Windows::GradientsMs(int64_t chunk) const {
-  return Ms(request_.bus.latency_ns) +
-         1e3 * static_cast<double>(trace_.chunks[chunk].payload_bytes) /
-             request_.bus.d2h_bytes_per_s;
+  return TransferMs(request_.bus, trace_.chunks[chunk].payload_bytes,
+                    request_.bus.d2h_bytes_per_s);
 }
 
 void LinearBound::Windows::FindCopies() {

@@ -69,11 +69,13 @@ class LinearBound::Windows {
   class Timeline;
 
   int64_t AddVariable(double at_most);
-  // At the end of each gap and after each reduce's last write.
+  // Finds the fetches at the ends of gaps, and the copies of gradients after
+  // the last write before each reduce.
   void FindCopies();
   void FindFetches(const UseIndex& index, Side side);
   void ChooseEnds();
-  // About how many, so that a solver takes seconds for as many chunks.
+  // Returns about how many windows there may be, so that a solver takes seconds
+  // for as many chunks.
   int64_t MostWindows() const;
   void AddEvenEnds(const std::vector<int64_t>& operators,
                    std::vector<bool>* is_end) const;
@@ -98,7 +100,7 @@ class LinearBound::Windows {
   // Adds what a part takes of a resource.
   void AddPart(const Part& part, double ms, Work* work) const;
   void AddWork(Work work);
-  // What is on its way over [from, to), around the step's end too.
+  // Counts the part as on its way over [from, to), around the step's end too.
   void Hold(const Copy& copy, const Part& part, int64_t from, int64_t to);
   void AddRoom();
 
@@ -126,7 +128,7 @@ class LinearBound::Windows {
   std::vector<Window> windows_;
   std::vector<Copy> fetches_;
   std::vector<Copy> gradients_;
-  // Of what is on its way, by moment.
+  // By moment, the MiB by which what is on its way changes there.
   std::vector<Changes> changes_;
   std::vector<Held> held_;
 };

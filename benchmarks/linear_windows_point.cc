@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "benchmarks/linear_units.h"
 #include "benchmarks/linear_windows.h"
 
 namespace castor {
@@ -55,9 +56,7 @@ class LinearBound::Windows::Timeline {
     double begin_ms = 0;
   };
 
-  double StepMs(int64_t steps) const {
-    return static_cast<double>(steps * cost_.step_ns) * 1e-6;
-  }
+  double StepMs(int64_t steps) const { return Ms(steps * cost_.step_ns); }
   double StartMs(int64_t moment) const {
     return static_cast<double>(cost_.op_start_ns[moment % moments_]) * 1e-6 +
            StepMs(moment / moments_);

@@ -48,11 +48,12 @@ class BlockPlans {
   const BlockChoice* best() const;
   BlockChoice TakeBest() { return *std::move(best_[BestKind()]); }
   const BlockUses& best_uses() const { return uses_of_best_[BestKind()]; }
-  // Of the first one that did not fit.
+  // Says why the first choice that did not fit did not.
   const std::optional<Refusal>& refusal() const { return refusal_; }
-  // In all plans; sketches count as much less as they take less time.
+  // Counts the operators of all plans; those of sketches count as much less as
+  // sketches take less time.
   int64_t planned_operators() const { return planned_operators_; }
-  // Those that fit.
+  // Counts the sketches of choices that fit.
   int64_t sketches() const { return sketches_; }
 
  private:

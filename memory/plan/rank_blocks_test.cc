@@ -86,7 +86,8 @@ TEST_F(RankBlocks, AreOfMicroBatchesBeforeTheLast) {
   plan_.actions[3] = {};
   plan_.actions[4] = {MakeGradients(0, 4)};
   ExpectBroken("moment 5 (reduce0): reduces chunk 0");
-  // Nor do gradients lie in two places.
+  // A block for gradients that are in the payload would have them in two
+  // places.
   plan_.actions[4] = {};
   plan_.actions[2] = {MakeGradients(0, 2)};
   ExpectBroken("moment 2 (reduce0): makes a gradient block for chunk 0");

@@ -129,7 +129,7 @@ void SimulatedSteps::RunOperator(int64_t t) {
   const bool adds = state_.AddsOnDevice(op);
   if (!adds && state_.plan.side[trace_.chunk_of(op)] == Side::kHost) {
     RunOnHost(state_, op, misses_);  // the device goes on
-  } else if (RunsOnNetwork(op)) {
+  } else if (op.on_network) {
     if (MovesNs(t) > 0) Compute(t, MoveBlocks(t, start_ns), 0);
     RunOnNetwork(t);  // likewise
   } else if (adds) {
@@ -205,11 +205,6 @@ void SimulatedSteps::RunOptimizer(int64_t t, int64_t start_ns) {
   chunk.arrived_ns = state_.Exchange(c, end_ns);
   chunk.content = Content::kParameters;
   chunk.home_current = false;
-}
-
-bool SimulatedSteps::RunsOnNetwork(const SimulatedTrace::Op& op) const {
-  return state_.sharded &&
-         (op.kind == OpKind::kReduce || !trace_.global_norm());
 }
 
 void SimulatedSteps::RunOnNetwork(int64_t t) {

@@ -35,10 +35,8 @@ class SimulatedSteps {
   void RunOptimizer(int64_t t, int64_t start_ns);
   // A reduce of a chunk of the host's side, by which the device adds up.
   void AddOnDevice(int64_t t, int64_t start_ns);
-  // Where several ranks share the chunk: what the network does that has the
-  // parts, in the device's memory, while compute goes on. It adds them up, and
-  // updates where no norm has to be waited for.
-  bool RunsOnNetwork(const SimulatedTrace::Op& op) const;
+  // What the network does that has the parts, in the device's memory, while
+  // compute goes on (RunsOnNetwork in use_index.h).
   void RunOnNetwork(int64_t t);
   // Gradients are in the chunk's sum on the device, the step's last ones or
   // others.

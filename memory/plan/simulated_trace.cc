@@ -32,6 +32,7 @@ SimulatedTrace::SimulatedTrace(const StepTrace& trace)
       chunks_[op.chunks[0].chunk.value].update = t;
     }
     ops_.push_back({.kind = op.kind,
+                    .on_network = RunsOnNetwork(trace, op),
                     .first_use = static_cast<int64_t>(uses_.size()),
                     .num_uses = static_cast<int64_t>(op.chunks.size()),
                     .non_model_peak_bytes = op.non_model_peak_bytes,

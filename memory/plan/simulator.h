@@ -113,7 +113,7 @@ class Simulator {
   PlanCost SimulateSteps(const Plan& plan, int steps) const;
 
  private:
-  // Of the step that ran last and took `step_ns`.
+  // Returns the cost of the step that ran last, which took `step_ns`.
   PlanCost CostOf(SimulatedSteps* steps, int64_t step_ns,
                   const Plan& plan) const;
 

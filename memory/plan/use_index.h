@@ -45,9 +45,9 @@ bool IsPinned(const StepTrace& trace, const std::vector<Side>& side,
 
 // Whether operator `op` runs on the device: all but the host's reduce, update.
 bool RunsOnDevice(const OpRecord& op, const std::vector<Side>& side);
-// Of such an operator, or of a reduce with a sum on the device: whether the
-// network's stream runs it, beside compute, as it does what ranks add up, and
-// updates of it that wait for no norm.
+// Whether the network's stream runs operator `op`, which runs on the device or
+// is a reduce with a sum there, beside compute. It runs what ranks add up, and
+// updates of that which wait for no norm.
 bool RunsOnNetwork(const StepTrace& trace, const OpRecord& op);
 
 struct Gap {

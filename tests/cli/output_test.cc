@@ -150,7 +150,8 @@ TEST_F(OutputTest, ExportThatCannotBeWrittenIsToldAndTheOldOneStays) {
   }
 }
 
-// Nor does it leave directories that it made, or some of their tables.
+// An export that fails leaves neither directories that it made nor some of
+// their tables.
 TEST_F(OutputTest, TablesThatCannotBeWrittenLeaveNoDirectory) {
   Train(SmallConfig(), {"--trace", "run.trace"});
   std::filesystem::create_directory(Path("there"));

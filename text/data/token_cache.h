@@ -47,7 +47,8 @@ class TokenCache {
   absl::StatusOr<int64_t> CountLonger(int64_t tokens) const;
   // A cache of lines tells how many of the lines [begin, end) have no label
   // among those of their first `tokens` tokens that count: all but the first.
-  // Of a body of more than `most_bytes` it looks at every so many groups only.
+  // It looks at every so many groups alone where the body has more than
+  // `most_bytes`.
   absl::StatusOr<LabelCount> CountLabels(int64_t begin, int64_t end,
                                          int64_t tokens,
                                          int64_t most_bytes) const;

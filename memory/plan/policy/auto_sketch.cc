@@ -41,8 +41,9 @@ Plan SketchAuto(const PlanRequest& request, const Admission& admission) {
     std::vector<Side> before = first_side;
     for (const double bytes : {spare, margin / 8, margin / 4, margin * 3 / 8,
                                margin / 2, margin * 3 / 4, margin}) {
-      std::vector<Side> side = FirstSides(
-          trace, admission, request.gpu_margin_mem_ratio * bytes, true);
+      std::vector<Side> side =
+          FirstSides(trace, admission, request.gpu_margin_mem_ratio * bytes,
+                     /*skip=*/true);
       if (side == before ||
           PeakNeededDeviceBytes(request, side) > request.device_budget_bytes) {
         continue;

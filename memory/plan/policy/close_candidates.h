@@ -48,8 +48,8 @@ class CloseCandidates {
   // The one of the least score; of equal ones that of the fewest bytes, then
   // the first.
   Candidate& best() { return close_.front(); }
-  // Of those whose step is at most kAlike longer than the best one's, the one
-  // that moves the fewest bytes.
+  // The one that moves the fewest bytes, of those whose step is at most kAlike
+  // longer than the best one's.
   Candidate& fewest_bytes() {
     const double most_ns = (1 + kAlike) * best().step_ns;
     return *std::find_if(
