@@ -21,7 +21,7 @@ class SimulatedTrace {
   struct Op {
     OpKind kind = OpKind::kCompute;
     bool on_network = false;  // unless the host runs it (RunsOnNetwork)
-    int64_t first_use = 0;  // those of its chunks, among all uses
+    int64_t first_use = 0;    // those of its chunks, among all uses
     int64_t num_uses = 0;
     int64_t non_model_peak_bytes = 0;
     int64_t duration_ns = 0;
