@@ -116,7 +116,7 @@ class EmulatedBlock {
   template <class T, class F>
   void Mma(const F& f) {
     for (int first = 0; first < kThreads; first += kWarp) {
-      float a[kMmaRows][kMmaDepth], b[kMmaDepth][kMmaColumns];
+      double a[kMmaRows][kMmaDepth], b[kMmaDepth][kMmaColumns];
       MmaOperands lanes[kWarp];
       for (int lane = 0; lane < kWarp; ++lane) {
         const MmaOperands& o = lanes[lane] = f(first + lane);
@@ -131,15 +131,22 @@ class EmulatedBlock {
           }
         }
       }
-      for (int lane = 0; lane < kWarp; ++lane) {
-        for (int i = 0; i < 4; ++i) {
-          const int row = lane / 4 + i / 2 * 8;
-          const int column = lane % 4 * 2 + i % 2;
-          double sum = lanes[lane].c[i];
-          for (int k = 0; k < kMmaDepth; ++k) {
-            sum += double{a[row][k]} * double{b[k][column]};
+      for (int row = 0; row < kMmaRows; ++row) {
+        // Columns together, which the compiler makes vectors of.
+        double sums[kMmaColumns];
+        const auto c = [&](int column) -> float& {
+          return lanes[row % 8 * 4 + column / 2].c[row / 8 * 2 + column % 2];
+        };
+        for (int column = 0; column < kMmaColumns; ++column) {
+          sums[column] = c(column);
+        }
+        for (int k = 0; k < kMmaDepth; ++k) {
+          for (int column = 0; column < kMmaColumns; ++column) {
+            sums[column] += a[row][k] * b[k][column];
           }
-          lanes[lane].c[i] = static_cast<float>(sum);
+        }
+        for (int column = 0; column < kMmaColumns; ++column) {
+          c(column) = static_cast<float>(sums[column]);
         }
       }
     }
