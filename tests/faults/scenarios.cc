@@ -82,26 +82,27 @@ class Training : public Scenario {
     const std::set<int64_t> reported =
         ReportedSteps(result.effects, result.effects.size());
     // Most faults leave the same checkpoints, which need not be tried again.
-    const std::string key =
-        absl::StrCat(reported.empty() ? -1 : *reported.rbegin(), " ",
-                     Json(ReadTree(directory + "/out"))
-                         .dump(-1, ' ', true, Json::error_handler_t::replace));
+    const Saved saved = {reported.empty() ? -1 : *reported.rbegin(),
+                         ReadTree(directory + "/out")};
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (good_.count(key) > 0) return "";
+      if (good_.count(saved) > 0) return "";
     }
     const std::string wrong = JudgeResumed(directory, reported, sha256_);
     if (wrong.empty()) {
       std::lock_guard<std::mutex> lock(mutex_);
-      good_.insert(key);
+      good_.insert(saved);
     }
     return wrong;
   }
 
+  // The last step that was reported, and every file.
+  using Saved = std::pair<int64_t, std::map<std::string, std::string>>;
+
   const Change change_;
   std::string sha256_;
   std::mutex mutex_;
-  std::set<std::string> good_;
+  std::set<Saved> good_;
 };
 
 // A command that makes files (`out`: one, or a directory of them) of others and
