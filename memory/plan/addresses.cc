@@ -202,7 +202,13 @@ Plan WithAddresses(Plan plan, const PlanRequest& request,
     less.device_budget_bytes = budget - budget / part;
     operators_left -= static_cast<int64_t>(request.trace->ops.size());
     if (less.device_budget_bytes < smallest || operators_left < 0) break;
+    // Few plans are made where states stay on the side that they have.
+    less.fixed_side = plan.side;
     PlanOrRefusal made = MakePlan(plan.policy, less, mistake);
+    if (std::holds_alternative<Refusal>(made)) {
+      less.fixed_side = request.fixed_side;
+      made = MakePlan(plan.policy, less, mistake);
+    }
     Plan* const other = std::get_if<Plan>(&made);
     if (other == nullptr || !other->instead_of_unproven.empty()) break;
     const PlanCost other_cost = foresee(*other);

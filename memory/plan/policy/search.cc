@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/policy/side_choices.h"
@@ -12,8 +13,11 @@
 namespace castor {
 namespace {
 
-// The longest step for which twice as many plans are tried.
-constexpr int64_t kRefinedMoments = 4 << 10;
+// The longest step of which more than a hundred plans are made.
+constexpr int64_t kRefinedMoments = 16 << 10;
+// How many of the best that were tried are searched through, at least and for
+// the shortest steps.
+constexpr int64_t kFewest = 2, kMost = 8;
 // Shares of the room for states on the device, and how far apart the first ones
 // are.
 constexpr int kShares = 128;
@@ -23,6 +27,10 @@ constexpr int kFirstStep = kShares / 8;
 constexpr double kQuarters[] = {0.25, 0.5, 0.75, 1.0};
 constexpr double kHalves[] = {0.5, 1.0};
 constexpr double kAll[] = {1.0};
+
+// A block keeps its room until its copy is over, as it is if at most one is
+// queued before it, so that the next block waits for nothing.
+constexpr double kCopies = 2.0;
 
 std::vector<int64_t> ChunksOf(const std::vector<PossibleSum>& sums) {
   std::vector<int64_t> chunks;
@@ -53,116 +61,157 @@ Search::Search(const PlanTask& task, const Admission& admission)
       admission_(admission),
       thorough_(static_cast<int64_t>(trace_.ops.size()) <= kThoroughMoments),
       refined_(static_cast<int64_t>(trace_.ops.size()) <= kRefinedMoments),
+      few_(std::clamp(
+          kFewest * kThoroughMoments / std::max<int64_t>(1, trace_.ops.size()),
+          kFewest, kMost)),
       first_side_(AdmittedSides(request_, admission)),
+      adds_up_(!PossibleDeviceSums(trace_, first_side_,
+                                   PossibleGradientBlocks(trace_, first_side_))
+                    .empty()),
       contest_(AutoSchedule(task, first_side_).MakeOneOperatorAhead()),
       asked_({first_side_}),
-      best_share_(kShares) {}
+      best_share_(kShares),
+      searched_side_(first_side_) {}
 
 void Search::Run() {
   EnterSides(first_side_, /*good=*/{});
-  EnterSums(first_side_, kQuarters);
+  TrySums(first_side_, kQuarters);
+  EnterBestSums();
   if (!trace_.training || !request_.fixed_side.empty()) return;
-  EnterShares();
-  if (!thorough_) EnterOtherTuningsOfBestSides();
+  TryShares();
+  EnterBestSides(few_);
   if (refined_) {
+    good_ = contest_.tunings();
     RefineShares();
-    EnterSpreadSides();
+    if (thorough_) TrySpreadSides();
+    EnterBestSides(few_ / 2);
   }
-  EnterSumsBesideStates();
-  if (refined_) RefineSums();
+  TrySumsBesideStates();
+  EnterBestSums();
+  if (!refined_) return;
+  RefineSums();
+  EnterBestSums();
 }
 
 void Search::Run(const std::vector<Recipe>& recipes) {
   for (const Recipe& recipe : recipes) Enter(recipe);
 }
 
-void Search::EnterShares() {
+void Search::TryShares() {
   good_ = contest_.tunings();
   const int64_t needed =
       PeakNeededDeviceBytes(request_, SidesOf(trace_, admission_.order, 0));
   most_states_bytes_ =
       request_.gpu_margin_mem_ratio *
       static_cast<double>(request_.device_budget_bytes - needed);
-  EnterStates(request_.gpu_margin_mem_ratio *
-              static_cast<double>(contest_.spare_bytes()));
+  TryStates(request_.gpu_margin_mem_ratio *
+            static_cast<double>(contest_.spare_bytes()));
   // A long step has every other share tried, then those beside the best one.
   const int step = thorough_ ? kFirstStep : 2 * kFirstStep;
-  for (int share = step; share <= kShares; share += step) EnterShare(share);
-  if (thorough_) return;
-  const int middle = best_share_;
-  EnterShare(middle - kFirstStep);
-  EnterShare(std::min(middle + kFirstStep, kShares));
-}
-
-void Search::EnterShare(int share) {
-  const size_t before = sides_.size();
-  EnterStates(most_states_bytes_ * share / kShares);
-  if (sides_.size() == before || sides_.back().first >= best_share_score_) {
-    return;
-  }
-  best_share_score_ = sides_.back().first;
-  best_share_ = share;
-}
-
-void Search::EnterStates(double bytes) {
-  EnterNewSides(FirstSides(trace_, admission_, bytes, /*skip=*/true), good_);
-  if (!thorough_) return;
-  const std::vector<Side> side =
-      FirstSides(trace_, admission_, bytes, /*skip=*/false);
-  if (AreNewAndFit(side)) EnterSides(side, good_);
-}
-
-void Search::EnterOtherTuningsOfBestSides() {
-  constexpr size_t kSides = 2;
-  std::sort(sides_.begin(), sides_.end());
-  sides_.resize(std::min(kSides, sides_.size()));
-  for (const auto& [score, side] : sides_) {
-    EnterTunings(AutoSchedule(task_, side),
-                 OtherTunings(good_, request_.prefetch, thorough_),
-                 {side, {}, std::nullopt, {}});
-  }
+  for (int share = step; share <= kShares; share += step) TryShare(share);
+  if (!thorough_) TrySharesBeside(kFirstStep);
 }
 
 void Search::RefineShares() {
   for (const int narrower : {kFirstStep / 2, kFirstStep / 4, kFirstStep / 8}) {
-    const int middle = best_share_;
-    EnterShare(middle - narrower);
-    EnterShare(std::min(middle + narrower, kShares));
-  }
-  // What is good beside the first sides need not be beside these.
-  if (best().plan.side != first_side_) {
-    EnterSides(std::vector<Side>(best().plan.side), /*good=*/{});
+    TrySharesBeside(narrower);
   }
 }
 
-void Search::EnterSpreadSides() {
-  const std::vector<Tuning> good = contest_.tunings();
+void Search::TrySharesBeside(int distance) {
+  const int middle = best_share_;
+  TryShare(middle - distance);
+  TryShare(std::min(middle + distance, kShares));
+}
+
+void Search::TryShare(int share) {
+  const double score = TryStates(most_states_bytes_ * share / kShares);
+  if (score >= best_share_score_) return;
+  best_share_score_ = score;
+  best_share_ = share;
+}
+
+double Search::TryStates(double bytes) {
+  double score = TrySides(FirstSides(trace_, admission_, bytes, /*skip=*/true));
+  if (thorough_) {
+    score = std::min(score, TrySides(FirstSides(trace_, admission_, bytes,
+                                                /*skip=*/false)));
+  }
+  return score;
+}
+
+double Search::TrySides(std::vector<Side> side) {
+  if (std::find(asked_.begin(), asked_.end(), side) != asked_.end()) {
+    return kNever;
+  }
+  asked_.push_back(side);
+  if (PeakNeededDeviceBytes(request_, side) > request_.device_budget_bytes) {
+    return kNever;
+  }
+  const double score = Probe(side);
+  sides_.push_back({score, std::move(side)});
+  return score;
+}
+
+double Search::Probe(const std::vector<Side>& side) {
+  const AutoSchedule without(task_, side);
+  const std::vector<GradientBlock> possible =
+      PossibleGradientBlocks(trace_, side);
+  std::vector<GradientBlock> blocks;
+  if (!possible.empty()) {
+    blocks = GradientBlocksThatFit(Room(FreeBesideNeeds(request_, side)),
+                                   without.DropAfterCopies(possible, kCopies));
+  }
+  double score = kNever;
+  for (const bool early : {true, false}) {
+    const std::vector<Tuning> of_kind = OfKind(good_, early);
+    if (of_kind.empty()) continue;
+    const Best best =
+        EnterTunings(without, of_kind, {side, {}, std::nullopt, {}}, kProbe);
+    score = std::min(score, best.score);
+    if (blocks.empty()) continue;
+    score = std::min(
+        score, EnterBlocks({side, {}, kCopies, {}}, {}, blocks, of_kind, kProbe)
+                   .score);
+  }
+  return score;
+}
+
+void Search::TrySpreadSides() {
   for (const double more : {1.0, 1.0625}) {
     const double bytes =
         most_states_bytes_ * std::min(1.0, more * best_share_ / kShares);
     for (const double first : {0.2, 0.4, 0.6, 0.8}) {
-      EnterNewSides(SpreadSides(trace_, admission_, first * bytes, bytes),
-                    good);
+      TrySides(SpreadSides(trace_, admission_, first * bytes, bytes));
     }
   }
 }
 
-void Search::EnterSumsBesideStates() {
+void Search::EnterBestSides(int64_t number) {
+  std::sort(sides_.begin(), sides_.end());
+  number = std::min(number, static_cast<int64_t>(sides_.size()));
+  for (int64_t i = 0; i < number; ++i) EnterSides(sides_[i].side, good_);
+  // What is good beside the first sides need not be beside these.
   const std::vector<Side> best_side = best().plan.side;
-  if (best_side != first_side_) EnterSums(best_side, kQuarters);
+  if (!thorough_ || best_side == searched_side_) return;
+  searched_side_ = best_side;
+  EnterSides(best_side, /*good=*/{});
+}
+
+void Search::TrySumsBesideStates() {
+  const std::vector<Side> best_side = best().plan.side;
+  if (best_side != first_side_) TrySums(best_side, kQuarters);
   const absl::Span<const double> shares =
-      refined_    ? absl::MakeConstSpan(kHalves)
-      : thorough_ ? absl::MakeConstSpan(kQuarters)
-                  : absl::MakeConstSpan(kAll);
-  for (const auto& [score, side] : sides_) {
-    if (side != best_side) EnterSums(side, shares);
+      refined_ ? absl::MakeConstSpan(kHalves) : absl::MakeConstSpan(kAll);
+  for (const TriedSides& tried : sides_) {
+    if (tried.side != best_side) TrySums(tried.side, shares);
   }
 }
 
 void Search::RefineSums() {
   for (const double nearer : {1.0 / 8, 1.0 / 16, 1.0 / 32}) {
-    const BestSums middle = best_sums_;
-    if (middle.side.empty()) return;
+    if (sums_.empty()) return;
+    const TriedSums middle = *std::min_element(sums_.begin(), sums_.end());
     double held_bytes = 0;
     for (int64_t c = 0; c < num_chunks(); ++c) {
       if (middle.side[c] == Side::kHost) continue;
@@ -170,7 +219,7 @@ void Search::RefineSums() {
     }
     for (const double sign : {-1.0, 1.0}) {
       const double share = middle.share + sign * nearer;
-      if (share > 0 && share < 1) EnterSums(middle.side, {share});
+      if (share > 0 && share < 1) TrySums(middle.side, {share});
       const double bytes =
           std::min(most_states_bytes_,
                    held_bytes + sign * nearer / 2 * most_states_bytes_);
@@ -180,14 +229,52 @@ void Search::RefineSums() {
                                      request_.device_budget_bytes) {
         continue;
       }
-      EnterSums(side, {middle.share, 1.0});
+      TrySums(side, {middle.share, 1.0});
     }
   }
 }
 
+void Search::TrySums(const std::vector<Side>& side,
+                     absl::Span<const double> shares) {
+  if (!adds_up_) return;
+  const SumsBeside beside = FindSums(side);
+  size_t before = 0;
+  for (const double share : shares) {
+    std::vector<PossibleSum> fitting =
+        DeviceSumsThatFit(request_, side, beside.all, share * beside.bytes);
+    if (fitting.size() == before) continue;
+    before = fitting.size();
+    const double score = EnterSums(beside, side, fitting, kProbe);
+    sums_.push_back({score, side, share, std::move(fitting)});
+  }
+}
+
+void Search::EnterBestSums() {
+  std::sort(sums_.begin(), sums_.end());
+  sums_.resize(std::min(few_, static_cast<int64_t>(sums_.size())));
+  for (TriedSums& tried : sums_) {
+    if (std::exchange(tried.entered, true)) continue;
+    tried.score = std::min(
+        tried.score,
+        EnterSums(FindSums(tried.side), tried.side, tried.fitting, kFull));
+  }
+}
+
+Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
+  SumsBeside found = {
+      AutoSchedule(task_, side), PossibleGradientBlocks(trace_, side), {}, 0};
+  found.all = found.without.DropAfterCopies(
+      PossibleDeviceSums(trace_, side, found.blocks), kCopies);
+  const std::vector<int64_t> free_bytes = FreeBesideNeeds(request_, side);
+  found.bytes = request_.gpu_margin_mem_ratio *
+                static_cast<double>(
+                    *std::min_element(free_bytes.begin(), free_bytes.end()));
+  return found;
+}
+
 Search::Best Search::EnterTunings(const AutoSchedule& schedule,
                                   const std::vector<Tuning>& tunings,
-                                  Recipe recipe,
+                                  Recipe recipe, Effort effort,
                                   std::vector<GradientBlock>* useful) {
   Best best;
   const auto enter = [&](const Tuning& tuning) {
@@ -201,27 +288,12 @@ Search::Best Search::EnterTunings(const AutoSchedule& schedule,
   };
   for (const Tuning& each : tunings) enter(each);
   // Where the bus binds, a place that is still being copied back may do.
-  if (thorough_ && best.tuning.early && request_.prefetch) {
+  if (thorough_ && effort == kFull && best.tuning.early && request_.prefetch) {
     Tuning other = best.tuning;
     other.off_copies = !other.off_copies;
     enter(other);
   }
   return best;
-}
-
-bool Search::AreNewAndFit(const std::vector<Side>& side) {
-  if (std::find(asked_.begin(), asked_.end(), side) != asked_.end()) {
-    return false;
-  }
-  asked_.push_back(side);
-  return PeakNeededDeviceBytes(request_, side) <= request_.device_budget_bytes;
-}
-
-void Search::EnterNewSides(std::vector<Side> side,
-                           const std::vector<Tuning>& good) {
-  if (!AreNewAndFit(side)) return;
-  const double score = EnterSides(side, good);
-  sides_.emplace_back(score, std::move(side));
 }
 
 double Search::EnterSides(const std::vector<Side>& side,
@@ -241,7 +313,7 @@ Search::Best Search::EnterWithoutBlocks(const AutoSchedule& without,
   const bool prefetch = request_.prefetch;
   Best best;
   const auto enter = [&](const std::vector<Tuning>& others) {
-    const Best other = EnterTunings(without, others, recipe);
+    const Best other = EnterTunings(without, others, recipe, kFull);
     tunings->insert(tunings->end(), others.begin(), others.end());
     if (other.score < best.score) best = other;
   };
@@ -264,24 +336,23 @@ Search::Best Search::EnterWithoutBlocks(const AutoSchedule& without,
 double Search::EnterWithBlocks(const AutoSchedule& without,
                                const std::vector<Side>& side,
                                const std::vector<Tuning>& tunings) {
-  double score = std::numeric_limits<double>::infinity();
+  double score = kNever;
   const std::vector<GradientBlock> possible =
       PossibleGradientBlocks(trace_, side);
   if (possible.empty()) return score;
   const Room room(FreeBesideNeeds(request_, side));
-  // A block keeps its room until its copy is over, as it is if at most one is
-  // queued before it, so that the next block waits for nothing; else, where
-  // that is too much room, only until it is sent.
+  // Where kCopies is too much room, a block keeps it only until it is sent.
   for (const bool early : {true, false}) {
     std::vector<Tuning> of_kind = OfKind(tunings, early);
     if (of_kind.empty()) continue;
-    for (const double copies : {2.0, 0.0}) {
+    for (const double copies : {kCopies, 0.0}) {
       std::vector<GradientBlock> blocks = GradientBlocksThatFit(
           room, without.DropAfterCopies(possible, copies));
       if (blocks.empty()) continue;
       const bool all = blocks.size() == possible.size();
-      const Best best = EnterBlocks({side, {}, copies, {}}, {},
-                                    std::move(blocks), std::move(of_kind));
+      const Best best =
+          EnterBlocks({side, {}, copies, {}}, {}, std::move(blocks),
+                      std::move(of_kind), kFull);
       score = std::min(score, best.score);
       of_kind = {best.tuning};
       if (all && !thorough_) break;
@@ -293,13 +364,13 @@ double Search::EnterWithBlocks(const AutoSchedule& without,
 Search::Best Search::EnterBlocks(const Recipe& recipe,
                                  const std::vector<PossibleSum>& sums,
                                  std::vector<GradientBlock> blocks,
-                                 std::vector<Tuning> tunings) {
-  constexpr int kRounds = 3;
+                                 std::vector<Tuning> tunings, Effort effort) {
+  const int rounds = effort == kProbe ? 1 : 3;
   Best best;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     std::vector<GradientBlock> useful;
     best = EnterTunings(AutoSchedule(task_, recipe.side, blocks, sums), tunings,
-                        recipe, &useful);
+                        recipe, effort, &useful);
     tunings = {best.tuning};
     if (useful.size() == blocks.size()) break;
     blocks = std::move(useful);
@@ -309,52 +380,38 @@ Search::Best Search::EnterBlocks(const Recipe& recipe,
   return best;
 }
 
-void Search::EnterSums(const std::vector<Side>& side,
-                       absl::Span<const double> shares) {
+double Search::EnterSums(const SumsBeside& beside,
+                         const std::vector<Side>& side,
+                         const std::vector<PossibleSum>& fitting,
+                         Effort effort) {
   std::vector<Tuning> tunings = {best().tuning};
-  if (thorough_) tunings = contest_.tunings();
-  const std::vector<GradientBlock> possible =
-      PossibleGradientBlocks(trace_, side);
-  std::vector<PossibleSum> sums = PossibleDeviceSums(trace_, side, possible);
-  if (sums.empty()) return;
-  const AutoSchedule without(task_, side);
-  sums = without.DropAfterCopies(std::move(sums), 2.0);
-  const std::vector<int64_t> free_bytes = FreeBesideNeeds(request_, side);
-  const double margin = request_.gpu_margin_mem_ratio *
-                        static_cast<double>(*std::min_element(
-                            free_bytes.begin(), free_bytes.end()));
-  size_t before = 0;
-  for (const double share : shares) {
-    const std::vector<PossibleSum> fitting =
-        DeviceSumsThatFit(request_, side, sums, share * margin);
-    if (fitting.size() == before) continue;
-    before = fitting.size();
-    const double score =
-        EnterSummed({side, ChunksOf(fitting), std::nullopt, {}}, tunings,
-                    without, possible, fitting, {2.0, 0.0});
-    if (score < best_sums_.score) best_sums_ = {score, share, side};
-  }
+  if (thorough_ && effort == kFull) tunings = contest_.tunings();
+  std::vector<double> copies = {kCopies};
+  if (effort == kFull) copies.push_back(0.0);
+  return EnterSummed({side, ChunksOf(fitting), std::nullopt, {}}, tunings,
+                     beside, fitting, copies, effort);
 }
 
 double Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
-                           const AutoSchedule& without,
-                           const std::vector<GradientBlock>& possible,
+                           const SumsBeside& beside,
                            const std::vector<PossibleSum>& sums,
-                           const std::vector<double>& copies_to_try) {
+                           const std::vector<double>& copies_to_try,
+                           Effort effort) {
   Room room(FreeBesideNeeds(request_, recipe.side));
   for (const PossibleSum& sum : sums) TakeDeviceSum(trace_, sum, room);
   const std::vector<GradientBlock> others =
-      Filter(possible, num_chunks(), recipe.summed, /*kept=*/false,
+      Filter(beside.blocks, num_chunks(), recipe.summed, /*kept=*/false,
              [](const GradientBlock& block) { return block.chunk; });
-  double score = std::numeric_limits<double>::infinity();
+  double score = kNever;
   for (const double copies : copies_to_try) {
-    const std::vector<GradientBlock> blocks =
-        GradientBlocksThatFit(room, without.DropAfterCopies(others, copies));
+    const std::vector<GradientBlock> blocks = GradientBlocksThatFit(
+        room, beside.without.DropAfterCopies(others, copies));
     recipe.copies = copies;
     for (const bool early : {true, false}) {
       const std::vector<Tuning> of_kind = OfKind(tunings, early);
       if (of_kind.empty()) continue;
-      score = std::min(score, EnterBlocks(recipe, sums, blocks, of_kind).score);
+      score = std::min(
+          score, EnterBlocks(recipe, sums, blocks, of_kind, effort).score);
     }
     // Blocks that all fit may still take the room of payloads.
     if (!thorough_ && blocks.size() == others.size()) break;
@@ -363,24 +420,19 @@ double Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
 }
 
 void Search::Enter(const Recipe& recipe) {
-  const AutoSchedule without(task_, recipe.side);
+  const SumsBeside beside = FindSums(recipe.side);
   if (!recipe.copies.has_value()) {
-    EnterTunings(without, {recipe.tuning}, recipe);
+    EnterTunings(beside.without, {recipe.tuning}, recipe, kFull);
     return;
   }
-  const std::vector<GradientBlock> possible =
-      PossibleGradientBlocks(trace_, recipe.side);
-  std::vector<PossibleSum> sums =
-      Filter(PossibleDeviceSums(trace_, recipe.side, possible), num_chunks(),
-             recipe.summed, /*kept=*/true,
-             [](const PossibleSum& sum) { return sum.sum.chunk; });
-  sums = DeviceSumsThatFit(request_, recipe.side,
-                           without.DropAfterCopies(std::move(sums), 2.0),
-                           static_cast<double>(kUnlimitedBytes));
+  const std::vector<PossibleSum> sums = DeviceSumsThatFit(
+      request_, recipe.side,
+      Filter(beside.all, num_chunks(), recipe.summed, /*kept=*/true,
+             [](const PossibleSum& sum) { return sum.sum.chunk; }),
+      static_cast<double>(kUnlimitedBytes));
   Recipe fitting = recipe;
   fitting.summed = ChunksOf(sums);
-  EnterSummed(fitting, {recipe.tuning}, without, possible, sums,
-              {*recipe.copies});
+  EnterSummed(fitting, {recipe.tuning}, beside, sums, {*recipe.copies}, kFull);
 }
 
 }  // namespace castor

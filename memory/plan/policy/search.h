@@ -1,9 +1,15 @@
 // The search for the best plan of a step: which plans are made and simulated.
 //
-// All kinds of plans together are tried for steps of up to a thorough number of
-// moments. For a longer step fewer are, and where its micro batches are alike
-// those are tried on a short step (short_step.h); the whole step is planned
-// with the best few.
+// A plan's sides and its sums on the device are chosen first, then its tuning
+// and its gradient blocks. Of many sides and sums a plan or few are made each,
+// with tunings that were good before: they are tried. The best few are then
+// searched through: all their tunings and gradient blocks are entered.
+//
+// How many are tried depends on the step's length, so that a search takes a
+// second at most: some four hundred plans of a step of up to kThoroughMoments,
+// a hundred and more up to four times as many, then fewer. Where the micro
+// batches of a long step are alike, a short one is searched through
+// (short_step.h), and the whole step is planned with the best few of that.
 #ifndef CASTOR_MEMORY_PLAN_POLICY_SEARCH_H_
 #define CASTOR_MEMORY_PLAN_POLICY_SEARCH_H_
 
@@ -19,8 +25,9 @@
 
 namespace castor {
 
-// The longest step that is searched through in a second, beside other work.
-inline constexpr int64_t kThoroughMoments = 16 << 10;
+// The longest step that is searched through thoroughly in a second, beside
+// other work.
+inline constexpr int64_t kThoroughMoments = 4 << 10;
 
 class Search {
  public:
@@ -38,47 +45,82 @@ class Search {
   std::vector<Recipe> recipes() const { return contest_.recipes(); }
 
  private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  // kProbe: what is tried; kFull: what is searched through.
+  enum Effort { kProbe, kFull };
+
   struct Best {
-    double score = std::numeric_limits<double>::infinity();
+    double score = kNever;
     Tuning tuning;
   };
-  struct BestSums {
-    double score = std::numeric_limits<double>::infinity();
-    double share = 0;
+  struct TriedSides {
+    double score = kNever;
     std::vector<Side> side;
+
+    bool operator<(const TriedSides& other) const {
+      return score < other.score;
+    }
+  };
+  struct TriedSums {
+    double score = kNever;
+    std::vector<Side> side;
+    double share = 0;
+    std::vector<PossibleSum> fitting;
+    bool entered = false;  // searched through
+
+    bool operator<(const TriedSums& other) const { return score < other.score; }
+  };
+  // What there may be with some sides.
+  struct SumsBeside {
+    AutoSchedule without;  // sums and blocks
+    std::vector<GradientBlock> blocks;
+    std::vector<PossibleSum> all;
+    double bytes = 0;  // that all moments have free for sums
   };
 
   // States on the device spare copies and the host's work, but take room all
   // step long in which chunks could stay. So first what no moment needs for the
-  // best plan without them, then shares of all that no operator needs.
-  void EnterShares();
-  void EnterShare(int share);
-  void EnterStates(double bytes);
-  // Beside the best share, and after the best sides.
+  // best plan without them is tried, then shares of all that no operator needs.
+  void TryShares();
+  // Beside the best share.
   void RefineShares();
+  void TrySharesBeside(int distance);
+  void TryShare(int share);
   // The same bytes spread over the step: the bus and the host then work all
   // through forward, not in its later part alone.
-  void EnterSpreadSides();
-  void EnterOtherTuningsOfBestSides();
+  void TrySpreadSides();
+  // Both return the best score, kNever if there is none that fits and was not
+  // tried before.
+  double TryStates(double bytes);
+  double TrySides(std::vector<Side> side);
+  double Probe(const std::vector<Side>& side);
+  // Searches through the best of those that were tried.
+  void EnterBestSides(int64_t number);
+
   // Sums on the device take room and time that states there could have, too,
   // so they are tried without any that need not be there, and beside each
   // number of those that was tried: what is the best beside no sums leaves
   // little room for any.
-  void EnterSumsBesideStates();
+  void TrySumsBesideStates();
   // Numbers of sums and of states between those that were tried together:
   // around the best one, ever nearer.
   void RefineSums();
+  // Shares of the room beside what must be there with these sides.
+  void TrySums(const std::vector<Side>& side, absl::Span<const double> shares);
+  // Searches through the best of those that were tried, and keeps these alone.
+  void EnterBestSums();
+  SumsBeside FindSums(const std::vector<Side>& side) const;
 
   // Enters plans of the schedule. Returns the best one's, and if asked for
   // which blocks were of use to it.
   Best EnterTunings(const AutoSchedule& schedule,
                     const std::vector<Tuning>& tunings, Recipe recipe,
+                    Effort effort,
                     std::vector<GradientBlock>* useful = nullptr);
 
   // Whether these sides fit and this was not called with them before.
   bool AreNewAndFit(const std::vector<Side>& side);
-  // Enters plans with these sides if they are new, and remembers them.
-  void EnterNewSides(std::vector<Side> side, const std::vector<Tuning>& good);
   // Enters plans with these sides, without gradient blocks and with them, where
   // `good` ones, if any are known, were good with others. Returns the best
   // score.
@@ -98,19 +140,16 @@ class Search {
   // use. Returns the last round's best.
   Best EnterBlocks(const Recipe& recipe, const std::vector<PossibleSum>& sums,
                    std::vector<GradientBlock> blocks,
-                   std::vector<Tuning> tunings);
+                   std::vector<Tuning> tunings, Effort effort);
 
-  // Enters plans with these sides and sums on the device, for shares of the
-  // room beside what must be there.
-  void EnterSums(const std::vector<Side>& side,
-                 absl::Span<const double> shares);
-  // Enters plans with these sums, of which all fit, and with blocks of the
-  // other chunks. Returns the best score.
+  // Enters plans with these sides and those sums on the device, of which all
+  // fit, and with blocks of the other chunks. Both return the best score.
+  double EnterSums(const SumsBeside& beside, const std::vector<Side>& side,
+                   const std::vector<PossibleSum>& fitting, Effort effort);
   double EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
-                     const AutoSchedule& without,
-                     const std::vector<GradientBlock>& possible,
+                     const SumsBeside& beside,
                      const std::vector<PossibleSum>& sums,
-                     const std::vector<double>& copies_to_try);
+                     const std::vector<double>& copies_to_try, Effort effort);
   void Enter(const Recipe& recipe);
 
   int64_t num_chunks() const {
@@ -123,19 +162,21 @@ class Search {
   const Admission& admission_;
   const bool thorough_;
   const bool refined_;
+  const int64_t few_;
   const std::vector<Side> first_side_;
+  const bool adds_up_;  // some chunk's gradients, over micro batches
   Contest contest_;
-  std::vector<std::vector<Side>> asked_;
-  // Those to try sums beside, with the best score of their plans.
-  std::vector<std::pair<double, std::vector<Side>>> sides_;
 
   // The most bytes that states on the device may have, of which shares are
-  // tried with the tunings that were good without any.
+  // tried with the tunings that were good before.
   double most_states_bytes_ = 0;
   std::vector<Tuning> good_;
+  std::vector<std::vector<Side>> asked_;
+  std::vector<TriedSides> sides_;  // those that fit
   int best_share_;
-  double best_share_score_ = std::numeric_limits<double>::infinity();
-  BestSums best_sums_;
+  double best_share_score_ = kNever;
+  std::vector<Side> searched_side_;  // with all tunings
+  std::vector<TriedSums> sums_;
 };
 
 }  // namespace castor
