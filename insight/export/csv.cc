@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -291,6 +292,29 @@ constexpr Table kTables[] = {{"operators", Operators}, {"chunks", Chunks},
                              {"spans", Spans},         {"memory", Memory},
                              {"blocks", Blocks}};
 
+// Writes all tables into a directory, which is made if it is missing, to files
+// that are yet to be committed.
+absl::Status WriteTables(const TraceView& view, const std::string& directory,
+                         std::vector<std::unique_ptr<AtomicFile>>* files) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error || !std::filesystem::is_directory(directory, error)) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot make the directory \"", directory,
+        "\": ", error ? error.message() : "something else has its name"));
+  }
+  for (const std::string& table : CsvTableNames()) {
+    CASTOR_ASSIGN_OR_RETURN(
+        std::unique_ptr<AtomicFile> file,
+        AtomicFile::Create(absl::StrCat(directory, "/", table, ".csv")));
+    CASTOR_RETURN_IF_ERROR(CsvTable(view, table, [&](absl::string_view piece) {
+      return file->Append(piece.data(), static_cast<int64_t>(piece.size()));
+    }));
+    files->push_back(std::move(file));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const std::vector<std::string>& CsvTableNames() {
@@ -319,14 +343,21 @@ absl::Status CsvTable(
 
 absl::StatusOr<std::vector<std::string>> WriteCsvOfRanks(
     absl::Span<const TraceView> ranks, const std::string& directory) {
-  if (ranks.size() == 1) return WriteCsv(ranks[0], directory);
-  std::vector<std::string> paths;
+  // None takes its name before the last one is written.
+  std::vector<std::unique_ptr<AtomicFile>> files;
   for (const TraceView& view : ranks) {
     const int64_t rank = view.run.has_value() ? view.run->rank : 0;
-    CASTOR_ASSIGN_OR_RETURN(
-        const std::vector<std::string> more,
-        WriteCsv(view, absl::StrCat(directory, "/", CsvRankDirectory(rank))));
-    paths.insert(paths.end(), more.begin(), more.end());
+    CASTOR_RETURN_IF_ERROR(
+        WriteTables(view,
+                    ranks.size() == 1
+                        ? directory
+                        : absl::StrCat(directory, "/", CsvRankDirectory(rank)),
+                    &files));
+  }
+  std::vector<std::string> paths;
+  for (const std::unique_ptr<AtomicFile>& file : files) {
+    CASTOR_RETURN_IF_ERROR(file->Commit());
+    paths.push_back(file->path());
   }
   return paths;
 }
@@ -337,25 +368,7 @@ std::string CsvRankDirectory(int64_t rank) {
 
 absl::StatusOr<std::vector<std::string>> WriteCsv(
     const TraceView& view, const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error || !std::filesystem::is_directory(directory, error)) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot make the directory \"", directory,
-        "\": ", error ? error.message() : "something else has its name"));
-  }
-  std::vector<std::string> paths;
-  for (const std::string& table : CsvTableNames()) {
-    const std::string path = absl::StrCat(directory, "/", table, ".csv");
-    CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> file,
-                            AtomicFile::Create(path));
-    CASTOR_RETURN_IF_ERROR(CsvTable(view, table, [&](absl::string_view piece) {
-      return file->Append(piece.data(), static_cast<int64_t>(piece.size()));
-    }));
-    CASTOR_RETURN_IF_ERROR(file->Commit());
-    paths.push_back(path);
-  }
-  return paths;
+  return WriteCsvOfRanks({view}, directory);
 }
 
 }  // namespace castor

@@ -40,8 +40,9 @@ absl::Status CsvTable(
     const TraceView& view, absl::string_view table,
     absl::FunctionRef<absl::Status(absl::string_view)> append);
 
-// All of them into a directory, which is made if it is missing; each file
-// appears whole or not at all. Returns the paths.
+// All of them into a directory, which is made if it is missing. Each file
+// appears whole or not at all, and none before all could be written. Returns
+// the paths.
 absl::StatusOr<std::vector<std::string>> WriteCsv(const TraceView& view,
                                                   const std::string& directory);
 

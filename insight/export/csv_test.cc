@@ -141,6 +141,22 @@ TEST(Csv, RefusesWhatIsNoDirectoryOrNoTable) {
             absl::StatusCode::kNotFound);
 }
 
+// The second rank's directory cannot be made, since a file has its name.
+TEST(Csv, LeavesNoTablesWhereOneCannotBeWritten) {
+  const TemporaryDirectory directory;
+  std::vector<TraceView> views;
+  for (const int64_t rank : {0, 1}) {
+    TraceSketch sketch = OneStep();
+    sketch.contents.run->rank = rank;
+    sketch.contents.run->world_size = 2;
+    views.push_back(BuildTraceView(sketch.contents, ""));
+  }
+  WriteFile(directory.path() + "/rank-1", "");
+  EXPECT_EQ(WriteCsvOfRanks(views, directory.path()).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path() + "/rank-0"));
+}
+
 TEST(Csv, HasADirectoryForEachRank) {
   const TemporaryDirectory directory;
   std::vector<TraceView> views;
