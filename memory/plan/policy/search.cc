@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <utility>
 
+#include "base/check.h"
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/policy/side_choices.h"
 #include "memory/plan/policy/tuning_choices.h"
@@ -18,6 +20,9 @@ constexpr int64_t kRefinedMoments = 16 << 10;
 // How many of the best that were tried are searched through, at least and for
 // the shortest steps.
 constexpr int64_t kFewest = 2, kMost = 8;
+// How many neighbours of the best plan are made, and of how many moments in
+// all.
+constexpr int64_t kMostClimbed = 200, kClimbedMoments = 160 << 10;
 // Shares of the room for states on the device, and how far apart the first ones
 // are.
 constexpr int kShares = 128;
@@ -91,6 +96,7 @@ void Search::Run() {
   if (!refined_) return;
   RefineSums();
   EnterBestSums();
+  Climb();
 }
 
 void Search::Run(const std::vector<Recipe>& recipes) {
@@ -270,6 +276,86 @@ Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
                 static_cast<double>(
                     *std::min_element(free_bytes.begin(), free_bytes.end()));
   return found;
+}
+
+void Search::Climb() {
+  if (recipes().empty()) return;
+  Recipe at = recipes().front();
+  std::mt19937_64 random;  // the same at every call
+  const int64_t tries = std::min(
+      kMostClimbed, kClimbedMoments / std::max<int64_t>(1, trace_.ops.size()));
+  for (int64_t i = 0; i < tries; ++i) {
+    const Recipe next = Neighbour(at, random);
+    const double before = best().score;
+    Enter(next);
+    if (best().score < before) at = next;
+  }
+}
+
+Recipe Search::Neighbour(const Recipe& recipe, std::mt19937_64& random) const {
+  Recipe next = recipe;
+  const auto any_chunk = [&] {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(num_chunks()));
+  };
+  const auto retune = [&] {
+    const std::vector<Tuning> around =
+        TuningsAround(next.tuning, request_.prefetch);
+    next.tuning = around[random() % around.size()];
+  };
+  const auto turn_states = [&] {
+    const int64_t c = any_chunk();
+    if (OptimizerBlock(trace_.chunks[c]) == 0) return;
+    if (first_side_[c] == Side::kDevice) return;  // the host has no room
+    next.side[c] = next.side[c] == Side::kHost ? Side::kDevice : Side::kHost;
+  };
+  const auto turn_sum = [&] {
+    const int64_t c = any_chunk();
+    const auto known = std::find(next.summed.begin(), next.summed.end(), c);
+    if (known != next.summed.end()) {
+      next.summed.erase(known);
+      return;
+    }
+    next.summed.push_back(c);
+    if (!next.copies.has_value()) next.copies = kCopies;
+  };
+  switch (random() % 4) {
+    case 0:
+      retune();
+      retune();
+      break;
+    case 1:
+      adds_up_ ? turn_sum() : turn_states();
+      break;
+    case 2:
+      turn_states();
+      turn_states();
+      break;
+    case 3:
+      turn_states();
+      if (adds_up_) turn_sum();
+      break;
+  }
+  MakeRoom(&next.side, random);
+  return next;
+}
+
+void Search::MakeRoom(std::vector<Side>* side, std::mt19937_64& random) const {
+  std::vector<int64_t> may_leave;
+  double bytes = 0;
+  for (int64_t c = 0; c < num_chunks(); ++c) {
+    if ((*side)[c] == first_side_[c]) continue;
+    may_leave.push_back(c);
+    bytes += static_cast<double>(OptimizerBlock(trace_.chunks[c]));
+  }
+  while (bytes > most_states_bytes_ || PeakNeededDeviceBytes(request_, *side) >
+                                           request_.device_budget_bytes) {
+    CASTOR_CHECK(!may_leave.empty());
+    std::swap(may_leave[random() % may_leave.size()], may_leave.back());
+    const int64_t c = may_leave.back();
+    may_leave.pop_back();
+    (*side)[c] = Side::kHost;
+    bytes -= static_cast<double>(OptimizerBlock(trace_.chunks[c]));
+  }
 }
 
 Search::Best Search::EnterTunings(const AutoSchedule& schedule,

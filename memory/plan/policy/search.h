@@ -3,7 +3,9 @@
 // A plan's sides and its sums on the device are chosen first, then its tuning
 // and its gradient blocks. Of many sides and sums a plan or few are made each,
 // with tunings that were good before: they are tried. The best few are then
-// searched through: all their tunings and gradient blocks are entered.
+// searched through: all their tunings and gradient blocks are entered. In the
+// end neighbours of the best plan are, chosen at random, from the same seed in
+// every search.
 //
 // How many are tried depends on the step's length, so that a search takes a
 // second at most: some four hundred plans of a step of up to kThoroughMoments,
@@ -15,6 +17,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -151,6 +154,14 @@ class Search {
                      const std::vector<PossibleSum>& sums,
                      const std::vector<double>& copies_to_try, Effort effort);
   void Enter(const Recipe& recipe);
+
+  // Enters neighbours of the best plan, and goes on from each that is better.
+  void Climb();
+  // One that has the states or the sums of a chunk or two on the other side, or
+  // two other tunings; it fits.
+  Recipe Neighbour(const Recipe& recipe, std::mt19937_64& random) const;
+  // States of any chunks leave the device until all fit.
+  void MakeRoom(std::vector<Side>* side, std::mt19937_64& random) const;
 
   int64_t num_chunks() const {
     return static_cast<int64_t>(trace_.chunks.size());

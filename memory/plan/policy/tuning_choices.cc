@@ -65,4 +65,23 @@ std::vector<Tuning> OtherRules(const Tuning& best) {
   return tunings;
 }
 
+std::vector<Tuning> TuningsAround(const Tuning& tuning, bool prefetch) {
+  std::vector<Tuning> around;
+  const auto add = [&](auto Tuning::*part, auto value) {
+    if (tuning.*part == value) return;
+    around.push_back(tuning);
+    around.back().*part = value;
+  };
+  for (const VictimRule rule : kVictimRules) add(&Tuning::rule, rule);
+  if (!prefetch) return around;
+  for (const double strength : {0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0}) {
+    add(&Tuning::lead_strength, strength);
+  }
+  add(&Tuning::early, !tuning.early);
+  if (!tuning.early) return around;
+  for (const int64_t ahead : {0, 1, 2, 4, 8, 16}) add(&Tuning::ahead, ahead);
+  add(&Tuning::off_copies, !tuning.off_copies);
+  return around;
+}
+
 }  // namespace castor

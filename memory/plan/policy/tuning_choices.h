@@ -29,6 +29,9 @@ std::vector<Tuning> OtherTunings(const std::vector<Tuning>& good, bool prefetch,
 // ones is not to those with the others, so they do not share rounds.
 std::vector<Tuning> OfKind(const std::vector<Tuning>& tunings, bool early);
 
+// Those that differ from it in one thing.
+std::vector<Tuning> TuningsAround(const Tuning& tuning, bool prefetch);
+
 }  // namespace castor
 
 #endif  // CASTOR_MEMORY_PLAN_POLICY_TUNING_CHOICES_H_
