@@ -25,6 +25,12 @@ void TellAddresses(const Plan& plan, const PlanRequest& request,
   }
 }
 
+std::string FormatTokenRate(double tokens_per_second) {
+  return tokens_per_second < 10
+             ? absl::StrFormat("%.2g tokens/s", tokens_per_second)
+             : absl::StrFormat("%.0f tokens/s", tokens_per_second);
+}
+
 std::string FormatAddresses(const Forecast& forecast) {
   if (forecast.addresses) return "addresses planned";
   if (!forecast.moves.has_value()) return "";
@@ -39,8 +45,9 @@ std::string FormatForecast(const Forecast& forecast, int64_t tokens_per_step) {
   std::string text = seconds < 100 ? absl::StrFormat("%.3g s", seconds)
                                    : absl::StrFormat("%.0f s", seconds);
   if (tokens_per_step > 0 && seconds > 0) {
-    absl::StrAppendFormat(&text, ", %.0f tokens/s",
-                          static_cast<double>(tokens_per_step) / seconds);
+    absl::StrAppend(
+        &text, ", ",
+        FormatTokenRate(static_cast<double>(tokens_per_step) / seconds));
   }
   absl::StrAppend(&text, ", bound by ", ResourceName(forecast.binds),
                   "; busy: ");

@@ -64,6 +64,8 @@ TEST(Forecast, SaysLongStepsInWholeSeconds) {
   forecast.step_ns = 1'812'300'000'000;
   EXPECT_EQ(FormatForecast(forecast, 16384).substr(0, 25),
             "1812 s, 9 tokens/s, bound");
+  EXPECT_EQ(FormatForecast(forecast, 400).substr(0, 21),
+            "1812 s, 0.22 tokens/s");
 }
 
 TEST(Forecast, OfNothingIsNothing) {
