@@ -151,6 +151,7 @@ class Run {
   void SignalAll(int signal);
   void TakeEnded();
   void NoteFailure(int rank, int status);
+  void TellOfUntoldFailure() const;
   void TakeWish(int signal);
   // Whether a rank has written much since this was last asked.
   bool Saves();
@@ -166,9 +167,11 @@ class Run {
   Socket listener_;
   std::vector<Child> children_;  // by rank
   int running_ = 0;
-  int code_ = 0;         // of the first that failed
+  int failed_ = -1;      // the first that failed
+  int code_ = 0;         // its
   bool killed_ = false;  // it was ended by a signal
   bool users_error_ = false;
+  bool first_well_ = false;  // rank 0 has ended with 0
   // Whether the user has sent a signal: a rank that ends by it has not failed.
   bool signalled_ = false;
   int64_t signalled_ns_ = 0;
@@ -364,12 +367,16 @@ void Run::SignalAll(int signal) {
 void Run::NoteFailure(int rank, int status) {
   const int code =
       WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (code == 0) return;
+  if (code == 0) {
+    first_well_ |= rank == 0;
+    return;
+  }
   users_error_ |= code == kUserError;
   // Ended by somebody else: a cause, where exits are mostly consequences, which
   // may be found first.
   const bool killed = WIFSIGNALED(status) && !signalled_ && steps_ == 0;
   if (code_ != 0 && (!killed || killed_)) return;
+  failed_ = rank;
   code_ = code;
   killed_ = killed;
   if (killed) {
@@ -441,11 +448,27 @@ void Run::TakeStep() {
                  "castor launch: %d of the ranks neither end nor save: they "
                  "get %s\n",
                  running_, signal == SIGTERM ? "SIGTERM" : "SIGKILL");
+  } else {
+    // Rank 0, who speaks for all, may be among them.
+    std::fprintf(stderr,
+                 "castor launch: rank %d has failed (exit code %d), and %d of "
+                 "the others do not end: they get %s\n",
+                 failed_, code_, running_,
+                 signal == SIGTERM ? "SIGTERM" : "SIGKILL");
   }
   SignalAll(signal);
   next_step_ns_ =
       SteadyNowNs() + (asked && signal == SIGTERM ? plan_.signal_patience_ns
                                                   : plan_.last_patience_ns);
+}
+
+// Rank 0 tells of what it knows, and of its own failures; here it knew of none.
+void Run::TellOfUntoldFailure() const {
+  if (code_ == 0 || !first_well_ || killed_ || signalled_ || steps_ > 0) return;
+  std::fprintf(stderr,
+               "castor launch: rank %d ended with exit code %d, but rank 0 "
+               "with 0, as if all were well\n",
+               failed_, code_);
 }
 
 int Run::AwaitAll() {
@@ -458,6 +481,7 @@ int Run::AwaitAll() {
       TakeStep();
     }
   }
+  TellOfUntoldFailure();
   return users_error_ ? kUserError : code_;
 }
 

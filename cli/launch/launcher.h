@@ -13,7 +13,10 @@
 // key pressed at the terminal reaches the launcher alone, which passes it on),
 // and the system ends them with the launcher (PR_SET_PDEATHSIG). Those on other
 // machines hang on a remote shell (remote_line.h). Output is the ranks' own:
-// nothing is added to it, nothing is held back.
+// nothing is held back, and nothing is added to it but a line "castor launch:
+// ..." to standard error where a rank may have said nothing: it was ended by a
+// signal, which may be the launcher's; or it failed although rank 0, who speaks
+// for all, ended with 0.
 //
 // When a rank has failed, the others learn it from each other and end by
 // themselves; those that have not after `patience_ns` get a SIGTERM, and

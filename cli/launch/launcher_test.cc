@@ -176,6 +176,20 @@ TEST_F(LauncherTest, CodeIsTheFirstFailedRanks) {
             128 + 9);
 }
 
+TEST_F(LauncherTest, FailureThatRankZeroDoesNotKnowOfIsTold) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_NE(Code(Plan(3, "exit $RANK")), 0);
+  std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(absl::StartsWith(said, "castor launch: rank ")) << said;
+  EXPECT_TRUE(absl::EndsWith(said, " but rank 0 with 0, as if all were well\n"))
+      << said;
+  // Who failed itself has said so.
+  ::testing::internal::CaptureStderr();
+  EXPECT_NE(Code(Plan(2, "exit 1")), 0);
+  said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said, "");
+}
+
 TEST_F(LauncherTest, UsersErrorIsTwoWhoeverFailsFirst) {
   EXPECT_EQ(Code(Plan(2,
                       "if [ $RANK = 1 ]; then touch first; exit 1; fi; "
@@ -194,7 +208,16 @@ TEST_F(LauncherTest, RanksThatDoNotEndByThemselvesAreEnded) {
                          "done; exit 4;; esac; "
                          "while :; do sleep 0.05; done");
   plan.patience_ns = plan.last_patience_ns = 500'000'000;
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(Code(plan), 4);
+  // They may not have come to say anything.
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  for (const char* words :
+       {"castor launch: rank 2 has failed (exit code 4), and 2 of the others "
+        "do not end: they get SIGTERM\n",
+        "of the others do not end: they get SIGKILL\n"}) {
+    EXPECT_TRUE(absl::StrContains(said, words)) << said;
+  }
   EXPECT_TRUE(Exists("heeded"));
   EXPECT_TRUE(IsGone("is0"));
   EXPECT_TRUE(IsGone("is1"));

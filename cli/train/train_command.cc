@@ -27,6 +27,7 @@
 #include "cli/train/report.h"
 #include "cli/train/run_checkpoints.h"
 #include "cli/train/trace_request.h"
+#include "device/comm/agreement.h"
 #include "models/families.h"
 #include "runtime/train/run_trace.h"
 
@@ -322,8 +323,9 @@ absl::Status TrainRun::End() {
     live_->End(trainer.stopping() ? "interrupted" : "finished", "");
   }
   FlushOutput();
-  // What fails on one rank up to here ends all of them.
-  return MeetAllRanks(ranks_, "the run's end");
+  // What fails on one rank up to here ends all of them, and rank 0 tells it.
+  return ranks_ == nullptr ? absl::OkStatus()
+                           : EndTogether(*ranks_, "the run's end");
 }
 
 // What the run writes replaces nothing that it reads, nor each other.

@@ -57,4 +57,10 @@ absl::Status AgreeOnStatus(Communicator& communicator, absl::string_view key,
   return ReadStatusText(text);
 }
 
+absl::Status EndTogether(Communicator& communicator, absl::string_view key) {
+  CASTOR_RETURN_IF_ERROR(Await(communicator, communicator.Barrier(key, 0)));
+  const absl::Status again = Await(communicator, communicator.Barrier(key, 0));
+  return communicator.rank() == 0 ? again : absl::OkStatus();
+}
+
 }  // namespace castor

@@ -34,6 +34,13 @@ absl::Status TakeHighest(Communicator& communicator, absl::string_view key,
 absl::Status BroadcastText(Communicator& communicator, absl::string_view key,
                            int root, std::string* text);
 
+// The last that ranks do which have all succeeded: on rank 0 it is OK only if
+// it is on all. A rank may fail in a meeting from which the others have come
+// out well, so they meet a second time: to that such a rank does not come, and
+// rank 0 fails there. The others have nobody left whom a failure of the second
+// meeting concerns, and pass over it.
+absl::Status EndTogether(Communicator& communicator, absl::string_view key);
+
 }  // namespace castor
 
 #endif  // CASTOR_DEVICE_COMM_AGREEMENT_H_
