@@ -22,7 +22,7 @@ constexpr int64_t kRefinedMoments = 16 << 10;
 constexpr int64_t kFewest = 2, kMost = 8;
 // How many neighbours of the best plan are made, and of how many moments in
 // all.
-constexpr int64_t kMostClimbed = 200, kClimbedMoments = 160 << 10;
+constexpr int64_t kMostClimbed = 100, kClimbedMoments = 96 << 10;
 // Shares of the room for states on the device, and how far apart the first ones
 // are.
 constexpr int kShares = 128;
@@ -100,7 +100,7 @@ void Search::Run() {
 }
 
 void Search::Run(const std::vector<Recipe>& recipes) {
-  for (const Recipe& recipe : recipes) Enter(recipe);
+  for (const Recipe& recipe : recipes) Enter(recipe, kFull);
 }
 
 void Search::TryShares() {
@@ -287,7 +287,7 @@ void Search::Climb() {
   for (int64_t i = 0; i < tries; ++i) {
     const Recipe next = Neighbour(at, random);
     const double before = best().score;
-    Enter(next);
+    Enter(next, kNear);
     if (best().score < before) at = next;
   }
 }
@@ -505,10 +505,10 @@ double Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
   return score;
 }
 
-void Search::Enter(const Recipe& recipe) {
+void Search::Enter(const Recipe& recipe, Effort effort) {
   const SumsBeside beside = FindSums(recipe.side);
   if (!recipe.copies.has_value()) {
-    EnterTunings(beside.without, {recipe.tuning}, recipe, kFull);
+    EnterTunings(beside.without, {recipe.tuning}, recipe, effort);
     return;
   }
   const std::vector<PossibleSum> sums = DeviceSumsThatFit(
@@ -518,7 +518,7 @@ void Search::Enter(const Recipe& recipe) {
       static_cast<double>(kUnlimitedBytes));
   Recipe fitting = recipe;
   fitting.summed = ChunksOf(sums);
-  EnterSummed(fitting, {recipe.tuning}, beside, sums, {*recipe.copies}, kFull);
+  EnterSummed(fitting, {recipe.tuning}, beside, sums, {*recipe.copies}, effort);
 }
 
 }  // namespace castor

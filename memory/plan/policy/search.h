@@ -50,8 +50,9 @@ class Search {
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  // kProbe: what is tried; kFull: what is searched through.
-  enum Effort { kProbe, kFull };
+  // kProbe: what is tried; kNear: a neighbour of the best, whose gradient
+  // blocks are those of use; kFull: what is searched through.
+  enum Effort { kProbe, kNear, kFull };
 
   struct Best {
     double score = kNever;
@@ -153,7 +154,7 @@ class Search {
                      const SumsBeside& beside,
                      const std::vector<PossibleSum>& sums,
                      const std::vector<double>& copies_to_try, Effort effort);
-  void Enter(const Recipe& recipe);
+  void Enter(const Recipe& recipe, Effort effort);
 
   // Enters neighbours of the best plan, and goes on from each that is better.
   void Climb();
