@@ -271,6 +271,7 @@ Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
       AutoSchedule(task_, side), PossibleGradientBlocks(trace_, side), {}, 0};
   found.all = found.without.DropAfterCopies(
       PossibleDeviceSums(trace_, side, found.blocks), kCopies);
+  if (found.all.empty()) return found;  // nor need there be an operator
   const std::vector<int64_t> free_bytes = FreeBesideNeeds(request_, side);
   found.bytes = request_.gpu_margin_mem_ratio *
                 static_cast<double>(
@@ -279,7 +280,7 @@ Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
 }
 
 void Search::Climb() {
-  if (recipes().empty()) return;
+  if (recipes().empty() || trace_.chunks.empty()) return;
   Recipe at = recipes().front();
   std::mt19937_64 random;  // the same at every call
   const int64_t tries = std::min(
