@@ -516,7 +516,7 @@ void Search::Enter(const Recipe& recipe, Effort effort) {
       request_, recipe.side,
       Filter(beside.all, num_chunks(), recipe.summed, /*kept=*/true,
              [](const PossibleSum& sum) { return sum.sum.chunk; }),
-      static_cast<double>(kUnlimitedBytes));
+      beside.bytes);
   Recipe fitting = recipe;
   fitting.summed = ChunksOf(sums);
   EnterSummed(fitting, {recipe.tuning}, beside, sums, {*recipe.copies}, effort);
