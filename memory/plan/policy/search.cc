@@ -43,6 +43,20 @@ std::vector<int64_t> ChunksOf(const std::vector<PossibleSum>& sums) {
   return chunks;
 }
 
+// The chunks whose gradients of all micro batches are longer than their sum.
+std::vector<int64_t> ShorterThanGradients(
+    const std::vector<PossibleSum>& sums) {
+  std::vector<int64_t> chunks;
+  for (const PossibleSum& sum : sums) {
+    // There is a block for each micro batch's but the last's.
+    const int64_t gradients = static_cast<int64_t>(sum.blocks.size()) + 1;
+    if (gradients * sum.blocks.front().bytes > sum.sum.bytes) {
+      chunks.push_back(sum.sum.chunk);
+    }
+  }
+  return chunks;
+}
+
 // Those of `all` whose chunks are `kept`, or with `kept` false are not.
 template <typename T, typename ChunkOf>
 std::vector<T> Filter(const std::vector<T>& all, int64_t num_chunks,
@@ -64,15 +78,15 @@ Search::Search(const PlanTask& task, const Admission& admission)
       request_(task.request),
       trace_(*request_.trace),
       admission_(admission),
-      thorough_(static_cast<int64_t>(trace_.ops.size()) <= kThoroughMoments),
-      refined_(static_cast<int64_t>(trace_.ops.size()) <= kRefinedMoments),
+      thorough_(moments() <= kThoroughMoments),
+      refined_(moments() <= kRefinedMoments),
       few_(std::clamp(
-          kFewest * kThoroughMoments / std::max<int64_t>(1, trace_.ops.size()),
-          kFewest, kMost)),
+          kFewest * kThoroughMoments / std::max<int64_t>(1, moments()), kFewest,
+          kMost)),
       first_side_(AdmittedSides(request_, admission)),
-      adds_up_(!PossibleDeviceSums(trace_, first_side_,
-                                   PossibleGradientBlocks(trace_, first_side_))
-                    .empty()),
+      possible_sums_(PossibleDeviceSums(
+          trace_, first_side_, PossibleGradientBlocks(trace_, first_side_))),
+      shorter_sums_(ShorterThanGradients(possible_sums_)),
       contest_(AutoSchedule(task, first_side_).MakeOneOperatorAhead()),
       asked_({first_side_}),
       best_share_(kShares),
@@ -151,36 +165,18 @@ double Search::TrySides(std::vector<Side> side) {
     return kNever;
   }
   asked_.push_back(side);
-  if (PeakNeededDeviceBytes(request_, side) > request_.device_budget_bytes) {
-    return kNever;
-  }
-  const double score = Probe(side);
+  if (!Fits(side)) return kNever;
+  const AutoSchedule without(task_, side);
+  const Best best =
+      EnterTunings(without, good_, {side, {}, std::nullopt, {}}, kProbe);
+  const double score =
+      std::min(best.score, EnterWithBlocks(without, side, good_, kProbe));
   sides_.push_back({score, std::move(side)});
   return score;
 }
 
-double Search::Probe(const std::vector<Side>& side) {
-  const AutoSchedule without(task_, side);
-  const std::vector<GradientBlock> possible =
-      PossibleGradientBlocks(trace_, side);
-  std::vector<GradientBlock> blocks;
-  if (!possible.empty()) {
-    blocks = GradientBlocksThatFit(Room(FreeBesideNeeds(request_, side)),
-                                   without.DropAfterCopies(possible, kCopies));
-  }
-  double score = kNever;
-  for (const bool early : {true, false}) {
-    const std::vector<Tuning> of_kind = OfKind(good_, early);
-    if (of_kind.empty()) continue;
-    const Best best =
-        EnterTunings(without, of_kind, {side, {}, std::nullopt, {}}, kProbe);
-    score = std::min(score, best.score);
-    if (blocks.empty()) continue;
-    score = std::min(
-        score, EnterBlocks({side, {}, kCopies, {}}, {}, blocks, of_kind, kProbe)
-                   .score);
-  }
-  return score;
+bool Search::Fits(const std::vector<Side>& side) const {
+  return PeakNeededDeviceBytes(request_, side) <= request_.device_budget_bytes;
 }
 
 void Search::TrySpreadSides() {
@@ -231,10 +227,7 @@ void Search::RefineSums() {
                    held_bytes + sign * nearer / 2 * most_states_bytes_);
       const std::vector<Side> side =
           FirstSides(trace_, admission_, bytes, /*skip=*/true);
-      if (side == middle.side || PeakNeededDeviceBytes(request_, side) >
-                                     request_.device_budget_bytes) {
-        continue;
-      }
+      if (side == middle.side || !Fits(side)) continue;
       TrySums(side, {middle.share, 1.0});
     }
   }
@@ -242,7 +235,7 @@ void Search::RefineSums() {
 
 void Search::TrySums(const std::vector<Side>& side,
                      absl::Span<const double> shares) {
-  if (!adds_up_) return;
+  if (possible_sums_.empty()) return;
   const SumsBeside beside = FindSums(side);
   size_t before = 0;
   for (const double share : shares) {
@@ -271,7 +264,8 @@ Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
       AutoSchedule(task_, side), PossibleGradientBlocks(trace_, side), {}, 0};
   found.all = found.without.DropAfterCopies(
       PossibleDeviceSums(trace_, side, found.blocks), kCopies);
-  if (found.all.empty()) return found;  // nor need there be an operator
+  // A step of which nothing can be added up may have no operators either.
+  if (found.all.empty()) return found;
   const std::vector<int64_t> free_bytes = FreeBesideNeeds(request_, side);
   found.bytes = request_.gpu_margin_mem_ratio *
                 static_cast<double>(
@@ -283,8 +277,8 @@ void Search::Climb() {
   if (recipes().empty() || trace_.chunks.empty()) return;
   Recipe at = recipes().front();
   std::mt19937_64 random;  // the same at every call
-  const int64_t tries = std::min(
-      kMostClimbed, kClimbedMoments / std::max<int64_t>(1, trace_.ops.size()));
+  const int64_t tries =
+      std::min(kMostClimbed, kClimbedMoments / std::max<int64_t>(1, moments()));
   for (int64_t i = 0; i < tries; ++i) {
     const Recipe next = Neighbour(at, random);
     const double before = best().score;
@@ -295,22 +289,20 @@ void Search::Climb() {
 
 Recipe Search::Neighbour(const Recipe& recipe, std::mt19937_64& random) const {
   Recipe next = recipe;
-  const auto any_chunk = [&] {
-    return static_cast<int64_t>(random() % static_cast<uint64_t>(num_chunks()));
-  };
+  const auto any_of = [&](size_t size) { return random() % size; };
   const auto retune = [&] {
     const std::vector<Tuning> around =
         TuningsAround(next.tuning, request_.prefetch);
-    next.tuning = around[random() % around.size()];
+    next.tuning = around[any_of(around.size())];
   };
   const auto turn_states = [&] {
-    const int64_t c = any_chunk();
+    const size_t c = any_of(trace_.chunks.size());
     if (OptimizerBlock(trace_.chunks[c]) == 0) return;
     if (first_side_[c] == Side::kDevice) return;  // the host has no room
     next.side[c] = next.side[c] == Side::kHost ? Side::kDevice : Side::kHost;
   };
   const auto turn_sum = [&] {
-    const int64_t c = any_chunk();
+    const int64_t c = shorter_sums_[any_of(shorter_sums_.size())];
     const auto known = std::find(next.summed.begin(), next.summed.end(), c);
     if (known != next.summed.end()) {
       next.summed.erase(known);
@@ -319,13 +311,14 @@ Recipe Search::Neighbour(const Recipe& recipe, std::mt19937_64& random) const {
     next.summed.push_back(c);
     if (!next.copies.has_value()) next.copies = kCopies;
   };
+  const bool may_add_up = !shorter_sums_.empty();
   switch (random() % 4) {
     case 0:
       retune();
       retune();
       break;
     case 1:
-      adds_up_ ? turn_sum() : turn_states();
+      may_add_up ? turn_sum() : turn_states();
       break;
     case 2:
       turn_states();
@@ -333,7 +326,7 @@ Recipe Search::Neighbour(const Recipe& recipe, std::mt19937_64& random) const {
       break;
     case 3:
       turn_states();
-      if (adds_up_) turn_sum();
+      if (may_add_up) turn_sum();
       break;
   }
   MakeRoom(&next.side, random);
@@ -348,8 +341,7 @@ void Search::MakeRoom(std::vector<Side>* side, std::mt19937_64& random) const {
     may_leave.push_back(c);
     bytes += static_cast<double>(OptimizerBlock(trace_.chunks[c]));
   }
-  while (bytes > most_states_bytes_ || PeakNeededDeviceBytes(request_, *side) >
-                                           request_.device_budget_bytes) {
+  while (bytes > most_states_bytes_ || !Fits(*side)) {
     CASTOR_CHECK(!may_leave.empty());
     std::swap(may_leave[random() % may_leave.size()], may_leave.back());
     const int64_t c = may_leave.back();
@@ -383,13 +375,19 @@ Search::Best Search::EnterTunings(const AutoSchedule& schedule,
   return best;
 }
 
+// Where kCopies is too much room, a block may keep it only until it is sent.
+std::vector<double> Search::CopiesFor(Effort effort) {
+  if (effort == kFull) return {kCopies, 0.0};
+  return {kCopies};
+}
+
 double Search::EnterSides(const std::vector<Side>& side,
                           const std::vector<Tuning>& good) {
   const AutoSchedule without(task_, side);
   std::vector<Tuning> tunings;
   const Best best = EnterWithoutBlocks(without, side, good, &tunings);
   if (!thorough_) tunings = {best.tuning};
-  return std::min(best.score, EnterWithBlocks(without, side, tunings));
+  return std::min(best.score, EnterWithBlocks(without, side, tunings, kFull));
 }
 
 Search::Best Search::EnterWithoutBlocks(const AutoSchedule& without,
@@ -422,24 +420,24 @@ Search::Best Search::EnterWithoutBlocks(const AutoSchedule& without,
 
 double Search::EnterWithBlocks(const AutoSchedule& without,
                                const std::vector<Side>& side,
-                               const std::vector<Tuning>& tunings) {
+                               const std::vector<Tuning>& tunings,
+                               Effort effort) {
   double score = kNever;
   const std::vector<GradientBlock> possible =
       PossibleGradientBlocks(trace_, side);
   if (possible.empty()) return score;
   const Room room(FreeBesideNeeds(request_, side));
-  // Where kCopies is too much room, a block keeps it only until it is sent.
   for (const bool early : {true, false}) {
     std::vector<Tuning> of_kind = OfKind(tunings, early);
     if (of_kind.empty()) continue;
-    for (const double copies : {kCopies, 0.0}) {
+    for (const double copies : CopiesFor(effort)) {
       std::vector<GradientBlock> blocks = GradientBlocksThatFit(
           room, without.DropAfterCopies(possible, copies));
       if (blocks.empty()) continue;
       const bool all = blocks.size() == possible.size();
       const Best best =
           EnterBlocks({side, {}, copies, {}}, {}, std::move(blocks),
-                      std::move(of_kind), kFull);
+                      std::move(of_kind), effort);
       score = std::min(score, best.score);
       of_kind = {best.tuning};
       if (all && !thorough_) break;
@@ -473,10 +471,8 @@ double Search::EnterSums(const SumsBeside& beside,
                          Effort effort) {
   std::vector<Tuning> tunings = {best().tuning};
   if (thorough_ && effort == kFull) tunings = contest_.tunings();
-  std::vector<double> copies = {kCopies};
-  if (effort == kFull) copies.push_back(0.0);
   return EnterSummed({side, ChunksOf(fitting), std::nullopt, {}}, tunings,
-                     beside, fitting, copies, effort);
+                     beside, fitting, CopiesFor(effort), effort);
 }
 
 double Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
@@ -507,11 +503,12 @@ double Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
 }
 
 void Search::Enter(const Recipe& recipe, Effort effort) {
-  const SumsBeside beside = FindSums(recipe.side);
   if (!recipe.copies.has_value()) {
-    EnterTunings(beside.without, {recipe.tuning}, recipe, effort);
+    EnterTunings(AutoSchedule(task_, recipe.side), {recipe.tuning}, recipe,
+                 effort);
     return;
   }
+  const SumsBeside beside = FindSums(recipe.side);
   const std::vector<PossibleSum> sums = DeviceSumsThatFit(
       request_, recipe.side,
       Filter(beside.all, num_chunks(), recipe.summed, /*kept=*/true,

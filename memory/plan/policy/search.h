@@ -80,7 +80,7 @@ class Search {
     AutoSchedule without;  // sums and blocks
     std::vector<GradientBlock> blocks;
     std::vector<PossibleSum> all;
-    double bytes = 0;  // that all moments have free for sums
+    double bytes = 0;  // of the room that all moments have, what sums may take
   };
 
   // States on the device spare copies and the host's work, but take room all
@@ -98,7 +98,6 @@ class Search {
   // tried before.
   double TryStates(double bytes);
   double TrySides(std::vector<Side> side);
-  double Probe(const std::vector<Side>& side);
   // Searches through the best of those that were tried.
   void EnterBestSides(int64_t number);
 
@@ -123,8 +122,6 @@ class Search {
                     Effort effort,
                     std::vector<GradientBlock>* useful = nullptr);
 
-  // Whether these sides fit and this was not called with them before.
-  bool AreNewAndFit(const std::vector<Side>& side);
   // Enters plans with these sides, without gradient blocks and with them, where
   // `good` ones, if any are known, were good with others. Returns the best
   // score.
@@ -139,7 +136,9 @@ class Search {
   // Those with blocks wherever there is room for one. Returns the best score.
   double EnterWithBlocks(const AutoSchedule& without,
                          const std::vector<Side>& side,
-                         const std::vector<Tuning>& tunings);
+                         const std::vector<Tuning>& tunings, Effort effort);
+  // After how many copies gradient blocks are dropped.
+  static std::vector<double> CopiesFor(Effort effort);
   // Enters plans with gradient blocks where they fit, then where they were of
   // use. Returns the last round's best.
   Best EnterBlocks(const Recipe& recipe, const std::vector<PossibleSum>& sums,
@@ -159,11 +158,15 @@ class Search {
   // Enters neighbours of the best plan, and goes on from each that is better.
   void Climb();
   // One that has the states or the sums of a chunk or two on the other side, or
-  // two other tunings; it fits.
+  // two other tunings; it fits. Sums that are no shorter than the gradients
+  // stay where they are.
   Recipe Neighbour(const Recipe& recipe, std::mt19937_64& random) const;
   // States of any chunks leave the device until all fit.
   void MakeRoom(std::vector<Side>* side, std::mt19937_64& random) const;
 
+  // Whether what must be on the device with these sides does.
+  bool Fits(const std::vector<Side>& side) const;
+  int64_t moments() const { return static_cast<int64_t>(trace_.ops.size()); }
   int64_t num_chunks() const {
     return static_cast<int64_t>(trace_.chunks.size());
   }
@@ -176,7 +179,10 @@ class Search {
   const bool refined_;
   const int64_t few_;
   const std::vector<Side> first_side_;
-  const bool adds_up_;  // some chunk's gradients, over micro batches
+  // The sums that there may be, and the chunks of those that are shorter than
+  // the gradients that they spare the bus.
+  const std::vector<PossibleSum> possible_sums_;
+  const std::vector<int64_t> shorter_sums_;
   Contest contest_;
 
   // The most bytes that states on the device may have, of which shares are
