@@ -31,7 +31,7 @@ double TokensPerSecond(const RecordedRun& run, int64_t step_ns) {
 
 std::string Tokens(const RecordedRun& run, int64_t step_ns) {
   if (run.tokens_per_step == 0 || step_ns == 0) return "-";
-  return absl::StrFormat("%.0f", TokensPerSecond(run, step_ns));
+  return FormatTokensPerSecond(TokensPerSecond(run, step_ns));
 }
 
 std::string Percent(int64_t part, int64_t whole) {

@@ -125,10 +125,10 @@ std::string ProgressLine(const Config& config, const RunReport& report,
   const StepReport& last = recent.last();
   const SteadyFigures now = recent.Steady();
   return absl::StrFormat(
-      "step %d/%d  loss %.4f  %s  device %s of %s  "
+      "step %d/%d  loss %.4f  %s tokens/s  device %s of %s  "
       "bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
       last.step, config.steps, last.loss,
-      FormatTokenRate(TokensPerSecond(config, now)),
+      FormatTokensPerSecond(TokensPerSecond(config, now)),
       FormatBytes(report.device_peak_bytes),
       FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
       FormatBytes(now.d2h_bytes), Percent(now.stall_seconds, now.step_seconds),
@@ -174,7 +174,7 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
                                             report.steps.skipped()));
   }
   row("tokens per second",
-      absl::StrFormat("%.0f", TokensPerSecond(config, steady)));
+      FormatTokensPerSecond(TokensPerSecond(config, steady)));
   row("step, median", absl::StrFormat("%.3f s", steady.step_seconds));
   if (report.plans > 0) {
     const double predicted =

@@ -25,10 +25,9 @@ void TellAddresses(const Plan& plan, const PlanRequest& request,
   }
 }
 
-std::string FormatTokenRate(double tokens_per_second) {
-  return tokens_per_second < 10
-             ? absl::StrFormat("%.2g tokens/s", tokens_per_second)
-             : absl::StrFormat("%.0f tokens/s", tokens_per_second);
+std::string FormatTokensPerSecond(double tokens_per_second) {
+  return tokens_per_second < 10 ? absl::StrFormat("%.2g", tokens_per_second)
+                                : absl::StrFormat("%.0f", tokens_per_second);
 }
 
 std::string FormatAddresses(const Forecast& forecast) {
@@ -47,7 +46,8 @@ std::string FormatForecast(const Forecast& forecast, int64_t tokens_per_step) {
   if (tokens_per_step > 0 && seconds > 0) {
     absl::StrAppend(
         &text, ", ",
-        FormatTokenRate(static_cast<double>(tokens_per_step) / seconds));
+        FormatTokensPerSecond(static_cast<double>(tokens_per_step) / seconds),
+        " tokens/s");
   }
   absl::StrAppend(&text, ", bound by ", ResourceName(forecast.binds),
                   "; busy: ");

@@ -29,8 +29,8 @@ struct Forecast {
   BlockCount blocks = {};  // of a micro batch, and how many of them are kept
 };
 
-// "1234 tokens/s", "0.2 tokens/s": whole ones from ten on.
-std::string FormatTokenRate(double tokens_per_second);
+// "1234", "0.22": whole ones from ten on.
+std::string FormatTokensPerSecond(double tokens_per_second);
 
 // The forecast of a plan that costs `cost` under `request`. Of its addresses it
 // says nothing yet.
