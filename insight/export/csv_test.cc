@@ -141,9 +141,7 @@ TEST(Csv, RefusesWhatIsNoDirectoryOrNoTable) {
             absl::StatusCode::kNotFound);
 }
 
-// The second rank's directory cannot be made, since a file has its name.
-TEST(Csv, LeavesNoTablesWhereOneCannotBeWritten) {
-  const TemporaryDirectory directory;
+std::vector<TraceView> OneStepOfTwoRanks() {
   std::vector<TraceView> views;
   for (const int64_t rank : {0, 1}) {
     TraceSketch sketch = OneStep();
@@ -151,6 +149,13 @@ TEST(Csv, LeavesNoTablesWhereOneCannotBeWritten) {
     sketch.contents.run->world_size = 2;
     views.push_back(BuildTraceView(sketch.contents, ""));
   }
+  return views;
+}
+
+// The second rank's directory cannot be made, since a file has its name.
+TEST(Csv, LeavesNoTablesWhereOneCannotBeWritten) {
+  const TemporaryDirectory directory;
+  const std::vector<TraceView> views = OneStepOfTwoRanks();
   WriteFile(directory.path() + "/rank-1", "");
   EXPECT_EQ(WriteCsvOfRanks(views, directory.path()).status().code(),
             absl::StatusCode::kUnavailable);
@@ -159,13 +164,7 @@ TEST(Csv, LeavesNoTablesWhereOneCannotBeWritten) {
 
 TEST(Csv, HasADirectoryForEachRank) {
   const TemporaryDirectory directory;
-  std::vector<TraceView> views;
-  for (const int64_t rank : {0, 1}) {
-    TraceSketch sketch = OneStep();
-    sketch.contents.run->rank = rank;
-    sketch.contents.run->world_size = 2;
-    views.push_back(BuildTraceView(sketch.contents, ""));
-  }
+  const std::vector<TraceView> views = OneStepOfTwoRanks();
   const auto paths = WriteCsvOfRanks(views, directory.path());
   ASSERT_TRUE(paths.ok()) << paths.status();
   EXPECT_EQ(paths->size(), 2 * CsvTableNames().size());
