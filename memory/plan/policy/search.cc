@@ -166,11 +166,14 @@ double Search::TrySides(std::vector<Side> side) {
   }
   asked_.push_back(side);
   if (!Fits(side)) return kNever;
+  // A long step has the other tunings tried beside its best sides alone.
+  std::vector<Tuning> tunings = good_;
+  if (!refined_) tunings.resize(1);
   const AutoSchedule without(task_, side);
   const Best best =
-      EnterTunings(without, good_, {side, {}, std::nullopt, {}}, kProbe);
+      EnterTunings(without, tunings, {side, {}, std::nullopt, {}}, kProbe);
   const double score =
-      std::min(best.score, EnterWithBlocks(without, side, good_, kProbe));
+      std::min(best.score, EnterWithBlocks(without, side, tunings, kProbe));
   sides_.push_back({score, std::move(side)});
   return score;
 }
@@ -409,11 +412,9 @@ Search::Best Search::EnterWithoutBlocks(const AutoSchedule& without,
     return best;
   }
   std::vector<Tuning> known = {good[0]};
-  if (thorough_) {
-    const std::vector<Tuning> others = OtherTunings(good, prefetch, thorough_);
-    known.insert(known.end(), others.begin(), others.end());
-    known.insert(known.end(), good.begin() + 1, good.end());
-  }
+  const std::vector<Tuning> others = OtherTunings(good, prefetch, thorough_);
+  known.insert(known.end(), others.begin(), others.end());
+  if (thorough_) known.insert(known.end(), good.begin() + 1, good.end());
   enter(known);
   return best;
 }
