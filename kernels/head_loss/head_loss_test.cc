@@ -336,8 +336,8 @@ TEST(HeadLoss, OfIgnoredRowsAloneIsZeroWithZeroGradients) {
   for (int64_t i = 0; i < trial.dw.size(); ++i) EXPECT_EQ(trial.dw[i], 0);
 }
 
-// Two trials of one shape sum in the same order, so the result has the same bits
-// whatever stands in rows that take no part.
+// Two trials of one shape sum in the same order, so the result has the same
+// bits whatever stands in rows that take no part.
 TEST(HeadLoss, BitsDoNotDependOnRowsThatTakeNoPart) {
   for (DType dtype : kAllTypes) {
     const HeadLossShape shape{40, 20, 400, dtype};
