@@ -34,16 +34,22 @@ PlanCost Simulator::Simulate(const Plan& plan, const Overheads& overheads,
   // The first step starts with idle queues; a later one with what the step
   // before left. Equal lengths twice are taken for the steady state.
   constexpr int kMostSteps = 6;
+  int64_t last = -1;
   int64_t length = -1;
   int64_t end = 0;
   for (int step = 0; step < kMostSteps; ++step) {
     steps.RunStep();
-    const int64_t last = length;
+    last = length;
     length = steps.end_ns() - end;
     end = steps.end_ns();
     if (step >= 2 && length == last) break;
   }
-  return CostOf(&steps, length, plan);
+  // Steps may also be short and long by turns, and the queue of the busiest
+  // resource, empty at the start, may fill up for longer than this.
+  PlanCost cost = CostOf(&steps, (last + length + 1) / 2, plan);
+  cost.step_ns =
+      std::max(cost.step_ns, cost.busy_ns[static_cast<int>(cost.Busiest())]);
+  return cost;
 }
 
 PlanCost Simulator::SimulateSteps(const Plan& plan, int number) const {
