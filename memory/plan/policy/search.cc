@@ -20,9 +20,12 @@ constexpr int64_t kRefinedMoments = 16 << 10;
 // How many of the best that were tried are searched through, at least and for
 // the shortest steps.
 constexpr int64_t kFewest = 2, kMost = 8;
-// How many neighbours of the best plan are made, and of how many moments in
-// all.
-constexpr int64_t kMostClimbed = 100, kClimbedMoments = 96 << 10;
+// How many neighbours of the best plan are made at most, and of how many
+// moments in all. One in so many without a gain of this share is enough to give
+// up.
+constexpr int64_t kMostClimbed = 800, kClimbedMoments = 768 << 10;
+constexpr int64_t kPatience = 4;
+constexpr double kGain = 0.0005;
 // Shares of the room for states on the device, and how far apart the first ones
 // are.
 constexpr int kShares = 128;
@@ -103,6 +106,7 @@ void Search::Run() {
     good_ = contest_.tunings();
     RefineShares();
     if (thorough_) TrySpreadSides();
+    TryLargeChunks();
     EnterBestSides(few_ / 2);
   }
   TrySumsBesideStates();
@@ -188,6 +192,16 @@ void Search::TrySpreadSides() {
         most_states_bytes_ * std::min(1.0, more * best_share_ / kShares);
     for (const double first : {0.2, 0.4, 0.6, 0.8}) {
       TrySides(SpreadSides(trace_, admission_, first * bytes, bytes));
+    }
+  }
+}
+
+void Search::TryLargeChunks() {
+  for (const Admission& apart :
+       WithLargeChunksApart(trace_, admission_, most_states_bytes_ / 8)) {
+    for (const int share : {best_share_, kShares}) {
+      TrySides(FirstSides(trace_, apart, most_states_bytes_ * share / kShares,
+                          /*skip=*/true));
     }
   }
 }
@@ -278,14 +292,27 @@ Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
 
 void Search::Climb() {
   if (recipes().empty() || trace_.chunks.empty()) return;
+  double operators_ns = 0;
+  for (const OpRecord& op : trace_.ops) {
+    if (op.kind != OpKind::kCompute) continue;
+    operators_ns += static_cast<double>(op.duration_ns);
+  }
   Recipe at = recipes().front();
   std::mt19937_64 random;  // the same at every call
   const int64_t tries =
       std::min(kMostClimbed, kClimbedMoments / std::max<int64_t>(1, moments()));
-  for (int64_t i = 0; i < tries; ++i) {
+  int64_t in_vain = 0;
+  for (int64_t i = 0; i < tries && in_vain <= tries / kPatience; ++i) {
+    // No step is shorter than its operators.
+    if (best().score <= (1 + kAlike) * operators_ns) return;
+    if (random() % 2 == 0) {
+      const std::vector<Recipe> all = recipes();
+      at = all[random() % all.size()];
+    }
     const Recipe next = Neighbour(at, random);
     const double before = best().score;
     Enter(next, kNear);
+    in_vain = best().score < (1 - kGain) * before ? 0 : in_vain + 1;
     if (best().score < before) at = next;
   }
 }
@@ -298,8 +325,15 @@ Recipe Search::Neighbour(const Recipe& recipe, std::mt19937_64& random) const {
         TuningsAround(next.tuning, request_.prefetch);
     next.tuning = around[any_of(around.size())];
   };
-  const auto turn_states = [&] {
-    const size_t c = any_of(trace_.chunks.size());
+  const auto any_chunk = [&] { return any_of(trace_.chunks.size()); };
+  const auto large_chunk = [&] {  // the largest of a few
+    return std::max({any_chunk(), any_chunk(), any_chunk()},
+                    [&](size_t a, size_t b) {
+                      return OptimizerBlock(trace_.chunks[a]) <
+                             OptimizerBlock(trace_.chunks[b]);
+                    });
+  };
+  const auto turn_states = [&](size_t c) {
     if (OptimizerBlock(trace_.chunks[c]) == 0) return;
     if (first_side_[c] == Side::kDevice) return;  // the host has no room
     next.side[c] = next.side[c] == Side::kHost ? Side::kDevice : Side::kHost;
@@ -318,17 +352,17 @@ Recipe Search::Neighbour(const Recipe& recipe, std::mt19937_64& random) const {
   switch (random() % 4) {
     case 0:
       retune();
-      retune();
+      if (any_of(2) == 0) retune();
       break;
     case 1:
-      may_add_up ? turn_sum() : turn_states();
+      may_add_up ? turn_sum() : turn_states(any_chunk());
       break;
     case 2:
-      turn_states();
-      turn_states();
+      turn_states(large_chunk());
+      turn_states(any_chunk());
       break;
     case 3:
-      turn_states();
+      turn_states(any_chunk());
       if (may_add_up) turn_sum();
       break;
   }

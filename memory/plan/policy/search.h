@@ -94,6 +94,9 @@ class Search {
   // The same bytes spread over the step: the bus and the host then work all
   // through forward, not in its later part alone.
   void TrySpreadSides();
+  // With the largest chunks' states first, or nowhere: one of an embedding may
+  // take the room of a dozen others.
+  void TryLargeChunks();
   // Both return the best score, kNever if there is none that fits and was not
   // tried before.
   double TryStates(double bytes);
@@ -155,11 +158,12 @@ class Search {
                      const std::vector<double>& copies_to_try, Effort effort);
   void Enter(const Recipe& recipe, Effort effort);
 
-  // Enters neighbours of the best plan, and goes on from each that is better.
+  // Enters neighbours of the best few plans, and goes on from each that is
+  // better than all, until many in a row are not.
   void Climb();
   // One that has the states or the sums of a chunk or two on the other side, or
-  // two other tunings; it fits. Sums that are no shorter than the gradients
-  // stay where they are.
+  // one or two other tunings; it fits. Sums that are no shorter than the
+  // gradients stay where they are.
   Recipe Neighbour(const Recipe& recipe, std::mt19937_64& random) const;
   // States of any chunks leave the device until all fit.
   void MakeRoom(std::vector<Side>* side, std::mt19937_64& random) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "memory/plan/use_index.h"
 
@@ -58,6 +59,39 @@ std::vector<Side> SpreadSides(const StepTrace& trace,
     bytes -= block;
   }
   return side;
+}
+
+std::vector<Admission> WithLargeChunksApart(const StepTrace& trace,
+                                            const Admission& admission,
+                                            double least_bytes) {
+  const auto free = admission.order.begin() + admission.fewest;
+  std::vector<int64_t> large(free, admission.order.end());
+  std::stable_sort(large.begin(), large.end(), [&](int64_t a, int64_t b) {
+    return StateBytes(trace, a) > StateBytes(trace, b);
+  });
+  constexpr size_t kMost = 2;
+  large.resize(std::min(large.size(), kMost));
+  while (!large.empty() && StateBytes(trace, large.back()) <= least_bytes) {
+    large.pop_back();
+  }
+  std::vector<Admission> apart;
+  const size_t choices = large.empty() ? 0 : size_t{1} << large.size();
+  for (size_t choice = 0; choice < choices; ++choice) {
+    Admission other = admission;
+    std::vector<int64_t>& order = other.order;
+    const auto is_large = [&](int64_t c) {
+      return std::find(large.begin(), large.end(), c) != large.end();
+    };
+    order.erase(
+        std::remove_if(order.begin() + other.fewest, order.end(), is_large),
+        order.end());
+    for (size_t l = 0; l < large.size(); ++l) {
+      if ((choice >> l & 1) == 0) continue;
+      order.insert(order.begin() + other.fewest, large[l]);
+    }
+    apart.push_back(std::move(other));
+  }
+  return apart;
 }
 
 }  // namespace castor
