@@ -77,11 +77,19 @@ class LinearBound {
     std::vector<std::pair<int64_t, double>> changes;
     double always = 0;
   };
-  class Builder;
+  class Builder;  // benchmarks/linear_builder.h
   class Windows;  // benchmarks/linear_windows.h
+
+  // Whether the model's operator at this moment, which counts on around the
+  // step's end, leaves no room for the chunk, which it does not use.
+  bool LacksRoom(int64_t moment, int64_t chunk) const;
+  // The last such operator in (from, to), or -1.
+  int64_t LastWithoutRoom(int64_t chunk, int64_t from, int64_t to) const;
 
   const PlanRequest& request_;
   LinearProgram program_;
+  // By moment, the MiB that are left beside what must be there.
+  std::vector<double> room_mib_;
   std::vector<int64_t> on_device_;  // variables by chunk, or -1
   std::vector<int64_t> summed_;
   std::vector<Stay> stays_;

@@ -58,14 +58,23 @@ LinearBound::Windows::Windows(LinearBound* bound)
       program_(bound->program_),
       moments_(static_cast<int64_t>(trace_.ops.size())),
       last_write_(LastWriteBeforeUpdates(request_)),
+      compute_ms_(moments_ + 1, 0),
       changes_(moments_ + 1) {
+  for (int64_t t = 0; t < moments_; ++t) {
+    const OpRecord& op = trace_.ops[t];
+    compute_ms_[t + 1] =
+        compute_ms_[t] +
+        (op.kind == OpKind::kCompute ? Ms(op.duration_ns) : 0.0);
+  }
   FindCopies();
   ChooseEnds();
   if (windows_.empty()) return;
+  waits_.resize(windows());
   AddCompute();
   AddFetches();
   AddGradients();
   AddNorm();
+  AddWaits();
   AddRoom();
   Row step;
   for (const Window& window : windows_) Add(&step, window.variable, 1);
@@ -107,6 +116,7 @@ void LinearBound::Windows::FindCopies() {
       if (op.kind == OpKind::kCompute && use.writes) written[c] = t;
       if (op.kind != OpKind::kReduce || written[c] < 0) continue;
       gradients_.push_back({c, Side::kHost, written[c], t, GradientsMs(c)});
+      gradients_.back().no_room = FirstWithoutRoom(c, written[c]);
       written[c] = -1;
     }
   }
@@ -132,6 +142,12 @@ void LinearBound::Windows::FindFetches(const UseIndex& index, Side side) {
       fetch.from = last_write_;
       fetch.update_ms = Ms(trace_.ops[work].host_duration_ns);
     }
+    if (side == Side::kHost && work > gap.from) {
+      fetch.gradients_ms = GradientsMs(c) + HostMs(c, gap.from, work);
+      fetch.written = gap.from;
+    }
+    fetch.no_room = bound_.LastWithoutRoom(c, gap.from, gap.to);
+    fetch.from = std::max(fetch.from, fetch.no_room);
     fetches_.push_back(std::move(fetch));
   }
 }
@@ -141,16 +157,6 @@ bool LinearBound::Windows::Writes(int64_t moment, int64_t chunk) const {
   return std::any_of(uses.begin(), uses.end(), [&](const ChunkUse& use) {
     return use.writes && use.chunk.value == chunk;
   });
-}
-
-double LinearBound::Windows::RoomMib(int64_t moment) const {
-  const OpRecord& op = trace_.ops[moment];
-  double room = Mib(request_.device_budget_bytes -
-                    request_.device_reserved_bytes - op.non_model_peak_bytes);
-  for (const ChunkUse& use : op.chunks) {
-    room -= Mib(PayloadBlock(trace_.chunks[use.chunk.value]));
-  }
-  return room;
 }
 
 void LinearBound::Windows::ChooseEnds() {
@@ -195,7 +201,7 @@ void LinearBound::Windows::AddEvenEnds(const std::vector<int64_t>& operators,
 void LinearBound::Windows::AddTightEnds(const std::vector<int64_t>& operators,
                                         std::vector<bool>* is_end) const {
   std::vector<double> rooms;
-  for (const int64_t t : operators) rooms.push_back(RoomMib(t));
+  for (const int64_t t : operators) rooms.push_back(bound_.room_mib_[t]);
   std::sort(rooms.begin(), rooms.end());
   std::vector<int64_t> blocks;
   for (const ChunkInfo& chunk : trace_.chunks) {
@@ -212,7 +218,7 @@ void LinearBound::Windows::AddTightEnds(const std::vector<int64_t>& operators,
   bool before = false;
   for (size_t i = 0; i < operators.size(); ++i) {
     const int64_t t = operators[i];
-    const bool tight = RoomMib(t) <= tight_mib;
+    const bool tight = bound_.room_mib_[t] <= tight_mib;
     if (i > 0 && (tight != before || (tight && after_gap[t]))) {
       (*is_end)[operators[i - 1]] = true;
     }
@@ -330,7 +336,9 @@ void LinearBound::Windows::AddGradients() {
     const int64_t first = WindowAt(copy.from + 1);
     // What goes later than in these windows is told apart no more.
     const int64_t later = first + std::min(2 * kGroup, windows());
-    for (int64_t w = first; w <= later; ++w) {
+    const int64_t last =
+        copy.no_room < 0 ? later : std::min(later, WindowAt(copy.no_room));
+    for (int64_t w = first; w <= last; ++w) {
       const Part part = {w, w, AddVariable(1)};
       copy.parts.push_back(part);
       if (w < later) AddPart(part, copy.ms, &work);
@@ -467,7 +475,7 @@ void LinearBound::Windows::AddRoom() {
       on_way = AddSum(on_way, changes_[t], 0);
     }
     if (trace_.ops[t].kind == OpKind::kCompute) {
-      room = std::min(room, RoomMib(t));
+      room = std::min(room, bound_.room_mib_[t]);
     }
   }
   close();

@@ -11,6 +11,10 @@
 // Copies may be made part by part and in any order, as long as a payload comes
 // after its use before the gap and, where its gradients are clipped, not before
 // the last ones of all are written.
+//
+// But where there is no room for the whole of a chunk no part of it is there.
+// So what must come, go or be worked on by the host between two operators, one
+// after the other, takes its time there (linear_waits.cc).
 #ifndef CASTOR_BENCHMARKS_LINEAR_WINDOWS_H_
 #define CASTOR_BENCHMARKS_LINEAR_WINDOWS_H_
 
@@ -58,8 +62,17 @@ class LinearBound::Windows {
     int64_t from = 0;
     int64_t to = 0;
     double ms = 0;
-    double update_ms = 0;  // of the host, after the norm and before the fetch
-    int64_t stay = -1;     // variable: the part that needs not be fetched
+    // Of a fetch: of the host, after the norm and before it.
+    double update_ms = 0;
+    // Of one that waits for the host: how long the gradients that are written
+    // before the gap are copied there, reduced and perhaps used for an update;
+    // else 0.
+    double gradients_ms = 0;
+    int64_t written = -1;  // and the operator that writes them
+    // The operator next to the copy's end of its gap, a fetch's last and that
+    // of gradients first, that leaves no room for the chunk; or -1.
+    int64_t no_room = -1;
+    int64_t stay = -1;  // variable: the part that needs not be fetched
     std::vector<Part> parts = {};
   };
   // What one resource works, for each window and each group of them.
@@ -73,6 +86,11 @@ class LinearBound::Windows {
   // the last write before each reduce.
   void FindCopies();
   void FindFetches(const UseIndex& index, Side side);
+  // Of what the host does to the chunk over [from, to].
+  double HostMs(int64_t chunk, int64_t from, int64_t to) const;
+  // The first operator after this one, within a step, that leaves no room for
+  // the chunk; or -1.
+  int64_t FirstWithoutRoom(int64_t chunk, int64_t from) const;
   void ChooseEnds();
   // Returns about how many windows there may be, so that a solver takes seconds
   // for as many chunks.
@@ -95,6 +113,38 @@ class LinearBound::Windows {
   // norm and until each of these windows ends; -1 where there is nothing.
   std::vector<int64_t> UpdatesOfHost(int64_t first, int64_t end);
   std::vector<int64_t> WorkAfterNorm(int64_t first, int64_t end);
+  // What of a copy there is: `always` and the changes together.
+  struct Share {
+    double always = 0;
+    Changes changes;
+  };
+  // `is_summed`: whether it is made for gradients that the device adds up, too.
+  Share ShareOf(const Copy& copy, bool is_summed) const;
+  // Where copies take longer than the operators between those that they lie
+  // between.
+  void AddWaits();
+  // The same for gradients that must have gone before a payload can come.
+  void AddExchanges(
+      const Copy& gradients,
+      const std::vector<std::vector<const Copy*>>& fetches_before);
+  // From the end of operator `from` to the beginning of `to`, for a plan that
+  // has all of `shares`.
+  struct Wait {
+    int64_t from = 0;
+    int64_t to = 0;
+    double longer_ms = 0;  // than the operators in between
+    std::vector<Share> shares;
+  };
+  // Adds that there are at least `ms` in between.
+  void AddWait(int64_t from, int64_t to, double ms, std::vector<Share> shares);
+  // Adds that windows [first, last] are as long as their operators and these
+  // waits, which lie in them one after the other.
+  void AddTogether(int64_t first, int64_t last,
+                   const std::vector<const Wait*>& waits);
+  // Adds for each window those waits that follow one another and take the
+  // longest, and each wait for itself.
+  void AddWaitsOfWindows();
+  double ComputeMs(int64_t from, int64_t to) const;  // over [from, to)
   // Adds a variable that is at least `before` and the changes together.
   int64_t AddSum(int64_t before, Changes changes, double always);
   // Adds what a part takes of a resource.
@@ -107,8 +157,6 @@ class LinearBound::Windows {
   bool Writes(int64_t moment, int64_t chunk) const;
   double FetchMs(int64_t chunk) const;
   double GradientsMs(int64_t chunk) const;
-  // What is left at a moment beside what must be there, of the model.
-  double RoomMib(int64_t moment) const;
 
   int64_t windows() const { return static_cast<int64_t>(windows_.size()); }
   // The window in which an operator ends. Windows count on around the step's
@@ -128,6 +176,9 @@ class LinearBound::Windows {
   std::vector<Window> windows_;
   std::vector<Copy> fetches_;
   std::vector<Copy> gradients_;
+  // By moment and at the end, how long the operators before it take.
+  std::vector<double> compute_ms_;
+  std::vector<std::vector<Wait>> waits_;  // by window, of those in one alone
   // By moment, the MiB by which what is on its way changes there.
   std::vector<Changes> changes_;
   std::vector<Held> held_;
