@@ -1,5 +1,6 @@
-// Farthest next use decides what leaves; fetches go out as early as room
-// allows; what is left of the budget holds optimizer states.
+// Farthest next use decides what leaves, or what has its states on the device
+// leaves last; fetches go out as early as room allows; what is left of the
+// budget holds optimizer states.
 //
 // How much room to keep free for chunks on their way (they hide copies) and how
 // much for chunks that stay (they save copies) is a trade that depends on sizes

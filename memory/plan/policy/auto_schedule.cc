@@ -55,8 +55,12 @@ AutoSchedule::AutoSchedule(const PlanTask& task, std::vector<Side> side,
 
 Candidate AutoSchedule::Make(const Tuning& tuning) const {
   Residency residency = StayEverywhere(index_);
-  const std::vector<int64_t> back_at =
+  std::vector<int64_t> back_at =
       LoneDueMoments(index_, request_.bus, tuning.lead_strength);
+  for (size_t g = 0; g < back_at.size() && tuning.host_first; ++g) {
+    const Gap& gap = index_.gaps()[g];
+    if (side_[gap.chunk] == Side::kDevice) back_at[g] = gap.from + 1;
+  }
   Evict(index_, free_bytes_, back_at, tuning.rule, residency);
   // What is fetched on time takes room before its use, so more may have to
   // leave, which is then fetched in turn. Few rounds settle it; what remains

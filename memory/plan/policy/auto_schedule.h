@@ -40,6 +40,8 @@ struct Tuning {
   // Whether those keep off places that are being copied back, where there are
   // others.
   bool off_copies = true;
+  // Whether chunks of the device's side leave only where no other one can.
+  bool host_first = false;
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };

@@ -403,10 +403,16 @@ Search::Best Search::EnterTunings(const AutoSchedule& schedule,
     contest_.Enter(std::move(candidate), recipe);
   };
   for (const Tuning& each : tunings) enter(each);
+  if (!thorough_ || effort != kFull) return best;
   // Where the bus binds, a place that is still being copied back may do.
-  if (thorough_ && effort == kFull && best.tuning.early && request_.prefetch) {
+  if (best.tuning.early && request_.prefetch) {
     Tuning other = best.tuning;
     other.off_copies = !other.off_copies;
+    enter(other);
+  }
+  if (std::count(recipe.side.begin(), recipe.side.end(), Side::kDevice) > 0) {
+    Tuning other = best.tuning;
+    other.host_first = !other.host_first;
     enter(other);
   }
   return best;

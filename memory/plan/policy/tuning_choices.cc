@@ -77,6 +77,7 @@ std::vector<Tuning> TuningsAround(const Tuning& tuning, bool prefetch) {
   for (const double strength : {0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0}) {
     add(&Tuning::lead_strength, strength);
   }
+  add(&Tuning::host_first, !tuning.host_first);
   add(&Tuning::early, !tuning.early);
   if (!tuning.early) return around;
   for (const int64_t ahead : {0, 1, 2, 4, 8, 16}) add(&Tuning::ahead, ahead);
