@@ -23,7 +23,7 @@ constexpr int64_t kFewest = 2, kMost = 8;
 // How many neighbours of the best plan are made at most, and of how many
 // moments in all. One in so many without a gain of this share is enough to give
 // up.
-constexpr int64_t kMostClimbed = 800, kClimbedMoments = 768 << 10;
+constexpr int64_t kMostClimbed = 500, kClimbedMoments = 768 << 10;
 constexpr int64_t kPatience = 4;
 constexpr double kGain = 0.0005;
 // Shares of the room for states on the device, and how far apart the first ones
