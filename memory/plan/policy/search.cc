@@ -292,12 +292,20 @@ Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
 
 void Search::Climb() {
   if (recipes().empty() || trace_.chunks.empty()) return;
+  ClimbFrom(recipes().front(), best().score);
+  // Sums and states take each other's room: where there are sums, plans without
+  // states are far from those with some.
+  if (!possible_sums_.empty() && without_states_.score < kNever) {
+    ClimbFrom(without_states_.recipe, without_states_.score);
+  }
+}
+
+void Search::ClimbFrom(Recipe at, double at_score) {
   double operators_ns = 0;
   for (const OpRecord& op : trace_.ops) {
     if (op.kind != OpKind::kCompute) continue;
     operators_ns += static_cast<double>(op.duration_ns);
   }
-  Recipe at = recipes().front();
   std::mt19937_64 random;  // the same at every call
   const int64_t tries =
       std::min(kMostClimbed, kClimbedMoments / std::max<int64_t>(1, moments()));
@@ -305,15 +313,17 @@ void Search::Climb() {
   for (int64_t i = 0; i < tries && in_vain <= tries / kPatience; ++i) {
     // No step is shorter than its operators.
     if (best().score <= (1 + kAlike) * operators_ns) return;
-    if (random() % 2 == 0) {
+    Recipe from = at;
+    if (at_score <= best().score && random() % 2 == 0) {
       const std::vector<Recipe> all = recipes();
-      at = all[random() % all.size()];
+      from = all[random() % all.size()];
     }
-    const Recipe next = Neighbour(at, random);
-    const double before = best().score;
-    Enter(next, kNear);
-    in_vain = best().score < (1 - kGain) * before ? 0 : in_vain + 1;
-    if (best().score < before) at = next;
+    const Recipe next = Neighbour(from, random);
+    const double score = Enter(next, kNear);
+    in_vain = score < (1 - kGain) * at_score ? 0 : in_vain + 1;
+    if (score >= at_score) continue;
+    at = next;
+    at_score = score;
   }
 }
 
@@ -356,6 +366,7 @@ Recipe Search::Neighbour(const Recipe& recipe, std::mt19937_64& random) const {
       break;
     case 1:
       may_add_up ? turn_sum() : turn_states(any_chunk());
+      if (may_add_up && any_of(2) == 0) turn_sum();
       break;
     case 2:
       turn_states(large_chunk());
@@ -400,6 +411,9 @@ Search::Best Search::EnterTunings(const AutoSchedule& schedule,
       if (useful != nullptr) *useful = std::move(candidate.useful_blocks);
     }
     recipe.tuning = tuning;
+    if (candidate.score < without_states_.score && recipe.side == first_side_) {
+      without_states_ = {candidate.score, recipe};
+    }
     contest_.Enter(std::move(candidate), recipe);
   };
   for (const Tuning& each : tunings) enter(each);
@@ -543,11 +557,11 @@ double Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
   return score;
 }
 
-void Search::Enter(const Recipe& recipe, Effort effort) {
+double Search::Enter(const Recipe& recipe, Effort effort) {
   if (!recipe.copies.has_value()) {
-    EnterTunings(AutoSchedule(task_, recipe.side), {recipe.tuning}, recipe,
-                 effort);
-    return;
+    return EnterTunings(AutoSchedule(task_, recipe.side), {recipe.tuning},
+                        recipe, effort)
+        .score;
   }
   const SumsBeside beside = FindSums(recipe.side);
   const std::vector<PossibleSum> sums = DeviceSumsThatFit(
@@ -557,7 +571,8 @@ void Search::Enter(const Recipe& recipe, Effort effort) {
       beside.bytes);
   Recipe fitting = recipe;
   fitting.summed = ChunksOf(sums);
-  EnterSummed(fitting, {recipe.tuning}, beside, sums, {*recipe.copies}, effort);
+  return EnterSummed(fitting, {recipe.tuning}, beside, sums, {*recipe.copies},
+                     effort);
 }
 
 }  // namespace castor

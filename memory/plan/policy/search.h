@@ -156,11 +156,15 @@ class Search {
                      const SumsBeside& beside,
                      const std::vector<PossibleSum>& sums,
                      const std::vector<double>& copies_to_try, Effort effort);
-  void Enter(const Recipe& recipe, Effort effort);
+  // Returns the best score.
+  double Enter(const Recipe& recipe, Effort effort);
 
-  // Enters neighbours of the best few plans, and goes on from each that is
-  // better than all, until many in a row are not.
+  // Enters neighbours of the best few plans, and of the best one without
+  // states.
   void Climb();
+  // Enters neighbours of this recipe or, as long as it is the best, of the best
+  // few, and goes on from each that is better until many in a row are not.
+  void ClimbFrom(Recipe at, double at_score);
   // One that has the states or the sums of a chunk or two on the other side, or
   // one or two other tunings; it fits. Sums that are no shorter than the
   // gradients stay where they are.
@@ -199,6 +203,11 @@ class Search {
   double best_share_score_ = kNever;
   std::vector<Side> searched_side_;  // with all tunings
   std::vector<TriedSums> sums_;
+  // The best with no states on the device that need not be there.
+  struct {
+    double score = kNever;
+    Recipe recipe;
+  } without_states_;
 };
 
 }  // namespace castor
