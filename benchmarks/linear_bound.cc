@@ -10,15 +10,20 @@
 
 namespace castor {
 
+bool LinearBound::Uses(int64_t moment, int64_t chunk) const {
+  const std::vector<OpRecord>& ops = request_.trace->ops;
+  const std::vector<ChunkUse>& uses = ops[moment % ops.size()].chunks;
+  return std::any_of(uses.begin(), uses.end(), [&](const ChunkUse& use) {
+    return use.chunk.value == chunk;
+  });
+}
+
 bool LinearBound::LacksRoom(int64_t moment, int64_t chunk) const {
   const StepTrace& trace = *request_.trace;
   const size_t t = moment % trace.ops.size();
-  const OpRecord& op = trace.ops[t];
-  return op.kind == OpKind::kCompute &&
+  return trace.ops[t].kind == OpKind::kCompute &&
          room_mib_[t] < Mib(PayloadBlock(trace.chunks[chunk])) &&
-         std::none_of(
-             op.chunks.begin(), op.chunks.end(),
-             [&](const ChunkUse& use) { return use.chunk.value == chunk; });
+         !Uses(moment, chunk);
 }
 
 int64_t LinearBound::LastWithoutRoom(int64_t chunk, int64_t from,

@@ -80,8 +80,10 @@ class LinearBound {
   class Builder;  // benchmarks/linear_builder.h
   class Windows;  // benchmarks/linear_windows.h
 
-  // Whether the model's operator at this moment, which counts on around the
-  // step's end, leaves no room for the chunk, which it does not use.
+  // Moments count on around the step's end here.
+  bool Uses(int64_t moment, int64_t chunk) const;
+  // Whether an operator of the model runs there that does not use the chunk and
+  // leaves no room for it.
   bool LacksRoom(int64_t moment, int64_t chunk) const;
   // The last such operator in (from, to), or -1.
   int64_t LastWithoutRoom(int64_t chunk, int64_t from, int64_t to) const;

@@ -40,7 +40,7 @@ class LinearBound::Builder {
  private:
   using Row = LinearProgram::Row;
 
-  // Of a chunk over the step.
+  // When a step uses, writes and updates a chunk, and for how long.
   struct Round {
     int64_t first_use = -1;
     double first_ms = -1;  // of compute before it
@@ -198,7 +198,7 @@ class LinearBound::Builder {
   // What the network has to do after operator `use` and before the norm beside
   // exchanging gradients: all gathers for later operators, but for what there
   // was room for at the operator that leaves the least.
-  void AddGathersAfter(int64_t use, Row& row);
+  Row GathersAfter(int64_t use);
   // Whether number i is one of about `some` that stand for all `size`. The last
   // one is.
   static bool IsOneOfSome(size_t i, size_t size, size_t some) {

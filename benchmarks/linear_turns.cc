@@ -1,5 +1,6 @@
 // How long a step is around from the norm of its gradients to the next one.
 #include <algorithm>
+#include <utility>
 
 #include "benchmarks/linear_builder.h"
 #include "benchmarks/linear_units.h"
@@ -74,6 +75,7 @@ void LinearBound::Builder::AddTurns() {
   constexpr size_t kSome = 16;
   for (size_t k = 0; k < chunks.size(); ++k) {
     if (!IsOneOfSome(k, chunks.size(), kSome)) continue;
+    const Row gathers = GathersAfter(updated.use[k]);
     for (const Row& to_use : WaysToUse(updated, k)) {
       for (const Reduced& each : reduced) {
         Row row = to_use;
@@ -89,9 +91,11 @@ void LinearBound::Builder::AddTurns() {
         AddWork(std::move(row));
       }
       if (!sharded()) continue;
-      Row row = to_use;
+      Row row = gathers;
+      row.terms.insert(row.terms.end(), to_use.terms.begin(),
+                       to_use.terms.end());
+      row.at_most += to_use.at_most;
       Always(row, reduced.back().exchanged_ms);
-      AddGathersAfter(updated.use[k], row);
       AddWork(std::move(row));
     }
   }
@@ -157,7 +161,8 @@ std::vector<LinearBound::Builder::Row> LinearBound::Builder::WaysToUse(
   return ways;
 }
 
-void LinearBound::Builder::AddGathersAfter(int64_t use, Row& row) {
+LinearBound::Builder::Row LinearBound::Builder::GathersAfter(int64_t use) {
+  Row row;
   int64_t least = use;
   for (int64_t t = use; t <= last_write_; ++t) {
     const bool computes = trace_.ops[t].kind == OpKind::kCompute;
@@ -180,6 +185,7 @@ void LinearBound::Builder::AddGathersAfter(int64_t use, Row& row) {
   }
   Always(row, -most_ms_per_mib * room_mib_[least]);
   Work(row, bound_.held_at_[least], most_ms_per_mib);
+  return row;
 }
 
 int64_t LinearBound::Builder::AddToChain(int64_t before,

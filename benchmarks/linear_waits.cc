@@ -1,6 +1,7 @@
 // How long copies take between two operators where their chunks cannot be there
 // while these run.
 #include <algorithm>
+#include <utility>
 
 #include "benchmarks/linear_units.h"
 #include "benchmarks/linear_windows.h"
@@ -91,7 +92,8 @@ void LinearBound::Windows::AddWaitsOfWindows() {
     std::vector<Wait>& waits = waits_[w];
     std::stable_sort(waits.begin(), waits.end(),
                      [](const Wait& a, const Wait& b) { return a.to < b.to; });
-    // Of the first so many, the longest that follow one another.
+    // Element i says how long those of the first i waits take together that
+    // follow one another and take the longest.
     std::vector<double> longest_ms = {0};
     std::vector<size_t> before(waits.size());
     for (size_t i = 0; i < waits.size(); ++i) {
@@ -170,13 +172,9 @@ void LinearBound::Windows::AddExchanges(
               {ShareOf(gradients, /*is_summed=*/false),
                ShareOf(*fetch, /*is_summed=*/true)});
     }
-    const std::vector<ChunkUse>& uses = trace_.ops[t % moments_].chunks;
-    const bool uses_them =
-        std::any_of(uses.begin(), uses.end(), [&](const ChunkUse& use) {
-          return use.chunk.value == gradients.chunk;
-        });
-    beside_mib = std::max(
-        beside_mib, bound_.room_mib_[t % moments_] - (uses_them ? 0 : mib));
+    const double beside_uses_mib = bound_.Uses(t, gradients.chunk) ? 0 : mib;
+    beside_mib =
+        std::max(beside_mib, bound_.room_mib_[t % moments_] - beside_uses_mib);
     waiting_mib = free_mib(t);
   }
 }

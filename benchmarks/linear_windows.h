@@ -62,11 +62,11 @@ class LinearBound::Windows {
     int64_t from = 0;
     int64_t to = 0;
     double ms = 0;
-    // Of a fetch: of the host, after the norm and before it.
+    // How long the host's update takes that a fetch after the norm waits for.
     double update_ms = 0;
-    // Of one that waits for the host: how long the gradients that are written
-    // before the gap are copied there, reduced and perhaps used for an update;
-    // else 0.
+    // How long a fetch that waits for the host waits for gradients that are
+    // written before the gap, while they are copied there, reduced and perhaps
+    // used for an update; else 0.
     double gradients_ms = 0;
     int64_t written = -1;  // and the operator that writes them
     // The operator next to the copy's end of its gap, a fetch's last and that
@@ -86,7 +86,7 @@ class LinearBound::Windows {
   // the last write before each reduce.
   void FindCopies();
   void FindFetches(const UseIndex& index, Side side);
-  // Of what the host does to the chunk over [from, to].
+  // How long the host works on the chunk over [from, to].
   double HostMs(int64_t chunk, int64_t from, int64_t to) const;
   // The first operator after this one, within a step, that leaves no room for
   // the chunk; or -1.

@@ -186,6 +186,16 @@ struct StepTrace {
   // reduce of the step is over.
   bool global_norm = false;
 
+  // How long the model's operators take, one after the other: no step is
+  // shorter.
+  int64_t compute_ns() const {
+    int64_t ns = 0;
+    for (const OpRecord& op : ops) {
+      if (op.kind == OpKind::kCompute) ns += op.duration_ns;
+    }
+    return ns;
+  }
+
   // Durations too; equal signatures are what plans ask for.
   friend bool operator==(const StepTrace&, const StepTrace&) = default;
 };

@@ -148,7 +148,8 @@ TEST(BlockChoice, LetsActivationsLeaveWhereTheBusIsIdle) {
 TEST(BlockChoice, IsNeverSlowerThanAFixedOneAndRunsWhereNoneIsKept) {
   int64_t cases = 0, best_of_all = 0, leaving = 0;
   double worst = 1, sum = 0;
-  // Sanitized they take twenty times as long, and say no more of the choice.
+  // A sanitizer makes them take twenty times as long, and what it looks for is
+  // in each of them.
   constexpr int kSeeds = CASTOR_ADDRESS_SANITIZER ? 20 : 150;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     uint64_t drawn = 0;

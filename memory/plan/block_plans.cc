@@ -17,14 +17,6 @@ constexpr double kLeastGain = 0.001;
 // A sketch takes about so much less time than a plan.
 constexpr int64_t kSketchesInPlan = 8;
 
-int64_t ComputeNs(const StepTrace& trace) {
-  int64_t ns = 0;
-  for (const OpRecord& op : trace.ops) {
-    if (op.kind == OpKind::kCompute) ns += op.duration_ns;
-  }
-  return ns;
-}
-
 // Whether the chunk ever leaves the device before backward wants it.
 bool Leaves(const Plan& plan, int64_t chunk) {
   for (const std::vector<Action>& actions : plan.actions) {
@@ -49,7 +41,7 @@ BlockPlans::BlockPlans(const PlacementPolicy* policy, const StepTrace& trace,
       mistake_(mistake),
       order_(RankedBlocks(trace)) {
   std::reverse(order_.begin(), order_.end());
-  kept_ns_ = ComputeNs(WithKeptBlocks(trace, AllBlocks(trace)));
+  kept_ns_ = WithKeptBlocks(trace, AllBlocks(trace)).compute_ns();
   const StepTrace none = WithKeptBlocks(trace, KeptBlocks());
   std::map<int64_t, int64_t> remake_ns;  // by number
   for (const BlockRecord& block : none.blocks) {

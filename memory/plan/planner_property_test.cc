@@ -326,11 +326,7 @@ Case OfBlocks() {
 
 // A step takes as long as its operators, and as the busiest resource works.
 int64_t LeastStepNs(const StepTrace& trace, const PlanCost& cost) {
-  int64_t compute_ns = 0;
-  for (const OpRecord& op : trace.ops) {
-    if (op.kind == OpKind::kCompute) compute_ns += op.duration_ns;
-  }
-  return std::max(compute_ns,
+  return std::max(trace.compute_ns(),
                   *std::max_element(cost.busy_ns.begin(), cost.busy_ns.end()));
 }
 

@@ -297,13 +297,8 @@ StepTrace GptTrace(const GptTraceOptions& options) {
 }
 
 BusModel BusForShare(const StepTrace& trace, double share) {
-  double compute_ns = 0;
+  const double compute_ns = static_cast<double>(trace.compute_ns());
   double payloads = 0;
-  for (const OpRecord& op : trace.ops) {
-    if (op.kind == OpKind::kCompute) {
-      compute_ns += static_cast<double>(op.duration_ns);
-    }
-  }
   for (const ChunkInfo& chunk : trace.chunks) {
     payloads += static_cast<double>(chunk.payload_bytes);
   }

@@ -41,10 +41,7 @@ PlanRequest RequestFor(const StepTrace& trace, int64_t percent) {
 // whose states are on the device, not only how many bytes of them.
 TEST(Auto, HidesNearlyAllTransfersOfAnUntiedStep) {
   const StepTrace trace = Untied();
-  int64_t compute_ns = 0;
-  for (const OpRecord& op : trace.ops) {
-    if (op.kind == OpKind::kCompute) compute_ns += op.duration_ns;
-  }
+  const int64_t compute_ns = trace.compute_ns();
   for (const int64_t percent : {70, 80, 90}) {
     const PlanRequest request = RequestFor(trace, percent);
     const Plan plan = std::get<Plan>(MakePlan(FindPolicy("auto"), request));

@@ -20,9 +20,9 @@ constexpr int64_t kRefinedMoments = 16 << 10;
 // How many of the best that were tried are searched through, at least and for
 // the shortest steps.
 constexpr int64_t kFewest = 2, kMost = 8;
-// How many neighbours of the best plan are made at most, and of how many
-// moments in all. One in so many without a gain of this share is enough to give
-// up.
+// How many neighbours of a plan are made at most, and of how many moments in
+// all. A search for better ones gives up when a kPatience-th of them in a row
+// gained less than kGain.
 constexpr int64_t kMostClimbed = 500, kClimbedMoments = 768 << 10;
 constexpr int64_t kPatience = 4;
 constexpr double kGain = 0.0005;
@@ -301,18 +301,14 @@ void Search::Climb() {
 }
 
 void Search::ClimbFrom(Recipe at, double at_score) {
-  double operators_ns = 0;
-  for (const OpRecord& op : trace_.ops) {
-    if (op.kind != OpKind::kCompute) continue;
-    operators_ns += static_cast<double>(op.duration_ns);
-  }
+  const double compute_ns = static_cast<double>(trace_.compute_ns());
   std::mt19937_64 random;  // the same at every call
   const int64_t tries =
       std::min(kMostClimbed, kClimbedMoments / std::max<int64_t>(1, moments()));
   int64_t in_vain = 0;
   for (int64_t i = 0; i < tries && in_vain <= tries / kPatience; ++i) {
     // No step is shorter than its operators.
-    if (best().score <= (1 + kAlike) * operators_ns) return;
+    if (best().score <= (1 + kAlike) * compute_ns) return;
     Recipe from = at;
     if (at_score <= best().score && random() % 2 == 0) {
       const std::vector<Recipe> all = recipes();

@@ -75,21 +75,24 @@ std::vector<Admission> WithLargeChunksApart(const StepTrace& trace,
     large.pop_back();
   }
   std::vector<Admission> apart;
-  const size_t choices = large.empty() ? 0 : size_t{1} << large.size();
-  for (size_t choice = 0; choice < choices; ++choice) {
-    Admission other = admission;
-    std::vector<int64_t>& order = other.order;
-    const auto is_large = [&](int64_t c) {
-      return std::find(large.begin(), large.end(), c) != large.end();
-    };
-    order.erase(
-        std::remove_if(order.begin() + other.fewest, order.end(), is_large),
-        order.end());
-    for (size_t l = 0; l < large.size(); ++l) {
-      if ((choice >> l & 1) == 0) continue;
-      order.insert(order.begin() + other.fewest, large[l]);
+  if (large.empty()) return apart;
+  Admission none = admission;
+  none.order.erase(
+      std::remove_if(none.order.begin() + none.fewest, none.order.end(),
+                     [&](int64_t c) {
+                       return std::find(large.begin(), large.end(), c) !=
+                              large.end();
+                     }),
+      none.order.end());
+  // After each chunk all choices among those so far, without it and with it.
+  apart.push_back(std::move(none));
+  for (const int64_t c : large) {
+    const size_t without = apart.size();
+    for (size_t i = 0; i < without; ++i) {
+      Admission with = apart[i];
+      with.order.insert(with.order.begin() + with.fewest, c);
+      apart.push_back(std::move(with));
     }
-    apart.push_back(std::move(other));
   }
   return apart;
 }
