@@ -5,12 +5,34 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace castor {
+namespace {
+
+std::string LinkTarget(const std::string& path) {
+  char target[4096];
+  const ssize_t size = readlink(path.c_str(), target, sizeof(target));
+  return size < 0 ? "another name" : std::string(target, size);
+}
+
+absl::Status CannotLookAt(const std::string& path) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot look at ", path, ": ", std::strerror(errno)));
+}
+
+absl::string_view KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
                                           int64_t max_bytes) {
@@ -40,10 +62,33 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
   return text;
 }
 
-bool HasFile(const std::string& directory, absl::string_view name) {
+absl::StatusOr<bool> FindFile(const std::string& directory,
+                              absl::string_view name) {
+  const std::string path = absl::StrCat(directory, "/", name);
+  struct stat entry = {};
+  if (lstat(path.c_str(), &entry) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    return CannotLookAt(path);
+  }
   struct stat found = {};
-  return stat(absl::StrCat(directory, "/", name).c_str(), &found) == 0 &&
-         S_ISREG(found.st_mode);
+  if (stat(path.c_str(), &found) != 0) {
+    if (S_ISLNK(entry.st_mode) && (errno == ENOENT || errno == ENOTDIR)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " is a link to ", LinkTarget(path),
+                       ", which is not there: restore that file, or remove "
+                       "the link"));
+    }
+    return CannotLookAt(path);
+  }
+  if (!S_ISREG(found.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is ", KindOf(found.st_mode), ", not a file"));
+  }
+  if (faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("there is no permission to read ", path));
+  }
+  return true;
 }
 
 }  // namespace castor

@@ -15,8 +15,12 @@ namespace castor {
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
                                           int64_t max_bytes);
 
-// Whether `directory` has a regular file of this name, or a link to one.
-bool HasFile(const std::string& directory, absl::string_view name);
+// Whether `directory` has a file of this name; false only where nothing has it,
+// so that a file that cannot be read is never taken for one that is not there.
+// FailedPrecondition: what has the name is a link that leads nowhere, a
+// directory, a FIFO, a device, or a file without permission to read it.
+absl::StatusOr<bool> FindFile(const std::string& directory,
+                              absl::string_view name);
 
 }  // namespace castor
 

@@ -210,9 +210,9 @@ void AddGenerate(CLI::App* command, GenerateArguments* generate) {
       ->type_name("N");
   command
       ->add_option("--tokenizer", generate->tokenizer,
-                   "the directory of a tokenizer; without it, the model's "
-                   "own, or bytes where it has none")
-      ->type_name("DIR")
+                   "the directory of a tokenizer, or bytes; without it, the "
+                   "model's own, or bytes for a model of 256 tokens")
+      ->type_name("DIR|bytes")
       ->check(NotEmpty());
   AddOverrides(command, &generate->overrides);
   command
@@ -253,9 +253,10 @@ void AddTokenize(CLI::App* command, TokenizeArguments* tokenize) {
   command
       ->add_option("--tokenizer", tokenize->directory,
                    "the directory of a model, with its tokenizer.json, "
-                   "tokenizer.model or spiece.model")
+                   "tokenizer.model, spiece.model, vocab.json and merges.txt, "
+                   "or vocab.txt; or bytes")
       ->required()
-      ->type_name("DIR")
+      ->type_name("DIR|bytes")
       ->check(NotEmpty());
   CLI::Option* const adds =
       command->add_flag("--add-special-tokens", tokenize->add_special_tokens,

@@ -14,7 +14,6 @@
 #include "base/annotate.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
-#include "base/strict_json.h"
 #include "cli/generate/sampler.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
@@ -25,6 +24,7 @@
 #include "models/families.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_dir.h"
+#include "text/tokenizer/model_end_tokens.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace castor::cli {
@@ -32,20 +32,23 @@ namespace {
 
 using text::Tokenizer;
 
-constexpr int64_t kMaxJsonBytes = 1 << 20;
-
 // The model that the command line names.
 struct Source {
   Config config;
   std::string checkpoint;  // whose values it has; "": the pretrained ones
   std::string tokenizer;   // where its tokenizer is, or was; "": it has none
+  bool has_tokenizer = false;  // whether there must be one in that place
 };
 
 absl::StatusOr<Source> FindSource(const GenerateArguments& arguments) {
   Source source;
   std::string text;
-  if (!IsCheckpoint(arguments.source) &&
-      HasFile(arguments.source, "config.json")) {
+  bool is_model = false;
+  if (!IsCheckpoint(arguments.source)) {
+    CASTOR_ASSIGN_OR_RETURN(is_model,
+                            FindFile(arguments.source, "config.json"));
+  }
+  if (is_model) {
     source.tokenizer = arguments.source;
     text = nlohmann::json{
         {"model", {{"pretrained", arguments.source}}},
@@ -63,6 +66,7 @@ absl::StatusOr<Source> FindSource(const GenerateArguments& arguments) {
     CASTOR_RETURN_IF_ERROR(CheckHasModel(*reader, metadata));
     Config& config = metadata.config;
     source.tokenizer = config.data.tokenizer;
+    source.has_tokenizer = !source.tokenizer.empty();
     if (source.tokenizer.empty() && config.model.origin != nullptr) {
       source.tokenizer = config.model.origin->directory;
     }
@@ -79,21 +83,35 @@ absl::StatusOr<Source> FindSource(const GenerateArguments& arguments) {
 // What the text is made of: a tokenizer's tokens, or bytes.
 class Alphabet {
  public:
-  // `directory` may have a tokenizer; "" has none. InvalidArgument: there is
-  // none, and the model knows more tokens than there are bytes.
-  static absl::StatusOr<Alphabet> Load(const std::string& directory,
+  // Of the tokenizer in `place`, a directory, or of bytes where it is "bytes";
+  // "": the model has none. InvalidArgument: there is no tokenizer, and the
+  // model's tokens cannot be bytes: those of a directory's model are if there
+  // are 256, and those of any other if there are not more.
+  static absl::StatusOr<Alphabet> Load(const std::string& place,
                                        bool must_have_one, int64_t vocabulary) {
+    constexpr int64_t kBytes = 256;
     Alphabet alphabet;
     alphabet.vocabulary_ = vocabulary;
-    if (!directory.empty() && (must_have_one || Tokenizer::IsIn(directory))) {
-      CASTOR_ASSIGN_OR_RETURN(alphabet.tokenizer_, Tokenizer::Load(directory));
+    if (place == kBytesTokenizer) return alphabet;
+    std::string missing;
+    if (!place.empty()) {
+      auto loaded = Tokenizer::Load(place);
+      if (loaded.ok()) {
+        alphabet.tokenizer_ = *std::move(loaded);
+        return alphabet;
+      }
+      if (must_have_one || !absl::IsNotFound(loaded.status())) {
+        return loaded.status();
+      }
+      missing = absl::StrCat(" (", loaded.status().message(), ")");
+    }
+    if (place.empty() ? vocabulary <= kBytes : vocabulary == kBytes) {
       return alphabet;
     }
-    if (vocabulary <= 256) return alphabet;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the model knows ", vocabulary,
-                     " tokens, and there is no tokenizer that says which: "
-                     "give its directory by --tokenizer"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model knows ", vocabulary,
+        " tokens, and there is no tokenizer that says which", missing,
+        ": give its directory by --tokenizer, or say --tokenizer bytes"));
   }
 
   absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const {
@@ -136,18 +154,8 @@ class Alphabet {
 absl::StatusOr<std::vector<int32_t>> EndTokens(const std::string& directory) {
   std::vector<int32_t> ends;
   for (const char* name : {"generation_config.json", "config.json"}) {
-    if (directory.empty() || !HasFile(directory, name)) continue;
-    const std::string path = absl::StrCat(directory, "/", name);
-    CASTOR_ASSIGN_OR_RETURN(const std::string text,
-                            ReadSmallFile(path, kMaxJsonBytes));
-    const auto json = ParseStrictJson(text);
-    CASTOR_RETURN_IF_ERROR(Annotate(path, json.status()));
-    if (!json->is_object() || !json->contains("eos_token_id")) continue;
-    const auto& value = (*json)["eos_token_id"];
-    for (const auto& id : value.is_array() ? value : Json::array({value})) {
-      if (id.is_number_integer()) ends.push_back(id.template get<int32_t>());
-    }
-    if (!ends.empty()) break;
+    if (directory.empty() || !ends.empty()) break;
+    CASTOR_ASSIGN_OR_RETURN(ends, text::EndTokensIn(directory, name));
   }
   return ends;
 }
@@ -186,16 +194,17 @@ absl::Status GenerateText(GenerateArguments arguments) {
                                    {{"the checkpoint", source.checkpoint}})));
   }
   Config& config = source.config;
-  if (source.tokenizer == kBytesTokenizer) source.tokenizer.clear();
   if (!config.model.pretrained.empty()) {
     CASTOR_RETURN_IF_ERROR(models::LoadPretrained(&config.model));
   }
   const Architecture& architecture = *config.model.architecture;
   const bool named = !arguments.tokenizer.empty();
-  const std::string directory = named ? arguments.tokenizer : source.tokenizer;
+  std::string directory = named ? arguments.tokenizer : source.tokenizer;
   CASTOR_ASSIGN_OR_RETURN(
       const Alphabet alphabet,
-      Alphabet::Load(directory, named, architecture.vocabulary()));
+      Alphabet::Load(directory, named || source.has_tokenizer,
+                     architecture.vocabulary()));
+  if (directory == kBytesTokenizer) directory.clear();
   CASTOR_ASSIGN_OR_RETURN(const std::vector<int32_t> ends,
                           EndTokens(directory));
   absl::StatusOr<std::vector<int32_t>> ids = alphabet.Encode(arguments.prompt);

@@ -22,7 +22,6 @@
 #include "runtime/weights/pretrained.h"
 #include "text/data/open_data.h"
 #include "text/data/tokenizer_encoding.h"
-#include "text/tokenizer/tokenizer.h"
 
 namespace castor::cli {
 namespace {
@@ -40,20 +39,14 @@ InputIdentity SizesOf(const ModelConfig& model) {
                    ", checksum of all sizes ", sum.HexDigest().substr(0, 16))};
 }
 
-// Where the tokenizer of text is unless data.tokenizer says: with the model.
-std::string TokenizerDirectoryOf(const ModelConfig& model) {
-  const std::string& directory = model.directory();
-  return !directory.empty() && text::Tokenizer::IsIn(directory) ? directory
-                                                                : "";
-}
-
 absl::StatusOr<DataSplits> OpenDataOf(const Config& config,
                                       const Session::Options& options) {
   return OpenData(config.data,
                   {.vocabulary = config.model.architecture->vocabulary(),
                    .seed = static_cast<uint64_t>(config.seed),
                    .threads = ThreadsOf(config.device),
-                   .tokenizer_directory = TokenizerDirectoryOf(config.model),
+                   .model_directory = config.model.directory(),
+                   .sizes_only = config.model.pretrained.empty(),
                    .load_tokenizer = LoadTextEncoding,
                    .say =
                        [&](absl::string_view line) {

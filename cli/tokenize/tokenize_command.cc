@@ -8,21 +8,25 @@
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/tokenize/tokenize_lines.h"
+#include "runtime/config/config.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace castor::cli {
 namespace {
 
 absl::Status TokenizeInput(const TokenizeArguments& arguments) {
-  CASTOR_ASSIGN_OR_RETURN(
-      const std::unique_ptr<const text::Tokenizer> tokenizer,
-      text::Tokenizer::Load(arguments.directory));
+  std::unique_ptr<const text::Tokenizer> tokenizer;
+  if (arguments.directory != kBytesTokenizer) {
+    CASTOR_ASSIGN_OR_RETURN(tokenizer,
+                            text::Tokenizer::Load(arguments.directory));
+  }
   const WriteLine write = [](absl::string_view line) {
     return std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
   };
   std::ios::sync_with_stdio(false);
-  if (arguments.decode) return DecodeLines(*tokenizer, std::cin, write);
-  return EncodeLines(*tokenizer, arguments.add_special_tokens, std::cin, write);
+  if (arguments.decode) return DecodeLines(tokenizer.get(), std::cin, write);
+  return EncodeLines(tokenizer.get(), arguments.add_special_tokens, std::cin,
+                     write);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace castor::cli {
 
 struct TokenizeArguments {
-  std::string directory;  // which has a tokenizer
+  std::string directory;  // which has a tokenizer; or "bytes"
   bool add_special_tokens = false;
   bool decode = false;
 };

@@ -33,8 +33,13 @@ absl::Status ForEachLine(std::istream& in, const WriteLine& write,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<int32_t>> ReadIds(const text::Tokenizer& tokenizer,
+constexpr int64_t kBytes = 256;
+
+// `tokenizer` may be null, as below.
+absl::StatusOr<std::vector<int32_t>> ReadIds(const text::Tokenizer* tokenizer,
                                              const std::string& line) {
+  const int64_t size =
+      tokenizer == nullptr ? kBytes : tokenizer->vocabulary_size();
   CASTOR_ASSIGN_OR_RETURN(const Json array,
                           ParseStrictJson(line, {.max_depth = 2}));
   if (!array.is_array()) {
@@ -44,12 +49,12 @@ absl::StatusOr<std::vector<int32_t>> ReadIds(const text::Tokenizer& tokenizer,
   std::vector<int32_t> ids;
   for (const Json& value : array) {
     const bool fits = value.is_number_unsigned() &&
-                      value.get<uint64_t>() <
-                          static_cast<uint64_t>(tokenizer.vocabulary_size());
-    if (!fits || !tokenizer.TokenOf(value.get<int32_t>()).has_value()) {
+                      value.get<uint64_t>() < static_cast<uint64_t>(size);
+    if (!fits || (tokenizer != nullptr &&
+                  !tokenizer->TokenOf(value.get<int32_t>()).has_value())) {
       return absl::InvalidArgumentError(absl::StrCat(
           DescribeJson(value), " is no id of the tokenizer, whose largest is ",
-          tokenizer.vocabulary_size() - 1));
+          size - 1));
     }
     ids.push_back(value.get<int32_t>());
   }
@@ -58,26 +63,31 @@ absl::StatusOr<std::vector<int32_t>> ReadIds(const text::Tokenizer& tokenizer,
 
 }  // namespace
 
-absl::Status EncodeLines(const text::Tokenizer& tokenizer,
+absl::Status EncodeLines(const text::Tokenizer* tokenizer,
                          bool add_special_tokens, std::istream& in,
                          const WriteLine& write) {
   std::vector<int32_t> ids;
   return ForEachLine(
       in, write, [&](const std::string& line) -> absl::StatusOr<std::string> {
         ids.clear();
-        CASTOR_RETURN_IF_ERROR(tokenizer.Encode(
-            line, {.add_special_tokens = add_special_tokens}, &ids));
+        if (tokenizer == nullptr) {
+          for (const char c : line) ids.push_back(static_cast<uint8_t>(c));
+        } else {
+          CASTOR_RETURN_IF_ERROR(tokenizer->Encode(
+              line, {.add_special_tokens = add_special_tokens}, &ids));
+        }
         return absl::StrCat("[", absl::StrJoin(ids, ","), "]");
       });
 }
 
-absl::Status DecodeLines(const text::Tokenizer& tokenizer, std::istream& in,
+absl::Status DecodeLines(const text::Tokenizer* tokenizer, std::istream& in,
                          const WriteLine& write) {
   return ForEachLine(
       in, write, [&](const std::string& line) -> absl::StatusOr<std::string> {
         CASTOR_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
                                 ReadIds(tokenizer, line));
-        return tokenizer.Decode(ids, /*skip_special_tokens=*/false);
+        if (tokenizer == nullptr) return std::string(ids.begin(), ids.end());
+        return tokenizer->Decode(ids, /*skip_special_tokens=*/false);
       });
 }
 

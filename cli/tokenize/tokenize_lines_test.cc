@@ -27,7 +27,7 @@ class TokenizeLinesTest : public ::testing::Test {
   absl::Status Encode(const std::string& in, bool add_special_tokens,
                       std::string* out) const {
     std::istringstream stream(in);
-    return EncodeLines(*tokenizer_, add_special_tokens, stream,
+    return EncodeLines(tokenizer_.get(), add_special_tokens, stream,
                        [out](absl::string_view line) {
                          out->append(line.data(), line.size());
                          return true;
@@ -35,7 +35,7 @@ class TokenizeLinesTest : public ::testing::Test {
   }
   absl::Status Decode(const std::string& in, std::string* out) const {
     std::istringstream stream(in);
-    return DecodeLines(*tokenizer_, stream, [out](absl::string_view line) {
+    return DecodeLines(tokenizer_.get(), stream, [out](absl::string_view line) {
       out->append(line.data(), line.size());
       return true;
     });
@@ -51,6 +51,16 @@ TEST_F(TokenizeLinesTest, LinesComeBackAsTheyWere) {
   EXPECT_THAT(ids, MatchesRegex("\\[[0-9,]+\\]\n\\[\\]\n\\[[0-9,]+\\]\n"));
   ASSERT_TRUE(Decode(ids, &again).ok());
   EXPECT_EQ(again, text);
+}
+
+TEST_F(TokenizeLinesTest, TakesBytesWithoutATokenizer) {
+  tokenizer_ = nullptr;
+  std::string ids, again;
+  ASSERT_TRUE(Encode("a\xc3\xa9\xff\n\n", true, &ids).ok());
+  EXPECT_EQ(ids, "[97,195,169,255]\n[]\n");
+  ASSERT_TRUE(Decode(ids, &again).ok());
+  EXPECT_EQ(again, "a\xc3\xa9\xff\n\n");
+  EXPECT_FALSE(Decode("[256]", &again).ok());
 }
 
 TEST_F(TokenizeLinesTest, AddsSpecialTokensIfAsked) {
@@ -78,7 +88,7 @@ TEST_F(TokenizeLinesTest, NamesTheBadLine) {
 TEST_F(TokenizeLinesTest, StopsWhereNothingCanBeWritten) {
   std::istringstream in("a\nb\nc\n");
   int lines = 0;
-  EXPECT_TRUE(EncodeLines(*tokenizer_, false, in, [&](absl::string_view) {
+  EXPECT_TRUE(EncodeLines(tokenizer_.get(), false, in, [&](absl::string_view) {
                 return ++lines < 2;
               }).ok());
   EXPECT_EQ(lines, 2);

@@ -15,6 +15,7 @@
 #include "base/directory_entry.h"
 #include "base/lock_file.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "base/units.h"
 
 namespace castor {
@@ -190,6 +191,14 @@ absl::Status CacheOpener::Make() const {
         absl::StrFormat("tokenising \"%s\": %.0f %% at %s/s", request_.path,
                         100 * done / static_cast<double>(all_bytes),
                         FormatBytes(static_cast<int64_t>(done / seconds))));
+  };
+  options.begins_twice = [&](int64_t twice, int64_t documents) {
+    request_.say(absl::StrCat(
+        twice, " of ", documents, documents == 1 ? " document" : " documents",
+        twice == 1 ? " begins" : " begin", " with ",
+        QuotedForMessage(options.encoding->begin_token),
+        ", which the tokenizer puts before each as well, so that it is there "
+        "twice: take it out of the text"));
   };
   const absl::Status status = Tokenize(options, reader.get(), writer->get());
   if (!(*writer)->status().ok()) {

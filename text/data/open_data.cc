@@ -26,11 +26,11 @@ class DataOpener {
   absl::StatusOr<DataFile> Open(absl::string_view key, const std::string& path);
 
  private:
-  bool HasTokenizer() const {
-    return data_.tokenizer != kBytesTokenizer &&
-           !(data_.tokenizer.empty() && options_.tokenizer_directory.empty());
-  }
-  absl::StatusOr<const TextEncoding*> Encoding(const std::string& path);
+  // Sets encoding_, unless another file of text has.
+  absl::Status LoadEncoding(const std::string& path);
+  absl::StatusOr<TextEncoding> FindEncoding(const std::string& path) const;
+  bool MayBeBytes() const;
+  void TellOfDocuments(absl::string_view key) const;
   absl::StatusOr<DataFile> OpenCached(absl::string_view key,
                                       const std::string& path, SourceKind kind);
 
@@ -42,51 +42,86 @@ class DataOpener {
 absl::StatusOr<DataFile> DataOpener::Open(absl::string_view key,
                                           const std::string& path) {
   const bool text = absl::EndsWith(path, ".txt");
-  if (absl::EndsWith(path, ".bin") || (text && !HasTokenizer())) {
+  if (text) CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
+  if (absl::EndsWith(path, ".bin") || (text && encoding_->is_bytes)) {
     CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> file,
                             TokenFile::Open(path, data_.token_type));
     return TokenDataFile(std::move(file));
   }
   if (text) return OpenCached(key, path, SourceKind::kText);
   if (!absl::EndsWith(path, ".jsonl")) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "file \"", path,
-        "\" ends neither in .txt (text; without a tokenizer its bytes are "
-        "tokens) nor in .jsonl (lines with \"text\" or \"input_ids\") nor in "
-        ".bin (integers of data.token_type)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("file \"", path,
+                     "\" ends neither in .txt (text) nor in .jsonl (lines with "
+                     "\"text\" or \"input_ids\") nor in "
+                     ".bin (integers of data.token_type)"));
   }
   CASTOR_ASSIGN_OR_RETURN(const SourceKind kind, KindOfLines(path));
   return OpenCached(key, path, kind);
 }
 
-absl::StatusOr<const TextEncoding*> DataOpener::Encoding(
-    const std::string& path) {
-  if (encoding_.has_value()) return &*encoding_;
-  if (HasTokenizer()) {
-    const bool named = !data_.tokenizer.empty();
-    const std::string& directory =
-        named ? data_.tokenizer : options_.tokenizer_directory;
-    absl::StatusOr<TextEncoding> loaded = options_.load_tokenizer(directory);
-    if (!loaded.ok()) {
-      return Annotate(named ? "data.tokenizer" : "the model's tokenizer",
-                      loaded.status());
-    }
-    encoding_ = *std::move(loaded);
-  } else if (data_.tokenizer == kBytesTokenizer) {
-    encoding_ = ByteEncoding();
-  } else {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "file \"", path,
-        "\" has text, and there is no tokenizer: set data.tokenizer to a "
-        "directory with a tokenizer.json or a tokenizer.model, or to "
-        "\"bytes\""));
+bool DataOpener::MayBeBytes() const {
+  const int64_t bytes = ByteEncoding().vocabulary;
+  return options_.model_directory.empty() ? options_.vocabulary <= bytes
+                                          : options_.vocabulary == bytes;
+}
+
+absl::StatusOr<TextEncoding> DataOpener::FindEncoding(
+    const std::string& path) const {
+  constexpr absl::string_view kWhatToDo =
+      "set data.tokenizer to a directory with a tokenizer, or to \"bytes\" if "
+      "the model's tokens are bytes";
+  if (data_.tokenizer == kBytesTokenizer) return ByteEncoding();
+  if (!data_.tokenizer.empty()) {
+    absl::StatusOr<TextEncoding> loaded =
+        options_.load_tokenizer(data_.tokenizer);
+    if (loaded.ok()) return loaded;
+    return Annotate("data.tokenizer", loaded.status());
   }
-  return &*encoding_;
+  std::string missing = "the model has no directory";
+  if (!options_.model_directory.empty()) {
+    absl::StatusOr<TextEncoding> loaded =
+        options_.load_tokenizer(options_.model_directory);
+    if (loaded.ok()) return loaded;
+    if (!absl::IsNotFound(loaded.status())) {
+      return Annotate("the model's tokenizer", loaded.status());
+    }
+    missing = std::string(loaded.status().message());
+  }
+  if (MayBeBytes()) return ByteEncoding();
+  const std::string refusal = absl::StrCat(
+      "file \"", path, "\" has text, and the model of ", options_.vocabulary,
+      " tokens has no tokenizer (", missing, "): ", kWhatToDo);
+  if (options_.look_only && options_.sizes_only) {
+    options_.say(absl::StrCat("note: to train, ", refusal));
+    return ByteEncoding();
+  }
+  return absl::InvalidArgumentError(refusal);
+}
+
+absl::Status DataOpener::LoadEncoding(const std::string& path) {
+  if (!encoding_.has_value()) {
+    CASTOR_ASSIGN_OR_RETURN(encoding_, FindEncoding(path));
+  }
+  return absl::OkStatus();
+}
+
+// What separates the documents of a file of lines, where no end token does.
+void DataOpener::TellOfDocuments(absl::string_view key) const {
+  if (encoding_->end_of_document >= 0) return;
+  const bool around = !encoding_->before.empty() || !encoding_->after.empty();
+  options_.say(absl::StrCat(
+      "note: ", key, ": documents are not separated by an end-of-text token (",
+      encoding_->end_looked_for, ")",
+      around ? ", but by what the tokenizer puts around each"
+             : ": each follows the one before it at once"));
 }
 
 absl::StatusOr<DataFile> DataOpener::OpenCached(absl::string_view key,
                                                 const std::string& path,
                                                 SourceKind kind) {
+  const bool is_text = kind != SourceKind::kTokenLines;
+  if (is_text) CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
   if (options_.look_only) {
     CASTOR_RETURN_IF_ERROR(SourceReader::Open(path, CutOf(kind)).status());
     return DataFile{
@@ -103,12 +138,11 @@ absl::StatusOr<DataFile> DataOpener::OpenCached(absl::string_view key,
                                  .say = [&](absl::string_view line) {
                                    options_.say(absl::StrCat(key, ": ", line));
                                  }};
-  if (kind != SourceKind::kTokenLines) {
-    CASTOR_ASSIGN_OR_RETURN(request.tokenize.encoding, Encoding(path));
-  }
+  if (is_text) request.tokenize.encoding = &*encoding_;
+  if (kind == SourceKind::kTextLines) TellOfDocuments(key);
   CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenCache> cache,
                           OpenCachedTokens(request));
-  if (kind != SourceKind::kTokenLines) {
+  if (is_text) {
     return TokenDataFile(TokensOf(std::move(cache), path));
   }
   CASTOR_ASSIGN_OR_RETURN(const int64_t cut,

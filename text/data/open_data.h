@@ -18,10 +18,13 @@ struct OpenDataOptions {
   int64_t vocabulary = 0;  // the model's
   uint64_t seed = 0;
   int threads = 1;
-  // The tokenizer's directory where data.tokenizer names none; "": text has no
-  // tokenizer but its bytes.
-  std::string tokenizer_directory;
-  // Reads a directory's tokenizer; called once at most.
+  // The model's directory, where text has its tokenizer unless data.tokenizer
+  // names another; "": it has none.
+  std::string model_directory;
+  // Whether that directory is wanted for the model's sizes alone, so that what
+  // is only looked for may lack its tokenizer, which is said.
+  bool sizes_only = false;
+  // Reads a directory's tokenizer; called once at most. NotFound: it has none.
   std::function<absl::StatusOr<TextEncoding>(const std::string& directory)>
       load_tokenizer;
   // Takes lines for the user.
@@ -30,11 +33,15 @@ struct OpenDataOptions {
   bool look_only = false;
 };
 
-// By the end of a file's name: .bin, and .txt without a tokenizer, are read as
-// they are (runtime/data/token_file.h); .txt with one, and .jsonl, through
-// their token caches (cached_tokens.h). Errors come after the key:
-// InvalidArgument also for another end of a name, and for JSON lines with text
-// where there is no tokenizer.
+// By the end of a file's name: .bin, and .txt whose tokens are its bytes, are
+// read as they are (runtime/data/token_file.h); .txt with a tokenizer, and
+// .jsonl, through their token caches (cached_tokens.h).
+//
+// Text has the tokenizer that data.tokenizer names, or the model's. Bytes are
+// its tokens where data.tokenizer says so; and without a tokenizer where the
+// model has 256 tokens, or no directory and not more. Errors come after the
+// key: InvalidArgument also for another end of a name, and for text of any
+// other model without a tokenizer, whose message says what is missing.
 absl::StatusOr<DataSplits> OpenData(const DataConfig& data,
                                     const OpenDataOptions& options);
 

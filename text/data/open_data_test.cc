@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/test_files.h"
 #include "text/data/encodings_for_test.h"
 
@@ -17,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class OpenDataTest : public testing::Test {
  protected:
@@ -32,12 +34,17 @@ class OpenDataTest : public testing::Test {
     data.shuffle = false;
     return data;
   }
-  OpenDataOptions Options(const std::string& tokenizer_directory = "") {
-    return {.vocabulary = 60'000,
-            .tokenizer_directory = tokenizer_directory,
+  // A directory that is called bare has no tokenizer.
+  OpenDataOptions Options(const std::string& model_directory = "",
+                          int64_t vocabulary = 60'000) {
+    return {.vocabulary = vocabulary,
+            .model_directory = model_directory,
             .load_tokenizer = [this](const std::string& directory)
                 -> absl::StatusOr<TextEncoding> {
               loaded_.push_back(directory);
+              if (directory == "bare") {
+                return absl::NotFoundError("bare: it has no tokenizer.json");
+              }
               return EncodingForTest(EncodeLikeGpt2);
             },
             .say =
@@ -66,8 +73,6 @@ class OpenDataTest : public testing::Test {
 TEST_F(OpenDataTest, ATextHasTheNamedTokenizerOrTheModelsOrBytes) {
   DataConfig data = Data(Write("a.txt", "hello there world"));
   const int32_t hello = TokenOfWord("hello");
-  EXPECT_THAT(Tokens(OpenData(data, Options())), ElementsAre('h', 'e'));
-  EXPECT_THAT(loaded_, IsEmpty());
   EXPECT_THAT(Tokens(OpenData(data, Options("model"))), ElementsAre(1, hello));
   EXPECT_THAT(loaded_, ElementsAre("model"));
   data.tokenizer = "own";
@@ -76,6 +81,90 @@ TEST_F(OpenDataTest, ATextHasTheNamedTokenizerOrTheModelsOrBytes) {
   data.tokenizer = "bytes";
   EXPECT_THAT(Tokens(OpenData(data, Options("model"))), ElementsAre('h', 'e'));
   EXPECT_EQ(loaded_.size(), 2u);
+  data.tokenizer = "bare";
+  EXPECT_EQ(OpenData(data, Options("model")).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+// Nobody is given bytes for the tokens of a model that has others.
+TEST_F(OpenDataTest, TextWithoutATokenizerIsBytesForAModelOfBytesAlone) {
+  for (const std::string& path :
+       {Write("a.txt", "hello"), Write("a.jsonl", "{\"text\": \"hello\"}")}) {
+    DataConfig data = Data(path);
+    EXPECT_THAT(Tokens(OpenData(data, Options("", 256))),
+                ElementsAre('h', 'e'));
+    EXPECT_THAT(Tokens(OpenData(data, Options("", 128))),
+                ElementsAre('h', 'e'));
+    EXPECT_THAT(Tokens(OpenData(data, Options("bare", 256))),
+                ElementsAre('h', 'e'));
+    for (const bool look_only : {false, true}) {
+      OpenDataOptions options = Options("bare", 128);
+      options.look_only = look_only;
+      EXPECT_THAT(Error(data, options),
+                  AllOf(HasSubstr("data.train: file \"" + path +
+                                  "\" has text, and the model of 128 tokens"),
+                        HasSubstr("(bare: it has no tokenizer.json)"),
+                        HasSubstr("\"bytes\"")));
+      options = Options("", 257);
+      options.look_only = look_only;
+      EXPECT_THAT(Error(data, options), HasSubstr("has no directory"));
+    }
+    // A plan of sizes alone needs no tokenizer.
+    OpenDataOptions plan = Options("bare", 50'000);
+    plan.look_only = plan.sizes_only = true;
+    said_.clear();
+    EXPECT_TRUE(OpenData(data, plan).ok());
+    EXPECT_THAT(absl::StrJoin(said_, "\n"), HasSubstr("note: to train, file"));
+    data.tokenizer = "bytes";
+    EXPECT_THAT(Tokens(OpenData(data, Options("bare", 50'000))),
+                ElementsAre('h', 'e'));
+  }
+}
+
+TEST_F(OpenDataTest, TellsWhatSeparatesDocuments) {
+  const auto said = [&](const char* text, TextEncoding encoding) {
+    OpenDataOptions options = Options("model");
+    options.load_tokenizer = [&](const std::string&) { return encoding; };
+    said_.clear();
+    EXPECT_TRUE(OpenData(Data(Write("a.jsonl", text)), options).ok());
+    return absl::StrJoin(said_, "\n");
+  };
+  const char* const lines = "{\"text\": \"a b\"}\n{\"text\": \"c\"}\n";
+  TextEncoding encoding = EncodingForTest(EncodeLikeGpt2);
+  EXPECT_THAT(said(lines, encoding), Not(HasSubstr("separated")));
+  encoding.end_of_document = -1;
+  encoding.end_looked_for = "no file names one";
+  EXPECT_THAT(said(lines, encoding),
+              HasSubstr("data.train: documents are not separated by an "
+                        "end-of-text token (no file names one), but by what "
+                        "the tokenizer puts around each"));
+  encoding.before = encoding.after = {};
+  EXPECT_THAT(said(lines, encoding), HasSubstr("follows the one before it"));
+  EXPECT_THAT(said("{\"input_ids\": [1, 2]}", encoding),
+              Not(HasSubstr("separated")));
+}
+
+TEST_F(OpenDataTest, TellsOnceOfDocumentsThatBeginTwice) {
+  TextEncoding encoding = EncodingForTest(EncodeLikeGpt2);
+  encoding.before = {TokenOfWord("<s>")};
+  encoding.begin_token = "<s>";
+  OpenDataOptions options = Options("model");
+  options.load_tokenizer = [&](const std::string&) { return encoding; };
+  const DataConfig data =
+      Data(Write("a.jsonl",
+                 "{\"text\": \"<s> a\"}\n{\"text\": \"b\"}\n"
+                 "{\"text\": \"\"}\n{\"text\": \"<s>\"}\n"));
+  EXPECT_TRUE(OpenData(data, options).ok());
+  EXPECT_THAT(
+      absl::StrJoin(said_, "\n"),
+      HasSubstr("data.train: 2 of 4 documents begin with \"<s>\", which "
+                "the tokenizer puts before each as well"));
+  said_.clear();
+  EXPECT_TRUE(OpenData(data, options).ok());
+  EXPECT_THAT(said_, IsEmpty());
+  EXPECT_TRUE(OpenData(Data(Write("b.txt", "<s> a b")), options).ok());
+  EXPECT_THAT(absl::StrJoin(said_, "\n"),
+              HasSubstr("1 of 1 document begins with \"<s>\""));
 }
 
 TEST_F(OpenDataTest, LinesOfTextAreARunOfTokens) {
@@ -87,9 +176,6 @@ TEST_F(OpenDataTest, LinesOfTextAreARunOfTokens) {
   EXPECT_EQ(splits->train->num_samples(), 4);
   EXPECT_THAT(Tokens(splits), ElementsAre(1, TokenOfWord("a")));
   EXPECT_THAT(*splits->train->Check(100, 0), HasSubstr("9 tokens, checksum"));
-  EXPECT_THAT(Error(data, Options()),
-              AllOf(HasSubstr("data.train: file \""), HasSubstr("no tokenizer"),
-                    HasSubstr("\"bytes\"")));
   data.tokenizer = "bytes";
   EXPECT_THAT(Tokens(OpenData(data, Options())), ElementsAre('a', ' '));
 }
@@ -154,7 +240,6 @@ TEST_F(OpenDataTest, OnlyLooksWhereItIsAsked) {
   const auto splits = OpenData(data, options);
   ASSERT_TRUE(splits.ok()) << splits.status();
   EXPECT_EQ(splits->train, nullptr);
-  EXPECT_THAT(loaded_, IsEmpty());
   EXPECT_THAT(said_, IsEmpty());
   data.validation = "none.txt";
   EXPECT_EQ(OpenData(data, options).status().code(),

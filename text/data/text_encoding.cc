@@ -8,6 +8,7 @@ namespace castor {
 
 TextEncoding ByteEncoding() {
   return {.name = "data.tokenizer \"bytes\"",
+          .is_bytes = true,
           .encode =
               [](absl::string_view text, std::vector<int32_t>* ids) {
                 for (const char c : text) {
@@ -17,6 +18,8 @@ TextEncoding ByteEncoding() {
               },
           .before = {},
           .after = {},
+          .begin_token = "",
+          .end_looked_for = "bytes have none",
           .vocabulary = 256};
 }
 

@@ -16,14 +16,20 @@ namespace castor {
 struct TextEncoding {
   // Says where it is from: "data.tokenizer \"smollm2\"".
   std::string name;
+  // Whether tokens are the text's bytes, as they stand in its file.
+  bool is_bytes = false;
   // Appends the tokens of `text`, without any that are put around it.
   std::function<absl::Status(absl::string_view text, std::vector<int32_t>* ids)>
       encode;
   // What is put around a text, as by the tokenizer's post-processor.
   std::vector<int32_t> before, after;
+  // The last token of `before`, as text; "": there is none.
+  std::string begin_token;
   // What ends a document among others, unless it ends with it already; -1:
   // nothing does.
   int32_t end_of_document = -1;
+  // Where there is no end_of_document: where one was looked for, for the user.
+  std::string end_looked_for;
   // Where a long text is cut before a space (text_cut.h), whether the space
   // belongs to the second part, or is what a tokenizer puts before each text
   // and so must be left out.

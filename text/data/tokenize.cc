@@ -31,9 +31,19 @@ struct PieceTokens {
   };
   std::vector<Line> lines;
   int64_t documents = 0;
+  int64_t twice = 0;  // documents that begin with encoding.before's last token
   int32_t largest = -1;
   int64_t largest_line = 0;
   bool largest_is_label = false;
+
+  // Notes a document, whose own tokens are the values from `begin` on.
+  void NoteDocument(const TextEncoding& encoding, size_t begin) {
+    ++documents;
+    if (!encoding.before.empty() && begin < values.size() &&
+        values[begin] == encoding.before.back()) {
+      ++twice;
+    }
+  }
 
   // Notes the largest of the values from `begin` on.
   void Note(size_t begin, int64_t line, bool is_label) {
@@ -87,6 +97,7 @@ class Tokenizing {
   const TokenizeOptions& options_;
   SourceReader& reader_;
   TokenCacheWriter& writer_;
+  int64_t twice_ = 0;  // documents that begin with a begin token of their own
 };
 
 absl::Status Tokenizing::Run() {
@@ -116,6 +127,9 @@ absl::Status Tokenizing::Run() {
   if (options_.kind != SourceKind::kText && writer_.lines() == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("file \"", reader_.path(), "\" has blank lines only"));
+  }
+  if (twice_ > 0 && options_.begins_twice) {
+    options_.begins_twice(twice_, writer_.lines());
   }
   return reader_.CheckUnchanged();
 }
@@ -156,10 +170,8 @@ absl::Status Tokenizing::TokenizeText(const SourcePiece& piece,
         " is no UTF-8, which a tokenizer needs: iconv converts the file"));
   }
   const TextEncoding& encoding = *options_.encoding;
-  if (piece.is_first) {
-    out->values = encoding.before;
-    out->documents = 1;
-  }
+  if (piece.is_first) out->values = encoding.before;
+  const size_t begin = out->values.size();
   if (piece.is_between_words && !encoding.keeps_space) text.remove_prefix(1);
   const absl::Status encoded = encoding.encode(text, &out->values);
   if (!encoded.ok()) {
@@ -167,6 +179,7 @@ absl::Status Tokenizing::TokenizeText(const SourcePiece& piece,
                                  piece.first_line, " on"),
                     encoded);
   }
+  if (piece.is_first) out->NoteDocument(encoding, begin);
   if (piece.is_last) {
     out->values.insert(out->values.end(), encoding.after.begin(),
                        encoding.after.end());
@@ -181,13 +194,14 @@ absl::Status Tokenizing::AddDocument(const std::string& text, int64_t line,
   std::vector<int32_t>& ids = out->values;
   const size_t begin = ids.size();
   ids.insert(ids.end(), encoding.before.begin(), encoding.before.end());
+  const size_t own = ids.size();
   CASTOR_RETURN_IF_ERROR(encoding.encode(text, &ids));
+  out->NoteDocument(encoding, own);
   ids.insert(ids.end(), encoding.after.begin(), encoding.after.end());
   if (encoding.end_of_document >= 0 &&
       (ids.size() == begin || ids.back() != encoding.end_of_document)) {
     ids.push_back(encoding.end_of_document);
   }
-  ++out->documents;
   out->Note(begin, line, false);
   return absl::OkStatus();
 }
@@ -217,6 +231,7 @@ absl::Status Tokenizing::Write(const PieceTokens& piece) {
     // What the width of the cache's tokens follows from.
     CASTOR_CHECK(piece.largest < options_.encoding->vocabulary);
     writer_.AddDocuments(piece.documents);
+    twice_ += piece.twice;
     return writer_.AddTokens(values);
   }
   size_t at = 0;

@@ -39,6 +39,9 @@ struct TokenizeOptions {
   int threads = 1;
   // Called now and then with how much of the source has been worked on.
   std::function<void(int64_t done_bytes, int64_t all_bytes)> progress;
+  // Called at the end with how many of the documents begin with the token that
+  // the tokenizer puts before each of them, if any does; may be null.
+  std::function<void(int64_t twice, int64_t documents)> begins_twice = {};
 };
 
 // Appends the tokens of what `reader`, opened with CutOf(kind), has to

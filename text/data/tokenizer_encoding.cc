@@ -1,16 +1,14 @@
 #include "text/data/tokenizer_encoding.h"
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
-#include "base/small_file.h"
 #include "base/status_macros.h"
-#include "base/strict_json.h"
+#include "text/tokenizer/model_end_tokens.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace castor {
@@ -18,37 +16,31 @@ namespace {
 
 using text::Tokenizer;
 
-constexpr char kConfigName[] = "tokenizer_config.json";
-constexpr int64_t kMaxConfigBytes = int64_t{16} << 20;
-
-// The token that ends a document; -1 where the directory names none.
-absl::StatusOr<int32_t> FindEndOfDocument(const std::string& directory,
-                                          const Tokenizer& tokenizer) {
-  const absl::StatusOr<std::string> text =
-      ReadSmallFile(absl::StrCat(directory, "/", kConfigName), kMaxConfigBytes);
-  if (absl::IsNotFound(text.status())) return -1;
-  CASTOR_RETURN_IF_ERROR(text.status());
-  const auto json = ParseStrictJson(*text, {.max_depth = 64});
-  if (!json.ok()) return Annotate(kConfigName, json.status());
-  if (!json->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kConfigName, ": expected an object"));
+// Sets what ends a document.
+absl::Status FindEndOfDocument(const std::string& directory,
+                               const Tokenizer& tokenizer,
+                               TextEncoding* encoding) {
+  if (tokenizer.end_token().has_value()) {
+    encoding->end_of_document = *tokenizer.end_token();
+    return absl::OkStatus();
   }
-  const auto eos = json->find("eos_token");
-  if (eos == json->end() || eos->is_null()) return -1;
-  // A string, or an added token with its "content".
-  const nlohmann::json& content =
-      eos->is_object() && eos->contains("content") ? (*eos)["content"] : *eos;
-  if (!content.is_string()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kConfigName, ": eos_token: expected a token's text"));
+  encoding->end_looked_for =
+      "eos_token of tokenizer_config.json or special_tokens_map.json, the "
+      "tokenizer's class, eos_token_id of config.json or "
+      "generation_config.json name none";
+  for (const char* name : {"config.json", "generation_config.json"}) {
+    CASTOR_ASSIGN_OR_RETURN(const std::vector<int32_t> ends,
+                            text::EndTokensIn(directory, name));
+    for (const int32_t id : ends) {
+      if (tokenizer.TokenOf(id).has_value()) {
+        encoding->end_of_document = id;
+        return absl::OkStatus();
+      }
+      absl::StrAppend(&encoding->end_looked_for, "; the tokenizer has no ", id,
+                      ", the eos_token_id of ", name);
+    }
   }
-  const auto& name = content.get_ref<const std::string&>();
-  const std::optional<int32_t> id = tokenizer.FindToken(name);
-  if (id.has_value()) return *id;
-  return absl::InvalidArgumentError(
-      absl::StrCat(kConfigName, ": eos_token: the tokenizer has no token ",
-                   QuotedForMessage(name)));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TextEncoding> Load(const std::string& directory) {
@@ -60,8 +52,11 @@ absl::StatusOr<TextEncoding> Load(const std::string& directory) {
   encoding.checksum = tokenizer->checksum();
   encoding.before = tokenizer->prefix();
   encoding.after = tokenizer->suffix();
-  CASTOR_ASSIGN_OR_RETURN(encoding.end_of_document,
-                          FindEndOfDocument(directory, *tokenizer));
+  if (!encoding.before.empty()) {
+    encoding.begin_token =
+        tokenizer->TokenOf(encoding.before.back()).value_or("");
+  }
+  CASTOR_RETURN_IF_ERROR(FindEndOfDocument(directory, *tokenizer, &encoding));
   encoding.encode = [tokenizer = std::move(tokenizer)](
                         absl::string_view text, std::vector<int32_t>* ids) {
     return tokenizer->Encode(text, {.add_special_tokens = false}, ids);

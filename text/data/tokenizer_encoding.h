@@ -10,9 +10,10 @@
 namespace castor {
 
 // The tokenizer of `directory`. What the post-processor puts around a text is
-// `before` and `after`; what tokenizer_config.json calls eos_token ends
-// documents. Errors are text::Tokenizer::Load's; InvalidArgument also: a
-// tokenizer_config.json that is none, an eos_token that the tokenizer has not.
+// `before` and `after`. Documents end with the tokenizer's end token or, where
+// it has none, with the eos_token_id of config.json or generation_config.json,
+// the first that the tokenizer knows. Errors are text::Tokenizer::Load's and
+// text::EndTokensIn's.
 absl::StatusOr<TextEncoding> LoadTextEncoding(const std::string& directory);
 
 }  // namespace castor

@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "text/tokenizer/added_tokens.h"
+#include "text/tokenizer/declared_tokens.h"
 #include "text/tokenizer/decoder.h"
 #include "text/tokenizer/json_part.h"
 #include "text/tokenizer/model.h"
@@ -28,14 +29,22 @@
 #include "text/tokenizer/sentence_piece.h"
 #include "text/tokenizer/sentence_piece_directory.h"
 #include "text/tokenizer/sentence_piece_file.h"
+#include "text/tokenizer/tokenizer_class.h"
+#include "text/tokenizer/tokenizer_files.h"
 #include "text/tokenizer/unicode/utf8.h"
+#include "text/tokenizer/vocabulary_document.h"
 
 namespace castor::text {
 namespace {
 
-constexpr char kFileName[] = "tokenizer.json";
-constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 constexpr size_t kMaxInputBytes = size_t{1} << 30;
+
+absl::StatusOr<Json> ParseDocument(absl::string_view text,
+                                   const std::string& source) {
+  absl::StatusOr<Json> document = ParseStrictJson(text);
+  if (!document.ok()) return Annotate(source, document.status());
+  return document;
+}
 
 }  // namespace
 
@@ -47,13 +56,17 @@ struct Tokenizer::Parts {
   PostProcessor post_processor;
   std::unique_ptr<const Decoder> decoder;  // may be null
   std::vector<bool> is_special;            // by id
+  std::optional<int32_t> end_token;
   uint64_t checksum = 0;
 
   absl::Status Read(const Json& document, const std::string& source);
-  absl::Status ReadSentencePiece(const std::string& directory,
+  absl::Status ReadSentencePiece(const SideFiles& side,
+                                 const TokenizerClass& its_class,
                                  absl::string_view name);
+  absl::Status ReadFiles(const std::string& directory);
   void FindSpecial();
   absl::Status CheckIds(const JsonPart& root) const;
+  std::optional<int32_t> Find(absl::string_view token) const;
   std::optional<absl::string_view> TokenOf(int32_t id) const;
   // Appends the ids of what lies between added tokens, until there are `most`.
   absl::Status EncodePart(absl::string_view text, bool at_start, size_t most,
@@ -96,18 +109,19 @@ absl::Status Tokenizer::Parts::Read(const Json& document,
   return CheckIds(root);
 }
 
-absl::Status Tokenizer::Parts::ReadSentencePiece(const std::string& directory,
-                                                 absl::string_view name) {
-  const std::string path = absl::StrCat(directory, "/", name);
+absl::Status Tokenizer::Parts::ReadSentencePiece(
+    const SideFiles& side, const TokenizerClass& its_class,
+    absl::string_view name) {
+  const std::string path = absl::StrCat(side.directory, "/", name);
   CASTOR_ASSIGN_OR_RETURN(const std::string bytes,
-                          ReadSmallFile(path, kMaxFileBytes));
+                          ReadSmallFile(path, kMaxVocabularyBytes));
   const absl::StatusOr<SentencePieceFile> file = ReadSentencePieceFile(bytes);
   CASTOR_RETURN_IF_ERROR(Annotate(path, file.status()));
   CASTOR_ASSIGN_OR_RETURN(
       const SentencePieceConfig config,
-      ReadSentencePieceConfig(directory, name, file->vocabulary));
+      ReadSentencePieceConfig(side, its_class, file->vocabulary));
   CASTOR_ASSIGN_OR_RETURN(const JsonPart root,
-                          JsonPart::Make(config.document, directory));
+                          JsonPart::Make(config.document, side.directory));
   CASTOR_ASSIGN_OR_RETURN(added_tokens,
                           AddedTokens::Read(root, file->vocabulary, nullptr));
   CASTOR_ASSIGN_OR_RETURN(const JsonPart around, root.Object("post_processor"));
@@ -126,7 +140,63 @@ absl::Status Tokenizer::Parts::ReadSentencePiece(const std::string& directory,
   checksum = XXH3_64bits_withSeed(said.data(), said.size(),
                                   XXH3_64bits(bytes.data(), bytes.size()));
   FindSpecial();
+  end_token = Find(config.end_token);
   return CheckIds(root);
+}
+
+absl::Status Tokenizer::Parts::ReadFiles(const std::string& directory) {
+  CASTOR_ASSIGN_OR_RETURN(VocabularyFiles files, FindVocabulary(directory));
+  if (files.kinds.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        directory,
+        ": there is no tokenizer that castor reads: ", files.missing));
+  }
+  CASTOR_ASSIGN_OR_RETURN(const SideFiles side, ReadSideFiles(directory));
+  Json document;
+  NamedTokens named;
+  std::string source = directory;
+  if (files.kinds[0] == VocabularyKind::kTokenizerJson) {
+    absl::StrAppend(&source, "/", kTokenizerJsonName);
+    CASTOR_ASSIGN_OR_RETURN(const std::string text,
+                            ReadSmallFile(source, kMaxVocabularyBytes));
+    checksum = XXH3_64bits(text.data(), text.size());
+    CASTOR_ASSIGN_OR_RETURN(document, ParseDocument(text, source));
+    CASTOR_ASSIGN_OR_RETURN(const TokenizerClass* const its_class,
+                            ClassOfTokenizerJson(side, text));
+    CASTOR_ASSIGN_OR_RETURN(named,
+                            AddDeclaredTokens(side, its_class, &document));
+  } else {
+    CASTOR_ASSIGN_OR_RETURN(const TokenizerClass* const its_class,
+                            ClassOfVocabulary(side, &files));
+    if (files.kinds[0] == VocabularyKind::kSentencePiece) {
+      return ReadSentencePiece(side, *its_class, files.sentence_piece);
+    }
+    absl::StrAppend(&source, "/",
+                    its_class->kind == VocabularyKind::kWordPieces
+                        ? kWordPiecesName
+                        : kBytePairsName);
+    CASTOR_ASSIGN_OR_RETURN(VocabularyDocument made,
+                            MakeVocabularyDocument(side, *its_class));
+    document = std::move(made.document);
+    named = std::move(made.named);
+    const std::string all = document.dump();
+    checksum = XXH3_64bits(all.data(), all.size());
+  }
+  if (named.changed) {
+    const std::string added = document["added_tokens"].dump();
+    checksum = XXH3_64bits_withSeed(added.data(), added.size(), checksum);
+  }
+  CASTOR_RETURN_IF_ERROR(Read(document, source));
+  end_token = Find(named.end);
+  return absl::OkStatus();
+}
+
+std::optional<int32_t> Tokenizer::Parts::Find(absl::string_view token) const {
+  if (token.empty()) return std::nullopt;
+  if (const auto id = added_tokens.Find(token); id.has_value()) return id;
+  const int32_t id = model->vocabulary().Find(token);
+  if (id == Vocabulary::kNone) return std::nullopt;
+  return id;
 }
 
 void Tokenizer::Parts::FindSpecial() {
@@ -218,25 +288,14 @@ Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts)
 
 Tokenizer::~Tokenizer() = default;
 
-bool Tokenizer::IsIn(const std::string& directory) {
-  return HasFile(directory, kFileName) || !FindSentencePiece(directory).empty();
-}
-
 absl::StatusOr<std::unique_ptr<const Tokenizer>> Tokenizer::Load(
     const std::string& directory) {
-  const std::string path = absl::StrCat(directory, "/", kFileName);
   return IfMemoryAllows(
-      path, [&]() -> absl::StatusOr<std::unique_ptr<const Tokenizer>> {
-        const std::string model = FindSentencePiece(directory);
-        if (!model.empty() && !HasFile(directory, kFileName)) {
-          auto parts = std::make_unique<Parts>();
-          CASTOR_RETURN_IF_ERROR(parts->ReadSentencePiece(directory, model));
-          return std::unique_ptr<const Tokenizer>(
-              new Tokenizer(std::move(parts)));
-        }
-        CASTOR_ASSIGN_OR_RETURN(const std::string text,
-                                ReadSmallFile(path, kMaxFileBytes));
-        return Parse(text, path);
+      directory, [&]() -> absl::StatusOr<std::unique_ptr<const Tokenizer>> {
+        auto parts = std::make_unique<Parts>();
+        CASTOR_RETURN_IF_ERROR(parts->ReadFiles(directory));
+        return std::unique_ptr<const Tokenizer>(
+            new Tokenizer(std::move(parts)));
       });
 }
 
@@ -244,14 +303,10 @@ absl::StatusOr<std::unique_ptr<const Tokenizer>> Tokenizer::Parse(
     absl::string_view json, const std::string& source) {
   return IfMemoryAllows(
       source, [&]() -> absl::StatusOr<std::unique_ptr<const Tokenizer>> {
-        const absl::StatusOr<Json> document = ParseStrictJson(json);
-        if (!document.ok()) {
-          return absl::Status(
-              document.status().code(),
-              absl::StrCat(source, ": ", document.status().message()));
-        }
+        CASTOR_ASSIGN_OR_RETURN(const Json document,
+                                ParseDocument(json, source));
         auto parts = std::make_unique<Parts>();
-        CASTOR_RETURN_IF_ERROR(parts->Read(*document, source));
+        CASTOR_RETURN_IF_ERROR(parts->Read(document, source));
         parts->checksum = XXH3_64bits(json.data(), json.size());
         return std::unique_ptr<const Tokenizer>(
             new Tokenizer(std::move(parts)));
@@ -321,12 +376,11 @@ int64_t Tokenizer::vocabulary_size() const {
 }
 
 std::optional<int32_t> Tokenizer::FindToken(absl::string_view token) const {
-  if (const auto id = parts_->added_tokens.Find(token); id.has_value()) {
-    return id;
-  }
-  const int32_t id = parts_->model->vocabulary().Find(token);
-  if (id == Vocabulary::kNone) return std::nullopt;
-  return id;
+  return parts_->Find(token);
+}
+
+std::optional<int32_t> Tokenizer::end_token() const {
+  return parts_->end_token;
 }
 
 std::optional<std::string> Tokenizer::TokenOf(int32_t id) const {

@@ -1,6 +1,9 @@
 // Text to token ids and back, as PyPI's `tokenizers` does it, from the
-// tokenizer.json of a Hugging Face directory; or, where it has none, from its
-// SentencePiece model, by SentencePiece's own library (sentence_piece.h).
+// tokenizer.json of a Hugging Face directory; or, where it has none, from the
+// vocab.json and merges.txt, or the vocab.txt, that stand for one
+// (vocabulary_document.h), or from its SentencePiece model, by SentencePiece's
+// own library (sentence_piece.h). The files beside it add tokens to any of them
+// (declared_tokens.h).
 //
 // Words: a *token* is a string of the vocabulary, its *id* the number that a
 // model knows it by. *Added tokens* are found in the text as they stand, before
@@ -52,12 +55,11 @@ struct EncodeOptions {
 
 class Tokenizer {
  public:
-  // Whether `directory` has the file of a tokenizer: tokenizer.json,
-  // tokenizer.model or spiece.model.
-  static bool IsIn(const std::string& directory);
-  // Reads the first of these that `directory` has. NotFound: it has none.
-  // InvalidArgument: the file is none, or has a part that is not supported.
-  // ResourceExhausted: it takes more memory than there is.
+  // Reads the tokenizer of `directory`: tokenizer_files.h. NotFound: it has
+  // none, and the message says what is missing. InvalidArgument: a file is
+  // none, or has a part that is not supported. FailedPrecondition: a file is
+  // there and cannot be read. ResourceExhausted: it takes more memory than
+  // there is.
   static absl::StatusOr<std::unique_ptr<const Tokenizer>> Load(
       const std::string& directory);
   // The same of the text of a tokenizer.json, which errors call `source`.
@@ -85,6 +87,8 @@ class Tokenizer {
   // The largest id, plus one.
   int64_t vocabulary_size() const;
   std::optional<int32_t> FindToken(absl::string_view token) const;
+  // What ends a text, as the directory's files or the tokenizer's class say.
+  std::optional<int32_t> end_token() const;
   // The token as the vocabulary has it, such as "Ġthe"; none: no token has
   // this id.
   std::optional<std::string> TokenOf(int32_t id) const;
@@ -93,8 +97,8 @@ class Tokenizer {
   const std::vector<int32_t>& prefix() const;
   const std::vector<int32_t>& suffix() const;
 
-  // XXH3 of the file's bytes, and of what else a SentencePiece model's
-  // directory says: what is made with one tokenizer is kept under this number.
+  // XXH3 of the file's bytes, and of what the files beside it add: what is made
+  // with one tokenizer is kept under this number.
   uint64_t checksum() const;
 
  private:
