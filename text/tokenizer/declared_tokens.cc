@@ -161,6 +161,7 @@ class Declaring {
   absl::Status AddFromAddedTokens();
   absl::Status AddAt(const JsonPart& part, const std::string& key, int64_t id,
                      Json token);
+  void Add(Json token);
   void AddUnlessAdded(const Json& token);
 
   const SideFiles& side_;
@@ -262,8 +263,13 @@ absl::Status Declaring::AddAt(const JsonPart& part, const std::string& key,
                           "are added before it ",
                           is));
   }
-  result_.changed |= tokens_.Add(std::move(token));
+  Add(std::move(token));
   return absl::OkStatus();
+}
+
+void Declaring::Add(Json token) {
+  if (class_ != nullptr && !class_->normalizes) token["normalized"] = false;
+  result_.changed |= tokens_.Add(std::move(token));
 }
 
 absl::Status Declaring::AddFromDecoder() {
@@ -309,7 +315,7 @@ absl::Status Declaring::AddFromAddedTokens() {
 
 void Declaring::AddUnlessAdded(const Json& token) {
   if (!tokens_.IsAdded(token["content"].get<std::string>())) {
-    result_.changed |= tokens_.Add(token);
+    Add(token);
   }
 }
 

@@ -20,6 +20,7 @@ const std::vector<TokenizerClass>& Classes() {
       {.name = "GPT2Tokenizer",
        .aliases = {},
        .model_types = {"gpt2", "opt", "gpt_neo", "gptj", "phi", "starcoder2"},
+       .normalizes = false,
        .specials = {{"bos_token", kEndOfText},
                     {"eos_token", kEndOfText},
                     {"unk_token", kEndOfText}}},
@@ -33,6 +34,7 @@ const std::vector<TokenizerClass>& Classes() {
        .aliases = {"BartTokenizer", "LEDTokenizer", "LongformerTokenizer"},
        .model_types = {"roberta", "bart", "led", "longformer"},
        .around = Around::kClsSep,
+       .normalizes = false,
        .specials = {{"bos_token", "<s>"},
                     {"eos_token", "</s>"},
                     {"sep_token", "</s>"},
@@ -56,6 +58,7 @@ const std::vector<TokenizerClass>& Classes() {
        .model_types = {},
        .kind = VocabularyKind::kSentencePiece,
        .adds_bos = true,
+       .normalizes = false,
        .specials = {{"bos_token", "<s>"},
                     {"eos_token", "</s>"},
                     {"unk_token", "<unk>"}}},
@@ -138,14 +141,16 @@ const TokenizerClass* FindTokenizerClass(absl::string_view name) {
 absl::StatusOr<const TokenizerClass*> ClassOfTokenizerJson(
     const SideFiles& side, absl::string_view text) {
   CASTOR_ASSIGN_OR_RETURN(const NamedClass named, NameIn(side));
-  // Many tokenizers of bytes are called Llama's; transformers knows them so.
-  if (named.name == "LlamaTokenizer" && absl::StrContains(text, kByteLevel)) {
+  CASTOR_ASSIGN_OR_RETURN(const std::string type,
+                          side.ModelConfig().String("model_type", ""));
+  // Many tokenizers are called Llama's and are not: transformers knows them so.
+  if (named.name == "LlamaTokenizer" &&
+      (absl::StrContains(text, kByteLevel) || type == "mistral" ||
+       type == "mixtral")) {
     return nullptr;
   }
   if (!named.name.empty()) return FindTokenizerClass(named.name);
   if (side.config.contains("tokenizer_class")) return nullptr;  // any
-  CASTOR_ASSIGN_OR_RETURN(const std::string type,
-                          side.ModelConfig().String("model_type", ""));
   for (const TokenizerClass& each : Classes()) {
     if (Contains(each.model_types, type)) return &each;
   }
