@@ -3,6 +3,9 @@
 // where gradients are clipped and updates may run before their norm is known.
 // Goal: at most a second for 100,000 operators.
 //
+// Then for small models in many chunks, whose steps are over in milliseconds:
+// how many of these steps a plan takes.
+//
 //   bazel run -c opt //benchmarks:planning_time
 #include <time.h>
 
@@ -77,6 +80,50 @@ void Row(int64_t operators, int64_t micro_batches) {
   }
 }
 
+// 6 layers in some 38 chunks. Operators take 3 us and more, as they do on the
+// host.
+StepTrace SmallTrace(int64_t channels) {
+  GptTraceOptions options;
+  options.layers = 6;
+  options.channels = channels;
+  options.vocabulary = 256;
+  options.batch = 2;
+  options.sequence = 16;
+  options.micro_batches = 4;
+  options.chunk_elements = channels * channels;
+  options.flops_per_s = 2e10;
+  options.device_bytes_per_s = options.host_bytes_per_s = 1e10;
+  StepTrace trace = GptTrace(options);
+  trace.global_norm = true;
+  for (OpRecord& op : trace.ops) {
+    op.duration_ns += 3000;
+    if (op.kind != OpKind::kCompute) op.host_duration_ns += 2000;
+  }
+  return trace;
+}
+
+void SmallRow(int64_t channels, double bus_share) {
+  const StepTrace trace = SmallTrace(channels);
+  PlanRequest request;
+  request.trace = &trace;
+  request.bus = BusForShare(trace, bus_share);
+  request.bus.latency_ns = 1000;
+  const int64_t least = SmallestDeviceBudget(FindPolicy("auto"), request);
+  const int64_t most = SmallestDeviceBudget(FindPolicy("cuda"), request);
+  for (const int64_t percent : {0, 2, 10, 30}) {
+    request.device_budget_bytes = least + (most - least) * percent / 100;
+    const double seconds = PlanSeconds(request);
+    const Plan plan = std::get<Plan>(MakePlan(FindPolicy("auto"), request));
+    const double step_seconds =
+        1e-9 * static_cast<double>(SimulatePlan(plan, request).step_ns);
+    std::printf("%9zu %7zu %8ld %6.1f %7ld %% %9.3f %9.3f %9.1f\n",
+                trace.ops.size(), trace.chunks.size(),
+                static_cast<long>(channels), bus_share,
+                static_cast<long>(percent), 1e3 * step_seconds, seconds,
+                seconds / step_seconds);
+  }
+}
+
 }  // namespace
 }  // namespace castor
 
@@ -88,6 +135,13 @@ int main() {
   for (const int64_t operators : {1000, 10000, 100000}) {
     for (const int64_t micro_batches : {1, 8}) {
       castor::Row(operators, micro_batches);
+    }
+  }
+  std::printf("\n%9s %7s %8s %6s %9s %9s %9s %9s\n", "operators", "chunks",
+              "channels", "bus", "budget", "step ms", "plan s", "steps");
+  for (const int64_t channels : {16, 32, 64}) {
+    for (const double bus_share : {0.2, 1.0}) {
+      castor::SmallRow(channels, bus_share);
     }
   }
   return 0;

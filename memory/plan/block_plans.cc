@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "memory/plan/offloaded_blocks.h"
+#include "memory/plan/policy/effort.h"
 #include "memory/plan/trace_check.h"
 
 namespace castor {
@@ -88,8 +89,9 @@ int64_t BlockPlans::Sketch(const BlockUses& uses) {
   const std::optional<Plan> plan = SketchPlan(policy_, request);
   if (!plan.has_value()) return INT64_MAX;
   ++sketches_;
-  planned_operators_ +=
-      static_cast<int64_t>(choice.trace.ops.size()) / kSketchesInPlan;
+  const int64_t operators = static_cast<int64_t>(choice.trace.ops.size());
+  planned_operators_ += operators / kSketchesInPlan;
+  searched_operators_ += kSketchPlans * operators;
   return at->second =
              SimulatePlan(*plan, request, OverheadsOf(overheads_, from))
                  .step_ns;
@@ -103,6 +105,13 @@ bool BlockPlans::CannotWin(const BlockUses& uses, double part) const {
   }
   return static_cast<double>(ns) >=
          (1 - part) * static_cast<double>(best()->cost.step_ns);
+}
+
+bool BlockPlans::IsWorthMore() const {
+  if (best() == nullptr) return true;
+  return static_cast<double>(searched_operators_) <
+         kWorthSearches * static_cast<double>(WorthOperators(
+                              static_cast<double>(best()->cost.step_ns)));
 }
 
 void BlockPlans::KeepThoseThatStay() {
@@ -161,7 +170,8 @@ int64_t BlockPlans::Enter(BlockChoice choice, const std::vector<Moment>& from,
   // What blocks take may be a file's invention.
   if (!CheckTrace(choice.trace).ok()) return INT64_MAX;
   const PlanRequest request = request_for_(choice.trace);
-  planned_operators_ += static_cast<int64_t>(choice.trace.ops.size());
+  const int64_t operators = static_cast<int64_t>(choice.trace.ops.size());
+  planned_operators_ += operators;
   PlanOrRefusal made = MakePlan(policy_, request, mistake_);
   if (Refusal* const why = std::get_if<Refusal>(&made)) {
     if (!refusal_.has_value()) refusal_ = std::move(*why);
@@ -171,6 +181,8 @@ int64_t BlockPlans::Enter(BlockChoice choice, const std::vector<Moment>& from,
   choice.cost =
       SimulatePlan(choice.plan, request, OverheadsOf(overheads_, from));
   const int64_t step_ns = choice.cost.step_ns;
+  searched_operators_ +=
+      EffortFor(operators, static_cast<double>(step_ns)).plans * operators;
   const int kind = OffloadsActivations(choice.trace) ? 1 : 0;
   std::optional<BlockChoice>& best = best_[kind];
   if (best.has_value() && (or_equal ? step_ns > best->cost.step_ns

@@ -53,6 +53,9 @@ class BlockPlans {
   // Counts the operators of all plans; those of sketches count as much less as
   // sketches take less time.
   int64_t planned_operators() const { return planned_operators_; }
+  // Whether the step is worth that more is planned
+  // (memory/plan/policy/effort.h).
+  bool IsWorthMore() const;
   // Counts the sketches of choices that fit.
   int64_t sketches() const { return sketches_; }
 
@@ -79,6 +82,8 @@ class BlockPlans {
   BlockUses uses_of_best_[2];
   std::optional<Refusal> refusal_;
   int64_t planned_operators_ = 0;
+  // The operators of all plans that searches and sketches made, more or less.
+  int64_t searched_operators_ = 0;
   int64_t sketches_ = 0;
 };
 

@@ -135,7 +135,7 @@ class Sketcher {
         std::find(uses.begin(), uses.end(), BlockUse::kOffloaded) != uses.end();
     if ((leaves && !can_leave_) || plans_.CannotWin(uses, kLeastSketchedGain) ||
         plans_.sketches() >= most_sketches_ ||
-        plans_.planned_operators() >= kMostOperators) {
+        plans_.planned_operators() >= kMostOperators || !plans_.IsWorthMore()) {
       return INT64_MAX;
     }
     return plans_.Sketch(uses);
@@ -153,7 +153,7 @@ class Sketcher {
 void TryBest(std::vector<Sketch> sketches, int64_t count, BlockPlans* plans) {
   std::sort(sketches.begin(), sketches.end());
   for (const auto& [ns, uses] : sketches) {
-    if (count == 0 || ns == INT64_MAX) break;
+    if (count == 0 || ns == INT64_MAX || !plans->IsWorthMore()) break;
     if (plans->IsTried(uses) || plans->CannotWin(uses)) continue;
     plans->Try(uses);
     --count;
@@ -186,14 +186,17 @@ class Counts {
     }
     // Steps over the counts begin wide and become narrow, around the best one.
     const auto may_try = [&] {
-      return plans_.planned_operators() < most_operators;
+      return plans_.planned_operators() < most_operators &&
+             plans_.IsWorthMore();
     };
     int64_t stride = std::max<int64_t>(1, (most - least) / 4);
     for (int64_t count = least + stride; count < most && may_try();
          count += stride) {
       TryCount(count);
     }
-    if (least < most) TryCount(least + (most - least) / 2);
+    if (least < most && plans_.IsWorthMore()) {
+      TryCount(least + (most - least) / 2);
+    }
     while (stride > 1 && may_try()) {
       stride = (stride + 1) / 2;
       const int64_t around = best_count_;

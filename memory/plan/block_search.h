@@ -17,7 +17,9 @@ inline constexpr int64_t kMostSketchedMoments = 16 << 10;
 // arrangement, from a wide grid to a narrow one around the best, and the best
 // few are planned; then the best sketches of the best choice's neighbours, as
 // long as one of them is better. Where all kept is the best before sketches, it
-// ends with the wide grid unless some sketch is better than that choice's.
+// ends with the wide grid unless some sketch is better than that choice's. A
+// short step is not worth all of that: there it ends earlier, with the best
+// that was planned by then (BlockPlans::IsWorthMore).
 void SearchBlocks(BlockPlans* plans);
 
 // The same for a long step, of which each plan takes long: numbers of the first

@@ -19,7 +19,7 @@
 // batch against one that is as long as two in 16 bits. It takes room from its
 // first reduce to its last, so shares of the room are tried.
 //
-// search.h says how many of them are tried.
+// effort.h says how many of them are tried.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -74,9 +74,10 @@ Plan PlanAuto(const PlanRequest& request, const Admission& admission) {
       EverythingFits(request, admission)) {
     return PlanAllResident(request, admission);
   }
-  const std::vector<Recipe> recipes = RecipesOfShortStep(request, admission);
   const PlanTask task = {request};
   Search search(task, admission);
+  if (search.effort().sketched) return SketchAuto(request, admission);
+  const std::vector<Recipe> recipes = RecipesOfShortStep(request, admission);
   if (recipes.empty()) {
     search.Run();
   } else {

@@ -5,6 +5,7 @@
 namespace castor {
 
 void Contest::Enter(Candidate candidate, const Recipe& recipe) {
+  ++entered_;
   spare_bytes_ = std::max(spare_bytes_, candidate.spare_bytes);
   if (candidate.step_ns > slowest_ns_) return;
   Remember(candidate.score, recipe);

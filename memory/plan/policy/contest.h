@@ -39,6 +39,7 @@ class Contest {
   std::vector<Recipe> recipes() const;
   // The best one's of those with early fetches, then of the others, if any.
   std::vector<Tuning> tunings() const;
+  int64_t entered() const { return entered_; }
   // What the plan that keeps the least room free leaves.
   int64_t spare_bytes() const { return spare_bytes_; }
 
@@ -52,6 +53,7 @@ class Contest {
   // The best score and its tuning, by whether fetches are early.
   std::pair<double, Tuning> tunings_[2] = {{kNone, {}}, {kNone, {}}};
   std::vector<std::pair<double, Recipe>> finalists_;
+  int64_t entered_ = 0;
   int64_t spare_bytes_ = 0;
 };
 

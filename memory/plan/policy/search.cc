@@ -15,15 +15,8 @@
 namespace castor {
 namespace {
 
-// The longest step of which more than a hundred plans are made.
-constexpr int64_t kRefinedMoments = 16 << 10;
-// How many of the best that were tried are searched through, at least and for
-// the shortest steps.
-constexpr int64_t kFewest = 2, kMost = 8;
-// How many neighbours of a plan are made at most, and of how many moments in
-// all. A search for better ones gives up when a kPatience-th of them in a row
-// gained less than kGain.
-constexpr int64_t kMostClimbed = 500, kClimbedMoments = 768 << 10;
+// A search for better neighbours gives up when a kPatience-th of those that it
+// may make gained less than kGain, one after the other.
 constexpr int64_t kPatience = 4;
 constexpr double kGain = 0.0005;
 // Shares of the room for states on the device, and how far apart the first ones
@@ -81,16 +74,12 @@ Search::Search(const PlanTask& task, const Admission& admission)
       request_(task.request),
       trace_(*request_.trace),
       admission_(admission),
-      thorough_(moments() <= kThoroughMoments),
-      refined_(moments() <= kRefinedMoments),
-      few_(std::clamp(
-          kFewest * kThoroughMoments / std::max<int64_t>(1, moments()), kFewest,
-          kMost)),
       first_side_(AdmittedSides(request_, admission)),
       possible_sums_(PossibleDeviceSums(
           trace_, first_side_, PossibleGradientBlocks(trace_, first_side_))),
       shorter_sums_(ShorterThanGradients(possible_sums_)),
       contest_(AutoSchedule(task, first_side_).MakeOneOperatorAhead()),
+      effort_(EffortFor(moments(), contest_.best().step_ns)),
       asked_({first_side_}),
       best_share_(kShares),
       searched_side_(first_side_) {}
@@ -101,17 +90,17 @@ void Search::Run() {
   EnterBestSums();
   if (!trace_.training || !request_.fixed_side.empty()) return;
   TryShares();
-  EnterBestSides(few_);
-  if (refined_) {
+  EnterBestSides(effort_.few);
+  if (effort_.refined) {
     good_ = contest_.tunings();
     RefineShares();
-    if (thorough_) TrySpreadSides();
+    if (effort_.thorough) TrySpreadSides();
     TryLargeChunks();
-    EnterBestSides(few_ / 2);
+    EnterBestSides(effort_.few / 2);
   }
   TrySumsBesideStates();
   EnterBestSums();
-  if (!refined_) return;
+  if (!effort_.refined) return;
   RefineSums();
   EnterBestSums();
   Climb();
@@ -131,9 +120,9 @@ void Search::TryShares() {
   TryStates(request_.gpu_margin_mem_ratio *
             static_cast<double>(contest_.spare_bytes()));
   // A long step has every other share tried, then those beside the best one.
-  const int step = thorough_ ? kFirstStep : 2 * kFirstStep;
+  const int step = effort_.thorough ? kFirstStep : 2 * kFirstStep;
   for (int share = step; share <= kShares; share += step) TryShare(share);
-  if (!thorough_) TrySharesBeside(kFirstStep);
+  if (!effort_.thorough) TrySharesBeside(kFirstStep);
 }
 
 void Search::RefineShares() {
@@ -157,7 +146,7 @@ void Search::TryShare(int share) {
 
 double Search::TryStates(double bytes) {
   double score = TrySides(FirstSides(trace_, admission_, bytes, /*skip=*/true));
-  if (thorough_) {
+  if (effort_.thorough) {
     score = std::min(score, TrySides(FirstSides(trace_, admission_, bytes,
                                                 /*skip=*/false)));
   }
@@ -172,7 +161,7 @@ double Search::TrySides(std::vector<Side> side) {
   if (!Fits(side)) return kNever;
   // A long step has the other tunings tried beside its best sides alone.
   std::vector<Tuning> tunings = good_;
-  if (!refined_) tunings.resize(1);
+  if (!effort_.refined) tunings.resize(1);
   const AutoSchedule without(task_, side);
   const Best best =
       EnterTunings(without, tunings, {side, {}, std::nullopt, {}}, kProbe);
@@ -212,7 +201,7 @@ void Search::EnterBestSides(int64_t number) {
   for (int64_t i = 0; i < number; ++i) EnterSides(sides_[i].side, good_);
   // What is good beside the first sides need not be beside these.
   const std::vector<Side> best_side = best().plan.side;
-  if (!thorough_ || best_side == searched_side_) return;
+  if (!effort_.thorough || best_side == searched_side_) return;
   searched_side_ = best_side;
   EnterSides(best_side, /*good=*/{});
 }
@@ -220,8 +209,9 @@ void Search::EnterBestSides(int64_t number) {
 void Search::TrySumsBesideStates() {
   const std::vector<Side> best_side = best().plan.side;
   if (best_side != first_side_) TrySums(best_side, kQuarters);
-  const absl::Span<const double> shares =
-      refined_ ? absl::MakeConstSpan(kHalves) : absl::MakeConstSpan(kAll);
+  const absl::Span<const double> shares = effort_.refined
+                                              ? absl::MakeConstSpan(kHalves)
+                                              : absl::MakeConstSpan(kAll);
   for (const TriedSides& tried : sides_) {
     if (tried.side != best_side) TrySums(tried.side, shares);
   }
@@ -267,7 +257,7 @@ void Search::TrySums(const std::vector<Side>& side,
 
 void Search::EnterBestSums() {
   std::sort(sums_.begin(), sums_.end());
-  sums_.resize(std::min(few_, static_cast<int64_t>(sums_.size())));
+  sums_.resize(std::min(effort_.few, static_cast<int64_t>(sums_.size())));
   for (TriedSums& tried : sums_) {
     if (std::exchange(tried.entered, true)) continue;
     tried.score = std::min(
@@ -303,10 +293,10 @@ void Search::Climb() {
 void Search::ClimbFrom(Recipe at, double at_score) {
   const double compute_ns = static_cast<double>(trace_.compute_ns());
   std::mt19937_64 random;  // the same at every call
-  const int64_t tries =
-      std::min(kMostClimbed, kClimbedMoments / std::max<int64_t>(1, moments()));
+  const int64_t tries = effort_.neighbours;
   int64_t in_vain = 0;
   for (int64_t i = 0; i < tries && in_vain <= tries / kPatience; ++i) {
+    if (plans() >= effort_.most_plans) return;
     // No step is shorter than its operators.
     if (best().score <= (1 + kAlike) * compute_ns) return;
     Recipe from = at;
@@ -413,7 +403,7 @@ Search::Best Search::EnterTunings(const AutoSchedule& schedule,
     contest_.Enter(std::move(candidate), recipe);
   };
   for (const Tuning& each : tunings) enter(each);
-  if (!thorough_ || effort != kFull) return best;
+  if (!effort_.thorough || effort != kFull) return best;
   // Where the bus binds, a place that is still being copied back may do.
   if (best.tuning.early && request_.prefetch) {
     Tuning other = best.tuning;
@@ -439,7 +429,7 @@ double Search::EnterSides(const std::vector<Side>& side,
   const AutoSchedule without(task_, side);
   std::vector<Tuning> tunings;
   const Best best = EnterWithoutBlocks(without, side, good, &tunings);
-  if (!thorough_) tunings = {best.tuning};
+  if (!effort_.thorough) tunings = {best.tuning};
   return std::min(best.score, EnterWithBlocks(without, side, tunings, kFull));
 }
 
@@ -456,15 +446,16 @@ Search::Best Search::EnterWithoutBlocks(const AutoSchedule& without,
     if (other.score < best.score) best = other;
   };
   if (good.empty()) {
-    enter(FirstTunings(prefetch, thorough_));
-    if (!thorough_) enter(OtherRules(best.tuning));
-    enter(LaterTunings(best.tuning, prefetch, thorough_));
+    enter(FirstTunings(prefetch, effort_.thorough));
+    if (!effort_.thorough) enter(OtherRules(best.tuning));
+    enter(LaterTunings(best.tuning, prefetch, effort_.thorough));
     return best;
   }
   std::vector<Tuning> known = {good[0]};
-  const std::vector<Tuning> others = OtherTunings(good, prefetch, thorough_);
+  const std::vector<Tuning> others =
+      OtherTunings(good, prefetch, effort_.thorough);
   known.insert(known.end(), others.begin(), others.end());
-  if (thorough_) known.insert(known.end(), good.begin() + 1, good.end());
+  if (effort_.thorough) known.insert(known.end(), good.begin() + 1, good.end());
   enter(known);
   return best;
 }
@@ -491,7 +482,7 @@ double Search::EnterWithBlocks(const AutoSchedule& without,
                       std::move(of_kind), effort);
       score = std::min(score, best.score);
       of_kind = {best.tuning};
-      if (all && !thorough_) break;
+      if (all && !effort_.thorough) break;
     }
   }
   return score;
@@ -521,7 +512,7 @@ double Search::EnterSums(const SumsBeside& beside,
                          const std::vector<PossibleSum>& fitting,
                          Effort effort) {
   std::vector<Tuning> tunings = {best().tuning};
-  if (thorough_ && effort == kFull) tunings = contest_.tunings();
+  if (effort_.thorough && effort == kFull) tunings = contest_.tunings();
   return EnterSummed({side, ChunksOf(fitting), std::nullopt, {}}, tunings,
                      beside, fitting, CopiesFor(effort), effort);
 }
@@ -548,7 +539,7 @@ double Search::EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
           score, EnterBlocks(recipe, sums, blocks, of_kind, effort).score);
     }
     // Blocks that all fit may still take the room of payloads.
-    if (!thorough_ && blocks.size() == others.size()) break;
+    if (!effort_.thorough && blocks.size() == others.size()) break;
   }
   return score;
 }

@@ -7,11 +7,10 @@
 // end neighbours of the best plan are, chosen at random, from the same seed in
 // every search.
 //
-// How many are tried depends on the step's length, so that a search takes a
-// second at most: some four hundred plans of a step of up to kThoroughMoments,
-// a hundred and more up to four times as many, then fewer. Where the micro
-// batches of a long step are alike, a short one is searched through
-// (short_step.h), and the whole step is planned with the best few of that.
+// How many are tried depends on the step (effort.h), so that a search takes a
+// second at most and does not outlast a few steps. Where the micro batches of a
+// long step are alike, a short one is searched through (short_step.h), and the
+// whole step is planned with the best few of that.
 #ifndef CASTOR_MEMORY_PLAN_POLICY_SEARCH_H_
 #define CASTOR_MEMORY_PLAN_POLICY_SEARCH_H_
 
@@ -25,12 +24,9 @@
 #include "memory/plan/admission.h"
 #include "memory/plan/policy/auto_schedule.h"
 #include "memory/plan/policy/contest.h"
+#include "memory/plan/policy/effort.h"
 
 namespace castor {
-
-// The longest step that is searched through thoroughly in a second, beside
-// other work.
-inline constexpr int64_t kThoroughMoments = 4 << 10;
 
 class Search {
  public:
@@ -42,10 +38,15 @@ class Search {
   // Enters what was best for a short step.
   void Run(const std::vector<Recipe>& recipes);
 
+  // What Run makes of it.
+  const SearchEffort& effort() const { return effort_; }
+
   const Candidate& best() { return contest_.best(); }
   // The best plan, or one about as fast that moves fewer bytes.
   Candidate& taken() { return contest_.taken(); }
   std::vector<Recipe> recipes() const { return contest_.recipes(); }
+  // How many plans were made.
+  int64_t plans() const { return contest_.entered(); }
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -183,15 +184,13 @@ class Search {
   const PlanRequest& request_;
   const StepTrace& trace_;
   const Admission& admission_;
-  const bool thorough_;
-  const bool refined_;
-  const int64_t few_;
   const std::vector<Side> first_side_;
   // The sums that there may be, and the chunks of those that are shorter than
   // the gradients that they spare the bus.
   const std::vector<PossibleSum> possible_sums_;
   const std::vector<int64_t> shorter_sums_;
   Contest contest_;
+  const SearchEffort effort_;
 
   // The most bytes that states on the device may have, of which shares are
   // tried with the tunings that were good before.
