@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 // One rank's file: a piece of network's work, of which rank 1 was the last.
 void WriteRank(const std::string& path, int64_t rank, int64_t group = 7,
                const std::vector<ClockRecord>& clocks = {}) {
-  auto writer = TraceWriter::Create(path, kRanksTraceFormatVersion);
+  auto writer = TraceWriter::Create(path, /*ranks=*/3);
   ASSERT_TRUE(writer.ok()) << writer.status();
   (*writer)->Append(RunRecord{.title = absl::StrCat("rank ", rank),
                               .streams = {"compute", "network"},
@@ -146,8 +146,9 @@ TEST(RankTraces, RefuseWhatIsOfNoOneRun) {
   WriteRank(path, 1, /*group=*/8);
   EXPECT_THAT(Error(zero + ReadFile(path)),
               HasSubstr("line 8: ends the part of a rank 1 of another run"));
-  EXPECT_THAT(Error(zero + "{\"format\":\"castor-trace\",\"version\":2}\n"),
-              HasSubstr("line 5: begins another rank's part, in the version"));
+  EXPECT_THAT(Error(zero + "{\"format\":\"castor-trace\",\"version\":16,"
+                           "\"ranks\":1}\n"),
+              HasSubstr("line 5: begins the part of a run on one rank"));
   EXPECT_THAT(Error(zero + "[\"network\",1,4,12,0,3,150,64,32]\n"),
               HasSubstr("the last rank is 3, not from 0 to 2"));
   EXPECT_THAT(Error(zero + "[\"network\",1,4,12,7,1,150,64,32]\n"),
@@ -157,9 +158,9 @@ TEST(RankTraces, RefuseWhatIsOfNoOneRun) {
   EXPECT_THAT(Error(zero + "{\"type\":\"clock\",\"time_ns\":5,"
                            "\"offset_ns\":0,\"error_ns\":-1}\n"),
               HasSubstr("error_ns must be an integer from 0"));
-  // None of it is in the version of one rank.
+  // None of it is in the trace of one rank.
   std::string one = zero;
-  one.replace(one.find("\"version\":15"), 12, "\"version\":14");
+  one.replace(one.find("\"ranks\":3"), 9, "\"ranks\":1");
   EXPECT_THAT(Error(one), HasSubstr("line 2: the record has the unknown key"));
 }
 

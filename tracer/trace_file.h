@@ -60,19 +60,8 @@ inline constexpr int64_t kMaxTraceStreams = 16;
 inline constexpr int64_t kMaxTraceRanks = 1 << 20;
 inline constexpr int64_t kMaxTraceParts = 4096;  // ranks of one file
 
-inline constexpr int64_t kTraceFormatVersion = 14;
-// The version of a run's trace on several ranks.
-inline constexpr int64_t kRanksTraceFormatVersion = 15;
-// Those that the reader takes begin here. Odd ones are of several ranks; plans
-// in those below 4 have no gradient blocks, in those below 6 neither plans have
-// sums on the device nor chunks sum_bytes, in those below 8 no update runs
-// before the norm is known, in those below 10 nothing is said of blocks, in
-// those below 12 no block's activations go to the host, and in those below 14
-// nothing is said of planned addresses.
-inline constexpr int64_t kOldestTraceFormatVersion = 2;
-constexpr bool IsOfSeveralRanks(int64_t trace_format_version) {
-  return trace_format_version % 2 == 1;
-}
+// The one version that is written and read. Those below it were never released.
+inline constexpr int64_t kTraceFormatVersion = 16;
 
 struct RunRecord {
   std::string title = {};   // "gpt2, 10.8 M parameters, fp32"
@@ -91,7 +80,7 @@ struct RunRecord {
   // Several ranks: whose file this is, and a number that all ranks' files of
   // one run have in common.
   int64_t rank = 0;
-  int64_t world_size = 1;
+  int64_t world_size = 1;  // `ranks` of the part's first line
   std::string host = {};
   int64_t group = 0;
 

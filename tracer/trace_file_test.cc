@@ -26,7 +26,8 @@ using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-constexpr char kHeader[] = "{\"format\":\"castor-trace\",\"version\":2}\n";
+constexpr char kHeader[] =
+    "{\"format\":\"castor-trace\",\"version\":16,\"ranks\":1}\n";
 constexpr char kRun[] =
     R"({"type":"run","title":"gpt2","device":"host","policy":"auto",)"
     R"("device_budget_bytes":4096,"host_budget_bytes":null,"steps":9,)"
@@ -87,43 +88,39 @@ std::string All() {
                       kRefusal, kEnd);
 }
 
-// The one above is of the oldest version; what has come since is read in newer
-// ones beside it.
-TEST(TraceFile, ReadsGradientBlocksAndDeviceSumsOfLaterVersions) {
-  const auto later = [](int version, absl::string_view actions,
-                        absl::string_view sum) {
+// What is in some traces alone.
+TEST(TraceFile, ReadsGradientBlocksAndDeviceSums) {
+  const auto with = [](absl::string_view actions, absl::string_view sum) {
     return ParseTrace(absl::StrReplaceAll(
-        All(), {{"\"version\":2", absl::StrCat("\"version\":", version)},
-                {"[0,0,0,0],", absl::StrCat("[0,0,0,0],", actions)},
+        All(), {{"[0,0,0,0],", absl::StrCat("[0,0,0,0],", actions)},
                 {"\"optimizer_bytes\":768",
                  absl::StrCat("\"optimizer_bytes\":768", sum)}}));
   };
-  const auto four = later(4, "[0,3,0,0],[1,4,0,1],[1,5,0,-1],", "");
-  ASSERT_TRUE(four.ok()) << four.status();
-  ASSERT_EQ(four->plans[0].actions.size(), 5u);
-  EXPECT_EQ(four->plans[0].actions[2].kind, ActionKind::kSendGradients);
-  EXPECT_EQ(four->step_traces[0].chunks[0].sum_bytes, 0);
-  const auto six =
-      later(6, "[0,6,0,1],[2,7,0,1],[2,8,0,-1],", ",\"sum_bytes\":256");
-  ASSERT_TRUE(six.ok()) << six.status();
-  EXPECT_EQ(six->plans[0].actions[1].kind, ActionKind::kMakeSum);
-  EXPECT_EQ(six->plans[0].actions[3].kind, ActionKind::kDropSum);
-  EXPECT_EQ(six->step_traces[0].chunks[0].sum_bytes, 256);
-  EXPECT_EQ(six->step_traces[0].chunks[1].sum_bytes, 0);
-  const auto eight = later(8, "[2,9,0,-1],", "");
-  ASSERT_TRUE(eight.ok()) << eight.status();
-  EXPECT_EQ(eight->plans[0].actions[1].kind, ActionKind::kSpeculate);
+  const auto blocks = with("[0,3,0,0],[1,4,0,1],[1,5,0,-1],", "");
+  ASSERT_TRUE(blocks.ok()) << blocks.status();
+  ASSERT_EQ(blocks->plans[0].actions.size(), 5u);
+  EXPECT_EQ(blocks->plans[0].actions[2].kind, ActionKind::kSendGradients);
+  EXPECT_EQ(blocks->step_traces[0].chunks[0].sum_bytes, 0);
+  const auto sums =
+      with("[0,6,0,1],[2,7,0,1],[2,8,0,-1],", ",\"sum_bytes\":256");
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  EXPECT_EQ(sums->plans[0].actions[1].kind, ActionKind::kMakeSum);
+  EXPECT_EQ(sums->plans[0].actions[3].kind, ActionKind::kDropSum);
+  EXPECT_EQ(sums->step_traces[0].chunks[0].sum_bytes, 256);
+  EXPECT_EQ(sums->step_traces[0].chunks[1].sum_bytes, 0);
+  const auto ahead = with("[2,9,0,-1],", "");
+  ASSERT_TRUE(ahead.ok()) << ahead.status();
+  EXPECT_EQ(ahead->plans[0].actions[1].kind, ActionKind::kSpeculate);
   // A sum is a part of the optimizer states.
-  EXPECT_THAT(later(6, "", ",\"sum_bytes\":769").status().message(),
+  EXPECT_THAT(with("", ",\"sum_bytes\":769").status().message(),
               HasSubstr("chunks[0].sum_bytes must be an integer from 1"));
 }
 
-TEST(TraceFile, ReadsBlocksOfLaterVersions) {
+TEST(TraceFile, ReadsBlocks) {
   const auto with = [](absl::string_view block) {
     return ParseTrace(absl::StrReplaceAll(
         All(),
-        {{"\"version\":2", "\"version\":10"},
-         {"\"policy\":\"auto\",\"device_budget",
+        {{"\"policy\":\"auto\",\"device_budget",
           "\"policy\":\"auto\",\"activation_checkpointing\":\"block\","
           "\"device_budget"},
          {"\"ops\":[", absl::StrCat("\"blocks\":[{", block, "}],\"ops\":[")}}));
@@ -155,12 +152,11 @@ TEST(TraceFile, ReadsBlocksOfLaterVersions) {
   }
 }
 
-TEST(TraceFile, ReadsActivationsOfLaterVersions) {
+TEST(TraceFile, ReadsActivationsThatPlansMove) {
   const auto with = [](absl::string_view of_chunk, absl::string_view of_block) {
     return ParseTrace(absl::StrReplaceAll(
         All(),
-        {{"\"version\":2", "\"version\":12"},
-         {"\"optimizer_bytes\":768",
+        {{"\"optimizer_bytes\":768",
           absl::StrCat("\"optimizer_bytes\":768", of_chunk)},
          {"\"ops\":[",
           absl::StrCat(R"("blocks":[{"block":1,"kept":true,"forward":0,)"
@@ -189,13 +185,12 @@ TEST(TraceFile, ReadsActivationsOfLaterVersions) {
               HasSubstr("blocks[0]"));
 }
 
-TEST(TraceFile, ReadsPlannedAddressesOfLaterVersions) {
+TEST(TraceFile, ReadsWhetherAddressesArePlanned) {
   const auto with = [](absl::string_view of_plan,
                        absl::string_view of_prediction) {
     return ParseTrace(absl::StrReplaceAll(
         All(),
-        {{"\"version\":2", "\"version\":14"},
-         {"\"warmup\":", absl::StrCat(of_plan, "\"warmup\":")},
+        {{"\"warmup\":", absl::StrCat(of_plan, "\"warmup\":")},
          {"\"predicted\":{", absl::StrCat("\"predicted\":{", of_prediction)}}));
   };
   const auto planned = with("\"planned_addresses\":true,", "");
@@ -345,10 +340,33 @@ TEST(TraceFile, RefusesWhatIsNoTrace) {
   for (const char* other : {"hello\n", "{}\n", "[]\n"}) {
     EXPECT_THAT(Error(other), EndsWith(": no Castor trace"));
   }
-  EXPECT_THAT(Error("{\"format\":\"other\",\"version\":2}\n"),
+  EXPECT_THAT(Error("{\"format\":\"other\",\"version\":16}\n"),
               HasSubstr("this is no Castor trace"));
-  EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":1}\n"),
-              HasSubstr("version is 1, and this program reads 2"));
+}
+
+// Versions 2 to 15 were written before the first release.
+TEST(TraceFile, RefusesOtherVersionsAndSaysWhatToDo) {
+  for (const int64_t version : {2, 14, 15, 17}) {
+    EXPECT_THAT(
+        Error(absl::StrCat("{\"format\":\"castor-trace\",\"version\":", version,
+                           "}\n")),
+        AllOf(HasSubstr(absl::StrCat("line 1: version is ", version,
+                                     ", and this program reads 16 alone")),
+              HasSubstr("record the trace anew, or read it with the Castor "
+                        "that wrote it")));
+  }
+}
+
+TEST(TraceFile, RefusesANumberOfRanksThatNoRunHas) {
+  for (const char* ranks : {"0", "-1", "1048577", "null", "\"1\""}) {
+    EXPECT_THAT(
+        Error(absl::StrCat("{\"format\":\"castor-trace\",\"version\":16,"
+                           "\"ranks\":",
+                           ranks, "}\n")),
+        HasSubstr("ranks must be an integer from 1 to 1048576"));
+  }
+  EXPECT_THAT(Error("{\"format\":\"castor-trace\",\"version\":16}\n"),
+              HasSubstr("ranks is missing"));
 }
 
 TEST(TraceFile, NamesTheLineAndThePlaceOfEachFault) {

@@ -79,7 +79,8 @@ class Reader {
     return error_;
   }
   TraceContents& contents() { return contents_; }
-  int64_t version() const { return version_; }
+  // Of a header that was read; 0: none was.
+  int64_t ranks() const { return ranks_; }
 
   // What was read is one rank's; another's begins.
   TraceContents Take() {
@@ -129,7 +130,7 @@ class Reader {
   std::string error_;
   std::array<int64_t, 1 << 16> step_of_tag_;
   std::vector<int64_t> numbers_;
-  int64_t version_ = 0;
+  int64_t ranks_ = 0;
 };
 
 void Reader::ReadHeader(const Json& json) {
@@ -139,15 +140,17 @@ void Reader::ReadHeader(const Json& json) {
     fields.Fail("format", absl::StrCat("must be \"", trace_names::kFormat,
                                        "\": this is no Castor trace"));
   }
-  version_ = fields.Int("version");
-  if (version_ < kOldestTraceFormatVersion ||
-      version_ > kRanksTraceFormatVersion) {
+  const int64_t version = fields.Int("version");
+  if (version != kTraceFormatVersion) {
     fields.Fail("version",
-                absl::StrCat("is ", version_, ", and this program reads ",
-                             kOldestTraceFormatVersion, " to ",
-                             kRanksTraceFormatVersion));
+                absl::StrCat("is ", version, ", and this program reads ",
+                             kTraceFormatVersion,
+                             " alone: record the trace anew, or read it with "
+                             "the Castor that wrote it"));
   }
+  const int64_t ranks = fields.Int("ranks", 1, kMaxTraceRanks);
   fields.Done();
+  if (fields.ok()) ranks_ = ranks;
 }
 
 void Reader::ReadObject(const Json& json) {
@@ -168,7 +171,7 @@ void Reader::ReadObject(const Json& json) {
     ReadRefusal(fields);
   } else if (type == "end") {
     ReadEnd(fields);
-  } else if (type == "clock" && IsOfSeveralRanks(version_)) {
+  } else if (type == "clock" && ranks_ > 1) {
     ReadClock(fields);
   } else {
     fields.Fail("type",
@@ -194,8 +197,8 @@ void Reader::ReadRun(JsonFields& fields) {
   run.threads = fields.Int("threads");
   run.categories = fields.Names("categories");
   run.streams = fields.Names("streams");
-  if (IsOfSeveralRanks(version_)) {
-    run.world_size = fields.Int("world_size", 2, kMaxTraceRanks);
+  run.world_size = ranks_;
+  if (ranks_ > 1) {
     run.rank = fields.Int("rank", 0, run.world_size - 1);
     run.host = fields.String("host");
     run.group = fields.Int("group");
@@ -237,7 +240,7 @@ void Reader::ReadResult(JsonFields& fields) {
   result.d2h_bytes = fields.Int("d2h_bytes");
   result.device_peak_bytes = fields.Int("device_peak_bytes");
   result.loss = fields.DoubleOrNan("loss");
-  if (IsOfSeveralRanks(version_)) {
+  if (ranks_ > 1) {
     result.network_sent_bytes = fields.Int("network_sent_bytes");
     result.network_received_bytes = fields.Int("network_received_bytes");
     result.network_wait_ns = fields.Int("network_wait_ns");
@@ -297,7 +300,7 @@ void Reader::ReadArray(absl::string_view line) {
     ReadWait(numbers_);
   } else if (type == "host") {
     ReadHost(numbers_);
-  } else if (type == "network" && IsOfSeveralRanks(version_)) {
+  } else if (type == "network" && ranks_ > 1) {
     ReadNetwork(numbers_);
   } else {
     Fail(absl::StrCat("is a list of type ", Printable(type),
@@ -462,8 +465,8 @@ class RanksReader {
   // False: there is something wrong with this line; no more of them.
   bool Add(absl::string_view line) {
     ++number_;
-    const bool next_rank = number_ > 1 && IsFirstLine(line) &&
-                           IsOfSeveralRanks(reader_->version());
+    const bool next_rank =
+        number_ > 1 && IsFirstLine(line) && reader_->ranks() > 1;
     if (next_rank) {
       error_ = Misfit(ranks_, reader_->contents());
       ranks_.push_back(reader_->Take());
@@ -477,8 +480,8 @@ class RanksReader {
     if (error_.empty()) {
       error_ = reader_->Read(line, /*first=*/number_ == 1 || next_rank);
     }
-    if (error_.empty() && next_rank && !IsOfSeveralRanks(reader_->version())) {
-      error_ = "begins another rank's part, in the version of one rank";
+    if (error_.empty() && next_rank && reader_->ranks() == 1) {
+      error_ = "begins the part of a run on one rank, behind one of several";
     }
     return error_.empty();
   }
@@ -491,7 +494,7 @@ class RanksReader {
     if (error_.empty()) error_ = Misfit(ranks_, reader_->contents());
     if (!error_.empty()) {
       // What no header begins is some other file.
-      const bool begun = number_ > 1 || reader_->version() > 0;
+      const bool begun = number_ > 1 || reader_->ranks() > 0;
       return absl::InvalidArgumentError(
           absl::StrCat(source_, ", line ", number_, ": ", error_,
                        begun ? "" : ": no Castor trace"));

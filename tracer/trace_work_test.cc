@@ -26,7 +26,8 @@ __attribute__((no_instrument_function)) void __cyg_profile_func_exit(void*,
 namespace castor {
 namespace {
 
-constexpr char kHeader[] = "{\"format\":\"castor-trace\",\"version\":2}\n";
+constexpr char kHeader[] =
+    "{\"format\":\"castor-trace\",\"version\":16,\"ranks\":1}\n";
 
 std::string Repeated(absl::string_view piece, int times) {
   std::string text;

@@ -213,18 +213,21 @@ void AddWork(const WorkRecord& work, ArrayLine* line) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
-    const std::string& path, int64_t version, int64_t max_bytes) {
+    const std::string& path, int64_t ranks, int64_t max_bytes) {
   CASTOR_CHECK(max_bytes <= kMaxTraceBytes);
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file,
                           AppendFile::Create(path));
   std::unique_ptr<TraceWriter> writer(
-      new TraceWriter(std::move(file), version, max_bytes));
-  writer->Write(Line({{"format", trace_names::kFormat}, {"version", version}}));
+      new TraceWriter(std::move(file), ranks, max_bytes));
+  writer->Write(Line({{"format", trace_names::kFormat},
+                      {"version", kTraceFormatVersion},
+                      {"ranks", ranks}}));
   if (!writer->failure_.ok()) return writer->failure_;
   return writer;
 }
 
 void TraceWriter::Append(const RunRecord& run) {
+  CASTOR_CHECK(run.world_size == ranks_);
   CASTOR_CHECK(static_cast<int64_t>(run.categories.size()) <=
                kMaxTraceCategories);
   CASTOR_CHECK(static_cast<int64_t>(run.streams.size()) <= kMaxTraceStreams);
@@ -242,9 +245,8 @@ void TraceWriter::Append(const RunRecord& run) {
   if (!run.activation_checkpointing.empty()) {
     json["activation_checkpointing"] = run.activation_checkpointing;
   }
-  if (IsOfSeveralRanks(version_)) {
+  if (ranks_ > 1) {
     json["rank"] = run.rank;
-    json["world_size"] = run.world_size;
     json["host"] = run.host;
     json["group"] = run.group;
   }
@@ -299,7 +301,7 @@ void TraceWriter::Append(const ResultRecord& result) {
                {"d2h_bytes", result.d2h_bytes},
                {"device_peak_bytes", result.device_peak_bytes},
                {"loss", result.loss}};
-  if (IsOfSeveralRanks(version_)) {
+  if (ranks_ > 1) {
     json["network_sent_bytes"] = result.network_sent_bytes;
     json["network_received_bytes"] = result.network_received_bytes;
     json["network_wait_ns"] = result.network_wait_ns;

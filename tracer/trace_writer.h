@@ -30,14 +30,14 @@ namespace castor {
 class TraceWriter {
  public:
   // Replaces what is at `path`. Unavailable: the file cannot be written.
-  // `version`: that of several ranks where there are several. `max_bytes`: the
-  // file's, at most kMaxTraceBytes.
+  // `ranks`: the run's. `max_bytes`: the file's, at most kMaxTraceBytes.
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(
-      const std::string& path, int64_t version = kTraceFormatVersion,
+      const std::string& path, int64_t ranks = 1,
       int64_t max_bytes = kMaxTraceBytes);
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
+  // `run` is of as many ranks as the writer.
   void Append(const RunRecord& run);
   // The index in the file of what was appended.
   int64_t Append(const StepTrace& trace);
@@ -68,14 +68,14 @@ class TraceWriter {
   absl::StatusOr<std::string> Place() const;
 
  private:
-  TraceWriter(std::unique_ptr<AppendFile> file, int64_t version,
+  TraceWriter(std::unique_ptr<AppendFile> file, int64_t ranks,
               int64_t max_bytes)
-      : file_(std::move(file)), version_(version), max_bytes_(max_bytes) {}
+      : file_(std::move(file)), ranks_(ranks), max_bytes_(max_bytes) {}
   void Write(absl::string_view line);
 
   mutable std::mutex mutex_;
   const std::unique_ptr<AppendFile> file_;
-  const int64_t version_;
+  const int64_t ranks_;
   const int64_t max_bytes_;
   int64_t step_traces_ = 0;
   int64_t plans_ = 0;

@@ -279,8 +279,7 @@ TEST(TraceWriter, CutsTextToWhatTheReaderAccepts) {
 TEST(TraceWriter, StopsWhereTheReaderWould) {
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/t";
-  auto writer =
-      TraceWriter::Create(path, kTraceFormatVersion, /*max_bytes=*/100'000);
+  auto writer = TraceWriter::Create(path, /*ranks=*/1, /*max_bytes=*/100'000);
   ASSERT_TRUE(writer.ok());
   (*writer)->Append(RunRecord{.streams = {"a"}});
   for (int i = 1; i <= 10'000; ++i) {

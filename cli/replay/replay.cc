@@ -58,8 +58,8 @@ absl::StatusOr<std::shared_ptr<const StepTrace>> AdmittedTrace(
   if (OtherCheckpointing(run, conditions).has_value() && trace.blocks.empty()) {
     return absl::InvalidArgumentError(
         "--activation-checkpointing: the trace says nothing of blocks whose "
-        "activations could be kept or made again: it is of an older version, "
-        "of a client's model, or of a model without such blocks");
+        "activations could be kept or made again: it is of a client's model, "
+        "or of a model without such blocks");
   }
   KeptBlocks kept = KeptBlocksOf(trace);
   if (Chooses(run, conditions)) {

@@ -117,8 +117,8 @@ absl::StatusOr<std::unique_ptr<RunTrace>> RunTrace::Create(
   run.rank = ranks->rank();
   run.world_size = ranks->world_size();
   run.host = HostName();
-  auto writer = TraceWriter::Create(own_path, kRanksTraceFormatVersion,
-                                    MaxBytes(run.world_size));
+  auto writer =
+      TraceWriter::Create(own_path, run.world_size, MaxBytes(run.world_size));
   if (writer.ok()) (*writer)->Append(run);
   CASTOR_RETURN_IF_ERROR(AgreeOnStatus(*ranks, "trace files", writer.status()));
   std::unique_ptr<RunTrace> trace(

@@ -194,7 +194,6 @@ TEST_F(ReplayTest, TraceThatSaysNothingOfBlocksIsReplayedAsItIs) {
       json.erase("blocks");
       json.erase("activation_checkpointing");
     }
-    if (json.is_object() && json.contains("version")) json["version"] = 6;
     text += json.dump() + "\n";
   }
   WriteFile(Path("run.trace"), text);
