@@ -5,8 +5,6 @@
 #include "absl/types/span.h"
 #include "benchmarks/linear_builder.h"
 #include "benchmarks/linear_units.h"
-#include "benchmarks/linear_windows.h"
-#include "memory/plan/offloaded_blocks.h"
 
 namespace castor {
 
@@ -53,8 +51,6 @@ void LinearBound::Builder::Build() {
   AddWork(compute_);
   AddWork(host_);
   AddWork(network_);
-  AddRounds();
-  AddTurns();
 }
 
 void LinearBound::Builder::Hold(int64_t variable, int64_t bytes, int64_t from,
@@ -142,13 +138,11 @@ void LinearBound::Builder::AddHostGaps() {
     // Parameters are gathered, gradients that come back half written are not.
     const bool gathers = !gap.dirty || gap.forced();
     if (gathers) OnHost(network_, c, ExchangeMs(c), /*and_sum=*/false);
-    if (gathers && sharded()) gathers_.push_back({c, gap.from, gap.to, -1});
     if (gap.forced()) continue;
     const int64_t stay = AddStay(gap, Side::kHost);
     stay_in[g] = stay;
     Work(h2d_, stay, -FetchWork(c));
     if (gathers) Work(network_, stay, -ExchangeMs(c));
-    if (gathers && sharded()) gathers_.back().stay = stay;
     Row row = {{{stay, 1.0}}, 1};
     if (side(c) >= 0) row.terms.push_back({side(c), 1.0});
     program_.rows.push_back(row);
@@ -245,7 +239,6 @@ void LinearBound::Builder::AddCopyBack(int64_t c, std::vector<int64_t> stays) {
 }
 
 void LinearBound::Builder::AddOperators() {
-  std::vector<int64_t> last_write(chunks_, -1);
   std::vector<int64_t> last_reduce(chunks_, -1);
   std::vector<bool> written(chunks_, false);
   for (int64_t t = 0; t < moments_; ++t) {
@@ -254,8 +247,6 @@ void LinearBound::Builder::AddOperators() {
       last_reduce[op.chunks[0].chunk.value] = t;
     }
   }
-  double compute_ms = 0;
-  rounds_.assign(chunks_, {});
   for (int64_t t = 0; t < moments_; ++t) {
     const OpRecord& op = trace_.ops[t];
     room_mib_[t] =
@@ -266,18 +257,8 @@ void LinearBound::Builder::AddOperators() {
       for (const ChunkUse& use : op.chunks) {
         const int64_t c = use.chunk.value;
         room_mib_[t] -= Mib(PayloadBlock(chunk(c)));
-        Round& round = rounds_[c];
-        if (round.first_ms < 0) {
-          round.first_use = t;
-          round.first_ms = compute_ms;
-        }
-        if (use.writes) {
-          round.last_ms = compute_ms + Ms(op.duration_ns);
-          written[c] = true;
-          last_write[c] = t;
-        }
+        if (use.writes) written[c] = true;
       }
-      compute_ms += Ms(op.duration_ns);
       continue;
     }
     const int64_t c = op.chunks[0].chunk.value;
@@ -287,28 +268,20 @@ void LinearBound::Builder::AddOperators() {
     if (op.kind == OpKind::kUpdate) {
       OnHost(host_, c, Ms(op.host_duration_ns), /*and_sum=*/false);
       Work(network_, side(c), ExchangeMs(c));
-      rounds_[c].update_ms = Ms(op.host_duration_ns);
       continue;
     }
     Work(on_device, sum(c), Ms(op.duration_ns));
     OnHost(host_, c, Ms(op.host_duration_ns), /*and_sum=*/true);
     Always(network_, ExchangeMs(c));
     if (t != last_reduce[c]) Work(network_, side(c), ExchangeMs(c));
-    if (rounds_[c].first_ms < 0) rounds_[c].reduced_unused = true;
     if (t == last_reduce[c]) {
       Hold(sum(c), PayloadBlock(chunk(c)), t, t + 1);
-      rounds_[c].reduce_ms = Ms(op.host_duration_ns);
-      rounds_[c].reduced = written[c];
-      rounds_[c].last_reduce = &op;
     }
     if (written[c]) {
       OnHost(d2h_, c, CopyBackWork(chunk(c).payload_bytes), /*and_sum=*/true);
-      written_.push_back({c, rounds_[c].last_ms, Ms(op.host_duration_ns)});
-      last_write_ = std::max(last_write_, last_write[c]);
     }
     written[c] = false;
   }
-  compute_ms_ = compute_ms;
 }
 
 void LinearBound::Builder::AddMoved() {
@@ -358,12 +331,6 @@ void LinearBound::Builder::AddRoom() {
 LinearBound::LinearBound(const PlanRequest& request, Objective objective)
     : request_(request) {
   Builder(this, objective).Build();
-  // Windows know nothing of activations that leave and come back.
-  if (objective == Objective::kStepMs && !OffloadsActivations(*request.trace)) {
-    windows_ = std::make_unique<Windows>(this);
-  }
 }
-
-LinearBound::~LinearBound() = default;
 
 }  // namespace castor

@@ -4,12 +4,11 @@
 // A plan chooses for each chunk a side, for each gap whether the payload stays,
 // for each micro batch whether gradients get a block of their own, and for each
 // sum a side, within the device bytes of every moment. Here each of these may
-// be chosen in part, and the step is as long as the busiest resource works, or
-// as a chunk takes once around from its first use over its gradients, its
-// update on the host and its fetch, or as all of its windows take
-// (linear_windows.h). What a solver finds at the least is a bound for every
-// plan; with the variables in whole numbers it is one, too, and the difference
-// says how much of a plan's excess is due to the relaxation.
+// be chosen in part, and the step is as long as the busiest resource works.
+// What a solver finds at the least is a bound for every plan; with the
+// variables in whole numbers it is one, too, and the difference says how much
+// of a plan's excess is due to the relaxation. research/tight_bound.h adds what
+// follows from the order of what a step does.
 //
 // The same choices within the same room bound the bytes that cross the bus, the
 // step's time being left free.
@@ -17,7 +16,6 @@
 #define CASTOR_BENCHMARKS_LINEAR_BOUND_H_
 
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -39,7 +37,9 @@ class LinearBound {
   // `request` outlives it.
   explicit LinearBound(const PlanRequest& request,
                        Objective objective = Objective::kStepMs);
-  ~LinearBound();
+  LinearBound(const LinearBound&) = delete;
+  LinearBound& operator=(const LinearBound&) = delete;
+  virtual ~LinearBound() = default;
 
   // Its variable 0 is the objective; of kMovedMib 1 and 2 are what goes to the
   // device and from it, of which 0 is the sum.
@@ -49,7 +49,7 @@ class LinearBound {
   std::vector<double> PointOf(const Plan& plan, const PlanCost& cost,
                               double value) const;
 
- private:
+ protected:
   struct Stay {  // in a gap
     int64_t chunk = 0;
     Side side = Side::kHost;  // of the chunk
@@ -78,7 +78,10 @@ class LinearBound {
     double always = 0;
   };
   class Builder;  // benchmarks/linear_builder.h
-  class Windows;  // benchmarks/linear_windows.h
+
+  // Sets the variables of a tighter bound that are no sums of others.
+  virtual void SetMore(const Plan& plan, const PlanCost& cost,
+                       std::vector<double>* point) const {}
 
   // Moments count on around the step's end here.
   bool Uses(int64_t moment, int64_t chunk) const;
@@ -99,7 +102,6 @@ class LinearBound {
   std::vector<CopyBack> copies_back_;
   std::vector<Held> held_;
   std::vector<int64_t> held_at_;  // variables of what is held, by moment
-  std::unique_ptr<const Windows> windows_;  // null: there are none
 };
 
 }  // namespace castor

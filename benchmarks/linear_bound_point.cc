@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "benchmarks/linear_bound.h"
-#include "benchmarks/linear_windows.h"
 
 namespace castor {
 
@@ -50,7 +49,7 @@ std::vector<double> LinearBound::PointOf(const Plan& plan, const PlanCost& cost,
       if (point[stay] == 0) point[copy.variable] = 1;
     }
   }
-  if (windows_ != nullptr) windows_->SetIn(plan, cost, &point);
+  SetMore(plan, cost, &point);
   for (const Held& held : held_) {
     point[held.variable] = held.always;
     if (held.before >= 0) point[held.variable] += point[held.before];

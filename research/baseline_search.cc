@@ -1,4 +1,4 @@
-#include "benchmarks/baseline_search.h"
+#include "research/baseline_search.h"
 
 #include <algorithm>
 #include <utility>

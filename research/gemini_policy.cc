@@ -1,15 +1,15 @@
-#include "benchmarks/gemini_policy.h"
+#include "research/gemini_policy.h"
 
 #include <algorithm>
 #include <iterator>
 #include <set>
 #include <utility>
 
-#include "benchmarks/baseline_search.h"
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/residency.h"
 #include "memory/plan/room.h"
 #include "memory/plan/use_index.h"
+#include "research/baseline_search.h"
 
 namespace castor {
 namespace {

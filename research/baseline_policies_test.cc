@@ -1,4 +1,4 @@
-#include "benchmarks/baseline_policies.h"
+#include "research/baseline_policies.h"
 
 #include <gtest/gtest.h>
 
@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "benchmarks/baseline_search.h"
-#include "benchmarks/gemini_policy.h"
-#include "benchmarks/patrickstar_policy.h"
-#include "benchmarks/protrain_policy.h"
 #include "memory/plan/plan_checker.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
 #include "memory/plan/trace_builder.h"
 #include "memory/plan/trace_generator.h"
+#include "research/baseline_search.h"
+#include "research/gemini_policy.h"
+#include "research/patrickstar_policy.h"
+#include "research/protrain_policy.h"
 
 namespace castor {
 namespace {

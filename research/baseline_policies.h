@@ -69,8 +69,8 @@
 //     simulated, where the paper has formulas.
 //   Not known: what it does about several micro batches. It may have gradients
 //     beside payloads, as auto may.
-#ifndef CASTOR_BENCHMARKS_BASELINE_POLICIES_H_
-#define CASTOR_BENCHMARKS_BASELINE_POLICIES_H_
+#ifndef CASTOR_RESEARCH_BASELINE_POLICIES_H_
+#define CASTOR_RESEARCH_BASELINE_POLICIES_H_
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -85,4 +85,4 @@ const PlacementPolicy* FindBaseline(absl::string_view name);
 
 }  // namespace castor
 
-#endif  // CASTOR_BENCHMARKS_BASELINE_POLICIES_H_
+#endif  // CASTOR_RESEARCH_BASELINE_POLICIES_H_

@@ -1,4 +1,4 @@
-// Gemini's auto placement as a baseline: benchmarks/baseline_policies.h says
+// Gemini's auto placement as a baseline: research/baseline_policies.h says
 // what it takes from where.
 //
 // The operators of a step are walked in their order, as Gemini meets them:
@@ -11,8 +11,8 @@
 //                         room that is left, in their order: no more chunks on
 //                         their way than `max_prefetch`, none beyond the end of
 //                         the step, and nothing leaves for them.
-#ifndef CASTOR_BENCHMARKS_GEMINI_POLICY_H_
-#define CASTOR_BENCHMARKS_GEMINI_POLICY_H_
+#ifndef CASTOR_RESEARCH_GEMINI_POLICY_H_
+#define CASTOR_RESEARCH_GEMINI_POLICY_H_
 
 #include <cstdint>
 #include <vector>
@@ -38,4 +38,4 @@ Plan PlanGemini(const PlanRequest& request, const Admission& admission);
 
 }  // namespace castor
 
-#endif  // CASTOR_BENCHMARKS_GEMINI_POLICY_H_
+#endif  // CASTOR_RESEARCH_GEMINI_POLICY_H_

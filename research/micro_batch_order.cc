@@ -2,7 +2,7 @@
 // the other, as the runtime runs them, against all of a block's before the next
 // block's. A chunk's gradients are added up in the same order in both.
 //
-//   bazel run -c opt //benchmarks:micro_batch_order -- [--layers N]
+//   bazel run -c opt //research:micro_batch_order -- [--layers N]
 //       [--channels N] [--vocabulary N] [--batch N] [--length N]
 //
 // In the second order a block's parameters cross the bus once for the forward

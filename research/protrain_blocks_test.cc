@@ -1,4 +1,4 @@
-#include "benchmarks/protrain_blocks.h"
+#include "research/protrain_blocks.h"
 
 #include <gtest/gtest.h>
 

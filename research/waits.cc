@@ -4,20 +4,20 @@
 #include <utility>
 
 #include "benchmarks/linear_units.h"
-#include "benchmarks/linear_windows.h"
+#include "research/windows.h"
 
 namespace castor {
 
-int64_t LinearBound::Windows::FirstWithoutRoom(int64_t chunk,
-                                               int64_t from) const {
+int64_t TightBound::Windows::FirstWithoutRoom(int64_t chunk,
+                                              int64_t from) const {
   for (int64_t t = from + 1; t < from + moments_; ++t) {
     if (bound_.LacksRoom(t, chunk)) return t;
   }
   return -1;
 }
 
-double LinearBound::Windows::HostMs(int64_t chunk, int64_t from,
-                                    int64_t to) const {
+double TightBound::Windows::HostMs(int64_t chunk, int64_t from,
+                                   int64_t to) const {
   double ms = 0;
   for (int64_t t = from; t <= to; ++t) {
     const OpRecord& op = trace_.ops[t % moments_];
@@ -28,7 +28,7 @@ double LinearBound::Windows::HostMs(int64_t chunk, int64_t from,
   return ms;
 }
 
-double LinearBound::Windows::ComputeMs(int64_t from, int64_t to) const {
+double TightBound::Windows::ComputeMs(int64_t from, int64_t to) const {
   const auto before = [&](int64_t t) {
     return compute_ms_[moments_] * static_cast<double>(t / moments_) +
            compute_ms_[t % moments_];
@@ -36,8 +36,8 @@ double LinearBound::Windows::ComputeMs(int64_t from, int64_t to) const {
   return before(to) - before(from);
 }
 
-LinearBound::Windows::Share LinearBound::Windows::ShareOf(
-    const Copy& copy, bool is_summed) const {
+TightBound::Windows::Share TightBound::Windows::ShareOf(const Copy& copy,
+                                                        bool is_summed) const {
   const bool on_host = copy.side == Side::kHost;
   Share share = {on_host ? 1.0 : 0.0, {}};
   const auto add = [&](int64_t variable, double factor) {
@@ -49,8 +49,8 @@ LinearBound::Windows::Share LinearBound::Windows::ShareOf(
   return share;
 }
 
-void LinearBound::Windows::AddWait(int64_t from, int64_t to, double ms,
-                                   std::vector<Share> shares) {
+void TightBound::Windows::AddWait(int64_t from, int64_t to, double ms,
+                                  std::vector<Share> shares) {
   const double longer_ms = ms - ComputeMs(from + 1, to);
   if (longer_ms <= 0) return;
   Wait wait = {from, to, longer_ms, std::move(shares)};
@@ -66,8 +66,8 @@ void LinearBound::Windows::AddWait(int64_t from, int64_t to, double ms,
   }
 }
 
-void LinearBound::Windows::AddTogether(int64_t first, int64_t last,
-                                       const std::vector<const Wait*>& waits) {
+void TightBound::Windows::AddTogether(int64_t first, int64_t last,
+                                      const std::vector<const Wait*>& waits) {
   Row row;
   for (int64_t w = first; w <= last; ++w) {
     row.terms.push_back({windows_[w % windows()].variable, -1.0});
@@ -87,7 +87,7 @@ void LinearBound::Windows::AddTogether(int64_t first, int64_t last,
   program_.rows.push_back(std::move(row));
 }
 
-void LinearBound::Windows::AddWaitsOfWindows() {
+void TightBound::Windows::AddWaitsOfWindows() {
   for (int64_t w = 0; w < windows(); ++w) {
     std::vector<Wait>& waits = waits_[w];
     std::stable_sort(waits.begin(), waits.end(),
@@ -119,7 +119,7 @@ void LinearBound::Windows::AddWaitsOfWindows() {
   }
 }
 
-void LinearBound::Windows::AddWaits() {
+void TightBound::Windows::AddWaits() {
   std::vector<std::vector<const Copy*>> fetches_before(moments_);
   for (const Copy& fetch : fetches_) {
     const Share share = ShareOf(fetch, /*is_summed=*/true);
@@ -144,7 +144,7 @@ void LinearBound::Windows::AddWaits() {
   AddWaitsOfWindows();
 }
 
-void LinearBound::Windows::AddExchanges(
+void TightBound::Windows::AddExchanges(
     const Copy& gradients,
     const std::vector<std::vector<const Copy*>>& fetches_before) {
   const double mib = Mib(PayloadBlock(trace_.chunks[gradients.chunk]));

@@ -1,15 +1,15 @@
-#include "benchmarks/protrain_policy.h"
+#include "research/protrain_policy.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "benchmarks/baseline_search.h"
 #include "memory/plan/eviction.h"
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/prefetch.h"
 #include "memory/plan/residency.h"
 #include "memory/plan/room.h"
 #include "memory/plan/use_index.h"
+#include "research/baseline_search.h"
 
 namespace castor {
 namespace {

@@ -1,4 +1,4 @@
-// The part of a step's program (linear_bound.h) that tells *windows* apart.
+// The part of a step's program (tight_bound.h) that tells *windows* apart.
 //
 // A window is what lies between the ends of two of the model's operators. The
 // step is as long as its windows are together, and each of them no shorter than
@@ -14,9 +14,9 @@
 //
 // But where there is no room for the whole of a chunk no part of it is there.
 // So what must come, go or be worked on by the host between two operators, one
-// after the other, takes its time there (linear_waits.cc).
-#ifndef CASTOR_BENCHMARKS_LINEAR_WINDOWS_H_
-#define CASTOR_BENCHMARKS_LINEAR_WINDOWS_H_
+// after the other, takes its time there (waits.cc).
+#ifndef CASTOR_RESEARCH_WINDOWS_H_
+#define CASTOR_RESEARCH_WINDOWS_H_
 
 #include <cstdint>
 #include <map>
@@ -24,18 +24,18 @@
 #include <utility>
 #include <vector>
 
-#include "benchmarks/linear_bound.h"
 #include "benchmarks/linear_program.h"
 #include "memory/plan/simulator.h"
 #include "memory/plan/use_index.h"
+#include "research/tight_bound.h"
 
 namespace castor {
 
-class LinearBound::Windows {
+class TightBound::Windows {
  public:
   // Adds to the program of `bound`, which has all other variables by now, and
   // outlives it.
-  explicit Windows(LinearBound* bound);
+  explicit Windows(TightBound* bound);
 
   // Sets the variables that it added.
   void SetIn(const Plan& plan, const PlanCost& cost,
@@ -165,7 +165,7 @@ class LinearBound::Windows {
   int64_t EndOf(int64_t window) const;
   int64_t GroupOf(int64_t window) const;
 
-  const LinearBound& bound_;
+  const TightBound& bound_;
   const PlanRequest& request_;
   const StepTrace& trace_;
   LinearProgram& program_;
@@ -186,4 +186,4 @@ class LinearBound::Windows {
 
 }  // namespace castor
 
-#endif  // CASTOR_BENCHMARKS_LINEAR_WINDOWS_H_
+#endif  // CASTOR_RESEARCH_WINDOWS_H_

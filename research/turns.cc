@@ -1,13 +1,84 @@
-// How long a step is around from the norm of its gradients to the next one.
+#include "research/turns.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "benchmarks/linear_builder.h"
 #include "benchmarks/linear_units.h"
+#include "memory/plan/use_index.h"
 
 namespace castor {
 
-void LinearBound::Builder::AddRounds() {
+void TightBound::Turns::Add() {
+  FindRounds();
+  if (sharded()) FindGathers();
+  AddRounds();
+  AddTurns();
+}
+
+void TightBound::Turns::FindRounds() {
+  std::vector<int64_t> last_reduce(chunks_, -1), last_write(chunks_, -1);
+  for (int64_t t = 0; t < moments_; ++t) {
+    const OpRecord& op = trace_.ops[t];
+    if (op.kind != OpKind::kReduce) continue;
+    last_reduce[op.chunks[0].chunk.value] = t;
+  }
+  std::vector<bool> written(chunks_, false);
+  rounds_.assign(chunks_, {});
+  for (int64_t t = 0; t < moments_; ++t) {
+    const OpRecord& op = trace_.ops[t];
+    if (op.kind == OpKind::kCompute) {
+      for (const ChunkUse& use : op.chunks) {
+        const int64_t c = use.chunk.value;
+        Round& round = rounds_[c];
+        if (round.first_ms < 0) {
+          round.first_use = t;
+          round.first_ms = compute_ms_;
+        }
+        if (!use.writes) continue;
+        round.last_ms = compute_ms_ + Ms(op.duration_ns);
+        written[c] = true;
+        last_write[c] = t;
+      }
+      compute_ms_ += Ms(op.duration_ns);
+      continue;
+    }
+    const int64_t c = op.chunks[0].chunk.value;
+    Round& round = rounds_[c];
+    if (op.kind == OpKind::kUpdate) {
+      round.update_ms = Ms(op.host_duration_ns);
+      continue;
+    }
+    if (round.first_ms < 0) round.reduced_unused = true;
+    if (t == last_reduce[c]) {
+      round.reduce_ms = Ms(op.host_duration_ns);
+      round.reduced = written[c];
+      round.last_reduce = &op;
+    }
+    if (!written[c]) continue;
+    written_.push_back({c, round.last_ms, Ms(op.host_duration_ns)});
+    last_write_ = std::max(last_write_, last_write[c]);
+    written[c] = false;
+  }
+}
+
+void TightBound::Turns::FindGathers() {
+  const std::vector<Side> host(chunks_, Side::kHost);
+  const UseIndex index(trace_, host, PossibleGradientBlocks(trace_, host));
+  for (const Gap& gap : index.gaps()) {
+    // Parameters are gathered, gradients that come back half written are not.
+    if (gap.makes || (gap.dirty && !gap.forced())) continue;
+    Gather& gather = gathers_.emplace_back();
+    gather = {gap.chunk, gap.from, gap.to, -1};
+    for (const Stay& stay : tight_.stays_) {
+      if (stay.chunk == gap.chunk && stay.side == Side::kHost &&
+          stay.from == gap.from && stay.to == gap.to) {
+        gather.stay = stay.variable;
+      }
+    }
+  }
+}
+
+void TightBound::Turns::AddRounds() {
   std::vector<int64_t> updates, reduces;
   // Whether updates may be before reduces: speculative ones are, too.
   bool mixed = request_.speculation.host_bytes > 0;
@@ -38,8 +109,8 @@ void LinearBound::Builder::AddRounds() {
   }
 }
 
-void LinearBound::Builder::AddRound(int64_t c, int64_t reduced,
-                                    const std::vector<int64_t>& updated) {
+void TightBound::Turns::AddRound(int64_t c, int64_t reduced,
+                                 const std::vector<int64_t>& updated) {
   const double ms = rounds_[reduced].last_ms - rounds_[c].first_ms +
                     CopyBackMs(chunk(reduced).payload_bytes) +
                     rounds_[reduced].reduce_ms + FetchMs(c);
@@ -59,7 +130,7 @@ void LinearBound::Builder::AddRound(int64_t c, int64_t reduced,
   AddWork(std::move(row));
 }
 
-void LinearBound::Builder::AddTurns() {
+void TightBound::Turns::AddTurns() {
   if (!trace_.global_norm || request_.speculation.host_bytes > 0) return;
   std::vector<int64_t> chunks;
   for (const OpRecord& op : trace_.ops) {
@@ -101,7 +172,7 @@ void LinearBound::Builder::AddTurns() {
   }
 }
 
-LinearBound::Builder::Updated LinearBound::Builder::AddUpdated(
+TightBound::Turns::Updated TightBound::Turns::AddUpdated(
     const std::vector<int64_t>& updated) {
   Updated all;
   int64_t update = -1, fetch = -1, use = -1;
@@ -121,7 +192,7 @@ LinearBound::Builder::Updated LinearBound::Builder::AddUpdated(
   return all;
 }
 
-std::vector<LinearBound::Builder::Reduced> LinearBound::Builder::AddReduced() {
+std::vector<TightBound::Turns::Reduced> TightBound::Turns::AddReduced() {
   std::stable_sort(
       written_.begin(), written_.end(),
       [](const Written& a, const Written& b) { return a.ms > b.ms; });
@@ -146,7 +217,7 @@ std::vector<LinearBound::Builder::Reduced> LinearBound::Builder::AddReduced() {
   return all;
 }
 
-std::vector<LinearBound::Builder::Row> LinearBound::Builder::WaysToUse(
+std::vector<TightBound::Turns::Row> TightBound::Turns::WaysToUse(
     const Updated& updated, size_t k) {
   constexpr size_t kSome = 16;
   std::vector<Row> ways;
@@ -161,7 +232,7 @@ std::vector<LinearBound::Builder::Row> LinearBound::Builder::WaysToUse(
   return ways;
 }
 
-LinearBound::Builder::Row LinearBound::Builder::GathersAfter(int64_t use) {
+TightBound::Turns::Row TightBound::Turns::GathersAfter(int64_t use) {
   Row row;
   int64_t least = use;
   for (int64_t t = use; t <= last_write_; ++t) {
@@ -173,7 +244,7 @@ LinearBound::Builder::Row LinearBound::Builder::GathersAfter(int64_t use) {
     if (gather.to > last_write_) continue;
     const double ms = ExchangeMs(gather.chunk);
     const int64_t no_room =
-        bound_.LastWithoutRoom(gather.chunk, gather.from, gather.to);
+        tight_.LastWithoutRoom(gather.chunk, gather.from, gather.to);
     if (std::max(gather.from, no_room) < use) {
       // It would be there at the operator that leaves the least room.
       if (gather.from >= least || gather.to <= least) continue;
@@ -184,14 +255,14 @@ LinearBound::Builder::Row LinearBound::Builder::GathersAfter(int64_t use) {
     Work(row, gather.stay, -ms);
   }
   Always(row, -most_ms_per_mib * room_mib_[least]);
-  Work(row, bound_.held_at_[least], most_ms_per_mib);
+  Work(row, tight_.held_at_[least], most_ms_per_mib);
   return row;
 }
 
-int64_t LinearBound::Builder::AddToChain(int64_t before,
-                                         const std::vector<Link>& links) {
+int64_t TightBound::Turns::AddToChain(int64_t before,
+                                      const std::vector<Link>& links) {
   const int64_t now = AddSum();
-  LinearBound::Held held = {now, before, {}, 0};
+  Held held = {now, before, {}, 0};
   Row row;
   Work(row, now, -1);
   Work(row, before, 1);
@@ -209,7 +280,7 @@ int64_t LinearBound::Builder::AddToChain(int64_t before,
   other.at_most = -other.at_most;
   program_.rows.push_back(std::move(row));
   program_.rows.push_back(std::move(other));
-  bound_.held_.push_back(std::move(held));
+  tight_.held_.push_back(std::move(held));
   return now;
 }
 

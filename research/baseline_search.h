@@ -1,8 +1,8 @@
 // What baselines with knobs share: whoever compares with them gives each the
 // setting with which its simulated step is the fastest, as nobody who runs such
 // a system could find out without trying.
-#ifndef CASTOR_BENCHMARKS_BASELINE_SEARCH_H_
-#define CASTOR_BENCHMARKS_BASELINE_SEARCH_H_
+#ifndef CASTOR_RESEARCH_BASELINE_SEARCH_H_
+#define CASTOR_RESEARCH_BASELINE_SEARCH_H_
 
 #include <cstdint>
 #include <limits>
@@ -48,4 +48,4 @@ class FastestPlan {
 
 }  // namespace castor
 
-#endif  // CASTOR_BENCHMARKS_BASELINE_SEARCH_H_
+#endif  // CASTOR_RESEARCH_BASELINE_SEARCH_H_

@@ -1,4 +1,4 @@
-#include "benchmarks/protrain_blocks.h"
+#include "research/protrain_blocks.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,10 +7,10 @@
 #include <variant>
 
 #include "base/check.h"
-#include "benchmarks/baseline_policies.h"
 #include "memory/plan/kept_blocks.h"
 #include "memory/plan/offloaded_blocks.h"
 #include "memory/plan/trace_check.h"
+#include "research/baseline_policies.h"
 
 namespace castor {
 namespace {

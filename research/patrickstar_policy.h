@@ -1,4 +1,4 @@
-// PatrickStar's chunks as a baseline: benchmarks/baseline_policies.h says what
+// PatrickStar's chunks as a baseline: research/baseline_policies.h says what
 // it takes from where.
 //
 // A chunk comes when an operator uses it; where there is too little room then,
@@ -6,8 +6,8 @@
 // in the next one. States of the first chunks of the order are on the device in
 // the *margin*: what is left beside the greatest non-model bytes and the
 // payloads of all chunks.
-#ifndef CASTOR_BENCHMARKS_PATRICKSTAR_POLICY_H_
-#define CASTOR_BENCHMARKS_PATRICKSTAR_POLICY_H_
+#ifndef CASTOR_RESEARCH_PATRICKSTAR_POLICY_H_
+#define CASTOR_RESEARCH_PATRICKSTAR_POLICY_H_
 
 #include <cstdint>
 #include <vector>
@@ -30,4 +30,4 @@ Plan PlanPatrickStar(const PlanRequest& request, const Admission& admission);
 
 }  // namespace castor
 
-#endif  // CASTOR_BENCHMARKS_PATRICKSTAR_POLICY_H_
+#endif  // CASTOR_RESEARCH_PATRICKSTAR_POLICY_H_

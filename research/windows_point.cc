@@ -2,14 +2,14 @@
 #include <limits>
 
 #include "benchmarks/linear_units.h"
-#include "benchmarks/linear_windows.h"
+#include "research/windows.h"
 
 namespace castor {
 
 // When a plan's copies cross the bus: what is fetched as late as it could be,
 // what is copied back as early, if operators start when they do. So none takes
 // room for longer than it does.
-class LinearBound::Windows::Timeline {
+class TightBound::Windows::Timeline {
  public:
   Timeline(const Windows& windows, const Plan& plan, const PlanCost& cost)
       : all_(windows),
@@ -171,8 +171,8 @@ class LinearBound::Windows::Timeline {
   std::vector<std::vector<Issued>> fetches_, copies_back_;
 };
 
-void LinearBound::Windows::SetIn(const Plan& plan, const PlanCost& cost,
-                                 std::vector<double>* point) const {
+void TightBound::Windows::SetIn(const Plan& plan, const PlanCost& cost,
+                                std::vector<double>* point) const {
   if (windows_.empty()) return;
   Timeline(*this, plan, cost).SetIn(point);
   for (const Held& held : held_) {

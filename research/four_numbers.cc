@@ -2,7 +2,7 @@
 // activations ("auto"), beside ProTrain's four numbers: plans of the dry pass,
 // from estimated durations.
 //
-//   bazel run -c opt //benchmarks:four_numbers
+//   bazel run -c opt //research:four_numbers
 //
 // The bus takes, in its busier direction, half of the step's compute time for
 // the payloads that a step without any cache moves.
@@ -16,15 +16,15 @@
 #include "base/check.h"
 #include "base/dtype.h"
 #include "base/units.h"
-#include "benchmarks/baseline_search.h"
 #include "benchmarks/dry_trace.h"
-#include "benchmarks/protrain_blocks.h"
 #include "benchmarks/synthetic.h"
 #include "memory/plan/block_choice.h"
 #include "memory/plan/kept_blocks.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
 #include "memory/plan/trace_generator.h"
+#include "research/baseline_search.h"
+#include "research/protrain_blocks.h"
 
 namespace castor {
 namespace {

@@ -1,4 +1,4 @@
-// ProTrain's chunks as a baseline: benchmarks/baseline_policies.h says what it
+// ProTrain's chunks as a baseline: research/baseline_policies.h says what it
 // takes from where.
 //
 // The first chunks of the order persist: they stay, with their states. All
@@ -9,8 +9,8 @@
 //               full, that leaves first whose next use is the farthest;
 //   on its way  some buffers are kept from that for chunks that come; they come
 //               as early as there is a buffer.
-#ifndef CASTOR_BENCHMARKS_PROTRAIN_POLICY_H_
-#define CASTOR_BENCHMARKS_PROTRAIN_POLICY_H_
+#ifndef CASTOR_RESEARCH_PROTRAIN_POLICY_H_
+#define CASTOR_RESEARCH_PROTRAIN_POLICY_H_
 
 #include <cstdint>
 #include <vector>
@@ -38,4 +38,4 @@ Plan PlanProTrain(const PlanRequest& request, const Admission& admission);
 
 }  // namespace castor
 
-#endif  // CASTOR_BENCHMARKS_PROTRAIN_POLICY_H_
+#endif  // CASTOR_RESEARCH_PROTRAIN_POLICY_H_

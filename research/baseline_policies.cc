@@ -1,8 +1,8 @@
-#include "benchmarks/baseline_policies.h"
+#include "research/baseline_policies.h"
 
-#include "benchmarks/gemini_policy.h"
-#include "benchmarks/patrickstar_policy.h"
-#include "benchmarks/protrain_policy.h"
+#include "research/gemini_policy.h"
+#include "research/patrickstar_policy.h"
+#include "research/protrain_policy.h"
 
 namespace castor {
 namespace {

@@ -1,12 +1,12 @@
-#include "benchmarks/patrickstar_policy.h"
+#include "research/patrickstar_policy.h"
 
 #include <algorithm>
 
-#include "benchmarks/baseline_search.h"
 #include "memory/plan/eviction.h"
 #include "memory/plan/policy/schedules.h"
 #include "memory/plan/residency.h"
 #include "memory/plan/use_index.h"
+#include "research/baseline_search.h"
 
 namespace castor {
 

@@ -1,7 +1,7 @@
 // The two of ProTrain's four numbers that are about activations, as a baseline
 // for "activation_checkpointing": "auto": so many blocks are *swapped*, their
 // activations go to the host and come back, so many are *recomputed*, and all
-// others keep theirs. benchmarks/baseline_policies.h says where that is from.
+// others keep theirs. research/baseline_policies.h says where that is from.
 //
 // The last blocks keep them, since backward comes to these first. Of the others
 // the first are swapped, which leaves the most time for it, and recomputed ones
@@ -13,8 +13,8 @@
 //
 // Which of the two the paper means its descriptions do not agree about, so both
 // are tried.
-#ifndef CASTOR_BENCHMARKS_PROTRAIN_BLOCKS_H_
-#define CASTOR_BENCHMARKS_PROTRAIN_BLOCKS_H_
+#ifndef CASTOR_RESEARCH_PROTRAIN_BLOCKS_H_
+#define CASTOR_RESEARCH_PROTRAIN_BLOCKS_H_
 
 #include <cstdint>
 
@@ -38,4 +38,4 @@ BlockChoiceOrRefusal ChooseProTrainBlocks(const StepTrace& trace,
 
 }  // namespace castor
 
-#endif  // CASTOR_BENCHMARKS_PROTRAIN_BLOCKS_H_
+#endif  // CASTOR_RESEARCH_PROTRAIN_BLOCKS_H_

@@ -1,4 +1,4 @@
-#include "benchmarks/linear_windows.h"
+#include "research/windows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -51,7 +51,7 @@ int64_t LastWriteBeforeUpdates(const PlanRequest& request) {
 
 }  // namespace
 
-LinearBound::Windows::Windows(LinearBound* bound)
+TightBound::Windows::Windows(TightBound* bound)
     : bound_(*bound),
       request_(bound->request_),
       trace_(*request_.trace),
@@ -82,22 +82,22 @@ LinearBound::Windows::Windows(LinearBound* bound)
   program_.rows.push_back(std::move(step));
 }
 
-int64_t LinearBound::Windows::AddVariable(double at_most) {
+int64_t TightBound::Windows::AddVariable(double at_most) {
   program_.variables.push_back({at_most, /*whole=*/false});
   return static_cast<int64_t>(program_.variables.size()) - 1;
 }
 
-double LinearBound::Windows::FetchMs(int64_t chunk) const {
+double TightBound::Windows::FetchMs(int64_t chunk) const {
   return TransferMs(request_.bus, trace_.chunks[chunk].home_bytes(),
                     request_.bus.h2d_bytes_per_s);
 }
 
-double LinearBound::Windows::GradientsMs(int64_t chunk) const {
+double TightBound::Windows::GradientsMs(int64_t chunk) const {
   return TransferMs(request_.bus, trace_.chunks[chunk].payload_bytes,
                     request_.bus.d2h_bytes_per_s);
 }
 
-void LinearBound::Windows::FindCopies() {
+void TightBound::Windows::FindCopies() {
   const std::vector<Side> host(trace_.chunks.size(), Side::kHost);
   FindFetches(UseIndex(trace_, host, PossibleGradientBlocks(trace_, host)),
               Side::kHost);
@@ -122,7 +122,7 @@ void LinearBound::Windows::FindCopies() {
   }
 }
 
-void LinearBound::Windows::FindFetches(const UseIndex& index, Side side) {
+void TightBound::Windows::FindFetches(const UseIndex& index, Side side) {
   for (const Gap& gap : index.gaps()) {
     const int64_t c = gap.chunk;
     if (gap.makes || trace_.chunks[c].holds_activations()) continue;
@@ -152,14 +152,14 @@ void LinearBound::Windows::FindFetches(const UseIndex& index, Side side) {
   }
 }
 
-bool LinearBound::Windows::Writes(int64_t moment, int64_t chunk) const {
+bool TightBound::Windows::Writes(int64_t moment, int64_t chunk) const {
   const std::vector<ChunkUse>& uses = trace_.ops[moment].chunks;
   return std::any_of(uses.begin(), uses.end(), [&](const ChunkUse& use) {
     return use.writes && use.chunk.value == chunk;
   });
 }
 
-void LinearBound::Windows::ChooseEnds() {
+void TightBound::Windows::ChooseEnds() {
   std::vector<int64_t> operators;  // of the model
   for (int64_t t = 0; t < moments_; ++t) {
     if (trace_.ops[t].kind == OpKind::kCompute) operators.push_back(t);
@@ -174,15 +174,15 @@ void LinearBound::Windows::ChooseEnds() {
   }
 }
 
-int64_t LinearBound::Windows::MostWindows() const {
+int64_t TightBound::Windows::MostWindows() const {
   constexpr int64_t kMost = 32;
   constexpr int64_t kMostParts = 3200;
   const int64_t chunks = static_cast<int64_t>(trace_.chunks.size());
   return std::clamp<int64_t>(kMostParts / chunks, 8, kMost);
 }
 
-void LinearBound::Windows::AddEvenEnds(const std::vector<int64_t>& operators,
-                                       std::vector<bool>* is_end) const {
+void TightBound::Windows::AddEvenEnds(const std::vector<int64_t>& operators,
+                                      std::vector<bool>* is_end) const {
   const double number = static_cast<double>(
       std::max(MostWindows() / 2, 6 * trace_.micro_batches));
   double all_ms = 0;
@@ -198,8 +198,8 @@ void LinearBound::Windows::AddEvenEnds(const std::vector<int64_t>& operators,
 // Where there is the least room what comes next has to wait, so windows end
 // before these operators, after them, and between them before each that uses
 // what may have to come.
-void LinearBound::Windows::AddTightEnds(const std::vector<int64_t>& operators,
-                                        std::vector<bool>* is_end) const {
+void TightBound::Windows::AddTightEnds(const std::vector<int64_t>& operators,
+                                       std::vector<bool>* is_end) const {
   std::vector<double> rooms;
   for (const int64_t t : operators) rooms.push_back(bound_.room_mib_[t]);
   std::sort(rooms.begin(), rooms.end());
@@ -226,23 +226,23 @@ void LinearBound::Windows::AddTightEnds(const std::vector<int64_t>& operators,
   }
 }
 
-int64_t LinearBound::Windows::WindowAt(int64_t moment) const {
+int64_t TightBound::Windows::WindowAt(int64_t moment) const {
   const auto at = std::lower_bound(
       windows_.begin(), windows_.end(), moment % moments_,
       [](const Window& window, int64_t t) { return window.end < t; });
   return moment / moments_ * windows() + (at - windows_.begin());
 }
 
-int64_t LinearBound::Windows::EndOf(int64_t window) const {
+int64_t TightBound::Windows::EndOf(int64_t window) const {
   return windows_[window % windows()].end + window / windows() * moments_;
 }
 
-int64_t LinearBound::Windows::GroupOf(int64_t window) const {
+int64_t TightBound::Windows::GroupOf(int64_t window) const {
   const int64_t groups = (windows() + kGroup - 1) / kGroup;
   return window / windows() * groups + window % windows() / kGroup;
 }
 
-void LinearBound::Windows::AddCompute() {
+void TightBound::Windows::AddCompute() {
   Work work = {std::vector<Row>(windows()), {}};
   for (int64_t t = 0; t < moments_; ++t) {
     const OpRecord& op = trace_.ops[t];
@@ -260,15 +260,15 @@ void LinearBound::Windows::AddCompute() {
   AddWork(std::move(work));
 }
 
-void LinearBound::Windows::AddPart(const Part& part, double ms,
-                                   Work* work) const {
+void TightBound::Windows::AddPart(const Part& part, double ms,
+                                  Work* work) const {
   if (part.first == part.last) {
     Add(&work->windows[part.first % windows()], part.variable, ms);
   }
   Add(&work->groups[GroupOf(part.first % windows())], part.variable, ms);
 }
 
-void LinearBound::Windows::AddWork(Work work) {
+void TightBound::Windows::AddWork(Work work) {
   for (int64_t w = 0; w < windows(); ++w) {
     Add(&work.windows[w], windows_[w].variable, -1);
     if (!work.groups.empty()) {
@@ -280,8 +280,8 @@ void LinearBound::Windows::AddWork(Work work) {
   }
 }
 
-void LinearBound::Windows::Hold(const Copy& copy, const Part& part,
-                                int64_t from, int64_t to) {
+void TightBound::Windows::Hold(const Copy& copy, const Part& part, int64_t from,
+                               int64_t to) {
   if (from >= to) return;
   if (from >= moments_) from -= moments_, to -= moments_;
   const double mib = Mib(PayloadBlock(trace_.chunks[copy.chunk]));
@@ -292,7 +292,7 @@ void LinearBound::Windows::Hold(const Copy& copy, const Part& part,
   changes_[to - moments_].push_back({part.variable, -mib});
 }
 
-void LinearBound::Windows::AddFetches() {
+void TightBound::Windows::AddFetches() {
   std::map<std::tuple<int64_t, Side, int64_t>, int64_t> stay_until;
   for (const Stay& stay : bound_.stays_) {
     stay_until[{stay.chunk, stay.side, stay.to}] = stay.variable;
@@ -325,7 +325,7 @@ void LinearBound::Windows::AddFetches() {
   AddWork(std::move(work));
 }
 
-void LinearBound::Windows::AddGradients() {
+void TightBound::Windows::AddGradients() {
   Work work = {std::vector<Row>(windows()),
                std::vector<Row>(GroupOf(windows()))};
   for (Copy& copy : gradients_) {
@@ -351,8 +351,8 @@ void LinearBound::Windows::AddGradients() {
   AddWork(std::move(work));
 }
 
-int64_t LinearBound::Windows::AddSum(int64_t before, Changes changes,
-                                     double always) {
+int64_t TightBound::Windows::AddSum(int64_t before, Changes changes,
+                                    double always) {
   const int64_t now = AddVariable(kNone);
   Row row = {changes, -always};
   Add(&row, before, 1);
@@ -362,7 +362,7 @@ int64_t LinearBound::Windows::AddSum(int64_t before, Changes changes,
   return now;
 }
 
-void LinearBound::Windows::AddNorm() {
+void TightBound::Windows::AddNorm() {
   if (last_write_ < 0) return;
   const int64_t norm = WindowAt(last_write_ + 1);
   const int64_t half = (windows() + 1) / 2;
@@ -402,8 +402,8 @@ void LinearBound::Windows::AddNorm() {
   }
 }
 
-std::vector<int64_t> LinearBound::Windows::UpdatesOfHost(int64_t first,
-                                                         int64_t end) {
+std::vector<int64_t> TightBound::Windows::UpdatesOfHost(int64_t first,
+                                                        int64_t end) {
   std::vector<int64_t> sums;
   int64_t sum = -1;
   for (int64_t w = first; w < end; ++w) {
@@ -419,8 +419,8 @@ std::vector<int64_t> LinearBound::Windows::UpdatesOfHost(int64_t first,
   return sums;
 }
 
-std::vector<int64_t> LinearBound::Windows::WorkAfterNorm(int64_t first,
-                                                         int64_t end) {
+std::vector<int64_t> TightBound::Windows::WorkAfterNorm(int64_t first,
+                                                        int64_t end) {
   std::vector<bool> updated(trace_.chunks.size(), false);
   Changes updates;
   for (const OpRecord& op : trace_.ops) {
@@ -456,7 +456,7 @@ std::vector<int64_t> LinearBound::Windows::WorkAfterNorm(int64_t first,
 
 // While the model's operators run, for at other moments what is queued need not
 // have come to its turn.
-void LinearBound::Windows::AddRoom() {
+void TightBound::Windows::AddRoom() {
   int64_t held = -1, on_way = -1;
   double room = kNone;
   const auto close = [&] {
