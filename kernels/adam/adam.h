@@ -75,6 +75,9 @@ struct AdamArgs {
   const float* grad_scale = nullptr;
   const AdamRange* ranges = nullptr;  // in host memory; none: nothing is done
   int64_t num_ranges = 0;
+  // In host memory, may be null: becomes 1 where a value of master, m or v that
+  // is written is not finite. On a GPU nobody looks.
+  int32_t* not_finite = nullptr;
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;

@@ -89,19 +89,23 @@ struct AdamStates {
 // less where the gradient's own memory is written only. Prefetching and
 // unrolling were tried and measured no faster: memory is the limit, not the
 // loop (an AVX-512 core updates 4 to 5 elements per ns from its cache, 2 from
-// memory).
+// memory). Returns whether all that is written is finite: where m is not, v is
+// not either, whose terms are squares.
 template <bool kL2, bool kLerpFromM, class TG, class TP>
-HWY_INLINE void AdamLoop(const AdamScalars& scalars, int64_t size,
+HWY_INLINE bool AdamLoop(const AdamScalars& scalars, int64_t size,
                          const TG* grad, TP* payload, const AdamStates& x) {
   const AdamStep<kL2, kLerpFromM> step(scalars);
   const bool streams = x.Streams();
   const F32 d;
+  FiniteWatch watch;
   int64_t i = 0;
   for (; i + kLanes <= size; i += kLanes) {
     VF32 vp = Load(x.from_master + i);
     VF32 vm = Load(x.from_m + i);
     VF32 vv = Load(x.from_v + i);
     step(Load(grad + i), vp, vm, vv);
+    watch.See(vp);
+    watch.See(vv);
     if (streams) {
       hn::Stream(vm, d, x.m + i);
       hn::Stream(vv, d, x.v + i);
@@ -119,28 +123,28 @@ HWY_INLINE void AdamLoop(const AdamScalars& scalars, int64_t size,
     VF32 vm = LoadPart(x.from_m + i, left);
     VF32 vv = LoadPart(x.from_v + i, left);
     step(LoadPart(grad + i, left), vp, vm, vv);
+    watch.SeePart(vp, left);
+    watch.SeePart(vv, left);
     StorePart(vm, x.m + i, left);
     StorePart(vv, x.v + i, left);
     StorePart(vp, x.master + i, left);
     StorePart(vp, payload + i, left);
   }
   if (streams) hwy::FlushStream();
+  return watch.all_finite();
 }
 
 template <class TG, class TP>
-HWY_INLINE void AdamAny(const AdamScalars& s, int64_t size, const TG* grad,
+HWY_INLINE bool AdamAny(const AdamScalars& s, int64_t size, const TG* grad,
                         TP* payload, const AdamStates& x) {
   if (s.l2) {
-    if (s.moments.lerp_from_m) {
-      AdamLoop<true, true>(s, size, grad, payload, x);
-    } else {
-      AdamLoop<true, false>(s, size, grad, payload, x);
-    }
-  } else if (s.moments.lerp_from_m) {
-    AdamLoop<false, true>(s, size, grad, payload, x);
-  } else {
-    AdamLoop<false, false>(s, size, grad, payload, x);
+    return s.moments.lerp_from_m
+               ? AdamLoop<true, true>(s, size, grad, payload, x)
+               : AdamLoop<true, false>(s, size, grad, payload, x);
   }
+  return s.moments.lerp_from_m
+             ? AdamLoop<false, true>(s, size, grad, payload, x)
+             : AdamLoop<false, false>(s, size, grad, payload, x);
 }
 
 // Elements [begin, begin + size) of the arrays.
@@ -154,17 +158,19 @@ void AdamImpl(const AdamArgs& args, const AdamScalars& s, int64_t begin,
                                        args.m,
                                        args.v}
                                 .At(begin);
+  bool finite = true;
   WithType(args.dtype, [&]<class T>(T) HWY_ATTR {
     T* to = At<T>(args.payload, begin);
     if (args.gradient_sum != nullptr) {
-      AdamAny(s, size, args.gradient_sum + begin, to, states);
+      finite = AdamAny(s, size, args.gradient_sum + begin, to, states);
     } else if (args.gradient != nullptr) {
-      AdamAny(s, size, static_cast<const T*>(args.gradient) + begin, to,
-              states);
+      finite = AdamAny(s, size, static_cast<const T*>(args.gradient) + begin,
+                       to, states);
     } else {
-      AdamAny(s, size, to, to, states);
+      finite = AdamAny(s, size, to, to, states);
     }
   });
+  if (!finite) Mark(args.not_finite);
 }
 
 }  // namespace castor::kernels::cpu::HWY_NAMESPACE

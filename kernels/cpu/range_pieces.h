@@ -3,6 +3,7 @@
 #define CASTOR_KERNELS_CPU_RANGE_PIECES_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -13,6 +14,13 @@ namespace castor::kernels::cpu {
 
 // The elements of every piece, but for a range's last, are a multiple of this.
 inline constexpr int64_t kPieceGranule = 64;
+
+// Sets what several threads may set at a time; null: nothing.
+inline void Mark(int32_t* flag) {
+  if (flag != nullptr) {
+    std::atomic_ref<int32_t>(*flag).store(1, std::memory_order_relaxed);
+  }
+}
 
 // Runs fn(r, begin, end) for pieces [begin, end) of the ranges r, which
 // together are all elements of `ranges` (with members begin and end). A task

@@ -50,18 +50,21 @@ struct LambDirection {
   }
 };
 
+// Returns whether all v are finite: where an m is not, its v is not either.
 template <bool kLerpFromM, class TG>
-HWY_INLINE void LambMoments(const LambScalars& s, float grad_scale,
+HWY_INLINE bool LambMoments(const LambScalars& s, float grad_scale,
                             int64_t size, const TG* grad, const float* master,
                             float* m, float* v, float* u) {
   const VF32 scale = hn::Set(F32(), grad_scale);
   const MomentsStep<kLerpFromM> moments(s.moments);
   const LambDirection direction(s);
+  FiniteWatch watch;
   int64_t i = 0;
   for (; i + kLanes <= size; i += kLanes) {
     VF32 vm = Load(m + i);
     VF32 vv = Load(v + i);
     moments(hn::Mul(Load(grad + i), scale), vm, vv);
+    watch.See(vv);
     Store(vm, m + i);
     Store(vv, v + i);
     Store(direction(Load(master + i), vm, vv), u + i);
@@ -71,44 +74,47 @@ HWY_INLINE void LambMoments(const LambScalars& s, float grad_scale,
     VF32 vm = LoadPart(m + i, left);
     VF32 vv = LoadPart(v + i, left);
     moments(hn::Mul(LoadPart(grad + i, left), scale), vm, vv);
+    watch.SeePart(vv, left);
     StorePart(vm, m + i, left);
     StorePart(vv, v + i, left);
     StorePart(direction(LoadPart(master + i, left), vm, vv), u + i, left);
   }
+  return watch.all_finite();
 }
 
 template <class TG>
-HWY_INLINE void LambMomentsAny(const LambScalars& s, float grad_scale,
+HWY_INLINE bool LambMomentsAny(const LambScalars& s, float grad_scale,
                                int64_t size, const TG* grad,
                                const float* master, float* m, float* v,
                                float* u) {
-  if (s.moments.lerp_from_m) {
-    LambMoments<true>(s, grad_scale, size, grad, master, m, v, u);
-  } else {
-    LambMoments<false>(s, grad_scale, size, grad, master, m, v, u);
-  }
+  return s.moments.lerp_from_m
+             ? LambMoments<true>(s, grad_scale, size, grad, master, m, v, u)
+             : LambMoments<false>(s, grad_scale, size, grad, master, m, v, u);
 }
 
 // Elements [begin, begin + size) of the arrays, but u's from 0 on. `sum` null:
-// the gradient is in `payload`.
+// the gradient is in `payload`. Marks *not_finite where a moment is not.
 void LambMeasureImpl(DType dtype, const LambScalars& s, float grad_scale,
                      int64_t begin, int64_t size, const float* sum,
                      const void* payload, const float* master, float* m,
-                     float* v, float* u) {
+                     float* v, float* u, int32_t* not_finite) {
+  bool finite = true;
   if (sum != nullptr) {
-    LambMomentsAny(s, grad_scale, size, sum + begin, master + begin, m + begin,
-                   v + begin, u);
-    return;
+    finite = LambMomentsAny(s, grad_scale, size, sum + begin, master + begin,
+                            m + begin, v + begin, u);
+  } else {
+    WithType(dtype, [&]<class T>(T) HWY_ATTR {
+      finite = LambMomentsAny(s, grad_scale, size, At<T>(payload, begin),
+                              master + begin, m + begin, v + begin, u);
+    });
   }
-  WithType(dtype, [&]<class T>(T) HWY_ATTR {
-    LambMomentsAny(s, grad_scale, size, At<T>(payload, begin), master + begin,
-                   m + begin, v + begin, u);
-  });
+  if (!finite) Mark(not_finite);
 }
 
+// Marks *not_finite where a parameter is not finite then.
 void LambApplyImpl(DType dtype, const LambScalars& s, float step_size,
                    int64_t begin, int64_t size, void* payload, float* master,
-                   const float* m, const float* v) {
+                   const float* m, const float* v, int32_t* not_finite) {
   const LambDirection direction(s);
   const VF32 step = hn::Set(F32(), step_size);
   master += begin;
@@ -116,10 +122,12 @@ void LambApplyImpl(DType dtype, const LambScalars& s, float step_size,
   v += begin;
   WithType(dtype, [&]<class T>(T) HWY_ATTR {
     T* const to = At<T>(payload, begin);
+    FiniteWatch watch;
     int64_t i = 0;
     for (; i + kLanes <= size; i += kLanes) {
       VF32 p = Load(master + i);
       p = Fma(step, direction(p, Load(m + i), Load(v + i)), p);
+      watch.See(p);
       Store(p, master + i);
       Store(p, to + i);
     }
@@ -128,9 +136,11 @@ void LambApplyImpl(DType dtype, const LambScalars& s, float step_size,
       VF32 p = LoadPart(master + i, left);
       p = Fma(step, direction(p, LoadPart(m + i, left), LoadPart(v + i, left)),
               p);
+      watch.SeePart(p, left);
       StorePart(p, master + i, left);
       StorePart(p, to + i, left);
     }
+    if (!watch.all_finite()) Mark(not_finite);
   });
 }
 
@@ -171,7 +181,7 @@ absl::Status LambMeasureArgs::RunOnCpu(const ExecContext& context) const {
           const int64_t size = std::min(kAtOnce, end - i);
           CASTOR_CPU_DISPATCH(LambMeasureImpl)
           (dtype, scalars[r], *grad_scale, i, size, gradient_sum, payload,
-           master, m, v, u);
+           master, m, v, u, not_finite);
           AddTilesSquares(DType::kFloat32, size, master + i,
                           &local[kLambParameter]);
           AddTilesSquares(DType::kFloat32, size, u, &local[kLambUpdate]);
@@ -199,7 +209,7 @@ absl::Status LambApplyArgs::RunOnCpu(const ExecContext& context) const {
         CASTOR_CPU_DISPATCH(LambApplyImpl)
         (dtype, scalars[r],
          LambStepSize(scalars[r], of[kLambParameter], of[kLambUpdate]), begin,
-         end - begin, payload, master, m, v);
+         end - begin, payload, master, m, v, not_finite);
       });
   return absl::OkStatus();
 }

@@ -76,6 +76,9 @@ struct LambMeasureArgs {
   const LambRange* ranges = nullptr;  // in host memory; none: nothing is done
   int64_t num_ranges = 0;
   ExactSum* sums = nullptr;  // added to; on a GPU in its memory
+  // In host memory, may be null: becomes 1 where a moment is not finite. On a
+  // GPU nobody looks.
+  int32_t* not_finite = nullptr;
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;
@@ -93,6 +96,8 @@ struct LambApplyArgs {
   const LambRange* ranges = nullptr;  // in host memory; none: nothing is done
   int64_t num_ranges = 0;
   const double* sums = nullptr;  // the values of LambMeasureArgs::sums
+  // The same for master.
+  int32_t* not_finite = nullptr;
 
   absl::Status Check() const;
   absl::Status RunOnCpu(const ExecContext& context) const;

@@ -69,6 +69,7 @@ absl::StatusOr<std::unique_ptr<ChunkOptimizer>> ChunkOptimizer::Create(
   optimizer->host_ = std::make_unique<HostScalars>();
   const ChunkLayout& layout = store->layout();
   optimizer->most_sums_ = MostSums(layout);
+  optimizer->not_finite_ahead_.resize(layout.num_chunks());
   CASTOR_ASSIGN_OR_RETURN(
       optimizer->scalars_,
       arena->Allocate(DeviceBytes(layout), Category::kStaging, End::kLow,
@@ -98,6 +99,7 @@ void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
   loss_scale_ = loss_scale;
   tag_step_ = tag_step;
   turn_ ^= 1;
+  of_step().not_finite = 0;
   norm_pending_ = options_.needs_norm();
   speculates_ = speculates && norm_pending_ && options_.rule->updates_aside();
   sums_to_square_.clear();
@@ -286,7 +288,8 @@ std::vector<UpdateRange> ChunkOptimizer::UpdateRanges(ChunkId chunk) const {
 
 UpdateArrays ChunkOptimizer::ArraysOf(std::byte* payload,
                                       const StateView& states,
-                                      const Scalars& scalars) const {
+                                      const Scalars& scalars,
+                                      int32_t* not_finite) const {
   const bool accumulate = options_.micro_batches > 1 || store_->sharded();
   const bool measures = store_->layout().states.sums > 0;
   return {.payload = payload,
@@ -294,6 +297,7 @@ UpdateArrays ChunkOptimizer::ArraysOf(std::byte* payload,
           .gradient_sum = accumulate ? states.sum : nullptr,
           .gradient_scale = scalars.gradient_scale,
           .states = states,
+          .not_finite = not_finite,
           .sums = measures ? scalars.update.values : nullptr};
 }
 
@@ -310,12 +314,13 @@ absl::Status ChunkOptimizer::Measure(ChunkId chunk, WorkTag tag) {
         device_->Fill(stream, tag.Pack(), OnDevice().update.exact, 0, bytes));
   }
   return Run(chunk, tag,
-             [this, step = step_, ranges = UpdateRanges(chunk)](
+             [this, step = step_, ranges = UpdateRanges(chunk),
+              not_finite = &of_step().not_finite](
                  std::byte* payload, const StateView& states,
                  const Scalars& scalars, const ExecContext& context) {
-               return options_.rule->Measure(step, ranges,
-                                             ArraysOf(payload, states, scalars),
-                                             scalars.update.exact, context);
+               return options_.rule->Measure(
+                   step, ranges, ArraysOf(payload, states, scalars, not_finite),
+                   scalars.update.exact, context);
              });
 }
 
@@ -370,7 +375,8 @@ absl::Status ChunkOptimizer::AddSumsOverRanks(ChunkId chunk, WorkTag tag) {
 absl::Status ChunkOptimizer::Apply(ChunkId chunk, WorkTag tag) {
   return Run(
       chunk, tag,
-      [this, step = step_, ranges = UpdateRanges(chunk), sums = NumSums(chunk)](
+      [this, step = step_, ranges = UpdateRanges(chunk), sums = NumSums(chunk),
+       not_finite = &of_step().not_finite](
           std::byte* payload, const StateView& states, const Scalars& scalars,
           const ExecContext& context) -> absl::Status {
         if (sums > 0) {
@@ -381,7 +387,8 @@ absl::Status ChunkOptimizer::Apply(ChunkId chunk, WorkTag tag) {
                                           .values = scalars.update.values}));
         }
         return options_.rule->Update(
-            step, ranges, ArraysOf(payload, states, scalars), context);
+            step, ranges, ArraysOf(payload, states, scalars, not_finite),
+            context);
       });
 }
 

@@ -114,6 +114,12 @@ class ChunkOptimizer {
   // skipped, if there was one and updates wait for norms. Call when all of its
   // work is over.
   bool missed_before() const { return host_->steps[turn_ ^ 1].missed; }
+  // Whether the update of the step before the one that was issued last, or of
+  // that one too, wrote a value into parameters or states that is not finite.
+  // The first is known when all of its work is over; the host's device sees it,
+  // a GPU does not.
+  bool broke_before() const { return Broke(host_->steps[turn_ ^ 1]); }
+  bool broke() const { return broke_before() || Broke(of_step()); }
   // Updates of which the work is over are counted.
   SpeculationCounts speculation() const {
     return {.committed = committed_, .repeated = repeated_};
@@ -130,7 +136,8 @@ class ChunkOptimizer {
   // What a step's norm says.
   struct OfStep {
     float gradient_scale = 1;
-    bool missed = false;  // it is not what it is without clipping
+    bool missed = false;     // it is not what it is without clipping
+    int32_t not_finite = 0;  // 1: an update wrote a value that is not
     GradientOutcome outcome;
     Fence scale_copied;  // to the device; the host thread's own
   };
@@ -163,6 +170,9 @@ class ChunkOptimizer {
   static int64_t MostSums(const ChunkLayout& layout);
   UpdateSums SumsAt(void* begin) const;
   OfStep& of_step() const { return host_->steps[turn_]; }
+  static bool Broke(OfStep& step) {
+    return std::atomic_ref<int32_t>(step.not_finite).load() != 0;
+  }
   int64_t NumSums(ChunkId chunk) const;
   Scalars OnDevice() const;
 
@@ -181,7 +191,7 @@ class ChunkOptimizer {
                            absl::Span<const UpdateRange> ranges,
                            std::byte* home, const StateView& states,
                            const ChunkStore::BankView& bank,
-                           const float* gradient_scale,
+                           const float* gradient_scale, int32_t* not_finite,
                            const ExecContext& context) const;
   absl::Status Commit(ChunkId chunk, Moment moment);
   // What gradients are multiplied by in a step that is not clipped.
@@ -189,7 +199,7 @@ class ChunkOptimizer {
   absl::Status Measure(ChunkId chunk, WorkTag tag);
   absl::Status AddSumsOverRanks(ChunkId chunk, WorkTag tag);
   UpdateArrays ArraysOf(std::byte* payload, const StateView& states,
-                        const Scalars& scalars) const;
+                        const Scalars& scalars, int32_t* not_finite) const;
   absl::Status AddOnDevice(ChunkId chunk, int64_t micro_batch, WorkTag tag);
   absl::Status SquareSum(ChunkId chunk);
   absl::Status SquareSums();
@@ -224,6 +234,8 @@ class ChunkOptimizer {
   uint16_t tag_step_ = 0;
   int turn_ = 0;  // of the step at hand, among the host's scalars
   bool norm_pending_ = false;
+  // By chunk, of updates that ran ahead: what a commit takes over.
+  std::vector<int32_t> not_finite_ahead_;
   bool speculates_ = false;
   // Written by the host's compute stream.
   std::atomic<int64_t> committed_ = 0;

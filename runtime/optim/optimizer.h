@@ -63,6 +63,10 @@ struct UpdateArrays {
   // Only beside `from`, and without gradient_sum. Not null: gradients of type
   // `dtype`, whose place in payload has new parameters already.
   const std::byte* gradient = nullptr;
+  // In host memory, may be null: becomes 1 where a value that Measure or Update
+  // writes into the states is not finite, so that no checkpoint could hold it.
+  // On a GPU nobody looks.
+  int32_t* not_finite = nullptr;
   // [the chunk's parameters, num_sums()]: what Measure added up of all elements
   // of each parameter. Null where there is nothing to measure.
   const double* sums = nullptr;

@@ -1,5 +1,7 @@
 // Updates that run before the norm of the step's gradients is known, and what
 // makes them right.
+#include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -14,7 +16,8 @@ namespace castor {
 absl::Status ChunkOptimizer::UpdateAside(
     const UpdateStep& step, absl::Span<const UpdateRange> ranges,
     std::byte* home, const StateView& states, const ChunkStore::BankView& bank,
-    const float* gradient_scale, const ExecContext& context) const {
+    const float* gradient_scale, int32_t* not_finite,
+    const ExecContext& context) const {
   return options_.rule->Update(step, ranges,
                                {.payload = home,
                                 .dtype = store_->layout().dtype,
@@ -22,7 +25,8 @@ absl::Status ChunkOptimizer::UpdateAside(
                                 .gradient_scale = gradient_scale,
                                 .states = bank.states,
                                 .from = &states,
-                                .gradient = bank.gradients},
+                                .gradient = bank.gradients,
+                                .not_finite = not_finite},
                                context);
 }
 
@@ -37,7 +41,8 @@ absl::Status ChunkOptimizer::Speculate(ChunkId chunk, Moment moment) {
                        .chunk = chunk.value};
   return store_->RunAhead(
       chunk, tag,
-      [this, step = step_, ranges = UpdateRanges(chunk), scale = plain_scale()](
+      [this, step = step_, ranges = UpdateRanges(chunk), scale = plain_scale(),
+       not_finite = &not_finite_ahead_[chunk.value]](
           std::byte* home, const StateView& states,
           const ChunkStore::BankView& bank,
           const ExecContext& context) -> absl::Status {
@@ -50,7 +55,9 @@ absl::Status ChunkOptimizer::Speculate(ChunkId chunk, Moment moment) {
                                                       .to = dtype,
                                                       .y = bank.gradients}));
         }
-        return UpdateAside(step, ranges, home, states, bank, &scale, context);
+        *not_finite = 0;
+        return UpdateAside(step, ranges, home, states, bank, &scale, not_finite,
+                           context);
       });
 }
 
@@ -63,17 +70,22 @@ absl::Status ChunkOptimizer::Commit(ChunkId chunk, Moment moment) {
                        .chunk = chunk.value};
   return store_->Commit(
       chunk, tag,
-      [this, of_step = &of_step(), step = step_, ranges = UpdateRanges(chunk)](
+      [this, of_step = &of_step(), step = step_, ranges = UpdateRanges(chunk),
+       ahead = &not_finite_ahead_[chunk.value]](
           std::byte* home, const StateView& states,
           const ChunkStore::BankView& bank,
           const ExecContext& context) -> absl::Status {
         if (!of_step->missed) {
           ++committed_;
+          if (*ahead != 0) {
+            std::atomic_ref<int32_t>(of_step->not_finite).store(1);
+          }
           return absl::OkStatus();
         }
         ++repeated_;
         return UpdateAside(step, ranges, home, states, bank,
-                           &of_step->gradient_scale, context);
+                           &of_step->gradient_scale, &of_step->not_finite,
+                           context);
       });
 }
 

@@ -1,8 +1,10 @@
 #include "runtime/train/model_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/philox.h"
 #include "base/sha256.h"
@@ -209,6 +211,31 @@ absl::Status VisitModelState(
     }
   }
   return absl::OkStatus();
+}
+
+std::string DescribeValue(const Parameter& parameter, StatePart part,
+                          float value, const ChunkLayout& layout) {
+  return absl::StrCat(
+      parameter.name, " (",
+      part.is_master() ? "master" : layout.states.slots[part.slot()].name,
+      ") holds ", value);
+}
+
+std::string FindNotFinite(const Parameters& parameters, ChunkStore& store) {
+  std::string found;
+  VisitModelState(parameters, store, /*with_states=*/true,
+                  [&](const Parameter& parameter, StatePart part, int64_t,
+                      absl::Span<const float> values) {
+                    const auto bad = std::find_if_not(
+                        values.begin(), values.end(),
+                        [](float value) { return std::isfinite(value); });
+                    if (bad == values.end()) return absl::OkStatus();
+                    found =
+                        DescribeValue(parameter, part, *bad, store.layout());
+                    return absl::CancelledError(found);  // enough is known
+                  })
+      .IgnoreError();
+  return found;
 }
 
 absl::StatusOr<std::string> ParametersSha256(const Parameters& parameters,

@@ -78,6 +78,14 @@ absl::Status VisitModelState(
                                    absl::Span<const float> values)>
         take);
 
+// "NAME (master) holds nan": a value of a parameter or of its states.
+std::string DescribeValue(const Parameter& parameter, StatePart part,
+                          float value, const ChunkLayout& layout);
+
+// The first value in this rank's shards, parameters' or states', that is not
+// finite, described; "" if all are, or where they cannot be read.
+std::string FindNotFinite(const Parameters& parameters, ChunkStore& store);
+
 // SHA-256 over all parameters in the order of their names, little-endian fp32,
 // in lower-case hexadecimal. Null on one rank; with several, all call it, and
 // each gets that of the whole model: the sum goes from owner to owner, 112

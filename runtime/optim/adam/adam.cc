@@ -70,7 +70,8 @@ absl::Status Adam::Update(const UpdateStep& step,
                         .from = from,
                         .grad_scale = arrays.gradient_scale,
                         .ranges = adam.data(),
-                        .num_ranges = static_cast<int64_t>(adam.size())});
+                        .num_ranges = static_cast<int64_t>(adam.size()),
+                        .not_finite = arrays.not_finite});
 }
 
 }  // namespace castor

@@ -69,7 +69,8 @@ absl::Status Lamb::Measure(const UpdateStep& step,
                                .grad_scale = arrays.gradient_scale,
                                .ranges = lamb.data(),
                                .num_ranges = static_cast<int64_t>(lamb.size()),
-                               .sums = sums});
+                               .sums = sums,
+                               .not_finite = arrays.not_finite});
 }
 
 absl::Status Lamb::Update(const UpdateStep& step,
@@ -87,7 +88,8 @@ absl::Status Lamb::Update(const UpdateStep& step,
                              .grad_scale = arrays.gradient_scale,
                              .ranges = lamb.data(),
                              .num_ranges = static_cast<int64_t>(lamb.size()),
-                             .sums = arrays.sums});
+                             .sums = arrays.sums,
+                             .not_finite = arrays.not_finite});
 }
 
 }  // namespace castor
