@@ -84,8 +84,14 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
       {.rank = ranks.rank(), .world_size = ranks.world_size(), .join = join},
       launch->local_size);
   if (asked.ok()) {
-    asked->options.join_meetings = [&] {
-      return castor::JoinLaunchedRanks(*launch);
+    const castor::CommunicatorOptions limit = {
+        .time_limit_ns =
+            static_cast<int64_t>(asked->config.network.timeout_seconds * 1e9)};
+    ranks.set_options(limit);
+    asked->options.join_meetings = [&launch, limit] {
+      auto meetings = castor::JoinLaunchedRanks(*launch);
+      if (meetings.ok()) (*meetings)->set_options(limit);
+      return meetings;
     };
   }
   absl::Status valid = asked.status();

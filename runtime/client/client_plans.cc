@@ -17,10 +17,11 @@ namespace castor {
 namespace {
 
 // The first step that follows a script touches memory that a recorded step
-// does not, and is not measured. The next ones are, and then plans are made
-// with what they took.
+// does not, and is not measured. The next ones are, at least two and as many as
+// MemoryOptions::warmup_steps says, and then plans are made with what they
+// took.
 constexpr int64_t kUnmeasuredSteps = 1;
-constexpr int64_t kMeasuredSteps = 2;
+constexpr int64_t kLeastMeasuredSteps = 2;
 
 }  // namespace
 
@@ -154,12 +155,15 @@ absl::Status ClientRun::LearnFromFollowed() {
   ClientProgram& program = *program_;
   CASTOR_RETURN_IF_ERROR(AgreeOnScript().status());
   const bool higher = program.script.RaisePeaks(*script_);
-  const bool measured = program.followed >= kUnmeasuredSteps + kMeasuredSteps;
+  const int64_t until =
+      kUnmeasuredSteps +
+      std::max(kLeastMeasuredSteps, options_.memory.warmup_steps);
+  const bool measured = program.followed >= until;
   ++program.followed;
   if (!measured && program.followed > kUnmeasuredSteps) {
     CASTOR_RETURN_IF_ERROR(Measure(program));
   }
-  const bool all = program.followed >= kUnmeasuredSteps + kMeasuredSteps;
+  const bool all = program.followed >= until;
   if (!higher && all == measured) return absl::OkStatus();
   Trace(program);
   return all ? TakeDurations(program) : absl::OkStatus();

@@ -408,6 +408,32 @@ TEST(ClientRun, TellsCallsThatAreOutOfOrder) {
   EXPECT_TRUE(client.Step(1).ok());
 }
 
+// The step at which the second plan is there, which is made of what steps took.
+int64_t StepOfSecondPlan(int64_t warmup_steps) {
+  const Model model = {.parameters = {{.name = "w", .elements = 4}},
+                       .layers = {{}}};
+  ClientOptions options =
+      OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, 0);
+  options.memory.warmup_steps = warmup_steps;
+  const auto run = ClientRun::Create(model.parameters, options);
+  EXPECT_TRUE(run.ok()) << run.status();
+  Client client(model, run->get());
+  EXPECT_TRUE(client.SetValues().ok());
+  for (int64_t step = 1; step <= 20; ++step) {
+    EXPECT_TRUE(client.Step(step).ok());
+    if ((*run)->stats().plans == 2) return step;
+  }
+  return -1;
+}
+
+// memory.warmup_steps was dropped: two steps were measured, whatever it said.
+// One step is recorded, one follows it without being measured.
+TEST(ClientRun, MeasuresAsManyStepsAsItIsAskedTo) {
+  EXPECT_EQ(StepOfSecondPlan(1), 1 + 1 + 2 + 1);
+  EXPECT_EQ(StepOfSecondPlan(2), 1 + 1 + 2 + 1);
+  EXPECT_EQ(StepOfSecondPlan(7), 1 + 1 + 7 + 1);
+}
+
 TEST(ClientRun, RefusesToReadGradientsAsParameters) {
   const Model model = {.parameters = {{.name = "w", .elements = 4}},
                        .layers = {{}}};
