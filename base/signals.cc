@@ -12,7 +12,7 @@ namespace castor {
 namespace {
 
 // What a signal handler may touch.
-std::atomic<bool> stop_requested{false};
+std::atomic<int> stop_signal{0};
 std::atomic<int> sigterm_event{-1};
 std::atomic<bool> sigterm_came{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -21,7 +21,10 @@ static_assert(std::atomic<int>::is_always_lock_free);
 // Unlike SIG_IGN a handler is not handed on to the programs that are started.
 void OnWriteFailure(int) {}
 
-void OnStopSignal(int) { stop_requested.store(true); }
+void OnStopSignal(int signal) {
+  int none = 0;
+  stop_signal.compare_exchange_strong(none, signal);
+}
 
 void OnSigterm(int) {
   sigterm_came.store(true);
@@ -71,7 +74,7 @@ void StopOnSignals() {
   Handle(SIGHUP, OnStopSignal, 0);
 }
 
-const std::atomic<bool>* StopFlag() { return &stop_requested; }
+const std::atomic<int>* StopSignal() { return &stop_signal; }
 
 bool TakeSigterm(int event_fd) {
   struct sigaction present = {};

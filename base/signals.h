@@ -28,12 +28,12 @@ void RememberIgnoredSignals();
 // starts have the signals' usual effect again.
 void FailWritesInsteadOfEnding();
 
-// Makes the first SIGINT, SIGTERM or SIGHUP from now on set StopFlag. A second
-// SIGINT or SIGTERM has its usual effect; SIGHUP has not, since a terminal that
-// closes sends several.
+// Makes the first SIGINT, SIGTERM or SIGHUP from now on set StopSignal. A
+// second SIGINT or SIGTERM has its usual effect; SIGHUP has not, since a
+// terminal that closes sends several.
 void StopOnSignals();
-// Lives as long as the process.
-const std::atomic<bool>* StopFlag();
+// The number of the first of them, 0 before it. Lives as long as the process.
+const std::atomic<int>* StopSignal();
 
 // Launchers send a SIGTERM to every rank when one rank has died; by default it
 // would end them before they can say what happened. From now on it raises the

@@ -58,7 +58,7 @@ void StayIgnoredUnderALibrarysHandler() {
   signal(SIGHUP, [](int) { _exit(2); });
   StopOnSignals();
   raise(SIGHUP);
-  _exit(StopFlag()->load() ? 3 : 0);
+  _exit(StopSignal()->load() != 0 ? 3 : 0);
 }
 
 TEST(SignalsDeathTest, WhatWasIgnoredAtTheStartStaysSo) {
@@ -72,10 +72,10 @@ class StopSignalDeathTest : public testing::TestWithParam<int> {};
 // that ends the process.
 void Stop(int signal) {
   StopOnSignals();
-  const std::atomic<bool>* const stop = StopFlag();
-  if (stop->load()) _exit(1);
+  const std::atomic<int>* const stop = StopSignal();
+  if (stop->load() != 0) _exit(1);
   raise(signal);
-  if (!stop->load()) _exit(2);
+  if (stop->load() != signal) _exit(2);
   raise(signal);
   _exit(0);
 }
@@ -92,9 +92,9 @@ TEST_P(StopSignalDeathTest, AsksForAStopAndASecondOneHasItsUsualEffect) {
 void StopIgnored(int signal) {
   ::signal(signal, SIG_IGN);
   StopOnSignals();
-  const std::atomic<bool>* const stop = StopFlag();
+  const std::atomic<int>* const stop = StopSignal();
   raise(signal);
-  _exit(stop->load() ? 2 : 0);
+  _exit(stop->load() != 0 ? 2 : 0);
 }
 
 TEST_P(StopSignalDeathTest, IsIgnoredWhereItWasBefore) {

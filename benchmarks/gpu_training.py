@@ -179,7 +179,7 @@ class Bench:
                 "data": {"train": self.tokens, "token_type": "uint16",
                          "validation_fraction": 0.0,
                          "sequence_length": LENGTH, "shuffle": False},
-                "steps": steps, "seed": 1234,
+                "steps": steps, "seed": 1234, "checkpoint": False,
                 "train_micro_batch_size_per_gpu": row.batch,
                 "gradient_accumulation_steps": 1, "gradient_clipping": 1.0,
                 "optimizer": {"type": "AdamW",

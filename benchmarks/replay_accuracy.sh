@@ -67,7 +67,7 @@ cat >"${work}/run.json" <<'CONFIG'
             "n_positions": 128, "vocab_size": 256},
   "data": {"train": "text.txt", "sequence_length": 128,
            "validation_fraction": 0.0},
-  "steps": 0, "seed": 1,
+  "steps": 0, "seed": 1, "checkpoint": false,
   "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 1,
   "gradient_clipping": 1.0,
   "optimizer": {"type": "AdamW", "params": {"lr": 3e-4}},

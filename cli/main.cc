@@ -144,7 +144,8 @@ void AddTrain(CLI::App* command, TrainArguments* train) {
   AddConfig(command, &train->config_path, &train->overrides);
   AddText(command, "--resume", &train->resume, "CHECKPOINT",
           "continue from this checkpoint file, or from the "
-          "\"latest\" valid one in checkpoint.dir");
+          "\"latest\" valid one in checkpoint.dir; \"auto\": from that, or "
+          "from the beginning where there is none");
   command
       ->add_flag("--resume-changed", train->resume_changed,
                  "go on also where that run had other settings, which are "

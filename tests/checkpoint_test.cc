@@ -261,14 +261,14 @@ TEST_F(UpdatesAhead, AreNotSeenByEvaluationNorBySaving) {
   }
 }
 
-std::atomic<bool> asked_to_stop = false;
+std::atomic<int> asked_to_stop = 0;
 
 // The signal comes while a step is queued, the one before under way.
 TEST_F(UpdatesAhead, ASignalEndsTheRunAfterItsStepAndItResumes) {
   const std::string path = directory_.path() + "/stopped";
   TrainingCase c = ahead_;
-  asked_to_stop = false;
-  const auto handler = [](int) { asked_to_stop = true; };
+  asked_to_stop = 0;
+  const auto handler = [](int signal) { asked_to_stop = signal; };
   const auto before = std::signal(SIGTERM, handler);
   c.options.stop = &asked_to_stop;
   c.data = [&](int64_t index) {
@@ -276,7 +276,7 @@ TEST_F(UpdatesAhead, ASignalEndsTheRunAfterItsStepAndItResumes) {
     return RandomMicroBatch(c.seed, index, c.options.shape, 32);
   };
   c.after_step = [&](Trainer& trainer, int64_t step) -> absl::Status {
-    EXPECT_EQ(trainer.stopping(), step == 5);
+    EXPECT_EQ(trainer.stop_reason(), step == 5 ? SIGTERM : 0);
     if (!trainer.stopping()) return absl::OkStatus();
     EXPECT_TRUE(Save(path, c, trainer).ok());
     return absl::CancelledError("stopped");

@@ -180,15 +180,33 @@ TEST(LossScale, EndsTrainingWhereItCannotSink) {
   }
 }
 
-// An overflow in forward is one as well: its gradients are not finite.
-TEST(LossScale, ALossThatIsNotFiniteSkipsItsStep) {
+// An overflow in forward is one as well: its gradients are not finite. Here the
+// first update puts products beyond 65504.
+TEST(LossScale, ALossThatIsNotFiniteAfterAnUpdateSkipsItsStep) {
   TrainingCase c = Small();
-  c.model.initializer_range = 300;  // products beyond 65504
+  c.options.learning_rate = [](int64_t) { return 1e4; };
+  c.options.loss_scale.initial = 256;
   c.steps = 3;
   const auto result = RunTraining(c);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_FALSE(std::isfinite(result->losses[0]));
-  EXPECT_EQ(result->state.skipped_steps, 3);
+  EXPECT_TRUE(std::isfinite(result->losses[0]));
+  EXPECT_FALSE(std::isfinite(result->losses[1]));
+  EXPECT_EQ(result->state.skipped_steps, 2);
+}
+
+// No scale helps a loss that is not finite before any update: a run went on to
+// its end with every step skipped.
+TEST(LossScale, AFirstLossThatIsNotFiniteIsRefused) {
+  for (const bool dynamic : {false, true}) {
+    TrainingCase c = Small();
+    c.options.loss_scale.dynamic = dynamic;
+    c.model.initializer_range = 300;  // products beyond 65504
+    c.steps = 3;
+    const absl::Status status = RunTraining(c).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "before any update"))
+        << status;
+  }
 }
 
 }  // namespace

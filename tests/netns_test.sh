@@ -158,7 +158,7 @@ cat >run.json <<'END'
 {"model": {"type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 16,
            "n_positions": 16, "vocab_size": 128, "resid_pdrop": 0.1},
  "data": {"train": "text.txt", "sequence_length": 16},
- "steps": 4, "seed": 7, "train_batch_size": 6,
+ "steps": 4, "seed": 7, "checkpoint": false, "train_batch_size": 6,
  "train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0.5,
  "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
  "device": {"type": "host", "threads": 1}}

@@ -53,7 +53,7 @@ def castor_loss(castor, exported, tokens, batch, length):
                       "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0},
             "data": {"train": "tokens.bin", "token_type": "uint32",
                      "sequence_length": length, "shuffle": False},
-            "steps": 1, "train_batch_size": batch,
+            "steps": 1, "checkpoint": False, "train_batch_size": batch,
             "optimizer": {"params": {"lr": 0}}}))
         subprocess.run([castor, "train", str(path / "run.json"),
                         "--summary", str(path / "summary.json")],

@@ -90,7 +90,7 @@ cat >"${into}/gpu_check.json" <<'JSON'
             "n_positions": 256, "vocab_size": 256, "resid_pdrop": 0.1,
             "embd_pdrop": 0.1, "attn_pdrop": 0.1},
   "data": {"train": "text.txt", "sequence_length": 256},
-  "steps": 20, "seed": 1234,
+  "steps": 20, "seed": 1234, "checkpoint": false,
   "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2,
   "gradient_clipping": 1.0,
   "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "weight_decay": 0.1}},

@@ -419,11 +419,10 @@ train() {
   shift 2
   [[ "${gpus}" -eq 1 ]] || castor=("${bin}/castor" launch --nproc "${gpus}")
   check "train_${name}" "${castor[@]}" "${bin}/gpu_check.json" \
-    --set "checkpoint.dir=${scratch}/${name}" \
+    --set checkpoint=false \
     --summary "${scratch}/${name}.json" "$@" || return
   grep -o '"parameters_sha256": *"[0-9a-f]*"' "${scratch}/${name}.json" \
     >"${scratch}/${name}.sha256"
-  rm -rf "${scratch:?}/${name}"
 }
 # same NAME NAME: a row about the parameters of two runs that both ended.
 same() {

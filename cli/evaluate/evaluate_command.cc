@@ -29,8 +29,8 @@ absl::StatusOr<std::string> ValuesOf(const EvaluateArguments& arguments,
     path = config.checkpoint.dir;
     if (path.empty()) {
       return absl::InvalidArgumentError(
-          "--checkpoint latest: the configuration has no checkpoint.dir; name "
-          "the checkpoint");
+          "--checkpoint latest: the configuration says \"checkpoint\": false; "
+          "name the checkpoint");
     }
   }
   absl::StatusOr<std::string> found = FindCheckpoint(path);

@@ -56,6 +56,11 @@ std::string HostOf(const std::string& host) {
                                                          : host.find('@') + 1);
 }
 
+// The exit code of a rank that a signal has interrupted.
+bool IsInterruption(int code) {
+  return code == 128 + SIGHUP || code == 128 + SIGINT || code == 128 + SIGTERM;
+}
+
 // Blocked in this process, so that they are taken one at a time; the ranks get
 // back what was before.
 class BlockedSignals {
@@ -171,7 +176,8 @@ class Run {
   int code_ = 0;         // its
   bool killed_ = false;  // it was ended by a signal
   bool users_error_ = false;
-  bool first_well_ = false;  // rank 0 has ended with 0
+  int interrupted_code_ = 0;  // of ranks that saved and ended for a signal
+  bool first_well_ = false;   // rank 0 has ended with 0
   // Whether the user has sent a signal: a rank that ends by it has not failed.
   bool signalled_ = false;
   int64_t signalled_ns_ = 0;
@@ -371,6 +377,11 @@ void Run::NoteFailure(int rank, int status) {
     first_well_ |= rank == 0;
     return;
   }
+  // It ended as a signal had asked it to, and so will the others.
+  if (WIFEXITED(status) && IsInterruption(code)) {
+    interrupted_code_ = code;
+    return;
+  }
   users_error_ |= code == kUserError;
   // Ended by somebody else: a cause, where exits are mostly consequences, which
   // may be found first.
@@ -482,7 +493,8 @@ int Run::AwaitAll() {
     }
   }
   TellOfUntoldFailure();
-  return users_error_ ? kUserError : code_;
+  if (users_error_) return kUserError;
+  return code_ != 0 ? code_ : interrupted_code_;
 }
 
 }  // namespace

@@ -8,11 +8,11 @@
 namespace castor::cli {
 namespace {
 
+// kOutOfRange is not among them: a run came to values that are no numbers.
 bool IsUsersToMend(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kPermissionDenied:

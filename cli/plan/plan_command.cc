@@ -8,9 +8,13 @@
 #include "base/units.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
+#include "cli/run/checkpoint_place.h"
 #include "cli/run/session.h"
 #include "cli/train/report.h"
 #include "models/families.h"
+#include "runtime/checkpoint/checkpoint_dir.h"
+#include "runtime/checkpoint/checkpoint_size.h"
+#include "runtime/config/rate_notes.h"
 
 namespace castor::cli {
 namespace {
@@ -23,6 +27,17 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
   Session::Options options;
   options.ranks.world_size = arguments.world_size;
   options.admit_only = true;
+  absl::Status room;
+  options.check = [&](const Parameters& parameters) {
+    const CheckpointConfig& checkpoint = config.checkpoint;
+    if (checkpoint.dir.empty()) return absl::OkStatus();
+    const CheckpointDir directory(checkpoint.dir);
+    const int parts = config.optimizer.rule->states().num_parts();
+    room = directory.CheckRoom(LeastCheckpointBytes(parameters, parts),
+                               SavesFrom(config, /*step=*/0), checkpoint.keep,
+                               /*last_step=*/-1);
+    return OfPlace(directory.CheckCanBeMade(), config, arguments.config_path);
+  };
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::Create(config, options, nullptr));
   const AdmissionReport& admission = session->trainer().admission();
@@ -37,6 +52,14 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
         "machine's\n",
         FormatBytes(admission.machine_bytes).c_str(),
         FormatBytes(admission.machine_needed_bytes).c_str());
+  }
+  // Another machine has another disk.
+  if (absl::IsResourceExhausted(room)) {
+    std::printf("not on this machine: %s\n",
+                std::string(room.message()).c_str());
+  }
+  for (const std::string& note : RateNotes(config)) {
+    std::printf("note: %s\n", note.c_str());
   }
   return absl::OkStatus();
 }

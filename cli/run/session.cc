@@ -283,6 +283,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
     CASTOR_RETURN_IF_ERROR(
         CheckTrainsSomething(config.model, session->engine_->parameters()));
   }
+  if (options.check) {
+    CASTOR_RETURN_IF_ERROR(options.check(session->engine_->parameters()));
+  }
   bool evaluates = options.evaluate_only;
   if (!options.generation.has_value()) {
     CASTOR_RETURN_IF_ERROR(session->OpenDataSets(options, &evaluates));

@@ -52,7 +52,10 @@ class Session {
     };
     std::optional<Generation> generation = {};
     // See TrainerOptions::stop.
-    const std::atomic<bool>* stop = nullptr;
+    const std::atomic<int>* stop = nullptr;
+    // Called when the model's parameters are known, before data are read, which
+    // may take long: what else there is to refuse. May be null.
+    std::function<absl::Status(const Parameters& parameters)> check = {};
   };
 
   // Reads, checks and admits; no parameter has a value yet. The sizes of a

@@ -19,6 +19,12 @@ std::string FormatSeconds(double seconds) {
   return absl::StrFormat("%dh%02dm", whole / 3600, whole / 60 % 60);
 }
 
+// A message may quote a path that is no UTF-8.
+std::string Dump(const nlohmann::json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
 // A budget's bytes; null where no budget would do, or none is set.
 nlohmann::json Budget(int64_t bytes) {
   if (bytes >= kUnlimitedBytes) return nullptr;
@@ -125,9 +131,9 @@ std::string ProgressLine(const Config& config, const RunReport& report,
   const StepReport& last = recent.last();
   const SteadyFigures now = recent.Steady();
   return absl::StrFormat(
-      "step %d/%d  loss %.4f  %s tokens/s  device %s of %s  "
+      "step %d/%d  loss %.4f  lr %.3g  %s tokens/s  device %s of %s  "
       "bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
-      last.step, config.steps, last.loss,
+      last.step, config.steps, last.loss, last.learning_rate,
       FormatTokensPerSecond(TokensPerSecond(config, now)),
       FormatBytes(report.device_peak_bytes),
       FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
@@ -234,6 +240,8 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["unmanaged_device_bytes"] = admission.unmanaged_device_bytes;
   summary["warmup_steps"] = config.memory.warmup_steps;
   summary["world_size"] = report.world_size;
+  summary["ended"] = report.ended;
+  if (!report.error.empty()) summary["error"] = report.error;
   if (refusal.has_value()) {
     summary["refused"] = {{"operator", refusal->op},
                           {"tier", refusal->tier},
@@ -246,7 +254,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     summary["smallest_device_budget_bytes"] =
         Budget(refusal->smallest_device_budget_bytes);
     summary["steps"] = 0;
-    return summary.dump(2) + "\n";
+    return Dump(summary);
   }
   const SteadyFigures steady = report.steps.Steady();
   summary["steps"] = report.last_step;
@@ -259,7 +267,6 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     summary["loss_scale"] = report.steps.last().next_loss_scale;
     summary["skipped_steps"] = report.steps.skipped();
   }
-  if (!report.error.empty()) summary["error"] = report.error;
   json evaluations = json::array();
   for (const auto& [step, loss] : report.evaluations) {
     evaluations.push_back({{"step", step}, {"loss", loss}});
@@ -295,7 +302,14 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     // Each byte once: what is sent is what others receive.
     summary["network_bytes_per_step"] = sent;
   }
-  return summary.dump(2) + "\n";
+  return Dump(summary);
+}
+
+std::string SummaryJson(absl::string_view ended, absl::string_view error) {
+  const nlohmann::json summary = {{"ended", std::string(ended)},
+                                  {"error", std::string(error)},
+                                  {"steps", 0}};
+  return Dump(summary);
 }
 
 }  // namespace castor::cli

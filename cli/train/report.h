@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "cli/train/step_figures.h"
 #include "memory/plan/plan.h"
 #include "runtime/config/config.h"
@@ -38,6 +39,12 @@ struct RankFigures {
   friend bool operator==(const RankFigures&, const RankFigures&) = default;
 };
 
+// How a run ended (docs/exit-status.md), as its summary says it.
+inline constexpr char kFinished[] = "finished";
+inline constexpr char kInterrupted[] = "interrupted";
+inline constexpr char kFailed[] = "failed";
+inline constexpr char kRefused[] = "refused";
+
 // One run's figures, gathered step by step. On several ranks this rank's own,
 // until they are merged: then peaks are the greatest of all.
 struct RunReport {
@@ -49,6 +56,7 @@ struct RunReport {
   int64_t host_peak_bytes = 0;
   std::string parameters_sha256;
   std::string error;  // why the run ended before its last step; else empty
+  std::string ended;  // how, as below
   // What the plan in force at the end foresees of a step, the greatest device
   // peak that any plan that ran foresaw, and how many plans were made.
   Forecast forecast = {};
@@ -76,10 +84,14 @@ std::string OverflowLine(const StepReport& step);
 std::string FinalTable(const Config& config, const AdmissionReport& admission,
                        const RunReport& report);
 
-// The summary's JSON text. With `refusal`, of a run that was refused.
+// The summary's JSON text. With `refusal`, of a run that did not fit.
 std::string SummaryJson(const Config& config, const AdmissionReport& admission,
                         const RunReport& report,
                         const std::optional<Refusal>& refusal);
+
+// The summary of a run that came to no step and no figures, `ended` for
+// `error`.
+std::string SummaryJson(absl::string_view ended, absl::string_view error);
 
 }  // namespace castor::cli
 

@@ -13,9 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
+#include "base/units.h"
+#include "cli/run/checkpoint_place.h"
+#include "device/comm/agreement.h"
 #include "device/comm/first_rank.h"
 #include "runtime/checkpoint/checkpoint_parts.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_size.h"
+#include "runtime/checkpoint/set_aside.h"
 
 namespace castor::cli {
 namespace {
@@ -29,15 +34,31 @@ void Warn(absl::string_view text) {
 
 }  // namespace
 
+// The newest valid one is there to go on from; what is above it is damaged.
+int64_t RunCheckpoints::LastStepThatStays(Begin begin, int64_t step) {
+  switch (begin) {
+    case Begin::kInitial:
+      return -1;
+    case Begin::kNewest:
+      return std::numeric_limits<int64_t>::max();
+    case Begin::kNamed:
+      return step;
+  }
+  return -1;
+}
+
 RunCheckpoints::RunCheckpoints(std::string resume, bool changed,
-                               Session* session)
+                               std::string config_path, const Config* config,
+                               bool first)
     : resume_(std::move(resume)),
       changed_(changed),
-      session_(*session),
-      config_(session->config()),
+      config_path_(std::move(config_path)),
+      config_(*config),
       directory_(config_.checkpoint.dir),
-      ranks_(session->trainer().communicator()),
-      first_(ranks_ == nullptr || ranks_->rank() == 0) {}
+      first_(first) {
+  if (resume_.empty()) return;
+  begin_ = wants_newest() ? Begin::kNewest : Begin::kNamed;
+}
 
 RunCheckpoints::~RunCheckpoints() {
   lock_.reset();
@@ -47,75 +68,134 @@ RunCheckpoints::~RunCheckpoints() {
   }
 }
 
-absl::Status RunCheckpoints::Restore() {
-  CASTOR_ASSIGN_OR_RETURN(
-      run_id_, FromFirstRank(ranks_, "the checkpoint directory", Claim()));
-  return resume_.empty() ? session_.Initialize() : Resume();
-}
-
-// The run's id, on rank 0, which now has the directory.
-absl::StatusOr<std::string> RunCheckpoints::Claim() {
-  if (!first_) return "";
-  std::string run_id = NewSaveId();
-  if (!config_.checkpoint.dir.empty()) {
-    CASTOR_RETURN_IF_ERROR(ClaimDirectory(run_id));
+absl::Status RunCheckpoints::Claim() {
+  if (!first_) return absl::OkStatus();
+  run_id_ = NewSaveId();
+  if (saves()) {
+    CASTOR_RETURN_IF_ERROR(OfPlace(ClaimDirectory(), config_, config_path_));
   }
-  return run_id;
+  return FindResumed();
 }
 
-absl::Status RunCheckpoints::ClaimDirectory(const std::string& run_id) {
+absl::Status RunCheckpoints::ClaimDirectory() {
   if (resume_ != "latest") {
-    auto made = directory_.Make();
-    CASTOR_RETURN_IF_ERROR(Annotate("checkpoint.dir", made.status()));
-    made_ = *std::move(made);
+    CASTOR_ASSIGN_OR_RETURN(made_, directory_.Make());
   }
   if (!config_.checkpoint.lock) return absl::OkStatus();
-  auto lock = CheckpointLock::Take(directory_.directory(), run_id);
-  if (absl::IsNotFound(lock.status())) {
-    // What there is none of has no latest either.
-    CASTOR_RETURN_IF_ERROR(FindLatest().status());
-  }
-  CASTOR_RETURN_IF_ERROR(Annotate("checkpoint.dir", lock.status()));
+  auto lock = CheckpointLock::Take(directory_.directory(), run_id_);
+  // What there is none of has no latest either, as FindResumed says.
+  if (absl::IsNotFound(lock.status())) return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(lock.status());
   lock_ = *std::move(lock);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> RunCheckpoints::FindLatest() {
-  if (config_.checkpoint.dir.empty()) {
-    return absl::InvalidArgumentError(
-        "--resume latest: the config has no checkpoint.dir");
+// Reads no values: that --resume names something can be known at once.
+absl::Status RunCheckpoints::FindResumed() const {
+  if (resume_.empty() || resume_ == "auto") return absl::OkStatus();
+  if (resume_ == "latest") {
+    if (!saves()) return FindLatest().status();
+    const auto entries = directory_.List();
+    return entries.ok() && !entries->empty() ? absl::OkStatus()
+                                             : FindLatest().status();
   }
-  std::vector<std::string> skipped;
-  const absl::StatusOr<CheckpointEntry> entry = directory_.FindLatest(&skipped);
-  CASTOR_RETURN_IF_ERROR(Annotate("--resume latest", entry.status()));
-  for (const std::string& message : skipped) Warn(message);
-  return entry->path;
+  if (!IsCheckpoint(resume_)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--resume: \"", resume_,
+        "\" is a directory, and no checkpoint: name one that is in it, or say "
+        "--resume latest for the newest in checkpoint.dir"));
+  }
+  return Annotate("--resume", CheckpointReader::Open(resume_).status());
 }
 
-absl::Status RunCheckpoints::Resume() {
+absl::Status RunCheckpoints::CheckRoom(const Parameters& parameters) const {
+  if (!first_ || !saves()) return absl::OkStatus();
+  int64_t resumed = 0;
+  if (begin_ == Begin::kNamed) {
+    // A file of another name says only later of which step it is.
+    resumed = StepOfCheckpointName(
+        std::filesystem::path(resume_).filename().string());
+    if (resumed < 0) return absl::OkStatus();
+  } else if (begin_ == Begin::kNewest) {
+    const auto entries = directory_.List();
+    if (entries.ok() && !entries->empty()) resumed = entries->back().step;
+  }
+  const int parts = config_.optimizer.rule->states().num_parts();
+  return OfPlace(
+      directory_.CheckRoom(LeastCheckpointBytes(parameters, parts),
+                           SavesFrom(config_, resumed), config_.checkpoint.keep,
+                           LastStepThatStays(begin_, resumed)),
+      config_, config_path_);
+}
+
+absl::Status RunCheckpoints::Restore(Session* session) {
+  session_ = session;
+  ranks_ = session->trainer().communicator();
+  CASTOR_ASSIGN_OR_RETURN(
+      run_id_, FromFirstRank(ranks_, "the run", std::string(run_id_)));
+  CASTOR_RETURN_IF_ERROR(CheckShared());
   std::string path = resume_;
-  if (path == "latest") {
+  if (begin_ == Begin::kNewest) {
     // Every byte is read to find it: one rank will do.
     const double round_s = std::min(10.0, config_.network.timeout_seconds / 4);
     CASTOR_ASSIGN_OR_RETURN(
         path, FromFirstRankInItsTime(ranks_, "the latest checkpoint",
                                      static_cast<int64_t>(round_s * 1e9),
-                                     [this] { return FindLatest(); }));
+                                     [this] { return FindNewest(); }));
+    if (path.empty()) begin_ = Begin::kInitial;
   }
-  if (!IsCheckpoint(path)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--resume: \"", path,
-        "\" is a directory, and no checkpoint: name one that is in it, or say "
-        "--resume latest for the newest in checkpoint.dir"));
+  return begin_ == Begin::kInitial ? session_->Initialize() : Resume(path);
+}
+
+// Whether the others see rank 0's directory. Else none of their parts would
+// ever be found, which would be known at the first save.
+absl::Status RunCheckpoints::CheckShared() const {
+  if (ranks_ == nullptr || !saves() || !config_.checkpoint.lock) {
+    return absl::OkStatus();
   }
+  const std::string key = "the checkpoint directory";
+  CASTOR_ASSIGN_OR_RETURN(const std::string directory,
+                          FromFirstRank(ranks_, key, directory_.directory()));
+  absl::Status status;
+  if (!first_ && !CheckpointLock::IsOf(directory, run_id_)) {
+    status = absl::FailedPreconditionError(absl::StrCat(
+        "rank ", ranks_->rank(), " does not see ", directory,
+        " as rank 0 has it: it must be on a file system that all ranks share"));
+  }
+  return AgreeOnStatus(*ranks_, key, OfPlace(status, config_, config_path_));
+}
+
+absl::StatusOr<std::string> RunCheckpoints::FindLatest() const {
+  if (!saves()) {
+    return absl::InvalidArgumentError(
+        "--resume latest: the configuration says \"checkpoint\": false");
+  }
+  std::vector<std::string> skipped;
+  const absl::StatusOr<CheckpointEntry> entry = directory_.FindLatest(&skipped);
+  for (const std::string& message : skipped) Warn(message);
+  CASTOR_RETURN_IF_ERROR(
+      Annotate(absl::StrCat("--resume ", resume_), entry.status()));
+  return entry->path;
+}
+
+// "" where the run is to begin.
+absl::StatusOr<std::string> RunCheckpoints::FindNewest() {
+  if (resume_ == "auto" && !saves()) return "";
+  const absl::StatusOr<std::string> latest = FindLatest();
+  if (resume_ != "auto" || !absl::IsNotFound(latest.status())) return latest;
+  std::printf("no checkpoint to resume from in %s: the run begins\n",
+              directory_.directory().c_str());
+  return "";
+}
+
+absl::Status RunCheckpoints::Resume(const std::string& path) {
   std::vector<std::string> differences;
   CASTOR_RETURN_IF_ERROR(
-      Annotate("--resume", session_.Restore(path, changed_, &differences)));
-  const int64_t step = session_.trainer().step();
+      Annotate("--resume", session_->Restore(path, changed_, &differences)));
+  const int64_t step = session_->trainer().step();
   std::error_code error;
-  const bool saved =
-      !config_.checkpoint.dir.empty() &&
-      std::filesystem::equivalent(path, directory_.PathOf(step), error);
+  const bool saved = saves() && std::filesystem::equivalent(
+                                    path, directory_.PathOf(step), error);
   CASTOR_ASSIGN_OR_RETURN(const std::string first_saved,
                           FromFirstRank(ranks_, "whether the step is saved",
                                         std::string(saved ? "yes" : "no")));
@@ -123,7 +203,7 @@ absl::Status RunCheckpoints::Resume() {
     saved_step_ = step;
     unproven_ = 1;
   }
-  if (!session_.restored_run().empty()) run_id_ = session_.restored_run();
+  if (!session_->restored_run().empty()) run_id_ = session_->restored_run();
   std::printf("resumed from %s at step %ld%s\n", path.c_str(),
               static_cast<long>(step),
               step >= config_.steps ? "; that is all of them (see steps)" : "");
@@ -137,10 +217,8 @@ absl::Status RunCheckpoints::Resume() {
 }
 
 absl::Status RunCheckpoints::Prepare() {
-  if (config_.checkpoint.dir.empty() || !first_) return absl::OkStatus();
-  CASTOR_RETURN_IF_ERROR(Annotate("checkpoint.dir", PrepareDirectory()));
-  made_.clear();
-  return absl::OkStatus();
+  if (!saves() || !first_) return absl::OkStatus();
+  return OfPlace(PrepareDirectory(), config_, config_path_);
 }
 
 absl::Status RunCheckpoints::PrepareDirectory() {
@@ -151,31 +229,52 @@ absl::Status RunCheckpoints::PrepareDirectory() {
     Warn(absl::StrCat("what a killed run has left behind stays: ",
                       problem.message()));
   }
-  const Trainer& trainer = session_.trainer();
-  // The newest valid one is there to go on from; what is above it is damaged.
-  const bool moves = resume_ != "latest";
-  const int64_t last_step = !moves ? std::numeric_limits<int64_t>::max()
-                            : resume_.empty() ? -1
-                                              : trainer.step();
-  CASTOR_RETURN_IF_ERROR(
-      directory_.CheckRoom(CheckpointBytes(trainer.parameters(),
-                                           session_.trainer().store().layout()),
-                           SavesToCome(), config_.checkpoint.keep, last_step));
-  if (!moves) return absl::OkStatus();
-  CASTOR_ASSIGN_OR_RETURN(const std::string aside,
-                          directory_.MoveLaterAside(last_step));
-  if (!aside.empty()) {
-    std::printf("checkpoints of an earlier run moved to %s\n", aside.c_str());
+  const Trainer& trainer = session_->trainer();
+  const int64_t last_step = LastStepThatStays(begin_, trainer.step());
+  const bool all_saved =
+      trainer.step() >= config_.steps && saved_step_ == trainer.step();
+  CASTOR_RETURN_IF_ERROR(directory_.CheckRoom(
+      CheckpointBytes(trainer.parameters(),
+                      session_->trainer().store().layout()),
+      all_saved ? 0 : SavesFrom(config_, trainer.step()),
+      config_.checkpoint.keep, last_step));
+  return MoveAside(last_step);
+}
+
+absl::Status RunCheckpoints::MoveAside(int64_t last_step) {
+  CASTOR_RETURN_IF_ERROR(NoLongerAside(directory_));
+  CASTOR_ASSIGN_OR_RETURN(const AsideDirectory aside,
+                          MoveLaterAside(directory_, last_step));
+  if (!aside.path.empty()) {
+    std::printf("%s\n", castor::Describe(aside).c_str());
+  }
+  const int64_t keep = config_.checkpoint.keep_aside;
+  if (keep == 0) return absl::OkStatus();
+  absl::Status problem;
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<AsideDirectory> removed,
+                          RemoveOldAside(directory_, keep, &problem));
+  for (const AsideDirectory& each : removed) {
+    std::printf("removed %s (%s): checkpoint.keep_aside is %ld\n",
+                each.path.c_str(), FormatBytes(each.bytes).c_str(),
+                static_cast<long>(keep));
+  }
+  if (!problem.ok()) {
+    Warn(absl::StrCat("what moved aside stays: ", problem.message()));
   }
   return absl::OkStatus();
 }
 
-int64_t RunCheckpoints::SavesToCome() const {
-  const int64_t from = session_.trainer().step(), to = config_.steps;
-  if (from >= to) return saved_step_ == from ? 0 : 1;
+std::string RunCheckpoints::Describe() const {
+  if (!config_.checkpoint.wanted) {
+    return "checkpoints: none (\"checkpoint\": false)";
+  }
   const int64_t interval = config_.checkpoint.save_interval;
-  if (interval == 0) return 1;
-  return to / interval - from / interval + (to % interval != 0);
+  return absl::StrCat(
+      "checkpoints: ", directory_.directory(),
+      interval > 0 ? absl::StrCat(", every ", interval, " steps and at the end")
+                   : ", at the end",
+      HasDefaultPlace(config_, config_path_) ? " (checkpoint.dir is not given)"
+                                             : "");
 }
 
 // Each attempt writes new files: after a failed fsync a second one of the same
@@ -183,10 +282,10 @@ int64_t RunCheckpoints::SavesToCome() const {
 // status.
 absl::Status RunCheckpoints::TrySave(int64_t step) {
   const std::string path = directory_.PathOf(step);
-  absl::Status saved = session_.Save(path, run_id_);
+  absl::Status saved = session_->Save(path, run_id_);
   if (!absl::IsAborted(saved)) return saved;
   const std::string first(saved.message());
-  saved = session_.Save(path, run_id_);
+  saved = session_->Save(path, run_id_);
   if (saved.ok() && first_) {
     Warn(absl::StrCat("step ", step, " was saved at the second attempt; ",
                       first));
@@ -195,10 +294,8 @@ absl::Status RunCheckpoints::TrySave(int64_t step) {
 }
 
 absl::Status RunCheckpoints::SaveLast() {
-  const int64_t step = session_.trainer().step();
-  if (config_.checkpoint.dir.empty() || step == saved_step_) {
-    return absl::OkStatus();
-  }
+  const int64_t step = session_->trainer().step();
+  if (!saves() || step == saved_step_) return absl::OkStatus();
   CASTOR_RETURN_IF_ERROR(TrySave(step));
   saved_step_ = step;
   ++unproven_;
@@ -210,7 +307,7 @@ absl::Status RunCheckpoints::SaveLast() {
 absl::Status RunCheckpoints::Save() {
   // In fp16 the steps since the newest were skipped then: it has these values.
   if (unproven_ > 0) return absl::OkStatus();
-  const int64_t step = session_.trainer().step();
+  const int64_t step = session_->trainer().step();
   const absl::Status saved = SaveLast();
   if (!absl::IsAborted(saved)) return saved;
   ++failed_in_a_row_;
@@ -247,9 +344,7 @@ void RunCheckpoints::Prune() {
 }
 
 absl::Status RunCheckpoints::WithWayBack(const absl::Status& status) const {
-  const bool diverged =
-      absl::IsFailedPrecondition(status) || absl::IsOutOfRange(status);
-  if (!diverged || proven_step_ < 0) return status;
+  if (!absl::IsOutOfRange(status) || proven_step_ < 0) return status;
   return absl::Status(
       status.code(),
       absl::StrCat(status.message(),
@@ -259,9 +354,7 @@ absl::Status RunCheckpoints::WithWayBack(const absl::Status& status) const {
 }
 
 std::string RunCheckpoints::newest() const {
-  return saved_step_ < 0 || config_.checkpoint.dir.empty()
-             ? ""
-             : directory_.PathOf(saved_step_);
+  return saved_step_ < 0 || !saves() ? "" : directory_.PathOf(saved_step_);
 }
 
 }  // namespace castor::cli

@@ -1,7 +1,16 @@
 // The checkpoints of one run of `castor train`: where it goes on from, and what
-// it saves. All ranks call the same functions together; rank 0 alone changes
-// what is in the directory beside the checkpoint that all of them write, and
-// holds its lock (checkpoint_lock.h) for as long as the object lives.
+// it saves. Rank 0 alone changes what is in the directory beside the checkpoint
+// that all of them write, and holds its lock (checkpoint_lock.h) for as long as
+// the object lives.
+//
+//   Claim          before the run costs anything: rank 0 has the directory
+//   CheckRoom      when the model is known, and no data are read yet
+//   Restore        with a session, whose parameters get their values
+//   Prepare        before the first step: what is another run's moves aside
+//   Prove, Save    during the run
+//   SaveLast       at its end
+//
+// All ranks call Restore and what follows it together.
 #ifndef CASTOR_CLI_TRAIN_RUN_CHECKPOINTS_H_
 #define CASTOR_CLI_TRAIN_RUN_CHECKPOINTS_H_
 
@@ -22,21 +31,31 @@ namespace castor::cli {
 
 class RunCheckpoints {
  public:
-  // `resume` is --resume's value: "", "latest" or a checkpoint; `changed` is
-  // --resume-changed. `session` is borrowed and stays alive.
-  RunCheckpoints(std::string resume, bool changed, Session* session);
-  // A run that never came to its first step leaves checkpoint.dir as it was.
+  // `resume` is --resume's value: "", "latest", "auto" or a checkpoint;
+  // `changed` is --resume-changed. `config_path` is the configuration's file,
+  // `config` what is in it, which is borrowed and stays alive; `first` says
+  // whether this is rank 0.
+  RunCheckpoints(std::string resume, bool changed, std::string config_path,
+                 const Config* config, bool first);
+  // A run that has saved nothing leaves no directory that it made.
   ~RunCheckpoints();
   RunCheckpoints(const RunCheckpoints&) = delete;
   RunCheckpoints& operator=(const RunCheckpoints&) = delete;
 
-  // Locks checkpoint.dir, which is made where it is missing, and gives the
-  // session's parameters their values: initial ones, or those of the checkpoint
-  // that --resume names.
-  absl::Status Restore();
+  // Locks checkpoint.dir, which is made where it is missing, and sees to it
+  // that there is what --resume names. Does nothing on other ranks than 0.
+  absl::Status Claim();
+  // ResourceExhausted: the disk has no room for what a run of such parameters
+  // will save. Does nothing on other ranks than 0.
+  absl::Status CheckRoom(const Parameters& parameters) const;
+
+  // Gives the session's parameters their values: initial ones, or those of the
+  // checkpoint that --resume names. `session` stays alive. After Claim.
+  absl::Status Restore(Session* session);
 
   // Makes checkpoint.dir ready for this run, after Restore and before the first
-  // step. Later steps' checkpoints that are another run's move aside.
+  // step. Later steps' checkpoints that are another run's move aside, and of
+  // what moved aside before, what is more than checkpoint.keep_aside goes.
   // ResourceExhausted: the disk has no room for what the run will save.
   absl::Status Prepare();
 
@@ -62,23 +81,40 @@ class RunCheckpoints {
   // checkpoint, from which that run can go on.
   absl::Status WithWayBack(const absl::Status& status) const;
 
+  // The line that says what this run saves, and where.
+  std::string Describe() const;
+
  private:
-  absl::StatusOr<std::string> Claim();
-  absl::Status ClaimDirectory(const std::string& run_id);
-  absl::StatusOr<std::string> FindLatest();
-  absl::Status Resume();
+  // Where the run begins.
+  enum class Begin {
+    kInitial,  // with initial values
+    kNewest,   // where the newest checkpoint of the directory ends
+    kNamed,    // where the checkpoint ends that --resume names
+  };
+  bool saves() const { return !config_.checkpoint.dir.empty(); }
+  bool wants_newest() const { return resume_ == "latest" || resume_ == "auto"; }
+  absl::Status ClaimDirectory();
+  absl::Status FindResumed() const;
+  absl::Status CheckShared() const;
+  absl::StatusOr<std::string> FindLatest() const;
+  absl::StatusOr<std::string> FindNewest();
+  absl::Status Resume(const std::string& path);
   absl::Status PrepareDirectory();
-  int64_t SavesToCome() const;
+  absl::Status MoveAside(int64_t last_step);
+  // Later steps' checkpoints than this one move aside.
+  static int64_t LastStepThatStays(Begin begin, int64_t step);
   absl::Status TrySave(int64_t step);
   void Prune();
 
   const std::string resume_;
   const bool changed_;
-  Session& session_;
+  const std::string config_path_;
   const Config& config_;
   const CheckpointDir directory_;
-  Communicator* const ranks_;  // null: one rank
-  const bool first_;           // rank 0
+  const bool first_;               // rank 0
+  Session* session_ = nullptr;     // from Restore on
+  Communicator* ranks_ = nullptr;  // null: one rank
+  Begin begin_ = Begin::kInitial;
   std::string run_id_;
   std::unique_ptr<CheckpointLock> lock_;  // rank 0's
   std::vector<std::string> made_;  // directories, which go if nothing comes

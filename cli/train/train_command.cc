@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/annotate.h"
 #include "base/signals.h"
+#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "cli/live/live_run.h"
@@ -29,6 +30,8 @@
 #include "cli/train/trace_request.h"
 #include "device/comm/agreement.h"
 #include "models/families.h"
+#include "nlohmann/json.hpp"
+#include "runtime/config/rate_notes.h"
 #include "runtime/train/run_trace.h"
 
 namespace castor::cli {
@@ -47,20 +50,24 @@ absl::Status AsUsersError(absl::string_view option,
 
 class TrainRun {
  public:
-  TrainRun(const TrainArguments& arguments, Session& session)
+  TrainRun(const TrainArguments& arguments, RunCheckpoints& checkpoints,
+           Session& session)
       : arguments_(arguments),
         session_(session),
         config_(session.config()),
-        checkpoints_(arguments.resume, arguments.resume_changed, &session),
+        checkpoints_(checkpoints),
         ranks_(session.trainer().communicator()),
         first_(ranks_ == nullptr || ranks_->rank() == 0) {}
 
-  absl::Status Run();
+  // The exit code. *has_summary: whether the run's summary is written, if one
+  // was asked for.
+  absl::StatusOr<int> Run(bool* has_summary);
 
  private:
   absl::Status Begin();
   absl::Status Loop();
   absl::Status End();
+  void JudgeEnd();
   absl::Status Evaluate();
   bool InOrderAfter(const absl::Status& failed);
   absl::Status EndInOrder(const absl::Status& why);
@@ -72,7 +79,7 @@ class TrainRun {
   const TrainArguments& arguments_;
   Session& session_;
   const Config& config_;
-  RunCheckpoints checkpoints_;
+  RunCheckpoints& checkpoints_;
   Communicator* const ranks_;  // null: one rank
   const bool first_;           // rank 0, who speaks for all
   std::unique_ptr<RunTrace> trace_;
@@ -85,7 +92,13 @@ class TrainRun {
   int64_t told_of_step_ns_ = -1;  // what the last line with a forecast said
 };
 
-absl::Status TrainRun::Run() {
+// How what failed with `status` ended: a run that came to no step and has
+// something that the user is to mend was refused.
+const char* EndedBy(const absl::Status& status, bool came_to_a_step) {
+  return ExitCode(status) == kUserError && !came_to_a_step ? kRefused : kFailed;
+}
+
+absl::StatusOr<int> TrainRun::Run(bool* has_summary) {
   absl::Status status = Begin();
   const bool begun = status.ok();
   if (status.ok()) status = Loop();
@@ -97,6 +110,8 @@ absl::Status TrainRun::Run() {
     // What was reached is worth having; the failure itself is what is told.
     TakeReports();
     report_.error = std::string(status.message());
+    report_.ended = EndedBy(status, session_.trainer().step() > first_step_);
+    *has_summary = true;
     if (trace_ != nullptr) trace_->Finish("failed", report_.error);
     if (live_ != nullptr) live_->End("failed", report_.error);
     if (first_) {
@@ -106,7 +121,12 @@ absl::Status TrainRun::Run() {
           .IgnoreError();
     }
   }
-  return status;
+  CASTOR_RETURN_IF_ERROR(status);
+  *has_summary = true;
+  if (report_.ended == kFailed) return absl::OutOfRangeError(report_.error);
+  return report_.ended == kInterrupted
+             ? InterruptedBy(session_.trainer().stop_reason())
+             : kSuccess;
 }
 
 absl::Status TrainRun::Begin() {
@@ -120,10 +140,14 @@ absl::Status TrainRun::Begin() {
       !note.empty()) {
     std::printf("note: %s\n", note.c_str());
   }
+  for (const std::string& note : RateNotes(config_)) {
+    std::printf("note: %s\n", note.c_str());
+  }
+  std::printf("%s\n", checkpoints_.Describe().c_str());
   report_.device_budget_bytes = admission.device_arena_bytes;
   if (ranks_ != nullptr) report_.world_size = ranks_->world_size();
 
-  CASTOR_RETURN_IF_ERROR(checkpoints_.Restore());
+  CASTOR_RETURN_IF_ERROR(checkpoints_.Restore(&session_));
   CASTOR_RETURN_IF_ERROR(CheckSameInputs(ranks_, session_.inputs()));
   if (arguments_.live.any() && first_) {
     CASTOR_ASSIGN_OR_RETURN(
@@ -277,18 +301,35 @@ absl::Status TrainRun::Evaluate() {
   return absl::OkStatus();
 }
 
+// How a run ended in which nothing failed.
+void TrainRun::JudgeEnd() {
+  const Trainer& trainer = session_.trainer();
+  const int64_t step = trainer.step();
+  report_.ended = step < config_.steps ? kInterrupted : kFinished;
+  if (step == config_.steps && trainer.state().skipped_steps == step) {
+    report_.ended = kFailed;
+    report_.error = absl::StrCat(
+        "nothing was trained: each of the ", step,
+        " steps was skipped, since its gradients are beyond fp16's range; "
+        "set fp16.loss_scale to 0, a scale that follows them, or train in "
+        "bf16");
+  }
+}
+
 absl::Status TrainRun::End() {
   CASTOR_RETURN_IF_ERROR(checkpoints_.SaveLast());
   Trainer& trainer = session_.trainer();
+  JudgeEnd();
+  const bool interrupted = report_.ended == kInterrupted;
   TakeReports();
   CASTOR_ASSIGN_OR_RETURN(
       report_.parameters_sha256,
       ParametersSha256(trainer.parameters(), trainer.store(), ranks_));
-  if (trainer.stopping()) {
+  if (interrupted) {
     std::printf("interrupted after step %ld%s\n",
                 static_cast<long>(trainer.step()),
                 config_.checkpoint.dir.empty()
-                    ? "; no checkpoint.dir, so nothing was saved"
+                    ? "; nothing was saved (\"checkpoint\": false)"
                     : "; go on with --resume latest");
   }
   std::fputs(MemoryPicture(*trainer.training_plan(), trainer.training_request())
@@ -302,7 +343,7 @@ absl::Status TrainRun::End() {
     std::printf("  %-26s %s\n", "checkpoint", saved.c_str());
   }
   if (trace_ != nullptr) {
-    trace_->Finish(trainer.stopping() ? "interrupted" : "finished", "");
+    trace_->Finish(report_.ended, report_.error);
     const absl::Status merged = trace_->Merge();
     std::printf("  %-26s %s\n", "trace", trace_->path().c_str());
     TellOfTrace();
@@ -320,7 +361,7 @@ absl::Status TrainRun::End() {
   }
   if (live_ != nullptr) {
     FlushOutput();
-    live_->End(trainer.stopping() ? "interrupted" : "finished", "");
+    live_->End(report_.ended, report_.error);
   }
   FlushOutput();
   // What fails on one rank up to here ends all of them, and rank 0 tells it.
@@ -374,6 +415,8 @@ absl::Status WriteRefusal(const TrainArguments& arguments, const Config& config,
                           const RefusedRun& refused,
                           absl::string_view message) {
   RunReport nothing;
+  nothing.ended = kRefused;
+  nothing.error = std::string(message);
   nothing.device_budget_bytes = config.memory.device_memory;
   CASTOR_RETURN_IF_ERROR(
       WriteSummary(arguments.summary_path,
@@ -387,12 +430,20 @@ absl::Status WriteRefusal(const TrainArguments& arguments, const Config& config,
 // Until the ranks have their communicator, each may find something wrong that
 // the others do not: wherever they go on together they first agree that all are
 // well. What one of them met is then every rank's failure.
-absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
+//
+// The exit code. *has_summary is as TrainRun::Run's.
+absl::StatusOr<int> TrainOnRank(TrainArguments arguments, RankGroup& group,
+                                bool* has_summary) {
   absl::StatusOr<Config> config = CheckArguments(arguments, group);
   CASTOR_RETURN_IF_ERROR(group.Agree("arguments", config.status()));
   CASTOR_RETURN_IF_ERROR(CheckSameConfig(group, *config));
   group.set_options({.time_limit_ns = static_cast<int64_t>(
                          config->network.timeout_seconds * 1e9)});
+  RunCheckpoints checkpoints(arguments.resume, arguments.resume_changed,
+                             arguments.config_path, &*config,
+                             group.rank() == 0);
+  CASTOR_RETURN_IF_ERROR(
+      group.Agree("checkpoint directory", checkpoints.Claim()));
   std::vector<std::string> notes;
   CASTOR_ASSIGN_OR_RETURN(const RankShare share,
                           TakeShare(group, &*config, &notes));
@@ -411,7 +462,10 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
                               .local_rank = share.local_rank,
                               .machine_share_bytes = share.machine_bytes,
                               .say = PrintLine,
-                              .stop = StopFlag()};
+                              .stop = StopSignal(),
+                              .check = [&](const Parameters& parameters) {
+                                return checkpoints.CheckRoom(parameters);
+                              }};
   if (group.world_size() > 1) {
     options.ranks.join =
         [&](Device* device) -> absl::StatusOr<std::unique_ptr<Communicator>> {
@@ -431,12 +485,38 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
     if (refused.has_value() && group.rank() == 0) {
       const absl::Status written =
           WriteRefusal(arguments, *config, *refused, why.message());
+      *has_summary = written.ok();
       if (!written.ok()) why = written;
     }
     return agreed ? why : group.Agree("start", why);
   }
   StopOnSignals();
-  return TrainRun(arguments, **session).Run();
+  return TrainRun(arguments, checkpoints, **session).Run(has_summary);
+}
+
+// Whether a file is a summary, or empty. What else was there, by mistake, is
+// not replaced before all is known to be right.
+bool IsSummary(const std::string& path) {
+  constexpr int64_t kMaxBytes = int64_t{1} << 30;
+  const auto text = ReadSmallFile(path, kMaxBytes);
+  if (!text.ok()) return absl::IsNotFound(text.status());
+  const auto json = nlohmann::json::parse(*text, nullptr,
+                                          /*allow_exceptions=*/false);
+  return text->empty() || (json.is_object() && json.contains("ended"));
+}
+
+// The summary of a run that came to no figures, where one was asked for.
+void WriteSummaryOf(const TrainArguments& arguments,
+                    const absl::Status& status) {
+  const std::string path = LinkTarget(arguments.summary_path);
+  if (path.empty() || !IsSummary(path) ||
+      !CheckReplacesNone(path, {{"the configuration", arguments.config_path}})
+           .ok()) {
+    return;
+  }
+  WriteSummary(path, SummaryJson(EndedBy(status, /*came_to_a_step=*/false),
+                                 status.message()))
+      .IgnoreError();
 }
 
 }  // namespace
@@ -444,11 +524,17 @@ absl::Status TrainOnRank(TrainArguments arguments, RankGroup& group) {
 int Train(const TrainArguments& arguments) {
   auto group = JoinRanks();
   if (!group.ok()) return Fail(group.status());
-  const absl::Status status = TrainOnRank(arguments, **group);
-  if (status.ok()) return kSuccess;
-  if ((*group)->rank() == 0) return Fail(status);
-  LetFirstRankSpeak(*std::move(group));
-  return ExitCode(status);
+  bool has_summary = false;
+  const absl::StatusOr<int> code =
+      TrainOnRank(arguments, **group, &has_summary);
+  if ((*group)->rank() > 0) {
+    if (code.ok() && *code == kSuccess) return kSuccess;
+    LetFirstRankSpeak(*std::move(group));
+    return code.ok() ? *code : ExitCode(code.status());
+  }
+  if (code.ok()) return *code;
+  if (!has_summary) WriteSummaryOf(arguments, code.status());
+  return Fail(code.status());
 }
 
 }  // namespace castor::cli

@@ -101,6 +101,16 @@ std::shared_ptr<const ModelOrigin> ReadOrigin(const nlohmann::json& json) {
       ModelOrigin{*directory, std::make_shared<const Json>(*std::move(keys))});
 }
 
+// A run's configuration as it is written now: "" was no directory once.
+nlohmann::json OfRun(nlohmann::json config) {
+  const auto checkpoint = config.find("checkpoint");
+  if (checkpoint != config.end() && checkpoint->is_object() &&
+      checkpoint->contains("dir") && (*checkpoint)["dir"] == "") {
+    checkpoint->erase("dir");
+  }
+  return config;
+}
+
 // What of a configuration of castor train a client's has, too.
 std::string ForClient(nlohmann::json config) {
   for (const char* key : {"model", "data", "eval_interval", "eval_batches",
@@ -190,7 +200,7 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
   } else {
     CASTOR_ASSIGN_OR_RETURN(
         metadata.config,
-        ParseConfig(*models, json["config"].dump(), "", {},
+        ParseConfig(*models, OfRun(json["config"]).dump(), "", {},
                     static_cast<int>(world_size), reader.path()));
   }
   // Files of models that come from no directory lack it.

@@ -54,9 +54,9 @@ inline constexpr int64_t kMaxClientTextBytes = int64_t{32} << 20;
 // It is written or it is not, on all ranks alike: what stops one, fails all
 // with that one's reason, and what was there before stays. Aborted: files could
 // not be written (a full disk); what is in memory is as it was, and another
-// call begins again with new files. FailedPrecondition:
-// a value is not finite (such a checkpoint would take the place of one that is
-// good), or a rank does not see the others' files. Unavailable: a lost rank.
+// call begins again with new files. OutOfRange: a value is not finite (such a
+// checkpoint would take the place of one that is good). FailedPrecondition: a
+// rank does not see the others' files. Unavailable: a lost rank.
 absl::Status SaveCheckpoint(const std::string& path,
                             const Parameters& parameters, ChunkStore& store,
                             const CheckpointMetadata& metadata,

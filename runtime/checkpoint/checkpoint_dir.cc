@@ -1,6 +1,10 @@
 #include "runtime/checkpoint/checkpoint_dir.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -31,20 +35,16 @@ absl::Status Verify(const std::string& path) {
   return reader->VerifyAll();
 }
 
-// DIR.1, DIR.2, ...: the first that is not there.
-std::string FreeNameBeside(const std::string& directory) {
-  const std::filesystem::path path =
-      std::filesystem::path(directory).lexically_normal();
-  const std::string base =
-      (path.has_filename() ? path : path.parent_path()).string();
-  for (int64_t i = 1;; ++i) {
-    std::string name = absl::StrCat(base, ".", i);
-    std::error_code error;
-    if (!std::filesystem::exists(
-            std::filesystem::symlink_status(name, error))) {
-      return name;
-    }
+// The path itself, or the nearest one above it of which something is there, be
+// it a link that leads nowhere.
+std::string NearestThere(std::string path) {
+  std::error_code error;
+  while (
+      !std::filesystem::exists(std::filesystem::symlink_status(path, error)) &&
+      ParentDirectory(path) != path) {
+    path = ParentDirectory(path);
   }
+  return path;
 }
 
 }  // namespace
@@ -110,6 +110,20 @@ absl::StatusOr<std::vector<std::string>> CheckpointDir::Make() const {
   return made;
 }
 
+absl::Status CheckpointDir::CheckCanBeMade() const {
+  const std::string there = NearestThere(directory_);
+  std::error_code error;
+  if (!std::filesystem::is_directory(there, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory_, " cannot be made: ", there, " is no directory"));
+  }
+  if (access(there.c_str(), W_OK | X_OK) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        directory_, " cannot be written: ", there, ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<CheckpointEntry>> CheckpointDir::List() const {
   CASTOR_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                           ListDirectory(directory_));
@@ -131,31 +145,6 @@ absl::StatusOr<std::vector<CheckpointEntry>> CheckpointDir::List() const {
               return a.step < b.step;
             });
   return entries;
-}
-
-absl::StatusOr<std::string> CheckpointDir::MoveLaterAside(int64_t step) const {
-  CASTOR_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> old, List());
-  std::string aside;
-  for (const CheckpointEntry& entry : old) {
-    if (entry.step <= step) continue;
-    if (aside.empty()) {
-      aside = FreeNameBeside(directory_);
-      CASTOR_RETURN_IF_ERROR(MakeDirectories(aside).status());
-    }
-    std::error_code error;
-    std::filesystem::rename(
-        entry.path, absl::StrCat(aside, "/", CheckpointName(entry.step)),
-        error);
-    if (error) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(entry.path, " is of another run and cannot be moved to ",
-                       aside, ": ", error.message()));
-    }
-  }
-  if (aside.empty()) return aside;
-  CASTOR_RETURN_IF_ERROR(SyncDirectory(aside));
-  CASTOR_RETURN_IF_ERROR(SyncDirectory(directory_));
-  return aside;
 }
 
 absl::StatusOr<CheckpointEntry> CheckpointDir::FindLatest(
@@ -223,8 +212,12 @@ absl::Status CheckpointDir::Prune(int64_t keep,
 
 absl::Status CheckpointDir::CheckRoom(int64_t size_bytes, int64_t saves,
                                       int64_t keep, int64_t last_step) const {
-  CASTOR_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, List());
-  CASTOR_ASSIGN_OR_RETURN(const int64_t free_bytes, FreeDiskBytes(directory_));
+  std::vector<CheckpointEntry> entries;
+  if (auto listed = List(); !absl::IsNotFound(listed.status())) {
+    CASTOR_ASSIGN_OR_RETURN(entries, std::move(listed));
+  }
+  CASTOR_ASSIGN_OR_RETURN(const int64_t free_bytes,
+                          FreeDiskBytes(NearestThere(directory_)));
   std::deque<int64_t> sizes;  // of what is there, the oldest first
   for (const CheckpointEntry& entry : entries) {
     if (entry.step <= last_step) sizes.push_back(BytesOnDisk(entry.path));

@@ -52,6 +52,9 @@ class CheckpointDir {
   // to it that files can be made in it. Returns those that were made, the
   // topmost first.
   absl::StatusOr<std::vector<std::string>> Make() const;
+  // Whether Make would succeed, as far as that can be known without making
+  // anything. InvalidArgument, PermissionDenied: it would not.
+  absl::Status CheckCanBeMade() const;
 
   // By ascending step, by name alone. One whose replacement was cut short
   // (directory_entry.h) is still there, under the name it has now. NotFound: no
@@ -72,16 +75,11 @@ class CheckpointDir {
   // removed keeps none of the others; the first such failure is returned.
   absl::Status Prune(int64_t keep, int64_t known_valid_step = -1) const;
 
-  // A run does not mix its checkpoints with another's: those of later steps
-  // than `step`, which this run has not made, move to DIR.1 (or .2, ...). Else
-  // they would pass for the newest, and this run's own would be removed as the
-  // oldest. Returns the directory to which they moved, or "".
-  absl::StatusOr<std::string> MoveLaterAside(int64_t step) const;
-
   // Whether the disk has room for `saves` more checkpoints of `size_bytes` each
   // when Prune leaves the newest `keep` of them and of those that are there up
   // to step `last_step`: for keep + 1 in all, if there will be so many.
-  // ResourceExhausted: it has not. Others may use the disk meanwhile.
+  // The directory may still have to be made. ResourceExhausted: it has not.
+  // Others may use the disk meanwhile.
   absl::Status CheckRoom(int64_t size_bytes, int64_t saves, int64_t keep,
                          int64_t last_step) const;
 

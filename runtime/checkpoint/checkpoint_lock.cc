@@ -7,11 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/host_name.h"
+#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 
 namespace castor {
 namespace {
+
+constexpr int64_t kMaxBytes = 1 << 16;
 
 // What the holder has written, for a person. It may have written nothing yet.
 std::string Holder(absl::string_view text) {
@@ -58,6 +61,16 @@ absl::StatusOr<std::unique_ptr<CheckpointLock>> CheckpointLock::Take(
   std::unique_ptr<CheckpointLock> lock(new CheckpointLock(*std::move(file)));
   CASTOR_RETURN_IF_ERROR(lock->SetRun(run_id));
   return lock;
+}
+
+bool CheckpointLock::IsOf(const std::string& directory,
+                          absl::string_view run_id) {
+  const auto text =
+      ReadSmallFile(absl::StrCat(directory, "/", kName), kMaxBytes);
+  if (!text.ok()) return false;
+  const auto json = ParseStrictJson(*text);
+  return json.ok() && json->is_object() && json->contains("run") &&
+         (*json)["run"] == std::string(run_id);
 }
 
 absl::Status CheckpointLock::SetRun(absl::string_view run_id) {

@@ -23,6 +23,9 @@ class CheckpointLock {
   static absl::StatusOr<std::unique_ptr<CheckpointLock>> Take(
       const std::string& directory, absl::string_view run_id);
 
+  // Whether, as this machine sees it, the run `run_id` has the directory.
+  static bool IsOf(const std::string& directory, absl::string_view run_id);
+
   // The run turned out to be the one that it goes on with.
   absl::Status SetRun(absl::string_view run_id);
 

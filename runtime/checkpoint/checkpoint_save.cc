@@ -49,11 +49,9 @@ absl::Status WriteShardsTo(CheckpointWriter& writer, const std::string& path,
             std::find_if_not(values.begin(), values.end(),
                              [](float value) { return std::isfinite(value); });
         if (bad != values.end()) {
-          return absl::FailedPreconditionError(absl::StrCat(
-              "after step ", step, ", ", parameter.name, " (",
-              part.is_master() ? "master"
-                               : layout.states.slots[part.slot()].name,
-              ") holds ", *bad, ", so ", path,
+          return absl::OutOfRangeError(absl::StrCat(
+              "after step ", step, ", ",
+              DescribeValue(parameter, part, *bad, layout), ", so ", path,
               " is not written: resume from an earlier checkpoint with "
               "a lower learning rate or stronger clipping, and "
               "--resume-changed (in PyTorch: changed=True)"));

@@ -41,4 +41,12 @@ int64_t CheckpointBytes(const Parameters& parameters,
   return bytes;
 }
 
+int64_t LeastCheckpointBytes(const Parameters& parameters, int state_parts) {
+  int64_t values = 0;
+  for (const auto& parameter : parameters) {
+    values += parameter->elements() * (parameter->trainable ? state_parts : 1);
+  }
+  return values * static_cast<int64_t>(sizeof(float));
+}
+
 }  // namespace castor

@@ -20,6 +20,10 @@ int64_t CheckpointFileBytes(const Parameters& parameters,
 int64_t CheckpointBytes(const Parameters& parameters,
                         const ChunkLayout& layout);
 
+// The same before there is a layout, with `state_parts` values of a trainable
+// parameter (StateLayout::num_parts): a lower bound, that of the values alone.
+int64_t LeastCheckpointBytes(const Parameters& parameters, int state_parts);
+
 }  // namespace castor
 
 #endif  // CASTOR_RUNTIME_CHECKPOINT_CHECKPOINT_SIZE_H_

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/checkpoint_dir.h"
 #include "runtime/checkpoint/checkpoint_parts.h"
 #include "runtime/checkpoint/run_identity.h"
+#include "runtime/checkpoint/set_aside.h"
 
 namespace castor {
 namespace {
@@ -51,12 +52,10 @@ absl::Status ClientCheckpoints::Claim(const std::string& directory,
     notes->push_back(absl::StrCat("what a killed run has left behind stays: ",
                                   problem.message()));
   }
-  CASTOR_ASSIGN_OR_RETURN(const std::string aside,
-                          dir.MoveLaterAside(loaded_step_));
-  if (!aside.empty()) {
-    notes->push_back(
-        absl::StrCat("checkpoints of an earlier run moved to ", aside));
-  }
+  CASTOR_ASSIGN_OR_RETURN(const AsideDirectory aside,
+                          MoveLaterAside(dir, loaded_step_));
+  if (!aside.path.empty()) notes->push_back(Describe(aside));
+  CASTOR_RETURN_IF_ERROR(NoLongerAside(dir));
   lock_ = std::move(lock);
   claimed_ = directory;
   return absl::OkStatus();

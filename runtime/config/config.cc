@@ -113,14 +113,15 @@ void ReadData(JsonReader reader, const std::string& base_dir,
 void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
                     CheckpointConfig* checkpoint) {
   ReadPath(reader, "dir", base_dir, &checkpoint->dir);
+  if (reader.Has("dir") && checkpoint->dir.empty()) {
+    reader.FailExpected("dir", "the name of a directory");
+  }
   reader.Int("save_interval", &checkpoint->save_interval,
              {.min = 0, .max = kMaxSteps});
   reader.Int("keep", &checkpoint->keep, {.min = 1, .max = 1 << 20});
   ReadEnum(reader, "on_error", kOnSaveErrors, &checkpoint->on_error);
   reader.Bool("lock", &checkpoint->lock);
-  if (checkpoint->save_interval > 0 && checkpoint->dir.empty()) {
-    reader.Fail("save_interval", absl::StrCat("needs ", reader.PathOf("dir")));
-  }
+  reader.Int("keep_aside", &checkpoint->keep_aside, {.min = 1, .max = 1 << 20});
   reader.RefuseUnknownKeys();
 }
 
@@ -132,6 +133,7 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
   const OptimizerRow& row = Optimizers()[type];
   optimizer->weight_decay = row.weight_decay;
   JsonReader params = reader.Object("params");
+  optimizer->lr_is_default = !params.Has("lr");
   params.Double("lr", &optimizer->lr, {.min = 0});
   params.Double("weight_decay", &optimizer->weight_decay, {.min = 0});
   double max_grad_norm = *gradient_clipping;
@@ -377,7 +379,7 @@ JsonReader ObjectLike(JsonReader& root, absl::string_view key) {
        {"device", R"({"type": "cuda"})"},
        {"memory", R"({"device_memory": "8GiB"})"},
        {"optimizer", R"({"type": "AdamW"})"},
-       {"checkpoint", R"({"dir": "out"})"},
+       {"checkpoint", R"({"dir": "out"}, or false)"},
        {"model", R"({"pretrained": "DIR"})"},
        {"data", R"({"train": "text.jsonl"})"}};
   if (const Json* value = root.Raw(key);
@@ -422,8 +424,17 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
   root.Int("eval_interval", &config->eval_interval,
            {.min = 0, .max = kMaxSteps});
   root.Int("eval_batches", &config->eval_batches, {.min = 1, .max = 1 << 20});
-  ReadCheckpoint(ObjectLike(root, "checkpoint"), base_dir, &config->checkpoint);
+  if (const Json* value = root.Raw("checkpoint");
+      value != nullptr && *value == false) {
+    config->checkpoint.wanted = false;
+  } else {
+    ReadCheckpoint(ObjectLike(root, "checkpoint"), base_dir,
+                   &config->checkpoint);
+  }
   ReadBatch(root, world_size, /*required=*/true, config);
+  if (!config->model.pretrained.empty()) {
+    config->optimizer.lr = kDefaultTunedRate;
+  }
   ReadTraining(root, config);
   root.Int("steps_per_print", &config->steps_per_print,
            {.min = 1, .max = kMaxSteps});
@@ -532,8 +543,20 @@ absl::StatusOr<Config> LoadConfig(const ModelReader& models,
   const absl::StatusOr<std::string> text =
       ReadSmallFile(absolute.string(), kMaxConfigBytes);
   CASTOR_RETURN_IF_ERROR(Annotate("config file", text.status()));
-  return ParseConfig(models, *text, absolute.parent_path().string(), overrides,
-                     world_size, path);
+  CASTOR_ASSIGN_OR_RETURN(
+      Config config, ParseConfig(models, *text, absolute.parent_path().string(),
+                                 overrides, world_size, path));
+  if (config.checkpoint.wanted && config.checkpoint.dir.empty()) {
+    config.checkpoint.dir = DefaultCheckpointDir(path);
+  }
+  return config;
+}
+
+std::string DefaultCheckpointDir(const std::string& config_path) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(config_path, error);
+  if (path.extension() == ".json") path.replace_extension();
+  return absl::StrCat(path.lexically_normal().string(), ".castor");
 }
 
 }  // namespace castor

@@ -65,7 +65,11 @@ enum class OnSaveError : uint8_t {
 };
 
 struct CheckpointConfig {
-  std::string dir;            // "": no checkpoints
+  // "checkpoint": false is the whole section then: nothing is saved.
+  bool wanted = true;
+  // Absent: DefaultCheckpointDir of the file that LoadConfig reads; "" in a
+  // configuration that is no file's, which saves nothing either.
+  std::string dir;
   int64_t save_interval = 0;  // steps; 0: at the end only
   int64_t keep = 2;           // the newest ones; older ones are removed
   // "stop" or "continue". A run whose last checkpoint cannot be written has
@@ -74,10 +78,18 @@ struct CheckpointConfig {
   // Whether the run locks the directory, so that no other saves into it. Where
   // the file system has no locks, false says that the user sees to it.
   bool lock = true;
+  // How many of the directories into which earlier runs' checkpoints were moved
+  // (DIR.1, DIR.2, ...) stay, the newest ones. 0 or absent: all of them.
+  int64_t keep_aside = 0;
 
   friend bool operator==(const CheckpointConfig&,
                          const CheckpointConfig&) = default;
 };
+
+// The learning rate where none is given, for values from scratch and for those
+// of model.pretrained, which 1e-3 spoils in a few steps.
+inline constexpr double kDefaultRate = 1e-3;
+inline constexpr double kDefaultTunedRate = 2e-5;
 
 struct OptimizerConfig {
   // "type", a row of runtime/optim/optimizers.h, and what of "params" only that
@@ -85,7 +97,9 @@ struct OptimizerConfig {
   std::shared_ptr<const Optimizer> rule = DefaultOptimizer();
   // optimizer.params. "max_grad_norm", which DeepSpeed has there, is another
   // name of gradient_clipping: where both are given, they must be equal.
-  double lr = 1e-3;
+  double lr = kDefaultRate;  // absent for model.pretrained: kDefaultTunedRate
+  // Whether it was absent: a note says then what it came to.
+  bool lr_is_default = false;
   double weight_decay = 0.01;  // absent: the row's
   // Patterns of names (name_pattern.h) of parameters that do not decay.
   std::vector<std::string> no_decay;
@@ -204,6 +218,10 @@ absl::StatusOr<Config> LoadConfig(const ModelReader& models,
                                   const std::string& path,
                                   absl::Span<const std::string> overrides = {},
                                   int world_size = 1);
+
+// Where the run of the configuration at `config_path` saves when that does not
+// say: beside it, run.castor for run.json.
+std::string DefaultCheckpointDir(const std::string& config_path);
 
 // The same from `text`, whose paths are relative to `base_dir` ("": as they
 // are); `source` names it in messages.

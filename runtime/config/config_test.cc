@@ -240,7 +240,10 @@ TEST(Config, NamesThePathOfAWrongValue) {
       {"checkpoint.keep=0", "checkpoint.keep: expected"},
       {"checkpoint.on_error=retry",
        "checkpoint.on_error: expected one of \"stop\""},
-      {"checkpoint.save_interval=5", "needs checkpoint.dir"},
+      {"checkpoint.dir=", "checkpoint.dir: expected the name of a directory"},
+      {"checkpoint=true", R"(expected an object, like {"dir": "out"}, or )"
+                          "false"},
+      {"checkpoint.keep_aside=0", "checkpoint.keep_aside: expected"},
       {"eval_interval=5", "eval_interval: needs data.validation"},
       {"train_micro_batch_size_per_gpu=1048577", "expected an integer from"},
   };
@@ -469,6 +472,44 @@ TEST(LoadConfig, ResolvesPathsAgainstTheFile) {
   EXPECT_EQ(sizes->model.from_config, config->model.pretrained);
   EXPECT_EQ(config->model.pretrained,
             directory.path().substr(0, directory.path().rfind('/')) + "/hf");
+}
+
+TEST(LoadConfig, PutsCheckpointsBesideTheFile) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/run.json";
+  WriteFile(path, kMinimal);
+  auto config = LoadConfig(TestModels(), path);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->checkpoint.dir, directory.path() + "/run.castor");
+  EXPECT_EQ(config->checkpoint.dir, DefaultCheckpointDir(path));
+  config = LoadConfig(TestModels(), path, {"checkpoint=false"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_FALSE(config->checkpoint.wanted);
+  EXPECT_EQ(config->checkpoint.dir, "");
+  // And what is said later on the command line counts.
+  config = LoadConfig(TestModels(), path,
+                      {"checkpoint=false", "checkpoint.dir=out"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->checkpoint.wanted);
+  EXPECT_EQ(config->checkpoint.dir, directory.path() + "/out");
+  for (const bool wanted : {true, false}) {
+    config->checkpoint.wanted = wanted;
+    if (!wanted) config->checkpoint = {.wanted = false};
+    const auto again = ParseConfig(TestModels(), ConfigToJson(*config), "");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, *config);
+  }
+}
+
+TEST(LoadConfig, GivesTrainedWeightsAGentlerRate) {
+  const auto rate = [](const std::string& model) {
+    const auto config =
+        ParseConfig(TestModels(), kMinimal, "", {"model=" + model});
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config->optimizer.lr;
+  };
+  EXPECT_EQ(rate(R"({"pretrained": "hf"})"), 2e-5);
+  EXPECT_EQ(rate(R"({"from_config": "hf"})"), 1e-3);
 }
 
 TEST(LoadConfig, NamesTheFile) {

@@ -31,6 +31,18 @@ Ordered DataJson(const DataConfig& data) {
   return json;
 }
 
+Ordered CheckpointJson(const CheckpointConfig& checkpoint) {
+  if (!checkpoint.wanted) return false;
+  Ordered json = Ordered::object();
+  if (!checkpoint.dir.empty()) json["dir"] = checkpoint.dir;
+  json["save_interval"] = checkpoint.save_interval;
+  json["keep"] = checkpoint.keep;
+  json["on_error"] = Name(config_names::kOnSaveErrors, checkpoint.on_error);
+  json["lock"] = checkpoint.lock;
+  if (checkpoint.keep_aside > 0) json["keep_aside"] = checkpoint.keep_aside;
+  return json;
+}
+
 Ordered OptimizerJson(const OptimizerConfig& optimizer) {
   Ordered params = {{"lr", optimizer.lr},
                     {"weight_decay", optimizer.weight_decay}};
@@ -123,12 +135,7 @@ std::string ConfigToJson(const Config& config) {
   json["seed"] = config.seed;
   json["eval_interval"] = config.eval_interval;
   json["eval_batches"] = config.eval_batches;
-  json["checkpoint"] = {{"dir", config.checkpoint.dir},
-                        {"save_interval", config.checkpoint.save_interval},
-                        {"keep", config.checkpoint.keep},
-                        {"on_error", Name(config_names::kOnSaveErrors,
-                                          config.checkpoint.on_error)},
-                        {"lock", config.checkpoint.lock}};
+  json["checkpoint"] = CheckpointJson(config.checkpoint);
   json["train_batch_size"] = config.train_batch_size;
   json["train_micro_batch_size_per_gpu"] =
       config.train_micro_batch_size_per_gpu;

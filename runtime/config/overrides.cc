@@ -34,7 +34,8 @@ absl::Status ApplyOverrides(absl::Span<const std::string> overrides,
     std::string walked;
     for (const std::string& key : path) {
       if (key.empty()) return Refuse(text, "the key has an empty part");
-      if (place->is_null()) *place = Json::object();
+      // "checkpoint": false has no keys, and may be given some.
+      if (place->is_null() || *place == false) *place = Json::object();
       if (!place->is_object()) {
         return Refuse(
             text,

@@ -228,11 +228,48 @@ TEST(ChunkOptimizer, NormThatIsNotFiniteStopsTheStepAndNamesIt) {
         rig.Step(2, {.value = std::numeric_limits<float>::infinity(),
                      .begin = 0,
                      .end = 164});
-    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
     EXPECT_NE(status.message().find("at step 2 is not finite (\"b\")"),
               std::string::npos)
         << status;
   }
+}
+
+// A gradient of 1e30 has a square beyond fp32's range: the second moment is
+// infinite, and the parameter, divided by its root, looks well.
+TEST(ChunkOptimizer, TellsOfAnUpdateThatNoCheckpointCouldHold) {
+  const Side kH = Side::kHost, kD = Side::kDevice;
+  for (const std::vector<Side>& sides :
+       {std::vector<Side>{kH, kH}, {kD, kD}, {kH, kD}}) {
+    for (const bool lamb : {false, true}) {
+      for (const int64_t at : {0, 99, 100, 163, 293}) {
+        Rig rig({.sides = sides, .micro_batches = 1 + at % 2, .lamb = lamb});
+        ASSERT_TRUE(rig.Step(1).ok());
+        EXPECT_FALSE(rig.optimizer().broke());
+        ASSERT_TRUE(
+            rig.Step(2, {.value = 1e30f, .begin = at, .end = at + 1}).ok());
+        EXPECT_FALSE(rig.optimizer().broke_before());
+        EXPECT_TRUE(rig.optimizer().broke()) << at;
+        ASSERT_TRUE(rig.Step(3).ok());
+        EXPECT_TRUE(rig.optimizer().broke_before()) << at;
+      }
+    }
+  }
+}
+
+// An update that ran ahead of the norm, and is done again with the gradients
+// clipped, has broken nothing.
+TEST(ChunkOptimizer, TellsOfNoUpdateThatWasDoneAgain) {
+  Rig rig({.clipping = 1, .ahead = {0, 1}});
+  ASSERT_TRUE(rig.Step(1).ok());
+  ASSERT_TRUE(rig.Step(2, {.value = 1e30f, .begin = 5, .end = 6}).ok());
+  EXPECT_EQ(rig.optimizer().speculation().repeated, 4);
+  EXPECT_FALSE(rig.optimizer().broke());
+  Rig unclipped({.clipping = 3e38, .ahead = {0, 1}});
+  ASSERT_TRUE(unclipped.Step(1).ok());
+  ASSERT_TRUE(unclipped.Step(2, {.value = 1e30f, .begin = 5, .end = 6}).ok());
+  EXPECT_EQ(unclipped.optimizer().speculation().committed, 4);
+  EXPECT_TRUE(unclipped.optimizer().broke());
 }
 
 TEST(ChunkOptimizer, UpdatesOnTheHostWhileTheScaleWaitsForTheBus) {

@@ -55,7 +55,7 @@ absl::Status ChunkOptimizer::NotFinite(int64_t step, int64_t label) const {
                          store_->layout().parameter(ParamId(label - 1)).name,
                          "\")")
           : "";
-  return absl::FailedPreconditionError(absl::StrCat(
+  return absl::OutOfRangeError(absl::StrCat(
       "the gradient norm at step ", step, " is not finite", where,
       ": lower the learning rate, or resume from an earlier checkpoint with "
       "other settings"));

@@ -99,6 +99,18 @@ absl::Status Trainer::CheckInitialized(absl::string_view what) const {
       absl::StrCat(what, " before Initialize: the parameters have no values"));
 }
 
+absl::Status Trainer::Unsavable(int64_t step) {
+  device_->Synchronize(device_->NowAll()).IgnoreError();
+  const std::string what = FindNotFinite(engine_->parameters(), *store_);
+  return Failed(absl::OutOfRangeError(absl::StrCat(
+      "after step ", step, ", ",
+      what.empty() ? "a parameter or its states hold a value that is no number"
+                   : what,
+      ", so that no checkpoint can be written any more: resume from an earlier "
+      "one with a lower learning rate or stronger clipping, and "
+      "--resume-changed")));
+}
+
 // The next step's gradients are scaled by what this step's outcome says, so the
 // host waits for it; its updates may still run then.
 absl::Status Trainer::SettleLossScale() {
@@ -164,7 +176,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   const int64_t world_size = options_.ranks.world_size;
   const int64_t rank = options_.ranks.rank;
   // A row for each rank: its losses, how long its latest step took, if that was
-  // of this plan, and whether it wants to stop.
+  // of this plan, and why it wants to stop, or 0.
   const int64_t row = shape.micro_batches + 2;
   std::vector<float> losses(row * world_size);
   float* const own = losses.data() + rank * row;
@@ -192,7 +204,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
           own[row - 2] = static_cast<float>(untold_.seconds);
         }
         untold_ = {};
-        own[row - 1] = StopRequested() ? 1.0f : 0.0f;
+        own[row - 1] = static_cast<float>(StopRequested());
         CASTOR_ASSIGN_OR_RETURN(const Fence gathered,
                                 GatherLosses(arrived, losses));
         arrived.Add(gathered);
@@ -219,6 +231,10 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   const absl::Status arrival = device_->Synchronize(arrived);
   CASTOR_RETURN_IF_ERROR(status);
   if (!arrival.ok()) return Failed(arrival);
+  // The step before is over, too.
+  if (shape.training && optimizer_->broke_before()) {
+    return Unsavable(state_.step);
+  }
   StepLosses result;
   CASTOR_ASSIGN_OR_RETURN(result.labels, inputs.Labels());
   for (int64_t i = 0; i < shape.micro_batches; ++i) {
@@ -229,7 +245,8 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   float slowest = 0;
   for (int64_t r = 0; r < world_size; ++r) {
     slowest = std::max(slowest, losses[r * row + row - 2]);
-    if (losses[r * row + row - 1] != 0) stop_agreed_ = true;
+    stop_agreed_ =
+        std::max(stop_agreed_, static_cast<int>(losses[r * row + row - 1]));
   }
   if (slowest > 0) program.watch.AddStep(slowest);
   return result;
@@ -298,13 +315,21 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   const double loss = sum / static_cast<double>(losses.labels);
   if (!std::isfinite(loss)) {
     const bool untrained = state_.step == state_.skipped_steps;
-    const absl::Status why = absl::FailedPreconditionError(absl::StrCat(
-        "the loss at step ", state_.step + 1, " is not finite",
-        untrained ? ", before any update: the values that the model begins "
-                    "with overflow in this type, or are damaged"
-                  : ": lower the learning rate, or resume from an earlier "
-                    "checkpoint with other settings"));
-    if (!scaler_.has_value()) {
+    const std::string what =
+        absl::StrCat("the loss at step ", state_.step + 1, " is not finite");
+    const absl::Status why =
+        untrained
+            ? absl::FailedPreconditionError(absl::StrCat(
+                  what,
+                  ", before any update: the values that the model begins with "
+                  "overflow in this type, or are damaged"))
+            : absl::OutOfRangeError(absl::StrCat(
+                  what,
+                  ": lower the learning rate, or resume from an earlier "
+                  "checkpoint with other settings"));
+    // In fp16 a later step is skipped, and another batch may do better. A loss
+    // scale changes nothing of the loss itself.
+    if (untrained || !scaler_.has_value()) {
       failure_.Update(why);
       return failure_;
     }
@@ -391,13 +416,16 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
                    "); give it other data"));
 }
 
-bool Trainer::stopping() const {
+int Trainer::stop_reason() const {
   return communicator_ == nullptr ? StopRequested() : stop_agreed_;
 }
 
 absl::Status Trainer::Drain() {
   const absl::Status over = device_->Synchronize(device_->NowAll());
   if (failure_.ok() && !over.ok()) failure_ = Failed(over);
+  if (failure_.ok() && optimizer_ != nullptr && optimizer_->broke()) {
+    failure_ = Unsavable(state_.step);
+  }
   if (failure_.ok()) SettleLossScale().IgnoreError();  // it is in failure_
   meter_.FinaliseAll();
   idle_ = true;

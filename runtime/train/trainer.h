@@ -87,15 +87,16 @@ class Trainer final : public ObservedRun {
   // labelled tokens of all of them, divided by the number of these tokens, as
   // transformers' (from 4.46) num_items_in_batch makes it. Each token's
   // gradient has that weight, whichever micro batch it is in; one without
-  // labels adds nothing. FailedPrecondition if the loss is not finite.
+  // labels adds nothing. FailedPrecondition if the loss is not finite before
+  // any update, OutOfRange if it is not later: the run has diverged.
   // InvalidArgument: no token of the batch is labelled; nothing has happened
   // then, and another batch may follow. Nor has anything on one rank where
   // `next` fails, whose status Step returns; of several ranks all fail then.
   //
   // In fp16 a step with an overflow changes nothing; its StepReport says so.
-  // The same holds for a loss that is not finite (if its gradients are finite,
-  // the next call fails). OutOfRange: the step before overflowed at the
-  // smallest scale (out_of_scale); nothing has happened then.
+  // The same holds for a loss that is not finite after an update (if its
+  // gradients are finite, the next call fails). OutOfRange: the step before
+  // overflowed at the smallest scale (out_of_scale); nothing has happened then.
   //
   // On rank r of N `next` gives this rank's share: of the micro batches of the
   // run, counted from 0 over all steps, those whose index is r modulo N, in
@@ -133,10 +134,11 @@ class Trainer final : public ObservedRun {
   // Why the loss's scale cannot sink any more, if that is so: no later step
   // will run, what is there may be saved. The same on all ranks.
   const absl::Status& out_of_scale() const { return out_of_scale_; }
-  // Whether to end here: TrainerOptions::stop was set, with several ranks on
-  // any of them and by the time when the latest step's losses were queued. The
-  // same answer on all ranks.
-  bool stopping() const;
+  // Why to end here, or 0: what TrainerOptions::stop was set to, with several
+  // ranks on any of them (the greatest) and by the time when the latest step's
+  // losses were queued. The same answer on all ranks.
+  int stop_reason() const;
+  bool stopping() const { return stop_reason() != 0; }
   const AdmissionReport& admission() const { return admission_; }
   const ChunkLayout& layout() const { return layout_; }
   const Parameters& parameters() const { return engine_->parameters(); }
@@ -305,6 +307,9 @@ class Trainer final : public ObservedRun {
                      const Overheads& overheads) const;
   // Tells the gate of the step before the latest, which is over.
   void TellGate();
+  // Why no checkpoint can be written any more: an update wrote a value that is
+  // not finite. Waits until all work is over.
+  absl::Status Unsavable(int64_t step);
   // Learns whether the step that was issued last overflowed.
   absl::Status SettleLossScale();
   absl::Status JoinRanks(const StepTrace& training);
@@ -325,8 +330,8 @@ class Trainer final : public ObservedRun {
   // What moves between ranks under such a policy.
   ShardStaging StagingFor(const AdmissionRule& rule) const;
   std::vector<std::string> FindRemedies();
-  bool StopRequested() const {
-    return options_.stop != nullptr && options_.stop->load();
+  int StopRequested() const {
+    return options_.stop == nullptr ? 0 : options_.stop->load();
   }
   // What a step computed.
   struct StepLosses {
@@ -400,7 +405,7 @@ class Trainer final : public ObservedRun {
   // The failure of that step's loss, unless it was skipped.
   absl::Status loss_failure_;
   absl::Status out_of_scale_;
-  bool stop_agreed_ = false;
+  int stop_agreed_ = 0;
   bool initialized_ = false;
   uint16_t tag_step_ = 0;
   absl::Status failure_;  // the first of a step

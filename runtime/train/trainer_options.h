@@ -73,9 +73,10 @@ struct TrainerOptions {
   // may be asked for then, and nobody need be joined. The run may be for
   // another machine, so what this one has refuses nothing: the report has it.
   bool admit_only = false;
-  // Set when training should end after the step at hand (Trainer::stopping);
-  // null: never. Outlives the trainer.
-  const std::atomic<bool>* stop = nullptr;
+  // Not 0 when training should end after the step at hand: why, a small number
+  // such as a signal's (Trainer::stop_reason). Null: never. Outlives the
+  // trainer.
+  const std::atomic<int>* stop = nullptr;
   SpeculationOptions speculation;
   // When the planner is asked again.
   WatchLimits watch;

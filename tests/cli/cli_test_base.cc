@@ -80,14 +80,22 @@ Json CliTest::Summary(int ranks, const Json& config,
   return Json::parse(ReadFile(Path("summary.json")));
 }
 
-void ExpectUserError(const ProcessResult& result) {
+namespace {
+
+void ExpectOneLine(const ProcessResult& result, int exit_code) {
   EXPECT_EQ(result.signal, 0);
-  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_EQ(result.exit_code, exit_code) << result.err;
   EXPECT_EQ(result.err.rfind("castor: ", 0), 0u) << result.err;
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1)
       << result.err;
 
   if (getenv("SHOW_MESSAGES") != nullptr) std::printf("%s", result.err.c_str());
 }
+
+}  // namespace
+
+void ExpectUserError(const ProcessResult& result) { ExpectOneLine(result, 2); }
+
+void ExpectFailure(const ProcessResult& result) { ExpectOneLine(result, 1); }
 
 }  // namespace castor::testing

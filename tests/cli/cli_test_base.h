@@ -62,6 +62,8 @@ class CliTest : public ::testing::Test {
 
 // Exit code 2 and one line on standard error that starts as ours do.
 void ExpectUserError(const ProcessResult& result);
+// The same with exit code 1.
+void ExpectFailure(const ProcessResult& result);
 
 }  // namespace castor::testing
 

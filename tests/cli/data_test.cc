@@ -96,7 +96,7 @@ TEST_F(DataTest, TokenisesOnceAndGoesOnWithTheSameTokenizerOnly) {
 TEST_F(DataTest, RanksShareOneCacheAndBits) {
   WriteFile(Path("text.jsonl"), Documents());
   Json config = Config("text.jsonl", "words");
-  config.erase("checkpoint");
+  config["checkpoint"] = false;
   const Json alone = Summary(config);
   for (const std::string& name : List("")) {
     if (name.find(".castor-tokens-") != std::string::npos) {
@@ -117,7 +117,7 @@ TEST_F(DataTest, TheTextOfAModelsDirectoryHasItsTokenizer) {
   std::filesystem::copy(Path("words/tokenizer.json"),
                         Path("hf/tokenizer.json"));
   config["model"] = {{"pretrained", "hf"}};
-  config.erase("checkpoint");
+  config["checkpoint"] = false;
   const ProcessResult words = Train(config);
   EXPECT_EQ(words.exit_code, 0) << words.err;
   EXPECT_THAT(words.out, HasSubstr("data.train: tokenised \""));
@@ -216,7 +216,7 @@ TEST_F(DataTest, SaysWhichSamplesHaveNothingToLearnFrom) {
     return text;
   };
   Json config = Config("ids.jsonl", "");
-  config.erase("checkpoint");
+  config["checkpoint"] = false;
   WriteFile(Path("ids.jsonl"), lines(4, 30) + lines(20, 9) + lines(30, 1));
   const ProcessResult some = Train(config);
   EXPECT_EQ(some.exit_code, 0) << some.err;

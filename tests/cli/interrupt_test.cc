@@ -34,9 +34,10 @@ TEST_P(Interrupted, FinishesTheStepSavesAndGoesOnToTheSameBits) {
         "\nstep " + std::to_string(last + 1 + 5 * round) + "/"));
     process.Signal(GetParam());
     const ProcessResult result = process.Wait();
-    ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+    ASSERT_EQ(result.exit_code, 128 + GetParam()) << result.err << result.out;
     EXPECT_EQ(result.err, "");
     const Json summary = Json::parse(ReadFile(Path("summary.json")));
+    EXPECT_EQ(summary["ended"], "interrupted");
     const int64_t step = summary["steps"];
     ASSERT_GT(step, last);
     ASSERT_LT(step, 400);
@@ -73,23 +74,25 @@ TEST_P(Interrupted, GoesOnWhereTheSignalWasIgnoredAtTheStart) {
   process.Signal(GetParam());
   process.Signal(GetParam());
   ASSERT_TRUE(process.WaitForOutput("\nstep 40/")) << process.Wait().err;
-  process.Signal(GetParam() == SIGINT ? SIGTERM : SIGINT);
+  const int other = GetParam() == SIGINT ? SIGTERM : SIGINT;
+  process.Signal(other);
   const ProcessResult result = process.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.exit_code, 128 + other) << result.err;
   EXPECT_THAT(result.out, HasSubstr("interrupted after step "));
 }
 
 TEST_F(CliTest, InterruptedWithoutADirectorySaysThatNothingIsSaved) {
   Json config = SmallConfig();
-  config.erase("checkpoint");
+  config["checkpoint"] = false;
   config["steps"] = 100000;
   WriteConfig(config);
   CastorProcess process({"train", "run.json"}, directory());
   ASSERT_TRUE(process.WaitForOutput("\nstep 2/"));
   process.Signal(SIGINT);
   const ProcessResult result = process.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.exit_code, 128 + SIGINT) << result.err;
   EXPECT_THAT(result.out, HasSubstr("nothing was saved"));
+  EXPECT_FALSE(Exists("run.castor"));
 }
 
 }  // namespace

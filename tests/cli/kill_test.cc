@@ -57,7 +57,7 @@ class KilledRun : public CliTest {
     if (smallest_.count(key) == 0) {
       Json once = config;
       once["steps"] = 1;
-      once.erase("checkpoint");
+      once["checkpoint"] = false;
       smallest_[key] = Summary(once)["smallest_device_budget_bytes"];
     }
     config["memory"]["device_memory"] = smallest_[key] + 4096 * Below(30);

@@ -24,7 +24,7 @@ class Launched : public CliTest {
   // SmallConfig's batch, shared out by the world size.
   static Json Config() {
     Json config = SmallConfig();
-    config.erase("checkpoint");
+    config["checkpoint"] = false;
     config.erase("gradient_accumulation_steps");
     config["train_batch_size"] = 4;
     return config;
@@ -137,7 +137,7 @@ TEST_F(Launched, SignalEndsAllInOrder) {
   ASSERT_TRUE(process.WaitForOutput("\nstep 3/"));
   process.Signal(SIGTERM);
   const ProcessResult result = process.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr("interrupted after step "));
 }

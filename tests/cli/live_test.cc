@@ -150,7 +150,7 @@ TEST_F(Followed, ToItsEndByASignal) {
   }
   process->Signal(SIGTERM);
   EXPECT_EQ(AskUntilTheEnd(), "interrupted");
-  EXPECT_EQ(process->Wait().exit_code, 0);
+  EXPECT_EQ(process->Wait().exit_code, 128 + SIGTERM);
   const Json summary = Json::parse(ReadFile(Path("summary.json")));
   EXPECT_EQ(points_["loss"], summary["losses"]);
   // Resumed, it goes on from there.
@@ -171,7 +171,7 @@ TEST_F(Followed, ToItsFailure) {
   const auto process = Start(config, {"--set", "optimizer.params.lr=1e38"});
   EXPECT_EQ(AskUntilTheEnd(), "failed");
   const ProcessResult result = process->Wait();
-  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr(answer_["message"].get<std::string>()));
   EXPECT_THAT(result.err, HasSubstr("learning rate"));
 }

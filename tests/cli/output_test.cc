@@ -106,7 +106,7 @@ constexpr char kFullDisk[] = "exec > /dev/null; ulimit -f 1; exec \"$@\"";
 
 TEST_F(OutputTest, SummaryThatCannotBeWrittenIsToldAndTheOldOneStays) {
   Json config = SmallConfig();
-  config.erase("checkpoint");
+  config["checkpoint"] = false;
   WriteConfig(config);
   WriteFile(Path("summary.json"), "{}");
   const ProcessResult result =
@@ -120,7 +120,7 @@ TEST_F(OutputTest, SummaryThatCannotBeWrittenIsToldAndTheOldOneStays) {
 
 TEST_F(OutputTest, TrainingGoesOnWithoutTensorBoardWhereItsDiskIsFull) {
   Json config = SmallConfig();
-  config.erase("checkpoint");
+  config["checkpoint"] = false;
   config["steps"] = 30;
   WriteConfig(config);
   const ProcessResult result =

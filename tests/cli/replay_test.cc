@@ -67,7 +67,7 @@ class ReplayTest : public CliTest {
   static Json Config(const std::string& policy = "auto",
                      const Json& device_memory = "unlimited") {
     Json config = SmallConfig();
-    config.erase("checkpoint");
+    config["checkpoint"] = false;
     config["memory"] = {{"placement_policy", policy},
                         {"device_memory", device_memory}};
     return config;

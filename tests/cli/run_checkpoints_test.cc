@@ -93,7 +93,7 @@ TEST_F(RunCheckpointsTest, SecondRunInADirectoryIsRefused) {
   EXPECT_FALSE(Exists("out.1"));
   first->Signal(SIGTERM);
   const ProcessResult result = first->Wait();
-  ASSERT_EQ(result.exit_code, 0) << result.err;
+  ASSERT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
   EXPECT_TRUE(std::filesystem::exists(Newest(result))) << result.out;
   // Neither the lock nor anything else stays.
   EXPECT_THAT(List("out"), Each(StartsWith("step-")));
@@ -120,7 +120,7 @@ TEST_F(RunCheckpointsTest, WithoutALockIsTheUsersToWatch) {
   ASSERT_TRUE(first->WaitForOutput("\nstep 3/"));
   EXPECT_FALSE(Exists(std::string("out/") + CheckpointLock::kName));
   first->Signal(SIGTERM);
-  EXPECT_EQ(first->Wait().exit_code, 0);
+  EXPECT_EQ(first->Wait().exit_code, 128 + SIGTERM);
 }
 
 TEST_F(RunCheckpointsTest, OfSeveralRanksIsLockedByTheFirst) {
@@ -136,7 +136,7 @@ TEST_F(RunCheckpointsTest, OfSeveralRanksIsLockedByTheFirst) {
                                     std::to_string(pids.at(0)) + " on host"));
   kill(pids.at(1), SIGTERM);
   const ProcessResult result = first->Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
   EXPECT_THAT(List("out"), Each(StartsWith("step-")));
 }
 
@@ -272,7 +272,7 @@ TEST_F(RunCheckpointsTest, GoesOnWhereItIsToldAndSavesWhenThereIsRoom) {
   LimitFiles(run->pid(), RLIM_INFINITY);
   run->Signal(SIGTERM);
   const ProcessResult result = run->Wait();
-  ASSERT_EQ(result.exit_code, 0) << result.err;
+  ASSERT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
   const std::string newest = Newest(result);
   EXPECT_TRUE(std::filesystem::exists(newest)) << result.out;
   // The run goes on as if nothing had happened.
@@ -284,7 +284,7 @@ TEST_F(RunCheckpointsTest, GoesOnWhereItIsToldAndSavesWhenThereIsRoom) {
     return Summary(config, args)["parameters_sha256"];
   };
   const Json saved = sha({"--resume", "latest"});
-  EXPECT_EQ(saved, sha({"--set", "checkpoint={}"}));
+  EXPECT_EQ(saved, sha({"--set", "checkpoint=false"}));
 }
 
 // What is not saved at the end is lost: that is a failure.

@@ -24,7 +24,7 @@ class TraceHarm : public CliTest {
   static Json Endless() {
     Json config = SmallConfig();
     config["steps"] = 1'000'000;
-    config.erase("checkpoint");
+    config["checkpoint"] = false;
     return config;
   }
 
@@ -50,7 +50,7 @@ TEST_F(TraceHarm, ARunWhoseTraceIsCutGoesOn) {
     ASSERT_TRUE(process.WaitForOutput("\nstep 300/"));
     process.Signal(SIGTERM);
     const ProcessResult result = process.Wait();
-    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
     ExpectToldOnce(result, "was cut or written to by somebody else");
     EXPECT_EQ(std::filesystem::file_size(Path("run.trace")),
               static_cast<uintmax_t>(left));
@@ -74,7 +74,7 @@ TEST_F(TraceHarm, TwoRunsWithOneTraceKeepBoth) {
   EXPECT_EQ(short_one->results.size(), 3u);
   first.Signal(SIGTERM);
   const ProcessResult result = first.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr("run.trace.replaced-1"));
   const auto long_one = ReadTraceFile(Path("run.trace.replaced-1"));
@@ -114,7 +114,7 @@ TEST_F(TraceHarm, ARunWhoseTraceIsRemovedGoesOn) {
   ASSERT_TRUE(process.WaitForOutput("\nstep 100/"));
   process.Signal(SIGTERM);
   const ProcessResult result = process.Wait();
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
   ExpectToldOnce(result, "was removed, or replaced by another");
 }
 

@@ -177,7 +177,7 @@ TEST_F(Trace, ViewReadsAFileAnewThatGrowsWithinItsRoom) {
 TEST_F(Trace, ViewFollowsARunThatGoesOn) {
   Json config = SmallConfig();
   config["steps"] = 1'000'000;
-  config.erase("checkpoint");
+  config["checkpoint"] = false;
   WriteConfig(config);
   TemporaryDirectory elsewhere;  // of the other program's outputs
   const CastorProcess run(
