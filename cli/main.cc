@@ -227,7 +227,8 @@ void AddLaunch(CLI::App* command, LaunchArguments* launch) {
   AddText(command, "--nproc", &launch->num_ranks, "N",
           "how many ranks; without it, as many as the hostfile has slots");
   AddText(command, "--hostfile", &launch->hostfile, "FILE",
-          "the machines, a line each: HOST slots=N; without it, this one");
+          "the machines, a line each: HOST slots=N or HOST:N; without it, "
+          "this one");
   AddText(command, "--master-port", &launch->master_port, "PORT",
           "where rank 0 listens; without it, at any free port");
   AddText(command, "--rsh", &launch->remote_shell, "COMMAND",

@@ -25,6 +25,34 @@ bool IsHost(absl::string_view host) {
          });
 }
 
+// Takes HOST:N apart; of two colons or more, which are an IPv6 address's, only
+// behind brackets. False: there is no N.
+bool TakeSlots(absl::string_view* host, absl::string_view* slots) {
+  const size_t bracket = host->rfind(']');
+  const size_t colon = host->rfind(':');
+  if (colon == absl::string_view::npos) return false;
+  if (bracket == absl::string_view::npos ? host->find(':') != colon
+                                         : colon < bracket) {
+    return false;
+  }
+  *slots = host->substr(colon + 1);
+  *host = host->substr(0, colon);
+  return true;
+}
+
+// "user@[fe80::1]" as remote shells take it, without the brackets.
+std::string WithoutBrackets(absl::string_view host) {
+  const size_t open = host.find('[');
+  if (open == absl::string_view::npos || host.back() != ']' ||
+      (open > 0 && host[open - 1] != '@')) {
+    return std::string(host);
+  }
+  return absl::StrCat(host.substr(0, open),
+                      host.substr(open + 1, host.size() - open - 2));
+}
+
+constexpr absl::string_view kForms = "a line is HOST, HOST:N or HOST slots=N";
+
 }  // namespace
 
 absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view name,
@@ -39,25 +67,32 @@ absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view name,
     if (words.empty()) continue;
     const auto refuse = [&](absl::string_view why) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name, ", line ", line_number, ": ", why,
-                       "; a line is HOST or HOST slots=N"));
+          absl::StrCat(name, ", line ", line_number, ": ", why, "; ", kForms));
     };
-    HostSlots entry = {.host = std::string(words[0])};
-    if (!IsHost(words[0])) {
+    absl::string_view host = words[0], slots;
+    bool counted = TakeSlots(&host, &slots);
+    HostSlots entry = {.host = WithoutBrackets(host)};
+    if (!IsHost(entry.host)) {
       return refuse(absl::StrCat("\"", words[0], "\" is no machine's name"));
     }
     if (words.size() > 1) {
-      absl::string_view slots = words[1];
-      const bool known = absl::ConsumePrefix(&slots, "slots=");
+      absl::string_view count = words[1];
+      const bool known = absl::ConsumePrefix(&count, "slots=");
       if (!known || words.size() > 2) {
         return refuse(
             absl::StrCat("\"", words[known ? 2 : 1], "\" is not known here"));
       }
-      if (!absl::SimpleAtoi(slots, &entry.slots) || entry.slots < 1 ||
-          entry.slots > kMaxRanks) {
-        return refuse(absl::StrCat("slots=", slots,
-                                   " is not a number from 1 to ", kMaxRanks));
+      if (counted) {
+        return refuse(absl::StrCat("\"", words[0], "\" and \"", words[1],
+                                   "\" both say how many slots"));
       }
+      counted = true;
+      slots = count;
+    }
+    if (counted && (!absl::SimpleAtoi(slots, &entry.slots) || entry.slots < 1 ||
+                    entry.slots > kMaxRanks)) {
+      return refuse(absl::StrCat("slots: \"", slots,
+                                 "\" is not a number from 1 to ", kMaxRanks));
     }
     const auto same = std::find_if(
         hosts.begin(), hosts.end(),
@@ -74,9 +109,7 @@ absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view name,
   }
   if (hosts.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name,
-                     " names no machine; a line is HOST or HOST "
-                     "slots=N"));
+        absl::StrCat(name, " names no machine; ", kForms));
   }
   return hosts;
 }

@@ -1,6 +1,7 @@
 // A hostfile says on which machines ranks are started, as mpirun's does.
 //
 //   node1 slots=4      # a machine for four ranks
+//   node2:4            # the same; of an IPv6 address: [fe80::7]:4
 //   user@10.0.0.7      # one slot, where nothing is said
 //
 // Ranks are counted machine by machine, in the file's order.

@@ -34,6 +34,30 @@ TEST(Hostfile, NamesMachinesAndTheirSlots) {
                 {"node1", 4}, {"me@10.0.0.7", 1}, {"fe80::1%eth0", 2}}));
 }
 
+// HOST:N, as mpirun's --host and torchrun's and others' lists of machines have
+// it, was taken for a machine's name.
+TEST(Hostfile, NumberBehindAColonIsThatOfSlots) {
+  const auto hosts = ParseHostfile("hosts",
+                                   "localhost:2\n"
+                                   "me@10.0.0.7:3  # three\n"
+                                   "[fe80::1]:4\n"
+                                   "me@[::1]\n"
+                                   "::1:2\n"
+                                   "localhost slots=1\n");
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  EXPECT_EQ(*hosts, (std::vector<HostSlots>{{"localhost", 3},
+                                            {"me@10.0.0.7", 3},
+                                            {"fe80::1", 4},
+                                            {"me@::1", 1},
+                                            {"::1:2", 1}}));
+  ExpectRefused("a:0", {"line 1", "\"0\" is not a number", "HOST:N"});
+  ExpectRefused("a:", {"line 1", "\"\" is not a number"});
+  ExpectRefused("a:two", {"line 1", "\"two\" is not a number"});
+  ExpectRefused("a:2 slots=2", {"line 1", "both say how many"});
+  ExpectRefused("a\n[a:2", {"line 2", "no machine's name"});
+  ExpectRefused("[]:2", {"line 1", "no machine's name"});
+}
+
 TEST(Hostfile, MachineThatIsNamedAgainGetsMoreSlots) {
   const auto hosts = ParseHostfile("hosts", "a slots=2\nb\na\n");
   ASSERT_TRUE(hosts.ok()) << hosts.status();
@@ -41,9 +65,9 @@ TEST(Hostfile, MachineThatIsNamedAgainGetsMoreSlots) {
 }
 
 TEST(Hostfile, BadLinesAreToldByTheirNumber) {
-  ExpectRefused("a\nb slots=0\n", {"hosts, line 2", "slots=0"});
-  ExpectRefused("a slots=many", {"line 1", "slots=many"});
-  ExpectRefused("a slots=99999999999", {"line 1", "slots=99999999999"});
+  ExpectRefused("a\nb slots=0\n", {"hosts, line 2", "\"0\""});
+  ExpectRefused("a slots=many", {"line 1", "\"many\""});
+  ExpectRefused("a slots=99999999999", {"line 1", "\"99999999999\""});
   ExpectRefused("\n\na cores=4", {"line 3", "\"cores=4\""});
   ExpectRefused("a slots=4 max-slots=8", {"line 1", "max-slots=8"});
   ExpectRefused("a b", {"line 1", "\"b\""});

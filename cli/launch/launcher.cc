@@ -14,11 +14,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -27,7 +27,9 @@
 #include "base/annotate.h"
 #include "base/host_name.h"
 #include "base/status_macros.h"
+#include "cli/launch/blocked_signals.h"
 #include "cli/launch/remote_line.h"
+#include "cli/launch/try_hosts.h"
 #include "device/comm/launch_env.h"
 #include "device/comm/secret.h"
 #include "device/comm/socket.h"
@@ -46,6 +48,7 @@ pid_t WaitFor(pid_t process, int* status, int options) {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int kUserError = 2;
+constexpr int kShellFailed = 255;  // the remote shell's own failure, as ssh's
 // Signals that come closer together are one wish.
 constexpr int64_t kSameWishNs = kSecondNs;
 // What is said as a rank goes on is less; a save is more.
@@ -60,35 +63,6 @@ std::string HostOf(const std::string& host) {
 bool IsInterruption(int code) {
   return code == 128 + SIGHUP || code == 128 + SIGINT || code == 128 + SIGTERM;
 }
-
-// Blocked in this process, so that they are taken one at a time; the ranks get
-// back what was before.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigemptyset(&set_);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) {
-      sigaddset(&set_, signal);
-    }
-    sigprocmask(SIG_BLOCK, &set_, &before_);
-  }
-  ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
-  // 0: none has come in time.
-  int Next(std::optional<int64_t> until_ns) const {
-    timespec left = {.tv_sec = 3600, .tv_nsec = 0};
-    if (until_ns.has_value()) {
-      const int64_t ns = std::max<int64_t>(0, *until_ns - SteadyNowNs());
-      left = {.tv_sec = ns / kSecondNs, .tv_nsec = ns % kSecondNs};
-    }
-    return std::max(0, sigtimedwait(&set_, nullptr, &left));
-  }
-  const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t set_;
-  sigset_t before_;
-};
 
 struct Child {
   pid_t process = -1;
@@ -141,6 +115,9 @@ class Run {
   }
 
   absl::Status Prepare();
+  // OK: every other machine answers, and has the program. Otherwise as
+  // TryHosts.
+  absl::Status TryOtherMachines(int* signal) const;
   absl::Status StartAll();
   int AwaitAll();
 
@@ -238,6 +215,20 @@ absl::Status Run::Prepare() {
   listener_ = *std::move(listener);
   master_port_ = LocalAddress(listener_.fd()).port();
   return absl::OkStatus();
+}
+
+absl::Status Run::TryOtherMachines(int* signal) const {
+  TriedHosts tried = {.hosts = {},
+                      .remote_shell = plan_.remote_shell,
+                      .directory = directory_,
+                      .program = plan_.program[0],
+                      .limit_ns = plan_.host_patience_ns};
+  std::set<std::string> seen;
+  for (size_t rank = 0; rank < here_.size(); ++rank) {
+    const std::string& host = plan_.ranks[rank].host;
+    if (!here_[rank] && seen.insert(host).second) tried.hosts.push_back(host);
+  }
+  return TryHosts(tried, signals_, signal);
 }
 
 std::map<std::string, std::string> Run::Variables(int rank) const {
@@ -397,6 +388,13 @@ void Run::NoteFailure(int rank, int status) {
                  "(%s)%s\n",
                  rank, static_cast<int>(children_[rank].process), signal,
                  strsignal(signal), running_ > 0 ? "; the others end too" : "");
+  } else if (children_[rank].remote && code == kShellFailed && !signalled_ &&
+             steps_ == 0) {
+    std::fprintf(
+        stderr,
+        "castor launch: the remote shell of rank %d, on %s, has failed "
+        "(exit code %d)\n",
+        rank, plan_.ranks[rank].host.c_str(), code);
   }
   const int64_t soon_ns = SteadyNowNs() + plan_.patience_ns;
   next_step_ns_ = std::min(next_step_ns_.value_or(soon_ns), soon_ns);
@@ -510,6 +508,10 @@ bool IsThisMachine(const std::string& host) {
 absl::StatusOr<int> RunRanks(const LaunchPlan& plan) {
   Run run(plan);
   CASTOR_RETURN_IF_ERROR(run.Prepare());
+  int signal = 0;
+  const absl::Status tried = run.TryOtherMachines(&signal);
+  if (signal != 0) return 128 + signal;
+  CASTOR_RETURN_IF_ERROR(tried);
   CASTOR_RETURN_IF_ERROR(run.StartAll());
   return run.AwaitAll();
 }

@@ -9,6 +9,10 @@
 // listens: it was opened here, so no other program can take the port in
 // between.
 //
+// First of all every other machine is asked by the remote shell for the
+// directory and the program (try_hosts.h): nothing is started where one of them
+// does not answer.
+//
 // Ranks on this machine are children, each in a process group of its own (a
 // key pressed at the terminal reaches the launcher alone, which passes it on),
 // and the system ends them with the launcher (PR_SET_PDEATHSIG). Those on other
@@ -46,6 +50,9 @@ struct LaunchPlan {
   // command's.
   std::vector<std::string> remote_shell = {"ssh", "-x", "-T"};
   int master_port = 0;  // 0: any free one
+  // How long other machines have to answer before anything is started; less
+  // than ranks wait for each other.
+  int64_t host_patience_ns = 20'000'000'000;
   int64_t patience_ns = 4'000'000'000;
   int64_t last_patience_ns = 3'000'000'000;
   int64_t signal_patience_ns = 120'000'000'000;
@@ -58,12 +65,12 @@ struct LaunchPlan {
 bool IsThisMachine(const std::string& host);
 
 // Runs the plan, in the calling thread, and gives the exit code: 0 if every
-// rank ended with 0; 2, a user's error, if one ended with 2; otherwise that of
-// the first that was ended by signal N, 128 + N, or else that of the first that
-// failed. Errors are those of starting;
-// nothing runs then. AlreadyExists: the port is taken. InvalidArgument: of
-// `exported`, as VariablesToCarry. One call at a time per
-// process, in its main thread.
+// rank ended with 0; 128 + N if signal N came before a rank was started; 2, a
+// user's error, if one ended with 2; otherwise that of the first that was ended
+// by signal N, 128 + N, or else that of the first that failed. Errors are those
+// of starting; nothing runs then. AlreadyExists: the port is taken.
+// InvalidArgument: of `exported`, as VariablesToCarry. FailedPrecondition: as
+// TryHosts. One call at a time per process, in its main thread.
 absl::StatusOr<int> RunRanks(const LaunchPlan& plan);
 
 }  // namespace castor::cli

@@ -311,7 +311,9 @@ TEST_F(LauncherTest, RemoteRanksFindDirectoryVariablesAndArguments) {
   plan.remote_shell = FakeRemoteShell();
   EXPECT_EQ(Code(plan), 0);
   unsetenv("OMP_NUM_THREADS");
-  EXPECT_EQ(ReadFile(Path("hosts")), "far-away.invalid\nfar-away.invalid\n");
+  // Asked once whether it answers, and once for each rank.
+  EXPECT_EQ(ReadFile(Path("hosts")),
+            "far-away.invalid\nfar-away.invalid\nfar-away.invalid\n");
   for (int rank = 0; rank < 2; ++rank) {
     const std::string said = ReadFile(Path(absl::StrCat("said", rank)));
     EXPECT_TRUE(absl::StartsWith(said, absl::StrCat(rank, "/2 ", rank, "/2 ")))
@@ -398,6 +400,96 @@ TEST_F(LauncherTest, RemoteRanksEndWithTheirLauncher) {
   kill(launcher, SIGKILL);
   EXPECT_EQ(CodeOf(launcher), 128 + 9);
   Await([&] { return Exists("term0"); });
+}
+
+// Machines that could not be reached gave a line of ssh's for each rank, and
+// its exit code, while the others waited for them.
+TEST_F(LauncherTest, MachinesThatDoNotAnswerAreNamedBeforeAnythingStarts) {
+  WriteFile(Path("rsh"),
+            "#!/bin/sh\n"
+            "case $1 in *gone*) echo Welcome >&2; echo \"ssh: connect to host "
+            "$1 port 22: Connection refused\" >&2; exit 255;; "
+            "deaf*) exec sleep 600;; esac\n"
+            "exec /bin/sh -c \"$2\"\n");
+  ASSERT_EQ(chmod(Path("rsh").c_str(), 0700), 0);
+  LaunchPlan plan = Plan(5, "touch started");
+  plan.remote_shell = {Path("rsh")};
+  plan.ranks[1].host = "gone1.invalid";
+  plan.ranks[2].host = "gone1.invalid";
+  plan.ranks[3].host = "somebody@gone2.invalid";
+  plan.ranks[4].host = "there.invalid";
+  const absl::Status gone = RunRanks(plan).status();
+  EXPECT_EQ(gone.code(), absl::StatusCode::kFailedPrecondition) << gone;
+  for (const char* words :
+       {"2 of the run's 3 other machines cannot start ranks: gone1.invalid "
+        "(ssh: connect to host gone1.invalid port 22: Connection refused), "
+        "somebody@gone2.invalid (ssh: connect to host somebody@gone2.invalid",
+        "nothing was started", "rsh HOST true` work without a password"}) {
+    EXPECT_TRUE(absl::StrContains(gone.message(), words)) << gone;
+  }
+  plan.ranks[1].host = plan.ranks[2].host = plan.ranks[3].host = "deaf.invalid";
+  plan.host_patience_ns = 1'000'000'000;
+  const absl::Status deaf = RunRanks(plan).status();
+  EXPECT_TRUE(absl::StrContains(
+      deaf.message(),
+      "1 of the run's 2 other machines cannot start ranks: deaf.invalid (no "
+      "answer within 1 s)"))
+      << deaf;
+  EXPECT_FALSE(Exists("started"));
+}
+
+TEST_F(LauncherTest, MachinesWithoutTheProgramOrTheDirectoryAreNamed) {
+  LaunchPlan plan = Plan(1, "touch started", "far-away.invalid");
+  plan.remote_shell = FakeRemoteShell();
+  plan.program[0] = "/no/such/castor";
+  absl::Status status = RunRanks(plan).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_TRUE(absl::StrContains(
+      status.message(), "far-away.invalid (has no program /no/such/castor)"))
+      << status;
+  // The launcher's directory has gone where the rank is to be.
+  plan = Plan(1, "touch started", "far-away.invalid");
+  WriteFile(Path("gone"),
+            "#!/bin/sh\nsed -e \"s:cd ':cd '/no/such:\" | /bin/sh -c "
+            "\"$2\"\n");
+  ASSERT_EQ(chmod(Path("gone").c_str(), 0700), 0);
+  plan.remote_shell = {Path("gone")};
+  status = RunRanks(plan).status();
+  EXPECT_TRUE(absl::StrContains(status.message(),
+                                "far-away.invalid (has no directory /"))
+      << status;
+  plan.remote_shell = {"/no/such/shell"};
+  status = RunRanks(plan).status();
+  EXPECT_TRUE(absl::StrContains(status.message(),
+                                "cannot start /no/such/shell: No such file"))
+      << status;
+  EXPECT_FALSE(Exists("started"));
+}
+
+TEST_F(LauncherTest, SignalWhileMachinesAreAskedEndsTheLauncher) {
+  WriteFile(Path("rsh"),
+            "#!/bin/sh\necho $$ >pid; mv pid asks; exec sleep 600\n");
+  ASSERT_EQ(chmod(Path("rsh").c_str(), 0700), 0);
+  LaunchPlan plan = Plan(1, "touch started", "far-away.invalid");
+  plan.remote_shell = {Path("rsh")};
+  plan.host_patience_ns = 600'000'000'000;
+  const pid_t launcher = Fork(plan);
+  Await([&] { return Exists("asks"); });
+  kill(launcher, SIGTERM);
+  EXPECT_EQ(CodeOf(launcher), 128 + SIGTERM);
+  EXPECT_TRUE(IsGone("asks"));
+  EXPECT_FALSE(Exists("started"));
+}
+
+// A connection that is lost later is told with the machine's name.
+TEST_F(LauncherTest, RemoteShellThatFailsUnderWayIsTold) {
+  LaunchPlan plan = Plan(1, "exit 255", "far-away.invalid");
+  plan.remote_shell = FakeRemoteShell();
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Code(plan), 255);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "castor launch: the remote shell of rank 0, on far-away.invalid, "
+            "has failed (exit code 255)\n");
 }
 
 TEST(IsThisMachine, KnowsItsOwnNames) {

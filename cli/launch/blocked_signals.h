@@ -1,0 +1,32 @@
+// The signals that a launcher heeds: blocked in this process, so that they are
+// taken one at a time; who is started gets back what was before.
+#ifndef CASTOR_CLI_LAUNCH_BLOCKED_SIGNALS_H_
+#define CASTOR_CLI_LAUNCH_BLOCKED_SIGNALS_H_
+
+#include <signal.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace castor::cli {
+
+class BlockedSignals {
+ public:
+  BlockedSignals();
+  ~BlockedSignals();
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  // SIGCHLD, SIGINT, SIGTERM or SIGHUP; 0: none has come in time (a moment of
+  // SteadyNowNs).
+  int Next(std::optional<int64_t> until_ns) const;
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t set_;
+  sigset_t before_;
+};
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_LAUNCH_BLOCKED_SIGNALS_H_
