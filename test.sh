@@ -19,7 +19,14 @@ Installs the packages that are missing (tools/setup.sh --tests), then runs
      thread pool's, those of GPU blocks that take turns, the same share, the
      same of tests/, and tests:fake_gpu_test, under ThreadSanitizer.
      (memory/plan/ and runtime/'s subfolders know no threads.)
-  4. those of the Python package, in .venv with PyTorch (tools/torch_env.sh).
+  4. those of the Python package, in .venv with PyTorch (tools/torch_env.sh);
+
+and meanwhile, with what of the processors is left, README's first command for
+five steps in a clean Debian 13, which counts as one test case: tools/
+check_release.sh --quick trixie. Where such a system cannot be made, without
+root for instance, it says so and counts as skipped. What it has downloaded and
+compiled stays in the folder CASTOR_RELEASE_CACHE (~/.cache/castor); where that
+is set and empty, nowhere.
 
 --quick: all tests, optimised, and nothing else. --werror: a compiler's warning
 is an error, as in continuous integration. The last line is "N passed,
@@ -47,7 +54,18 @@ tools/setup.sh "${setup[@]}" || exit $?
 source tools/bazel.sh
 
 events="$(mktemp -d)"
-trap 'rm -rf "${events}"' EXIT
+release_job=""
+clean_up() {
+  if [[ -n "${release_job}" ]]; then
+    kill -TERM "${release_job}" 2>/dev/null
+    wait "${release_job}" 2>/dev/null
+  fi
+  rm -rf "${events}"
+}
+trap clean_up EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 passed=0
 failed=0
 skipped=0
@@ -108,9 +126,55 @@ run_python_tests() {
   echo "test: python: ${p} passed, ${f} failed ($((SECONDS - started)) s)"
 }
 
+# Starts README's first command in a clean Debian 13, in the background and with
+# the least priority, where the tests leave time.
+start_release_check() {
+  local cache="${CASTOR_RELEASE_CACHE-${XDG_CACHE_HOME:-${HOME:-}/.cache}/castor}"
+  local folders=()
+  if [[ -n "${cache}" ]] && mkdir -p "${cache}" 2>/dev/null &&
+    [[ -w "${cache}" ]]; then
+    # Bazel never removes what it keeps there.
+    if [[ "$(du -sm "${cache}/trixie-bazel" 2>/dev/null | cut -f 1)" -gt 3000 ]]
+    then
+      rm -rf --one-file-system "${cache:?}/trixie-bazel"
+    fi
+    folders=(--downloads "${cache}/trixie" --disk-cache "${cache}/trixie-bazel")
+  fi
+  echo "test: trixie: the first command of README in a clean Debian 13, meanwhile"
+  release_started="${SECONDS}"
+  # It ends with this script, however that ends.
+  setpriv --pdeathsig TERM nice -n 19 tools/check_release.sh --quick \
+    "${folders[@]}" trixie >"${events}/trixie.log" 2>&1 </dev/null &
+  release_job="$!"
+}
+
+# Waits for it, and counts it.
+count_release_check() {
+  local status=0 log="${events}/trixie.log"
+  wait "${release_job}" || status=$?
+  release_job=""
+  sed -n 's/^check_release: trixie: /test: trixie: /p' "${log}"
+  case "${status}" in
+    0) passed=$((passed + 1)) ;;
+    3)
+      skipped=$((skipped + 1))
+      echo "test: trixie: SKIPPED, nothing was tried on Debian 13:" \
+        "$(tail -n 1 "${log}")"
+      ;;
+    *)
+      failed=$((failed + 1))
+      tail -n 100 "${log}"
+      failures+="  trixie: README's first command on Debian 13 ended with exit"
+      failures+=" status ${status}; see its output above"$'\n'
+      ;;
+  esac
+  echo "test: trixie: done ($((SECONDS - release_started)) s after its start)"
+}
+
 if [[ "${quick}" -eq 1 ]]; then
   run_tests optimised //...
 else
+  start_release_check
   # Unit tests that the sanitizers run would say little more optimised, for a
   # fourth of the time: what they test is optimised in every test of the whole.
   # The sanitizers leave CUDA out.
@@ -153,6 +217,7 @@ else
     //tests:fake_gpu_test "${runs[@]}"
 
   run_python_tests
+  count_release_check
 fi
 
 if [[ "${failed}" -gt 0 ]]; then

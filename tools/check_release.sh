@@ -17,17 +17,24 @@ folder of its own, clones the commit at HEAD into it, and runs there
                        nothing is installed
 
 and says of each how long it took and how it ended. The exit status is 0 if all
-ended well. Wants root, debootstrap and git; mirror, proxy and certificates are
-the machine's own. The systems see the network but not the machine's folders,
-have mounts and processes of their own, which end with this script however it
-ends, and are deleted.
+ended well, 1 if something failed, 2 after a mistake in the arguments, and 3 if
+such systems cannot be made here. Wants root, debootstrap and git; mirror, proxy
+and certificates are the machine's own. The systems see the network but not the
+machine's folders, have mounts and processes of their own, which end with this
+script however it ends, and are deleted.
 
+  --quick             as root, README's first command for five steps
+                      (./run.sh --set steps=5), and nothing else; as continuous
+                      integration does (./test.sh)
   --mirror URL        Debian's packages, where apt's configuration knows none
   --keep FOLDER       makes the systems in FOLDER, or takes what an earlier call
                       has left there, and leaves them. In those, the set-up has
                       less to do.
   --disk-cache FOLDER what Bazel has compiled before is taken from FOLDER, and
                       put there
+  --downloads FOLDER  the packages that were downloaded before, Debian's and
+                      npm's, are taken from FOLDER, and put there; not while
+                      another such call uses it
   --cuda              also runs tools/setup.sh --cuda with the machine's CUDA
                       toolkit
   -- COMMAND...       runs COMMAND in root's clone, and nothing else; for
@@ -44,17 +51,20 @@ release=""
 mirror=""
 keep=""
 disk_cache=""
+downloads=""
+quick=0
 cuda=0
 command=()
 while [[ $# -gt 0 ]]; do
   case "$1" in
-    --mirror | --keep | --disk-cache)
+    --mirror | --keep | --disk-cache | --downloads)
       [[ $# -ge 2 ]] || die 2 "$1 wants a value; see --help"
       option="${1#--}"
       printf -v "${option//-/_}" '%s' "$2"
       shift
       ;;
     --cuda) cuda=1 ;;
+    --quick) quick=1 ;;
     --) shift; command=("$@"); break ;;
     -h | --help) usage; exit 0 ;;
     -*) die 2 "unknown option '$1'; see --help" ;;
@@ -66,11 +76,13 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 [[ "${release}" =~ ^[a-z]+$ ]] || die 2 "which release? See --help"
-[[ "$(id -u)" -eq 0 ]] || die 2 "making a system in a folder needs root"
+[[ "$(id -u)" -eq 0 ]] || die 3 "making a system in a folder needs root"
 for tool in debootstrap git unshare pivot_root; do
   command -v "${tool}" >/dev/null ||
-    die 2 "there is no ${tool}; on Debian: apt-get install debootstrap git"
+    die 3 "there is no ${tool}; on Debian: apt-get install debootstrap git"
 done
+git rev-parse -q --verify HEAD >/dev/null ||
+  die 3 "this is no clone of a git repository: there is no commit to try"
 
 # The Dockerfile is what is run here, so it may hold only what is understood.
 others="$(grep -vE '^(#.*|FROM debian:[0-9]+|WORKDIR /[a-z]+|COPY \. \.|RUN .*|)$' \
@@ -79,6 +91,7 @@ others="$(grep -vE '^(#.*|FROM debian:[0-9]+|WORKDIR /[a-z]+|COPY \. \.|RUN .*|)
   die 2 "the Dockerfile has lines that are not checked here: ${others}"
 mapfile -t run_lines < <(sed -n 's/^RUN //p' Dockerfile)
 [[ ${#run_lines[@]} -gt 0 ]] || die 2 "the Dockerfile has no RUN line"
+[[ "${quick}" -eq 0 ]] || run_lines=("${run_lines[0]} --set steps=5")
 readonly kCommit="$(git rev-parse HEAD)"
 readonly kClone="$(sed -n 's/^WORKDIR //p' Dockerfile)"
 
@@ -121,6 +134,29 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 alone=(unshare --mount --propagation private --pid --fork
   --kill-child=KILL --mount-proc)
+"${alone[@]}" mount -t tmpfs castor "${work}" ||
+  die 3 "this machine, perhaps a container, allows no mounts of one's own"
+
+# Folders of the machine that the systems see, a line each: the folder, where,
+# and how (mount's -o).
+folders=()
+if [[ -n "${disk_cache}" ]]; then
+  folders+=("${disk_cache}" /var/cache/castor-bazel rw)
+fi
+debootstrap_cache=()
+if [[ -n "${downloads}" ]]; then
+  mkdir -p "${downloads}"/{debian,npm}
+  downloads="$(readlink -f "${downloads}")"
+  exec {lock}>"${downloads}/lock"
+  if flock -n "${lock}"; then
+    folders+=("${downloads}/debian" /var/cache/apt/archives rw
+      "${downloads}/npm" /root/.npm rw)
+    debootstrap_cache=("--cache-dir=${downloads}/debian")
+  else
+    echo "check_release: another call uses ${downloads}; doing without"
+    downloads=""
+  fi
+fi
 
 # Proxies and certificates, for those who learn of them from the environment.
 passed_on='^((https?|ftp|all|no)_proxy|npm_config_registry|PIP_INDEX_URL)='
@@ -133,8 +169,8 @@ environment+=(HOME=/root
 # namespaces, which Bazel's and a browser's sandboxes are made of.
 in_system() {
   "${alone[@]}" bash -euc '
-    system="$1" cache="$2" cuda="$3"
-    shift 3
+    system="$1" folders="$2"
+    shift 2
     mount --bind "${system}" "${system}"
     mount -t proc proc "${system}/proc"
     mount --rbind /sys "${system}/sys"
@@ -152,19 +188,16 @@ in_system() {
     mkdir pts shm
     mount -t devpts -o newinstance,ptmxmode=0666 devpts pts
     mount -t tmpfs -o mode=1777 shm shm
-    if [[ -n "${cache}" ]]; then
-      mkdir -p "${system}/var/cache/castor-bazel"
-      mount --bind "${cache}" "${system}/var/cache/castor-bazel"
-    fi
-    if [[ -n "${cuda}" ]]; then
-      mkdir -p "${system}/usr/local/cuda"
-      mount --bind -o ro "${cuda}" "${system}/usr/local/cuda"
-    fi
+    for ((; folders > 0; --folders)); do
+      mkdir -p "${system}$2"
+      mount --bind -o "$3" "$1" "${system}$2"
+      shift 3
+    done
     cd "${system}"
     pivot_root . .
     umount -l .
     cd /
-    exec env -i "$@"' - "${work}/$1" "${disk_cache}" "${cuda_toolkit:-}" \
+    exec env -i "$@"' - "${work}/$1" $((${#folders[@]} / 3)) "${folders[@]}" \
     "${environment[@]}" "${@:2}" </dev/null &
   await
 }
@@ -201,7 +234,8 @@ make_system() {
     cp -a "${work}/base" "${work}/$1.part"
   else
     echo "check_release: making a ${release} in ${work}/$1"
-    "${alone[@]}" debootstrap --variant=minbase --include=ca-certificates \
+    "${alone[@]}" debootstrap "${debootstrap_cache[@]}" --variant=minbase \
+      --include=ca-certificates \
       "${release}" "${work}/$1.part" "${mirror}" >"${work}/debootstrap.log" \
       2>&1 </dev/null &
     await || die 1 "debootstrap failed: $(tail -n 3 "${work}/debootstrap.log")"
@@ -233,8 +267,10 @@ clone_into() {
   git -C "$1" checkout -q --detach "${kCommit}"
 }
 
-make_system base
-set_up_system base
+if [[ "${quick}" -eq 0 ]]; then
+  make_system base
+  set_up_system base
+fi
 make_system root
 set_up_system root
 clone_into "${work}/root${kClone}"
@@ -254,6 +290,17 @@ for line in "${run_lines[@]}"; do
 done
 echo "check_release: the compiler's warnings in out/build.log:" \
   "$(grep -c " warning: " "${work}/root${kClone}/out/build.log" || true)"
+
+finish() {
+  echo "check_release: what was tried at ${kCommit:0:10}:"
+  printf '  %s\n' "${results[@]}"
+  exit "${failed}"
+}
+if [[ "${quick}" -eq 1 ]]; then
+  # What apt would not download any more need not be kept.
+  [[ -z "${downloads}" ]] || in_system root apt-get -q autoclean >/dev/null || true
+  finish
+fi
 
 # A user, with sudo without a password: there is nobody to type one.
 make_system user
@@ -285,11 +332,9 @@ else
 fi
 
 if [[ "${cuda}" -eq 1 ]]; then
-  cuda_toolkit="$(readlink -f "${CUDA_HOME:-/usr/local/cuda}")"
+  folders+=("$(readlink -f "${CUDA_HOME:-/usr/local/cuda}")" /usr/local/cuda ro)
   tried "root: tools/setup.sh --cuda" \
     in_system root sh -c "cd ${kClone} && tools/setup.sh --cuda"
 fi
 
-echo "check_release: what was tried at ${kCommit:0:10}:"
-printf '  %s\n' "${results[@]}"
-exit "${failed}"
+finish
