@@ -8,16 +8,22 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
-#include "device/comm/launch_env.h"
 #include "runtime/config/settings.h"
 
 namespace castor::cli {
 
-absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks() {
-  CASTOR_ASSIGN_OR_RETURN(const LaunchEnv launch,
-                          DetectLaunch(CurrentEnvironment()));
+CommunicatorOptions TimeLimitsOf(const Config& config) {
+  const auto ns = [](double seconds) {
+    return static_cast<int64_t>(seconds * 1e9);
+  };
+  return {.time_limit_ns = ns(config.network.timeout_seconds),
+          .start_limit_ns = ns(config.network.start_seconds)};
+}
+
+absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks(
+    const LaunchEnv& launch, const CommunicatorOptions& options) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<RankGroup> group,
-                          RankGroup::Join(launch, {}));
+                          RankGroup::Join(launch, options));
   if (group->rank() > 0 && std::freopen("/dev/null", "w", stdout) == nullptr) {
     return absl::InternalError("/dev/null cannot be opened");
   }

@@ -12,15 +12,19 @@
 #include "absl/strings/string_view.h"
 #include "cli/run/input_identity.h"
 #include "device/comm/communicator.h"
+#include "device/comm/launch_env.h"
 #include "device/comm/rank_group.h"
 #include "runtime/config/config.h"
 
 namespace castor::cli {
 
+// How long ranks wait for each other, by the configuration.
+CommunicatorOptions TimeLimitsOf(const Config& config);
+
 // Joins the ranks that this process's launcher started with it. From now on
-// only rank 0 has a standard output. Errors as in DetectLaunch and
-// RankGroup::Join.
-absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks();
+// only rank 0 has a standard output. Errors as in RankGroup::Join.
+absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks(
+    const LaunchEnv& launch, const CommunicatorOptions& options);
 
 // Leaves the group (null: there is none yet) after a failure that rank 0 tells
 // for all, and waits until this rank may end too: mpirun of Open MPI 5 ends all

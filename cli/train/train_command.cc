@@ -29,6 +29,7 @@
 #include "cli/train/run_checkpoints.h"
 #include "cli/train/trace_request.h"
 #include "device/comm/agreement.h"
+#include "device/comm/launch_env.h"
 #include "models/families.h"
 #include "nlohmann/json.hpp"
 #include "runtime/config/rate_notes.h"
@@ -387,14 +388,14 @@ absl::Status CheckOutputs(const TrainArguments& arguments,
 
 // Reads and checks what was asked for.
 absl::StatusOr<Config> CheckArguments(TrainArguments& arguments,
-                                      const RankGroup& group) {
+                                      const LaunchEnv& launch) {
   CASTOR_ASSIGN_OR_RETURN(Config config,
                           LoadConfig(models::Reader(), arguments.config_path,
-                                     arguments.overrides, group.world_size()));
-  if (group.rank() == 0) {
+                                     arguments.overrides, launch.world_size));
+  if (launch.rank == 0) {
     CASTOR_RETURN_IF_ERROR(CheckOutputs(arguments, config));
   }
-  if (!arguments.summary_path.empty() && group.rank() == 0) {
+  if (!arguments.summary_path.empty() && launch.rank == 0) {
     arguments.summary_path = LinkTarget(arguments.summary_path);
     CASTOR_RETURN_IF_ERROR(
         Annotate("--summary", CheckWritable(arguments.summary_path)));
@@ -432,13 +433,11 @@ absl::Status WriteRefusal(const TrainArguments& arguments, const Config& config,
 // well. What one of them met is then every rank's failure.
 //
 // The exit code. *has_summary is as TrainRun::Run's.
-absl::StatusOr<int> TrainOnRank(TrainArguments arguments, RankGroup& group,
-                                bool* has_summary) {
-  absl::StatusOr<Config> config = CheckArguments(arguments, group);
+absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
+                                absl::StatusOr<Config> config,
+                                RankGroup& group, bool* has_summary) {
   CASTOR_RETURN_IF_ERROR(group.Agree("arguments", config.status()));
   CASTOR_RETURN_IF_ERROR(CheckSameConfig(group, *config));
-  group.set_options({.time_limit_ns = static_cast<int64_t>(
-                         config->network.timeout_seconds * 1e9)});
   RunCheckpoints checkpoints(arguments.resume, arguments.resume_changed,
                              arguments.config_path, &*config,
                              group.rank() == 0);
@@ -522,11 +521,17 @@ void WriteSummaryOf(const TrainArguments& arguments,
 }  // namespace
 
 int Train(const TrainArguments& arguments) {
-  auto group = JoinRanks();
+  const absl::StatusOr<LaunchEnv> launch = DetectLaunch(CurrentEnvironment());
+  if (!launch.ok()) return Fail(launch.status());
+  // It says how long ranks wait for each other, also where they meet.
+  TrainArguments checked = arguments;
+  absl::StatusOr<Config> config = CheckArguments(checked, *launch);
+  auto group = JoinRanks(
+      *launch, config.ok() ? TimeLimitsOf(*config) : CommunicatorOptions());
   if (!group.ok()) return Fail(group.status());
   bool has_summary = false;
   const absl::StatusOr<int> code =
-      TrainOnRank(arguments, **group, &has_summary);
+      TrainOnRank(checked, std::move(config), **group, &has_summary);
   if ((*group)->rank() > 0) {
     if (code.ok() && *code == kSuccess) return kSuccess;
     LetFirstRankSpeak(*std::move(group));

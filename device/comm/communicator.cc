@@ -41,13 +41,13 @@ ElementType TypeOf(DType dtype) {
 }  // namespace
 
 absl::Status Check(const CommunicatorOptions& options) {
-  if (options.time_limit_ns > 0 &&
-      options.time_limit_ns < 1'000'000'000'000'000'000) {
-    return absl::OkStatus();
+  for (const int64_t ns : {options.time_limit_ns, options.start_limit_ns}) {
+    if (ns > 0 && ns < 1'000'000'000'000'000'000) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("communicator: a time limit of ", ns,
+                     " ns; it must be positive, and at most 30 years"));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("communicator: a time limit of ", options.time_limit_ns,
-                   " ns; it must be positive, and at most 30 years"));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Fence> Communicator::Queue(Collective collective,

@@ -58,9 +58,11 @@ struct CommunicatorOptions {
   // get through, before it declares the group failed. Longer than the longest
   // work that one rank does alone (saving, evaluating).
   int64_t time_limit_ns = 600'000'000'000;
+  // How long ranks have to find each other when they start.
+  int64_t start_limit_ns = 60'000'000'000;
 };
 
-// InvalidArgument: a time limit that is not positive, or more than 30 years.
+// InvalidArgument: a limit that is not positive, or more than 30 years.
 absl::Status Check(const CommunicatorOptions& options);
 
 struct CommunicatorStats {

@@ -16,8 +16,16 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Join(
   if (launch.world_size == 1) {
     return std::make_unique<RankGroup>(nullptr, options);
   }
-  CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
-                          launch.over_mpi ? JoinMpi({}) : JoinTcp(launch, {}));
+  MpiOptions mpi;
+  mpi.place = {.rank = launch.rank,
+               .world_size = launch.world_size,
+               .local_size = launch.local_size};
+  mpi.limit_ns = options.start_limit_ns;
+  TcpOptions tcp;
+  tcp.connect_limit_ns = options.start_limit_ns;
+  CASTOR_ASSIGN_OR_RETURN(
+      std::unique_ptr<Transport> transport,
+      launch.over_mpi ? JoinMpi(mpi) : JoinTcp(launch, tcp));
   auto group = std::make_unique<RankGroup>(std::move(transport), options);
   if (group->world_size() != launch.world_size ||
       group->rank() != launch.rank) {

@@ -38,6 +38,8 @@ namespace castor {
 
 class RankGroup {
  public:
+  // Waits for the others as long as options.start_limit_ns says. MPI's own
+  // start cannot be left: there the process ends after that (mpi/call_limit.h).
   // InvalidArgument: the launcher is none that is known here. Unavailable: the
   // ranks cannot reach each other, or the launcher's number of ranks is not
   // that of those who came.

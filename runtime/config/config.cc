@@ -256,6 +256,8 @@ void ReadDevice(JsonReader reader, DeviceConfig* device) {
 void ReadNetwork(JsonReader reader, NetworkConfig* network) {
   reader.Double("timeout_seconds", &network->timeout_seconds,
                 {.min = 0.1, .max = 1e6});
+  reader.Double("start_seconds", &network->start_seconds,
+                {.min = 0.1, .max = 1e6});
   reader.RefuseUnknownKeys();
 }
 

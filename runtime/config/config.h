@@ -166,6 +166,8 @@ struct NetworkConfig {
   // How long a rank waits for another, in a collective, before the run ends as
   // hung. More than any one rank takes to evaluate, or to save its part.
   double timeout_seconds = 600;
+  // How long ranks have to find each other when they start.
+  double start_seconds = 60;
 
   friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };

@@ -114,7 +114,8 @@ void AddTraining(const Config& config, Ordered* out) {
                                              : Ordered(config.device.threads)},
       {"bus_gbps", config.device.bus_gbps}};
   json["memory"] = MemoryJson(config.memory);
-  json["network"] = {{"timeout_seconds", config.network.timeout_seconds}};
+  json["network"] = {{"timeout_seconds", config.network.timeout_seconds},
+                     {"start_seconds", config.network.start_seconds}};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/check.h"
 
 namespace castor::faults {
@@ -126,10 +127,12 @@ WatchedResult RunWatched(const std::vector<std::string>& args,
   control->min_allocation_bytes = options.min_allocation_bytes;
   CASTOR_CHECK(directory.size() < kRootBytes);
   std::strncpy(control->root, directory.c_str(), kRootBytes - 1);
-  CastorProcess process(
-      args, directory, /*ranks=*/0,
+  const std::string watched =
       absl::StrCat("LD_PRELOAD='", Interposer(), "' ", kControlVariable, "='",
-                   control.path(), "' exec \"$@\""));
+                   control.path(), "'");
+  CastorProcess process(
+      args, directory, options.mpi_ranks,
+      absl::StrReplaceAll(options.start, {{"WATCHED", watched}}));
   WatchedResult result;
   Finish(process, &result);
   CASTOR_CHECK(control->sites_lost.load() == 0);

@@ -48,6 +48,10 @@ struct FaultPlan {
 
 struct WatchOptions {
   FaultPlan plan;
+  // A shell's script that starts castor, which is "$@", with the variables
+  // WATCHED before it; and as how many ranks mpirun runs that, or 0.
+  std::string start = "WATCHED exec \"$@\"";
+  int mpi_ranks = 0;
   int64_t min_allocation_bytes = INT64_MAX;  // smaller ones are not watched
 };
 

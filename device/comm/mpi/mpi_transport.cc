@@ -47,12 +47,14 @@ absl::Status FromMpi(int code, absl::string_view what) {
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(MPI_Comm comm, int rank, int world_size, int64_t piece_bytes,
-               std::unique_ptr<Watch> watch)
+  MpiTransport(MPI_Comm comm, int rank, int world_size,
+               const MpiOptions& options, std::unique_ptr<Watch> watch)
       : comm_(comm),
         rank_(rank),
         world_size_(world_size),
-        piece_bytes_(piece_bytes),
+        piece_bytes_(options.piece_bytes),
+        place_(options.place),
+        limit_ns_(options.limit_ns),
         watch_(std::move(watch)) {}
 
   int rank() const override { return rank_; }
@@ -120,6 +122,8 @@ class MpiTransport final : public Transport {
     if (!orderly) return;  // and the others see this process end
     watch_->Leave();
     CASTOR_CHECK(requests_.empty());
+    // Without a thread for the limit it ends all the same.
+    const auto limit = CallLimit::Start("MPI's end", place_, limit_ns_);
     MPI_Comm_free(&comm_);
     MPI_Finalize();
   }
@@ -182,6 +186,8 @@ class MpiTransport final : public Transport {
   const int rank_;
   const int world_size_;
   const int64_t piece_bytes_;
+  const MpiPlace place_;
+  const int64_t limit_ns_;
   const std::unique_ptr<Watch> watch_;
 
   std::vector<MPI_Request> requests_;
@@ -227,6 +233,8 @@ absl::StatusOr<std::unique_ptr<Watch>> MakeWatch(MPI_Comm comm, int rank,
                             sizeof(mine), MPI_BYTE, comm),
               "exchanging the machines' names"));
   WatchOptions watch_options;
+  watch_options.connect_limit_ns =
+      std::min(watch_options.connect_limit_ns, options.limit_ns);
   watch_options.take_sigterm = options.take_sigterm;
   watch_options.on_death = options.on_death;
   for (const Machine& machine : all) {
@@ -286,6 +294,11 @@ absl::StatusOr<std::unique_ptr<Transport>> JoinMpi(const MpiOptions& options) {
         "MPI was initialised before in this process, and it can be "
         "once only");
   }
+  // All that follows waits for every rank.
+  CASTOR_ASSIGN_OR_RETURN(
+      const std::unique_ptr<CallLimit> limit,
+      CallLimit::Start("MPI's start (network.start_seconds)", options.place,
+                       options.limit_ns));
   int provided = 0;
   CASTOR_RETURN_IF_ERROR(FromMpi(
       MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided),
@@ -305,8 +318,8 @@ absl::StatusOr<std::unique_ptr<Transport>> JoinMpi(const MpiOptions& options) {
   MPI_Comm_size(comm, &world_size);
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Watch> watch,
                           MakeWatch(comm, rank, world_size, options));
-  return std::make_unique<MpiTransport>(comm, rank, world_size,
-                                        options.piece_bytes, std::move(watch));
+  return std::make_unique<MpiTransport>(comm, rank, world_size, options,
+                                        std::move(watch));
 }
 
 }  // namespace castor

@@ -19,11 +19,17 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "device/comm/mpi/call_limit.h"
 #include "device/comm/transport.h"
 
 namespace castor {
 
 struct MpiOptions {
+  // What the launcher says of this process, for messages alone.
+  MpiPlace place;
+  // How long a rank waits for the others in MPI's start and in its end, where
+  // MPI itself waits for ever: then the process ends (call_limit.h).
+  int64_t limit_ns = 60'000'000'000;
   // Messages go in pieces of at most this (MPI counts in int).
   int64_t piece_bytes = int64_t{1} << 30;
   // Told of a rank's death, on one of those that are left; see watch.h. By

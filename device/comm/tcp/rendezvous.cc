@@ -29,6 +29,9 @@ constexpr int64_t kRetryNs = 100 * kMsNs;
 constexpr int64_t kAttemptNs = 5'000 * kMsNs;
 // How long a few bytes may take to or from somebody who is waiting for them.
 constexpr int64_t kReplyNs = 10'000 * kMsNs;
+// How long a rank that finds no rank 0 of its run where rank 0 should be tries
+// on: a former run's may be about to end.
+constexpr int64_t kOtherRunNs = 3'000 * kMsNs;
 
 // Both as they cross the network, between equal machines. What a rank adds to
 // its proof:
@@ -266,9 +269,18 @@ absl::Status Rendezvous::Admit(Greeter::News news) {
   const std::string name = Name(claim.rank, theirs);
   const int fd = news.socket.fd();
   const bool remote = IsRemote(fd);
-  // Who needs no secret must at least be where the launcher says all are.
-  if (remote && all_here_ && launch_.secret.empty()) return absl::OkStatus();
   SealedWords words(news.session_key, /*leads=*/true, 0);
+  // Who needs no secret must at least be where the launcher says all are.
+  if (remote && all_here_ && launch_.secret.empty()) {
+    words
+        .Say(fd, absl::FailedPreconditionError(absl::StrCat(
+                     name, " was turned away: rank 0's launcher says that all ",
+                     world_size_,
+                     " ranks are on rank 0's machine, and there "
+                     "is no secret (CASTOR_SECRET) to prove otherwise")))
+        .IgnoreError();
+    return absl::OkStatus();
+  }
   absl::Status status;
   if (theirs.world_size != world_size_) {
     status = absl::InvalidArgumentError(
@@ -298,6 +310,10 @@ absl::Status Rendezvous::Admit(Greeter::News news) {
 
 absl::Status Rendezvous::Follow() {
   const int64_t until_ns = SteadyNowNs() + connect_limit_ns_;
+  // What counts is why rank 0 was not believed, whatever came of it: it may
+  // have ended since, for want of this rank.
+  absl::Status disbelief;
+  int64_t give_up_ns = until_ns;
   while (true) {
     absl::Status status;
     bool final = false;
@@ -307,9 +323,18 @@ absl::Status Rendezvous::Follow() {
       for (const SocketAddress& address : *addresses) {
         status = ComeIn(address, &final);
         if (status.ok() || final) return status;
+        if (absl::IsFailedPrecondition(status) && disbelief.ok()) {
+          disbelief = status;
+          give_up_ns = std::min(until_ns, SteadyNowNs() + kOtherRunNs);
+        }
       }
     }
-    if (SteadyNowNs() + kRetryNs > until_ns) {
+    if (SteadyNowNs() + kRetryNs > give_up_ns) {
+      if (!disbelief.ok()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("rank ", rank_, " cannot join the run at ", Master(),
+                         ": ", disbelief.message()));
+      }
       return absl::Status(
           status.code(),
           absl::StrCat("rank ", rank_, " did not find rank 0 at ", Master(),
@@ -354,10 +379,13 @@ absl::Status Rendezvous::ComeIn(const SocketAddress& master, bool* final) {
   const int64_t until_ns = SteadyNowNs() + connect_limit_ns_ + kReplyNs;
   const absl::Status shaken = ShakeHands(control.fd(), &handshake, until_ns);
   if (absl::IsFailedPrecondition(shaken)) {
-    return absl::FailedPreconditionError(
-        "what answers there does not prove that it is rank 0 of this run: it "
-        "is of another run, or the secrets differ (CASTOR_SECRET, "
-        "CASTOR_SECRET_FILE)");
+    return absl::FailedPreconditionError(absl::StrCat(
+        "what answers there does not prove that it is rank 0 of this run: ",
+        launch_.secret.empty()
+            ? "this rank has no secret, and rank 0 may have one"
+            : "the secrets differ",
+        " (CASTOR_SECRET, CASTOR_SECRET_FILE: the same for all ranks), or "
+        "it is of another run"));
   }
   CASTOR_RETURN_IF_ERROR(shaken);
   SealedWords words(handshake.SessionKey(), /*leads=*/false, RosterBytes());

@@ -187,7 +187,7 @@ TEST(Rendezvous, TurnsRanksOfAnotherRunAway) {
   stale.run_id = "the run before";
   std::future<Result> first = MeetLater(ranks[0], kLongNs);
   ExpectStatus(Meet(stale, kShortNs), absl::StatusCode::kFailedPrecondition,
-               {"rank 1 did not find rank 0", "of another run"});
+               {"rank 1 cannot join the run at 127.0.0.1:", "of another run"});
   EXPECT_TRUE(MeetLater(ranks[1], kLongNs).get().ok());
   EXPECT_TRUE(first.get().ok());
 }
@@ -275,10 +275,11 @@ TEST_F(SecretRendezvous, TurnsAwayWhoHasAnother) {
   LaunchEnv wrong = ranks_[1];
   wrong.secret = "what a stranger may guess";
   ExpectStatus(Meet(wrong, kShortNs), absl::StatusCode::kFailedPrecondition,
-               {"does not prove", "CASTOR_SECRET"});
+               {"rank 1 cannot join", "does not prove", "the secrets differ",
+                "CASTOR_SECRET"});
   wrong.secret = "";
   ExpectStatus(Meet(wrong, kShortNs), absl::StatusCode::kFailedPrecondition,
-               {"CASTOR_SECRET_FILE"});
+               {"this rank has no secret", "CASTOR_SECRET_FILE"});
   // One who goes on all the same, and does not look at rank 0's proof.
   const Socket socket = ConnectAsStranger(ranks_[0]);
   const std::string claim = Impostor("").TakeWords();
@@ -299,6 +300,30 @@ TEST_F(SecretRendezvous, TurnsAwayWhoHasAnother) {
   const Result met = first.get();
   ASSERT_TRUE(met.ok()) << met.status();
   EXPECT_GE(met->strangers, 3);
+}
+
+// Rank 0 gave up first, for want of the rank that it had turned away, which
+// then said only that nobody listens there.
+TEST_F(SecretRendezvous, WhoHasAnotherIsToldSoThoughRankZeroEnds) {
+  LaunchEnv wrong = ranks_[1];
+  wrong.secret = "what a stranger may guess";
+  // It connects at once, to a socket at which rank 0 will listen.
+  std::future<Result> turned_away = MeetLater(wrong, 10 * kShortNs);
+  ExpectStatus(Meet(ranks_[0], 3 * kShortNs), absl::StatusCode::kUnavailable,
+               {"no connection from rank 1", "turned away"});
+  ExpectStatus(turned_away.get(), absl::StatusCode::kFailedPrecondition,
+               {"rank 1 cannot join", "the secrets differ"});
+}
+
+TEST_F(SecretRendezvous, WhoHasAnotherDoesNotWaitForItsWholeLimit) {
+  std::future<Result> first = MeetLater(ranks_[0], kLongNs);
+  LaunchEnv wrong = ranks_[1];
+  wrong.secret = "what a stranger may guess";
+  // Far longer than a test may take.
+  ExpectStatus(Meet(wrong, 60 * kLongNs), absl::StatusCode::kFailedPrecondition,
+               {"rank 1 cannot join"});
+  EXPECT_TRUE(MeetLater(ranks_[1], kLongNs).get().ok());
+  EXPECT_TRUE(first.get().ok());
 }
 
 TEST_F(SecretRendezvous, ProofThatWasHeardBeforeIsNone) {

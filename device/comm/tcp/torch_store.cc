@@ -117,7 +117,14 @@ absl::StatusOr<LaunchEnv> FindMasterInTorchStore(const LaunchEnv& launch,
                ? absl::StatusOr<LaunchEnv>(env)
                : absl::UnavailableError("it does not keep what it is given");
   }
-  CASTOR_ASSIGN_OR_RETURN(const std::string value, Get(store, key, until_ns));
+  const absl::StatusOr<std::string> told = Get(store, key, until_ns);
+  if (!told.ok() && SteadyNowNs() >= until_ns) {
+    return Annotate(
+        "rank 0 has not said there where it listens: was it started?",
+        told.status());
+  }
+  CASTOR_RETURN_IF_ERROR(told.status());
+  const std::string& value = *told;
   // Whoever reaches the store can have written it: an address, and no name
   // that would be looked up.
   const size_t space = value.find(' ');

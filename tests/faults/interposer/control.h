@@ -35,6 +35,8 @@ enum Fault : int32_t {
   kNoFault = 0,
   kShort = -1,  // half of the bytes, at least one
   kEnd = -2,    // no more bytes: the file or the peer has ended
+  kKill = -3,   // the process is killed before the call
+  kStop = -4,   // it is stopped there (SIGSTOP), and hangs
 };
 
 inline constexpr int kFrames = 12;
@@ -44,7 +46,8 @@ inline constexpr int kPathBytes = 128;
 // A test's own directory may lie deep in a build system's folders.
 inline constexpr int kRootBytes = 4096;
 
-// The launcher, or a process that nobody launched, is -1; else its rank.
+// The launcher, or a process that nobody launched, is -1; else its rank, as
+// torchrun's variables or Open MPI's have it.
 struct Site {
   std::atomic<uint64_t> id;  // 0: free
   uint64_t place;            // the same for all roles

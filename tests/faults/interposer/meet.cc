@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,8 @@ __attribute__((constructor)) void Begin() {
               MAP_SHARED, fd, 0));
   syscall(SYS_close, fd);
   if (map == MAP_FAILED) return;
-  const char* const rank = getenv("RANK");
+  const char* rank = getenv("RANK");
+  if (rank == nullptr) rank = getenv("OMPI_COMM_WORLD_RANK");
   the_role = rank == nullptr ? -1 : atoi(rank);
   dl_iterate_phdr(FindProgram, nullptr);
   the_control.store(static_cast<Control*>(map));
@@ -170,6 +172,11 @@ int32_t MeetAt(const char* function, Object object, const char* path, int fd,
   if (id == shared->site && call == shared->call) {
     fault = shared->fault;
     shared->injected.store(1);
+    if (fault == kKill || fault == kStop) {
+      syscall(SYS_kill, syscall(SYS_getpid),
+              fault == kKill ? SIGKILL : SIGSTOP);
+      fault = kNoFault;
+    }
   }
   errno = fault > 0 ? fault : error;
   return fault;
