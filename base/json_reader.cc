@@ -5,10 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/units.h"
 #include "nlohmann/json.hpp"
 
@@ -18,28 +16,6 @@ namespace {
 const Json& EmptyObject() {
   static const Json& empty = *new Json(Json::object());
   return empty;
-}
-
-std::string Join(absl::string_view path, absl::string_view key) {
-  return path.empty() ? std::string(key) : absl::StrCat(path, ".", key);
-}
-
-// A key out of a file, fit for a message.
-std::string Printable(absl::string_view key) {
-  constexpr size_t kMax = 80;
-  return absl::StrCat(absl::Utf8SafeCHexEscape(key.substr(0, kMax)),
-                      key.size() > kMax ? "..." : "");
-}
-
-// How many words, between underscores, two keys have in common.
-int SharedWords(absl::string_view a, absl::string_view b) {
-  const std::vector<absl::string_view> of_a = absl::StrSplit(a, '_');
-  const std::vector<absl::string_view> of_b = absl::StrSplit(b, '_');
-  return static_cast<int>(
-      std::count_if(of_a.begin(), of_a.end(), [&](absl::string_view word) {
-        return !word.empty() &&
-               std::find(of_b.begin(), of_b.end(), word) != of_b.end();
-      }));
 }
 
 std::string NumberText(double value) { return Json(value).dump(); }
@@ -96,72 +72,6 @@ std::optional<int64_t> AsInt(const Json& value) {
 
 }  // namespace
 
-void JsonReport::AddError(absl::string_view path, absl::string_view message) {
-  if (!first_error_.empty()) return;
-  first_error_ =
-      path.empty() ? std::string(message) : absl::StrCat(path, ": ", message);
-}
-
-absl::Status JsonReport::status() const {
-  if (unknown_.empty()) {
-    if (first_error_.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(source_, ": ", first_error_));
-  }
-  const UnknownKey& unknown = unknown_.front();
-  return absl::InvalidArgumentError(
-      absl::StrCat(source_, ": ", Join(unknown.object, Printable(unknown.key)),
-                   ": unknown key", Hint(unknown)));
-}
-
-std::string JsonReport::Hint(const UnknownKey& unknown) const {
-  const auto nearest_is = [](absl::string_view object, absl::string_view key) {
-    return absl::StrCat("; the nearest known key is ", Join(object, key));
-  };
-  const std::string* alike = nullptr;
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const std::string& key : unknown.siblings) {
-    const int64_t distance = EditDistance(unknown.key, key);
-    if (distance < least) {
-      least = distance;
-      alike = &key;
-    }
-  }
-  // From half of its letters on, a key is like any other.
-  if (alike != nullptr && least * 2 > static_cast<int64_t>(std::max(
-                                          alike->size(), unknown.key.size()))) {
-    alike = nullptr;
-  }
-  if (alike != nullptr && least <= 2) {  // slips of the pen
-    return nearest_is(unknown.object, *alike);
-  }
-  for (const OtherName& name : other_names_) {
-    if (name.theirs == unknown.key) {
-      return absl::StrCat("; here ", name.ours, " takes its place");
-    }
-  }
-  for (const auto& [object, key] : known_) {
-    if (key == unknown.key) return nearest_is(object, key);
-  }
-  // "policy" for "placement_policy".
-  const std::string* shares = nullptr;
-  int most = 0;
-  for (const std::string& key : unknown.siblings) {
-    const int shared = SharedWords(unknown.key, key);
-    if (shared > most) {
-      most = shared;
-      shares = &key;
-    }
-  }
-  if (shares != nullptr) return nearest_is(unknown.object, *shares);
-  if (alike != nullptr) return nearest_is(unknown.object, *alike);
-  if (unknown.siblings.empty()) return "";
-  return absl::StrCat(
-      "; the known ones ",
-      unknown.object.empty() ? "" : absl::StrCat("in ", unknown.object, " "),
-      "are ", absl::StrJoin(unknown.siblings, ", "));
-}
-
 JsonReader::JsonReader(const Json& document, JsonReport& report)
     : JsonReader(&EmptyObject(), "", &report) {
   if (document.is_object()) {
@@ -176,14 +86,14 @@ JsonReader::JsonReader(const Json* object, std::string path, JsonReport* report)
     : object_(object), path_(std::move(path)), report_(report) {}
 
 std::string JsonReader::PathOf(absl::string_view key) const {
-  return Join(path_, key);
+  return JoinPath(path_, key);
 }
 
 const Json* JsonReader::Raw(absl::string_view key) {
   std::string name(key);
   if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
     known_.push_back(name);
-    report_->known_.emplace_back(path_, name);
+    report_->AddKnownKey(path_, name);
   }
   const auto found = object_->find(name);
   if (found == object_->end() || found->is_null()) return nullptr;
@@ -197,11 +107,17 @@ bool JsonReader::IsNull(absl::string_view key) {
 }
 
 void JsonReader::Require(absl::string_view key) {
-  if (!Has(key)) Fail(key, "is required");
+  if (!Has(key)) FailMissing(key, "is required");
 }
 
-void JsonReader::Fail(absl::string_view key, absl::string_view message) {
-  report_->AddError(PathOf(key), message);
+void JsonReader::Fail(absl::string_view key, absl::string_view message,
+                      std::vector<std::string> concerned) {
+  report_->AddError(PathOf(key), message, std::move(concerned));
+}
+
+void JsonReader::FailMissing(absl::string_view key, absl::string_view message,
+                             std::vector<std::string> concerned) {
+  report_->AddMissing(PathOf(key), message, std::move(concerned));
 }
 
 void JsonReader::FailExpected(absl::string_view key,
@@ -331,10 +247,14 @@ JsonReader JsonReader::Object(absl::string_view key) {
                     report_);
 }
 
+bool JsonReader::Failed(absl::string_view key) const {
+  return report_->HasErrorAt(PathOf(key));
+}
+
 void JsonReader::RefuseUnknownKeys() {
   for (const auto& [key, value] : object_->items()) {
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-      report_->unknown_.push_back({path_, key, known_});
+      report_->AddUnknownKey(path_, key, known_);
     }
   }
 }
@@ -346,27 +266,10 @@ std::string DescribeJson(const Json& value) {
   }
   if (value.is_string()) {
     return absl::StrCat("the string \"",
-                        Printable(value.get_ref<const std::string&>()), "\"");
+                        PrintableKey(value.get_ref<const std::string&>()),
+                        "\"");
   }
   return value.dump();  // a number, true, false, null
-}
-
-int64_t EditDistance(absl::string_view a, absl::string_view b) {
-  // A key of any length costs no more than a long word does.
-  a = a.substr(0, 100);
-  b = b.substr(0, 100);
-  std::vector<int64_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int64_t>(j);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int64_t diagonal = row[0];
-    row[0] = static_cast<int64_t>(i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int64_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace castor

@@ -1,10 +1,11 @@
 // Typed, path-tracking reading of JSON that a person wrote.
 //
 // A JsonReader stands on one object of a document. Each getter asks for one
-// key: absent or null leaves the default as it is; a value of the wrong type or
-// out of range goes into the JsonReport with the key's path, what was expected
-// and what was found. The getters return nothing, so that reading code is a
-// flat list; the report's status() says at the end whether all of it held.
+// key: absent or null leaves the default as it is; so does a value of the wrong
+// type or out of range, which goes into the JsonReport (json_report.h) with the
+// key's path, what was expected and what was found. The getters return nothing,
+// so that reading code is a flat list; the report's status() says at the end
+// all that was wrong.
 //
 //   JsonReport report("config.json");
 //   JsonReader root(json, report);
@@ -26,12 +27,11 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/json_report.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace castor {
@@ -39,48 +39,6 @@ namespace castor {
 using Json = nlohmann::json;
 // Keys in the order in which people read them.
 using OrderedJson = nlohmann::ordered_json;
-
-// A key that other programs' documents have, and the path of the known one that
-// does here what that does there.
-struct OtherName {
-  absl::string_view theirs;
-  absl::string_view ours;
-};
-
-// What was wrong with one document.
-class JsonReport {
- public:
-  // `source` begins each message: a file's name. Messages about unknown keys
-  // make use of `other_names`, which are borrowed.
-  explicit JsonReport(std::string source,
-                      absl::Span<const OtherName> other_names = {})
-      : source_(std::move(source)), other_names_(other_names) {}
-  JsonReport(const JsonReport&) = delete;
-  JsonReport& operator=(const JsonReport&) = delete;
-
-  // The first error wins. `path` "" stands for the whole document.
-  void AddError(absl::string_view path, absl::string_view message);
-
-  // OK, or InvalidArgument: the first unknown key if there is one (it explains
-  // what else is missing), else the first error.
-  absl::Status status() const;
-
- private:
-  friend class JsonReader;
-  struct UnknownKey {
-    std::string object;  // path of the object
-    std::string key;
-    std::vector<std::string> siblings;  // known keys of the same object
-  };
-  // What a message about `unknown` says after that it is.
-  std::string Hint(const UnknownKey& unknown) const;
-
-  std::string source_;
-  absl::Span<const OtherName> other_names_;
-  std::string first_error_;
-  std::vector<UnknownKey> unknown_;
-  std::vector<std::pair<std::string, std::string>> known_;  // object, key
-};
 
 // Inclusive.
 struct IntRange {
@@ -134,10 +92,19 @@ class JsonReader {
 
   // The value, or null when absent or null: for what no getter covers.
   const Json* Raw(absl::string_view key);
-  // An error at this object's `key`.
-  void Fail(absl::string_view key, absl::string_view message);
+  // An error at this object's `key`. Where it is one only because of other
+  // keys' values, `concerned` has their paths from the document's root.
+  void Fail(absl::string_view key, absl::string_view message,
+            std::vector<std::string> concerned = {});
+  // The same where the key is missing.
+  void FailMissing(absl::string_view key, absl::string_view message,
+                   std::vector<std::string> concerned = {});
   // "expected X, found ..." for the value at `key`.
   void FailExpected(absl::string_view key, absl::string_view expected);
+
+  // Whether an error at `key`, or above it, was reported: what depends on its
+  // value need not be read.
+  bool Failed(absl::string_view key) const;
 
   void RefuseUnknownKeys();
   // The keys of this object that were asked for so far.
@@ -157,9 +124,6 @@ class JsonReader {
 
 // The value as it stands in a message: its kind and, cut short, its text.
 std::string DescribeJson(const Json& value);
-
-// Levenshtein's distance.
-int64_t EditDistance(absl::string_view a, absl::string_view b);
 
 }  // namespace castor
 

@@ -178,63 +178,29 @@ TEST(JsonReader, RefusesWrongTypesOfOtherKinds) {
             "file: k: is required");
 }
 
-TEST(JsonReader, KnowsOtherProgramsNames) {
-  const OtherName names[] = {{"epochs", "train.steps"}, {"step", "batch"}};
-  const auto message = [&](const char* text) {
-    JsonReport report("file", names);
-    const Json json = Json::parse(text);
-    JsonReader root(json, report);
-    root.Object("train").Raw("steps");
-    root.Raw("steps");
-    root.RefuseUnknownKeys();
-    return std::string(report.status().message());
-  };
-  EXPECT_EQ(message(R"({"epochs": 3})"),
-            "file: epochs: unknown key; here train.steps takes its place");
-  // A slip of the pen is likelier.
-  EXPECT_EQ(message(R"({"step": 3})"),
-            "file: step: unknown key; the nearest known key is steps");
-}
-
-TEST(JsonReader, NamesThePathAndTheNearestKnownKey) {
-  const auto read = [](JsonReader& root) {
-    int64_t ignored = 0;
-    bool flag = false;
-    root.Int("steps", &ignored);
-    JsonReader memory = root.Object("memory");
-    memory.Int("device_memory", &ignored);
-    memory.Bool("prefetch", &flag);
-    memory.RefuseUnknownKeys();
-    root.RefuseUnknownKeys();
-  };
-  EXPECT_EQ(MessageOf(R"({"memory": {"device_memry": 3}})", read),
-            "file: memory.device_memry: unknown key; the nearest known key is "
-            "memory.device_memory");
-  // Known elsewhere, and like nothing here.
-  EXPECT_EQ(MessageOf(R"({"prefetch": 3})", read),
-            "file: prefetch: unknown key; the nearest known key is "
-            "memory.prefetch");
-  // A word of a key of the same object; nothing that any key is like.
-  EXPECT_THAT(MessageOf(R"({"memory": {"budget_of_device": 3}})", read),
-              HasSubstr("key; the nearest known key is memory.device_memory"));
-  EXPECT_EQ(MessageOf(R"({"memory": {"lora": 3}})", read),
-            "file: memory.lora: unknown key; the known ones in memory are "
-            "device_memory, prefetch");
-  EXPECT_EQ(MessageOf(R"({"lora": 3})", read),
-            "file: lora: unknown key; the known ones are steps, memory");
-  // An unknown key explains more than what it makes wrong.
-  EXPECT_THAT(MessageOf(R"({"step": 3, "memory": 1})", read),
-              HasSubstr("step: unknown key; the nearest known key is steps"));
-  EXPECT_THAT(MessageOf(R"({"\u001b[2J\n": 3})", read),
-              HasSubstr("file: \\x1b[2J\\n: unknown key"));
-}
-
-TEST(EditDistance, CountsChanges) {
-  EXPECT_EQ(EditDistance("", ""), 0);
-  EXPECT_EQ(EditDistance("abc", ""), 3);
-  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
-  EXPECT_EQ(EditDistance("flaw", "lawn"), 2);
-  EXPECT_EQ(EditDistance(std::string(100000, 'a'), "a"), 99);
+TEST(JsonReader, ReportsAllThatIsWrong) {
+  int64_t number = 0;
+  bool flag = false;
+  EXPECT_EQ(MessageOf(R"({"a": "x", "c": {"d": 1, "e": 2}})",
+                      [&](JsonReader& r) {
+                        r.Int("a", &number);
+                        r.Require("b");
+                        JsonReader c = r.Object("c");
+                        c.Bool("d", &flag);
+                        EXPECT_TRUE(r.Failed("a"));
+                        EXPECT_TRUE(c.Failed("d"));
+                        EXPECT_FALSE(r.Failed("c"));
+                        c.RefuseUnknownKeys();
+                        r.RefuseUnknownKeys();
+                      }),
+            "file: a: expected an integer, found the string \"x\"\n"
+            "file: b: is required\n"
+            "file: c.d: expected true or false, found 1\n"
+            "file: c.e: unknown key; the known ones in c are d");
+  // Nothing is expected of what stands in no object.
+  EXPECT_EQ(MessageOf(R"({"c": 1})",
+                      [&](JsonReader& r) { r.Object("c").Require("d"); }),
+            "file: c: expected an object {...}, found 1");
 }
 
 }  // namespace

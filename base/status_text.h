@@ -1,21 +1,26 @@
-// A status as a text that another process can read: the code, a space, the
-// message.
+// A status as a text that another process can read: the code, a "+" if it is a
+// list of errors (error_list.h), a space, the message.
 #ifndef CASTOR_BASE_STATUS_TEXT_H_
 #define CASTOR_BASE_STATUS_TEXT_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "base/error_list.h"
 
 namespace castor {
 
 // "5 no such file". OK has no message: what stands for it may follow the code.
 inline std::string StatusText(const absl::Status& status,
                               absl::string_view if_ok = "") {
-  return absl::StrCat(static_cast<int>(status.code()), " ",
+  return absl::StrCat(static_cast<int>(status.code()),
+                      IsErrorList(status) ? "+ " : " ",
                       status.ok() ? if_ok : status.message());
 }
 
@@ -24,14 +29,20 @@ inline std::string StatusText(const absl::Status& status,
 inline absl::Status ReadStatusText(absl::string_view text,
                                    std::string* if_ok = nullptr) {
   const size_t space = text.find(' ');
+  absl::string_view number = text.substr(0, space);
+  const bool is_list = absl::ConsumeSuffix(&number, "+");
   int code = 0;
-  if (space == absl::string_view::npos ||
-      !absl::SimpleAtoi(text.substr(0, space), &code)) {
+  if (space == absl::string_view::npos || !absl::SimpleAtoi(number, &code)) {
     return absl::InternalError("another rank's status cannot be read");
   }
   text.remove_prefix(space + 1);
   if (code == 0 && if_ok != nullptr) *if_ok = std::string(text);
-  return absl::Status(static_cast<absl::StatusCode>(code), text);
+  const auto status_code = static_cast<absl::StatusCode>(code);
+  if (is_list && code != 0) {
+    const std::vector<std::string> errors = absl::StrSplit(text, '\n');
+    return ErrorList(status_code, errors);
+  }
+  return absl::Status(status_code, text);
 }
 
 }  // namespace castor

@@ -85,6 +85,7 @@ class AnyFamilyReader final : public ModelReader {
   void Read(JsonReader& reader, ModelConfig* model) const override {
     int type = 0;
     reader.Choice("type", Names(), &type);
+    const bool type_is_wrong = reader.Failed("type");
     const Family& family = *Families()[type];
     ReadDirectory("pretrained", reader, &model->pretrained);
     ReadDirectory("from_config", reader, &model->from_config);
@@ -97,6 +98,7 @@ class AnyFamilyReader final : public ModelReader {
       model->from_config.clear();
     }
     reader.Strings("frozen", &model->frozen);
+    if (type_is_wrong) return;
     if (!model->directory().empty()) {
       const bool named = reader.Has("type");
       if (named) model->type = std::string(family.name());

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "base/error_list.h"
 #include "cli/output/exit_code.h"
 
 namespace castor::cli {
@@ -33,12 +35,12 @@ int ExitCode(const absl::Status& status) {
 }
 
 int Fail(const absl::Status& status) {
-  std::string line(status.message());
-  for (char& c : line) {
-    if (c == '\n') c = ' ';
+  std::string lines;
+  for (const std::string& error : ErrorsOf(status)) {
+    absl::StrAppend(&lines, "castor: ", error, "\n");
   }
   std::fflush(stdout);
-  std::fprintf(stderr, "castor: %s\n", line.c_str());
+  std::fputs(lines.c_str(), stderr);
   return ExitCode(status);
 }
 

@@ -8,7 +8,8 @@ namespace castor::cli {
 
 // The exit code (cli/output/exit_code.h) of a process that ends with `status`.
 int ExitCode(const absl::Status& status);
-// Prints one line "castor: ..." to stderr and gives the exit code.
+// Prints "castor: ..." to stderr, a line for each error of `status`
+// (base/error_list.h), and gives the exit code.
 int Fail(const absl::Status& status);
 
 }  // namespace castor::cli

@@ -46,7 +46,8 @@ void DecoderConfig::Read(JsonReader& reader) {
     reader.Fail("num_attention_heads",
                 absl::StrCat(num_attention_heads, " is not a multiple of ",
                              reader.PathOf("num_key_value_heads"), " (",
-                             num_key_value_heads, ")"));
+                             num_key_value_heads, ")"),
+                {reader.PathOf("num_key_value_heads")});
   }
   const bool derived = head_dim == 0;
   if (derived) head_dim = hidden_size / num_attention_heads;
@@ -61,8 +62,9 @@ void DecoderConfig::Read(JsonReader& reader) {
                                "head must have an even number")
                 : absl::StrCat(head_dim,
                                " is not even, and rotary positions turn pairs "
-                               "of channels"));
-    head_dim = 2;  // so that what follows can be read
+                               "of channels"),
+        {reader.PathOf("num_attention_heads")});
+    head_dim = 64;  // with which any rotation can be read
   }
   rope.Read(reader,
             {.head_size = head_dim, .positions = max_position_embeddings});

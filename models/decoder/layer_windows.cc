@@ -32,7 +32,8 @@ void LayerWindows::Read(JsonReader& reader, int64_t layers) {
   if (one_by_one && static_cast<int64_t>(types.size()) != layers) {
     reader.Fail("layer_types",
                 absl::StrCat("has ", types.size(), " entries for ",
-                             reader.PathOf("num_hidden_layers"), " ", layers));
+                             reader.PathOf("num_hidden_layers"), " ", layers),
+                {reader.PathOf("num_hidden_layers")});
     return;
   }
   for (int64_t i = 0; i < layers; ++i) {
@@ -51,7 +52,9 @@ void LayerWindows::Read(JsonReader& reader, int64_t layers) {
             "layer_types",
             absl::StrCat("has \"", kSliding, "\", but ",
                          reader.PathOf("use_sliding_window"), " and ",
-                         reader.PathOf("sliding_window"), " give no window"));
+                         reader.PathOf("sliding_window"), " give no window"),
+            {reader.PathOf("use_sliding_window"),
+             reader.PathOf("sliding_window")});
         return;
       }
     }

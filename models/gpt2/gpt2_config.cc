@@ -40,7 +40,8 @@ void Gpt2Config::Read(JsonReader& reader) {
   if (n_embd % n_head != 0) {
     reader.Fail("n_embd",
                 absl::StrCat(n_embd, " is not a multiple of ",
-                             reader.PathOf("n_head"), " (", n_head, ")"));
+                             reader.PathOf("n_head"), " (", n_head, ")"),
+                {reader.PathOf("n_head")});
   }
 }
 

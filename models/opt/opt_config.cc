@@ -51,7 +51,8 @@ void OptConfig::Read(JsonReader& reader) {
     reader.Fail("hidden_size",
                 absl::StrCat(hidden_size, " is not a multiple of ",
                              reader.PathOf("num_attention_heads"), " (",
-                             num_attention_heads, ")"));
+                             num_attention_heads, ")"),
+                {reader.PathOf("num_attention_heads")});
   }
 }
 

@@ -92,7 +92,8 @@ void Rope::ReadObject(JsonReader& object, JsonReader& outside,
     if (in.has_value() && out.has_value() && *in != *out) {
       outside.Fail(outside_key,
                    absl::StrCat(*out, " contradicts ", object.PathOf(key), " (",
-                                *in, "); leave one of them out"));
+                                *in, "); leave one of them out"),
+                   {object.PathOf(key)});
     }
     return in.has_value() ? *in : out.value_or(otherwise);
   };
@@ -110,8 +111,10 @@ void Rope::ReadObject(JsonReader& object, JsonReader& outside,
     object.Int(kKey, &in, kPositions);
     outside.Int(kKey, &out, kPositions);
     if (in > 0 && out > 0 && in != out) {
-      outside.Fail(kKey, absl::StrCat(out, " contradicts ", object.PathOf(kKey),
-                                      " (", in, "); leave one of them out"));
+      outside.Fail(kKey,
+                   absl::StrCat(out, " contradicts ", object.PathOf(kKey), " (",
+                                in, "); leave one of them out"),
+                   {object.PathOf(kKey)});
     }
     original_positions_ = in > 0 ? in : out > 0 ? out : model.positions;
   }
@@ -123,7 +126,8 @@ void Rope::ReadObject(JsonReader& object, JsonReader& outside,
       object.Fail("high_freq_factor",
                   absl::StrCat(high_freq_factor_, " must be above ",
                                object.PathOf("low_freq_factor"), " (",
-                               low_freq_factor_, ")"));
+                               low_freq_factor_, ")"),
+                  {object.PathOf("low_freq_factor")});
     }
   }
   if (type_ == RopeType::kYarn) ReadYarn(object);
@@ -139,7 +143,8 @@ void Rope::ReadYarn(JsonReader& object) {
       object.Fail("original_max_position_embeddings",
                   absl::StrCat(original_positions_,
                                " is more than max_position_embeddings (",
-                               positions_, "), and there is no factor"));
+                               positions_, "), and there is no factor"),
+                  {object.PathOf("factor"), "max_position_embeddings"});
     }
   }
   attention_factor_ = ReadDouble(object, "attention_factor", kPositive);
@@ -149,9 +154,10 @@ void Rope::ReadYarn(JsonReader& object) {
   object.Double("mscale_all_dim", &mscale_all_dim_, {.min = 0});
   object.Bool("truncate", &truncate_);
   if (beta_fast_ < beta_slow_) {
-    object.Fail("beta_fast", absl::StrCat(beta_fast_, " must be at least ",
-                                          object.PathOf("beta_slow"), " (",
-                                          beta_slow_, ")"));
+    object.Fail("beta_fast",
+                absl::StrCat(beta_fast_, " must be at least ",
+                             object.PathOf("beta_slow"), " (", beta_slow_, ")"),
+                {object.PathOf("beta_slow")});
   }
 }
 
@@ -180,7 +186,8 @@ void Rope::Read(JsonReader& reader, const RopeModel& model) {
       reader.Fail("rope_scaling",
                   absl::StrCat(old.ToJson().dump(), " contradicts ",
                                reader.PathOf("rope_parameters"), " (",
-                               ToJson().dump(), "); leave one of them out"));
+                               ToJson().dump(), "); leave one of them out"),
+                  {reader.PathOf("rope_parameters")});
     }
   }
   if (partial_factor_ != 1 && !model.partial) {
@@ -198,7 +205,8 @@ void Rope::Read(JsonReader& reader, const RopeModel& model) {
         absl::StrCat(channels_, " channels of heads of ", model.head_size,
                      " cannot turn in pairs: an even number of at "
                      "least ",
-                     least, " must"));
+                     least, " must"),
+        {reader.PathOf("partial_rotary_factor")});
   }
 }
 

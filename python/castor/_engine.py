@@ -20,7 +20,7 @@ from castor._launch import port_is_a_store
 from castor._library import shim
 from castor._managed import Managed
 from castor._parameters import check_modules, managed_parameters
-from castor._refused import Refused, StepUndone, first_line
+from castor._refused import Refused, StepUndone, each_line, first_line
 from castor._state import save_pretrained, state_of
 from castor._steps import Steps
 from castor._zero_init import Config, end_sharing, text_of
@@ -86,7 +86,7 @@ def initialize(
         refusal = shim.take_refusal_of_open()
         if refusal is not None:
             raise Refused(refusal) from None
-        raise ValueError(f"castor.initialize: {first_line(error)}") from None
+        raise ValueError(each_line(error, "castor.initialize")) from None
     engine = Engine(Managed(model, run, list(parameters.values()), gpu))
     failure: BaseException | None = None
     modes = [(module, module.training) for module in model.modules()]

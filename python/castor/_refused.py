@@ -13,6 +13,17 @@ def first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
+def each_line(error: BaseException, who: str) -> str:
+    """What it says of a configuration, which is an error a line, each behind
+    `who`. PyTorch may have added where in C++ it was raised."""
+    lines: list[str] = []
+    for line in str(error).splitlines():
+        if line.startswith("Exception raised from "):
+            break
+        lines.append(f"{who}: {line}")
+    return "\n".join(lines)
+
+
 class Refused(RuntimeError):
     """The device's budget is too small for this step.
 

@@ -6,9 +6,9 @@
 
 #include "base/annotate.h"
 #include "base/name_pattern.h"
-#include "base/strict_json.h"
 #include "nlohmann/json.hpp"
 #include "python/core/client_status.h"
+#include "runtime/config/config_text.h"
 #include "runtime/managed/gpu.h"
 #include "runtime/train/lr_schedule.h"
 
@@ -37,11 +37,6 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
   Asked asked;
   const Config& config = asked.config = *std::move(parsed);
   const MemoryConfig& memory = config.memory;
-  if (memory.activation_checkpointing != ActivationCheckpointing::kNone) {
-    return absl::InvalidArgumentError(
-        "config: memory.activation_checkpointing: a client's activations are "
-        "its own; use its checkpointing");
-  }
   // Ranks of one machine share its cores.
   const int share = config.device.threads > 0 ? 1 : std::max(1, local_size);
   const int threads = std::max(1, ThreadsOf(config.device) / share);
@@ -101,11 +96,9 @@ absl::StatusOr<Asked> ReadAsked(const char* config_json,
 
 const char* castor_plain_config(const char* config_json) {
   thread_local std::string plain;
-  const auto document = castor::ParseStrictJson(
-      config_json,
-      {.max_depth = 16, .max_values = 100000, .allow_comments = true});
+  const auto document = castor::ParseConfigText(config_json, "config");
   if (!document.ok()) {
-    castor::Tell(castor::Annotate("config", document.status()));
+    castor::Tell(document.status());
     return nullptr;
   }
   if (!document->is_object()) {

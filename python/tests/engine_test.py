@@ -77,6 +77,13 @@ class Initialize(unittest.TestCase):
             castor.initialize(Net(), "/nowhere/run.json")
         with self.assertRaisesRegex(ValueError, "bogus"):
             castor.initialize(Net(), {"bogus": 1})
+        with self.assertRaises(ValueError) as caught:
+            castor.initialize(Net(), {"bogus": 1, "seed": -1})
+        self.assertRegex(
+            str(caught.exception),
+            r"\Acastor.initialize: config: seed: expected .*\n"
+            r"castor.initialize: config: bogus: unknown key.*\Z",
+        )
         wrong: Any = [1]
         for make in (castor.ZeroInit, lambda c: castor.initialize(Net(), c)):
             with self.assertRaisesRegex(ValueError, "a path or a mapping.* list"):

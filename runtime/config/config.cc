@@ -12,9 +12,9 @@
 #include "base/annotate.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
-#include "base/strict_json.h"
 #include "base/thread_pool.h"
 #include "runtime/config/config_names.h"
+#include "runtime/config/config_text.h"
 #include "runtime/config/other_names.h"
 #include "runtime/config/overrides.h"
 #include "runtime/train/loss_scaler.h"
@@ -98,7 +98,8 @@ void ReadData(JsonReader reader, const std::string& base_dir,
   };
   if (!data->tokenizer.empty() && !data->train.empty() &&
       has_tokens(data->train) && has_tokens(data->validation)) {
-    reader.Fail("tokenizer", "a .bin file has tokens already: leave it out");
+    reader.Fail("tokenizer", "a .bin file has tokens already: leave it out",
+                {reader.PathOf("train"), reader.PathOf("validation")});
   }
   ReadPath(reader, "cache", base_dir, &data->cache);
   reader.Double("validation_fraction", &data->validation_fraction,
@@ -139,15 +140,17 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
   double max_grad_norm = *gradient_clipping;
   params.Double("max_grad_norm", &max_grad_norm, {.min = 0});
   if (clips && max_grad_norm != *gradient_clipping) {
-    params.Fail(
-        "max_grad_norm",
-        absl::StrCat(max_grad_norm, " is not gradient_clipping (",
-                     *gradient_clipping,
-                     "): these are two names of one setting, give one"));
+    params.Fail("max_grad_norm",
+                absl::StrCat(max_grad_norm, " is not gradient_clipping (",
+                             *gradient_clipping,
+                             "): these are two names of one setting, give one"),
+                {"gradient_clipping"});
   }
   *gradient_clipping = max_grad_norm;
-  optimizer->rule = row.read(params);
-  params.RefuseUnknownKeys();
+  if (!reader.Failed("type")) {
+    optimizer->rule = row.read(params);
+    params.RefuseUnknownKeys();
+  }
   reader.Strings("no_decay", &optimizer->no_decay);
   reader.RefuseUnknownKeys();
 }
@@ -177,8 +180,9 @@ void ReadScheduler(JsonReader reader, const Config& config,
       {"cos_min_ratio", cosine},
       {"total_num_steps", total},
   };
+  const bool known_type = !reader.Failed("type");
   for (const auto& [key, applies] : kKeys) {
-    if (!applies && params.Has(key)) {
+    if (!applies && params.Has(key) && known_type) {
       params.Fail(key, absl::StrCat("has no meaning for scheduler.type \"",
                                     name, "\""));
     }
@@ -196,7 +200,8 @@ void ReadScheduler(JsonReader reader, const Config& config,
              {.min = 1, .max = kMaxSteps});
   if (total && !params.Has("total_num_steps")) {
     if (config.steps == 0) {
-      params.Fail("total_num_steps", "is required where there is no \"steps\"");
+      params.FailMissing("total_num_steps",
+                         "is required where there is no \"steps\"", {"steps"});
     }
     scheduler->total_num_steps =
         std::max(config.steps, scheduler->warmup_num_steps);
@@ -205,7 +210,8 @@ void ReadScheduler(JsonReader reader, const Config& config,
     params.Fail("total_num_steps",
                 absl::StrCat(scheduler->total_num_steps, " is less than ",
                              params.PathOf("warmup_num_steps"), " (",
-                             scheduler->warmup_num_steps, ")"));
+                             scheduler->warmup_num_steps, ")"),
+                {params.PathOf("warmup_num_steps")});
   }
   params.RefuseUnknownKeys();
   reader.RefuseUnknownKeys();
@@ -232,7 +238,8 @@ void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
   const double initial =
       std::ldexp(1.0, static_cast<int>(config->fp16.initial_scale_power));
   if (config->bf16.enabled) {
-    fp16.Fail("enabled", "cannot be true beside bf16.enabled: choose one");
+    fp16.Fail("enabled", "cannot be true beside bf16.enabled: choose one",
+              {bf16.PathOf("enabled")});
   }
   if (config->fp16.loss_scale > 0) return;  // and no other key has a meaning
   if (config->fp16.min_loss_scale < kMinLossScale) {
@@ -242,7 +249,8 @@ void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
     fp16.Fail("min_loss_scale",
               absl::StrCat(config->fp16.min_loss_scale,
                            " is more than the scale to begin with, 2^",
-                           fp16.PathOf("initial_scale_power"), " = ", initial));
+                           fp16.PathOf("initial_scale_power"), " = ", initial),
+              {fp16.PathOf("initial_scale_power")});
   }
 }
 
@@ -295,17 +303,23 @@ void ReadBatch(JsonReader& root, int64_t world_size, bool required,
            {.min = 1, .max = kMaxMicroBatch});
   root.Int("gradient_accumulation_steps", &accumulation,
            {.min = 1, .max = kMaxMicroBatch});
+  const std::string rule = absl::StrCat(
+      " (the rule: train_batch_size = train_micro_batch_size_per_gpu x "
+      "gradient_accumulation_steps x world size ",
+      world_size, ")");
+  const std::vector<std::string> others = {"train_micro_batch_size_per_gpu",
+                                           "gradient_accumulation_steps"};
   const auto fail = [&](absl::string_view why) {
-    root.Fail("train_batch_size",
-              absl::StrCat(why,
-                           " (the rule: train_batch_size = "
-                           "train_micro_batch_size_per_gpu x "
-                           "gradient_accumulation_steps x world size ",
-                           world_size, ")"));
+    root.Fail("train_batch_size", absl::StrCat(why, rule), others);
   };
   if (batch == 0 && micro == 0 && !required) micro = 1;
   if (batch == 0 && micro == 0) {
-    return fail("is required, unless train_micro_batch_size_per_gpu is given");
+    return root.FailMissing(
+        "train_batch_size",
+        absl::StrCat("is required, unless train_micro_batch_size_per_gpu is "
+                     "given",
+                     rule),
+        others);
   }
   if (accumulation == 0 && (batch == 0 || micro == 0)) accumulation = 1;
   const int64_t known = world_size * (micro == 0 ? 1 : micro) *
@@ -363,12 +377,23 @@ void CheckTogether(JsonReader& root, Config* config) {
   if (config->model.architecture != nullptr) {
     std::string key;
     const absl::Status fits = FitToModel(config, &key);
-    if (!fits.ok()) root.Fail(key, fits.message());
+    if (!fits.ok()) {
+      std::vector<std::string> concerned = {
+          "model",
+          absl::StrCat("model.", config->model.architecture->positions_key())};
+      if (key != "data.sequence_length") {
+        concerned.insert(concerned.end(),
+                         {"data.sequence_length", "train_batch_size",
+                          "gradient_accumulation_steps"});
+      }
+      root.Fail(key, fits.message(), std::move(concerned));
+    }
   }
   if (config->eval_interval > 0 && data.validation.empty() &&
       data.validation_fraction == 0) {
     root.Fail("eval_interval",
-              "needs data.validation or data.validation_fraction");
+              "needs data.validation or data.validation_fraction",
+              {"data.validation", "data.validation_fraction"});
   }
 }
 
@@ -419,7 +444,7 @@ void ReadConfig(const ModelReader& models, JsonReader& root,
              config->model.pretrained.empty() ? &config->model.from_config
                                               : &config->model.pretrained);
   }
-  model.RefuseUnknownKeys();
+  if (!model.Failed("type")) model.RefuseUnknownKeys();
   root.Require("data");
   ReadData(ObjectLike(root, "data"), base_dir, &config->data);
   root.Require("steps");
@@ -483,15 +508,11 @@ absl::StatusOr<Config> ReadText(
     absl::string_view text, absl::Span<const std::string> overrides,
     absl::string_view source,
     absl::FunctionRef<void(JsonReader& root, Config* config)> read) {
-  absl::StatusOr<Json> document = ParseStrictJson(
-      text, {.max_depth = 16, .max_values = 100000, .allow_comments = true});
-  if (!document.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, ": ", document.status().message()));
-  }
+  absl::StatusOr<Json> document = ParseConfigText(text, source);
+  CASTOR_RETURN_IF_ERROR(document.status());
   JsonReport report(std::string(source), OtherNames());
   if (document->is_object()) {
-    CASTOR_RETURN_IF_ERROR(ApplyOverrides(overrides, &*document));
+    ApplyOverrides(overrides, &*document, &report);
   }
   JsonReader root(*document, report);
   Config config;
@@ -525,6 +546,12 @@ absl::StatusOr<Config> ParseClientConfig(absl::string_view text,
                     RefuseClients(root);
                     ReadBatch(root, world_size, /*required=*/false, config);
                     ReadTraining(root, config);
+                    if (config->memory.activation_checkpointing !=
+                        ActivationCheckpointing::kNone) {
+                      root.Fail("memory.activation_checkpointing",
+                                "a client's activations are its own; use its "
+                                "checkpointing");
+                    }
                     root.RefuseUnknownKeys();
                   });
 }

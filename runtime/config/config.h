@@ -3,9 +3,10 @@
 // their meaning and the initialisers their defaults. Where DeepSpeed or Hugging
 // Face have a key of that name, its meaning is theirs unless said.
 //
-// Everywhere: a key that is null counts as absent. An unknown key, a key given
-// twice, a wrong type, a value out of range or a rule that does not hold is an
-// InvalidArgument that begins with the file and the key's path.
+// Everywhere: a key that is null counts as absent. Unknown keys, a key given
+// twice, wrong types, values out of range and rules that do not hold are one
+// InvalidArgument with an error in each line (base/error_list.h), which begins
+// with the file, or the override that set the key, and the key's path.
 #ifndef CASTOR_RUNTIME_CONFIG_CONFIG_H_
 #define CASTOR_RUNTIME_CONFIG_CONFIG_H_
 

@@ -172,9 +172,17 @@ TEST(Config, NamesTheNearestKey) {
 
 TEST(Config, KnowsWhatOtherTrainersCallItsKeys) {
   for (const OtherName& name : OtherNames()) {
-    EXPECT_THAT(Error({absl::StrCat(name.theirs, "=1")}),
-                HasSubstr(absl::StrCat(name.theirs, ": unknown key; here ",
-                                       name.ours, " takes its place")));
+    const std::string error = Error({absl::StrCat(name.theirs, "=1")});
+    if (name.ours.empty()) {
+      EXPECT_FALSE(name.says.empty()) << name.theirs;
+      EXPECT_THAT(error, HasSubstr(absl::StrCat(name.theirs, ": unknown key; ",
+                                                name.says, ": leave it out")));
+      continue;
+    }
+    EXPECT_THAT(error, HasSubstr(absl::StrCat(
+                           name.theirs, ": unknown key; here ", name.ours,
+                           " takes its place", name.says.empty() ? "" : ": ",
+                           name.says)));
     // Nothing takes a list of lists, so that the key itself is refused.
     EXPECT_THAT(Error({absl::StrCat(name.ours, "=[[]]")}),
                 Not(HasSubstr("unknown key")))
@@ -185,6 +193,51 @@ TEST(Config, KnowsWhatOtherTrainersCallItsKeys) {
   EXPECT_THAT(Error({"memory.checkpointing=auto"}),
               HasSubstr("is memory.activation_checkpointing"));
   EXPECT_THAT(Error({"lora=8"}), HasSubstr("the known ones are model, data"));
+}
+
+TEST(Config, SaysAllThatIsWrong) {
+  // What the keys of two sections make wrong together is said of them alone.
+  EXPECT_EQ(Error({"train_batch_size=7", "gradient_accumulation_steps=2",
+                   "data.sequence_length=17", "eval_interval=5"}),
+            "--set train_batch_size=7, --set gradient_accumulation_steps=2: "
+            "train_batch_size: 7 is no multiple of 2, which accumulation 2 x "
+            "world size 1 make (the rule: train_batch_size = "
+            "train_micro_batch_size_per_gpu x gradient_accumulation_steps x "
+            "world size 1)\n"
+            "--set data.sequence_length=17: data.sequence_length: 17 is more "
+            "than the model's n_positions (16)\n"
+            "--set eval_interval=5: eval_interval: needs data.validation or "
+            "data.validation_fraction");
+  EXPECT_EQ(Error({"model.n_positions=none", "data.sequence_length=5000",
+                   "data.validation_file=v.txt", "eval_interval=5"}),
+            "--set model.n_positions=none: model.n_positions: expected an "
+            "integer of at least 1, found the string \"none\"\n"
+            "--set data.validation_file=v.txt: data.validation_file: unknown "
+            "key; here data.validation takes its place");
+  EXPECT_EQ(Error({"scheduler.type=OneCycle", "scheduler.params.pct_start=0.3",
+                   "scheduler.params.cos_min_ratio=2"})
+                .find("has no meaning"),
+            std::string::npos);
+}
+
+TEST(ClientConfig, SaysAllThatIsWrong) {
+  const auto config = ParseClientConfig(
+      R"({"model": {}, "memory": {"activation_checkpointing": "block"},
+          "train_batch_size": "auto", "zero_optimization": {"stage": 3}})",
+      "ds.json");
+  EXPECT_EQ(
+      config.status().message(),
+      "ds.json: model: belongs to castor train; the program that trains its "
+      "own "
+      "model has it: leave it out\n"
+      "ds.json: train_batch_size: expected an integer of at least 1, found the "
+      "string \"auto\"\n"
+      "ds.json: memory.activation_checkpointing: a client's activations are "
+      "its "
+      "own; use its checkpointing\n"
+      "ds.json: zero_optimization: unknown key; here memory.placement_policy "
+      "takes its place: \"auto\" plans what is on the device and what on the "
+      "host");
 }
 
 TEST(Config, NamesThePathOfAWrongValue) {

@@ -1,11 +1,12 @@
 // What the configurations of other trainers (those of transformers and TRL,
-// DeepSpeed, PyTorch's recipes) call what Castor's have under another name, for
-// the messages about unknown keys.
+// DeepSpeed, Colossal-AI, FlagAI, Axolotl, LLaMA-Factory, PyTorch's recipes)
+// call what Castor's have under another name, and what of theirs means nothing
+// here, for the messages about unknown keys.
 #ifndef CASTOR_RUNTIME_CONFIG_OTHER_NAMES_H_
 #define CASTOR_RUNTIME_CONFIG_OTHER_NAMES_H_
 
 #include "absl/types/span.h"
-#include "base/json_reader.h"
+#include "base/json_report.h"
 
 namespace castor {
 

@@ -11,45 +11,56 @@
 namespace castor {
 namespace {
 
-absl::Status Refuse(absl::string_view text, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("--set ", QuotedForMessage(text), ": ", why));
+// Where the value goes at which `path` leads; null, with the reason in *why,
+// where it leads nowhere.
+Json* FindPlace(const std::vector<std::string>& path, Json* document,
+                std::string* why) {
+  Json* place = document;
+  std::string walked;
+  for (const std::string& key : path) {
+    if (key.empty()) {
+      *why = "the key has an empty part";
+      return nullptr;
+    }
+    // "checkpoint": false has no keys, and may be given some.
+    if (place->is_null() || *place == false) *place = Json::object();
+    if (!place->is_object()) {
+      *why = absl::StrCat(walked, " is ", DescribeJson(*place),
+                          ", which has no keys",
+                          place->is_array() ? ": set the list as a whole" : "");
+      return nullptr;
+    }
+    walked = JoinPath(walked, key);
+    place = &(*place)[key];
+  }
+  return place;
 }
 
 }  // namespace
 
-absl::Status ApplyOverrides(absl::Span<const std::string> overrides,
-                            Json* document) {
+void ApplyOverrides(absl::Span<const std::string> overrides, Json* document,
+                    JsonReport* report) {
   for (const std::string& text : overrides) {
+    std::string source = absl::StrCat("--set ", PrintableKey(text));
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return Refuse(text, "expected KEY=VALUE, like memory.chunk_size=4MiB");
+      report->AddErrorOf(source,
+                         "expected KEY=VALUE, like memory.chunk_size=4MiB");
+      continue;
     }
-    const std::vector<std::string> path =
-        absl::StrSplit(text.substr(0, equals), '.');
+    const std::string key = text.substr(0, equals);
+    const std::vector<std::string> path = absl::StrSplit(key, '.');
+    std::string why = "the key has too many parts";
+    Json* place = path.size() > 16 ? nullptr : FindPlace(path, document, &why);
+    if (place == nullptr) {
+      report->AddErrorOf(source, why);
+      continue;
+    }
     const std::string value_text = text.substr(equals + 1);
-    if (path.size() > 16) return Refuse(text, "the key has too many parts");
-
-    Json* place = document;
-    std::string walked;
-    for (const std::string& key : path) {
-      if (key.empty()) return Refuse(text, "the key has an empty part");
-      // "checkpoint": false has no keys, and may be given some.
-      if (place->is_null() || *place == false) *place = Json::object();
-      if (!place->is_object()) {
-        return Refuse(
-            text,
-            absl::StrCat(walked, " is ", DescribeJson(*place),
-                         ", which has no keys",
-                         place->is_array() ? ": set the list as a whole" : ""));
-      }
-      walked = walked.empty() ? key : absl::StrCat(walked, ".", key);
-      place = &(*place)[key];
-    }
     absl::StatusOr<Json> value = ParseStrictJson(value_text);
     *place = value.ok() ? *std::move(value) : Json(value_text);
+    report->SetSource(key, std::move(source));
   }
-  return absl::OkStatus();
 }
 
 }  // namespace castor

@@ -1,4 +1,5 @@
-// Everything that a user can get wrong: exit code 2, one line that says what is
+// Everything that a user can get wrong: exit code 2, one line (of a
+// configuration, one for each thing that is wrong with it) that says what is
 // wrong, where, and what to do, and not a byte changed on disk.
 //
 // SHOW_MESSAGES=1 in the environment prints the lines, to be read.
@@ -45,12 +46,14 @@ class BadInput : public CliTest {
     return names;
   }
 
-  // `run` is refused with all of `parts` in its line, and nothing is changed.
+  // `run` is refused with all of `parts` in its lines, one for each of its
+  // `errors`, and nothing is changed.
   template <typename Run>
-  void ExpectRefused(const std::vector<std::string>& parts, Run run) const {
+  void ExpectRefused(const std::vector<std::string>& parts, Run run,
+                     int errors = 1) const {
     const auto before = Snapshot();
     const ProcessResult result = run();
-    ExpectUserError(result);
+    ExpectUserError(result, errors);
     for (const std::string& part : parts) {
       EXPECT_THAT(result.err, HasSubstr(part));
     }
@@ -122,17 +125,22 @@ TEST_F(BadInput, AsConfigFile) {
   WriteFile(Path("twice.json"), "{\"steps\": 3, \"steps\": 4}");
   ExpectRefused({"twice.json", "\"steps\" appears twice"}, train("twice.json"));
   WriteFile(Path("bare.json"), "{}");
-  ExpectRefused({"bare.json", "model", "required"}, train("bare.json"));
+  ExpectRefused(
+      {"bare.json: model: is required", "bare.json: data: is required",
+       "bare.json: steps: is required",
+       "bare.json: train_batch_size: is required"},
+      train("bare.json"), /*errors=*/4);
 }
 
 TEST_F(BadInput, AsConfigKeyOrValue) {
   ExpectSetRefused("memory.placment_policy=cpu",
-                   {"run.json: memory.placment_policy", "unknown key",
-                    "memory.placement_policy"});
+                   {"castor: --set memory.placment_policy=cpu: "
+                    "memory.placment_policy: unknown key",
+                    "the nearest known key is memory.placement_policy"});
   ExpectSetRefused("lr=0.1", {"lr: unknown key", "optimizer.params.lr"});
   ExpectSetRefused("memory.placement_policy=gpu",
                    {"\"cuda\", \"cpu\", \"auto\"", "\"gpu\""});
-  ExpectSetRefused("steps=many", {"run.json: steps", "\"many\""});
+  ExpectSetRefused("steps=many", {"--set steps=many: steps", "\"many\""});
   ExpectSetRefused("steps=0", {"steps", "at least 1"});
   ExpectSetRefused("steps=2.5", {"steps", "2.5"});
   ExpectSetRefused("memory.device_memory=-1", {"memory.device_memory"});
@@ -164,7 +172,7 @@ TEST_F(BadInput, AsConfigKeyOrValue) {
   ExpectSetRefused("device.type=cuda", {"device.type", "cuda", "host"});
   ExpectSetRefused("memory.placement_policy=lru",
                    {"memory.placement_policy", "lru", "baselines", "auto"});
-  ExpectSetRefused("steps", {"--set \"steps\"", "KEY=VALUE"});
+  ExpectSetRefused("steps", {"--set steps:", "KEY=VALUE"});
   ExpectSetRefused("=3", {"--set", "KEY=VALUE"});
   ExpectSetRefused("steps.more=3", {"--set", "steps is 6"});
   ExpectSetRefused("checkpoint.dir=", {"checkpoint.dir", "a directory"});

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "absl/strings/str_split.h"
+
 namespace castor::testing {
 
 std::string SmallText(int64_t bytes) {
@@ -82,20 +84,26 @@ Json CliTest::Summary(int ranks, const Json& config,
 
 namespace {
 
-void ExpectOneLine(const ProcessResult& result, int exit_code) {
+void ExpectLines(const ProcessResult& result, int exit_code, int errors) {
   EXPECT_EQ(result.signal, 0);
   EXPECT_EQ(result.exit_code, exit_code) << result.err;
-  EXPECT_EQ(result.err.rfind("castor: ", 0), 0u) << result.err;
-  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1)
-      << result.err;
+  std::vector<std::string> lines = absl::StrSplit(result.err, '\n');
+  EXPECT_EQ(lines.back(), "") << result.err;
+  lines.pop_back();
+  EXPECT_EQ(static_cast<int>(lines.size()), errors) << result.err;
+  for (const std::string& line : lines) {
+    EXPECT_EQ(line.rfind("castor: ", 0), 0u) << result.err;
+  }
 
   if (getenv("SHOW_MESSAGES") != nullptr) std::printf("%s", result.err.c_str());
 }
 
 }  // namespace
 
-void ExpectUserError(const ProcessResult& result) { ExpectOneLine(result, 2); }
+void ExpectUserError(const ProcessResult& result, int errors) {
+  ExpectLines(result, 2, errors);
+}
 
-void ExpectFailure(const ProcessResult& result) { ExpectOneLine(result, 1); }
+void ExpectFailure(const ProcessResult& result) { ExpectLines(result, 1, 1); }
 
 }  // namespace castor::testing

@@ -60,9 +60,11 @@ class CliTest : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-// Exit code 2 and one line on standard error that starts as ours do.
-void ExpectUserError(const ProcessResult& result);
-// The same with exit code 1.
+// Exit code 2 and on standard error `errors` lines, each of which starts as
+// ours do: more than one only where several things are wrong with a
+// configuration.
+void ExpectUserError(const ProcessResult& result, int errors = 1);
+// The same with exit code 1 and one line.
 void ExpectFailure(const ProcessResult& result);
 
 }  // namespace castor::testing

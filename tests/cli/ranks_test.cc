@@ -156,7 +156,7 @@ TEST_F(SeveralRanks, NameTheRankThatAloneFindsSomethingWrong) {
     const char* setting;
     const char* says;
   } kCases[] = {
-      {"steps=0", "rank 1: run.json: steps: "},
+      {"steps=0", "rank 1: --set steps=0: steps: "},
       {"data.train=none.txt", "rank 1: data.train: "},
       {"data.train=other.txt", "rank 1: data.train is "},
       {"seed=77", "seed: rank 0 has 7, rank 1 77"},

@@ -33,8 +33,10 @@ std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params) {
   params.Double("max_coeff", &options.max_coeff, {.min = 0, .min_open = true});
   params.Double("min_coeff", &options.min_coeff, {.min = 0});
   if (options.min_coeff > options.max_coeff) {
-    params.Fail("min_coeff", absl::StrCat("is above max_coeff, which is ",
-                                          options.max_coeff));
+    params.Fail(
+        "min_coeff",
+        absl::StrCat("is above max_coeff, which is ", options.max_coeff),
+        {params.PathOf("max_coeff")});
   }
   return std::make_shared<Lamb>(options);
 }
