@@ -360,9 +360,9 @@ absl::Status ChunkStore::Fill(
   return device_->Synchronize(done);
 }
 
-absl::Status ChunkStore::ReadState(ChunkId id, StatePart part, int64_t begin,
-                                   int64_t end, void* out) {
-  Chunk& chunk = at(id);
+// Where elements [begin, end) of the chunk lie in `part` of this rank's states.
+ChunkStore::StateBytes ChunkStore::BytesOf(ChunkId id, StatePart part,
+                                           int64_t begin, int64_t end) const {
   const StateLayout& states = layout_->states;
   CASTOR_CHECK(states_bytes(id) > 0 && part.index() < states.num_parts());
   const int64_t n = layout_->shard_elements(id);
@@ -370,15 +370,32 @@ absl::Status ChunkStore::ReadState(ChunkId id, StatePart part, int64_t begin,
   end -= layout_->shard_begin(id);
   CASTOR_CHECK(begin >= 0 && end <= n);
   const int64_t size = SizeOf(states.dtype(part));
-  const int64_t from = states.bytes_before(part) * n + begin * size;
-  const int64_t bytes = (end - begin) * size;
-  if (chunk.side == Side::kHost) {
-    if (chunk.uncommitted) return Illegal(id, "reading states");
-    CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.states_used));
-    const HostBlock& block = chunk.in_bank ? chunk.bank : chunk.host_states;
-    std::memcpy(out, block.data() + from, bytes);
+  return {.from = states.bytes_before(part) * n + begin * size,
+          .bytes = (end - begin) * size};
+}
+
+absl::StatusOr<const std::byte*> ChunkStore::StateOnHost(ChunkId id,
+                                                         StatePart part,
+                                                         int64_t begin,
+                                                         int64_t end) {
+  const Chunk& chunk = at(id);
+  if (chunk.side != Side::kHost) return nullptr;
+  if (chunk.uncommitted) return Illegal(id, "reading states");
+  CASTOR_RETURN_IF_ERROR(device_->Synchronize(chunk.states_used));
+  const HostBlock& block = chunk.in_bank ? chunk.bank : chunk.host_states;
+  return block.data() + BytesOf(id, part, begin, end).from;
+}
+
+absl::Status ChunkStore::ReadState(ChunkId id, StatePart part, int64_t begin,
+                                   int64_t end, void* out) {
+  const auto [from, bytes] = BytesOf(id, part, begin, end);
+  CASTOR_ASSIGN_OR_RETURN(const std::byte* const on_host,
+                          StateOnHost(id, part, begin, end));
+  if (on_host != nullptr) {
+    std::memcpy(out, on_host, bytes);
     return absl::OkStatus();
   }
+  Chunk& chunk = at(id);
   const int64_t tag =
       WorkTag{.kind = WorkKind::kMove, .chunk = id.value}.Pack();
   device_->Wait(StreamId::kDeviceToHost,

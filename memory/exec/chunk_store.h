@@ -222,6 +222,10 @@ class ChunkStore {
   // own type. Elements are the chunk's, within this rank's shard.
   absl::Status ReadState(ChunkId chunk, StatePart part, int64_t begin,
                          int64_t end, void* out);
+  // The same values where they lie, until the chunk is used again; null where
+  // that is the device.
+  absl::StatusOr<const std::byte*> StateOnHost(ChunkId chunk, StatePart part,
+                                               int64_t begin, int64_t end);
   absl::Status ReadHome(ChunkId chunk, int64_t begin, int64_t end, void* out);
 
   absl::Status CheckConsistency() const;
@@ -275,6 +279,13 @@ class ChunkStore {
 
   Chunk& at(ChunkId chunk) { return chunks_[chunk.value]; }
   const Chunk& at(ChunkId chunk) const { return chunks_[chunk.value]; }
+  // A range of bytes within the states of a chunk.
+  struct StateBytes {
+    int64_t from = 0;
+    int64_t bytes = 0;
+  };
+  StateBytes BytesOf(ChunkId chunk, StatePart part, int64_t begin,
+                     int64_t end) const;
   int64_t states_bytes(ChunkId chunk) const {
     return layout_->state_bytes(chunk, accumulate_);
   }

@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/touch_pages.h"
 #include "device/comm/agreement.h"
 #include "kernels/cast/cast.h"
 #include "kernels/init/init.h"
@@ -75,6 +76,27 @@ absl::Status FillParameter(const Parameter& parameter,
   return absl::OkStatus();
 }
 
+// Padding takes part in nothing but the copies; it is 0. Clears elements
+// [begin, end) of a chunk, as far as they lie in the own shard.
+void ClearPadding(const ChunkLayout& layout, ChunkId id, int64_t begin,
+                  int64_t end, std::byte* home, const StateView& states) {
+  const int64_t shard_begin = layout.shard_begin(id);
+  begin = std::max(begin - shard_begin, int64_t{0});
+  end = std::min(end - shard_begin, layout.shard_elements(id));
+  if (begin >= end) return;
+  const auto clear = [&](void* elements, DType dtype) {
+    const int64_t size = SizeOf(dtype);
+    std::memset(static_cast<std::byte*>(elements) + begin * size, 0,
+                (end - begin) * size);
+  };
+  clear(home, layout.dtype);
+  if (states.master == nullptr) return;
+  clear(states.master, DType::kFloat32);
+  for (int i = 0; i + 1 < layout.states.num_parts(); ++i) {
+    clear(states.slots[i], layout.states.dtype(StatePart::Slot(i)));
+  }
+}
+
 // Calls `take` with pieces of the own shard of a parameter's values or states.
 class ShardVisitor {
  public:
@@ -91,24 +113,32 @@ class ShardVisitor {
     const ParameterRange own = ShardOf(parameter, layout, layout.rank);
     for (int64_t begin = own.begin; begin < own.end; begin += kPiece) {
       const int64_t end = std::min(begin + kPiece, own.end);
-      CASTOR_RETURN_IF_ERROR(Read(parameter, part, begin, end));
+      CASTOR_ASSIGN_OR_RETURN(const float* const values,
+                              Read(parameter, part, begin, end));
       CASTOR_RETURN_IF_ERROR(
-          take(begin, absl::MakeConstSpan(values_.data(), end - begin)));
+          take(begin, absl::MakeConstSpan(values, end - begin)));
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,
-                    int64_t end) {
+  // Elements [begin, end) as fp32: where they are, if that is host memory, else
+  // in values_.
+  absl::StatusOr<const float*> Read(const Parameter& parameter, StatePart part,
+                                    int64_t begin, int64_t end) {
     const int64_t at = parameter.offset + begin;
     const int64_t size = end - begin;
     DType dtype = store_.layout().dtype;
     if (parameter.trainable) {
       dtype = store_.layout().states.dtype(part);
       if (dtype == DType::kFloat32) {
-        return store_.ReadState(parameter.chunk, part, at, at + size,
-                                values_.data());
+        CASTOR_ASSIGN_OR_RETURN(
+            const std::byte* const on_host,
+            store_.StateOnHost(parameter.chunk, part, at, at + size));
+        if (on_host != nullptr) return reinterpret_cast<const float*>(on_host);
+        CASTOR_RETURN_IF_ERROR(store_.ReadState(parameter.chunk, part, at,
+                                                at + size, values_.data()));
+        return values_.data();
       }
       CASTOR_RETURN_IF_ERROR(store_.ReadState(parameter.chunk, part, at,
                                               at + size, own_type_.data()));
@@ -116,11 +146,13 @@ class ShardVisitor {
       CASTOR_RETURN_IF_ERROR(
           store_.ReadHome(parameter.chunk, at, at + size, own_type_.data()));
     }
-    return kernels::Run({&pool_}, kernels::CastArgs{.size = size,
-                                                    .from = dtype,
-                                                    .x = own_type_.data(),
-                                                    .to = DType::kFloat32,
-                                                    .y = values_.data()});
+    CASTOR_RETURN_IF_ERROR(
+        kernels::Run({&pool_}, kernels::CastArgs{.size = size,
+                                                 .from = dtype,
+                                                 .x = own_type_.data(),
+                                                 .to = DType::kFloat32,
+                                                 .y = values_.data()}));
+    return values_.data();
   }
 
   ChunkStore& store_;
@@ -167,7 +199,8 @@ absl::Status InitialValues::Read(const Parameter& parameter, StatePart part,
 
 absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
                         ParameterSource& source) {
-  ThreadPool pool(1);
+  ThreadPool pool(AvailableProcessors());
+  CASTOR_RETURN_IF_ERROR(pool.status());
   const ExecContext context{&pool};
   const ChunkLayout& layout = store.layout();
   std::vector<float> piece(LongestPiece(layout));
@@ -175,18 +208,23 @@ absl::Status FillChunks(const Parameters& parameters, ChunkStore& store,
     const ChunkId id(i);
     CASTOR_RETURN_IF_ERROR(store.Fill(
         id, [&](std::byte* home, const StateView& states) -> absl::Status {
-          // Padding takes part in nothing but the copies; it is 0.
-          std::memset(home, 0, layout.shard_bytes(id));
+          TouchPages(pool, home, layout.shard_bytes(id));
           if (states.master != nullptr) {
-            std::memset(
-                states.master, 0,
-                states.elements * layout.states.bytes_per_element(false));
+            TouchPages(pool, states.master,
+                       states.elements * layout.states.bytes_per_element(false));
           }
-          for (ParamId parameter : layout.chunk(id).parameters) {
-            CASTOR_RETURN_IF_ERROR(FillParameter(*parameters[parameter.value],
-                                                 layout, source, home, states,
-                                                 context, piece));
+          // Parameters stand in the order of their offsets. What lies between
+          // them is padding.
+          int64_t end = 0;
+          for (ParamId each : layout.chunk(id).parameters) {
+            const Parameter& parameter = *parameters[each.value];
+            ClearPadding(layout, id, end, parameter.offset, home, states);
+            end = parameter.offset + parameter.elements();
+            CASTOR_RETURN_IF_ERROR(FillParameter(parameter, layout, source,
+                                                 home, states, context, piece));
           }
+          ClearPadding(layout, id, end, layout.chunk(id).elements, home,
+                       states);
           return absl::OkStatus();
         }));
   }

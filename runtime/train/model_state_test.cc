@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -82,6 +83,53 @@ TEST(ModelState, InitialValuesDependOnSeedAloneNotOnPlacement) {
     }
   }
   EXPECT_NE(Stored(DType::kFloat32, 0, Side::kHost, 2).Hash(), hash);
+}
+
+TEST(ModelState, PaddingIsZeroWhateverWasThereBefore) {
+  Stored stored(DType::kBFloat16, 4096, Side::kHost, 1);
+  const ChunkLayout& layout = stored.layout;
+  // Calls `see` with each array of a chunk's bytes, and its elements' size.
+  const auto each_array = [&](int64_t chunk, auto see) {
+    ASSERT_TRUE(stored.store
+                    ->Fill(ChunkId(chunk),
+                           [&](std::byte* home, const StateView& states) {
+                             see(home, 2);
+                             if (states.master == nullptr) {
+                               return absl::OkStatus();
+                             }
+                             see(reinterpret_cast<std::byte*>(states.master),
+                                 4);
+                             see(states.slots[0], 4);
+                             see(states.slots[1], 2);
+                             return absl::OkStatus();
+                           })
+                    .ok());
+  };
+  int64_t padding = 0;
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    const int64_t elements = layout.shard_elements(ChunkId(i));
+    each_array(i, [&](std::byte* bytes, int64_t size) {
+      std::fill_n(bytes, elements * size, std::byte{0xFF});
+    });
+  }
+  InitialValues source(1);
+  ASSERT_TRUE(FillChunks(stored.parameters, *stored.store, source).ok());
+  for (int64_t i = 0; i < layout.num_chunks(); ++i) {
+    const int64_t elements = layout.shard_elements(ChunkId(i));
+    std::vector<bool> used(elements);
+    for (ParamId id : layout.chunk(ChunkId(i)).parameters) {
+      const Parameter& parameter = *stored.parameters[id.value];
+      std::fill_n(used.begin() + parameter.offset, parameter.elements(), true);
+    }
+    each_array(i, [&](const std::byte* bytes, int64_t size) {
+      for (int64_t at = 0; at < elements * size; ++at) {
+        if (used[at / size]) continue;
+        ++padding;
+        ASSERT_EQ(bytes[at], std::byte{0}) << "chunk " << i << " byte " << at;
+      }
+    });
+  }
+  EXPECT_GT(padding, 0);
 }
 
 TEST(ModelState, HashIsThatOfTheValuesInTheOrderOfNames) {
