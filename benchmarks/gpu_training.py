@@ -283,10 +283,12 @@ class Bench:
             return
         seconds = {}
         peer = ""
+        foreseen = None
         for round_ in range(self.args.rounds):
             summary = self.train_castor(row, self.args.steps)
             if summary:
                 seconds.setdefault("castor", []).append(summary["step_seconds"])
+                foreseen = summary
                 self.keep(row=row.name, round=round_, system="castor", **summary)
             if self.torch:
                 result = self.train_pytorch(row)
@@ -300,6 +302,12 @@ class Bench:
             print(f"  {system:8} {median:8.3f} s a step ({min(times):.3f} to "
                   f"{max(times):.3f}, of {len(times)}) "
                   + self.speed(row, median), flush=True)
+        if foreseen and foreseen["predicted_step_seconds"]:
+            step = foreseen["predicted_step_seconds"]
+            print(f"  castor foresaw {step:.3f} s "
+                  f"({100 * step / foreseen['step_seconds']:.0f}% of it), and a peak "
+                  f"of {foreseen['predicted_device_peak_bytes'] / GIB:.3f} GiB "
+                  f"(measured {foreseen['device_peak_bytes'] / GIB:.3f})", flush=True)
         if len(seconds) == 2:
             ratio = (statistics.median(seconds["pytorch"])
                      / statistics.median(seconds["castor"]))

@@ -13,7 +13,9 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -72,6 +74,19 @@ def build_core() -> Path:
 
 
 class Build(build_ext):
+    def build_extension(self, extension: Extension) -> None:
+        # One compiler for each source, side by side: setuptools takes them one
+        # after another, which is most of an installation's time.
+        compile_all = self.compiler.compile
+
+        def side_by_side(sources: list[str], **options: Any) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                objects = pool.map(lambda each: compile_all([each], **options), sources)
+                return [name for names in objects for name in names]
+
+        self.compiler.compile = side_by_side
+        super().build_extension(extension)
+
     def run(self) -> None:
         core = build_core()
         super().run()

@@ -28,44 +28,53 @@ program castor <<'END'
 #!/bin/bash
 echo "cuda device 0: one of the imagination"
 END
-# Suites A and B; B.Hangs takes SIGTERM for a wish.
+# Suites A, B and C. A process ends at its first failure (--gtest_fail_fast), as
+# GoogleTest's does, with the cases after it named as skipped. C.Hangs takes
+# SIGTERM for a wish.
 program operators_gpu_test <<'END'
 #!/bin/bash
-case "${1:-}" in
-  --gtest_list_tests) printf 'A.\n  Passes\n  Fails\nB.\n  Hangs\n  Waits/0  # GetParam() = 0\n'; exit ;;
-  --gtest_filter=*) cases=("${1#*=}") ;;
-  *) cases=(A.Passes A.Fails B.Hangs B.Waits/0) ;;
-esac
-status=0
+if [[ "$1" == --gtest_list_tests ]]; then
+  printf 'A.\n  Passes\n  Fails\n  Crashes\nB.\n  Passes\n'
+  printf 'C.\n  Hangs\n  Waits/0  # GetParam() = 0\n'
+  exit
+fi
+IFS=: read -ra cases <<<"${1#--gtest_filter=}"
+failed=0
 for name in "${cases[@]}"; do
+  if [[ "${failed}" -eq 1 ]]; then
+    echo "[  SKIPPED ] ${name} (0 ms)"
+    continue
+  fi
   echo "[ RUN      ] ${name}"
+  echo "${name}" >>"${0%/*}/begun"
   case "${name}" in
     A.Fails)
       echo "it failed, blocking=${CUDA_LAUNCH_BLOCKING:-0}"
       echo "[  FAILED  ] ${name} (1 ms)"
-      status=1 ;;
-    B.Hangs)
+      failed=1 ;;
+    A.Crashes) echo "said before it crashed"; kill -SEGV $$ ;;
+    C.Hangs)
       echo "said before it hung"
       trap '' TERM
       while :; do sleep 1; done ;;
     *) echo "[       OK ] ${name} (1 ms)" ;;
   esac
 done
-[[ "${status}" -ne 0 ]] || echo "[  PASSED  ] ${#cases[@]} tests."
-exit "${status}"
+exit "${failed}"
 END
 program gpu_device_test <<'END'
 #!/bin/bash
+[[ "$1" == --gtest_list_tests ]] && { printf 'C.\n  Works\n'; exit; }
 echo "[       OK ] C.Works (1 ms)"
-echo "[  PASSED  ] 1 test."
 END
 # It ends, and leaves a process that holds its GPU, in a session of its own.
 program nccl_gpu_test <<'END'
 #!/bin/bash
+[[ "$1" == --gtest_list_tests ]] && { printf 'E.\n  LeavesOneBehind\n'; exit; }
 setsid bash -c 'echo $$ >"$0"; exec sleep 600' "${0%/*}/lost" &
 until [[ -s "${0%/*}/lost" ]]; do sleep 0.1; done
-echo "[       OK ] E.LeavesOneBehind (1 ms)"
-echo "[  PASSED  ] 1 test."
+echo "[ RUN      ] E.LeavesOneBehind"
+exit 3
 END
 # A driver that does not answer, and takes SIGTERM for a wish.
 mkdir "${work}/path"
@@ -77,13 +86,19 @@ END
 PATH="${work}/path:${PATH}"
 program promises_gpu_test <<'END'
 #!/bin/bash
+[[ "$1" == --gtest_list_tests ]] && { printf 'D.\n  WantsAGpu\n'; exit; }
 echo "[  SKIPPED ] D.WantsAGpu (0 ms)"
-echo "[  PASSED  ] 0 tests."
 END
 
+# A program whose library this machine does not have.
+(cd "${work}" && echo 'int f() { return 0; }' | gcc -shared -x c - -o libgone.so &&
+  echo 'int f(); int main() { return f(); }' |
+  gcc -x c - -o bin/lonely -L. -lgone && rm libgone.so) ||
+  failures=$((failures + 1))
+
 cd "${work}" || exit 1
-"${check}" --bin bin --log results --stage machine,2,promises --seconds 3 \
-  >out.txt 2>&1
+"${check}" --bin bin --log results --stage facts,2,operators,promises --seconds 2 \
+  --within 120 >out.txt 2>&1
 status=$?
 [[ "${status}" -eq 1 ]] || {
   echo "FAILED: the exit status is ${status}, not 1"
@@ -91,41 +106,70 @@ status=$?
 }
 report=results/report.txt
 expect "info" "^info +passed" "${report}"
-expect "a test that passes" "^gpu_device_test +passed" "${report}"
-expect "a program that hangs" "^operators_gpu_test +KILLED" "${report}"
-expect "a case after the one that hung" \
-  "^operators_gpu_test.B.Waits/0 +passed" "${report}"
-expect "the case that failed" "^operators_gpu_test.A.Fails +FAILED \(1\)" \
+expect "a library that is missing" "^libraries +FAILED \(1\)" "${report}"
+expect "whose library" "lonely: .*libgone.so => not found" "${report}"
+expect "what the machine is" "^ +huge pages: " "${report}"
+expect "a test that passes" "^gpu_device_test +passed +1 passed" "${report}"
+expect "the case that failed" "^operators_gpu_test.A.Fails +FAILED +failed" \
   "${report}"
-expect "the failing case with blocking launches" \
-  "^operators_gpu_test.A.Fails.blocking +FAILED \(1\)" "${report}"
-expect "the case that hung" "^operators_gpu_test.B.Hangs +KILLED" "${report}"
+expect "the case that crashed" \
+  "^operators_gpu_test.A.Crashes +FAILED +ends the process \(139\)" "${report}"
+expect "the case that hung" "^operators_gpu_test.C.Hangs +FAILED +hangs" "${report}"
+expect "the cases after these, and before" \
+  "^operators_gpu_test +FAILED +3 passed, 3 failed, 0 skipped" "${report}"
 expect "a test without a GPU" "^promises_gpu_test +skipped" "${report}"
-expect "the last line" "^2 test programs ran on a GPU, 7 checks failed" "${report}"
 expect "a driver that hangs" "^nvidia_smi +KILLED" "${report}"
-expect "a program that leaves one behind" "^nccl_gpu_test +FAILED \(125\)" \
-  "${report}"
+expect "a program that leaves one behind" \
+  "^nccl_gpu_test.E.LeavesOneBehind +FAILED +ends the process \(3\)" "${report}"
+expect "the last line" "^2 test programs ran on a GPU, [67] checks failed" out.txt
+expect "a row at the end" "^gpu_device_test +passed" <(tail -n 31 out.txt)
+[[ "$(ls results)" == $'logs.tar.gz\nreport.txt' ]] || {
+  echo "FAILED: results has $(ls results)"
+  failures=$((failures + 1))
+}
+# No case was run in two processes.
+sort bin/begun | uniq -d | grep . && {
+  echo "FAILED: these cases ran twice"
+  failures=$((failures + 1))
+}
 # Killed, it has no arguments any more, whoever waits for it.
 if grep -qs sleep "/proc/$(cat "${bin}/lost")/cmdline"; then
   echo "FAILED: the process that was left behind still runs"
   failures=$((failures + 1))
 fi
-if grep -q "^operators_gpu_test.A.Passes" "${report}"; then
-  echo "FAILED: a case that had passed was run again"
-  failures=$((failures + 1))
-fi
 tar xzf results/logs.tar.gz || failures=$((failures + 1))
-expect "output before a hang" "said before it hung" logs/operators_gpu_test.log
-expect "where it hung" "operators_gpu_t: S \(sleeping\), in " \
-  logs/operators_gpu_test.log
-expect "the blocking run" "blocking=1" logs/operators_gpu_test.A.Fails.blocking.log
+cat logs/operators_gpu_test.*.log >said.txt
+expect "output before a hang" "said before it hung" said.txt
+expect "output before a crash" "said before it crashed" said.txt
+expect "where it hung" "operators_gpu_t: S \(sleeping\), in " said.txt
+
+# What had failed, once more; GPUs' tools are not there.
+"${check}" --bin bin --log results --stage again,sanitizer --seconds 2 \
+  --within 60 >out.txt 2>&1
+expect "the failed case, with launches that wait" \
+  "^operators_gpu_test.A.Fails.blocking +FAILED \(1\)" "${report}"
+expect "what it said" "it failed, blocking=1" "${report}"
+
+# Everything hangs: it ends in its time, and says what it knows.
+program castor <<'END'
+#!/bin/bash
+trap '' TERM
+while :; do sleep 1; done
+END
+SECONDS=0
+"${check}" --bin bin --log late --within 25 >out.txt 2>&1
+[[ $? -eq 1 && "${SECONDS}" -le 45 ]] || {
+  echo "FAILED: it took ${SECONDS} s of 25"
+  failures=$((failures + 1))
+}
+expect "a run that was ended" "^train_cuda +(KILLED|NOT RUN)" late/report.txt
+expect "the last line of all" "checks failed$" late/report.txt
 
 # One stage after another, the last of which is ended from outside.
-rm -rf logs "${work}/path" "${bin}/lost"
-setsid "${check}" --bin bin --log results --stage tests >out.txt 2>&1 &
+rm -rf logs "${work}/path" "${bin}/lost" "${bin}/begun"
+setsid "${check}" --bin bin --log results --stage operators >out.txt 2>&1 &
 pid=$!
-until grep -qs "said before" results/logs/operators_gpu_test.log ||
-  ! kill -0 "${pid}"; do
+until grep -qs "C.Hangs" "${bin}/begun" || ! kill -0 "${pid}"; do
   sleep 0.1
 done
 kill -TERM "${pid}"
@@ -139,16 +183,13 @@ if grep -lsz "^CASTOR_GPU_CHECK_RUN=${pid}\." /proc/[0-9]*/environ; then
   failures=$((failures + 1))
 fi
 tar xzf results/logs.tar.gz || failures=$((failures + 1))
-expect "the log of the run that was ended" "said before it hung" \
-  logs/operators_gpu_test.log
+cat logs/operators_gpu_test.*.log >said.txt
+expect "the log of the run that was ended" "said before it hung" said.txt
 expect "the log of the run before it" "cuda device 0" logs/info.log
 expect "the report of the run before it" "^info +passed" "${report}"
 
 # PyTorch's turn, in which the program has its own libraries.
-program gpu_kernels_bench <<'END'
-#!/bin/bash
-echo "each row"
-END
+program gpu_kernels_bench </dev/null
 program gpu_kernels_peer.py <<'END'
 import os, sys
 print("peer of", os.path.basename(sys.argv[1]), "with", sys.argv[2:],
@@ -156,25 +197,25 @@ print("peer of", os.path.basename(sys.argv[1]), "with", sys.argv[2:],
 END
 program python <<'END'
 #!/bin/bash
-[[ "$1" == -c ]] && { echo 2.13.0; exit; }
+[[ "$*" == *torch* && "$*" == *-c* ]] && { echo 2.13.0; exit; }
 exec python3 "$@"
 END
 mkdir -p "${work}/libs/nvidia/cu13/lib"
 CASTOR_PYTHON="${work}/bin/python" CASTOR_CUDA_LIBS="${work}/libs" \
-  LD_LIBRARY_PATH=theirs "${check}" --bin bin --log speed --stage speed \
+  LD_LIBRARY_PATH=theirs "${check}" --bin bin --log speed --stage peers \
   >out.txt 2>&1
-expect "the benchmark" "^each row" speed/report.txt
 expect "the peer" "^gpu_kernels_peer +passed" speed/report.txt
-expect "the peer's program and libraries" "^peer of gpu_kernels_bench with \
-\['--program-libraries', 'theirs:.*/libs/nvidia/cu13/lib.*'\] and theirs\$" \
+expect "the peer's program and libraries" "^ +peer of gpu_kernels_bench with \
+\['--rounds', '1', '--program-libraries', 'theirs:.*/libs/nvidia/cu13/lib.*'\] and \
+theirs\$" \
   speed/report.txt
-CASTOR_PYTHON=/bin/false "${check}" --bin bin --log speed --stage speed \
+CASTOR_PYTHON=/bin/false "${check}" --bin bin --log speed --stage peers \
   >out.txt 2>&1
 program hangs <<'END'
 #!/bin/bash
-[[ "$2" == *torch* ]] && sleep 600
+[[ "$*" == *"import torch"* ]] && sleep 600
 END
-CASTOR_PYTHON="${bin}/hangs" "${check}" --bin bin --log sick --stage speed \
+CASTOR_PYTHON="${bin}/hangs" "${check}" --bin bin --log sick --stage peers \
   --seconds 1 >out.txt 2>&1
 expect "a PyTorch that hangs" "^gpu_kernels_peer +skipped" sick/report.txt
 expect "no peer" "^gpu_kernels_peer +skipped +/bin/false has no PyTorch" \
@@ -184,9 +225,12 @@ CASTOR_PYTHON=/bin/false "${check}" --bin bin --log torch --stage torch \
   >out.txt 2>&1 || failures=$((failures + 1))
 expect "no PyTorch" "^torch +skipped +/bin/false has no PyTorch" torch/report.txt
 
-"${check}" --bin bin --stage 9 >out.txt 2>&1
+"${check}" --bin bin --stage 99 >out.txt 2>&1
 [[ $? -eq 2 ]] || failures=$((failures + 1))
-expect "an unknown stage" "^gpu_check: unknown stage in '9'" out.txt
+expect "an unknown stage" "^gpu_check: unknown stage '99'" out.txt
+"${check}" --bin bin --within soon >out.txt 2>&1
+[[ $? -eq 2 ]] || failures=$((failures + 1))
+expect "no number of seconds" "wants a number of seconds, not 'soon'" out.txt
 
 echo "${failures} failures"
 [[ "${failures}" -eq 0 ]]

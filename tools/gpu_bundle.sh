@@ -11,7 +11,8 @@ usage: tools/gpu_bundle.sh --into FOLDER
 Builds castor, the GPU tests and the GPU benchmarks, and puts them into FOLDER
 with the shared libraries that a plain Ubuntu or Debian does not have, found by
 the programs beside themselves (rpath $ORIGIN), with a configuration, a text and
-gpu_check.sh, and packs it all as FOLDER.tar.xz, which is held under 56 MiB.
+gpu_check.sh, and packs it all as FOLDER.tar.xz, which is held under 56 MiB. With
+CASTOR_CUDA_ARCHS=90 in the environment kernels are compiled for Hopper alone.
 cuBLASLt and NCCL are larger than that: there, Python's nvidia-* packages
 (PyTorch's) or the toolkit serve, or copies in FOLDER/lib.
 
@@ -81,6 +82,9 @@ for program in "${programs[@]}" "${into}/libcastor_client.so"; do
 done | sort -u | while read -r name path; do
   [[ "${name}" =~ ${own} ]] || install -m 644 "${path}" "${into}/lib/${name}"
 done
+rm -rf "${into}/gpu_check"
+cp -r tools/gpu_check "${into}/"
+rm -rf "${into}/gpu_check/__pycache__"
 install -m 755 tools/gpu_check.sh tools/gpu_torch.py \
   benchmarks/gpu_training.py benchmarks/gpu_kernels_peer.py \
   tools/bench_pytorch.py "${into}/"
@@ -113,7 +117,8 @@ archive="$(readlink -f "${into}").tar.xz"
 XZ_OPT='--lzma2=preset=6,dict=256MiB' \
   tar cJf "${archive}" -C "$(dirname "${archive}")" "$(basename "${into}")"
 bytes="$(stat -c %s "${archive}")"
-echo "gpu_bundle: ${#programs[@]} programs, $((bytes >> 20)) MiB in ${archive}"
+echo "gpu_bundle: ${#programs[@]} programs, $((bytes >> 20)) MiB in ${archive}," \
+  "made in ${SECONDS} s"
 if [[ "${bytes}" -ge $((56 << 20)) ]]; then
   echo "gpu_bundle: that is not under 56 MiB; the largest:" >&2
   du -ab "${into}" | sort -rn | sed -n 2,8p >&2
