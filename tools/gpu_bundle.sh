@@ -88,6 +88,9 @@ rm -rf "${into}/gpu_check/__pycache__"
 install -m 755 tools/gpu_check.sh tools/gpu_torch.py \
   benchmarks/gpu_training.py benchmarks/gpu_kernels_peer.py \
   tools/bench_pytorch.py "${into}/"
+mkdir -p "${into}/models"
+cp -r examples/bench/{gpt2_124m,gpt2_1.5b,llama_3_2_1b} \
+  tests/fixtures/configs/llama_3_1_8b "${into}/models/"
 cat >"${into}/gpu_check.json" <<'JSON'
 {
   "model": {"type": "gpt2", "n_layer": 6, "n_head": 6, "n_embd": 384,

@@ -341,7 +341,7 @@ class Stages(Checks):
             [
                 program,
                 row,
-                "--no-pytorch",
+                "--peers", "none",
                 "--rounds",
                 "1",
                 "--steps",
