@@ -31,17 +31,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
        {"In the beginning 12\n", "  \u2581Paris \ufb01nd \u00bd\u2026 \u0958",
         "\uff21\u3000\U0001f600\u2167 e\u0301", " "}) {
     std::vector<int32_t> ids, again;
-    if (!model.TokenizeFirst(text, &ids).ok()) continue;
-    CASTOR_CHECK(model.TokenizeFirst(text, &again).ok() && ids == again);
-    (void)model.Tokenize(text, &ids);
-    std::vector<std::string> tokens;
+    Allowance allowance(text.size());
+    if (!model.TokenizeFirst(text, &allowance, &ids).ok()) continue;
+    CASTOR_CHECK(model.TokenizeFirst(text, &allowance, &again).ok() &&
+                 ids == again);
+    (void)model.Tokenize(text, &allowance, &ids);
+    DecodedText decoded = {{}, &allowance};
     for (const int32_t id : ids) {
       const auto token = model.vocabulary().TokenOf(id);
       CASTOR_CHECK(token.has_value());
-      tokens.emplace_back(*token);
+      decoded.tokens.emplace_back(*token);
     }
-    if (!parts->decoder->Apply(&tokens).ok()) continue;
-    for (const std::string& token : tokens) CASTOR_CHECK(IsValidUtf8(token));
+    if (!parts->decoder->Apply(&decoded).ok()) continue;
+    for (const std::string& token : decoded.tokens) {
+      CASTOR_CHECK(IsValidUtf8(token));
+    }
   }
   return 0;
 }

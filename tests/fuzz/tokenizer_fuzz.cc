@@ -1,5 +1,6 @@
 // Any tokenizer.json, and then a zero byte and any text: refused, or the text
-// becomes ids of its vocabulary, the same each time, and these become text.
+// becomes ids of its vocabulary, the same each time and not too many for it,
+// and these become text.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "base/check.h"
+#include "text/tokenizer/allowance.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/unicode/utf8.h"
 
@@ -31,6 +33,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CASTOR_CHECK(ids.empty());
     return 0;
   }
+  // Where the text is no UTF-8, three bytes stand for one.
+  using castor::text::Allowance;
+  const size_t around =
+      (*tokenizer)->prefix().size() + (*tokenizer)->suffix().size();
+  CASTOR_CHECK(ids.size() - around <=
+               Allowance::kMinSteps +
+                   Allowance::kStepsPerByte * 3 * text.size());
   CASTOR_CHECK((*tokenizer)->Encode(text, {}, &again).ok());
   CASTOR_CHECK(ids == again);
   for (const int32_t id : ids) {

@@ -6,15 +6,18 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "text/tokenizer/allowance.h"
+#include "text/tokenizer/read_vocabulary.h"
 #include "text/tokenizer/unicode/unicode_sets.h"
 #include "text/tokenizer/unicode/utf8.h"
 
 namespace castor::text {
 namespace {
 
-// Looking for the longest token at each place costs the text's size times this
-// at worst.
 constexpr size_t kMaxTokenBytes = 4096;
+// Tokens are looked for in so much of a text at once, and in kMaxTokenBytes
+// behind it.
+constexpr size_t kBlockBytes = size_t{1} << 18;
 
 bool EndsWithWord(absl::string_view text) {
   size_t place = PreviousPlace(text, text.size());
@@ -57,16 +60,13 @@ absl::Status AddedTokens::Add(const JsonPart& part, int32_t id, Token token) {
                                               "expected 1 to ",
                                               kMaxTokenBytes));
   }
-  Matcher& matcher = matchers_[token.normalized];
   if (!ids_.emplace(token.content, id).second ||
-      !matcher.trie.Add(token.shown, id)) {
+      !matchers_[token.normalized].Add(token.shown, id)) {
     return part.Error("content",
                       absl::StrCat(QuotedForMessage(token.content),
                                    " is there twice, or it is normalized to "
                                    "what another one is"));
   }
-  matcher.empty = false;
-  matcher.begins[static_cast<uint8_t>(token.shown[0])] = true;
   if (token.special) special_.insert(token.content);
   tokens_.emplace(id, std::move(token));
   return absl::OkStatus();
@@ -80,6 +80,14 @@ absl::StatusOr<AddedTokens> AddedTokens::Read(const JsonPart& root,
   CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> parts,
                           root.Objects("added_tokens"));
   auto next_id = static_cast<int64_t>(vocabulary.size());
+  size_t bytes = 0;
+  for (const JsonPart& part : parts) {
+    CASTOR_ASSIGN_OR_RETURN(const std::string content,
+                            part.RequiredString("content"));
+    bytes += content.size();
+  }
+  CASTOR_RETURN_IF_ERROR(CheckFitsTrie(root, "added_tokens", bytes));
+  Allowance allowance(bytes);  // of all of them together
   for (const JsonPart& part : parts) {
     Token token;
     CASTOR_ASSIGN_OR_RETURN(token.content, part.RequiredString("content"));
@@ -109,52 +117,68 @@ absl::StatusOr<AddedTokens> AddedTokens::Read(const JsonPart& root,
     }
     token.shown = token.content;
     if (token.normalized && normalizer != nullptr) {
-      NormalizedText text = {token.content, false};
+      NormalizedText text = {token.content, &allowance};
       CASTOR_RETURN_IF_ERROR(normalizer->Apply(&text));
       token.shown = std::move(text.text);
     }
     CASTOR_RETURN_IF_ERROR(
         result.Add(part, static_cast<int32_t>(id), std::move(token)));
   }
+  for (LongestMatches& matcher : result.matchers_) matcher.Finish();
   return result;
 }
 
 absl::Status AddedTokens::Split(absl::string_view text, bool normalized,
                                 Part part) const {
-  const Matcher& matcher = matchers_[normalized];
-  size_t done = 0;  // what comes before was given to `part`
-  for (size_t at = 0; at < text.size() && !matcher.empty;) {
-    if (!matcher.begins[static_cast<uint8_t>(text[at])]) {
-      ++at;
-      continue;
-    }
-    size_t length = 0;
-    int32_t id = ByteTrie::kNone;
-    matcher.trie.ForEachHead(text.substr(at), [&](size_t end, int32_t value) {
-      length = end;
-      id = value;
-    });
-    if (id == ByteTrie::kNone) {
-      ++at;
-      continue;
-    }
-    size_t begin = at, end = at + length;
+  const LongestMatches& matcher = matchers_[normalized];
+  struct Match {
+    size_t begin, length;
+    int32_t id;
+  };
+  std::vector<Match> matches;  // of a block, the last one first
+  size_t at = 0;               // no token begins before it any more
+  size_t done = 0;             // what comes before was given to `part`
+  size_t spaces_end = 0;       // of those behind the last token with rstrip
+  const auto handle = [&](const Match& match) -> absl::Status {
+    if (match.begin < at) return absl::OkStatus();
+    size_t begin = match.begin, end = begin + match.length;
     at = end;
-    const Token& token = tokens_.at(id);
+    const Token& token = tokens_.at(match.id);
     if (token.single_word &&
         ((begin > 0 && EndsWithWord(text.substr(0, begin))) ||
          (end < text.size() && BeginsWithWord(text.substr(end))))) {
-      continue;
+      return absl::OkStatus();
     }
+    // Spaces that were given away already are not looked at again.
     if (token.lstrip) {
-      begin = std::max(BeginOfLastSpaces(text.substr(0, begin)), done);
+      begin = begin <= done
+                  ? done
+                  : done + BeginOfLastSpaces(text.substr(done, begin - done));
     }
-    if (token.rstrip) end += EndOfFirstSpaces(text.substr(end));
+    if (token.rstrip) {
+      if (end > spaces_end) {
+        spaces_end = end + EndOfFirstSpaces(text.substr(end));
+      }
+      end = spaces_end;
+    }
     if (done < begin) {
       CASTOR_RETURN_IF_ERROR(part(done, begin, Vocabulary::kNone));
     }
-    CASTOR_RETURN_IF_ERROR(part(begin, end, id));
+    CASTOR_RETURN_IF_ERROR(part(begin, end, match.id));
     done = end;
+    return absl::OkStatus();
+  };
+  for (size_t block = 0; block < text.size() && !matcher.empty();
+       block += kBlockBytes) {
+    matches.clear();
+    matcher.FindBackwards(text, block,
+                          std::min(block + kBlockBytes, text.size()),
+                          [&](size_t begin, size_t length, int32_t id) {
+                            matches.push_back({begin, length, id});
+                          });
+    for (; !matches.empty(); matches.pop_back()) {
+      CASTOR_RETURN_IF_ERROR(handle(matches.back()));
+    }
   }
   if (done < text.size()) {
     return part(done, text.size(), Vocabulary::kNone);

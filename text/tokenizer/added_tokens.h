@@ -9,7 +9,6 @@
 #ifndef CASTOR_TEXT_TOKENIZER_ADDED_TOKENS_H_
 #define CASTOR_TEXT_TOKENIZER_ADDED_TOKENS_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "text/tokenizer/byte_trie.h"
 #include "text/tokenizer/json_part.h"
+#include "text/tokenizer/longest_matches.h"
 #include "text/tokenizer/normalizer.h"
 #include "text/tokenizer/vocabulary.h"
 
@@ -62,18 +61,13 @@ class AddedTokens {
     std::string shown;  // as it is looked for and decoded
     bool single_word, lstrip, rstrip, normalized, special;
   };
-  // Finds the normalized tokens, or the others.
-  struct Matcher {
-    ByteTrie trie;
-    std::array<bool, 256> begins = {};  // whether a token begins with the byte
-    bool empty = true;
-  };
   absl::Status Add(const JsonPart& part, int32_t id, Token token);
 
   std::map<int32_t, Token> tokens_;  // by id
   std::map<std::string, int32_t, std::less<>> ids_;
   std::set<std::string> special_;
-  std::array<Matcher, 2> matchers_;
+  // Find the others, and the normalized ones.
+  LongestMatches matchers_[2];
 };
 
 }  // namespace castor::text

@@ -23,6 +23,9 @@ namespace {
 
 constexpr char32_t kMetaspace = 0x2581;
 
+// Each character of a text may be written, and become bytes, with both.
+constexpr size_t kMaxAffixBytes = 64;
+
 struct Options {
   std::optional<std::string> unk_token;
   std::string prefix, suffix;
@@ -33,7 +36,7 @@ class Bpe : public Model {
  public:
   Bpe(Vocabulary vocabulary, Merges merges, Options options);
 
-  absl::Status Tokenize(absl::string_view piece,
+  absl::Status Tokenize(absl::string_view piece, Allowance* /*allowance*/,
                         std::vector<int32_t>* ids) const override;
 
  private:
@@ -190,7 +193,7 @@ absl::Status Bpe::TokenizePart(absl::string_view part, WordCache& cache,
   return absl::OkStatus();
 }
 
-absl::Status Bpe::Tokenize(absl::string_view piece,
+absl::Status Bpe::Tokenize(absl::string_view piece, Allowance* /*allowance*/,
                            std::vector<int32_t>* ids) const {
   WordCache& cache = WordCache::OfThisThread();
   if (cut_after_ == nullptr) return TokenizePart(piece, cache, ids);
@@ -285,6 +288,14 @@ absl::StatusOr<std::unique_ptr<const Model>> ReadBpe(const JsonPart& part) {
                           part.String("continuing_subword_prefix", ""));
   CASTOR_ASSIGN_OR_RETURN(options.suffix,
                           part.String("end_of_word_suffix", ""));
+  for (const auto& [key, affix] :
+       {std::pair("continuing_subword_prefix", &options.prefix),
+        std::pair("end_of_word_suffix", &options.suffix)}) {
+    if (affix->size() <= kMaxAffixBytes) continue;
+    return part.Error(key,
+                      absl::StrCat("has ", affix->size(), " bytes; at most ",
+                                   kMaxAffixBytes, " are allowed"));
+  }
   CASTOR_ASSIGN_OR_RETURN(options.fuse_unk, part.Bool("fuse_unk", false));
   CASTOR_ASSIGN_OR_RETURN(options.byte_fallback,
                           part.Bool("byte_fallback", false));

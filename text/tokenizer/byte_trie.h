@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -15,12 +16,16 @@ namespace castor::text {
 class ByteTrie {
  public:
   static constexpr int32_t kNone = -1;
+  static constexpr uint32_t kRoot = 0;
+  // What is to be added to one trie, together; a byte takes up to 80 bytes of
+  // memory.
+  static constexpr size_t kMaxBytes = size_t{32} << 20;
 
   ByteTrie() : values_(1, kNone) {}
 
   // False: there is such a string already; its number is `value` from now on.
   bool Add(absl::string_view string, int32_t value) {
-    uint32_t node = 0;
+    uint32_t node = kRoot;
     for (const char byte : string) {
       const uint64_t key = KeyOf(node, byte);
       if (const uint64_t* child = children_.Find(key); child != nullptr) {
@@ -37,16 +42,35 @@ class ByteTrie {
   }
 
   // found(length, value) for each string that `text` begins with, the shortest
-  // first.
+  // first. Gives how many bytes it looked at.
   template <class Found>
-  void ForEachHead(absl::string_view text, const Found& found) const {
-    uint32_t node = 0;
+  size_t ForEachHead(absl::string_view text, const Found& found) const {
+    uint32_t node = kRoot;
     for (size_t i = 0; i < text.size(); ++i) {
       const uint64_t* child = children_.Find(KeyOf(node, text[i]));
-      if (child == nullptr) return;
+      if (child == nullptr) return i + 1;
       node = static_cast<uint32_t>(*child);
       if (values_[node] != kNone) found(i + 1, values_[node]);
     }
+    return text.size();
+  }
+
+  // The nodes, of which each stands for a head of a string, and their children.
+  size_t num_nodes() const { return values_.size(); }
+  int32_t value(uint32_t node) const { return values_[node]; }
+  std::optional<uint32_t> Child(uint32_t node, char byte) const {
+    const uint64_t* child = children_.Find(KeyOf(node, byte));
+    if (child == nullptr) return std::nullopt;
+    return static_cast<uint32_t>(*child);
+  }
+  // edge(node, byte, child) for each child, in no order. A node's number is
+  // less than its children's.
+  template <class Edge>
+  void ForEachEdge(const Edge& edge) const {
+    children_.ForEach([&](uint64_t key, uint64_t child) {
+      edge(static_cast<uint32_t>(key >> 8), static_cast<char>(key & 0xff),
+           static_cast<uint32_t>(child));
+    });
   }
 
  private:

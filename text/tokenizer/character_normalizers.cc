@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/status_macros.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/unicode/normal_forms.h"
 #include "text/tokenizer/unicode/unicode_sets.h"
@@ -14,25 +15,27 @@ namespace {
 
 // append(c, &result) for each character; what appends nothing removes it.
 template <class Append>
-void ForEachCharacter(const Append& append, NormalizedText* text) {
+absl::Status ForEachCharacter(const Append& append, NormalizedText* text) {
   std::string result;
   result.reserve(text->text.size());
   for (size_t i = 0; i < text->text.size();) {
     const bool is_first = i == 0;
     append(NextCodePoint(text->text, &i), &result);
+    if (text->IsTooLarge(result)) break;
     if (is_first && result.empty()) text->at_start = false;
   }
   text->text = std::move(result);
+  return text->allowance->CheckSize(text->size_bytes());
 }
 
-void Lower(NormalizedText* text) {
-  ForEachCharacter(
+absl::Status Lower(NormalizedText* text) {
+  return ForEachCharacter(
       [](char32_t c, std::string* result) { AppendLowercase(c, result); },
       text);
 }
 
-void RemoveAll(Trait trait, NormalizedText* text) {
-  ForEachCharacter(
+absl::Status RemoveAll(Trait trait, NormalizedText* text) {
+  return ForEachCharacter(
       [trait](char32_t c, std::string* result) {
         if (!Has(c, trait)) AppendCodePoint(c, result);
       },
@@ -54,7 +57,7 @@ class BertNormalizer : public Normalizer {
 
   absl::Status Apply(NormalizedText* text) const override {
     if (options_.clean_text) {
-      ForEachCharacter(
+      CASTOR_RETURN_IF_ERROR(ForEachCharacter(
           [](char32_t c, std::string* result) {
             if (Has(c, Trait::kWhitespace) && !Has(c, Trait::kOther)) {
               result->push_back(' ');
@@ -62,24 +65,25 @@ class BertNormalizer : public Normalizer {
               AppendCodePoint(c, result);
             }
           },
-          text);
+          text));
     }
     if (options_.handle_chinese_chars) {
-      ForEachCharacter(
+      CASTOR_RETURN_IF_ERROR(ForEachCharacter(
           [](char32_t c, std::string* result) {
             const bool is_chinese = IsChinese(c);
             if (is_chinese) result->push_back(' ');
             AppendCodePoint(c, result);
             if (is_chinese) result->push_back(' ');
           },
-          text);
+          text));
     }
     if (options_.strip_accents.value_or(options_.lowercase)) {
-      text->text = Normalize(NormalForm::kNfd, text->text);
-      RemoveAll(Trait::kNonspacing, text);
+      text->text = Normalize(NormalForm::kNfd, text->text,
+                             text->allowance->most_bytes());
+      CASTOR_RETURN_IF_ERROR(text->allowance->CheckSize(text->size_bytes()));
+      CASTOR_RETURN_IF_ERROR(RemoveAll(Trait::kNonspacing, text));
     }
-    if (options_.lowercase) Lower(text);
-    return absl::OkStatus();
+    return options_.lowercase ? Lower(text) : absl::OkStatus();
   }
 
  private:
@@ -89,16 +93,14 @@ class BertNormalizer : public Normalizer {
 class Lowercase : public Normalizer {
  public:
   absl::Status Apply(NormalizedText* text) const override {
-    Lower(text);
-    return absl::OkStatus();
+    return Lower(text);
   }
 };
 
 class StripAccents : public Normalizer {
  public:
   absl::Status Apply(NormalizedText* text) const override {
-    RemoveAll(Trait::kCombiningMark, text);
-    return absl::OkStatus();
+    return RemoveAll(Trait::kCombiningMark, text);
   }
 };
 
@@ -132,7 +134,7 @@ class Strip : public Normalizer {
 class Nmt : public Normalizer {
  public:
   absl::Status Apply(NormalizedText* text) const override {
-    ForEachCharacter(
+    return ForEachCharacter(
         [](char32_t c, std::string* result) {
           if ((c >= 0x01 && c <= 0x08) || c == 0x0b ||
               (c >= 0x0e && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f) {
@@ -145,7 +147,6 @@ class Nmt : public Normalizer {
           AppendCodePoint(is_space ? U' ' : c, result);
         },
         text);
-    return absl::OkStatus();
   }
 };
 

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "text/tokenizer/bounded.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/pattern.h"
 #include "text/tokenizer/sequence.h"
@@ -26,14 +27,14 @@ using Tokens = std::vector<std::string>;
 // A token with a character that stands for no byte counts as it is written.
 class ByteLevel : public Decoder {
  public:
-  absl::Status Apply(Tokens* tokens) const override {
-    std::string bytes;
+  absl::Status Apply(DecodedText* text) const override {
+    Tokens* const tokens = &text->tokens;
+    std::string bytes, valid;
     for (const std::string& token : *tokens) {
       if (!AppendBytesOf(token, &bytes)) bytes += token;
     }
-    std::string text;
-    AppendValidUtf8(bytes, &text);
-    *tokens = {std::move(text)};
+    AppendValidUtf8(bytes, &valid);
+    *tokens = {std::move(valid)};
     return absl::OkStatus();
   }
 };
@@ -62,7 +63,8 @@ int ByteOf(absl::string_view token) {
 // each.
 class ByteFallback : public Decoder {
  public:
-  absl::Status Apply(Tokens* tokens) const override {
+  absl::Status Apply(DecodedText* text) const override {
+    Tokens* const tokens = &text->tokens;
     Tokens result;
     std::string bytes;
     const auto flush = [&] {
@@ -90,7 +92,8 @@ class ByteFallback : public Decoder {
 
 class Fuse : public Decoder {
  public:
-  absl::Status Apply(Tokens* tokens) const override {
+  absl::Status Apply(DecodedText* text) const override {
+    Tokens* const tokens = &text->tokens;
     *tokens = {absl::StrJoin(*tokens, "")};
     return absl::OkStatus();
   }
@@ -100,7 +103,8 @@ class Metaspace : public Decoder {
  public:
   Metaspace(std::string space, bool prepends)
       : space_(std::move(space)), prepends_(prepends) {}
-  absl::Status Apply(Tokens* tokens) const override {
+  absl::Status Apply(DecodedText* text) const override {
+    Tokens* const tokens = &text->tokens;
     for (std::string& token : *tokens) {
       const bool drops = prepends_ && &token == tokens->data();
       token = absl::StrReplaceAll(token, {{space_, drops ? "" : " "}});
@@ -117,20 +121,26 @@ class Replace : public Decoder {
  public:
   Replace(std::unique_ptr<const Regex> regex, std::string content)
       : regex_(std::move(regex)), content_(std::move(content)) {}
-  absl::Status Apply(Tokens* tokens) const override {
+  absl::Status Apply(DecodedText* text) const override {
+    Tokens* const tokens = &text->tokens;
+    size_t sum = 0;
     for (std::string& token : *tokens) {
       // `tokenizers` asks for no matches in an empty string.
       if (token.empty()) continue;
       std::string result;
       size_t copied = 0;
-      CASTOR_RETURN_IF_ERROR(regex_->ForEachMatch(token, [&](size_t begin,
-                                                             size_t end) {
+      const auto found = [&](size_t begin, size_t end) {
+        if (sum + result.size() > text->allowance->most_bytes()) return;
         absl::StrAppend(&result,
                         absl::string_view(token).substr(copied, begin - copied),
                         content_);
         copied = end;
-      }));
+      };
+      CASTOR_RETURN_IF_ERROR(
+          regex_->ForEachMatch(token, text->allowance, found));
       result.append(token, copied, std::string::npos);
+      sum += result.size();
+      CASTOR_RETURN_IF_ERROR(text->allowance->CheckSize(sum));
       token = std::move(result);
     }
     return absl::OkStatus();
@@ -146,7 +156,8 @@ class Strip : public Decoder {
  public:
   Strip(std::string content, int64_t start, int64_t stop)
       : content_(std::move(content)), start_(start), stop_(stop) {}
-  absl::Status Apply(Tokens* tokens) const override {
+  absl::Status Apply(DecodedText* text) const override {
+    Tokens* const tokens = &text->tokens;
     for (std::string& token : *tokens) {
       absl::string_view rest = token;
       for (int64_t i = 0; i < start_; ++i) {
@@ -183,7 +194,8 @@ class WordPiece : public Decoder {
  public:
   WordPiece(std::string prefix, bool cleanup)
       : prefix_(std::move(prefix)), cleanup_(cleanup) {}
-  absl::Status Apply(Tokens* tokens) const override {
+  absl::Status Apply(DecodedText* text) const override {
+    Tokens* const tokens = &text->tokens;
     for (std::string& token : *tokens) {
       if (&token != tokens->data()) {
         token = absl::StartsWith(token, prefix_) ? token.substr(prefix_.size())
@@ -202,7 +214,8 @@ class WordPiece : public Decoder {
 class BpeDecoder : public Decoder {
  public:
   explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
-  absl::Status Apply(Tokens* tokens) const override {
+  absl::Status Apply(DecodedText* text) const override {
+    Tokens* const tokens = &text->tokens;
     for (std::string& token : *tokens) {
       const bool is_last = &token == &tokens->back();
       token = absl::StrReplaceAll(token, {{suffix_, is_last ? "" : " "}});
@@ -250,13 +263,8 @@ DecoderOr ReadWordPiece(const JsonPart& part) {
   return std::make_unique<const WordPiece>(std::move(prefix), cleanup);
 }
 
-}  // namespace
-
-DecoderOr ReadDecoder(const JsonPart& part) {
-  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
-  if (type == "Sequence") {
-    return ReadSequence<Decoder, Tokens>(part, "decoders", ReadDecoder);
-  }
+// One that is no sequence.
+DecoderOr ReadOne(const JsonPart& part, const std::string& type) {
   if (type == "ByteLevel") return std::make_unique<const ByteLevel>();
   if (type == "ByteFallback") return std::make_unique<const ByteFallback>();
   if (type == "Fuse") return std::make_unique<const Fuse>();
@@ -272,6 +280,16 @@ DecoderOr ReadDecoder(const JsonPart& part) {
   return part.Unsupported(type,
                           "BPEDecoder, ByteFallback, ByteLevel, Fuse, "
                           "Metaspace, Replace, Sequence, Strip, WordPiece");
+}
+
+}  // namespace
+
+DecoderOr ReadDecoder(const JsonPart& part) {
+  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
+  if (type == "Sequence") {
+    return ReadSequence<Decoder, DecodedText>(part, "decoders", ReadDecoder);
+  }
+  return WithBounds<Decoder, DecodedText>(part, ReadOne(part, type));
 }
 
 }  // namespace castor::text

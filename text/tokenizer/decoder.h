@@ -2,24 +2,38 @@
 #ifndef CASTOR_TEXT_TOKENIZER_DECODER_H_
 #define CASTOR_TEXT_TOKENIZER_DECODER_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "text/tokenizer/allowance.h"
 #include "text/tokenizer/json_part.h"
 
 namespace castor::text {
+
+// The tokens of a text, which is their concatenation in the end.
+struct DecodedText {
+  std::vector<std::string> tokens;  // valid UTF-8
+  Allowance* allowance;             // not null
+
+  size_t size_bytes() const {
+    size_t sum = 0;
+    for (const std::string& token : tokens) sum += token.size();
+    return sum;
+  }
+};
 
 // Immutable; any number of threads.
 class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // Rewrites the tokens, whose concatenation is the text in the end. Valid
-  // UTF-8 before and after.
-  virtual absl::Status Apply(std::vector<std::string>* tokens) const = 0;
+  // Rewrites the tokens. ResourceExhausted: they become too large, or a regular
+  // expression takes too long.
+  virtual absl::Status Apply(DecodedText* text) const = 0;
 };
 
 // A "decoder" of a tokenizer.json: BPEDecoder, ByteFallback, ByteLevel, Fuse,

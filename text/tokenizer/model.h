@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "text/tokenizer/allowance.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace castor::text {
@@ -19,14 +20,16 @@ class Model {
 
   // Appends the ids of `piece`, which is not empty. InvalidArgument: it has a
   // character that the vocabulary cannot express, and there is no token for
-  // what is unknown.
-  virtual absl::Status Tokenize(absl::string_view piece,
+  // what is unknown. ResourceExhausted: the allowance has not the steps that it
+  // takes.
+  virtual absl::Status Tokenize(absl::string_view piece, Allowance* allowance,
                                 std::vector<int32_t>* ids) const = 0;
   // The same of the piece with which a text begins; only SentencePiece's own
   // model tells it from others.
   virtual absl::Status TokenizeFirst(absl::string_view piece,
+                                     Allowance* allowance,
                                      std::vector<int32_t>* ids) const {
-    return Tokenize(piece, ids);
+    return Tokenize(piece, allowance, ids);
   }
 
   const Vocabulary& vocabulary() const { return vocabulary_; }

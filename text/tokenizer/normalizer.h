@@ -2,18 +2,29 @@
 #ifndef CASTOR_TEXT_TOKENIZER_NORMALIZER_H_
 #define CASTOR_TEXT_TOKENIZER_NORMALIZER_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "text/tokenizer/allowance.h"
 
 namespace castor::text {
 
 // A text on its way.
 struct NormalizedText {
-  std::string text;  // valid UTF-8
+  std::string text;      // valid UTF-8
+  Allowance* allowance;  // not null
   // Whether what it begins with stems from the beginning of the text that was
   // given to Encode: nothing was taken away before it.
   bool at_start = false;
+
+  size_t size_bytes() const { return text.size(); }
+  // Whether a text in the making is too large, so that it need not be finished:
+  // whoever runs the part refuses it (bounded.h).
+  bool IsTooLarge(absl::string_view made) const {
+    return made.size() > allowance->most_bytes();
+  }
 };
 
 // Immutable; any number of threads.
@@ -22,7 +33,8 @@ class Normalizer {
   virtual ~Normalizer() = default;
 
   // ResourceExhausted: a regular expression takes too long, or the text becomes
-  // too large.
+  // too large; such a text may also be left, larger than is allowed and
+  // unfinished.
   virtual absl::Status Apply(NormalizedText* text) const = 0;
 };
 

@@ -43,6 +43,14 @@ class OpenTable {
 
   size_t size() const { return size_; }
 
+  // each(key, value), in no order.
+  template <class Each>
+  void ForEach(const Each& each) const {
+    for (const Slot& slot : slots_) {
+      if (slot.key != kNoKey) each(slot.key, slot.value);
+    }
+  }
+
  private:
   static constexpr size_t kLeast = 16;
   struct Slot {

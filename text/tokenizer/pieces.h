@@ -4,13 +4,12 @@
 #define CASTOR_TEXT_TOKENIZER_PIECES_H_
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "text/tokenizer/allowance.h"
 
 namespace castor::text {
 
@@ -19,16 +18,15 @@ struct Piece {
   uint32_t begin, end;
 };
 
-// The most bytes of a text in the making.
-inline constexpr size_t kMaxTextBytes = std::numeric_limits<uint32_t>::max();
-
 struct Pieces {
   std::string text;  // valid UTF-8
   std::vector<Piece> pieces;
   // Whether the first piece begins where the text that was given to Encode
   // does.
   bool at_start = false;
+  Allowance* allowance;  // not null
 
+  size_t size_bytes() const { return text.size(); }
   absl::string_view operator[](const Piece& piece) const {
     return absl::string_view(text).substr(piece.begin, piece.end - piece.begin);
   }

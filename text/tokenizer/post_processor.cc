@@ -51,6 +51,9 @@ absl::Status AppendSpecialToken(const JsonPart& special_tokens,
   return absl::OkStatus();
 }
 
+// Each text gets them, however short it is.
+constexpr size_t kMaxAddedIds = 1024;
+
 absl::StatusOr<PostProcessor> ReadTemplate(const JsonPart& part) {
   PostProcessor result;
   CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> pieces,
@@ -72,6 +75,12 @@ absl::StatusOr<PostProcessor> ReadTemplate(const JsonPart& part) {
                             part.Object("special_tokens"));
     CASTOR_RETURN_IF_ERROR(AppendSpecialToken(
         special_tokens, name, has_text ? &result.suffix : &result.prefix));
+    if (result.prefix.size() + result.suffix.size() > kMaxAddedIds) {
+      return part.Error("single",
+                        absl::StrCat("adds more than ", kMaxAddedIds,
+                                     " tokens to a text, the most that are "
+                                     "allowed"));
+    }
   }
   if (!has_text) return part.Error("single", "expected the sequence A, once");
   return result;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "text/tokenizer/bounded.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/pattern.h"
 #include "text/tokenizer/sequence.h"
@@ -29,10 +30,7 @@ absl::Status RewritePieces(const Append& append, Pieces* pieces) {
   for (Piece& piece : pieces->pieces) {
     const size_t begin = text.size();
     append((*pieces)[piece], &piece == pieces->pieces.data(), &text);
-    if (text.size() > kMaxTextBytes) {
-      return absl::ResourceExhaustedError(
-          "the text becomes larger than 4 GiB in a pre-tokenizer");
-    }
+    CASTOR_RETURN_IF_ERROR(pieces->allowance->CheckSize(text.size()));
     piece = {static_cast<uint32_t>(begin), static_cast<uint32_t>(text.size())};
   }
   pieces->text = std::move(text);
@@ -245,14 +243,8 @@ PreTokenizerOr MakeCharacterSplit(Trait trait, SplitBehavior behavior) {
   return std::make_unique<const CharacterSplit>(trait, behavior);
 }
 
-}  // namespace
-
-PreTokenizerOr ReadPreTokenizer(const JsonPart& part) {
-  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
-  if (type == "Sequence") {
-    return ReadSequence<PreTokenizer, Pieces>(part, "pretokenizers",
-                                              ReadPreTokenizer);
-  }
+// One that is no sequence.
+PreTokenizerOr ReadOne(const JsonPart& part, const std::string& type) {
   if (type == "ByteLevel") return ReadByteLevel(part);
   if (type == "Split") return ReadSplit(part);
   if (type == "Metaspace") return ReadMetaspace(part);
@@ -295,6 +287,17 @@ PreTokenizerOr ReadPreTokenizer(const JsonPart& part) {
       type,
       "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, "
       "Metaspace, Punctuation, Sequence, Split, Whitespace, WhitespaceSplit");
+}
+
+}  // namespace
+
+PreTokenizerOr ReadPreTokenizer(const JsonPart& part) {
+  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
+  if (type == "Sequence") {
+    return ReadSequence<PreTokenizer, Pieces>(part, "pretokenizers",
+                                              ReadPreTokenizer);
+  }
+  return WithBounds<PreTokenizer, Pieces>(part, ReadOne(part, type));
 }
 
 }  // namespace castor::text

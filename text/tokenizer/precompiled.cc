@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "text/tokenizer/allowance.h"
 #include "text/tokenizer/unicode/graphemes.h"
 #include "text/tokenizer/unicode/utf8.h"
 
@@ -22,6 +24,9 @@ constexpr size_t kMaxClusterBytes = 5;
 // SentencePiece looks up at most so many keys at one place of a text, each the
 // head of the next, and does not notice more.
 constexpr size_t kMaxNestedKeys = 32;
+
+// What SentencePiece may write for one byte of a text; NFKC writes up to 11.
+constexpr size_t kMaxReplacementBytes = Allowance::kBytesPerByte;
 
 // One unit of the trie. A node's children, and the value of what ends there,
 // lie at its own place xor its offset, xor a child's byte.
@@ -47,7 +52,7 @@ class Precompiled : public Normalizer {
     const absl::string_view whole = text->text;
     std::string result;
     result.reserve(whole.size());
-    for (size_t begin = 0; begin < whole.size();) {
+    for (size_t begin = 0; begin < whole.size() && !text->IsTooLarge(result);) {
       const size_t end = GraphemeEnd(whole, begin);
       const absl::string_view cluster = whole.substr(begin, end - begin);
       begin = end;
@@ -182,9 +187,16 @@ absl::Status CheckPrecompiled(absl::string_view map) {
       const Node child = {place ^ unit.offset(),
                           node.values + (unit.has_value() ? 1 : 0)};
       CASTOR_RETURN_IF_ERROR(visit(child));
-      if (unit.has_value() &&
-          Unit(trie[child.place]).value() >= read.replacements.size()) {
+      if (!unit.has_value()) continue;
+      const size_t begin = Unit(trie[child.place]).value();
+      if (begin >= read.replacements.size()) {
         return absl::InvalidArgumentError("a replacement lies outside the map");
+      }
+      if (!absl::StrContains(
+              read.replacements.substr(begin, kMaxReplacementBytes + 1),
+              '\0')) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "a replacement has more than ", kMaxReplacementBytes, " bytes"));
       }
     }
   }

@@ -6,9 +6,9 @@
 
 #include "absl/strings/escaping.h"
 #include "base/status_macros.h"
+#include "text/tokenizer/bounded.h"
 #include "text/tokenizer/character_normalizers.h"
 #include "text/tokenizer/pattern.h"
-#include "text/tokenizer/pieces.h"
 #include "text/tokenizer/precompiled.h"
 #include "text/tokenizer/sequence.h"
 #include "text/tokenizer/unicode/normal_forms.h"
@@ -23,7 +23,7 @@ class ToNormalForm : public Normalizer {
  public:
   explicit ToNormalForm(NormalForm form) : form_(form) {}
   absl::Status Apply(NormalizedText* text) const override {
-    text->text = Normalize(form_, text->text);
+    text->text = Normalize(form_, text->text, text->allowance->most_bytes());
     return absl::OkStatus();
   }
 
@@ -35,7 +35,10 @@ class Prepend : public Normalizer {
  public:
   explicit Prepend(std::string head) : head_(std::move(head)) {}
   absl::Status Apply(NormalizedText* text) const override {
-    if (!text->text.empty()) text->text.insert(0, head_);
+    if (text->text.empty()) return absl::OkStatus();
+    // Of what is too large no more than that is made.
+    const size_t room = text->allowance->most_bytes() + 1;
+    text->text.insert(0, head_, 0, room);
     return absl::OkStatus();
   }
 
@@ -53,11 +56,12 @@ class Replace : public Normalizer {
     std::string result;
     result.reserve(old.size());
     size_t copied = 0;
-    CASTOR_RETURN_IF_ERROR(
-        regex_->ForEachMatch(old, [&](size_t begin, size_t end) {
+    CASTOR_RETURN_IF_ERROR(regex_->ForEachMatch(
+        old, text->allowance, [&](size_t begin, size_t end) {
+          if (text->IsTooLarge(result)) return;
           result.append(old.data() + copied, begin - copied);
           copied = end;
-          if (result.size() <= kMaxTextBytes) result.append(content_);
+          result.append(content_);
           // What is put in the place of several characters counts as if it
           // stood in the last one's.
           if (begin == 0 && end > 0 &&
@@ -66,10 +70,6 @@ class Replace : public Normalizer {
           }
         }));
     result.append(old.data() + copied, old.size() - copied);
-    if (result.size() > kMaxTextBytes) {
-      return absl::ResourceExhaustedError(
-          "the text becomes larger than 4 GiB in a normalizer");
-    }
     text->text = std::move(result);
     return absl::OkStatus();
   }
@@ -123,14 +123,8 @@ NormalizerOr MakeNormalForm(NormalForm form) {
   return std::make_unique<const ToNormalForm>(form);
 }
 
-}  // namespace
-
-NormalizerOr ReadNormalizer(const JsonPart& part) {
-  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
-  if (type == "Sequence") {
-    return ReadSequence<Normalizer, NormalizedText>(part, "normalizers",
-                                                    ReadNormalizer);
-  }
+// One that is no sequence.
+NormalizerOr ReadOne(const JsonPart& part, const std::string& type) {
   if (type == "NFC") return MakeNormalForm(NormalForm::kNfc);
   if (type == "NFD") return MakeNormalForm(NormalForm::kNfd);
   if (type == "NFKC") return MakeNormalForm(NormalForm::kNfkc);
@@ -151,6 +145,17 @@ NormalizerOr ReadNormalizer(const JsonPart& part) {
       type,
       "BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, "
       "Precompiled, Prepend, Replace, Sequence, Strip, StripAccents");
+}
+
+}  // namespace
+
+NormalizerOr ReadNormalizer(const JsonPart& part) {
+  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
+  if (type == "Sequence") {
+    return ReadSequence<Normalizer, NormalizedText>(part, "normalizers",
+                                                    ReadNormalizer);
+  }
+  return WithBounds<Normalizer, NormalizedText>(part, ReadOne(part, type));
 }
 
 }  // namespace castor::text

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "text/tokenizer/byte_trie.h"
 
 namespace castor::text {
 
@@ -29,6 +30,14 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const JsonPart& model) {
     }
   }
   return vocabulary;
+}
+
+absl::Status CheckFitsTrie(const JsonPart& part, absl::string_view key,
+                           size_t bytes) {
+  if (bytes <= ByteTrie::kMaxBytes) return absl::OkStatus();
+  return part.Error(
+      key, absl::StrCat("the tokens have ", bytes, " bytes together; at most ",
+                        ByteTrie::kMaxBytes, " are allowed"));
 }
 
 }  // namespace castor::text

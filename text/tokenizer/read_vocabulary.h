@@ -11,6 +11,11 @@ namespace castor::text {
 // {"token": id, ...}. InvalidArgument: an id that is none, or is there twice.
 absl::StatusOr<Vocabulary> ReadVocabulary(const JsonPart& model);
 
+// InvalidArgument at `key`: tokens of so many bytes together are more than a
+// trie is made of.
+absl::Status CheckFitsTrie(const JsonPart& part, absl::string_view key,
+                           size_t bytes);
+
 }  // namespace castor::text
 
 #endif  // CASTOR_TEXT_TOKENIZER_READ_VOCABULARY_H_

@@ -1,5 +1,7 @@
 #include "text/tokenizer/sentence_piece.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -43,13 +45,16 @@ struct Libraries {
   }
 };
 
+// `longest_piece` bytes may be compared at each place.
 absl::Status Encode(const SentencePieceLibrary& library, absl::string_view text,
+                    size_t longest_piece, Allowance* allowance,
                     std::vector<int32_t>* ids) {
   if (text.size() > kMaxPartBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a text of ", text.size(), " bytes; SentencePiece takes ",
                      kMaxPartBytes, " at once"));
   }
+  CASTOR_RETURN_IF_ERROR(allowance->Take(text.size() * longest_piece));
   std::string error;
   const std::string_view view(text.data(), text.size());
   if (!library.Encode(view, ids, &error)) return FromLibrary(error);
@@ -63,27 +68,34 @@ class SentencePiece : public Model {
         libraries_(std::move(libraries)),
         keeps_space_(file.removes_spaces &&
                      libraries_.first != libraries_.later),
-        unknown_(file.unknown) {}
-
-  absl::Status TokenizeFirst(absl::string_view piece,
-                             std::vector<int32_t>* ids) const override {
-    return Encode(*libraries_.first, piece, ids);
+        unknown_(file.unknown) {
+    for (int32_t id = 0; id < vocabulary().end_id(); ++id) {
+      longest_piece_ = std::max(longest_piece_,
+                                vocabulary().TokenOf(id).value_or("").size());
+    }
   }
 
-  absl::Status Tokenize(absl::string_view piece,
+  absl::Status TokenizeFirst(absl::string_view piece, Allowance* allowance,
+                             std::vector<int32_t>* ids) const override {
+    return Encode(*libraries_.first, piece, longest_piece_, allowance, ids);
+  }
+
+  absl::Status Tokenize(absl::string_view piece, Allowance* allowance,
                         std::vector<int32_t>* ids) const override {
     const bool has_space =
         absl::StartsWith(piece, " ") || absl::StartsWith(piece, "\u2581");
     if (!keeps_space_ || !has_space) {
-      return Encode(*libraries_.later, piece, ids);
+      return Encode(*libraries_.later, piece, longest_piece_, allowance, ids);
     }
     // The library would remove the space: so something stands before it, whose
     // ids are taken away, as transformers does (tokenization_utils_
     // sentencepiece.py, _tokenize).
     std::vector<int32_t> before, all;
-    CASTOR_RETURN_IF_ERROR(Encode(*libraries_.later, unknown_, &before));
-    CASTOR_RETURN_IF_ERROR(
-        Encode(*libraries_.later, absl::StrCat(unknown_, piece), &all));
+    CASTOR_RETURN_IF_ERROR(Encode(*libraries_.later, unknown_, longest_piece_,
+                                  allowance, &before));
+    CASTOR_RETURN_IF_ERROR(Encode(*libraries_.later,
+                                  absl::StrCat(unknown_, piece), longest_piece_,
+                                  allowance, &all));
     if (before.size() > all.size()) before.clear();
     ids->insert(ids->end(), all.begin() + static_cast<ptrdiff_t>(before.size()),
                 all.end());
@@ -95,6 +107,7 @@ class SentencePiece : public Model {
   // Whether a space behind an added token needs what is done for it above.
   const bool keeps_space_;
   const std::string unknown_;
+  size_t longest_piece_ = 0;  // in bytes
 };
 
 class SentencePieceDecoder : public Decoder {
@@ -102,7 +115,8 @@ class SentencePieceDecoder : public Decoder {
   SentencePieceDecoder(Libraries libraries, std::set<std::string> added)
       : libraries_(std::move(libraries)), added_(std::move(added)) {}
 
-  absl::Status Apply(std::vector<std::string>* tokens) const override {
+  absl::Status Apply(DecodedText* decoded) const override {
+    std::vector<std::string>* const tokens = &decoded->tokens;
     std::vector<std::string> result, part;
     bool is_first = true;
     const auto flush = [&]() -> absl::Status {

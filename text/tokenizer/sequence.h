@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "text/tokenizer/json_part.h"
@@ -31,11 +32,34 @@ class Sequence : public Part {
   const std::vector<std::unique_ptr<const Part>> parts_;
 };
 
+// A text goes through all of them, one after the other.
+inline constexpr size_t kMaxParts = 1024;
+
+// How many parts there are in the list that `json` has at `key`, and in those
+// inside of it; counting ends beyond kMaxParts.
+inline absl::StatusOr<size_t> CountParts(const JsonPart& json,
+                                         absl::string_view key) {
+  CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> list, json.Objects(key));
+  size_t count = list.size();
+  for (const JsonPart& each : list) {
+    if (count > kMaxParts) break;
+    if (each.Find(key) == nullptr) continue;
+    CASTOR_ASSIGN_OR_RETURN(const size_t inside, CountParts(each, key));
+    count += inside;
+  }
+  return count;
+}
+
 // Makes one of the list that `json` has at `key`, each part by `read`.
 template <typename Part, typename Value>
 absl::StatusOr<std::unique_ptr<const Part>> ReadSequence(
     const JsonPart& json, absl::string_view key,
     absl::StatusOr<std::unique_ptr<const Part>> (*read)(const JsonPart&)) {
+  CASTOR_ASSIGN_OR_RETURN(const size_t count, CountParts(json, key));
+  if (count > kMaxParts) {
+    return json.Error(key, absl::StrCat("there are more than ", kMaxParts,
+                                        " parts, the most that are allowed"));
+  }
   CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> list, json.Objects(key));
   std::vector<std::unique_ptr<const Part>> parts;
   for (const JsonPart& each : list) {

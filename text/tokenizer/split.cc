@@ -74,7 +74,8 @@ absl::Status SplitAtRegex(const Regex& regex, bool invert,
   for (const Piece& piece : pieces->pieces) {
     uint32_t end = piece.begin;
     CASTOR_RETURN_IF_ERROR(regex.ForEachMatch(
-        (*pieces)[piece], [&](size_t match_begin, size_t match_end) {
+        (*pieces)[piece], pieces->allowance,
+        [&](size_t match_begin, size_t match_end) {
           const uint32_t begin =
               piece.begin + static_cast<uint32_t>(match_begin);
           if (end != begin) splitter.Add(end, begin, invert);

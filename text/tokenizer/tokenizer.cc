@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "text/tokenizer/added_tokens.h"
+#include "text/tokenizer/allowance.h"
 #include "text/tokenizer/declared_tokens.h"
 #include "text/tokenizer/decoder.h"
 #include "text/tokenizer/json_part.h"
@@ -58,6 +59,7 @@ struct Tokenizer::Parts {
   std::vector<bool> is_special;            // by id
   std::optional<int32_t> end_token;
   uint64_t checksum = 0;
+  std::string model_place;  // in the file, for errors
 
   absl::Status Read(const Json& document, const std::string& source);
   absl::Status ReadSentencePiece(const SideFiles& side,
@@ -70,6 +72,7 @@ struct Tokenizer::Parts {
   std::optional<absl::string_view> TokenOf(int32_t id) const;
   // Appends the ids of what lies between added tokens, until there are `most`.
   absl::Status EncodePart(absl::string_view text, bool at_start, size_t most,
+                          Allowance* allowance,
                           std::vector<int32_t>* ids) const;
   absl::Status EncodePieces(Pieces* pieces, size_t most,
                             std::vector<int32_t>* ids) const;
@@ -102,6 +105,7 @@ absl::Status Tokenizer::Parts::Read(const Json& document,
   }
   CASTOR_ASSIGN_OR_RETURN(const JsonPart part, root.Object("model"));
   CASTOR_ASSIGN_OR_RETURN(model, ReadModel(part));
+  model_place = part.path();
   CASTOR_ASSIGN_OR_RETURN(
       added_tokens,
       AddedTokens::Read(root, model->vocabulary(), normalizer.get()));
@@ -133,6 +137,7 @@ absl::Status Tokenizer::Parts::ReadSentencePiece(
   absl::StatusOr<SentencePieceParts> parts =
       MakeSentencePiece(*file, config.legacy, std::move(added));
   CASTOR_RETURN_IF_ERROR(Annotate(path, parts.status()));
+  model_place = path;
   model = std::move(parts->model);
   decoder = std::move(parts->decoder);
   const std::string said =
@@ -234,16 +239,22 @@ absl::Status Tokenizer::Parts::EncodePieces(Pieces* pieces, size_t most,
     if (ids->size() >= most) break;
     const absl::string_view text = (*pieces)[piece];
     const bool is_first = pieces->at_start && &piece == pieces->pieces.data();
-    CASTOR_RETURN_IF_ERROR(is_first ? model->TokenizeFirst(text, ids)
-                                    : model->Tokenize(text, ids));
+    const size_t before = ids->size();
+    absl::Status status =
+        is_first ? model->TokenizeFirst(text, pieces->allowance, ids)
+                 : model->Tokenize(text, pieces->allowance, ids);
+    if (status.ok()) {
+      status = pieces->allowance->Take(text.size() + ids->size() - before);
+    }
+    if (!status.ok()) return Annotate(model_place, status);
   }
   return absl::OkStatus();
 }
 
 absl::Status Tokenizer::Parts::EncodePart(absl::string_view text, bool at_start,
-                                          size_t most,
+                                          size_t most, Allowance* allowance,
                                           std::vector<int32_t>* ids) const {
-  NormalizedText normalized = {std::string(text), at_start};
+  NormalizedText normalized = {std::string(text), allowance, at_start};
   if (normalizer != nullptr) {
     CASTOR_RETURN_IF_ERROR(normalizer->Apply(&normalized));
   }
@@ -257,6 +268,7 @@ absl::Status Tokenizer::Parts::EncodePart(absl::string_view text, bool at_start,
           return absl::OkStatus();
         }
         Pieces pieces;
+        pieces.allowance = allowance;
         pieces.at_start = normalized.at_start && begin == 0;
         pieces.pieces.push_back({0, static_cast<uint32_t>(end - begin)});
         if (begin == 0 && end == whole.size()) {
@@ -270,6 +282,7 @@ absl::Status Tokenizer::Parts::EncodePart(absl::string_view text, bool at_start,
 
 absl::Status Tokenizer::Parts::EncodeText(absl::string_view text, size_t most,
                                           std::vector<int32_t>* ids) const {
+  Allowance allowance(text.size());
   return added_tokens.Split(
       text, /*normalized=*/false,
       [&](size_t begin, size_t end, int32_t id) -> absl::Status {
@@ -279,7 +292,7 @@ absl::Status Tokenizer::Parts::EncodeText(absl::string_view text, size_t most,
           return absl::OkStatus();
         }
         return EncodePart(text.substr(begin, end - begin), begin == 0, most,
-                          ids);
+                          &allowance, ids);
       });
 }
 
@@ -356,19 +369,33 @@ absl::Status Tokenizer::Encode(absl::string_view text,
 
 absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids,
                                               bool skip_special_tokens) const {
-  std::vector<std::string> tokens;
-  for (const int32_t id : ids) {
-    if (id < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(id, " is no id of a token"));
-    }
-    const std::optional<absl::string_view> token = parts_->TokenOf(id);
-    if (!token.has_value() || (skip_special_tokens && IsSpecial(id))) continue;
-    tokens.emplace_back(*token);
-  }
-  if (parts_->decoder == nullptr) return absl::StrJoin(tokens, " ");
-  CASTOR_RETURN_IF_ERROR(parts_->decoder->Apply(&tokens));
-  return absl::StrJoin(tokens, "");
+  return IfMemoryAllows(
+      "the text of ids", [&]() -> absl::StatusOr<std::string> {
+        DecodedText text = {};
+        size_t bytes = 0;
+        for (const int32_t id : ids) {
+          if (id < 0) {
+            return absl::InvalidArgumentError(
+                absl::StrCat(id, " is no id of a token"));
+          }
+          const std::optional<absl::string_view> token = parts_->TokenOf(id);
+          if (!token.has_value() || (skip_special_tokens && IsSpecial(id))) {
+            continue;
+          }
+          bytes += token->size() + 1;
+          if (bytes > kMaxInputBytes) {
+            return absl::ResourceExhaustedError(
+                absl::StrCat("the tokens of ", ids.size(),
+                             " ids have more than ", kMaxInputBytes, " bytes"));
+          }
+          text.tokens.emplace_back(*token);
+        }
+        if (parts_->decoder == nullptr) return absl::StrJoin(text.tokens, " ");
+        Allowance allowance(bytes);
+        text.allowance = &allowance;
+        CASTOR_RETURN_IF_ERROR(parts_->decoder->Apply(&text));
+        return absl::StrJoin(text.tokens, "");
+      });
 }
 
 int64_t Tokenizer::vocabulary_size() const {

@@ -73,14 +73,15 @@ class Tokenizer {
   // Appends the ids of `text`, at most 1 GiB, to *ids; nothing where it fails.
   // InvalidArgument: max_length is less than what the post-processor adds, or
   // the text has a character that the vocabulary cannot express and names no
-  // unknown token for. ResourceExhausted: a regular expression of the file
-  // takes too long on this text.
+  // unknown token for. ResourceExhausted: a part of the file makes this text
+  // too large, or takes too many steps on it (allowance.h).
   absl::Status Encode(absl::string_view text, const EncodeOptions& options,
                       std::vector<int32_t>* ids) const;
 
   // The text of `ids`. Special tokens are left out if `skip_special_tokens`,
   // and so is, as in `tokenizers`, an id that names no token (models often have
   // more rows than there are tokens). InvalidArgument: an id is negative.
+  // ResourceExhausted: as for Encode, or the tokens have more than 1 GiB.
   absl::StatusOr<std::string> Decode(absl::Span<const int32_t> ids,
                                      bool skip_special_tokens) const;
 

@@ -12,13 +12,13 @@
 #include "base/strict_json.h"
 #include "nlohmann/json.hpp"
 #include "text/tokenizer/byte_trie.h"
+#include "text/tokenizer/read_vocabulary.h"
 #include "text/tokenizer/unicode/utf8.h"
 
 namespace castor::text {
 namespace {
 
 constexpr double kUnknownPenalty = 10;
-// Bounds what looking for tokens at one place costs.
 constexpr size_t kMaxTokenBytes = 4096;
 
 class Unigram : public Model {
@@ -26,7 +26,7 @@ class Unigram : public Model {
   Unigram(Vocabulary vocabulary, std::vector<double> scores, int32_t unk_id,
           bool byte_fallback);
 
-  absl::Status Tokenize(absl::string_view piece,
+  absl::Status Tokenize(absl::string_view piece, Allowance* allowance,
                         std::vector<int32_t>* ids) const override;
 
  private:
@@ -36,7 +36,7 @@ class Unigram : public Model {
     int32_t begin = -1;  // none yet
     int32_t id = 0;
   };
-  absl::Status FindBest(absl::string_view piece,
+  absl::Status FindBest(absl::string_view piece, Allowance* allowance,
                         std::vector<Step>* steps) const;
   absl::Status AddToken(absl::string_view token,
                         std::vector<int32_t>* ids) const;
@@ -70,7 +70,7 @@ absl::Status Unigram::Unknown(absl::string_view token) const {
                    " and no unk_id"));
 }
 
-absl::Status Unigram::FindBest(absl::string_view piece,
+absl::Status Unigram::FindBest(absl::string_view piece, Allowance* allowance,
                                std::vector<Step>* steps) const {
   steps->assign(piece.size() + 1, Step());
   for (size_t begin = 0; begin < piece.size();) {
@@ -83,10 +83,12 @@ absl::Status Unigram::FindBest(absl::string_view piece,
       step = {candidate, static_cast<int32_t>(begin), id};
     };
     bool has_single = false;
-    trie_.ForEachHead(piece.substr(begin), [&](size_t length, int32_t id) {
-      offer(length, scores_[id], id);
-      has_single = has_single || length == character;
-    });
+    const size_t seen =
+        trie_.ForEachHead(piece.substr(begin), [&](size_t length, int32_t id) {
+          offer(length, scores_[id], id);
+          has_single = has_single || length == character;
+        });
+    CASTOR_RETURN_IF_ERROR(allowance->Take(seen));
     if (!has_single) {
       if (unk_id_ == Vocabulary::kNone) {
         return Unknown(piece.substr(begin, character));
@@ -125,14 +127,14 @@ absl::Status Unigram::AddToken(absl::string_view token,
   return absl::OkStatus();
 }
 
-absl::Status Unigram::Tokenize(absl::string_view piece,
+absl::Status Unigram::Tokenize(absl::string_view piece, Allowance* allowance,
                                std::vector<int32_t>* ids) const {
   if (piece.size() > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(
         "a piece of more than 2 GiB without a place to cut it");
   }
   std::vector<Step> steps;
-  CASTOR_RETURN_IF_ERROR(FindBest(piece, &steps));
+  CASTOR_RETURN_IF_ERROR(FindBest(piece, allowance, &steps));
   std::vector<size_t> ends;  // from the last on
   bool last_is_unknown = false;
   for (size_t end = piece.size(); end > 0;) {
@@ -179,6 +181,7 @@ absl::StatusOr<std::unique_ptr<const Model>> ReadUnigram(const JsonPart& part) {
     }
     scores.push_back(entry[1].get<double>());
   }
+  CASTOR_RETURN_IF_ERROR(CheckFitsTrie(part, "vocab", vocabulary.size_bytes()));
   int32_t unk_id = Vocabulary::kNone;
   if (part.Find("unk_id") != nullptr) {
     CASTOR_ASSIGN_OR_RETURN(

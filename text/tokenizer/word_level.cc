@@ -17,7 +17,7 @@ class WordLevel : public Model {
       : Model(std::move(vocabulary)),
         unk_id_(this->vocabulary().Find(unk_token)) {}
 
-  absl::Status Tokenize(absl::string_view piece,
+  absl::Status Tokenize(absl::string_view piece, Allowance* /*allowance*/,
                         std::vector<int32_t>* ids) const override {
     int32_t id = vocabulary().Find(piece);
     if (id == Vocabulary::kNone) id = unk_id_;

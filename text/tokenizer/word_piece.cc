@@ -1,16 +1,21 @@
 #include "text/tokenizer/word_piece.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "text/tokenizer/byte_trie.h"
+#include "text/tokenizer/longest_matches.h"
 #include "text/tokenizer/read_vocabulary.h"
 #include "text/tokenizer/unicode/utf8.h"
+#include "text/tokenizer/word_cache.h"
 
 namespace castor::text {
 namespace {
@@ -26,37 +31,59 @@ class WordPiece : public Model {
       const auto token = this->vocabulary().TokenOf(id);
       if (!token.has_value()) continue;
       first_.Add(*token, id);
-      if (absl::StartsWith(*token, prefix)) {
+      if (absl::StartsWith(*token, prefix) && token->size() > prefix.size()) {
         continuing_.Add(token->substr(prefix.size()), id);
       }
     }
+    continuing_.Finish();
   }
 
-  absl::Status Tokenize(absl::string_view piece,
+  absl::Status Tokenize(absl::string_view piece, Allowance* /*allowance*/,
                         std::vector<int32_t>* ids) const override {
-    int64_t chars = 0;
-    for (const char byte : piece) chars += IsUtf8Continuation(byte) ? 0 : 1;
-    if (chars > max_chars_) return AddUnknown(piece, ids);
-    const size_t before = ids->size();
-    for (size_t begin = 0; begin < piece.size();) {
-      size_t longest = 0;
-      int32_t id = Vocabulary::kNone;
-      (begin == 0 ? first_ : continuing_)
-          .ForEachHead(piece.substr(begin), [&](size_t length, int32_t value) {
-            longest = length;
-            id = value;
-          });
-      if (id == Vocabulary::kNone) {
-        ids->resize(before);
-        return AddUnknown(piece, ids);
-      }
-      ids->push_back(id);
-      begin += longest;
-    }
+    WordCache& cache = WordCache::OfThisThread();
+    const WordCache::Place place = cache.PlaceOf(cache_owner_, piece);
+    if (cache.Find(place, piece, ids)) return absl::OkStatus();
+    const size_t begin = ids->size();
+    CASTOR_RETURN_IF_ERROR(TokenizeWord(piece, ids));
+    cache.Keep(place, piece, absl::MakeConstSpan(*ids).subspan(begin));
     return absl::OkStatus();
   }
 
  private:
+  absl::Status TokenizeWord(absl::string_view piece,
+                            std::vector<int32_t>* ids) const {
+    int64_t chars = 0;
+    for (const char byte : piece) chars += IsUtf8Continuation(byte) ? 0 : 1;
+    if (chars > max_chars_) return AddUnknown(piece, ids);
+    struct Match {
+      size_t length = 0;
+      int32_t id = Vocabulary::kNone;
+    };
+    Match first;
+    first_.ForEachHead(piece, [&](size_t length, int32_t id) {
+      first = {length, id};
+    });
+    if (first.id == Vocabulary::kNone) return AddUnknown(piece, ids);
+    const size_t begin = first.length;
+    std::vector<Match> matches(piece.size() - begin);  // by place
+    continuing_.FindBackwards(piece, begin, piece.size(),
+                              [&](size_t place, size_t length, int32_t id) {
+                                matches[place - begin] = {length, id};
+                              });
+    const size_t before = ids->size();
+    ids->push_back(first.id);
+    for (size_t place = begin; place < piece.size();) {
+      const Match& match = matches[place - begin];
+      if (match.id == Vocabulary::kNone) {
+        ids->resize(before);
+        return AddUnknown(piece, ids);
+      }
+      ids->push_back(match.id);
+      place += match.length;
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddUnknown(absl::string_view piece,
                           std::vector<int32_t>* ids) const {
     if (unk_id_ == Vocabulary::kNone) {
@@ -70,7 +97,9 @@ class WordPiece : public Model {
 
   const int32_t unk_id_;
   const int64_t max_chars_;
-  ByteTrie first_, continuing_;  // the latter without the prefix
+  ByteTrie first_;
+  LongestMatches continuing_;  // without the prefix
+  const uint64_t cache_owner_ = WordCache::NewOwner();
 };
 
 }  // namespace
@@ -85,6 +114,7 @@ absl::StatusOr<std::unique_ptr<const Model>> ReadWordPiece(
       const int64_t max_chars,
       part.Int("max_input_chars_per_word", 100, {.min = 0}));
   CASTOR_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocabulary(part));
+  CASTOR_RETURN_IF_ERROR(CheckFitsTrie(part, "vocab", vocabulary.size_bytes()));
   return std::make_unique<const WordPiece>(std::move(vocabulary), unk_token,
                                            prefix, max_chars);
 }

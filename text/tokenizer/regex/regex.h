@@ -7,6 +7,14 @@
 // match takes as long for any script, and what is a letter is for our tables
 // to say (unicode/), not for the library's.
 //
+// Cost: PCRE2 says neither how many steps a match took nor how many characters
+// it looked at, and both may grow with the square of the text's size, the steps
+// even exponentially. So a search goes on in windows: PCRE2 is given few
+// characters, few places to begin at and few steps; where it looks beyond the
+// window's end (a partial match), or runs out of steps, the same place is tried
+// again with more of them. What each of these tries may have taken at most is
+// taken from the text's allowance.
+//
 // Threads: immutable; any number.
 #ifndef CASTOR_TEXT_TOKENIZER_REGEX_REGEX_H_
 #define CASTOR_TEXT_TOKENIZER_REGEX_REGEX_H_
@@ -20,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "text/tokenizer/allowance.h"
 
 namespace castor::text {
 
@@ -39,17 +48,16 @@ class Regex {
 
   // Calls found(begin, end) for each match in `text`, from left to right; they
   // do not overlap, and an empty one does not touch the one before it.
-  // ResourceExhausted: matching takes more steps than kMaxSteps at one place.
+  // ResourceExhausted: it takes more steps or memory than is allowed.
   using Found = absl::FunctionRef<void(size_t begin, size_t end)>;
-  absl::Status ForEachMatch(absl::string_view text, Found found) const;
-
-  static constexpr int kMaxSteps = 10'000'000;
+  absl::Status ForEachMatch(absl::string_view text, Allowance* allowance,
+                            Found found) const;
 
  private:
   struct Compiled;
   explicit Regex(std::unique_ptr<const Compiled> compiled);
   absl::Status Search(absl::string_view kinds, absl::string_view text,
-                      Found found) const;
+                      Allowance* allowance, Found found) const;
 
   const std::unique_ptr<const Compiled> compiled_;
 };

@@ -21,8 +21,9 @@ std::vector<std::string> Cut(const std::string& pattern,
   const auto add = [&](size_t begin, size_t end) {
     if (begin < end) parts.push_back(text.substr(begin, end - begin));
   };
+  Allowance allowance(text.size());
   const absl::Status status =
-      (*regex)->ForEachMatch(text, [&](size_t begin, size_t end) {
+      (*regex)->ForEachMatch(text, &allowance, [&](size_t begin, size_t end) {
         add(done, begin);
         add(begin, end);
         done = end;
@@ -81,12 +82,56 @@ TEST(Regex, RefusesWhatItDoesNotDo) {
               HasSubstr("\"Klingon\""));
 }
 
+// PCRE2 is given a text in windows of 64 characters: what reaches over the end
+// of one is found as if there were none.
+TEST(Regex, FindsTheSameWhereverAWindowEnds) {
+  using Parts = std::vector<std::string>;
+  for (size_t n = 40; n < 300; n += 1 + n / 60) {
+    const std::string x(n, 'x'), a(n, 'a'), spaces(n, ' ');
+    EXPECT_EQ(Cut("a+", x + a + x), (Parts{x, a, x})) << n;
+    EXPECT_EQ(Cut("ab", x + "ab" + x), (Parts{x, "ab", x})) << n;
+    EXPECT_EQ(Cut("x+(?=ab)", x + "ab" + x), (Parts{x, "ab" + x})) << n;
+    EXPECT_EQ(Cut("x+(?!a)", x + "ab"), (Parts{x.substr(1), "xab"})) << n;
+    EXPECT_EQ(Cut("(?<=a)b", a + "bb" + x), (Parts{a, "b", "b" + x})) << n;
+    EXPECT_EQ(Cut("a+$", a + "b" + a), (Parts{a + "b", a})) << n;
+    EXPECT_EQ(Cut("^x", x + "\n" + x),
+              (Parts{"x", x.substr(1) + "\n", "x", x.substr(1)}))
+        << n;
+    EXPECT_EQ(Cut("(?:ab?)+?c|x", x + a + "c").back(), a + "c") << n;
+    EXPECT_EQ(Cut("\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", spaces + "a" + spaces),
+              (Parts{spaces.substr(1), " ", "a", spaces}))
+        << n;
+  }
+}
+
+TEST(Regex, TakesItsStepsFromTheAllowance) {
+  const auto regex = Regex::Make("(a|aa)+$|(b|c)++d");
+  ASSERT_TRUE(regex.ok()) << regex.status();
+  const auto search = [&](const std::string& text) {
+    Allowance allowance(text.size());
+    return (*regex)->ForEachMatch(text, &allowance, [](size_t, size_t) {});
+  };
+  EXPECT_TRUE(search("aaaaaaaaaab").ok());
+  EXPECT_TRUE(search(std::string(1000, 'a')).ok());
+  EXPECT_TRUE(search(std::string(200, 'b')).ok());
+  // Two to the power of 60 ways; a thousand times a few thousand; each place as
+  // long as the text.
+  std::string runs;
+  for (int i = 0; i < 3000; ++i) runs += std::string(20, 'a') + "b";
+  for (const std::string& text :
+       {std::string(60, 'a') + "b", runs, std::string(200'000, 'b')}) {
+    EXPECT_EQ(search(text).code(), absl::StatusCode::kResourceExhausted)
+        << text.substr(0, 70);
+  }
+}
+
 TEST(Regex, FindsALiteralAsItIsWritten) {
   const auto regex = Regex::MakeLiteral("a.");
   ASSERT_TRUE(regex.ok());
   std::vector<size_t> begins;
+  Allowance allowance(10);
   ASSERT_TRUE((*regex)
-                  ->ForEachMatch("ab a. a.a.",
+                  ->ForEachMatch("ab a. a.a.", &allowance,
                                  [&](size_t begin, size_t end) {
                                    begins.push_back(begin);
                                    EXPECT_EQ(end, begin + 2);

@@ -201,7 +201,8 @@ void ComposeAll(const Data& data, std::u32string* text) {
 
 }  // namespace
 
-std::string Normalize(NormalForm form, absl::string_view text) {
+std::string Normalize(NormalForm form, absl::string_view text,
+                      size_t most_bytes) {
   const Data& data = Data::Get();
   const bool composes = form == NormalForm::kNfc || form == NormalForm::kNfkc;
   const bool compatible =
@@ -233,6 +234,7 @@ std::string Normalize(NormalForm form, absl::string_view text) {
     Reorder(data, &part);
     if (composes) ComposeAll(data, &part);
     for (const char32_t c : part) AppendCodePoint(c, &result);
+    if (result.size() > most_bytes) return result;
     copied = inert = i = end;
   }
   result.append(text.data() + copied, text.size() - copied);

@@ -3,6 +3,7 @@
 #ifndef CASTOR_TEXT_TOKENIZER_UNICODE_NORMAL_FORMS_H_
 #define CASTOR_TEXT_TOKENIZER_UNICODE_NORMAL_FORMS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -12,9 +13,10 @@ namespace castor::text {
 
 enum class NormalForm : uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 
-// `text` must be valid UTF-8. Linear, but for n log n in a run of n combining
-// marks.
-std::string Normalize(NormalForm form, absl::string_view text);
+// `text` must be valid UTF-8. What comes to more than `most_bytes` may be left
+// unfinished. Linear, but for n log n in a run of n combining marks.
+std::string Normalize(NormalForm form, absl::string_view text,
+                      size_t most_bytes);
 
 }  // namespace castor::text
 
