@@ -160,6 +160,10 @@ absl::Status Tokenizer::Parts::ReadFiles(const std::string& directory) {
   Json document;
   NamedTokens named;
   std::string source = directory;
+  const auto mix = [&](const Json& part) {
+    const std::string text = part.dump();
+    checksum = XXH3_64bits_withSeed(text.data(), text.size(), checksum);
+  };
   if (files.kinds[0] == VocabularyKind::kTokenizerJson) {
     absl::StrAppend(&source, "/", kTokenizerJsonName);
     CASTOR_ASSIGN_OR_RETURN(const std::string text,
@@ -170,6 +174,11 @@ absl::Status Tokenizer::Parts::ReadFiles(const std::string& directory) {
                             ClassOfTokenizerJson(side, text));
     CASTOR_ASSIGN_OR_RETURN(named,
                             AddDeclaredTokens(side, its_class, &document));
+    if (its_class != nullptr) {
+      CASTOR_ASSIGN_OR_RETURN(const bool has_parts,
+                              PutClassParts(side, *its_class, &document));
+      if (has_parts) mix(document["pre_tokenizer"]);
+    }
   } else {
     CASTOR_ASSIGN_OR_RETURN(const TokenizerClass* const its_class,
                             ClassOfVocabulary(side, &files));
@@ -187,10 +196,7 @@ absl::Status Tokenizer::Parts::ReadFiles(const std::string& directory) {
     const std::string all = document.dump();
     checksum = XXH3_64bits(all.data(), all.size());
   }
-  if (named.changed) {
-    const std::string added = document["added_tokens"].dump();
-    checksum = XXH3_64bits_withSeed(added.data(), added.size(), checksum);
-  }
+  if (named.changed) mix(document["added_tokens"]);
   CASTOR_RETURN_IF_ERROR(Read(document, source));
   end_token = Find(named.end);
   return absl::OkStatus();

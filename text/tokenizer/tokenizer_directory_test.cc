@@ -38,14 +38,13 @@ TEST_P(Expected, EndsTextsAndCountsTokensAsTransformersDoes) {
             expected["end"].is_null() ? Json(-1) : expected["end"]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Expected,
-                         ::testing::Values("declared_decoder", "declared_older",
-                                           "files_bert", "files_bert_cased",
-                                           "files_gpt2", "files_opt",
-                                           "files_qwen2", "files_roberta"),
-                         [](const auto& info) {
-                           return std::string(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Expected,
+    ::testing::Values("declared_decoder", "declared_llama",
+                      "declared_llama_legacy", "declared_older", "files_bert",
+                      "files_bert_cased", "files_gpt2", "files_opt",
+                      "files_qwen2", "files_roberta"),
+    [](const auto& info) { return std::string(info.param); });
 
 class TokenizerDirectoryTest : public ::testing::Test {
  protected:

@@ -83,7 +83,8 @@ TEST_P(Fixture, GivesTheIdsAndTextsOfTokenizers) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, Fixture,
     ::testing::Values("byte_level", "byte_level_cased", "byte_level_nfc",
-                      "declared_decoder", "declared_older", "files_bert",
+                      "declared_decoder", "declared_llama",
+                      "declared_llama_legacy", "declared_older", "files_bert",
                       "files_bert_cased", "files_gpt2", "files_opt",
                       "files_qwen2", "files_roberta", "metaspace",
                       "sentencepiece", "spm_bpe", "spm_unigram",

@@ -138,6 +138,26 @@ absl::StatusOr<Json> ReadWordPieces(const SideFiles& side) {
 
 }  // namespace
 
+absl::StatusOr<bool> PutClassParts(const SideFiles& side,
+                                   const TokenizerClass& its_class,
+                                   Json* document) {
+  if (its_class.name != "LlamaTokenizer" || !document->is_object()) {
+    return false;
+  }
+  const JsonPart config = side.Config();
+  CASTOR_ASSIGN_OR_RETURN(const bool legacy, config.Bool("legacy", false));
+  CASTOR_ASSIGN_OR_RETURN(const bool adds_space,
+                          config.Bool("add_prefix_space", true));
+  (*document)["normalizer"] = nullptr;
+  (*document)["pre_tokenizer"] = {{"type", "Metaspace"},
+                                  {"replacement", "\u2581"},
+                                  {"prepend_scheme", !adds_space ? "never"
+                                                     : legacy    ? "always"
+                                                                 : "first"},
+                                  {"split", false}};
+  return true;
+}
+
 absl::StatusOr<Json> MakeTemplate(
     const JsonPart& config, const std::map<std::string, std::string>& tokens,
     absl::FunctionRef<std::optional<int64_t>(const std::string&)> id_of,

@@ -33,6 +33,14 @@ struct VocabularyDocument {
 absl::StatusOr<VocabularyDocument> MakeVocabularyDocument(
     const SideFiles& side, const TokenizerClass& its_class);
 
+// Puts into `document`, a tokenizer.json, the parts that transformers 5 makes
+// anew whatever the file says: LlamaTokenizer's spaces, of which "legacy" and
+// "add_prefix_space" of tokenizer_config.json say where one is put before text
+// (by itself before the first part of a text alone). True: there are some.
+absl::StatusOr<bool> PutClassParts(const SideFiles& side,
+                                   const TokenizerClass& its_class,
+                                   Json* document);
+
 // A "post_processor" that puts the tokens of these keys ("bos_token") before
 // and after a text; `id_of` gives a token's id. InvalidArgument: there is no
 // token of a key.
