@@ -4,7 +4,8 @@
 // Goal: at most a second for 100,000 operators.
 //
 // Then for small models in many chunks, whose steps are over in milliseconds:
-// how many of these steps a plan takes.
+// how many of these steps a plan takes, or the choice of which blocks keep
+// their activations.
 //
 //   bazel run -c opt //benchmarks:planning_time
 #include <time.h>
@@ -16,6 +17,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "memory/plan/block_chain.h"
+#include "memory/plan/block_choice.h"
 #include "memory/plan/planner.h"
 #include "memory/plan/simulator.h"
 #include "memory/plan/trace_generator.h"
@@ -124,6 +127,38 @@ void SmallRow(int64_t channels, double bus_share) {
   }
 }
 
+// Blocks of three operators on a chunk of their own, which take the bus as long
+// as four operators.
+void BlocksRow(int64_t blocks, int64_t operator_ns) {
+  const StepTrace trace = ChainOf(std::vector<BlockSizes>(
+      blocks, {.payload_bytes = 16 * kChainUnit,
+               .made_bytes = {8 * kChainUnit, 8 * kChainUnit},
+               .operator_ns = operator_ns}));
+  PlanRequest request;
+  request.trace = &trace;
+  const double bytes_per_s =
+      16e9 * kChainUnit / (4 * static_cast<double>(operator_ns));
+  request.bus = {bytes_per_s, bytes_per_s, /*latency_ns=*/500};
+  const int64_t least = SmallestDeviceBudget(FindPolicy("auto"), request);
+  const int64_t most = SmallestDeviceBudget(FindPolicy("cuda"), request);
+  for (const int64_t percent : {5, 30}) {
+    request.device_budget_bytes = least + (most - least) * percent / 100;
+    const double start = ProcessorSeconds();
+    const BlockChoice choice = std::get<BlockChoice>(ChooseKeptBlocks(
+        FindPolicy("auto"), trace, [&](const StepTrace& other) {
+          PlanRequest with = request;
+          with.trace = &other;
+          return with;
+        }));
+    const double seconds = ProcessorSeconds() - start;
+    const double step_seconds = 1e-9 * static_cast<double>(choice.cost.step_ns);
+    std::printf("%9zu %7ld %8ld %6s %7ld %% %9.3f %9.3f %9.1f\n",
+                trace.ops.size(), static_cast<long>(blocks),
+                static_cast<long>(operator_ns), "", static_cast<long>(percent),
+                1e3 * step_seconds, seconds, seconds / step_seconds);
+  }
+}
+
 }  // namespace
 }  // namespace castor
 
@@ -142,6 +177,13 @@ int main() {
   for (const int64_t channels : {16, 32, 64}) {
     for (const double bus_share : {0.2, 1.0}) {
       castor::SmallRow(channels, bus_share);
+    }
+  }
+  std::printf("\n%9s %7s %8s %6s %9s %9s %9s %9s\n", "operators", "blocks",
+              "ns", "", "budget", "step ms", "choice s", "steps");
+  for (const int64_t blocks : {12, 30, 57}) {
+    for (const int64_t operator_ns : {2000, 5000, 20000}) {
+      castor::BlocksRow(blocks, operator_ns);
     }
   }
   return 0;
