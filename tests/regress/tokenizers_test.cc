@@ -222,7 +222,7 @@ TEST_F(TokenizersTest, FindsTheEndTokenWhereTransformersDoes) {
   ends(0);
   Write("tokenizer_config.json", R"({"eos_token": {"content": "<unk>"}})");
   ends(3);
-  // Of a class without one.
+  // This class has none.
   Write("tokenizer_config.json",
         R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
   WriteModelConfig(50, {{"eos_token_id", 2}});

@@ -106,7 +106,7 @@ absl::Status DataOpener::LoadEncoding(const std::string& path) {
   return absl::OkStatus();
 }
 
-// What separates the documents of a file of lines, where no end token does.
+// Says that no end token separates the documents of a file of lines.
 void DataOpener::TellOfDocuments(absl::string_view key) const {
   if (encoding_->end_of_document >= 0) return;
   const bool around = !encoding_->before.empty() || !encoding_->after.empty();

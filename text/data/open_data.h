@@ -21,8 +21,8 @@ struct OpenDataOptions {
   // The model's directory, where text has its tokenizer unless data.tokenizer
   // names another; "": it has none.
   std::string model_directory;
-  // Whether that directory is wanted for the model's sizes alone, so that what
-  // is only looked for may lack its tokenizer, which is said.
+  // True: that directory is wanted for the model's sizes alone, so that what is
+  // only looked for may lack its tokenizer, which is said.
   bool sizes_only = false;
   // Reads a directory's tokenizer; called once at most. NotFound: it has none.
   std::function<absl::StatusOr<TextEncoding>(const std::string& directory)>

@@ -16,7 +16,7 @@ namespace castor {
 struct TextEncoding {
   // Says where it is from: "data.tokenizer \"smollm2\"".
   std::string name;
-  // Whether tokens are the text's bytes, as they stand in its file.
+  // True: tokens are the text's bytes, as they stand in its file.
   bool is_bytes = false;
   // Appends the tokens of `text`, without any that are put around it.
   std::function<absl::Status(absl::string_view text, std::vector<int32_t>* ids)>

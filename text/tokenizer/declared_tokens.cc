@@ -36,7 +36,7 @@ class DocumentTokens {
   // False: the document is no tokenizer.json.
   bool Read();
 
-  // Of an added token or one of the vocabulary.
+  // An added token has its own id, any other that of the vocabulary.
   std::optional<int64_t> IdOf(const std::string& content) const;
   bool IsAdded(const std::string& content) const {
     return added_.count(content) > 0;

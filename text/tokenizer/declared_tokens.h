@@ -30,10 +30,10 @@ absl::StatusOr<Json> DeclaredToken(const JsonPart& part, absl::string_view key,
 struct NamedTokens {
   // "bos_token" and others, by the key.
   std::map<std::string, std::string> tokens;
-  // What ends a text; "": the files name none, and the vocabulary does not have
-  // the class's own.
+  // The token that ends a text; "": the files name none, and the vocabulary
+  // does not have the class's own.
   std::string end;
-  // Whether there is anything that the document did not say itself.
+  // True: there is something that the document did not say itself.
   bool changed = false;
 };
 

@@ -21,7 +21,7 @@ struct SentencePieceConfig {
   Json document;
   // See sentence_piece.h; where the key is missing, true.
   bool legacy = true;
-  // What ends a text; "": there is none.
+  // The token that ends a text; "": there is none.
   std::string end_token;
 };
 

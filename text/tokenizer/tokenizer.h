@@ -88,7 +88,8 @@ class Tokenizer {
   // The largest id, plus one.
   int64_t vocabulary_size() const;
   std::optional<int32_t> FindToken(absl::string_view token) const;
-  // What ends a text, as the directory's files or the tokenizer's class say.
+  // The token that ends a text, as the directory's files or the tokenizer's
+  // class have it.
   std::optional<int32_t> end_token() const;
   // The token as the vocabulary has it, such as "Ġthe"; none: no token has
   // this id.

@@ -44,7 +44,7 @@ struct TokenizerClass {
   // kBosEos: what is put there, and whether the files may change it.
   bool adds_bos = false, adds_eos = false, may_change = true;
   int64_t extra_ids = 0;
-  // Whether it rewrites text before it is cut. Where it does not, added tokens
+  // True: it rewrites text before it cuts it. Where it does not, added tokens
   // are looked for in a text as it was given, whatever they say themselves.
   bool normalizes = true;
   // Special tokens by their keys, unless the files name others.

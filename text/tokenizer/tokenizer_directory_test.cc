@@ -24,7 +24,8 @@ using ::testing::IsEmpty;
 using Json = nlohmann::json;
 using TokenizerOr = absl::StatusOr<std::unique_ptr<const Tokenizer>>;
 
-// What `transformers` says of a fixture (make_vocabulary_fixtures.py).
+// A fixture with the word of `transformers` on it
+// (make_vocabulary_fixtures.py).
 class Expected : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Expected, EndsTextsAndCountsTokensAsTransformersDoes) {
@@ -102,7 +103,7 @@ TEST_F(TokenizerDirectoryTest, SaysWhatIsMissing) {
               HasSubstr("a merges.txt and no vocab.json"));
 }
 
-// Of each file that a tokenizer has or may have beside it.
+// Each file that a tokenizer has, or may have beside it, is looked at.
 TEST_F(TokenizerDirectoryTest, TakesNothingUnreadableForMissing) {
   WriteTokenizerJson();
   WriteBytePairs();

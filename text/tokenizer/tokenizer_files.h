@@ -1,4 +1,4 @@
-// Which files a Hugging Face directory has for its tokenizer. A name that is
+// The files that a Hugging Face directory has for its tokenizer. A name that is
 // taken by something that cannot be read is an error, never a missing file
 // (base/small_file.h).
 //

@@ -20,7 +20,7 @@
 namespace castor::text {
 namespace {
 
-// What Qwen2Tokenizer cuts text by.
+// Qwen2Tokenizer cuts text into the matches of this.
 constexpr char kQwen2Pieces[] =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -109,7 +109,7 @@ absl::StatusOr<Json> ReadWordPieces(const SideFiles& side) {
       if (!Has(NextCodePoint(line, &place), Trait::kWhitespace)) break;
       line = line.substr(0, last);
     }
-    // Of a token that is there twice the last counts.
+    // The last place counts where a token is there twice.
     vocabulary[std::string(line)] = id++;
   }
   const JsonPart config = side.Config();

@@ -27,9 +27,9 @@ struct VocabularyDocument {
   NamedTokens named;
 };
 
-// Of a class of byte pairs or word pieces, whose files are in side.directory.
-// InvalidArgument: a file is none, or a token is put around texts and there is
-// none of that name.
+// `its_class` is one of byte pairs or word pieces, and its files are in
+// side.directory. InvalidArgument: a file is none, or a token is put around
+// texts and there is none of that name.
 absl::StatusOr<VocabularyDocument> MakeVocabularyDocument(
     const SideFiles& side, const TokenizerClass& its_class);
 
