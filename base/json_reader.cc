@@ -20,10 +20,11 @@ const Json& EmptyObject() {
 
 std::string NumberText(double value) { return Json(value).dump(); }
 
-std::string RangeText(const IntRange& range) {
+// `exceeded`: whether the value that is refused is above the range.
+std::string RangeText(const IntRange& range, bool exceeded) {
   const IntRange all;
-  // A bound that only guards arithmetic says nothing to a person.
-  if (range.max >= int64_t{1} << 40) {
+  // A bound that only guards arithmetic says nothing to a person who is below.
+  if (range.max >= int64_t{1} << 40 && !exceeded) {
     return range.min == all.min
                ? "an integer"
                : absl::StrCat("an integer of at least ", range.min);
@@ -140,7 +141,10 @@ void JsonReader::Int(absl::string_view key, int64_t* out,
   if (value == nullptr) return;
   const std::optional<int64_t> number = AsInt(*value);
   if (!number.has_value() || *number < range.min || *number > range.max) {
-    return FailExpected(key, RangeText(range));
+    const bool exceeded =
+        value->is_number() &&
+        value->get<double>() >= static_cast<double>(range.max);
+    return FailExpected(key, RangeText(range, exceeded));
   }
   *out = *number;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -60,6 +61,21 @@ CLI::Validator NotEmpty() {
                              : std::string();
       },
       "", "not empty");
+}
+
+// A number from `least` to `most`; what is no number at all is not between
+// them, as it is for CLI11's own range.
+CLI::Validator NumberIn(double least, double most) {
+  const std::string range = absl::StrCat("[", least, " - ", most, "]");
+  return CLI::Validator(
+      [least, most, range](std::string& text) {
+        double value = 0;
+        const bool fits =
+            absl::SimpleAtod(text, &value) && value >= least && value <= most;
+        return fits ? std::string()
+                    : absl::StrCat("Value ", text, " not in range ", range);
+      },
+      "FLOAT in " + range);
 }
 
 // An option with a text that is not empty; `type` stands for it in the help.
@@ -200,13 +216,13 @@ void AddGenerate(CLI::App* command, GenerateArguments* generate) {
                    "draw tokens, the flatter the higher; 0, the default: "
                    "always take the likeliest")
       ->type_name("T")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(NumberIn(0.0, 1e6));
   command
       ->add_option("--top-p", generate->top_p,
                    "draw among the likeliest tokens that have this much of the "
                    "probability, above 0 (default: 1, all)")
       ->type_name("P")
-      ->check(CLI::Range(1e-9, 1.0));
+      ->check(NumberIn(1e-9, 1.0));
   command->add_option("--seed", generate->seed, "of the draws (default: 0)")
       ->type_name("N");
   command

@@ -14,6 +14,9 @@ inline constexpr int64_t kMaxInner = 1 << 23;
 inline constexpr int64_t kMaxPositions = 1 << 24;
 inline constexpr int64_t kMaxVocabulary = 1 << 28;
 
+// Of initial values: with more of it no model has a loss that is finite.
+inline constexpr double kMaxDeviation = 1000;
+
 }  // namespace castor::models
 
 #endif  // CASTOR_MODELS_SIZE_LIMITS_H_

@@ -20,6 +20,7 @@
 #include "cli/output/output_file.h"
 #include "cli/replay/replay.h"
 #include "cli/replay/replay_report.h"
+#include "memory/plan/bus_limits.h"
 #include "memory/plan/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/recorded_run.h"
@@ -29,8 +30,6 @@ namespace castor::cli {
 namespace {
 
 constexpr int64_t kSweepPoints = 16;
-constexpr double kLeastBusGbps = 1e-3;
-constexpr double kMostBusGbps = 1e6;
 
 absl::StatusOr<Conditions> ParseConditions(const ReplayArguments& arguments) {
   Conditions conditions;

@@ -35,7 +35,8 @@ void DecoderConfig::Read(JsonReader& reader) {
   ReadActivation(reader, "hidden_act", &hidden_act);
   reader.Int("max_position_embeddings", &max_position_embeddings,
              {.min = 1, .max = kMaxPositions});
-  reader.Double("initializer_range", &initializer_range, {.min = 0});
+  reader.Double("initializer_range", &initializer_range,
+                {.min = 0, .max = kMaxDeviation});
   reader.Double("rms_norm_eps", &rms_norm_eps,
                 {.min = 0, .max = 1, .min_open = true});
   reader.Bool("tie_word_embeddings", &tie_word_embeddings);

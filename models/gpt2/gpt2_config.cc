@@ -35,7 +35,8 @@ void Gpt2Config::Read(JsonReader& reader) {
   }
   reader.Double("layer_norm_epsilon", &layer_norm_epsilon,
                 {.min = 0, .max = 1, .min_open = true});
-  reader.Double("initializer_range", &initializer_range, {.min = 0});
+  reader.Double("initializer_range", &initializer_range,
+                {.min = 0, .max = kMaxDeviation});
   reader.Bool("tie_word_embeddings", &tie_word_embeddings);
   if (n_embd % n_head != 0) {
     reader.Fail("n_embd",

@@ -44,7 +44,7 @@ void OptConfig::Read(JsonReader& reader) {
   for (const Dropout& dropout : kDropouts) {
     reader.Double(dropout.key, &(this->*dropout.member), kProbability);
   }
-  reader.Double("init_std", &init_std, {.min = 0});
+  reader.Double("init_std", &init_std, {.min = 0, .max = kMaxDeviation});
   reader.Bool("tie_word_embeddings", &tie_word_embeddings);
   if (word_embed_proj_dim == 0) word_embed_proj_dim = hidden_size;
   if (hidden_size % num_attention_heads != 0) {

@@ -14,9 +14,12 @@ namespace {
 constexpr absl::string_view kTypes[] = {"default", "linear", "dynamic",
                                         "llama3", "yarn"};
 
-constexpr DoubleRange kPositive = {.min = 0, .min_open = true};
-constexpr DoubleRange kTheta = {.min = 1, .min_open = true};
-constexpr DoubleRange kFactor = {.min = 1};
+// Thousands of times what models have; far beyond them fp32 knows no positions
+// apart.
+constexpr DoubleRange kTheta = {.min = 1, .max = 1e30, .min_open = true};
+constexpr DoubleRange kFactor = {.min = 1, .max = 1e6};
+constexpr DoubleRange kShare = {.min = 1e-6, .max = 1e6};
+constexpr DoubleRange kScale = {.min = 0, .max = 1e6};
 constexpr DoubleRange kPartial = {.min = 0, .max = 1, .min_open = true};
 constexpr IntRange kPositions = {.min = 1, .max = int64_t{1} << 31};
 
@@ -120,8 +123,8 @@ void Rope::ReadObject(JsonReader& object, JsonReader& outside,
   }
   if (type_ == RopeType::kLlama3) {
     RequireEach(object, {"low_freq_factor", "high_freq_factor"});
-    object.Double("low_freq_factor", &low_freq_factor_, kPositive);
-    object.Double("high_freq_factor", &high_freq_factor_, kPositive);
+    object.Double("low_freq_factor", &low_freq_factor_, kShare);
+    object.Double("high_freq_factor", &high_freq_factor_, kShare);
     if (high_freq_factor_ <= low_freq_factor_) {
       object.Fail("high_freq_factor",
                   absl::StrCat(high_freq_factor_, " must be above ",
@@ -147,11 +150,11 @@ void Rope::ReadYarn(JsonReader& object) {
                   {object.PathOf("factor"), "max_position_embeddings"});
     }
   }
-  attention_factor_ = ReadDouble(object, "attention_factor", kPositive);
-  object.Double("beta_fast", &beta_fast_, kPositive);
-  object.Double("beta_slow", &beta_slow_, kPositive);
-  object.Double("mscale", &mscale_, {.min = 0});
-  object.Double("mscale_all_dim", &mscale_all_dim_, {.min = 0});
+  attention_factor_ = ReadDouble(object, "attention_factor", kShare);
+  object.Double("beta_fast", &beta_fast_, kShare);
+  object.Double("beta_slow", &beta_slow_, kShare);
+  object.Double("mscale", &mscale_, kScale);
+  object.Double("mscale_all_dim", &mscale_all_dim_, kScale);
   object.Bool("truncate", &truncate_);
   if (beta_fast_ < beta_slow_) {
     object.Fail("beta_fast",
@@ -207,7 +210,24 @@ void Rope::Read(JsonReader& reader, const RopeModel& model) {
                      "least ",
                      least, " must"),
         {reader.PathOf("partial_rotary_factor")});
+  } else if (!TurnsSlowly()) {
+    reader.Fail("rope_parameters",
+                absl::StrCat(ToJson().dump(),
+                             " turn a pair of channels by what is no number, "
+                             "or by more than a radian a position: the values "
+                             "are too far from those of any model"));
   }
+}
+
+bool Rope::TurnsSlowly() const {
+  for (const int64_t length :
+       {int64_t{1}, positions_, positions_ + 1, kMostRopePositions}) {
+    for (const float frequency : InverseFrequencies(length)) {
+      // Room for roundings; a number that is none is not in it.
+      if (!(frequency >= 0 && frequency < 2)) return false;
+    }
+  }
+  return true;
 }
 
 OrderedJson Rope::ToJson() const {

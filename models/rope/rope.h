@@ -29,6 +29,9 @@ namespace castor::models {
 
 enum class RopeType { kDefault, kLinear, kDynamic, kLlama3, kYarn };
 
+// Beyond it fp32 does not know every position.
+inline constexpr int64_t kMostRopePositions = int64_t{1} << 24;
+
 // What a family says of itself before the configuration is read.
 struct RopeModel {
   int64_t head_size = 0;  // D
@@ -75,6 +78,9 @@ class Rope {
                   const RopeModel& model);
   void ReadYarn(JsonReader& object);
 
+  // Whether all frequencies are in [0, 2), so that each angle is one that
+  // SinCos takes.
+  bool TurnsSlowly() const;
   // Theta for a sequence of `length`, of type dynamic.
   float DynamicTheta(int64_t length) const;
   std::vector<float> Llama3Frequencies() const;

@@ -6,13 +6,6 @@
 #include "models/rope/sin_cos.h"
 
 namespace castor::models {
-namespace {
-
-// Beyond it fp32 does not know every position, and angles would outgrow SinCos.
-constexpr int64_t kMostPositions = int64_t{1} << 24;
-
-}  // namespace
-
 std::vector<float> RopeTableValues(const Rope& rope, int64_t begin,
                                    int64_t end) {
   const std::vector<float> frequencies = rope.InverseFrequencies(end);
@@ -36,10 +29,10 @@ absl::StatusOr<ops::RotaryTable> RopeTable::operator()(Engine& engine,
                                                        int64_t begin,
                                                        int64_t end,
                                                        absl::string_view site) {
-  if (begin < 0 || end <= begin || end > kMostPositions) {
+  if (begin < 0 || end <= begin || end > kMostRopePositions) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", site, "\": no table of positions ", begin, " to ",
-                     end, "; give at least one below ", kMostPositions));
+                     end, "; give at least one below ", kMostRopePositions));
   }
   const auto values = [this, begin, end] {
     if (values_ == nullptr || begin_ != begin || end_ != end) {

@@ -167,8 +167,8 @@ TEST(Rope, RefusesNumbersThatAreMissingOrOutOfRange) {
   };
   EXPECT_THAT(error(R"("linear")"), HasSubstr("factor: is required"));
   EXPECT_THAT(error(R"("linear", "factor": 0.5)"),
-              HasSubstr("rope_parameters.factor: expected a finite number of "
-                        "at least 1"));
+              HasSubstr("rope_parameters.factor: expected a number in [1.0, "
+                        "1000000.0]"));
   EXPECT_THAT(error(R"("default", "rope_theta": 1)"), HasSubstr("rope_theta"));
   EXPECT_THAT(error(R"("llama3", "factor": 8, "low_freq_factor": 1)"),
               HasSubstr("high_freq_factor: is required"));
@@ -184,6 +184,26 @@ TEST(Rope, RefusesNumbersThatAreMissingOrOutOfRange) {
               HasSubstr("64 is more than max_position_embeddings (32)"));
   EXPECT_THAT(error(R"("yarn", "original_max_position_embeddings": 1.5)"),
               HasSubstr("original_max_position_embeddings: expected"));
+}
+
+// A factor of 1e300 gave angles that are no numbers, which ended the program.
+TEST(Rope, RefusesNumbersFarFromThoseOfAnyModel) {
+  const auto error = [](const std::string& keys) {
+    return Error(
+        ("{\"rope_parameters\": {\"rope_type\": " + keys + "}}").c_str());
+  };
+  EXPECT_THAT(error(R"("dynamic", "factor": 1e300)"),
+              HasSubstr("rope_parameters.factor: expected a number in"));
+  EXPECT_THAT(error(R"("default", "rope_theta": 1e300)"),
+              HasSubstr("rope_parameters.rope_theta: expected a number in"));
+  EXPECT_THAT(error(R"("llama3", "factor": 8, "low_freq_factor": 1e-300,
+                       "high_freq_factor": 4)"),
+              HasSubstr("low_freq_factor: expected a number in"));
+  EXPECT_THAT(error(R"("yarn", "factor": 2, "attention_factor": 1e300)"),
+              HasSubstr("attention_factor: expected a number in"));
+  EXPECT_THAT(error(R"("yarn", "factor": 2, "mscale": 1e300,
+                       "mscale_all_dim": 1)"),
+              HasSubstr("mscale: expected a number in"));
 }
 
 TEST(Rope, RefusesHeadsThatCannotTurnInPairs) {

@@ -13,6 +13,7 @@
 #include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
+#include "memory/plan/bus_limits.h"
 #include "runtime/config/config_names.h"
 #include "runtime/config/config_text.h"
 #include "runtime/config/other_names.h"
@@ -33,6 +34,8 @@ constexpr int64_t kMaxSteps = int64_t{1} << 48;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
 constexpr int64_t kMaxThreads = 4096;
+// Far above what any run learns, or decays, with.
+constexpr DoubleRange kRate = {.min = 0, .max = 1e6};
 
 template <typename Enum>
 void ReadEnum(JsonReader& reader, absl::string_view key,
@@ -135,8 +138,8 @@ void ReadOptimizer(JsonReader reader, bool clips, double* gradient_clipping,
   optimizer->weight_decay = row.weight_decay;
   JsonReader params = reader.Object("params");
   optimizer->lr_is_default = !params.Has("lr");
-  params.Double("lr", &optimizer->lr, {.min = 0});
-  params.Double("weight_decay", &optimizer->weight_decay, {.min = 0});
+  params.Double("lr", &optimizer->lr, kRate);
+  params.Double("weight_decay", &optimizer->weight_decay, kRate);
   double max_grad_norm = *gradient_clipping;
   params.Double("max_grad_norm", &max_grad_norm, {.min = 0});
   if (clips && max_grad_norm != *gradient_clipping) {
@@ -190,8 +193,8 @@ void ReadScheduler(JsonReader reader, const Config& config,
   params.Int("warmup_num_steps", &scheduler->warmup_num_steps,
              {.min = 0, .max = kMaxSteps});
   ReadEnum(params, "warmup_type", kWarmups, &scheduler->warmup_type);
-  params.Double("warmup_min_lr", &scheduler->warmup_min_lr, {.min = 0});
-  params.Double("warmup_max_lr", &scheduler->warmup_max_lr, {.min = 0});
+  params.Double("warmup_min_lr", &scheduler->warmup_min_lr, kRate);
+  params.Double("warmup_max_lr", &scheduler->warmup_max_lr, kRate);
   params.Double("warmup_min_ratio", &scheduler->warmup_min_ratio,
                 {.min = 0, .max = 1});
   params.Double("cos_min_ratio", &scheduler->cos_min_ratio,
@@ -257,7 +260,13 @@ void ReadPrecision(JsonReader bf16, JsonReader fp16, Config* config) {
 void ReadDevice(JsonReader reader, DeviceConfig* device) {
   ReadEnum(reader, "type", kDevices, &device->type);
   reader.Int("threads", &device->threads, {.min = 1, .max = kMaxThreads});
-  reader.Double("bus_gbps", &device->bus_gbps, {.min = 0, .max = 1e6});
+  reader.Double("bus_gbps", &device->bus_gbps, {.min = 0, .max = kMostBusGbps});
+  if (device->bus_gbps > 0 && device->bus_gbps < kLeastBusGbps) {
+    reader.FailExpected("bus_gbps",
+                        absl::StrCat("0 (as fast as memory is) or a speed in "
+                                     "GB/s from ",
+                                     kLeastBusGbps, " to ", kMostBusGbps));
+  }
   reader.RefuseUnknownKeys();
 }
 

@@ -30,8 +30,9 @@ std::vector<kernels::LambRange> RangesOf(const LambOptions& options,
 std::shared_ptr<const Optimizer> ReadLamb(JsonReader& params) {
   LambOptions options;
   ReadMoments(params, &options);
-  params.Double("max_coeff", &options.max_coeff, {.min = 0, .min_open = true});
-  params.Double("min_coeff", &options.min_coeff, {.min = 0});
+  params.Double("max_coeff", &options.max_coeff,
+                {.min = 0, .max = 1e6, .min_open = true});
+  params.Double("min_coeff", &options.min_coeff, {.min = 0, .max = 1e6});
   if (options.min_coeff > options.max_coeff) {
     params.Fail(
         "min_coeff",
