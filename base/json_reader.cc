@@ -20,7 +20,7 @@ const Json& EmptyObject() {
 
 std::string NumberText(double value) { return Json(value).dump(); }
 
-// `exceeded`: whether the value that is refused is above the range.
+// If `exceeded`, the value that is refused is above the range.
 std::string RangeText(const IntRange& range, bool exceeded) {
   const IntRange all;
   // A bound that only guards arithmetic says nothing to a person who is below.

@@ -63,8 +63,7 @@ CLI::Validator NotEmpty() {
       "", "not empty");
 }
 
-// A number from `least` to `most`; what is no number at all is not between
-// them, as it is for CLI11's own range.
+// Takes a number from `least` to `most`. CLI11's own range takes "nan", too.
 CLI::Validator NumberIn(double least, double most) {
   const std::string range = absl::StrCat("[", least, " - ", most, "]");
   return CLI::Validator(

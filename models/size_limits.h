@@ -14,7 +14,7 @@ inline constexpr int64_t kMaxInner = 1 << 23;
 inline constexpr int64_t kMaxPositions = 1 << 24;
 inline constexpr int64_t kMaxVocabulary = 1 << 28;
 
-// Of initial values: with more of it no model has a loss that is finite.
+// With a larger deviation of initial values no model has a finite loss.
 inline constexpr double kMaxDeviation = 1000;
 
 }  // namespace castor::models

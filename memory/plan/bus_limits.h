@@ -1,6 +1,6 @@
-// The speeds, each way, of the buses that plans are made and runs emulated for:
-// at less than the least, a copy of a model takes years, and its nanoseconds
-// are more than can be counted.
+// Plans are made, and runs emulated, for buses of these speeds, each way. At
+// less than the least, a copy of a model takes years, and its nanoseconds are
+// more than can be counted.
 #ifndef CASTOR_MEMORY_PLAN_BUS_LIMITS_H_
 #define CASTOR_MEMORY_PLAN_BUS_LIMITS_H_
 

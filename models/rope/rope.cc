@@ -14,8 +14,8 @@ namespace {
 constexpr absl::string_view kTypes[] = {"default", "linear", "dynamic",
                                         "llama3", "yarn"};
 
-// Thousands of times what models have; far beyond them fp32 knows no positions
-// apart.
+// These bounds are thousands of times what models have. Far beyond them fp32
+// does not tell positions apart.
 constexpr DoubleRange kTheta = {.min = 1, .max = 1e30, .min_open = true};
 constexpr DoubleRange kFactor = {.min = 1, .max = 1e6};
 constexpr DoubleRange kShare = {.min = 1e-6, .max = 1e6};
@@ -223,7 +223,7 @@ bool Rope::TurnsSlowly() const {
   for (const int64_t length :
        {int64_t{1}, positions_, positions_ + 1, kMostRopePositions}) {
     for (const float frequency : InverseFrequencies(length)) {
-      // Room for roundings; a number that is none is not in it.
+      // There is room for roundings; what is no number fails the test.
       if (!(frequency >= 0 && frequency < 2)) return false;
     }
   }

@@ -78,8 +78,7 @@ class Rope {
                   const RopeModel& model);
   void ReadYarn(JsonReader& object);
 
-  // Whether all frequencies are in [0, 2), so that each angle is one that
-  // SinCos takes.
+  // True: all frequencies are in [0, 2), so that SinCos takes each angle.
   bool TurnsSlowly() const;
   // Theta for a sequence of `length`, of type dynamic.
   float DynamicTheta(int64_t length) const;

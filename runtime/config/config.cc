@@ -34,7 +34,7 @@ constexpr int64_t kMaxSteps = int64_t{1} << 48;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
 constexpr int64_t kMaxThreads = 4096;
-// Far above what any run learns, or decays, with.
+// No run learns, or decays, with more than a small part of this.
 constexpr DoubleRange kRate = {.min = 0, .max = 1e6};
 
 template <typename Enum>

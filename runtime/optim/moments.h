@@ -18,7 +18,7 @@ template <class Options>
 void ReadMoments(JsonReader& params, Options* options) {
   params.Doubles("betas", absl::MakeSpan(options->betas),
                  {.min = 0, .max = 1, .max_open = true});
-  // In fp32 less is 0, and an update that is not anywhere is 0 / 0.
+  // In fp32 less is 0, and where a gradient is always 0 its update is 0 / 0.
   params.Double("eps", &options->eps, {.min = 1e-37});
   params.Bool("bias_correction", &options->bias_correction);
 }

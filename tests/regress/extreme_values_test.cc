@@ -1,8 +1,8 @@
-// Numbers at the ends of what a configuration can say: what `castor train`
-// refuses `castor plan` refuses, in one line that names the key and its bounds;
-// the rest trains. Reported: a factor of 1e300 of a rotary embedding ended
-// training by SIGABRT, while plan said that it fits; a bus of 1e-300 GB/s,
-// which waits for ever; and "steps" of 2^63 - 1 refused as less than 1.
+// A number at the end of what a configuration can say is refused by `castor
+// plan` as by `castor train`, in one line that names the key and its bounds, or
+// it trains. It was reported that a factor of 1e300 of a rotary embedding ended
+// training by SIGABRT while plan said that the run fits, that a bus of 1e-300
+// GB/s waits for ever, and that "steps" of 2^63 - 1 were called less than 1.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class ExtremeValuesTest : public CliTest {
       EXPECT_FALSE(Exists("out")) << result.err;
     }
   }
-  // Six steps, each of a loss that is a number.
+  // The run does six steps, each of a loss that is a number.
   void ExpectTrains(const Json& config,
                     const std::vector<std::string>& args) const {
     const Json summary = Summary(config, args);
@@ -42,7 +42,7 @@ class ExtremeValuesTest : public CliTest {
       EXPECT_TRUE(loss.is_number()) << summary.dump();
     }
   }
-  // A llama of one layer, trained over 16 positions.
+  // Trains a llama of one layer over 16 positions.
   static Json Llama(const Json& rope, int positions = 16) {
     Json config = SmallConfig();
     config["model"] = {{"type", "llama"},
@@ -127,8 +127,8 @@ TEST_F(ExtremeValuesTest, WhatIsFarOutAndHasAMeaningTrains) {
     SCOPED_TRACE(set);
     ExpectTrains(SmallConfig(), {"--set", set});
   }
-  // The rotary embedding itself at the end of its bounds, over more positions
-  // than the model has.
+  // The rotary embedding is at the end of its bounds here, and reaches over
+  // more positions than the model has.
   ExpectTrains(
       Llama({{"rope_type", "dynamic"}, {"rope_theta", 1e4}, {"factor", 1e6}},
             /*positions=*/8),

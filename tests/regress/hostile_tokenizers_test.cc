@@ -1,6 +1,6 @@
-// Tokenizers whose texts grow without bound, or that take far longer for a text
-// than its size: small files, reported as ones that took all memory, or did not
-// end. They give the right ids, or one line with the part and the bound.
+// It was reported that small tokenizer files took all memory, or did not end:
+// their texts grow without bound, or take far longer than their size. Such
+// files give the right ids, or one line with the part and the bound.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,15 +17,15 @@ using ::testing::HasSubstr;
 
 class HostileTokenizersTest : public CliTest {
  protected:
-  // `changes` to a tokenizer whose model knows "a", "b" and nothing else.
+  // Makes `changes` to a tokenizer whose model knows "a", "b" and nothing else.
   void WriteTokenizer(const Json& changes) const {
     Json json = Json::parse(R"({"version": "1.0", "added_tokens": [],
         "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
     json.merge_patch(changes);
     WriteFile(Path("tokenizer.json"), json.dump());
   }
-  // `text` as one line, under a bound on memory that is far above what any of
-  // it needs.
+  // Tokenizes `text` as one line, under a bound on memory that is far above
+  // what any of it needs.
   ProcessResult Tokenize(const std::string& text,
                          const std::vector<std::string>& more = {}) const {
     WriteFile(Path("text.txt"), text + "\n");
@@ -61,9 +61,9 @@ std::string Repeat(const std::string& text, int count) {
 constexpr char kTooLarge[] = "becomes larger than 65600, the most";
 constexpr char kTooManySteps[] = "steps, the most that are allowed";
 
-// Reported: 2 kB of tokenizer.json, twelve replacements of a letter by ten of
-// it, took all of a machine's memory for the text "a". One byte may become
-// 65,536 + 64, which the fifth replacement goes beyond.
+// It was reported that 2 kB of tokenizer.json, twelve replacements of a letter
+// by ten of it, took all of a machine's memory for the text "a". One byte may
+// become 65,536 + 64, which the fifth replacement goes beyond.
 TEST_F(HostileTokenizersTest, ReplacementsThatGrowAreRefusedByName) {
   const Json ten = {{"type", "Replace"},
                     {"pattern", {{"String", "a"}}},
@@ -85,7 +85,7 @@ TEST_F(HostileTokenizersTest, WhatIsPutBeforeATextCountsToo) {
 }
 
 TEST_F(HostileTokenizersTest, PreTokenizersThatGrowAreRefusedByName) {
-  // Each writes a character that is not ASCII as two.
+  // Each part writes a byte that is not ASCII as two.
   const Json bytes = {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
   WriteTokenizer(
@@ -119,8 +119,8 @@ TEST_F(HostileTokenizersTest, TemplatesThatAddManyTokensAreRefused) {
                 "more than 1024 tokens");
 }
 
-// Reported: a WordPiece token of 100,000 letters on a text of as many took more
-// than 25 seconds, since it was looked for at each place.
+// It was reported that a WordPiece token of 100,000 letters on a text of as
+// many took more than 25 seconds, since it was looked for at each place.
 TEST_F(HostileTokenizersTest, WordPieceTakesATimeThatGrowsWithTheText) {
   const std::string letters(100'000, 'a');
   WriteTokenizer({{"model",
@@ -133,14 +133,15 @@ TEST_F(HostileTokenizersTest, WordPieceTakesATimeThatGrowsWithTheText) {
                       {"##a", 3},
                       {"b", nullptr},
                       {"##" + letters, 1}}}}}});
-  // "a", and then one letter less than the long token has.
+  // The text is "a", and then one letter less than the long token has.
   std::vector<int> want(100'000, 3);
   want[0] = 2;
   EXPECT_EQ(Ids(letters), want);
   EXPECT_EQ(Ids(letters + "a"), (std::vector<int>{2, 1}));
 }
 
-// Reported: an added token of 4,000 letters on 2 MB took more than 25 seconds.
+// It was reported that an added token of 4,000 letters on 2 MB took more than
+// 25 seconds.
 TEST_F(HostileTokenizersTest, AddedTokensTakeATimeThatGrowsWithTheText) {
   const std::string token = Repeat("ab", 2000);
   Json plain = {{"id", 2}, {"content", token + "b"}};
@@ -162,8 +163,8 @@ TEST_F(HostileTokenizersTest, TokensThatTakeSpacesAreLinear) {
   EXPECT_EQ(Ids(std::string(1'000'000, '\t') + "a").back(), 0);
 }
 
-// Tokens of which each is the head of the next: a text of letters has as many
-// ways as it has places times tokens.
+// Each token is the head of the next here, so that a text of letters has as
+// many ways as it has places times tokens.
 TEST_F(HostileTokenizersTest, NestedTokensHaveABound) {
   const auto write = [this](int longest) {
     std::vector<Json> vocab;
@@ -200,9 +201,9 @@ TEST_F(HostileTokenizersTest, PatternsHaveStepsForATextAsAWhole) {
   EXPECT_EQ(Ids("aaaaab"), (std::vector<int>{0, 0, 0, 0, 0, 1}));
 }
 
-// Reported: 10 MB of spaces ended in an error under the tokenizers of Llama 3.1
-// and Qwen 3, whose pattern looks for a line's end behind them all. Here merges
-// make runs of 2, 4, ... 128, as theirs do.
+// It was reported that 10 MB of spaces ended in an error under the tokenizers
+// of Llama 3.1 and Qwen 3, whose pattern looks for a line's end behind them
+// all. Here merges make runs of 2, 4, ... 128, as theirs do.
 TEST_F(HostileTokenizersTest, TakesTenMegabytesOfSpaces) {
   Json vocab = {{"a", nullptr}, {"b", nullptr}};
   std::vector<std::vector<std::string>> merges;

@@ -66,7 +66,7 @@ class AddedTokens {
   std::map<int32_t, Token> tokens_;  // by id
   std::map<std::string, int32_t, std::less<>> ids_;
   std::set<std::string> special_;
-  // Find the others, and the normalized ones.
+  // The second finds normalized tokens, the first the others.
   LongestMatches matchers_[2];
 };
 

@@ -1,13 +1,13 @@
-// How large one text may become on its way through the parts of a tokenizer,
-// and how many steps they may take on it: both grow with what was given and
-// with nothing else, whatever a tokenizer's file says. The numbers are many
-// times what tokenizers in use need: NFKD writes up to 11 bytes for one, a
-// pipeline of ten parts takes some 50 steps for a byte.
+// An allowance says how large one text may become on its way through the parts
+// of a tokenizer, and how many steps they may take on it. Both grow with the
+// text that was given and with nothing else, whatever a tokenizer's file says.
+// The numbers are many times what tokenizers in use need: NFKD writes up to 11
+// bytes for one, and a pipeline of ten parts takes some 50 steps for a byte.
 //
 // A *step* is a few nanoseconds: a node of a trie, four characters that a
 // regular expression may look at, a byte that a part passes on.
 //
-// Threads: one at a time.
+// Threads: one thread uses an allowance at a time.
 #ifndef CASTOR_TEXT_TOKENIZER_ALLOWANCE_H_
 #define CASTOR_TEXT_TOKENIZER_ALLOWANCE_H_
 
@@ -21,7 +21,7 @@
 
 namespace castor::text {
 
-// The most bytes of any text in the making.
+// No text in the making is larger, whatever was given.
 inline constexpr size_t kMaxTextBytes = std::numeric_limits<uint32_t>::max();
 
 class Allowance {
@@ -31,12 +31,13 @@ class Allowance {
   static constexpr uint64_t kMinSteps = 1'000'000;
   static constexpr uint64_t kStepsPerByte = 512;
 
-  // For a text of `given_bytes`, or all the tokens of one that is decoded.
+  // The allowance is for a text of `given_bytes`, or for tokens that have so
+  // many together and are decoded.
   explicit Allowance(size_t given_bytes)
       : given_bytes_(std::min(given_bytes, kMaxTextBytes)),
         steps_left_(kMinSteps + kStepsPerByte * given_bytes_) {}
 
-  // What a text may have behind each part.
+  // Behind each part a text may have so many bytes.
   size_t most_bytes() const {
     return std::min(kMaxTextBytes, kMinBytes + kBytesPerByte * given_bytes_);
   }
@@ -56,8 +57,8 @@ class Allowance {
     return bytes > most_bytes() ? TooLarge() : absl::OkStatus();
   }
 
-  // For a part that made a text of `bytes`. ResourceExhausted: it is too large,
-  // or the steps are used up.
+  // Takes the steps of a part that made a text of `bytes`. ResourceExhausted:
+  // the text is too large, or the steps are used up.
   absl::Status TakeText(size_t bytes) {
     const absl::Status status = CheckSize(bytes);
     return status.ok() ? Take(kStepsPerPart + bytes) : status;

@@ -1,5 +1,5 @@
-// A part of a tokenizer with its place in the file: what the part makes of a
-// text is held to the text's allowance, and each error says whose it is.
+// A bounded part of a tokenizer knows its place in the file: the text that it
+// makes is held to the text's allowance, and each error says whose it is.
 #ifndef CASTOR_TEXT_TOKENIZER_BOUNDED_H_
 #define CASTOR_TEXT_TOKENIZER_BOUNDED_H_
 
@@ -34,7 +34,7 @@ class Bounded : public Part {
   const std::string place_;
 };
 
-// `part`, which was read from `json`, with its bounds.
+// Gives `part`, which was read from `json`, its bounds.
 template <typename Part, typename Value>
 absl::StatusOr<std::unique_ptr<const Part>> WithBounds(
     const JsonPart& json, absl::StatusOr<std::unique_ptr<const Part>> part) {

@@ -17,8 +17,8 @@ class ByteTrie {
  public:
   static constexpr int32_t kNone = -1;
   static constexpr uint32_t kRoot = 0;
-  // What is to be added to one trie, together; a byte takes up to 80 bytes of
-  // memory.
+  // All strings of one trie together should have no more: each of their bytes
+  // takes up to 80 bytes of memory.
   static constexpr size_t kMaxBytes = size_t{32} << 20;
 
   ByteTrie() : values_(1, kNone) {}
@@ -55,7 +55,7 @@ class ByteTrie {
     return text.size();
   }
 
-  // The nodes, of which each stands for a head of a string, and their children.
+  // Each node stands for a head of a string.
   size_t num_nodes() const { return values_.size(); }
   int32_t value(uint32_t node) const { return values_[node]; }
   std::optional<uint32_t> Child(uint32_t node, char byte) const {
@@ -63,8 +63,8 @@ class ByteTrie {
     if (child == nullptr) return std::nullopt;
     return static_cast<uint32_t>(*child);
   }
-  // edge(node, byte, child) for each child, in no order. A node's number is
-  // less than its children's.
+  // Calls edge(node, byte, child) for each child, in no order. A node's number
+  // is less than its children's.
   template <class Edge>
   void ForEachEdge(const Edge& edge) const {
     children_.ForEach([&](uint64_t key, uint64_t child) {

@@ -263,7 +263,7 @@ DecoderOr ReadWordPiece(const JsonPart& part) {
   return std::make_unique<const WordPiece>(std::move(prefix), cleanup);
 }
 
-// One that is no sequence.
+// Reads a decoder that is no sequence.
 DecoderOr ReadOne(const JsonPart& part, const std::string& type) {
   if (type == "ByteLevel") return std::make_unique<const ByteLevel>();
   if (type == "ByteFallback") return std::make_unique<const ByteFallback>();

@@ -14,7 +14,7 @@
 
 namespace castor::text {
 
-// The tokens of a text, which is their concatenation in the end.
+// A text is the concatenation of its tokens, once all decoders have run.
 struct DecodedText {
   std::vector<std::string> tokens;  // valid UTF-8
   Allowance* allowance;             // not null

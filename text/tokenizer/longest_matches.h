@@ -1,6 +1,6 @@
-// Strings of bytes with a number each, of which the longest that begins at each
-// place of a text is found, in time that grows with the text alone, however
-// long and alike the strings are.
+// LongestMatches keeps strings of bytes with a number each and finds the
+// longest that begins at each place of a text, in time that grows with the text
+// alone, however long and alike the strings are.
 //
 // It is the automaton of Aho and Corasick (Efficient string matching, 1975) of
 // the strings spelled backwards, run from a text's end to its beginning: at
@@ -25,13 +25,14 @@ class LongestMatches {
   // False: there is such a string already; its number is `value` from now on.
   // The string is not empty.
   bool Add(absl::string_view string, int32_t value);
-  // After the last Add, and before Find.
+  // Must be called after the last Add and before FindBackwards.
   void Finish();
 
   bool empty() const { return max_length_ == 0; }
 
-  // found(place, length, value) for each place in [begin, end) of `text` at
-  // which a string begins, from the last place to the first: the longest there.
+  // Calls found(place, length, value) with the longest string at each place in
+  // [begin, end) of `text` at which one begins, from the last place to the
+  // first.
   template <class Found>
   void FindBackwards(absl::string_view text, size_t begin, size_t end,
                      const Found& found) const {
@@ -60,9 +61,9 @@ class LongestMatches {
   ByteTrie trie_;  // of the strings spelled backwards
   size_t max_length_ = 0;
   std::array<uint32_t, 256> of_root_ = {};  // the root's child, or the root
-  // By node: how long its string is; the node of the longest proper tail of it
-  // that is a node's, too; the node of its longest tail that was added, the
-  // root where there is none.
+  // These are by node: the length of its string; the node of the longest proper
+  // tail of it that is a node's, too; the node of its longest tail that was
+  // added, which is the root where there is none.
   std::vector<uint32_t> depths_, shorter_, longest_;
 };
 

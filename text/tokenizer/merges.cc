@@ -26,8 +26,8 @@ struct Candidate {
   int32_t place;  // of the left token
 };
 
-// What waits to be merged, the first merge's leftmost place first. A heap is
-// quick as long as the processor's caches hold it.
+// A heap keeps what waits to be merged, the first merge's leftmost place first.
+// It is quick as long as the processor's caches hold it.
 class Heap {
  public:
   bool empty() const { return heap_.empty(); }
@@ -48,9 +48,9 @@ class Heap {
   std::priority_queue<Candidate, std::vector<Candidate>, Later> heap_;
 };
 
-// The same for a long text, in which few merges come at many places, mostly
-// from left to right: each merge has a list of its places, and a heap of those
-// that came late.
+// Lists do the same for a long text, in which few merges come at many places,
+// mostly from left to right: each merge has a list of its places, and a heap of
+// those that came late.
 class Lists {
  public:
   bool empty() const { return lists_.empty(); }

@@ -41,7 +41,7 @@ class Merges {
     const uint64_t* merge = table_.Find(KeyOf(left, right));
     return merge == nullptr ? kNoMerge : *merge;
   }
-  // With a queue of what may be merged (merges.cc).
+  // Uses a queue of places that may be merged (merges.cc).
   template <class Queue>
   void ApplyToMany(size_t begin, std::vector<int32_t>* ids) const;
   // For few tokens: looks for the first merge among all, each time.

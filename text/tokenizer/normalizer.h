@@ -20,7 +20,7 @@ struct NormalizedText {
   bool at_start = false;
 
   size_t size_bytes() const { return text.size(); }
-  // Whether a text in the making is too large, so that it need not be finished:
+  // True: a text in the making is too large and need not be finished, since
   // whoever runs the part refuses it (bounded.h).
   bool IsTooLarge(absl::string_view made) const {
     return made.size() > allowance->most_bytes();

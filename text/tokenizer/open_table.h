@@ -43,7 +43,7 @@ class OpenTable {
 
   size_t size() const { return size_; }
 
-  // each(key, value), in no order.
+  // Calls each(key, value) for all keys, in no order.
   template <class Each>
   void ForEach(const Each& each) const {
     for (const Slot& slot : slots_) {

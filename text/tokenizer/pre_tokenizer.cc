@@ -243,7 +243,7 @@ PreTokenizerOr MakeCharacterSplit(Trait trait, SplitBehavior behavior) {
   return std::make_unique<const CharacterSplit>(trait, behavior);
 }
 
-// One that is no sequence.
+// Reads a pre-tokenizer that is no sequence.
 PreTokenizerOr ReadOne(const JsonPart& part, const std::string& type) {
   if (type == "ByteLevel") return ReadByteLevel(part);
   if (type == "Split") return ReadSplit(part);

@@ -25,7 +25,8 @@ constexpr size_t kMaxClusterBytes = 5;
 // head of the next, and does not notice more.
 constexpr size_t kMaxNestedKeys = 32;
 
-// What SentencePiece may write for one byte of a text; NFKC writes up to 11.
+// SentencePiece may write so many bytes for one of a text; NFKC writes up
+// to 11.
 constexpr size_t kMaxReplacementBytes = Allowance::kBytesPerByte;
 
 // One unit of the trie. A node's children, and the value of what ends there,

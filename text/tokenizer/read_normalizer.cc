@@ -123,7 +123,7 @@ NormalizerOr MakeNormalForm(NormalForm form) {
   return std::make_unique<const ToNormalForm>(form);
 }
 
-// One that is no sequence.
+// Reads a normalizer that is no sequence.
 NormalizerOr ReadOne(const JsonPart& part, const std::string& type) {
   if (type == "NFC") return MakeNormalForm(NormalForm::kNfc);
   if (type == "NFD") return MakeNormalForm(NormalForm::kNfd);

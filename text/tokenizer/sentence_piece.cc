@@ -45,7 +45,7 @@ struct Libraries {
   }
 };
 
-// `longest_piece` bytes may be compared at each place.
+// The library may compare `longest_piece` bytes at each place.
 absl::Status Encode(const SentencePieceLibrary& library, absl::string_view text,
                     size_t longest_piece, Allowance* allowance,
                     std::vector<int32_t>* ids) {

@@ -35,8 +35,8 @@ class Sequence : public Part {
 // A text goes through all of them, one after the other.
 inline constexpr size_t kMaxParts = 1024;
 
-// How many parts there are in the list that `json` has at `key`, and in those
-// inside of it; counting ends beyond kMaxParts.
+// Counts the parts in the list that `json` has at `key`, and in those inside of
+// it. Counting ends beyond kMaxParts.
 inline absl::StatusOr<size_t> CountParts(const JsonPart& json,
                                          absl::string_view key) {
   CASTOR_ASSIGN_OR_RETURN(const std::vector<JsonPart> list, json.Objects(key));

@@ -30,7 +30,7 @@ class Vocabulary {
   std::optional<absl::string_view> TokenOf(int32_t id) const;
 
   size_t size() const { return entries_.size(); }
-  // Of all tokens together.
+  // All tokens together have so many bytes.
   size_t size_bytes() const { return bytes_.size(); }
   // The largest id plus one.
   int32_t end_id() const { return static_cast<int32_t>(entry_of_.size()); }

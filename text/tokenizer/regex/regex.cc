@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/status_macros.h"
 #include "text/tokenizer/regex/translate.h"
 #include "text/tokenizer/unicode/utf8.h"
@@ -28,14 +27,14 @@ struct Free {
 // What PCRE2's interpreter may take for one match.
 constexpr uint32_t kMaxHeapKib = 256 * 1024;
 
-// The first try at a place: so many characters, and the steps that are not
-// counted. The next one has more.
+// The first try at a place has so many characters, and steps that are not
+// counted; the next one has more.
 constexpr size_t kWindow = 64;
 constexpr uint32_t kFreeSteps = 1024;
 constexpr uint32_t kMoreSteps = 4;
 
-// The characters that a regular expression may look at in one step of the
-// allowance; of a long expression each of many alternatives may look at them.
+// A regular expression may look at so many characters in one step of the
+// allowance. In a long expression each of many alternatives may look at them.
 constexpr size_t kLooksPerStep = 4;
 constexpr size_t kShortPattern = 256;
 
@@ -63,7 +62,7 @@ struct Regex::Compiled {
 
 namespace {
 
-// What one search gives PCRE2 to match in.
+// A window is the part of a text that one search gives PCRE2 to match in.
 class Window {
  public:
   Window(const pcre2_code* code, absl::string_view subject)
@@ -71,23 +70,26 @@ class Window {
         subject_(subject),
         match_(pcre2_match_data_create(1, nullptr)),
         context_(pcre2_match_context_create(nullptr)) {
-    CASTOR_CHECK(match_ != nullptr && context_ != nullptr);
+    if (!ok()) return;
     pcre2_set_heap_limit(context_.get(), kMaxHeapKib);
     pcre2_set_match_limit(context_.get(), max_steps_);
   }
 
+  // False: there is not the memory for it, and nothing else may be called.
+  bool ok() const { return match_ != nullptr && context_ != nullptr; }
   size_t begin() const { return range()[0]; }
   size_t end() const { return range()[1]; }
   uint32_t max_steps() const { return max_steps_; }
-  // The characters that a match may look at, times the places that were tried.
+  // Gives the characters that a match may look at, times the places that were
+  // tried.
   size_t looks(int result, size_t start) const {
     const bool has_place = result >= 0 || result == PCRE2_ERROR_PARTIAL;
     return (has_place ? begin() - start + 1 : places_) * (size_ + 1);
   }
   size_t places() const { return places_; }
 
-  // PCRE2's result of a match that begins at `start`, or at one of the next
-  // places().
+  // Gives PCRE2's result of a match that begins at `start`, or at one of the
+  // next places().
   int Match(size_t start) {
     size_ = std::min(max_size_, subject_.size() - start);
     const bool is_last = start + size_ == subject_.size();
@@ -106,7 +108,8 @@ class Window {
     return result;
   }
 
-  // For another try at the same place, and for the next place.
+  // The next try, at the same place, has more of the text, or more steps; that
+  // at another place begins anew.
   void GrowSize() { max_size_ *= 2; }
   void SetSteps(uint64_t steps) {
     max_steps_ = static_cast<uint32_t>(
@@ -193,6 +196,10 @@ absl::Status Regex::ForEachMatch(absl::string_view text, Allowance* allowance,
 absl::Status Regex::Search(absl::string_view kinds, absl::string_view text,
                            Allowance* allowance, Found found) const {
   Window window(compiled_->code.get(), kinds);
+  if (!window.ok()) {
+    return absl::ResourceExhaustedError(
+        "there is no memory to match a text in");
+  }
   constexpr size_t kNone = ~size_t{0};
   size_t last_end = kNone;      // of the match before, in characters
   size_t chars = 0, bytes = 0;  // a place in the text, in both units
