@@ -55,6 +55,7 @@ void MakeGpt2(Random& random, TrainingCase* c) {
   model.n_positions = random.Uniform(2, 13);
   model.vocab_size = random.Uniform(2, 70);
   if (random.Chance(0.1)) model.vocab_size += 500;  // an outsize embedding
+  model.activation_function = random.Pick({"gelu_new", "gelu_new", "gelu"});
   model.tie_word_embeddings = random.Chance(0.6);
   model.resid_pdrop = random.Pick({0.0, 0.0, 0.2});
   model.embd_pdrop = random.Pick({0.0, 0.0, 0.3});
@@ -145,10 +146,10 @@ std::string DescribeModel(const TrainingCase& c) {
   const models::Gpt2Config& m = c.model;
   return absl::StrFormat(
       "model: layers %d, heads %d, width %d, inner %d, positions %d, "
-      "vocabulary %d, %s, dropout %g %g %g, frozen [%s]\n",
+      "vocabulary %d, %s, %s, dropout %g %g %g, frozen [%s]\n",
       m.n_layer, m.n_head, m.n_embd, m.inner(), m.n_positions, m.vocab_size,
-      m.tie_word_embeddings ? "tied" : "untied", m.resid_pdrop, m.embd_pdrop,
-      m.attn_pdrop, absl::StrJoin(c.frozen, " "));
+      m.activation_function, m.tie_word_embeddings ? "tied" : "untied",
+      m.resid_pdrop, m.embd_pdrop, m.attn_pdrop, absl::StrJoin(c.frozen, " "));
 }
 
 std::string Size(int64_t bytes) {

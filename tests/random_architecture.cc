@@ -85,6 +85,8 @@ std::shared_ptr<const Architecture> RandomArchitecture(
     const std::string name = key == "layer_types" ? "max_window_layers" : key;
     if (const auto known = values.find(name); known != values.end()) {
       keys[name] = known->second;
+    } else if (name == "hidden_act" || name == "activation_function") {
+      keys[name] = random.Pick({"silu", "relu", "gelu", "gelu_new"});
     } else if (value.is_boolean()) {
       keys[name] = random.Chance(0.5);
     } else if (absl::StrContains(name, "dropout")) {

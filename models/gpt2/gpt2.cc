@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "models/activation_names.h"
 #include "runtime/autograd/tape.h"
-#include "runtime/ops/activation.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/dropout.h"
 
@@ -29,6 +29,7 @@ double ResidualStddev(const Gpt2Config& config) {
 Gpt2::Block::Block(const Gpt2Config& config, std::string name)
     : name_(std::move(name)),
       heads_(config.n_head),
+      activation_(ActivationNamed(config.activation_function)),
       attention_dropout_(static_cast<float>(config.attn_pdrop)),
       residual_dropout_(static_cast<float>(config.resid_pdrop)),
       ln_1_(name_ + ".ln_1", config.n_embd,
@@ -61,8 +62,7 @@ absl::StatusOr<Tensor> Gpt2::Block::operator()(Engine& engine,
   CASTOR_ASSIGN_OR_RETURN(Tensor m, ln_2_(engine, h));
   CASTOR_ASSIGN_OR_RETURN(m, c_fc_(engine, m));
   CASTOR_ASSIGN_OR_RETURN(
-      m,
-      ops::Activate(engine, m, ops::Activation::kGeluTanh, name_ + ".mlp.act"));
+      m, ops::Activate(engine, m, activation_, name_ + ".mlp.act"));
   CASTOR_ASSIGN_OR_RETURN(m, mlp_c_proj_(engine, m));
   return ops::Dropout(engine, m, h, residual_dropout_, name_ + ".mlp.dropout");
 }

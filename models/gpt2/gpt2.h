@@ -1,5 +1,5 @@
 // GPT-2 as Hugging Face's GPT2LMHeadModel defines it: pre-norm blocks, learned
-// positions, tanh-GELU, causal attention, the head tied to the token embedding
+// positions, GELU, causal attention, the head tied to the token embedding
 // unless the config says otherwise.
 //
 // Source: Radford et al., "Language models are unsupervised multitask
@@ -15,6 +15,7 @@
 #include "models/causal_lm.h"
 #include "models/gpt2/gpt2_config.h"
 #include "runtime/nn/modules.h"
+#include "runtime/ops/activation.h"
 
 namespace castor::models {
 
@@ -36,6 +37,7 @@ class Gpt2 final : public CausalLm {
    private:
     std::string name_;
     int64_t heads_;
+    ops::Activation activation_;
     float attention_dropout_, residual_dropout_;
     nn::LayerNorm ln_1_;
     nn::Linear c_attn_, attn_c_proj_;

@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "models/activation_names.h"
 #include "models/size_limits.h"
 #include "nlohmann/json.hpp"
 
 namespace castor::models {
 namespace {
 
+constexpr char kActivation[] = "activation_function";
 constexpr DoubleRange kProbability = {.min = 0, .max = 1, .max_open = true};
 
 struct Dropout {
@@ -30,6 +32,10 @@ void Gpt2Config::Read(JsonReader& reader) {
   reader.Int("n_inner", &n_inner, {.min = 0, .max = kMaxInner});
   reader.Int("n_positions", &n_positions, {.min = 1, .max = kMaxPositions});
   reader.Int("vocab_size", &vocab_size, {.min = 1, .max = kMaxVocabulary});
+  ReadActivation(reader, kActivation, &activation_function);
+  if (ActivationNamed(activation_function) == ops::Activation::kGeluTanh) {
+    activation_function = "gelu_new";
+  }
   for (const Dropout& dropout : kDropouts) {
     reader.Double(dropout.key, &(this->*dropout.member), kProbability);
   }
@@ -62,6 +68,7 @@ absl::Span<const absl::string_view> Gpt2Config::keys_but_dropouts() {
                                                 "n_inner",
                                                 "n_positions",
                                                 "vocab_size",
+                                                kActivation,
                                                 "layer_norm_epsilon",
                                                 "initializer_range",
                                                 "tie_word_embeddings"};
@@ -84,6 +91,7 @@ OrderedJson Gpt2Config::ToJson() const {
           {"n_inner", n_inner == 0 ? OrderedJson() : OrderedJson(n_inner)},
           {"n_positions", n_positions},
           {"vocab_size", vocab_size},
+          {kActivation, activation_function},
           {"resid_pdrop", resid_pdrop},
           {"embd_pdrop", embd_pdrop},
           {"attn_pdrop", attn_pdrop},

@@ -60,15 +60,6 @@ void Gpt2Family::ReadOverrides(JsonReader& reader,
 
 std::shared_ptr<const Architecture> Gpt2Family::ReadHfConfig(
     JsonReader& reader) const {
-  std::string activation = "gelu_new";
-  reader.String("activation_function", &activation);
-  // Both names stand for the tanh form of GELU (transformers, ACT2FN).
-  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
-    reader.Fail("activation_function",
-                absl::StrCat(QuotedForMessage(activation),
-                             " is not supported; only \"gelu_new\" and "
-                             "\"gelu_pytorch_tanh\", which are the same, are"));
-  }
   // reorder_and_upcast_attn is not among them: it orders operations for 16-bit
   // softmax, and Castor's softmax is in fp32 always.
   for (const Unsupported& option : kUnsupported) {
@@ -92,7 +83,6 @@ Json Gpt2Family::HfConfig(const Architecture& architecture) const {
   const Gpt2Config& config = ConfigOf(architecture);
   // Json sorts the keys, as save_pretrained does.
   Json json = config.ToJson();
-  json["activation_function"] = "gelu_new";
   json["architectures"] = {"GPT2LMHeadModel"};
   // Nobody says what the special tokens are of a model that comes from no
   // directory; transformers' defaults are GPT-2's own, which a smaller
@@ -104,11 +94,9 @@ Json Gpt2Family::HfConfig(const Architecture& architecture) const {
 
 HfNames Gpt2Family::hf_names() const {
   return {.optional_prefix = "transformer.",
-          .other_names = {{"transformer.wte.weight", "lm_head.weight"}},
-          // The causal masks that old versions saved, and a copy of the tied
-          // head.
-          .without_parameter = {"*.attn.bias", "*.attn.masked_bias",
-                                "lm_head.weight"}};
+          .embedding = "transformer.wte.weight",
+          // The causal masks that old versions saved.
+          .without_parameter = {"*.attn.bias", "*.attn.masked_bias"}};
 }
 
 std::unique_ptr<Model> Gpt2Family::Make(
