@@ -1,8 +1,6 @@
 #include "models/families.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,11 +16,17 @@
 #include "models/opt/opt_family.h"
 #include "models/qwen2/qwen2_family.h"
 #include "models/qwen3/qwen3_family.h"
+#include "runtime/weights/foreign_model.h"
+#include "runtime/weights/hf_weights.h"
+#include "runtime/weights/safetensors.h"
+#include "runtime/weights/weight_names.h"
 
 namespace castor::models {
 namespace {
 
 constexpr char kConfigName[] = "config.json";
+constexpr char kType[] = "model_type";
+constexpr char kTied[] = "tie_word_embeddings";  // all families have it
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 
 // Keys of a config.json that are every export's own.
@@ -170,9 +174,18 @@ const ModelReader& Reader() {
   return reader;
 }
 
-absl::Status ParsePretrained(absl::string_view text, const std::string& source,
-                             ModelConfig* model) {
+namespace {
+
+// ParsePretrained's work. With `own_head` the model's head is not tied to its
+// embedding, whatever the text says.
+absl::Status Parse(absl::string_view text, const std::string& source,
+                   bool own_head, ModelConfig* model) {
   auto document = ParseStrictJson(text);
+  if (!document.ok() || !document->contains(kType)) {
+    if (const std::string other = ForeignFile(text); !other.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(source, " ", other));
+    }
+  }
   if (!document.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(source, ": ", document.status().message()));
@@ -185,26 +198,26 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
   for (const auto& [key, value] : model->GetOverrides().items()) {
     (*document)[key] = value;
   }
+  if (own_head) (*document)[kTied] = false;
   JsonReader reader(*document, report);
-  reader.Require("model_type");
+  reader.Require(kType);
   std::string type;
-  reader.String("model_type", &type);
+  reader.String(kType, &type);
   CASTOR_RETURN_IF_ERROR(report.status());
   const Family* family = FindFamily(type);
   if (family == nullptr) {
     const std::vector<absl::string_view> names = Names();
-    reader.Fail("model_type",
-                absl::StrCat(QuotedForMessage(type), " is not supported",
-                             WhyMissing(type), "; only \"",
-                             absl::StrJoin(names, "\", \""), "\" ",
-                             names.size() == 1 ? "is" : "are"));
+    reader.Fail(kType, absl::StrCat(QuotedForMessage(type), " is not supported",
+                                    WhyMissing(type), "; only \"",
+                                    absl::StrJoin(names, "\", \""), "\" ",
+                                    names.size() == 1 ? "is" : "are"));
     return report.status();
   }
   if (!model->type.empty() && model->type != type) {
-    reader.Fail("model_type", absl::StrCat("is \"", type,
-                                           "\", but the configuration's "
-                                           "model.type is \"",
-                                           model->type, "\""));
+    reader.Fail(kType, absl::StrCat("is \"", type,
+                                    "\", but the configuration's "
+                                    "model.type is \"",
+                                    model->type, "\""));
   }
   OrderedJson known = OrderedJson::object();
   family->ReadOverrides(reader, &known);
@@ -232,20 +245,64 @@ absl::Status ParsePretrained(absl::string_view text, const std::string& source,
   return absl::OkStatus();
 }
 
-absl::Status LoadPretrained(ModelConfig* model) {
-  const std::string path = absl::StrCat(model->directory(), "/", kConfigName);
-  const absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxConfigBytes);
-  std::error_code error;
-  if (absl::IsNotFound(text.status()) ||
-      std::filesystem::is_regular_file(model->directory(), error)) {
-    // Most often the name of a model on the hub, or of a file of weights.
-    return absl::NotFoundError(absl::StrCat(
-        "there is no ", path,
-        ": a directory on this machine is wanted, in which save_pretrained of "
-        "transformers has written a model; castor downloads none"));
+// Whether the weights of a model whose head is tied by its config.json have
+// another one all the same. What is wrong with the weights is found when they
+// are opened.
+absl::StatusOr<bool> FindOwnHead(const ModelConfig& model) {
+  const OrderedJson sizes = model.architecture->ToJson();
+  if (model.pretrained.empty() || !sizes.value(kTied, false)) return false;
+  const auto weights = SafetensorsModel::Open(model.pretrained);
+  if (!weights.ok()) return false;
+  return HasHeadOfItsOwn(**weights, FamilyOf(model).hf_names());
+}
+
+// The text of the directory's config.json.
+absl::StatusOr<std::string> ReadConfig(const std::string& directory,
+                                       const std::string& path) {
+  CASTOR_ASSIGN_OR_RETURN(const bool there, FindFile(directory, kConfigName));
+  if (there) return ReadSmallFile(path, kMaxConfigBytes);
+  if (const std::string foreign = ForeignModel(directory); !foreign.empty()) {
+    return absl::InvalidArgumentError(foreign);
   }
-  CASTOR_RETURN_IF_ERROR(text.status());
-  return ParsePretrained(*text, path, model);
+  // Most often the name of a model on the hub, or of a file of weights.
+  return absl::NotFoundError(absl::StrCat(
+      "there is no ", path,
+      ": a directory on this machine is wanted, in which save_pretrained of "
+      "transformers has written a model; castor downloads none"));
+}
+
+}  // namespace
+
+absl::Status ParsePretrained(absl::string_view text, const std::string& source,
+                             ModelConfig* model) {
+  return Parse(text, source, /*own_head=*/false, model);
+}
+
+absl::Status LoadPretrained(ModelConfig* model,
+                            std::vector<std::string>* notes) {
+  const std::string path = absl::StrCat(model->directory(), "/", kConfigName);
+  CASTOR_ASSIGN_OR_RETURN(const std::string text,
+                          ReadConfig(model->directory(), path));
+  CASTOR_RETURN_IF_ERROR(ParsePretrained(text, path, model));
+  *notes = FamilyOf(*model).Notes(*model->architecture);
+  CASTOR_ASSIGN_OR_RETURN(const bool own_head, FindOwnHead(*model));
+  if (own_head) {
+    CASTOR_RETURN_IF_ERROR(Parse(text, path, /*own_head=*/true, model));
+    notes->push_back(absl::StrCat(
+        "the weights in ", model->pretrained, " have a ", kHeadName,
+        " that is not their token embedding, though config.json ties the two (",
+        kTied,
+        "): they are kept apart, as transformers 5 does, and an export "
+        "has both"));
+  }
+  if (!model->pretrained.empty() && HasAdapter(model->pretrained)) {
+    notes->push_back(absl::StrCat(
+        model->pretrained,
+        " has an adapter of PEFT's, too, which is not applied: the model is "
+        "that of its ",
+        kWeightsName, "; to train on from the adapter, merge it first"));
+  }
+  return absl::OkStatus();
 }
 
 std::string HfConfigText(const ModelConfig& model, DType dtype) {

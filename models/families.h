@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,11 +29,15 @@ const Family& FamilyOf(const ModelConfig& model);
 const ModelReader& Reader();
 
 // Fills in what config.json in the directory of a `model` says of it: the type,
-// where the configuration has none, the architecture and the origin.
-// InvalidArgument: the file is malformed, of a family that is not known or not
-// the configuration's, or asks for what Castor does not do. NotFound: there is
-// no such file.
-absl::Status LoadPretrained(ModelConfig* model);
+// where the configuration has none, the architecture and the origin. *notes is
+// what the user should know of it. A head that config.json ties to the token
+// embedding is one of its own where a `pretrained` directory's weights have it
+// with other values. InvalidArgument: the file is malformed or cannot be read,
+// of a family that is not known or not the configuration's, or asks for what
+// Castor does not do; or the directory is no Hugging Face model, but one of
+// another kind. NotFound: there is no such file.
+absl::Status LoadPretrained(ModelConfig* model,
+                            std::vector<std::string>* notes);
 
 // The same of a config.json's text, for which `source` stands in messages.
 absl::Status ParsePretrained(absl::string_view text, const std::string& source,

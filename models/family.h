@@ -12,6 +12,8 @@
 #define CASTOR_MODELS_FAMILY_H_
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -52,6 +54,11 @@ class Family {
   // a model that comes from no directory. `architecture` is of this family,
   // here and below.
   virtual Json HfConfig(const Architecture& architecture) const = 0;
+  // What ReadHfConfig passed over, for the user.
+  virtual std::vector<std::string> Notes(
+      const Architecture& architecture) const {
+    return {};
+  }
   // How tensors are named in files of the family.
   virtual HfNames hf_names() const = 0;
 

@@ -114,7 +114,8 @@ absl::StatusOr<models::Gpt2Config> ReadGpt2(const std::string& directory) {
   ModelConfig config;
   config.type = "gpt2";
   config.pretrained = directory;
-  CASTOR_RETURN_IF_ERROR(models::LoadPretrained(&config));
+  std::vector<std::string> notes;
+  CASTOR_RETURN_IF_ERROR(models::LoadPretrained(&config, &notes));
   return dynamic_cast<const models::Gpt2Config&>(*config.architecture);
 }
 

@@ -79,6 +79,7 @@ absl::Status EvaluateModel(EvaluateArguments arguments) {
   Session::Options options;
   options.evaluate_only = true;
   options.say = PrintLine;
+  options.from_checkpoint = !checkpoint.empty();
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::Create(config, std::move(options), nullptr));
   std::fputs(FormatAdmission(session->trainer().admission()).c_str(), stdout);

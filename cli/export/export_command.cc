@@ -1,10 +1,8 @@
 #include "cli/export/export_command.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +15,7 @@
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/run/find_checkpoint.h"
+#include "cli/run/kept_files.h"
 #include "cli/run/session.h"
 #include "models/families.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -52,19 +51,6 @@ absl::StatusOr<ExportOptions> ReadOptions(const ExportArguments& arguments) {
   return options;
 }
 
-// Where the files beside the weights are copied from; "" if there is nothing.
-std::string FindOrigin(const ModelConfig& model) {
-  if (model.origin == nullptr || model.origin->directory.empty()) return "";
-  const std::string& directory = model.origin->directory;
-  std::error_code error;
-  if (std::filesystem::is_directory(directory, error)) return directory;
-  std::fprintf(stderr,
-               "castor: %s, which the model came from, is not there any more: "
-               "copy its tokenizer's files into the export by hand\n",
-               directory.c_str());
-  return "";
-}
-
 absl::Status ExportTo(const ExportArguments& arguments) {
   CASTOR_ASSIGN_OR_RETURN(ExportOptions options, ReadOptions(arguments));
   CASTOR_ASSIGN_OR_RETURN(const std::string checkpoint,
@@ -80,7 +66,7 @@ absl::Status ExportTo(const ExportArguments& arguments) {
   Engine engine(DType::kFloat32, 0);
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
                           MakeModel(engine, metadata.config.model));
-  options.origin = FindOrigin(metadata.config.model);
+  CASTOR_ASSIGN_OR_RETURN(options.copied, FilesOfCheckpoint(metadata));
   CASTOR_RETURN_IF_ERROR(ExportCheckpoint(
       *reader, engine.parameters(),
       models::ExportedConfigOf(metadata.config.model, options.dtype), options,

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -12,73 +13,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/annotate.h"
-#include "base/small_file.h"
+#include "base/first_not_finite.h"
 #include "base/status_macros.h"
+#include "cli/generate/generate_source.h"
 #include "cli/generate/sampler.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
 #include "cli/output/output_file.h"
 #include "cli/output/standard_output.h"
-#include "cli/run/find_checkpoint.h"
 #include "cli/run/session.h"
-#include "models/families.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/checkpoint_dir.h"
-#include "text/tokenizer/model_end_tokens.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace castor::cli {
 namespace {
 
 using text::Tokenizer;
-
-// The model that the command line names.
-struct Source {
-  Config config;
-  std::string checkpoint;  // whose values it has; "": the pretrained ones
-  std::string tokenizer;   // where its tokenizer is, or was; "": it has none
-  bool has_tokenizer = false;  // whether there must be one in that place
-};
-
-absl::StatusOr<Source> FindSource(const GenerateArguments& arguments) {
-  Source source;
-  std::string text;
-  bool is_model = false;
-  if (!IsCheckpoint(arguments.source)) {
-    CASTOR_ASSIGN_OR_RETURN(is_model,
-                            FindFile(arguments.source, "config.json"));
-  }
-  if (is_model) {
-    source.tokenizer = arguments.source;
-    text = nlohmann::json{
-        {"model", {{"pretrained", arguments.source}}},
-        {"data", {{"train", "none.bin"}}},  // nothing opens it
-        {"steps", 1},
-        {"train_micro_batch_size_per_gpu",
-         1}}.dump();
-  } else {
-    CASTOR_ASSIGN_OR_RETURN(source.checkpoint,
-                            FindCheckpoint(arguments.source));
-    CASTOR_ASSIGN_OR_RETURN(const auto reader,
-                            CheckpointReader::Open(source.checkpoint));
-    CASTOR_ASSIGN_OR_RETURN(CheckpointMetadata metadata,
-                            ReadMetadata(*reader, models::Reader()));
-    CASTOR_RETURN_IF_ERROR(CheckHasModel(*reader, metadata));
-    Config& config = metadata.config;
-    source.tokenizer = config.data.tokenizer;
-    source.has_tokenizer = !source.tokenizer.empty();
-    if (source.tokenizer.empty() && config.model.origin != nullptr) {
-      source.tokenizer = config.model.origin->directory;
-    }
-    config.train_batch_size = config.train_micro_batch_size_per_gpu =
-        config.gradient_accumulation_steps = 1;
-    text = ConfigToJson(config);
-  }
-  CASTOR_ASSIGN_OR_RETURN(source.config,
-                          ParseConfig(models::Reader(), text, /*base_dir=*/"",
-                                      arguments.overrides));
-  return source;
-}
 
 // What the text is made of: a tokenizer's tokens, or bytes.
 class Alphabet {
@@ -112,6 +61,11 @@ class Alphabet {
         "the model knows ", vocabulary,
         " tokens, and there is no tokenizer that says which", missing,
         ": give its directory by --tokenizer, or say --tokenizer bytes"));
+  }
+
+  // What ends a text by the tokenizer's own files.
+  std::optional<int32_t> end_token() const {
+    return tokenizer_ == nullptr ? std::nullopt : tokenizer_->end_token();
   }
 
   absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const {
@@ -149,17 +103,6 @@ class Alphabet {
   int64_t vocabulary_ = 0;
 };
 
-// Tokens after which a text is over: "eos_token_id", one or a list, of the
-// directory's generation_config.json or config.json.
-absl::StatusOr<std::vector<int32_t>> EndTokens(const std::string& directory) {
-  std::vector<int32_t> ends;
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    if (directory.empty() || !ends.empty()) break;
-    CASTOR_ASSIGN_OR_RETURN(ends, text::EndTokensIn(directory, name));
-  }
-  return ends;
-}
-
 // Prints a text that grows, as far as it is whole: a character may be made of
 // several tokens.
 class Printer {
@@ -175,6 +118,10 @@ class Printer {
     shown_ = text.size();
     FlushOutput();
   }
+  // Ends the line, if one has begun.
+  void Break() {
+    if (shown_ > 0) std::printf("\n");
+  }
 
  private:
   size_t shown_ = 0;
@@ -186,27 +133,25 @@ absl::Status GenerateText(GenerateArguments arguments) {
     CASTOR_RETURN_IF_ERROR(
         Annotate("--summary", CheckWritable(arguments.summary_path)));
   }
-  CASTOR_ASSIGN_OR_RETURN(Source source, FindSource(arguments));
+  CASTOR_ASSIGN_OR_RETURN(
+      GenerateSource source,
+      FindGenerateSource(arguments.source, arguments.overrides));
   if (!arguments.summary_path.empty()) {
     CASTOR_RETURN_IF_ERROR(
         Annotate("--summary",
                  CheckReplacesNone(arguments.summary_path,
                                    {{"the checkpoint", source.checkpoint}})));
   }
-  Config& config = source.config;
-  if (!config.model.pretrained.empty()) {
-    CASTOR_RETURN_IF_ERROR(models::LoadPretrained(&config.model));
-  }
+  const Config& config = source.config;
   const Architecture& architecture = *config.model.architecture;
   const bool named = !arguments.tokenizer.empty();
-  std::string directory = named ? arguments.tokenizer : source.tokenizer;
   CASTOR_ASSIGN_OR_RETURN(
       const Alphabet alphabet,
-      Alphabet::Load(directory, named || source.has_tokenizer,
-                     architecture.vocabulary()));
-  if (directory == kBytesTokenizer) directory.clear();
-  CASTOR_ASSIGN_OR_RETURN(const std::vector<int32_t> ends,
-                          EndTokens(directory));
+      Alphabet::Load(named ? arguments.tokenizer : source.tokenizer,
+                     named || source.has_tokenizer, architecture.vocabulary()));
+  source.unpacked = nullptr;
+  std::vector<int32_t> ends = source.end_tokens;
+  if (alphabet.end_token().has_value()) ends.push_back(*alphabet.end_token());
   absl::StatusOr<std::vector<int32_t>> ids = alphabet.Encode(arguments.prompt);
   CASTOR_RETURN_IF_ERROR(Annotate("--prompt", ids.status()));
   const int64_t prompt = static_cast<int64_t>(ids->size());
@@ -228,6 +173,7 @@ absl::Status GenerateText(GenerateArguments arguments) {
   }
   Session::Options options;
   options.generation = {.prompt = prompt, .capacity = capacity};
+  options.from_checkpoint = !source.checkpoint.empty();
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::Create(config, std::move(options), nullptr));
   CASTOR_RETURN_IF_ERROR(source.checkpoint.empty()
@@ -244,12 +190,15 @@ absl::Status GenerateText(GenerateArguments arguments) {
   for (int64_t i = 0; i < arguments.max_new_tokens; ++i) {
     CASTOR_ASSIGN_OR_RETURN(const std::vector<float> logits,
                             session->trainer().ReadOn(std::move(next)));
-    const int32_t token = sampler.Next(logits, prompt + i);
-    if (token < 0) {
-      return absl::FailedPreconditionError(
-          "the model's logits are not numbers: its weights overflow in this "
-          "type, or are damaged");
+    if (const int64_t bad = FirstNotFinite(logits); bad >= 0) {
+      printer.Break();
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the logit of token ", bad, " after ", ids->size(), " tokens is ",
+          logits[bad],
+          ", no number: the model's weights overflow in this type, or are "
+          "damaged"));
     }
+    const int32_t token = sampler.Next(logits, prompt + i);
     ids->push_back(token);
     if (std::find(ends.begin(), ends.end(), token) != ends.end()) break;
     CASTOR_ASSIGN_OR_RETURN(text, alphabet.Decode(*ids));

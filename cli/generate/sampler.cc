@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -11,21 +10,13 @@
 namespace castor::cli {
 
 int32_t Sampler::Next(absl::Span<const float> logits, int64_t position) const {
-  int32_t likeliest = -1;
-  float most = -std::numeric_limits<float>::infinity();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i]) || (likeliest >= 0 && logits[i] <= most))
-      continue;
-    likeliest = static_cast<int32_t>(i);
-    most = logits[i];
-  }
-  if (likeliest < 0 || options_.temperature == 0 || std::isinf(most)) {
-    return likeliest;
-  }
+  const auto likeliest_at = std::max_element(logits.begin(), logits.end());
+  const int32_t likeliest = static_cast<int32_t>(likeliest_at - logits.begin());
+  const float most = *likeliest_at;
+  if (options_.temperature == 0) return likeliest;
   std::vector<double> weights(logits.size());
   double total = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i])) continue;  // weighs nothing
     weights[i] = std::exp((static_cast<double>(logits[i]) - most) /
                           options_.temperature);
     total += weights[i];

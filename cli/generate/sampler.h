@@ -24,8 +24,8 @@ class Sampler {
 
   explicit Sampler(const Options& options) : options_(options) {}
 
-  // The token at `position` of the text. There is at least one logit; one that
-  // is not a number is never drawn, and -1 is returned where none is a number.
+  // The token at `position` of the text. There is at least one logit; all are
+  // finite.
   int32_t Next(absl::Span<const float> logits, int64_t position) const;
 
  private:

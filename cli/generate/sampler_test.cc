@@ -9,15 +9,12 @@
 namespace castor::cli {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 TEST(Sampler, TakesTheFirstOfTheLikeliestWithoutTemperature) {
   const Sampler sampler({});
   EXPECT_EQ(sampler.Next({1, 3, 2, 3}, 0), 1);
-  EXPECT_EQ(sampler.Next({kNan, -2, -1}, 5), 2);
-  EXPECT_EQ(sampler.Next({kNan, kNan}, 0), -1);
-  const float minus = -std::numeric_limits<float>::infinity();
-  EXPECT_EQ(sampler.Next({minus, minus}, 0), 0);
+  EXPECT_EQ(sampler.Next({-3, -2, -1}, 5), 2);
+  const float lowest = std::numeric_limits<float>::lowest();
+  EXPECT_EQ(sampler.Next({lowest, lowest}, 0), 0);
 }
 
 // The share of each token among many draws.
@@ -36,7 +33,7 @@ std::vector<double> Shares(const Sampler& sampler,
 constexpr double kTolerance = 0.018;
 
 TEST(Sampler, DrawsInProportionToTheProbabilities) {
-  const std::vector<float> logits = {0, std::log(2.0f), kNan, std::log(5.0f)};
+  const std::vector<float> logits = {0, std::log(2.0f), -200, std::log(5.0f)};
   const auto plain = Shares(Sampler({.temperature = 1, .seed = 3}), logits);
   EXPECT_NEAR(plain[0], 1.0 / 8, kTolerance);
   EXPECT_NEAR(plain[1], 2.0 / 8, kTolerance);

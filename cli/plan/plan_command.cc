@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cli/output/exit_code.h"
 #include "cli/output/fail.h"
+#include "cli/output/standard_output.h"
 #include "cli/run/checkpoint_place.h"
 #include "cli/run/session.h"
 #include "cli/train/report.h"
@@ -38,6 +39,7 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
                                /*last_step=*/-1);
     return OfPlace(directory.CheckCanBeMade(), config, arguments.config_path);
   };
+  options.say = PrintLine;
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::Create(config, options, nullptr));
   const AdmissionReport& admission = session->trainer().admission();

@@ -10,7 +10,9 @@
 #include "base/name_pattern.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "cli/machine/gpu.h"
+#include "cli/run/kept_files.h"
 #include "cli/run/look_at_data.h"
 #include "kernels/head_loss/ignored_target.h"
 #include "models/families.h"
@@ -19,7 +21,6 @@
 #include "runtime/checkpoint/run_identity.h"
 #include "runtime/nn/zero_init.h"
 #include "runtime/train/lr_schedule.h"
-#include "runtime/weights/pretrained.h"
 #include "text/data/open_data.h"
 #include "text/data/tokenizer_encoding.h"
 
@@ -263,9 +264,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   }
   CASTOR_ASSIGN_OR_RETURN(const std::optional<Gpu> gpu, GpuOf(config, options));
   if (config.model.architecture == nullptr) {
+    std::vector<std::string> notes;
     CASTOR_RETURN_IF_ERROR(
         Annotate(absl::StrCat("model.", config.model.directory_key()),
-                 models::LoadPretrained(&config.model)));
+                 models::LoadPretrained(&config.model, &notes)));
+    for (const std::string& note : notes) {
+      if (options.say) options.say(absl::StrCat("note: ", note));
+    }
   }
   if (!config.model.directory().empty()) {
     CASTOR_RETURN_IF_ERROR(FitToModel(&config));
@@ -282,6 +287,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   if (!options.evaluate_only && !options.generation.has_value()) {
     CASTOR_RETURN_IF_ERROR(
         CheckTrainsSomething(config.model, session->engine_->parameters()));
+  }
+  if (!config.model.pretrained.empty() && !options.from_checkpoint) {
+    CASTOR_RETURN_IF_ERROR(session->OpenPretrained());
+  }
+  if (!options.evaluate_only && !options.generation.has_value() &&
+      options.ranks.rank == 0) {
+    CASTOR_RETURN_IF_ERROR(session->KeepFiles(options));
   }
   if (options.check) {
     CASTOR_RETURN_IF_ERROR(options.check(session->engine_->parameters()));
@@ -322,6 +334,40 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(
   return session;
 }
 
+absl::Status Session::KeepFiles(const Options& options) {
+  auto files = FilesOfRun(config_);
+  CASTOR_RETURN_IF_ERROR(
+      Annotate("files that go with the model", files.status()));
+  kept_files_ = *std::move(files);
+  if (kept_bytes() <= kMaxKeptFilesBytes) return absl::OkStatus();
+  kept_files_.clear();
+  if (options.say) {
+    options.say(absl::StrCat(
+        "note: the tokenizer's files are more than ",
+        FormatBytes(kMaxKeptFilesBytes),
+        ", which checkpoints do not keep: leave them where they are until the "
+        "model is exported"));
+  }
+  return absl::OkStatus();
+}
+
+int64_t Session::kept_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, text] : kept_files_) {
+    bytes += static_cast<int64_t>(name.size() + text.size());
+  }
+  return bytes;
+}
+
+absl::Status Session::OpenPretrained() {
+  auto source =
+      PretrainedSource::Open(config_.model.pretrained, engine_->parameters(),
+                             models::FamilyOf(config_.model).hf_names());
+  CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", source.status()));
+  pretrained_ = *std::move(source);
+  return absl::OkStatus();
+}
+
 absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
   CASTOR_ASSIGN_OR_RETURN(data_, OpenDataOf(config_, options));
   CASTOR_RETURN_IF_ERROR(
@@ -355,18 +401,16 @@ absl::Status Session::Initialize() {
     InitialValues values(static_cast<uint64_t>(config_.seed));
     return trainer_->Initialize(values);
   }
-  const auto source =
-      PretrainedSource::Open(config_.model.pretrained, engine_->parameters(),
-                             models::FamilyOf(config_.model).hf_names());
-  CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", source.status()));
+  if (pretrained_ == nullptr) CASTOR_RETURN_IF_ERROR(OpenPretrained());
+  const std::unique_ptr<PretrainedSource> source = std::move(pretrained_);
   if (ranks_.world_size > 1) {
-    const auto checksum = (*source)->SampleChecksum();
+    const auto checksum = source->SampleChecksum();
     CASTOR_RETURN_IF_ERROR(Annotate("model.pretrained", checksum.status()));
     inputs_.push_back(
         {"model.pretrained",
          absl::StrCat("weights with checksum ", absl::Hex(*checksum))});
   }
-  return Annotate("model.pretrained", trainer_->Initialize(**source));
+  return Annotate("model.pretrained", trainer_->Initialize(*source));
 }
 
 std::string Session::TrainingData() const {
@@ -435,6 +479,7 @@ absl::Status Session::Restore(const std::string& path, bool changed,
   if (config_.model.origin == nullptr) {
     config_.model.origin = metadata.config.model.origin;
   }
+  if (kept_files_.empty() && ranks_.rank == 0) kept_files_ = metadata.files;
   if (differences->empty()) restored_run_ = metadata.run.id;
   return absl::OkStatus();
 }
@@ -445,7 +490,8 @@ absl::Status Session::Save(const std::string& path, const std::string& run_id) {
                                            .samples = samples_,
                                            .seed = config_.seed},
                                  .config = config_,
-                                 .run = {run_id, TrainingData()}};
+                                 .run = {run_id, TrainingData()},
+                                 .files = kept_files_};
   // The checkpoint stands for itself: its values are not the directory's.
   metadata.config.model = config_.model.WithoutDirectory();
   return SaveCheckpoint(path, engine_->parameters(), trainer_->store(),

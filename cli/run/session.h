@@ -20,6 +20,8 @@
 #include "runtime/data/data_splits.h"
 #include "runtime/nn/model.h"
 #include "runtime/train/trainer.h"
+#include "runtime/weights/copied_files.h"
+#include "runtime/weights/pretrained.h"
 
 namespace castor::cli {
 
@@ -51,6 +53,9 @@ class Session {
       int64_t capacity = 0;
     };
     std::optional<Generation> generation = {};
+    // Values come from a checkpoint (Restore, InitializeFrom), so that those of
+    // model.pretrained need not be there.
+    bool from_checkpoint = false;
     // See TrainerOptions::stop.
     const std::atomic<int>* stop = nullptr;
     // Called when the model's parameters are known, before data are read, which
@@ -59,7 +64,9 @@ class Session {
   };
 
   // Reads, checks and admits; no parameter has a value yet. The sizes of a
-  // model's directory are read unless `config` has them already. On a refusal
+  // model's directory are read unless `config` has them already, and the names,
+  // shapes and types of its weights are checked before data are read. On a
+  // refusal
   // the status is ResourceExhausted and `refused` (may be null) says why.
   static absl::StatusOr<std::unique_ptr<Session>> Create(
       Config config, Options options, std::optional<RefusedRun>* refused);
@@ -87,6 +94,9 @@ class Session {
                        std::vector<std::string>* differences);
   // Drains the trainer. `run_id` goes into the checkpoint. As SaveCheckpoint.
   absl::Status Save(const std::string& path, const std::string& run_id);
+
+  // What the files take that go with the model into each checkpoint.
+  int64_t kept_bytes() const;
 
   // The id of the run whose checkpoint was restored, if it is still that run;
   // else "".
@@ -116,14 +126,22 @@ class Session {
 
  private:
   Session() = default;
+  // Reads the files that go with the model.
+  absl::Status KeepFiles(const Options& options);
+  // Opens the weights of model.pretrained and checks them by their headers.
+  absl::Status OpenPretrained();
   // Sets *evaluates if the run is to be judged by validation data now and then.
   absl::Status OpenDataSets(const Options& options, bool* evaluates);
 
   Config config_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Model> model_;
+  // The values of model.pretrained, from Create until they have been read.
+  std::unique_ptr<PretrainedSource> pretrained_;
   DataSplits data_;
   std::vector<InputIdentity> inputs_;
+  // Those of a run that saves, on rank 0.
+  CopiedFiles kept_files_;
   RankOptions ranks_;
   std::unique_ptr<Trainer> trainer_;
   std::string device_note_;

@@ -108,6 +108,12 @@ absl::Status RunCheckpoints::FindResumed() const {
   return Annotate("--resume", CheckpointReader::Open(resume_).status());
 }
 
+bool RunCheckpoints::Resumes() const {
+  if (resume_ != "auto") return !resume_.empty();
+  const auto entries = directory_.List();
+  return saves() && entries.ok() && !entries->empty();
+}
+
 absl::Status RunCheckpoints::CheckRoom(const Parameters& parameters) const {
   if (!first_ || !saves()) return absl::OkStatus();
   int64_t resumed = 0;
@@ -233,11 +239,12 @@ absl::Status RunCheckpoints::PrepareDirectory() {
   const int64_t last_step = LastStepThatStays(begin_, trainer.step());
   const bool all_saved =
       trainer.step() >= config_.steps && saved_step_ == trainer.step();
-  CASTOR_RETURN_IF_ERROR(directory_.CheckRoom(
-      CheckpointBytes(trainer.parameters(),
-                      session_->trainer().store().layout()),
-      all_saved ? 0 : SavesFrom(config_, trainer.step()),
-      config_.checkpoint.keep, last_step));
+  CASTOR_RETURN_IF_ERROR(
+      directory_.CheckRoom(CheckpointBytes(trainer.parameters(),
+                                           session_->trainer().store().layout(),
+                                           session_->kept_bytes()),
+                           all_saved ? 0 : SavesFrom(config_, trainer.step()),
+                           config_.checkpoint.keep, last_step));
   return MoveAside(last_step);
 }
 

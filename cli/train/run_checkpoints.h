@@ -45,6 +45,8 @@ class RunCheckpoints {
   // Locks checkpoint.dir, which is made where it is missing, and sees to it
   // that there is what --resume names. Does nothing on other ranks than 0.
   absl::Status Claim();
+  // Whether there are checkpoints to begin from, as far as their names tell.
+  bool Resumes() const;
   // ResourceExhausted: the disk has no room for what a run of such parameters
   // will save. Does nothing on other ranks than 0.
   absl::Status CheckRoom(const Parameters& parameters) const;

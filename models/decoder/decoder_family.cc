@@ -105,12 +105,16 @@ Json DecoderFamily::HfConfig(const Architecture& architecture) const {
   return json;
 }
 
+std::vector<std::string> DecoderFamily::Notes(
+    const Architecture& architecture) const {
+  return ConfigOf(architecture).rope.notes();
+}
+
 HfNames DecoderFamily::hf_names() const {
   return {.optional_prefix = "model.",
-          .other_names = {{"model.embed_tokens.weight", "lm_head.weight"}},
-          // The frequencies that old versions saved, and a copy of the tied
-          // head.
-          .without_parameter = {"*.rotary_emb.inv_freq", "lm_head.weight"}};
+          .embedding = "model.embed_tokens.weight",
+          // The frequencies that old versions saved.
+          .without_parameter = {"*.rotary_emb.inv_freq"}};
 }
 
 std::unique_ptr<Model> DecoderFamily::Make(

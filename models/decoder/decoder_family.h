@@ -23,6 +23,7 @@ class DecoderFamily : public Family {
   std::shared_ptr<const Architecture> ReadHfConfig(
       JsonReader& reader) const final;
   Json HfConfig(const Architecture& architecture) const final;
+  std::vector<std::string> Notes(const Architecture& architecture) const final;
   HfNames hf_names() const final;
   std::unique_ptr<Model> Make(const Architecture& architecture) const final;
 

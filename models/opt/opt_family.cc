@@ -67,8 +67,7 @@ Json OptFamily::HfConfig(const Architecture& architecture) const {
 
 HfNames OptFamily::hf_names() const {
   return {.optional_prefix = "model.",
-          // A copy of the tied head.
-          .without_parameter = {"lm_head.weight"}};
+          .embedding = "model.decoder.embed_tokens.weight"};
 }
 
 std::unique_ptr<Model> OptFamily::Make(const Architecture& architecture) const {

@@ -156,6 +156,24 @@ void Rope::ReadYarn(JsonReader& object) {
   object.Double("mscale", &mscale_, kScale);
   object.Double("mscale_all_dim", &mscale_all_dim_, kScale);
   object.Bool("truncate", &truncate_);
+  // DeepSeek-R1-0528-Qwen3-8B has it.
+  if (const auto theirs = ReadDouble(object, "attn_factor", kPositive)) {
+    const double ours = static_cast<double>(attention_factor());
+    object.Fail("attn_factor",
+                absl::StrCat("programs differ on it: transformers passes over "
+                             "it, so that cosines and sines are times ",
+                             absl::SixDigits(ours),
+                             ", and vLLM multiplies that by it, to ",
+                             absl::SixDigits(ours * *theirs), ": put ",
+                             object.PathOf("attention_factor"),
+                             " in its place, the number that is meant"));
+  }
+  if (object.Has("finetuned")) {
+    notes_.push_back(
+        absl::StrCat(object.PathOf("finetuned"),
+                     " is passed over, as transformers does: it says how the "
+                     "model was made, and changes no position"));
+  }
   if (beta_fast_ < beta_slow_) {
     object.Fail("beta_fast",
                 absl::StrCat(beta_fast_, " must be at least ",

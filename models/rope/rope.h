@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -62,6 +63,9 @@ class Rope {
   // configuration, with the values in effect; Read reads the same from it.
   OrderedJson ToJson() const;
 
+  // What was read and is passed over, for the user.
+  const std::vector<std::string>& notes() const { return notes_; }
+
   RopeType type() const { return type_; }
   // R, even: channels [0, R) of each head turn, the others stay.
   int64_t rotary_channels() const { return channels_; }
@@ -100,6 +104,7 @@ class Rope {
   double mscale_ = 0;  // 0: none
   double mscale_all_dim_ = 0;
   bool truncate_ = true;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace castor::models

@@ -206,6 +206,27 @@ TEST(Rope, RefusesNumbersFarFromThoseOfAnyModel) {
               HasSubstr("mscale: expected a number in"));
 }
 
+// DeepSeek-R1-0528-Qwen3-8B's: transformers passes over attn_factor, so that
+// the factor is 0.1 ln 4 + 1, and vLLM multiplies that by it.
+TEST(Rope, AsksWhichFactorIsMeantByAttnFactor) {
+  EXPECT_THAT(
+      Error(R"({"rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+                "original_max_position_embeddings": 8,
+                "attn_factor": 0.8782488562869419}})"),
+      HasSubstr("rope_scaling.attn_factor: programs differ on it: transformers "
+                "passes over it, so that cosines and sines are times 1.13863, "
+                "and vLLM multiplies that by it, to 1: put "
+                "rope_scaling.attention_factor in its place"));
+}
+
+TEST(Rope, TellsThatFinetunedIsPassedOver) {
+  const Json json = Json::parse(R"({"rope_scaling": {"type": "yarn",
+      "factor": 4, "finetuned": true}})");
+  EXPECT_THAT(Good(json).notes(),
+              ::testing::ElementsAre(HasSubstr("rope_scaling.finetuned")));
+  EXPECT_THAT(Good(Json::object()).notes(), ::testing::IsEmpty());
+}
+
 TEST(Rope, RefusesHeadsThatCannotTurnInPairs) {
   EXPECT_THAT(Error("{}", {.head_size = 5}), HasSubstr("5 channels of heads"));
   EXPECT_THAT(Error(R"({"rope_scaling": {"type": "dynamic", "factor": 2}})",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,9 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/enough_memory.h"
+#include "base/first_not_finite.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 
@@ -57,6 +61,9 @@ std::string FormatMetadata(const CheckpointMetadata& metadata) {
     // A text, since it may be nested as deeply as metadata may be.
     json["origin"] = {{"directory", origin->directory},
                       {"config", origin->other_keys->dump()}};
+  }
+  for (const auto& [name, bytes] : metadata.files) {
+    json["files"][name] = absl::Base64Escape(bytes);
   }
   // A directory's name may be no UTF-8.
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -109,6 +116,27 @@ nlohmann::json OfRun(nlohmann::json config) {
     checkpoint->erase("dir");
   }
   return config;
+}
+
+// Their bytes are in base64; none: `json` makes no sense.
+std::optional<std::map<std::string, std::string>> ReadFiles(
+    const nlohmann::json& json) {
+  if (!json.is_object()) return std::nullopt;
+  std::map<std::string, std::string> files;
+  for (const auto& [name, value] : json.items()) {
+    const bool plain =
+        !name.empty() && name[0] != '.' &&
+        std::all_of(name.begin(), name.end(), [](unsigned char c) {
+          return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+        });
+    const auto* text = value.get_ptr<const std::string*>();
+    std::string bytes;
+    if (!plain || text == nullptr || !absl::Base64Unescape(*text, &bytes)) {
+      return std::nullopt;
+    }
+    files.emplace(name, std::move(bytes));
+  }
+  return files;
 }
 
 // What of a configuration of castor train a client's has, too.
@@ -210,6 +238,11 @@ absl::StatusOr<CheckpointMetadata> ParseMetadata(const CheckpointReader& reader,
       return wrong("its \"origin\" makes no sense");
     }
   }
+  if (json.contains("files")) {
+    auto files = ReadFiles(json["files"]);
+    if (!files.has_value()) return wrong("its \"files\" make no sense");
+    metadata.files = *std::move(files);
+  }
   return metadata;
 }
 
@@ -285,7 +318,13 @@ absl::Status CheckpointSource::Read(const Parameter& parameter, StatePart part,
     std::fill(out, out + (end - begin), 0.0f);
     return absl::OkStatus();
   }
-  return reader_->Read(parameter.name, part, begin, end, out);
+  CASTOR_RETURN_IF_ERROR(reader_->Read(parameter.name, part, begin, end, out));
+  const int64_t bad = FirstNotFinite({out, static_cast<size_t>(end - begin)});
+  if (bad < 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      reader_->path(), ": ", DescribeTensor(parameter.name, part), " holds ",
+      out[bad], " at element ", begin + bad,
+      ", which is no number to go on from: take an earlier checkpoint"));
 }
 
 }  // namespace castor

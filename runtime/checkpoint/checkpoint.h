@@ -5,6 +5,7 @@
 #define CASTOR_RUNTIME_CHECKPOINT_CHECKPOINT_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,12 +40,18 @@ struct CheckpointMetadata {
   std::optional<std::string> client = {};
   int64_t client_world_size = 1;  // of a client: its ranks
   RunIdentity run = {};
+  // Files that belong to the model and go with it, by name: its tokenizer's and
+  // its settings for generation. Castor train's checkpoints have them, so that
+  // an export needs no other directory; those of before did not.
+  std::map<std::string, std::string> files = {};
   // DigestOf the run's settings as they were when it was written; "" without a
   // run.id. FormatMetadata makes it.
   std::string digest = {};
 };
 
 inline constexpr int64_t kMaxClientTextBytes = int64_t{32} << 20;
+// Files of more than this together are not kept.
+inline constexpr int64_t kMaxKeptFilesBytes = int64_t{24} << 20;
 
 // Writes `path`, atomically: one rank a file, several a directory, each its own
 // part of it, at the same time. With several, all call it; `communicator` is
@@ -90,6 +97,7 @@ class CheckpointSource final : public ParameterSource {
       std::unique_ptr<CheckpointReader> reader, const Parameters& parameters,
       int state_slots);
 
+  // InvalidArgument: a value is infinite or NaN.
   absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,
                     int64_t end, float* out) override;
 

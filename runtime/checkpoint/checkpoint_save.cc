@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/atomic_directory.h"
 #include "base/check.h"
+#include "base/first_not_finite.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -45,13 +45,12 @@ absl::Status WriteShardsTo(CheckpointWriter& writer, const std::string& path,
               writer.BeginPiece({parameter.name, part, own.begin,
                                  own.end - own.begin, parameter.elements()}));
         }
-        const auto bad =
-            std::find_if_not(values.begin(), values.end(),
-                             [](float value) { return std::isfinite(value); });
-        if (bad != values.end()) {
+        const int64_t bad = FirstNotFinite(values);
+        if (bad >= 0) {
           return absl::OutOfRangeError(absl::StrCat(
               "after step ", step, ", ",
-              DescribeValue(parameter, part, *bad, layout), ", so ", path,
+              DescribeValue(parameter, part, values[bad], layout), ", so ",
+              path,
               " is not written: resume from an earlier checkpoint with "
               "a lower learning rate or stronger clipping, and "
               "--resume-changed (in PyTorch: changed=True)"));

@@ -32,9 +32,10 @@ int64_t CheckpointFileBytes(const Parameters& parameters,
   return bytes;
 }
 
-int64_t CheckpointBytes(const Parameters& parameters,
-                        const ChunkLayout& layout) {
-  int64_t bytes = kMetadataBytes;
+int64_t CheckpointBytes(const Parameters& parameters, const ChunkLayout& layout,
+                        int64_t kept_bytes) {
+  // In base64.
+  int64_t bytes = kMetadataBytes + kept_bytes / 3 * 4;
   for (int rank = 0; rank < layout.world_size; ++rank) {
     bytes += CheckpointFileBytes(parameters, layout, rank, 2 * kPartBytes);
   }

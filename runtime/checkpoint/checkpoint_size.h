@@ -16,9 +16,9 @@ int64_t CheckpointFileBytes(const Parameters& parameters,
                             int64_t metadata_bytes);
 
 // Bytes of a checkpoint of all of `layout`'s ranks: an upper bound, for its
-// metadata are not known yet.
-int64_t CheckpointBytes(const Parameters& parameters,
-                        const ChunkLayout& layout);
+// metadata are not known yet. `kept_bytes`: CheckpointMetadata::files.
+int64_t CheckpointBytes(const Parameters& parameters, const ChunkLayout& layout,
+                        int64_t kept_bytes = 0);
 
 // The same before there is a layout, with `state_parts` values of a trainable
 // parameter (StateLayout::num_parts): a lower bound, that of the values alone.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -27,12 +26,6 @@ constexpr int64_t kPiece = 1 << 18;  // elements
 constexpr char kConfigName[] = "config.json";
 // The most bytes of the config.json that an export writes.
 constexpr int64_t kMaxConfigBytes = 1 << 22;
-// The largest tokenizer.json of today is about 35 MB.
-constexpr int64_t kMaxCopiedBytes = 1 << 28;
-
-// What an export writes beside the weights, by name.
-using SmallFiles = std::map<std::string, std::string>;
-
 SafetensorsDtype FileDtype(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -58,7 +51,7 @@ std::string NameOf(const std::string& directory) {
 
 // Whether a file has these bytes.
 bool Holds(const std::string& path, const std::string& bytes) {
-  const auto there = ReadSmallFile(path, kMaxCopiedBytes);
+  const auto there = ReadSmallFile(path, static_cast<int64_t>(bytes.size()));
   return there.ok() && *there == bytes;
 }
 
@@ -69,7 +62,7 @@ bool Holds(const std::string& path, const std::string& bytes) {
 // hand: it must be the one that comes.
 absl::Status CheckReplaceable(const std::string& directory,
                               const ExportedConfig& config,
-                              const SmallFiles& copied) {
+                              const CopiedFiles& copied) {
   const absl::StatusOr<std::vector<std::string>> names =
       ListDirectory(directory);
   if (absl::IsNotFound(names.status())) return absl::OkStatus();
@@ -116,19 +109,6 @@ absl::Status CheckReplaceable(const std::string& directory,
       ReadSmallFile(absl::StrCat(directory, "/", kConfigName), kMaxConfigBytes);
   return text.ok() && config.is_exported(*text) ? absl::OkStatus()
                                                 : refuse(kConfigName);
-}
-
-absl::StatusOr<SmallFiles> ReadCopied(const std::string& origin) {
-  SmallFiles files;
-  if (origin.empty()) return files;
-  for (const absl::string_view name : CopiedNames()) {
-    auto bytes =
-        ReadSmallFile(absl::StrCat(origin, "/", name), kMaxCopiedBytes);
-    if (absl::IsNotFound(bytes.status())) continue;
-    CASTOR_RETURN_IF_ERROR(bytes.status());
-    files.emplace(name, *std::move(bytes));
-  }
-  return files;
 }
 
 absl::StatusOr<std::vector<SafetensorsEntry>> EntriesOf(
@@ -186,7 +166,7 @@ absl::Status Export(CheckpointReader& reader, const Parameters& parameters,
                     const std::string& directory) {
   CASTOR_ASSIGN_OR_RETURN(std::vector<SafetensorsEntry> entries,
                           EntriesOf(reader, parameters, options.dtype));
-  CASTOR_ASSIGN_OR_RETURN(SmallFiles small_files, ReadCopied(options.origin));
+  CopiedFiles small_files = options.copied;
   const std::string target = NameOf(directory);
   CASTOR_RETURN_IF_ERROR(CheckReplaceable(target, config, small_files));
   CASTOR_RETURN_IF_ERROR(MakeDirectories(ParentDirectory(target)).status());
@@ -220,15 +200,6 @@ absl::Status Export(CheckpointReader& reader, const Parameters& parameters,
 }
 
 }  // namespace
-
-absl::Span<const absl::string_view> CopiedNames() {
-  static constexpr absl::string_view kNames[] = {
-      "added_tokens.json",       "chat_template.jinja", "chat_template.json",
-      "generation_config.json",  "merges.txt",          "spiece.model",
-      "special_tokens_map.json", "tokenizer.json",      "tokenizer.model",
-      "tokenizer_config.json",   "vocab.json",          "vocab.txt"};
-  return kNames;
-}
 
 absl::Status ExportCheckpoint(CheckpointReader& reader,
                               const Parameters& parameters,

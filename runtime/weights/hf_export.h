@@ -8,10 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "base/dtype.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/train/model_state.h"
+#include "runtime/weights/copied_files.h"
 #include "runtime/weights/hf_shards.h"
 
 namespace castor {
@@ -28,18 +28,14 @@ struct ExportOptions {
   DType dtype = DType::kFloat32;
   // The most bytes of tensors in a file; one tensor may be larger.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
-  // The directory that the model comes from, whose files of CopiedNames() are
-  // copied; "" for none. It need not be there any more.
-  std::string origin = {};
+  // What stands beside the weights: the tokenizer with which the model was
+  // trained, its settings for generation.
+  CopiedFiles copied = {};
 };
-
-// The names of what stands beside a model's weights and config.json: the
-// tokenizer's files, a chat template, the settings for generation.
-absl::Span<const absl::string_view> CopiedNames();
 
 // Writes the parameters that `reader` has as a Hugging Face directory:
 // config.json, model.safetensors or its shards with their index, and what is
-// copied from the origin. `parameters` are those of the model that `config`
+// copied. `parameters` are those of the model that `config`
 // describes; they need no bytes. The directory, and those above it, are made
 // where they are missing. All of it appears at once or not at all, in the place
 // of an earlier export too. FailedPrecondition: the directory holds what no

@@ -12,11 +12,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "runtime/weights/safetensors_writer.h"
+#include "runtime/weights/weight_names.h"  // IWYU pragma: export
 
 namespace castor {
-
-inline constexpr char kWeightsName[] = "model.safetensors";
-inline constexpr char kWeightsIndexName[] = "model.safetensors.index.json";
 
 // What transformers 5 takes where nothing is said.
 inline constexpr int64_t kDefaultMaxShardBytes = 50'000'000'000;

@@ -1,14 +1,15 @@
 #include "runtime/weights/hf_weights.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/name_pattern.h"
+#include "base/status_macros.h"
 #include "base/strict_json.h"
 
 namespace castor {
@@ -39,19 +40,24 @@ std::string Listed(absl::string_view what,
   return text;
 }
 
-// What a file may call `parameter`, the likeliest first.
-std::vector<std::string> NamesInFiles(
-    const std::string& parameter, const HfNames& names,
-    const std::unordered_set<std::string>& ours) {
+// What a file may call `parameter`, the likeliest first. A head of its own is
+// nobody else's.
+std::vector<std::string> NamesInFiles(const std::string& parameter,
+                                      const HfNames& names, bool tied) {
   std::vector<std::string> found = {
       parameter,
       std::string(absl::StripPrefix(parameter, names.optional_prefix))};
-  for (const HfOtherName& other : names.other_names) {
-    if (other.parameter == parameter && !ours.contains(other.in_file)) {
-      found.push_back(other.in_file);
-    }
-  }
+  if (tied && parameter == names.embedding) found.push_back(kHeadName);
   return found;
+}
+
+// The tensor of the first of these names that the file has, or null.
+const SafetensorsTensor* FindAny(const SafetensorsModel& model,
+                                 const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (const auto* tensor = model.Find(name); tensor != nullptr) return tensor;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -59,25 +65,21 @@ std::vector<std::string> NamesInFiles(
 absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
     const SafetensorsModel& model, absl::Span<const HfParameter> parameters,
     const HfNames& names) {
-  std::unordered_set<std::string> ours;
-  for (const HfParameter& parameter : parameters) ours.insert(parameter.name);
+  const bool tied = std::none_of(
+      parameters.begin(), parameters.end(),
+      [](const HfParameter& each) { return each.name == kHeadName; });
   std::vector<std::string> resolved;
   std::unordered_set<std::string> used;
   std::vector<std::string> missing;
   std::vector<std::string> wrong;
   for (const HfParameter& parameter : parameters) {
-    const SafetensorsTensor* tensor = nullptr;
-    std::string name;
-    for (std::string& candidate : NamesInFiles(parameter.name, names, ours)) {
-      tensor = model.Find(candidate);
-      if (tensor == nullptr) continue;
-      name = std::move(candidate);
-      break;
-    }
+    const SafetensorsTensor* tensor =
+        FindAny(model, NamesInFiles(parameter.name, names, tied));
     if (tensor == nullptr) {
       missing.push_back(parameter.name);
       continue;
     }
+    const std::string& name = tensor->name;
     if (tensor->shape != parameter.shape) {
       wrong.push_back(absl::StrCat(QuotedForMessage(name), " is ",
                                    FormatShape(tensor->shape), ", want ",
@@ -88,11 +90,12 @@ absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
                                    ", want F32, BF16 or F16"));
     }
     used.insert(name);
-    resolved.push_back(std::move(name));
+    resolved.push_back(name);
   }
   std::vector<std::string> unexpected;
   for (const std::string& name : model.names()) {
-    if (!used.contains(name) &&
+    const bool copy = tied && name == kHeadName && !names.embedding.empty();
+    if (!used.contains(name) && !copy &&
         !MatchesAnyPattern(names.without_parameter, name)) {
       unexpected.push_back(QuotedForMessage(name));
     }
@@ -102,6 +105,30 @@ absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
       "the weights in ", model.directory(), " do not fit the model",
       Listed("missing", missing), Listed("of another form", wrong),
       Listed("not known", unexpected)));
+}
+
+absl::StatusOr<bool> HasHeadOfItsOwn(const SafetensorsModel& model,
+                                     const HfNames& names) {
+  constexpr int64_t kPiece = 1 << 18;  // elements
+  const SafetensorsTensor* head = model.Find(kHeadName);
+  const SafetensorsTensor* embedding =
+      FindAny(model, NamesInFiles(names.embedding, names, /*tied=*/false));
+  if (head == nullptr || embedding == nullptr) return false;
+  if (head->shape != embedding->shape || !IsFloat(head->dtype) ||
+      !IsFloat(embedding->dtype)) {
+    return true;
+  }
+  std::vector<float> a(kPiece), b(kPiece);
+  for (int64_t begin = 0; begin < head->elements; begin += kPiece) {
+    const int64_t end = std::min(begin + kPiece, head->elements);
+    CASTOR_RETURN_IF_ERROR(model.ReadFloats(head->name, begin, end, a.data()));
+    CASTOR_RETURN_IF_ERROR(
+        model.ReadFloats(embedding->name, begin, end, b.data()));
+    if (!std::equal(a.begin(), a.begin() + (end - begin), b.begin())) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace castor

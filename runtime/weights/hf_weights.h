@@ -16,23 +16,21 @@
 
 namespace castor {
 
-// A parameter's name, and another that files may have instead.
-struct HfOtherName {
-  std::string parameter;  // ours
-  std::string in_file;
-};
+// The head of transformers' causal models, the same in all families.
+inline constexpr char kHeadName[] = "lm_head.weight";
 
 // How tensors are named in files of one model family.
 struct HfNames {
   // What our names may lack in front in a file ("transformer."): files of the
   // model without its head are saved so.
   std::string optional_prefix = {};
-  // Other names by which a file may have a parameter. One that is the name of
-  // another parameter is not looked for. (Of a tied head safetensors'
-  // save_model keeps the first name of the alphabet alone, "lm_head.weight".)
-  std::vector<HfOtherName> other_names = {};
+  // Our name of the token embedding, which is the head, too, where the two are
+  // tied. A file may then have it under the head's name (of a tied pair
+  // safetensors' save_model keeps the first name of the alphabet alone), or
+  // under both.
+  std::string embedding = {};
   // Patterns (base/name_pattern.h) of names in a file that may hold
-  // no parameter of ours: saved masks, a copy of a tied head.
+  // no parameter of ours, as saved masks.
   std::vector<std::string> without_parameter = {};
 };
 
@@ -47,6 +45,12 @@ struct HfParameter {
 absl::StatusOr<std::vector<std::string>> ResolveHfWeights(
     const SafetensorsModel& model, absl::Span<const HfParameter> parameters,
     const HfNames& names);
+
+// Whether the file has both a head and a token embedding, and they are not the
+// same: a model whose configuration ties them was trained or saved without. All
+// values are compared. Errors as of SafetensorsModel::ReadFloats.
+absl::StatusOr<bool> HasHeadOfItsOwn(const SafetensorsModel& model,
+                                     const HfNames& names);
 
 }  // namespace castor
 

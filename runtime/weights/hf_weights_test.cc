@@ -22,9 +22,8 @@ constexpr auto kF32 = SafetensorsDtype::kF32;
 
 const HfNames kNames = {
     .optional_prefix = "transformer.",
-    .other_names = {{"transformer.wte.weight", "lm_head.weight"}},
-    .without_parameter = {"*.attn.bias", "*.attn.masked_bias",
-                          "lm_head.weight"}};
+    .embedding = "transformer.wte.weight",
+    .without_parameter = {"*.attn.bias", "*.attn.masked_bias"}};
 
 class HfWeightsTest : public ::testing::Test {
  protected:
@@ -89,13 +88,44 @@ TEST_F(HfWeightsTest, FindsATiedEmbeddingUnderTheHeadsName) {
       HasSubstr("missing: transformer.wte.weight"));
 }
 
+// transformers 5 does not tie two that a file has with different values.
+TEST_F(HfWeightsTest, TellsAHeadOfItsOwnFromACopy) {
+  const auto with_head = [&](const std::vector<float>& head) {
+    auto writer = SafetensorsWriter::Create(
+        dir_.path() + "/model.safetensors",
+        {{"wte.weight", SafetensorsDtype::kBF16, {2, 2}},
+         {"lm_head.weight", kF32, {static_cast<int64_t>(head.size()) / 2, 2}}});
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    for (const SafetensorsEntry& entry : (*writer)->entries()) {
+      const std::vector<float> embedding = {1, 2, 3, 4};
+      EXPECT_TRUE((*writer)
+                      ->AppendFloats(entry.name, entry.name == "wte.weight"
+                                                     ? embedding
+                                                     : head)
+                      .ok());
+    }
+    EXPECT_TRUE((*writer)->Finish().ok());
+    auto model = SafetensorsModel::Open(dir_.path());
+    EXPECT_TRUE(model.ok()) << model.status();
+    return HasHeadOfItsOwn(**model, kNames);
+  };
+  EXPECT_EQ(*with_head({1, 2, 3, 4}), false);  // of another type
+  EXPECT_EQ(*with_head({1, 2, 3, 5}), true);
+  EXPECT_EQ(*with_head({1, 2}), true);
+  EXPECT_EQ(
+      *HasHeadOfItsOwn(*Model({{"lm_head.weight", kF32, {5, 2}}}), kNames),
+      false);
+  EXPECT_EQ(*HasHeadOfItsOwn(*Model({{"transformer.wte.weight", kF32, {5, 2}}}),
+                             kNames),
+            false);
+}
+
 // Files of Llama before transformers 4.32 hold the frequencies of each layer's
 // rotary embedding, in any type; those of LlamaModel lack the "model.".
 TEST_F(HfWeightsTest, IgnoresTensorsWithoutAParameter) {
-  const HfNames llama = {
-      .optional_prefix = "model.",
-      .other_names = {{"model.embed_tokens.weight", "lm_head.weight"}},
-      .without_parameter = {"*.rotary_emb.inv_freq", "lm_head.weight"}};
+  const HfNames llama = {.optional_prefix = "model.",
+                         .embedding = "model.embed_tokens.weight",
+                         .without_parameter = {"*.rotary_emb.inv_freq"}};
   auto model = Model({{"embed_tokens.weight", kF32, {5, 2}},
                       {"layers.0.self_attn.rotary_emb.inv_freq",
                        SafetensorsDtype::kF64,

@@ -4,9 +4,26 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/first_not_finite.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 
 namespace castor {
+namespace {
+
+// "[3, 17]" for an element of a matrix.
+std::string FormatIndex(const Parameter& parameter, int64_t element) {
+  std::vector<int64_t> index(parameter.shape.rank());
+  for (int i = parameter.shape.rank() - 1; i >= 0; --i) {
+    index[i] = element % parameter.shape[i];
+    element /= parameter.shape[i];
+  }
+  return absl::StrCat("[", absl::StrJoin(index, ", "), "]");
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<PretrainedSource>> PretrainedSource::Open(
     const std::string& directory, const Parameters& parameters,
@@ -37,7 +54,15 @@ absl::Status PretrainedSource::Read(const Parameter& parameter, StatePart part,
     std::fill(out, out + (end - begin), 0.0f);
     return absl::OkStatus();
   }
-  return model_->ReadFloats(file_names_.at(parameter.name), begin, end, out);
+  const std::string& name = file_names_.at(parameter.name);
+  CASTOR_RETURN_IF_ERROR(model_->ReadFloats(name, begin, end, out));
+  const int64_t bad = FirstNotFinite({out, static_cast<size_t>(end - begin)});
+  if (bad < 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      model_->PathOf(name), ": tensor ", QuotedForMessage(name), " holds ",
+      out[bad], " at ", FormatIndex(parameter, begin + bad),
+      ", which is no number to train from or to compute with: the file is "
+      "damaged, or its model diverged"));
 }
 
 }  // namespace castor

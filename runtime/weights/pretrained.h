@@ -22,6 +22,7 @@ class PretrainedSource final : public ParameterSource {
       const std::string& directory, const Parameters& parameters,
       const HfNames& names);
 
+  // InvalidArgument also: a value is infinite or NaN; the message says where.
   absl::Status Read(const Parameter& parameter, StatePart part, int64_t begin,
                     int64_t end, float* out) override;
 

@@ -17,15 +17,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/directory_entry.h"
 #include "base/dtype.h"
 #include "base/enough_memory.h"
+#include "base/foreign_content.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
+#include "runtime/weights/foreign_model.h"
+#include "runtime/weights/weight_names.h"
 
 namespace castor {
 namespace {
@@ -71,44 +72,6 @@ const std::string* GetString(const Json& object, const char* key) {
   const auto member = object.find(key);
   if (member == object.end()) return nullptr;
   return member->get_ptr<const std::string*>();
-}
-
-// What Python must be told to load the pickles in `directory`, of which `name`
-// is one: those of a model that was saved in parts together.
-std::string PicklePattern(absl::string_view directory, absl::string_view name) {
-  return absl::StrCat(directory, "/",
-                      absl::StartsWith(name, "pytorch_model")
-                          ? "pytorch_model*.bin"
-                          : std::string(name));
-}
-
-// Why there are no weights in `directory`, and what to do.
-absl::Status NoWeights(const std::string& directory) {
-  if (const auto names = ListDirectory(directory); names.ok()) {
-    for (const std::string& name : *names) {
-      const bool pickle = absl::EndsWith(name, ".pt") ||
-                          absl::EndsWith(name, ".pth") ||
-                          absl::EndsWith(name, ".ckpt") ||
-                          (absl::StartsWith(name, "pytorch_model") &&
-                           absl::EndsWith(name, ".bin"));
-      // Quoted as it stands it could end the line of Python.
-      if (!pickle || absl::StrContains(name, '\'')) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          directory, " has its weights in ", QuotedForMessage(name),
-          ", a pickle of PyTorch's, which may run any code when it is loaded, "
-          "and not in safetensors: if you trust who made it, convert it once: "
-          "python3 -c \"import glob, torch, safetensors.torch as s; "
-          "s.save_file({k: v.clone(memory_format=torch.contiguous_format) "
-          "for f in glob.glob('",
-          PicklePattern(directory, name),
-          "') for k, v in torch.load(f, map_location='cpu', "
-          "weights_only=True).items()}, '",
-          directory, "/model.safetensors', {'format': 'pt'})\""));
-    }
-  }
-  return absl::NotFoundError(absl::StrCat(
-      "no weights in ", directory, ": neither model.safetensors nor ",
-      "model.safetensors.index.json is there"));
 }
 
 // Numbers of 16 bits at any address, as fp32.
@@ -196,14 +159,23 @@ absl::Status SafetensorsFile::ReadHeader() {
   if (file_bytes_ < 8) {
     return Refuse(absl::StrCat("it has only ", file_bytes_, " bytes"));
   }
+  std::string beginning(std::min(file_bytes_, kForeignContentBytes), '\0');
+  CASTOR_RETURN_IF_ERROR(Read(
+      0, {reinterpret_cast<uint8_t*>(beginning.data()), beginning.size()}));
   uint64_t header_bytes = 0;
-  CASTOR_RETURN_IF_ERROR(
-      Read(0, {reinterpret_cast<uint8_t*>(&header_bytes), 8}));
+  std::memcpy(&header_bytes, beginning.data(), sizeof(header_bytes));
+  const bool fits = header_bytes <= static_cast<uint64_t>(kMaxHeaderBytes) &&
+                    header_bytes <= static_cast<uint64_t>(file_bytes_ - 8);
+  if (!fits || (beginning.size() > 8 && beginning[8] != '{')) {
+    if (const std::string other = ForeignFile(beginning); !other.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, " ", other));
+    }
+  }
   if (header_bytes > static_cast<uint64_t>(kMaxHeaderBytes)) {
     return Refuse(absl::StrCat("a header of ", header_bytes, " bytes; at most ",
                                kMaxHeaderBytes, " are allowed"));
   }
-  if (header_bytes > static_cast<uint64_t>(file_bytes_ - 8)) {
+  if (!fits) {
     return Refuse(absl::StrCat("a header of ", header_bytes,
                                " bytes in a file of ", file_bytes_));
   }
@@ -377,17 +349,20 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
     std::string directory) {
   std::unique_ptr<SafetensorsModel> model(
       new SafetensorsModel(std::move(directory)));
-  const std::string single =
-      absl::StrCat(model->directory_, "/model.safetensors");
-  const std::string index = absl::StrCat(single, ".index.json");
-  if (access(single.c_str(), F_OK) == 0) {
+  const std::string single = absl::StrCat(model->directory_, "/", kWeightsName);
+  const std::string index =
+      absl::StrCat(model->directory_, "/", kWeightsIndexName);
+  CASTOR_ASSIGN_OR_RETURN(const bool has_single,
+                          FindFile(model->directory_, kWeightsName));
+  if (has_single) {
     CASTOR_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(single));
     CASTOR_RETURN_IF_ERROR(model->Add(*file));
     model->files_.push_back(std::move(file));
-  } else if (access(index.c_str(), F_OK) == 0) {
-    CASTOR_RETURN_IF_ERROR(model->OpenIndexed(index));
   } else {
-    return NoWeights(model->directory_);
+    CASTOR_ASSIGN_OR_RETURN(const bool has_index,
+                            FindFile(model->directory_, kWeightsIndexName));
+    if (!has_index) return NoWeights(model->directory_);
+    CASTOR_RETURN_IF_ERROR(model->OpenIndexed(index));
   }
   std::sort(model->names_.begin(), model->names_.end());
   return model;
@@ -398,8 +373,11 @@ absl::Status SafetensorsModel::OpenIndexed(const std::string& index_path) {
                           ReadSmallFile(index_path, kMaxIndexBytes));
   auto parsed = ParseStrictJson(text);
   if (!parsed.ok()) {
+    const std::string other = ForeignFile(text);
     return absl::InvalidArgumentError(
-        absl::StrCat(index_path, ": ", parsed.status().message()));
+        other.empty()
+            ? absl::StrCat(index_path, ": ", parsed.status().message())
+            : absl::StrCat(index_path, " ", other));
   }
   const auto weight_map =
       parsed->is_object() ? parsed->find("weight_map") : parsed->end();
@@ -421,7 +399,9 @@ absl::Status SafetensorsModel::OpenIndexed(const std::string& index_path) {
     SafetensorsFile*& file = by_file[*file_name];
     if (file == nullptr) {
       const std::string path = absl::StrCat(directory_, "/", *file_name);
-      if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
+      CASTOR_ASSIGN_OR_RETURN(const bool has_file,
+                              FindFile(directory_, *file_name));
+      if (!has_file) {
         return absl::NotFoundError(
             absl::StrCat(index_path, " names ", QuotedForMessage(*file_name),
                          ", which is not there: this directory lacks a part "
@@ -476,6 +456,11 @@ absl::Status SafetensorsModel::ReadFloats(absl::string_view name, int64_t begin,
         absl::StrCat(directory_, " holds no tensor ", QuotedForMessage(name)));
   }
   return found->second->ReadFloats(name, begin, end, out);
+}
+
+const std::string& SafetensorsModel::PathOf(absl::string_view name) const {
+  const auto found = file_of_.find(name);
+  return found == file_of_.end() ? directory_ : found->second->path();
 }
 
 absl::StatusOr<uint64_t> SafetensorsModel::SampleChecksum() const {

@@ -118,8 +118,8 @@ class SafetensorsFile {
 class SafetensorsModel {
  public:
   // NotFound: neither is there, or not all files of the index. InvalidArgument:
-  // a file is refused, index and files disagree on what is where, or there are
-  // but PyTorch's pickles, which no program should load unasked.
+  // a file is refused or cannot be read, index and files disagree on what is
+  // where, or weights are there in another form alone (foreign_model.h).
   static absl::StatusOr<std::unique_ptr<SafetensorsModel>> Open(
       std::string directory);
 
@@ -127,6 +127,8 @@ class SafetensorsModel {
   // All names, sorted.
   const std::vector<std::string>& names() const { return names_; }
   const SafetensorsTensor* Find(absl::string_view name) const;
+  // The file that has it; the directory where none has.
+  const std::string& PathOf(absl::string_view name) const;
   // It does what SafetensorsFile::ReadFloats does.
   absl::Status ReadFloats(absl::string_view name, int64_t begin, int64_t end,
                           float* out) const;

@@ -331,13 +331,16 @@ TEST_F(ExportOfADirectory, HasItsTokenizerAndTokenIds) {
   EXPECT_EQ(ReadFile(Path("again/tokenizer.json")), "{\"a\": 1}");
 }
 
-TEST_F(ExportOfADirectory, SaysThatItIsGone) {
+// The checkpoint has all that goes with the model.
+TEST_F(ExportOfADirectory, NeedsItNoMore) {
   std::filesystem::rename(Path("base"), Path("moved"));
   const ProcessResult result = Castor({"export", "out", "hf"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, ::testing::HasSubstr(Path("base")));
+  EXPECT_EQ(result.err, "");
   EXPECT_EQ(List("hf"),
-            (std::vector<std::string>{"config.json", "model.safetensors"}));
+            (std::vector<std::string>{"config.json", "generation_config.json",
+                                      "model.safetensors", "tokenizer.json"}));
+  EXPECT_EQ(ReadFile(Path("hf/tokenizer.json")), "{\"a\": 1}");
   EXPECT_EQ(ConfigOf("hf")["eos_token_id"], 17);
 }
 
@@ -352,9 +355,14 @@ TEST_F(ExportOfADirectory, TakesNoOthersTokenizerAway) {
     EXPECT_EQ(ReadFile(Path("hf/tokenizer.json")), "mine");
   };
   refused("tokenizer.json");
+  // The model's directory may have another by now: the run had the first.
   WriteFile(Path("base/tokenizer.json"), "mine");
+  refused("tokenizer.json");
+  WriteFile(Path("hf/tokenizer.json"), "{\"a\": 1}");
   WriteFile(Path("hf/merges.txt"), "a b");
-  refused("merges.txt");
+  const ProcessResult result = Castor({"export", "out", "hf"});
+  ExpectUserError(result);
+  EXPECT_THAT(result.err, ::testing::HasSubstr("merges.txt"));
   std::filesystem::remove(Path("hf/merges.txt"));
   EXPECT_EQ(Castor({"export", "out", "hf"}).exit_code, 0);
 }

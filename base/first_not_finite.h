@@ -1,0 +1,17 @@
+// Looks for numbers that are none.
+#ifndef CASTOR_BASE_FIRST_NOT_FINITE_H_
+#define CASTOR_BASE_FIRST_NOT_FINITE_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace castor {
+
+// The index of the first value that is infinite or NaN; -1: all are finite.
+// Cost: a few values a nanosecond, less than to read them from memory.
+int64_t FirstNotFinite(absl::Span<const float> values);
+
+}  // namespace castor
+
+#endif  // CASTOR_BASE_FIRST_NOT_FINITE_H_

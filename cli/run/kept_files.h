@@ -1,0 +1,46 @@
+// The files that go with a model and that its run, its checkpoints and their
+// exports hand on: its tokenizer's, its settings for generation.
+#ifndef CASTOR_CLI_RUN_KEPT_FILES_H_
+#define CASTOR_CLI_RUN_KEPT_FILES_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/config/config.h"
+#include "runtime/weights/copied_files.h"
+
+namespace castor::cli {
+
+// Those with which `config` trains: data.tokenizer's, else those of the model's
+// directory; none of a tokenizer where bytes are tokens. The config.json of its
+// directory has been read.
+absl::StatusOr<CopiedFiles> FilesOfRun(const Config& config);
+
+// Those of a checkpoint. One that keeps none, as those of before, has them from
+// the directories of its run; standard error says which of these is gone.
+absl::StatusOr<CopiedFiles> FilesOfCheckpoint(
+    const CheckpointMetadata& metadata);
+
+// Files in a directory of their own, which goes when this does.
+class UnpackedFiles {
+ public:
+  static absl::StatusOr<std::unique_ptr<UnpackedFiles>> Create(
+      const CopiedFiles& files);
+  ~UnpackedFiles();
+  UnpackedFiles(const UnpackedFiles&) = delete;
+  UnpackedFiles& operator=(const UnpackedFiles&) = delete;
+
+  const std::string& directory() const { return directory_; }
+
+ private:
+  explicit UnpackedFiles(std::string directory)
+      : directory_(std::move(directory)) {}
+  const std::string directory_;
+};
+
+}  // namespace castor::cli
+
+#endif  // CASTOR_CLI_RUN_KEPT_FILES_H_
