@@ -157,7 +157,7 @@ void Rope::ReadYarn(JsonReader& object) {
   object.Double("mscale_all_dim", &mscale_all_dim_, kScale);
   object.Bool("truncate", &truncate_);
   // DeepSeek-R1-0528-Qwen3-8B has it.
-  if (const auto theirs = ReadDouble(object, "attn_factor", kPositive)) {
+  if (const auto theirs = ReadDouble(object, "attn_factor", kShare)) {
     const double ours = static_cast<double>(attention_factor());
     object.Fail("attn_factor",
                 absl::StrCat("programs differ on it: transformers passes over "
