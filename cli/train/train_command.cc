@@ -434,8 +434,8 @@ absl::Status WriteRefusal(const TrainArguments& arguments, const Config& config,
 //
 // The exit code. *has_summary is as TrainRun::Run's.
 absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
-                                absl::StatusOr<Config> config, RankGroup& group,
-                                bool* has_summary) {
+                                absl::StatusOr<Config> config,
+                                RankGroup& group, bool* has_summary) {
   CASTOR_RETURN_IF_ERROR(group.Agree("arguments", config.status()));
   CASTOR_RETURN_IF_ERROR(CheckSameConfig(group, *config));
   RunCheckpoints checkpoints(arguments.resume, arguments.resume_changed,
@@ -461,7 +461,6 @@ absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
                               .local_rank = share.local_rank,
                               .machine_share_bytes = share.machine_bytes,
                               .say = PrintLine,
-                              .from_checkpoint = checkpoints.Resumes(),
                               .stop = StopSignal(),
                               .check = [&](const Parameters& parameters) {
                                 return checkpoints.CheckRoom(parameters);
