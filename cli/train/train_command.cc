@@ -461,6 +461,7 @@ absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
                               .local_rank = share.local_rank,
                               .machine_share_bytes = share.machine_bytes,
                               .say = PrintLine,
+                              .from_checkpoint = checkpoints.Resumes(),
                               .stop = StopSignal(),
                               .check = [&](const Parameters& parameters) {
                                 return checkpoints.CheckRoom(parameters);
