@@ -179,6 +179,24 @@ Trainer::NextMicroBatch ShareOf(const DataSet& data, int64_t position,
   };
 }
 
+// The same of the first `samples` samples, each of which comes once: what fills
+// the last batch has no labels.
+Trainer::NextMicroBatch EachOnce(const DataSet& data, int64_t samples,
+                                 const StepShape& shape,
+                                 const RankOptions& ranks) {
+  return [&data, samples, shape, at = ranks.rank * shape.batch,
+          stride = ranks.world_size *
+                   shape.batch]() mutable -> absl::StatusOr<MicroBatch> {
+    const int64_t from = std::exchange(at, at + stride);
+    StepShape rest = shape;
+    rest.batch = std::min(shape.batch, samples - from);
+    CASTOR_ASSIGN_OR_RETURN(MicroBatch batch, Read(data, from, rest));
+    batch.tokens.resize(shape.batch * shape.length, 0);
+    batch.targets.resize(shape.batch * shape.length, kernels::kIgnoredTarget);
+    return batch;
+  };
+}
+
 // Null on the host device. A plan for a budget that is given is the same on
 // every GPU, and needs none.
 absl::StatusOr<std::optional<Gpu>> GpuOf(const Config& config,
@@ -507,49 +525,37 @@ absl::StatusOr<double> Session::Step() {
 }
 
 absl::StatusOr<double> Session::Evaluate() {
+  const DataSet& data = *data_.validation;
+  const StepShape shape = ShapeOf(config_);
+  const int64_t samples = data.num_samples();
   return trainer_->Evaluate(
-      config_.eval_batches,
-      ShareOf(*data_.validation, 0, ShapeOf(config_), ranks_));
+      std::min(config_.eval_batches, CeilDiv(samples, shape.batch)),
+      EachOnce(data, samples, shape, ranks_));
 }
 
 absl::StatusOr<Session::Evaluation> Session::EvaluateAll(
     int64_t most_samples,
     absl::FunctionRef<void(const Evaluation&, int64_t)> progress) {
   // Progress is told between groups of batches.
-  constexpr size_t kBatchesAtOnce = 16;
+  constexpr int64_t kBatchesAtOnce = 16;
   const DataSet& data =
       data_.validation != nullptr ? *data_.validation : *data_.train;
   const int64_t samples = most_samples == 0
                               ? data.num_samples()
                               : std::min(most_samples, data.num_samples());
   const StepShape shape = ShapeOf(config_);
+  const Trainer::NextMicroBatch next = EachOnce(data, samples, shape, ranks_);
   Evaluation all = {};
-  double sum = 0;
+  Trainer::LossSum total;
   while (all.num_samples < samples) {
-    std::vector<MicroBatch> batches;
-    int64_t labels = 0;
-    while (batches.size() < kBatchesAtOnce && all.num_samples < samples) {
-      const int64_t count = std::min(shape.batch, samples - all.num_samples);
-      CASTOR_ASSIGN_OR_RETURN(MicroBatch batch,
-                              Read(data, all.num_samples,
-                                   {.batch = count, .length = shape.length}));
-      labels += CountLabels(batch);
-      all.num_samples += count;
-      // What fills the last batch does not count.
-      batch.tokens.resize(shape.batch * shape.length, 0);
-      batch.targets.resize(shape.batch * shape.length, kernels::kIgnoredTarget);
-      batches.push_back(std::move(batch));
-    }
-    if (labels > 0) {
-      const int64_t count = static_cast<int64_t>(batches.size());
-      CASTOR_ASSIGN_OR_RETURN(
-          const double loss,
-          trainer_->Evaluate(count, [&, i = size_t{0}]() mutable {
-            return absl::StatusOr<MicroBatch>(std::move(batches[i++]));
-          }));
-      all.num_labels += labels;
-      sum += loss * static_cast<double>(labels);
-      all.loss = sum / static_cast<double>(all.num_labels);
+    const int64_t batches = std::min(
+        kBatchesAtOnce, CeilDiv(samples - all.num_samples, shape.batch));
+    CASTOR_RETURN_IF_ERROR(trainer_->AddEvaluation(batches, next, &total));
+    all.num_samples =
+        std::min(samples, all.num_samples + batches * shape.batch);
+    all.num_labels = total.labels;
+    if (total.labels > 0) {
+      all.loss = total.sum / static_cast<double>(total.labels);
     }
     progress(all, samples);
   }

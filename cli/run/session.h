@@ -103,8 +103,9 @@ class Session {
   const std::string& restored_run() const { return restored_run_; }
 
   absl::StatusOr<double> Step();
-  // Over the first eval_batches micro batches of the validation data, the same
-  // ones each time.
+  // Over the first eval_batches micro batches of the validation data or, where
+  // it has fewer, over all of it: no sample counts twice. Over all of it the
+  // bits are EvaluateAll's, on any number of ranks.
   absl::StatusOr<double> Evaluate();
 
   struct Evaluation {

@@ -369,6 +369,21 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
 
 absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
                                          const NextMicroBatch& next) {
+  LossSum total;
+  CASTOR_RETURN_IF_ERROR(AddEvaluation(batches, next, &total));
+  if (total.labels > 0) return total.sum / static_cast<double>(total.labels);
+  const StepShape shape = evaluation_shape();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the evaluation after step ", state_.step,
+                   " has no loss: none of the "
+                   "tokens of its ",
+                   batches, " batches of [", shape.batch, ", ", shape.length,
+                   "] is labelled (every target is ", kernels::kIgnoredTarget,
+                   "); give it other data"));
+}
+
+absl::Status Trainer::AddEvaluation(int64_t batches, const NextMicroBatch& next,
+                                    LossSum* total) {
   if (options_.eval_batch <= 0 || batches <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "an evaluation of ", batches, " batches of ", options_.eval_batch,
@@ -388,14 +403,13 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
     return MicroBatch{std::vector<int32_t>(size, 0),
                       std::vector<int32_t>(size, kernels::kIgnoredTarget)};
   };
-  double sum = 0;
   int64_t labels = 0;
   for (int64_t i = 0; i < batches; i += world_size) {
     const bool has_one = i + options_.ranks.rank < batches;
     CASTOR_ASSIGN_OR_RETURN(const StepLosses losses,
                             RunStep(*program, has_one ? next : nothing,
                                     /*update=*/std::nullopt));
-    for (float of_batch : losses.sums) sum += of_batch;
+    for (float of_batch : losses.sums) total->sum += of_batch;
     labels += losses.labels;
   }
   CASTOR_RETURN_IF_ERROR(Drain());
@@ -406,14 +420,8 @@ absl::StatusOr<double> Trainer::Evaluate(int64_t batches,
                                  ReduceOp::kSum, absl::MakeSpan(&labels, 1)));
     if (!agreed.ok()) return failure_ = Failed(agreed);
   }
-  if (labels > 0) return sum / static_cast<double>(labels);
-  return absl::InvalidArgumentError(
-      absl::StrCat("the evaluation after step ", state_.step,
-                   " has no loss: none of the "
-                   "tokens of its ",
-                   batches, " batches of [", shape.batch, ", ", shape.length,
-                   "] is labelled (every target is ", kernels::kIgnoredTarget,
-                   "); give it other data"));
+  total->labels += labels;
+  return absl::OkStatus();
 }
 
 int Trainer::stop_reason() const {

@@ -116,6 +116,15 @@ class Trainer final : public ObservedRun {
   // could notice. On rank r of N `next` gives the batches r, r + N, ... of
   // them. InvalidArgument: no token of them is labelled.
   absl::StatusOr<double> Evaluate(int64_t batches, const NextMicroBatch& next);
+  // The losses of labelled tokens, and how many these are.
+  struct LossSum {
+    double sum = 0;
+    int64_t labels = 0;
+  };
+  // Adds those of `batches` more batches to *total, batch by batch in their
+  // order: an evaluation in parts has the bits of one in a single call.
+  absl::Status AddEvaluation(int64_t batches, const NextMicroBatch& next,
+                             LossSum* total);
 
   // Reads `tokens`, which follow those of earlier calls, and returns a logit
   // for each token of the vocabulary: how likely it comes next. The first call
