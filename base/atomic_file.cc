@@ -88,12 +88,12 @@ AtomicFile::AtomicFile(std::string path, std::string temporary_path, int fd)
       temporary_path_(std::move(temporary_path)),
       fd_(fd) {}
 
-absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(
-    std::string path) {
+absl::StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(std::string path,
+                                                               unsigned mode) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     std::string temporary = TemporaryName(path, attempt);
     const int fd =
-        open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0) {
       // Left by a process of the same number, or a second writer in this one.
       if (errno == EEXIST) continue;

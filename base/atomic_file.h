@@ -28,8 +28,10 @@ namespace castor {
 class AtomicFile {
  public:
   // The directory of `path` must exist. What is at `path` stays until Commit
-  // replaces it, be it a file or a directory.
-  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(std::string path);
+  // replaces it, be it a file or a directory. `mode`: what others may do with
+  // it, less what the process's umask forbids.
+  static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(
+      std::string path, unsigned mode = 0666);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -3,6 +3,7 @@
 #ifndef CASTOR_BASE_LOCK_FILE_H_
 #define CASTOR_BASE_LOCK_FILE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -26,13 +27,31 @@ LockResult TryLock(int fd);
 bool IsNamed(int fd, const std::string& path);
 
 // A file by which one process at a time has something for itself. Who is
-// refused can read in it who that is.
+// refused can read in it who that is. Nobody but its user may open it: who can
+// read a file could lock it.
 class LockFile {
  public:
-  // Makes the file where it is missing, and locks it. FailedPrecondition: it is
-  // held, and the message is what its holder has written, or "". Unimplemented:
-  // the file system has no locks. NotFound: there is no such directory.
-  static absl::StatusOr<std::unique_ptr<LockFile>> Take(std::string path);
+  // What came of an attempt to take one.
+  struct Attempt {
+    enum class Outcome {
+      kTaken,       // here is the lock
+      kHeld,        // somebody has it
+      kImpossible,  // there can be no lock of this name, and why
+    };
+    Outcome outcome = Outcome::kImpossible;
+    std::unique_ptr<LockFile> lock = nullptr;
+    // What the holder has written, or "".
+    std::string holder_text = {};
+    // The holder as the system knows it; 0: it does not say.
+    int64_t holder_process = 0;
+    // Unimplemented: the file system has no locks. NotFound: there is no such
+    // directory. PermissionDenied: another user has put a lock file there.
+    // InvalidArgument: what has the name is no file.
+    absl::Status why = {};
+  };
+
+  // Makes the file where it is missing, and locks it. Does not wait.
+  static Attempt TryTake(const std::string& path);
   // Removes the file: what is left behind by a process that was killed is taken
   // over by the next one.
   ~LockFile();

@@ -47,7 +47,9 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
   std::printf("it fits; a step moves %s to the device and %s from it\n",
               FormatBytes(admission.h2d_bytes_per_step).c_str(),
               FormatBytes(admission.d2h_bytes_per_step).c_str());
-  std::printf("%s\n", ForecastLine(config, admission.forecast).c_str());
+  std::printf("%s\n", ForecastLine(config, admission.forecast,
+                                   session->tokens_per_step())
+                          .c_str());
   if (admission.machine_needed_bytes > admission.machine_bytes) {
     std::printf(
         "not on this machine, which has %s of memory: the run takes %s of its "

@@ -1,8 +1,10 @@
 #include "cli/run/look_at_data.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
 
@@ -13,6 +15,9 @@ namespace {
 // larger would take too long, and is checked batch by batch.
 constexpr int64_t kMaxTokensChecked = int64_t{1} << 29;
 constexpr int64_t kTokensSampled = int64_t{1} << 22;
+
+// From so many percent on, padding is told of.
+constexpr double kPaddingTold = 1;
 
 // What would give the unlabelled samples a label.
 std::string Remedy(const LabelCount& count) {
@@ -37,6 +42,41 @@ absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
   CASTOR_RETURN_IF_ERROR(Annotate(key, identity.status()));
   inputs->push_back({std::string(key), *identity});
   return absl::OkStatus();
+}
+
+absl::StatusOr<double> LookAtLengths(
+    absl::string_view key, const DataSet& data, int64_t sequence_length,
+    const std::function<void(absl::string_view line)>& say) {
+  const auto lengths = data.CountTokens();
+  CASTOR_RETURN_IF_ERROR(Annotate(key, lengths.status()));
+  const auto samples = static_cast<double>(lengths->samples);
+  const double average = static_cast<double>(lengths->tokens) / samples;
+  const auto padding = [&](int64_t length) {
+    return 100 * (1 - average / static_cast<double>(length));
+  };
+  if (say == nullptr) return average;
+  if (lengths->cut > 0) {
+    say(absl::StrCat(key, ": ", lengths->cut, " of ", lengths->samples,
+                     " lines are cut to data.sequence_length (",
+                     sequence_length, " tokens); the longest has ",
+                     lengths->longest));
+  }
+  if (padding(sequence_length) < kPaddingTold) return average;
+  // One token has no target.
+  const int64_t enough = std::max<int64_t>(lengths->longest, 2);
+  say(absl::StrFormat(
+      "%s: %.0f%% of the batches is padding, which takes the time of tokens "
+      "and "
+      "is not counted in tokens/s: lines have %.1f tokens on average, at most "
+      "%d, and data.sequence_length is %d%s",
+      key, padding(sequence_length), average, lengths->longest, sequence_length,
+      enough < sequence_length
+          ? absl::StrFormat(
+                "; with data.sequence_length %d it would be %.0f%%, "
+                "and no line is cut",
+                enough, padding(enough))
+          : "; a smaller one would cut lines"));
+  return average;
 }
 
 absl::Status LookAtLabels(

@@ -18,6 +18,13 @@ namespace castor::cli {
 absl::Status LookAtTokens(absl::string_view key, const DataSet* data,
                           std::vector<InputIdentity>* inputs);
 
+// Tells `say` (may be null) how many lines are cut to the sequence length, and
+// how much of the batches is padding. Returns how many tokens that are none an
+// average sample has.
+absl::StatusOr<double> LookAtLengths(
+    absl::string_view key, const DataSet& data, int64_t sequence_length,
+    const std::function<void(absl::string_view line)>& say);
+
 // Tells `say` (may be null) how many samples have nothing to learn from, if
 // there are any, and which data.sequence_length would change that.
 // InvalidArgument, after the key: they all have nothing.

@@ -394,11 +394,18 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
       LookAtTokens(kValidationData, data_.validation.get(), &inputs_));
   const int64_t length = config_.data.sequence_length;
   if (options.evaluate_only) {
-    return LookAtLabels(
-        evaluated_key(),
-        (data_.validation != nullptr ? data_.validation : data_.train).get(),
-        length, options.say);
+    const DataSet& data =
+        *(data_.validation != nullptr ? data_.validation : data_.train);
+    CASTOR_RETURN_IF_ERROR(
+        LookAtLengths(evaluated_key(), data, length, options.say).status());
+    return LookAtLabels(evaluated_key(), &data, length, options.say);
   }
+  auto tokens = static_cast<double>(length);
+  if (data_.train != nullptr) {
+    CASTOR_ASSIGN_OR_RETURN(tokens, LookAtLengths(kTrainingData, *data_.train,
+                                                  length, options.say));
+  }
+  tokens_per_step_ = static_cast<double>(config_.train_batch_size) * tokens;
   CASTOR_RETURN_IF_ERROR(
       LookAtLabels(kTrainingData, data_.train.get(), length, options.say));
   const DataConfig& data = config_.data;
@@ -410,6 +417,11 @@ absl::Status Session::OpenDataSets(const Options& options, bool* evaluates) {
         "data.validation_fraction, or leave eval_interval out");
   }
   if (!*evaluates) data_.validation = nullptr;
+  if (data_.validation != nullptr) {
+    CASTOR_RETURN_IF_ERROR(
+        LookAtLengths(kValidationData, *data_.validation, length, options.say)
+            .status());
+  }
   return LookAtLabels(kValidationData, data_.validation.get(), length,
                       options.say);
 }

@@ -77,6 +77,10 @@ class Session {
   // What a GPU is and has room for; empty on the host.
   const std::string& device_note() const { return device_note_; }
 
+  // How many tokens a step of all ranks trains on, without what pads samples:
+  // the mean over the data. Where no data were opened, as if none were padded.
+  double tokens_per_step() const { return tokens_per_step_; }
+
   // The identities of what has been read so far and ranks must have in common.
   // (A single rank does not look at everything.)
   const std::vector<InputIdentity>& inputs() const { return inputs_; }
@@ -149,6 +153,7 @@ class Session {
   // What was read at data.train.
   std::string TrainingData() const;
 
+  double tokens_per_step_ = 0;
   int64_t samples_ = 0;  // of training data consumed
   std::string restored_run_;
 };

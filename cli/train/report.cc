@@ -92,9 +92,9 @@ nlohmann::json RankJson(const RankFigures& rank) {
           {"network_wait_seconds_by_late_rank", rank.late_rank_seconds}};
 }
 
-double TokensPerSecond(const Config& config, const SteadyFigures& figures) {
+double TokensPerSecond(const RunReport& report, const SteadyFigures& figures) {
   return figures.step_seconds > 0
-             ? static_cast<double>(TokensPerStep(config)) / figures.step_seconds
+             ? report.tokens_per_step / figures.step_seconds
              : 0;
 }
 
@@ -108,10 +108,11 @@ int64_t TokensPerStep(const Config& config) {
   return config.train_batch_size * config.data.sequence_length;
 }
 
-std::string ForecastLine(const Config& config, const Forecast& forecast) {
+std::string ForecastLine(const Config& config, const Forecast& forecast,
+                         double tokens) {
   const std::string addresses = FormatAddresses(forecast);
   return absl::StrCat(
-      "predicted step: ", FormatForecast(forecast, TokensPerStep(config)),
+      "predicted step: ", FormatForecast(forecast, std::llround(tokens)),
       config.memory.activation_checkpointing == ActivationCheckpointing::kAuto
           ? absl::StrCat(
                 "; ", forecast.blocks.kept, " of ", forecast.blocks.blocks,
@@ -134,7 +135,7 @@ std::string ProgressLine(const Config& config, const RunReport& report,
       "step %d/%d  loss %.4f  lr %.3g  %s tokens/s  device %s of %s  "
       "bus in %s out %s a step  waiting %.1f%%  %s left%s%s",
       last.step, config.steps, last.loss, last.learning_rate,
-      FormatTokensPerSecond(TokensPerSecond(config, now)),
+      FormatTokensPerSecond(TokensPerSecond(report, now)),
       FormatBytes(report.device_peak_bytes),
       FormatBytes(report.device_budget_bytes), FormatBytes(now.h2d_bytes),
       FormatBytes(now.d2h_bytes), Percent(now.stall_seconds, now.step_seconds),
@@ -180,7 +181,11 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
                                             report.steps.skipped()));
   }
   row("tokens per second",
-      FormatTokensPerSecond(TokensPerSecond(config, steady)));
+      absl::StrCat(
+          FormatTokensPerSecond(TokensPerSecond(report, steady)),
+          report.tokens_per_step < static_cast<double>(TokensPerStep(config))
+              ? " (padding is not counted)"
+              : ""));
   row("step, median", absl::StrFormat("%.3f s", steady.step_seconds));
   if (report.plans > 0) {
     const double predicted =
@@ -290,7 +295,7 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
   summary["d2h_bytes_per_step"] = steady.d2h_bytes;
   summary["stall_seconds_per_step"] = steady.stall_seconds;
   summary["step_seconds"] = steady.step_seconds;
-  summary["tokens_per_second"] = TokensPerSecond(config, steady);
+  summary["tokens_per_second"] = TokensPerSecond(report, steady);
   if (!report.ranks.empty()) {
     json ranks = json::array();
     int64_t sent = 0;

@@ -48,8 +48,9 @@ inline constexpr char kRefused[] = "refused";
 // One run's figures, gathered step by step. On several ranks this rank's own,
 // until they are merged: then peaks are the greatest of all.
 struct RunReport {
-  StepFigures steps;      // of this process
-  int64_t last_step = 0;  // that is over, in this process or before
+  StepFigures steps;           // of this process
+  int64_t last_step = 0;       // that is over, in this process or before
+  double tokens_per_step = 0;  // on average, without padding
   std::vector<std::pair<int64_t, double>> evaluations;  // step, loss
   int64_t device_budget_bytes = 0;
   int64_t device_peak_bytes = 0;
@@ -68,10 +69,13 @@ struct RunReport {
   std::vector<RankFigures> ranks = {};  // by rank, once they are merged
 };
 
+// What a step of samples without padding has.
 int64_t TokensPerStep(const Config& config);
 
-// "predicted step: ...", a line that says where its durations are from.
-std::string ForecastLine(const Config& config, const Forecast& forecast);
+// "predicted step: ...", a line that says where its durations are from, for
+// steps of `tokens` without padding.
+std::string ForecastLine(const Config& config, const Forecast& forecast,
+                         double tokens);
 
 // "step 20/300  loss 2.4051  ..."; `recent` are the latest finished steps, of
 // which the last is shown, with medians over all of them.

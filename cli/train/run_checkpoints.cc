@@ -14,6 +14,7 @@
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "cli/output/standard_output.h"
 #include "cli/run/checkpoint_place.h"
 #include "device/comm/agreement.h"
 #include "device/comm/first_rank.h"
@@ -82,7 +83,12 @@ absl::Status RunCheckpoints::ClaimDirectory() {
     CASTOR_ASSIGN_OR_RETURN(made_, directory_.Make());
   }
   if (!config_.checkpoint.lock) return absl::OkStatus();
-  auto lock = CheckpointLock::Take(directory_.directory(), run_id_);
+  auto lock = CheckpointLock::Take(
+      directory_.directory(), run_id_,
+      {.timeout_seconds = config_.checkpoint.lock_timeout_seconds,
+       .say = [](absl::string_view line) {
+         PrintLine(absl::StrCat("checkpoint.dir: ", line));
+       }});
   // What there is none of has no latest either, as FindResumed says.
   if (absl::IsNotFound(lock.status())) return absl::OkStatus();
   CASTOR_RETURN_IF_ERROR(lock.status());

@@ -1,5 +1,6 @@
 #include "cli/train/trace_request.h"
 
+#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -7,7 +8,7 @@
 
 namespace castor::cli {
 
-RunRecord DescribeRun(const Config& config) {
+RunRecord DescribeRun(const Config& config, double tokens_per_step) {
   const ModelConfig& model = config.model;
   RunRecord run;
   run.title =
@@ -23,7 +24,7 @@ RunRecord DescribeRun(const Config& config) {
   run.device_budget_bytes = config.memory.device_memory;
   run.host_budget_bytes = config.memory.host_memory;
   run.steps = config.steps;
-  run.tokens_per_step = TokensPerStep(config);
+  run.tokens_per_step = std::llround(tokens_per_step);
   run.threads = ThreadsOf(config.device);
   return run;
 }

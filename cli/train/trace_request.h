@@ -7,7 +7,8 @@
 
 namespace castor::cli {
 
-RunRecord DescribeRun(const Config& config);
+// `tokens_per_step`: without padding.
+RunRecord DescribeRun(const Config& config, double tokens_per_step);
 
 }  // namespace castor::cli
 

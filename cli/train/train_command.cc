@@ -136,7 +136,10 @@ absl::Status TrainRun::Begin() {
     std::printf("device: %s\n", session_.device_note().c_str());
   }
   std::fputs(FormatAdmission(admission).c_str(), stdout);
-  std::printf("%s\n", ForecastLine(config_, admission.forecast).c_str());
+  report_.tokens_per_step = session_.tokens_per_step();
+  std::printf("%s\n",
+              ForecastLine(config_, admission.forecast, report_.tokens_per_step)
+                  .c_str());
   if (const std::string note = session_.trainer().pinned_note();
       !note.empty()) {
     std::printf("note: %s\n", note.c_str());
@@ -152,7 +155,8 @@ absl::Status TrainRun::Begin() {
   CASTOR_RETURN_IF_ERROR(CheckSameInputs(ranks_, session_.inputs()));
   if (arguments_.live.any() && first_) {
     CASTOR_ASSIGN_OR_RETURN(
-        live_, LiveRun::Create(arguments_.live, DescribeRun(config_),
+        live_, LiveRun::Create(arguments_.live,
+                               DescribeRun(config_, report_.tokens_per_step),
                                &session_.trainer()));
   }
   if (!arguments_.trace_path.empty()) {
@@ -160,7 +164,8 @@ absl::Status TrainRun::Begin() {
         WindowOf(arguments_.trace_steps, session_.trainer().step() + 1,
                  config_.memory.warmup_steps);
     CASTOR_RETURN_IF_ERROR(Annotate("--trace-steps", window.status()));
-    auto trace = RunTrace::Create(arguments_.trace_path, DescribeRun(config_),
+    auto trace = RunTrace::Create(arguments_.trace_path,
+                                  DescribeRun(config_, report_.tokens_per_step),
                                   *window, &session_.trainer());
     CASTOR_RETURN_IF_ERROR(AsUsersError("--trace", trace.status()));
     trace_ = *std::move(trace);
@@ -271,7 +276,8 @@ void TrainRun::PrintForecast() {
   const Forecast& forecast = session_.trainer().training_forecast();
   if (!forecast.measured || forecast.step_ns == told_of_step_ns_) return;
   told_of_step_ns_ = forecast.step_ns;
-  std::printf("%s\n", ForecastLine(config_, forecast).c_str());
+  std::printf("%s\n",
+              ForecastLine(config_, forecast, report_.tokens_per_step).c_str());
 }
 
 void TrainRun::PrintProgress(bool all) {
@@ -423,9 +429,12 @@ absl::Status WriteRefusal(const TrainArguments& arguments, const Config& config,
       WriteSummary(arguments.summary_path,
                    SummaryJson(config, {}, nothing, refused.refusal)));
   if (arguments.trace_path.empty()) return absl::OkStatus();
-  return AsUsersError("--trace", RunTrace::WriteRefused(
-                                     arguments.trace_path, DescribeRun(config),
-                                     refused, std::string(message)));
+  return AsUsersError(
+      "--trace",
+      RunTrace::WriteRefused(
+          arguments.trace_path,
+          DescribeRun(config, static_cast<double>(TokensPerStep(config))),
+          refused, std::string(message)));
 }
 
 // Until the ranks have their communicator, each may find something wrong that

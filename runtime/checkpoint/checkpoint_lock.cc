@@ -1,12 +1,9 @@
 #include "runtime/checkpoint/checkpoint_lock.h"
 
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/host_name.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
@@ -16,49 +13,46 @@ namespace {
 
 constexpr int64_t kMaxBytes = 1 << 16;
 
-// What the holder has written, for a person. It may have written nothing yet.
-std::string Holder(absl::string_view text) {
-  const auto json = ParseStrictJson(text);
-  if (!json.ok() || !json->is_object()) return "another process";
-  std::string who = "another process";
-  if (const auto process = json->find("process");
-      process != json->end() && process->is_number_integer()) {
-    who = absl::StrCat("process ", process->get<int64_t>());
-  }
-  for (const auto& [key, before] :
-       {std::pair{"host", " on host "}, std::pair{"run", ", run "}}) {
-    if (const auto value = json->find(key);
-        value != json->end() && value->is_string()) {
-      absl::StrAppend(&who, before,
-                      QuotedForMessage(value->get<std::string>()));
-    }
-  }
-  return who;
-}
-
 }  // namespace
 
 CheckpointLock::CheckpointLock(std::unique_ptr<LockFile> file)
     : file_(std::move(file)) {}
 
 absl::StatusOr<std::unique_ptr<CheckpointLock>> CheckpointLock::Take(
-    const std::string& directory, absl::string_view run_id) {
-  auto file = LockFile::Take(absl::StrCat(directory, "/", kName));
-  if (absl::IsFailedPrecondition(file.status())) {
+    const std::string& directory, absl::string_view run_id, LockWait wait) {
+  wait.what = absl::StrCat(directory, " is in use");
+  LockFile::Attempt attempt =
+      AwaitLock(absl::StrCat(directory, "/", kName), wait);
+  if (attempt.outcome == LockFile::Attempt::Outcome::kHeld) {
+    const LockHolder holder = HolderOf(attempt);
+    if (holder.has_ended) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(directory, " is in use by something that ", holder.name,
+                       ", which has ended, has left behind: end that (fuser ",
+                       directory, "/", kName, " tells what it is)"));
+    }
     return absl::FailedPreconditionError(absl::StrCat(
-        directory, " is in use by ", Holder(file.status().message()),
-        ": wait until that has ended, or give this run a checkpoint.dir of its "
-        "own"));
+        directory, " is in use by ", holder.name,
+        ": wait until that has ended (checkpoint.lock_timeout_seconds), or "
+        "give this run a checkpoint.dir of its own"));
   }
-  if (absl::IsUnimplemented(file.status())) {
+  if (absl::IsUnimplemented(attempt.why)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        file.status().message(), ": a second run in ", directory,
+        attempt.why.message(), ": a second run in ", directory,
         " would not be noticed. Choose another file system, or set "
         "checkpoint.lock to false (in PyTorch: lock=False) and see to it "
         "yourself"));
   }
-  CASTOR_RETURN_IF_ERROR(file.status());
-  std::unique_ptr<CheckpointLock> lock(new CheckpointLock(*std::move(file)));
+  if (absl::IsPermissionDenied(attempt.why)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        attempt.why.message(), ": ", directory,
+        " is in use by a run of that user, or was when it was killed; remove "
+        "the file if that has ended, or give this run a checkpoint.dir of its "
+        "own"));
+  }
+  CASTOR_RETURN_IF_ERROR(attempt.why);
+  std::unique_ptr<CheckpointLock> lock(
+      new CheckpointLock(std::move(attempt.lock)));
   CASTOR_RETURN_IF_ERROR(lock->SetRun(run_id));
   return lock;
 }
@@ -74,11 +68,7 @@ bool CheckpointLock::IsOf(const std::string& directory,
 }
 
 absl::Status CheckpointLock::SetRun(absl::string_view run_id) {
-  const nlohmann::json text = {
-      {"host", HostName()}, {"process", getpid()}, {"run", run_id}};
-  return file_->Write(absl::StrCat(
-      text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-      "\n"));
+  return file_->Write(LockHolderText(run_id));
 }
 
 }  // namespace castor

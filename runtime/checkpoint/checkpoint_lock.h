@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/lock_file.h"
+#include "base/lock_wait.h"
 
 namespace castor {
 
@@ -18,10 +19,13 @@ class CheckpointLock {
  public:
   static constexpr char kName[] = "castor.lock";
 
-  // FailedPrecondition: another run has it, and which one, or the file system
-  // has no locks. NotFound: there is no such directory.
+  // Waits as `wait` says, whose `what` is not used. FailedPrecondition: another
+  // run has it, and which one, or the file system has no locks. NotFound: there
+  // is no such directory. InvalidArgument: what has the lock file's name is no
+  // file.
   static absl::StatusOr<std::unique_ptr<CheckpointLock>> Take(
-      const std::string& directory, absl::string_view run_id);
+      const std::string& directory, absl::string_view run_id,
+      LockWait wait = {});
 
   // Whether, as this machine sees it, the run `run_id` has the directory.
   static bool IsOf(const std::string& directory, absl::string_view run_id);

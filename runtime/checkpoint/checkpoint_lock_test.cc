@@ -49,9 +49,21 @@ TEST(CheckpointLock, IsHeldWhateverItsFileSays) {
                            "{\"host\": \"\\u001b[31m\\n\"}"}) {
     WriteFile(dir.path() + "/" + CheckpointLock::kName, text);
     EXPECT_THAT(RefusalOf(dir.path()),
-                AllOf(HasSubstr("in use by another process"),
+                AllOf(HasSubstr(absl::StrCat("in use by process ", getpid())),
                       Not(HasSubstr("\n")), Not(HasSubstr("\033"))));
   }
+}
+
+TEST(CheckpointLock, NamesWhatIsInItsPlace) {
+  const TemporaryDirectory dir;
+  const std::string path = dir.path() + "/" + CheckpointLock::kName;
+  std::filesystem::create_directory(path);
+  const absl::Status status =
+      CheckpointLock::Take(dir.path(), "other", {.timeout_seconds = 3600})
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(path), HasSubstr("no regular file: remove it")));
 }
 
 TEST(CheckpointLock, WantsTheDirectory) {

@@ -34,6 +34,7 @@ constexpr int64_t kMaxSteps = int64_t{1} << 48;
 constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
 constexpr int64_t kMaxThreads = 4096;
+constexpr double kMaxWaitSeconds = 1e9;
 // No run learns, or decays, with more than a small part of this.
 constexpr DoubleRange kRate = {.min = 0, .max = 1e6};
 
@@ -97,17 +98,23 @@ void ReadData(JsonReader reader, const std::string& base_dir,
     ReadPath(reader, "tokenizer", base_dir, &data->tokenizer);
   }
   const auto has_tokens = [](const std::string& path) {
-    return path.empty() || absl::EndsWith(path, ".bin");
+    return path.empty() || HasTokensByName(path);
   };
   if (!data->tokenizer.empty() && !data->train.empty() &&
       has_tokens(data->train) && has_tokens(data->validation)) {
-    reader.Fail("tokenizer", "a .bin file has tokens already: leave it out",
+    reader.Fail("tokenizer",
+                "a .bin or .npy file has tokens already: leave it out",
                 {reader.PathOf("train"), reader.PathOf("validation")});
   }
   ReadPath(reader, "cache", base_dir, &data->cache);
   reader.Double("validation_fraction", &data->validation_fraction,
                 {.min = 0, .max = 1, .max_open = true});
-  ReadEnum(reader, "token_type", kTokenTypes, &data->token_type);
+  reader.Double("cache_timeout_seconds", &data->cache_timeout_seconds,
+                {.min = 0, .max = kMaxWaitSeconds});
+  if (reader.Has("token_type")) {
+    ReadEnum(reader, "token_type", kTokenTypes,
+             &data->token_type.emplace(TokenType::kUint16));
+  }
   reader.Int("sequence_length", &data->sequence_length,
              {.min = 1, .max = 1 << 24});
   reader.Bool("shuffle", &data->shuffle);
@@ -126,6 +133,8 @@ void ReadCheckpoint(JsonReader reader, const std::string& base_dir,
   ReadEnum(reader, "on_error", kOnSaveErrors, &checkpoint->on_error);
   reader.Bool("lock", &checkpoint->lock);
   reader.Int("keep_aside", &checkpoint->keep_aside, {.min = 1, .max = 1 << 20});
+  reader.Double("lock_timeout_seconds", &checkpoint->lock_timeout_seconds,
+                {.min = 0, .max = kMaxWaitSeconds});
   reader.RefuseUnknownKeys();
 }
 
@@ -492,6 +501,10 @@ void RefuseClients(JsonReader& root) {
 }
 
 }  // namespace
+
+bool HasTokensByName(absl::string_view path) {
+  return absl::EndsWith(path, ".bin") || absl::EndsWith(path, ".npy");
+}
 
 bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
   return a.rule->name() == b.rule->name() &&

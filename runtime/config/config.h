@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,13 +32,16 @@ namespace castor {
 
 enum class TokenType : uint8_t { kUint16, kUint32 };
 
+// Whether a data file's name says that it has tokens, not text.
+bool HasTokensByName(absl::string_view path);
+
 // The "data.tokenizer" of bytes that are tokens. (A directory of that name is
 // "./bytes".)
 inline constexpr char kBytesTokenizer[] = "bytes";
 
 struct DataConfig {
-  // Required. .txt: text; .jsonl: lines with "text" or "input_ids"; .bin:
-  // tokens of token_type. See docs/data.md.
+  // Required. .txt: text; .jsonl: lines with "text" or "input_ids"; .bin and
+  // .npy: tokens. See docs/data.md.
   std::string train;
   std::string validation;  // "": no such file
   // A directory with a tokenizer, for text; or "bytes". "": the one in the
@@ -46,11 +50,16 @@ struct DataConfig {
   // The directory in which the tokens of .txt and .jsonl are kept. "": beside
   // each.
   std::string cache;
+  // How long to wait for another process that makes the same tokens; 0: not at
+  // all.
+  double cache_timeout_seconds = 3600;
   // Without a validation file: the share of the training file's tokens, or of
   // its lines with "input_ids", from its end, that is kept for validation
   // instead. In [0, 1).
   double validation_fraction = 0;
-  TokenType token_type = TokenType::kUint16;  // of .bin, little-endian
+  // Of a .bin without a header, little-endian. Absent: as the size of the
+  // model's vocabulary has it (runtime/data/token_layout.h).
+  std::optional<TokenType> token_type;
   // T, tokens per sample; at most the model's positions (n_positions). 0 or
   // absent: as many (still 0 here when that is in a pretrained directory).
   int64_t sequence_length = 0;
@@ -82,6 +91,8 @@ struct CheckpointConfig {
   // How many of the directories into which earlier runs' checkpoints were moved
   // (DIR.1, DIR.2, ...) stay, the newest ones. 0 or absent: all of them.
   int64_t keep_aside = 0;
+  // How long to wait for a run that has the directory; 0: not at all.
+  double lock_timeout_seconds = 0;
 
   friend bool operator==(const CheckpointConfig&,
                          const CheckpointConfig&) = default;

@@ -255,7 +255,7 @@ TEST(Config, NamesThePathOfAWrongValue) {
       {"data.tokenizer=3", "data.tokenizer: expected a string, found 3"},
       {"data.tokeniser=x", "data.tokeniser: unknown key"},
       {"data={\"train\": \"a.bin\", \"tokenizer\": \"bytes\"}",
-       "data.tokenizer: a .bin file has tokens already"},
+       "data.tokenizer: a .bin or .npy file has tokens already"},
       {"data.cache=[]", "data.cache: expected a string"},
       {"data.train=3", "data.train: expected a string, found 3"},
       {"data.train=", "data.train: expected the name of a file"},

@@ -25,7 +25,10 @@ Ordered DataJson(const DataConfig& data) {
   if (!data.tokenizer.empty()) json["tokenizer"] = data.tokenizer;
   if (!data.cache.empty()) json["cache"] = data.cache;
   json["validation_fraction"] = data.validation_fraction;
-  json["token_type"] = Name(config_names::kTokenTypes, data.token_type);
+  json["cache_timeout_seconds"] = data.cache_timeout_seconds;
+  if (data.token_type.has_value()) {
+    json["token_type"] = Name(config_names::kTokenTypes, *data.token_type);
+  }
   if (data.sequence_length > 0) json["sequence_length"] = data.sequence_length;
   json["shuffle"] = data.shuffle;
   return json;
@@ -39,6 +42,7 @@ Ordered CheckpointJson(const CheckpointConfig& checkpoint) {
   json["keep"] = checkpoint.keep;
   json["on_error"] = Name(config_names::kOnSaveErrors, checkpoint.on_error);
   json["lock"] = checkpoint.lock;
+  json["lock_timeout_seconds"] = checkpoint.lock_timeout_seconds;
   if (checkpoint.keep_aside > 0) json["keep_aside"] = checkpoint.keep_aside;
   return json;
 }

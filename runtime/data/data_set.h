@@ -28,6 +28,14 @@ struct LabelCount {
   int64_t reach = 0;       // the sequence length with which the others have one
 };
 
+// How long a data set's samples are.
+struct SampleLengths {
+  int64_t samples = 0;
+  int64_t tokens = 0;   // of all of them, without what pads them
+  int64_t longest = 0;  // tokens of the longest, before it is cut to T
+  int64_t cut = 0;      // samples that are
+};
+
 // Thread-safe: reads only.
 class DataSet {
  public:
@@ -53,6 +61,8 @@ class DataSet {
   virtual absl::StatusOr<LabelCount> CountLabels() const {
     return LabelCount{.samples = num_samples()};
   }
+
+  virtual absl::StatusOr<SampleLengths> CountTokens() const = 0;
 };
 
 // Which part of a file becomes a data set, and how.

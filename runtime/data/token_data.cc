@@ -55,6 +55,13 @@ absl::Status TokenData::FillBatch(int64_t first_position, int64_t batch,
   return absl::OkStatus();
 }
 
+absl::StatusOr<SampleLengths> TokenData::CountTokens() const {
+  const int64_t length = part_.sequence_length;
+  return SampleLengths{.samples = num_samples(),
+                       .tokens = num_samples() * length,
+                       .longest = length};
+}
+
 absl::StatusOr<std::string> TokenData::Check(int64_t all,
                                              int64_t sample) const {
   CASTOR_ASSIGN_OR_RETURN(const uint64_t checksum, CheckTokens(all, sample));

@@ -31,6 +31,7 @@ class TokenData : public DataSet {
   absl::Status FillBatch(int64_t first_position, int64_t batch, int32_t* tokens,
                          int32_t* targets) const override;
   absl::StatusOr<std::string> Check(int64_t all, int64_t sample) const override;
+  absl::StatusOr<SampleLengths> CountTokens() const override;
 
   // The checksum (XXH3-64) of which Check tells, the same however wide tokens
   // are in the file.

@@ -30,8 +30,10 @@ absl::StatusOr<TokenDataSplits> OpenTokenData(const DataConfig& data,
                                               uint64_t seed) {
   const auto open = [&](absl::string_view,
                         const std::string& path) -> absl::StatusOr<DataFile> {
-    CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> file,
-                            TokenFile::Open(path, data.token_type));
+    CASTOR_ASSIGN_OR_RETURN(
+        std::shared_ptr<const TokenFile> file,
+        TokenFile::Open(
+            path, {.token_type = data.token_type, .vocabulary = vocabulary}));
     return TokenDataFile(std::move(file));
   };
   CASTOR_ASSIGN_OR_RETURN(DataSplits splits,
@@ -248,7 +250,7 @@ TEST_F(TokenDataTest, RefusesWhatIsNoDataSet) {
               HasSubstr("it has 4 tokens, and one sample takes 4 + 1"));
   EXPECT_THAT(error(Data(Path("four.txt"), 0)), HasSubstr("sequence_length"));
   ASSERT_EQ(mkdir(Path("dir.txt").c_str(), 0700), 0);
-  EXPECT_THAT(error(Data(Path("dir.txt"), 4)), HasSubstr("no regular file"));
+  EXPECT_THAT(error(Data(Path("dir.txt"), 4)), HasSubstr("is a directory"));
   DataConfig data = Data(Ramp("b.txt", 20), 4);
   data.validation_fraction = 0.2;  // 4 tokens
   EXPECT_THAT(error(data), HasSubstr("validation_fraction"));

@@ -1,8 +1,5 @@
 // A file of tokens: nothing is read before it is used, and the page cache holds
-// it, not us.
-//
-//   *.txt   each byte is a token, 0 to 255
-//   *.bin   little-endian unsigned integers of 2 or 4 bytes
+// it, not us. How it holds them, token_layout.h says.
 #ifndef CASTOR_RUNTIME_DATA_TOKEN_FILE_H_
 #define CASTOR_RUNTIME_DATA_TOKEN_FILE_H_
 
@@ -12,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/config/config.h"
+#include "runtime/data/token_layout.h"
 #include "runtime/data/token_source.h"
 
 namespace castor {
@@ -22,30 +19,28 @@ namespace castor {
 // would end the process.)
 class TokenFile : public TokenSource {
  public:
-  // `token_type` is for .bin. NotFound: no such file. InvalidArgument: another
-  // suffix, a directory, an empty file, a size that is no multiple of a
-  // token's.
+  // NotFound: no such file. InvalidArgument: it is no file, or as
+  // FindTokenLayout.
   static absl::StatusOr<std::unique_ptr<TokenFile>> Open(
-      const std::string& path, TokenType token_type);
+      const std::string& path, const TokenFileOptions& options);
   ~TokenFile() override;
   TokenFile(const TokenFile&) = delete;
   TokenFile& operator=(const TokenFile&) = delete;
 
   const std::string& path() const override { return path_; }
-  int64_t size() const override { return size_; }
+  int64_t size() const override { return layout_.tokens; }
   absl::Status Read(int64_t begin, int64_t count, int64_t vocabulary,
                     int32_t* out) const override;
 
  private:
-  TokenFile(std::string path, int fd, int64_t bytes, int64_t token_bytes);
+  TokenFile(std::string path, int fd, const TokenLayout& layout);
   template <typename Token>
   absl::Status ReadAs(int64_t begin, int64_t count, int64_t vocabulary,
                       int32_t* out) const;
 
   const std::string path_;
   const int fd_;
-  const int64_t token_bytes_;
-  const int64_t size_;
+  const TokenLayout layout_;
 };
 
 }  // namespace castor

@@ -239,7 +239,7 @@ TEST_F(BadInput, AsData) {
   std::filesystem::create_directory(Path("dir.txt"));
   ExpectSetRefused("data.train=none.txt",
                    {"data.train", Path("none.txt"), "No such file"});
-  ExpectSetRefused("data.train=dir.txt", {"data.train", "no regular file"});
+  ExpectSetRefused("data.train=dir.txt", {"data.train", "is a directory"});
   ExpectSetRefused("data.train=empty.txt", {"data.train", "is empty"});
   ExpectSetRefused("data.train=short.txt",
                    {"data.train", "16 tokens", "16 + 1"});

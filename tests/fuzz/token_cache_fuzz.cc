@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CASTOR_CHECK((*cache)->ReadTokens(0, footer.tokens, tokens.data()).ok());
     return 0;
   }
-  CheckRefused((*cache)->CountLonger(3).status());
+  CheckRefused((*cache)->CountTokens(0, (*cache)->footer().lines, 3).status());
   std::vector<int32_t> tokens(64), labels(64);
   for (int64_t line = 0; line < std::min<int64_t>(footer.lines, 100); ++line) {
     const auto read =

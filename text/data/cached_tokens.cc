@@ -1,5 +1,6 @@
 #include "text/data/cached_tokens.h"
 
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <filesystem>
@@ -14,9 +15,11 @@
 #include "base/atomic_file.h"
 #include "base/directory_entry.h"
 #include "base/lock_file.h"
+#include "base/lock_wait.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "base/units.h"
+#include "text/data/json_line.h"
 
 namespace castor {
 namespace {
@@ -31,7 +34,6 @@ constexpr int64_t kClockTick_ns = 2'000'000'000;
 
 constexpr absl::Duration kFirstProgress = absl::Seconds(2);
 constexpr absl::Duration kProgressInterval = absl::Seconds(5);
-constexpr absl::Duration kLockInterval = absl::Milliseconds(50);
 
 std::string NameOf(const std::string& path) {
   return std::filesystem::path(path).filename().string();
@@ -50,6 +52,9 @@ uint64_t KeyOf(const CachedTokensRequest& request) {
   std::vector<uint64_t> parts = {
       kTokenCacheVersion, static_cast<uint64_t>(request.tokenize.kind),
       encoding != nullptr ? castor::KeyOf(*encoding) : 0};
+  if (request.tokenize.kind == SourceKind::kTokenLines) {
+    parts.push_back(kJsonLineRules);
+  }
   if (!request.directory.empty()) {
     // Files of one name may have their caches in one directory.
     std::error_code error;
@@ -72,12 +77,14 @@ class CacheOpener {
 
   absl::StatusOr<Cache> Find();
   absl::StatusOr<bool> IsOfSource(const TokenCacheFooter& footer) const;
+  absl::Status KeepApart(const absl::Status& why);
   absl::StatusOr<std::unique_ptr<LockFile>> Lock() const;
   absl::Status Make() const;
 
   const CachedTokensRequest& request_;
   const uint64_t key_;
-  const std::string cache_;
+  std::string cache_;
+  bool apart_ = false;  // cache_ is this user's own name for it
   std::string said_;
 };
 
@@ -111,6 +118,14 @@ absl::StatusOr<CacheOpener::Cache> CacheOpener::Open() {
 absl::StatusOr<CacheOpener::Cache> CacheOpener::Find() {
   absl::StatusOr<Cache> cache = TokenCache::Open(cache_);
   if (absl::IsNotFound(cache.status())) return nullptr;
+  if (absl::IsInvalidArgument(cache.status())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(cache.status().message(), ": remove it"));
+  }
+  if (absl::IsPermissionDenied(cache.status())) {
+    CASTOR_RETURN_IF_ERROR(KeepApart(cache.status()));
+    return Find();
+  }
   absl::Status status = cache.status();
   if (status.ok()) {
     CASTOR_ASSIGN_OR_RETURN(const bool serves, IsOfSource((*cache)->footer()));
@@ -123,6 +138,15 @@ absl::StatusOr<CacheOpener::Cache> CacheOpener::Find() {
   if (line != said_) request_.say(line);
   said_ = std::move(line);
   return nullptr;
+}
+
+// What has the cache's name is another user's: it is kept at another one.
+absl::Status CacheOpener::KeepApart(const absl::Status& why) {
+  if (std::exchange(apart_, true)) return MakeHint(cache_, why);
+  absl::StrAppend(&cache_, "-u", geteuid());
+  request_.say(absl::StrCat(why.message(), " and is not used; \"", cache_,
+                            "\" takes its place"));
+  return absl::OkStatus();
 }
 
 // Whether a cache with `footer` was made of what the data file holds now.
@@ -147,21 +171,38 @@ absl::StatusOr<bool> CacheOpener::IsOfSource(
   return checksum == footer.source_checksum;
 }
 
-// Null: the file system has no locks.
+// Null: nobody else is waited for.
 absl::StatusOr<std::unique_ptr<LockFile>> CacheOpener::Lock() const {
-  for (bool told = false;;) {
-    auto lock = LockFile::Take(absl::StrCat(cache_, ".lock"));
-    if (lock.ok()) return lock;
-    if (absl::IsUnimplemented(lock.status())) return nullptr;
-    if (!absl::IsFailedPrecondition(lock.status())) {
-      return MakeHint(cache_, lock.status());
-    }
-    if (!std::exchange(told, true)) {
-      request_.say(absl::StrCat("another process tokenises \"", request_.path,
-                                "\": waiting for it"));
-    }
-    absl::SleepFor(kLockInterval);
+  using Outcome = LockFile::Attempt::Outcome;
+  LockFile::Attempt attempt =
+      AwaitLock(absl::StrCat(cache_, ".lock"),
+                {.timeout_seconds = request_.timeout_seconds,
+                 .say = request_.say,
+                 .what = absl::StrCat("another process tokenises \"",
+                                      request_.path, "\"")});
+  if (attempt.outcome == Outcome::kTaken) {
+    // Who waits is told less if this fails, and that is all.
+    attempt.lock->Write(LockHolderText("")).IgnoreError();
+    return std::move(attempt.lock);
   }
+  if (attempt.outcome == Outcome::kImpossible) {
+    if (absl::IsUnimplemented(attempt.why)) return nullptr;
+    if (!absl::IsPermissionDenied(attempt.why)) {
+      return MakeHint(cache_, attempt.why);
+    }
+    request_.say(absl::StrCat(attempt.why.message(), " and is not waited for"));
+    return nullptr;
+  }
+  const LockHolder holder = HolderOf(attempt);
+  if (holder.has_ended) {
+    request_.say(absl::StrCat(holder.name, " has ended and left its lock (",
+                              cache_, ".lock) behind: it is not waited for"));
+    return nullptr;
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "\"%s\" has been tokenised by %s for %.0f s "
+      "(data.cache_timeout_seconds): end that if it hangs, or wait longer",
+      request_.path, holder.name, request_.timeout_seconds));
 }
 
 absl::Status CacheOpener::Make() const {

@@ -20,6 +20,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/directory_entry.h"
+#include "base/host_name.h"
+#include "base/lock_file.h"
+#include "base/lock_wait.h"
 #include "base/test_files.h"
 #include "text/data/encodings_for_test.h"
 
@@ -266,6 +269,118 @@ TEST_F(CachedTokensTest, OfSeveralAtOnceOneMakesIt) {
     EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(made, 1);
   EXPECT_THAT(Names(), testing::SizeIs(2));
+}
+
+// A directory in the place of the lock was waited for, for ever.
+TEST_F(CachedTokensTest, NamesWhatIsInTheLocksPlace) {
+  const std::string lock = CachePath(Request()) + ".lock";
+  std::filesystem::create_directory(lock);
+  const absl::Status status = OpenCachedTokens(Request()).status();
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(lock), HasSubstr("no regular file: remove it")));
+  EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(CachedTokensTest, WaitsForAnotherProcessNoLongerThanIsAllowed) {
+  LockFile::Attempt held = LockFile::TryTake(CachePath(Request()) + ".lock");
+  ASSERT_NE(held.lock, nullptr);
+  ASSERT_TRUE(held.lock->Write(LockHolderText("")).ok());
+  CachedTokensRequest request = Request();
+  request.timeout_seconds = 0;
+  const absl::Status status = OpenCachedTokens(request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(absl::StrCat("process ", getpid())),
+                    HasSubstr("data.cache_timeout_seconds")));
+  EXPECT_EQ(Names().size(), 2u);  // the data, the lock
+  // What a holder that has ended left behind is not waited for at all.
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  ASSERT_EQ(waitpid(gone, nullptr, 0), gone);
+  ASSERT_TRUE(held.lock
+                  ->Write(absl::StrCat("{\"host\": \"", HostName(),
+                                       "\", \"process\": ", gone, "}"))
+                  .ok());
+  const std::vector<std::string> said = Open(Request());
+  EXPECT_TRUE(Made(said));
+  EXPECT_THAT(said, testing::Contains(HasSubstr("has ended and left")));
+}
+
+// What is there under its name and is no file is not removed, as a directory
+// could be with all that is in it.
+TEST_F(CachedTokensTest, NamesWhatIsInItsPlace) {
+  const std::string path = CachePath(Request());
+  const auto error = [&] {
+    const absl::Status status = OpenCachedTokens(Request()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  std::filesystem::create_directory(path);
+  WriteFile(path + "/kept", "");
+  EXPECT_THAT(error(), AllOf(HasSubstr(path), HasSubstr("is a directory"),
+                             EndsWith("remove it")));
+  EXPECT_EQ(ReadFile(path + "/kept"), "");
+  std::filesystem::remove_all(path);
+  std::filesystem::create_symlink("nowhere", path);
+  EXPECT_THAT(error(), HasSubstr("is a link to \"nowhere\""));
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(error(), HasSubstr("is a pipe"));
+}
+
+// A cache's name can be foreseen, and its checksums are no secret: one that
+// others can write to is made anew.
+TEST_F(CachedTokensTest, OneThatOthersMayWriteToIsMadeAnew) {
+  EXPECT_TRUE(Made(Open(Request())));
+  const std::string path = CachePath(Request());
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0022, 0u);
+  for (const mode_t mode : {0664, 0646}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    const std::vector<std::string> said = Open(Request());
+    ASSERT_EQ(said.size(), 2u);
+    EXPECT_THAT(said[0], HasSubstr("can be written to by other users: it is "
+                                   "made anew"));
+    EXPECT_TRUE(Made(said));
+  }
+  // Whatever the umask allows.
+  const mode_t before = umask(0);
+  std::filesystem::remove(path);
+  EXPECT_TRUE(Made(Open(Request())));
+  umask(before);
+  EXPECT_THAT(Open(Request()), IsEmpty());
+}
+
+// Another user's has right checksums and other tokens; it stays, as in a sticky
+// folder it must, and is not used.
+TEST_F(CachedTokensTest, AnotherUsersIsKeptApartFrom) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  EXPECT_TRUE(Made(Open(Request())));
+  const std::string path = CachePath(Request());
+  const std::string own = absl::StrCat(path, "-u", geteuid());
+  if (chown(path.c_str(), 65534, 65534) != 0) {
+    GTEST_SKIP() << "there is no other user here";
+  }
+  const std::vector<std::string> said = Open(Request());
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_THAT(said[0], AllOf(HasSubstr("belongs to another user"),
+                             HasSubstr("65534"), HasSubstr(own)));
+  EXPECT_TRUE(Made(said));
+  EXPECT_TRUE(std::filesystem::exists(path));
+  // The next time it is told again, and nothing is made.
+  EXPECT_EQ(Open(Request()).size(), 1u);
+  // Nor is that user's link to a file of ours followed, or a file that only
+  // that user can use.
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(own, path);
+  ASSERT_EQ(lchown(path.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(Open(Request()),
+              ElementsAre(HasSubstr("belongs to another user")));
+  ASSERT_EQ(chown(own.c_str(), 65534, 65534), 0);
+  const absl::Status status = OpenCachedTokens(Request()).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("data.cache"));
 }
 
 }  // namespace

@@ -1,27 +1,89 @@
 #include "text/data/json_line.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "base/json_reader.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "runtime/data/data_set.h"
 
 namespace castor {
 namespace {
 
-using Json = nlohmann::json;
+// The masks come last. All but attention_mask say which tokens are learned.
+enum Field {
+  kText,
+  kIds,
+  kLabels,
+  kAttention,
+  kCompletion,
+  kAssistant,
+  kLoss,
+  kOther
+};
+constexpr absl::string_view kNames[] = {
+    "text",           "input_ids",       "labels",
+    "attention_mask", "completion_mask", "assistant_masks",
+    "loss_mask"};
 
-enum Field { kText, kIds, kLabels, kMask, kOther };
-constexpr absl::string_view kNames[] = {"text", "input_ids", "labels",
-                                        "attention_mask"};
+bool IsMask(Field field) { return field >= kAttention && field < kOther; }
+
+// Keys of other programs by the one that is known here.
+constexpr std::pair<absl::string_view, Field> kOtherNames[] = {
+    {"label_ids", kLabels},
+    {"attn_mask", kAttention},
+    {"assistant_tokens_mask", kAssistant}};
+
+// Keys by which other programs keep the documents of a line apart.
+constexpr absl::string_view kPacking[] = {
+    "position_ids", "document_ids", "seq_idx",       "seq_lengths",
+    "cu_seqlens",   "sequence_ids", "cu_seq_lens_q", "cu_seq_lens_k"};
+
+// The known key that somebody probably means who writes `name`, which is not
+// one; kOther: none.
+Field Meant(absl::string_view name) {
+  constexpr size_t kLongest = 32;
+  if (name.size() > kLongest) return kOther;
+  for (const auto& [theirs, field] : kOtherNames) {
+    if (name == theirs) return field;
+  }
+  const std::string plain = absl::StrReplaceAll(absl::AsciiStrToLower(name),
+                                                {{"-", "_"}, {" ", "_"}});
+  const auto letters_of = [](absl::string_view word) {
+    std::string letters(word);
+    std::sort(letters.begin(), letters.end());
+    return letters;
+  };
+  for (int i = 0; i < kOther; ++i) {
+    const absl::string_view known = kNames[i];
+    constexpr size_t kSlips = 2;
+    if (plain.size() > known.size() + kSlips ||
+        known.size() > plain.size() + kSlips) {
+      continue;
+    }
+    // In a short word two other letters make another word, two letters in each
+    // other's place do not.
+    const bool is_long = known.size() > 8;
+    const int64_t distance = EditDistance(plain, known);
+    if (distance <= 1 ||
+        (distance == 2 &&
+         (is_long || letters_of(plain) == letters_of(known)))) {
+      return static_cast<Field>(i);
+    }
+  }
+  return kOther;
+}
 
 // The library's "parse error at line 1, column 9: syntax error ..." without the
 // place, and cut where it repeats a long token.
@@ -43,12 +105,16 @@ std::string PlainError(absl::string_view what) {
 // line takes little more memory than its values.
 class LineHandler : public nlohmann::json_sax<Json> {
  public:
-  explicit LineHandler(JsonLine* line) : line_(line) {}
+  LineHandler(JsonLine* line, size_t line_bytes)
+      : line_(line), line_bytes_(line_bytes) {}
 
   bool null() override { return Scalar("null"); }
-  bool boolean(bool) override { return Scalar("a boolean"); }
-  bool number_float(number_float_t, const string_t&) override {
-    return Scalar("a fraction");
+  bool boolean(bool value) override {
+    return InMask() ? Integer(value) : Scalar("a boolean");
+  }
+  bool number_float(number_float_t value, const string_t&) override {
+    const bool whole = value == 0 || value == 1;
+    return InMask() && whole ? Integer(value == 1) : Scalar("a fraction");
   }
   bool number_integer(number_integer_t value) override {
     return Integer(value);
@@ -71,7 +137,7 @@ class LineHandler : public nlohmann::json_sax<Json> {
     return true;
   }
   bool start_array(std::size_t) override {
-    const bool list = depth_ == 1 && (field_ >= kIds && field_ <= kMask);
+    const bool list = depth_ == 1 && field_ >= kIds && field_ < kOther;
     if (!list && !Container("a list")) return false;
     ++depth_;
     return true;
@@ -90,8 +156,7 @@ class LineHandler : public nlohmann::json_sax<Json> {
         std::find(std::begin(kNames), std::end(kNames), name) -
         std::begin(kNames));
     if (field_ == kOther) {
-      constexpr size_t kMost = 8;
-      if (others_.size() < kMost) others_.push_back(std::move(name));
+      AddOther(std::move(name));
       return true;
     }
     if (std::exchange(seen_[field_], true)) {
@@ -101,16 +166,25 @@ class LineHandler : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
+    // An object over several lines ends after this one.
+    const bool goes_on = depth_ > 0 && position > line_bytes_;
     status_ = absl::InvalidArgumentError(absl::StrCat(
-        "no valid JSON at byte ", position, ": ", PlainError(error.what())));
+        "no valid JSON at byte ", position, ": ", PlainError(error.what()),
+        goes_on ? "; a sample is one line: jq -c . makes lines of objects over "
+                  "several"
+                : ""));
     return false;
   }
 
   const absl::Status& status() const { return status_; }
   bool seen(Field field) const { return seen_[field]; }
-  const std::vector<int32_t>& mask() const { return mask_; }
-  // The first few of the keys that are no field's.
-  const std::vector<std::string>& others() const { return others_; }
+  const std::vector<int32_t>& mask(Field field) const {
+    return masks_[field - kAttention];
+  }
+  // A key that was probably meant to be that of `field`; "": there is none.
+  const std::string& meant(Field field) const { return meant_[field]; }
+  // A key that keeps documents of a line apart; "": there is none.
+  const std::string& packing() const { return packing_; }
 
  private:
   bool Refuse(absl::string_view why) {
@@ -118,6 +192,19 @@ class LineHandler : public nlohmann::json_sax<Json> {
         absl::InvalidArgumentError(absl::StrCat(kNames[field_], ": ", why));
     return false;
   }
+
+  void AddOther(std::string name) {
+    if (const Field field = Meant(name); field != kOther) {
+      if (meant_[field].empty()) meant_[field] = name;
+    } else if (std::find(std::begin(kPacking), std::end(kPacking), name) !=
+               std::end(kPacking)) {
+      packing_ = name;
+    }
+    constexpr size_t kMost = 8;
+    if (line_->unused.size() < kMost) line_->unused.push_back(std::move(name));
+  }
+
+  bool InMask() const { return depth_ == 2 && IsMask(field_); }
 
   // A value that no field takes, unless it stands somewhere below another key.
   bool Unexpected(absl::string_view what) {
@@ -143,21 +230,22 @@ class LineHandler : public nlohmann::json_sax<Json> {
   }
 
   bool Integer(int64_t value) {
-    if (depth_ != 2 || field_ < kIds || field_ > kMask) {
+    if (depth_ != 2 || field_ < kIds || field_ == kOther) {
       return Unexpected("a number");
     }
     constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
-    std::vector<int32_t>& list = field_ == kIds      ? line_->ids
-                                 : field_ == kLabels ? line_->labels
-                                                     : mask_;
-    const bool fits = field_ == kMask
+    std::vector<int32_t>& list = field_ == kIds ? line_->ids
+                                 : field_ == kLabels
+                                     ? line_->labels
+                                     : masks_[field_ - kAttention];
+    const bool fits = IsMask(field_)
                           ? value == 0 || value == 1
                           : (value >= 0 && value <= kMax) ||
                                 (field_ == kLabels && value == kNoTarget);
     if (!fits) {
       return Refuse(absl::StrCat(
           value, " at position ", list.size(), " is no ",
-          field_ == kMask ? "0 or 1" : "token",
+          IsMask(field_) ? "0 or 1" : "token",
           field_ == kLabels ? ", nor the -100 of what is not counted" : ""));
     }
     list.push_back(static_cast<int32_t>(value));
@@ -165,8 +253,10 @@ class LineHandler : public nlohmann::json_sax<Json> {
   }
 
   JsonLine* const line_;
-  std::vector<int32_t> mask_;
-  std::vector<std::string> others_;
+  const size_t line_bytes_;
+  std::vector<int32_t> masks_[kOther - kAttention];
+  std::string meant_[kOther];
+  std::string packing_;
   bool seen_[kOther] = {};
   int depth_ = 0;
   Field field_ = kOther;
@@ -179,6 +269,19 @@ absl::Status CheckLength(absl::string_view key, size_t length, size_t ids) {
       absl::StrCat(key, ": has ", length, " values, and input_ids ", ids));
 }
 
+// A key of `handler`'s line that was probably meant to be that of one of
+// `fields`, which the line does not have.
+absl::Status CheckNames(const LineHandler& handler,
+                        std::initializer_list<Field> fields) {
+  for (const Field field : fields) {
+    if (handler.seen(field) || handler.meant(field).empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown key ", QuotedForMessage(handler.meant(field)), ": is \"",
+        kNames[field], "\" meant? Rename it, or leave it out"));
+  }
+  return absl::OkStatus();
+}
+
 // Of a line that has nothing to learn from.
 absl::Status NothingToLearn(const std::vector<std::string>& keys) {
   std::string message = "has neither \"text\" nor \"input_ids\"";
@@ -186,9 +289,7 @@ absl::Status NothingToLearn(const std::vector<std::string>& keys) {
     absl::StrAppend(
         &message, ", but ",
         absl::StrJoin(keys, ", ", [](std::string* out, absl::string_view key) {
-          constexpr size_t kMax = 40;
-          absl::StrAppend(out, "\"",
-                          absl::Utf8SafeCHexEscape(key.substr(0, kMax)), "\"");
+          out->append(QuotedForMessage(key));
         }));
   }
   constexpr absl::string_view kChats[] = {"messages", "conversations", "prompt",
@@ -203,8 +304,21 @@ absl::Status NothingToLearn(const std::vector<std::string>& keys) {
                     : ""));
 }
 
+// Takes the labels of what `mask` leaves out.
+absl::Status ApplyLabelMask(absl::string_view key,
+                            const std::vector<int32_t>& mask, JsonLine* line) {
+  CASTOR_RETURN_IF_ERROR(CheckLength(key, mask.size(), line->ids.size()));
+  if (!line->has_labels) line->labels = line->ids;
+  line->has_labels = true;
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i] == 0) line->labels[i] = kNoTarget;
+  }
+  return absl::OkStatus();
+}
+
 // Cuts off what `mask` leaves out.
-absl::Status ApplyMask(const std::vector<int32_t>& mask, JsonLine* line) {
+absl::Status ApplyAttentionMask(const std::vector<int32_t>& mask,
+                                JsonLine* line) {
   CASTOR_RETURN_IF_ERROR(
       CheckLength("attention_mask", mask.size(), line->ids.size()));
   const auto end = std::find(mask.begin(), mask.end(), 0);
@@ -230,7 +344,8 @@ absl::Status ReadJsonLine(absl::string_view line, JsonLine* out) {
   out->text.clear();
   out->ids.clear();
   out->labels.clear();
-  LineHandler handler(out);
+  out->unused.clear();
+  LineHandler handler(out, line.size());
   try {
     if (!Json::sax_parse(line.begin(), line.end(), &handler)) {
       return handler.status();
@@ -242,14 +357,24 @@ absl::Status ReadJsonLine(absl::string_view line, JsonLine* out) {
   out->has_ids = handler.seen(kIds);
   out->has_labels = handler.seen(kLabels);
   if (!out->has_ids) {
-    for (const Field field : {kLabels, kMask}) {
-      if (handler.seen(field)) {
+    for (int i = kLabels; i < kOther; ++i) {
+      if (handler.seen(static_cast<Field>(i))) {
+        CASTOR_RETURN_IF_ERROR(CheckNames(handler, {kIds}));
         return absl::InvalidArgumentError(
-            absl::StrCat(kNames[field], ": needs input_ids"));
+            absl::StrCat(kNames[i], ": needs input_ids"));
       }
     }
     if (out->has_text) return absl::OkStatus();
-    return NothingToLearn(handler.others());
+    CASTOR_RETURN_IF_ERROR(CheckNames(handler, {kIds, kText}));
+    return NothingToLearn(out->unused);
+  }
+  CASTOR_RETURN_IF_ERROR(CheckNames(
+      handler, {kLabels, kAttention, kCompletion, kAssistant, kLoss}));
+  if (!handler.packing().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        handler.packing(),
+        ": keeps the documents of a line apart, which castor does not: they "
+        "would see each other. Give each document a line of its own"));
   }
   if (out->ids.empty()) {
     return absl::InvalidArgumentError("input_ids: is empty");
@@ -258,8 +383,14 @@ absl::Status ReadJsonLine(absl::string_view line, JsonLine* out) {
     CASTOR_RETURN_IF_ERROR(
         CheckLength("labels", out->labels.size(), out->ids.size()));
   }
-  return handler.seen(kMask) ? ApplyMask(handler.mask(), out)
-                             : absl::OkStatus();
+  for (const Field field : {kCompletion, kAssistant, kLoss}) {
+    if (!handler.seen(field)) continue;
+    CASTOR_RETURN_IF_ERROR(
+        ApplyLabelMask(kNames[field], handler.mask(field), out));
+  }
+  return handler.seen(kAttention)
+             ? ApplyAttentionMask(handler.mask(kAttention), out)
+             : absl::OkStatus();
 }
 
 }  // namespace castor

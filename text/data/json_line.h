@@ -4,9 +4,15 @@
 //   {"input_ids": [5, 3, 9], "labels": [-100, 3, 9], "attention_mask": [1, 1,
 //   1]}
 //
-// The keys and their meaning are those of the transformers library's data sets.
-// Other keys are read over; where a line has both, its input_ids count and its
-// text does not.
+// The keys and their meaning are those of the data sets of the transformers
+// library and of TRL. completion_mask, assistant_masks and loss_mask say with 0
+// which tokens are not learned: their labels become -100, whatever labels says,
+// as in TRL's DataCollatorForLanguageModeling; without labels the others are
+// the tokens. Where a line has input_ids and text, its text does not count.
+//
+// A key that is not known is not used, and said to be there. Refused is one
+// that is so near to a known one which the line does not have that it is
+// probably meant, and one that says where documents begin within a line.
 #ifndef CASTOR_TEXT_DATA_JSON_LINE_H_
 #define CASTOR_TEXT_DATA_JSON_LINE_H_
 
@@ -19,6 +25,10 @@
 
 namespace castor {
 
+// Another number where a line means something else than it did, so that what
+// was kept of lines before is not taken for it.
+inline constexpr uint64_t kJsonLineRules = 2;
+
 struct JsonLine {
   // Which of the keys were there.
   bool has_text = false, has_ids = false, has_labels = false;
@@ -27,6 +37,8 @@ struct JsonLine {
   // As many as ids where the line has labels. labels[i] is about token i: the
   // model says it after token i - 1. -100 (kNoTarget): not counted.
   std::vector<int32_t> labels;
+  // The first few of the keys that are not used.
+  std::vector<std::string> unused;
 };
 
 // Reads `line`, without its end, into *out, whose memory is used again. What

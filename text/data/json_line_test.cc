@@ -110,11 +110,85 @@ TEST(JsonLine, SaysWhichKeyIsWrongAndHow) {
             "attention_mask: leaves no token");
   EXPECT_EQ(error(R"({"input_ids": [1], "attention_mask": [2]})"),
             "attention_mask: 2 at position 0 is no 0 or 1");
-  EXPECT_EQ(error(R"({"input_ids": [1], "attention_mask": [true]})"),
-            "attention_mask: expected a list of integers, found a boolean in "
-            "it");
+  EXPECT_EQ(error(R"({"input_ids": [1], "attention_mask": true})"),
+            "attention_mask: expected a list of integers, found a boolean");
+  EXPECT_EQ(error(R"({"input_ids": [1], "loss_mask": [0.5]})"),
+            "loss_mask: expected a list of integers, found a fraction in it");
+  EXPECT_EQ(error(R"({"input_ids": [1], "completion_mask": [-100]})"),
+            "completion_mask: -100 at position 0 is no 0 or 1");
+  EXPECT_EQ(error(R"({"input_ids": [1, 2], "assistant_masks": [1]})"),
+            "assistant_masks: has 1 values, and input_ids 2");
+  EXPECT_EQ(error(R"({"text": "a", "completion_mask": [1]})"),
+            "completion_mask: needs input_ids");
   EXPECT_EQ(error(R"({"input_ids": [1, 1], "attention_mask": [1]})"),
             "attention_mask: has 1 values, and input_ids 2");
+}
+
+// By hand from TRL's DataCollatorForLanguageModeling: labels are input_ids or
+// the line's own, and -100 wherever a mask has 0.
+TEST(JsonLine, MasksBecomeLabels) {
+  JsonLine line;
+  const auto labels = [&](absl::string_view text) {
+    const absl::Status status = ReadJsonLine(text, &line);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(line.has_labels);
+    EXPECT_THAT(line.unused, IsEmpty());
+    return line.labels;
+  };
+  EXPECT_THAT(labels(R"({"completion_mask": [0, 1, 1],
+                         "input_ids": [5, 6, 7]})"),
+              ElementsAre(-100, 6, 7));
+  EXPECT_THAT(labels(R"({"input_ids": [5, 6, 7], "labels": [5, -100, 9],
+                         "assistant_masks": [0, 1, 1]})"),
+              ElementsAre(-100, -100, 9));
+  EXPECT_THAT(labels(R"({"input_ids": [5, 6, 7, 0], "loss_mask": [1.0, 0.0, 1,
+                         1], "attention_mask": [1, 1, 1, 0]})"),
+              ElementsAre(5, -100, 7));
+  EXPECT_THAT(labels(R"({"input_ids": [5, 6, 7],
+                         "assistant_masks": [true, true, false],
+                         "completion_mask": [0, 1, 1]})"),
+              ElementsAre(-100, 6, -100));
+}
+
+TEST(JsonLine, RefusesAKeyThatIsNearOneThatIsMissing) {
+  const auto error = [](absl::string_view text) {
+    JsonLine line;
+    return std::string(ReadJsonLine(text, &line).message());
+  };
+  EXPECT_EQ(error(R"({"input_ids": [1], "label": [1]})"),
+            "unknown key \"label\": is \"labels\" meant? Rename it, or leave "
+            "it out");
+  for (const char* key :
+       {"lables", "Labels", "label_ids", "loss-mask", "completion_masks",
+        "assistant_mask", "attn_mask", "atention_msk"}) {
+    EXPECT_THAT(error(absl::StrCat("{\"input_ids\": [1], \"", key, "\": [1]}")),
+                HasSubstr(absl::StrCat("unknown key \"", key, "\"")));
+  }
+  EXPECT_THAT(error(R"({"inputs_ids": [1], "labels": [1]})"),
+              HasSubstr("is \"input_ids\" meant?"));
+  EXPECT_THAT(error(R"({"Text": "a"})"), HasSubstr("is \"text\" meant?"));
+  // What the line has is not meant by another key; and these are words.
+  for (const char* text :
+       {R"({"input_ids": [1], "labels": [1], "label": 0})",
+        R"({"text": "a", "label": 1, "test": true})",
+        R"({"input_ids": [1], "levels": 1, "token_type_ids": [0], "length": 1,
+            "special_tokens_mask": [0], "id": "x"})"}) {
+    EXPECT_EQ(error(text), "");
+  }
+}
+
+TEST(JsonLine, RefusesWhatKeepsDocumentsApart) {
+  JsonLine line;
+  for (const char* key : {"position_ids", "document_ids", "seq_lengths"}) {
+    const absl::Status status = ReadJsonLine(
+        absl::StrCat("{\"input_ids\": [1, 2], \"", key, "\": [0, 0]}"), &line);
+    EXPECT_THAT(
+        std::string(status.message()),
+        testing::AllOf(HasSubstr(key), HasSubstr("they would see each other")));
+  }
+  EXPECT_TRUE(
+      ReadJsonLine(R"({"text": "a", "document_ids": [3]})", &line).ok());
+  EXPECT_THAT(line.unused, ElementsAre("document_ids"));
 }
 
 TEST(JsonLine, RefusesWhatIsNoJson) {

@@ -64,6 +64,10 @@ class LineData : public DataSet {
                                kLabelBytes);
   }
 
+  absl::StatusOr<SampleLengths> CountTokens() const override {
+    return cache_->CountTokens(part_.begin, part_.end, part_.sequence_length);
+  }
+
  private:
   const std::shared_ptr<const TokenCache> cache_;
   const DataPart part_;

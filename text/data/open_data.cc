@@ -1,13 +1,16 @@
 #include "text/data/open_data.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/annotate.h"
 #include "base/status_macros.h"
+#include "base/strict_json.h"
 #include "runtime/data/token_data.h"
 #include "runtime/data/token_file.h"
 #include "text/data/cached_tokens.h"
@@ -32,7 +35,11 @@ class DataOpener {
   bool MayBeBytes() const;
   void TellOfDocuments(absl::string_view key) const;
   absl::StatusOr<DataFile> OpenCached(absl::string_view key,
-                                      const std::string& path, SourceKind kind);
+                                      const std::string& path,
+                                      const LinesKind& lines);
+  void Say(absl::string_view key, absl::string_view line) const {
+    options_.say(absl::StrCat(key, ": ", line));
+  }
 
   const DataConfig& data_;
   const OpenDataOptions& options_;
@@ -42,22 +49,32 @@ class DataOpener {
 absl::StatusOr<DataFile> DataOpener::Open(absl::string_view key,
                                           const std::string& path) {
   const bool text = absl::EndsWith(path, ".txt");
-  if (text) CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
-  if (absl::EndsWith(path, ".bin") || (text && encoding_->is_bytes)) {
-    CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> file,
-                            TokenFile::Open(path, data_.token_type));
+  if (text) {
+    CASTOR_ASSIGN_OR_RETURN(const auto reader,
+                            SourceReader::Open(path, SourceCut::kText));
+    CASTOR_ASSIGN_OR_RETURN(const absl::string_view is, reader->CheckContent());
+    if (!is.empty()) Say(key, absl::StrCat("file \"", path, "\" ", is));
+    CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
+  }
+  if (HasTokensByName(path) || (text && encoding_->is_bytes)) {
+    CASTOR_ASSIGN_OR_RETURN(
+        std::shared_ptr<const TokenFile> file,
+        TokenFile::Open(
+            path, {.token_type = data_.token_type,
+                   .vocabulary = options_.vocabulary,
+                   .say = [&](absl::string_view line) { Say(key, line); }}));
     return TokenDataFile(std::move(file));
   }
-  if (text) return OpenCached(key, path, SourceKind::kText);
+  if (text) return OpenCached(key, path, {.kind = SourceKind::kText});
   if (!absl::EndsWith(path, ".jsonl")) {
     return absl::InvalidArgumentError(
         absl::StrCat("file \"", path,
                      "\" ends neither in .txt (text) nor in .jsonl (lines with "
                      "\"text\" or \"input_ids\") nor in "
-                     ".bin (integers of data.token_type)"));
+                     ".bin or .npy (integers of data.token_type)"));
   }
-  CASTOR_ASSIGN_OR_RETURN(const SourceKind kind, KindOfLines(path));
-  return OpenCached(key, path, kind);
+  CASTOR_ASSIGN_OR_RETURN(const LinesKind lines, KindOfLines(path));
+  return OpenCached(key, path, lines);
 }
 
 bool DataOpener::MayBeBytes() const {
@@ -119,9 +136,18 @@ void DataOpener::TellOfDocuments(absl::string_view key) const {
 
 absl::StatusOr<DataFile> DataOpener::OpenCached(absl::string_view key,
                                                 const std::string& path,
-                                                SourceKind kind) {
+                                                const LinesKind& lines) {
+  const SourceKind kind = lines.kind;
   const bool is_text = kind != SourceKind::kTokenLines;
   if (is_text) CASTOR_RETURN_IF_ERROR(LoadEncoding(path));
+  if (!lines.unused.empty()) {
+    Say(key, absl::StrCat(
+                 "its lines have keys that are not used: ",
+                 absl::StrJoin(lines.unused, ", ",
+                               [](std::string* out, const std::string& unused) {
+                                 out->append(QuotedForMessage(unused));
+                               })));
+  }
   if (options_.look_only) {
     CASTOR_RETURN_IF_ERROR(SourceReader::Open(path, CutOf(kind)).status());
     return DataFile{
@@ -129,29 +155,29 @@ absl::StatusOr<DataFile> DataOpener::OpenCached(absl::string_view key,
         .part = [](const DataPart&)
             -> absl::StatusOr<std::unique_ptr<DataSet>> { return nullptr; }};
   }
-  CachedTokensRequest request = {.path = path,
-                                 .tokenize = {.kind = kind,
-                                              .vocabulary = options_.vocabulary,
-                                              .threads = options_.threads,
-                                              .progress = nullptr},
-                                 .directory = data_.cache,
-                                 .say = [&](absl::string_view line) {
-                                   options_.say(absl::StrCat(key, ": ", line));
-                                 }};
+  CachedTokensRequest request = {
+      .path = path,
+      .tokenize = {.kind = kind,
+                   .vocabulary = options_.vocabulary,
+                   .threads = options_.threads,
+                   .progress = nullptr},
+      .directory = data_.cache,
+      .timeout_seconds = data_.cache_timeout_seconds,
+      .say = [&](absl::string_view line) { Say(key, line); }};
+  request.tokenize.unused_key = [&](const std::string& unused, int64_t line) {
+    if (std::find(lines.unused.begin(), lines.unused.end(), unused) !=
+        lines.unused.end()) {
+      return;
+    }
+    Say(key, absl::StrCat("line ", line, " has a key that is not used: ",
+                          QuotedForMessage(unused)));
+  };
   if (is_text) request.tokenize.encoding = &*encoding_;
   if (kind == SourceKind::kTextLines) TellOfDocuments(key);
   CASTOR_ASSIGN_OR_RETURN(std::shared_ptr<const TokenCache> cache,
                           OpenCachedTokens(request));
   if (is_text) {
     return TokenDataFile(TokensOf(std::move(cache), path));
-  }
-  CASTOR_ASSIGN_OR_RETURN(const int64_t cut,
-                          cache->CountLonger(data_.sequence_length));
-  if (cut > 0) {
-    options_.say(absl::StrCat(
-        key, ": ", cut, " of ", cache->footer().lines,
-        " lines are cut to data.sequence_length (", data_.sequence_length,
-        " tokens); the longest has ", cache->footer().longest));
   }
   return LineDataFile(std::move(cache), path);
 }

@@ -190,10 +190,65 @@ TEST_F(OpenDataTest, LinesOfTokensAreSamples) {
   EXPECT_EQ(splits->train->num_samples(), 2);
   EXPECT_EQ(splits->validation->num_samples(), 1);
   EXPECT_THAT(loaded_, IsEmpty());
-  ASSERT_EQ(said_.size(), 2u);
-  EXPECT_EQ(said_[1],
-            "data.train: 1 of 3 lines are cut to data.sequence_length (2 "
-            "tokens); the longest has 3");
+  ASSERT_EQ(said_.size(), 1u);  // that the lines were read
+  const auto lengths = splits->train->CountTokens();
+  ASSERT_TRUE(lengths.ok());
+  EXPECT_EQ(lengths->samples, 2);
+  EXPECT_EQ(lengths->tokens, 3);
+  EXPECT_EQ(lengths->longest, 3);
+  EXPECT_EQ(lengths->cut, 1);
+}
+
+// A key that nothing uses is told at each start where the first line has it,
+// and otherwise when the lines are read.
+TEST_F(OpenDataTest, TellsOfKeysThatAreNotUsed) {
+  DataConfig data = Data(Write(
+      "a.jsonl",
+      "{\"input_ids\": [4, 5, 6], \"length\": 3, \"token_type_ids\": [0]}\n"
+      "{\"input_ids\": [7, 8], \"length\": 2, \"id\": \"b\"}\n"));
+  for (const bool read : {true, false}) {
+    said_.clear();
+    EXPECT_TRUE(OpenData(data, Options()).ok());
+    ASSERT_EQ(said_.size(), read ? 3u : 1u);
+    EXPECT_EQ(said_[0],
+              "data.train: its lines have keys that are not used: \"length\", "
+              "\"token_type_ids\"");
+    if (read) {
+      EXPECT_EQ(said_[1],
+                "data.train: line 2 has a key that is not used: \"id\"");
+    }
+  }
+}
+
+// What is there and holds something else is named as what it is.
+TEST_F(OpenDataTest, NamesWhatAFileIs) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
+  for (const char* name : {"a.txt", "a.jsonl", "a.bin"}) {
+    EXPECT_THAT(Error(Data(Write(name, pointer)), Options("model")),
+                HasSubstr("is a git-lfs pointer, not the file"));
+  }
+  const std::string wide("\xff\xfeh\0i\0", 6);
+  for (const char* name : {"a.txt", "a.jsonl"}) {
+    for (const char* tokenizer : {"", "model"}) {
+      EXPECT_THAT(Error(Data(Write(name, wide)), Options(tokenizer)),
+                  AllOf(HasSubstr("is UTF-16 text"), HasSubstr("iconv")));
+    }
+  }
+  const std::string page = "<!DOCTYPE html><html><body>404</body></html>";
+  EXPECT_THAT(Error(Data(Write("a.jsonl", page)), Options()),
+              HasSubstr("is a web page"));
+  // It may be a text that was meant.
+  DataConfig data = Data(Write("a.txt", page));
+  data.tokenizer = "bytes";
+  EXPECT_TRUE(OpenData(data, Options()).ok());
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("is a web page")));
+  EXPECT_THAT(Error(Data(Write("a.jsonl", "{\n  \"text\": \"a\"\n}\n")),
+                    Options("model")),
+              AllOf(HasSubstr("line 1: no valid JSON"), HasSubstr("jq -c .")));
+  EXPECT_THAT(
+      Error(Data(Write("a.jsonl", "[\n{\"text\": \"a\"}\n]\n")), Options()),
+      HasSubstr("jq -c '.[]' cuts a list"));
 }
 
 TEST_F(OpenDataTest, AFractionOfATextIsOfItsTokens) {

@@ -1,6 +1,5 @@
 #include "text/data/source_reader.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -13,6 +12,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/foreign_content.h"
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "text/data/text_cut.h"
@@ -43,23 +44,17 @@ struct SourceReader::Hash {
 
 absl::StatusOr<std::unique_ptr<SourceReader>> SourceReader::Open(
     const std::string& path, SourceCut cut, int64_t max_line_bytes) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    const std::string why =
-        absl::StrCat(Named(path), "cannot be opened: ", std::strerror(errno));
-    return errno == ENOENT ? absl::NotFoundError(why)
-                           : absl::InvalidArgumentError(why);
+  absl::StatusOr<RegularFile> file = OpenRegularFile(path);
+  if (!file.ok()) {
+    return absl::Status(file.status().code(),
+                        absl::StrCat(Named(path), file.status().message()));
   }
-  struct stat info;
-  const bool known = fstat(fd, &info) == 0;
-  if (!known || !S_ISREG(info.st_mode) || info.st_size == 0) {
-    close(fd);
-    const bool regular = known && S_ISREG(info.st_mode);
-    return absl::InvalidArgumentError(
-        absl::StrCat(Named(path), regular ? "is empty" : "is no regular file"));
+  if (file->info.st_size == 0) {
+    close(file->fd);
+    return absl::InvalidArgumentError(absl::StrCat(Named(path), "is empty"));
   }
-  return std::unique_ptr<SourceReader>(
-      new SourceReader(path, fd, StampOf(info), cut, max_line_bytes));
+  return std::unique_ptr<SourceReader>(new SourceReader(
+      path, file->fd, StampOf(file->info), cut, max_line_bytes));
 }
 
 SourceReader::SourceReader(std::string path, int fd, const SourceStamp& stamp,
@@ -146,6 +141,18 @@ absl::StatusOr<bool> SourceReader::Next(SourcePiece* piece) {
   piece->is_last = given_ == stamp_.size_bytes;
   line_ += std::count(piece->bytes.begin(), piece->bytes.end(), '\n');
   return true;
+}
+
+absl::StatusOr<absl::string_view> SourceReader::CheckContent() const {
+  std::string head(kForeignContentBytes, '\0');
+  const ssize_t n = pread(fd_, head.data(), head.size(), 0);
+  head.resize(static_cast<size_t>(std::max<ssize_t>(n, 0)));
+  const absl::string_view page = WebPage(head);
+  absl::string_view is = ForeignContent(head);
+  if (is.empty()) is = WideText(head);
+  if (is.empty() && cut_ == SourceCut::kLines) is = page;
+  if (is.empty()) return page;
+  return absl::InvalidArgumentError(absl::StrCat(Named(path_), is));
 }
 
 absl::Status SourceReader::CheckUnchanged() const {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace castor {
 
@@ -40,7 +41,8 @@ struct SourcePiece {
 // Not thread-safe.
 class SourceReader {
  public:
-  // NotFound: no such file. InvalidArgument: no regular file, or an empty one.
+  // NotFound: no such file. InvalidArgument: no regular file, or an empty one,
+  // with what it is.
   static absl::StatusOr<std::unique_ptr<SourceReader>> Open(
       const std::string& path, SourceCut cut,
       int64_t max_line_bytes = kMaxLineBytes);
@@ -55,6 +57,11 @@ class SourceReader {
   // max_line_bytes, with its number. DataLoss: the disk cannot read the file,
   // or it is not as long as it was.
   absl::StatusOr<bool> Next(SourcePiece* piece);
+
+  // InvalidArgument: by its first bytes the file holds something else than text
+  // or lines (base/foreign_content.h), with what that is. Returns what a text
+  // is that may have been meant, or "".
+  absl::StatusOr<absl::string_view> CheckContent() const;
 
   // DataLoss: the file was written to since it was opened.
   absl::Status CheckUnchanged() const;

@@ -1,6 +1,5 @@
 #include "text/data/token_cache.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -14,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 
@@ -72,11 +72,28 @@ bool IsPlausible(const TokenCacheFooter& footer, int64_t file_bytes) {
 
 absl::StatusOr<std::shared_ptr<const TokenCache>> TokenCache::Open(
     const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  const auto named = [&](const absl::Status& status) {
+    return absl::StrCat("token cache \"", path, "\" ", status.message());
+  };
+  // A link could lead to anything, and a file that cannot be read, or a pipe,
+  // is another user's affair where it is another user's.
+  struct stat entry;
+  if (lstat(path.c_str(), &entry) == 0 && entry.st_uid != geteuid()) {
+    entry.st_mode = S_IFREG;
+    if (const absl::Status own = CheckOwnFile(entry); !own.ok()) {
+      return absl::PermissionDeniedError(named(own));
+    }
   }
-  std::shared_ptr<TokenCache> cache(new TokenCache(path, fd));
+  const absl::StatusOr<RegularFile> file = OpenRegularFile(path);
+  if (!file.ok()) {
+    return absl::Status(file.status().code(), named(file.status()));
+  }
+  std::shared_ptr<TokenCache> cache(new TokenCache(path, file->fd));
+  if (const absl::Status own = CheckOwnFile(file->info); !own.ok()) {
+    return file->info.st_uid == geteuid()
+               ? absl::FailedPreconditionError(named(own))
+               : absl::PermissionDeniedError(named(own));
+  }
   CASTOR_RETURN_IF_ERROR(cache->ReadTables());
   return cache;
 }
@@ -231,22 +248,29 @@ absl::StatusOr<TokenCache::Record> TokenCache::RecordBetween(
   return record;
 }
 
-absl::StatusOr<int64_t> TokenCache::CountLonger(int64_t tokens) const {
-  if (footer_.longest <= tokens) return 0;
+absl::StatusOr<SampleLengths> TokenCache::CountTokens(int64_t begin,
+                                                      int64_t end,
+                                                      int64_t tokens) const {
+  CASTOR_CHECK(footer_.kind == TokenCacheKind::kLines && begin >= 0 &&
+               begin <= end && end <= footer_.lines);
   int64_t marks[kLinesPerGroup + 1];
-  int64_t longer = 0;
-  for (int64_t line = 0; line < footer_.lines; line += kLinesPerGroup) {
-    const int64_t lines = std::min(kLinesPerGroup, footer_.lines - line);
-    CASTOR_RETURN_IF_ERROR(
-        ReadChecked(groups_[static_cast<size_t>(line / kLinesPerGroup)],
-                    8 * (lines + 1), marks));
-    for (int64_t i = 0; i < lines; ++i) {
+  SampleLengths lengths = {.samples = end - begin};
+  for (int64_t group = begin / kLinesPerGroup; group * kLinesPerGroup < end;
+       ++group) {
+    const int64_t first = group * kLinesPerGroup;
+    const int64_t lines = std::min(kLinesPerGroup, footer_.lines - first);
+    CASTOR_RETURN_IF_ERROR(ReadChecked(groups_[static_cast<size_t>(group)],
+                                       8 * (lines + 1), marks));
+    for (int64_t i = std::max<int64_t>(0, begin - first);
+         i < std::min(lines, end - first); ++i) {
       CASTOR_ASSIGN_OR_RETURN(const Record record,
-                              RecordBetween(marks + i, line + i));
-      longer += record.tokens > tokens;
+                              RecordBetween(marks + i, first + i));
+      lengths.tokens += std::min(tokens, record.tokens);
+      lengths.longest = std::max(lengths.longest, record.tokens);
+      lengths.cut += record.tokens > tokens;
     }
   }
-  return longer;
+  return lengths;
 }
 
 // The place in the line of the first label that counts; -1: there is none.

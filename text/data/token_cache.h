@@ -26,7 +26,9 @@ inline constexpr absl::string_view kRemoveCache =
 class TokenCache {
  public:
   // NotFound: no such file. DataLoss: it is not as it was written.
-  // FailedPrecondition: of another version.
+  // FailedPrecondition: of another version, or others may write to it.
+  // PermissionDenied: it belongs to another user, and not to root.
+  // InvalidArgument: what has the name is no file.
   static absl::StatusOr<std::shared_ptr<const TokenCache>> Open(
       const std::string& path);
   ~TokenCache();
@@ -43,8 +45,10 @@ class TokenCache {
   // A cache of tokens gives out[i] = token `begin` + i, for i in [0, count).
   absl::Status ReadTokens(int64_t begin, int64_t count, int32_t* out) const;
 
-  // A cache of lines tells how many of them have more than `tokens` tokens.
-  absl::StatusOr<int64_t> CountLonger(int64_t tokens) const;
+  // A cache of lines tells how long the lines [begin, end) are, if they are cut
+  // to their first `tokens` tokens.
+  absl::StatusOr<SampleLengths> CountTokens(int64_t begin, int64_t end,
+                                            int64_t tokens) const;
   // A cache of lines tells how many of the lines [begin, end) have no label
   // among those of their first `tokens` tokens that count: all but the first.
   // It looks at every so many groups alone where the body has more than

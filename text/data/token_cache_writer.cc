@@ -16,6 +16,9 @@ namespace castor {
 namespace {
 
 constexpr int64_t kBufferBytes = 16 * kBlockBytes;
+// A cache that others can write to is not used (token_cache.h), whatever the
+// umask allows.
+constexpr unsigned kCacheMode = 0644;
 
 template <typename T>
 int64_t BytesOf(const std::vector<T>& values) {
@@ -36,7 +39,7 @@ absl::StatusOr<std::unique_ptr<TokenCacheWriter>> TokenCacheWriter::Create(
     const std::string& path, TokenCacheKind kind, uint64_t key,
     int64_t vocabulary) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> file,
-                          AtomicFile::Create(path));
+                          AtomicFile::Create(path, kCacheMode));
   const bool narrow =
       kind == TokenCacheKind::kTokens && vocabulary <= (int64_t{1} << 16);
   return std::unique_ptr<TokenCacheWriter>(

@@ -1,6 +1,9 @@
 #include "text/data/tokenize.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -20,6 +23,8 @@ namespace {
 // many bytes of them.
 constexpr int kPiecesPerThread = 8;
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
+// Of so many keys at most it is told that they are not used.
+constexpr size_t kMostUnused = 16;
 
 // What came out of a piece.
 struct PieceTokens {
@@ -35,6 +40,7 @@ struct PieceTokens {
   int32_t largest = -1;
   int64_t largest_line = 0;
   bool largest_is_label = false;
+  std::map<std::string, int64_t> unused;  // keys, and where they are first
 
   // Notes a document, whose own tokens are the values from `begin` on.
   void NoteDocument(const TextEncoding& encoding, size_t begin) {
@@ -45,6 +51,11 @@ struct PieceTokens {
     }
   }
 
+  void NoteUnused(const std::vector<std::string>& keys, int64_t line) {
+    for (const std::string& key : keys) {
+      if (unused.size() < kMostUnused) unused.emplace(key, line);
+    }
+  }
   // Notes the largest of the values from `begin` on.
   void Note(size_t begin, int64_t line, bool is_label) {
     for (size_t i = begin; i < values.size(); ++i) {
@@ -98,6 +109,7 @@ class Tokenizing {
   SourceReader& reader_;
   TokenCacheWriter& writer_;
   int64_t twice_ = 0;  // documents that begin with a begin token of their own
+  std::set<std::string> unused_told_;
 };
 
 absl::Status Tokenizing::Run() {
@@ -152,6 +164,7 @@ absl::Status Tokenizing::TokenizePiece(const SourcePiece& piece,
                     "lines of a file have them, or all have text");
         }
         if (status.ok()) {
+          out->NoteUnused(line.unused, number);
           status = as_text ? AddDocument(line.text, number, out)
                            : AddTokens(line, number, out);
         }
@@ -226,6 +239,12 @@ absl::Status Tokenizing::Write(const PieceTokens& piece) {
                                          piece.largest, piece.largest_line,
                                          piece.largest_is_label));
   writer_.NoteToken(piece.largest, piece.largest_line, piece.largest_is_label);
+  for (const auto& [key, line] : piece.unused) {
+    if (options_.unused_key == nullptr || unused_told_.size() == kMostUnused) {
+      break;
+    }
+    if (unused_told_.insert(key).second) options_.unused_key(key, line);
+  }
   const absl::Span<const int32_t> values = piece.values;
   if (options_.kind != SourceKind::kTokenLines) {
     // What the width of the cache's tokens follows from.
@@ -247,9 +266,10 @@ absl::Status Tokenizing::Write(const PieceTokens& piece) {
 
 }  // namespace
 
-absl::StatusOr<SourceKind> KindOfLines(const std::string& path) {
+absl::StatusOr<LinesKind> KindOfLines(const std::string& path) {
   CASTOR_ASSIGN_OR_RETURN(const auto reader,
                           SourceReader::Open(path, SourceCut::kLines));
+  CASTOR_RETURN_IF_ERROR(reader->CheckContent().status());
   SourcePiece piece;
   for (;;) {
     CASTOR_ASSIGN_OR_RETURN(const bool more, reader->Next(&piece));
@@ -268,7 +288,9 @@ absl::StatusOr<SourceKind> KindOfLines(const std::string& path) {
         });
     CASTOR_RETURN_IF_ERROR(status);
     if (!found) continue;
-    return line.has_ids ? SourceKind::kTokenLines : SourceKind::kTextLines;
+    return LinesKind{
+        .kind = line.has_ids ? SourceKind::kTokenLines : SourceKind::kTextLines,
+        .unused = std::move(line.unused)};
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,10 +23,15 @@ enum class SourceKind : uint8_t {
   kTokenLines,  // JSON lines with "input_ids": a sample each
 };
 
+struct LinesKind {
+  SourceKind kind = SourceKind::kTextLines;
+  std::vector<std::string> unused = {};  // JsonLine::unused of the line
+};
+
 // Which JSON lines the file at `path` has: what its first line has that is not
 // blank. InvalidArgument: that line is bad, or there is none; and as
 // SourceReader.
-absl::StatusOr<SourceKind> KindOfLines(const std::string& path);
+absl::StatusOr<LinesKind> KindOfLines(const std::string& path);
 
 constexpr TokenCacheKind CacheKindOf(SourceKind kind) {
   return kind == SourceKind::kTokenLines ? TokenCacheKind::kLines
@@ -42,6 +48,9 @@ struct TokenizeOptions {
   // Called at the end with how many of the documents begin with the token that
   // the tokenizer puts before each of them, if any does; may be null.
   std::function<void(int64_t twice, int64_t documents)> begins_twice = {};
+  // Called with a key that is not used, once for each (and for the first few of
+  // them), with the first line that has it.
+  std::function<void(const std::string& key, int64_t line)> unused_key = {};
 };
 
 // Appends the tokens of what `reader`, opened with CutOf(kind), has to
