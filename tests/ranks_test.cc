@@ -4,13 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/json_reader.h"
 #include "device/comm/thread_ranks.h"
+#include "nlohmann/json.hpp"
+#include "runtime/optim/optimizers.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -95,6 +100,138 @@ TEST(Ranks, SendPartsOncePerMicroBatchAndParametersOncePerStep) {
     ASSERT_TRUE(result.ok()) << result.status();
     // A micro batch that is not the last has its parameters back after it.
     EXPECT_EQ(NetworkBytes(*result), 2 * accumulation * others);
+  }
+}
+
+// The rule of an optimizer of this type, with these parameters.
+std::shared_ptr<const Optimizer> Rule(absl::string_view type,
+                                      const Json& params) {
+  JsonReport report("rule");
+  JsonReader reader(params, report);
+  for (const OptimizerRow& row : Optimizers()) {
+    if (row.name == type) return row.read(reader);
+  }
+  return nullptr;
+}
+
+// A program that gave Adam to one rank and AdamW to another trained, each rank
+// its own way, and so with another decay or another rate.
+TEST(Ranks, AreNotStartedWithOtherOptions) {
+  const struct {
+    const char* said;
+    std::function<void(TrainingCase& c)> change;
+  } kCases[] = {
+      {"optimizer.type is \"Adam\", on rank 0 \"AdamW\"",
+       [](TrainingCase& c) { c.options.optimizer.rule = Rule("Adam", {}); }},
+      {"optimizer.params.betas is [0.9,0.95], on rank 0 [0.9,0.999]",
+       [](TrainingCase& c) {
+         c.options.optimizer.rule = Rule("AdamW", {{"betas", {0.9, 0.95}}});
+       }},
+      {"gradient_clipping is 1.0000000001, on rank 0 0.0",
+       [](TrainingCase& c) {
+         c.options.optimizer.gradient_clipping = 1.0000000001;
+       }},
+      {"parameters.transformer.wte.weight.weight_decay is 0.1, on rank 0 0.0",
+       [](TrainingCase& c) {
+         c.options.weight_decay = [](const Parameter& parameter) {
+           return parameter.name == "transformer.wte.weight" ? 0.1 : 0.0;
+         };
+       }},
+      {"parameters.transformer.wpe.weight.trainable is false, on rank 0 true",
+       [](TrainingCase& c) { c.frozen = {"*wpe*"}; }},
+      {"eval_batch is 1, on rank 0 0",
+       [](TrainingCase& c) { c.options.eval_batch = 1; }},
+      {"seed is 2, on rank 0 1", [](TrainingCase& c) { c.seed = 2; }},
+      {"loss_scale.dynamic is false, on rank 0 true",
+       [](TrainingCase& c) { c.options.loss_scale.dynamic = false; }},
+      {"loss_scale.initial is 4.0, on rank 0 65536.0",
+       [](TrainingCase& c) { c.options.loss_scale.initial = 4; }},
+      {"loss_scale.loss_scale_window is 5, on rank 0 1000",
+       [](TrainingCase& c) { c.options.loss_scale.window = 5; }},
+      {"loss_scale.hysteresis is 3, on rank 0 2",
+       [](TrainingCase& c) { c.options.loss_scale.hysteresis = 3; }},
+      {"loss_scale.min_loss_scale is 2.0, on rank 0 1.0",
+       [](TrainingCase& c) { c.options.loss_scale.minimum = 2; }},
+      {"memory.placement_policy is \"auto\", on rank 0 \"cpu\"",
+       [](TrainingCase& c) { c.options.memory.policy = FindPolicy("auto"); }},
+      {"memory.device_memory is 1073741824, on rank 0",
+       [](TrainingCase& c) { c.options.memory.device_bytes = 1 << 30; }},
+      {"memory.host_memory is 1073741824, on rank 0",
+       [](TrainingCase& c) { c.options.memory.host_bytes = 1 << 30; }},
+      {"memory.pinned_memory is 1073741824, on rank 0",
+       [](TrainingCase& c) { c.options.memory.pinned_bytes = 1 << 30; }},
+      {"memory.chunk_size is 8192, on rank 0 4096",
+       [](TrainingCase& c) { c.options.memory.chunk_bytes = 8192; }},
+      {"memory.gpu_margin_mem_ratio is 0.5, on rank 0 1.0",
+       [](TrainingCase& c) { c.options.memory.gpu_margin_mem_ratio = 0.5; }},
+      {"memory.warmup_steps is 2, on rank 0 1",
+       [](TrainingCase& c) { c.options.memory.warmup_steps = 2; }},
+      {"memory.prefetch is false, on rank 0 true",
+       [](TrainingCase& c) { c.options.memory.prefetch = false; }},
+      {"memory.activation_checkpointing is \"auto\", on rank 0 \"none\"",
+       [](TrainingCase& c) {
+         c.options.activation_checkpointing = ActivationCheckpointing::kAuto;
+       }},
+      {"device.bus_bytes_per_s is 1000000000.0, on rank 0 0.0",
+       [](TrainingCase& c) { c.options.bus_bytes_per_s = 1e9; }},
+      {"speculation.on is false, on rank 0 true",
+       [](TrainingCase& c) { c.options.speculation.on = false; }},
+      {"speculation.first_wait is 3, on rank 0 2",
+       [](TrainingCase& c) { c.options.speculation.first_wait = 3; }},
+      {"speculation.longest_wait is 3, on rank 0 1024",
+       [](TrainingCase& c) { c.options.speculation.longest_wait = 3; }},
+      {"speculation.least_gain is -1.0, on rank 0",
+       [](TrainingCase& c) { c.options.speculation.least_gain = -1; }},
+      {"watch.settling_steps is 5, on rank 0 4",
+       [](TrainingCase& c) { c.options.watch.settling_steps = 5; }},
+      {"watch.most_settling_steps is 5, on rank 0 12",
+       [](TrainingCase& c) { c.options.watch.most_settling_steps = 5; }},
+      {"watch.drift_steps is 5, on rank 0 8",
+       [](TrainingCase& c) { c.options.watch.drift_steps = 5; }},
+      {"plan_addresses is false, on rank 0 true",
+       [](TrainingCase& c) { c.options.plan_addresses = false; }},
+      {"offloaded_blocks is [true], on rank 0 []",
+       [](TrainingCase& c) { c.options.offloaded_blocks = {true}; }},
+  };
+  for (const auto& each : kCases) {
+    std::vector<TrainingCase> cases(2, Small(FindPolicy("cpu"), 2));
+    each.change(cases[1]);
+    for (const auto& result : RunRanks(ThreadGroup::Create(2), cases)) {
+      EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << each.said << "\n"
+                                                            << result.status();
+      EXPECT_TRUE(absl::StrContains(result.status().message(),
+                                    absl::StrCat("rank 1: ", each.said)))
+          << each.said << "\n"
+          << result.status();
+    }
+  }
+  // What decides the model's operators is the name of the ranks' beginning.
+  for (const auto& change : std::vector<std::function<void(TrainingCase & c)>>{
+           [](TrainingCase& c) { c.options.shape.batch = 2; },
+           [](TrainingCase& c) { c.options.shape.length = 4; },
+           [](TrainingCase& c) { c.model.n_layer = 3; },
+           [](TrainingCase& c) { c.dtype = DType::kFloat32; }}) {
+    std::vector<TrainingCase> cases(2, Small(FindPolicy("cpu"), 2));
+    change(cases[1]);
+    for (const auto& result : RunRanks(ThreadGroup::Create(2), cases)) {
+      EXPECT_FALSE(result.ok());
+    }
+  }
+}
+
+// Rates are each step's: what one rank has updated with another one is neither
+// trained on nor saved.
+TEST(Ranks, DoNoStepWithOtherRates) {
+  std::vector<TrainingCase> cases(2, Small(FindPolicy("cpu"), 2));
+  for (TrainingCase& c : cases) c.steps = 5;
+  cases[1].options.learning_rate = [](int64_t step) {
+    return step < 3 ? 1e-3 : 1.0000000001e-3;
+  };
+  for (const auto& result : RunRanks(ThreadGroup::Create(2), cases)) {
+    EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
+    EXPECT_EQ(result.status().message(),
+              "rank 1: optimizer.params.lr: the learning rate of step 3 is "
+              "0.0010000000001, on rank 0 0.001: give all ranks the same");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/annotate.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "runtime/config/settings.h"
@@ -56,12 +57,10 @@ absl::Status CheckSameConfig(RankGroup& group, const Config& config) {
       const std::vector<std::string> all,
       group.Exchange("configuration", ConfigToJson(compared)));
   for (size_t rank = 1; rank < all.size(); ++rank) {
-    const std::vector<SettingDifference> differing =
-        DifferingSettings(FlattenSettings(all[0]), FlattenSettings(all[rank]));
-    if (differing.empty()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        differing[0].key, ": rank 0 has ", differing[0].a, ", rank ", rank, " ",
-        differing[0].b, ": start all ranks with the same configuration"));
+    CASTOR_RETURN_IF_ERROR(
+        Annotate(absl::StrCat("rank ", rank),
+                 CheckSameSettings(FlattenSettings(all[rank]),
+                                   FlattenSettings(all[0]))));
   }
   return absl::OkStatus();
 }

@@ -58,11 +58,7 @@ Settings SettingsOf(const Config& config, absl::string_view data) {
 
 std::string DigestOf(const Settings& settings) {
   Sha256 sum;
-  for (const auto& [key, value] : settings) {
-    // Neither holds a zero byte: JSON escapes it.
-    sum.Update(absl::string_view(key.c_str(), key.size() + 1));
-    sum.Update(absl::string_view(value.c_str(), value.size() + 1));
-  }
+  sum.Update(SettingsText(settings));
   return sum.HexDigest();
 }
 

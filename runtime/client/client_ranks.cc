@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "device/comm/agreement.h"
 #include "runtime/client/client_run.h"
+#include "runtime/client/client_settings.h"
 
 namespace castor {
 namespace {
@@ -201,11 +202,17 @@ absl::Status ClientRun::MeetAtEnd(RankCall call, int64_t what, int64_t begin,
 
 absl::Status ClientRun::MeetToBegin(bool training) {
   if (!shared()) return absl::OkStatus();
+  RankReport report = {
+      .call = training ? RankCall::kBeginTraining : RankCall::kBeginEvaluation,
+      .loose = followed_ == nullptr};
+  if (training) {
+    const std::string rate =
+        absl::StrCat("learning rate ", RateText(learning_rate()));
+    report.what = static_cast<int64_t>(HashName(rate.data(), rate.size()));
+    report.SetUse(rate);
+  }
   std::vector<RankReport> all;
-  CASTOR_RETURN_IF_ERROR(Meet(
-      {.call = training ? RankCall::kBeginTraining : RankCall::kBeginEvaluation,
-       .loose = followed_ == nullptr},
-      &all));
+  CASTOR_RETURN_IF_ERROR(Meet(report, &all));
   for (const RankReport& rank : all) {
     if (rank.loose != 0) return Told(Record());
   }

@@ -11,9 +11,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
+#include "nlohmann/json.hpp"
 #include "runtime/client/test_client.h"
 
 namespace castor {
@@ -246,7 +249,8 @@ TEST(ClientRanks, TellsRanksOfCallsThatOthersDoNotMake) {
          EXPECT_TRUE(absl::IsFailedPrecondition(told)) << told;
          EXPECT_TRUE(absl::StrContains(
              told.message(),
-             "rank 0 begins a training step, rank 1 begins an evaluation"))
+             "rank 0 begins a training step at \"learning rate 0.02\", rank 1 "
+             "begins an evaluation"))
              << told;
          return client.Step(1).status();
        })) {
@@ -294,21 +298,145 @@ TEST(ClientRanks, EndWhenOneOfThemIsGone) {
   EXPECT_TRUE(absl::IsCancelled(statuses[1])) << statuses[1];
 }
 
-TEST(ClientRanks, AreNotStartedWithOtherModels) {
+// What a rank of two is opened with.
+struct Opened {
+  std::vector<ClientParameter> parameters = TwoLayers().parameters;
+  ClientOptions options;
+
+  Opened() {
+    options.learning_rate = [](int64_t) { return 0.02; };
+    options.memory.device_bytes = 1 << 20;
+    options.memory.host_bytes = 1 << 20;
+  }
+};
+
+// Each rank's status after it was opened, rank 1 with `change`, and has done
+// `work`.
+std::vector<absl::Status> OpenRanks(
+    const std::function<void(Opened& opened)>& change,
+    const RankWork& work = [](ClientRun&, int) { return absl::OkStatus(); }) {
   const Place first = Place::First(2);
   std::vector<absl::Status> statuses(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
-      Model model = TwoLayers();
-      model.parameters[1].elements += rank;
-      statuses[rank] =
-          Open(model, {.world_size = 2}, first.Of(rank), nullptr).status();
+      Opened opened;
+      if (rank == 1) change(opened);
+      first.Of(rank).Join(&opened.options);
+      auto run = ClientRun::Create(opened.parameters, opened.options);
+      statuses[rank] = run.ok() ? work(**run, rank) : run.status();
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const absl::Status& status : statuses) {
-    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  return statuses;
+}
+
+// The rule of an optimizer of this type, with these parameters.
+std::shared_ptr<const Optimizer> Rule(absl::string_view type,
+                                      const Json& params) {
+  JsonReport report("rule");
+  JsonReader reader(params, report);
+  for (const OptimizerRow& row : Optimizers()) {
+    if (row.name == type) return row.read(reader);
+  }
+  return nullptr;
+}
+
+// Ranks that were given another optimizer, decay or rate than the others
+// started all the same, and trained each its own way.
+TEST(ClientRanks, AreNotStartedWithOtherOptions) {
+  const struct {
+    const char* said;
+    std::function<void(Opened& opened)> change;
+  } kCases[] = {
+      {"type is \"bfloat16\", on rank 0 \"float32\"",
+       [](Opened& o) { o.options.dtype = DType::kBFloat16; }},
+      {"optimizer.type is \"Adam\", on rank 0 \"AdamW\"",
+       [](Opened& o) { o.options.rule = Rule("Adam", {}); }},
+      {"optimizer.params.betas is [0.9,0.95], on rank 0 [0.9,0.999]",
+       [](Opened& o) {
+         o.options.rule = Rule("AdamW", {{"betas", {0.9, 0.95}}});
+       }},
+      {"optimizer.params.eps is 1e-07, on rank 0 1e-08",
+       [](Opened& o) {
+         o.options.rule = Rule("AdamW", {{"eps", 1e-7}});
+       }},
+      {"gradient_clipping is 1.0000000001, on rank 0 0.0",
+       [](Opened& o) { o.options.gradient_clipping = 1.0000000001; }},
+      {"gradient_accumulation_steps is 2, on rank 0 1",
+       [](Opened& o) { o.options.micro_batches = 2; }},
+      {"parameters.w1.weight_decay is 0.1, on rank 0 0.0",
+       [](Opened& o) { o.parameters[1].weight_decay = 0.1; }},
+      {"parameters.w1.elements is 31, on rank 0 30",
+       [](Opened& o) { o.parameters[1].elements = 31; }},
+      {"parameters.w0.trainable is false, on rank 0 true",
+       [](Opened& o) { o.parameters[0].trainable = false; }},
+      {"parameters.w2.elements is 30, on rank 0 absent",
+       [](Opened& o) { o.parameters[1].name = "w2"; }},
+      {"parameters.w0.number is 1, on rank 0 0",
+       [](Opened& o) { std::swap(o.parameters[0], o.parameters[1]); }},
+      {"memory.placement_policy is \"cpu\", on rank 0 \"auto\"",
+       [](Opened& o) { o.options.memory.policy = FindPolicy("cpu"); }},
+      {"memory.device_memory is 1052672, on rank 0 1048576",
+       [](Opened& o) { o.options.memory.device_bytes += 4096; }},
+      {"memory.host_memory is 1052672, on rank 0 1048576",
+       [](Opened& o) { o.options.memory.host_bytes += 4096; }},
+      {"memory.pinned_memory is 4096, on rank 0",
+       [](Opened& o) { o.options.memory.pinned_bytes = 4096; }},
+      {"memory.chunk_size is 256, on rank 0 0",
+       [](Opened& o) { o.options.memory.chunk_bytes = 256; }},
+      {"memory.gpu_margin_mem_ratio is 0.5, on rank 0 1.0",
+       [](Opened& o) { o.options.memory.gpu_margin_mem_ratio = 0.5; }},
+      {"memory.warmup_steps is 2, on rank 0 1",
+       [](Opened& o) { o.options.memory.warmup_steps = 2; }},
+      {"memory.prefetch is false, on rank 0 true",
+       [](Opened& o) { o.options.memory.prefetch = false; }},
+      {"device.bus_bytes_per_s is 1000000000.0, on rank 0 0.0",
+       [](Opened& o) { o.options.bus_bytes_per_s = 1e9; }},
+  };
+  for (const auto& each : kCases) {
+    for (const absl::Status& status : OpenRanks(each.change)) {
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << each.said << status;
+      EXPECT_TRUE(absl::StrContains(status.message(),
+                                    absl::StrCat("rank 1: ", each.said)))
+          << each.said << "\n"
+          << status;
+    }
+  }
+  // Ranks may be of other machines.
+  for (const absl::Status& status : OpenRanks([](Opened& o) {
+         o.options.threads = 2;
+         o.options.memory.machine_share_bytes = 1 << 30;
+       })) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(ClientRanks, DoNoStepWithOtherRates) {
+  const Model model = OfRank(TwoLayers(), 2);
+  const auto later = [](Opened& opened) {
+    opened.options.learning_rate = [](int64_t step) {
+      return step < 3 ? 0.02 : 0.020000000001;
+    };
+  };
+  for (const absl::Status& status :
+       OpenRanks(later, [&](ClientRun&run, int rank) -> absl::Status {
+         Client client(model, &run, rank, 2);
+         CASTOR_RETURN_IF_ERROR(client.SetValues());
+         CASTOR_RETURN_IF_ERROR(client.Step(1).status());
+         CASTOR_RETURN_IF_ERROR(client.Step(2).status());
+         const std::vector<float> before = client.Values();
+         const absl::Status told = run.Begin(/*training=*/true);
+         EXPECT_TRUE(absl::IsFailedPrecondition(told)) << told;
+         EXPECT_TRUE(absl::StrContains(
+             told.message(),
+             "rank 0 begins a training step at \"learning rate 0.02\", rank 1 "
+             "begins a training step at \"learning rate 0.020000000001\""))
+             << told;
+         EXPECT_EQ(client.Values(), before);
+         return absl::OkStatus();
+       })) {
+    EXPECT_TRUE(status.ok()) << status;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "kernels/cast/cast.h"
 #include "kernels/run.h"
+#include "runtime/client/client_settings.h"
 
 namespace castor {
 
@@ -296,7 +297,7 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
   }
   if (shared()) {
     const std::string rate =
-        learning_rate.has_value() ? absl::StrCat(*learning_rate) : "";
+        learning_rate.has_value() ? RateText(*learning_rate) : "";
     const int64_t first =
         following() ? program_->script.FirstUpdate().value : 0;
     const int64_t end =

@@ -230,7 +230,6 @@ class ClientRun final : public ObservedRun {
   // Sizes and places, and whether budgets do for what is always there.
   absl::Status Lay(const std::vector<ClientParameter>& parameters);
   absl::Status Open(const std::vector<ClientParameter>& parameters);
-  std::string StartKey() const;
   // This rank's part of the values, in its place in `out`.
   absl::Status ReadShard(ParamId parameter, float* out);
   bool in_step() const { return script_.has_value(); }

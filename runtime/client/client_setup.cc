@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "device/comm/agreement.h"
@@ -15,6 +14,7 @@
 #include "runtime/autograd/parameter.h"
 #include "runtime/backend/shape.h"
 #include "runtime/client/client_run.h"
+#include "runtime/client/client_settings.h"
 
 namespace castor {
 namespace {
@@ -154,7 +154,9 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   device_ = managed_.device();
   host_ = managed_.host();
   arena_ = managed_.arena();
-  CASTOR_RETURN_IF_ERROR(managed_.Join(options_.ranks, StartKey(), staging_));
+  CASTOR_RETURN_IF_ERROR(
+      managed_.Join(options_.ranks, "start of a client's run",
+                    ClientSettings(parameters, options_), staging_));
   if (shared()) {
     auto meetings = options_.join_meetings();
     if (!meetings.ok()) return Told(meetings.status());
@@ -273,21 +275,5 @@ absl::Status ClientRun::ReadShard(ParamId parameter, float* out) {
 }
 
 // What all ranks must have been started with.
-std::string ClientRun::StartKey() const {
-  const MemoryOptions& memory = options_.memory;
-  std::string asked =
-      absl::StrCat(memory.policy->name, " ", memory.device_bytes, " ",
-                   memory.host_bytes, " ", memory.gpu_margin_mem_ratio, " ",
-                   memory.prefetch, " ", options_.bus_bytes_per_s, " ",
-                   DTypeName(options_.dtype), " ", options_.gradient_clipping,
-                   " ", options_.micro_batches, " ", options_.rule->name());
-  for (const LayoutParameter& parameter : layout_.parameters) {
-    absl::StrAppend(&asked, " ", parameter.name, " ", parameter.elements, " ",
-                    parameter.trainable);
-  }
-  return absl::StrCat("start of a client's run with ",
-                      layout_.parameters.size(), " parameters, settings ",
-                      absl::Hex(HashName(asked.data(), asked.size())));
-}
 
 }  // namespace castor

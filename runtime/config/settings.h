@@ -1,5 +1,7 @@
-// A configuration as a flat list of settings, and where two of them differ: a
-// resumed run is compared with its checkpoint's so, and ranks with each other.
+// What a run was told, as a flat list of settings, and where two of them
+// differ: a resumed run is compared with its checkpoint's so, and ranks with
+// each other, whether a configuration told them or a program's options
+// (managed/option_settings.h).
 #ifndef CASTOR_RUNTIME_CONFIG_SETTINGS_H_
 #define CASTOR_RUNTIME_CONFIG_SETTINGS_H_
 
@@ -7,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace castor {
@@ -25,6 +28,15 @@ struct SettingDifference {
 // By key.
 std::vector<SettingDifference> DifferingSettings(const Settings& a,
                                                  const Settings& b);
+
+// OK, or InvalidArgument with an error (base/error_list.h) for each setting
+// that is not `mine` on rank 0, where `first` are the settings.
+absl::Status CheckSameSettings(const Settings& mine, const Settings& first);
+
+// The settings as a text: equal for equal settings only.
+std::string SettingsText(const Settings& settings);
+// What SettingsText made `text` of; of another text it is something else.
+Settings ReadSettingsText(absl::string_view text);
 
 }  // namespace castor
 

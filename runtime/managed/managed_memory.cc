@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "device/comm/agreement.h"
 #include "device/host/host_device.h"
+#include "runtime/managed/option_settings.h"
 
 namespace castor {
 
@@ -92,11 +93,13 @@ absl::Status ManagedMemory::OpenDevice(const DeviceOptions& device,
 
 absl::Status ManagedMemory::Join(const RankOptions& ranks,
                                  absl::string_view start,
+                                 const Settings& settings,
                                  const ShardStaging& staging) {
   if (ranks.world_size == 1) return absl::OkStatus();
   CASTOR_ASSIGN_OR_RETURN(ranks_, ranks.join(device_.get()));
   ranks_->SetObserver(rank_observer_);
   CASTOR_RETURN_IF_ERROR(Await(*ranks_, ranks_->Barrier(start, 0)));
+  CASTOR_RETURN_IF_ERROR(AgreeOnSettings(*ranks_, settings));
   CASTOR_ASSIGN_OR_RETURN(
       exchange_, ShardExchange::Create(device_.get(), arena_.get(), host_.get(),
                                        ranks_.get(), layout_, staging));

@@ -27,6 +27,7 @@
 #include "memory/plan/chunk_layout.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/shard_staging.h"
+#include "runtime/config/settings.h"
 #include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
 #include "tracer/step_trace.h"
@@ -61,9 +62,10 @@ class ManagedMemory {
                           const MemoryOptions& memory,
                           const ChunkLayout* layout, int64_t pinned_bytes);
   // `start` is the key of the ranks' first collective: those that were started
-  // with different models or settings have another one, and are told.
+  // with different models have another one, and are told. InvalidArgument on
+  // all ranks: `settings` are not the same on all of them.
   absl::Status Join(const RankOptions& ranks, absl::string_view start,
-                    const ShardStaging& staging);
+                    const Settings& settings, const ShardStaging& staging);
   // `sides` [ChunkId]: where optimizer states begin.
   absl::Status MakeChunks(bool accumulate, std::vector<Side> sides,
                           OptimizerOptions optimizer);

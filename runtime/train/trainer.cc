@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "device/comm/agreement.h"
 #include "kernels/head_loss/ignored_target.h"
 #include "memory/plan/planner.h"
+#include "runtime/managed/option_settings.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
@@ -168,6 +170,24 @@ absl::Status Trainer::TakeInputs(const StepShape& shape,
       kernels::kIgnoredTarget, "); leave such samples out of the data"));
 }
 
+absl::Status Trainer::CheckSameRates(const std::vector<float>& rows,
+                                     int64_t row) const {
+  if (communicator_ == nullptr) return absl::OkStatus();
+  const auto rate_of = [&](int64_t rank) {
+    double rate = 0;
+    std::memcpy(&rate, &rows[(rank + 1) * row - 4], sizeof(rate));
+    return rate;
+  };
+  for (int rank = 1; rank < options_.ranks.world_size; ++rank) {
+    if (std::memcmp(&rows[(rank + 1) * row - 4], &rows[row - 4],
+                    sizeof(double)) == 0) {
+      continue;
+    }
+    return DifferingRates(state_.step + 1, rate_of(0), rank, rate_of(rank));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
     Program& program, StepInputs& inputs,
     const std::optional<UpdateStep>& update) {
@@ -175,9 +195,11 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
   BeginTag(program, shape.training ? state_.step + 1 : 0);
   const int64_t world_size = options_.ranks.world_size;
   const int64_t rank = options_.ranks.rank;
-  // A row for each rank: its losses, how long its latest step took, if that was
-  // of this plan, and why it wants to stop, or 0.
-  const int64_t row = shape.micro_batches + 2;
+  // A row for each rank: its losses, its learning rate's two halves, how long
+  // its latest step took, if that was of this plan, and why it wants to stop,
+  // or 0.
+  const int64_t row = shape.micro_batches + 4;
+  const double rate = update.has_value() ? update->lr : 0;
   std::vector<float> losses(row * world_size);
   float* const own = losses.data() + rank * row;
   Fence arrived = inputs.agreed();
@@ -204,6 +226,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
           own[row - 2] = static_cast<float>(untold_.seconds);
         }
         untold_ = {};
+        std::memcpy(&own[row - 4], &rate, sizeof(rate));
         own[row - 1] = static_cast<float>(StopRequested());
         CASTOR_ASSIGN_OR_RETURN(const Fence gathered,
                                 GatherLosses(arrived, losses));
@@ -242,6 +265,7 @@ absl::StatusOr<Trainer::StepLosses> Trainer::TryStep(
       result.sums.push_back(losses[r * row + i]);
     }
   }
+  CASTOR_RETURN_IF_ERROR(CheckSameRates(losses, row));
   float slowest = 0;
   for (int64_t r = 0; r < world_size; ++r) {
     slowest = std::max(slowest, losses[r * row + row - 2]);

@@ -336,6 +336,10 @@ class Trainer final : public ObservedRun {
   // this rank's is there after `arrived`.
   absl::StatusOr<Fence> GatherLosses(const Fence& arrived,
                                      std::vector<float>& losses);
+  // InvalidArgument: the ranks' `rows`, of `row` numbers each, have other
+  // learning rates.
+  absl::Status CheckSameRates(const std::vector<float>& rows,
+                              int64_t row) const;
   // What moves between ranks under such a policy.
   ShardStaging StagingFor(const AdmissionRule& rule) const;
   std::vector<std::string> FindRemedies();

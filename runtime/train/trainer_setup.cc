@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/philox.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "device/comm/agreement.h"
@@ -19,6 +18,7 @@
 #include "runtime/managed/managed_memory.h"
 #include "runtime/managed/refusal_status.h"
 #include "runtime/train/trainer.h"
+#include "runtime/train/trainer_settings.h"
 
 namespace castor {
 namespace {
@@ -288,25 +288,12 @@ absl::Status Trainer::OpenDevice() {
 }
 
 // Before anything else happens, ranks that were started with different models
-// or settings are told: what they must agree on is the key of their first
-// collective.
+// or settings are told.
 absl::Status Trainer::JoinRanks(const StepTrace& training) {
-  const MemoryOptions& memory = options_.memory;
-  const LossScaleOptions& scale = options_.loss_scale;
-  const std::string asked = absl::StrCat(
-      training.signature, memory.policy->name, memory.device_bytes, ",",
-      memory.host_bytes, ",", memory.gpu_margin_mem_ratio, memory.prefetch,
-      memory.warmup_steps, ",",
-      static_cast<int>(options_.activation_checkpointing), ",",
-      options_.eval_batch, ",", options_.optimizer.gradient_clipping, ",",
-      engine_->seed(), ",", DTypeName(engine_->dtype()), scale.dynamic,
-      scale.initial, ",", scale.window, ",", scale.hysteresis, ",",
-      scale.minimum);
-  const std::string start =
-      absl::StrCat("start of ", training.signature, ", settings ",
-                   absl::Hex(HashName(asked.data(), asked.size())));
   const absl::Status joined = managed_.Join(
-      options_.ranks, start, StagingFor(memory.policy->admission));
+      options_.ranks, absl::StrCat("start of ", training.signature),
+      SettingsOf(options_, *engine_),
+      StagingFor(options_.memory.policy->admission));
   communicator_ = managed_.ranks();
   exchange_ = managed_.exchange();
   if (!joined.ok() || communicator_ == nullptr) return joined;

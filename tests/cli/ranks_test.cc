@@ -159,7 +159,7 @@ TEST_F(SeveralRanks, NameTheRankThatAloneFindsSomethingWrong) {
       {"steps=0", "rank 1: --set steps=0: steps: "},
       {"data.train=none.txt", "rank 1: data.train: "},
       {"data.train=other.txt", "rank 1: data.train is "},
-      {"seed=77", "seed: rank 0 has 7, rank 1 77"},
+      {"seed=77", "rank 1: seed is 77, on rank 0 7"},
   };
   for (const auto& c : kCases) {
     const ProcessResult result =

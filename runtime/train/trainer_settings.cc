@@ -1,0 +1,88 @@
+#include "runtime/train/trainer_settings.h"
+
+#include <utility>
+
+#include "base/dtype.h"
+#include "nlohmann/json.hpp"
+#include "runtime/managed/option_settings.h"
+
+namespace castor {
+namespace {
+
+using Json = nlohmann::json;
+
+Json ShapeSettings(const StepShape& shape) {
+  const auto& [batch, length, micro_batches, training, cache] = shape;
+  return {{"batch", batch},
+          {"length", length},
+          {"micro_batches", micro_batches},
+          {"training", training},
+          {"cache", cache}};
+}
+
+Json LossScaleSettings(const LossScaleOptions& scale) {
+  const auto& [dynamic, initial, window, hysteresis, minimum] = scale;
+  return {{"dynamic", dynamic},
+          {"initial", initial},
+          {"loss_scale_window", window},
+          {"hysteresis", hysteresis},
+          {"min_loss_scale", minimum}};
+}
+
+Json SpeculationSettings(const SpeculationOptions& speculation) {
+  const auto& [on, first_wait, longest_wait, least_gain] = speculation;
+  return {{"on", on},
+          {"first_wait", first_wait},
+          {"longest_wait", longest_wait},
+          {"least_gain", least_gain}};
+}
+
+Json WatchSettings(const WatchLimits& watch) {
+  const auto& [settling_steps, most_settling_steps, drift_steps] = watch;
+  return {{"settling_steps", settling_steps},
+          {"most_settling_steps", most_settling_steps},
+          {"drift_steps", drift_steps}};
+}
+
+}  // namespace
+
+Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
+  // Ranks may have other threads, speeds and devices, and are stopped by
+  // themselves. What tests alone give is not compared.
+  const auto& [shape, ranks, eval_batch, optimizer, weight_decay, loss_scale,
+               learning_rate, memory, threads, bus_bytes_per_s, open_device,
+               gpu_kernels, roofline, activation_checkpointing, admit_only,
+               stop, speculation, watch, step_seconds, settled_durations,
+               plan_addresses, offloaded_blocks, plan_mistake,
+               scribble_freed_memory] = options;
+  // The trainer fills in the last three.
+  const auto& [rule, gradient_clipping, micro_batches, scaled, decay_by_id] =
+      optimizer;
+  Json memory_settings = MemorySettings(memory);
+  memory_settings["activation_checkpointing"] =
+      kActivationCheckpointings[static_cast<int>(activation_checkpointing)];
+  Json parameters = Json::object();
+  for (const auto& parameter : engine.parameters()) {
+    parameters[parameter->name] =
+        ParameterSettings(parameter->id.value, parameter->elements(),
+                          parameter->trainable, weight_decay(*parameter));
+  }
+  return SettingsOf(Json{{"shape", ShapeSettings(shape)},
+                         {"eval_batch", eval_batch},
+                         {"seed", engine.seed()},
+                         {"type", DTypeName(engine.dtype())},
+                         {"optimizer", OptimizerSettings(*rule)},
+                         {"gradient_clipping", gradient_clipping},
+                         {"parameters", std::move(parameters)},
+                         {"loss_scale", LossScaleSettings(loss_scale)},
+                         {"memory", std::move(memory_settings)},
+                         {"device",
+                          {{"type", gpu_kernels == nullptr ? "host" : "cuda"},
+                           {"bus_bytes_per_s", bus_bytes_per_s}}},
+                         {"speculation", SpeculationSettings(speculation)},
+                         {"watch", WatchSettings(watch)},
+                         {"plan_addresses", plan_addresses},
+                         {"offloaded_blocks", offloaded_blocks}});
+}
+
+}  // namespace castor
