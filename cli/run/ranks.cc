@@ -13,14 +13,6 @@
 
 namespace castor::cli {
 
-CommunicatorOptions TimeLimitsOf(const Config& config) {
-  const auto ns = [](double seconds) {
-    return static_cast<int64_t>(seconds * 1e9);
-  };
-  return {.time_limit_ns = ns(config.network.timeout_seconds),
-          .start_limit_ns = ns(config.network.start_seconds)};
-}
-
 absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks(
     const LaunchEnv& launch, const CommunicatorOptions& options) {
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<RankGroup> group,

@@ -18,9 +18,6 @@
 
 namespace castor::cli {
 
-// How long ranks wait for each other, by the configuration.
-CommunicatorOptions TimeLimitsOf(const Config& config);
-
 // Joins the ranks that this process's launcher started with it. From now on
 // only rank 0 has a standard output. Errors as in RankGroup::Join.
 absl::StatusOr<std::unique_ptr<RankGroup>> JoinRanks(

@@ -33,6 +33,7 @@
 #include "models/families.h"
 #include "nlohmann/json.hpp"
 #include "runtime/config/rate_notes.h"
+#include "runtime/config/time_limits.h"
 #include "runtime/train/run_trace.h"
 
 namespace castor::cli {
@@ -537,7 +538,7 @@ int Train(const TrainArguments& arguments) {
   TrainArguments checked = arguments;
   absl::StatusOr<Config> config = CheckArguments(checked, *launch);
   auto group = JoinRanks(
-      *launch, config.ok() ? TimeLimitsOf(*config) : CommunicatorOptions());
+      *launch, config.ok() ? TimeLimitsOf(config->network) : CommunicatorOptions());
   if (!group.ok()) return Fail(group.status());
   bool has_summary = false;
   const absl::StatusOr<int> code =

@@ -56,8 +56,7 @@ class RankGroup {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  // How long a rank waits for another, from now on.
-  void set_options(const CommunicatorOptions& options) { options_ = options; }
+  // How long a rank waits for another.
   const CommunicatorOptions& options() const { return options_; }
 
   // Every rank's text, by rank. For a few KiB: everyone sends all to all.

@@ -20,6 +20,7 @@
 #include "runtime/client/client_run.h"
 #include "runtime/client/launched_ranks.h"
 #include "runtime/config/config.h"
+#include "runtime/config/time_limits.h"
 #include "runtime/managed/gpu.h"
 #include "runtime/train/run_trace.h"
 
@@ -67,31 +68,28 @@ absl::StatusOr<std::unique_ptr<ClientRun>> OpenOnRanks(
   auto launch =
       castor::LaunchOfClient(castor::CurrentEnvironment(), port_is_stores);
   if (!launch.ok()) return launch.status();
-  auto group = castor::JoinLaunchedRanks(*launch);
-  if (!group.ok()) return group.status();
-  opening->ranks = *std::move(group);
-  castor::RankGroup& ranks = *opening->ranks;
   bool agreed = false;
   const auto join = [&](castor::Device* device)
       -> absl::StatusOr<std::unique_ptr<castor::Communicator>> {
     agreed = true;
-    const absl::Status all = ranks.Agree("start", absl::OkStatus());
+    const absl::Status all = opening->ranks->Agree("start", absl::OkStatus());
     if (!all.ok()) return all;
-    return ranks.MakeCommunicator(device);
+    return opening->ranks->MakeCommunicator(device);
   };
   auto asked = castor::ReadAsked(
       config_json, parameters, count, place,
-      {.rank = ranks.rank(), .world_size = ranks.world_size(), .join = join},
+      {.rank = launch->rank, .world_size = launch->world_size, .join = join},
       launch->local_size);
+  const castor::CommunicatorOptions limits =
+      asked.ok() ? castor::TimeLimitsOf(asked->config.network)
+                 : castor::CommunicatorOptions();
+  auto group = castor::JoinLaunchedRanks(*launch, limits);
+  if (!group.ok()) return group.status();
+  opening->ranks = *std::move(group);
+  castor::RankGroup& ranks = *opening->ranks;
   if (asked.ok()) {
-    const castor::CommunicatorOptions limit = {
-        .time_limit_ns =
-            static_cast<int64_t>(asked->config.network.timeout_seconds * 1e9)};
-    ranks.set_options(limit);
-    asked->options.join_meetings = [&launch, limit] {
-      auto meetings = castor::JoinLaunchedRanks(*launch);
-      if (meetings.ok()) (*meetings)->set_options(limit);
-      return meetings;
+    asked->options.join_meetings = [&launch, limits] {
+      return castor::JoinLaunchedRanks(*launch, limits);
     };
   }
   absl::Status valid = asked.status();

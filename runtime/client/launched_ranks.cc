@@ -37,11 +37,12 @@ absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment,
 }
 
 absl::StatusOr<std::unique_ptr<RankGroup>> JoinLaunchedRanks(
-    const LaunchEnv& launch) {
+    const LaunchEnv& launch, const CommunicatorOptions& limits) {
   if (launch.world_size == 1) {
-    return std::make_unique<RankGroup>(nullptr, CommunicatorOptions());
+    return std::make_unique<RankGroup>(nullptr, limits);
   }
   TcpOptions options;
+  options.connect_limit_ns = limits.start_limit_ns;
   options.take_sigterm = false;  // the program's own
   // A program may join several times, one after the other. What rank 0 left in
   // the store before stays there: each time has another name.
@@ -50,8 +51,7 @@ absl::StatusOr<std::unique_ptr<RankGroup>> JoinLaunchedRanks(
   absl::StrAppend(&own.run_id, " ", ++joined);
   CASTOR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
                           JoinTcp(own, options));
-  return std::make_unique<RankGroup>(std::move(transport),
-                                     CommunicatorOptions());
+  return std::make_unique<RankGroup>(std::move(transport), limits);
 }
 
 absl::Status BroadcastBytes(RankGroup& ranks, absl::string_view key, int root,

@@ -21,10 +21,10 @@ namespace castor {
 absl::StatusOr<LaunchEnv> LaunchOfClient(const Environment& environment,
                                          bool port_is_stores = false);
 
-// All ranks call it together. A process that was started alone is a group of
-// one. Errors as JoinTcp's.
+// All ranks call it together, and wait for each other as long as `limits` says.
+// A process that was started alone is a group of one. Errors as JoinTcp's.
 absl::StatusOr<std::unique_ptr<RankGroup>> JoinLaunchedRanks(
-    const LaunchEnv& launch);
+    const LaunchEnv& launch, const CommunicatorOptions& limits = {});
 
 // `data`, of one size on all ranks, becomes rank `root`'s. All of them call it
 // together. Errors as RankGroup::Exchange's; FailedPrecondition where sizes
