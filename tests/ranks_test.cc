@@ -12,10 +12,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/json_reader.h"
 #include "device/comm/thread_ranks.h"
-#include "nlohmann/json.hpp"
-#include "runtime/optim/optimizers.h"
+#include "runtime/optim/rule_for_test.h"
 #include "tests/training_harness.h"
 
 namespace castor::testing {
@@ -103,17 +101,6 @@ TEST(Ranks, SendPartsOncePerMicroBatchAndParametersOncePerStep) {
   }
 }
 
-// The rule of an optimizer of this type, with these parameters.
-std::shared_ptr<const Optimizer> Rule(absl::string_view type,
-                                      const Json& params) {
-  JsonReport report("rule");
-  JsonReader reader(params, report);
-  for (const OptimizerRow& row : Optimizers()) {
-    if (row.name == type) return row.read(reader);
-  }
-  return nullptr;
-}
-
 // A program that gave Adam to one rank and AdamW to another trained, each rank
 // its own way, and so with another decay or another rate.
 TEST(Ranks, AreNotStartedWithOtherOptions) {
@@ -122,10 +109,11 @@ TEST(Ranks, AreNotStartedWithOtherOptions) {
     std::function<void(TrainingCase& c)> change;
   } kCases[] = {
       {"optimizer.type is \"Adam\", on rank 0 \"AdamW\"",
-       [](TrainingCase& c) { c.options.optimizer.rule = Rule("Adam", {}); }},
+       [](TrainingCase& c) { c.options.optimizer.rule = RuleForTest("Adam"); }},
       {"optimizer.params.betas is [0.9,0.95], on rank 0 [0.9,0.999]",
        [](TrainingCase& c) {
-         c.options.optimizer.rule = Rule("AdamW", {{"betas", {0.9, 0.95}}});
+         c.options.optimizer.rule =
+             RuleForTest("AdamW", R"({"betas": [0.9, 0.95]})");
        }},
       {"gradient_clipping is 1.0000000001, on rank 0 0.0",
        [](TrainingCase& c) {

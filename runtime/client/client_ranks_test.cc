@@ -12,12 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/json_reader.h"
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "memory/plan/policy/policies.h"
-#include "nlohmann/json.hpp"
 #include "runtime/client/test_client.h"
+#include "runtime/optim/rule_for_test.h"
 
 namespace castor {
 namespace {
@@ -331,17 +330,6 @@ std::vector<absl::Status> OpenRanks(
   return statuses;
 }
 
-// The rule of an optimizer of this type, with these parameters.
-std::shared_ptr<const Optimizer> Rule(absl::string_view type,
-                                      const Json& params) {
-  JsonReport report("rule");
-  JsonReader reader(params, report);
-  for (const OptimizerRow& row : Optimizers()) {
-    if (row.name == type) return row.read(reader);
-  }
-  return nullptr;
-}
-
 // Ranks that were given another optimizer, decay or rate than the others
 // started all the same, and trained each its own way.
 TEST(ClientRanks, AreNotStartedWithOtherOptions) {
@@ -352,14 +340,14 @@ TEST(ClientRanks, AreNotStartedWithOtherOptions) {
       {"type is \"bfloat16\", on rank 0 \"float32\"",
        [](Opened& o) { o.options.dtype = DType::kBFloat16; }},
       {"optimizer.type is \"Adam\", on rank 0 \"AdamW\"",
-       [](Opened& o) { o.options.rule = Rule("Adam", {}); }},
+       [](Opened& o) { o.options.rule = RuleForTest("Adam"); }},
       {"optimizer.params.betas is [0.9,0.95], on rank 0 [0.9,0.999]",
        [](Opened& o) {
-         o.options.rule = Rule("AdamW", {{"betas", {0.9, 0.95}}});
+         o.options.rule = RuleForTest("AdamW", R"({"betas": [0.9, 0.95]})");
        }},
       {"optimizer.params.eps is 1e-07, on rank 0 1e-08",
        [](Opened& o) {
-         o.options.rule = Rule("AdamW", {{"eps", 1e-7}});
+         o.options.rule = RuleForTest("AdamW", R"({"eps": 1e-7})");
        }},
       {"gradient_clipping is 1.0000000001, on rank 0 0.0",
        [](Opened& o) { o.options.gradient_clipping = 1.0000000001; }},
