@@ -131,7 +131,7 @@ TEST_F(GenerateTest, TellsOfWeightsThatAreNoNumbers) {
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"train", "run.json"},
         {"evaluate", "run.json"},
-        {"generate", "hf", "--prompt", "a"}}) {
+        {"generate", "hf", "--prompt", "a", "--tokenizer", "bytes"}}) {
     const ProcessResult result = Castor(command);
     ExpectUserError(result);
     EXPECT_THAT(result.err,
