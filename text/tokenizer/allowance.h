@@ -29,7 +29,7 @@ class Allowance {
   static constexpr size_t kMinBytes = size_t{64} << 10;
   static constexpr size_t kBytesPerByte = 64;
   static constexpr uint64_t kMinSteps = 1'000'000;
-  static constexpr uint64_t kStepsPerByte = 512;
+  static constexpr uint64_t kStepsPerByte = 256;
 
   // The allowance is for a text of `given_bytes`, or for tokens that have so
   // many together and are decoded.

@@ -45,7 +45,8 @@ struct Libraries {
   }
 };
 
-// The library may compare `longest_piece` bytes at each place.
+// The library may compare `longest_piece` bytes at each place, some four of
+// them in a step.
 absl::Status Encode(const SentencePieceLibrary& library, absl::string_view text,
                     size_t longest_piece, Allowance* allowance,
                     std::vector<int32_t>* ids) {
@@ -54,7 +55,8 @@ absl::Status Encode(const SentencePieceLibrary& library, absl::string_view text,
         absl::StrCat("a text of ", text.size(), " bytes; SentencePiece takes ",
                      kMaxPartBytes, " at once"));
   }
-  CASTOR_RETURN_IF_ERROR(allowance->Take(text.size() * longest_piece));
+  CASTOR_RETURN_IF_ERROR(
+      allowance->Take(text.size() * (1 + longest_piece / 4)));
   std::string error;
   const std::string_view view(text.data(), text.size());
   if (!library.Encode(view, ids, &error)) return FromLibrary(error);
