@@ -13,13 +13,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "base/json_reader.h"
+#include "base/json_report.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 #include "runtime/data/data_set.h"
 
 namespace castor {
 namespace {
+
+using Json = nlohmann::json;
 
 // The masks come last. All but attention_mask say which tokens are learned.
 enum Field {
