@@ -37,8 +37,8 @@ absl::Status CannotOpen(const std::string& path, int error) {
   }
   const std::string why =
       absl::StrCat("cannot be opened: ", std::strerror(error));
-  return error == ENOENT ? absl::NotFoundError(why)
-                         : absl::InvalidArgumentError(why);
+  return error == ENOENT || error == ENOTDIR ? absl::NotFoundError(why)
+                                             : absl::InvalidArgumentError(why);
 }
 
 }  // namespace
