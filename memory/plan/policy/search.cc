@@ -95,15 +95,11 @@ void Search::Run() {
     good_ = contest_.tunings();
     RefineShares();
     if (effort_.thorough) TrySpreadSides();
-    TryLargeChunks();
     EnterBestSides(effort_.few / 2);
   }
   TrySumsBesideStates();
   EnterBestSums();
-  if (!effort_.refined) return;
-  RefineSums();
-  EnterBestSums();
-  Climb();
+  if (effort_.refined) Climb();
 }
 
 void Search::Run(const std::vector<Recipe>& recipes) {
@@ -185,16 +181,6 @@ void Search::TrySpreadSides() {
   }
 }
 
-void Search::TryLargeChunks() {
-  for (const Admission& apart :
-       WithLargeChunksApart(trace_, admission_, most_states_bytes_ / 8)) {
-    for (const int share : {best_share_, kShares}) {
-      TrySides(FirstSides(trace_, apart, most_states_bytes_ * share / kShares,
-                          /*skip=*/true));
-    }
-  }
-}
-
 void Search::EnterBestSides(int64_t number) {
   std::sort(sides_.begin(), sides_.end());
   number = std::min(number, static_cast<int64_t>(sides_.size()));
@@ -217,29 +203,6 @@ void Search::TrySumsBesideStates() {
   }
 }
 
-void Search::RefineSums() {
-  for (const double nearer : {1.0 / 8, 1.0 / 16, 1.0 / 32}) {
-    if (sums_.empty()) return;
-    const TriedSums middle = *std::min_element(sums_.begin(), sums_.end());
-    double held_bytes = 0;
-    for (int64_t c = 0; c < num_chunks(); ++c) {
-      if (middle.side[c] == Side::kHost) continue;
-      held_bytes += static_cast<double>(OptimizerBlock(trace_.chunks[c]));
-    }
-    for (const double sign : {-1.0, 1.0}) {
-      const double share = middle.share + sign * nearer;
-      if (share > 0 && share < 1) TrySums(middle.side, {share});
-      const double bytes =
-          std::min(most_states_bytes_,
-                   held_bytes + sign * nearer / 2 * most_states_bytes_);
-      const std::vector<Side> side =
-          FirstSides(trace_, admission_, bytes, /*skip=*/true);
-      if (side == middle.side || !Fits(side)) continue;
-      TrySums(side, {middle.share, 1.0});
-    }
-  }
-}
-
 void Search::TrySums(const std::vector<Side>& side,
                      absl::Span<const double> shares) {
   if (possible_sums_.empty()) return;
@@ -251,7 +214,7 @@ void Search::TrySums(const std::vector<Side>& side,
     if (fitting.size() == before) continue;
     before = fitting.size();
     const double score = EnterSums(beside, side, fitting, kProbe);
-    sums_.push_back({score, side, share, std::move(fitting)});
+    sums_.push_back({score, side, std::move(fitting)});
   }
 }
 
@@ -282,15 +245,8 @@ Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
 
 void Search::Climb() {
   if (recipes().empty() || trace_.chunks.empty()) return;
-  ClimbFrom(recipes().front(), best().score);
-  // Sums and states take each other's room: where there are sums, plans without
-  // states are far from those with some.
-  if (!possible_sums_.empty() && without_states_.score < kNever) {
-    ClimbFrom(without_states_.recipe, without_states_.score);
-  }
-}
-
-void Search::ClimbFrom(Recipe at, double at_score) {
+  Recipe at = recipes().front();
+  double at_score = best().score;
   const double compute_ns = static_cast<double>(trace_.compute_ns());
   std::mt19937_64 random;  // the same at every call
   const int64_t tries = effort_.neighbours;
@@ -300,7 +256,7 @@ void Search::ClimbFrom(Recipe at, double at_score) {
     // No step is shorter than its operators.
     if (best().score <= (1 + kAlike) * compute_ns) return;
     Recipe from = at;
-    if (at_score <= best().score && random() % 2 == 0) {
+    if (random() % 2 == 0) {
       const std::vector<Recipe> all = recipes();
       from = all[random() % all.size()];
     }
@@ -397,9 +353,6 @@ Search::Best Search::EnterTunings(const AutoSchedule& schedule,
       if (useful != nullptr) *useful = std::move(candidate.useful_blocks);
     }
     recipe.tuning = tuning;
-    if (candidate.score < without_states_.score && recipe.side == first_side_) {
-      without_states_ = {candidate.score, recipe};
-    }
     contest_.Enter(std::move(candidate), recipe);
   };
   for (const Tuning& each : tunings) enter(each);

@@ -70,7 +70,6 @@ class Search {
   struct TriedSums {
     double score = kNever;
     std::vector<Side> side;
-    double share = 0;
     std::vector<PossibleSum> fitting;
     bool entered = false;  // searched through
 
@@ -95,9 +94,6 @@ class Search {
   // The same bytes spread over the step: the bus and the host then work all
   // through forward, not in its later part alone.
   void TrySpreadSides();
-  // With the largest chunks' states first, or nowhere: one of an embedding may
-  // take the room of a dozen others.
-  void TryLargeChunks();
   // Both return the best score, kNever if there is none that fits and was not
   // tried before.
   double TryStates(double bytes);
@@ -110,9 +106,6 @@ class Search {
   // number of those that was tried: what is the best beside no sums leaves
   // little room for any.
   void TrySumsBesideStates();
-  // Numbers of sums and of states between those that were tried together:
-  // around the best one, ever nearer.
-  void RefineSums();
   // Shares of the room beside what must be there with these sides.
   void TrySums(const std::vector<Side>& side, absl::Span<const double> shares);
   // Searches through the best of those that were tried, and keeps these alone.
@@ -160,12 +153,9 @@ class Search {
   // Returns the best score.
   double Enter(const Recipe& recipe, Effort effort);
 
-  // Enters neighbours of the best few plans, and of the best one without
-  // states.
+  // Enters neighbours of the best few plans, as long as many in a row are not
+  // in vain.
   void Climb();
-  // Enters neighbours of this recipe or, as long as it is the best, of the best
-  // few, and goes on from each that is better until many in a row are not.
-  void ClimbFrom(Recipe at, double at_score);
   // One that has the states or the sums of a chunk or two on the other side, or
   // one or two other tunings; it fits. Sums that are no shorter than the
   // gradients stay where they are.
@@ -202,11 +192,6 @@ class Search {
   double best_share_score_ = kNever;
   std::vector<Side> searched_side_;  // with all tunings
   std::vector<TriedSums> sums_;
-  // The best with no states on the device that need not be there.
-  struct {
-    double score = kNever;
-    Recipe recipe;
-  } without_states_;
 };
 
 }  // namespace castor

@@ -61,40 +61,4 @@ std::vector<Side> SpreadSides(const StepTrace& trace,
   return side;
 }
 
-std::vector<Admission> WithLargeChunksApart(const StepTrace& trace,
-                                            const Admission& admission,
-                                            double least_bytes) {
-  const auto free = admission.order.begin() + admission.fewest;
-  std::vector<int64_t> large(free, admission.order.end());
-  std::stable_sort(large.begin(), large.end(), [&](int64_t a, int64_t b) {
-    return StateBytes(trace, a) > StateBytes(trace, b);
-  });
-  constexpr size_t kMost = 2;
-  large.resize(std::min(large.size(), kMost));
-  while (!large.empty() && StateBytes(trace, large.back()) <= least_bytes) {
-    large.pop_back();
-  }
-  std::vector<Admission> apart;
-  if (large.empty()) return apart;
-  Admission none = admission;
-  none.order.erase(
-      std::remove_if(none.order.begin() + none.fewest, none.order.end(),
-                     [&](int64_t c) {
-                       return std::find(large.begin(), large.end(), c) !=
-                              large.end();
-                     }),
-      none.order.end());
-  // After each chunk all choices among those so far, without it and with it.
-  apart.push_back(std::move(none));
-  for (const int64_t c : large) {
-    const size_t without = apart.size();
-    for (size_t i = 0; i < without; ++i) {
-      Admission with = apart[i];
-      with.order.insert(with.order.begin() + with.fewest, c);
-      apart.push_back(std::move(with));
-    }
-  }
-  return apart;
-}
-
 }  // namespace castor

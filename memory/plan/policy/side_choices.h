@@ -27,14 +27,6 @@ std::vector<Side> SpreadSides(const StepTrace& trace,
                               const Admission& admission, double first_bytes,
                               double bytes);
 
-// `admission` for each choice among the largest chunks, which are the first two
-// of all, if their states take more than `least_bytes`: those chosen come first
-// in its order, behind Admission::fewest, and the others not at all. Empty if
-// no chunk is as large.
-std::vector<Admission> WithLargeChunksApart(const StepTrace& trace,
-                                            const Admission& admission,
-                                            double least_bytes);
-
 }  // namespace castor
 
 #endif  // CASTOR_MEMORY_PLAN_POLICY_SIDE_CHOICES_H_

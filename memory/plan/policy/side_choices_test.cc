@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_join.h"
 #include "memory/plan/trace_builder.h"
 #include "memory/plan/trace_generator.h"
 #include "memory/plan/use_index.h"
@@ -84,30 +82,6 @@ TEST(SpreadSides, StayWithinTheirBytes) {
       EXPECT_LE(taken, share * all) << "seed " << seed;
     }
   }
-}
-
-TEST(WithLargeChunksApart, PutsThemFirstOrLeavesThemOut) {
-  const StepTrace trace = Chunks({1, 5, 1, 4, 1, 3});
-  const auto shown = [&](const Admission& admission, double least_bytes) {
-    std::vector<std::string> orders;
-    for (const Admission& apart :
-         WithLargeChunksApart(trace, admission, least_bytes)) {
-      EXPECT_EQ(apart.fewest, admission.fewest);
-      orders.push_back(absl::StrJoin(apart.order, " "));
-    }
-    return orders;
-  };
-  Admission admission = Admitted(trace);
-  ASSERT_EQ(absl::StrJoin(admission.order, " "), "0 1 2 3 4 5");
-  using Orders = std::vector<std::string>;
-  EXPECT_EQ(shown(admission, 2 * kState),
-            (Orders{"0 2 4 5", "1 0 2 4 5", "3 0 2 4 5", "3 1 0 2 4 5"}));
-  EXPECT_EQ(shown(admission, 4 * kState), (Orders{"0 2 3 4 5", "1 0 2 3 4 5"}));
-  EXPECT_EQ(shown(admission, 5 * kState), Orders{});
-  // Those that must be there stay where they are.
-  admission.fewest = 2;
-  EXPECT_EQ(shown(admission, 2 * kState),
-            (Orders{"0 1 2 4", "0 1 3 2 4", "0 1 5 2 4", "0 1 5 3 2 4"}));
 }
 
 }  // namespace
