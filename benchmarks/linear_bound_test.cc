@@ -15,32 +15,8 @@
 namespace castor {
 namespace {
 
-double StepMs(const PlanCost& cost) {
-  return static_cast<double>(cost.step_ns) * 1e-6;
-}
-
-// Every plan is a point of the program with its simulated step for the
-// objective, so that the program's least is a bound for all of them.
 TEST(LinearBound, HasEveryPlanForAPoint) {
-  int64_t points = 0, unsettled = 0;
-  ForEachPlan([&](const PlanRequest& request, const Plan& plan) {
-    // A step of the steady state: the first ones profit from queues that were
-    // empty at the start.
-    const Simulator simulator(request);
-    const PlanCost cost = simulator.SimulateSteps(plan, 60);
-    const PlanCost next = simulator.SimulateSteps(plan, 61);
-    if (cost.step_ns != next.step_ns || cost.op_start_ns != next.op_start_ns) {
-      ++unsettled;
-      return;
-    }
-    const LinearBound bound(request);
-    EXPECT_LE(bound.program().Excess(bound.PointOf(plan, cost, StepMs(cost))),
-              1e-6);
-    ++points;
-  });
-  EXPECT_EQ(points + unsettled, kSeeds * Policies().size());
-  // Steps may also be alike by turns.
-  EXPECT_LE(unsettled, points / 20);
+  ExpectEveryPlanIsAPointOf<LinearBound>();
 }
 
 // The same with the bytes that a plan moves, and not with fewer: what goes to

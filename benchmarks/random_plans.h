@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "memory/plan/planner.h"
+#include "memory/plan/simulator.h"
 #include "memory/plan/trace_generator.h"
 
 namespace castor {
@@ -47,6 +48,35 @@ void ForEachPlan(const Visit& visit) {
       visit(request, plan);
     }
   }
+}
+
+inline double StepMs(const PlanCost& cost) {
+  return static_cast<double>(cost.step_ns) * 1e-6;
+}
+
+// Every plan is a point of a bound's program with its simulated step for the
+// objective, so that the program's least is a bound for all of them.
+template <class Bound>
+void ExpectEveryPlanIsAPointOf() {
+  int64_t points = 0, unsettled = 0;
+  ForEachPlan([&](const PlanRequest& request, const Plan& plan) {
+    // A step of the steady state: the first ones profit from queues that were
+    // empty at the start.
+    const Simulator simulator(request);
+    const PlanCost cost = simulator.SimulateSteps(plan, 60);
+    const PlanCost next = simulator.SimulateSteps(plan, 61);
+    if (cost.step_ns != next.step_ns || cost.op_start_ns != next.op_start_ns) {
+      ++unsettled;
+      return;
+    }
+    const Bound bound(request);
+    EXPECT_LE(bound.program().Excess(bound.PointOf(plan, cost, StepMs(cost))),
+              1e-6);
+    ++points;
+  });
+  EXPECT_EQ(points + unsettled, kSeeds * Policies().size());
+  // Steps may also be alike by turns.
+  EXPECT_LE(unsettled, points / 20);
 }
 
 }  // namespace castor
