@@ -46,7 +46,7 @@ class RegressEvaluation : public CliTest {
     config["train_micro_batch_size_per_gpu"] = micro_batch;
     config["gradient_accumulation_steps"] = 1;
     config["optimizer"]["params"]["lr"] = 0;
-    config.erase("checkpoint");
+    config["checkpoint"] = false;
     config.erase("scheduler");
     return config;
   }
@@ -85,7 +85,7 @@ TEST_F(RegressEvaluation, NoSampleCountsTwice) {
 
 // Nor on two ranks, of which the second has one batch less, or none.
 TEST_F(RegressEvaluation, TheBitsAreThoseOfEvaluateOnAnyNumberOfRanks) {
-  for (const int samples : {1, 3, 5}) {
+  for (const int samples : {1, 5}) {
     WriteFile(Path("valid.jsonl"), Lines(100, samples, /*uneven=*/true));
     const Json config = Config(2);
     const Json evaluation = Evaluation(config);

@@ -112,7 +112,7 @@ TEST_F(RegressLocks, AWaitHasAnEndAndAName) {
 TEST_F(RegressLocks, TokensOfAnotherUserAreNotLearned) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
   Json config = Config();
-  config.erase("checkpoint");
+  config["checkpoint"] = false;
   const Json own = Summary(config);
   const std::string cache = Cache();
   if (chown(Path(cache).c_str(), 65534, 65534) != 0) {
@@ -131,7 +131,7 @@ TEST_F(RegressLocks, TokensOfAnotherUserAreNotLearned) {
 // The same of tokens that others may write to; the umask had let them.
 TEST_F(RegressLocks, TokensThatOthersMayWriteAreMadeAnew) {
   Json config = Config();
-  config.erase("checkpoint");
+  config["checkpoint"] = false;
   ASSERT_EQ(Train(config).exit_code, 0);
   ASSERT_EQ(chmod(Path(Cache()).c_str(), 0666), 0);
   const ProcessResult result = Train(config);
