@@ -248,15 +248,16 @@ absl::StatusOr<TokenCache::Record> TokenCache::RecordBetween(
   return record;
 }
 
-absl::StatusOr<SampleLengths> TokenCache::CountTokens(int64_t begin,
-                                                      int64_t end,
-                                                      int64_t tokens) const {
+// Calls fn with the record of each line in [begin, end), or of those of every
+// `stride`th group of lines, until it returns an error.
+template <typename Fn>
+absl::Status TokenCache::ForEachRecord(int64_t begin, int64_t end,
+                                       int64_t stride, Fn fn) const {
   CASTOR_CHECK(footer_.kind == TokenCacheKind::kLines && begin >= 0 &&
                begin <= end && end <= footer_.lines);
   int64_t marks[kLinesPerGroup + 1];
-  SampleLengths lengths = {.samples = end - begin};
   for (int64_t group = begin / kLinesPerGroup; group * kLinesPerGroup < end;
-       ++group) {
+       group += stride) {
     const int64_t first = group * kLinesPerGroup;
     const int64_t lines = std::min(kLinesPerGroup, footer_.lines - first);
     CASTOR_RETURN_IF_ERROR(ReadChecked(groups_[static_cast<size_t>(group)],
@@ -265,11 +266,23 @@ absl::StatusOr<SampleLengths> TokenCache::CountTokens(int64_t begin,
          i < std::min(lines, end - first); ++i) {
       CASTOR_ASSIGN_OR_RETURN(const Record record,
                               RecordBetween(marks + i, first + i));
-      lengths.tokens += std::min(tokens, record.tokens);
-      lengths.longest = std::max(lengths.longest, record.tokens);
-      lengths.cut += record.tokens > tokens;
+      CASTOR_RETURN_IF_ERROR(fn(record));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SampleLengths> TokenCache::CountTokens(int64_t begin,
+                                                      int64_t end,
+                                                      int64_t tokens) const {
+  SampleLengths lengths = {.samples = end - begin};
+  CASTOR_RETURN_IF_ERROR(
+      ForEachRecord(begin, end, /*stride=*/1, [&](const Record& record) {
+        lengths.tokens += std::min(tokens, record.tokens);
+        lengths.longest = std::max(lengths.longest, record.tokens);
+        lengths.cut += record.tokens > tokens;
+        return absl::OkStatus();
+      }));
   return lengths;
 }
 
@@ -296,31 +309,20 @@ absl::StatusOr<int64_t> TokenCache::FirstLabel(const Record& record,
 absl::StatusOr<LabelCount> TokenCache::CountLabels(int64_t begin, int64_t end,
                                                    int64_t tokens,
                                                    int64_t most_bytes) const {
-  CASTOR_CHECK(footer_.kind == TokenCacheKind::kLines && begin >= 0 &&
-               begin < end && end <= footer_.lines);
   const int64_t stride =
       std::max<int64_t>(1, CeilDiv(footer_.body_bytes, most_bytes));
-  int64_t marks[kLinesPerGroup + 1];
   KeptBlock kept;
   LabelCount result;
-  for (int64_t group = begin / kLinesPerGroup; group * kLinesPerGroup < end;
-       group += stride) {
-    const int64_t first = group * kLinesPerGroup;
-    const int64_t lines = std::min(kLinesPerGroup, footer_.lines - first);
-    CASTOR_RETURN_IF_ERROR(ReadChecked(groups_[static_cast<size_t>(group)],
-                                       8 * (lines + 1), marks));
-    for (int64_t i = std::max<int64_t>(0, begin - first);
-         i < std::min(lines, end - first); ++i) {
-      CASTOR_ASSIGN_OR_RETURN(const Record record,
-                              RecordBetween(marks + i, first + i));
-      CASTOR_ASSIGN_OR_RETURN(const int64_t label, FirstLabel(record, kept));
-      ++result.samples;
-      if (label > 0 && label < tokens) continue;
-      ++result.unlabelled;
-      result.never += label < 0;
-      result.reach = std::max(result.reach, label + 1);
-    }
-  }
+  CASTOR_RETURN_IF_ERROR(ForEachRecord(
+      begin, end, stride, [&](const Record& record) -> absl::Status {
+        CASTOR_ASSIGN_OR_RETURN(const int64_t label, FirstLabel(record, kept));
+        ++result.samples;
+        if (label > 0 && label < tokens) return absl::OkStatus();
+        ++result.unlabelled;
+        result.never += label < 0;
+        result.reach = std::max(result.reach, label + 1);
+        return absl::OkStatus();
+      }));
   return result;
 }
 

@@ -83,6 +83,9 @@ class TokenCache {
   absl::Status ReadBlock(int64_t block, char* out) const;
   absl::StatusOr<Record> RecordBetween(const int64_t* marks,
                                        int64_t line) const;
+  template <typename Fn>
+  absl::Status ForEachRecord(int64_t begin, int64_t end, int64_t stride,
+                             Fn fn) const;
   absl::Status Damaged(absl::string_view what) const;
 
   const std::string path_;
