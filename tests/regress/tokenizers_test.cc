@@ -124,8 +124,7 @@ class TokenizersTest : public CliTest {
     for (const char* command : {"train", "evaluate", "plan"}) {
       const ProcessResult result = Castor({command, "run.json"});
       ExpectUserError(result);
-      EXPECT_THAT(result.err, AllOf(HasSubstr("data.train: "), HasSubstr(why)))
-          << command;
+      EXPECT_THAT(result.err, HasSubstr(why)) << command;
     }
     const ProcessResult said =
         Castor({"generate", "m", "--prompt", "ab", "--max-new-tokens", "1"});
@@ -264,8 +263,6 @@ TEST_F(TokenizersTest, TakesNothingUnreadableForMissing) {
   ExpectRefused("text.txt",
                 "m/tokenizer.json is a link to ../../blobs/gone, which is not "
                 "there");
-  WriteFile(Path("ids.jsonl"), "{\"input_ids\": [1, 2, 3]}\n");
-  EXPECT_EQ(Train(PretrainedConfig("ids.jsonl")).exit_code, 0);
   std::filesystem::remove(path);
   ASSERT_EQ(mkdir(path.c_str(), 0755), 0);
   ExpectRefused("text.jsonl", "m/tokenizer.json is a directory, not a file");
