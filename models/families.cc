@@ -295,7 +295,8 @@ absl::Status LoadPretrained(ModelConfig* model,
         "): they are kept apart, as transformers 5 does, and an export "
         "has both"));
   }
-  if (!model->pretrained.empty() && HasAdapter(model->pretrained)) {
+  if (!model->pretrained.empty() &&
+      HasAdapterBesideWeights(model->pretrained)) {
     notes->push_back(absl::StrCat(
         model->pretrained,
         " has an adapter of PEFT's, too, which is not applied: the model is "

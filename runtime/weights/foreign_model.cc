@@ -238,8 +238,11 @@ absl::Status NoWeights(const std::string& directory) {
                                           kWeightsIndexName, " is there"));
 }
 
-bool HasAdapter(const std::string& directory) {
-  return FindFile(directory, kAdapterConfig).value_or(false);
+bool HasAdapterBesideWeights(const std::string& directory) {
+  const auto has = [&](const char* name) {
+    return FindFile(directory, name).value_or(false);
+  };
+  return has(kAdapterConfig) && (has(kWeightsName) || has(kWeightsIndexName));
 }
 
 }  // namespace castor

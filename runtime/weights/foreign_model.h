@@ -26,8 +26,8 @@ std::string ForeignFile(absl::string_view beginning);
 // NotFound: there are none.
 absl::Status NoWeights(const std::string& directory);
 
-// Whether an adapter of PEFT's lies beside the weights of `directory`.
-bool HasAdapter(const std::string& directory);
+// Whether `directory` has weights, and an adapter of PEFT's beside them.
+bool HasAdapterBesideWeights(const std::string& directory);
 
 }  // namespace castor
 

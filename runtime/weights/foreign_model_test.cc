@@ -45,8 +45,9 @@ TEST_F(ForeignModelTest, NamesTheBaseOfAnAdapter) {
   WriteFile(directory + "/adapter_config.json",
             R"({"peft_type": "LORA", "base_model_name_or_path": "org/base"})");
   EXPECT_THAT(ForeignModel(directory), HasSubstr("its base is \"org/base\""));
-  EXPECT_TRUE(HasAdapter(directory));
-  EXPECT_FALSE(HasAdapter(dir_.path()));
+  EXPECT_FALSE(HasAdapterBesideWeights(directory));
+  WriteFile(directory + "/model.safetensors", "");
+  EXPECT_TRUE(HasAdapterBesideWeights(directory));
 }
 
 TEST_F(ForeignModelTest, SaysHowDeepSpeedPutsItsPartsTogether) {

@@ -131,7 +131,8 @@ TEST_F(GenerateTest, TellsOfWeightsThatAreNoNumbers) {
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"train", "run.json"},
         {"evaluate", "run.json"},
-        {"generate", "hf", "--prompt", "a", "--tokenizer", "bytes"}}) {
+        {"generate", "hf", "--prompt", "a", "--max-new-tokens", "2",
+         "--tokenizer", "bytes"}}) {
     const ProcessResult result = Castor(command);
     ExpectUserError(result);
     EXPECT_THAT(result.err,
