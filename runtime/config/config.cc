@@ -35,8 +35,8 @@ constexpr int64_t kMaxBatch = int64_t{1} << 40;
 constexpr int64_t kMaxMicroBatch = 1 << 20;
 constexpr int64_t kMaxThreads = 4096;
 constexpr double kMaxWaitSeconds = 1e9;
-// No run learns, or decays, with more than a small part of this.
-constexpr DoubleRange kRate = {.min = 0, .max = 1e6};
+// Kernels have these rates in fp32, in which much more is infinite.
+constexpr DoubleRange kRate = {.min = 0, .max = 1e38};
 
 template <typename Enum>
 void ReadEnum(JsonReader& reader, absl::string_view key,

@@ -56,8 +56,8 @@ TEST_F(Configuration, AllErrorsAreSaidAtOnce) {
           "run.json: gradient_clipping: expected a finite number of at least "
           "0.0, found -1",
           StartsWith("run.json: optimizer.type: expected one of \"AdamW\", "),
-          "run.json: optimizer.params.lr: expected a finite number of at least "
-          "0.0, found the string \"auto\"",
+          "run.json: optimizer.params.lr: expected a number in [0.0, 1e+38], "
+          "found the string \"auto\"",
           "run.json: data.sequence_length: expected an integer from 1 to "
           "16777216, found 0"));
   EXPECT_EQ(List("out"), std::vector<std::string>{});

@@ -45,6 +45,7 @@ class ExtremeValuesTest : public CliTest {
   // Trains a llama of one layer over 16 positions.
   static Json Llama(const Json& rope, int positions = 16) {
     Json config = SmallConfig();
+    config["optimizer"].erase("no_decay");  // names that this model has not
     config["model"] = {{"type", "llama"},
                        {"vocab_size", 256},
                        {"hidden_size", 16},
@@ -69,7 +70,7 @@ TEST_F(ExtremeValuesTest, RotaryEmbeddingsAreRefusedByPlanAndTrain) {
       {R"({"rope_type": "default", "rope_theta": 1e300})",
        "rope_theta: expected a number in (1.0, 1e+30], found 1e+300"},
       {R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 1e-300,
-           "high_freq_factor": 1e300})",
+           "high_freq_factor": 4})",
        "low_freq_factor: expected a number in [1e-06, 1000000.0]"},
       {R"({"rope_type": "yarn", "factor": 2, "attention_factor": 1e300})",
        "attention_factor: expected"},
@@ -98,9 +99,9 @@ TEST_F(ExtremeValuesTest, NumbersOutOfBoundsAreRefusedWithTheBound) {
        "from 0.001 to 1e+06, found 1e-300"},
       {"device.bus_gbps=1e300", "device.bus_gbps: expected"},
       {"optimizer.params.lr=1e300",
-       "optimizer.params.lr: expected a number in [0.0, 1000000.0]"},
+       "optimizer.params.lr: expected a number in [0.0, 1e+38]"},
       {"optimizer.params.weight_decay=1e300",
-       "optimizer.params.weight_decay: expected a number in [0.0, 1000000.0]"},
+       "optimizer.params.weight_decay: expected a number in [0.0, 1e+38]"},
       {"optimizer.params.eps=1e-300",
        "optimizer.params.eps: expected a finite number of at least 1e-37"},
       {"model.initializer_range=1e300",

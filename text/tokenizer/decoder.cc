@@ -12,7 +12,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
-#include "text/tokenizer/bounded.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/pattern.h"
 #include "text/tokenizer/sequence.h"
@@ -285,11 +284,7 @@ DecoderOr ReadOne(const JsonPart& part, const std::string& type) {
 }  // namespace
 
 DecoderOr ReadDecoder(const JsonPart& part) {
-  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
-  if (type == "Sequence") {
-    return ReadSequence<Decoder, DecodedText>(part, "decoders", ReadDecoder);
-  }
-  return WithBounds<Decoder, DecodedText>(part, ReadOne(part, type));
+  return ReadPart<Decoder, DecodedText>(part, "decoders", ReadDecoder, ReadOne);
 }
 
 }  // namespace castor::text

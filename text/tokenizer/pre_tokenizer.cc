@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
-#include "text/tokenizer/bounded.h"
 #include "text/tokenizer/byte_level.h"
 #include "text/tokenizer/pattern.h"
 #include "text/tokenizer/sequence.h"
@@ -292,12 +291,8 @@ PreTokenizerOr ReadOne(const JsonPart& part, const std::string& type) {
 }  // namespace
 
 PreTokenizerOr ReadPreTokenizer(const JsonPart& part) {
-  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
-  if (type == "Sequence") {
-    return ReadSequence<PreTokenizer, Pieces>(part, "pretokenizers",
-                                              ReadPreTokenizer);
-  }
-  return WithBounds<PreTokenizer, Pieces>(part, ReadOne(part, type));
+  return ReadPart<PreTokenizer, Pieces>(part, "pretokenizers", ReadPreTokenizer,
+                                        ReadOne);
 }
 
 }  // namespace castor::text

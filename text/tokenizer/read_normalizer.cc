@@ -6,7 +6,6 @@
 
 #include "absl/strings/escaping.h"
 #include "base/status_macros.h"
-#include "text/tokenizer/bounded.h"
 #include "text/tokenizer/character_normalizers.h"
 #include "text/tokenizer/pattern.h"
 #include "text/tokenizer/precompiled.h"
@@ -150,12 +149,8 @@ NormalizerOr ReadOne(const JsonPart& part, const std::string& type) {
 }  // namespace
 
 NormalizerOr ReadNormalizer(const JsonPart& part) {
-  CASTOR_ASSIGN_OR_RETURN(const std::string type, part.Type());
-  if (type == "Sequence") {
-    return ReadSequence<Normalizer, NormalizedText>(part, "normalizers",
-                                                    ReadNormalizer);
-  }
-  return WithBounds<Normalizer, NormalizedText>(part, ReadOne(part, type));
+  return ReadPart<Normalizer, NormalizedText>(part, "normalizers",
+                                              ReadNormalizer, ReadOne);
 }
 
 }  // namespace castor::text

@@ -3,6 +3,7 @@
 #define CASTOR_TEXT_TOKENIZER_SEQUENCE_H_
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "text/tokenizer/bounded.h"
 #include "text/tokenizer/json_part.h"
 
 namespace castor::text {
@@ -67,6 +69,19 @@ absl::StatusOr<std::unique_ptr<const Part>> ReadSequence(
     parts.push_back(std::move(part));
   }
   return std::make_unique<const Sequence<Part, Value>>(std::move(parts));
+}
+
+// Reads a part, which may be a sequence of the list at `key`: `read` does the
+// same for each part in the list, and `read_one` reads one of another type.
+template <typename Part, typename Value>
+absl::StatusOr<std::unique_ptr<const Part>> ReadPart(
+    const JsonPart& json, absl::string_view key,
+    absl::StatusOr<std::unique_ptr<const Part>> (*read)(const JsonPart&),
+    absl::StatusOr<std::unique_ptr<const Part>> (*read_one)(
+        const JsonPart&, const std::string& type)) {
+  CASTOR_ASSIGN_OR_RETURN(const std::string type, json.Type());
+  if (type == "Sequence") return ReadSequence<Part, Value>(json, key, read);
+  return WithBounds<Part, Value>(json, read_one(json, type));
 }
 
 }  // namespace castor::text
