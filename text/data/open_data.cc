@@ -32,7 +32,7 @@ class DataOpener {
   // Sets encoding_, unless another file of text has.
   absl::Status LoadEncoding(const std::string& path);
   absl::StatusOr<TextEncoding> FindEncoding(const std::string& path) const;
-  bool MayBeBytes() const;
+  bool MayBeBytes(const std::string& path) const;
   void TellOfDocuments(absl::string_view key) const;
   absl::StatusOr<DataFile> OpenCached(absl::string_view key,
                                       const std::string& path,
@@ -77,10 +77,11 @@ absl::StatusOr<DataFile> DataOpener::Open(absl::string_view key,
   return OpenCached(key, path, lines);
 }
 
-bool DataOpener::MayBeBytes() const {
+bool DataOpener::MayBeBytes(const std::string& path) const {
   const int64_t bytes = ByteEncoding().vocabulary;
-  return options_.model_directory.empty() ? options_.vocabulary <= bytes
-                                          : options_.vocabulary == bytes;
+  return options_.vocabulary == bytes ||
+         (options_.vocabulary < bytes && options_.model_directory.empty() &&
+          absl::EndsWith(path, ".txt"));
 }
 
 absl::StatusOr<TextEncoding> DataOpener::FindEncoding(
@@ -105,10 +106,11 @@ absl::StatusOr<TextEncoding> DataOpener::FindEncoding(
     }
     missing = std::string(loaded.status().message());
   }
-  if (MayBeBytes()) return ByteEncoding();
-  const std::string refusal = absl::StrCat(
-      "file \"", path, "\" has text, and the model of ", options_.vocabulary,
-      " tokens has no tokenizer (", missing, "): ", kWhatToDo);
+  if (MayBeBytes(path)) return ByteEncoding();
+  const std::string refusal =
+      absl::StrCat("file \"", path,
+                   "\" has text, and there is no tokenizer for the model's ",
+                   options_.vocabulary, " tokens (", missing, "): ", kWhatToDo);
   if (options_.look_only && options_.sizes_only) {
     options_.say(absl::StrCat("note: to train, ", refusal));
     return ByteEncoding();

@@ -39,9 +39,10 @@ struct OpenDataOptions {
 //
 // Text has the tokenizer that data.tokenizer names, or the model's. Bytes are
 // its tokens where data.tokenizer says so; and without a tokenizer where the
-// model has 256 tokens, or no directory and not more. Errors come after the
-// key: InvalidArgument also for another end of a name, and for text of any
-// other model without a tokenizer, whose message says what is missing.
+// model has 256 tokens, or, those of a .txt, fewer and no directory. Errors
+// come after the key: InvalidArgument also for another end of a name, and for
+// text of any other model without a tokenizer, whose message says what is
+// missing.
 absl::StatusOr<DataSplits> OpenData(const DataConfig& data,
                                     const OpenDataOptions& options);
 
