@@ -444,8 +444,8 @@ absl::Status WriteRefusal(const TrainArguments& arguments, const Config& config,
 //
 // The exit code. *has_summary is as TrainRun::Run's.
 absl::StatusOr<int> TrainOnRank(const TrainArguments& arguments,
-                                absl::StatusOr<Config> config,
-                                RankGroup& group, bool* has_summary) {
+                                absl::StatusOr<Config> config, RankGroup& group,
+                                bool* has_summary) {
   CASTOR_RETURN_IF_ERROR(group.Agree("arguments", config.status()));
   CASTOR_RETURN_IF_ERROR(CheckSameConfig(group, *config));
   RunCheckpoints checkpoints(arguments.resume, arguments.resume_changed,
@@ -537,8 +537,8 @@ int Train(const TrainArguments& arguments) {
   // It says how long ranks wait for each other, also where they meet.
   TrainArguments checked = arguments;
   absl::StatusOr<Config> config = CheckArguments(checked, *launch);
-  auto group = JoinRanks(
-      *launch, config.ok() ? TimeLimitsOf(config->network) : CommunicatorOptions());
+  auto group = JoinRanks(*launch, config.ok() ? TimeLimitsOf(config->network)
+                                              : CommunicatorOptions());
   if (!group.ok()) return Fail(group.status());
   bool has_summary = false;
   const absl::StatusOr<int> code =

@@ -3,7 +3,7 @@
 // and a line says which rank it was. README.md tells how calls are watched.
 //
 // CASTOR_FAULT_LATER=all: each call of a site, not its first alone, and both of
-// what can happen to it.
+// what can happen to it; without it, a sample of those under mpirun.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,9 +36,7 @@ bool Sweeps() {
   return later != nullptr && absl::string_view(later) == "all";
 }
 
-int FreePort() {
-  return LocalAddress(ListenAt(Loopback(), 1)->fd()).port();
-}
+int FreePort() { return LocalAddress(ListenAt(Loopback(), 1)->fd()).port(); }
 
 // Ranks that nobody looks after, who would end them: each is said to have ended
 // with its exit code. `victim` is ended in the end; one that hangs, by far, is
@@ -103,23 +101,18 @@ class StartUp : public ::testing::Test {
   }
 
   // "" if the others ended as they should.
-  static std::string Judge(bool mpi, int victim, const WatchedResult& result) {
-    const std::string& said = result.process.err;
+  static std::string Judge(bool mpi, const FaultPlan& plan,
+                           const WatchedResult& result) {
     if (result.hung) return "the run hangs";
-    if (!result.injected) return "";  // the call was not made this time
-    if (mpi) {
-      if (absl::StrContains(said, "time limit for job execution")) {
-        return "the run hangs";
-      }
-      if (result.process.exit_code == 0) return "";  // it was over
-      // mpirun tells of a process that was killed, and ends all others at once.
-      return absl::StrContains(said, absl::StrCat("rank ", victim))
-                 ? ""
-                 : "nothing names the rank";
+    if (!result.injected) return "";    // the call was not made this time
+    if (result.mpirun_hung) return "";  // and none of the ranks
+    const std::string& said = result.process.err;
+    bool failed = mpi && result.process.exit_code != 0;
+    if (mpi && absl::StrContains(said, "time limit for job execution")) {
+      return "the run hangs";
     }
-    bool failed = false;
-    for (int rank = 0; rank < kRanks; ++rank) {
-      if (rank == victim) continue;
+    for (int rank = 0; rank < kRanks && !mpi; ++rank) {
+      if (rank == plan.role) continue;
       const std::string key = absl::StrCat("rank ", rank, ": exit ");
       const size_t at = result.process.out.find(key);
       if (at == std::string::npos) return absl::StrCat(key, "is missing");
@@ -128,11 +121,16 @@ class StartUp : public ::testing::Test {
       failed |= code != 0;
     }
     if (!failed) return "";  // nobody needed it any more
+    // mpirun tells of a process that was killed in its own words, and ends all
+    // others at once; of one that hangs it knows nothing.
+    if (mpi && plan.fault == kKill) {
+      return said.empty() ? "nothing is said" : "";
+    }
     const std::vector<std::string> lines = absl::StrSplit(said, '\n');
     const bool named =
         std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-          return absl::StartsWith(line, "castor: ") &&
-                 absl::StrContains(line, absl::StrCat("rank ", victim));
+          return absl::StrContains(line, "castor: ") &&
+                 absl::StrContains(line, absl::StrCat("rank ", plan.role));
         });
     return named ? "" : "no line of castor's names the rank";
   }
@@ -147,6 +145,11 @@ class StartUp : public ::testing::Test {
     for (const SiteRecord& site : well.sites) {
       if (site.role != victim || !IsOfPeers(site)) continue;
       ++number;
+      // Under mpirun a run takes longer, and much is as over TCP.
+      if (!Sweeps() && mpi && number % 3 != 0 &&
+          !absl::StartsWith(site.function, "MPI_")) {
+        continue;
+      }
       for (int64_t call = 1; call <= site.calls;) {
         for (const Fault fault : {kKill, kStop}) {
           // Those that hang take seconds each.
@@ -178,7 +181,7 @@ class StartUp : public ::testing::Test {
         const WatchedResult result =
             Run(mpi, victim, plans[i], Path(absl::StrCat("case", worker)));
         injected += result.injected;
-        const std::string wrong = Judge(mpi, victim, result);
+        const std::string wrong = Judge(mpi, plans[i], result);
         if (wrong.empty()) continue;
         std::lock_guard<std::mutex> lock(mutex);
         ADD_FAILURE() << "rank " << victim << ", " << names[i] << ": " << wrong

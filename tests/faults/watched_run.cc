@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -111,6 +112,27 @@ void Finish(CastorProcess& process, WatchedResult* result) {
   result->process = process.Wait();
 }
 
+// The same of ranks under mpirun, which may outlive them. `stopped` is the rank
+// that the fault stops, or -1.
+void FinishMpirun(CastorProcess& process, const ControlFile& control,
+                  int stopped, WatchedResult* result) {
+  constexpr int kPatienceSeconds = 5;
+  int alone_s = 0;
+  for (int s = 0; s < kHangSeconds && alone_s < kPatienceSeconds; ++s) {
+    if (process.EndsWithin(1)) break;
+    std::map<int, pid_t> left = process.RankPids();
+    left.erase(stopped);
+    alone_s = control->injected.load() != 0 && left.empty() ? alone_s + 1 : 0;
+  }
+  result->mpirun_hung = alone_s == kPatienceSeconds;
+  if (!process.EndsWithin(0)) {
+    result->hung = !result->mpirun_hung;
+    for (const auto& [rank, pid] : process.RankPids()) kill(pid, SIGKILL);
+    process.Signal(SIGKILL);
+  }
+  result->process = process.Wait();
+}
+
 }  // namespace
 
 WatchedResult RunWatched(const std::vector<std::string>& args,
@@ -134,7 +156,12 @@ WatchedResult RunWatched(const std::vector<std::string>& args,
       args, directory, options.mpi_ranks,
       absl::StrReplaceAll(options.start, {{"WATCHED", watched}}));
   WatchedResult result;
-  Finish(process, &result);
+  if (options.mpi_ranks > 0) {
+    FinishMpirun(process, control,
+                 options.plan.fault == kStop ? options.plan.role : -1, &result);
+  } else {
+    Finish(process, &result);
+  }
   CASTOR_CHECK(control->sites_lost.load() == 0);
   CASTOR_CHECK(control->log_lost.load() == 0);
   result.injected = control->injected.load() != 0;

@@ -58,6 +58,10 @@ struct WatchOptions {
 struct WatchedResult {
   testing::ProcessResult process;
   bool hung = false;  // it was killed after kHangSeconds
+  // No rank was left but one that was stopped, and mpirun, which was killed
+  // then: it waits for the stopped one, and Open MPI 4.1's does not end where a
+  // rank dies while it connects to it.
+  bool mpirun_hung = false;
   bool injected = false;
   std::vector<SiteRecord> sites;      // by id; none where one was to fail
   std::vector<EffectRecord> effects;  // of all processes, in one order
