@@ -251,5 +251,31 @@ TEST(BlockChoice, OverheadsFollowTheirOperators) {
   EXPECT_TRUE(OverheadsOf({}, {Moment(0)}).issue_ns.empty());
 }
 
+// Models of many small blocks waited for their plans longer than they trained:
+// each of their choices was planned, whatever the step took. How many are is
+// counted here by what MakePlan calls once for each plan.
+TEST(BlockChoice, PlansAsManyChoicesAsTheStepIsWorth) {
+  const auto plans_for = [](int64_t operator_ns) {
+    const StepTrace trace =
+        ChainOf(Alike(30, {.payload_bytes = 16 * kUnit,
+                           .made_bytes = {8 * kUnit, 8 * kUnit},
+                           .operator_ns = operator_ns}));
+    PlanRequest request;
+    const double bytes_per_s =
+        16e9 * kUnit / (4 * static_cast<double>(operator_ns));
+    request.bus = {bytes_per_s, bytes_per_s, /*latency_ns=*/500};
+    request.device_budget_bytes = 600 * kUnit;
+    int64_t plans = 0;
+    const BlockChoiceOrRefusal choice = ChooseKeptBlocks(
+        DefaultPolicy(), trace, Asked(request), {}, [&](Plan*) { ++plans; });
+    EXPECT_TRUE(std::holds_alternative<BlockChoice>(choice));
+    return plans;
+  };
+  const int64_t few = plans_for(2'000);
+  EXPECT_GE(few, 2);
+  EXPECT_LE(few, 8);
+  EXPECT_GT(plans_for(2'000'000), 2 * few);
+}
+
 }  // namespace
 }  // namespace castor

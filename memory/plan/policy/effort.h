@@ -27,7 +27,7 @@ inline constexpr int64_t kThoroughMoments = 4 << 10;
 
 // How many steps the search for a plan may take, and how many searches choosing
 // a step's blocks may (block_search.h).
-inline constexpr double kWorthSteps = 8, kWorthSearches = 6;
+inline constexpr double kWorthSteps = 8, kWorthSearches = 3;
 
 struct SearchEffort {
   bool sketched = false;  // a dozen plans alone
