@@ -212,6 +212,8 @@ set_up_system() {
     [[ -z "${kSecurity}" ]] || echo "deb ${kSecurity} ${release}-security main"
   } >"${system}/etc/apt/sources.list"
   debian_apt_options >"${system}/etc/apt/apt.conf.d/90machine"
+  # Nothing there is to outlast a power cut: packages are unpacked faster.
+  echo force-unsafe-io >"${system}/etc/dpkg/dpkg.cfg.d/unsafe-io"
   cp --remove-destination /etc/resolv.conf /etc/hosts "${system}/etc/"
   if [[ -e "${bundle}" ]]; then
     cp "${bundle}" "${system}/usr/local/share/ca-certificates/machine.crt"
