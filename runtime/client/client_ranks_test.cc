@@ -337,7 +337,7 @@ TEST(ClientRanks, AreNotStartedWithOtherOptions) {
     const char* said;
     std::function<void(Opened& opened)> change;
   } kCases[] = {
-      {"type is \"bfloat16\", on rank 0 \"float32\"",
+      {"type is \"bf16\", on rank 0 \"fp32\"",
        [](Opened& o) { o.options.dtype = DType::kBFloat16; }},
       {"optimizer.type is \"Adam\", on rank 0 \"AdamW\"",
        [](Opened& o) { o.options.rule = RuleForTest("Adam"); }},

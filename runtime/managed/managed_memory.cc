@@ -98,8 +98,9 @@ absl::Status ManagedMemory::Join(const RankOptions& ranks,
   if (ranks.world_size == 1) return absl::OkStatus();
   CASTOR_ASSIGN_OR_RETURN(ranks_, ranks.join(device_.get()));
   ranks_->SetObserver(rank_observer_);
-  CASTOR_RETURN_IF_ERROR(Await(*ranks_, ranks_->Barrier(start, 0)));
+  // Other settings make other operators, too: they are named before these are.
   CASTOR_RETURN_IF_ERROR(AgreeOnSettings(*ranks_, settings));
+  CASTOR_RETURN_IF_ERROR(Await(*ranks_, ranks_->Barrier(start, 0)));
   CASTOR_ASSIGN_OR_RETURN(
       exchange_, ShardExchange::Create(device_.get(), arena_.get(), host_.get(),
                                        ranks_.get(), layout_, staging));
