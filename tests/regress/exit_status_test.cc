@@ -130,7 +130,7 @@ TEST_F(ExitStatus, IsOneWhereTheRunDiverged) {
   const ProcessResult result =
       TrainToSummary({"--set", "optimizer.params.lr=1e38"});
   ExpectFailure(result);
-  ExpectEnded("failed", "is not finite");
+  ExpectEnded("failed", "no checkpoint can be written any more");
   EXPECT_GT(ReadSummary()["steps"], 0);
 }
 
@@ -146,7 +146,7 @@ TEST_F(ExitStatus, IsThatOfAllRanks) {
   std::vector<std::string> diverges = launch;
   diverges.insert(diverges.end(), {"--set", "optimizer.params.lr=1e38"});
   EXPECT_EQ(Castor(diverges).exit_code, 1);
-  ExpectEnded("failed", "is not finite");
+  ExpectEnded("failed", "no checkpoint can be written any more");
   std::vector<std::string> refused = launch;
   refused.insert(refused.end(), {"--set", "memory.device_memory=1KiB"});
   EXPECT_EQ(Castor(refused).exit_code, 2);
