@@ -184,7 +184,10 @@ absl::StatusOr<std::string> RunCheckpoints::FindLatest() const {
   }
   std::vector<std::string> skipped;
   const absl::StatusOr<CheckpointEntry> entry = directory_.FindLatest(&skipped);
-  for (const std::string& message : skipped) Warn(message);
+  // Where none is valid and that ends the run, its error says why.
+  if (entry.ok() || resume_ == "auto") {
+    for (const std::string& message : skipped) Warn(message);
+  }
   CASTOR_RETURN_IF_ERROR(
       Annotate(absl::StrCat("--resume ", resume_), entry.status()));
   return entry->path;

@@ -520,7 +520,8 @@ void WriteSummaryOf(const TrainArguments& arguments,
                     const absl::Status& status) {
   const std::string path = LinkTarget(arguments.summary_path);
   if (path.empty() || !IsSummary(path) ||
-      !CheckReplacesNone(path, {{"the configuration", arguments.config_path}})
+      !CheckReplacesNone(path, {{"the configuration", arguments.config_path},
+                                {"--trace", arguments.trace_path}})
            .ok()) {
     return;
   }
