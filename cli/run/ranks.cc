@@ -9,7 +9,7 @@
 #include "base/annotate.h"
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
-#include "runtime/config/settings.h"
+#include "base/settings.h"
 
 namespace castor::cli {
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "runtime/config/config.h"
-#include "runtime/config/settings.h"
+#include "base/settings.h"
 
 namespace castor {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/client/client_options.h"
-#include "runtime/config/settings.h"
+#include "base/settings.h"
 
 namespace castor {
 

@@ -27,7 +27,7 @@
 #include "memory/plan/chunk_layout.h"
 #include "memory/plan/plan.h"
 #include "memory/plan/shard_staging.h"
-#include "runtime/config/settings.h"
+#include "base/settings.h"
 #include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
 #include "tracer/step_trace.h"

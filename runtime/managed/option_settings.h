@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "device/comm/communicator.h"
 #include "nlohmann/json.hpp"
-#include "runtime/config/settings.h"
+#include "base/settings.h"
 #include "runtime/managed/options.h"
 #include "runtime/optim/optimizer.h"
 

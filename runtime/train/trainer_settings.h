@@ -3,7 +3,7 @@
 #define CASTOR_RUNTIME_TRAIN_TRAINER_SETTINGS_H_
 
 #include "runtime/autograd/engine.h"
-#include "runtime/config/settings.h"
+#include "base/settings.h"
 #include "runtime/train/trainer_options.h"
 
 namespace castor {

@@ -1,4 +1,4 @@
-#include "runtime/config/settings.h"
+#include "base/settings.h"
 
 #include <nlohmann/json.hpp>
 

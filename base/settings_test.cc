@@ -1,4 +1,4 @@
-#include "runtime/config/settings.h"
+#include "base/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

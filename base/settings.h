@@ -1,9 +1,9 @@
 // What a run was told, as a flat list of settings, and where two of them
 // differ: a resumed run is compared with its checkpoint's so, and ranks with
 // each other, whether a configuration told them or a program's options
-// (managed/option_settings.h).
-#ifndef CASTOR_RUNTIME_CONFIG_SETTINGS_H_
-#define CASTOR_RUNTIME_CONFIG_SETTINGS_H_
+// (runtime/managed/option_settings.h).
+#ifndef CASTOR_BASE_SETTINGS_H_
+#define CASTOR_BASE_SETTINGS_H_
 
 #include <map>
 #include <string>
@@ -40,4 +40,4 @@ Settings ReadSettingsText(absl::string_view text);
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_CONFIG_SETTINGS_H_
+#endif  // CASTOR_BASE_SETTINGS_H_
