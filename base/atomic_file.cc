@@ -126,6 +126,10 @@ absl::Status AtomicFile::Fail(absl::string_view what, int error) {
   status_ = absl::ErrnoToStatus(
       error, absl::StrCat("cannot ", what, " ", temporary_path_, " (for ",
                           path_, ", ", size_bytes_, " bytes written so far)"));
+  // A limit on a file's size is one on room, as a full disk is.
+  if (error == EFBIG) {
+    status_ = absl::ResourceExhaustedError(status_.message());
+  }
   return status_;
 }
 

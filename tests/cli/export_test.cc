@@ -186,6 +186,7 @@ TEST_F(CliTest, ExportsWhatWasTrained) {
             (std::vector<std::string>{"config.json", "model.safetensors"}));
   Json config = SmallConfig();
   config["model"] = {{"pretrained", "hf"}};
+  config["data"]["tokenizer"] = "bytes";
   config["steps"] = 1;
   config["optimizer"]["params"]["lr"] = 0;
   config["checkpoint"]["dir"] = "again";

@@ -432,7 +432,8 @@ TEST_F(TrainCommand, GoesBackToAnOlderCheckpointWithoutLosingTheNewer) {
               ElementsAre("step-00000002.castor", "step-00000004.castor",
                           "step-00000005.castor"));
   EXPECT_THAT(List("out.1"),
-              ElementsAre("step-00000004.castor", "step-00000006.castor"));
+              ElementsAre("castor.aside", "step-00000004.castor",
+                          "step-00000006.castor"));
   EXPECT_EQ(ReadFile(Path("out.1/step-00000006.castor")), newest);
   EXPECT_NE(other["losses"][1], whole["losses"][3]);
   EXPECT_EQ(other["losses"].size(), 3u);

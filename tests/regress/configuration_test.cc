@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -154,7 +155,10 @@ TEST_F(Configuration, EveryCommandSaysAllErrors) {
   expect({"evaluate", "run.json"});
   expect({"generate", "out", "--prompt", "the"});
   expect({"launch", "--nproc", "2", "run.json"});
-  EXPECT_THAT(Errors(TrainOnRanks(2, config, sets)),
+  // mpirun adds words of its own behind those of the program.
+  ProcessResult ranks = TrainOnRanks(2, config, sets);
+  ranks.err.erase(std::min(ranks.err.find("-----"), ranks.err.size()));
+  EXPECT_THAT(Errors(ranks),
               UnorderedElementsAre(StartsWith("--set seed=x: seed: expected"),
                                    StartsWith("--set device.threads=0: ")));
 }
