@@ -20,7 +20,7 @@ void ActivationStore::BeginStep(const StepTrace& step) {
   while (first > 0 && step.chunks[first - 1].holds_activations()) --first;
   first_ = first;
   const size_t count = step.chunks.size() - static_cast<size_t>(first);
-  // Homes that are too many go in MakeHomes, with those of other sizes.
+  // Homes that are too many go in DropHomes, with those of other sizes.
   if (chunks_.size() < count) chunks_.resize(count);
   for (size_t i = 0; i < chunks_.size(); ++i) {
     const bool wanted = i < count;
@@ -36,8 +36,7 @@ bool ActivationStore::NeedsHomes() const {
   return false;
 }
 
-absl::Status ActivationStore::MakeHomes() {
-  if (!NeedsHomes()) return absl::OkStatus();
+absl::Status ActivationStore::DropHomes() {
   for (Chunk& chunk : chunks_) {
     if (chunk.home.data() == nullptr || chunk.home.size() == chunk.bytes) {
       continue;
@@ -46,6 +45,11 @@ absl::Status ActivationStore::MakeHomes() {
     chunk.home = HostBlock();
   }
   while (!chunks_.empty() && chunks_.back().bytes == 0) chunks_.pop_back();
+  return absl::OkStatus();
+}
+
+absl::Status ActivationStore::MakeHomes() {
+  CASTOR_RETURN_IF_ERROR(DropHomes());
   for (Chunk& chunk : chunks_) {
     if (chunk.home.size() == chunk.bytes) continue;
     CASTOR_ASSIGN_OR_RETURN(

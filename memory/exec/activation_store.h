@@ -53,8 +53,10 @@ class ActivationStore {
   void BeginStep(const StepTrace& step);
   // Whether homes of other sizes are needed than there are.
   bool NeedsHomes() const;
-  // Makes them, after those that are not needed are gone, which waits for work
-  // on them. ResourceExhausted: the host's budget.
+  // Gives back those that are not needed, and waits for work on them.
+  absl::Status DropHomes();
+  // Makes those that are, after DropHomes. ResourceExhausted: the host's
+  // budget.
   absl::Status MakeHomes();
 
   // Chunk of that block; invalid if there is none.

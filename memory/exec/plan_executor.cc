@@ -52,11 +52,15 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
   }
   CASTOR_RETURN_IF_ERROR(DropBanks(*plan, banks));
   if (activations_ != nullptr) {
-    CASTOR_RETURN_IF_ERROR(activations_->MakeHomes());
+    CASTOR_RETURN_IF_ERROR(activations_->DropHomes());
   }
   CASTOR_RETURN_IF_ERROR(MoveOptimizers(*plan, Side::kHost, false));
   if (places) arena.MoveDown();
   CASTOR_RETURN_IF_ERROR(MoveOptimizers(*plan, Side::kDevice, places));
+  // States that have left the host may be what makes room for activations.
+  if (activations_ != nullptr) {
+    CASTOR_RETURN_IF_ERROR(activations_->MakeHomes());
+  }
   if (!in_place) {
     follows_addresses_ =
         places && arena.stats().used_bytes <= plan->addresses->begin;
