@@ -61,9 +61,9 @@ class ManagedMemory {
   absl::Status OpenDevice(const DeviceOptions& device,
                           const MemoryOptions& memory,
                           const ChunkLayout* layout, int64_t pinned_bytes);
-  // `start` is the key of the ranks' first collective: those that were started
-  // with different models have another one, and are told. InvalidArgument on
-  // all ranks: `settings` are not the same on all of them.
+  // InvalidArgument on all ranks: `settings` are not the same on all of them.
+  // Where they are, ranks that were started with different models have another
+  // `start`, the key of what they meet in next, and are told.
   absl::Status Join(const RankOptions& ranks, absl::string_view start,
                     const Settings& settings, const ShardStaging& staging);
   // `sides` [ChunkId]: where optimizer states begin.
