@@ -81,7 +81,7 @@ TEST(JsonReport, LeavesOutWhatFollows) {
   EXPECT_THAT(Errors(report),
               ElementsAre("file: b: is bad", "file: whole: is required",
                           "file: d.x: is bad", "file: fine: is not e"));
-  // Of two that concern each other the first is told.
+  // Only the first of two that concern each other is told.
   JsonReport circle("file");
   circle.AddError("a", "is not b", {"b"});
   circle.AddError("b", "is not a", {"a"});

@@ -32,7 +32,7 @@ using text::Tokenizer;
 // What the text is made of: a tokenizer's tokens, or bytes.
 class Alphabet {
  public:
-  // Of the tokenizer in `place`, a directory, or of bytes where it is "bytes";
+  // Encodes by the tokenizer in the directory `place`, or bytes for "bytes";
   // "": the model has none. InvalidArgument: there is no tokenizer, and the
   // model's tokens cannot be bytes: those of a directory's model are if there
   // are 256, and those of any other if there are not more.

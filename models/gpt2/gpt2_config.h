@@ -20,7 +20,7 @@ struct Gpt2Config final : public Architecture {
   int64_t n_inner = 0;   // the MLP's width; JSON null or 0: 4 * n_embd
   int64_t n_positions = 1024;
   int64_t vocab_size = 50257;
-  // Of the MLP; "gelu_pytorch_tanh", the same function, is read as this name.
+  // The MLP's; "gelu_pytorch_tanh" is the same function, read as this name.
   std::string activation_function = "gelu_new";
   double resid_pdrop = 0.1;  // dropout of both residual branches, in [0, 1)
   double embd_pdrop = 0.1;   // dropout of the embeddings' sum

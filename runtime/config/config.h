@@ -57,8 +57,8 @@ struct DataConfig {
   // its lines with "input_ids", from its end, that is kept for validation
   // instead. In [0, 1).
   double validation_fraction = 0;
-  // Of a .bin without a header, little-endian. Absent: as the size of the
-  // model's vocabulary has it (runtime/data/token_layout.h).
+  // The type of the tokens in a .bin without a header, little-endian. Absent:
+  // the vocabulary's size decides (runtime/data/token_layout.h).
   std::optional<TokenType> token_type;
   // T, tokens per sample; at most the model's positions (n_positions). 0 or
   // absent: as many (still 0 here when that is in a pretrained directory).

@@ -52,9 +52,10 @@ struct TokenFileOptions {
   std::function<void(absl::string_view line)> say = {};
 };
 
-// Of the file at `path`, open as `fd`, of `size_bytes`. InvalidArgument, with
-// the file: another ending of the name, no token, a type that contradicts
-// data.token_type or the vocabulary, content of another kind.
+// Returns the layout of the file at `path`, which is open as `fd` and has
+// `size_bytes`. InvalidArgument, with the file: another ending of the name, no
+// token, a type that contradicts data.token_type or the vocabulary, content of
+// another kind.
 absl::StatusOr<TokenLayout> FindTokenLayout(const std::string& path, int fd,
                                             int64_t size_bytes,
                                             const TokenFileOptions& options);

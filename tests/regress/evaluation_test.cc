@@ -64,8 +64,8 @@ class RegressEvaluation : public CliTest {
   }
 };
 
-// Of 3 samples in micro batches of 2, the first two counted six times and the
-// last one four times, until eval_batches were full.
+// With 3 samples in micro batches of 2, the first two counted six times and
+// the last one four times, until eval_batches were full.
 TEST_F(RegressEvaluation, NoSampleCountsTwice) {
   const Json config = Config(2);
   const double loss = LossOfRun(config);
@@ -83,7 +83,7 @@ TEST_F(RegressEvaluation, NoSampleCountsTwice) {
   EXPECT_EQ(loss, Evaluation(config)["loss"].get<double>());
 }
 
-// Nor on two ranks, of which the second has one batch less, or none.
+// The same holds on two ranks, of which the second has fewer batches or none.
 TEST_F(RegressEvaluation, TheBitsAreThoseOfEvaluateOnAnyNumberOfRanks) {
   for (const int samples : {1, 5}) {
     WriteFile(Path("valid.jsonl"), Lines(100, samples, /*uneven=*/true));

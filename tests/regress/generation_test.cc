@@ -172,7 +172,7 @@ TEST_F(GenerationTest, StopsAtTheTokenizersEnd) {
   EXPECT_EQ(NewTokens({"m"}), 5);
 }
 
-// Of logits that were not numbers generate wrote the token of those that were,
+// Where some logits were not numbers, generate wrote the token of one that was,
 // and ended with 0. Weights that are numbers can give such logits, too.
 TEST_F(GenerationTest, EndsWhereLogitsAreNoNumbers) {
   tensors_["transformer.ln_f.weight"].values.assign(8, 3e38f);

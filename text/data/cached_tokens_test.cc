@@ -370,8 +370,8 @@ TEST_F(CachedTokensTest, AnotherUsersIsKeptApartFrom) {
   EXPECT_TRUE(std::filesystem::exists(path));
   // The next time it is told again, and nothing is made.
   EXPECT_EQ(Open(Request()).size(), 1u);
-  // Nor is that user's link to a file of ours followed, or a file that only
-  // that user can use.
+  // That user's link to a file of ours is not followed either, and a file that
+  // only that user can use is not used.
   std::filesystem::remove(path);
   std::filesystem::create_symlink(own, path);
   ASSERT_EQ(lchown(path.c_str(), 65534, 65534), 0);

@@ -23,7 +23,7 @@ namespace {
 // many bytes of them.
 constexpr int kPiecesPerThread = 8;
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
-// Of so many keys at most it is told that they are not used.
+// At most so many keys are named as ones that are not used.
 constexpr size_t kMostUnused = 16;
 
 // What came out of a piece.

@@ -13,7 +13,7 @@ namespace {
 TEST(Merges, AreTheSameHoweverManyTokensThereAre) {
   std::mt19937 random(5);
   for (int round = 0; round < 20; ++round) {
-    // Of letters 0 to 2 and what becomes of them; 100 stands between words.
+    // Texts have letters 0 to 2 and what becomes of them; 100 divides words.
     Merges merges(16);
     for (int32_t made = 3; made < 20; ++made) {
       merges.Add(static_cast<int32_t>(random() % made),

@@ -71,7 +71,7 @@ TEST(Search, MakesAsManyPlansAsTheStepIsWorth) {
     EXPECT_GE(few.effort.plans, 40) << percent;
     EXPECT_LE(few.effort.plans, 399) << percent;
     EXPECT_GT(few.plans, 12) << percent;
-    // Of neighbours there may be more than one plan each.
+    // A neighbour may take more than one plan.
     EXPECT_LE(few.plans, few.effort.most_plans + 100) << percent;
   }
   // A model whose operators take a thousand times as long.
