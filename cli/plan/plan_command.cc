@@ -28,16 +28,19 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
   Session::Options options;
   options.ranks.world_size = arguments.world_size;
   options.admit_only = true;
-  absl::Status room;
+  std::string missing_room;
   options.check = [&](const Parameters& parameters) {
     const CheckpointConfig& checkpoint = config.checkpoint;
     if (checkpoint.dir.empty()) return absl::OkStatus();
     const CheckpointDir directory(checkpoint.dir);
     const int parts = config.optimizer.rule->states().num_parts();
-    room = directory.CheckRoom(LeastCheckpointBytes(parameters, parts),
-                               SavesFrom(config, /*step=*/0), checkpoint.keep,
-                               /*last_step=*/-1);
-    return OfPlace(directory.CheckCanBeMade(), config, arguments.config_path);
+    const absl::Status can_be_made = directory.CheckCanBeMade();
+    auto missing = directory.MissingRoom(
+        LeastCheckpointBytes(parameters, parts), SavesFrom(config, /*step=*/0),
+        checkpoint.keep, /*last_step=*/-1);
+    if (missing.ok()) missing_room = *std::move(missing);
+    return OfPlace(can_be_made.ok() ? missing.status() : can_be_made, config,
+                   arguments.config_path);
   };
   options.say = PrintLine;
   CASTOR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
@@ -58,9 +61,8 @@ absl::Status PrintPlan(const PlanArguments& arguments) {
         FormatBytes(admission.machine_needed_bytes).c_str());
   }
   // Another machine has another disk.
-  if (absl::IsResourceExhausted(room)) {
-    std::printf("not on this machine: %s\n",
-                std::string(room.message()).c_str());
+  if (!missing_room.empty()) {
+    std::printf("not on this machine: %s\n", missing_room.c_str());
   }
   for (const std::string& note : RateNotes(config)) {
     std::printf("note: %s\n", note.c_str());

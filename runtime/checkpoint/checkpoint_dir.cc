@@ -210,8 +210,8 @@ absl::Status CheckpointDir::Prune(int64_t keep,
   return removed;
 }
 
-absl::Status CheckpointDir::CheckRoom(int64_t size_bytes, int64_t saves,
-                                      int64_t keep, int64_t last_step) const {
+absl::StatusOr<std::string> CheckpointDir::MissingRoom(
+    int64_t size_bytes, int64_t saves, int64_t keep, int64_t last_step) const {
   std::vector<CheckpointEntry> entries;
   if (auto listed = List(); !absl::IsNotFound(listed.status())) {
     CASTOR_ASSIGN_OR_RETURN(entries, std::move(listed));
@@ -223,15 +223,22 @@ absl::Status CheckpointDir::CheckRoom(int64_t size_bytes, int64_t saves,
     if (entry.step <= last_step) sizes.push_back(BytesOnDisk(entry.path));
   }
   if (RoomForSaves(std::move(sizes), size_bytes, saves, keep) <= free_bytes) {
-    return absl::OkStatus();
+    return "";
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the disk of ", directory_, " has ", FormatBytes(free_bytes),
-                   " free; this run's checkpoints take ",
-                   FormatBytes(size_bytes), " each, of which it keeps ", keep,
-                   " and needs one more while it saves: free some, lower "
-                   "checkpoint.keep, or "
-                   "choose another disk"));
+  return absl::StrCat(
+      "the disk of ", directory_, " has ", FormatBytes(free_bytes),
+      " free; this run's checkpoints take ", FormatBytes(size_bytes),
+      " each, of which it keeps ", keep,
+      " and needs one more while it saves: free some, lower checkpoint.keep, or "
+      "choose another disk");
+}
+
+absl::Status CheckpointDir::CheckRoom(int64_t size_bytes, int64_t saves,
+                                      int64_t keep, int64_t last_step) const {
+  CASTOR_ASSIGN_OR_RETURN(const std::string missing,
+                          MissingRoom(size_bytes, saves, keep, last_step));
+  return missing.empty() ? absl::OkStatus()
+                         : absl::ResourceExhaustedError(missing);
 }
 
 absl::StatusOr<std::vector<std::string>> CheckpointDir::RemoveStaleTemporaries(

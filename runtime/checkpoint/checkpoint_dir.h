@@ -75,11 +75,15 @@ class CheckpointDir {
   // removed keeps none of the others; the first such failure is returned.
   absl::Status Prune(int64_t keep, int64_t known_valid_step = -1) const;
 
-  // Whether the disk has room for `saves` more checkpoints of `size_bytes` each
+  // What keeps the disk from taking `saves` more checkpoints of `size_bytes` each
   // when Prune leaves the newest `keep` of them and of those that are there up
-  // to step `last_step`: for keep + 1 in all, if there will be so many.
-  // The directory may still have to be made. ResourceExhausted: it has not.
-  // Others may use the disk meanwhile.
+  // to step `last_step`: it has to take keep + 1 in all, if there will be so
+  // many. "" if it has the room. The directory may still have to be made. Others
+  // may use the disk meanwhile. Fails where the disk cannot be asked.
+  absl::StatusOr<std::string> MissingRoom(int64_t size_bytes, int64_t saves,
+                                          int64_t keep,
+                                          int64_t last_step) const;
+  // The same as an error: ResourceExhausted where room is missing.
   absl::Status CheckRoom(int64_t size_bytes, int64_t saves, int64_t keep,
                          int64_t last_step) const;
 

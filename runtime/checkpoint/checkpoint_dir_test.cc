@@ -214,11 +214,13 @@ TEST(RoomForSaves, IsForThoseKeptAndOneMore) {
 TEST_F(CheckpointDirTest, SaysBeforehandThatTheDiskHasNoRoom) {
   ASSERT_TRUE(dir_.Make().ok());
   EXPECT_TRUE(dir_.CheckRoom(1, 100, 2, -1).ok());
+  EXPECT_EQ(*dir_.MissingRoom(1, 100, 2, -1), "");
   const absl::Status full = dir_.CheckRoom(int64_t{1} << 55, 100, 2, -1);
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(full.message()),
               AllOf(HasSubstr(dir_.directory()), HasSubstr("free"),
                     HasSubstr("checkpoint.keep")));
+  EXPECT_EQ(*dir_.MissingRoom(int64_t{1} << 55, 100, 2, -1), full.message());
 }
 
 TEST_F(CheckpointDirTest, HandlesDirectoriesLikeFiles) {

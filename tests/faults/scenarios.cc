@@ -214,6 +214,7 @@ void Pretrained(Json& config, const std::string& directory) {
                   "checkpoint.dir=first"});
   Run(directory, {"export", "first", "hf"});
   config["model"] = {{"pretrained", "hf"}};
+  config["data"]["tokenizer"] = "bytes";
 }
 
 // What there is for Making.
