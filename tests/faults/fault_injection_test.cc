@@ -1,11 +1,12 @@
-// Each call of the system that castor makes fails, in each way that it can,
-// where it is made first, and at some later calls. README.md tells how.
+// Calls of the system that castor makes fail, where they are made first and at
+// some later calls. README.md tells how, and which are drawn.
 //
-// CASTOR_FAULT_SEED: decides which later calls fail, and how several ranks'
-// calls do (1; "random": another one each time, which is printed).
-// CASTOR_FAULT_LATER: how many of them a scenario has (40), "all" for every
-// call once, "all/N" for every Nth. CASTOR_FAULT_ONLY: one case, as a failure
-// prints it. CASTOR_FAULT_KEEP: a directory for its files.
+// CASTOR_FAULT_SEED: decides which calls fail, and in which way (1; "random":
+// another one each time, which is printed). CASTOR_FAULT_FIRST: how many first
+// calls a scenario has (160). CASTOR_FAULT_LATER: how many later ones (20);
+// "all" for every call once, first ones in each way, "all/N" for every Nth later
+// one. CASTOR_FAULT_ONLY: one case, as a failure prints it. CASTOR_FAULT_KEEP: a
+// directory for its files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -178,6 +179,15 @@ std::vector<Case> OnlyCase(const std::string& name,
   return {};
 }
 
+// Leaves as many of `cases` as the variable says, at most.
+void Draw(const char* variable, const char* otherwise, std::mt19937_64& random,
+          std::vector<Case>* cases) {
+  int64_t most = 0;
+  CASTOR_CHECK(absl::SimpleAtoi(FromEnvironment(variable, otherwise), &most));
+  std::shuffle(cases->begin(), cases->end(), random);
+  cases->resize(std::min<size_t>(cases->size(), most));
+}
+
 std::vector<Case> FaultInjection::MakeCases(
     const std::vector<SiteRecord>& sites) {
   const std::string only = FromEnvironment("CASTOR_FAULT_ONLY", "");
@@ -197,12 +207,10 @@ std::vector<Case> FaultInjection::MakeCases(
         PossibleFaults(ranks[0]->function, ranks[0]->object);
     if (IsBeyondUs(*ranks[0]) || !tried.insert(place).second) continue;
     if (faults.empty()) continue;
-    // Several ranks call from many more places and take longer to run: in CI
-    // each of their places fails in one way, which the seed draws.
-    const bool one_way = scenario().several_ranks() && !Sweeps();
+    // In CI a place fails in one way, which the seed draws.
     const size_t chosen = random() % faults.size();
     for (size_t i = 0; i < faults.size(); ++i) {
-      if (one_way && i != chosen) continue;
+      if (!Sweeps() && i != chosen) continue;
       const SiteRecord& site = *ranks[random() % ranks.size()];
       cases.push_back(CaseOf(site, 1, faults[i]));
     }
@@ -214,11 +222,8 @@ std::vector<Case> FaultInjection::MakeCases(
     }
   }
   if (!Sweeps()) {
-    std::shuffle(later.begin(), later.end(), random);
-    int64_t most = 0;
-    CASTOR_CHECK(
-        absl::SimpleAtoi(FromEnvironment("CASTOR_FAULT_LATER", "40"), &most));
-    later.resize(std::min<size_t>(later.size(), most));
+    Draw("CASTOR_FAULT_FIRST", "160", random, &cases);
+    Draw("CASTOR_FAULT_LATER", "20", random, &later);
   }
   std::printf("%s: %zu sites, %zu first calls, %zu later ones\n",
               scenario().name().c_str(), sites.size(), cases.size(),

@@ -45,7 +45,6 @@ class Scenario {
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& args() const { return args_; }
-  bool several_ranks() const { return args_[0] == "launch"; }
   // Where the command is run again and again, in copies of this.
   virtual void Prepare(const std::string& directory) const = 0;
   // Learns from the undisturbed run in `directory`, a copy of `prepared`. "" if
