@@ -123,5 +123,23 @@ TEST_F(CastorClient, HandsOutMemoryThatNoRunKnowsOf) {
   EXPECT_STRNE(castor_error(), "");
 }
 
+TEST_F(CastorClient, TellsOfAPassThatIsNone) {
+  const castor_parameter parameter = {"w", 16, 1, 0};
+  const auto foreseen = [&](const char* pass) {
+    return castor_foresee("{}", &parameter, 1, pass, 1) != nullptr;
+  };
+  EXPECT_TRUE(foreseen(R"([{"op": "f", "parameters": [0]},
+      {"op": "b", "backward": true, "parameters": [0], "gradients": [0]}])"))
+      << castor_error();
+  for (const char* const pass :
+       {"", "{}", "[1]", R"([{"op": 3}])", R"([{"backward": "yes"}])",
+        R"([{"peak_bytes": -1}])", R"([{"peak_bytes": "1"}])",
+        R"([{"parameters": 0}])", R"([{"parameters": ["w"]}])",
+        R"([{"gradients": [0.5]}])", R"([{"parameters": [1]}])"}) {
+    EXPECT_FALSE(foreseen(pass)) << pass;
+    EXPECT_STRNE(castor_error(), "") << pass;
+  }
+}
+
 }  // namespace
 }  // namespace castor

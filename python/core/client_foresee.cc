@@ -4,6 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/json_reader.h"
 #include "nlohmann/json.hpp"
 #include "python/core/castor_client.h"
 #include "python/core/client_config.h"
@@ -11,28 +14,59 @@
 #include "runtime/client/client_foresight.h"
 #include "runtime/client/launched_ranks.h"
 
+namespace {
+
+using castor::Json;
+
+// Numbers of parameters; without the key none.
+void ReadParameters(castor::JsonReader& use, const char* key,
+                    std::vector<castor::ParamId>* out) {
+  const Json* const list = use.Raw(key);
+  if (list == nullptr) return;
+  for (const Json& number : list->is_array() ? *list : Json::array({nullptr})) {
+    if (!number.is_number_integer()) {
+      return use.FailExpected(key, "a list of parameters' numbers");
+    }
+    out->push_back(castor::ParamId(number.get<int64_t>()));
+  }
+}
+
+// What castor_client.h says of a pass.
+absl::StatusOr<std::vector<castor::ForeseenUse>> ReadPass(const char* text) {
+  const Json pass = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!pass.is_array()) {
+    return absl::InvalidArgumentError("a pass is a list of uses, in JSON");
+  }
+  std::vector<castor::ForeseenUse> uses;
+  for (const Json& each : pass) {
+    castor::JsonReport report(
+        absl::StrCat("use ", uses.size(), " of the pass"));
+    castor::JsonReader use(each, report);
+    castor::ForeseenUse foreseen;
+    bool backward = false;
+    use.String("op", &foreseen.name);
+    use.Bool("backward", &backward);
+    use.Int("peak_bytes", &foreseen.peak_bytes, {.min = 0});
+    ReadParameters(use, "parameters", &foreseen.parameters);
+    ReadParameters(use, "gradients", &foreseen.hand_ins);
+    if (!report.status().ok()) return report.status();
+    foreseen.phase =
+        backward ? castor::Phase::kBackward : castor::Phase::kForward;
+    uses.push_back(std::move(foreseen));
+  }
+  return uses;
+}
+
+}  // namespace
+
 const char* castor_foresee(const char* config_json,
                            const castor_parameter* parameters, int64_t count,
                            const char* pass_json, int world_size) {
   thread_local std::string result;
-  const auto pass = nlohmann::json::parse(pass_json, nullptr,
-                                          /*allow_exceptions=*/false);
-  std::vector<castor::ForeseenUse> uses;
-  for (const nlohmann::json& use : pass) {
-    castor::ForeseenUse foreseen = {
-        .name = use.value("op", ""),
-        .phase = use.value("backward", false) ? castor::Phase::kBackward
-                                              : castor::Phase::kForward,
-        .parameters = {},
-        .peak_bytes = use.value("peak_bytes", int64_t{0}),
-        .hand_ins = {}};
-    for (const int64_t id : use.value("parameters", std::vector<int64_t>())) {
-      foreseen.parameters.push_back(castor::ParamId(id));
-    }
-    for (const int64_t id : use.value("gradients", std::vector<int64_t>())) {
-      foreseen.hand_ins.push_back(castor::ParamId(id));
-    }
-    uses.push_back(std::move(foreseen));
+  const auto uses = ReadPass(pass_json);
+  if (!uses.ok()) {
+    castor::Tell(uses.status());
+    return nullptr;
   }
   if (world_size == 0) {
     const auto launch = castor::LaunchOfClient(castor::CurrentEnvironment());
@@ -51,7 +85,7 @@ const char* castor_foresee(const char* config_json,
   }
   const castor::MemoryConfig& memory = asked->config.memory;
   const auto foreseen =
-      castor::Foresee(asked->parameters, std::move(asked->options), uses,
+      castor::Foresee(asked->parameters, std::move(asked->options), *uses,
                       {.bytes = memory.device_memory,
                        .gpu_margin_mem_ratio = memory.gpu_margin_mem_ratio});
   if (!foreseen.ok()) {
