@@ -193,7 +193,7 @@ else
   # a share of them is sanitized: a case takes ten times as long then.
   # Reports name functions; for lines, leave -g0 out. That sources see no more
   # than they are given, the first run has shown: no sandbox for compilers.
-  runs=(--copt=-g0 --test_env=CASTOR_CASES=80 --strategy=CppCompile=local
+  runs=(--copt=-g0 --test_env=CASTOR_CASES=48 --strategy=CppCompile=local
     --strategy=CompileTest=local --strategy=CppLink=local
     --strategy=CppArchive=local //tests:promises_test //tests:ranks_test
     //tests:loss_scale_test //tests:shared_checkpoint_test

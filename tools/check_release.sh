@@ -24,8 +24,9 @@ machine's folders, have mounts and processes of their own, which end with this
 script however it ends, and are deleted.
 
   --quick             as root, README's first command for five steps
-                      (./run.sh --set steps=5), and nothing else; as continuous
-                      integration does (./test.sh)
+                      (./run.sh --set steps=5), compiled without optimisation,
+                      and nothing else; as continuous integration does
+                      (./test.sh)
   --mirror URL        Debian's packages, where apt's configuration knows none
   --keep FOLDER       makes the systems in FOLDER, or takes what an earlier call
                       has left there, and leaves them. In those, the set-up has
@@ -219,9 +220,15 @@ set_up_system() {
     cp "${bundle}" "${system}/usr/local/share/ca-certificates/machine.crt"
     in_system "$1" update-ca-certificates >/dev/null 2>&1
   fi
-  if [[ -n "${disk_cache}" ]]; then
-    echo "build --disk_cache=/var/cache/castor-bazel" >"${system}/root/.bazelrc"
-  fi
+  {
+    [[ -z "${disk_cache}" ]] ||
+      echo "build --disk_cache=/var/cache/castor-bazel"
+    # Whether it compiles shows as well, in half of the time. Vector instructions
+    # want some optimisation.
+    [[ "${quick}" -eq 0 ]] || printf '%s\n' \
+      "build --copt=-O0 --copt=-U_FORTIFY_SOURCE" \
+      "build --per_file_copt=kernels/.*,third_party/precompiled/kernel.*@-O1"
+  } >"${system}/root/.bazelrc"
 }
 
 # Makes a system, or takes the one that is there. Under another name first: half
