@@ -228,7 +228,9 @@ std::string FinalTable(const Config& config, const AdmissionReport& admission,
       row(absl::StrCat("  rank ", rank), RankText(report.ranks[rank]));
     }
   }
-  row("parameters' sha256", report.parameters_sha256);
+  if (!report.parameters_sha256.empty()) {
+    row("parameters' sha256", report.parameters_sha256);
+  }
   return text;
 }
 
@@ -277,7 +279,9 @@ std::string SummaryJson(const Config& config, const AdmissionReport& admission,
     evaluations.push_back({{"step", step}, {"loss", loss}});
   }
   summary["evaluations"] = evaluations;
-  summary["parameters_sha256"] = report.parameters_sha256;
+  if (!report.parameters_sha256.empty()) {
+    summary["parameters_sha256"] = report.parameters_sha256;
+  }
   summary["device_peak_bytes"] = report.device_peak_bytes;
   summary["host_peak_bytes"] = report.host_peak_bytes;
   summary["predicted_step_seconds"] =

@@ -330,9 +330,11 @@ absl::Status TrainRun::End() {
   JudgeEnd();
   const bool interrupted = report_.ended == kInterrupted;
   TakeReports();
-  CASTOR_ASSIGN_OR_RETURN(
-      report_.parameters_sha256,
-      ParametersSha256(trainer.parameters(), trainer.store(), ranks_));
+  if (!arguments_.no_parameters_sha256) {
+    CASTOR_ASSIGN_OR_RETURN(
+        report_.parameters_sha256,
+        ParametersSha256(trainer.parameters(), trainer.store(), ranks_));
+  }
   if (interrupted) {
     std::printf("interrupted after step %ld%s\n",
                 static_cast<long>(trainer.step()),

@@ -17,6 +17,7 @@ struct TrainArguments {
   std::string summary_path;
   std::string trace_path;
   std::string trace_steps;  // "", "FIRST:LAST" or "LAST"
+  bool no_parameters_sha256 = false;
   LiveOptions live;
 };
 // Gives the exit code (cli/output/exit_code.h).

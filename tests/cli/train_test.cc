@@ -94,6 +94,10 @@ TEST_F(TrainCommand, WritesEveryKeyOfTheSummary) {
 
 TEST_F(TrainCommand, GivesTheSameBitsUnderEveryPolicyAndBudget) {
   const Json whole = Summary(SmallConfig(), {"--set", "checkpoint=false"});
+  const Json unhashed = Summary(
+      SmallConfig(), {"--set", "checkpoint=false", "--no-parameters-sha256"});
+  EXPECT_FALSE(unhashed.contains("parameters_sha256"));
+  EXPECT_EQ(unhashed["losses"], whole["losses"]);
   const int64_t smallest = whole["smallest_device_budget_bytes"];
   for (const char* policy : {"cuda", "cpu", "auto"}) {
     for (const char* chunk : {"auto", "2KiB", "64KiB"}) {
