@@ -40,6 +40,9 @@ TEST(ApplyShare, GivesThreadsWhereTheConfigDoesNot) {
   ApplyShare(ShareOfThree(), &config);
   EXPECT_EQ(config.device.threads, 4);
   EXPECT_EQ(ThreadsOf(config.device), 4);
+  config.device = {.type = DeviceType::kCuda};
+  ApplyShare(ShareOfThree(), &config);
+  EXPECT_EQ(config.device.threads, 1);
   config.device.threads = 7;
   ApplyShare(ShareOfThree(), &config);
   EXPECT_EQ(config.device.threads, 7);

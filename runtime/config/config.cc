@@ -512,8 +512,14 @@ bool operator==(const OptimizerConfig& a, const OptimizerConfig& b) {
          a.weight_decay == b.weight_decay && a.no_decay == b.no_decay;
 }
 
+int ThreadsOn(DeviceType type, int processors) {
+  constexpr int kIssuing = 3;
+  const int issuing = type == DeviceType::kCuda ? kIssuing : 0;
+  return std::max(1, processors - issuing);
+}
+
 int ThreadsOf(const DeviceConfig& device) {
-  return device.threads == 0 ? AvailableProcessors()
+  return device.threads == 0 ? ThreadsOn(device.type, AvailableProcessors())
                              : static_cast<int>(device.threads);
 }
 

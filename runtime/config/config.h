@@ -151,7 +151,11 @@ struct DeviceConfig {
   friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
 
-// At least 1: the processors this process may run on, unless `threads` is set.
+// Of so many processors those that a rank's threads take, at least 1: all but
+// three on a GPU, where other threads issue work and see to its end meanwhile.
+int ThreadsOn(DeviceType type, int processors);
+// At least 1. Unless `threads` is set: ThreadsOn the processors that this process
+// may run on.
 int ThreadsOf(const DeviceConfig& device);
 
 struct MemoryConfig {

@@ -123,6 +123,16 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->steps_per_print, 5);
 }
 
+TEST(Config, LeavesProcessorsToThoseWhoIssueWorkToAGpu) {
+  EXPECT_EQ(ThreadsOn(DeviceType::kHost, 2), 2);
+  EXPECT_EQ(ThreadsOn(DeviceType::kCuda, 16), 13);
+  EXPECT_EQ(ThreadsOn(DeviceType::kCuda, 3), 1);
+  DeviceConfig device = {.type = DeviceType::kCuda};
+  EXPECT_EQ(ThreadsOf(device), std::max(1, AvailableProcessors() - 3));
+  device.threads = 5;
+  EXPECT_EQ(ThreadsOf(device), 5);
+}
+
 TEST(Config, DefaultsAreThoseOfTheHeader) {
   const auto config = Parse(kMinimal);
   ASSERT_TRUE(config.ok()) << config.status();
