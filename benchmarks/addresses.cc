@@ -149,13 +149,13 @@ Steady Train(const Case& c, int64_t budget, bool plan_addresses,
   options.bus_bytes_per_s = bus_bytes_per_s;
   options.optimizer.gradient_clipping = 1;
   options.memory.device_bytes = budget;
-  options.plan_addresses = plan_addresses;
+  options.planning.addresses = plan_addresses;
   if (c.remade) {
     options.activation_checkpointing = ActivationCheckpointing::kBlock;
   }
   if (c.offloaded) {
     options.activation_checkpointing = ActivationCheckpointing::kAuto;
-    options.offloaded_blocks.assign(c.run.layers, true);
+    options.planning.offloaded_blocks.assign(c.run.layers, true);
   }
   auto trainer = Trainer::Create(&engine, &model, options);
   CASTOR_CHECK(trainer.ok());

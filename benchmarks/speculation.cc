@@ -119,9 +119,10 @@ Run Train(const Flags& flags, double clipping, bool speculates, bool always) {
   options.bus_bytes_per_s = flags.bus_bytes_per_s;
   options.optimizer.gradient_clipping = clipping;
   options.memory.policy = FindPolicy("cpu");
-  options.speculation.on = speculates;
+  options.planning.speculation.on = speculates;
   if (always) {
-    options.speculation.first_wait = options.speculation.longest_wait = 0;
+    options.planning.speculation.first_wait =
+        options.planning.speculation.longest_wait = 0;
   }
   PacedDevice* paced = nullptr;
   if (flags.paced) {

@@ -257,7 +257,7 @@ TrainingCase ReferenceOf(const TrainingCase& c) {
   reference.options.memory = {.policy = FindPolicy("cuda"), .prefetch = false};
   // Whatever is made again in backward.
   reference.options.activation_checkpointing = ActivationCheckpointing::kNone;
-  reference.options.plan_mistake = nullptr;
+  reference.options.planning.mistake = nullptr;
   reference.options.threads = 1;
   reference.options.bus_bytes_per_s = 0;
   return reference;
@@ -329,41 +329,42 @@ absl::StatusOr<TrainingCase> RandomPlacement(const TrainingCase& model,
     CASTOR_ASSIGN_OR_RETURN(needs, FindNeeds(c));
   }
   memory.device_bytes = DeviceBudget(needs, random);
-  if (random.Chance(0.15)) c.options.plan_mistake = FetchTwice;
+  if (random.Chance(0.15)) c.options.planning.mistake = FetchTwice;
   if (random.Chance(0.5)) PlanAgainAndAgain(random, &c);
   // Mostly as much as fits, whatever earlier steps and the simulator say.
-  c.options.speculation = {.on = random.Chance(0.8),
-                           .first_wait = random.Pick<int64_t>({0, 0, 0, 1, 2}),
-                           .longest_wait = random.Pick<int64_t>({0, 1024}),
-                           .least_gain = random.Pick({-1.0, -1.0, -1.0, 0.0})};
+  c.options.planning.speculation = {
+      .on = random.Chance(0.8),
+      .first_wait = random.Pick<int64_t>({0, 0, 0, 1, 2}),
+      .longest_wait = random.Pick<int64_t>({0, 1024}),
+      .least_gain = random.Pick({-1.0, -1.0, -1.0, 0.0})};
   // Simulated steps of tiny models would let few activations leave.
   if (random.Chance(0.6)) {
     for (int block = 0; block < 3; ++block) {
-      c.options.offloaded_blocks.push_back(random.Chance(0.7));
+      c.options.planning.offloaded_blocks.push_back(random.Chance(0.7));
     }
   }
   return c;
 }
 
 void PlanAgainAndAgain(Random& random, TrainingCase* c) {
-  c->options.watch = {
+  c->options.planning.watch = {
       .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
-  c->options.step_seconds = [](int64_t, double foreseen_seconds) {
+  c->options.planning.step_seconds = [](int64_t, double foreseen_seconds) {
     return 2 * foreseen_seconds;
   };
   const uint64_t seed = random.Uniform(0, 1 << 30);
-  c->options.settled_durations = [durations = Random(seed)](
-                                     StepTrace* trace, BusModel* bus) mutable {
-    const auto speed = [&] { return 1e6 * durations.Uniform(1, 10000); };
-    for (OpRecord& op : trace->ops) {
-      op.duration_ns = durations.Uniform(1, 100'000);
-      if (op.kind == OpKind::kCompute) continue;
-      op.host_duration_ns = durations.Uniform(1, 100'000);
-    }
-    bus->h2d_bytes_per_s = speed();
-    bus->d2h_bytes_per_s = speed();
-    bus->network_bytes_per_s = speed();
-  };
+  c->options.planning.settled_durations =
+      [durations = Random(seed)](StepTrace* trace, BusModel* bus) mutable {
+        const auto speed = [&] { return 1e6 * durations.Uniform(1, 10000); };
+        for (OpRecord& op : trace->ops) {
+          op.duration_ns = durations.Uniform(1, 100'000);
+          if (op.kind == OpKind::kCompute) continue;
+          op.host_duration_ns = durations.Uniform(1, 100'000);
+        }
+        bus->h2d_bytes_per_s = speed();
+        bus->d2h_bytes_per_s = speed();
+        bus->network_bytes_per_s = speed();
+      };
 }
 
 void FetchTwice(Plan* plan) {
@@ -389,8 +390,8 @@ std::string Describe(const TrainingCase& c) {
                       c.other_batch, c.other_length, o.shape.cache, c.masked,
                       kActivationCheckpointings[static_cast<int>(
                           o.activation_checkpointing)],
-                      absl::StrJoin(o.offloaded_blocks, " "), c.evaluate_after,
-                      c.evaluate_batches, o.eval_batch),
+                      absl::StrJoin(o.planning.offloaded_blocks, " "),
+                      c.evaluate_after, c.evaluate_batches, o.eval_batch),
       absl::StrFormat(
           "%s %s, clipping %g, decay %g (biases %g), lr %g %g\n",
           o.optimizer.rule->name(), o.optimizer.rule->Params().dump(),
@@ -416,9 +417,10 @@ std::string Describe(const TrainingCase& c) {
           Size(memory.host_bytes), Size(memory.pinned_bytes),
           memory.chunk_bytes, memory.gpu_margin_mem_ratio, memory.warmup_steps,
           memory.prefetch, o.threads, o.bus_bytes_per_s, c.watched,
-          o.plan_mistake != nullptr, o.settled_durations != nullptr,
-          o.speculation.on, o.speculation.first_wait,
-          o.speculation.least_gain));
+          o.planning.mistake != nullptr,
+          o.planning.settled_durations != nullptr, o.planning.speculation.on,
+          o.planning.speculation.first_wait,
+          o.planning.speculation.least_gain));
   return text;
 }
 
@@ -432,13 +434,13 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) { x.masked = false; },
       [](TrainingCase& x) { x.world_size = 1; },
       [](TrainingCase& x) { x.evaluate_batches = 1; },
-      [](TrainingCase& x) { x.options.plan_mistake = nullptr; },
+      [](TrainingCase& x) { x.options.planning.mistake = nullptr; },
       [](TrainingCase& x) {
-        x.options.watch = {};
-        x.options.step_seconds = nullptr;
-        x.options.settled_durations = nullptr;
+        x.options.planning.watch = {};
+        x.options.planning.step_seconds = nullptr;
+        x.options.planning.settled_durations = nullptr;
       },
-      [](TrainingCase& x) { x.options.speculation.on = false; },
+      [](TrainingCase& x) { x.options.planning.speculation.on = false; },
       [](TrainingCase& x) { x.options.threads = 1; },
       [](TrainingCase& x) { x.options.bus_bytes_per_s = 0; },
       [](TrainingCase& x) { x.options.memory.prefetch = false; },
@@ -451,7 +453,7 @@ TrainingCase Shrink(TrainingCase c,
       [](TrainingCase& x) {
         x.options.activation_checkpointing = ActivationCheckpointing::kNone;
       },
-      [](TrainingCase& x) { x.options.offloaded_blocks.clear(); },
+      [](TrainingCase& x) { x.options.planning.offloaded_blocks.clear(); },
       [](TrainingCase& x) { x.options.shape.micro_batches = x.world_size; },
       [](TrainingCase& x) {
         x.options.shape.batch = 1;

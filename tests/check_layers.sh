@@ -27,15 +27,16 @@ BEGIN {
   Row("runtime/optim", "")
   Row("runtime/backend", "runtime/optim")
   Row("runtime/managed", "runtime/optim")
+  Row("runtime/program", "runtime/backend runtime/managed runtime/optim")
   Row("runtime/client",
       "runtime/autograd runtime/backend runtime/checkpoint runtime/config " \
-      "runtime/managed runtime/optim runtime/train")
+      "runtime/managed runtime/optim runtime/program runtime/train")
   Row("runtime/autograd", "runtime/backend")
   Row("runtime/ops", "runtime/autograd runtime/backend")
   Row("runtime/nn", "runtime/autograd runtime/ops")
   Row("runtime/train",
       "runtime/autograd runtime/backend runtime/managed runtime/nn " \
-      "runtime/optim")
+      "runtime/optim runtime/program")
   Row("runtime/config", "runtime/optim runtime/train")
   Row("runtime/data", "runtime/config")
   Row("runtime/checkpoint", "runtime/config runtime/train")

@@ -203,7 +203,7 @@ class UpdatesAhead : public ::testing::Test {
     ahead_ = model_;
     ahead_.options.memory = {.policy = FindPolicy("cpu"), .chunk_bytes = 4096};
     ahead_.options.bus_bytes_per_s = 5e7;
-    ahead_.options.speculation = {
+    ahead_.options.planning.speculation = {
         .first_wait = 0, .longest_wait = 0, .least_gain = -1};
   }
 

@@ -101,7 +101,7 @@ TEST(FakeGpu, ActivationsComeBackToPlannedAddresses) {
     const auto host = RunTraining(c);
     ASSERT_TRUE(host.ok()) << host.status();
     c.options.activation_checkpointing = ActivationCheckpointing::kAuto;
-    c.options.offloaded_blocks = {true, true, true};
+    c.options.planning.offloaded_blocks = {true, true, true};
     TrainingCase admission_only = c;
     admission_only.steps = 0;
     cuda::FakeApi nowhere;

@@ -49,7 +49,7 @@ TEST(PlanMistake, GoesOnToTheSameBitsAndSaysSo) {
   c.options.eval_batch = 2;
   const Outcome right = Train(c);
   EXPECT_EQ(right.note, "");
-  c.options.plan_mistake = FetchTwice;
+  c.options.planning.mistake = FetchTwice;
   for (const PlacementPolicy& policy : Policies()) {
     c.options.memory.policy = &policy;
     for (const int world_size : {1, 2}) {

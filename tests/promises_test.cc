@@ -492,7 +492,7 @@ TEST(Speculation, GivesTheSameBits) {
           c.watched = true;
           c.options.memory.policy = FindPolicy(policy);
           c.options.memory.chunk_bytes = 64 * SizeOf(c.dtype) * 4;
-          c.options.speculation = {
+          c.options.planning.speculation = {
               .first_wait = 0, .longest_wait = 0, .least_gain = -1};
           const auto needs = FindNeeds(c);
           ASSERT_TRUE(needs.ok()) << needs.status() << Describe(c);
@@ -548,12 +548,13 @@ TEST(DeviceSums, GiveTheSameBits) {
         c.watched = true;
         c.options.memory.policy = FindPolicy("auto");
         c.options.memory.chunk_bytes = 64 * SizeOf(dtype) * 4;
-        c.options.watch = {
+        c.options.planning.watch = {
             .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
-        c.options.step_seconds = [](int64_t, double foreseen_seconds) {
+        c.options.planning.step_seconds = [](int64_t, double foreseen_seconds) {
           return 2 * foreseen_seconds;
         };
-        c.options.settled_durations = [](StepTrace* trace, BusModel* bus) {
+        c.options.planning.settled_durations = [](StepTrace* trace,
+                                                  BusModel* bus) {
           for (OpRecord& op : trace->ops) {
             op.duration_ns = 1000;
             op.host_duration_ns = op.kind == OpKind::kCompute ? 0 : 1000;

@@ -174,23 +174,27 @@ TEST(Ranks, AreNotStartedWithOtherOptions) {
       {"device.bus_bytes_per_s is 1000000000.0, on rank 0 0.0",
        [](TrainingCase& c) { c.options.bus_bytes_per_s = 1e9; }},
       {"speculation.on is false, on rank 0 true",
-       [](TrainingCase& c) { c.options.speculation.on = false; }},
+       [](TrainingCase& c) { c.options.planning.speculation.on = false; }},
       {"speculation.first_wait is 3, on rank 0 2",
-       [](TrainingCase& c) { c.options.speculation.first_wait = 3; }},
+       [](TrainingCase& c) { c.options.planning.speculation.first_wait = 3; }},
       {"speculation.longest_wait is 3, on rank 0 1024",
-       [](TrainingCase& c) { c.options.speculation.longest_wait = 3; }},
+       [](TrainingCase& c) {
+         c.options.planning.speculation.longest_wait = 3;
+       }},
       {"speculation.least_gain is -1.0, on rank 0",
-       [](TrainingCase& c) { c.options.speculation.least_gain = -1; }},
+       [](TrainingCase& c) { c.options.planning.speculation.least_gain = -1; }},
       {"watch.settling_steps is 5, on rank 0 4",
-       [](TrainingCase& c) { c.options.watch.settling_steps = 5; }},
+       [](TrainingCase& c) { c.options.planning.watch.settling_steps = 5; }},
       {"watch.most_settling_steps is 5, on rank 0 12",
-       [](TrainingCase& c) { c.options.watch.most_settling_steps = 5; }},
+       [](TrainingCase& c) {
+         c.options.planning.watch.most_settling_steps = 5;
+       }},
       {"watch.drift_steps is 5, on rank 0 8",
-       [](TrainingCase& c) { c.options.watch.drift_steps = 5; }},
+       [](TrainingCase& c) { c.options.planning.watch.drift_steps = 5; }},
       {"plan_addresses is false, on rank 0 true",
-       [](TrainingCase& c) { c.options.plan_addresses = false; }},
+       [](TrainingCase& c) { c.options.planning.addresses = false; }},
       {"offloaded_blocks is [true], on rank 0 []",
-       [](TrainingCase& c) { c.options.offloaded_blocks = {true}; }},
+       [](TrainingCase& c) { c.options.planning.offloaded_blocks = {true}; }},
   };
   for (const auto& each : kCases) {
     TrainingCase c = Small(FindPolicy("cpu"), 2);

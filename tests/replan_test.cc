@@ -75,11 +75,12 @@ class Replan : public ::testing::TestWithParam<int> {
                                         std::vector<Told>(kSteps + 1));
     // Ranks copy it: each counts for itself, from its admission on.
     thread_local int64_t made;
-    c.options.plan_mistake = [mistaken](Plan* plan) {
+    c.options.planning.mistake = [mistaken](Plan* plan) {
       if (++made == mistaken) FetchTwice(plan);
     };
-    c.options.settled_durations = SlowBus;
-    c.options.step_seconds = [&drift](int64_t step, double foreseen_seconds) {
+    c.options.planning.settled_durations = SlowBus;
+    c.options.planning.step_seconds = [&drift](int64_t step,
+                                               double foreseen_seconds) {
       return drift(this_rank, step) * foreseen_seconds;
     };
     made = 0;

@@ -76,7 +76,7 @@ TEST(SteadyState, AutoMovesFarLessThanCpu) {
     auto placed = RandomPlacement(c, random, /*most_ranks=*/1, budgets_of);
     ASSERT_TRUE(placed.ok()) << placed.status();
     c = *std::move(placed);
-    c.options.plan_mistake = nullptr;  // which would cost bytes
+    c.options.planning.mistake = nullptr;  // which would cost bytes
     MemoryOptions& memory = c.options.memory;
     memory.warmup_steps = 1;
     memory.host_bytes = kUnlimitedBytes;
@@ -176,7 +176,8 @@ TEST(SteadyState, FrozenParametersCostNoGradientsAndNoStates) {
     TrainingCase c = RandomModel(MixKey(kSeed, 3000 + i));
     if (c.frozen.empty()) continue;
     c.options.loss_scale.initial = 0x1p4;  // so that no step is skipped
-    c.options.speculation.on = false;      // banks are optimizer states, too
+    c.options.planning.speculation.on =
+        false;  // banks are optimizer states, too
     c.options.memory.policy =
         i % 2 == 0 ? FindPolicy("cpu") : FindPolicy("auto");
     std::vector<float> before;
@@ -233,7 +234,7 @@ TEST(SteadyState, MovesNoBlockThatHasAnAddress) {
     c.evaluate_after = c.options.eval_batch = 0;
     c.other_batch = c.other_length = 0;
     c.options.activation_checkpointing = ActivationCheckpointing::kAuto;
-    c.options.offloaded_blocks = {true, true, true};
+    c.options.planning.offloaded_blocks = {true, true, true};
     c.options.memory.policy = FindPolicy("auto");
     c.options.memory.chunk_bytes = random.Pick<int64_t>({0, 1000, 10000});
     c.steps = 6;

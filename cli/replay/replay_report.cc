@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "memory/plan/kept_blocks.h"
 #include "memory/plan/policy/policies.h"
-#include "runtime/train/forecast.h"
+#include "runtime/program/forecast.h"
 
 namespace castor::cli {
 namespace {

@@ -15,9 +15,9 @@
 #include "memory/plan/plan.h"
 #include "runtime/config/config.h"
 #include "runtime/optim/chunk_optimizer.h"
+#include "runtime/program/forecast.h"
+#include "runtime/program/step_meter.h"
 #include "runtime/train/admission.h"
-#include "runtime/train/forecast.h"
-#include "runtime/train/step_meter.h"
 
 namespace castor::cli {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/train/step_meter.h"
+#include "runtime/program/step_meter.h"
 
 namespace castor::cli {
 

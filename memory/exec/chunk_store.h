@@ -204,6 +204,9 @@ class ChunkStore {
   absl::Status RunAhead(ChunkId chunk, WorkTag tag, BankWork work);
   absl::Status Commit(ChunkId chunk, WorkTag tag, BankWork work);
   bool uncommitted(ChunkId chunk) const { return at(chunk).uncommitted; }
+  // Forgets what ran ahead: the states are what they were before, and the home
+  // is to be written anew (RunOnHost). Call when all work is over.
+  void ForgetAhead(ChunkId chunk) { at(chunk).uncommitted = false; }
 
   // Brings the states to the other side. Blocks until they are there.
   absl::Status MoveOptimizer(ChunkId chunk, Side side,

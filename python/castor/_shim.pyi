@@ -122,6 +122,9 @@ class Run:
     def step(self, learning_rate: float) -> None:
         """Negative: the configuration's schedule."""
 
+    def expect_rate(self, learning_rate: float) -> None:
+        """What `step` will be given from the next step on, as far as is known."""
+
     def end_evaluation(self) -> None: ...
     def abort(self) -> None: ...
     def close(self) -> None: ...

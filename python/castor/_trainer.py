@@ -317,6 +317,9 @@ class Trainer(transformers.Trainer):
         engine = self.engine
         if engine._steps.went_backward:
             engine.step()
+        if not engine._steps.in_step:
+            # The schedule has set the rate of the step that begins.
+            engine._run.expect_rate(float(self.optimizer.param_groups[0]["lr"]))
         self._module.train()
         loss, parts = engine.compute(self._loss_and_parts, inputs, items)
         # Gradients are added over micro batches and over ranks, so that each

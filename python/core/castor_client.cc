@@ -229,6 +229,10 @@ castor_status castor_step(castor_run* run, double learning_rate) {
   return Tell(run, stepped);
 }
 
+void castor_expect_rate(castor_run* run, double learning_rate) {
+  run->run->ExpectLearningRate(learning_rate);
+}
+
 castor_status castor_end_evaluation(castor_run* run) {
   return Tell(run, run->run->EndEvaluation());
 }
@@ -415,6 +419,9 @@ const char* castor_summary(castor_run* run) {
   summary["steps"] = run->run->steps();
   summary["recorded_steps"] = stats.recorded_steps;
   summary["plans"] = stats.plans;
+  const castor::SpeculationCounts ahead = run->run->speculation();
+  summary["speculative_updates"] = ahead.committed + ahead.repeated;
+  summary["speculative_updates_repeated"] = ahead.repeated;
   summary["parameters"] = layout.parameter_elements;
   summary["chunks"] = layout.num_chunks();
   summary["device_peak_bytes"] = stats.device_peak_bytes;

@@ -146,6 +146,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
             run.session->Step(learning_rate);
           },
           Release())
+      .def("expect_rate",
+           [](Run& run, double learning_rate) {
+             run.session->ExpectRate(learning_rate);
+           })
       .def(
           "end_evaluation", [](Run& run) { run.session->EndEvaluation(); },
           Release())

@@ -427,6 +427,10 @@ int64_t Session::MicroBatches() const { return Core().micro_batches(Open()); }
 int Session::Rank() const { return Core().rank(Open()); }
 int Session::WorldSize() const { return Core().world_size(Open()); }
 int64_t Session::Steps() const { return Core().steps(Open()); }
+void Session::ExpectRate(double learning_rate) {
+  Core().expect_rate(Open(), learning_rate);
+}
+
 double Session::LearningRate() const { return Core().learning_rate(Open()); }
 double Session::GradientNorm() {
   double norm = 0;

@@ -53,7 +53,7 @@ absl::StatusOr<Foreseen> Foresee(const std::vector<ClientParameter>& parameters,
   StepTrace trace = script.MakeTrace(labels, run.accumulate());
   trace.global_norm = run.options_.gradient_clipping > 0;
 
-  PlanRequest request = run.Request(trace);
+  PlanRequest request = run.planner_.Request(trace, run.host_reserved_bytes_);
   const bool unlimited = budget.bytes >= kUnlimitedBytes;
   if (!unlimited) {
     request.device_budget_bytes = budget.bytes;

@@ -15,6 +15,7 @@
 #include "device/device.h"
 #include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
+#include "runtime/program/step_planner.h"
 
 namespace castor {
 
@@ -53,6 +54,8 @@ struct ClientOptions {
   // On several ranks: the same ones once more, over connections of their own.
   // There they meet, beside what is being gathered.
   std::function<absl::StatusOr<std::unique_ptr<RankGroup>>()> join_meetings;
+  // No plan has addresses: claims lie in the arena, too.
+  PlanningOptions planning = {.addresses = false};
 };
 
 }  // namespace castor

@@ -9,8 +9,6 @@
 #include "base/units.h"
 #include "memory/plan/planner.h"
 #include "runtime/client/client_run.h"
-#include "runtime/managed/refusal_status.h"
-#include "runtime/train/agree_on_measurements.h"
 #include "tracer/work_tag.h"
 
 namespace castor {
@@ -25,24 +23,12 @@ constexpr int64_t kLeastMeasuredSteps = 2;
 
 }  // namespace
 
-PlanRequest ClientRun::Request(const StepTrace& trace) const {
-  PlanRequest request =
-      RequestFor(trace, options_.memory, layout_, StagingOf(trace),
-                 host_reserved_bytes_, bus_);
-  if (!trace.training) {
-    for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
-      request.fixed_side.push_back(store_->side(ChunkId(i)));
-    }
-  }
-  return request;
-}
-
 absl::Status ClientRun::Refuse(absl::string_view use, int64_t more_bytes) {
   const bool open = arena_ != nullptr;
   const int64_t peak = open ? claimed() + more_bytes : 0;
   // Whatever else is there could be elsewhere.
   int64_t resident =
-      ChunkOptimizer::DeviceBytes(layout_) + staging_.DeviceBytes();
+      ChunkOptimizer::DeviceBytes(layout_) + planner_.staging().DeviceBytes();
   std::set<ChunkId> chunks;
   if (use_open_) {
     for (const ParamId id : script_->last().parameters) {
@@ -69,32 +55,49 @@ absl::Status ClientRun::Refuse(absl::string_view use, int64_t more_bytes) {
 }
 
 absl::Status ClientRun::MakePlanOf(ClientProgram& program) {
-  const PlanRequest request = Request(program.trace);
-  PlanOrRefusal made = MakePlan(options_.memory.policy, request);
-  if (const auto* const why = std::get_if<Refusal>(&made)) {
+  Refusal why;
+  const absl::Status made =
+      program.trace.training
+          ? planner_.PlanProgram(program, options_.memory.policy,
+                                 /*speculates=*/program.settled, &why)
+          : planner_.PlanEvaluation(program, /*training=*/nullptr, &why);
+  if (absl::IsResourceExhausted(made) && !why.op.empty()) {
     refused_ = {
-        .use = why->op,
-        .peak_bytes = why->peak_bytes,
-        .resident_bytes = why->resident_bytes,
-        .smallest_device_budget_bytes = why->smallest_device_budget_bytes,
+        .use = why.op,
+        .peak_bytes = why.peak_bytes,
+        .resident_bytes = why.resident_bytes,
+        .smallest_device_budget_bytes = why.smallest_device_budget_bytes,
         .exact = true};
-    return RefusalStatus(*why, options_.memory, {});
+    return made;
   }
-  CASTOR_RETURN_IF_ERROR(EnsureSlots(program.trace));
-  program.plan = std::make_shared<const Plan>(std::get<Plan>(std::move(made)));
-  program.told = program.plan;
-  ++stats_.plans;
-  return absl::OkStatus();
+  return Told(made);
 }
 
 void ClientRun::Trace(ClientProgram& program) {
+  const StepTrace before = std::move(program.trace);
   program.trace = program.script.MakeTrace(label_names_, accumulate());
   program.trace.global_norm = options_.gradient_clipping > 0;
+  program.host_bytes = host_reserved_bytes_;
   program.plan = nullptr;
+  if (program.settled) {
+    program.trace.measured = before.measured;
+    for (size_t t = 0; t < before.ops.size(); ++t) {
+      program.trace.ops[t].duration_ns = before.ops[t].duration_ns;
+      program.trace.ops[t].host_duration_ns = before.ops[t].host_duration_ns;
+    }
+  }
   if (!program.script.training()) return;
   stats_.smallest_device_budget_bytes = std::max(
       stats_.smallest_device_budget_bytes,
-      SmallestDeviceBudget(options_.memory.policy, Request(program.trace)));
+      SmallestDeviceBudget(options_.memory.policy, planner_.Request(program)));
+}
+
+Moment ClientRun::UpdateOf(ChunkId chunk) const {
+  Moment moment = program_->script.FirstUpdate();
+  for (int64_t i = 0; i < chunk.value; ++i) {
+    if (layout_.chunk(ChunkId(i)).trainable) ++moment.value;
+  }
+  return moment;
 }
 
 // Follows the latest script that begins as the step at hand does, or records.
@@ -105,11 +108,14 @@ absl::Status ClientRun::Choose() {
   ClientProgram* const latest = programs_.Latest(key_);
   if (latest == nullptr) return Record();
   ClientProgram& program = *latest;
-  if (program.plan != nullptr && !script_->training()) {
-    const PlanRequest request = Request(program.trace);
-    if (program.plan->side != request.fixed_side) program.plan = nullptr;
+  if (!script_->training()) {
+    // Around the states where they are now.
+    if (!MakePlanOf(program).ok()) return Record();
+  } else if (program.plan == nullptr) {
+    if (!MakePlanOf(program).ok()) return Record();
+  } else if (program.watch.due()) {
+    CASTOR_RETURN_IF_ERROR(planner_.PlanAgain(program));
   }
-  if (program.plan == nullptr && !MakePlanOf(program).ok()) return Record();
   if (shared()) {
     // What is found out here has to be found out by all.
     RankReport report = {.call = RankCall::kChoose};
@@ -120,18 +126,20 @@ absl::Status ClientRun::Choose() {
       if (rank.fits == 0) return Record();
     }
   }
-  if (followed_ != program.plan) {
-    // A plan that the store is not in the state of is adopted anew.
-    program.plan = std::make_shared<const Plan>(*program.plan);
-    const absl::Status adopted = executor_->Adopt(program.plan);
+  if (program.adopted_of != program.plan || followed_ != program.adopted) {
+    program.adopted = std::make_shared<const Plan>(*program.plan);
+    program.adopted_of = program.plan;
+    const absl::Status adopted = executor_->Adopt(program.adopted);
     if (absl::IsResourceExhausted(adopted) && !shared()) return Record();
     CASTOR_RETURN_IF_ERROR(adopted);
-    followed_ = program.plan;
+    followed_ = program.adopted;
   }
   program_ = &program;
+  stats_.plans = planner_.plans();
+  if (script_->training()) forecast_ = program.forecast;
   if (reporter_.observed()) {
-    reporter_.TellPlan(script_->training() ? steps_ + 1 : 0, program.told,
-                       Request(program.trace));
+    reporter_.TellPlan(script_->training() ? steps_ + 1 : 0, program.plan,
+                       program.request);
   }
   return absl::OkStatus();
 }
@@ -158,48 +166,85 @@ absl::Status ClientRun::LearnFromFollowed() {
   const int64_t until =
       kUnmeasuredSteps +
       std::max(kLeastMeasuredSteps, options_.memory.warmup_steps);
-  const bool measured = program.followed >= until;
   ++program.followed;
-  if (!measured && program.followed > kUnmeasuredSteps) {
+  if (program.settled) {
+    if (script_->training() && !stream_.has_value()) Watch(program);
+    if (higher) Trace(program);
+    return absl::OkStatus();
+  }
+  if (program.followed > kUnmeasuredSteps) {
     CASTOR_RETURN_IF_ERROR(Measure(program));
   }
-  const bool all = program.followed >= until;
-  if (!higher && all == measured) return absl::OkStatus();
+  if (program.followed < until) {
+    if (higher) Trace(program);
+    return absl::OkStatus();
+  }
   Trace(program);
-  return all ? TakeDurations(program) : absl::OkStatus();
+  program.settled = true;
+  return TakeDurations(program);
+}
+
+void ClientRun::Watch(ClientProgram& program) {
+  DurationMeter durations;
+  reporter_.TakeEvents([&](const WorkRecord& work) {
+    if (work.tag == tag_step_) durations.Add(work);
+    if (before_.plan != 0 && work.tag == before_.tag) {
+      before_.durations.Add(work);
+    }
+  });
+  AddUses(program, &durations);
+  if (before_.plan == program.plan_number) {
+    const double foreseen =
+        static_cast<double>(program.forecast.step_ns) * 1e-9;
+    const auto& step_seconds = options_.planning.step_seconds;
+    program.watch.AddDurations(std::move(before_.durations));
+    program.watch.AddStep(step_seconds
+                              ? step_seconds(before_.step, foreseen)
+                              : static_cast<double>(before_.took_ns) * 1e-9);
+  }
+  // The first step on a plan tells nothing of the rest.
+  before_ = {
+      .plan = followed_plan_ == program.plan_number ? program.plan_number : 0,
+      .tag = tag_step_,
+      .step = steps_ + 1,
+      .took_ns = took_ns_,
+      .durations = std::move(durations)};
+  followed_plan_ = program.plan_number;
+}
+
+// The client's own work is that of its uses.
+void ClientRun::AddUses(const ClientProgram& program,
+                        DurationMeter* durations) const {
+  for (size_t i = 0; i < script_->uses().size(); ++i) {
+    durations->Add({.stream = static_cast<int64_t>(StreamId::kCompute),
+                    .kind = WorkKind::kOperator,
+                    .moment = program.script.MomentOf(static_cast<int64_t>(i)),
+                    .end_ns = script_->uses()[i].duration_ns,
+                    .tag = tag_step_});
+  }
 }
 
 // Adds what the step at hand took, for which its work has to be over.
 absl::Status ClientRun::Measure(ClientProgram& program) {
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
-  reporter_.TakeEvents(&program.durations);
-  // The client's own work is that of its uses.
-  for (size_t i = 0; i < script_->uses().size(); ++i) {
-    program.durations.Add(
-        {.stream = static_cast<int64_t>(StreamId::kCompute),
-         .kind = WorkKind::kOperator,
-         .moment = program.script.MomentOf(static_cast<int64_t>(i)),
-         .end_ns = script_->uses()[i].duration_ns,
-         .tag = tag_step_});
-  }
+  reporter_.TakeEvents([&](const WorkRecord& work) {
+    if (work.tag == tag_step_) program.durations.Add(work);
+  });
+  AddUses(program, &program.durations);
   return absl::OkStatus();
 }
 
 // The program's trace, which was made anew, gets what was measured.
 absl::Status ClientRun::TakeDurations(ClientProgram& program) {
-  BusModel bus = bus_;
+  BusModel bus = planner_.bus();
   program.durations.Fill(DurationMeter::Statistic::kLeast, &program.trace,
                          &bus);
   if (shared()) {
     // Copies of shards look like those of whole payloads.
-    bus.h2d_bytes_per_s = bus_.h2d_bytes_per_s;
-    bus.d2h_bytes_per_s = bus_.d2h_bytes_per_s;
-    CASTOR_RETURN_IF_ERROR(Told(AgreeOnMeasurements(
-        *managed_.ranks(), WorkTag{.step = tag_step_}.Pack(), &program.trace,
-        &bus)));
+    bus.h2d_bytes_per_s = planner_.bus().h2d_bytes_per_s;
+    bus.d2h_bytes_per_s = planner_.bus().d2h_bytes_per_s;
   }
-  bus_ = bus;
-  return absl::OkStatus();
+  return Told(planner_.TakeMeasurements(program, bus));
 }
 
 // What a program did not foresee it would not foresee again, nor would those

@@ -10,21 +10,22 @@
 
 #include "memory/plan/plan.h"
 #include "runtime/client/step_script.h"
-#include "runtime/train/duration_meter.h"
-#include "tracer/step_trace.h"
+#include "runtime/program/duration_meter.h"
+#include "runtime/program/step_program.h"
 
 namespace castor {
 
 // A script that steps can follow.
-struct ClientProgram {
+struct ClientProgram : StepProgram {
   explicit ClientProgram(StepScript s) : script(std::move(s)) {}
 
   StepScript script;
-  StepTrace trace;
-  std::shared_ptr<const Plan> plan;  // null: to be made
-  std::shared_ptr<const Plan> told;  // the same, for the observer
-  int64_t followed = 0;              // steps, to their ends
-  DurationMeter durations;           // of the few of them that are measured
+  int64_t followed = 0;     // steps, to their ends
+  DurationMeter durations;  // of the few of them that are measured
+  bool settled = false;     // the trace has those durations
+  // The plan as the executor has it, and of which plan that is a copy: one that
+  // the store is not in the state of is adopted anew, as a copy of its own.
+  std::shared_ptr<const Plan> adopted, adopted_of;
 };
 
 class ClientPrograms {

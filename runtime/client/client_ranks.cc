@@ -259,6 +259,7 @@ absl::Status ClientRun::ShareValues(ParamId parameter, float* out) {
 }
 
 absl::StatusOr<bool> ClientRun::AgreeOnScript() {
+  took_ns_ = device_->NowNs() - began_ns_;
   if (!shared()) return true;
   Communicator& ranks = *managed_.ranks();
   std::string finals;
@@ -274,7 +275,7 @@ absl::StatusOr<bool> ClientRun::AgreeOnScript() {
   }
   const auto hash =
       static_cast<int64_t>(HashName(finals.data(), finals.size()) >> 1);
-  std::vector<int64_t> values = {hash, -hash};
+  std::vector<int64_t> values = {hash, -hash, took_ns_};
   for (const ParameterUse& use : script_->uses()) {
     values.push_back(use.peak_bytes);
     values.push_back(use.duration_ns);
@@ -282,24 +283,15 @@ absl::StatusOr<bool> ClientRun::AgreeOnScript() {
   CASTOR_RETURN_IF_ERROR(Told(TakeHighest(ranks, "uses of a step",
                                           WorkTag{.step = tag_step_}.Pack(),
                                           absl::MakeSpan(values))));
-  script_->TakeHighest(absl::MakeSpan(values).subspan(2));
+  script_->TakeHighest(absl::MakeSpan(values).subspan(3));
+  took_ns_ = values[2];
   return values[0] == -values[1];
 }
 
-absl::Status ClientRun::EnsureSlots(const StepTrace& trace) {
-  const int64_t slots = FindShardStaging(trace).slots;
-  if (!shared() || slots <= staging_.slots) return absl::OkStatus();
-  const absl::Status room =
-      Told(AgreeOnStatus(*managed_.ranks(), "slots for a script",
-                         managed_.exchange()->EnsureSlots(slots)));
-  if (room.ok()) staging_.slots = slots;
-  return room;
-}
-
 bool ClientRun::PlanFits(const Plan& plan) const {
-  const int64_t always_bytes =
-      RoundUp(ChunkOptimizer::DeviceBytes(layout_) + staging_.DeviceBytes(),
-              kBlockAlignment);
+  const int64_t always_bytes = RoundUp(
+      ChunkOptimizer::DeviceBytes(layout_) + planner_.staging().DeviceBytes(),
+      kBlockAlignment);
   return room().PlanFits(
       plan, arena_->capacity_bytes() - claimed() - always_bytes, accumulate());
 }

@@ -25,8 +25,10 @@ using test_client::Client;
 using test_client::Model;
 using test_client::Place;
 using test_client::RandomModel;
+using test_client::RandomWays;
+using test_client::Ways;
 
-constexpr int64_t kSteps = 6;
+constexpr int64_t kSteps = 8;
 
 struct Setting {
   const PlacementPolicy* policy = DefaultPolicy();
@@ -38,6 +40,7 @@ struct Setting {
   int64_t fail_at = -1;
   // Bytes that the last rank takes more from step 4 on.
   int64_t more = 0;
+  Ways ways = {};
 };
 
 struct Outcome {
@@ -57,11 +60,11 @@ absl::StatusOr<std::unique_ptr<ClientRun>> Open(const Model& model,
   ClientOptions options;
   options.gradient_clipping = setting.clipping;
   options.micro_batches = model.micro_batches / setting.world_size;
-  options.learning_rate = [](int64_t) { return 0.02; };
   options.memory.policy = setting.policy;
   options.memory.device_bytes = setting.device_bytes;
   options.scribble_freed_memory = setting.device_bytes < kUnlimitedBytes;
   place.Join(&options);
+  setting.ways.Change(&options);
   return ClientRun::Create(model.parameters, options, refused);
 }
 
@@ -74,6 +77,7 @@ Model OfRank(Model model, int world_size) {
 absl::Status Train(const Model& model, const Setting& setting, ClientRun* run,
                    int rank, Outcome* outcome) {
   Client client(model, run, rank, setting.world_size);
+  client.Give(setting.ways);
   CASTOR_RETURN_IF_ERROR(client.SetValues());
   outcome->initial = client.Values();
   for (int64_t step = 1; step <= kSteps; ++step) {
@@ -126,7 +130,8 @@ class RandomRanks : public testing::TestWithParam<int> {};
 TEST_P(RandomRanks, GiveTheBitsOfOneRankOrAreRefusedTogether) {
   std::mt19937 random(GetParam());
   Model model = RandomModel(random);
-  Setting setting = {.clipping = random() % 2 == 0 ? 0 : 0.5};
+  Setting setting = {.clipping =
+                         std::vector<double>{0, 0.5, 1e9}[random() % 3]};
   const int world_size = 2 + static_cast<int>(random() % 3);
   model.micro_batches = world_size * (1 + static_cast<int>(random() % 2));
   const Outcome reference = TrainOn(model, setting).front();
@@ -149,6 +154,7 @@ TEST_P(RandomRanks, GiveTheBitsOfOneRankOrAreRefusedTogether) {
          {smallest, smallest + static_cast<int64_t>(random() % 9000),
           static_cast<int64_t>(random() % smallest), smallest - 256}) {
       setting.device_bytes = budget;
+      setting.ways = RandomWays(random, kSteps);
       for (const Outcome& rank : TrainOn(model, setting)) {
         if (budget >= smallest) {
           ASSERT_TRUE(rank.status.ok()) << name << " " << rank.status;

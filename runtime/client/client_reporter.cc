@@ -64,7 +64,7 @@ void ClientReporter::EndStep(int64_t number, bool warmup) {
       .device_peak_bytes = arena_->stats().peak_bytes,
       .warmup = warmup};
   report_.network_wait_seconds = static_cast<double>(network_wait_ns_) / 1e9;
-  TakeEvents(/*measured=*/nullptr);
+  TakeEvents();
   report_.network_sent_bytes = std::exchange(network_sent_bytes_, 0);
   report_.network_received_bytes = std::exchange(network_received_bytes_, 0);
 }
@@ -124,15 +124,14 @@ void ClientReporter::NoteMeeting(int64_t start_ns) {
   network_wait_ns_ += waited_ns;
 }
 
-void ClientReporter::TakeEvents(DurationMeter* measured) {
+void ClientReporter::TakeEvents(
+    absl::FunctionRef<void(const WorkRecord&)> each) {
   for (const TimelineEvent& event : timeline_.Take()) {
     if (event.network.has_value()) {
       network_sent_bytes_ += event.network->sent_bytes;
       network_received_bytes_ += event.network->received_bytes;
     }
-    if (measured != nullptr && !event.wait && event.work.tag == tag_) {
-      measured->Add(event.work);
-    }
+    if (!event.wait) each(event.work);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "base/ids.h"
 #include "device/comm/communicator.h"
 #include "device/device.h"
@@ -20,9 +21,8 @@
 #include "memory/exec/chunk_store.h"
 #include "memory/plan/plan.h"
 #include "runtime/backend/run_observer.h"
-#include "runtime/train/duration_meter.h"
-#include "runtime/train/step_meter.h"
-#include "runtime/train/timeline.h"
+#include "runtime/program/step_meter.h"
+#include "runtime/program/timeline.h"
 
 namespace castor {
 
@@ -63,9 +63,12 @@ class ClientReporter {
   // For other ranks.
   void NoteMeeting(int64_t start_ns);
 
-  // Takes the streams' events, those of the step at hand into `measured`, which
-  // may be null. What is left over of a step is taken with the next one.
-  void TakeEvents(DurationMeter* measured);
+  // Takes the streams' events, and gives each work to `each`: what is left over
+  // of a step comes with the next one.
+  void TakeEvents(absl::FunctionRef<void(const WorkRecord&)> each);
+  void TakeEvents() {
+    TakeEvents([](const WorkRecord&) {});
+  }
 
  private:
   // The client's thread as work of the compute stream, which has no item for

@@ -74,8 +74,8 @@ absl::Status ClientRun::Begin(bool training) {
     return absl::FailedPreconditionError("a step within a step");
   }
   CASTOR_RETURN_IF_ERROR(CheckFilled());
-  // A client on a stream is told of failures here, and runs ahead of the GPU by
-  // two steps at most.
+  // What failed in a step is told here at last, and a client on a stream runs
+  // ahead of the GPU by two steps at most.
   CASTOR_RETURN_IF_ERROR(Await(step_end_before_));
   CASTOR_RETURN_IF_ERROR(MeetToBegin(training));
   step_failure_ = absl::OkStatus();
@@ -84,9 +84,16 @@ absl::Status ClientRun::Begin(bool training) {
   if (stream_.has_value()) {
     stream_->set_tag(Tag(WorkKind::kOther, ChunkId()).Pack());
   }
+  planner_.set_tag(tag_step_);
+  began_ns_ = device_->NowNs();
   if (training) {
-    optimizer_->BeginStep({.number = steps_ + 1, .lr = learning_rate()},
-                          tag_step_);
+    planner_.TellGate(*optimizer_);
+    speculates_ = planner_.may_speculate() && !gave_other_rate_;
+    begun_rate_ = expected_rate_.value_or(learning_rate());
+    optimizer_->BeginStep({.number = steps_ + 1, .lr = begun_rate_}, tag_step_,
+                          /*loss_scale=*/1, speculates_);
+  } else {
+    before_.plan = followed_plan_ = 0;
   }
   script_.emplace(&layout_, training);
   reporter_.BeginStep(tag_step_);
@@ -130,6 +137,8 @@ absl::Status ClientRun::Record() {
   followed_ = nullptr;
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
     const ChunkId id(i);
+    // States that come to the host have more need of the room.
+    if (!store_->uncommitted(id)) CASTOR_RETURN_IF_ERROR(store_->DropBank(id));
     CASTOR_RETURN_IF_ERROR(
         store_->BringSumHome(id, Tag(WorkKind::kCopyBack, id)));
     store_->ForgetGradients(id);
@@ -321,24 +330,28 @@ absl::Status ClientRun::Step(std::optional<double> learning_rate) {
     failure_.Update(updated);
     return Told(updated);
   }
+  const bool ahead = following() && speculates_ && program_->speculative;
+  planner_.Issued(ahead);
   if (following()) {
     CASTOR_RETURN_IF_ERROR(LearnFromFollowed());
     ++stats_.followed_steps;
   } else {
+    before_.plan = followed_plan_ = 0;
     ++stats_.recorded_steps;
   }
   ++steps_;
-  step_end_before_ = std::exchange(step_end_, Mark());
+  Fence end = device_->NowAll();
+  end.Add(Mark());
+  step_end_before_ = std::exchange(step_end_, end);
   reporter_.EndStep(steps_, /*warmup=*/!following());
   script_.reset();
   return absl::OkStatus();
 }
 
 absl::Status ClientRun::Update(std::optional<double> learning_rate) {
-  if (learning_rate.has_value()) {
-    optimizer_->BeginStep({.number = steps_ + 1, .lr = *learning_rate},
-                          tag_step_);
-  }
+  const double rate = learning_rate.value_or(this->learning_rate());
+  gave_other_rate_ = rate != begun_rate_;
+  optimizer_->ChangeRate(rate);
   Moment moment;
   if (following()) {
     moment = program_->script.FirstUpdate();
@@ -402,7 +415,7 @@ absl::Status ClientRun::EndEvaluation() {
       CASTOR_RETURN_IF_ERROR(Told(KeepScript()));
     }
   }
-  reporter_.TakeEvents(/*measured=*/nullptr);
+  reporter_.TakeEvents();
   script_.reset();
   return absl::OkStatus();
 }
@@ -465,7 +478,11 @@ absl::Status ClientRun::Undo() {
   use_open_ = reading_ = false;
   program_ = nullptr;
   followed_ = nullptr;
+  before_.plan = followed_plan_ = 0;
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
+  for (int64_t i = 0; training && i < layout_.num_chunks(); ++i) {
+    store_->ForgetAhead(ChunkId(i));
+  }
   // One rank may have moved its own already, on its way to recording.
   if (shared()) CASTOR_RETURN_IF_ERROR(MoveStatesToHost());
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
@@ -483,7 +500,7 @@ absl::Status ClientRun::Undo() {
   }
   CASTOR_RETURN_IF_ERROR(Await(device_->NowAll()));
   ForgetMicroBatch();
-  return optimizer_->ForgetNorm();
+  return training ? optimizer_->UndoStep() : absl::OkStatus();
 }
 
 void ClientRun::SetObserver(RunObserver* observer) {

@@ -63,7 +63,6 @@
 #include "memory/exec/host_memory.h"
 #include "memory/exec/plan_executor.h"
 #include "memory/plan/plan.h"
-#include "memory/plan/shard_staging.h"
 #include "runtime/backend/run_observer.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/client/client_options.h"
@@ -76,8 +75,9 @@
 #include "runtime/client/step_script.h"
 #include "runtime/managed/managed_memory.h"
 #include "runtime/optim/chunk_optimizer.h"
+#include "runtime/program/step_meter.h"
+#include "runtime/program/step_planner.h"
 #include "runtime/train/model_state.h"
-#include "runtime/train/step_meter.h"
 
 namespace castor {
 
@@ -187,6 +187,13 @@ class ClientRun final : public ObservedRun {
   int64_t micro_batches() const { return options_.micro_batches; }
   int64_t steps() const { return steps_; }
   double learning_rate() const { return options_.learning_rate(steps_ + 1); }
+  // The steps that follow are updated with this rate, as far as the client
+  // knows before they begin. What Step is given counts.
+  void ExpectLearningRate(double rate) { expected_rate_ = rate; }
+  // How many updates ran before the norm was known. Call Drain first.
+  SpeculationCounts speculation() const { return optimizer_->speculation(); }
+  // What the plan of the latest training step that followed one foresaw of it.
+  const Forecast& forecast() const { return forecast_; }
   // The norm of the latest step's gradients before clipping; 0 without
   // clipping. Waits for it.
   absl::StatusOr<double> GradientNorm();
@@ -226,7 +233,8 @@ class ClientRun final : public ObservedRun {
       const std::vector<ForeseenUse>& micro_batch, const DeviceBudget& budget);
 
   explicit ClientRun(ClientOptions options)
-      : options_(std::move(options)), bus_(BusOf(options_.bus_bytes_per_s)) {}
+      : options_(std::move(options)),
+        planner_(&options_.planning, options_.bus_bytes_per_s) {}
   // Sizes and places, and whether budgets do for what is always there.
   absl::Status Lay(const std::vector<ClientParameter>& parameters);
   absl::Status Open(const std::vector<ClientParameter>& parameters);
@@ -260,13 +268,8 @@ class ClientRun final : public ObservedRun {
   LabelId LabelOf(absl::string_view name);
 
   // Plans.
-  PlanRequest Request(const StepTrace& trace) const;
-  ShardStaging StagingOf(const StepTrace& trace) const {
-    ShardStaging staging = staging_;
-    staging.slots = std::max(staging.slots, FindShardStaging(trace).slots);
-    return staging;
-  }
-  // Makes the program's trace of its script; the plan is to be made then.
+  // Makes the program's trace of its script, with what was measured so far; the
+  // plan is to be made then.
   void Trace(ClientProgram& program);
   absl::Status MakePlanOf(ClientProgram& program);
   absl::Status Choose();
@@ -274,6 +277,12 @@ class ClientRun final : public ObservedRun {
   absl::Status LearnFromFollowed();
   absl::Status Measure(ClientProgram& program);
   absl::Status TakeDurations(ClientProgram& program);
+  // Tells the program's watch of the step before, of which all durations are
+  // known, and keeps those of the step at hand.
+  void Watch(ClientProgram& program);
+  void AddUses(const ClientProgram& program, DurationMeter* durations) const;
+  // The moment at which the program that is followed updates the chunk.
+  Moment UpdateOf(ChunkId chunk) const;
   void ForgetOutgrown();
   absl::Status Refuse(absl::string_view use, int64_t more_bytes);
 
@@ -339,16 +348,15 @@ class ClientRun final : public ObservedRun {
   absl::Status ShareValues(ParamId parameter, float* out);
   // Tells the others of this rank's failure, which they would wait for.
   absl::Status Told(absl::Status status);
-  // The uses' peaks and durations become the highest of all ranks'. Whether all
-  // ranks' gradients are final at the same uses.
+  // The uses' peaks and durations and the step's time become the highest of all
+  // ranks'. Whether all ranks' gradients are final at the same uses.
   absl::StatusOr<bool> AgreeOnScript();
-  absl::Status EnsureSlots(const StepTrace& trace);
 
   ClientOptions options_;
   ChunkLayout layout_;
   Parameters parameters_;  // [ParamId]: the layout's, as checkpoints take them
   int64_t host_reserved_bytes_ = 0;
-  ShardStaging staging_;     // none on one rank
+  StepPlanner planner_;
   ThreadPool pool_{1};       // of conversions on the client's thread
   ClientReporter reporter_;  // its timeline observes the device
   ManagedMemory managed_;
@@ -366,7 +374,7 @@ class ClientRun final : public ObservedRun {
   // Guards all that follows, and what is above.
   mutable std::mutex mutex_;
   std::optional<ClientStream> stream_;  // on which the client queues, or none
-  // What the client had queued when each of the last two steps ended.
+  // All that was queued when each of the last two steps ended.
   Fence step_end_, step_end_before_;
   std::map<std::string, LabelId> labels_;
   std::vector<std::string> label_names_;  // [LabelId]
@@ -390,12 +398,30 @@ class ClientRun final : public ObservedRun {
   std::vector<int64_t> hand_ins_;  // [ParamId]
   KeptGradients kept_;             // of a recording
 
-  // What plans are made with: the configured speed until it is measured.
-  BusModel bus_;
+  // Updates of the step at hand run ahead of the norm, where its plan has some.
+  bool speculates_ = false;
+  // The rate that its updates were begun with, and whether the client gave
+  // another one in the end, as it may do again.
+  std::optional<double> expected_rate_;
+  double begun_rate_ = 0;
+  bool gave_other_rate_ = false;
+  int64_t began_ns_ = 0;
+  int64_t took_ns_ = 0;  // of all ranks, once it is over
+  // The step before, if it followed a plan that had been followed before.
+  struct {
+    int64_t plan = 0;  // StepProgram::plan_number; 0: nothing is known
+    uint16_t tag = 0;
+    int64_t step = 0;
+    int64_t took_ns = 0;
+    DurationMeter durations;
+  } before_;
+  int64_t followed_plan_ = 0;  // by the training step before
+
   // The plan whose beginning the store is at; null: no plan's.
   std::shared_ptr<const Plan> followed_;
   uint16_t tag_step_ = 0;
   int64_t steps_ = 0;
+  Forecast forecast_;
   absl::Status failure_;  // of the run, for good
   // On several ranks: all of them know that the step at hand is given up. What
   // this one's latest failed call said of it.

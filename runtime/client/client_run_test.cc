@@ -30,14 +30,15 @@ namespace castor {
 namespace {
 
 using test_client::Client;
+using test_client::kRate;
 using test_client::kWidth;
 using test_client::Layer;
 using test_client::Machine;
 using test_client::Model;
 using test_client::RandomModel;
+using test_client::RandomWays;
 using test_client::Value;
-
-constexpr double kRate = 0.02;
+using test_client::Ways;
 
 ClientOptions OptionsFor(const Model& model, const PlacementPolicy* policy,
                          int64_t device_bytes, double clipping) {
@@ -55,24 +56,31 @@ struct Outcome {
   std::vector<float> losses;
   std::vector<float> parameters;
   ClientRun::Stats stats;
+  SpeculationCounts speculation;
 };
 
-constexpr int64_t kSteps = 7;
+constexpr int64_t kSteps = 11;
 
-// Step 3 is given up at its use `fail_at`, if it has as many, and done again.
+// Two steps are given up at their use `fail_at`, if they have as many, and done
+// again.
 absl::StatusOr<Outcome> Train(const Model& model, const ClientOptions& options,
                               int64_t fail_at = -1,
                               ClientRun::Refused* refused = nullptr,
-                              Machine* machine = nullptr) {
+                              Machine* machine = nullptr,
+                              const Ways& ways = Ways()) {
+  ClientOptions changed = options;
+  ways.Change(&changed);
   CASTOR_ASSIGN_OR_RETURN(
-      const auto run, ClientRun::Create(model.parameters, options, refused));
+      const auto run, ClientRun::Create(model.parameters, changed, refused));
   Client client(model, run.get(), 0, 1, machine);
+  client.Give(ways);
   CASTOR_RETURN_IF_ERROR(client.SetValues());
   const std::vector<float> initial = client.Values();
   Outcome outcome;
   std::vector<Client::Loss> losses;
   for (int64_t step = 1; step <= kSteps; ++step) {
-    auto loss = client.QueueStep(step, step == 3 ? fail_at : -1);
+    const bool fails = step == 3 || step == kSteps - 1;
+    auto loss = client.QueueStep(step, fails ? fail_at : -1);
     if (absl::IsCancelled(loss.status())) loss = client.QueueStep(step);
     // A step that takes more than those before may find that gradients are in
     // its way. The second time it is recorded.
@@ -93,6 +101,7 @@ absl::StatusOr<Outcome> Train(const Model& model, const ClientOptions& options,
   for (const Client::Loss& loss : losses) outcome.losses.push_back(*loss);
   outcome.parameters = client.Values();
   outcome.stats = run->stats();
+  outcome.speculation = run->speculation();
   EXPECT_EQ(outcome.stats.claimed_bytes, 0);
   return outcome;
 }
@@ -103,7 +112,8 @@ class RandomClients : public testing::TestWithParam<int> {};
 TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
   std::mt19937 random(GetParam());
   const Model model = RandomModel(random);
-  const double clipping = random() % 2 == 0 ? 0 : 0.5;
+  // Nothing, nearly everything and nothing of gradients is clipped.
+  const double clipping = std::vector<double>{0, 0.5, 1e9}[random() % 3];
   const auto reference = Train(
       model, OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, clipping));
   ASSERT_TRUE(reference.ok()) << reference.status();
@@ -131,7 +141,7 @@ TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
               : static_cast<int64_t>(random() % (2 * model.layers.size() + 2));
       const auto outcome =
           Train(model, OptionsFor(model, policy, budget, clipping), fail_at,
-                &refused);
+                &refused, nullptr, RandomWays(random, kSteps));
       if (budget >= smallest) {
         ASSERT_TRUE(outcome.ok()) << name << " " << outcome.status();
         EXPECT_EQ(outcome->losses, reference->losses) << name << " " << budget;
@@ -162,7 +172,7 @@ TEST_P(RandomClients, GiveTheSameBitsAtEveryBudgetOrAreRefused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomClients, testing::Range(0, 30));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomClients, testing::Range(0, 24));
 
 // Streams on a GPU made of threads, and what a client queues on the first.
 class OnGpu final : public Machine {
@@ -307,6 +317,69 @@ TEST(ClientRunOnAGpu, OrdersWhatOtherStreamsDoWithABlock) {
 }
 
 // The same steps in double precision, with AdamW as its paper has it.
+// Small steps whose updates are the host's, of which none is clipped or all
+// are.
+absl::StatusOr<Outcome> TrainOnTheHost(double clipping, const Ways& ways) {
+  Model model = {.micro_batches = 2, .tells = false};
+  for (int64_t i = 0; i < 6; ++i) {
+    model.parameters.push_back(
+        {.name = absl::StrCat("w", i), .elements = 64 + i});
+    model.layers.push_back({.parameter = i});
+  }
+  ClientOptions options =
+      OptionsFor(model, FindPolicy("cpu"), kUnlimitedBytes, clipping);
+  options.memory.chunk_bytes = 512;
+  options.memory.device_bytes = 16384;
+  return Train(model, options, -1, nullptr, nullptr, ways);
+}
+
+TEST(ClientRun, UpdatesAheadOfTheNorm) {
+  Ways late;
+  late.planning.speculation.on = false;
+  Ways ahead;
+  ahead.planning.speculation = {
+      .first_wait = 0, .longest_wait = 0, .least_gain = -1};
+  Ways surprised = ahead, told = ahead;
+  surprised.gives_rate_from = told.gives_rate_from = 9;
+  told.expects_rate = true;
+  for (const double clipping : {1e-3, 1e9}) {
+    const auto reference = TrainOnTheHost(clipping, late);
+    ASSERT_TRUE(reference.ok()) << reference.status();
+    EXPECT_EQ(reference->speculation, SpeculationCounts());
+    for (const Ways* const ways : {&ahead, &surprised, &told}) {
+      const auto outcome = TrainOnTheHost(clipping, *ways);
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      EXPECT_EQ(outcome->losses, reference->losses);
+      EXPECT_EQ(outcome->parameters, reference->parameters);
+      const auto& [committed, repeated] = outcome->speculation;
+      // A schedule that is wrong once is not believed any more.
+      EXPECT_EQ(committed > 0, clipping > 1);
+      EXPECT_EQ(repeated > 0, clipping < 1 || ways == &surprised);
+    }
+  }
+}
+
+// Steps that take other than what their plan foresaw are planned again with
+// what they took.
+TEST(ClientRun, PlansAgainWhenStepsDrift) {
+  Ways ways;
+  ways.planning.watch = {
+      .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
+  std::vector<int64_t> told;
+  ways.planning.step_seconds = [&](int64_t step, double foreseen_seconds) {
+    told.push_back(step);
+    return 3 * foreseen_seconds;
+  };
+  int asked = 0;
+  ways.planning.settled_durations = [&](StepTrace*, BusModel*) { ++asked; };
+  ASSERT_TRUE(TrainOnTheHost(0, ways).ok());
+  // Step 1 is recorded, 2 follows it, 3 and 4 are measured, 5 is the first on
+  // the plan that comes of that. The evaluations after steps 6 and 9 stand
+  // between steps, so that 7 is no witness, but 8 is, when 9 is over.
+  EXPECT_EQ(told, std::vector<int64_t>{8});
+  EXPECT_EQ(asked, 1);
+}
+
 TEST(ClientRun, TrainsAsPlainArithmeticDoes) {
   std::mt19937 random(77);
   for (int i = 0; i < 8; ++i) {
@@ -415,6 +488,8 @@ int64_t StepOfLastPlan(int64_t warmup_steps) {
   ClientOptions options =
       OptionsFor(model, FindPolicy("auto"), kUnlimitedBytes, 0);
   options.memory.warmup_steps = warmup_steps;
+  options.planning.watch.settling_steps = 1000;
+  options.planning.watch.most_settling_steps = 1000;
   const auto run = ClientRun::Create(model.parameters, options);
   EXPECT_TRUE(run.ok()) << run.status();
   Client client(model, run->get());

@@ -4,6 +4,7 @@
 
 #include "nlohmann/json.hpp"
 #include "runtime/managed/option_settings.h"
+#include "runtime/program/planning_settings.h"
 
 namespace castor {
 
@@ -14,22 +15,24 @@ Settings ClientSettings(const std::vector<ClientParameter>& parameters,
   // Ranks may have other threads. What tests alone give is not compared.
   const auto& [dtype, rule, gradient_clipping, micro_batches, learning_rate,
                memory, bus_bytes_per_s, threads, scribble_freed_memory, gpu,
-               ranks, join_meetings] = options;
+               ranks, join_meetings, planning] = options;
   Json of_parameters = Json::object();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& [name, elements, trainable, weight_decay] = parameters[i];
     of_parameters[name] = ParameterSettings(static_cast<int64_t>(i), elements,
                                             trainable, weight_decay);
   }
-  return SettingsOf(Json{{"type", DTypeName(dtype)},
-                         {"optimizer", OptimizerSettings(*rule)},
-                         {"gradient_clipping", gradient_clipping},
-                         {"gradient_accumulation_steps", micro_batches},
-                         {"parameters", std::move(of_parameters)},
-                         {"memory", MemorySettings(memory)},
-                         {"device",
-                          {{"type", gpu.has_value() ? "cuda" : "host"},
-                           {"bus_bytes_per_s", bus_bytes_per_s}}}});
+  Json settings = {{"type", DTypeName(dtype)},
+                   {"optimizer", OptimizerSettings(*rule)},
+                   {"gradient_clipping", gradient_clipping},
+                   {"gradient_accumulation_steps", micro_batches},
+                   {"parameters", std::move(of_parameters)},
+                   {"memory", MemorySettings(memory)},
+                   {"device",
+                    {{"type", gpu.has_value() ? "cuda" : "host"},
+                     {"bus_bytes_per_s", bus_bytes_per_s}}}};
+  settings.update(PlanningSettings(planning));
+  return SettingsOf(settings);
 }
 
 std::string RateText(double rate) { return Json(rate).dump(); }

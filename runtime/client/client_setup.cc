@@ -96,20 +96,21 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
   if (ranks.world_size > 1) {
     // A step that is recorded has one payload with gradients at a time, and one
     // of other ranks' parts.
-    staging_.slots = 2;
+    ShardStaging staging = {.slots = 2};
     for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
       const ChunkId id(i);
       if (!layout_.chunk(id).trainable) continue;
       const int64_t bytes = layout_.payload_bytes(id);
-      staging_.slot_bytes = std::max(staging_.slot_bytes, bytes);
+      staging.slot_bytes = std::max(staging.slot_bytes, bytes);
       if (options_.memory.policy->admission.sides == SideChoice::kHost)
         continue;
-      staging_.parts_bytes =
-          std::max(staging_.parts_bytes, bytes - layout_.shard_bytes(id));
+      staging.parts_bytes =
+          std::max(staging.parts_bytes, bytes - layout_.shard_bytes(id));
     }
+    planner_.set_staging(staging);
   }
   const int64_t scalars =
-      ChunkOptimizer::DeviceBytes(layout_) + staging_.DeviceBytes();
+      ChunkOptimizer::DeviceBytes(layout_) + planner_.staging().DeviceBytes();
   host_reserved_bytes_ = StateStagingBytes(layout_, accumulate()) + gradients;
   MemoryOptions& memory = options_.memory;
   if (memory.device_bytes >= kUnlimitedBytes) {
@@ -120,9 +121,9 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
   if (memory.device_bytes < scalars) {
     return Refuse("opening the run", 0);
   }
-  const int64_t host_needed = host_reserved_bytes_ +
-                              ChunkOptimizer::HostBytes(layout_) +
-                              staging_.HostBytes() + payloads + states;
+  const int64_t host_needed =
+      host_reserved_bytes_ + ChunkOptimizer::HostBytes(layout_) +
+      planner_.staging().HostBytes() + payloads + states;
   if (host_needed > memory.host_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory.host_memory of ", memory.host_bytes,
@@ -131,6 +132,10 @@ absl::Status ClientRun::Lay(const std::vector<ClientParameter>& parameters) {
                      gradients, ") take ", host_needed));
   }
   stats_.device_budget_bytes = memory.device_bytes;
+  planner_.Begin({.memory = &memory,
+                  .layout = &layout_,
+                  .updates_wait = options_.gradient_clipping > 0 &&
+                                  options_.rule->updates_aside()});
   return absl::OkStatus();
 }
 
@@ -150,13 +155,14 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
        .open = options_.gpu.has_value() ? options_.gpu->open : nullptr,
        .scribble_freed = options_.scribble_freed_memory,
        .observer = reporter_.timeline()},
-      options_.memory, &layout_, HomeBytes(layout_) + staging_.HostBytes()));
+      options_.memory, &layout_,
+      HomeBytes(layout_) + planner_.staging().HostBytes()));
   device_ = managed_.device();
   host_ = managed_.host();
   arena_ = managed_.arena();
   CASTOR_RETURN_IF_ERROR(
       managed_.Join(options_.ranks, "start of a client's run",
-                    ClientSettings(parameters, options_), staging_));
+                    ClientSettings(parameters, options_), planner_.staging()));
   if (shared()) {
     auto meetings = options_.join_meetings();
     if (!meetings.ok()) return Told(meetings.status());
@@ -168,6 +174,10 @@ absl::Status ClientRun::Open(const std::vector<ClientParameter>& parameters) {
   store_ = managed_.store();
   optimizer_ = managed_.optimizer();
   executor_ = std::make_unique<PlanExecutor>(store_);
+  executor_->set_speculate([this](ChunkId chunk) {
+    return optimizer_->Speculate(chunk, UpdateOf(chunk));
+  });
+  CASTOR_RETURN_IF_ERROR(Told(planner_.Open(managed_)));
   reporter_.Open(device_, arena_, store_, managed_.ranks());
   kept_.Open(&layout_, options_.dtype, host_, &pool_);
   if (options_.gpu.has_value()) {

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -27,6 +29,7 @@
 namespace castor::test_client {
 
 inline constexpr int64_t kWidth = 96;
+inline constexpr double kRate = 0.02;  // that clients learn with
 inline float Value(uint64_t stream, int64_t i) {
   return static_cast<float>(RandomWord({9, stream}, i)) * 0x1p-31f - 1;
 }
@@ -116,6 +119,52 @@ inline Model RandomModel(std::mt19937& random) {
   return model;
 }
 
+// How a run is planned, and where its learning rates come from, which must not
+// change what it computes.
+struct Ways {
+  PlanningOptions planning = ClientOptions().planning;
+  // The step from which on the schedule has another rate than is given.
+  int64_t gives_rate_from = std::numeric_limits<int64_t>::max();
+  bool expects_rate = false;  // says before a step which rate it will give
+
+  bool gives_rate() const {
+    return gives_rate_from < std::numeric_limits<int64_t>::max();
+  }
+  void Change(ClientOptions* options) const {
+    options->planning = planning;
+    options->learning_rate = [from = gives_rate_from](int64_t step) {
+      return step < from ? kRate : 2 * kRate;
+    };
+  }
+};
+
+inline Ways RandomWays(std::mt19937& random, int64_t steps) {
+  Ways ways;
+  PlanningOptions& planning = ways.planning;
+  planning.speculation = {.on = random() % 4 > 0,
+                          .first_wait = static_cast<int64_t>(random() % 2),
+                          .longest_wait = static_cast<int64_t>(random() % 3),
+                          .least_gain = random() % 3 > 0 ? -1.0 : 0.0};
+  if (random() % 2 == 0) {
+    planning.watch = {
+        .settling_steps = 1, .most_settling_steps = 1, .drift_steps = 1};
+    planning.step_seconds = [](int64_t, double foreseen_seconds) {
+      return 2 * foreseen_seconds;
+    };
+    planning.settled_durations = [](StepTrace* trace, BusModel* bus) {
+      static thread_local std::mt19937 durations;
+      for (OpRecord& op : trace->ops) {
+        op.duration_ns = durations() % 100000;
+        op.host_duration_ns = durations() % 100000;
+      }
+      bus->h2d_bytes_per_s = 1e7 + durations() % 100000000;
+    };
+  }
+  if (random() % 2 == 0) ways.gives_rate_from = 1 + random() % steps;
+  ways.expects_rate = random() % 2 == 0;
+  return ways;
+}
+
 // Where a client's operators run: on its thread, at once.
 class Machine {
  public:
@@ -145,6 +194,12 @@ class Client {
     EXPECT_EQ(*mistakes_, 0);
   }
 
+  // Gives its updates' rates as `ways` has it.
+  void Give(const Ways& ways) {
+    if (!ways.gives_rate()) return;
+    rate_ = kRate;
+    if (ways.expects_rate) run_->ExpectLearningRate(kRate);
+  }
   // Bytes that it takes for itself in each use of this step from now on.
   void TakeMore(int64_t bytes) { more_ = bytes; }
 
@@ -170,7 +225,7 @@ class Client {
       for (int64_t m = 0; m < model_.micro_batches; ++m) {
         CASTOR_RETURN_IF_ERROR(MicroBatch(step, m, loss));
       }
-      return run_->Step();
+      return run_->Step(rate_);
     }();
     GiveAllBack();
     if (done.ok()) return loss;
@@ -432,6 +487,7 @@ class Client {
   const int rank_, world_size_;
   Machine on_thread_;
   Machine* const machine_;
+  std::optional<double> rate_;
   int64_t more_ = 0;
   std::vector<float*> sums_;  // [parameter]; null: of gradients not there yet
   std::vector<Block> taken_;  // on a stream

@@ -102,7 +102,13 @@ void ChunkOptimizer::BeginStep(const UpdateStep& step, uint16_t tag_step,
   of_step().not_finite = 0;
   norm_pending_ = options_.needs_norm();
   speculates_ = speculates && norm_pending_ && options_.rule->updates_aside();
+  rate_changed_ = false;
   sums_to_square_.clear();
+}
+
+void ChunkOptimizer::ChangeRate(double lr) {
+  rate_changed_ = lr != step_.lr;
+  step_.lr = lr;
 }
 
 StreamId ChunkOptimizer::StreamOnDevice(WorkKind kind) const {

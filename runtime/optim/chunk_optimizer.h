@@ -101,9 +101,13 @@ class ChunkOptimizer {
   // After all Reduces of the step.
   absl::Status Update(ChunkId chunk, Moment moment);
 
-  // Forgets what was reduced of a step that will have no update. Call when all
-  // work is over.
-  absl::Status ForgetNorm();
+  // The step at hand is updated with this rate, whatever BeginStep was given.
+  // Call before its first Update. What has run ahead with another is repeated.
+  void ChangeRate(double lr);
+
+  // The step that began last will have no update: forgets what was reduced of
+  // it. Call when all work is over.
+  absl::Status UndoStep();
 
   // When the outcome of the step that was issued last is known. Empty if it had
   // no update, or nothing needs its norm.
@@ -237,6 +241,7 @@ class ChunkOptimizer {
   // By chunk, of updates that ran ahead: what a commit takes over.
   std::vector<int32_t> not_finite_ahead_;
   bool speculates_ = false;
+  bool rate_changed_ = false;  // since the step began
   // Written by the host's compute stream.
   std::atomic<int64_t> committed_ = 0;
   std::atomic<int64_t> repeated_ = 0;

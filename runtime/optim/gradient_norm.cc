@@ -160,7 +160,8 @@ absl::Status ChunkOptimizer::FinishNorm() {
   return absl::OkStatus();
 }
 
-absl::Status ChunkOptimizer::ForgetNorm() {
+absl::Status ChunkOptimizer::UndoStep() {
+  turn_ ^= 1;  // as if it had not begun
   host_->sum = kernels::ExactSum();
   sums_to_square_.clear();
   const int64_t tag = WorkTag{.step = tag_step_}.Pack();

@@ -71,11 +71,11 @@ absl::Status ChunkOptimizer::Commit(ChunkId chunk, Moment moment) {
   return store_->Commit(
       chunk, tag,
       [this, of_step = &of_step(), step = step_, ranges = UpdateRanges(chunk),
-       ahead = &not_finite_ahead_[chunk.value]](
+       repeats = rate_changed_, ahead = &not_finite_ahead_[chunk.value]](
           std::byte* home, const StateView& states,
           const ChunkStore::BankView& bank,
           const ExecContext& context) -> absl::Status {
-        if (!of_step->missed) {
+        if (!of_step->missed && !repeats) {
           ++committed_;
           if (*ahead != 0) {
             std::atomic_ref<int32_t>(of_step->not_finite).store(1);

@@ -13,7 +13,7 @@
 #include "memory/plan/policy/policies.h"
 #include "memory/plan/state_layout.h"
 #include "runtime/managed/options.h"
-#include "runtime/train/forecast.h"
+#include "runtime/program/forecast.h"
 #include "tracer/step_trace.h"
 
 namespace castor {

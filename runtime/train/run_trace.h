@@ -16,9 +16,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/backend/run_observer.h"
-#include "runtime/train/duration_meter.h"
+#include "runtime/program/duration_meter.h"
+#include "runtime/program/step_meter.h"
 #include "runtime/train/refused_run.h"
-#include "runtime/train/step_meter.h"
 #include "tracer/events.h"
 #include "tracer/trace_writer.h"
 

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "device/comm/agreement.h"
 #include "kernels/head_loss/ignored_target.h"
+#include "memory/plan/offloaded_blocks.h"
 #include "memory/plan/planner.h"
 #include "runtime/managed/option_settings.h"
 #include "tracer/work_tag.h"
@@ -19,9 +20,16 @@ Trainer::Trainer(Engine* engine, Model* model, TrainerOptions options)
     : engine_(engine),
       model_(model),
       options_(std::move(options)),
-      meter_(&timeline_),
-      gate_(options_.speculation.first_wait,
-            options_.speculation.longest_wait) {}
+      planner_(&options_.planning, options_.bus_bytes_per_s),
+      meter_(&timeline_) {
+  planner_.set_find_tensors(
+      [this](StepProgram& program,
+             BlockChoice& choice) -> absl::StatusOr<bool> {
+        // Work that is under way has names from the trace.
+        CASTOR_RETURN_IF_ERROR(Drain());
+        return FindTensors(static_cast<Program&>(program).shape, choice);
+      });
+}
 
 Trainer::~Trainer() {
   // Work that is still queued uses what is about to go.
@@ -55,6 +63,7 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
   if (program == nullptr) {
     auto made = std::make_unique<Program>();
     made->shape = shape;
+    made->host_bytes = HostBytesOf(shape);
     made->number = static_cast<int64_t>(programs_.size());  // from 1
     engine_->set_kept_blocks(FirstKeptBlocks());
     CASTOR_ASSIGN_OR_RETURN(made->trace,
@@ -69,6 +78,7 @@ absl::StatusOr<Trainer::Program*> Trainer::ProgramFor(const StepShape& shape) {
 
 void Trainer::BeginTag(const Program& program, int64_t training_step) {
   tag_step_ = NextStepTag(tag_step_);
+  planner_.set_tag(tag_step_);
   predicted_peak_bytes_ =
       std::max(predicted_peak_bytes_, program.forecast.device_peak_bytes);
   if (observer_ == nullptr) return;
@@ -288,13 +298,6 @@ absl::StatusOr<Trainer::StepLosses> Trainer::RunStep(
   return losses;
 }
 
-// The step that was issued last may not be over.
-void Trainer::TellGate() {
-  if (issued_ < told_ + 2) return;
-  ++told_;
-  gate_.AddStep(optimizer_->missed_before(), ahead_[0]);
-}
-
 absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                                      const NextMicroBatch& next) {
   CASTOR_RETURN_IF_ERROR(CheckInitialized("a step"));
@@ -312,19 +315,19 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
     CASTOR_RETURN_IF_ERROR(Drain());
     if (program->plan == nullptr) {
       CASTOR_RETURN_IF_ERROR(PlanProgram(
-          *program, WarmUpPolicy(memory.policy, Request(*program))));
+          *program, WarmUpPolicy(memory.policy, planner_.Request(*program))));
     }
     meter_.StartMeasuring();
   } else if (!program->settled) {
-    CASTOR_RETURN_IF_ERROR(PlanSettled(*program));
+    CASTOR_RETURN_IF_ERROR(planner_.PlanSettled(*program));
     program->settled = true;
   } else if (program->watch.due()) {
-    failure_.Update(PlanAgain(*program));
+    failure_.Update(planner_.PlanAgain(*program));
     CASTOR_RETURN_IF_ERROR(failure_);
   }
   program->warmup = warmup;
-  TellGate();
-  speculates_ = !warmup && gate_.open();
+  planner_.TellGate(*optimizer_);
+  speculates_ = !warmup && planner_.may_speculate();
   // The first step on a plan, or on an idle device, tells nothing of the rest.
   const bool steady = !warmup && !idle_ && issued_plan_ == program->plan_number;
 
@@ -362,8 +365,7 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
   outcome_pending_ = scaler_.has_value();
   ++state_.step;
   ++program->steps;
-  ++issued_;
-  ahead_ = {ahead_[1], speculates_ && program->speculative};
+  planner_.Issued(speculates_ && program->speculative);
   issued_plan_ = program->plan_number;
   meter_.Issued(tag_step_,
                 {.step = state_.step,
@@ -379,9 +381,9 @@ absl::StatusOr<double> Trainer::Step(int64_t batch, int64_t length,
                 steady ? program->plan_number : 0);
   if (warmup) {
     CASTOR_RETURN_IF_ERROR(Drain());
-    meter_.Measure(&program->trace, &bus_);
-    failure_.Update(
-        AgreeOnMeasurements(program->trace, bus_, program->handoffs));
+    BusModel bus = planner_.bus();
+    meter_.Measure(&program->trace, &bus);
+    failure_.Update(planner_.TakeMeasurements(*program, bus));
     CASTOR_RETURN_IF_ERROR(failure_);
   } else {
     // This step's loss is there, so the step before is over.
@@ -446,6 +448,42 @@ absl::Status Trainer::AddEvaluation(int64_t batches, const NextMicroBatch& next,
   }
   total->labels += labels;
   return absl::OkStatus();
+}
+
+absl::Status Trainer::PlanEvaluation(Program& program) {
+  CASTOR_ASSIGN_OR_RETURN(const Program* const training,
+                          ProgramFor(options_.shape));
+  return planner_.PlanEvaluation(program, training);
+}
+
+void Trainer::WatchFinished() {
+  for (FinishedStep& step : meter_.TakeFinished()) {
+    for (auto& [shape, program] : programs_) {
+      if (program == nullptr || program->plan_number != step.plan) continue;
+      program->watch.AddDurations(std::move(step.durations),
+                                  std::move(step.overheads));
+      const double foreseen =
+          static_cast<double>(program->forecast.step_ns) * 1e-9;
+      const auto& step_seconds = options_.planning.step_seconds;
+      const double seconds =
+          step_seconds ? step_seconds(step.step, foreseen) : step.seconds;
+      if (communicator_ == nullptr) program->watch.AddStep(seconds);
+      untold_ = {step.plan, seconds};
+      break;
+    }
+  }
+}
+
+absl::StatusOr<bool> Trainer::FindTensors(const StepShape& shape,
+                                          BlockChoice& choice) {
+  engine_->set_kept_blocks(choice.kept);
+  auto dry = DryRun(*engine_, *model_, shape, &layout_, accumulate(),
+                    roofline(), OffloadedBlocksOf(choice.trace));
+  engine_->SetBackend(backend_.get());
+  CASTOR_RETURN_IF_ERROR(dry.status());
+  if (dry->signature != choice.trace.signature) return false;
+  choice.trace.tensors = std::move(dry->tensors);
+  return true;
 }
 
 int Trainer::stop_reason() const {

@@ -18,7 +18,6 @@
 #ifndef CASTOR_RUNTIME_TRAIN_TRAINER_H_
 #define CASTOR_RUNTIME_TRAIN_TRAINER_H_
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -36,29 +35,25 @@
 #include "memory/exec/arena.h"
 #include "memory/exec/chunk_store.h"
 #include "memory/exec/host_memory.h"
-#include "memory/exec/shard_exchange.h"
 #include "memory/plan/block_choice.h"
 #include "memory/plan/kept_blocks.h"
 #include "memory/plan/plan.h"
-#include "memory/plan/planner.h"
-#include "memory/plan/shard_staging.h"
-#include "memory/plan/simulator.h"
 #include "runtime/autograd/key_value_cache.h"
 #include "runtime/backend/device_backend.h"
 #include "runtime/backend/dry_backend.h"
 #include "runtime/backend/run_observer.h"
 #include "runtime/managed/managed_memory.h"
 #include "runtime/optim/chunk_optimizer.h"
+#include "runtime/program/forecast.h"
+#include "runtime/program/step_meter.h"
+#include "runtime/program/step_planner.h"
+#include "runtime/program/step_program.h"
+#include "runtime/program/timeline.h"
 #include "runtime/train/admission.h"
-#include "runtime/train/duration_watch.h"
-#include "runtime/train/forecast.h"
 #include "runtime/train/loss_scaler.h"
 #include "runtime/train/micro_batch.h"
 #include "runtime/train/model_state.h"
-#include "runtime/train/speculation_gate.h"
 #include "runtime/train/step_inputs.h"
-#include "runtime/train/step_meter.h"
-#include "runtime/train/timeline.h"
 #include "runtime/train/trainer_options.h"
 #include "runtime/train/trainer_state.h"
 
@@ -160,7 +155,7 @@ class Trainer final : public ObservedRun {
   const std::string& pinned_note() const { return pinned_note_; }
   // Why a plan in use is not the policy's own, since the last call that told of
   // one (Plan::instead_of_unproven); else empty. The same on all ranks.
-  std::string TakePlanNote() { return std::exchange(plan_note_, {}); }
+  std::string TakePlanNote() { return planner_.TakeNote(); }
   // The norm of the latest step's gradients, once it is over; 0 without
   // clipping and loss scale.
   double gradient_norm() const { return optimizer_->outcome().norm; }
@@ -171,8 +166,7 @@ class Trainer final : public ObservedRun {
   const StepTrace* training_trace() const;
   // What that plan was asked for, with the bus as measured.
   PlanRequest training_request() const {
-    return Request(*training_trace(), options_.shape,
-                   options_.memory.policy->admission);
+    return planner_.Request(*training_trace(), HostBytesOf(options_.shape));
   }
   // What that plan foresees of a step.
   const Forecast& training_forecast() const;
@@ -182,7 +176,7 @@ class Trainer final : public ObservedRun {
   }
   // How many plans were made for steps to follow, and the greatest device peak
   // that any of them that was followed foresaw.
-  int64_t plans() const { return plans_; }
+  int64_t plans() const { return planner_.plans(); }
   int64_t predicted_device_peak_bytes() const { return predicted_peak_bytes_; }
   // How many updates ran before the norm was known, in the steps that are
   // wholly over. Call Drain first.
@@ -193,22 +187,13 @@ class Trainer final : public ObservedRun {
   Communicator* communicator() override { return communicator_; }
 
  private:
-  // A shape of step with its trace and the plan in use for it.
-  struct Program {
+  // A shape of step, with the plan in use for it.
+  struct Program : StepProgram {
     StepShape shape;
-    int64_t number = 0;  // of the shape, from 1
-    // With the kept blocks of its steps at hand.
-    StepTrace trace;
-    std::shared_ptr<const Plan> plan;
-    PlanRequest request;  // what the plan was asked for
-    Forecast forecast;    // what it foresees
-    Overheads handoffs;   // as measured; no moves, which are one plan's own
-    int64_t steps = 0;    // run so far
-    bool warmup = false;  // its step at hand is one of the warm-up
-    bool speculative = false;  // the plan has updates ahead of the norm
-    bool settled = false;      // the plan was made from measured durations
-    int64_t plan_number = 0;
-    DurationWatch watch;  // of the settled plan's steps
+    int64_t number = 0;    // of the shape, from 1
+    int64_t steps = 0;     // run so far
+    bool warmup = false;   // its step at hand is one of the warm-up
+    bool settled = false;  // the plan was made from measured durations
   };
 
   Trainer(Engine* engine, Model* model, TrainerOptions options);
@@ -217,31 +202,15 @@ class Trainer final : public ObservedRun {
   absl::Status OpenDevice();
   absl::Status CheckInitialized(absl::string_view what) const;
   absl::StatusOr<Program*> ProgramFor(const StepShape& shape);
-  absl::Status PlanProgram(Program& program, const PlacementPolicy* policy);
-  // MakePlan, keeping a note of the first plan that had to be replaced.
-  PlanOrRefusal PlanOf(const PlacementPolicy* policy,
-                       const PlanRequest& request);
-  void NotePlan(const PlacementPolicy* policy, const Plan& plan);
-  // The plan of the run's policy from measured durations, with the kept blocks
-  // that it is the fastest with where these are the planner's to choose.
-  absl::Status PlanSettled(Program& program);
-  // Whether they are, in the steps of this trace.
-  bool ChoosesBlocks(const StepTrace& trace) const {
-    return options_.activation_checkpointing ==
-               ActivationCheckpointing::kAuto &&
-           !trace.blocks.empty();
+  // A step of the run's policy, or, as long as durations are measured, of the
+  // warm-up's.
+  absl::Status PlanProgram(Program& program, const PlacementPolicy* policy) {
+    return planner_.PlanProgram(
+        program, policy,
+        /*speculates=*/program.steps >= options_.memory.warmup_steps);
   }
-  BlockChoiceOrRefusal ChooseBlocks(const Program& program);
-  // The choice of options_.offloaded_blocks; absent: it has no room.
-  std::optional<BlockChoice> AskedBlocks(const Program& program);
-  // The program's steps keep these blocks from now on, and follow their plan.
-  // Work that is under way has names from the trace, so where the choice
-  // changes this waits until it is over. False, and nothing has changed, where
-  // a dry pass with that choice comes to something else.
-  absl::StatusOr<bool> FollowChoice(Program& program, BlockChoice choice);
-  // The engine keeps the choice's blocks. Gives its trace, which follows from
-  // another one's, its tensors. False, and it has none, where a dry pass comes
-  // to something else.
+  absl::Status PlanEvaluation(Program& program);
+  // The engine keeps the choice's blocks: StepPlanner::FindTensors.
   absl::StatusOr<bool> FindTensors(const StepShape& shape, BlockChoice& choice);
   // The blocks that are kept until the planner has chosen.
   std::optional<KeptBlocks> FirstKeptBlocks() const {
@@ -252,25 +221,17 @@ class Trainer final : public ObservedRun {
   }
   // Those that the program's steps keep.
   std::optional<KeptBlocks> KeptBlocksFor(const Program& program) const {
-    if (!ChoosesBlocks(program.trace)) return FirstKeptBlocks();
+    if (!planner_.ChoosesBlocks(program.trace)) return FirstKeptBlocks();
     return KeptBlocksOf(program.trace);
   }
-  // The program's steps follow this plan from now on.
-  void Follow(Program& program, Plan plan, PlanRequest request);
   // A step of the program begins: its tag is made, and told with its plan.
   void BeginTag(const Program& program, int64_t training_step);
-  // Makes as many slots as the program takes, on all ranks or on none.
-  absl::Status EnsureSlots(const StepTrace& trace);
-  absl::Status PlanEvaluation(Program& program);
-  PlanRequest Request(const Program& program) const {
-    return Request(program, options_.memory.policy->admission);
+  PlanRequest Request(const StepProgram& program,
+                      const AdmissionRule& rule) const {
+    return planner_.Request(program.trace, program.host_bytes, rule);
   }
-  // Asks as a policy with this rule would.
-  PlanRequest Request(const Program& program, const AdmissionRule& rule) const {
-    return Request(program.trace, program.shape, rule);
-  }
-  PlanRequest Request(const StepTrace& trace, const StepShape& shape,
-                      const AdmissionRule& rule) const;
+  // That steps of this shape take of the host beside chunks.
+  int64_t HostBytesOf(const StepShape& shape) const;
   StepShape evaluation_shape() const {
     return {.batch = options_.eval_batch,
             .length = options_.shape.length,
@@ -304,32 +265,14 @@ class Trainer final : public ObservedRun {
   int64_t d2h_bytes() const {
     return store_->d2h_bytes() + backend_->activation_d2h_bytes();
   }
-  // The most host bytes within which updates may have banks; 0: none may.
-  int64_t SpeculationHostBytes() const;
-  // The most bytes of the host in all for what a run can do without.
-  int64_t OptionalHostBytes() const;
-  // What the plan costs as long as its updates run ahead, or do not.
-  PlanCost Foresee(const Plan& plan, const PlanRequest& request,
-                   const Overheads& overheads) const;
-  // As the function, unless nothing is to have addresses.
-  Plan WithAddresses(Plan plan, const PlanRequest& request,
-                     const Overheads& overheads) const;
-  // Tells the gate of the step before the latest, which is over.
-  void TellGate();
   // Why no checkpoint can be written any more: an update wrote a value that is
   // not finite. Waits until all work is over.
   absl::Status Unsavable(int64_t step);
   // Learns whether the step that was issued last overflowed.
   absl::Status SettleLossScale();
   absl::Status JoinRanks(const StepTrace& training);
-  // As the function, with the trainer's ranks, if there are several.
-  absl::Status AgreeOnMeasurements(StepTrace& trace, BusModel& bus,
-                                   Overheads& overheads);
   // Tells the programs' watches of the steps that are over.
   void WatchFinished();
-  // Asks the planner with the durations that the program's steps have now. Its
-  // plan changes only where the simulator finds enough to gain.
-  absl::Status PlanAgain(Program& program);
   // Tells the other ranks why this one goes no further.
   absl::Status Failed(absl::Status why);
   // Puts all ranks' rows of `losses` into it, by rank; what is downloaded into
@@ -340,8 +283,6 @@ class Trainer final : public ObservedRun {
   // learning rates.
   absl::Status CheckSameRates(const std::vector<float>& rows,
                               int64_t row) const;
-  // What moves between ranks under such a policy.
-  ShardStaging StagingFor(const AdmissionRule& rule) const;
   std::vector<std::string> FindRemedies();
   int StopRequested() const {
     return options_.stop == nullptr ? 0 : options_.stop->load();
@@ -373,8 +314,7 @@ class Trainer final : public ObservedRun {
   AdmissionReport admission_;
   // The homes of the activations of the choice that it is of.
   int64_t activation_home_bytes_ = 0;
-  BusModel bus_;
-  ShardStaging staging_;  // what there is of it, or will be
+  StepPlanner planner_;
 
   // Members are destroyed in the reverse of this order: the managed memory
   // outlives what queues work on its device.
@@ -385,7 +325,6 @@ class Trainer final : public ObservedRun {
   HostMemory* host_ = nullptr;
   Communicator* communicator_ = nullptr;
   Arena* arena_ = nullptr;
-  ShardExchange* exchange_ = nullptr;
   ChunkStore* store_ = nullptr;
   ChunkOptimizer* optimizer_ = nullptr;
   std::unique_ptr<DeviceBackend> backend_;
@@ -394,9 +333,6 @@ class Trainer final : public ObservedRun {
   std::map<StepShape, std::unique_ptr<Program>> programs_;
   TrainerState state_;
   std::string pinned_note_;
-  std::string plan_note_;
-  bool plan_note_made_ = false;
-  int64_t plans_ = 0;
   int64_t issued_plan_ = 0;  // of the latest training step; 0: not known
   // The latest step that is over and followed a plan that was in force already:
   // what the ranks have not told each other yet.
@@ -405,14 +341,7 @@ class Trainer final : public ObservedRun {
     double seconds = 0;
   } untold_;
   int64_t predicted_peak_bytes_ = 0;
-  int64_t machine_bytes_ = 0;  // that a rank may take of it, the least of all
-  SpeculationGate gate_;
-  bool speculates_ = false;  // the step at hand
-  // Training steps that were issued, those of them that the gate knows of, and
-  // whether the last two had updates ahead.
-  int64_t issued_ = 0;
-  int64_t told_ = 0;
-  std::array<bool, 2> ahead_ = {false, false};
+  bool speculates_ = false;           // the step at hand
   std::optional<LossScaler> scaler_;  // fp16
   bool outcome_pending_ = false;      // of the step that was issued last
   // The failure of that step's loss, unless it was skipped.

@@ -18,24 +18,13 @@
 #include "runtime/backend/dry_backend.h"
 #include "runtime/managed/options.h"
 #include "runtime/optim/chunk_optimizer.h"
-#include "runtime/train/duration_watch.h"
+#include "runtime/program/step_planner.h"
 #include "runtime/train/loss_scaler.h"
 #include "runtime/train/micro_batch.h"
 #include "runtime/train/refused_run.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
-
-// Updates on the host that run before the gradients' norm is known.
-struct SpeculationOptions {
-  bool on = true;
-  // How many steps in a row must not have been clipped or skipped before, at
-  // first and at most (speculation_gate.h).
-  int64_t first_wait = 2;
-  int64_t longest_wait = 1024;
-  // The least part of a step that they are to save; negative: tests.
-  double least_gain = SpeculationRequest().least_gain;
-};
 
 struct TrainerOptions {
   // The shape of a training step. `micro_batches` is the number of all ranks
@@ -77,20 +66,7 @@ struct TrainerOptions {
   // such as a signal's (Trainer::stop_reason). Null: never. Outlives the
   // trainer.
   const std::atomic<int>* stop = nullptr;
-  SpeculationOptions speculation;
-  // When the planner is asked again.
-  WatchLimits watch;
-  // What a step took on this rank, and the durations that settled, in place of
-  // what was measured: tests.
-  std::function<double(int64_t step, double foreseen_seconds)> step_seconds;
-  std::function<void(StepTrace* trace, BusModel* bus)> settled_durations;
-  // False: no plan gets addresses, for measurements of what they are worth.
-  bool plan_addresses = true;
-  // Blocks that are kept by way of the host (memory/plan/offloaded_blocks.h)
-  // wherever blocks are chosen and a plan has room for it: tests.
-  KeptBlocks offloaded_blocks;
-  // A planner's mistake: tests.
-  PlanMistake plan_mistake;
+  PlanningOptions planning;
   // Fill freed device memory with NaN, so that a use after free shows: tests.
   bool scribble_freed_memory = false;
 };

@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "nlohmann/json.hpp"
 #include "runtime/managed/option_settings.h"
+#include "runtime/program/planning_settings.h"
 
 namespace castor {
 namespace {
@@ -29,21 +30,6 @@ Json LossScaleSettings(const LossScaleOptions& scale) {
           {"min_loss_scale", minimum}};
 }
 
-Json SpeculationSettings(const SpeculationOptions& speculation) {
-  const auto& [on, first_wait, longest_wait, least_gain] = speculation;
-  return {{"on", on},
-          {"first_wait", first_wait},
-          {"longest_wait", longest_wait},
-          {"least_gain", least_gain}};
-}
-
-Json WatchSettings(const WatchLimits& watch) {
-  const auto& [settling_steps, most_settling_steps, drift_steps] = watch;
-  return {{"settling_steps", settling_steps},
-          {"most_settling_steps", most_settling_steps},
-          {"drift_steps", drift_steps}};
-}
-
 }  // namespace
 
 Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
@@ -52,9 +38,7 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
   const auto& [shape, ranks, eval_batch, optimizer, weight_decay, loss_scale,
                learning_rate, memory, threads, bus_bytes_per_s, open_device,
                gpu_kernels, roofline, activation_checkpointing, admit_only,
-               stop, speculation, watch, step_seconds, settled_durations,
-               plan_addresses, offloaded_blocks, plan_mistake,
-               scribble_freed_memory] = options;
+               stop, planning, scribble_freed_memory] = options;
   // The trainer fills in the last three.
   const auto& [rule, gradient_clipping, micro_batches, scaled, decay_by_id] =
       optimizer;
@@ -67,22 +51,22 @@ Settings SettingsOf(const TrainerOptions& options, const Engine& engine) {
         ParameterSettings(parameter->id.value, parameter->elements(),
                           parameter->trainable, weight_decay(*parameter));
   }
-  return SettingsOf(Json{{"shape", ShapeSettings(shape)},
-                         {"eval_batch", eval_batch},
-                         {"seed", engine.seed()},
-                         {"type", DTypeName(engine.dtype())},
-                         {"optimizer", OptimizerSettings(*rule)},
-                         {"gradient_clipping", gradient_clipping},
-                         {"parameters", std::move(parameters)},
-                         {"loss_scale", LossScaleSettings(loss_scale)},
-                         {"memory", std::move(memory_settings)},
-                         {"device",
-                          {{"type", gpu_kernels == nullptr ? "host" : "cuda"},
-                           {"bus_bytes_per_s", bus_bytes_per_s}}},
-                         {"speculation", SpeculationSettings(speculation)},
-                         {"watch", WatchSettings(watch)},
-                         {"plan_addresses", plan_addresses},
-                         {"offloaded_blocks", offloaded_blocks}});
+  Json settings = {
+      {"shape", ShapeSettings(shape)},
+      {"eval_batch", eval_batch},
+      {"seed", engine.seed()},
+      {"type", DTypeName(engine.dtype())},
+      {"optimizer", OptimizerSettings(*rule)},
+      {"gradient_clipping", gradient_clipping},
+      {"parameters", std::move(parameters)},
+      {"loss_scale", LossScaleSettings(loss_scale)},
+      {"memory", std::move(memory_settings)},
+      {"device",
+       {{"type", gpu_kernels == nullptr ? "host" : "cuda"},
+        {"bus_bytes_per_s", bus_bytes_per_s}}},
+  };
+  settings.update(PlanningSettings(planning));
+  return SettingsOf(settings);
 }
 
 }  // namespace castor

@@ -86,55 +86,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
   return trainer;
 }
 
-PlanRequest Trainer::Request(const StepTrace& trace, const StepShape& shape,
-                             const AdmissionRule& rule) const {
-  const int64_t slots = std::max(staging_.slots, FindShardStaging(trace).slots);
-  ShardStaging staging = StagingFor(rule);
-  staging.slots = slots;
-  PlanRequest request = RequestFor(
-      trace, options_.memory, layout_, staging,
-      StateStagingBytes(layout_, /*accumulate=*/true) + InputBytes(shape),
-      bus_);
-  if (OffloadsActivations(trace)) {
-    request.host_budget_bytes =
-        std::min(request.host_budget_bytes, OptionalHostBytes());
-  }
-  request.speculation = {.host_bytes = SpeculationHostBytes(),
-                         .miss_rate = gate_.miss_rate(),
-                         .least_gain = options_.speculation.least_gain};
-  return request;
-}
-
-int64_t Trainer::SpeculationHostBytes() const {
-  const OptimizerOptions& optimizer = options_.optimizer;
-  if (!options_.speculation.on || !optimizer.needs_norm() ||
-      !optimizer.rule->updates_aside()) {
-    return 0;
-  }
-  return OptionalHostBytes();
-}
-
-int64_t Trainer::OptionalHostBytes() const {
-  const MemoryOptions& memory = options_.memory;
-  // What is only planned is for a machine that has what the budget says.
-  if (options_.admit_only && memory.host_bytes < kUnlimitedBytes) {
-    return memory.host_bytes;
-  }
-  // The last eighth is for other programs, and the system's caches.
-  const int64_t device = memory.device_has_own_memory ? 0 : memory.device_bytes;
-  return std::clamp<int64_t>(machine_bytes_ / 8 * 7 - device, 0,
-                             memory.host_bytes);
-}
-
-ShardStaging Trainer::StagingFor(const AdmissionRule& rule) const {
-  ShardStaging staging = staging_;
-  // Where the host has all optimizer states, no sum is ever on the device.
-  if (rule.sides == SideChoice::kHost) staging.parts_bytes = 0;
-  return staging;
+int64_t Trainer::HostBytesOf(const StepShape& shape) const {
+  return StateStagingBytes(layout_, /*accumulate=*/true) + InputBytes(shape);
 }
 
 absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
-  bus_ = BusOf(options_.bus_bytes_per_s);
   engine_->set_kept_blocks(FirstKeptBlocks());
   options_.optimizer.scaled = engine_->dtype() == DType::kFloat16;
   if (options_.optimizer.scaled) scaler_.emplace(options_.loss_scale);
@@ -153,10 +109,15 @@ absl::Status Trainer::Build(std::optional<RefusedRun>* refused) {
 // Whether training and evaluation fit, before there is a device.
 absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   MemoryOptions& memory = options_.memory;
-  machine_bytes_ = memory.machine_share_bytes > 0 ? memory.machine_share_bytes
-                                                  : PhysicalMemoryBytes();
+  planner_.Begin({.memory = &memory,
+                  .layout = &layout_,
+                  .chooses_blocks = options_.activation_checkpointing ==
+                                    ActivationCheckpointing::kAuto,
+                  .updates_wait = options_.optimizer.needs_norm() &&
+                                  options_.optimizer.rule->updates_aside(),
+                  .admit_only = options_.admit_only});
   CASTOR_ASSIGN_OR_RETURN(Program* const training, ProgramFor(options_.shape));
-  staging_ = FindShardStaging(training->trace);
+  planner_.set_staging(FindShardStaging(training->trace));
   std::vector<Program*> evaluations;
   if (options_.eval_batch > 0) {
     CASTOR_ASSIGN_OR_RETURN(evaluations.emplace_back(),
@@ -175,12 +136,13 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
   };
   const AdmissionRule& rule = memory.policy->admission;
   RunBudgets budgets = FindRunBudgets(rule, run_request);
-  if (ChoosesBlocks(training->trace)) {
+  if (planner_.ChoosesBlocks(training->trace)) {
     // Everything is more where the activations of all blocks are among it.
     const StepTrace all =
         WithKeptBlocks(training->trace, AllBlocks(training->trace));
     RunRequest run = run_request(kEverythingOnDevice);
-    run.training = Request(all, training->shape, kEverythingOnDevice);
+    run.training =
+        planner_.Request(all, training->host_bytes, kEverythingOnDevice);
     budgets.everything = std::max(budgets.everything,
                                   SmallestRunBudget(kEverythingOnDevice, run));
   }
@@ -207,24 +169,29 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
     refuse(step->request, step->refusal);
     return RefusalStatus(step->refusal, memory, FindRemedies());
   }
-  if (ChoosesBlocks(training->trace)) {
-    BlockChoice choice = std::get<BlockChoice>(ChooseBlocks(*training));
+  if (planner_.ChoosesBlocks(training->trace)) {
+    BlockChoice choice =
+        std::get<BlockChoice>(planner_.ChooseBlocks(*training));
     CASTOR_RETURN_IF_ERROR(FindTensors(training->shape, choice).status());
     engine_->set_kept_blocks(FirstKeptBlocks());
     for (const ChunkInfo& chunk : choice.trace.chunks) {
       if (chunk.holds_activations()) activation_home_bytes_ += HomeBlock(chunk);
     }
-    const PlanRequest request = Request(choice.trace, training->shape, rule);
-    const Plan plan = WithAddresses(std::move(choice.plan), request, {});
+    const PlanRequest request =
+        planner_.Request(choice.trace, training->host_bytes, rule);
+    const Plan plan =
+        planner_.WithAddresses(std::move(choice.plan), request, {});
     FillTiers(choice.trace, plan, request, layout_.states, accumulate(),
               &admission_);
   } else {
-    const Plan plan = WithAddresses(
-        std::get<Plan>(PlanOf(memory.policy, run.training)), run.training, {});
+    const Plan plan = planner_.WithAddresses(
+        std::get<Plan>(planner_.PlanOf(memory.policy, run.training)),
+        run.training, {});
     FillTiers(training->trace, plan, run.training, layout_.states, accumulate(),
               &admission_);
   }
-  const auto why = MachineRefusal(memory, machine_bytes_, &admission_);
+  const auto why =
+      MachineRefusal(memory, planner_.machine_bytes(), &admission_);
   // What is only planned may be for a larger machine than this one.
   if (why.has_value() && !options_.admit_only) {
     refuse(run.training, *why);
@@ -235,10 +202,11 @@ absl::Status Trainer::AdmitRun(std::optional<RefusedRun>* refused) {
 
 absl::Status Trainer::OpenDevice() {
   const MemoryOptions& memory = options_.memory;
+  const ShardStaging& staging = planner_.staging();
   // What crosses the bus: homes first, then the slots that payloads with
   // gradients go through, and the first choice's activations.
   const int64_t pinned = HomeBytes(layout_) +
-                         staging_.slots * RoundUp(staging_.slot_bytes, 4096) +
+                         staging.slots * RoundUp(staging.slot_bytes, 4096) +
                          RoundUp(activation_home_bytes_, 4096);
   CASTOR_RETURN_IF_ERROR(
       managed_.OpenDevice({.threads = options_.threads,
@@ -267,7 +235,7 @@ absl::Status Trainer::OpenDevice() {
   // A run that trains nothing has no warm-up, so its first plan is its last.
   CASTOR_RETURN_IF_ERROR(PlanProgram(
       *training, options_.shape.training
-                     ? WarmUpPolicy(memory.policy, Request(*training))
+                     ? WarmUpPolicy(memory.policy, planner_.Request(*training))
                      : memory.policy));
   OptimizerOptions optimizer = options_.optimizer;
   optimizer.micro_batches = options_.shape.micro_batches;
@@ -293,18 +261,10 @@ absl::Status Trainer::JoinRanks(const StepTrace& training) {
   const absl::Status joined = managed_.Join(
       options_.ranks, absl::StrCat("start of ", training.signature),
       SettingsOf(options_, *engine_),
-      StagingFor(options_.memory.policy->admission));
+      planner_.StagingFor(options_.memory.policy->admission));
   communicator_ = managed_.ranks();
-  exchange_ = managed_.exchange();
-  if (!joined.ok() || communicator_ == nullptr) return joined;
-  // Machines may differ, plans may not.
-  int64_t least = -machine_bytes_;
-  CASTOR_RETURN_IF_ERROR(Await(
-      *communicator_,
-      communicator_->AllReduce("memory of the machines", 0, ReduceOp::kMax,
-                               absl::MakeSpan(&least, 1))));
-  machine_bytes_ = -least;
-  return absl::OkStatus();
+  CASTOR_RETURN_IF_ERROR(joined);
+  return planner_.Open(managed_);
 }
 
 // The smallest single changes of other settings that would make the run fit.
@@ -315,14 +275,16 @@ std::vector<std::string> Trainer::FindRemedies() {
     const auto training =
         DryRun(*engine_, *model_, shape, &layout_, accumulate, roofline());
     if (!training.ok()) return false;
-    RunRequest run = {.training = Request(*training, shape, policy->admission)};
+    RunRequest run = {.training = planner_.Request(
+                          *training, HostBytesOf(shape), policy->admission)};
     if (options_.eval_batch == 0) return FitsRun(policy->admission, run);
     StepShape evaluation = evaluation_shape();
     evaluation.batch = std::min(evaluation.batch, shape.batch);
     const auto trace =
         DryRun(*engine_, *model_, evaluation, &layout_, accumulate, roofline());
     if (!trace.ok()) return false;
-    run.evaluations.push_back(Request(*trace, evaluation, policy->admission));
+    run.evaluations.push_back(
+        planner_.Request(*trace, HostBytesOf(evaluation), policy->admission));
     return FitsRun(policy->admission, run);
   };
   std::vector<std::string> remedies =

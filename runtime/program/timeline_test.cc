@@ -1,4 +1,4 @@
-#include "runtime/train/timeline.h"
+#include "runtime/program/timeline.h"
 
 #include <gtest/gtest.h>
 

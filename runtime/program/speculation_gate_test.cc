@@ -1,4 +1,4 @@
-#include "runtime/train/speculation_gate.h"
+#include "runtime/program/speculation_gate.h"
 
 #include <gtest/gtest.h>
 

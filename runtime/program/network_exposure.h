@@ -10,15 +10,15 @@
 //   compute  |== op ==|......... wait .........|== op ==|
 //   network        |-- gather ---|---- gather ---|
 //                  '- rank 2 is late -'- parts -'
-#ifndef CASTOR_RUNTIME_TRAIN_NETWORK_EXPOSURE_H_
-#define CASTOR_RUNTIME_TRAIN_NETWORK_EXPOSURE_H_
+#ifndef CASTOR_RUNTIME_PROGRAM_NETWORK_EXPOSURE_H_
+#define CASTOR_RUNTIME_PROGRAM_NETWORK_EXPOSURE_H_
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <vector>
 
-#include "runtime/train/timeline.h"
+#include "runtime/program/timeline.h"
 
 namespace castor {
 
@@ -49,4 +49,4 @@ class NetworkExposure {
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_TRAIN_NETWORK_EXPOSURE_H_
+#endif  // CASTOR_RUNTIME_PROGRAM_NETWORK_EXPOSURE_H_

@@ -1,6 +1,6 @@
 // Ranks plan alike only if they plan with the same durations.
-#ifndef CASTOR_RUNTIME_TRAIN_AGREE_ON_MEASUREMENTS_H_
-#define CASTOR_RUNTIME_TRAIN_AGREE_ON_MEASUREMENTS_H_
+#ifndef CASTOR_RUNTIME_PROGRAM_AGREE_ON_MEASUREMENTS_H_
+#define CASTOR_RUNTIME_PROGRAM_AGREE_ON_MEASUREMENTS_H_
 
 #include <cstdint>
 
@@ -22,4 +22,4 @@ absl::Status AgreeOnMeasurements(Communicator& ranks, int64_t tag,
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_TRAIN_AGREE_ON_MEASUREMENTS_H_
+#endif  // CASTOR_RUNTIME_PROGRAM_AGREE_ON_MEASUREMENTS_H_

@@ -1,4 +1,4 @@
-#include "runtime/train/network_exposure.h"
+#include "runtime/program/network_exposure.h"
 
 #include <gtest/gtest.h>
 

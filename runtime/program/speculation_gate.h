@@ -9,8 +9,8 @@
 // ahead, one that is clipped now and then hardly ever.
 //
 // It depends on norms alone, not on time: all ranks of a run decide alike.
-#ifndef CASTOR_RUNTIME_TRAIN_SPECULATION_GATE_H_
-#define CASTOR_RUNTIME_TRAIN_SPECULATION_GATE_H_
+#ifndef CASTOR_RUNTIME_PROGRAM_SPECULATION_GATE_H_
+#define CASTOR_RUNTIME_PROGRAM_SPECULATION_GATE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -62,4 +62,4 @@ class SpeculationGate {
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_TRAIN_SPECULATION_GATE_H_
+#endif  // CASTOR_RUNTIME_PROGRAM_SPECULATION_GATE_H_

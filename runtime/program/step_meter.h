@@ -1,6 +1,6 @@
 // What a step cost, derived from the streams' events.
-#ifndef CASTOR_RUNTIME_TRAIN_STEP_METER_H_
-#define CASTOR_RUNTIME_TRAIN_STEP_METER_H_
+#ifndef CASTOR_RUNTIME_PROGRAM_STEP_METER_H_
+#define CASTOR_RUNTIME_PROGRAM_STEP_METER_H_
 
 #include <cstdint>
 #include <map>
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "memory/plan/plan.h"
-#include "runtime/train/duration_meter.h"
-#include "runtime/train/network_exposure.h"
-#include "runtime/train/overhead_meter.h"
-#include "runtime/train/timeline.h"
+#include "runtime/program/duration_meter.h"
+#include "runtime/program/network_exposure.h"
+#include "runtime/program/overhead_meter.h"
+#include "runtime/program/timeline.h"
 #include "tracer/step_trace.h"
 
 namespace castor {
@@ -110,4 +110,4 @@ class StepMeter {
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_TRAIN_STEP_METER_H_
+#endif  // CASTOR_RUNTIME_PROGRAM_STEP_METER_H_

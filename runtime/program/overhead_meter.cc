@@ -1,4 +1,4 @@
-#include "runtime/train/overhead_meter.h"
+#include "runtime/program/overhead_meter.h"
 
 #include <algorithm>
 #include <iterator>

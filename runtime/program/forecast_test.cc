@@ -1,4 +1,4 @@
-#include "runtime/train/forecast.h"
+#include "runtime/program/forecast.h"
 
 #include <gtest/gtest.h>
 

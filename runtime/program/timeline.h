@@ -1,8 +1,8 @@
 // What the device's streams did and when, and what collectives they ran:
 // collects the observers' events, and hands them on to a second observer at
 // once.
-#ifndef CASTOR_RUNTIME_TRAIN_TIMELINE_H_
-#define CASTOR_RUNTIME_TRAIN_TIMELINE_H_
+#ifndef CASTOR_RUNTIME_PROGRAM_TIMELINE_H_
+#define CASTOR_RUNTIME_PROGRAM_TIMELINE_H_
 
 #include <array>
 #include <atomic>
@@ -71,4 +71,4 @@ class Timeline final : public DeviceObserver, public CommunicatorObserver {
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_TRAIN_TIMELINE_H_
+#endif  // CASTOR_RUNTIME_PROGRAM_TIMELINE_H_

@@ -1,8 +1,8 @@
 // What no plan says of its steps and only steps that ran can tell (Overheads in
 // memory/plan/simulator.h): how long blocks were moved together before each
 // operator, and how late queues went on after what they waited for.
-#ifndef CASTOR_RUNTIME_TRAIN_OVERHEAD_METER_H_
-#define CASTOR_RUNTIME_TRAIN_OVERHEAD_METER_H_
+#ifndef CASTOR_RUNTIME_PROGRAM_OVERHEAD_METER_H_
+#define CASTOR_RUNTIME_PROGRAM_OVERHEAD_METER_H_
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "device/fence.h"
 #include "memory/plan/simulator.h"
-#include "runtime/train/timeline.h"
+#include "runtime/program/timeline.h"
 
 namespace castor {
 
@@ -49,4 +49,4 @@ class OverheadMeter {
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_TRAIN_OVERHEAD_METER_H_
+#endif  // CASTOR_RUNTIME_PROGRAM_OVERHEAD_METER_H_

@@ -1,4 +1,4 @@
-#include "runtime/train/step_meter.h"
+#include "runtime/program/step_meter.h"
 
 #include <algorithm>
 #include <utility>

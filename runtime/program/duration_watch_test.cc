@@ -1,4 +1,4 @@
-#include "runtime/train/duration_watch.h"
+#include "runtime/program/duration_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What a plan foresees of a step, in words: how long it takes, how much of that
 // each resource works, and which of them binds it.
-#ifndef CASTOR_RUNTIME_TRAIN_FORECAST_H_
-#define CASTOR_RUNTIME_TRAIN_FORECAST_H_
+#ifndef CASTOR_RUNTIME_PROGRAM_FORECAST_H_
+#define CASTOR_RUNTIME_PROGRAM_FORECAST_H_
 
 #include <array>
 #include <cstdint>
@@ -48,4 +48,4 @@ std::string FormatForecast(const Forecast& forecast, int64_t tokens_per_step);
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_TRAIN_FORECAST_H_
+#endif  // CASTOR_RUNTIME_PROGRAM_FORECAST_H_

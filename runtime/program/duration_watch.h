@@ -11,16 +11,16 @@
 // steps drift from that too, the next question waits for twice as many of them.
 //
 // Seconds are those that all ranks agree on, so that they ask together.
-#ifndef CASTOR_RUNTIME_TRAIN_DURATION_WATCH_H_
-#define CASTOR_RUNTIME_TRAIN_DURATION_WATCH_H_
+#ifndef CASTOR_RUNTIME_PROGRAM_DURATION_WATCH_H_
+#define CASTOR_RUNTIME_PROGRAM_DURATION_WATCH_H_
 
 #include <cstdint>
 #include <deque>
 #include <utility>
 
 #include "memory/plan/simulator.h"
-#include "runtime/train/duration_meter.h"
-#include "runtime/train/overhead_meter.h"
+#include "runtime/program/duration_meter.h"
+#include "runtime/program/overhead_meter.h"
 
 namespace castor {
 
@@ -74,4 +74,4 @@ class DurationWatch {
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_TRAIN_DURATION_WATCH_H_
+#endif  // CASTOR_RUNTIME_PROGRAM_DURATION_WATCH_H_

@@ -1,7 +1,7 @@
 // How long operators and copies of one shape of step took, from the events of
 // its steps.
-#ifndef CASTOR_RUNTIME_TRAIN_DURATION_METER_H_
-#define CASTOR_RUNTIME_TRAIN_DURATION_METER_H_
+#ifndef CASTOR_RUNTIME_PROGRAM_DURATION_METER_H_
+#define CASTOR_RUNTIME_PROGRAM_DURATION_METER_H_
 
 #include <array>
 #include <cstdint>
@@ -61,4 +61,4 @@ class DurationMeter {
 
 }  // namespace castor
 
-#endif  // CASTOR_RUNTIME_TRAIN_DURATION_METER_H_
+#endif  // CASTOR_RUNTIME_PROGRAM_DURATION_METER_H_

@@ -1,4 +1,4 @@
-#include "runtime/train/duration_meter.h"
+#include "runtime/program/duration_meter.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/train/agree_on_measurements.h"
+#include "runtime/program/agree_on_measurements.h"
 
 #include <algorithm>
 #include <vector>

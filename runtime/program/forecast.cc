@@ -1,4 +1,4 @@
-#include "runtime/train/forecast.h"
+#include "runtime/program/forecast.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
