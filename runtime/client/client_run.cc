@@ -137,8 +137,6 @@ absl::Status ClientRun::Record() {
   followed_ = nullptr;
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
     const ChunkId id(i);
-    // States that come to the host have more need of the room.
-    if (!store_->uncommitted(id)) CASTOR_RETURN_IF_ERROR(store_->DropBank(id));
     CASTOR_RETURN_IF_ERROR(
         store_->BringSumHome(id, Tag(WorkKind::kCopyBack, id)));
     store_->ForgetGradients(id);
@@ -149,6 +147,11 @@ absl::Status ClientRun::Record() {
 }
 
 absl::Status ClientRun::MoveStatesToHost() {
+  // Banks have what is left of the host's memory.
+  for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
+    const ChunkId id(i);
+    if (!store_->uncommitted(id)) CASTOR_RETURN_IF_ERROR(store_->DropBank(id));
+  }
   for (int64_t i = 0; i < layout_.num_chunks(); ++i) {
     const absl::Status moved = store_->MoveOptimizer(ChunkId(i), Side::kHost);
     if (!moved.ok() && !absl::IsResourceExhausted(moved)) return moved;
