@@ -419,6 +419,8 @@ const char* castor_summary(castor_run* run) {
   summary["steps"] = run->run->steps();
   summary["recorded_steps"] = stats.recorded_steps;
   summary["plans"] = stats.plans;
+  summary["predicted_step_seconds"] =
+      static_cast<double>(stats.predicted_step_ns) * 1e-9;
   const castor::SpeculationCounts ahead = run->run->speculation();
   summary["speculative_updates"] = ahead.committed + ahead.repeated;
   summary["speculative_updates_repeated"] = ahead.repeated;

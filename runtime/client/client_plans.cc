@@ -136,7 +136,9 @@ absl::Status ClientRun::Choose() {
   }
   program_ = &program;
   stats_.plans = planner_.plans();
-  if (script_->training()) forecast_ = program.forecast;
+  if (script_->training()) {
+    stats_.predicted_step_ns = program.forecast.step_ns;
+  }
   if (reporter_.observed()) {
     reporter_.TellPlan(script_->training() ? steps_ + 1 : 0, program.plan,
                        program.request);

@@ -192,8 +192,6 @@ class ClientRun final : public ObservedRun {
   void ExpectLearningRate(double rate) { expected_rate_ = rate; }
   // How many updates ran before the norm was known. Call Drain first.
   SpeculationCounts speculation() const { return optimizer_->speculation(); }
-  // What the plan of the latest training step that followed one foresaw of it.
-  const Forecast& forecast() const { return forecast_; }
   // The norm of the latest step's gradients before clipping; 0 without
   // clipping. Waits for it.
   absl::StatusOr<double> GradientNorm();
@@ -216,6 +214,8 @@ class ClientRun final : public ObservedRun {
     int64_t recorded_steps = 0;  // wholly or in part
     int64_t followed_steps = 0;
     int64_t plans = 0;  // made
+    // Of the plan that the latest training step followed; 0 before the first.
+    int64_t predicted_step_ns = 0;
     int64_t device_peak_bytes = 0;
     int64_t host_peak_bytes = 0;
     int64_t h2d_bytes = 0;
@@ -421,7 +421,6 @@ class ClientRun final : public ObservedRun {
   std::shared_ptr<const Plan> followed_;
   uint16_t tag_step_ = 0;
   int64_t steps_ = 0;
-  Forecast forecast_;
   absl::Status failure_;  // of the run, for good
   // On several ranks: all of them know that the step at hand is given up. What
   // this one's latest failed call said of it.

@@ -372,7 +372,9 @@ TEST(ClientRun, PlansAgainWhenStepsDrift) {
   };
   int asked = 0;
   ways.planning.settled_durations = [&](StepTrace*, BusModel*) { ++asked; };
-  ASSERT_TRUE(TrainOnTheHost(0, ways).ok());
+  const auto outcome = TrainOnTheHost(0, ways);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_GT(outcome->stats.predicted_step_ns, 0);
   // Step 1 is recorded, 2 follows it, 3 and 4 are measured, 5 is the first on
   // the plan that comes of that. The evaluations after steps 6 and 9 stand
   // between steps, so that 7 is no witness, but 8 is, when 9 is over.
