@@ -33,6 +33,7 @@ __all__ = [
     "generator_seed",
     "initialize",
     "plan",
+    "wrap",
 ]
 # As tracebacks and pages name them.
 for _public in (CheckpointError, Engine, Plan, Refused, StepUndone, ZeroInit):
@@ -40,14 +41,15 @@ for _public in (CheckpointError, Engine, Plan, Refused, StepUndone, ZeroInit):
 
 if TYPE_CHECKING:
     from castor._trainer import Trainer as Trainer
+    from castor._trainer import wrap as wrap
 
 __version__ = (Path(__file__).parent / "VERSION").read_text().strip()
 
 
 def __getattr__(name: str) -> Any:
     # transformers is only imported by who wants its Trainer.
-    if name == "Trainer":
-        from castor._trainer import Trainer
+    if name in ("Trainer", "wrap"):
+        from castor import _trainer
 
-        return Trainer
+        return getattr(_trainer, name)
     raise AttributeError(f"module 'castor' has no attribute {name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any
 
@@ -110,17 +111,26 @@ class Trainer(transformers.Trainer):
                 f"{lacks[0]} in its Trainer; install transformers 5"
             )
         if castor is None:
+            castor = getattr(self, "_castor_given", None)
+        if castor is None:
             castor = active_config(model)
         if castor is None:
             castor = os.environ.get("CASTOR_CONFIG") or None
         if args is None:
             args = transformers.TrainingArguments(output_dir="tmp_trainer")
+        if not isinstance(args, transformers.TrainingArguments):
+            _refuse(f"args is a {type(args).__name__}", "give arguments by their names")
         check_arguments(args)
         self._castor_config = merged(castor, args)
         self._engine: Engine | None = None
+        self._evaluating = False
         self._inputs: list[tuple[dict[str, Any], Any]] = []  # of the step so far
         self._gathered: dict[str, torch.Tensor] | None = None  # to be saved
-        super().__init__(model, args, *more, **named)
+        # By their names: a trainer between this one and transformers' may have
+        # other places for them.
+        names = list(inspect.signature(transformers.Trainer.__init__).parameters)
+        given = dict(zip(names[3:], more), **named)
+        super().__init__(model=model, args=args, **given)
         if self.optimizer is not None or self.lr_scheduler is not None:
             _refuse(
                 "optimizers=... gives an optimizer or a schedule of the program's own",
@@ -131,13 +141,28 @@ class Trainer(transformers.Trainer):
                 "optimizer_cls_and_kwargs is given",
                 "leave it out: Castor updates parameters itself",
             )
+        self._check_overrides()
+        self._check_saving()
+
+    def _check_overrides(self) -> None:
+        """What a class does that stands for transformers' own step must reach
+        the engine's."""
         for name in ("create_optimizer", "training_step"):
-            if getattr(type(self), name) is not getattr(Trainer, name):
+            here = getattr(type(self), name) is getattr(Trainer, name)
+            if not here and not issubclass(type(self), _Wrapped):
                 _refuse(
                     f"{type(self).__name__} overrides {name}",
                     "override compute_loss or create_scheduler instead",
                 )
-        self._check_saving()
+        if issubclass(type(self), _Wrapped):
+            return
+        order = type(self).__mro__
+        for above in order[order.index(Trainer) + 1 : order.index(transformers.Trainer)]:
+            if "training_step" in vars(above):
+                _refuse(
+                    f"{above.__name__} has a training_step, which would not be called",
+                    f"make the class by castor.wrap({above.__name__})",
+                )
 
     @property
     def _module(self) -> nn.Module:
@@ -211,13 +236,21 @@ class Trainer(transformers.Trainer):
     ) -> torch.Tensor:
         """Forward and backward of a micro batch; the update comes with
         `optimizer.step`, as ever."""
-        prepared = dict(self._prepare_inputs(inputs))
+        prepared = dict(self._prepare_outside_of(inputs))
         self._inputs.append((prepared, num_items_in_batch))
         try:
             return self._micro_batch(*self._inputs[-1])
         except StepUndone:
             pass
         return self._again()
+
+    def _prepare_outside_of(self, inputs: Any) -> Any:
+        """`_prepare_inputs`, which may call the model: GRPO generates there."""
+        own = type(self)._prepare_inputs is transformers.Trainer._prepare_inputs
+        if own or self.engine._steps.in_step:
+            return self._prepare_inputs(inputs)
+        with torch.no_grad():
+            return copied(self.engine.compute(self._prepare_inputs, inputs), None)
 
     def prediction_step(
         self, model: nn.Module, inputs: Any, *more: Any, **named: Any
@@ -230,10 +263,20 @@ class Trainer(transformers.Trainer):
             arguments["_gen_kwargs"] = {
                 "synced_gpus": True, **arguments["_gen_kwargs"]
             }
-        result = self.engine.compute(
+        result = self._evaluated(
             super().prediction_step, model, inputs, *more, **named
         )
         return copied(result, None)  # from the device to the host
+
+    def _evaluated(self, function: Any, *args: Any, **named: Any) -> Any:
+        """The function's result within the engine, which may be entered already."""
+        if self._evaluating:
+            return function(*args, **named)
+        self._evaluating = True
+        try:
+            return self.engine.compute(function, *args, **named)
+        finally:
+            self._evaluating = False
 
     def evaluation_loop(self, *more: Any, **named: Any) -> Any:
         """As transformers.Trainer's."""
@@ -411,3 +454,47 @@ class Trainer(transformers.Trainer):
         generator = torch.get_rng_state()
         self.engine.load_checkpoint(os.path.join(checkpoint, _FOLDER), changed=True)
         torch.set_rng_state(generator)
+
+
+class _Wrapped:
+    """Marks the classes of `wrap`."""
+
+
+def wrap(trainer: type) -> type:
+    """A subclass of a trainer (TRL's, or one's own subclass of
+    transformers.Trainer) whose model trains in managed memory, as `Trainer`'s.
+
+        trainer = castor.wrap(trl.DPOTrainer)(model, args=args, ..., castor=config)
+
+    It takes the trainer's arguments and, by its name, `castor`. A model beside
+    the one that is trained, such as a reference model, is not managed: it lies
+    in host memory as ever.
+
+    Args:
+        trainer: a subclass of transformers.Trainer.
+
+    Raises:
+        TypeError: `trainer` is none.
+    """
+    if not (isinstance(trainer, type) and issubclass(trainer, transformers.Trainer)):
+        raise TypeError(
+            f"castor: wrap({getattr(trainer, '__name__', trainer)}) wants a subclass "
+            "of transformers.Trainer"
+        )
+    if issubclass(trainer, Trainer):
+        return trainer
+
+    class Wrapped(_Wrapped, trainer, Trainer):  # type: ignore[misc,valid-type]
+        def __init__(self, *args: Any, castor: Config | None = None, **named: Any):
+            self._castor_given = castor
+            super().__init__(*args, **named)
+
+        def prediction_step(
+            self, model: nn.Module, inputs: Any, *more: Any, **named: Any
+        ) -> Any:
+            result = self._evaluated(super().prediction_step, model, inputs, *more, **named)
+            return copied(result, None)
+
+    Wrapped.__name__ = Wrapped.__qualname__ = f"Castor{trainer.__name__}"
+    Wrapped.__doc__ = f"{trainer.__name__} whose model trains in managed memory."
+    return Wrapped
