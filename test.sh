@@ -211,7 +211,8 @@ else
   fi
   run_tests tsan --config=tsan --platform_suffix=-tsan "${tsan[@]}" \
     //base:thread_pool_test //memory/exec/... //device/... //runtime/autograd:all \
-    //runtime/backend:all //runtime/client:all //runtime/train:all \
+    //runtime/backend:all //runtime/client:all //runtime/program:all \
+    //runtime/train:all \
     //kernels/attention:turns_test //kernels/cuda:emulated_schedule_test \
     //text/data:cached_tokens_test //text/data:tokenize_test \
     //tests:fake_gpu_test "${runs[@]}"
