@@ -20,7 +20,7 @@ void ActivationStore::BeginStep(const StepTrace& step) {
   while (first > 0 && step.chunks[first - 1].holds_activations()) --first;
   first_ = first;
   const size_t count = step.chunks.size() - static_cast<size_t>(first);
-  // Homes that are too many go in DropHomes, with those of other sizes.
+  // Surplus homes go in DropHomes, with those of the wrong size.
   if (chunks_.size() < count) chunks_.resize(count);
   for (size_t i = 0; i < chunks_.size(); ++i) {
     const bool wanted = i < count;

@@ -1,9 +1,11 @@
-// Activations that a plan moves: what blocks of the model keep for their
-// backward, as chunks of the step's trace (memory/plan/offloaded_blocks.h).
+// Holds the activations that a plan moves between the device and the host:
+// those that blocks of the model keep from their forward to their backward.
+// They are chunks of the step's trace (memory/plan/offloaded_blocks.h).
 //
-// Such a chunk is no block of its own but some storages, the *pieces*, each in
-// a block of the arena. A piece's storage keeps its id, which is that of the
-// block it was made in; where it is now PlaceOf says. States of a chunk:
+// Such a chunk has no block of its own. It consists of storages, its *pieces*,
+// each of which has a block in the arena. A piece's storage keeps its id, which
+// is that of the block it was made in; PlaceOf says where it is now. States of
+// a chunk:
 //
 //   state      its pieces are                          left by
 //   none       none                                    Offer
@@ -13,11 +15,12 @@
 //   used       in blocks of the chunk's, if it is      Drop
 //              there no more: the operators'
 //
-// Fetch of an offered chunk makes it: nothing moves. CopyBack copies what is
-// there to the home, piece by piece, and Drop frees the blocks; Fetch of a
-// chunk that is away allocates others, in the order of the pieces, and copies
-// back. After Used Drop makes the pieces operators' bytes again. Any other call
-// is FailedPrecondition. A piece may be released at any time.
+// Fetch of an offered chunk makes the chunk; nothing moves. CopyBack copies a
+// chunk that is there to its home, piece by piece, and Drop frees the blocks.
+// Fetch of a chunk that is away allocates new blocks, in the order of the
+// pieces, and copies the bytes into them. After Used, Drop makes the pieces
+// operators' bytes again. Any other call is FailedPrecondition. A piece may be
+// released at any time.
 //
 // Calls queue their work and return at once. Threads: one.
 #ifndef CASTOR_MEMORY_EXEC_ACTIVATION_STORE_H_
@@ -47,24 +50,24 @@ class ActivationStore {
   ActivationStore(const ActivationStore&) = delete;
   ActivationStore& operator=(const ActivationStore&) = delete;
 
-  // The chunks of the steps that follow: those of `step` that hold activations.
-  // A step that is not of training has none, and leaves all as it is. Whatever
-  // a step before left behind is forgotten.
+  // Makes the chunks of `step` that hold activations the store's chunks for the
+  // steps that follow, and forgets whatever a step before left behind. A step
+  // that is not of training has none, and changes nothing.
   void BeginStep(const StepTrace& step);
-  // Whether homes of other sizes are needed than there are.
+  // Returns true if some chunk has a home of the wrong size, or none.
   bool NeedsHomes() const;
-  // Gives back those that are not needed, and waits for work on them.
+  // Frees the homes of the wrong size, after the work on them is over. Blocks.
   absl::Status DropHomes();
-  // Makes those that are, after DropHomes. ResourceExhausted: the host's
-  // budget.
+  // Calls DropHomes, then allocates the homes that are missing.
+  // ResourceExhausted: the host's budget has no room.
   absl::Status MakeHomes();
 
-  // Chunk of that block; invalid if there is none.
+  // Returns the chunk of that block of the model; invalid if it has none.
   ChunkId ChunkOfBlock(int64_t block) const;
-  // The storages that are the chunk from its next Fetch on. Internal: they are
-  // not of the chunk's bytes.
+  // Names the storages that make up the chunk from its next Fetch on. Internal:
+  // their bytes do not add up to the chunk's.
   absl::Status Offer(ChunkId chunk, const std::vector<int64_t>& storages);
-  // Gives the planned place of the block that is taken next.
+  // Returns the planned offset of the block that is allocated next.
   using NextPlace = absl::FunctionRef<int64_t()>;
   static int64_t Anywhere() { return Arena::kAnywhere; }
   absl::Status Fetch(ChunkId chunk, WorkTag tag,
@@ -72,21 +75,21 @@ class ActivationStore {
   absl::Status CopyBack(ChunkId chunk, WorkTag tag);
   absl::Status Drop(ChunkId chunk);
 
-  // Work on the compute stream that reads the pieces, which must be there,
-  // waits for this fence.
+  // Returns the fence that the compute stream must wait for before it reads the
+  // pieces, which must be there.
   absl::StatusOr<Fence> WaitToUse(ChunkId chunk) const;
-  // The operator that comes is the first that reads the chunk.
+  // Says that the next operator is the first one that reads the chunk.
   absl::Status Used(ChunkId chunk);
 
-  // The block of any storage; invalid while it is away.
+  // Returns the block of any storage; invalid while it is away.
   BlockId PlaceOf(int64_t storage) const;
   int64_t BytesOf(int64_t storage) const;
-  // A storage's handle is gone: frees its block, if it has one.
+  // Frees the storage's block, if it has one: the last handle of it is gone.
   void Release(int64_t storage);
-  // The bytes of pieces that are not operators', here or away.
+  // The bytes of pieces that count as the chunks', on the device or away.
   int64_t taken_bytes() const { return taken_bytes_; }
 
-  // Since creation.
+  // Bytes copied since creation.
   int64_t h2d_bytes() const { return h2d_bytes_; }
   int64_t d2h_bytes() const { return d2h_bytes_; }
 
@@ -106,16 +109,16 @@ class ActivationStore {
     Fence home_written;  // by the latest copy back
     Fence home_used;     // after all work on it
   };
-  // Where a storage is that is or was a piece.
+  // Says where a storage is that is or was a piece.
   struct Place {
     BlockId block;  // invalid: away
     int64_t bytes = 0;
-    int64_t chunk = -1;  // that it belongs to now; -1: the operators'
+    int64_t chunk = -1;  // the chunk that has it now; -1: the operators
   };
 
   Chunk& at(ChunkId chunk) { return chunks_[chunk.value - first_]; }
   const Chunk& at(ChunkId chunk) const { return chunks_[chunk.value - first_]; }
-  // Null: it was released, or is not the chunk's.
+  // Returns null if the piece was released, or is not the chunk's.
   Place* Find(const Piece& piece, ChunkId chunk);
   absl::Status Illegal(ChunkId chunk, absl::string_view what) const;
 

@@ -16,7 +16,8 @@ namespace {
 constexpr int64_t kSlotBits = 24;
 constexpr int64_t kMaxSlots = int64_t{1} << kSlotBits;
 
-// More free ranges than this are not worth the fences they keep apart.
+// With more free ranges than this, neighbours are merged and wait for the union
+// of their fences, since many ranges cost time.
 constexpr int64_t kManyFreeRanges = 512;
 
 }  // namespace
@@ -150,7 +151,7 @@ absl::StatusOr<Fence> Arena::GrowTop(int64_t bytes) {
         "device memory: a client wants ", more, " bytes more; free ",
         free_bytes(), " of ", capacity_bytes_));
   }
-  // The window below the top that has enough free.
+  // Find the window below the top that has enough free bytes.
   int64_t begin = capacity_bytes_ - top_bytes_, free = 0;
   for (auto it = free_.end(); free < more;) {
     --it;
@@ -227,8 +228,8 @@ void Arena::SetSplit(BlockId id, Category a, Category b, int64_t bytes_of_b) {
 }
 
 bool Arena::CheapToTake(const Fence& fence, End end) const {
-  // What lives at the high end belongs to operators, which run on the compute
-  // stream: its own past costs nothing.
+  // Blocks at the high end belong to operators, which run on the compute stream
+  // and follow that stream's earlier work anyway.
   for (int i = 0; i < kNumStreams; ++i) {
     const StreamId stream = static_cast<StreamId>(i);
     const int64_t count = fence.count(stream);
@@ -256,9 +257,9 @@ Fence Arena::Take(int64_t offset, int64_t bytes) {
 
 void Arena::Give(int64_t offset, int64_t bytes, const Fence& fence) {
   const bool many = free_.size() > kManyFreeRanges;
-  // Ranges become one where that loses nothing: equal fences, or both over.
-  // Where there are very many, also where a later block may wait for more than
-  // it has to.
+  // Neighbouring ranges are merged where that loses nothing: with equal fences,
+  // or with both over. Where there are very many ranges they are merged always,
+  // though a later block may then wait longer than it must.
   free_.Give(offset, bytes, fence, [&](Fence& into, const Fence& other) {
     if (!many && into != other &&
         !(device_->Reached(into) && device_->Reached(other))) {
@@ -306,8 +307,8 @@ void Arena::Move(int64_t slot, int64_t to) {
   const int64_t vacated_bytes = end - begin;
   block.last_use.Add(Take(begin, end - begin));
   device_->Wait(StreamId::kCompute, block.last_use, options_.tag);
-  // One after the other on one stream: a later move may take what an earlier
-  // one has left.
+  // The moves run in order on one stream, since a later move may take bytes
+  // that an earlier one has left.
   const Fence moved = device_->Copy(StreamId::kCompute, options_.tag,
                                     memory_ + to, memory_ + from, bytes);
   blocks_.erase(from);

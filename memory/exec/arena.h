@@ -1,4 +1,4 @@
-// The device's memory, handed out in blocks.
+// Allocates the device's memory in blocks.
 //
 // One arena owns a device's one block of memory. Chunk payloads and optimizer
 // chunks grow from the low end, non-model data from the high end:
@@ -22,27 +22,28 @@
 //     bytes is less than the bytes wanted: where no hole fits, blocks are moved
 //     (device-to-device copies on the compute stream) until one does.
 //
-// Where a block is placed may depend on which fences are reached, so on time;
-// whether it can be placed does not, nor what it holds. A block whose place is
-// planned (Addresses in memory/plan/plan.h) gets that one; only where another
-// block has some of its bytes, which no proven plan does, it is *misplaced*: it
-// gets a place as if there were no plan.
+// The place of a block may depend on which fences are reached, and so on
+// timing. Neither its contents nor the success of Allocate depends on timing. A
+// block whose place is planned (Addresses in memory/plan/plan.h) gets that
+// place. A block is *misplaced* where another block has some of those bytes,
+// which happens in no proven plan; it then gets a place as if there were no
+// plan.
 //
-// A *claim* is bytes of the budget that have no place here: somebody else, such
-// as another framework's allocator, has memory of the same device elsewhere.
-// They leave less room for blocks, and take none of the addresses.
+// A *claim* is a number of bytes of the budget that another allocator, such as
+// another framework's, has taken elsewhere on the same device. Claims leave
+// less room for blocks, but take no addresses of the arena.
 //
-// The *top* is the last bytes of the memory, where somebody else hands out
-// blocks of their own, as another framework's allocator on a GPU does. Blocks
-// here lie below it, and move down where it grows. It counts as a claim does.
+// The *top* is the end of the memory, lent to another allocator, such as
+// another framework's on a GPU. The arena's blocks lie below it, and move down
+// when it grows. It counts against the budget as a claim does.
 //
-// A *held* block is not moved: somebody knows its address. Nothing is allocated
-// while one is held.
+// A *held* block is not moved, since somebody keeps its address. Nothing is
+// allocated while a block is held.
 //
 // Sizes are rounded up to kBlockAlignment. A block of 0 bytes takes one unit,
 // so that every block has a pointer of its own.
 //
-// Order of use. Who queues work on a block:
+// Order of use. Whoever queues work on a block calls:
 //   reads   Wait(stream, WaitToRead(b));   queue;  NoteRead(b, its fence)
 //   writes  Wait(stream, WaitToWrite(b));  queue;  NoteWrite(b, its fence)
 // and takes Pointer(b) after the last Allocate before queueing: Allocate may
@@ -73,16 +74,16 @@
 
 namespace castor {
 
-// A block of an arena. Never given out twice; using one after Free is a bug
-// that is caught.
+// Names a block of an arena. No id is given out twice; a use after Free is a
+// bug, and is caught.
 using BlockId = Id<struct BlockIdTag>;
 
 enum class End : uint8_t { kLow, kHigh };
 
 struct ArenaOptions {
-  // Tests set it: all bytes that are free are filled with NaN (0xFF), on the
-  // compute stream, so that what is used after it was freed or moved, or before
-  // it was written, shows.
+  // True in tests: all free bytes are filled with NaN (0xFF), on the compute
+  // stream, so that a use after a free or a move, or before the first write,
+  // shows in the results.
   bool scribble_freed = false;
   // The observer's tag of moves and scribbles and of the waits before them.
   int64_t tag = 0;
@@ -109,31 +110,33 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // For `at` below: the block's place is not planned.
+  // The value of `at` below for a block whose place is not planned.
   static constexpr int64_t kAnywhere = -1;
 
-  // `owner` is for messages, `at` the planned offset. InvalidArgument: negative
-  // bytes. ResourceExhausted: see invariant 3; names wanted, free and used
-  // bytes.
+  // Allocates a block. `owner` is for messages, `at` is the planned offset.
+  // InvalidArgument: negative bytes. ResourceExhausted: see invariant 3; names
+  // wanted, free and used bytes.
   absl::StatusOr<BlockId> Allocate(int64_t bytes, Category category, End end,
                                    absl::string_view owner,
                                    int64_t at = kAnywhere);
-  // Returns at once; who takes the bytes next waits for the block's last use.
+  // Frees the block and returns at once; the next block that takes the bytes
+  // waits for this one's last use.
   void Free(BlockId block);
 
-  // Counts `bytes` more, or fewer, as activations that lie elsewhere. Claims
-  // are not rounded. False: fewer bytes are free, and nothing has changed.
+  // Count `bytes` more, or fewer, as activations that lie elsewhere. Claims are
+  // not rounded. Claim returns false if fewer bytes are free, and changes
+  // nothing then.
   bool Claim(int64_t bytes);
   void Unclaim(int64_t bytes);
   int64_t claimed_bytes() const { return claimed_bytes_; }
 
-  // The top becomes `bytes`, which it is less than now; multiples of
-  // kBlockAlignment. Gives what the bytes that come new wait for.
-  // ResourceExhausted: fewer are free. Unavailable: a held block is in the way.
-  // Nothing has changed then.
+  // Makes the top larger: `bytes`, a multiple of kBlockAlignment. Returns the
+  // fence that the first use of its new bytes must wait for. ResourceExhausted:
+  // fewer bytes are free. Unavailable: a held block is in the way. Nothing has
+  // changed after an error.
   absl::StatusOr<Fence> GrowTop(int64_t bytes);
-  // The top becomes `bytes`, at most what it is. Who takes the others next
-  // waits for `last_use`.
+  // Makes the top at most as large as it is: `bytes`. The next block that takes
+  // the bytes given back waits for `last_use`.
   void ShrinkTop(int64_t bytes, const Fence& last_use);
   int64_t top_bytes() const { return top_bytes_; }
   // Moves blocks so that all free bytes lie below the top. None may be held.
@@ -142,34 +145,34 @@ class Arena {
   void Hold(BlockId block) { Get(block).held = true; }
   void LetGo(BlockId block) { Get(block).held = false; }
 
-  // Valid until the next Allocate.
+  // The address is valid until the next Allocate.
   void* Pointer(BlockId block) const { return memory_ + Get(block).offset; }
   int64_t Bytes(BlockId block) const { return Get(block).bytes; }  // rounded
   int64_t Offset(BlockId block) const { return Get(block).offset; }
   absl::string_view Owner(BlockId block) const { return Get(block).owner; }
 
-  // What a stream waits for before it reads: the last writes or moves.
+  // Returns the fence to wait for before a read: the last writes and moves.
   Fence WaitToRead(BlockId block) const;
-  // ... before it writes: all work that touched the block, for a fresh block
-  // what last used the bytes that it took.
+  // Returns the fence to wait for before a write: all work on the block, or for
+  // a fresh block the last use of the bytes that it took.
   Fence WaitToWrite(BlockId block) const { return Get(block).last_use; }
   void NoteRead(BlockId block, const Fence& fence);
   void NoteWrite(BlockId block, const Fence& fence);
 
-  // `bytes_of_b` of the block's bytes count under `b`, the rest under `a`: a
-  // payload in which gradients have taken over some parameters' places.
+  // Counts `bytes_of_b` of the block's bytes under `b` and the rest under `a`,
+  // for a payload in which gradients have taken over some parameters' places.
   // `bytes_of_b` in [0, Bytes(block)].
   void SetSplit(BlockId block, Category a, Category b, int64_t bytes_of_b);
 
-  // The observer's tag from now on.
+  // Sets the observer's tag from now on.
   void set_tag(int64_t tag) { options_.tag = tag; }
-  // What the arena can hold: the budget, but for less than kBlockAlignment.
+  // The budget, rounded down to kBlockAlignment.
   int64_t capacity_bytes() const { return capacity_bytes_; }
   int64_t free_bytes() const { return capacity_bytes_ - stats_.used_bytes; }
   int64_t LargestHoleBytes() const { return free_.LargestHole(); }
   const ArenaStats& stats() const { return stats_; }
 
-  // Internal: which invariant is broken, where.
+  // Checks the invariants above. Internal: names the broken one, and where.
   absl::Status CheckConsistency() const;
 
  private:
@@ -193,13 +196,13 @@ class Arena {
   Block& Get(BlockId block);
   int64_t TakeSlot();
 
-  // Whether a block at `end` that takes the segment has nothing to wait for
-  // that would cost time.
+  // Returns true if a block at `end` can take the segment of `fence` without a
+  // wait that costs time.
   bool CheapToTake(const Fence& fence, End end) const;
-  // Offset of the first fit from `end`, or -1.
+  // Returns the offset of the first fit from `end`, or -1.
   int64_t FindFit(int64_t bytes, End end, bool only_cheap) const;
-  // Removes [offset, offset + bytes) from the free ranges; the union of the
-  // fences of those it touches. All of it must be free.
+  // Removes [offset, offset + bytes), all of it free, from the free ranges.
+  // Returns the union of their fences.
   Fence Take(int64_t offset, int64_t bytes);
   void Give(int64_t offset, int64_t bytes, const Fence& fence);
   // Moves the fewest bytes that make a hole of `bytes`.
@@ -207,7 +210,7 @@ class Arena {
   // Moves the blocks between `begin` and the top down, to `begin`.
   void MoveDown(int64_t begin);
   void Move(int64_t slot, int64_t to);
-  // Fills free bytes, after `fence`; the fence of the filling.
+  // Fills free bytes with NaN after `fence`. Returns the fence of the fill.
   Fence Scribble(int64_t offset, int64_t bytes, const Fence& fence);
 
   void Account(const Block& block, int sign);

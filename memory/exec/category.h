@@ -1,4 +1,4 @@
-// What bytes are for: every byte of device and host memory has one category.
+// Categories of bytes: every byte of device and host memory has one.
 #ifndef CASTOR_MEMORY_EXEC_CATEGORY_H_
 #define CASTOR_MEMORY_EXEC_CATEGORY_H_
 
@@ -29,13 +29,13 @@ constexpr absl::string_view CategoryName(Category category) {
   return kNames[static_cast<int>(category)];
 }
 
-// Non-model data that come and go with operators: what the tracer calls an
-// operator's peak. Staging is reserved for the whole run instead.
+// Returns true for non-model data that come and go with operators, of which the
+// tracer records each operator's peak. Staging is reserved for the whole run
+// instead.
 constexpr bool IsTransient(Category category) {
   return category == Category::kActivations || category == Category::kWorkspace;
 }
 
-// Bytes of each category.
 struct BytesByCategory {
   std::array<int64_t, kNumCategories> bytes{};
 
@@ -50,7 +50,7 @@ struct BytesByCategory {
     for (int64_t value : bytes) sum += value;
     return sum;
   }
-  // "parameters 12.0 MiB, activations 3.50 MiB"; what is 0 is left out.
+  // Returns "parameters 12.0 MiB, activations 3.50 MiB", without zeros.
   std::string ToString() const {
     std::string text;
     for (int i = 0; i < kNumCategories; ++i) {

@@ -1,5 +1,5 @@
-// Banks: the second set of a chunk's states, into which it is updated before
-// that is known to be right.
+// Banks: the second set of a chunk's states, into which speculative updates
+// write.
 #include <cstddef>
 #include <cstring>
 #include <utility>

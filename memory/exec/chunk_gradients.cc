@@ -1,5 +1,5 @@
-// The way of a chunk's gradients: from its payload, or from a block beside it,
-// to a sum on the device or on the host.
+// Moves a chunk's gradients from its payload, or from its gradient block, to a
+// sum on the device or on the host.
 #include <cstddef>
 #include <utility>
 
@@ -41,7 +41,7 @@ absl::Status ChunkStore::AddToDeviceSum(ChunkId id, WorkTag tag, bool assign,
     chunk.block_added = true;
     return absl::OkStatus();
   }
-  // Nothing wrote to the home that counts.
+  // The home still holds the parameters.
   GiveSlotBack(chunk);
   chunk.content = Content::kSpent;
   chunk.dirty = false;
@@ -63,7 +63,7 @@ absl::Status ChunkStore::Reduce(ChunkId id, WorkTag tag, bool assign) {
                                 ViewOf(id, chunk.host_states.data()).sum,
                                 assign, tag));
   chunk.states_used.Add(done);
-  // Nothing wrote to the home meanwhile.
+  // The home still holds the parameters.
   chunk.content = Content::kParameters;
   chunk.gradients_sent = false;
   GiveSlotBack(chunk);

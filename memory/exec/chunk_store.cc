@@ -21,8 +21,8 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Create(
   std::unique_ptr<ChunkStore> store(
       new ChunkStore(device, arena, host, layout, accumulate, exchange));
   store->chunks_.resize(layout->num_chunks());
-  // All homes first: they are what crosses the bus, so theirs is the pinned
-  // memory.
+  // Homes are allocated first, so that they get the pinned memory: they cross
+  // the bus most.
   for (int64_t i = 0; i < layout->num_chunks(); ++i) {
     const ChunkId id(i);
     CASTOR_ASSIGN_OR_RETURN(
@@ -360,7 +360,8 @@ absl::Status ChunkStore::Fill(
   return device_->Synchronize(done);
 }
 
-// Where elements [begin, end) of the chunk lie in `part` of this rank's states.
+// Returns where elements [begin, end) of the chunk lie in `part` of this rank's
+// states.
 ChunkStore::StateBytes ChunkStore::BytesOf(ChunkId id, StatePart part,
                                            int64_t begin, int64_t end) const {
   const StateLayout& states = layout_->states;

@@ -1,13 +1,13 @@
-// Where each chunk's bytes are, and which work must be over before they may be
-// touched.
+// Keeps track of where each chunk's bytes are and of which work must be over
+// before they may be touched.
 //
 // Every chunk has a *home* for its payload in host memory and may have a block
 // on the device. The optimizer states of a trainable chunk (memory/plan/
 // state_layout.h) lie on one side: host memory, or a device block.
 //
-// With several ranks the home holds this rank's shard, as do the optimizer
-// states; a block is always the whole payload. What a payload holds then
-// decides what its copies are:
+// With several ranks the home and the optimizer states hold this rank's shard;
+// a block always holds the whole payload. How a payload is copied then depends
+// on its content:
 //
 //   content      of a block                  fetch            copy back
 //   parameters   the same on all ranks       shard + gather   shard, if the
@@ -16,25 +16,27 @@
 //                this rank's own gradients                    shard_exchange.h
 //   spent        reduced                     room alone       nothing
 //
-// Operators that write make it local. A reduce makes it parameters again on the
-// host's side, where the home still has them, and spent on the device's, until
-// they are restored or updated.
+// Operators that write gradients make the content local. After a reduce the
+// content is parameters again on the host's side, since the home still has
+// them. On the device's side it is spent, until the parameters are restored or
+// updated.
 //
-// A chunk on the host's side may have a *gradient block* too, which operators
-// write to in the payload's stead. It is sent to the home, or to a slot, where
-// the next reduce finds it; one that is not the last of its step leaves the
-// home as the payload is. Where ranks share it, so may one on the device's
-// side; the reduce reads it there, and the payload stays parameters. Its sum of
-// gradients may be in a block on the device for a step, the *device sum*:
-// AddToDeviceSum then adds to it what is in the gradient block, or for the last
-// time what is in the payload, which is spent until it is dropped. The home
-// keeps the parameters.
+// A chunk on the host's side may also have a *gradient block*, a separate
+// buffer on the device that operators write to in the payload's stead. It is
+// sent to the home, or to a slot, for the next reduce; every reduce but the
+// step's last one leaves the home equal to the payload. Where ranks share the
+// chunks, a chunk on the device's side may have a gradient block, too; the
+// reduce reads it there, and the payload keeps its parameters. The sum of a
+// host-side chunk's gradients may be in a block on the device for a step, the
+// *device sum*: AddToDeviceSum adds to it the gradients in the gradient block,
+// or those of the last micro batch in the payload, which is then spent until it
+// is dropped. The home keeps the parameters.
 //
-// A chunk on the host's side may have a *bank* too: host memory for a second
-// set of its states, but for the sum of gradients, and, where there is no such
-// sum, for the gradients. RunAhead updates into it, Commit makes it the chunk's
-// states, and what these were the bank. In between the chunk is *uncommitted*:
-// its home and its states are of use to that Commit alone.
+// A chunk on the host's side may also have a *bank*: host memory for a second
+// set of its states without the sum of gradients and, where there is no such
+// sum, for the gradients. RunAhead updates into the bank; Commit exchanges the
+// roles of the bank and the states. In between the chunk is *uncommitted*: only
+// that Commit may use its home and its states.
 //
 // Invariants, checked by CheckConsistency:
 //  1. A payload that is not resident has a valid home; a local one, a slot.
@@ -72,10 +74,9 @@ namespace castor {
 
 class ChunkStore {
  public:
-  // All arguments outlive the store; `exchange` is null on one rank. Homes and
-  // states are allocated, states on the sides given (indexed by chunk); nothing
-  // is initialised.
-  // ResourceExhausted: the host's or the device's budget.
+  // Allocates homes, and states on the sides given (indexed by chunk);
+  // initialises nothing. All arguments outlive the store; `exchange` is null on
+  // one rank. ResourceExhausted: the host's or the device's budget has no room.
   static absl::StatusOr<std::unique_ptr<ChunkStore>> Create(
       Device* device, Arena* arena, HostMemory* host, const ChunkLayout* layout,
       bool accumulate, std::vector<Side> sides,
@@ -83,13 +84,13 @@ class ChunkStore {
 
   const ChunkLayout& layout() const { return *layout_; }
   Arena& arena() const { return *arena_; }
-  // Where a resident payload lies in the arena.
+  // Returns the offset of a resident payload in the arena.
   int64_t offset(ChunkId chunk) const {
     return arena_->Offset(at(chunk).block);
   }
   bool sharded() const { return exchange_ != nullptr; }
-  // From now on the moments of tags are those of `step`, which outlives the
-  // store.
+  // Says that the moments of tags are those of `step` from now on, which
+  // outlives the store.
   void BeginStep(const StepTrace* step) {
     if (sharded()) exchange_->BeginStep(step);
   }
@@ -97,18 +98,18 @@ class ChunkStore {
   bool dirty(ChunkId chunk) const { return at(chunk).dirty; }
   Side side(ChunkId chunk) const { return at(chunk).side; }
 
-  // The three actions of a plan. FailedPrecondition where plan.h says illegal.
-  // CopyBack of a clean payload does nothing. `at`, here and below: the block's
-  // planned place in the arena.
+  // Carry out a plan's actions on payloads. FailedPrecondition: plan.h says
+  // that the action is illegal. CopyBack of a clean payload does nothing. `at`,
+  // here and below, is the block's planned offset in the arena.
   absl::Status Fetch(ChunkId chunk, WorkTag tag, int64_t at = Arena::kAnywhere);
   absl::Status CopyBack(ChunkId chunk, WorkTag tag);
   absl::Status Drop(ChunkId chunk);
-  // The other three, for gradients beside a payload. FailedPrecondition as
-  // above, ResourceExhausted: the arena has no room.
+  // Carry out a plan's actions on gradient blocks. FailedPrecondition as above.
+  // ResourceExhausted: the arena has no room.
   absl::Status MakeGradients(ChunkId chunk, int64_t at = Arena::kAnywhere);
   absl::Status SendGradients(ChunkId chunk, WorkTag tag);
   absl::Status DropGradients(ChunkId chunk);
-  // The last three, for a sum of gradients on the device. Errors as above.
+  // Carry out a plan's actions on device sums. Errors as above.
   absl::Status MakeSum(ChunkId chunk, int64_t at = Arena::kAnywhere);
   absl::Status SendSum(ChunkId chunk, WorkTag tag);
   absl::Status DropSum(ChunkId chunk);
@@ -118,16 +119,18 @@ class ChunkStore {
   bool has_device_sum(ChunkId chunk) const {
     return at(chunk).device_sum.valid();
   }
-  // Frees a gradient block and a device sum, if there are any, whatever is in
-  // them. For whoever gives a step up.
+  // Frees the gradient block and the device sum, if any, whatever they hold:
+  // for a caller that abandons a step.
   void ForgetGradients(ChunkId chunk);
-  // Sends a device sum, if there is one that was not sent, and frees it: for
-  // whoever goes on with the step in another way between two micro batches.
+  // Sends the device sum to the host, if there is one that was not sent, and
+  // frees it: for a caller that continues the step on another plan after some
+  // micro batch.
   absl::Status BringSumHome(ChunkId chunk, WorkTag tag);
 
-  // Work on the compute stream waits for this fence, uses the addresses (valid
-  // until the arena's next Allocate), then notes the use. `writes`: gradients,
-  // which go to gradients(): the gradient block, or else the payload itself.
+  // An operator on the compute stream waits for this fence, uses the addresses
+  // (valid until the arena's next Allocate), then notes the use. With `writes`
+  // it writes gradients, to gradients(): the gradient block if there is one,
+  // else the payload.
   Fence WaitToUsePayload(ChunkId chunk, bool writes) const;
   std::byte* payload(ChunkId chunk) const;
   std::byte* gradients(ChunkId chunk) const;
@@ -140,57 +143,59 @@ class ChunkStore {
   Fence WaitToUseOptimizer(ChunkId chunk) const;  // device side only
   StateView optimizer_on_device(ChunkId chunk) const;
   void NoteOptimizerUse(ChunkId chunk, const Fence& done);
-  // The statistics are told that `bytes` more of the payload are gradients
-  // (unless they are in a gradient block, which counts as such from the start),
-  // and that all of it holds parameters again.
+  // Tell the statistics that `bytes` more of the payload are gradients (a
+  // gradient block counts as gradients from the start), and that all of the
+  // payload holds parameters again.
   void AddGradientBytes(ChunkId chunk, int64_t bytes);
   void HoldsParameters(ChunkId chunk);
 
-  // Only where ranks share the chunk. The gradients of all ranks are complete,
-  // in the payload on the device or in the gradient block or, of a host-side
-  // chunk, in its slot: adds them to the sum of the shard, or stores them. On
-  // the device's side a payload that held them is spent then, until Share; what
-  // changes it in between goes on the network's stream, behind the sum.
+  // Adds the complete gradients of all ranks to the shard's sum, or stores them
+  // there if `assign`. They are in the payload on the device, in the gradient
+  // block or, for a host-side chunk, in its slot. Only where ranks share the
+  // chunk. On the device's side a payload that held them is spent until Share;
+  // work that changes it in between is queued on the network's stream, behind
+  // the sum.
   absl::Status Reduce(ChunkId chunk, WorkTag tag, bool assign);
-  // The gradients of a chunk with a device sum are complete, in its gradient
-  // block, or in its resident payload, which is spent then: adds them, or
-  // stores them if `assign`. Queues `work` on the compute stream, with the
-  // gradients and the sum; where ranks share the chunk, adds all ranks' up
-  // instead, on the network's.
+  // Adds the complete gradients of a chunk to its device sum, or stores them
+  // there if `assign`. They are in its gradient block, or in its resident
+  // payload, which is spent then. Queues `work` on the compute stream with the
+  // gradients and the sum; where ranks share the chunk, the sum over all ranks
+  // runs instead, on the network's stream.
   using SumWork = absl::AnyInvocable<absl::Status(
       std::byte* gradients, float* sum, const ExecContext&)>;
   absl::Status AddToDeviceSum(ChunkId chunk, WorkTag tag, bool assign,
                               SumWork work);
-  // The own shard of the resident payload holds parameters: the others' come.
-  // `changed`: its home is stale.
+  // Gathers the other ranks' shards of a resident payload, in which this rank's
+  // shard holds parameters. `changed`: the home is stale.
   absl::Status Share(ChunkId chunk, WorkTag tag, bool changed);
-  // Two for whoever writes gradients elsewhere than in a payload, or gives a
-  // step up. This rank's gradients of the whole payload, which is not resident,
-  // of a chunk on the host's side: `fill` writes them where the next Reduce
-  // finds them. Blocks.
+  // Has `fill` write this rank's gradients of the whole payload where the next
+  // Reduce finds them: for a caller that makes gradients elsewhere than in a
+  // payload. The chunk is on the host's side and its payload is not resident.
+  // Blocks.
   absl::Status PutGradients(ChunkId chunk,
                             absl::FunctionRef<void(std::byte* to)> fill);
-  // Forgets a payload of a trainable chunk, wherever it is and whatever is in
-  // it. It is spent then on the device's side; on the host's the home is to be
-  // written anew (RunOnHost). Call when all work is over.
+  // Discards the payload of a trainable chunk, wherever it is and whatever it
+  // holds: for a caller that abandons a step. On the device's side it is spent
+  // then; on the host's side the home must be written anew (RunOnHost). All
+  // work must be over.
   void Forfeit(ChunkId chunk);
-  // Work on the own shard of a resident payload, before Share.
+  // Notes work on this rank's shard of a resident payload, before Share.
   void NoteShardUse(ChunkId chunk, const Fence& done);
 
-  // Queues `work` on the host's compute stream, after all that touches the
-  // chunk's home and host-side states. The payload must not be resident, unless
-  // the work is on gradients that were sent from beside it, or it is spent.
+  // Queues `work` on the host's compute stream, after all work on the chunk's
+  // home and host-side states. The payload must not be resident, unless it is
+  // spent or the work is on gradients that a gradient block brought.
   using HostWork = absl::AnyInvocable<absl::Status(
       std::byte* home, const StateView& states, const ExecContext&)>;
   absl::Status RunOnHost(ChunkId chunk, WorkTag tag, HostWork work);
 
-  // Makes a bank, if there is none. FailedPrecondition: not on the host's side;
-  // ResourceExhausted: the host's budget.
+  // Makes a bank, if there is none. FailedPrecondition: the chunk is not on the
+  // host's side. ResourceExhausted: the host's budget has no room.
   absl::Status MakeBank(ChunkId chunk);
   bool has_bank(ChunkId chunk) const {
     return at(chunk).bank.data() != nullptr;
   }
-  // Frees it, if there is one. Blocks until the states are elsewhere.
+  // Frees the bank, if there is one. Blocks until the states have left it.
   absl::Status DropBank(ChunkId chunk);
   struct BankView {
     StateView states;                // without a sum
@@ -199,8 +204,9 @@ class ChunkStore {
   using BankWork = absl::AnyInvocable<absl::Status(
       std::byte* home, const StateView& states, const BankView& bank,
       const ExecContext&)>;
-  // As RunOnHost: the first queues work that leaves the states as they are,
-  // and the chunk uncommitted, the second what makes the bank right.
+  // Queue work as RunOnHost does. RunAhead's work writes the bank, leaves the
+  // states as they are and makes the chunk uncommitted; Commit's work makes the
+  // bank right, if it is not.
   absl::Status RunAhead(ChunkId chunk, WorkTag tag, BankWork work);
   absl::Status Commit(ChunkId chunk, WorkTag tag, BankWork work);
   bool uncommitted(ChunkId chunk) const { return at(chunk).uncommitted; }
@@ -208,35 +214,35 @@ class ChunkStore {
   // is to be written anew (RunOnHost). Call when all work is over.
   void ForgetAhead(ChunkId chunk) { at(chunk).uncommitted = false; }
 
-  // Brings the states to the other side. Blocks until they are there.
+  // Moves the states to `side`. Blocks until they are there.
   absl::Status MoveOptimizer(ChunkId chunk, Side side,
                              int64_t at = Arena::kAnywhere);
 
-  // Initialisation and restoring call these two, which block. Fill fills home
-  // and states (null view for a frozen chunk), each of this rank's shard, in
-  // host memory, then puts the states where they belong. The payload must not
-  // be resident.
+  // Has `fill` write the home and the states of this rank's shard (a null view
+  // for a frozen chunk) in host memory, then moves the states to their side:
+  // for initialisation and restoring. The payload must not be resident. Blocks.
   absl::Status Fill(
       ChunkId chunk,
       absl::FunctionRef<absl::Status(std::byte* home, const StateView& states)>
           fill);
-  // Saving calls these two, which block. They read a range of elements of one
-  // part of the states, or of the payload's home (which must be valid), in its
-  // own type. Elements are the chunk's, within this rank's shard.
+  // ReadState and ReadHome copy a range of elements of one part of the states,
+  // or of the payload's home (which must be valid), in its own type: for
+  // saving. Elements are counted in the chunk, and lie within this rank's
+  // shard. They block.
   absl::Status ReadState(ChunkId chunk, StatePart part, int64_t begin,
                          int64_t end, void* out);
-  // The same values where they lie, until the chunk is used again; null where
-  // that is the device.
+  // Returns the address of the same values, valid until the chunk is used
+  // again; null where they are on the device.
   absl::StatusOr<const std::byte*> StateOnHost(ChunkId chunk, StatePart part,
                                                int64_t begin, int64_t end);
   absl::Status ReadHome(ChunkId chunk, int64_t begin, int64_t end, void* out);
 
   absl::Status CheckConsistency() const;
 
-  // Since creation, payloads and states.
+  // Bytes of payloads and states copied since creation.
   int64_t h2d_bytes() const { return h2d_bytes_; }
   int64_t d2h_bytes() const { return d2h_bytes_; }
-  // From other ranks.
+  // Bytes received from other ranks since creation.
   int64_t network_bytes() const {
     return sharded() ? exchange_->received_bytes() : 0;
   }
@@ -248,12 +254,14 @@ class ChunkStore {
     BlockId block;  // the payload's, on the device
     bool dirty = false;
     bool home_valid = true;
-    BlockId gradients;            // beside the payload, on the device
-    bool block_sent = false;      // which may be dropped
-    bool gradients_sent = false;  // from there, and not reduced yet
-    bool block_added = false;     // to a sum on the device: it may be dropped
+    BlockId gradients;        // beside the payload, on the device
+    bool block_sent = false;  // so it may be dropped
+    // The home or a slot has gradients of that block, not reduced yet.
+    bool gradients_sent = false;
+    // The block was added to the device sum, so that it may be dropped.
+    bool block_added = false;
     BlockId device_sum;
-    bool sum_sent = false;  // which may be dropped
+    bool sum_sent = false;  // so it may be dropped
     Content content = Content::kParameters;
     int slot = -1;               // holds, or held, the local payload
     int64_t gradient_bytes = 0;  // of the payload, wherever it is
@@ -264,8 +272,8 @@ class ChunkStore {
     BlockId device_states;
     Fence states_used;  // host side: after all work on them
     HostBlock bank;
-    // The states but for their sum are in `bank`, and `host_states` serves as
-    // the bank.
+    // True if the states without their sum are in `bank`, and `host_states`
+    // serves as the bank.
     bool in_bank = false;
     bool uncommitted = false;
   };
@@ -292,7 +300,8 @@ class ChunkStore {
   int64_t states_bytes(ChunkId chunk) const {
     return layout_->state_bytes(chunk, accumulate_);
   }
-  // Whether the payload can be fetched: its bytes are where its content says.
+  // Returns true if the payload can be fetched: its bytes are where its content
+  // says.
   bool saved(const Chunk& chunk) const {
     return chunk.content == Content::kParameters ? chunk.home_valid
            : chunk.content == Content::kLocal    ? chunk.slot >= 0
@@ -307,9 +316,9 @@ class ChunkStore {
   StateView ViewOf(ChunkId chunk, std::byte* base) const;
   StateView HostView(ChunkId chunk) const;
   BankView BankOf(ChunkId chunk) const;
-  // Whether the host may work on the home and the states.
+  // Returns true if the host may work on the home and the states.
   bool HostMayWork(ChunkId chunk) const;
-  // Behind all that touches them.
+  // Queues `work` behind all work on the home and the states.
   void QueueOnHost(
       ChunkId chunk, WorkTag tag,
       absl::AnyInvocable<absl::Status(std::byte* home, const ExecContext&)>

@@ -22,7 +22,7 @@ constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 // A smaller part has room for few chunks.
 constexpr int64_t kSmallestPartBytes = int64_t{16} << 20;
 
-// Neighbours in a part become one.
+// Adjacent free ranges of a part are merged.
 bool Always(NoTime, NoTime) { return true; }
 
 int64_t PageBytes() {
@@ -30,7 +30,7 @@ int64_t PageBytes() {
   return bytes;
 }
 
-// What a block of `bytes` counts for.
+// Returns the bytes that a block of `bytes` counts for.
 int64_t Counted(int64_t bytes) {
   return std::max<int64_t>(kBlockAlignment, RoundUp(bytes, kBlockAlignment));
 }
@@ -98,7 +98,8 @@ absl::Status HostMemory::LockPart(std::byte* data, int64_t bytes) {
 
 void HostMemory::CreatePool(int64_t bytes) {
   const int64_t wanted = RoundUp(bytes, PageBytes());
-  // Addresses to spare, so that the pool can begin with a huge page.
+  // Map more addresses than needed, so that the pool can begin with a huge
+  // page.
   mapping_bytes_ = wanted + kHugePageBytes;
   mapping_ = MapPages(mapping_bytes_);
   int64_t locked_bytes = 0;
@@ -108,8 +109,8 @@ void HostMemory::CreatePool(int64_t bytes) {
   } else {
     std::byte* const pool = reinterpret_cast<std::byte*>(
         RoundUp(reinterpret_cast<int64_t>(mapping_), kHugePageBytes));
-    // A device's copy engines and its driver look each page up; and a pool
-    // whose pages stay wastes nothing by large ones.
+    // Huge pages: the device's copy engines and its driver look each page up,
+    // and a pool whose pages stay wastes nothing by large ones.
     if (options_.pinner != nullptr) madvise(pool, wanted, MADV_HUGEPAGE);
     for (int64_t part_bytes = wanted; locked_bytes < wanted;) {
       std::byte* const data = pool + locked_bytes;
@@ -125,7 +126,7 @@ void HostMemory::CreatePool(int64_t bytes) {
       if (part_bytes / 2 < kSmallestPartBytes) break;
       part_bytes = RoundUp(part_bytes / 2, kHugePageBytes);
     }
-    // What a call that failed may have taken goes back.
+    // Gives back what the failed call may have locked.
     if (locked_bytes < wanted) {
       madvise(pool + locked_bytes, wanted - locked_bytes, MADV_DONTNEED);
     }
@@ -193,7 +194,7 @@ absl::StatusOr<HostBlock> HostMemory::Allocate(int64_t bytes, Category category,
                        FormatBytes(counted), "): ", std::strerror(errno),
                        "; free ", free, " of the budget"));
     }
-    // Large streams of optimizer states: fewer TLB misses.
+    // Huge pages save TLB misses in large streams of optimizer states.
     madvise(block.data_, mapped, MADV_HUGEPAGE);
   }
   block.owner_ = this;
@@ -217,8 +218,8 @@ void HostMemory::Release(HostBlock& block) {
     GiveToPool(block.data_, mapped, block.category_);
     stats_.pinned_used_bytes -= counted;
   } else {
-    // Where there may be no more mappings, none can be cut in two to take this
-    // out of it. Its pages go back all the same; addresses are plenty.
+    // At the limit of mappings the system cannot cut one in two to unmap this
+    // block. Its pages are given back all the same; only addresses are lost.
     if (munmap(block.data_, mapped) != 0) {
       madvise(block.data_, mapped, MADV_DONTNEED);
     }

@@ -1,21 +1,20 @@
-// The host's memory under a budget: homes of payloads, optimizer states,
-// staging.
+// Allocates the host's memory under a budget: homes of payloads, optimizer
+// states, staging.
 //
 // Invariants:
 //  1. The bytes of all blocks never exceed the budget. Each is rounded up to
-//     kBlockAlignment, as on the device, so that what the planner sums up fits.
-//     Blocks are whole pages of the system: up to one page per block more is
-//     resident than is counted.
+//     kBlockAlignment, as on the device and in the planner's sums. Blocks are
+//     whole pages of the system, so up to one page per block more is resident
+//     than is counted.
 //  2. The *pinned pool* is one page-locked region, made once and never grown. A
 //     block lies in it while it has room (first fit), else in pageable memory.
-//     A part of it is for homes (Category::kParameters) alone, which cross the
-//     bus most, however late they come.
-//     Its pages, too, are taken only when they are touched, and go back to
-//     the system with the block.
+//     A part of it is reserved for homes (Category::kParameters), which cross
+//     the bus most. Its pages, too, are taken only when they are touched, and
+//     go back to the system with the block.
 //
-// A device whose copy engines want pages locked in a way of their own brings a
-// HostPinner. Its pool's pages are all taken when it is made, near the device,
-// huge where the system has such, and stay.
+// A device whose copy engines need pages locked by the device's driver brings a
+// HostPinner. All pages of its pool are taken when the pool is made, near the
+// device, as huge pages where the system has them, and stay.
 //
 // Where the pool cannot be locked at one go (RLIMIT_MEMLOCK, or a driver's
 // limit of a call), it is locked in parts, each half as large as the last one
@@ -47,8 +46,8 @@ namespace castor {
 
 class HostMemory;
 
-// Bytes of the host, page-aligned, zero at first. Move-only; destroying it
-// gives them back.
+// A block of host memory, page-aligned, zero at first. Move-only; destroying it
+// frees the memory.
 class HostBlock {
  public:
   HostBlock() = default;
@@ -56,7 +55,7 @@ class HostBlock {
   HostBlock& operator=(HostBlock&& other) noexcept;
   ~HostBlock() { Release(); }
 
-  // Null for the default block and one that was moved from.
+  // Null for a default-constructed or moved-from block.
   std::byte* data() const { return data_; }
   int64_t size() const { return size_; }  // as asked for
   bool pinned() const { return pinned_; }
@@ -73,7 +72,7 @@ class HostBlock {
 };
 
 struct HostMemoryOptions {
-  int64_t budget_bytes = 0;  // kUnlimitedBytes: no bound but the system's
+  int64_t budget_bytes = 0;  // kUnlimitedBytes: no limit but the system's
   // The pool's size, rounded up to pages; at most the budget. 0: no pool.
   int64_t pinned_bytes = 0;
   // The part of the pool that is kept for homes.
@@ -88,13 +87,13 @@ struct HostMemoryStats {
   int64_t used_bytes = 0;        // sum of `used`
   int64_t peak_bytes = 0;
   int64_t pinned_used_bytes = 0;      // part of used_bytes
-  int64_t pinned_capacity_bytes = 0;  // of all parts; 0: there is no pool
+  int64_t pinned_capacity_bytes = 0;  // of all parts; 0: no pool
 };
 
 class HostMemory {
  public:
   // InvalidArgument: negative sizes; an unlimited pool under an unlimited
-  // budget. That the pool cannot be locked is no error (see pinned_note).
+  // budget. A pool that cannot be locked is no error (see pinned_note).
   static absl::StatusOr<std::unique_ptr<HostMemory>> Create(
       const HostMemoryOptions& options);
 
@@ -103,21 +102,22 @@ class HostMemory {
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
-  // 0 bytes count as kBlockAlignment. `owner` is for messages.
-  // InvalidArgument: negative bytes. ResourceExhausted: the budget, or the
-  // system, has no room; names wanted and free bytes.
+  // Allocates a block. 0 bytes count as kBlockAlignment. `owner` is for
+  // messages. InvalidArgument: negative bytes. ResourceExhausted: the budget,
+  // or the system, has no room; names wanted and free bytes.
   absl::StatusOr<HostBlock> Allocate(int64_t bytes, Category category,
                                      absl::string_view owner);
 
   int64_t budget_bytes() const { return options_.budget_bytes; }
   HostMemoryStats stats() const;
-  // Why there is no pinned pool of the size asked for; empty where there is.
+  // Says why there is no pinned pool of the size asked for; empty if there is
+  // one.
   const std::string& pinned_note() const { return pinned_note_; }
 
  private:
   friend class HostBlock;
 
-  // Bytes of the pool that are locked together.
+  // A part of the pool that was locked in one call.
   struct Part {
     std::byte* data = nullptr;
     int64_t bytes = 0;
@@ -127,7 +127,7 @@ class HostMemory {
   explicit HostMemory(const HostMemoryOptions& options) : options_(options) {}
   void CreatePool(int64_t bytes);
   absl::Status LockPart(std::byte* data, int64_t bytes);
-  // Null: no part has room. `bytes` is rounded to pages.
+  // Returns null if no part has room. `bytes` is rounded to pages.
   std::byte* TakeFromPool(int64_t bytes, Category category);
   void GiveToPool(std::byte* data, int64_t bytes, Category category);
   void Release(HostBlock& block);
@@ -139,7 +139,7 @@ class HostMemory {
 
   mutable std::mutex mutex_;     // guards what follows
   std::vector<Part> parts_;      // by address
-  int64_t pool_open_bytes_ = 0;  // that others than homes may still take
+  int64_t pool_open_bytes_ = 0;  // left for blocks that are no homes
   HostMemoryStats stats_;
 };
 

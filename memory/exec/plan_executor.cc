@@ -14,7 +14,7 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
   Arena& arena = store_->arena();
   follows_addresses_ &= arena.stats().misplaced == misplaced_before_;
   if (plan == plan_) return absl::OkStatus();
-  // Another one with the same decisions finds everything in its place.
+  // Another plan with the same decisions finds everything in its place.
   const bool in_place =
       follows_addresses_ && plan_->addresses == plan->addresses &&
       plan_->initial == plan->initial && plan_->side == plan->side;
@@ -57,7 +57,7 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
   CASTOR_RETURN_IF_ERROR(MoveOptimizers(*plan, Side::kHost, false));
   if (places) arena.MoveDown();
   CASTOR_RETURN_IF_ERROR(MoveOptimizers(*plan, Side::kDevice, places));
-  // States that have left the host may be what makes room for activations.
+  // Only after states have left the host may there be room for activations.
   if (activations_ != nullptr) {
     CASTOR_RETURN_IF_ERROR(activations_->MakeHomes());
   }
@@ -75,8 +75,8 @@ absl::Status PlanExecutor::Adopt(std::shared_ptr<const Plan> plan) {
   }
   for (int64_t i = 0; i < chunks; ++i) {
     if (!banks[i]) continue;
-    // What the run has allocated since the plan was made comes first: a chunk
-    // without a bank is updated when the norm is known.
+    // The host may have less room than when the plan was made. A chunk without
+    // a bank is updated when the norm is known.
     const absl::Status made = store_->MakeBank(ChunkId(i));
     if (absl::IsResourceExhausted(made)) break;
     CASTOR_RETURN_IF_ERROR(made);
@@ -91,7 +91,7 @@ absl::Status PlanExecutor::MoveOptimizers(const Plan& plan, Side side,
     if (plan.side[i] != side || !store_->layout().chunk(ChunkId(i)).trainable) {
       continue;
     }
-    // What stays lies side by side from the low end on.
+    // Blocks that stay lie side by side from the low end on.
     const int64_t at =
         to_places ? store_->arena().stats().used_bytes : Arena::kAnywhere;
     CASTOR_RETURN_IF_ERROR(store_->MoveOptimizer(ChunkId(i), side, at));

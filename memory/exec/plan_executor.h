@@ -1,22 +1,23 @@
 // Carries a checked plan out, step after step.
 //
 // Between two plans (a new signature, an evaluation, measured durations) it
-// brings chunks and optimizer states from where they are to where the next plan
-// starts. Banks are made for the chunks that it updates before the norm is
-// known; those of the plan before stay while one is followed that updates
-// nothing ahead (an evaluation), unless states come to the host in it, or homes
-// of activations are made.
+// brings chunks and optimizer states to where the next plan starts. It makes
+// banks for the chunks that the plan updates before the norm is known. Banks of
+// the plan before stay while the next plan updates nothing ahead (an
+// evaluation), unless that plan brings states to the host or makes homes for
+// activations.
 //
-// Where the plan has addresses, its blocks get them. Before its first step all
-// payloads leave, what stays through all steps moves down to the low end of the
-// arena, and the payloads come again where the plan starts with them: all of
-// them, as ranks gather them together. The addresses are not followed where
-// others have a part of the arena (claims, a top, blocks that stay from one
-// pass to the next), nor from a step on in which a block was misplaced: blocks
-// are placed when work is issued then, as without addresses.
+// Blocks get the plan's addresses, if it has any. Before the first such step
+// all payloads leave, the blocks that stay through all steps move to the low
+// end of the arena, and the plan's initial payloads are fetched to their
+// addresses (all of them, since ranks gather them together). The executor does
+// not follow the addresses where others have a part of the arena (claims, a
+// top, blocks that stay from one pass to the next), nor after a step in which a
+// block was misplaced; blocks are then placed when work is issued, as without
+// addresses.
 //
-// A plan's chunks beyond those of the layout hold activations: what is to be
-// done with them the activation store does.
+// Chunks of a plan beyond those of the layout hold activations; the activation
+// store carries out the actions on them.
 #ifndef CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 #define CASTOR_MEMORY_EXEC_PLAN_EXECUTOR_H_
 
@@ -40,45 +41,46 @@ class PlanExecutor {
   // `store` outlives the executor.
   explicit PlanExecutor(ChunkStore* store) : store_(store) {}
 
-  // Makes `plan` the one to follow; call between steps. What the plan does not
-  // start with leaves first (written back if dirty), then optimizer states
-  // change sides, then what is missing comes. Does nothing when the plan is
-  // followed already.
+  // Makes `plan` the one to follow; called between steps. First drops payloads
+  // that the plan does not start with (written back if dirty), then moves
+  // optimizer states to their sides, then fetches the payloads that are
+  // missing. Does nothing if the plan is followed already.
   absl::Status Adopt(std::shared_ptr<const Plan> plan);
   const Plan* plan() const { return plan_.get(); }
 
-  // What ActionKind::kSpeculate calls for; without it, it calls for nothing,
-  // since updates may run as late as ever.
+  // Carries out ActionKind::kSpeculate. Without it that action does nothing,
+  // since an update may always run as late as its kUpdate.
   using Speculate = std::function<absl::Status(ChunkId chunk)>;
-  // Null: plans have no activations. Outlives the executor.
+  // Null if plans have no chunks of activations. Outlives the executor.
   void set_activations(ActivationStore* activations) {
     activations_ = activations;
   }
   void set_speculate(Speculate speculate) { speculate_ = std::move(speculate); }
 
-  // Whether blocks get the plan's addresses.
+  // True if blocks get the plan's addresses.
   bool follows_addresses() const { return follows_addresses_; }
-  // The planned place of the non-model block of `bytes` that is made next in
-  // the step, or Arena::kAnywhere. A block that differs from the trace's ends
-  // the following of addresses of such blocks until the next step.
+  // Returns the planned offset of the non-model block of `bytes` that is made
+  // next in the step, or Arena::kAnywhere. After a block that differs from the
+  // trace's, non-model blocks get no planned offsets until the next step.
   int64_t NextNonModel(int64_t bytes);
 
-  // The actions before the operator at `moment`; `moment` = number of
-  // operators: those after the last one. `step` goes into the tags.
+  // Issues the plan's actions before the operator at `moment`, or those after
+  // the last operator if `moment` is the number of operators. `step` goes into
+  // the tags.
   absl::Status Act(Moment moment, uint16_t step);
 
  private:
   ChunkStore* const store_;
   absl::Status DropBanks(const Plan& next, const std::vector<bool>& wanted);
-  // Brings states to the sides of `plan`.
+  // Moves the states that `plan` has on `side` there.
   absl::Status MoveOptimizers(const Plan& plan, Side side, bool to_places);
   int64_t NextOfActions();
   absl::Status ActOnActivations(const Action& action, WorkTag tag);
 
   std::shared_ptr<const Plan> plan_;
   bool follows_addresses_ = false;
-  int64_t misplaced_before_ = 0;  // the arena's count when that began
-  // The next address of each kind in the step.
+  int64_t misplaced_before_ = 0;  // the arena's count when it began to follow
+  // Index of the next address of each kind in the step.
   size_t next_of_actions_ = 0;
   size_t next_non_model_ = 0;
   Speculate speculate_;

@@ -10,7 +10,7 @@
 namespace castor {
 namespace {
 
-// What a reduce sends over the network has a tag of its own; the sum keeps the
+// The exchange of a reduce's parts has a tag of its own; the sum keeps the
 // reduce's.
 int64_t OnNetwork(WorkTag reduce) {
   reduce.kind = WorkKind::kExchange;
@@ -62,7 +62,7 @@ void ShardExchange::KeepSlots(int64_t slots) {
 }
 
 int ShardExchange::TakeSlot() {
-  // The one that is over, or else was noted first.
+  // Take a slot whose use is over, or else the one that was used first.
   int best = -1;
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].taken) continue;

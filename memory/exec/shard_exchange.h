@@ -1,11 +1,11 @@
-// What one rank's chunks have to do with the other ranks': gathers of
-// parameters, ordered sums of gradients, and the host memory through which
-// payloads with gradients go (memory/plan/shard_staging.h).
+// Exchanges chunks with the other ranks: gathers parameters, sums gradients in
+// the order of ranks, and owns the host memory through which payloads with
+// gradients go (memory/plan/shard_staging.h).
 //
 // Rank r of N owns the r-th of N equal shards of every chunk. Every rank must
 // call Gather and Reduce for the same chunks in the same order, as the same
-// plan makes it do; each carries chunk, moment and operator in its key, so that
-// ranks which do not, and one that hangs, are told by them.
+// plan makes it do. Each call has chunk, moment and operator in its key, by
+// which errors name ranks that differ and a rank that hangs.
 //
 // Methods queue their work and return at once. Threads: one.
 #ifndef CASTOR_MEMORY_EXEC_SHARD_EXCHANGE_H_
@@ -33,23 +33,23 @@ namespace castor {
 class ShardExchange {
  public:
   // All pointers outlive the exchange. ResourceExhausted: no room for staging.
-  // Without parts_bytes no Reduce may be on the device.
+  // Without `staging.parts_bytes` ReduceFromBlock must not be called.
   static absl::StatusOr<std::unique_ptr<ShardExchange>> Create(
       Device* device, Arena* arena, HostMemory* host, Communicator* ranks,
       const ChunkLayout* layout, const ShardStaging& staging);
 
-  // So many slots at least. Blocks for nothing. ResourceExhausted: no room;
-  // what was made stays until KeepSlots.
+  // Makes slots until there are at least `slots`. Never blocks.
+  // ResourceExhausted: no room; slots that were made stay until KeepSlots.
   absl::Status EnsureSlots(int64_t slots);
-  // Gives back all but the first `slots`; nobody has used those.
+  // Frees all slots but the first `slots`; the freed ones were never used.
   void KeepSlots(int64_t slots);
 
-  // From now on the moments of tags are those of `step`, whose operators
-  // messages name. It outlives the exchange.
+  // Says that the moments of tags are those of `step` from now on, whose
+  // operators messages name. It outlives the exchange.
   void BeginStep(const StepTrace* step) { step_ = step; }
 
-  // A slot is a block of host memory. It is the taker's until it is given back;
-  // whoever writes to it waits for `used` first, and notes all of its work.
+  // A slot is a block of host memory that belongs to its taker until it is
+  // given back. A writer waits for `used` first, and notes all of its work.
   struct Slot {
     HostBlock block;
     Fence used;
@@ -59,22 +59,23 @@ class ShardExchange {
   void GiveSlot(int slot) { slots_[slot].taken = false; }
   Slot& slot(int slot) { return slots_[slot]; }
 
-  // The own shard in `block`, a whole payload, is joined by all others.
+  // Completes `block`, a whole payload that holds this rank's shard, with the
+  // shards of all other ranks.
   absl::Status Gather(ChunkId chunk, BlockId block, WorkTag tag);
 
-  // sum [shard] (+)= the sum over ranks, in their order, of what they have for
-  // this rank's shard in their payloads, which lie in a slot or on the device.
-  // What comes from a slot is added on kHostCompute, what is on the device on
-  // kNetwork: operators do not wait for parts that are still on their way, and
-  // one block is enough for all parts, since the next ones come when these are
+  // sum [shard] (+)= the sum over ranks, in their order, of their gradients for
+  // this rank's shard. The payloads with gradients lie in a slot or on the
+  // device. Gradients from a slot are added on kHostCompute, those on the
+  // device on kNetwork: so operators do not wait for parts on their way, and
+  // one block is enough for the parts, since the next ones come when these are
   // added. The caller has that stream wait for the sum's other users; the fence
-  // returned is the sum's.
+  // returned is that of the addition.
   absl::StatusOr<Fence> ReduceFromSlot(ChunkId chunk, int slot, float* sum,
                                        bool assign, WorkTag tag);
   absl::StatusOr<Fence> ReduceFromBlock(ChunkId chunk, BlockId block,
                                         float* sum, bool assign, WorkTag tag);
 
-  // Since creation, from other ranks.
+  // Bytes received from other ranks since creation.
   int64_t received_bytes() const { return received_bytes_; }
 
  private:
@@ -92,7 +93,7 @@ class ShardExchange {
     return (layout_->world_size - 1) * layout_->shard_bytes(chunk);
   }
 
-  // A name that a person can read, equal on all ranks.
+  // Returns the collective's key, readable, and equal on all ranks.
   std::string Key(absl::string_view what, ChunkId chunk, WorkTag tag) const;
 
   Device* const device_;

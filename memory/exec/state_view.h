@@ -1,5 +1,5 @@
-// The arrays of a chunk's optimizer states as addresses, on whichever side they
-// are. memory/plan/state_layout.h says which arrays there are.
+// Addresses of a chunk's optimizer states, on whichever side they are.
+// memory/plan/state_layout.h says which arrays there are.
 #ifndef CASTOR_MEMORY_EXEC_STATE_VIEW_H_
 #define CASTOR_MEMORY_EXEC_STATE_VIEW_H_
 
@@ -11,8 +11,9 @@
 
 namespace castor {
 
-// This rank's shard of a chunk: `elements` values in each array, of which the
-// first belong to element `begin` of the chunk. A frozen chunk's has none.
+// The states of this rank's shard of a chunk: `elements` values in each array,
+// the first of which belongs to element `begin` of the chunk. A frozen chunk
+// has no elements here.
 struct StateView {
   float* master = nullptr;
   std::array<std::byte*, kMaxStateSlots> slots = {};

@@ -78,8 +78,8 @@ class AddressReplay {
  private:
   static constexpr int64_t kNowhere = -1;
 
-  // A chunk of activations is no block but those of the tensors that its block
-  // of the model has made since it was here last.
+  // A chunk of activations consists of the blocks of the tensors that its block
+  // of the model has made since the chunk was here last.
   struct Activations {
     enum class Where : uint8_t { kNotMade, kDevice, kHost };
     Where where = Where::kNotMade;
@@ -87,7 +87,8 @@ class AddressReplay {
     std::vector<int64_t> tensors;  // that live
   };
 
-  // They are made in the order of the list, and freed behind it.
+  // The operator's tensors are made in the order of the list, and freed after
+  // it.
   absl::Status CheckTensors() const {
     const int64_t moments = static_cast<int64_t>(trace_.ops.size());
     int64_t made = 0;
@@ -113,7 +114,7 @@ class AddressReplay {
                     request_.device_budget_bytes, ", at multiples of ",
                     kBlockAlignment);
     }
-    // Blocks do not overlap so far, so the one before and the one behind tell.
+    // Live blocks do not overlap so far, so only the neighbours need a check.
     const auto behind = live_.lower_bound(offset);
     const auto overlaps = [&](const auto& other) {
       return Broken("at moment ", t, " ", what, " lies at ", offset, " to ",
@@ -165,7 +166,7 @@ class AddressReplay {
         activations_[use.chunk.value].read = !use.writes;
       }
       for (const int64_t freed : freed_after[t]) {
-        // What is on the host has no place.
+        // Activations on the host have no place.
         if (tensor_[freed] != kNowhere) Free(tensor_[freed]);
         const int64_t c = ChunkOf(freed);
         if (c >= 0) std::erase(activations_[c].tensors, freed);

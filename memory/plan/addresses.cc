@@ -17,7 +17,7 @@
 namespace castor {
 namespace {
 
-// The lifetimes of a step's blocks. A time is the making of a block.
+// Finds the lifetimes of a step's blocks. Time is counted in blocks made.
 class Lifetimes {
  public:
   Lifetimes(const Plan& plan, const StepTrace& trace, const PlanCost& cost)
@@ -43,8 +43,8 @@ class Lifetimes {
                              ? cost.action_ns[block.made_by]
                              : cost.op_start_ns[block.moment.value]);
     }
-    // What lives at the end of the step is what lives at its beginning: the
-    // last block of a chunk and its initial one are one.
+    // A block that lives at the end of the step is the initial block of its
+    // chunk in the next one: both are packed as one.
     for (int64_t i = 0; i < step_.num_initial; ++i) {
       const int64_t last = blocks[i].at_end;
       if (last == i) {
@@ -57,10 +57,10 @@ class Lifetimes {
     FindWaits();
   }
 
-  // Those to pack. A block that lives around the step's end, and was made in
-  // the step, is there once, in place of its initial one. What actions free
-  // keeps its place until nobody would wait for it, for at most `most_waits`
-  // times.
+  // Returns the blocks to pack. A block that was made in the step and lives
+  // around its end appears once, in place of the initial one. Blocks that
+  // actions free keep their place until no other block would wait for them, for
+  // at most `most_waits` times.
   std::vector<PackedBlock> ToPack(int64_t most_waits) const {
     std::vector<PackedBlock> blocks;
     for (int64_t i = 0; i < Size(); ++i) {
@@ -75,7 +75,7 @@ class Lifetimes {
     }
     return blocks;
   }
-  // At least one, so that blocks that live for all of the step have a time.
+  // At least one, so that blocks that live all step long have a lifetime.
   int64_t length() const { return std::max<int64_t>(1, time_); }
   int64_t most_waits() const {
     return waits_.empty() ? 0 : *std::max_element(waits_.begin(), waits_.end());
@@ -112,9 +112,11 @@ class Lifetimes {
     return i < step_.num_initial && step_.blocks[i].at_end != i;
   }
 
-  // For how many times what an action frees would be waited for.
+  // Finds for each block that an action frees for how many times after that
+  // another block in its place would wait.
   void FindWaits() {
-    // By time, in this step and the next: the earliest writing from then on.
+    // Indexed by time, in this step and the next: the earliest write from then
+    // on.
     std::vector<int64_t> earliest_ns(2 * time_);
     int64_t earliest = std::numeric_limits<int64_t>::max();
     for (int64_t k = 2 * time_; k-- > 0;) {
@@ -139,7 +141,8 @@ class Lifetimes {
   std::vector<PackedBlock> blocks_;  // as in step_.blocks
   int64_t time_ = 0;
   std::vector<int64_t> made_ns_;  // by time: when that block may be written
-  // By block that an action frees: when all use is over. 0: any other.
+  // Indexed by block: when all use of a block that an action frees is over; 0
+  // for other blocks.
   std::vector<int64_t> over_ns_;
   std::vector<int64_t> waits_;  // by block
 };
@@ -161,7 +164,7 @@ std::optional<Addresses> FindAddresses(const Plan& plan,
   int64_t most_waits = lifetimes.most_waits();
   while (true) {
     const std::vector<PackedBlock> blocks = lifetimes.ToPack(most_waits);
-    // Without a budget the two ends are as far apart as need be.
+    // Without a budget the two ends are far enough apart for all blocks.
     int64_t all = 0;
     for (const PackedBlock& block : blocks) all += block.bytes;
     const int64_t size = static_cast<int64_t>(blocks.size());
@@ -191,7 +194,7 @@ Plan WithAddresses(Plan plan, const PlanRequest& request,
       !SaysWhenTensorsLive(*request.trace)) {
     return plan;
   }
-  // Planning again takes time, which a plan for many operators has not got.
+  // Planning again takes too long for a step of many operators.
   constexpr int64_t kMostOperators = 20'000;  // in all tries
   int64_t operators_left = kMostOperators;
   constexpr double kMostLoss = 0.02;
@@ -202,7 +205,7 @@ Plan WithAddresses(Plan plan, const PlanRequest& request,
     less.device_budget_bytes = budget - budget / part;
     operators_left -= static_cast<int64_t>(request.trace->ops.size());
     if (less.device_budget_bytes < smallest || operators_left < 0) break;
-    // Few plans are made where states stay on the side that they have.
+    // With fixed sides few plans are made, so planning again is fast.
     less.fixed_side = plan.side;
     PlanOrRefusal made = MakePlan(plan.policy, less, mistake);
     if (std::holds_alternative<Refusal>(made)) {

@@ -1,14 +1,14 @@
-// Addresses for a plan: all blocks of its step, with when they are made and
-// freed (step_blocks.h), packed into the device's budget (packing.h).
+// Finds addresses for a plan: packs all blocks of its step, which are made and
+// freed at known times (step_blocks.h), into the device's budget (packing.h).
 //
 // A block that is freed before another one is made may share bytes with it. The
-// other one's first use waits for the first one's last, by its fence.
+// later one's first use waits, by a fence, for the earlier one's last.
 //
-// The use of what an action frees, a chunk's block or activations that leave,
-// is not over then: its copy is under way, or operators that use it are queued.
-// Whoever took its place before that is over would wait. So such a block keeps
-// its place for longer, until the blocks are made of which the simulator
-// foresees that they would not have to wait, as far as there is room for that.
+// When an action frees a block (of a chunk, or of activations that leave), the
+// block is still in use: a copy is under way, or operators are queued. A block
+// that took its place at once would wait. So the freed block keeps its place,
+// as far as there is room, until blocks are made that by the simulator's
+// forecast need not wait.
 //
 // Blocks of parameters, gradients and sums are packed from the low end, those
 // of activations and workspaces from the high end. Evaluations have no
@@ -25,7 +25,7 @@
 
 namespace castor {
 
-// The addresses that `plan` can have: absent where the trace does not say when
+// Returns addresses for `plan`; absent where the trace does not say when
 // tensors are made and freed (memory/plan/step_blocks.h), or where no packing
 // within the budget was found. A pure function. `plan` must have passed
 // CheckPlan for `request`, and `cost` is what SimulatePlan says of it.
@@ -37,15 +37,16 @@ std::optional<Addresses> FindAddresses(const Plan& plan,
 void PlanAddresses(const PlanRequest& request, const PlanCost& cost,
                    Plan* plan);
 
-// What is foreseen of a plan, with all of its actions.
+// Forecasts the cost of a plan, with all of its actions.
 using Foresee = std::function<PlanCost(const Plan& plan)>;
 
-// `plan`, which MakePlan gave for `request`, with addresses. Where it fills the
-// budget so that none are found, the first plan for a 64th, a 32nd or a 16th
-// less, but not less than the smallest budget, that has some within the whole
-// budget, if by what is foreseen its step is at most 2 % longer: moves and
-// waits, which are not foreseen, are worth more. Otherwise `plan` as it is.
-// `mistake` as in MakePlan. A pure function, if `foresee` is.
+// Returns `plan`, which MakePlan gave for `request`, with addresses. Where none
+// are found because the plan fills the budget, plans for a 64th, a 32nd and a
+// 16th less are tried, though for no less than the smallest budget. The first
+// of them that has addresses within the whole budget is returned, if its
+// forecast step is at most 2 % longer: moves and waits, which are not forecast,
+// cost more. Otherwise returns `plan` as it is. `mistake` as in MakePlan. A
+// pure function, if `foresee` is.
 Plan WithAddresses(Plan plan, const PlanRequest& request,
                    const Foresee& foresee,
                    const PlanMistake& mistake = nullptr);

@@ -17,8 +17,8 @@ int64_t OptimizerBytes(const StepTrace& trace, const std::vector<Side>& side) {
   return bytes;
 }
 
-// The least of [low, high] for which `holds`, which then holds for all above
-// it; high if it holds for none below.
+// Returns the least number in [low, high] for which `holds` is true, which must
+// then be true for all above it; high if it is true for none below.
 template <typename Predicate>
 int64_t LeastThat(int64_t low, int64_t high, Predicate holds) {
   while (low < high) {
@@ -32,7 +32,8 @@ int64_t LeastThat(int64_t low, int64_t high, Predicate holds) {
   return low;
 }
 
-// Reserved bytes, device-side optimizer states and pinned payloads.
+// Returns the bytes of reserved memory, device-side optimizer states and pinned
+// payloads.
 int64_t AlwaysDeviceBytes(const PlanRequest& request,
                           const std::vector<Side>& side) {
   const StepTrace& trace = *request.trace;
@@ -43,8 +44,8 @@ int64_t AlwaysDeviceBytes(const PlanRequest& request,
   return bytes;
 }
 
-// Everything resident at every moment. One entry more than there are moments,
-// for a step without any.
+// Returns the bytes with everything resident at every moment. One entry more
+// than there are moments, for a step without any.
 std::vector<int64_t> WholeModelDeviceBytes(const PlanRequest& request,
                                            const std::vector<Side>& side) {
   const StepTrace& trace = *request.trace;
@@ -58,7 +59,8 @@ std::vector<int64_t> WholeModelDeviceBytes(const PlanRequest& request,
   return needed;
 }
 
-// The least budget of which `share` beyond `floor` bytes holds `bytes`.
+// Returns the least budget of which `share` of the part beyond `floor` is at
+// least `bytes`.
 int64_t BudgetForShare(int64_t floor, int64_t bytes, double share) {
   if (bytes == 0) return 0;
   if (share <= 0) return kUnlimitedBytes;
@@ -176,7 +178,8 @@ Admission Admit(const AdmissionRule& rule, const PlanRequest& request) {
                ? WholeModelDeviceBytes(request, sides(count))
                : NeededDeviceBytes(request, sides(count));
   };
-  // The ratio limits what a policy chooses, of the bytes that no moment needs.
+  // The ratio limits the states that a policy puts into bytes that no moment
+  // needs.
   const int64_t floor = chooses ? PeakNeededDeviceBytes(request, sides(0)) : 0;
   const auto least_budget = [&](int64_t count) {
     const std::vector<Side> side = sides(count);
@@ -199,8 +202,8 @@ Admission Admit(const AdmissionRule& rule, const PlanRequest& request) {
   const bool device_fits = least <= request.device_budget_bytes;
   if (host_fits && device_fits) return admission;
 
-  // Blame the host only where the device would do with the fewest chunks that
-  // the policy could place there.
+  // Blame the host only where the device budget would be large enough with the
+  // fewest chunks that the policy could place there.
   const int64_t fewest = chooses ? 0 : low;
   const bool host_is_short =
       least_budget(fewest) <= request.device_budget_bytes;

@@ -1,4 +1,5 @@
-// What must fit before there is a plan at all: smallest budgets, refusals.
+// Admission: decides before planning whether a step can fit, and computes
+// smallest budgets and refusals.
 #ifndef CASTOR_MEMORY_PLAN_ADMISSION_H_
 #define CASTOR_MEMORY_PLAN_ADMISSION_H_
 
@@ -10,26 +11,27 @@
 
 namespace castor {
 
-// Device bytes that must be there at each moment, whatever the plan: reserved
-// bytes, device-side optimizer states, non-model bytes and what the operator
-// uses. O(total uses).
+// Returns for each moment the device bytes that every plan needs: reserved
+// bytes, device-side optimizer states, non-model bytes and the chunks that the
+// operator uses. O(total uses).
 std::vector<int64_t> NeededDeviceBytes(const PlanRequest& request,
                                        const std::vector<Side>& side);
 
-// The largest of them, or the reserved bytes and optimizer states alone.
+// Returns the largest of them; for a step without operators the reserved bytes
+// and optimizer states.
 int64_t PeakNeededDeviceBytes(const PlanRequest& request,
                               const std::vector<Side>& side);
 
-// Host bytes, at every moment: reserved, every chunk's home and the host-side
-// optimizer states.
+// Returns the host bytes that are needed at every moment: reserved bytes, every
+// chunk's home and the host-side optimizer states.
 int64_t HostBytes(const PlanRequest& request, const std::vector<Side>& side);
 
-// The chunks with optimizer states, by first use: the order in which their
-// states move to the device. The update of what is used first keeps the next
-// step waiting longest.
+// Returns the chunks with optimizer states, by first use: the order in which
+// states are moved to the device. The next step waits longest for the update of
+// the chunk that it uses first.
 std::vector<int64_t> DeviceSideOrder(const StepTrace& trace);
 
-// The first `count` chunks of `order` on the device's side.
+// Returns sides with the first `count` chunks of `order` on the device.
 std::vector<Side> SidesOf(const StepTrace& trace,
                           const std::vector<int64_t>& order, int64_t count);
 
@@ -40,36 +42,36 @@ enum class SideChoice : uint8_t {
   kChosen,  // in training as the policy likes, in evaluation the host's
 };
 
-// What a policy cannot do without.
+// The least that a policy needs.
 struct AdmissionRule {
   SideChoice sides = SideChoice::kHost;
-  // Whether all payloads are resident at every moment, or only those that its
-  // operator uses must be.
+  // True if all payloads must be resident at every moment, not only those that
+  // its operator uses.
   bool keeps_all_payloads = false;
 };
 
 inline constexpr AdmissionRule kEverythingOnDevice = {
     .sides = SideChoice::kDevice, .keeps_all_payloads = true};
 
-// What a policy may choose from, or why it has no choice.
+// The choices that are open to a policy, or the refusal.
 struct Admission {
   std::vector<int64_t> order;
-  // How many chunks of `order` must have their optimizer states on the device:
-  // those for which the host has no room, and all under SideChoice::kDevice.
+  // The number of chunks of `order` that must have their optimizer states on
+  // the device, since the host has no room; all under SideChoice::kDevice.
   // Meaningless with fixed sides.
   int64_t fewest = 0;
-  // With `refusal` absent there is a plan.
+  // Absent if there is a plan.
   std::optional<Refusal> refusal;
-  // The least device budget with all else as in the request; kUnlimitedBytes
-  // where none would do.
+  // The smallest device budget that would fit with all else as in the request;
+  // kUnlimitedBytes if none would.
   int64_t smallest_device_budget_bytes = 0;
 };
 
 Admission Admit(const AdmissionRule& rule, const PlanRequest& request);
 
-// Where an evaluation can always have the optimizer states while it lasts, if
-// `training` is what the steps around it ask for: on the host, but for those
-// that the host has no room for.
+// Returns sides on which an evaluation can always keep the optimizer states,
+// where `training` is the request of the steps around it: the host's, except
+// for states that the host has no room for.
 std::vector<Side> SafeSides(const AdmissionRule& rule,
                             const PlanRequest& training);
 

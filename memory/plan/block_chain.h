@@ -1,4 +1,5 @@
-// Synthetic steps of blocks, for tests of which blocks keep their activations.
+// Synthetic steps made of blocks, for tests of the choice of blocks that keep
+// their activations.
 #ifndef CASTOR_MEMORY_PLAN_BLOCK_CHAIN_H_
 #define CASTOR_MEMORY_PLAN_BLOCK_CHAIN_H_
 
@@ -9,19 +10,20 @@
 
 namespace castor {
 
-// What a block of a chain is: three operators, on a chunk of its own.
+// A block of a chain: three operators, on a chunk of its own.
 struct BlockSizes {
   int64_t payload_bytes = 0;
-  // What its first two operators make, of which the second one's goes into the
-  // third. Its input and output have kChainUnit bytes.
+  // Bytes that its first two operators make; the third operator reads those of
+  // the second. Its input and output have kChainUnit bytes.
   int64_t made_bytes[2] = {0, 0};
   int64_t operator_ns = 0;
 };
 
 inline constexpr int64_t kChainUnit = 1024;
 
-// A step of a chain of blocks, none of which is kept. An operator of backward
-// takes twice as long as one of forward, a reduce and an update 100 ns.
+// Returns a step of a chain of blocks, none of which is kept. An operator of
+// backward takes twice as long as one of forward, a reduce and an update 100
+// ns.
 StepTrace ChainOf(const std::vector<BlockSizes>& sizes);
 
 }  // namespace castor

@@ -12,8 +12,8 @@
 namespace castor {
 
 std::vector<int64_t> RankedBlocks(const StepTrace& trace) {
-  // All blocks are made again in the trace that the order comes from, so that
-  // it does not depend on the choice at hand.
+  // The order comes from a trace in which all blocks are made again, so that it
+  // does not depend on the choice of `trace`.
   const StepTrace none = WithKeptBlocks(trace, KeptBlocks());
   std::vector<int64_t> start_ns = {0};
   for (const OpRecord& op : none.ops) {
@@ -30,7 +30,7 @@ std::vector<int64_t> RankedBlocks(const StepTrace& trace) {
     Worth& of = worth[block.block];
     of.spared_ns += static_cast<double>(start_ns[again + block.operators()] -
                                         start_ns[again]);
-    // What keeps nothing more than its input is kept first.
+    // Blocks that keep no more than their input are kept first.
     of.byte_ns += static_cast<double>(std::max<int64_t>(1, block.kept_bytes)) *
                   static_cast<double>(
                       std::max<int64_t>(1, start_ns[again] - start_ns[end]));

@@ -1,17 +1,17 @@
-// "activation_checkpointing": "auto": which blocks keep their activations, on
-// the device or by way of the host, so that the step is the shortest by the
-// simulator.
+// "activation_checkpointing": "auto": chooses the blocks that keep their
+// activations, on the device or by way of the host, so that the simulated step
+// is the shortest.
 //
-// What a block keeps spares the time of making it again and takes room that
-// parameters and optimizer states could have, from its forward to its backward.
-// So blocks are ranked by the time that they spare for a byte kept for so long,
-// which puts the last ones first where all are alike. How many of that order
-// are kept, made again or may go to the host (offloaded_blocks.h), and which,
-// is tried out (block_search.h): making all again, which needs the least room,
-// and keeping all, if there is room, are always among what is planned.
+// A block that keeps its activations saves the time of making them again, and
+// takes room from its forward to its backward that parameters and optimizer
+// states could have. So blocks are ranked by the time saved per byte and
+// duration kept, which puts the last ones first where all are alike. A search
+// (block_search.h) tries how many blocks of that order are kept, made again or
+// may go to the host (offloaded_blocks.h), and which. Making all again, which
+// needs the least room, and keeping all, if there is room, are always tried.
 //
-// Which of those that may go to the host do, and when, is the plan's to say;
-// those that never do are kept on the device in what is chosen.
+// The plan decides which of the blocks that may go to the host do, and when;
+// blocks that never do count as kept on the device in the choice.
 #ifndef CASTOR_MEMORY_PLAN_BLOCK_CHOICE_H_
 #define CASTOR_MEMORY_PLAN_BLOCK_CHOICE_H_
 
@@ -29,32 +29,33 @@
 
 namespace castor {
 
-// What would be asked of the planner for a trace of the step: how much is
-// reserved may depend on it. The request's trace is the argument.
+// Returns the planner's request for a trace of the step, on which reserved
+// bytes may depend. The request's trace is the argument.
 using PlanRequestFor = std::function<PlanRequest(const StepTrace& trace)>;
 
 struct BlockChoice {
-  KeptBlocks kept;  // those that are offloaded too
+  KeptBlocks kept;  // offloaded blocks included
   std::vector<bool> offloaded;
-  // These are the step's with this choice.
+  // The step's trace, plan and cost with this choice.
   StepTrace trace;
   Plan plan;
   PlanCost cost;
 };
 using BlockChoiceOrRefusal = std::variant<BlockChoice, Refusal>;
 
-// The numbers of the blocks, those to keep first first.
+// Returns the numbers of the blocks, from the first to keep to the last.
 std::vector<int64_t> RankedBlocks(const StepTrace& trace);
 
-// What was measured under one choice, for another: `from` is
-// WithKeptBlocks's. Blocks' moves are one plan's own, and left out.
+// Converts overheads measured under one choice of blocks to another choice;
+// `from` comes from WithKeptBlocks. Moves of blocks belong to one plan and are
+// left out.
 Overheads OverheadsOf(const Overheads& overheads,
                       const std::vector<Moment>& from);
 
-// The choice that a plan of `policy` is fastest with, a pure function of the
-// trace and of what is asked. Refusal: that of a step of which nothing is kept.
-// `trace` is of any choice, must pass CheckTrace with none kept too, and
-// `overheads` are its. `mistake` as in MakePlan.
+// Returns the choice with the fastest plan of `policy`, or the refusal of the
+// step that keeps nothing. A pure function. `trace` may be of any choice, and
+// must pass CheckTrace also with nothing kept; `overheads` belong to it.
+// `mistake` as in MakePlan.
 BlockChoiceOrRefusal ChooseKeptBlocks(const PlacementPolicy* policy,
                                       const StepTrace& trace,
                                       const PlanRequestFor& request_for,

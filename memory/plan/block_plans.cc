@@ -11,14 +11,15 @@
 namespace castor {
 namespace {
 
-// By how much of a step a plan with blocks that leave must be the faster one:
+// The fraction of a step by which a plan with blocks that leave must be faster:
 // copies that hide behind operators are not free.
 constexpr double kLeastGain = 0.001;
 
-// A sketch takes about so much less time than a plan.
+// A sketch takes about this many times less time than a plan.
 constexpr int64_t kSketchesInPlan = 8;
 
-// Whether the chunk ever leaves the device before backward wants it.
+// Returns true if the chunk leaves the device at any time before backward needs
+// it.
 bool Leaves(const Plan& plan, int64_t chunk) {
   for (const std::vector<Action>& actions : plan.actions) {
     for (const Action& action : actions) {
@@ -167,7 +168,7 @@ BlockChoice BlockPlans::ChoiceOf(const BlockUses& uses,
 
 int64_t BlockPlans::Enter(BlockChoice choice, const std::vector<Moment>& from,
                           const BlockUses& uses, bool or_equal) {
-  // What blocks take may be a file's invention.
+  // Sizes may come from a corrupt file.
   if (!CheckTrace(choice.trace).ok()) return INT64_MAX;
   const PlanRequest request = request_for_(choice.trace);
   const int64_t operators = static_cast<int64_t>(choice.trace.ops.size());

@@ -1,8 +1,8 @@
-// The plans of choices of blocks, and the best one so far.
+// Makes plans for choices of blocks, and keeps the best one so far.
 //
-// A choice is planned in earnest, or sketched first: a plan found with a
-// fraction of the effort (SketchPlan in memory/plan/planner.h) says nearly as
-// well which of two choices is the better one.
+// A choice gets a full plan, or first a sketch: a plan found with a fraction of
+// the effort (SketchPlan in memory/plan/planner.h) compares two choices nearly
+// as well.
 #ifndef CASTOR_MEMORY_PLAN_BLOCK_PLANS_H_
 #define CASTOR_MEMORY_PLAN_BLOCK_PLANS_H_
 
@@ -25,38 +25,38 @@ class BlockPlans {
              const PlanMistake& mistake);
 
   int64_t blocks() const { return static_cast<int64_t>(order_.size()); }
-  // Whether activations of any block can leave, under a policy that moves
-  // anything.
+  // Returns true if the policy moves chunks at all and some block's activations
+  // can leave.
   bool AnyCanLeave() const;
   bool Fits(const BlockUses& uses) const;
 
-  // Plan the choice, unless that was done, and return how long its step is;
-  // INT64_MAX: it does not fit. What was planned in earnest may be the best.
+  // Plan or sketch the choice, unless that was done before, and return the
+  // length of its step in ns; INT64_MAX if it does not fit. Only Try's plans
+  // can be the best one.
   int64_t Try(const BlockUses& uses);
   int64_t Sketch(const BlockUses& uses);
   bool IsTried(const BlockUses& uses) const { return step_ns_.contains(uses); }
 
-  // Whether by its operators alone the step takes so long that it saves less
-  // than that part of the best one's.
+  // Returns true if the choice's operators alone take so long that its step
+  // cannot be shorter than the best one's by the fraction `part`.
   bool CannotWin(const BlockUses& uses, double part = 0) const;
 
-  // Plans the best choice once more, those of its blocks kept that may leave
-  // and never do.
+  // Plans the best choice once more, with those of its blocks kept that may
+  // leave but never do.
   void KeepThoseThatStay();
 
-  // Absent: none was tried that fits.
+  // Null if no choice that fits was tried.
   const BlockChoice* best() const;
   BlockChoice TakeBest() { return *std::move(best_[BestKind()]); }
   const BlockUses& best_uses() const { return uses_of_best_[BestKind()]; }
-  // Says why the first choice that did not fit did not.
+  // The refusal of the first choice that did not fit.
   const std::optional<Refusal>& refusal() const { return refusal_; }
-  // Counts the operators of all plans; those of sketches count as much less as
-  // sketches take less time.
+  // The operators of all plans, each sketch counted in proportion to its time.
   int64_t planned_operators() const { return planned_operators_; }
-  // Whether the step is worth that more is planned
+  // Returns true if the step is long enough for more planning to pay
   // (memory/plan/policy/effort.h).
   bool IsWorthMore() const;
-  // Counts the sketches of choices that fit.
+  // The number of sketched choices that fit.
   int64_t sketches() const { return sketches_; }
 
  private:
@@ -71,18 +71,18 @@ class BlockPlans {
   const PlanRequestFor& request_for_;
   const Overheads& overheads_;
   const PlanMistake& mistake_;
-  // The numbers of the blocks, those that are worth the least to keep first,
-  // and how long each takes to be made again in a step.
+  // The numbers of the blocks, by ascending worth of keeping them, and the time
+  // that making each again takes in a step.
   std::vector<int64_t> order_;
   std::vector<int64_t> remake_ns_;
-  int64_t kept_ns_ = 0;  // the operators of a step in which all are kept
+  int64_t kept_ns_ = 0;  // operators of a step that keeps all blocks
   std::map<BlockUses, int64_t> step_ns_, sketch_ns_;
-  // By whether any of its blocks may leave.
+  // Indexed by BestKind: 1 if any of the choice's blocks may leave.
   std::optional<BlockChoice> best_[2];
   BlockUses uses_of_best_[2];
   std::optional<Refusal> refusal_;
   int64_t planned_operators_ = 0;
-  // The operators of all plans that searches and sketches made, more or less.
+  // About the operators of all plans that searches and sketches made.
   int64_t searched_operators_ = 0;
   int64_t sketches_ = 0;
 };

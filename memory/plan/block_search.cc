@@ -9,19 +9,20 @@
 namespace castor {
 namespace {
 
-// Plans of about so many operators in all are made for one choice, but of the
-// ends of the order and of its middle in any case.
+// Plans for about this many operators in all are made in one search for a
+// number; those for the ends and the middle of the order are made in any case.
 constexpr int64_t kMostOperators = 1'000'000;
 
-// What a choice must be able to save of a step to be sketched, and a search to
-// go on.
+// The fraction of a step that a choice must be able to save to be sketched, and
+// a search must save to go on.
 constexpr double kLeastSketchedGain = 0.002;
 
 BlockUses AllAre(BlockUse use, const BlockPlans& plans) {
   return BlockUses(plans.blocks(), use);
 }
 
-// Where nothing moves although all blocks are kept nothing is to be tried.
+// Returns true if all blocks are kept and nothing moves: there is nothing to
+// try.
 bool IsAtRest(const BlockPlans& plans) {
   const PlanCost& cost = plans.best()->cost;
   return plans.best_uses() == AllAre(BlockUse::kKept, plans) &&
@@ -58,7 +59,7 @@ class Sketcher {
     return true;
   }
 
-  // The choices that were sketched, with their steps.
+  // The choices that were sketched, with the lengths of their steps.
   std::vector<Sketch> numbers() const {
     std::vector<Sketch> sketches;
     for (const auto& [ns, point] : points_) {
@@ -76,7 +77,7 @@ class Sketcher {
   }
 
  private:
-  // The most that are sketched of numbers, and then around each choice.
+  // The most sketches made for numbers of blocks, and then around each choice.
   static constexpr int64_t kSketchedNumbers = 60, kSketchesAround = 24;
 
   struct Point {
@@ -149,7 +150,7 @@ class Sketcher {
   std::vector<std::pair<int64_t, Point>> points_;  // with the sketch's step
 };
 
-// Plans so many of the best sketches that were not planned before.
+// Plans the best few of the sketched choices that were not planned before.
 void TryBest(std::vector<Sketch> sketches, int64_t count, BlockPlans* plans) {
   std::sort(sketches.begin(), sketches.end());
   for (const auto& [ns, uses] : sketches) {
@@ -160,14 +161,14 @@ void TryBest(std::vector<Sketch> sketches, int64_t count, BlockPlans* plans) {
   }
 }
 
-// Numbers of blocks, those first that are worth the most to keep, that are kept
-// or offloaded, the others being made again.
+// Searches over numbers of the blocks most worth keeping that are kept or
+// offloaded; the others are made again.
 class Counts {
  public:
   Counts(BlockPlans* plans, BlockUse use) : plans_(*plans), use_(use) {}
 
-  // Looks for the best number: of all that fit if they are few, else until
-  // plans of so many operators were made.
+  // Searches for the best number: tries all that fit if they are few, else
+  // until plans for kMostOperators were made.
   void Try(int64_t most_operators) {
     const int64_t all = plans_.blocks();
     const int64_t most =
@@ -220,8 +221,8 @@ class Counts {
     best_count_ = count;
   }
 
-  // The greatest count in [least, most] for which `holds`, which holds for
-  // `least` and for none beyond one for which it does not.
+  // Returns the greatest count in [least, most] for which `holds` is true. It
+  // must be true for `least`, and false beyond a count for which it is false.
   template <class Holds>
   static int64_t Greatest(int64_t least, int64_t most, const Holds& holds) {
     while (least < most) {
@@ -255,7 +256,7 @@ void SearchBlocks(BlockPlans* plans) {
   if (may_win()) {
     constexpr int64_t kFirst = 4, kFewest = 2, kRounds = 3, kMore = 3;
     Sketcher sketcher(plans);
-    // Where all are kept there is mostly nothing to gain.
+    // With all blocks kept there is mostly nothing to gain.
     const BlockUses first = plans->best_uses();
     bool goes_on =
         sketcher.SketchNumbers(first, /*only_if_better=*/first == kept);

@@ -1,4 +1,4 @@
-// Which choices of blocks are planned.
+// The search over choices of blocks: kept, offloaded or made again.
 #ifndef CASTOR_MEMORY_PLAN_BLOCK_SEARCH_H_
 #define CASTOR_MEMORY_PLAN_BLOCK_SEARCH_H_
 
@@ -11,19 +11,19 @@ namespace castor {
 // The longest step, in operators, for which choices are sketched.
 inline constexpr int64_t kMostSketchedMoments = 16 << 10;
 
-// For a step of which the choice that keeps nothing was tried, and fits. All
-// kept is planned, and numbers of the blocks that are worth the most to keep as
-// blocks that may leave. Then numbers of each use are sketched in every
-// arrangement, from a wide grid to a narrow one around the best, and the best
-// few are planned; then the best sketches of the best choice's neighbours, as
-// long as one of them is better. Where all kept is the best before sketches, it
-// ends with the wide grid unless some sketch is better than that choice's. A
-// short step is not worth all of that: there it ends earlier, with the best
-// that was planned by then (BlockPlans::IsWorthMore).
+// Searches for the best choice of a step for which keeping nothing was tried
+// and fits. Plans the choice that keeps all, and choices in which some number
+// of the blocks most worth keeping may leave. Then sketches numbers of each use
+// in every arrangement, from a wide grid to a narrow one around the best, and
+// plans the best few; then plans the best sketches among the best choice's
+// neighbours, as long as one of them is better. If keeping all was the best
+// before the sketches, the search ends with the wide grid, unless some sketch
+// beats that choice's. For a short step the search ends earlier
+// (BlockPlans::IsWorthMore).
 void SearchBlocks(BlockPlans* plans);
 
-// The same for a long step, of which each plan takes long: numbers of the first
-// blocks to keep alone are tried, and then of those to keep or to offload.
+// Searches for a long step, each plan of which takes long: tries only numbers
+// of blocks to keep, and then numbers to keep or to offload.
 void SearchBlocksOfLongStep(BlockPlans* plans);
 
 }  // namespace castor

@@ -1,10 +1,10 @@
-// What becomes of each block's activations, its *use*: they are made again,
-// kept, or kept by way of the host; and which uses are worth a try.
+// A block's *use* says what becomes of its activations: they are made again,
+// kept, or kept by way of the host. This file lists the uses worth a try.
 //
-// Uses are by position in an order of the blocks in which those that are worth
-// the least to keep come first (RankedBlocks in memory/plan/block_choice.h, the
-// other way round). Where all blocks are alike that is the order in which they
-// run, and the last ones, to which backward comes first, are kept.
+// Uses are indexed by position in the order of ascending worth of keeping a
+// block (RankedBlocks in memory/plan/block_choice.h, reversed). Where all
+// blocks are alike that is the order in which they run, and the last ones, to
+// which backward comes first, are kept.
 #ifndef CASTOR_MEMORY_PLAN_BLOCK_USES_H_
 #define CASTOR_MEMORY_PLAN_BLOCK_USES_H_
 
@@ -30,13 +30,13 @@ inline constexpr Arrangement kArrangements[] = {
     Arrangement::kAlternating, Arrangement::kRemadeSpread,
     Arrangement::kOffloadedSpread};
 
-// `offloaded` + `remade` <= `blocks`.
+// Returns the uses in that arrangement. `offloaded` + `remade` <= `blocks`.
 BlockUses Arrange(Arrangement arrangement, int64_t blocks, int64_t offloaded,
                   int64_t remade);
 
-// Those that differ in one block, or in two that are side by side and change
-// places: first where the uses of two blocks that are side by side differ, then
-// all others. Each is there once, and `uses` is not among them.
+// Returns the uses that differ from `uses` in one block, or by an exchange of
+// two adjacent blocks: first changes where adjacent blocks differ in use, then
+// all others. Each appears once.
 std::vector<BlockUses> Neighbours(const BlockUses& uses);
 
 }  // namespace castor

@@ -1,6 +1,6 @@
-// Plans are made, and runs emulated, for buses of these speeds, each way. At
-// less than the least, a copy of a model takes years, and its nanoseconds are
-// more than can be counted.
+// Bounds of the bus speeds, in each direction, for which plans are made and
+// runs emulated. On a slower bus the copy of a model takes years, and its
+// duration in nanoseconds overflows.
 #ifndef CASTOR_MEMORY_PLAN_BUS_LIMITS_H_
 #define CASTOR_MEMORY_PLAN_BUS_LIMITS_H_
 

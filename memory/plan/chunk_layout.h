@@ -1,4 +1,4 @@
-// Which parameter lies where: the cut of a model into chunks.
+// The layout of a model's parameters in chunks.
 //
 // A *chunk* holds parameters in the order in which they are first used, one
 // after the other; it is the unit of movement, sharding and planning. A
@@ -38,7 +38,7 @@
 
 namespace castor {
 
-// Elements. The same number as kernels/exact_sum/exact_sum.h's kNormTile: a
+// Elements of a tile; equals kNormTile of kernels/exact_sum/exact_sum.h. A
 // parameter's norm is summed tile by tile from its start, and tiles do not
 // straddle shards.
 inline constexpr int64_t kTileElements = 64;
@@ -47,18 +47,19 @@ struct LayoutParameter {
   std::string name;  // for messages and traces
   int64_t elements = 0;
   bool trainable = true;
-  // Its number in ChunkLayout. Invalid: its position in the list.
+  // The parameter's number in ChunkLayout; if invalid, its position in the
+  // list.
   ParamId id = {};
 };
 
 struct LayoutOptions {
   DType dtype = DType::kFloat32;  // of the payload
-  // The payload bytes of a normal chunk, rounded down to rule 3 (but at least
-  // one tile per rank). 0: searched for least padding, see MakeChunkLayout.
+  // Payload bytes of a normal chunk, rounded down to rule 3 (but at least one
+  // tile per rank). 0: searched for the least padding, see MakeChunkLayout.
   int64_t chunk_bytes = 0;
   int world_size = 1;
-  int rank = 0;             // changes nothing but shard_begin
-  StateLayout states = {};  // of trainable chunks; changes nothing else
+  int rank = 0;             // affects only shard_begin
+  StateLayout states = {};  // of trainable chunks
 };
 
 struct ChunkPlace {
@@ -109,16 +110,16 @@ struct ChunkLayout {
   int64_t shard_bytes(ChunkId id) const {
     return shard_elements(id) * SizeOf(dtype);
   }
-  // The bytes of the shard's optimizer states, with sums of gradients if
-  // `accumulate`; a frozen chunk has none.
+  // Bytes of the shard's optimizer states, with sums of gradients if
+  // `accumulate`; 0 for a frozen chunk.
   int64_t state_bytes(ChunkId id, bool accumulate) const {
     if (!chunk(id).trainable) return 0;
     return shard_elements(id) * states.bytes_per_element(accumulate);
   }
 };
 
-// The layout of `parameters`, given in order of first use. Tied parameters
-// appear once.
+// Lays out `parameters`, given in order of first use. Tied parameters appear
+// once.
 //
 // S is at most what the larger kind (trainable or frozen) needs in one chunk.
 // In the search (chunk_bytes 0), up to 96 sizes are tried that cut the model

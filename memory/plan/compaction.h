@@ -1,4 +1,4 @@
-// Which blocks are moved together where no hole between them is large enough.
+// Chooses the blocks that are moved together where no hole is large enough.
 #ifndef CASTOR_MEMORY_PLAN_COMPACTION_H_
 #define CASTOR_MEMORY_PLAN_COMPACTION_H_
 
@@ -17,10 +17,10 @@ struct AddressRange {
   int64_t end = 0;
 };
 
-// The addresses, from the beginning of a hole to the end of one, within which
-// at least `wanted` bytes are free and the fewest are not: making one hole of
-// all holes within them moves exactly the blocks between. At least `wanted`
-// bytes must be free in all.
+// Returns the range of addresses, from the beginning of one hole to the end of
+// one, in which at least `wanted` bytes are free and the fewest are used. To
+// make one hole of its holes, exactly the blocks between them move. At least
+// `wanted` bytes must be free in all.
 template <class When>
 AddressRange CheapestWindow(const FreeRanges<When>& free, int64_t wanted) {
   std::vector<AddressRange> holes;
@@ -36,7 +36,7 @@ AddressRange CheapestWindow(const FreeRanges<When>& free, int64_t wanted) {
   size_t first = 0;
   for (const AddressRange& last : holes) {
     free_in_window += last.end - last.begin;
-    // The shortest window that ends here and has enough.
+    // Shrink to the shortest window that ends here and has enough.
     while (free_in_window - (holes[first].end - holes[first].begin) >= wanted) {
       free_in_window -= holes[first].end - holes[first].begin;
       ++first;

@@ -10,7 +10,8 @@
 namespace castor {
 namespace {
 
-// One that stays at the moment under consideration. The greatest leaves first.
+// A chunk that stays at the moment under consideration. The greatest candidate
+// leaves first.
 struct Candidate {
   // kCleanFirstFarthest compares whether it is clean, then `back_at` as seen in
   // this lap; whether it is clean, then its bytes.
@@ -28,8 +29,8 @@ struct Candidate {
   }
 };
 
-// The candidates, in classes of sizes that are within a factor of two where the
-// rule looks at sizes.
+// The candidates, in classes of sizes within a factor of two if the rule looks
+// at sizes.
 class Candidates {
  public:
   explicit Candidates(VictimRule rule) : rule_(rule), classes_(64) {}
@@ -38,7 +39,8 @@ class Candidates {
     classes_[ClassOf(candidate.bytes())].push(candidate);
   }
 
-  // Removes the next to leave where `excess` bytes are too many.
+  // Removes the candidate that leaves next when the bytes exceed the room by
+  // `excess`.
   template <typename StillThere>
   Candidate Next(int64_t excess, const StillThere& still_there) {
     const int first = ClassOf(excess);
@@ -57,7 +59,7 @@ class Candidates {
                ? std::bit_width(static_cast<uint64_t>(bytes)) - 1
                : 0;
   }
-  // Forgets those whose gap is over; whether one is left.
+  // Forgets candidates whose gap is over. Returns true if one is left.
   template <typename StillThere>
   bool Clean(int i, const StillThere& still_there) {
     while (!classes_[i].empty() && !still_there(classes_[i].top())) {
@@ -83,7 +85,7 @@ void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
   const int64_t moments = index.moments();
   const std::vector<Gap>& gaps = index.gaps();
   std::vector<int64_t> staying = ChangesOfStays(index, residency);
-  // Nobody leaves before the first moment that is too full.
+  // No chunk leaves before the first moment that is too full.
   int64_t first = 0;
   int64_t bytes = 0;
   for (; first < moments; ++first) {
@@ -122,8 +124,8 @@ void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
       const Gap& gap = gaps[victim.gap];
       residency[victim.gap] = {false, gap.to, t};
       bytes -= gap.bytes;
-      // Undo its end, and where it reaches over the end of the step its other
-      // part in this lap.
+      // Undo the end of its stay and, where the stay reaches over the end of
+      // the step, its other part in this pass.
       staying[std::min(victim.until, moments)] += gap.bytes;
       if (victim.until < gap.to && gap.from + 1 < moments) {
         staying[gap.from + 1] -= gap.bytes;

@@ -1,13 +1,13 @@
-// Which chunk leaves next.
+// Eviction: chooses the chunk that leaves next.
 //
-// The moments are walked in order, with every chunk staying in every gap that
-// it can. Wherever what stays is more than the room there is, the chunk whose
-// next use (or, with prefetch, the moment at which its fetch must begin to be
-// in time for it) is farthest away leaves its gap, until the rest fits:
-// Belady's rule. For chunks of one size that are all clean it moves the fewest
-// bytes (L. Belady, IBM Systems Journal 5(2), 1966). With sizes or dirty
-// payloads the best choice is NP-hard; then what can come back into the room
-// that is left over does: dirty ones first, short gaps before long ones.
+// The moments are walked in order, and at first every chunk stays in every gap
+// that it can. Wherever the chunks that stay exceed the room, the chunk whose
+// next use (or, with prefetch, whose latest fetch in time for that use) is
+// farthest away leaves its gap, until the rest fits: Belady's rule. For chunks
+// of one size that are all clean it moves the fewest bytes (L. Belady, IBM
+// Systems Journal 5(2), 1966). With different sizes or dirty payloads the best
+// choice is NP-hard; there, chunks return into the room that is left over:
+// dirty ones first, short gaps before long ones.
 #ifndef CASTOR_MEMORY_PLAN_EVICTION_H_
 #define CASTOR_MEMORY_PLAN_EVICTION_H_
 
@@ -23,27 +23,28 @@ namespace castor {
 enum class VictimRule : uint8_t {
   // Ties: clean before dirty, large before small.
   kFarthest,
-  // Dirty ones, which cost two copies, only when there is none else.
+  // Dirty chunks, which cost two copies, leave only when no clean one can.
   kCleanFirstFarthest,
-  // It takes the farthest of those about as large as what is too much, so that
-  // nothing large leaves for a few bytes; of larger ones when there are none,
-  // then of smaller.
+  // The farthest chunk of about the size of the excess leaves, so that nothing
+  // large leaves for a few bytes; if there is none, the farthest larger one,
+  // then the farthest smaller one.
   kFittingFarthest,
 };
 inline constexpr VictimRule kVictimRules[] = {VictimRule::kFarthest,
                                               VictimRule::kCleanFirstFarthest,
                                               VictimRule::kFittingFarthest};
 
-// `free_bytes[t]`: room at moment t beside what must be there, >= 0.
-// `back_at[g]`: unrolled moment at which the chunk of gap g would have to take
-// its room again if it left, in (from, to]. Only removes stays. Afterwards all
-// that stays fits at every moment. O((T + gaps) log gaps).
+// Makes chunks leave gaps in `residency` until all that stay fit at every
+// moment; adds no stays. `free_bytes[t]` >= 0 is the room at moment t beside
+// the bytes that must be there. `back_at[g]` is the unrolled moment, in (from,
+// to], at which the chunk of gap g would take its room again if it left. O((T +
+// gaps) log gaps).
 void Evict(const UseIndex& index, const std::vector<int64_t>& free_bytes,
            const std::vector<int64_t>& back_at, VictimRule rule,
            Residency& residency);
 
-// Lets what left stay after all where `room` has it, and takes that room.
-// O(gaps (log gaps + log T)).
+// Lets chunks that left a gap stay after all where `room` is large enough, and
+// takes that room. O(gaps (log gaps + log T)).
 void KeepWhatFits(const UseIndex& index, Room& room, Residency& residency);
 
 }  // namespace castor

@@ -19,7 +19,8 @@ namespace {
 
 enum class End : uint8_t { kLow, kHigh };
 
-// Blocks by first fit from two ends, moved together where no hole fits.
+// Places blocks by first fit from two ends, and moves them together where no
+// hole fits.
 class FirstFit {
  public:
   explicit FirstFit(int64_t bytes) { Give(0, bytes); }
@@ -59,7 +60,7 @@ class FirstFit {
     free_.Give(offset, bytes, {}, [](NoTime&, NoTime) { return true; });
   }
 
-  // As the arena: up to the last one from the low end they slide down, the
+  // As in the arena, blocks up to the last one from the low end slide down, the
   // others up.
   void Compact(int64_t wanted) {
     const AddressRange window = CheapestWindow(free_, wanted);

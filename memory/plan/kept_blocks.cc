@@ -21,8 +21,8 @@ int64_t Change(const BlockRecord& block, const KeptBlocks& kept) {
          static_cast<int64_t>(block.kept);
 }
 
-// By how much each operator's peak changes, indexed by moment. Those that run
-// once more, now or before, do not count.
+// Computes the change of each operator's peak, indexed by moment. Operators
+// that run again, in either trace, do not count.
 std::vector<int64_t> PeakChanges(const StepTrace& trace,
                                  const KeptBlocks& kept) {
   // First differences from one moment to the next.
@@ -90,8 +90,9 @@ StepTrace WithKeptBlocks(const StepTrace& trace, const KeptBlocks& kept,
   }
   const int64_t moments = static_cast<int64_t>(trace.ops.size());
   const std::vector<int64_t> changes = PeakChanges(trace, kept);
-  // By where backward comes to them: where that is the same moment, since there
-  // is nothing to do for one of them, to the later one first.
+  // Sort by the moment at which backward comes to the block. Where two moments
+  // are equal, since backward has nothing to do for one of them, the later
+  // block comes first.
   std::vector<size_t> by_backward(trace.blocks.size());
   std::iota(by_backward.rbegin(), by_backward.rend(), 0);
   std::stable_sort(by_backward.begin(), by_backward.end(),
@@ -108,7 +109,7 @@ StepTrace WithKeptBlocks(const StepTrace& trace, const KeptBlocks& kept,
                       .measured = trace.measured,
                       .global_norm = trace.global_norm};
   if (from != nullptr) from->clear();
-  // Indexed by moment of `trace`: the one of the result.
+  // Indexed by moment of `trace`: the moment in the result.
   std::vector<int64_t> now_at(moments, 0);
   const auto append = [&](int64_t t) -> OpRecord& {
     if (from != nullptr) from->push_back(Moment(t));
@@ -127,7 +128,8 @@ StepTrace WithKeptBlocks(const StepTrace& trace, const KeptBlocks& kept,
         const int64_t of_forward = block.forward.value + i;
         OpRecord& again = append(of_forward);
         again.phase = Phase::kBackward;
-        // Without this block's own change, its forward keeps all.
+        // Undo this block's own change: while its forward runs it keeps
+        // everything.
         again.non_model_peak_bytes +=
             changes[of_forward] + block.kept_peak_bytes[i] + block.remake_bytes;
       }

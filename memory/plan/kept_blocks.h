@@ -1,5 +1,5 @@
-// Which blocks of a model keep their activations until backward: the trace of
-// any choice follows from that of another, operators, peaks and all.
+// The choice of blocks that keep their activations until backward. The trace of
+// any choice, with its operators and peaks, follows from that of another.
 //
 // A block that does not keep them is made again in backward, from its input:
 // its forward's operators run once more there. So it takes time and spares
@@ -26,44 +26,43 @@
 
 namespace castor {
 
-// Indexed by BlockRecord::block: whether it keeps its activations.
+// Indexed by BlockRecord::block: true if it keeps its activations.
 using KeptBlocks = std::vector<bool>;
 
-// What a run asks for.
+// The setting of a run.
 enum class ActivationCheckpointing : uint8_t {
   kNone,   // all blocks keep their activations
   kBlock,  // none does
   kAuto,   // those that the plan chooses
 };
-// By value, as configurations and traces have them.
+// Names in configurations and traces, indexed by ActivationCheckpointing.
 inline constexpr absl::string_view kActivationCheckpointings[] = {
     "none", "block", "auto"};
 
-// The choice that the trace is of. As long as its highest block's number makes
-// it; numbers without a record are not kept.
+// Returns the choice that the trace was made with, up to its highest block's
+// number; numbers without a record are not kept.
 KeptBlocks KeptBlocksOf(const StepTrace& trace);
 
-// The choice that keeps all of its blocks.
+// Returns the choice that keeps all blocks.
 KeptBlocks AllBlocks(const StepTrace& trace);
 
-// How many different blocks there are to choose, and how many of them are kept
-// on the device throughout, or may go to the host in between.
+// Counts the blocks to choose from, those kept on the device throughout, and
+// those that may go to the host in between.
 struct BlockCount {
   int64_t blocks = 0;
   int64_t kept = 0;
   int64_t offloaded = 0;
-  // In a micro batch: what blocks keep on the device throughout, beyond their
-  // inputs, what may be on the host, and what those that are made again would
-  // have to keep.
+  // Bytes in a micro batch: kept on the device throughout beyond the blocks'
+  // inputs, possibly on the host, and saved by blocks that are made again.
   int64_t kept_bytes = 0;
   int64_t offloaded_bytes = 0;
   int64_t spared_bytes = 0;
 };
 BlockCount CountBlocks(const StepTrace& trace);
 
-// The trace of the same step with another choice; blocks beyond the end of
-// `kept` are not kept. What runs once more takes as long as in forward. `trace`
-// must pass CheckTrace. No block is offloaded in the result
+// Returns the trace of the same step with another choice; blocks beyond the end
+// of `kept` are not kept. Operators that run again take as long as in forward.
+// `trace` must pass CheckTrace. No block is offloaded in the result
 // (memory/plan/offloaded_blocks.h). `from` (may be null) gets for each moment
 // of the result the one of `trace` whose operator it is. O(operators).
 StepTrace WithKeptBlocks(const StepTrace& trace, const KeptBlocks& kept,

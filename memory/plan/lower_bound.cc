@@ -11,10 +11,10 @@
 namespace castor {
 namespace {
 
-// Enough that what crosses the ends of the row is a small part of it.
+// Enough steps that the bytes that cross the ends of the row are a small part.
 constexpr int64_t kStepsInRow = 16;
 
-// The bytes of one gap that are still there.
+// The bytes of one gap that are still on the device.
 struct Stay {
   int64_t to = 0;
   int64_t gap = 0;
@@ -24,12 +24,13 @@ struct Stay {
   }
 };
 
-// What the bounds in closed form are made of.
+// The terms of the bounds in closed form.
 struct Turn {
   double payload_bytes = 0;  // that forward uses and backward writes
   double optimizer_bytes = 0;
-  // Left beside what must be there from the last operator of forward to the
-  // first one of backward, and at the first one of a micro batch.
+  // Bytes left beside those that must be there: from the last operator of
+  // forward to the first one of backward, and at the first one of a micro
+  // batch.
   double room_bytes = 0;
   double first_room_bytes = 0;
 };
@@ -197,7 +198,7 @@ int64_t LeastFetchedBytes(const PlanRequest& request,
       if (last.bytes > 0) stays.push(last);
     }
   }
-  // In payloads so far; a fetch takes one shard of it over the bus.
+  // The count is in payloads so far; a fetch takes one shard over the bus.
   return (forced + left / steps) / request.world_size;
 }
 

@@ -15,7 +15,7 @@
 namespace castor {
 namespace {
 
-// Where a block's activations are a chunk, both included.
+// The moments at which a block's activations are a chunk, both included.
 struct Stretch {
   int64_t made = 0;
   int64_t read = 0;
@@ -25,7 +25,7 @@ Stretch StretchOf(const BlockRecord& block) {
   return {block.forward.value + block.operators(), block.backward.value};
 }
 
-// Adds to the peaks in each of the stretches as many bytes.
+// Adds bytes to the peaks in each of the stretches.
 void AddToPeaks(const std::vector<std::pair<Stretch, int64_t>>& stretches,
                 StepTrace* trace) {
   std::vector<int64_t> changes(trace->ops.size() + 1, 0);
@@ -77,7 +77,7 @@ bool CanLeave(const StepTrace& trace, const BlockRecord& block) {
          trace.ops[read].kind == OpKind::kCompute;
 }
 
-// Those of the blocks that can leave, with the chunk that each gets.
+// The blocks that can leave, with the chunk that each gets.
 std::map<int64_t, ChunkInfo> ChunksOf(const StepTrace& trace,
                                       const std::vector<bool>& offloaded) {
   std::map<int64_t, ChunkInfo> chunks;
@@ -101,7 +101,7 @@ std::map<int64_t, ChunkInfo> ChunksOf(const StepTrace& trace,
     }
   }
   for (const int64_t block : stay) chunks.erase(block);
-  // As many as the tags of their copies can number.
+  // No more pieces than the tags of their copies can number.
   while (!chunks.empty() &&
          static_cast<int64_t>(trace.chunks.size() + chunks.size()) - 1 >
              WorkTag::kMaxChunk) {

@@ -32,9 +32,10 @@ class AddressSet {
     ranges_.erase(first + 1, last + 1);
   }
 
-  // Where the range ends, or begins, that meets [begin, end): the nearest
-  // offset upwards, or end of a block downwards, at which it would not be in
-  // the way. `begin`, or `end`, if nothing is.
+  // Returns the end, or the beginning, of the range that meets [begin, end):
+  // the nearest offset upwards, or end of a block downwards, at which the range
+  // would not be in the way. Returns `begin`, or `end`, if nothing is in the
+  // way.
   int64_t Above(int64_t begin, int64_t end) const {
     const auto range = std::upper_bound(
         ranges_.begin(), ranges_.end(), begin,
@@ -57,8 +58,8 @@ class AddressSet {
   absl::InlinedVector<Range, 2> ranges_;  // mostly few
 };
 
-// Which addresses are taken when: a segment tree over the times. A block lies
-// in the O(log length) nodes whose times it covers.
+// The addresses that are taken at each time: a segment tree over the times. A
+// block lies in the O(log length) nodes whose times it covers.
 class Taken {
  public:
   explicit Taken(int64_t length) {
@@ -72,7 +73,7 @@ class Taken {
     for (AddressSet& set : within_) set.Clear();
   }
 
-  // Everything that is taken at some of the times [begin, end).
+  // Collects all addresses that are taken at some of the times [begin, end).
   void Find(int64_t begin, int64_t end,
             std::vector<const AddressSet*>* found) const {
     const int64_t first = begin + size_, last = end - 1 + size_;
@@ -109,8 +110,8 @@ class Taken {
   }
 
   int64_t size_ = 1;  // of its leaves
-  // By node: what covers all of its times, and all that is taken within them,
-  // which is the same of a leaf.
+  // Indexed by node: the addresses taken at all of its times, and those taken
+  // at some of them, which are the same for a leaf.
   std::vector<AddressSet> here_, within_;
 };
 
@@ -123,8 +124,8 @@ class Packer {
         taken_(length),
         offsets_(blocks.size()) {}
 
-  // Places blocks in this order. The index in it of the first one that finds no
-  // place, or the number of blocks.
+  // Places blocks in this order. Returns the index of the first one that finds
+  // no place, or the number of blocks.
   int64_t Place(const std::vector<int64_t>& order) {
     taken_.Clear();
     for (size_t i = 0; i < order.size(); ++i) {
@@ -153,7 +154,7 @@ class Packer {
     });
     const bool low = block.from == PackFrom::kLow;
     int64_t at = low ? 0 : room_ - block.bytes;
-    // Each set pushes it on until none does any more.
+    // Each set of ranges pushes it on, until none does any more.
     for (size_t k = 0, agreed = 0; agreed < found_.size();
          k = k + 1 == found_.size() ? 0 : k + 1) {
       if (at < 0 || at + block.bytes > room_) return false;
@@ -207,8 +208,8 @@ std::optional<std::vector<int64_t>> Pack(const std::vector<PackedBlock>& blocks,
   const int64_t size = static_cast<int64_t>(blocks.size());
   if (MostLiveBytes(blocks, length) > room) return std::nullopt;
   Packer packer(blocks, length, room);
-  // Long-lived ones first, which nests what is made and freed like a stack;
-  // large ones first; and what takes most of both.
+  // Three orders: long-lived blocks first, which nests blocks made and freed
+  // like a stack; by the product of lifetime and bytes; and large blocks first.
   const auto rank = [&](const PackedBlock& block, int kind) {
     const double time = static_cast<double>(Lifetime(block, length));
     const double bytes = static_cast<double>(block.bytes);
@@ -234,7 +235,7 @@ std::optional<std::vector<int64_t>> Pack(const std::vector<PackedBlock>& blocks,
     const int64_t placed = packer.Place(order);
     if (placed == size) return std::move(packer.offsets());
     effort -= placed + 1;
-    // Half of the way to the front.
+    // Move the block half of the way to the front.
     std::rotate(order.begin() + placed / 2, order.begin() + placed,
                 order.begin() + placed + 1);
   }

@@ -17,13 +17,13 @@ absl::Status Broken(const Args&... args) {
   return absl::FailedPreconditionError(absl::StrCat(args...));
 }
 
-// One payload as the replay sees it.
+// The state of one payload in the replay.
 struct Payload {
   bool resident = false;
   bool dirty = false;  // its home is stale
   bool awaits_update = false;
-  // Gradients of this micro batch: in the payload's places, here or at home; in
-  // a block of their own; or sent home from there.
+  // True if gradients of this micro batch are in the payload's places, on the
+  // device or at home; in a gradient block; or sent home from it.
   bool holds_gradients = false;
   bool has_block = false;
   bool block_sent = false;
@@ -389,7 +389,7 @@ class Replay {
                      absl::StrCat("after the sum of chunk ", c, " is made"));
   }
 
-  // A kReduce of a chunk whose sum is on the device.
+  // Checks a kReduce of a chunk whose sum is on the device.
   absl::Status AddOnDevice(int64_t c, int64_t t) {
     Payload& payload = payloads_[c];
     const bool last = t == last_reduce_[c];
@@ -410,7 +410,7 @@ class Replay {
     return absl::OkStatus();
   }
 
-  // A kReduce on the device's side of what is in a gradient block.
+  // Checks a kReduce on the device's side of gradients in a gradient block.
   absl::Status ReduceBlock(int64_t c, int64_t t) {
     Payload& payload = payloads_[c];
     if (payload.block_added || t == last_reduce_[c]) {
@@ -422,7 +422,8 @@ class Replay {
     return absl::OkStatus();
   }
 
-  // What lives between the operator before place t and the one after it.
+  // Returns a bound on the bytes that live between the operator before place t
+  // and the one after it.
   int64_t PeakBefore(int64_t t) const {
     if (moments() == 0) return 0;
     const int64_t before = (t + moments() - 1) % moments();
@@ -430,7 +431,7 @@ class Replay {
                     trace_.ops[t % moments()].non_model_peak_bytes);
   }
 
-  // Whether operator t is the one at which the chunk's activations are made.
+  // Returns true if operator t makes the chunk's activations.
   bool Makes(int64_t t, ChunkId chunk) const {
     return t < moments() &&
            std::find(trace_.ops[t].chunks.begin(), trace_.ops[t].chunks.end(),
@@ -438,7 +439,7 @@ class Replay {
                trace_.ops[t].chunks.end();
   }
 
-  // An operator comes to activations that it makes, or is the first to read.
+  // Checks an operator that makes activations, or is the first to read them.
   absl::Status UseActivations(const ChunkUse& use, int64_t t) {
     const int64_t c = use.chunk.value;
     Payload& payload = payloads_[c];
@@ -536,8 +537,8 @@ class Replay {
   std::vector<Payload> payloads_;
   std::vector<int64_t> last_reduce_;
   std::vector<int64_t> read_;  // chunks of activations, by the last operator
-  // Reserved bytes, device-side optimizer states, resident payloads, gradient
-  // blocks and sums.
+  // The bytes of reserved memory, device-side optimizer states, resident
+  // payloads, gradient blocks and sums.
   int64_t resident_bytes_ = 0;
 };
 

@@ -8,7 +8,7 @@
 //     non-model peak <= the device budget. After every fetch and every making
 //     of a gradient block or a sum in actions[t] likewise, with the smaller of
 //     the peaks of the operators before and after it (t - 1 and t, cyclically),
-//     which bounds what lives between them.
+//     which bounds the bytes that live between them.
 //  2. Presence: every chunk of an operator is resident when it runs; kReduce
 //     and kUpdate of device-side chunks need their chunk resident, kReduce
 //     and kUpdate of host-side chunks need it absent and its home valid.
@@ -18,26 +18,25 @@
 //     Gradients are whole: all of a micro batch's of one chunk are in its
 //     payload's places, or all in its gradient block. Such a block is made for
 //     a host-side chunk in training, where neither the payload nor the home has
-//     gradients; it is sent before the chunk's kReduce, for which the payload
-//     may then be resident unless it is the last one, as the update makes it
-//     stale. From when it is sent until then nothing writes the chunk's
-//     gradients and nothing fetches it, since gradients are in its home. It is
-//     dropped after it was sent, before the next gradients of its chunk are
-//     written.
-//     So are sums. One on the device is made for a host-side chunk in training
-//     whose trace says how large it is, before the chunk's first kReduce of the
-//     step. While it is there the device adds up, so no gradients are sent: of
-//     a kReduce that is not the last they are in a gradient block, of the last
-//     one in the payload, which is resident, and which no operator may use from
-//     then on. The sum is sent after the last kReduce and before the kUpdate,
-//     and dropped after that, in the same step.
-//     A speculative update is of a host-side chunk in training, once a step,
-//     after its last kReduce (and after its sum on the device was sent). From
-//     then until its kUpdate nothing fetches the chunk.
+//     gradients. It is sent before the chunk's kReduce, for which the payload
+//     may then be resident, except for the last one, since the update makes the
+//     payload stale. Between the sending and the kReduce nothing writes the
+//     chunk's gradients and nothing fetches the chunk, since gradients are in
+//     its home. The block is dropped after it was sent, before the next
+//     gradients of its chunk are written. Sums are whole, too. A device sum is
+//     made for a host-side chunk in training whose trace says how large it is,
+//     before the chunk's first kReduce of the step. While it exists the device
+//     adds up, so no gradients are sent: for a kReduce that is not the last
+//     they are in a gradient block, for the last one in the payload, which is
+//     resident, and which no operator may use from then on. The sum is sent
+//     after the last kReduce and before the kUpdate, and dropped after that, in
+//     the same step. A speculative update is of a host-side chunk in training,
+//     once a step, after its last kReduce (and after its sum on the device was
+//     sent). From then until its kUpdate nothing fetches the chunk.
 //  4. Cyclic: the state after the step is the state before it.
 //  5. Host room: homes + host-side optimizer states + reserved + banks of
 //     chunks with a speculative update <= the budget, and with any of these <=
-//     what speculation may have.
+//     SpeculationRequest::host_bytes.
 //  6. Form: sizes of vectors, ids in range, frozen chunks on no side's update.
 //  7. Addresses, where they are planned: memory/plan/address_checker.h.
 #ifndef CASTOR_MEMORY_PLAN_PLAN_CHECKER_H_

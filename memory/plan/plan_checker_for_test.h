@@ -1,4 +1,4 @@
-// A step of two chunks and a plan that holds for it, which tests of the checker
+// A step of two chunks and a valid plan for it, which tests of the checker
 // break.
 #ifndef CASTOR_MEMORY_PLAN_PLAN_CHECKER_FOR_TEST_H_
 #define CASTOR_MEMORY_PLAN_PLAN_CHECKER_FOR_TEST_H_

@@ -14,8 +14,8 @@
 namespace castor {
 namespace {
 
-// First with fetches ahead, then without any: the simpler, the less can be
-// wrong.
+// Try first with fetches ahead, then without any: a simpler plan has fewer ways
+// to fail its proof.
 Plan PlanInstead(const PlacementPolicy* policy, PlanRequest request,
                  const Admission& admission, const absl::Status& why) {
   absl::Status proof = why;

@@ -8,7 +8,8 @@
 namespace castor {
 namespace {
 
-// The shards of the other ranks come by the network after this one's.
+// Returns the time of a fetch; the other ranks' shards come over the network
+// after this rank's.
 int64_t CopyNs(const Gap& gap, const BusModel& bus, double strength) {
   const int64_t others = gap.bytes - gap.home_bytes;
   return static_cast<int64_t>(std::ceil(
@@ -18,9 +19,9 @@ int64_t CopyNs(const Gap& gap, const BusModel& bus, double strength) {
        static_cast<double>(others) * 1e9 / bus.network_bytes_per_s)));
 }
 
-// Where each of `fetches` stands among them by the moment of the step at which
-// its chunk is used, that of one across the end of the step in the next step,
-// which is the same one. Those of one moment are in the order given.
+// Returns the order of `fetches` by the moment of the step at which the chunk
+// is used. A use after the end of the step counts by its moment in the next
+// step, which is the same one. Fetches of one moment are in the order given.
 std::vector<size_t> OrderOfUse(const UseIndex& index,
                                const std::vector<int64_t>& fetches) {
   std::vector<size_t> order(fetches.size());
@@ -31,7 +32,7 @@ std::vector<size_t> OrderOfUse(const UseIndex& index,
     use.push_back(index.gaps()[g].to % index.moments());
   }
   const auto sooner = [&](size_t a, size_t b) { return use[a] < use[b]; };
-  // By need as they are, but for where the next step's begin, as a rule.
+  // As a rule they are sorted already, except where the next step's uses begin.
   const auto next_step =
       std::is_sorted_until(order.begin(), order.end(), sooner);
   if (std::is_sorted(next_step, order.end(), sooner)) {
@@ -62,15 +63,16 @@ std::vector<int64_t> DueMoments(const UseIndex& index, const BusModel& bus,
                                 const std::vector<int64_t>& fetches) {
   const int64_t moments = index.moments();
   const int64_t period = index.StartNs(moments);
-  // Copies are in the order of need within one step; those of the next step,
-  // which is the same one, press on those at this one's end.
+  // Copies are in the order of use within one step. Those of the next step,
+  // which is the same one, push those at this one's end to earlier times, so
+  // the first of two passes goes over the next step.
   const std::vector<size_t> order = OrderOfUse(index, fetches);
   std::vector<int64_t> due(fetches.size());
   int64_t bus_free_ns = std::numeric_limits<int64_t>::max();
   for (int lap = 1; lap >= 0; --lap) {
     for (auto i = order.rbegin(); i != order.rend(); ++i) {
       const Gap& gap = index.gaps()[fetches[*i]];
-      // Times are those of the gap's own step.
+      // Convert from the gap's own step to the pass.
       const int64_t shift = lap * period - (gap.to >= moments ? period : 0);
       const int64_t end = std::min(index.StartNs(gap.to) + shift, bus_free_ns);
       int64_t start = end - CopyNs(gap, bus, strength);
@@ -104,8 +106,8 @@ std::vector<int64_t> EarliestMoments(const UseIndex& index,
   if (ahead == 0 || fetches.size() <= most) return earliest;
   const std::vector<size_t> order = OrderOfUse(index, fetches);
   for (size_t i = 0; i < order.size(); ++i) {
-    // The use of the fetch `ahead` places before it, in the step before for the
-    // first ones.
+    // Find the use of the fetch `ahead` places before it; for the first ones it
+    // is in the step before.
     const bool step_before = i < most;
     const size_t other =
         order[step_before ? i + order.size() - most : i - most];
@@ -124,7 +126,8 @@ double CopyBackNs(const BusModel& bus, int64_t bytes) {
 
 void TakeUntilCopiedBack(const UseIndex& index, const BusModel& bus,
                          const Residency& residency, Room& room) {
-  // A first time around, to know what the step before left in the queue.
+  // The first of two passes finds the copies that the step before left in the
+  // queue.
   int64_t bus_free_ns = 0;
   for (const bool take : {false, true}) {
     for (const int64_t g : index.gaps_by_begin()) {

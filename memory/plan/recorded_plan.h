@@ -1,4 +1,4 @@
-// Between plans and the records that a trace keeps of them.
+// Converts plans to the records that a trace keeps of them, and back.
 #ifndef CASTOR_MEMORY_PLAN_RECORDED_PLAN_H_
 #define CASTOR_MEMORY_PLAN_RECORDED_PLAN_H_
 
@@ -11,23 +11,24 @@
 
 namespace castor {
 
-// `plan` was made from `request` and passed CheckPlan, `cost` is SimulatePlan's
-// of both. `trace_index`: the request's trace in the file. The lower bound is
-// computed here: LeastFetchedBytes, a small part of what the plan took.
+// Records `plan`, which was made from `request` and passed CheckPlan; `cost`
+// comes from SimulatePlan. `trace_index` is that of the request's trace in the
+// file. Computes the lower bound (LeastFetchedBytes), in a small part of the
+// time that planning took.
 PlanRecord RecordPlan(const Plan& plan, const PlanRequest& request,
                       const PlanCost& cost, int64_t trace_index, bool warmup);
 
-// Records a request that was refused: what was asked, and nothing decided.
+// Records a request that was refused, without a plan.
 PlanRecord RecordRequest(const PlacementPolicy* policy,
                          const PlanRequest& request, int64_t trace_index);
 
-// What was asked for, of `trace` (not null, outlives the request): equal to the
-// request that was recorded, so that planning it again gives the same plan.
+// Returns the request that was recorded, for `trace` (not null, outlives the
+// request); planning it again gives the same plan.
 PlanRequest RequestOf(const PlanRecord& record, const StepTrace* trace);
 
-// What was decided. InvalidArgument: an unknown policy; a chunk or a moment
-// that `trace` does not have. Whether it is a plan that works is CheckPlan's to
-// say.
+// Returns the plan that was recorded, which CheckPlan has yet to check.
+// InvalidArgument: an unknown policy; a chunk or a moment that `trace` does not
+// have.
 absl::StatusOr<Plan> PlanOf(const PlanRecord& record, const StepTrace& trace);
 
 }  // namespace castor

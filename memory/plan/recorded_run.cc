@@ -21,14 +21,15 @@
 namespace castor {
 namespace {
 
-// Plans are written again when durations were measured under them.
+// Returns true if both records are of one plan, which is recorded again when
+// durations were measured under it.
 bool SameDecisions(const PlanRecord& a, const PlanRecord& b) {
   return a.policy == b.policy && a.warmup == b.warmup &&
          a.refused == b.refused && a.device_side == b.device_side &&
          a.initial == b.initial && a.actions == b.actions;
 }
 
-// No step that is meant takes as long: sums of such times could overflow.
+// The longest step that is accepted: sums of longer times could overflow.
 constexpr double kYearsNs = 1e17;
 
 double StepNs(const PlanRequest& request) {
@@ -79,9 +80,9 @@ struct Step {
   const ResultRecord* result = nullptr;
 };
 
-// The steps on the plan that are wholly over. The first one after another plan
-// or after an evaluation is left out where there are others: it begins with
-// moves between the two, or on an idle device.
+// Finds the finished steps on the plan. The first one after another plan or
+// after an evaluation is left out if there are others: it begins with moves
+// between the two, or on an idle device.
 std::vector<Step> StepsOn(const TraceContents& contents,
                           const PlanRecord& plan) {
   const std::string& signature = contents.step_traces[plan.trace].signature;
@@ -220,9 +221,9 @@ class Durations {
     return -1;
   }
 
-  // The time from the end of what a wait was for to its own end. The mean of
-  // nine in ten: in the longest the thread had lost its processor to another
-  // program, or to work that is in the trace itself.
+  // Returns the mean delay from the end of the work that was waited for to the
+  // end of the wait, without the longest tenth: in those the thread had lost
+  // its processor to another program, or to work that is in the trace itself.
   int64_t HandoffNs(absl::string_view name) const {
     const int64_t stream = Stream(name);
     std::vector<int64_t> handoffs;
@@ -272,8 +273,8 @@ class Durations {
            work.moment.value < static_cast<int64_t>(device_.size());
   }
 
-  // Work and waits of the compute stream one after another: what is of no
-  // operator (blocks that move) belongs to the operator after it.
+  // Walk work and waits of the compute stream in order: moves of blocks, which
+  // belong to no operator, count for the operator after them.
   void AddCompute(int64_t stream) {
     struct Item {
       const WorkRecord* work;
@@ -362,8 +363,8 @@ class Durations {
 
   const TraceContents& contents_;
   const std::set<int64_t> steps_;
-  // By moment. Of what moves waited for, all that any step shows: where it was
-  // over in time, it makes no difference.
+  // Indexed by moment. The copies that moves waited for in any step: a copy
+  // that is over in time makes no difference.
   std::vector<double> device_, host_, moved_;
   std::vector<std::set<CopyOf>> waited_for_;
   std::vector<std::vector<int64_t>> issued_;  // after the step's beginning
@@ -379,8 +380,8 @@ absl::StatusOr<AskedStep> AskedOf(const TraceContents& contents,
   asked.request = RequestOf(plan, &asked.trace);
   CASTOR_RETURN_IF_ERROR(CheckRequest(asked.request));
   asked.request.trace = nullptr;
-  // Training's sides are always chosen; of evaluation's only those of chunks
-  // that have optimizer states mean something.
+  // Training's sides are always chosen; an evaluation's matter only for chunks
+  // with optimizer states.
   if (asked.trace.training) asked.request.fixed_side.clear();
   for (size_t c = 0; c < asked.request.fixed_side.size(); ++c) {
     if (asked.trace.chunks[c].optimizer_bytes == 0) {

@@ -9,7 +9,7 @@
 namespace castor {
 namespace {
 
-// What happens to one payload at one place between operators.
+// The actions on one payload at one place between operators.
 struct Event {
   enum Order {
     kDropClean,
@@ -33,8 +33,8 @@ class Writer {
  public:
   Writer(const PlanRequest& request, const UseIndex& index)
       : moments_(index.moments()),
-        // A fetch for the next step's first operator goes out with the last
-        // step's actions, unless it may not be ahead of its operator at all.
+        // A fetch for the next step's first operator is issued after this
+        // step's last operator, unless it has no lead.
         first_in_own_step_(!request.prefetch) {}
 
   void Leave(int64_t after, int64_t chunk, bool dirty, int64_t because) {
@@ -69,7 +69,7 @@ class Writer {
   }
 
   std::vector<std::vector<Action>> Actions() && {
-    // By place, then each place's in their order: few at each.
+    // Indexed by place; the few at each place are in their order.
     std::vector<int64_t> first(moments_ + 2, 0);
     for (const Event& event : events_) ++first[event.place + 1];
     std::partial_sum(first.begin(), first.end(), first.begin());
@@ -155,7 +155,7 @@ std::vector<int64_t> ChangesOfStays(const UseIndex& index,
       changes[gap.from + 1] += gap.bytes;
       changes[std::min(gap.to, moments)] -= gap.bytes;
     }
-    // What reaches over from the step before.
+    // Stays that reach over from the step before.
     if (gap.to > moments) {
       changes[0] += gap.bytes;
       changes[gap.to - moments] -= gap.bytes;
@@ -190,8 +190,8 @@ Plan WritePlan(const PlanRequest& request, const std::vector<Side>& side,
     }
     const absl::Span<const Use> uses = index.uses(c);
     if (uses.empty()) continue;
-    // The first lap only finds out what the step ends with: the state after it
-    // does not depend on the one before.
+    // The first of two passes finds the state at the step's end, which does not
+    // depend on the state at its start.
     bool dirty = false;
     bool resident_between_steps = true;
     for (int lap = 0; lap < 2; ++lap) {

@@ -95,7 +95,7 @@ void Room::AddInBlock(int64_t block, int64_t from, int64_t to, int64_t delta) {
       leaf.added +
       *std::min_element(
           first, free_.begin() + std::min(moments_, (block + 1) * kBlock));
-  // As far as minima change.
+  // Go up as far as minima change.
   for (int64_t node = (leaves_ + block) / 2; node > 0; node /= 2) {
     Node& here = nodes_[node];
     const int64_t before_min = here.min;

@@ -19,13 +19,14 @@ class Room {
   // Negative bytes give room back.
   void Take(int64_t from, int64_t to, int64_t bytes);
 
-  // The least free bytes over [from, to); kUnlimitedBytes of an empty range.
+  // Returns the least free bytes over [from, to); kUnlimitedBytes for an empty
+  // range.
   int64_t Min(int64_t from, int64_t to) const;
 
-  // The least s in [lo, hi] with Min(s, hi) >= bytes.
+  // Returns the least s in [lo, hi] with Min(s, hi) >= bytes.
   int64_t EarliestStart(int64_t lo, int64_t hi, int64_t bytes) const;
 
-  // The free bytes of every moment. O(T).
+  // Returns the free bytes of every moment. O(T).
   std::vector<int64_t> Values() const;
 
   int64_t moments() const { return moments_; }
@@ -38,32 +39,32 @@ class Room {
     int64_t added = 0;  // to the whole range
   };
 
-  // The ranges of these do not go over the end of the step.
+  // Ranges here do not go over the end of the step.
   void Add(int64_t from, int64_t to, int64_t delta);
   int64_t MinOf(int64_t from, int64_t to) const;
-  // The last moment in [from, to) with less than `bytes` free, or -1.
+  // Returns the last moment in [from, to) with less than `bytes` free, or -1.
   int64_t LastBelow(int64_t from, int64_t to, int64_t bytes) const;
 
-  // A part of one block.
+  // The range is a part of one block.
   void AddInBlock(int64_t block, int64_t from, int64_t to, int64_t delta);
   int64_t LastBelowInBlock(int64_t block, int64_t from, int64_t to,
                            int64_t bytes) const;
-  // The same for whole blocks in [first, last), below `node`, which covers
-  // those in [lo, hi).
+  // The same for whole blocks in [first, last), in the subtree of `node`, which
+  // covers the blocks in [lo, hi).
   int64_t MinOfBlocks(int64_t node, int64_t lo, int64_t hi, int64_t first,
                       int64_t last) const;
   int64_t LastBlockBelow(int64_t node, int64_t lo, int64_t hi, int64_t first,
                          int64_t last, int64_t bytes) const;
-  // The minimum of a node that is no leaf, from those below it.
+  // Returns the minimum of an inner node, from its children.
   int64_t MinOfChildren(int64_t node) const;
-  // Makes the minima above a node right again.
+  // Recomputes the minima of the nodes above `node`.
   void Refresh(int64_t node);
-  // What was added to all of a block.
+  // Returns the sum of all that was added to the whole block.
   int64_t AddedTo(int64_t block) const;
 
   int64_t moments_;
   int64_t leaves_ = 1;         // a power of two, at least the number of blocks
-  std::vector<int64_t> free_;  // without what was added to whole blocks
+  std::vector<int64_t> free_;  // without additions to whole blocks
   std::vector<Node> nodes_;
 };
 

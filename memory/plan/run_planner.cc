@@ -9,7 +9,7 @@
 namespace castor {
 namespace {
 
-// What an evaluation is admitted with.
+// Returns the request with which an evaluation is admitted.
 PlanRequest Safe(PlanRequest evaluation, const AdmissionRule& rule,
                  const PlanRequest& training) {
   evaluation.device_budget_bytes = training.device_budget_bytes;
@@ -62,7 +62,8 @@ std::optional<RefusedStep> RefuseRun(const AdmissionRule& rule,
     refusal = Admit(rule, request).refusal;
   }
   if (!refusal.has_value()) return std::nullopt;
-  // That of the refused step would move the refusal to another one.
+  // The smallest budget of the refused step alone would only refuse another
+  // step.
   const int64_t smallest = SmallestRunBudget(rule, run);
   if (smallest < kUnlimitedBytes) {
     refusal->smallest_device_budget_bytes = smallest;

@@ -1,8 +1,9 @@
-// Whether a run fits: its steps of training, and the evaluations between them.
+// Decides whether a run fits: its steps of training, and the evaluations
+// between them.
 //
-// The trainer and `castor plan`, which have a model, and `castor replay`, which
-// has the trace of a run, decide it here. What they say to the user about a
-// refusal is RefusalStatus in runtime/managed/refusal_status.h.
+// Used by the trainer and `castor plan`, which have a model, and by `castor
+// replay`, which has the trace of a run. RefusalStatus in
+// runtime/managed/refusal_status.h words a refusal for the user.
 #ifndef CASTOR_MEMORY_PLAN_RUN_PLANNER_H_
 #define CASTOR_MEMORY_PLAN_RUN_PLANNER_H_
 
@@ -18,20 +19,20 @@
 
 namespace castor {
 
-// What a run asks for, on the budgets of `training`.
+// The requests of a run, on the budgets of `training`.
 struct RunRequest {
   PlanRequest training;
-  // Their budgets and sides do not count: an evaluation has the budgets of
+  // Their own budgets and sides are ignored: an evaluation has the budgets of
   // training, and is admitted if it fits with SafeSides.
   std::vector<PlanRequest> evaluations = {};
 };
 
-// What a run asks for under a policy with that rule: how much it has to reserve
+// Returns the requests of a run under a policy with that rule: reserved bytes
 // may depend on where the policy can have optimizer states.
 using RunRequestFor = std::function<RunRequest(const AdmissionRule& rule)>;
 
-// The least device budget that fits training and every evaluation, with all
-// else as in `run`; kUnlimitedBytes where none does.
+// Returns the smallest device budget in which training and every evaluation
+// fit, with all else as in `run`; kUnlimitedBytes if there is none.
 int64_t SmallestRunBudget(const AdmissionRule& rule, const RunRequest& run);
 
 bool FitsRun(const AdmissionRule& rule, const RunRequest& run);
@@ -39,30 +40,29 @@ bool FitsRun(const AdmissionRule& rule, const RunRequest& run);
 struct RunBudgets {
   int64_t smallest = 0;    // SmallestRunBudget
   int64_t everything = 0;  // with everything on the device
-  // The budget of a run that was given no limit: as much as everything takes,
-  // or more where only a part of it may hold the optimizer states that the host
-  // has no room for.
+  // Returns the budget of a run without a limit: the bytes that everything
+  // takes, or more where gpu_margin_mem_ratio admits only a part of the free
+  // bytes for optimizer states that the host has no room for.
   int64_t unlimited() const;
 };
 RunBudgets FindRunBudgets(const AdmissionRule& rule,
                           const RunRequestFor& request_for);
 
 struct RefusedStep {
-  // Its smallest device budget is the whole run's, if there is one that would
-  // do.
+  // Its smallest device budget is the whole run's, if any budget would fit.
   Refusal refusal;
-  // What the refused step asks for: that of training or of an evaluation.
+  // The request of the refused step, of training or of an evaluation.
   PlanRequest request;
 };
 
-// The first step that does not fit, training before evaluations. Absent: each
-// of them has a plan.
+// Returns the first step that does not fit, training before evaluations; absent
+// if all of them have plans.
 std::optional<RefusedStep> RefuseRun(const AdmissionRule& rule,
                                      const RunRequest& run);
 
-// The other policy that would let the run fit, as a setting: nothing, or
-// "memory.placement_policy \"auto\"". `fits` says whether the run fits under a
-// policy.
+// Returns the other policy under which the run would fit, as a setting:
+// nothing, or "memory.placement_policy \"auto\"". `fits` returns true if the
+// run fits under a policy.
 std::vector<std::string> PolicyRemedies(
     const PlacementPolicy* policy,
     const std::function<bool(const PlacementPolicy*)>& fits);

@@ -1,8 +1,9 @@
-// What several ranks need beside their shards, known from the trace.
+// The memory that several ranks need beside their shards, computed from the
+// trace.
 //
-// A rank keeps one shard of each chunk. Two things are larger: a payload that
-// leaves the device with gradients of this rank's own in it, which no shard can
-// hold, and the parts that the other ranks send of theirs.
+// A rank keeps one shard of each chunk. Two things do not fit into a shard: a
+// payload that leaves the device with this rank's own gradients in it, and the
+// parts of other ranks' gradients that a reduce receives.
 //
 //   host    slots, each as large as the largest trainable payload. A payload
 //           with gradients lies in one from its copy back until its reduce; the
@@ -22,17 +23,18 @@ struct ShardStaging {
   int64_t slot_bytes = 0;
   int64_t parts_bytes = 0;  // on the device
 
-  // Gives the bytes that budgets count.
+  // Return the bytes that count against the budgets.
   int64_t HostBytes() const;
   int64_t DeviceBytes() const;
 };
 
-// All 0 on one rank, which is one whose trace has no shard_bytes, and for
-// evaluation. O(total uses).
+// Computes the staging of a trace. All 0 on one rank (the trace has no
+// shard_bytes then) and for evaluation. O(total uses).
 //
-// Slots: a chunk may need one from the first gradient of a micro batch to its
-// reduce; the most that are between the two at once, one for parts, and one so
-// that a copy does not wait for the reduce before to end.
+// A chunk may need a slot from its first gradient of a micro batch to its
+// reduce. So there are as many slots as chunks are between the two at once, one
+// more for parts, and one so that a copy need not wait for the end of the
+// reduce before it.
 ShardStaging FindShardStaging(const StepTrace& trace);
 
 }  // namespace castor

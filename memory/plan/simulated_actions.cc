@@ -9,13 +9,13 @@ namespace {
 
 using Content = SimulatedChunk::Content;
 
-// When all use of a payload's block is over.
+// Returns the time when all use of a payload's block is over.
 int64_t PayloadOverNs(const SimulatedChunk& chunk) {
   return std::max({chunk.used_ns, chunk.copied_ns, chunk.arrived_ns});
 }
 
-// Blocks that operators have written change hands: what is taken for them here
-// was given back when the operators' bytes fell.
+// Takes over blocks that operators have written: the bytes taken here were
+// given back when the operators' bytes fell.
 void MakeActivations(SimulatedState& state, int64_t c) {
   SimulatedChunk& chunk = state.chunks[c];
   const int64_t written_ns =
@@ -68,7 +68,7 @@ void MakeBeside(SimulatedState& state, int64_t bytes,
   beside.block = state.device.TakeBlock(bytes, issue_ns, &beside.ns);
 }
 
-// Sends what lies there home.
+// Sends the block's content home.
 void SendBeside(SimulatedState& state, int64_t bytes, SimulatedChunk& chunk,
                 SimulatedChunk::Beside& beside) {
   beside.ns = chunk.home_ns = state.queues.CopyBack(

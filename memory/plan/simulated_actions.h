@@ -1,4 +1,4 @@
-// What a plan's actions do in a simulated step.
+// Simulates a plan's actions.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATED_ACTIONS_H_
 #define CASTOR_MEMORY_PLAN_SIMULATED_ACTIONS_H_
 
@@ -9,10 +9,10 @@
 
 namespace castor {
 
-// PlanCost::action_ns, on the simulator's clock, of an action that comes next.
+// Returns PlanCost::action_ns of the next action, on the simulator's clock.
 int64_t ActionNs(const SimulatedState& state, const Action& action);
 
-// Queues the action's work, takes and gives back its blocks.
+// Queues the action's work; takes and gives back its blocks.
 void DoAction(SimulatedState& state, const Action& action);
 
 }  // namespace castor

@@ -1,5 +1,5 @@
-// The device's bytes as the simulator counts them: what stays throughout, the
-// blocks of chunks, and non-model bytes, which come and go as one.
+// The device's bytes as the simulator counts them: bytes that stay throughout,
+// the blocks of chunks, and non-model bytes, which come and go as one.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATED_DEVICE_H_
 #define CASTOR_MEMORY_PLAN_SIMULATED_DEVICE_H_
 
@@ -22,7 +22,7 @@ class SimulatedDevice {
     resident_bytes_ += bytes;
     return memory_.TakeLow(bytes, ready_ns, from_ns);
   }
-  // All use of it is over at `from_ns`.
+  // Frees a block, all use of which is over at `from_ns`.
   void GiveBlock(const SimulatedMemory::Spans& block, int64_t from_ns) {
     for (const SimulatedMemory::Span& span : block) {
       resident_bytes_ -= span.bytes;
@@ -30,10 +30,10 @@ class SimulatedDevice {
     }
   }
 
-  // From now on so many bytes are activations, temporaries and workspaces.
-  // What goes was used by operators that are over at `used_ns`. Returns when
-  // what comes may be written, of which the highest is taken that is free by
-  // `ready_ns`, or 0 if nothing comes.
+  // Sets the bytes of activations, temporaries and workspaces from now on.
+  // Bytes that go were used by operators that are over at `used_ns`. Bytes that
+  // come take the highest addresses that are free by `ready_ns`; returns the
+  // time from which they may be written, or 0 if none come.
   int64_t SetNonModel(int64_t bytes, int64_t used_ns, int64_t ready_ns);
 
   // The same as SimulatedMemory::Forget.

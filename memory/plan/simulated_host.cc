@@ -6,7 +6,7 @@
 namespace castor {
 namespace {
 
-// The host is taken to need for it what it needs to make a sum.
+// Squaring a sum is assumed to take the host as long as adding one up.
 void SquareSum(SimulatedState& state, int64_t chunk) {
   SimulatedChunk& home = state.chunks[chunk];
   const int64_t last_reduce = state.trace.chunk(chunk).last_reduce;
@@ -31,12 +31,12 @@ void RunOnHost(SimulatedState& state, const SimulatedTrace::Op& op,
     home.content = SimulatedChunk::Content::kParameters;
     return;
   }
-  // What is committed was updated before.
+  // A chunk that is committed was updated before.
   const bool works = !home.speculated || misses;
   home.home_ns =
       queues.Run(Resource::kHost, ready_ns, works ? op.host_duration_ns : 0);
   home.speculated = false;
-  // Between its phases, whose durations are one number.
+  // The trace has one duration for both phases, so the sums come between them.
   if (state.AddsSumsOfRanks(op)) {
     home.home_ns =
         queues.Run(Resource::kHost, state.ReceiveSums(op, home.home_ns), 0);

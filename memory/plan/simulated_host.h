@@ -1,6 +1,5 @@
-// What the host computes in a simulated step: it adds gradients up, squares
-// what the device has added up, and updates, some chunks before their norm is
-// known.
+// Simulates the host's compute: it adds gradients up, squares the sums that the
+// device made, and updates chunks, some before the norm is known.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATED_HOST_H_
 #define CASTOR_MEMORY_PLAN_SIMULATED_HOST_H_
 
@@ -10,12 +9,12 @@
 
 namespace castor {
 
-// A reduce or an update of a chunk whose sum is the host's.
-// `misses`: what was updated before the norm was known is updated again.
+// Runs a reduce or an update of a chunk whose sum is the host's. With `misses`
+// a chunk that was updated before the norm was known is updated again.
 void RunOnHost(SimulatedState& state, const SimulatedTrace::Op& op,
                bool misses);
 
-// The update of a chunk before the norm is known.
+// Runs the update of a chunk before the norm is known.
 void UpdateAhead(SimulatedState& state, int64_t chunk);
 
 // Adds up the squares of all sums that the device made and sent, for the norm.

@@ -82,7 +82,7 @@ void SimulatedMemory::GiveAnywhere(Span span, int64_t from_ns) {
     at = free_.Insert(at, {span.offset, span.bytes, from_ns});
   }
   if (from_ns > search_ready_ns_) return;
-  // A hole that is over has grown, or there is a new one.
+  // A hole that may be written has grown, or there is a new one.
   while (at != free_.begin()) {
     const Place before = free_.Before(at);
     if (free_[before].end() != free_[at].offset ||

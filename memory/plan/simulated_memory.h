@@ -1,4 +1,4 @@
-// The simulator's picture of the device's memory.
+// The simulator's model of the device's memory.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATED_MEMORY_H_
 #define CASTOR_MEMORY_PLAN_SIMULATED_MEMORY_H_
 
@@ -12,13 +12,13 @@
 namespace castor {
 
 // Free device memory by address, each segment with the time from which it may
-// be overwritten. Like the arena, payloads take room from the low end and
-// non-model bytes from the high end, each first what is free without waiting.
-// There are no single activations here: their bytes come and go as one, so the
-// arena's holes, and its moves of blocks, are not foreseen.
+// be overwritten. As in the arena, payloads take room from the low end and
+// non-model bytes from the high end, each first the bytes that are free without
+// waiting. There are no single activations: their bytes come and go as one, so
+// the arena's holes and moves of blocks are not simulated.
 //
-// A plan is found by simulating many, so what nearly every operator does, to
-// take and give back bytes at the high end, is short.
+// A plan is found by simulating many, so the most frequent calls, which take
+// and give back bytes at the high end, are short and inline.
 class SimulatedMemory {
  public:
   explicit SimulatedMemory(int64_t bytes) { Give({0, bytes}, 0); }
@@ -42,13 +42,14 @@ class SimulatedMemory {
     }
   }
 
-  // Takes for one payload the lowest hole that is over by `ready_ns`, or else
-  // the lowest; in pieces where none is large enough. The time when it may be
-  // written is never before `*from_ns`.
+  // Takes for one payload the lowest hole that may be written by `ready_ns`, or
+  // else the lowest hole; in pieces where none is large enough. Raises
+  // `*from_ns` to the time from which all of it may be written.
   Spans TakeLow(int64_t bytes, int64_t ready_ns, int64_t* from_ns);
 
-  // The highest bytes that are over by `ready_ns`, then the highest. What is
-  // below the last span of `taken` without a gap becomes a part of it.
+  // Takes the highest bytes that may be written by `ready_ns`, then the highest
+  // of the others, and adds them to `taken`; a span directly below the last one
+  // there becomes a part of it.
   void TakeHigh(int64_t bytes, int64_t ready_ns, int64_t* from_ns,
                 std::vector<Span>* taken) {
     while (bytes > 0 && !free_.empty() && free_.back().from_ns <= ready_ns) {
@@ -63,8 +64,8 @@ class SimulatedMemory {
     if (bytes > 0) TakeHighAnywhere(bytes, ready_ns, from_ns, taken);
   }
 
-  // Nobody will be ready before `now_ns`, so what is over by then is over at
-  // once: it is no longer told apart. O(segments).
+  // Merges the segments that may be written by `now_ns`: no later call has a
+  // smaller `ready_ns`. O(segments).
   void Forget(int64_t now_ns);
 
  private:
@@ -73,8 +74,8 @@ class SimulatedMemory {
   void GiveAnywhere(Span span, int64_t from_ns);
   void TakeHighAnywhere(int64_t bytes, int64_t ready_ns, int64_t* from_ns,
                         std::vector<Span>* taken);
-  // Takes so many bytes from the beginning of a segment on, which follow
-  // without a gap.
+  // Takes `bytes` from the beginning of a segment on, which follow without a
+  // gap.
   void TakeFrom(Place first, int64_t bytes, int64_t* from_ns);
   static void AddBelow(Span span, std::vector<Span>* taken) {
     if (!taken->empty() && span.offset + span.bytes == taken->back().offset) {
@@ -84,14 +85,15 @@ class SimulatedMemory {
     }
   }
 
-  // The first of the lowest segments, from `first` on, that follow without a
-  // gap, are over by `limit_ns` and have `bytes`; or the end.
+  // Returns the first of the lowest segments, from `first` on, that follow
+  // without a gap, may be written by `limit_ns` and have `bytes`; or the end.
   Place FitLow(Place first, int64_t bytes, int64_t limit_ns);
   Place FitLowOver(int64_t bytes, int64_t ready_ns);
 
   SimulatedSegments free_;
-  // What the last searches for a hole that is over by `search_ready_ns_` have
-  // found: none of at least `search_bytes_` begins before `search_from_`.
+  // The result of the last searches for a hole that may be written by
+  // `search_ready_ns_`: none of at least `search_bytes_` begins before
+  // `search_from_`.
   int64_t search_ready_ns_ = -1;
   int64_t search_bytes_ = 0;
   int64_t search_from_ = 0;

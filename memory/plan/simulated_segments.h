@@ -1,7 +1,8 @@
-// A list of free segments in the order of their addresses, for many at once.
+// A list of free segments in the order of their addresses, fast for many.
 //
-// It lies in blocks of a few segments each: so what comes or goes in the middle
-// moves only those of its block, and few segments are one plain array.
+// It lies in blocks of a few segments each, so that an insertion or removal in
+// the middle moves only the segments of its block, and a short list is one
+// plain array.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATED_SEGMENTS_H_
 #define CASTOR_MEMORY_PLAN_SIMULATED_SEGMENTS_H_
 
@@ -21,7 +22,7 @@ struct SimulatedSegment {
 
 class SimulatedSegments {
  public:
-  // Where a segment is, until one comes or goes.
+  // The place of a segment, valid until one is inserted or removed.
   struct Place {
     int64_t block = 0;  // in order; the number of blocks: behind the last one
     int64_t at = 0;
@@ -38,7 +39,7 @@ class SimulatedSegments {
     return ++place.at < BlockAt(place.block).size ? place
                                                   : Place{place.block + 1, 0};
   }
-  // The place before this one, which is not the first.
+  // Returns the place before this one, which is not the first.
   Place Before(Place place) const {
     if (place.at > 0) return {place.block, place.at - 1};
     return {place.block - 1, BlockAt(place.block - 1).size - 1};
@@ -59,9 +60,9 @@ class SimulatedSegments {
     if (--blocks_[order_.back()].size == 0) RemoveBlock(NumBlocks() - 1);
   }
 
-  // The first one that begins there or behind.
+  // Returns the first segment that begins at `offset` or after it.
   Place FirstFrom(int64_t offset) const {
-    // The block of the last one before it, if there is one.
+    // Find the block of the last segment before it, if there is one.
     auto block = std::partition_point(
         order_.begin(), order_.end(),
         [&](int32_t b) { return blocks_[b].segments[0].offset < offset; });
@@ -76,7 +77,7 @@ class SimulatedSegments {
                                           : Place{number, first - in.segments};
   }
 
-  // Before the one that is there. Returns where it is.
+  // Inserts before the segment at `place`. Returns the new one's place.
   Place Insert(Place place, const SimulatedSegment& segment) {
     if (place == end()) {
       push_back(segment);
@@ -105,7 +106,7 @@ class SimulatedSegments {
     ++block.size;
     return place;
   }
-  // Returns where the one behind it is then.
+  // Returns the place of the segment behind the erased one.
   Place Erase(Place place) {
     Block& block = BlockAt(place.block);
     std::copy(block.segments + place.at + 1, block.segments + block.size,

@@ -30,7 +30,7 @@ SimulatedState::SimulatedState(const Plan& plan, const PlanRequest& request,
     chunks[c].holds_activations = trace.chunk(c).holds_activations;
     if (chunks[c].holds_activations) chunks[c].content = Content::kSpent;
   }
-  // Between two operators lives what both count.
+  // Between two operators the bytes live that both count.
   const int64_t moments = trace.moments();
   if (moments > 0) {
     device.SetNonModel(std::min(trace.op(moments - 1).non_model_peak_bytes,

@@ -1,4 +1,4 @@
-// What the simulator knows at one instant of a step: its clocks, the device's
+// The simulator's state at one instant of a step: its clocks, the device's
 // bytes, and each chunk.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATED_STATE_H_
 #define CASTOR_MEMORY_PLAN_SIMULATED_STATE_H_
@@ -14,22 +14,22 @@
 
 namespace castor {
 
-// One chunk. Its times stay when its block goes: a later block of it comes
-// after them.
+// The state of one chunk. Its times stay when its block goes: a later block of
+// it comes after them.
 struct SimulatedChunk {
-  // What the bytes on the device are, where several ranks share a chunk, and
-  // of activations, which are each rank's own.
+  // The content of the bytes on the device, where several ranks share a chunk,
+  // and for activations, of which each rank has its own.
   enum class Content : uint8_t {
-    kParameters,  // the same on all ranks: home keeps this one's shard
-    kLocal,       // with gradients of this rank's own: only it has them, whole
-    kSpent,       // reduced for the last time, worth nothing until the update;
+    kParameters,  // the same on all ranks; the home has this one's shard
+    kLocal,       // with this rank's own gradients, which no other rank has
+    kSpent,       // not needed: reduced for the last time and not updated yet;
                   // or activations that are not made, or were read
   };
 
-  // A block beside the payload, while there is one.
+  // A separate buffer on the device, beside the payload, while there is one.
   struct Beside {
     bool exists = false;
-    int64_t ns = 0;  // from when on it may be written, then its last use
+    int64_t ns = 0;  // the time from which it may be written, then its last use
     SimulatedMemory::Spans block;
   };
 
@@ -37,34 +37,36 @@ struct SimulatedChunk {
   int64_t used_ns = 0;     // the last operator that used it
   int64_t written_ns = 0;  // the last one that changed it
   int64_t copied_ns = 0;   // the last copy back
-  int64_t home_ns = 0;     // its home is valid for the device: copied, updated
+  int64_t home_ns = 0;     // when its home became valid: copied or updated
   Content content = Content::kParameters;
   bool holds_activations = false;
-  bool home_current = true;  // when the content is parameters
-  bool speculated = false;   // updated and not committed
+  bool home_current = true;  // where the content is parameters
+  bool speculated = false;   // updated, not committed
   Beside gradients;
   Beside sum;
   SimulatedMemory::Spans block;
 };
 
 struct SimulatedState {
-  // As a run begins: idle queues, and on the device what the plan starts with.
-  // All but the overheads must outlive it.
+  // Makes the state at the start of a run: idle queues, and the plan's initial
+  // chunks on the device. All arguments but the overheads must outlive it.
   SimulatedState(const Plan& plan, const PlanRequest& request,
                  const SimulatedTrace& trace, const Overheads& overheads);
 
-  // Whether it is a reduce by which the device adds up a chunk of the host's
-  // side.
+  // Returns true if `op` is a reduce in which the device adds up a chunk of the
+  // host's side.
   bool AddsOnDevice(const SimulatedTrace::Op& op) const {
     return op.kind == OpKind::kReduce && chunks[trace.chunk_of(op)].sum.exists;
   }
-  // What is to cross the bus with a copy of the chunk as it is now.
+  // Returns the bytes that a copy of the chunk, as it is now, moves over the
+  // bus.
   int64_t BytesOnBus(int64_t chunk) const;
-  // All other ranks' shards of a chunk, or parts of this one's, come over the
-  // network, from `ready_ns` on. Returns when they are there.
+  // Receives all other ranks' shards of a chunk, or their parts of this rank's
+  // shard, over the network from `ready_ns` on. Returns the time of arrival.
   int64_t Exchange(int64_t chunk, int64_t ready_ns);
-  // Whether ranks add up sums in the middle of an update, and when all other
-  // ranks' are there, from `ready_ns` on.
+  // AddsSumsOfRanks returns true if ranks add up sums in the middle of an
+  // update. ReceiveSums receives the other ranks' sums from `ready_ns` on and
+  // returns the time of arrival.
   bool AddsSumsOfRanks(const SimulatedTrace::Op& op) const {
     return sharded && op.reduced_bytes > 0;
   }
@@ -79,7 +81,7 @@ struct SimulatedState {
   SimulatedQueues queues;
   SimulatedDevice device;
   std::vector<SimulatedChunk> chunks;  // indexed by ChunkId
-  // Chunks whose sums the host has got from the device, and not squared.
+  // Chunks whose sums have come to the host from the device, not squared yet.
   std::vector<int64_t> sums_to_square;
 };
 

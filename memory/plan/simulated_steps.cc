@@ -40,8 +40,9 @@ void SimulatedSteps::RunStep() {
     if (t < static_cast<int64_t>(overheads_.issue_ns.size())) {
       queues.set_issue_ns(step_issue_ns + overheads_.issue_ns[t]);
     }
-    // What the operator before held and this one does not is free for the
-    // actions in between; what this one holds beyond it is taken after them.
+    // Bytes that the operator before held and this one does not are free for
+    // the actions in between; bytes that only this one holds are taken after
+    // them.
     const int64_t next = t < moments ? t : 0;
     const int64_t peak =
         moments == 0 ? 0 : trace_.op(next).non_model_peak_bytes;
@@ -72,8 +73,8 @@ int64_t SimulatedSteps::SetNonModel(int64_t bytes) {
                                    std::max(used_ns, state_.queues.issue_ns()));
 }
 
-// With the operators, not with what is on the bus; all ranks' losses, behind
-// what was exchanged before.
+// The loss follows the operators and does not wait for the bus; with several
+// ranks all losses follow the exchanges before.
 void SimulatedSteps::TakeLoss() {
   SimulatedQueues& queues = state_.queues;
   const int64_t latency_ns = queues.latency_ns();
@@ -84,9 +85,8 @@ void SimulatedSteps::TakeLoss() {
       queues.Run(Resource::kNetwork, loss_arrived_ns_, latency_ns);
 }
 
-// The device's sum goes to the host, which has all of its own then and goes on;
-// the scale comes back, in two copies. What is queued on the bus later waits
-// behind them.
+// The device's sum goes to the host, which has its own sums by then and goes
+// on; the scale comes back in two copies. Later copies wait behind them.
 void SimulatedSteps::GatherNorm() {
   SimulatedQueues& queues = state_.queues;
   const int64_t host_ns = queues.done_ns(Resource::kHost);
@@ -248,7 +248,7 @@ void SimulatedSteps::RunOnNetwork(int64_t t) {
 
 void SimulatedSteps::AddOnDevice(int64_t t, int64_t start_ns) {
   const int64_t c = trace_.chunk_of(trace_.op(t));
-  // Its gradients are in the payload, else in a block beside it.
+  // Its gradients are in the payload, else in its gradient block.
   const bool last = t == trace_.chunk(c).last_reduce;
   SimulatedChunk& chunk = state_.chunks[c];
   start_ns = std::max(start_ns, chunk.sum.ns);
@@ -263,7 +263,7 @@ void SimulatedSteps::HasAdded(SimulatedChunk& chunk, bool last) {
     return;
   }
   chunk.used_ns = chunk.sum.ns;
-  // The home has what it had, and gets what the update makes.
+  // The home keeps the old parameters, and gets the update's.
   chunk.content = Content::kParameters;
   chunk.home_current = true;
 }

@@ -1,4 +1,4 @@
-// The walk over a step's operators, with the plan's actions between them.
+// Simulates a step's operators, with the plan's actions between them.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATED_STEPS_H_
 #define CASTOR_MEMORY_PLAN_SIMULATED_STEPS_H_
 
@@ -11,52 +11,54 @@
 
 namespace castor {
 
-// Runs one step of a plan after the other, each on what the one before left.
+// Runs one step of a plan after the other, each on the state that the one
+// before left.
 class SimulatedSteps {
  public:
-  // All of them must outlive it. `plan` must have passed CheckPlan.
-  // `misses`: all speculative updates are in vain.
+  // All arguments must outlive it. `plan` must have passed CheckPlan. With
+  // `misses` all speculative updates are in vain.
   SimulatedSteps(const Plan& plan, const PlanRequest& request,
                  const SimulatedTrace& trace, const Overheads& overheads,
                  bool misses);
 
   void RunStep();
 
-  // When the last of the resources is done.
+  // The time when the last resource is done.
   int64_t end_ns() const { return state_.queues.end_ns(); }
-  // What the last step took: all but step_ns, host_bytes and
-  // device_peak_bytes. Times are since the first step's start.
+  // Returns the cost of the last step, without step_ns, host_bytes and
+  // device_peak_bytes. Times count from the first step's start.
   PlanCost TakeCost();
 
  private:
   void RunOperator(int64_t t);
-  // On the device, which is at it from `start_ns` on.
+  // Runs an operator on the device, which comes to it at `start_ns`.
   void RunCompute(int64_t t, int64_t start_ns);
   void RunOptimizer(int64_t t, int64_t start_ns);
-  // A reduce of a chunk of the host's side, by which the device adds up.
+  // Runs a reduce in which the device adds up a chunk of the host's side.
   void AddOnDevice(int64_t t, int64_t start_ns);
-  // What the network does that has the parts, in the device's memory, while
-  // compute goes on (RunsOnNetwork in use_index.h).
+  // Runs work on the network's stream, which has the other ranks' parts in the
+  // device's memory, while compute goes on (RunsOnNetwork in use_index.h).
   void RunOnNetwork(int64_t t);
-  // Gradients are in the chunk's sum on the device, the step's last ones or
-  // others.
+  // Notes that gradients are in the chunk's device sum; `last`: the step's
+  // last.
   static void HasAdded(SimulatedChunk& chunk, bool last);
-  // Compute works for `work_ns`. All that it waits for has come by `ready_ns`.
-  // Returns when it is over.
+  // Runs compute for `work_ns`, from `ready_ns` at the earliest. Returns the
+  // time when it is over.
   int64_t Compute(int64_t t, int64_t ready_ns, int64_t work_ns);
-  // Ranks' sums go to the host and come back. Returns when they have.
+  // Sends ranks' sums to the host and back. Returns the time of return.
   int64_t AddSums(const SimulatedTrace::Op& op, int64_t ready_ns);
 
-  // When blocks were moved together before the operator, if they were.
+  // Returns the time when the moves of blocks before the operator are over;
+  // `start_ns` without any.
   int64_t MoveBlocks(int64_t t, int64_t start_ns) const;
   int64_t MovesNs(int64_t t) const {
     return overheads_.moves.empty() ? 0 : overheads_.moves[t].duration_ns;
   }
   int64_t SetNonModel(int64_t bytes);
-  // The loss comes to the host.
+  // Copies the loss to the host.
   void TakeLoss();
-  // The device's part of the gradients' norm goes to the host, and the norm
-  // comes back.
+  // Sends the device's part of the gradients' norm to the host, and the norm
+  // back.
   void GatherNorm();
 
   const SimulatedTrace& trace_;

@@ -1,6 +1,5 @@
-// A step's trace as the simulator walks through it: what its clocks ask for,
-// close together and without names, since a plan is found by walking many
-// times.
+// A compact copy of a step's trace for the simulator, without names: a plan is
+// found by many walks over it.
 #ifndef CASTOR_MEMORY_PLAN_SIMULATED_TRACE_H_
 #define CASTOR_MEMORY_PLAN_SIMULATED_TRACE_H_
 
@@ -14,14 +13,13 @@ namespace castor {
 
 class SimulatedTrace {
  public:
-  // Copies what it needs.
   explicit SimulatedTrace(const StepTrace& trace);
 
-  // An operator: OpRecord has the words.
+  // An operator; OpRecord describes the fields.
   struct Op {
     OpKind kind = OpKind::kCompute;
-    bool on_network = false;  // unless the host runs it (RunsOnNetwork)
-    int64_t first_use = 0;    // those of its chunks, among all uses
+    bool on_network = false;  // RunsOnNetwork, unless the host runs it
+    int64_t first_use = 0;    // index of its uses among all uses
     int64_t num_uses = 0;
     int64_t non_model_peak_bytes = 0;
     int64_t duration_ns = 0;
@@ -31,12 +29,12 @@ class SimulatedTrace {
   struct Chunk {
     int64_t payload_bytes = 0;
     int64_t home_bytes = 0;
-    int64_t payload_block = 0;  // as it counts on the device
+    int64_t payload_block = 0;  // bytes of its block on the device
     int64_t sum_bytes = 0;
     int64_t sum_block = 0;
     int64_t pieces = 1;
     bool holds_activations = false;
-    int64_t last_reduce = -1;  // its moment; -1: the chunk has none
+    int64_t last_reduce = -1;  // its moment; -1: none
     int64_t update = -1;       // likewise
   };
 
@@ -47,13 +45,13 @@ class SimulatedTrace {
   absl::Span<const ChunkUse> uses(const Op& op) const {
     return {uses_.data() + op.first_use, static_cast<size_t>(op.num_uses)};
   }
-  // The chunk of a reduce or an update.
+  // Returns the chunk of a reduce or an update.
   int64_t chunk_of(const Op& op) const {
     return uses_[op.first_use].chunk.value;
   }
 
-  // The last moment of all forwards, after which the loss is known; -1 in a
-  // trace without any.
+  // The last moment of the last forward, after which the loss is known; -1 in a
+  // trace without a forward.
   int64_t last_forward() const { return last_forward_; }
   bool global_norm() const { return global_norm_; }
 

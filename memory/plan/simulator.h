@@ -1,13 +1,13 @@
-// What a plan will cost: the steps laid out on a discrete clock.
+// Predicts what a plan costs: simulates its steps on a discrete clock.
 //
-// Five resources run side by side, each one after the other in itself: compute,
-// the two directions of the bus, the host's compute (reduce, update), and with
-// several ranks the network, on which no rank is late: a fetch gathers what the
-// other ranks have, a reduce gets their parts before it begins, and is the
-// network's own work where its sum is on the device. An operator starts when
-// the one before it is over and its chunks have arrived; a fetch when the bus
-// is free, its home is valid and the room it takes is free; and so on: the same
-// rules by which the executor's fences work. Beside them:
+// Five resources run concurrently, each of them in order: compute, the two
+// directions of the bus, the host's compute (reduce, update), and with several
+// ranks the network. No rank is late on the network: a fetch gathers the other
+// ranks' shards, a reduce gets their parts before it begins, and runs on the
+// network where its sum is on the device. An operator starts when the one
+// before it is over and its chunks have arrived; a fetch when the bus is free,
+// its home is valid and the room it takes is free; and so on, by the rules of
+// the executor's fences. Further rules:
 //
 //   norm   where gradients are clipped and a chunk is on the device's side, the
 //          first update's turn gathers the sums of both sides: through the
@@ -34,8 +34,8 @@
 
 namespace castor {
 
-// What a step takes time on. A step is never shorter than the work of any one
-// of them: the busiest one binds it.
+// The resources that a step works on. A step is never shorter than the work of
+// any one of them: the busiest one is its bottleneck.
 enum class Resource : uint8_t {
   kCompute,
   kToDevice,
@@ -55,39 +55,41 @@ struct PlanCost {
   int64_t device_peak_bytes = 0;
   int64_t host_bytes = 0;
   int64_t network_bytes = 0;  // that this rank receives
-  // How long each resource works in a step of the steady state, by Resource;
-  // of compute its operators, not the moves of blocks.
+  // The work of each resource in a step of the steady state, by Resource; for
+  // compute that of operators, without the moves of blocks.
   std::array<int64_t, kNumResources> busy_ns = {};
-  // Indexed by Moment, in the steady state: when each operator starts, from the
-  // start of the first one, never falling (of what the host runs: when the
-  // device has come to it), and the device bytes in use while it runs.
+  // Indexed by Moment, in the steady state: the start of each operator, counted
+  // from the start of the first one, never decreasing (for work of the host the
+  // time when the device has come to it); and the device bytes in use while it
+  // runs.
   std::vector<int64_t> op_start_ns;
   std::vector<int64_t> device_bytes;
-  // For each action of the plan, in order, on the same clock: when what it
-  // makes could be written first if its place were free by then; when all use
-  // of what it frees is over; for any other one 0.
+  // For each action of the plan, in order, on the same clock. If it makes a
+  // block: the first time at which the block could be written if its place were
+  // free. If it frees one: the time when all use of the block is over.
+  // Otherwise 0.
   std::vector<int64_t> action_ns;
 
-  // The resource that works for longest.
+  // Returns the resource with the most work.
   Resource Busiest() const;
 };
 
-// Where the holes between the blocks were too small, blocks moved together on
-// the compute stream.
+// Moves of blocks on the compute stream, where no hole was large enough.
 struct BlockMoves {
   int64_t duration_ns = 0;
-  // They waited for these copies, where these were still under way.
+  // Copies that the moves wait for if they are still under way.
   std::vector<ChunkId> after_fetches = {};
   std::vector<ChunkId> after_copies_back = {};
 };
 
-// What no plan says, and only steps that ran can tell. All of it may be absent.
+// Times that no plan predicts, measured in steps that ran. All may be absent.
 struct Overheads {
-  // Before each operator, indexed by Moment: of one plan alone.
+  // Moves before each operator, indexed by Moment; they belong to one plan.
   std::vector<BlockMoves> moves = {};
-  // From when the step is queued until each operator is, indexed by Moment.
+  // The time from the step's start of queueing until each operator is queued,
+  // indexed by Moment.
   std::vector<int64_t> issue_ns = {};
-  // How long after what it waited for a queue goes on.
+  // The delay of a queue after the end of the work that it waited for.
   int64_t compute_handoff_ns = 0;
   int64_t h2d_handoff_ns = 0;
   int64_t d2h_handoff_ns = 0;
@@ -97,19 +99,19 @@ struct Overheads {
 class SimulatedSteps;  // memory/plan/simulated_steps.h
 class SimulatedTrace;  // memory/plan/simulated_trace.h
 
-// Simulates plans for one request: what it needs of the trace it finds once.
+// Simulates plans for one request, and reads its trace only once.
 class Simulator {
  public:
   // Both the request and its trace must outlive it.
   explicit Simulator(const PlanRequest& request);
   ~Simulator();
 
-  // `plan` must have passed CheckPlan, or would.
-  // `misses`: all of its speculative updates are in vain, in every step.
+  // Returns the cost of `plan`, which must be one that passes CheckPlan. With
+  // `misses` all of its speculative updates are in vain, in every step.
   PlanCost Simulate(const Plan& plan, const Overheads& overheads = {},
                     bool misses = false) const;
-  // What the last of so many steps takes, at least one, whether or not each is
-  // like the one before by then.
+  // Returns the cost of the last of `steps` >= 1 steps, in the steady state or
+  // not.
   PlanCost SimulateSteps(const Plan& plan, int steps) const;
 
  private:
@@ -121,7 +123,7 @@ class Simulator {
   const std::unique_ptr<const SimulatedTrace> trace_;
 };
 
-// The same for one plan alone.
+// Simulates one plan.
 PlanCost SimulatePlan(const Plan& plan, const PlanRequest& request,
                       const Overheads& overheads = {}, bool misses = false);
 

@@ -56,9 +56,9 @@ std::vector<Ahead> PossibleUpdates(const StepTrace& trace, const Plan& plan) {
   return possible;
 }
 
-// `plan` with the first `count` of them.
+// Returns `plan` with the first `count` of the updates ahead.
 Plan With(Plan plan, const std::vector<Ahead>& updates, int64_t count) {
-  // From the back, so that no place moves before its turn.
+  // Insert from the back, so that no place moves before its turn.
   for (int64_t i = count; i-- > 0;) {
     std::vector<Action>& actions = plan.actions[updates[i].place];
     actions.insert(
@@ -68,7 +68,7 @@ Plan With(Plan plan, const std::vector<Ahead>& updates, int64_t count) {
   return plan;
 }
 
-// The length of a step, weighed by how often it is in vain.
+// Returns the expected length of a step, weighted by the rate of misses.
 double ExpectedNs(const Plan& plan, const Simulator& simulator,
                   double miss_rate) {
   const double misses = std::clamp(miss_rate, 0.0, 1.0);
@@ -103,8 +103,9 @@ void SpeculateWhereItPays(const PlanRequest& request, Plan* plan) {
     *plan = With(std::move(*plan), updates, all);
     return;
   }
-  // Not all of them: banks that do not pay take room from others. Shares first,
-  // then what lies halfway to the shares beside the best.
+  // Banks that do not pay take room from others, so numbers of updates are
+  // tried: shares of all first, then the numbers halfway to the shares next to
+  // the best.
   const Simulator simulator(request);
   const auto expected_ns = [&](const Plan& tried) {
     return ExpectedNs(tried, simulator, speculation.miss_rate);

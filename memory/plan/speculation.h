@@ -1,12 +1,12 @@
-// Which updates on the host run before the gradients' norm is known (plan.h:
-// speculative updates, banks).
+// Chooses the updates on the host that run before the gradients' norm is known
+// (plan.h: speculative updates, banks).
 //
-// The host updates in the order in which the next step needs chunks, and gets
-// gradients in the reverse of it. So those that are whole first run ahead,
-// while backward goes on: by the time of the norm the host has done those of
-// which the next step's forward comes last to, and the others follow as ever.
-// How many pays, the simulator says: one too many, and the norm, which comes
-// behind them in the host's queue, is late.
+// The host updates chunks in the order in which the next step needs them, and
+// gets gradients in the reverse order. So the chunks whose gradients are
+// complete first are updated ahead, while backward goes on: when the norm is
+// known the host has updated the chunks that the next forward comes to last,
+// and the others follow. The simulator decides how many pay: with one too many
+// the norm, which is behind them in the host's queue, is late.
 #ifndef CASTOR_MEMORY_PLAN_SPECULATION_H_
 #define CASTOR_MEMORY_PLAN_SPECULATION_H_
 
@@ -16,13 +16,13 @@
 
 namespace castor {
 
-// Adds speculative updates to a plan that is right without any: the fewest that
-// save nearly as much as can be saved, within what the request lets them have.
-// Nothing else in the plan changes. Does nothing where that saves too little,
-// where updates need not wait for a norm, or where none may run before it.
+// Adds speculative updates to a plan that is valid without any: the fewest that
+// save nearly the most time, within the request's limits. Changes nothing else
+// in the plan. Does nothing where they save too little, where updates need not
+// wait for a norm, or where the request allows none.
 void SpeculateWhereItPays(const PlanRequest& request, Plan* plan);
 
-// The plan without its speculative updates: what it is while none of them runs.
+// Returns the plan without its speculative updates, as it is while none runs.
 Plan WithoutSpeculation(Plan plan);
 
 int64_t NumSpeculativeUpdates(const Plan& plan);

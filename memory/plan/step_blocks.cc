@@ -60,8 +60,8 @@ class Recorder {
  private:
   struct Chunk {
     int64_t payload = -1, gradients = -1, sum = -1;  // blocks, while they live
-    // A chunk that holds activations has here the tensors that live, whether
-    // they are the chunk by now, and whether backward has come to it.
+    // The state of a chunk that holds activations: its live tensors, if they
+    // are the chunk by now, and if backward has come to it.
     std::vector<int64_t> pieces;
     bool made = false, used = false;
   };
@@ -177,8 +177,8 @@ class Recorder {
   StepBlocks step_;
 };
 
-// Whether the tensors of each chunk of activations are in the trace, every time
-// that it is made.
+// Returns true if the trace has the tensors of each chunk of activations, every
+// time that it is made.
 bool SaysWhatActivationsAre(const StepTrace& trace) {
   struct Sum {
     int64_t times = 0, tensors = 0, bytes = 0;

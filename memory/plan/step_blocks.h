@@ -6,9 +6,9 @@
 //   of chunks              |                                          |  space,
 //                          |                                          | tensors
 //
-// Activations that go to the host (memory/plan/offloaded_blocks.h) have no
-// block as a chunk, but one for each tensor: the one in which the operator made
-// it, until an action drops the chunk, and from an action that fetches it
+// A chunk of activations that go to the host (memory/plan/offloaded_blocks.h)
+// has a block for each of its tensors: the one in which an operator made the
+// tensor, until an action drops the chunk; and from the action that fetches it
 // another one, until backward frees the tensor:
 //
 //   operator makes it          Drop     Fetch                   last use
@@ -32,7 +32,7 @@ enum class BlockKind : uint8_t {
   kNonModel,  // a tensor or a workspace, where an operator makes it
 };
 
-// Whether the arena looks for its place from the high end.
+// Returns true if the arena searches a place from the high end.
 constexpr bool IsFromHighEnd(BlockKind kind) {
   return kind == BlockKind::kPiece || kind == BlockKind::kNonModel;
 }
@@ -40,37 +40,39 @@ constexpr bool IsFromHighEnd(BlockKind kind) {
 struct StepBlock {
   BlockKind kind = BlockKind::kInitial;
   int64_t bytes = 0;   // rounded up to kBlockAlignment, at least that
-  Moment moment = {};  // at which it is made; invalid: kInitial
+  Moment moment = {};  // when it is made; invalid for kInitial
   // The actions that make and free it, numbered in order; -1: none.
   int64_t made_by = -1;
   int64_t freed_by = -1;
-  // kInitial: the block of its chunk that is resident when the step ends, which
-  // is this one in the next step. Itself, if it stays.
+  // For kInitial: the block of its chunk that is resident when the step ends,
+  // and becomes this one in the next step; itself, if it stays.
   int64_t at_end = -1;
 };
 
 struct BlockEvent {
   int64_t block = -1;
-  bool makes = false;  // or frees
+  bool makes = false;  // false: frees it
 };
 
 struct StepBlocks {
-  // In the order of making; those of Plan::initial, in its order, first.
+  // Those of Plan::initial, in its order, then the others in the order of
+  // making.
   std::vector<StepBlock> blocks;
   int64_t num_initial = 0;
-  // But the making of those.
+  // All but the making of the initial blocks.
   std::vector<BlockEvent> events;
 };
 
-// Whether the trace says when non-model blocks are made and freed, and which of
-// them activations that go to the host consist of.
+// Returns true if the trace says when non-model blocks are made and freed, and
+// which of them make up the activations that go to the host.
 bool SaysWhenTensorsLive(const StepTrace& trace);
 
-// What stays on the device through all steps: reserved bytes, and the optimizer
-// states of the device's side.
+// Returns the bytes that stay on the device through all steps: reserved bytes,
+// and the optimizer states of the device's side.
 int64_t StayingBytes(const Plan& plan, const PlanRequest& request);
 
-// `plan` must have passed CheckPlan, for a trace that says so.
+// Lists the blocks of a step. `plan` must have passed CheckPlan, and
+// SaysWhenTensorsLive(trace) must be true.
 StepBlocks BlocksOfStep(const Plan& plan, const StepTrace& trace);
 
 }  // namespace castor

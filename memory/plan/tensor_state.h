@@ -1,4 +1,4 @@
-// The life of a parameter's place in its chunk, as a state machine.
+// The state machine of a parameter's place in its chunk.
 //
 // The place holds first the parameter, later in backward its gradient (they
 // share the bytes), then the parameter again. A *state* says what it holds and
@@ -42,10 +42,10 @@
 //   m  as e, but seen only after the operator was done: the uses that a
 //      checkpointed block had announced were taken back
 //
-// No state leads to itself: who asks for the state that there is has lost
-// count, of uses of a parameter or of updates.
+// No state leads to itself: a caller that asks for the present state has lost
+// count of the uses of a parameter or of updates.
 //
-// Frozen parameters, and all parameters in evaluation, know a to d alone.
+// Frozen parameters, and all parameters in evaluation, go only through a to d.
 #ifndef CASTOR_MEMORY_PLAN_TENSOR_STATE_H_
 #define CASTOR_MEMORY_PLAN_TENSOR_STATE_H_
 
@@ -70,7 +70,7 @@ inline constexpr int kTensorStates = 5;
 absl::string_view TensorStateName(TensorState state);
 std::ostream& operator<<(std::ostream& os, TensorState state);
 
-// The table above.
+// Returns true if the table above allows the transition.
 bool IsLegalTransition(TensorState from, TensorState to);
 
 // OK if legal; else FailedPrecondition naming the tensor, both states and the

@@ -1,4 +1,4 @@
-// Small traces by hand, for tests. Names are made up where they do not matter.
+// Builds small traces by hand, for tests. Operators get invented names.
 #ifndef CASTOR_MEMORY_PLAN_TRACE_BUILDER_H_
 #define CASTOR_MEMORY_PLAN_TRACE_BUILDER_H_
 
@@ -26,15 +26,17 @@ class TraceBuilder {
     trace_.chunks.back().sum_bytes = sum_bytes;
     return *this;
   }
-  // What the model's block keeps, in so many tensors: made by an operator that
-  // writes it, for one that reads it.
+  // Adds a chunk of the activations that the model's block `block` keeps, in
+  // `pieces` tensors. An operator that writes it makes it, for one that reads
+  // it.
   TraceBuilder& Activations(int64_t bytes, int64_t block, int64_t pieces) {
     trace_.chunks.push_back({bytes, 0, {}});
     trace_.chunks.back().block = block;
     trace_.chunks.back().pieces = pieces;
     return *this;
   }
-  // An operator that reads chunks, one that writes them, both of `ns`.
+  // Read adds an operator that reads chunks, Write one that writes them; each
+  // takes `ns`.
   TraceBuilder& Read(std::vector<int64_t> chunks, int64_t peak = 0,
                      int64_t ns = 0) {
     return Compute(Phase::kForward, std::move(chunks), false, peak, ns);
@@ -53,13 +55,14 @@ class TraceBuilder {
     trace_.micro_batches = count;
     return *this;
   }
-  // `block`: of the model, that keeps it for its backward alone.
+  // Adds a tensor. `block` is the model's block that keeps it only for its own
+  // backward.
   TraceBuilder& Tensor(int64_t bytes, int64_t birth, int64_t last,
                        int64_t block = -1) {
     trace_.tensors.push_back({bytes, Moment(birth), Moment(last), block});
     return *this;
   }
-  // The last operator has so many.
+  // Sets the workspace of the last operator.
   TraceBuilder& Workspace(int64_t bytes) {
     trace_.ops.back().workspace_bytes = bytes;
     return *this;
@@ -98,7 +101,7 @@ class TraceBuilder {
 // One byte per nanosecond in both directions.
 inline BusModel ByteBus() { return {1e9, 1e9, 0}; }
 
-// A plan of `trace` over this bus, with all the memory that it wants.
+// Returns a request for `trace` over this bus, without limits on memory.
 inline PlanRequest RequestFor(const StepTrace& trace) {
   PlanRequest request;
   request.trace = &trace;

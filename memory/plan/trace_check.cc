@@ -62,7 +62,7 @@ absl::Status CheckBlocks(const StepTrace& trace) {
     ranges.push_back({forward, forward + size});
     ranges.push_back({backward, backward + (block.kept ? 0 : size)});
     for (const int64_t difference : {block.kept_bytes, block.remake_bytes}) {
-      // Its amount, of which the least one has no negative.
+      // Add about the absolute value, which INT64_MIN has not.
       CASTOR_RETURN_IF_ERROR(
           AddTo(difference < 0 ? -(difference + 1) : difference,
                 absl::StrCat(where, "kept or remake_bytes"), bytes));
@@ -109,7 +109,8 @@ absl::Status CheckActivations(const StepTrace& trace) {
     for (const ChunkUse& use : trace.ops[t].chunks) {
       const int64_t c = use.chunk.value;
       if (!trace.chunks[c].holds_activations()) continue;
-      // Between two lives of it there is a moment at which it is not there.
+      // Between two lives of a chunk there is a moment at which it does not
+      // exist.
       if (use.writes == made[c] || (use.writes && t < last[c] + 2)) {
         return Bad("moment ", t, " (", trace.ops[t].name,
                    "): activations of chunk ", c, " are ",

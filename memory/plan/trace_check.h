@@ -1,4 +1,4 @@
-// Whether a trace is one that a plan can be made for.
+// Checks that a plan can be made for a trace.
 #ifndef CASTOR_MEMORY_PLAN_TRACE_CHECK_H_
 #define CASTOR_MEMORY_PLAN_TRACE_CHECK_H_
 
@@ -7,8 +7,8 @@
 
 namespace castor {
 
-// OK, or InvalidArgument that names the moment, operator and chunk. A trace
-// from a file must pass before anything is planned for it.
+// Returns OK, or InvalidArgument that names the moment, operator and chunk. A
+// trace from a file must pass before anything is planned for it.
 //
 //   - sizes and durations are not negative and add up to less than
 //     kUnlimitedBytes;

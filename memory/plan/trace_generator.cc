@@ -88,7 +88,7 @@ class GptTracer {
     chunk_of_[name] = static_cast<int64_t>(elements_.size()) - 1;
   }
 
-  // One of the two passes of one block; `held` is what lives beside it.
+  // Adds one of the two passes of one block; `held` bytes live beside it.
   void Block(int64_t l, bool backward, int64_t held, std::vector<Step>& steps) {
     const double tokens = static_cast<double>(o_.batch * o_.sequence);
     const double c = static_cast<double>(o_.channels);
@@ -255,7 +255,8 @@ class GptTracer {
   std::map<std::string, int64_t> chunk_of_;
 };
 
-// Draws from numbers of its own, so that all else is as without them.
+// Draws from a generator of its own, so that all else is as without
+// activations.
 void AddActivations(const ArbitraryTraceOptions& options, uint64_t seed,
                     StepTrace* trace) {
   std::mt19937_64 random(~seed);
@@ -302,7 +303,7 @@ BusModel BusForShare(const StepTrace& trace, double share) {
   for (const ChunkInfo& chunk : trace.chunks) {
     payloads += static_cast<double>(chunk.payload_bytes);
   }
-  // Towards the device once for forward and once for backward.
+  // Payloads move to the device once for forward and once for backward.
   const double bytes = 2 * payloads * static_cast<double>(trace.micro_batches);
   BusModel bus;
   bus.h2d_bytes_per_s = bus.d2h_bytes_per_s =

@@ -1,5 +1,5 @@
 // Synthetic traces for tests and benchmarks: GPT-2's shape at any size, and
-// anything at all.
+// random traces.
 #ifndef CASTOR_MEMORY_PLAN_TRACE_GENERATOR_H_
 #define CASTOR_MEMORY_PLAN_TRACE_GENERATOR_H_
 
@@ -10,8 +10,9 @@
 
 namespace castor {
 
-// L layers, C channels, V tokens in the vocabulary, B x T tokens in a micro
-// batch. Block inputs are checkpointed: backward runs each block again.
+// The shape of a GPT-2: L layers, C channels, V tokens in the vocabulary, B x T
+// tokens in a micro batch. Only block inputs are kept: backward runs each block
+// again.
 struct GptTraceOptions {
   int64_t layers = 12;         // L
   int64_t channels = 768;      // C
@@ -29,12 +30,12 @@ struct GptTraceOptions {
   double host_bytes_per_s = 1e11;
 };
 
-// Parameters fill chunks in the order of first use; one that is larger than a
-// chunk gets its own.
+// Returns the trace of a step. Parameters fill chunks in the order of first
+// use; one that is larger than a chunk gets its own.
 StepTrace GptTrace(const GptTraceOptions& options);
 
-// A bus on which the payloads that a step without any cache moves in its busier
-// direction take `share` of the step's compute time.
+// Returns a bus on which the payloads that a step without any caching moves in
+// its busier direction take `share` of the step's compute time.
 BusModel BusForShare(const StepTrace& trace, double share);
 
 struct ArbitraryTraceOptions {
@@ -50,9 +51,10 @@ struct ArbitraryTraceOptions {
   int64_t activations = 0;
 };
 
-// Chunks used in no order, writes anywhere in backward, reduces anywhere after
-// the last write of a micro batch, updates in any order, operators of length 0.
-// It passes CheckTrace. The same seed gives the same trace.
+// Returns a random trace that passes CheckTrace: chunks used in no order,
+// writes anywhere in backward, reduces anywhere after the last write of a micro
+// batch, updates in any order, operators of length 0. The same seed gives the
+// same trace.
 StepTrace ArbitraryTrace(const ArbitraryTraceOptions& options, uint64_t seed);
 
 }  // namespace castor

@@ -148,8 +148,8 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
       start_ns_(trace.ops.size() + 1) {
   const size_t chunks = trace.chunks.size();
   CountUses(trace);
-  // A chunk's blocks are in the order of time: the one to come to next, and
-  // behind each the next one of its chunk.
+  // A chunk's blocks are in the order of time: keep the next one of each chunk,
+  // and link each block to the one after it.
   constexpr int64_t kNone = -1;
   std::vector<int64_t> next_block(chunks, kNone);
   std::vector<int64_t> block_after(beside_.size(), kNone);
@@ -180,7 +180,7 @@ UseIndex::UseIndex(const StepTrace& trace, const std::vector<Side>& side,
       const int64_t block = next_block[c];
       const bool in_block = block != kNone && t >= beside_[block].from;
       if (sum != nullptr) {
-        // But for the last one it reads a gradient block alone.
+        // Every reduce but the last one reads only a gradient block.
         if (t == sum->reduce) AddUse(c, {.moment = t, .spends = true});
       } else if (on_device) {
         const bool writes = use.writes || op.kind != OpKind::kCompute;
@@ -221,8 +221,8 @@ void UseIndex::FindGaps(const ChunkInfo& info, int64_t chunk,
                              static_cast<size_t>(num_uses_[chunk]));
   const int64_t bytes = PayloadBlock(info);
   const int64_t home_bytes = HomeBlock(info);
-  // Where nobody writes it after its home was made valid, it is clean. A lap
-  // ahead settles what the first use finds.
+  // The chunk is clean unless it was written after its home became valid. The
+  // first of two passes finds the state before the first use.
   bool dirty = false;
   for (int lap = 0; lap < 2; ++lap) {
     auto next_work = work.begin();
@@ -245,7 +245,7 @@ void UseIndex::FindGaps(const ChunkInfo& info, int64_t chunk,
       for (; next_work != work.end() && next_work->moment < to; ++next_work) {
         works(next_work->moment, next_work->reads_block);
       }
-      // The last one reaches into the next step.
+      // The last gap reaches into the next step.
       for (auto at = work.begin();
            last && at != work.end() && at->moment < uses[0].moment; ++at) {
         works(at->moment + moments_, at->reads_block);

@@ -1,6 +1,6 @@
-// Everything on the device, where several ranks may spare gathers: with a block
-// beside a payload for the gradients of a micro batch that is not the last, the
-// payload need not be put back. What is left of the budget holds such blocks.
+// Keeps everything on the device. On several ranks the rest of the budget holds
+// gradient blocks, which save gathers: with a gradient block for a micro batch
+// that is not the last, the payload need not be restored.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -13,7 +13,7 @@
 namespace castor {
 namespace {
 
-// At each moment beside all that ever is on the device.
+// The free bytes at each moment beside everything else on the device.
 std::vector<int64_t> FreeBesideAll(const PlanRequest& request,
                                    const std::vector<Side>& side) {
   const StepTrace& trace = *request.trace;

@@ -1,23 +1,23 @@
-// Farthest next use decides what leaves, or what has its states on the device
-// leaves last; fetches go out as early as room allows; what is left of the
-// budget holds optimizer states.
+// The chunk with the farthest next use leaves, or chunks with states on the
+// device leave last; fetches are issued as early as room allows; the rest of
+// the budget holds optimizer states.
 //
-// How much room to keep free for chunks on their way (they hide copies) and how
-// much for chunks that stay (they save copies) is a trade that depends on sizes
-// and speeds. So a few strengths are planned, each is simulated, and the
-// fastest is taken, or one about as fast that moves fewer bytes
-// (close_candidates.h); the cpu policy's own schedule is among them. So are
-// plans whose fetches go out only when they are due, or few at a time.
+// Room can be kept free for chunks that are fetched early, which hides copies,
+// or hold chunks that stay, which saves copies; the best balance depends on
+// sizes and speeds. So plans are made with a few lead strengths and simulated,
+// and the fastest is taken, or one about as fast that moves fewer bytes
+// (close_candidates.h). Among them are the cpu policy's own plan, and plans
+// whose fetches are issued at their latest start, or few at a time.
 //
-// With several micro batches a block for gradients beside a payload spares the
-// fetch after its reduce, if the payload can stay until its next use. So plans
-// with a block wherever there is room for one are tried too, then plans with
-// those blocks alone whose payloads stayed, which leaves the room of the others
-// to payloads.
+// With several micro batches a gradient block saves the refetch of a payload
+// after its reduce, if the payload can stay until its next use. So plans with a
+// gradient block wherever there is room are tried too, then plans with only
+// those that saved a refetch, which leaves the room of the others to payloads.
 //
-// A sum of gradients on the device spares the bus copies from it, one a micro
-// batch against one that is as long as two in 16 bits. It takes room from its
-// first reduce to its last, so shares of the room are tried.
+// A device sum saves copies from the device: one copy of the sum, as long as
+// two copies of gradients in 16 bits, replaces one copy for each micro batch.
+// It takes room from its first reduce to its last, so shares of the room are
+// tried.
 //
 // effort.h says how many of them are tried.
 #include <algorithm>
@@ -33,7 +33,8 @@
 namespace castor {
 namespace {
 
-// Whether nothing ever has to move, optimizer states within their share.
+// Returns true if nothing ever has to move, with optimizer states within their
+// share.
 bool EverythingFits(const PlanRequest& request, const Admission& admission) {
   const StepTrace& trace = *request.trace;
   int64_t peak = 0;
@@ -52,7 +53,7 @@ bool EverythingFits(const PlanRequest& request, const Admission& admission) {
              request.gpu_margin_mem_ratio * static_cast<double>(left);
 }
 
-// What is best for a short step, where the request's is long and has one.
+// Returns the best recipes for the short step, if the request's step has one.
 std::vector<Recipe> RecipesOfShortStep(const PlanRequest& request,
                                        const Admission& admission) {
   const StepTrace& trace = *request.trace;

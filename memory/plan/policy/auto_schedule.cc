@@ -13,11 +13,11 @@
 namespace castor {
 namespace {
 
-// A copy that hides behind an operator is not free: it takes power, and what
-// was estimated may turn out slower. It counts a twentieth of its time.
+// A copy that hides behind an operator is not free: it takes power, and may be
+// slower than estimated. So each copy counts a twentieth of its time.
 constexpr double kHiddenCopyWeight = 0.05;
 
-// `blocks` and those of `sums`.
+// Returns `blocks` and the blocks of `sums`.
 std::vector<GradientBlock> AllBlocks(std::vector<GradientBlock> blocks,
                                      const std::vector<PossibleSum>& sums) {
   for (const PossibleSum& sum : sums) {
@@ -62,9 +62,9 @@ Candidate AutoSchedule::Make(const Tuning& tuning) const {
     if (side_[gap.chunk] == Side::kDevice) back_at[g] = gap.from + 1;
   }
   Evict(index_, free_bytes_, back_at, tuning.rule, residency);
-  // What is fetched on time takes room before its use, so more may have to
-  // leave, which is then fetched in turn. Few rounds settle it; what remains
-  // comes a little late.
+  // A fetch in time takes room before its use, so more chunks may have to
+  // leave, which are then fetched in turn. A few rounds settle it; fetches that
+  // still find no room come a little late.
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds && tuning.lead_strength > 0; ++round) {
     const Residency before = residency;
@@ -155,13 +155,13 @@ std::vector<PossibleSum> AutoSchedule::DropAfterCopies(
   return sums;
 }
 
-// By when what takes so long may have ended that begins at moment `from`: not
-// the operator that runs then, which has begun before.
+// Returns the first moment that starts after work of `ns` that begins at moment
+// `from` has ended.
 int64_t AutoSchedule::MomentAfter(int64_t from, double ns) const {
   return index_.MomentAt(index_.StartNs(from) + static_cast<int64_t>(ns)) + 1;
 }
 
-// Until all ranks' gradients of the chunk are there.
+// Returns the time until all ranks' gradients of the chunk are there.
 double AutoSchedule::ExchangeNs(int64_t chunk) const {
   const ChunkInfo& info = request_.trace->chunks[chunk];
   return static_cast<double>(request_.bus.latency_ns) +
@@ -169,9 +169,9 @@ double AutoSchedule::ExchangeNs(int64_t chunk) const {
              request_.bus.network_bytes_per_s;
 }
 
-// Finds the gradient blocks that are sent home and whose chunk stays on the
-// device until its gradients are in their sum, and those that spare the
-// device's side a gather.
+// Returns the gradient blocks that saved a refetch: those that are sent home
+// while the payload stays on the device, and all blocks of the device's side,
+// which save a gather.
 std::vector<GradientBlock> AutoSchedule::UsefulBlocks(
     const Residency& residency) const {
   std::vector<GradientBlock> useful;

@@ -1,5 +1,5 @@
-// One plan of the auto policy: which gaps to stay in, when to fetch, for given
-// sides, blocks beside payloads and sums on the device.
+// Makes one plan of the auto policy: for given sides, gradient blocks and
+// device sums, chooses the gaps in which chunks stay and the times of fetches.
 #ifndef CASTOR_MEMORY_PLAN_POLICY_AUTO_SCHEDULE_H_
 #define CASTOR_MEMORY_PLAN_POLICY_AUTO_SCHEDULE_H_
 
@@ -15,8 +15,8 @@
 
 namespace castor {
 
-// What is planned, and for which step, if the request's is a short one that
-// stands for it. Both outlive whoever has them.
+// The request to plan for, and, if its step is a short one, the step that it
+// stands for. Both must outlive the task.
 struct PlanTask {
   PlanTask(const PlanRequest& request, const ShortStep* short_step = nullptr)
       : request(request), short_step(short_step), simulator(request) {}
@@ -26,21 +26,21 @@ struct PlanTask {
   const Simulator simulator;
 };
 
-// How much room to keep free for chunks on their way, and who leaves.
+// Parameters of one plan: how far ahead to fetch, and which chunks leave.
 struct Tuning {
   double lead_strength = 0;
   VictimRule rule = VictimRule::kFarthest;
-  // Whether fetches then go out as early as room allows, or when they are due.
-  // What goes out early is there in time, but takes holes behind copies that
-  // are under way, and all that is queued behind it waits for these.
+  // True if fetches are issued as early as room allows, false if at their
+  // latest start. Early fetches arrive in time, but take holes that copies
+  // still read, and all fetches queued behind them wait for these copies.
   bool early = true;
-  // How many of those that go out early are on their way at once; 0: as many as
-  // there is room for.
+  // The most early fetches that are under way at once; 0: as many as there is
+  // room for.
   int64_t ahead = 0;
-  // Whether those keep off places that are being copied back, where there are
-  // others.
+  // True if early fetches avoid places that are being copied back, where there
+  // are others.
   bool off_copies = true;
-  // Whether chunks of the device's side leave only where no other one can.
+  // True if chunks of the device's side leave only where no other chunk can.
   bool host_first = false;
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
@@ -49,15 +49,17 @@ struct Tuning {
 struct Candidate {
   Plan plan;
   double step_ns = 0;      // of the whole step
-  double score = 0;        // the less, the better
+  double score = 0;        // lower is better
   double moved_bytes = 0;  // over the bus, both ways together
   Tuning tuning;
-  int64_t spare_bytes = 0;  // that no moment needs, early fetches aside
-  // Those beside payloads that stay over their reduce, or of the device's side.
+  int64_t spare_bytes = 0;  // left at every moment, before early fetches
+  // Gradient blocks that saved a refetch of their payload, which stays resident
+  // over their reduce; and all gradient blocks of the device's side.
   std::vector<GradientBlock> useful_blocks = {};
 };
 
-// The gradient blocks beside those that the sums have; there is room for both.
+// Makes plans with given sides, gradient blocks and device sums. `blocks` come
+// in addition to the gradient blocks that `sums` need; there is room for both.
 class AutoSchedule {
  public:
   AutoSchedule(const PlanTask& task, std::vector<Side> side,
@@ -67,8 +69,9 @@ class AutoSchedule {
   Candidate Make(const Tuning& tuning) const;
   Candidate MakeOneOperatorAhead() const;
 
-  // The same blocks, each dropped when so many copies of its size may have
-  // ended after it was sent, or so many exchanges among ranks after its reduce.
+  // Return the same blocks or sums, with each block dropped after the time that
+  // `copies` copies of its size take from when it was sent, or `copies`
+  // exchanges among ranks from its reduce.
   std::vector<GradientBlock> DropAfterCopies(std::vector<GradientBlock> blocks,
                                              double copies) const;
   std::vector<PossibleSum> DropAfterCopies(std::vector<PossibleSum> sums,

@@ -1,4 +1,5 @@
-// A sketch of the auto policy's plan: a dozen plans where that tries a hundred.
+// Sketches the auto policy's plan: makes a dozen plans where auto makes
+// hundreds.
 #include <algorithm>
 #include <utility>
 #include <vector>

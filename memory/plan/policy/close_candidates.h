@@ -1,13 +1,12 @@
-// The best candidate of a search, and those about as fast that move fewer
-// bytes.
+// Keeps the best candidate of a search, and candidates about as fast that move
+// fewer bytes.
 //
-// How long a step takes is known to no better than its operators' durations,
-// which vary from step to step by more than what often separates two plans.
-// Bytes are certain: they take power and memory's bandwidth, and the time of
-// whoever shares the bus. So of plans that are as fast within kAlike the one
-// that moves the fewest is taken. All are compared with the best one, never
-// with one that took another's place before, so that no more than kAlike is
-// given away.
+// A step's length is known no better than its operators' durations, which often
+// vary from step to step by more than two plans differ. The bytes moved are
+// certain: they cost power, memory bandwidth and other users' time on the bus.
+// So among plans within kAlike of the fastest the one that moves the fewest
+// bytes is taken. All are compared with the fastest, so that no more than
+// kAlike is given away.
 #ifndef CASTOR_MEMORY_PLAN_POLICY_CLOSE_CANDIDATES_H_
 #define CASTOR_MEMORY_PLAN_POLICY_CLOSE_CANDIDATES_H_
 
@@ -18,11 +17,11 @@
 
 namespace castor {
 
-// The part of a step by which plans that count as alike differ at most.
+// Plans whose steps differ by at most this fraction count as equally fast.
 inline constexpr double kAlike = 0.002;
 
-// A candidate has a `score` and a `step_ns`, both of which are to be small, and
-// `moved_bytes`.
+// A candidate has a `score`, a `step_ns` and `moved_bytes`, of each of which
+// less is better.
 template <class Candidate>
 class CloseCandidates {
  public:
@@ -35,7 +34,7 @@ class CloseCandidates {
     const auto place = std::find_if(
         close_.begin(), close_.end(),
         [&](const Candidate& known) { return candidate.score < known.score; });
-    // All before it are as good by their score, the last of them has the fewest
+    // All before it have no higher score; the last of them has the fewest
     // bytes.
     if (place != close_.begin() &&
         std::prev(place)->moved_bytes <= candidate.moved_bytes) {
@@ -45,11 +44,11 @@ class CloseCandidates {
     Prune();
   }
 
-  // The one of the least score; of equal ones that of the fewest bytes, then
-  // the first.
+  // The candidate of the least score; of equal ones that of the fewest bytes,
+  // then the first.
   Candidate& best() { return close_.front(); }
-  // The one that moves the fewest bytes, of those whose step is at most kAlike
-  // longer than the best one's.
+  // The candidate that moves the fewest bytes, of those whose step is at most
+  // kAlike longer than the best one's.
   Candidate& fewest_bytes() {
     const double most_ns = (1 + kAlike) * best().step_ns;
     return *std::find_if(
@@ -58,7 +57,8 @@ class CloseCandidates {
   }
 
  private:
-  // Leaves those that are still close and better in one of the two.
+  // Removes candidates that are no longer close to the best, or have no fewer
+  // bytes than one with a lower score.
   void Prune() {
     const double most_score = (1 + kAlike) * best().score;
     auto kept = close_.begin();
@@ -72,7 +72,7 @@ class CloseCandidates {
     close_.erase(std::next(kept), close_.end());
   }
 
-  // By ascending score, each with fewer bytes than those before it.
+  // Sorted by ascending score; each has fewer bytes than those before it.
   std::vector<Candidate> close_;
 };
 

@@ -1,4 +1,5 @@
-// The best of the plans that a search has made, and what they were made from.
+// Keeps the best of the plans that a search makes, with the choices that they
+// were made from.
 #ifndef CASTOR_MEMORY_PLAN_POLICY_CONTEST_H_
 #define CASTOR_MEMORY_PLAN_POLICY_CONTEST_H_
 
@@ -13,18 +14,19 @@
 
 namespace castor {
 
-// What a candidate was made from, for a step with more micro batches.
+// The choices that a candidate was made from, by which the plan of a step with
+// more micro batches can be made.
 struct Recipe {
   std::vector<Side> side;
   std::vector<int64_t> summed;  // chunks whose sums are on the device
-  // Gradient blocks are dropped after so many copies; absent: there are none.
+  // Copies after which gradient blocks are dropped; absent: there are none.
   std::optional<double> copies;
   Tuning tuning;
 
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
-// The best so far, never one that is slower than the cpu policy's.
+// Holds the best candidates so far, none of them slower than the cpu policy's.
 class Contest {
  public:
   explicit Contest(Candidate cpu)
@@ -32,15 +34,16 @@ class Contest {
 
   void Enter(Candidate candidate, const Recipe& recipe);
 
-  // The one to go on from, and the one to take.
+  // The candidate to search on from, and the one to take as the result.
   const Candidate& best() { return close_.best(); }
   Candidate& taken() { return close_.fewest_bytes(); }
-  // Those of the best few, the best first.
+  // Returns the recipes of the best few, the best first.
   std::vector<Recipe> recipes() const;
-  // The best one's of those with early fetches, then of the others, if any.
+  // Returns the tuning of the best candidate with early fetches, then of the
+  // best one without, if there is any.
   std::vector<Tuning> tunings() const;
   int64_t entered() const { return entered_; }
-  // What the plan that keeps the least room free leaves.
+  // The most bytes that any plan left unused at every moment.
   int64_t spare_bytes() const { return spare_bytes_; }
 
  private:
@@ -50,7 +53,7 @@ class Contest {
 
   double slowest_ns_;
   CloseCandidates<Candidate> close_;
-  // The best score and its tuning, by whether fetches are early.
+  // The best score and its tuning; [1] with early fetches, [0] without.
   std::pair<double, Tuning> tunings_[2] = {{kNone, {}}, {kNone, {}}};
   std::vector<std::pair<double, Recipe>> finalists_;
   int64_t entered_ = 0;

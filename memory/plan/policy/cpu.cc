@@ -1,5 +1,5 @@
-// Only what the operator at hand uses is on the device, and where there is room
-// what the next one that uses any chunk needs: two buffers.
+// The device holds only the chunks of the running operator and, where there is
+// room, those of the next operator that uses any chunk: double buffering.
 #include <algorithm>
 #include <vector>
 
@@ -52,8 +52,8 @@ Plan PlanOneOperatorAhead(const PlanRequest& request,
     std::sort(leaving.begin(), leaving.end(), [&](int64_t a, int64_t b) {
       return index.gaps()[a].to % moments < index.gaps()[b].to % moments;
     });
-    // While one arrival is at work the next may come in: not before the last
-    // use that brought in something else.
+    // While one operator's chunks are in use the next one's may arrive, but not
+    // before the last use that fetched other chunks.
     int64_t need = index.gaps()[leaving.back()].to % moments - moments;
     int64_t before = need;
     for (const int64_t g : leaving) {

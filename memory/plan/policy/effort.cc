@@ -5,19 +5,20 @@
 namespace castor {
 namespace {
 
-// How long an operator takes to plan and simulate in one plan: 250 to 900 ns on
-// the machines of docs/measurement.md, "Planning".
+// The time to plan and simulate one operator in one plan: 250 to 900 ns on the
+// machines of docs/measurement.md, "Planning".
 constexpr double kOperatorNs = 500;
 
 constexpr int64_t kThoroughPlans = 400, kRefinedPlans = 100, kFewPlans = 40;
-// The least that may be planned for any step, and the most that is.
+// The least and the most operators, summed over plans, that may be planned for
+// a step.
 constexpr int64_t kLeastOperators = 40'000;
 constexpr int64_t kMostOperators = kThoroughPlans * kThoroughMoments;
-// How many of the best that were tried are searched through, at least and for
-// the shortest steps.
+// The number of the best tried choices that are searched through: at least, and
+// for the shortest steps.
 constexpr int64_t kFewest = 2, kMost = 8;
-// How many neighbours of a plan are made at most; of the others there are so
-// many in a hundred plans.
+// The most neighbours that are made of a plan, and their number per hundred
+// other plans.
 constexpr int64_t kMostNeighbours = 500, kNeighboursInHundred = 48;
 
 }  // namespace

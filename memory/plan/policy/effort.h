@@ -1,12 +1,11 @@
-// How many plans a search for the best one may make.
+// Limits the number of plans that a search for the best one may make.
 //
-// A search must not outlast the steps that its plan is for. So it gets as many
-// plans as take, as a rule, the time of kWorthSteps steps, or those that take a
-// fiftieth of a second if these are more, and of no step more than take a
-// second. Nobody reads a clock for that: how long a step takes is what is
-// foreseen of the simplest plan, and how long a plan takes is a constant. So
-// the same request always has the same plan, and all ranks of a run have the
-// same. Whether a request has a plan at all does not depend on it.
+// A search must not outlast the steps that its plan is for. So it may take
+// about the time of kWorthSteps steps, but at least a fiftieth of a second and
+// at most a second. No clock is read: the length of a step is that of the
+// simplest plan, simulated, and the time to make a plan is a constant. So the
+// same request always has the same plan, on all ranks of a run. The limit does
+// not decide if a request has a plan at all.
 //
 //   plans for the step   what is searched
 //   400 and more         thoroughly: all tunings, then neighbours of the best
@@ -21,32 +20,32 @@
 
 namespace castor {
 
-// The longest step, in operators, that is searched through thoroughly in a
+// The longest step, in operators, of which a thorough search takes at most a
 // second, beside other work.
 inline constexpr int64_t kThoroughMoments = 4 << 10;
 
-// How many steps the search for a plan may take, and how many searches choosing
-// a step's blocks may (block_search.h).
+// Steps that the search for a plan may last, and searches that the choice of a
+// step's blocks may make (block_search.h).
 inline constexpr double kWorthSteps = 8, kWorthSearches = 3;
 
 struct SearchEffort {
-  bool sketched = false;  // a dozen plans alone
+  bool sketched = false;  // only a dozen plans
   bool thorough = false;
-  bool refined = false;  // at least a hundred plans
-  int64_t few = 0;  // how many of those that were tried are searched through
-  int64_t neighbours = 0;  // the most that are made of a plan
-  int64_t plans = 0;       // how many there are before neighbours, more or less
-  int64_t most_plans = 0;  // from that many on there are no more neighbours
+  bool refined = false;    // at least a hundred plans
+  int64_t few = 0;         // tried choices that are searched through
+  int64_t neighbours = 0;  // the most to make
+  int64_t plans = 0;       // about as many are made before neighbours
+  int64_t most_plans = 0;  // no neighbours from there on
 };
 
-// What a sketch takes (PlacementPolicy::sketch), in plans.
+// The number of plans that a sketch makes (PlacementPolicy::sketch).
 inline constexpr int64_t kSketchPlans = 12;
 
-// What may be planned for a step of which one takes so long: the plans, each
-// counted with the operators of its step.
+// Returns how much may be planned for a step that takes `step_ns`: a number of
+// operators, summed over all plans.
 int64_t WorthOperators(double step_ns);
 
-// For a step of so many operators, of which one takes so long.
+// Returns the effort for a step of `operators` operators that takes `step_ns`.
 SearchEffort EffortFor(int64_t operators, double step_ns);
 
 }  // namespace castor

@@ -1,12 +1,10 @@
-// What was used longest ago leaves: the baseline that shows what it is worth to
-// know the future.
+// Least recently used: the baseline that shows the value of knowing the future.
 //
-// The moments are walked as a cache would meet them that knows nothing of what
-// comes. A chunk comes when an operator uses it and stays until its room is
-// wanted; then the chunk leaves whose last use is the longest ago. Optimizer
-// states are on the host. Only the choice of who leaves is blind: what has left
-// is fetched on time, as by other policies, so that it is the choice that a
-// comparison shows.
+// The moments are walked as by a cache that does not know the future. A chunk
+// comes when an operator uses it and stays until its room is needed; then the
+// chunk whose last use is the longest ago leaves. Optimizer states are on the
+// host. Only the choice of the victim is blind: chunks that left are fetched in
+// time, as under other policies, so that a comparison shows the choice alone.
 #include <set>
 #include <utility>
 #include <vector>
@@ -20,7 +18,7 @@
 namespace castor {
 namespace {
 
-// A cache that is walked through step after step, each of them alike.
+// A cache that repeats the same step.
 class Cache {
  public:
   Cache(const UseIndex& index, const std::vector<int64_t>& free_bytes)
@@ -67,7 +65,7 @@ class Cache {
     bytes_ += index_.gaps()[g].bytes;
   }
 
-  // The gap's end: what is still there has stayed.
+  // At the gap's end a chunk that is still there has stayed.
   void Use(size_t g) {
     if (used_at_[g] == kGone) return;
     by_age_.erase({used_at_[g], g});
@@ -90,7 +88,7 @@ class Cache {
   // The gaps by their first moment, and by the use after them.
   std::vector<std::vector<size_t>> starting_, ending_;
   int64_t now_ = 0;  // moments since the first step began
-  // What is there without being used: when it was used, and its gap.
+  // The chunks in the cache that are not in use: their last use and their gap.
   std::set<std::pair<int64_t, size_t>> by_age_;
   std::vector<int64_t> used_at_;  // by gap
   int64_t bytes_ = 0;
@@ -112,8 +110,8 @@ Plan PlanLru(const PlanRequest& request, const Admission& admission) {
   }
   Residency residency = cache.residency();
 
-  // If they never do, what one step decides may be too much for the step after
-  // it: then who has no room in both leaves.
+  // If they never do, the choices of one step may not fit the next one: then
+  // chunks without room in both steps leave.
   Room room(free_bytes);
   for (size_t g = 0; g < residency.size(); ++g) {
     const Gap& gap = index.gaps()[g];

@@ -23,16 +23,16 @@ constexpr PlacementPolicy kPolicies[] = {
      .admission = {.sides = SideChoice::kHost},
      .plan = PlanCpu,
      .warm_up = ""},
-    // Farthest next use decides what leaves; fetches are issued as early as
-    // room allows; what is left of the budget holds optimizer states.
+    // The chunk with the farthest next use leaves; fetches are issued as early
+    // as room allows; the rest of the budget holds optimizer states.
     {.name = "auto",
      .letter = 'a',
      .admission = {.sides = SideChoice::kChosen},
      .plan = PlanAuto,
      .sketch = SketchAuto,
      .warm_up = "cpu"},
-    // What was used longest ago leaves; optimizer states are on the host. It is
-    // a baseline: what is it worth to know the future?
+    // The least recently used chunk leaves; optimizer states are on the host. A
+    // baseline that shows the value of knowing the future.
     {.name = "lru",
      .in_configurations = false,
      .letter = 'l',

@@ -1,9 +1,8 @@
-// The table of placement policies: what must fit before each of them plans, and
-// how it plans.
+// The table of placement policies: for each one the rule of admission and the
+// function that plans.
 //
-// Whoever wants a policy looks it up by its name, or goes through the table;
-// nobody outside this folder asks which policy it has. What differs between
-// policies is said by their rows.
+// Code outside this folder looks a policy up by its name or goes through the
+// table, and never tests which policy it has: all differences are in the rows.
 #ifndef CASTOR_MEMORY_PLAN_POLICY_POLICIES_H_
 #define CASTOR_MEMORY_PLAN_POLICY_POLICIES_H_
 
@@ -15,38 +14,39 @@
 
 namespace castor {
 
-// A row. There is one object for each policy, so that pointers to equal
-// policies are equal.
+// A row of the table. Each policy is one object, so policies can be compared by
+// their pointers.
 struct PlacementPolicy {
-  // In configurations, messages, traces and on command lines.
+  // Its name in configurations, messages, traces and on command lines.
   absl::string_view name;
-  bool in_configurations = true;  // whether a configuration may name it
-  char letter = '?';  // in pictures made of characters; no other policy's
+  bool in_configurations = true;  // if a configuration may name it
+  char letter = '?';              // in text charts; unique
   AdmissionRule admission;
-  // A pure function: the same request gives the same plan. Finds one for every
-  // request that `admission` lets through. Whose the plan is, the caller fills
-  // in (Plan::policy).
+  // Makes a plan for any request that `admission` lets through. A pure
+  // function: the same request gives the same plan. The caller fills in
+  // Plan::policy.
   Plan (*plan)(const PlanRequest& request, const Admission& admission);
-  // The same with a fraction of the effort, for a plan that only tells how good
-  // a request is; null: `plan` takes no more.
+  // Makes a plan with a fraction of the effort, which only tells how good a
+  // request is. Null if `plan` is as fast.
   Plan (*sketch)(const PlanRequest& request,
                  const Admission& admission) = nullptr;
   // The name of the policy whose plan is followed while durations are measured,
-  // where that fits; empty: its own. See WarmUpPolicy in memory/plan/planner.h.
+  // if it fits; empty: this one. See WarmUpPolicy in memory/plan/planner.h.
   absl::string_view warm_up;
 };
 
-// All rows: those that configurations may name, from the simplest policy to the
-// one that looks farthest ahead, then the others.
+// Returns all rows: those that configurations may name, from the simplest
+// policy to the one that looks farthest ahead, then the others.
 absl::Span<const PlacementPolicy> Policies();
 
-// That of a configuration which names none.
+// Returns the policy of a configuration that names none.
 const PlacementPolicy* DefaultPolicy();
 
-// Null: there is none of that name.
+// Returns null if there is no policy of that name.
 const PlacementPolicy* FindPolicy(absl::string_view name);
 
-// The same for a name that a user gave. InvalidArgument: there is none.
+// Returns the policy of a name that a user gave. InvalidArgument: there is
+// none.
 absl::StatusOr<const PlacementPolicy*> PolicyNamed(absl::string_view name);
 
 }  // namespace castor

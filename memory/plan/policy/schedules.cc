@@ -44,8 +44,7 @@ std::vector<GradientBlock> GradientBlocksThatFit(
 
 namespace {
 
-// Takes all that is there because a sum is on the device, or with a sign of -1
-// gives it back.
+// Takes the room that a device sum costs, or gives it back if `sign` is -1.
 void Take(const StepTrace& trace, const PossibleSum& possible, int sign,
           Room& room) {
   const DeviceSum& sum = possible.sum;

@@ -15,8 +15,8 @@
 namespace castor {
 namespace {
 
-// A search for better neighbours gives up when a kPatience-th of those that it
-// may make gained less than kGain, one after the other.
+// The search for better neighbours ends when 1 / kPatience of the neighbours
+// that it may make have each, in a row, gained less than kGain.
 constexpr int64_t kPatience = 4;
 constexpr double kGain = 0.0005;
 // Shares of the room for states on the device, and how far apart the first ones
@@ -29,8 +29,8 @@ constexpr double kQuarters[] = {0.25, 0.5, 0.75, 1.0};
 constexpr double kHalves[] = {0.5, 1.0};
 constexpr double kAll[] = {1.0};
 
-// A block keeps its room until its copy is over, as it is if at most one is
-// queued before it, so that the next block waits for nothing.
+// A block keeps its room for the time of this many copies: its own and one that
+// may be queued before it. So the next block in its place waits for nothing.
 constexpr double kCopies = 2.0;
 
 std::vector<int64_t> ChunksOf(const std::vector<PossibleSum>& sums) {
@@ -53,7 +53,8 @@ std::vector<int64_t> ShorterThanGradients(
   return chunks;
 }
 
-// Those of `all` whose chunks are `kept`, or with `kept` false are not.
+// Returns those of `all` whose chunks are in `chunks`, or with `kept` false are
+// not.
 template <typename T, typename ChunkOf>
 std::vector<T> Filter(const std::vector<T>& all, int64_t num_chunks,
                       const std::vector<int64_t>& chunks, bool kept,
@@ -115,7 +116,8 @@ void Search::TryShares() {
       static_cast<double>(request_.device_budget_bytes - needed);
   TryStates(request_.gpu_margin_mem_ratio *
             static_cast<double>(contest_.spare_bytes()));
-  // A long step has every other share tried, then those beside the best one.
+  // For a long step every other share is tried, then those next to the best
+  // one.
   const int step = effort_.thorough ? kFirstStep : 2 * kFirstStep;
   for (int share = step; share <= kShares; share += step) TryShare(share);
   if (!effort_.thorough) TrySharesBeside(kFirstStep);
@@ -155,7 +157,7 @@ double Search::TrySides(std::vector<Side> side) {
   }
   asked_.push_back(side);
   if (!Fits(side)) return kNever;
-  // A long step has the other tunings tried beside its best sides alone.
+  // For a long step the other tunings are tried only with the best sides.
   std::vector<Tuning> tunings = good_;
   if (!effort_.refined) tunings.resize(1);
   const AutoSchedule without(task_, side);
@@ -185,7 +187,7 @@ void Search::EnterBestSides(int64_t number) {
   std::sort(sides_.begin(), sides_.end());
   number = std::min(number, static_cast<int64_t>(sides_.size()));
   for (int64_t i = 0; i < number; ++i) EnterSides(sides_[i].side, good_);
-  // What is good beside the first sides need not be beside these.
+  // Tunings that are good with the first sides need not be good with these.
   const std::vector<Side> best_side = best().plan.side;
   if (!effort_.thorough || best_side == searched_side_) return;
   searched_side_ = best_side;
@@ -234,7 +236,7 @@ Search::SumsBeside Search::FindSums(const std::vector<Side>& side) const {
       AutoSchedule(task_, side), PossibleGradientBlocks(trace_, side), {}, 0};
   found.all = found.without.DropAfterCopies(
       PossibleDeviceSums(trace_, side, found.blocks), kCopies);
-  // A step of which nothing can be added up may have no operators either.
+  // A step without possible sums may have no operators either.
   if (found.all.empty()) return found;
   const std::vector<int64_t> free_bytes = FreeBesideNeeds(request_, side);
   found.bytes = request_.gpu_margin_mem_ratio *
@@ -357,7 +359,8 @@ Search::Best Search::EnterTunings(const AutoSchedule& schedule,
   };
   for (const Tuning& each : tunings) enter(each);
   if (!effort_.thorough || effort != kFull) return best;
-  // Where the bus binds, a place that is still being copied back may do.
+  // Where the bus is the bottleneck, a place that is still being copied back
+  // may be good enough.
   if (best.tuning.early && request_.prefetch) {
     Tuning other = best.tuning;
     other.off_copies = !other.off_copies;

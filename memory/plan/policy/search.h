@@ -1,16 +1,16 @@
-// The search for the best plan of a step: which plans are made and simulated.
+// The search for the best plan of a step: makes and simulates many plans.
 //
-// A plan's sides and its sums on the device are chosen first, then its tuning
-// and its gradient blocks. Of many sides and sums a plan or few are made each,
-// with tunings that were good before: they are tried. The best few are then
-// searched through: all their tunings and gradient blocks are entered. In the
-// end neighbours of the best plan are, chosen at random, from the same seed in
-// every search.
+// Sides and device sums are chosen first, then tunings and gradient blocks. The
+// search *tries* many sides and sums: it makes a plan or a few for each, with
+// tunings that were good before. It then *searches through* the best few: it
+// enters plans with all their tunings and gradient blocks into the contest. In
+// the end it enters neighbours of the best plan, chosen at random from the same
+// seed in every search.
 //
-// How many are tried depends on the step (effort.h), so that a search takes a
-// second at most and does not outlast a few steps. Where the micro batches of a
-// long step are alike, a short one is searched through (short_step.h), and the
-// whole step is planned with the best few of that.
+// The number of plans depends on the step (effort.h), so that a search takes at
+// most a second and does not outlast a few steps. Where the micro batches of a
+// long step are alike, the search runs on a short step (short_step.h), and the
+// whole step is planned with its best few recipes.
 #ifndef CASTOR_MEMORY_PLAN_POLICY_SEARCH_H_
 #define CASTOR_MEMORY_PLAN_POLICY_SEARCH_H_
 
@@ -30,29 +30,30 @@ namespace castor {
 
 class Search {
  public:
-  // Both must outlive it.
+  // Both arguments must outlive the search.
   Search(const PlanTask& task, const Admission& admission);
 
-  // Looks for the best plan.
+  // Searches for the best plan.
   void Run();
-  // Enters what was best for a short step.
+  // Enters plans by the recipes that were best for a short step.
   void Run(const std::vector<Recipe>& recipes);
 
-  // What Run makes of it.
+  // The effort that Run makes.
   const SearchEffort& effort() const { return effort_; }
 
   const Candidate& best() { return contest_.best(); }
-  // The best plan, or one about as fast that moves fewer bytes.
+  // The plan to take: the best one, or one about as fast that moves fewer
+  // bytes.
   Candidate& taken() { return contest_.taken(); }
   std::vector<Recipe> recipes() const { return contest_.recipes(); }
-  // How many plans were made.
+  // The number of plans that were made.
   int64_t plans() const { return contest_.entered(); }
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  // kProbe: what is tried; kNear: a neighbour of the best, whose gradient
-  // blocks are those of use; kFull: what is searched through.
+  // kProbe tries; kNear makes a neighbour of the best plan, with rounds that
+  // keep only useful gradient blocks; kFull searches through.
   enum Effort { kProbe, kNear, kFull };
 
   struct Best {
@@ -75,95 +76,99 @@ class Search {
 
     bool operator<(const TriedSums& other) const { return score < other.score; }
   };
-  // What there may be with some sides.
+  // The blocks and sums that are possible with some sides.
   struct SumsBeside {
     AutoSchedule without;  // sums and blocks
     std::vector<GradientBlock> blocks;
     std::vector<PossibleSum> all;
-    double bytes = 0;  // of the room that all moments have, what sums may take
+    // The part of the room free at all moments that sums may take.
+    double bytes = 0;
   };
 
-  // States on the device spare copies and the host's work, but take room all
-  // step long in which chunks could stay. So first what no moment needs for the
-  // best plan without them is tried, then shares of all that no operator needs.
+  // Tries numbers of states on the device. They save copies and the host's
+  // work, but take room all step long in which chunks could stay. So first the
+  // room is tried that the best plan without them leaves at all moments, then
+  // shares of all room that no operator needs.
   void TryShares();
-  // Beside the best share.
+  // Tries shares close to the best one.
   void RefineShares();
   void TrySharesBeside(int distance);
   void TryShare(int share);
-  // The same bytes spread over the step: the bus and the host then work all
-  // through forward, not in its later part alone.
+  // Tries the same bytes of states spread over the step, so that the bus and
+  // the host work all through forward, not only in its later part.
   void TrySpreadSides();
-  // Both return the best score, kNever if there is none that fits and was not
-  // tried before.
+  // Both return the best score; kNever if none fits that was not tried before.
   double TryStates(double bytes);
   double TrySides(std::vector<Side> side);
-  // Searches through the best of those that were tried.
+  // Searches through the best `number` of the sides that were tried.
   void EnterBestSides(int64_t number);
 
-  // Sums on the device take room and time that states there could have, too,
-  // so they are tried without any that need not be there, and beside each
-  // number of those that was tried: what is the best beside no sums leaves
-  // little room for any.
+  // Tries device sums beside each number of states on the device that was
+  // tried. Both compete for the same room and time, and the number that is best
+  // without sums leaves little room for any.
   void TrySumsBesideStates();
-  // Shares of the room beside what must be there with these sides.
+  // Tries sums within shares of the room that is free with these sides.
   void TrySums(const std::vector<Side>& side, absl::Span<const double> shares);
-  // Searches through the best of those that were tried, and keeps these alone.
+  // Searches through the best of the sums that were tried, and forgets the
+  // others.
   void EnterBestSums();
   SumsBeside FindSums(const std::vector<Side>& side) const;
 
-  // Enters plans of the schedule. Returns the best one's, and if asked for
-  // which blocks were of use to it.
+  // Enters plans of the schedule with each tuning. Returns the best score and
+  // its tuning, and in `useful`, if not null, the blocks that were of use to
+  // it.
   Best EnterTunings(const AutoSchedule& schedule,
                     const std::vector<Tuning>& tunings, Recipe recipe,
                     Effort effort,
                     std::vector<GradientBlock>* useful = nullptr);
 
-  // Enters plans with these sides, without gradient blocks and with them, where
-  // `good` ones, if any are known, were good with others. Returns the best
-  // score.
+  // Enters plans with these sides, without and with gradient blocks. `good` are
+  // tunings that were good with other sides, if known. Returns the best score.
   double EnterSides(const std::vector<Side>& side,
                     const std::vector<Tuning>& good);
-  // Those without gradient blocks. Returns the best one, and adds what was
-  // tried to `tunings`.
+  // Enters the plans without gradient blocks. Returns the best, and adds the
+  // tunings that were tried to `tunings`.
   Best EnterWithoutBlocks(const AutoSchedule& without,
                           const std::vector<Side>& side,
                           const std::vector<Tuning>& good,
                           std::vector<Tuning>* tunings);
-  // Those with blocks wherever there is room for one. Returns the best score.
+  // Enters plans with a gradient block wherever there is room for one. Returns
+  // the best score.
   double EnterWithBlocks(const AutoSchedule& without,
                          const std::vector<Side>& side,
                          const std::vector<Tuning>& tunings, Effort effort);
-  // After how many copies gradient blocks are dropped.
+  // Returns the numbers of copies to try after which gradient blocks are
+  // dropped.
   static std::vector<double> CopiesFor(Effort effort);
-  // Enters plans with gradient blocks where they fit, then where they were of
-  // use. Returns the last round's best.
+  // Enters plans with all of `blocks`, then only with those that were of use.
+  // Returns the last round's best.
   Best EnterBlocks(const Recipe& recipe, const std::vector<PossibleSum>& sums,
                    std::vector<GradientBlock> blocks,
                    std::vector<Tuning> tunings, Effort effort);
 
-  // Enters plans with these sides and those sums on the device, of which all
-  // fit, and with blocks of the other chunks. Both return the best score.
+  // Enter plans with these sides and device sums, all of which fit, and with
+  // gradient blocks of the other chunks. Both return the best score.
   double EnterSums(const SumsBeside& beside, const std::vector<Side>& side,
                    const std::vector<PossibleSum>& fitting, Effort effort);
   double EnterSummed(Recipe recipe, const std::vector<Tuning>& tunings,
                      const SumsBeside& beside,
                      const std::vector<PossibleSum>& sums,
                      const std::vector<double>& copies_to_try, Effort effort);
-  // Returns the best score.
+  // Enters plans by a recipe. Returns the best score.
   double Enter(const Recipe& recipe, Effort effort);
 
-  // Enters neighbours of the best few plans, as long as many in a row are not
-  // in vain.
+  // Enters neighbours of the best few plans, until many in a row have gained
+  // nothing.
   void Climb();
-  // One that has the states or the sums of a chunk or two on the other side, or
-  // one or two other tunings; it fits. Sums that are no shorter than the
-  // gradients stay where they are.
+  // Returns a recipe that fits, with the states or the sums of a chunk or two
+  // on the other side, or with one or two changes of the tuning. Sums that are
+  // no shorter than the gradients stay where they are.
   Recipe Neighbour(const Recipe& recipe, std::mt19937_64& random) const;
-  // States of any chunks leave the device until all fit.
+  // Moves states of random chunks to the host until the rest fits on the
+  // device.
   void MakeRoom(std::vector<Side>* side, std::mt19937_64& random) const;
 
-  // Whether what must be on the device with these sides does.
+  // Returns true if the bytes that every plan with these sides needs fit.
   bool Fits(const std::vector<Side>& side) const;
   int64_t moments() const { return static_cast<int64_t>(trace_.ops.size()); }
   int64_t num_chunks() const {
@@ -175,19 +180,19 @@ class Search {
   const StepTrace& trace_;
   const Admission& admission_;
   const std::vector<Side> first_side_;
-  // The sums that there may be, and the chunks of those that are shorter than
-  // the gradients that they spare the bus.
+  // The possible device sums, and the chunks whose sum is shorter than the
+  // gradients that it keeps off the bus.
   const std::vector<PossibleSum> possible_sums_;
   const std::vector<int64_t> shorter_sums_;
   Contest contest_;
   const SearchEffort effort_;
 
-  // The most bytes that states on the device may have, of which shares are
-  // tried with the tunings that were good before.
+  // The most bytes that states on the device may take, of which shares are
+  // tried, and the tunings that were good before, to try them with.
   double most_states_bytes_ = 0;
   std::vector<Tuning> good_;
   std::vector<std::vector<Side>> asked_;
-  std::vector<TriedSides> sides_;  // those that fit
+  std::vector<TriedSides> sides_;  // tried sides that fit
   int best_share_;
   double best_share_score_ = kNever;
   std::vector<Side> searched_side_;  // with all tunings

@@ -8,10 +8,10 @@
 namespace castor {
 namespace {
 
-// Where each micro batch begins, but for operators that follow all reduces of
-// the one before: those count for the next one.
+// Finds where each micro batch begins. Operators after all reduces of one micro
+// batch count for the next one.
 std::vector<int64_t> Beginnings(const StepTrace& trace) {
-  // The last reduce of the first micro batch, and when it comes back.
+  // Find the last reduce of the first micro batch, and where it recurs.
   std::vector<bool> reduced(trace.chunks.size(), false);
   int64_t last = -1;
   for (const OpRecord& op : trace.ops) {
@@ -43,7 +43,8 @@ void AddBytes(const Action& action, const StepTrace& trace, double* h2d_bytes,
               double* d2h_bytes) {
   const ChunkInfo& chunk = trace.chunks[action.chunk.value];
   if (chunk.holds_activations()) {
-    // What has left comes back; a fetch before it is made moves nothing.
+    // Activations that have left come back; a fetch before they are made moves
+    // nothing.
     if (action.kind != ActionKind::kCopyBack) return;
     *h2d_bytes += static_cast<double>(chunk.payload_bytes);
     *d2h_bytes += static_cast<double>(chunk.payload_bytes);

@@ -46,7 +46,8 @@ std::vector<Side> SpreadSides(const StepTrace& trace,
     if (side[c] == Side::kHost && block <= bytes) rest_bytes += block;
   }
   if (rest_bytes == 0) return side;
-  // By each chunk as large a share of what came so far is due as of them all.
+  // Up to each chunk, the share of bytes on the device should equal the share
+  // in the whole order.
   const double share = std::min(1.0, bytes / rest_bytes);
   double due_bytes = 0;
   for (const int64_t c : admission.order) {

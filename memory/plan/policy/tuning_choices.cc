@@ -7,7 +7,8 @@ std::vector<Tuning> FirstTunings(bool prefetch, bool thorough) {
   for (const double strength : {0.0, 0.5, 1.0, 1.5, 2.0, 4.0}) {
     if (strength > 0 && !prefetch) break;
     for (const VictimRule rule : kVictimRules) {
-      // Otherwise the others are tried with the best strength.
+      // Otherwise the other rules are tried with the best strength
+      // (OtherRules).
       if (!thorough && rule != kVictimRules[0]) continue;
       tunings.push_back({strength, rule});
     }
@@ -51,7 +52,7 @@ std::vector<Tuning> OtherTunings(const std::vector<Tuning>& good, bool prefetch,
   if (thorough && prefetch) {
     tunings.push_back({0.0, good[0].rule, /*early=*/false});
   }
-  // A long step has had the first one alone.
+  // For a long step only the first one was tried.
   if (!thorough && good.size() > 1) tunings.push_back(good[1]);
   return tunings;
 }

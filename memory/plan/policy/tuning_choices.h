@@ -1,6 +1,6 @@
-// The tunings of plans that are worth a try.
+// Proposes tunings to try.
 //
-// `thorough`: for a step of which many plans may be made.
+// `thorough` is true for a step of which many plans may be made.
 #ifndef CASTOR_MEMORY_PLAN_POLICY_TUNING_CHOICES_H_
 #define CASTOR_MEMORY_PLAN_POLICY_TUNING_CHOICES_H_
 
@@ -10,26 +10,27 @@
 
 namespace castor {
 
-// The tunings to try where none is known to be good.
+// Returns the tunings to try where none is known to be good.
 std::vector<Tuning> FirstTunings(bool prefetch, bool thorough);
 
-// The best one's strength with the other rules for who leaves.
+// Returns tunings with the best one's strength and the other victim rules.
 std::vector<Tuning> OtherRules(const Tuning& best);
 
-// Those with few fetches on their way and those with fetches when they are
-// due, to try beside the best one of all others.
+// Returns tunings with few early fetches at once, and with fetches at their
+// latest start, to try after the best one of all others is known.
 std::vector<Tuning> LaterTunings(const Tuning& best, bool prefetch,
                                  bool thorough);
 
-// Those to try beside ones that were good with other sides.
+// Returns tunings to try in addition to those that were good with other sides.
 std::vector<Tuning> OtherTunings(const std::vector<Tuning>& good, bool prefetch,
                                  bool thorough);
 
-// Those with early fetches, or the others. What is of use to plans with the
-// ones is not to those with the others, so they do not share rounds.
+// Returns those with early fetches, or the others. Gradient blocks of use to
+// the one kind need not be of use to the other, so the kinds do not share
+// rounds.
 std::vector<Tuning> OfKind(const std::vector<Tuning>& tunings, bool early);
 
-// Those that differ from it in one thing.
+// Returns the tunings that differ from `tuning` in one field.
 std::vector<Tuning> TuningsAround(const Tuning& tuning, bool prefetch);
 
 }  // namespace castor
